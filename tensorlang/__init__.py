@@ -1,0 +1,2 @@
+"""tensorlang"""
+from .expr import operators  # noqa

@@ -1,0 +1,1 @@
+"""Ground floor: immutable nodes, dtypes, names and text. Knows nothing of expressions, tensors or loops."""

@@ -1,0 +1,156 @@
+"""Scalar and vector element types, and the promotion rules. Knows nothing of expressions.
+
+The text form is TVM's: ``float32``, ``int8``, ``bool``, and ``float32x8`` for a vector of eight lanes.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from ..errors import DeclareError
+
+
+class DType:
+    """An element type: ``code`` (bool, int, uint, float, bfloat), ``bits`` and vector ``lanes``. One object per type."""
+
+    __slots__ = ("bits", "code", "lanes", "name")
+
+    def __init__(self, code: str, bits: int, lanes: int) -> None:
+        self.code = code
+        self.bits = bits
+        self.lanes = lanes
+        base = code if code == "bool" else f"{code}{bits}"
+        self.name = base if lanes == 1 else f"{base}x{lanes}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return dtype, (self.name,)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"dtype({self.name!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, str) and self.name == other)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    @property
+    def is_float(self) -> bool:
+        return self.code in ("float", "bfloat")
+
+    @property
+    def is_int(self) -> bool:
+        """Signed or unsigned integer; bool is neither."""
+        return self.code in ("int", "uint")
+
+    @property
+    def is_index(self) -> bool:
+        """The scalar types index arithmetic is done in: it never overflows by contract, so it is kept canonical."""
+        return self.code == "int" and self.bits >= 32 and self.lanes == 1
+
+    @property
+    def is_bool(self) -> bool:
+        return self.code == "bool"
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one lane in memory."""
+        return max(1, self.bits // 8)
+
+    @property
+    def element(self) -> DType:
+        """The type of one lane."""
+        return self if self.lanes == 1 else _make(self.code, self.bits, 1)
+
+    def with_lanes(self, lanes: int) -> DType:
+        return self if lanes == self.lanes else _make(self.code, self.bits, lanes)
+
+    def to_numpy(self) -> np.dtype:  # type: ignore[type-arg]
+        """The numpy dtype of one lane. bfloat16 has none and is held as uint16."""
+        if self.code == "bfloat":
+            return np.dtype("uint16")
+        return np.dtype(self.element.name)
+
+    def limits(self) -> tuple[int, int]:
+        """Smallest and largest value of an integer or bool type."""
+        if self.code == "bool":
+            return 0, 1
+        if self.code == "uint":
+            return 0, (1 << self.bits) - 1
+        return -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
+
+    def wrap(self, value: int) -> int:
+        """``value`` reduced into this integer type, as the machine does."""
+        lo, _ = self.limits()
+        return (int(value) - lo) % (1 << self.bits) + lo
+
+
+_types: dict[tuple[str, int, int], DType] = {}
+_by_name: dict[str, DType] = {}
+_BITS = {"int": (8, 16, 32, 64), "uint": (8, 16, 32, 64), "float": (16, 32, 64), "bfloat": (16,), "bool": (1,)}
+KNOWN = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16",
+         "float32", "float64")
+
+
+def _make(code: str, bits: int, lanes: int) -> DType:
+    found = _types.get((code, bits, lanes))
+    if found is None:
+        found = _types.setdefault((code, bits, lanes), DType(code, bits, lanes))
+    return found
+
+
+def dtype(name: str | DType | type | np.dtype) -> DType:  # type: ignore[type-arg]
+    """The element type of that name (``"float32"``, ``"int8x16"``), numpy dtype or numpy scalar class.
+
+    Raises DeclareError for a name that is no type.
+    """
+    if isinstance(name, DType):
+        return name
+    if not isinstance(name, str):
+        try:
+            name = np.dtype(name).name
+        except TypeError:
+            raise DeclareError(f"not a dtype: {name!r}", try_=f"one of {', '.join(KNOWN)}") from None
+    found = _by_name.get(name)
+    if found is not None:
+        return found
+    m = re.fullmatch(r"(bool|int|uint|float|bfloat)(\d*)(?:x(\d+))?", name)
+    if m:
+        code, bits, lanes = m[1], int(m[2] or (1 if m[1] == "bool" else 0)), int(m[3] or 1)
+        if bits in _BITS[code] and lanes >= 1:
+            return _by_name.setdefault(name, _make(code, bits, lanes))
+    raise DeclareError(f"unknown dtype {name!r}", try_=f"one of {', '.join(KNOWN)}")
+
+
+BOOL = dtype("bool")
+INT32 = dtype("int32")
+INT64 = dtype("int64")
+FLOAT32 = dtype("float32")
+FLOAT64 = dtype("float64")
+
+
+def promote(a: DType, b: DType) -> DType:
+    """The type of a binary operation on ``a`` and ``b`` (lanes aside), by TVM's rules: float wins over integer, the wider
+    wins over the narrower, and of two integers of one width the unsigned wins."""
+    if a is b:
+        return a
+    lanes = max(a.lanes, b.lanes)
+    a, b = a.element, b.element
+    if a is b:
+        return a.with_lanes(lanes)
+    if a.is_float and b.is_float:
+        if a.bits == b.bits:  # float16 with bfloat16: neither holds the other
+            return FLOAT32.with_lanes(lanes)
+        return (a if a.bits > b.bits else b).with_lanes(lanes)
+    if a.is_float or b.is_float:
+        return (a if a.is_float else b).with_lanes(lanes)
+    if a.is_bool or b.is_bool:
+        return (b if a.is_bool else a).with_lanes(lanes)
+    if a.bits != b.bits:
+        return (a if a.bits > b.bits else b).with_lanes(lanes)
+    return (a if a.code == "uint" else b).with_lanes(lanes)

@@ -1,0 +1,37 @@
+"""Names: made unique only where text is printed, never in the trees themselves."""
+
+from __future__ import annotations
+
+import re
+
+
+class NameSupply:
+    """Hands out each wanted name once; a second wish for ``i`` gets ``i_1``. The same object always keeps its name."""
+
+    def __init__(self, reserved: tuple[str, ...] = ()) -> None:
+        self._used: dict[str, int] = dict.fromkeys(reserved, 0)
+        self._given: dict[int, tuple[object, str]] = {}
+
+    def fresh(self, wish: str) -> str:
+        if wish not in self._used:
+            self._used[wish] = 0
+            return wish
+        while True:
+            self._used[wish] += 1
+            name = f"{wish}_{self._used[wish]}"
+            if name not in self._used:
+                self._used[name] = 0
+                return name
+
+    def of(self, thing: object, wish: str) -> str:
+        """The name of ``thing``, by identity; ``wish`` counts only the first time."""
+        found = self._given.get(id(thing))
+        if found is None:
+            found = self._given[id(thing)] = (thing, self.fresh(wish))
+        return found[1]
+
+
+def identifier(name: str) -> str:
+    """``name`` with every character that no C or LLVM identifier may hold replaced by ``_``."""
+    clean = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    return clean if clean and not clean[0].isdigit() else f"_{clean}"

@@ -1,0 +1,87 @@
+"""The errors a user can see, and how they are worded. Imports nothing of the project.
+
+One form for all: what was asked, then indented facts: because, tree, legal, try, at. Text that is costly to make is
+handed over as a function and rendered only when somebody reads it, because a search is refused thousands of times.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def user_location() -> str | None:
+    """``file:line`` of the innermost frame outside this package, or None."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith(_HERE) and not name.startswith("<"):
+            return f"{os.path.basename(name)}:{frame.f_lineno}"
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+Text = str | Callable[[], str] | None
+
+
+class TensorLangError(Exception):
+    """Base of every error this project raises for a mistake of its user.
+
+    Parameters: ``what`` was asked, ``because`` of which facts, ``tree`` (a drawing), ``legal`` alternatives, what to
+    ``try_``. Each may be a function that makes the text when it is first shown.
+    """
+
+    def __init__(self, what: Text, *, because: Text = None, tree: Text = None, legal: Text = None, try_: Text = None,
+                 at: str | None = None) -> None:
+        self.what = what
+        self.because = because
+        self.tree = tree
+        self.legal = legal
+        self.try_ = try_
+        self.at = at if at is not None else user_location()
+        super().__init__()
+
+    def __str__(self) -> str:
+        def text(t: Text) -> str | None:
+            return t() if callable(t) else t
+
+        lines = [text(self.what) or ""]
+        for label, part in (("because", self.because), ("tree", self.tree), ("legal", self.legal), ("try", self.try_),
+                            ("at", self.at)):
+            shown = text(part)
+            if shown:
+                first, *rest = shown.splitlines()
+                lines.append(f"  {label:<9} {first}")
+                lines.extend(f"  {'':<9} {line}" for line in rest)
+        return "\n".join(lines)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), str(self))
+
+
+def _rebuild(cls: type[TensorLangError], text: str) -> TensorLangError:
+    error = cls(text, at="")
+    return error
+
+
+class DeclareError(TensorLangError):
+    """A computation was declared wrongly: a dtype, a size, an index, a foreign axis."""
+
+
+class ScheduleError(TensorLangError):
+    """A schedule primitive was refused. The schedule is as it was before the call."""
+
+
+class LowerError(TensorLangError):
+    """A schedule could not be lowered to a kernel with the given arguments."""
+
+
+class CallError(TensorLangError):
+    """A kernel was called with arguments it cannot take. Nothing was written."""
+
+
+class TargetError(TensorLangError):
+    """A target string that means nothing, or a target this machine cannot run."""

@@ -1,0 +1,553 @@
+"""Smart constructors: the only way expressions are built. They convert, promote, fold and canonicalise at birth.
+
+Index arithmetic (scalar int32 / int64) becomes a canonical polynomial (``expr.linear``). Floats are never reordered.
+Knows nothing of ranges of variables beyond what a Var says of itself; reasoning with loop ranges is ``arith``.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core.dtype import BOOL, FLOAT32, INT32, DType, dtype, promote
+from ..core.node import intern, intern_as
+from ..errors import DeclareError
+from . import linear
+from .intrinsics import TABLE
+from .nodes import (
+    EQ,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Binary,
+    Broadcast,
+    Call,
+    Cast,
+    Const,
+    Div,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    IfThenElse,
+    Max,
+    Min,
+    Mul,
+    Not,
+    Or,
+    Ramp,
+    Select,
+    Sub,
+    TruncDiv,
+    TruncMod,
+    Var,
+)
+
+ExprLike = Any  # Expr | int | float | bool | anything with ``as_expr()``
+
+_INT32_LO, _INT32_HI = INT32.limits()
+
+
+def const(value: int | float | bool, dtype_: str | DType | None = None) -> Expr:
+    """A literal of that type; without one, ``bool``, ``int32`` (``int64`` when it does not fit) or ``float32``.
+
+    Raises DeclareError for a value the type cannot hold.
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if dtype_ is None:
+        if isinstance(value, bool):
+            t = BOOL
+        elif isinstance(value, int):
+            t = INT32 if _INT32_LO <= value <= _INT32_HI else dtype("int64")
+        elif isinstance(value, float):
+            t = FLOAT32
+        else:
+            raise DeclareError(f"cannot make an expression of {value!r} ({type(value).__name__})",
+                               try_="a number, a variable, or a tensor element such as A[i, j]")
+    else:
+        t = dtype(dtype_)
+    if t.lanes > 1:
+        return broadcast(const(value, t.element), t.lanes)
+    if t.is_float:
+        x = float(value)
+        if t.bits == 32:
+            with np.errstate(over="ignore"):
+                x = float(np.float32(x))
+        elif t.code == "float" and t.bits == 16:
+            with np.errstate(over="ignore"):
+                x = float(np.float16(x))
+        bits = struct.pack("<d", x)
+        return intern_as((Const, t, bits), lambda: Const(t, x))
+    if t.is_bool:
+        flag = bool(value)
+        return intern_as((Const, t, flag), lambda: Const(t, flag))
+    if isinstance(value, float) and not value.is_integer():
+        raise DeclareError(f"const({value!r}, {t.name!r}): not an integer", try_="a float dtype, or round it first")
+    n = int(value)
+    lo, hi = t.limits()
+    if not lo <= n <= hi:
+        raise DeclareError(f"const({n}, {t.name!r}): out of range {lo}..{hi}", try_="a wider dtype")
+    return intern_as((Const, t, n), lambda: Const(t, n))
+
+
+TRUE = const(True)
+FALSE = const(False)
+
+
+def as_expr(x: ExprLike, like: DType | None = None) -> Expr:
+    """``x`` as an expression; a Python number takes the type ``like`` when that can hold it.
+
+    Raises DeclareError for a thing that is no scalar.
+    """
+    if isinstance(x, Expr):
+        return x
+    if isinstance(x, bool | np.bool_):
+        return const(bool(x))
+    if isinstance(x, int | np.integer) and like is not None:
+        n = int(x)
+        element = like.element
+        if element.is_float:
+            return const(float(n), element)
+        if element.is_int:
+            lo, hi = element.limits()
+            if lo <= n <= hi:
+                return const(n, element)
+        return const(n)
+    if isinstance(x, float | np.floating) and like is not None and like.is_float:
+        return const(float(x), like.element)
+    convert = getattr(x, "as_expr", None)
+    if convert is not None:
+        return convert()  # type: ignore[no-any-return]
+    return const(x)
+
+
+def unify(a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
+    """Both as expressions of one type (lanes included), by the promotion rules."""
+    if not isinstance(a, Expr):
+        b = as_expr(b)
+        a = as_expr(a, b.dtype)
+    elif not isinstance(b, Expr):
+        b = as_expr(b, a.dtype)
+    if a.dtype is b.dtype:
+        return a, b
+    lanes = max(a.dtype.lanes, b.dtype.lanes)
+    if lanes > 1:
+        if a.dtype.lanes == 1:
+            a = broadcast(a, lanes)
+        if b.dtype.lanes == 1:
+            b = broadcast(b, lanes)
+        if a.dtype is b.dtype:
+            return a, b
+    t = promote(a.dtype, b.dtype)
+    return cast(t, a), cast(t, b)
+
+
+def _need_number(op: str, a: Expr, b: Expr) -> None:
+    for e in (a, b):
+        if e.dtype.is_bool:
+            raise DeclareError(f"`{op}` needs numbers, got a bool", because=f"{e} is a condition",
+                               try_="te.if_then_else(cond, a, b), or cond.astype('int32')")
+
+
+def _spread(op: Callable[..., Expr], a: Expr, b: Expr) -> Expr | None:
+    """Vector simplification shared by the arithmetic operators: uniform vectors are computed once."""
+    if type(a) is Broadcast and type(b) is Broadcast:
+        return broadcast(op(a.value, b.value), a.lanes)
+    return None
+
+
+def _fold_float(t: DType, f: Callable[[Any, Any], Any], a: Expr, b: Expr) -> Expr | None:
+    if type(a) is Const and type(b) is Const and t.lanes == 1 and t.code == "float":
+        with np.errstate(all="ignore"):
+            kind = t.to_numpy().type
+            return const(float(f(kind(a.value), kind(b.value))), t)
+    return None
+
+
+def _fold_int(t: DType, f: Callable[[int, int], int], a: Expr, b: Expr) -> Expr | None:
+    if type(a) is Const and type(b) is Const and t.is_int and t.lanes == 1:
+        return const(t.wrap(f(int(a.value), int(b.value))), t)
+    return None
+
+
+def add(a: ExprLike, b: ExprLike) -> Expr:
+    a, b = unify(a, b)
+    t = a.dtype
+    if t.is_index:
+        return linear.from_poly(linear.add_poly(linear.poly(a), linear.poly(b)), t)
+    if t.is_bool:
+        _need_number("+", a, b)
+    if t.lanes > 1 and t.code == "int":
+        if type(a) is Ramp and type(b) is Broadcast:
+            return ramp(add(a.base, b.value), a.stride, a.lanes)
+        if type(b) is Ramp and type(a) is Broadcast:
+            return ramp(add(a.value, b.base), b.stride, b.lanes)
+        if type(a) is Ramp and type(b) is Ramp:
+            return ramp(add(a.base, b.base), add(a.stride, b.stride), a.lanes)
+    return (_fold_int(t, lambda x, y: x + y, a, b) or _fold_float(t, lambda x, y: x + y, a, b) or _spread(add, a, b)
+            or _drop(t, a, b, 0) or intern(Add, a, b))
+
+
+def sub(a: ExprLike, b: ExprLike) -> Expr:
+    a, b = unify(a, b)
+    t = a.dtype
+    if t.is_index:
+        return linear.from_poly(linear.add_poly(linear.poly(a), linear.poly(b), -1), t)
+    if t.is_bool:
+        _need_number("-", a, b)
+    if t.lanes > 1 and t.code == "int":
+        if type(a) is Ramp and type(b) is Broadcast:
+            return ramp(sub(a.base, b.value), a.stride, a.lanes)
+        if type(a) is Broadcast and type(b) is Ramp:
+            return ramp(sub(a.value, b.base), neg(b.stride), b.lanes)
+        if type(a) is Ramp and type(b) is Ramp:
+            return ramp(sub(a.base, b.base), sub(a.stride, b.stride), a.lanes)
+    return (_fold_int(t, lambda x, y: x - y, a, b) or _fold_float(t, lambda x, y: x - y, a, b) or _spread(sub, a, b)
+            or (a if t.is_int and _uniform(b, 0) else None) or intern(Sub, a, b))
+
+
+def mul(a: ExprLike, b: ExprLike) -> Expr:
+    a, b = unify(a, b)
+    t = a.dtype
+    if t.is_index:
+        product = linear.mul_poly(linear.poly(a), linear.poly(b))
+        if product is not None:
+            return linear.from_poly(product, t)
+        return intern(Mul, a, b)
+    if t.is_bool:
+        _need_number("*", a, b)
+    if t.lanes > 1 and t.code == "int":
+        if type(a) is Ramp and type(b) is Broadcast:
+            return ramp(mul(a.base, b.value), mul(a.stride, b.value), a.lanes)
+        if type(b) is Ramp and type(a) is Broadcast:
+            return mul(b, a)
+    return (_fold_int(t, lambda x, y: x * y, a, b) or _fold_float(t, lambda x, y: x * y, a, b) or _spread(mul, a, b)
+            or _drop(t, a, b, 1) or intern(Mul, a, b))
+
+
+def _uniform(e: Expr, value: int) -> bool:
+    return (type(e) is Const and e.value == value) or (type(e) is Broadcast and _uniform(e.value, value))
+
+
+def _drop(t: DType, a: Expr, b: Expr, unit: int) -> Expr | None:
+    # x + 0 is kept for floats, where it changes -0.0; x * 1 changes nothing
+    if t.is_float and unit == 0:
+        return None
+    if _uniform(b, unit):
+        return a
+    return b if _uniform(a, unit) else None
+
+
+def neg(a: ExprLike) -> Expr:
+    a = as_expr(a)
+    if type(a) is Const and not a.dtype.is_bool:
+        return const(a.dtype.wrap(-int(a.value)) if a.dtype.is_int else -a.value, a.dtype)
+    if a.dtype.is_float:  # -x, not 0 - x: the sign of zero
+        return mul(a, const(-1.0, a.dtype))
+    return sub(const(0, a.dtype), a)
+
+
+def div(a: ExprLike, b: ExprLike) -> Expr:
+    """True division. Raises DeclareError on two integers, where it would be unclear what is meant."""
+    a, b = unify(a, b)
+    t = a.dtype
+    if not t.is_float:
+        raise DeclareError(f"`/` on integers: {a} / {b}", because=f"both sides are {t}",
+                           try_="`//` for the floor, te.truncdiv for C's rounding, or .astype('float32') first")
+    if type(b) is Const and b.value == 0 and type(a) is Const:
+        return intern(Div, a, b)
+    return _fold_float(t, lambda x, y: x / y, a, b) or _spread(div, a, b) or intern(Div, a, b)
+
+
+def _divisor(op: str, a: Expr, b: Expr) -> None:
+    if not a.dtype.is_int:
+        raise DeclareError(f"`{op}` needs integers, got {a.dtype}", try_="te.floor(a / b) for floats")
+    if _uniform(b, 0):
+        raise DeclareError(f"division by zero: {a} {op} {b}")
+
+
+def floordiv(a: ExprLike, b: ExprLike) -> Expr:
+    a, b = unify(a, b)
+    _divisor("//", a, b)
+    t = a.dtype
+    folded = _fold_int(t, lambda x, y: x // y, a, b) or _spread(floordiv, a, b)
+    if folded is not None:
+        return folded
+    if _uniform(b, 1):
+        return a
+    if t.is_index and not linear.reads_data(a) and not linear.reads_data(b):
+        p = linear.poly(a)
+        if not p:
+            return a
+        if type(b) is Const:
+            d = int(b.value)
+            if d < 0:
+                return floordiv(neg(a), -d)
+            q, r = linear.split_divisible(p, d)
+            if q:
+                return add(linear.from_poly(q, t), floordiv(linear.from_poly(r, t), b))
+            if type(a) is FloorDiv and type(a.b) is Const and a.b.value > 0:
+                return floordiv(a.a, int(a.b.value) * d)
+        elif type(b) is Var and b.lo is not None and b.lo >= 1:
+            q, r = linear.split_by_atom(p, b)
+            if list(r) == [()] and r[()] == -1:  # -1 // n is -1 for every n >= 1
+                q, r = linear.add_poly(q, {(): -1}), {}
+            if q:
+                return add(linear.from_poly(q, t), floordiv(linear.from_poly(r, t), b))
+        elif p == linear.poly(b):
+            return const(1, t)
+    return intern(FloorDiv, a, b)
+
+
+def floormod(a: ExprLike, b: ExprLike) -> Expr:
+    a, b = unify(a, b)
+    _divisor("%", a, b)
+    t = a.dtype
+    folded = _fold_int(t, lambda x, y: x % y, a, b) or _spread(floormod, a, b)
+    if folded is not None:
+        return folded
+    if _uniform(b, 1):
+        return const(0, t)
+    if t.is_index and not linear.reads_data(a) and not linear.reads_data(b):
+        p = linear.poly(a)
+        if not p:
+            return a
+        if type(b) is Const and b.value > 0:
+            d = int(b.value)
+            reduced = {m: c % d for m, c in p.items() if c % d}
+            if reduced != p:
+                return floormod(linear.from_poly(reduced, t), b)
+        elif type(b) is Var and b.lo is not None and b.lo >= 1:
+            q, r = linear.split_by_atom(p, b)
+            if q:
+                return floormod(linear.from_poly(r, t), b)
+    return intern(FloorMod, a, b)
+
+
+def _trunc(x: int, y: int) -> int:
+    return abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
+
+
+def truncdiv(a: ExprLike, b: ExprLike) -> Expr:
+    """C's integer division: rounds towards zero."""
+    a, b = unify(a, b)
+    _divisor("truncdiv", a, b)
+    return (_fold_int(a.dtype, _trunc, a, b) or _spread(truncdiv, a, b) or (a if _uniform(b, 1) else None)
+            or intern(TruncDiv, a, b))
+
+
+def truncmod(a: ExprLike, b: ExprLike) -> Expr:
+    """C's remainder: the sign of the dividend."""
+    a, b = unify(a, b)
+    _divisor("truncmod", a, b)
+    return _fold_int(a.dtype, lambda x, y: x - y * _trunc(x, y), a, b) or _spread(truncmod, a, b) or intern(TruncMod, a, b)
+
+
+def ceildiv(a: ExprLike, b: ExprLike) -> Expr:
+    """Smallest integer at least ``a / b``, for positive ``b``."""
+    a, b = unify(a, b)
+    return floordiv(sub(add(a, b), 1), b)
+
+
+def _extreme(cls: type[Binary], pick: Callable[[Any, Any], Any], larger: bool) -> Callable[[ExprLike, ExprLike], Expr]:
+    def op(a: ExprLike, b: ExprLike) -> Expr:
+        a, b = unify(a, b)
+        _need_number(cls.symbol, a, b) if a.dtype.is_bool else None
+        if a is b:
+            return a
+        t = a.dtype
+        folded = _fold_int(t, pick, a, b) or _spread(op, a, b)
+        if folded is not None:
+            return folded
+        if t.is_index:
+            difference = linear.add_poly(linear.poly(a), linear.poly(b), -1)
+            if not difference or list(difference) == [()]:
+                return a if (difference.get((), 0) >= 0) == larger else b
+            if linear.sort_key(b) < linear.sort_key(a):  # one order, so that min(a, b) is min(b, a)
+                a, b = b, a
+        return intern(cls, a, b)
+
+    op.__doc__ = f"``{cls.symbol}(a, b)``, elementwise."
+    return op
+
+
+min_ = _extreme(Min, min, False)
+max_ = _extreme(Max, max, True)
+
+
+def _compare(cls: type[Any], test: Callable[[Any, Any], bool]) -> Callable[[ExprLike, ExprLike], Expr]:
+    def op(a: ExprLike, b: ExprLike) -> Expr:
+        a, b = unify(a, b)
+        if type(a) is Const and type(b) is Const:
+            return const(test(a.value, b.value))
+        t = a.dtype
+        if t.is_index:
+            difference = linear.add_poly(linear.poly(a), linear.poly(b), -1)
+            if not difference or list(difference) == [()]:
+                return const(test(difference.get((), 0), 0))
+        return _spread(op, a, b) or intern(cls, a, b, BOOL.with_lanes(t.lanes))
+
+    op.__doc__ = f"``a {cls.symbol} b``, a bool."
+    return op
+
+
+eq = _compare(EQ, lambda x, y: x == y)
+ne = _compare(NE, lambda x, y: x != y)
+lt = _compare(LT, lambda x, y: x < y)
+le = _compare(LE, lambda x, y: x <= y)
+
+
+def gt(a: ExprLike, b: ExprLike) -> Expr:
+    """``a > b``, built as ``b < a``."""
+    return lt(b, a)
+
+
+def ge(a: ExprLike, b: ExprLike) -> Expr:
+    """``a >= b``, built as ``b <= a``."""
+    return le(b, a)
+
+
+def _condition(op: str, x: ExprLike) -> Expr:
+    e = as_expr(x)
+    if not e.dtype.is_bool:
+        raise DeclareError(f"`{op}` needs conditions, got {e.dtype}", because=f"{e} is a number", try_="a comparison, such as x != 0")
+    return e
+
+
+def and_(a: ExprLike, b: ExprLike) -> Expr:
+    a, b = unify(_condition("and", a), _condition("and", b))
+    if _uniform(a, True) or a is b:
+        return b
+    if _uniform(b, True):
+        return a
+    if _uniform(a, False):
+        return a
+    if _uniform(b, False):
+        return b
+    return _spread(and_, a, b) or intern(And, a, b)
+
+
+def or_(a: ExprLike, b: ExprLike) -> Expr:
+    a, b = unify(_condition("or", a), _condition("or", b))
+    if _uniform(a, False) or a is b:
+        return b
+    if _uniform(b, False):
+        return a
+    if _uniform(a, True):
+        return a
+    if _uniform(b, True):
+        return b
+    return _spread(or_, a, b) or intern(Or, a, b)
+
+
+def not_(a: ExprLike) -> Expr:
+    a = _condition("not", a)
+    if type(a) is Const:
+        return const(not a.value)
+    if type(a) is Not:
+        return a.a
+    if a.dtype.lanes > 1 and type(a) is Broadcast:
+        return broadcast(not_(a.value), a.lanes)
+    if type(a) is LT and not a.a.dtype.is_float:
+        return le(a.b, a.a)
+    if type(a) is LE and not a.a.dtype.is_float:
+        return lt(a.b, a.a)
+    if type(a) is EQ:
+        return ne(a.a, a.b)
+    if type(a) is NE:
+        return eq(a.a, a.b)
+    return intern(Not, a)
+
+
+def _choice(cls: type[Any], name: str) -> Callable[[ExprLike, ExprLike, ExprLike], Expr]:
+    def op(cond: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
+        cond = _condition(name, cond)
+        a, b = unify(a, b)
+        if _uniform(cond, True) or a is b:
+            return a
+        if _uniform(cond, False):
+            return b
+        if cond.dtype.lanes > a.dtype.lanes:
+            a, b = broadcast(a, cond.dtype.lanes), broadcast(b, cond.dtype.lanes)
+        elif a.dtype.lanes > cond.dtype.lanes and cls is Select:
+            cond = broadcast(cond, a.dtype.lanes)
+        return intern(cls, cond, a, b)
+
+    return op
+
+
+select = _choice(Select, "select")
+select.__doc__ = "``a`` where ``cond`` else ``b``; both are evaluated."
+if_then_else = _choice(IfThenElse, "if_then_else")
+if_then_else.__doc__ = "``a`` where ``cond`` else ``b``; only the taken side is evaluated, so it may guard a read."
+
+
+def cast(dtype_: str | DType, a: ExprLike) -> Expr:
+    """``a`` converted: floats to integers truncate, integers wrap, numbers to bool compare with zero."""
+    a = as_expr(a)
+    t = dtype(dtype_)
+    if t.lanes != a.dtype.lanes:
+        if t.lanes > 1 and a.dtype.lanes > 1:
+            raise DeclareError(f"cannot cast {a.dtype} to {t}: the numbers of lanes differ")
+        t = t.with_lanes(a.dtype.lanes)
+    if t is a.dtype:
+        return a
+    if type(a) is Const:
+        if t.is_int and not a.dtype.is_float:
+            return const(t.wrap(int(a.value)), t)
+        if t.is_float or t.is_bool:
+            return const(a.value, t)
+    if type(a) is Broadcast:
+        return broadcast(cast(t.element, a.value), a.lanes)
+    if type(a) is Ramp and t.code == "int" and t.bits >= 32:
+        return ramp(cast(t.element, a.base), cast(t.element, a.stride), a.lanes)
+    if t.is_bool:
+        return ne(a, const(0, a.dtype.element))
+    return intern(Cast, t, a)
+
+
+def call(name: str, *args: ExprLike) -> Expr:
+    """The intrinsic ``name`` on these arguments, converted as its row in ``expr.intrinsics`` says."""
+    row = TABLE[name]
+    es = [as_expr(x) for x in args]
+    if len(es) != row.arity:
+        raise DeclareError(f"{name} takes {row.arity} argument(s), got {len(es)}")
+    if row.arity > 1:
+        t0 = es[0].dtype
+        for e in es[1:]:
+            t0 = promote(t0, e.dtype)
+        lanes = max(e.dtype.lanes for e in es)
+        es = [cast(t0, broadcast(e, lanes) if e.dtype.lanes < lanes else e) for e in es]
+    t = es[0].dtype
+    if not row.accepts(t):
+        if row.accepts(FLOAT32) and not t.is_float and not t.is_bool:
+            raise DeclareError(f"{name}({', '.join(map(str, es))}): needs a float, got {t}", try_="x.astype('float32') first")
+        raise DeclareError(f"{name}({', '.join(map(str, es))}): not defined on {t}")
+    return intern(Call, row.result(t), name, tuple(es))
+
+
+def ramp(base: ExprLike, stride: ExprLike, lanes: int) -> Expr:
+    base = as_expr(base)
+    stride = as_expr(stride, base.dtype)
+    if lanes == 1:
+        return base
+    if _uniform(stride, 0):
+        return broadcast(base, lanes)
+    return intern(Ramp, base, stride, lanes)
+
+
+def broadcast(value: ExprLike, lanes: int) -> Expr:
+    value = as_expr(value)
+    return value if lanes == 1 or value.dtype.lanes == lanes else intern(Broadcast, value, lanes)
+
+
+for _cls, _make in ((Add, add), (Sub, sub), (Mul, mul), (Div, div), (FloorDiv, floordiv), (FloorMod, floormod),
+                    (TruncDiv, truncdiv), (TruncMod, truncmod), (Min, min_), (Max, max_), (And, and_), (Or, or_), (Not, not_),
+                    (Select, select), (IfThenElse, if_then_else), (Cast, cast), (Call, call), (Ramp, ramp), (Broadcast, broadcast),
+                    (EQ, eq), (NE, ne), (LT, lt), (LE, le), (Const, const)):
+    _cls.make = staticmethod(_make)  # type: ignore[attr-defined]

@@ -1,0 +1,349 @@
+"""The expression nodes. Build them with ``expr.make`` (which folds and canonicalises), never by their classes.
+
+``>`` and ``>=`` do not exist here: they are ``<`` and ``<=`` with the sides swapped at birth. Every node has ``dtype``;
+a node whose dtype has several lanes is a vector, and scalars meet vectors only through :class:`Broadcast`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any, ClassVar, cast
+
+from ..core.dtype import DType
+from ..core.node import Node, intern
+
+
+class Expr(Node):
+    """Base of scalar and vector expressions. ``==`` builds a comparison; ``a is b`` tells whether two are the same."""
+
+    __slots__ = ("_memo", "dtype")
+    dtype: DType
+    _memo: dict[str, Any] | None
+    make: ClassVar[Callable[..., Expr]]
+
+    def children(self) -> tuple[Expr, ...]:
+        """The expressions directly below, in reading order."""
+        return ()
+
+    def with_children(self, *kids: Expr) -> Expr:
+        """The same kind of node over other children, canonicalised again."""
+        return self
+
+    def memo(self, key: str, compute: Callable[[], Any]) -> Any:
+        """A fact about this node, computed once in its life."""
+        table = self._memo
+        if table is None:
+            table = self._memo = {}
+        elif key in table:
+            return table[key]
+        value = table[key] = compute()
+        return value
+
+
+_serial = itertools.count()
+
+
+class Var(Expr):
+    """A named value: a loop variable, a symbolic size, a tuning knob. Two variables of one name are two variables.
+
+    ``lo``, ``hi`` are inclusive bounds known for every use (None: unknown), ``multiple_of`` a known divisor, ``hint`` a
+    typical value for cost, never for legality. ``kind`` is one of ``loop``, ``dim``, ``knob``, ``value``.
+    """
+
+    __slots__ = ("hi", "hint", "kind", "lo", "multiple_of", "name", "serial")
+
+    def __init__(self, name: str, dtype: DType, kind: str = "value", lo: int | None = None, hi: int | None = None,
+                 multiple_of: int = 1, hint: int | None = None) -> None:
+        self._memo = None
+        self.name = name
+        self.dtype = dtype
+        self.kind = kind
+        self.lo = lo
+        self.hi = hi
+        self.multiple_of = multiple_of
+        self.hint = hint
+        self.serial = next(_serial)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a variable is known by its identity and cannot be copied through pickle; use the JSON of the trace")
+
+
+class Const(Expr):
+    """A literal. Compared by dtype and bits, so 0.0 and -0.0 differ and NaN equals itself."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, dtype: DType, value: int | float | bool) -> None:
+        self._memo = None
+        self.dtype = dtype
+        self.value = value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).make, (self.value, self.dtype)
+
+
+class Binary(Expr):
+    __slots__ = ("a", "b")
+    _fields = ("a", "b")
+    symbol: ClassVar[str] = "?"
+    a: Expr
+    b: Expr
+
+    def __init__(self, a: Expr, b: Expr) -> None:
+        self._memo = None
+        self.a = a
+        self.b = b
+        self.dtype = a.dtype
+
+    def children(self) -> tuple[Expr, ...]:
+        return (self.a, self.b)
+
+    def with_children(self, *kids: Expr) -> Expr:
+        return type(self).make(*kids)
+
+
+class Add(Binary):
+    __slots__ = ()
+    symbol = "+"
+
+
+class Sub(Binary):
+    __slots__ = ()
+    symbol = "-"
+
+
+class Mul(Binary):
+    __slots__ = ()
+    symbol = "*"
+
+
+class Div(Binary):
+    """True division of floats."""
+
+    __slots__ = ()
+    symbol = "/"
+
+
+class FloorDiv(Binary):
+    __slots__ = ()
+    symbol = "//"
+
+
+class FloorMod(Binary):
+    """Python's ``%``: the sign of the divisor."""
+
+    __slots__ = ()
+    symbol = "%"
+
+
+class TruncDiv(Binary):
+    """C's ``/`` on integers: rounds towards zero."""
+
+    __slots__ = ()
+    symbol = "truncdiv"
+
+
+class TruncMod(Binary):
+    """C's ``%``: the sign of the dividend."""
+
+    __slots__ = ()
+    symbol = "truncmod"
+
+
+class Min(Binary):
+    __slots__ = ()
+    symbol = "min"
+
+
+class Max(Binary):
+    __slots__ = ()
+    symbol = "max"
+
+
+class Compare(Binary):
+    __slots__ = ()
+
+    def __init__(self, a: Expr, b: Expr, dtype: DType) -> None:
+        self._memo = None
+        self.a = a
+        self.b = b
+        self.dtype = dtype
+
+    _fields = ("a", "b", "dtype")
+
+
+class EQ(Compare):
+    __slots__ = ()
+    symbol = "=="
+
+
+class NE(Compare):
+    __slots__ = ()
+    symbol = "!="
+
+
+class LT(Compare):
+    __slots__ = ()
+    symbol = "<"
+
+
+class LE(Compare):
+    __slots__ = ()
+    symbol = "<="
+
+
+class And(Binary):
+    __slots__ = ()
+    symbol = "and"
+
+
+class Or(Binary):
+    __slots__ = ()
+    symbol = "or"
+
+
+class Not(Expr):
+    __slots__ = ("a",)
+    _fields = ("a",)
+
+    def __init__(self, a: Expr) -> None:
+        self._memo = None
+        self.a = a
+        self.dtype = a.dtype
+
+    def children(self) -> tuple[Expr, ...]:
+        return (self.a,)
+
+    def with_children(self, *kids: Expr) -> Expr:
+        return type(self).make(*kids)
+
+
+class Choice(Expr):
+    """``cond ? a : b``. :class:`Select` evaluates both sides, :class:`IfThenElse` only the one that is taken."""
+
+    __slots__ = ("a", "b", "cond")
+    _fields = ("cond", "a", "b")
+    cond: Expr
+    a: Expr
+    b: Expr
+
+    def __init__(self, cond: Expr, a: Expr, b: Expr) -> None:
+        self._memo = None
+        self.cond = cond
+        self.a = a
+        self.b = b
+        self.dtype = a.dtype
+
+    def children(self) -> tuple[Expr, ...]:
+        return (self.cond, self.a, self.b)
+
+    def with_children(self, *kids: Expr) -> Expr:
+        return type(self).make(*kids)
+
+
+class Select(Choice):
+    __slots__ = ()
+
+
+class IfThenElse(Choice):
+    __slots__ = ()
+
+
+class Cast(Expr):
+    __slots__ = ("a",)
+    _fields = ("dtype", "a")
+
+    def __init__(self, dtype: DType, a: Expr) -> None:
+        self._memo = None
+        self.dtype = dtype
+        self.a = a
+
+    def children(self) -> tuple[Expr, ...]:
+        return (self.a,)
+
+    def with_children(self, *kids: Expr) -> Expr:
+        lanes = kids[0].dtype.lanes
+        return type(self).make(self.dtype.with_lanes(lanes), kids[0])
+
+
+class Call(Expr):
+    """An intrinsic of ``expr.intrinsics``, by name."""
+
+    __slots__ = ("args", "name")
+    _fields = ("dtype", "name", "args")
+
+    def __init__(self, dtype: DType, name: str, args: tuple[Expr, ...]) -> None:
+        self._memo = None
+        self.dtype = dtype
+        self.name = name
+        self.args = args
+
+    def children(self) -> tuple[Expr, ...]:
+        return self.args
+
+    def with_children(self, *kids: Expr) -> Expr:
+        return type(self).make(self.name, *kids)
+
+
+class Ramp(Expr):
+    """The vector ``base, base + stride, …`` of ``lanes`` index values."""
+
+    __slots__ = ("base", "lanes", "stride")
+    _fields = ("base", "stride", "lanes")
+
+    def __init__(self, base: Expr, stride: Expr, lanes: int) -> None:
+        self._memo = None
+        self.base = base
+        self.stride = stride
+        self.lanes = lanes
+        self.dtype = base.dtype.with_lanes(lanes)
+
+    def children(self) -> tuple[Expr, ...]:
+        return (self.base, self.stride)
+
+    def with_children(self, *kids: Expr) -> Expr:
+        return type(self).make(kids[0], kids[1], self.lanes)
+
+
+class Broadcast(Expr):
+    """``lanes`` copies of one scalar."""
+
+    __slots__ = ("lanes", "value")
+    _fields = ("value", "lanes")
+
+    def __init__(self, value: Expr, lanes: int) -> None:
+        self._memo = None
+        self.value = value
+        self.lanes = lanes
+        self.dtype = value.dtype.with_lanes(lanes)
+
+    def children(self) -> tuple[Expr, ...]:
+        return (self.value,)
+
+    def with_children(self, *kids: Expr) -> Expr:
+        return type(self).make(kids[0], self.lanes)
+
+
+class Access(Expr):
+    """Base of reads of a tensor (``te``) or a buffer (``loopir``): the children begin with one index per dimension."""
+
+    __slots__ = ("indices",)
+    indices: tuple[Expr, ...]
+
+
+def is_const(e: Expr, value: int | float | None = None) -> bool:
+    """Whether ``e`` is a literal (equal to ``value``, when given)."""
+    return type(e) is Const and (value is None or e.value == value)
+
+
+def const_int(e: Expr | int) -> int | None:
+    """The value of an integer literal, or None."""
+    if isinstance(e, int):
+        return e
+    return cast(int, e.value) if type(e) is Const and e.dtype.code != "float" else None
+
+
+def build(cls: type[Any], *fields: Any) -> Any:
+    """Intern a node as it is, without folding: for constructors and for code that knows its form is canonical."""
+    return intern(cls, *fields)
