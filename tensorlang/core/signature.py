@@ -1,0 +1,81 @@
+"""What a compiled kernel takes: plain data shared by the code generator, the runtime and saved files.
+
+A size is an int, the name of a dim, or a nested tuple ``(op, size, size)`` with op one of ``+ - * // % min max``.
+
+The machine-code entry of a kernel ``name`` is ``i32 name(ptr buffers, ptr scalars)``: ``buffers`` points to one data pointer
+for each buffer parameter in order; ``scalars`` to 8-byte slots, first the dims in order as i64, then the scalar parameters in order
+(integers sign-extended to i64, floats as the bits of a float64). It returns 0, or the code of a failed run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Size = Any  # int | str | tuple
+
+
+@dataclass(frozen=True)
+class Param:
+    """One parameter of a kernel in call order. ``kind`` is ``buffer`` or ``scalar``; ``shape`` only for buffers."""
+
+    name: str
+    kind: str
+    dtype: str
+    shape: tuple[Size, ...] = ()
+    output: bool = False
+
+
+@dataclass(frozen=True)
+class Dim:
+    """A symbolic size solved from the shapes of the arguments: inclusive bounds (None: open) and a known divisor."""
+
+    name: str
+    lo: int | None = None
+    hi: int | None = None
+    multiple_of: int = 1
+
+
+@dataclass(frozen=True)
+class Signature:
+    """``params`` in call order, outputs marked; ``dims`` in the order of their scalar slots."""
+
+    name: str
+    params: tuple[Param, ...]
+    dims: tuple[Dim, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name,
+                "params": [[p.name, p.kind, p.dtype, list(p.shape), p.output] for p in self.params],
+                "dims": [[d.name, d.lo, d.hi, d.multiple_of] for d in self.dims]}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Signature:
+        def size(x: Any) -> Size:
+            return tuple(size(y) for y in x) if isinstance(x, list) else x
+
+        params = tuple(Param(n, k, t, tuple(size(x) for x in shape), out) for n, k, t, shape, out in data["params"])
+        return Signature(data["name"], params, tuple(Dim(*d) for d in data["dims"]))
+
+
+_OPS = {"+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "//": lambda a, b: a // b,
+        "%": lambda a, b: a % b, "min": min, "max": max}
+
+
+def evaluate(size: Size, dims: Mapping[str, int]) -> int:
+    """The value of a size under values of the dims."""
+    if isinstance(size, int):
+        return size
+    if isinstance(size, str):
+        return dims[size]
+    op, a, b = size
+    return _OPS[op](evaluate(a, dims), evaluate(b, dims))
+
+
+def show(size: Size) -> str:
+    """A size as text."""
+    if isinstance(size, tuple):
+        op, a, b = size
+        return f"{op}({show(a)}, {show(b)})" if op in ("min", "max") else f"({show(a)} {op} {show(b)})"
+    return str(size)

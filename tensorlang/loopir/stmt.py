@@ -1,0 +1,345 @@
+"""The loop IR on one screen. Statements are immutable; buffers and variables are known by identity.
+
+::
+
+    func   = Func(name, params: (Buffer | Var)*, body, attrs)
+    stmt   = Seq(stmt*)                                        one after the other; Seq(()) does nothing
+           | For(var, begin, extent, kind, body)               var in begin .. begin+extent-1; nothing when extent <= 0
+           | If(cond, then, orelse?)                           cond: scalar bool
+           | Store(buffer, value, indices, mask?)              buffer[indices] = value, only in the lanes where mask holds
+           | Alloc(buffer, body)                               buffer lives while body runs; contents undefined at first
+           | Let(var, value, body)
+           | Evaluate(value)                                   for effects only: Call("prefetch", ...)
+    kind   = serial | parallel | vectorized | unrolled
+    expr   = the nodes of expr.nodes | Load(buffer, indices, mask?) | Reduction(op, vector)
+    index  = scalar int expr | vector int expr                 the lanes of an access are those of its indices (all equal
+                                                               or scalar); vector access = gather unless it is a Ramp
+    buffer = Buffer(name, dtype, shape: expr*, strides: expr* | None, scope)
+
+``vectorized`` and ``unrolled`` loops have constant extents and exist only before the passes that expand them.
+A masked-off lane of a Load is neither read nor defined (it holds zero); a masked-off lane of a Store is not written.
+All indices count elements; ``strides`` None means compact row-major.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ..core.dtype import DType
+from ..core.node import intern
+from ..expr import make
+from ..expr.nodes import Access, Expr, Var
+
+SERIAL, PARALLEL, VECTORIZED, UNROLLED = "serial", "parallel", "vectorized", "unrolled"
+KINDS = (SERIAL, PARALLEL, VECTORIZED, UNROLLED)
+
+
+class Buffer:
+    """A block of memory with a shape. ``scope`` is ``arg`` (of the function), ``global`` (workspace) or ``local`` (registers or
+    stack). Known by identity."""
+
+    __slots__ = ("__weakref__", "dtype", "name", "scope", "shape", "strides")
+
+    def __init__(self, name: str, dtype: DType, shape: tuple[Expr, ...], scope: str = "arg",
+                 strides: tuple[Expr, ...] | None = None) -> None:
+        self.name = name
+        self.dtype = dtype
+        self.shape = shape
+        self.scope = scope
+        self.strides = strides
+
+    def __repr__(self) -> str:
+        return f"Buffer({self.name}: {self.dtype}[{', '.join(map(str, self.shape))}] {self.scope})"
+
+    def element_strides(self) -> tuple[Expr, ...]:
+        """Elements between neighbours in each dimension."""
+        if self.strides is not None:
+            return self.strides
+        out: list[Expr] = []
+        step = make.const(1, "int32")
+        for extent in reversed(self.shape):
+            out.append(step)
+            step = make.mul(step, extent)
+        return tuple(reversed(out))
+
+
+class Load(Access):
+    """``buffer[indices]``; with vector indices a vector of elements, zero in lanes where ``mask`` is false."""
+
+    __slots__ = ("buffer", "mask")
+    _fields = ("buffer", "indices", "mask")
+    buffer: Buffer
+    mask: Expr | None
+
+    def __init__(self, buffer: Buffer, indices: tuple[Expr, ...], mask: Expr | None) -> None:
+        self._memo = None
+        self.buffer = buffer
+        self.indices = indices
+        self.mask = mask
+        lanes = max((i.dtype.lanes for i in indices), default=1)
+        if mask is not None:
+            lanes = max(lanes, mask.dtype.lanes)
+        self.dtype = buffer.dtype.with_lanes(lanes)
+
+    def label(self) -> str:
+        return self.buffer.name
+
+    def children(self) -> tuple[Expr, ...]:
+        return self.indices if self.mask is None else (*self.indices, self.mask)
+
+    def with_children(self, *kids: Expr) -> Expr:
+        n = len(self.indices)
+        return load(self.buffer, kids[:n], kids[n] if len(kids) > n else None)
+
+
+def load(buffer: Buffer, indices: tuple[Expr, ...], mask: Expr | None = None) -> Expr:
+    """Build a Load; a mask that is true everywhere is dropped, one scalar load serves a uniform unmasked vector."""
+    if mask is not None and make._uniform(mask, True):
+        mask = None
+    return intern(Load, buffer, tuple(indices), mask)
+
+
+class Reduction(Expr):
+    """The lanes of one vector combined into a scalar by ``op``: add, mul, min, max, and, or."""
+
+    __slots__ = ("op", "value")
+    _fields = ("op", "value")
+
+    def __init__(self, op: str, value: Expr) -> None:
+        self._memo = None
+        self.op = op
+        self.value = value
+        self.dtype = value.dtype.element
+
+    def children(self) -> tuple[Expr, ...]:
+        return (self.value,)
+
+    def with_children(self, *kids: Expr) -> Expr:
+        return reduction(self.op, kids[0])
+
+
+def reduction(op: str, value: Expr) -> Expr:
+    return value if value.dtype.lanes == 1 else intern(Reduction, op, value)
+
+
+class Stmt:
+    """Base of statements."""
+
+    __slots__ = ()
+
+    def parts(self) -> tuple[Stmt, ...]:
+        """The statements directly below."""
+        return ()
+
+    def with_parts(self, *parts: Stmt) -> Stmt:
+        return self
+
+    def exprs(self) -> tuple[Expr, ...]:
+        """The expressions of this statement itself (not of statements below)."""
+        return ()
+
+    def with_exprs(self, *exprs: Expr) -> Stmt:
+        return self
+
+
+class Seq(Stmt):
+    __slots__ = ("stmts",)
+
+    def __init__(self, stmts: tuple[Stmt, ...]) -> None:
+        self.stmts = stmts
+
+    def parts(self) -> tuple[Stmt, ...]:
+        return self.stmts
+
+    def with_parts(self, *parts: Stmt) -> Stmt:
+        return seq(*parts)
+
+
+NOTHING = Seq(())
+
+
+def seq(*stmts: Stmt) -> Stmt:
+    """A sequence, flattened; one statement stands for itself."""
+    flat: list[Stmt] = []
+    for s in stmts:
+        if isinstance(s, Seq):
+            flat.extend(s.stmts)
+        else:
+            flat.append(s)
+    return flat[0] if len(flat) == 1 else (Seq(tuple(flat)) if flat else NOTHING)
+
+
+class For(Stmt):
+    """``for var in begin .. begin + extent - 1``. ``attrs`` holds pragmas as sorted (key, value) pairs."""
+
+    __slots__ = ("attrs", "begin", "body", "extent", "kind", "var")
+
+    def __init__(self, var: Var, begin: Expr, extent: Expr, kind: str, body: Stmt,
+                 attrs: tuple[tuple[str, Any], ...] = ()) -> None:
+        self.var = var
+        self.begin = begin
+        self.extent = extent
+        self.kind = kind
+        self.body = body
+        self.attrs = attrs
+
+    def parts(self) -> tuple[Stmt, ...]:
+        return (self.body,)
+
+    def with_parts(self, *parts: Stmt) -> Stmt:
+        return For(self.var, self.begin, self.extent, self.kind, parts[0], self.attrs)
+
+    def exprs(self) -> tuple[Expr, ...]:
+        return (self.begin, self.extent)
+
+    def with_exprs(self, *exprs: Expr) -> Stmt:
+        return For(self.var, exprs[0], exprs[1], self.kind, self.body, self.attrs)
+
+
+class If(Stmt):
+    __slots__ = ("cond", "orelse", "then")
+
+    def __init__(self, cond: Expr, then: Stmt, orelse: Stmt | None = None) -> None:
+        self.cond = cond
+        self.then = then
+        self.orelse = orelse
+
+    def parts(self) -> tuple[Stmt, ...]:
+        return (self.then,) if self.orelse is None else (self.then, self.orelse)
+
+    def with_parts(self, *parts: Stmt) -> Stmt:
+        return If(self.cond, parts[0], parts[1] if len(parts) > 1 else None)
+
+    def exprs(self) -> tuple[Expr, ...]:
+        return (self.cond,)
+
+    def with_exprs(self, *exprs: Expr) -> Stmt:
+        return If(exprs[0], self.then, self.orelse)
+
+
+class Store(Stmt):
+    __slots__ = ("buffer", "indices", "mask", "value")
+
+    def __init__(self, buffer: Buffer, value: Expr, indices: tuple[Expr, ...], mask: Expr | None = None) -> None:
+        self.buffer = buffer
+        self.value = value
+        self.indices = indices
+        self.mask = mask
+
+    def exprs(self) -> tuple[Expr, ...]:
+        base = (self.value, *self.indices)
+        return base if self.mask is None else (*base, self.mask)
+
+    def with_exprs(self, *exprs: Expr) -> Stmt:
+        n = len(self.indices)
+        return Store(self.buffer, exprs[0], tuple(exprs[1:n + 1]), exprs[n + 1] if len(exprs) > n + 1 else None)
+
+
+class Alloc(Stmt):
+    __slots__ = ("body", "buffer")
+
+    def __init__(self, buffer: Buffer, body: Stmt) -> None:
+        self.buffer = buffer
+        self.body = body
+
+    def parts(self) -> tuple[Stmt, ...]:
+        return (self.body,)
+
+    def with_parts(self, *parts: Stmt) -> Stmt:
+        return Alloc(self.buffer, parts[0])
+
+
+class Let(Stmt):
+    __slots__ = ("body", "value", "var")
+
+    def __init__(self, var: Var, value: Expr, body: Stmt) -> None:
+        self.var = var
+        self.value = value
+        self.body = body
+
+    def parts(self) -> tuple[Stmt, ...]:
+        return (self.body,)
+
+    def with_parts(self, *parts: Stmt) -> Stmt:
+        return Let(self.var, self.value, parts[0])
+
+    def exprs(self) -> tuple[Expr, ...]:
+        return (self.value,)
+
+    def with_exprs(self, *exprs: Expr) -> Stmt:
+        return Let(self.var, exprs[0], self.body)
+
+
+class Evaluate(Stmt):
+    __slots__ = ("value",)
+
+    def __init__(self, value: Expr) -> None:
+        self.value = value
+
+    def exprs(self) -> tuple[Expr, ...]:
+        return (self.value,)
+
+    def with_exprs(self, *exprs: Expr) -> Stmt:
+        return Evaluate(exprs[0])
+
+
+class Func:
+    """A kernel: ``params`` are its buffers and scalar values in call order, ``dims`` the symbolic sizes their shapes speak of
+    (solved from the arrays at the call), ``outputs`` the names of buffers that are written."""
+
+    __slots__ = ("attrs", "body", "dims", "name", "outputs", "params")
+
+    def __init__(self, name: str, params: tuple[Buffer | Var, ...], body: Stmt, dims: tuple[Var, ...] = (),
+                 outputs: tuple[Buffer, ...] = (), attrs: tuple[tuple[str, Any], ...] = ()) -> None:
+        self.name = name
+        self.params = params
+        self.body = body
+        self.dims = dims
+        self.outputs = outputs
+        self.attrs = attrs
+
+    def with_body(self, body: Stmt) -> Func:
+        return Func(self.name, self.params, body, self.dims, self.outputs, self.attrs)
+
+    def buffers(self) -> tuple[Buffer, ...]:
+        """The parameters that are buffers."""
+        return tuple(p for p in self.params if isinstance(p, Buffer))
+
+    def __str__(self) -> str:
+        from .printer import show_func  # the printer knows the statements, not the other way round
+
+        return show_func(self)
+
+
+def preorder(s: Stmt) -> Iterator[Stmt]:
+    """Every statement below and including ``s``, parents first."""
+    stack = [s]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(reversed(node.parts()))
+
+
+def rewrite(s: Stmt, change: Callable[[Stmt], Stmt | None]) -> Stmt:
+    """Bottom-up rebuild; ``change`` sees each statement after its parts were rebuilt. Unchanged statements are the same objects."""
+    parts = s.parts()
+    if parts:
+        new = tuple(rewrite(p, change) for p in parts)
+        if any(a is not b for a, b in zip(parts, new, strict=True)):
+            s = s.with_parts(*new)
+    replaced = change(s)
+    return s if replaced is None else replaced
+
+
+def map_exprs(s: Stmt, change: Callable[[Expr], Expr]) -> Stmt:
+    """Apply ``change`` to every whole expression of every statement."""
+
+    def one(node: Stmt) -> Stmt | None:
+        old = node.exprs()
+        if not old:
+            return None
+        new = tuple(change(e) for e in old)
+        return node.with_exprs(*new) if any(a is not b for a, b in zip(old, new, strict=True)) else None
+
+    return rewrite(s, one)

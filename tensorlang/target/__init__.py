@@ -1,0 +1,1 @@
+"""What machine code is made for: target strings, detection of this CPU, its registers and caches. Knows no expressions."""
