@@ -1,0 +1,195 @@
+"""Tensors, their elements, and the operations that produce them. Knows axes and expressions, no schedules.
+
+A Tensor is known by its operation and never changes: schedules that rewrite a computation keep the tensor and replace the
+*definition* of its stage, so that every reader goes on reading the same tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..core.dtype import DType
+from ..core.node import intern
+from ..errors import DeclareError
+from ..expr import make
+from ..expr.make import ExprLike
+from ..expr.nodes import Access, Expr, const_int
+from ..expr.walk import preorder
+from .axis import IterVar
+
+
+class Operation:
+    """What produces tensors. Known by identity. ``tag`` and ``attrs`` carry notes for recipes; they change no meaning."""
+
+    __slots__ = ("__weakref__", "attrs", "name", "outputs", "tag")
+    name: str
+    outputs: tuple[Tensor, ...]
+
+    def __init__(self, name: str, tag: str = "", attrs: Mapping[str, Any] | None = None) -> None:
+        self.name = name
+        self.tag = tag
+        self.attrs = dict(attrs or {})
+
+    def input_tensors(self) -> tuple[Tensor, ...]:
+        """The tensors this operation reads, each once, in order of appearance."""
+        return ()
+
+    def output(self, index: int) -> Tensor:
+        """Output number ``index``."""
+        return self.outputs[index]
+
+    @property
+    def num_outputs(self) -> int:
+        return len(self.outputs)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name})"
+
+
+class PlaceholderOp(Operation):
+    """An argument of the computation."""
+
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, name: str, shape: tuple[Expr, ...], dtype: DType) -> None:
+        super().__init__(name)
+        self.shape = shape
+        self.dtype = dtype
+        self.outputs = (Tensor(self, 0, shape, dtype),)
+
+
+class ComputeOp(Operation):
+    """``axis`` are the data axes of every output, ``reduce_axis`` those reduced over, ``body`` one expression per output: all are
+    Reduce nodes of one reduction, or none is."""
+
+    __slots__ = ("axis", "body", "reduce_axis")
+
+    def __init__(self, name: str, axis: tuple[IterVar, ...], reduce_axis: tuple[IterVar, ...], body: tuple[Expr, ...],
+                 tag: str = "", attrs: Mapping[str, Any] | None = None, outputs: tuple[Tensor, ...] | None = None) -> None:
+        super().__init__(name, tag, attrs)
+        self.axis = axis
+        self.reduce_axis = reduce_axis
+        self.body = body
+        if outputs is None:
+            shape = tuple(a.extent for a in axis)
+            outputs = tuple(Tensor(self, i, shape, e.dtype) for i, e in enumerate(body))
+        self.outputs = outputs
+
+    def redefined(self, body: tuple[Expr, ...], axis: tuple[IterVar, ...] | None = None,
+                  reduce_axis: tuple[IterVar, ...] | None = None) -> ComputeOp:
+        """The same tensors with another definition: for schedules. The outputs keep their identity."""
+        return ComputeOp(self.name, self.axis if axis is None else axis,
+                         self.reduce_axis if reduce_axis is None else reduce_axis, body, self.tag, self.attrs, self.outputs)
+
+    def input_tensors(self) -> tuple[Tensor, ...]:
+        return tensors_read(self.body)
+
+
+def tensors_read(body: tuple[Expr, ...]) -> tuple[Tensor, ...]:
+    """The tensors these expressions read, each once, in order of appearance."""
+    found: dict[Tensor, None] = {}
+    for e in body:
+        for node in preorder(e):
+            if type(node) is TensorRead:
+                found[node.tensor] = None
+    return tuple(found)
+
+
+class Tensor:
+    """A value with a shape. ``A[i, j]`` (or ``A(i, j)``) is an element, to be used inside another compute."""
+
+    __slots__ = ("__weakref__", "dtype", "op", "shape", "value_index")
+
+    def __init__(self, op: Operation, value_index: int, shape: tuple[Expr, ...], dtype: DType) -> None:
+        self.op = op
+        self.value_index = value_index
+        self.shape = shape
+        self.dtype = dtype
+
+    @property
+    def name(self) -> str:
+        name = self.op.name
+        return name if len(self.op.outputs) == 1 else f"{name}.v{self.value_index}"
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def __repr__(self) -> str:
+        return f"Tensor({self.name}: {self.dtype}[{', '.join(map(str, self.shape))}])"
+
+    def __call__(self, *indices: ExprLike) -> Expr:
+        return self._element(indices)
+
+    def __getitem__(self, indices: ExprLike) -> Any:
+        given = indices if isinstance(indices, tuple) else (indices,)
+        if any(isinstance(i, slice) for i in given):
+            raise DeclareError(f"{self.name}[{_shown(given)}]: a slice is not an element",
+                               because="a compute is declared one element at a time", try_="index with axes, or ops.slice for a sub-tensor")
+        if len(given) < self.ndim:
+            return TensorSlice(self, given)
+        return self._element(given)
+
+    def _element(self, given: tuple[ExprLike, ...]) -> Expr:
+        if len(given) != self.ndim:
+            raise DeclareError(f"{self.name}[{_shown(given)}]: {len(given)} indices for a tensor of {self.ndim} dimension(s)",
+                               because=f"{self.name} has shape ({', '.join(map(str, self.shape))})")
+        indices = []
+        for d, (i, extent) in enumerate(zip(given, self.shape, strict=True)):
+            e = make.as_expr(i)
+            if not e.dtype.is_int:
+                raise DeclareError(f"{self.name}[{_shown(given)}]: index {d} is {e.dtype}, not an integer", try_="e.astype('int32')")
+            n, limit = const_int(e), const_int(extent)
+            if n is not None and (n < 0 or (limit is not None and n >= limit)):
+                raise DeclareError(f"{self.name}[{_shown(given)}]: index {d} is {n}, out of range 0..{extent}",
+                                   because=f"{self.name} has shape ({', '.join(map(str, self.shape))})",
+                                   try_="count from the end with the size, as in A[n - 1]" if n < 0 else None)
+            indices.append(e)
+        return intern(TensorRead, self, tuple(indices))
+
+
+def _shown(given: tuple[ExprLike, ...]) -> str:
+    return ", ".join(i.name if isinstance(i, IterVar) else str(i) for i in given)
+
+
+class TensorSlice:
+    """``A[i]`` of a tensor with more dimensions: waits for the other indices."""
+
+    __slots__ = ("given", "tensor")
+
+    def __init__(self, tensor: Tensor, given: tuple[ExprLike, ...]) -> None:
+        self.tensor = tensor
+        self.given = given
+
+    def __getitem__(self, indices: ExprLike) -> Any:
+        return self.tensor[(*self.given, *(indices if isinstance(indices, tuple) else (indices,)))]
+
+    def as_expr(self) -> Expr:
+        return self.tensor._element(self.given)
+
+    def __repr__(self) -> str:
+        return f"{self.tensor.name}[{_shown(self.given)}, …]"
+
+
+class TensorRead(Access):
+    """One element of a tensor, by scalar indices."""
+
+    __slots__ = ("tensor",)
+    _fields = ("tensor", "indices")
+    tensor: Tensor
+
+    def __init__(self, tensor: Tensor, indices: tuple[Expr, ...]) -> None:
+        self._memo = None
+        self.tensor = tensor
+        self.indices = indices
+        self.dtype = tensor.dtype
+
+    def label(self) -> str:
+        return self.tensor.name
+
+    def children(self) -> tuple[Expr, ...]:
+        return self.indices
+
+    def with_children(self, *kids: Expr) -> Expr:
+        return intern(TensorRead, self.tensor, tuple(kids))
