@@ -3,48 +3,75 @@
 A polynomial is a dict from a monomial (a tuple of atoms, sorted) to its integer coefficient; ``()`` is the constant.
 Atoms are variables and everything that is not a sum or product: ``x // c``, ``min(...)``, reads. Every index expression
 carries its polynomial, so ``a - b`` of equal expressions is 0 at birth and simplification has little left to do.
+
+The text form of a polynomial is one: positive terms first, larger strides before smaller, the constant last. :func:`add` and
+:func:`scale` go there directly in the cases that loop nests are made of (a constant, one more term at the end); everything
+else is :func:`from_poly`.
 """
 
 from __future__ import annotations
 
-from ..core.dtype import DType
+from typing import Any
+
+from ..core.dtype import INT32, INT64, DType
 from ..core.node import intern, intern_as
-from .nodes import Access, Add, Call, Const, Expr, Mul, Sub, Var
+from .nodes import Access, Add, Call, Cast, Const, Expr, Mul, Sub, Var
 
 Monomial = tuple[Expr, ...]
 Poly = dict[Monomial, int]
+Key = tuple[int, str, tuple[int, ...]]
 
 _MAX_PRODUCT_TERMS = 64  # beyond this a product stays an atom: expanding it would cost more than it could ever prove
 
 
-def sort_key(e: Expr) -> tuple[int, str, int]:
-    """A deterministic order of atoms that does not depend on addresses or on what else the process has built."""
+def sort_key(e: Expr) -> Key:
+    """A deterministic order of atoms that does not depend on addresses or on what else the process has built: variables by name,
+    then other atoms by their text. What reads alike is told apart by the age of its variables."""
     memo = e._memo
-    if memo is not None and "key" in memo:
+    if memo is None:
+        memo = e._memo = {}
+    elif "key" in memo:
         return memo["key"]  # type: ignore[no-any-return]
+    key: Key
     if type(e) is Var:
-        key = (0, e.name, e.serial)
+        key = (0, e.name, (e.serial,))
+    elif type(e) is Const:
+        key = (2, str(e.value), ())
     else:
-        key = (1, f"{type(e).__name__}({','.join(sort_key(c)[1] for c in e.children())})", 0)
-        if type(e) is Const:
-            key = (2, str(e.value), 0)
-        elif isinstance(e, Call):
-            key = (1, f"{e.name}{key[1]}", 0)
-    return e.memo("key", lambda: key)  # type: ignore[no-any-return]
+        kids = [sort_key(c) for c in e.children()]
+        name = e.name if type(e) is Call else type(e).__name__
+        if type(e) is Cast:
+            name = e.dtype.name
+        elif isinstance(e, Access):
+            name += e.label()  # type: ignore[attr-defined]
+        key = (1, f"{name}({','.join(k[1] for k in kids)})", tuple(s for k in kids for s in k[2]))
+    memo["key"] = key
+    return key
 
 
 def poly(e: Expr) -> Poly:
     """The polynomial of an index expression. Shared: never change it."""
-    memo = e._memo
-    if memo is not None:
-        found = memo.get("poly")
-        if found is not None:
-            return found  # type: ignore[no-any-return]
-    if type(e) is Const:
-        p: Poly = {(): int(e.value)} if e.value else {}
-    else:  # sums and products get theirs in from_poly; what arrives here is an atom
-        p = {(e,): 1}
-    return e.memo("poly", lambda: p)  # type: ignore[no-any-return]
+    t = type(e)
+    if t is Add or t is Sub or t is Mul:
+        memo = e._memo
+        if memo is None:
+            memo = e._memo = {}
+        else:
+            found = memo.get("poly")
+            if found is not None:
+                return found  # type: ignore[no-any-return]
+        # the inside of a sum, or a sum that `add` or `scale` put together
+        if t is Mul:
+            p = mul_poly(poly(e.a), poly(e.b))  # type: ignore[attr-defined]
+            if p is None:
+                return {(e,): 1}
+        else:
+            p = add_poly(poly(e.a), poly(e.b), 1 if t is Add else -1)  # type: ignore[attr-defined]
+        memo["poly"] = p
+        return p
+    if t is Const:
+        return {(): int(e.value)} if e.value else {}  # type: ignore[attr-defined]
+    return {(e,): 1}  # not kept on the atom: it would refer to itself and live until the cyclic collector comes by
 
 
 def add_poly(p: Poly, q: Poly, scale: int = 1) -> Poly:
@@ -61,6 +88,12 @@ def add_poly(p: Poly, q: Poly, scale: int = 1) -> Poly:
 
 def mul_poly(p: Poly, q: Poly) -> Poly | None:
     """``p * q``, or None when it would grow too large."""
+    for one, other in ((p, q), (q, p)):
+        if not one:
+            return {}
+        if len(one) == 1 and () in one:
+            factor = one[()]
+            return {mono: c * factor for mono, c in other.items()}
     if len(p) * len(q) > _MAX_PRODUCT_TERMS:
         return None
     out: Poly = {}
@@ -75,55 +108,176 @@ def mul_poly(p: Poly, q: Poly) -> Poly | None:
     return out
 
 
-def _const(value: int, dtype: DType) -> Expr:
-    return intern_as((Const, dtype, value), lambda: Const(dtype, value))
+SMALL = range(-256, 4097)  # literals every kernel uses: held for good, so that finding one is one look-up
+_small: dict[DType, dict[int, Expr]] = {INT32: {}, INT64: {}}
+_small32, _small64 = _small[INT32], _small[INT64]
 
 
-def _order(item: tuple[Monomial, int]) -> tuple[object, ...]:
-    mono, c = item
-    return (c < 0, -len(mono), -abs(c), tuple(sort_key(a) for a in mono))
+def literal(value: int, dtype: DType) -> Expr:
+    """The literal of an index type. Index arithmetic does not overflow by contract, so the value is not checked."""
+    table = _small32 if dtype is INT32 else _small64
+    found = table.get(value)
+    if found is None:
+        value = int(value)  # never True or 1.0, which are equal to 1
+        found = intern_as((Const, dtype, value), lambda: Const(dtype, value))
+        if value in SMALL:
+            table[value] = found
+    return found
+
+
+def _order(mono: Monomial, c: int) -> tuple[Any, ...]:
+    """Where a term stands in a sum."""
+    return (c < 0, -len(mono), -abs(c), sort_key(mono[0]) if len(mono) == 1 else [sort_key(a) for a in mono])
 
 
 def from_poly(p: Poly, dtype: DType) -> Expr:
     """The one expression for a polynomial: positive terms first, larger strides before smaller, the constant last."""
     if not p:
-        return _const(0, dtype)
+        return literal(0, dtype)
     const = p.get((), 0)
     if len(p) == 1:
         ((mono, c),) = p.items()
         if not mono:
-            return _const(c, dtype)
+            return literal(c, dtype)
         if c == 1 and len(mono) == 1:
             return mono[0]
         terms = [(mono, c)]
+    elif len(p) == 2 and const:
+        terms = [item for item in p.items() if item[0]]
     else:
-        terms = sorted(((m, c) for m, c in p.items() if m), key=_order)
+        terms = [(m, c) for _, m, c in sorted([(_order(m, c), m, c) for m, c in p.items() if m], key=_first)]
     total: Expr | None = None
     for mono, c in terms:
         product: Expr = mono[0]
         for factor in mono[1:]:
             product = intern(Mul, product, factor)
         if total is None:
-            total = product if c == 1 else intern(Mul, product, _const(c, dtype))
+            total = product if c == 1 else intern(Mul, product, literal(c, dtype))
+        elif c > 0:
+            total = intern(Add, total, product if c == 1 else intern(Mul, product, literal(c, dtype)))
         else:
-            if abs(c) != 1:
-                product = intern(Mul, product, _const(abs(c), dtype))
-            total = intern(Add if c > 0 else Sub, total, product)
+            total = intern(Sub, total, product if c == -1 else intern(Mul, product, literal(-c, dtype)))
     assert total is not None
     if const:
-        total = intern(Add if const > 0 else Sub, total, _const(abs(const), dtype))
-    if total._memo is None or "poly" not in total._memo:
-        total.memo("poly", lambda: p)
+        total = intern(Add, total, literal(const, dtype)) if const > 0 else intern(Sub, total, literal(-const, dtype))
+    memo = total._memo
+    if memo is None:
+        total._memo = {"poly": p}
+    elif "poly" not in memo and type(total) in (Add, Sub, Mul):
+        memo["poly"] = p
     return total
+
+
+def _first(item: tuple[Any, ...]) -> Any:
+    return item[0]
+
+
+def _is_sum(e: Expr) -> bool:
+    return type(e) is Add or type(e) is Sub
+
+
+def add(a: Expr, b: Expr, dtype: DType) -> Expr:
+    """``a + b`` in the canonical form."""
+    ta, tb = type(a), type(b)
+    if tb is Const:
+        return add_const(a, b.value, dtype)  # type: ignore[attr-defined]
+    if ta is Const:
+        return add_const(b, a.value, dtype)  # type: ignore[attr-defined]
+    if ta is not Add and ta is not Sub:  # one term: the other side may be the sum it belongs to
+        if tb is Add or tb is Sub or _place(b) < _place(a):
+            a, b, tb = b, a, ta
+    if tb is not Add and tb is not Sub:
+        found = _append(a, b, dtype)
+        if found is not None:
+            return found
+    return from_poly(add_poly(poly(a), poly(b)), dtype)
+
+
+def sub(a: Expr, b: Expr, dtype: DType) -> Expr:
+    """``a - b`` in the canonical form."""
+    if type(b) is Const:
+        return add_const(a, -b.value, dtype)
+    if a is b:
+        return literal(0, dtype)
+    if type(a) is Add and a.b is b:
+        return a.a
+    return from_poly(add_poly(poly(a), poly(b), -1), dtype)
+
+
+def add_const(e: Expr, n: int, dtype: DType) -> Expr:
+    """``e + n`` in the canonical form: only the last term changes."""
+    if not n:
+        return e
+    if type(e) is Const:
+        return literal(e.value + n, dtype)  # type: ignore[operator]
+    if _is_sum(e) and type(e.b) is Const:  # type: ignore[attr-defined]
+        n += e.b.value if type(e) is Add else -e.b.value  # type: ignore[attr-defined]
+        e = e.a  # type: ignore[attr-defined]
+        if not n:
+            return e
+    return intern(Add, e, literal(n, dtype)) if n > 0 else intern(Sub, e, literal(-n, dtype))
+
+
+def scale(e: Expr, n: int, dtype: DType) -> Expr:
+    """``e * n`` in the canonical form."""
+    t = type(e)
+    if n == 1:
+        return e
+    if t is Const or not n:
+        return literal(e.value * n if n else 0, dtype)  # type: ignore[attr-defined]
+    if t is Add or t is Sub:
+        return from_poly({mono: c * n for mono, c in poly(e).items()}, dtype)
+    if t is Mul and type(e.b) is Const:  # type: ignore[attr-defined]
+        n *= e.b.value  # type: ignore[attr-defined]
+        e = e.a  # type: ignore[attr-defined]
+        if n == 1:
+            return e
+    return intern(Mul, e, literal(n, dtype))
+
+
+def _place(e: Expr) -> tuple[Any, ...]:
+    """Where a single term stands in a sum. Kept on the node, for it names no nodes."""
+    memo = e._memo
+    if memo is None:
+        memo = e._memo = {}
+    else:
+        found = memo.get("place")
+        if found is not None:
+            return found  # type: ignore[no-any-return]
+    ((mono, c),) = poly(e).items()
+    found = memo["place"] = _order(mono, c)
+    return found
+
+
+def _append(a: Expr, b: Expr, dtype: DType) -> Expr | None:
+    """``a + b`` for a single positive term ``b`` that comes after all the terms of ``a``, or None when that is not so."""
+    total, const = a, None
+    if _is_sum(a) and type(a.b) is Const:  # type: ignore[attr-defined]
+        total, const = a.a, a.b  # type: ignore[attr-defined]
+    if type(total) is Sub:
+        return None
+    place = _place(b)
+    if place[0] or not _place(total.b if type(total) is Add else total) < place:
+        return None
+    (mono,) = poly(b)
+    if mono in poly(total):
+        return None
+    total = intern(Add, total, b)
+    return total if const is None else intern(type(a), total, const)
 
 
 def reads_data(e: Expr) -> bool:
     """Whether the value depends on memory. Index arithmetic on loaded values may wrap, so divisions are left alone."""
+    t = type(e)
+    if t is Var or t is Const:
+        return False
     memo = e._memo
-    if memo is not None and "data" in memo:
+    if memo is None:
+        memo = e._memo = {}
+    elif "data" in memo:
         return memo["data"]  # type: ignore[no-any-return]
-    found = isinstance(e, Access | Call) or any(reads_data(c) for c in e.children())
-    return e.memo("data", lambda: found)  # type: ignore[no-any-return]
+    found = memo["data"] = isinstance(e, Access | Call) or any([reads_data(c) for c in e.children()])
+    return found
 
 
 def split_divisible(p: Poly, divisor: int) -> tuple[Poly, Poly]:

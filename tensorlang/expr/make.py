@@ -6,13 +6,14 @@ Knows nothing of ranges of variables beyond what a Var says of itself; reasoning
 
 from __future__ import annotations
 
+import operator
 import struct
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ..core.dtype import BOOL, FLOAT32, INT32, DType, dtype, promote
+from ..core.dtype import BOOL, FLOAT32, INT32, INT64, DType, dtype, promote
 from ..core.node import intern, intern_as
 from ..errors import DeclareError
 from . import linear
@@ -106,6 +107,8 @@ def as_expr(x: ExprLike, like: DType | None = None) -> Expr:
     """
     if isinstance(x, Expr):
         return x
+    if type(x) is int and (like is INT32 or like is INT64) and x in linear.SMALL:
+        return linear.literal(x, like)
     if isinstance(x, bool | np.bool_):
         return const(bool(x))
     if isinstance(x, int | np.integer) and like is not None:
@@ -161,25 +164,24 @@ def _spread(op: Callable[..., Expr], a: Expr, b: Expr) -> Expr | None:
     return None
 
 
-def _fold_float(t: DType, f: Callable[[Any, Any], Any], a: Expr, b: Expr) -> Expr | None:
-    if type(a) is Const and type(b) is Const and t.lanes == 1 and t.code == "float":
-        with np.errstate(all="ignore"):
-            kind = t.to_numpy().type
-            return const(float(f(kind(a.value), kind(b.value))), t)
-    return None
-
-
-def _fold_int(t: DType, f: Callable[[int, int], int], a: Expr, b: Expr) -> Expr | None:
-    if type(a) is Const and type(b) is Const and t.is_int and t.lanes == 1:
-        return const(t.wrap(f(int(a.value), int(b.value))), t)
-    return None
+def _fold(t: DType, f: Callable[[Any, Any], Any], again: Callable[..., Expr], a: Expr, b: Expr) -> Expr | None:
+    """The literal ``f(a, b)`` of two literals, or the operation done once on two uniform vectors; None otherwise."""
+    if type(a) is Const and type(b) is Const:
+        if t.is_int:
+            return const(t.wrap(f(int(a.value), int(b.value))), t)
+        if t.code == "float":
+            with np.errstate(all="ignore"):
+                kind = t.to_numpy().type
+                return const(float(f(kind(a.value), kind(b.value))), t)
+        return None
+    return _spread(again, a, b)
 
 
 def add(a: ExprLike, b: ExprLike) -> Expr:
     a, b = unify(a, b)
     t = a.dtype
-    if t.is_index:
-        return linear.from_poly(linear.add_poly(linear.poly(a), linear.poly(b)), t)
+    if t is INT32 or t is INT64:  # t.is_index
+        return linear.add(a, b, t)
     if t.is_bool:
         _need_number("+", a, b)
     if t.lanes > 1 and t.code == "int":
@@ -189,15 +191,17 @@ def add(a: ExprLike, b: ExprLike) -> Expr:
             return ramp(add(a.value, b.base), b.stride, b.lanes)
         if type(a) is Ramp and type(b) is Ramp:
             return ramp(add(a.base, b.base), add(a.stride, b.stride), a.lanes)
-    return (_fold_int(t, lambda x, y: x + y, a, b) or _fold_float(t, lambda x, y: x + y, a, b) or _spread(add, a, b)
-            or _drop(t, a, b, 0) or intern(Add, a, b))
+    found = _fold(t, operator.add, add, a, b)
+    if found is None:
+        found = _drop(t, a, b, 0)
+    return intern(Add, a, b) if found is None else found
 
 
 def sub(a: ExprLike, b: ExprLike) -> Expr:
     a, b = unify(a, b)
     t = a.dtype
-    if t.is_index:
-        return linear.from_poly(linear.add_poly(linear.poly(a), linear.poly(b), -1), t)
+    if t is INT32 or t is INT64:  # t.is_index
+        return linear.sub(a, b, t)
     if t.is_bool:
         _need_number("-", a, b)
     if t.lanes > 1 and t.code == "int":
@@ -207,14 +211,20 @@ def sub(a: ExprLike, b: ExprLike) -> Expr:
             return ramp(sub(a.value, b.base), neg(b.stride), b.lanes)
         if type(a) is Ramp and type(b) is Ramp:
             return ramp(sub(a.base, b.base), sub(a.stride, b.stride), a.lanes)
-    return (_fold_int(t, lambda x, y: x - y, a, b) or _fold_float(t, lambda x, y: x - y, a, b) or _spread(sub, a, b)
-            or (a if t.is_int and _uniform(b, 0) else None) or intern(Sub, a, b))
+    found = _fold(t, operator.sub, sub, a, b)
+    if found is None and t.is_int and _uniform(b, 0):
+        found = a
+    return intern(Sub, a, b) if found is None else found
 
 
 def mul(a: ExprLike, b: ExprLike) -> Expr:
     a, b = unify(a, b)
     t = a.dtype
-    if t.is_index:
+    if t is INT32 or t is INT64:  # t.is_index
+        if type(b) is Const:
+            return linear.scale(a, int(b.value), t)
+        if type(a) is Const:
+            return linear.scale(b, int(a.value), t)
         product = linear.mul_poly(linear.poly(a), linear.poly(b))
         if product is not None:
             return linear.from_poly(product, t)
@@ -226,8 +236,10 @@ def mul(a: ExprLike, b: ExprLike) -> Expr:
             return ramp(mul(a.base, b.value), mul(a.stride, b.value), a.lanes)
         if type(b) is Ramp and type(a) is Broadcast:
             return mul(b, a)
-    return (_fold_int(t, lambda x, y: x * y, a, b) or _fold_float(t, lambda x, y: x * y, a, b) or _spread(mul, a, b)
-            or _drop(t, a, b, 1) or intern(Mul, a, b))
+    found = _fold(t, operator.mul, mul, a, b)
+    if found is None:
+        found = _drop(t, a, b, 1)
+    return intern(Mul, a, b) if found is None else found
 
 
 def _uniform(e: Expr, value: int) -> bool:
@@ -261,7 +273,8 @@ def div(a: ExprLike, b: ExprLike) -> Expr:
                            try_="`//` for the floor, te.truncdiv for C's rounding, or .astype('float32') first")
     if type(b) is Const and b.value == 0 and type(a) is Const:
         return intern(Div, a, b)
-    return _fold_float(t, lambda x, y: x / y, a, b) or _spread(div, a, b) or intern(Div, a, b)
+    found = _fold(t, operator.truediv, div, a, b)
+    return intern(Div, a, b) if found is None else found
 
 
 def _divisor(op: str, a: Expr, b: Expr) -> None:
@@ -275,7 +288,7 @@ def floordiv(a: ExprLike, b: ExprLike) -> Expr:
     a, b = unify(a, b)
     _divisor("//", a, b)
     t = a.dtype
-    folded = _fold_int(t, lambda x, y: x // y, a, b) or _spread(floordiv, a, b)
+    folded = _fold(t, operator.floordiv, floordiv, a, b)
     if folded is not None:
         return folded
     if _uniform(b, 1):
@@ -290,7 +303,10 @@ def floordiv(a: ExprLike, b: ExprLike) -> Expr:
                 return floordiv(neg(a), -d)
             q, r = linear.split_divisible(p, d)
             if q:
-                return add(linear.from_poly(q, t), floordiv(linear.from_poly(r, t), b))
+                rest = linear.from_poly(r, t)
+                if type(rest) is Const:  # 0 <= rest < d
+                    return linear.from_poly(q, t)
+                return add(linear.from_poly(q, t), floordiv(rest, b) if type(rest) is FloorDiv else intern(FloorDiv, rest, b))
             if type(a) is FloorDiv and type(a.b) is Const and a.b.value > 0:
                 return floordiv(a.a, int(a.b.value) * d)
         elif type(b) is Var and b.lo is not None and b.lo >= 1:
@@ -308,7 +324,7 @@ def floormod(a: ExprLike, b: ExprLike) -> Expr:
     a, b = unify(a, b)
     _divisor("%", a, b)
     t = a.dtype
-    folded = _fold_int(t, lambda x, y: x % y, a, b) or _spread(floormod, a, b)
+    folded = _fold(t, operator.mod, floormod, a, b)
     if folded is not None:
         return folded
     if _uniform(b, 1):
@@ -337,15 +353,18 @@ def truncdiv(a: ExprLike, b: ExprLike) -> Expr:
     """C's integer division: rounds towards zero."""
     a, b = unify(a, b)
     _divisor("truncdiv", a, b)
-    return (_fold_int(a.dtype, _trunc, a, b) or _spread(truncdiv, a, b) or (a if _uniform(b, 1) else None)
-            or intern(TruncDiv, a, b))
+    found = _fold(a.dtype, _trunc, truncdiv, a, b)
+    if found is None and _uniform(b, 1):
+        found = a
+    return intern(TruncDiv, a, b) if found is None else found
 
 
 def truncmod(a: ExprLike, b: ExprLike) -> Expr:
     """C's remainder: the sign of the dividend."""
     a, b = unify(a, b)
     _divisor("truncmod", a, b)
-    return _fold_int(a.dtype, lambda x, y: x - y * _trunc(x, y), a, b) or _spread(truncmod, a, b) or intern(TruncMod, a, b)
+    found = _fold(a.dtype, lambda x, y: x - y * _trunc(x, y), truncmod, a, b)
+    return intern(TruncMod, a, b) if found is None else found
 
 
 def ceildiv(a: ExprLike, b: ExprLike) -> Expr:
@@ -361,7 +380,7 @@ def _extreme(cls: type[Binary], pick: Callable[[Any, Any], Any], larger: bool) -
         if a is b:
             return a
         t = a.dtype
-        folded = _fold_int(t, pick, a, b) or _spread(op, a, b)
+        folded = None if t.is_float else _fold(t, pick, op, a, b)
         if folded is not None:
             return folded
         if t.is_index:
@@ -390,7 +409,8 @@ def _compare(cls: type[Any], test: Callable[[Any, Any], bool]) -> Callable[[Expr
             difference = linear.add_poly(linear.poly(a), linear.poly(b), -1)
             if not difference or list(difference) == [()]:
                 return const(test(difference.get((), 0), 0))
-        return _spread(op, a, b) or intern(cls, a, b, BOOL.with_lanes(t.lanes))
+        found = _spread(op, a, b)
+        return intern(cls, a, b, BOOL.with_lanes(t.lanes)) if found is None else found
 
     op.__doc__ = f"``a {cls.symbol} b``, a bool."
     return op
@@ -429,7 +449,8 @@ def and_(a: ExprLike, b: ExprLike) -> Expr:
         return a
     if _uniform(b, False):
         return b
-    return _spread(and_, a, b) or intern(And, a, b)
+    found = _spread(and_, a, b)
+    return intern(And, a, b) if found is None else found
 
 
 def or_(a: ExprLike, b: ExprLike) -> Expr:
@@ -442,7 +463,8 @@ def or_(a: ExprLike, b: ExprLike) -> Expr:
         return a
     if _uniform(b, True):
         return b
-    return _spread(or_, a, b) or intern(Or, a, b)
+    found = _spread(or_, a, b)
+    return intern(Or, a, b) if found is None else found
 
 
 def not_(a: ExprLike) -> Expr:

@@ -63,11 +63,13 @@ def _const(e: Const, name: Namer, outer: int) -> str:
 @rules.on(Binary)
 def _binary(e: Binary, name: Namer, outer: int) -> str:
     mine = _PRECEDENCE.get(type(e)) or (_PRECEDENCE[Compare] if isinstance(e, Compare) else 0)
-    # the right side of - // % and the like needs parentheses at equal precedence; so do chained comparisons
-    left = mine + 1 if isinstance(e, Compare) else mine
-    right = mine if isinstance(e, Add | And | Or) or (type(e) is Mul and type(e.b) is Mul) else mine + 1
-    text = f"{show(e.a, name, left)} {e.symbol} {show(e.b, name, right)}" if mine != 6 or type(e) is not Mul else \
-        f"{show(e.a, name, left)}*{show(e.b, name, right)}"
+    # the right side of - // % and the like needs parentheses at equal precedence; so do chained comparisons. Float sums and
+    # products too, where a + (b + c) is another number than a + b + c; and (a // b)*c, which would mislead the eye.
+    left = mine + 1 if isinstance(e, Compare) or (type(e) is Mul and isinstance(e.a, FloorDiv | FloorMod)) else mine
+    free = isinstance(e, And | Or) or (not e.dtype.is_float and (type(e) is Add or (type(e) is Mul and type(e.b) is Mul)))
+    right = mine if free else mine + 1
+    symbol = "*" if type(e) is Mul and not e.dtype.is_float else f" {e.symbol} "  # i*8 + j, but a * b where data is meant
+    text = f"{show(e.a, name, left)}{symbol}{show(e.b, name, right)}"
     return f"({text})" if mine < outer else text
 
 

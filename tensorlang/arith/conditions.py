@@ -1,0 +1,28 @@
+"""Conditions taken apart and put together. Knows expressions only."""
+
+from __future__ import annotations
+
+from ..expr import make
+from ..expr.linear import Poly, add_poly, poly
+from ..expr.nodes import LE, LT, And, Expr
+
+
+def conjuncts(e: Expr) -> list[Expr]:
+    """The conditions a conjunction is made of."""
+    return conjuncts(e.a) + conjuncts(e.b) if isinstance(e, And) else [e]
+
+
+def conjunction(conds: list[Expr]) -> Expr:
+    """All of them at once; at least one."""
+    out = conds[0]
+    for c in conds[1:]:
+        out = make.and_(out, c)
+    return out
+
+
+def never_negative(cond: Expr) -> Poly | None:
+    """The polynomial that is >= 0 exactly when an integer inequality holds; None for other conditions."""
+    if isinstance(cond, LT | LE) and cond.a.dtype.is_index:
+        p = add_poly(poly(cond.b), poly(cond.a), -1)
+        return add_poly(p, {(): -1}) if isinstance(cond, LT) else p
+    return None

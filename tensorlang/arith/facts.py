@@ -1,0 +1,444 @@
+"""What is known of variables, and what follows from it: numeric intervals, symbolic bounds, proofs. Knows expressions only.
+
+``Facts`` is a value: :meth:`Facts.bind` and :meth:`Facts.assume` give new ones. A proof answers True (always holds), False (never
+holds) or None (unknown); unknown is a normal answer, and callers turn it into a guard or a constraint.
+
+How proofs work: ``a <= b`` is the question whether a polynomial is never negative. Atoms are eliminated from the innermost
+variable outwards, each replaced by the end of its range that makes the polynomial smallest; ``x // c`` is relaxed to
+``(x - c + 1) / c <= x // c <= x / c`` so that ``n - c * (n // c) >= 0`` and the extents of split loops come out exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from ..expr import make
+from ..expr.linear import Poly, add_poly, from_poly, mul_poly, poly, split_by_atom
+from ..expr.nodes import EQ, LE, LT, NE, And, Cast, Choice, Const, Expr, FloorDiv, FloorMod, Max, Min, Mul, Not, Or, Var
+from ..expr.walk import variables
+
+Number = int | None
+Interval = tuple[Number, Number]  # inclusive; None is unbounded
+_MAX_DEPTH = 14
+_UNBOUNDED: Interval = (None, None)
+
+
+def _mul(a: Number, b: Number) -> Number:
+    return 0 if a == 0 or b == 0 else (None if a is None or b is None else a * b)
+
+
+def interval_mul(x: Interval, y: Interval) -> Interval:
+    """The interval of a product."""
+    if x[0] is not None and x[0] >= 0 and y[0] is not None and y[0] >= 0:
+        return x[0] * y[0], _mul(x[1], y[1])
+    if None in x or None in y:
+        return (0, 0) if x == (0, 0) or y == (0, 0) else _UNBOUNDED
+    ends = [a * b for a in x for b in y]  # type: ignore[operator]
+    return min(ends), max(ends)
+
+
+class Facts:
+    """Ranges of variables, in the order they were bound, and conditions assumed to hold."""
+
+    __slots__ = ("_cache", "known", "level", "ranges", "sizes")
+
+    def __init__(self, ranges: dict[Var, tuple[Expr, Expr]] | None = None, level: dict[Var, int] | None = None,
+                 known: tuple[Poly, ...] = (), sizes: frozenset[Var] = frozenset()) -> None:
+        self.ranges = ranges or {}
+        self.level = level or {}
+        self.known = known
+        self.sizes = sizes  # variables that are sizes of tensors: never negative
+        self._cache: dict[Expr, Interval] = {}
+
+    def bind(self, var: Var, lo: Expr, hi: Expr) -> Facts:
+        """Also knowing ``lo <= var <= hi`` (the bounds may speak of variables bound before)."""
+        return Facts({**self.ranges, var: (lo, hi)}, {**self.level, var: len(self.level)}, self.known, self.sizes)
+
+    def bind_all(self, ranges: Iterable[tuple[Var, Expr, Expr]]) -> Facts:
+        """Several :meth:`bind` at once."""
+        new, level = dict(self.ranges), dict(self.level)
+        for var, lo, hi in ranges:
+            level[var] = len(level)
+            new[var] = (lo, hi)
+        return Facts(new, level, self.known, self.sizes)
+
+    def assume(self, cond: Expr) -> Facts:
+        """Also knowing that ``cond`` holds."""
+        found = tuple(_nonneg_forms(cond))
+        return Facts(self.ranges, self.level, self.known + found, self.sizes) if found else self
+
+    # -- numeric intervals -------------------------------------------------------------------------------------------
+
+    def interval(self, e: Expr) -> Interval:
+        """Inclusive numeric bounds of an integer expression."""
+        found = self._cache.get(e)
+        if found is None:
+            found = self._cache[e] = self._interval(e)
+        return found
+
+    def _interval(self, e: Expr) -> Interval:
+        t = type(e)
+        if t is Const:
+            v = int(e.value)  # type: ignore[attr-defined]
+            return v, v
+        if t is Var:
+            return self._var(e)  # type: ignore[arg-type]
+        if e.dtype.is_index:
+            p = poly(e)
+            if not _is_atom(p, e):
+                return self.interval_poly(p)
+        if isinstance(e, FloorDiv):
+            return _floordiv(self.interval(e.a), self.interval(e.b))
+        if isinstance(e, FloorMod):
+            lo, hi = self.interval(e.b)
+            if lo is not None and lo > 0:
+                a = self.interval(e.a)
+                if a[0] is not None and a[0] >= 0 and a[1] is not None and a[1] < lo:
+                    return a
+                return 0, (None if hi is None else hi - 1) if a[0] is None or a[0] < 0 or a[1] is None else \
+                    (a[1] if hi is None else min(a[1], hi - 1))
+            return _UNBOUNDED
+        if isinstance(e, Min):
+            (a, b), (c, d) = self.interval(e.a), self.interval(e.b)
+            return (None if a is None or c is None else min(a, c)), (d if b is None else b if d is None else min(b, d))
+        if isinstance(e, Max):
+            (a, b), (c, d) = self.interval(e.a), self.interval(e.b)
+            return (c if a is None else a if c is None else max(a, c)), (None if b is None or d is None else max(b, d))
+        if isinstance(e, Choice):
+            (a, b), (c, d) = self.interval(e.a), self.interval(e.b)
+            return (None if a is None or c is None else min(a, c)), (None if b is None or d is None else max(b, d))
+        if isinstance(e, Cast) and e.dtype.is_index and (e.a.dtype.is_int or e.a.dtype.is_bool):
+            return self.interval(e.a)
+        if isinstance(e, Mul):
+            return interval_mul(self.interval(e.a), self.interval(e.b))
+        if (e.dtype.is_int and e.dtype.bits < 32) or e.dtype.is_bool:
+            return e.dtype.limits()
+        return _UNBOUNDED
+
+    def _var(self, v: Var) -> Interval:
+        lo: Number = v.lo
+        hi: Number = v.hi
+        if lo is None and v in self.sizes:
+            lo = 0
+        bound = self.ranges.get(v)
+        if bound is not None:
+            blo, bhi = self.interval(bound[0])[0], self.interval(bound[1])[1]
+            lo = blo if lo is None else lo if blo is None else max(lo, blo)
+            hi = bhi if hi is None else hi if bhi is None else min(hi, bhi)
+        return lo, hi
+
+    def interval_poly(self, p: Poly) -> Interval:
+        """Numeric bounds of a polynomial."""
+        lo: Number = 0
+        hi: Number = 0
+        for mono, c in p.items():
+            r: Interval = (1, 1)
+            for atom in mono:
+                r = interval_mul(r, self.interval(atom))
+            a, b = (_mul(r[0], c), _mul(r[1], c)) if c > 0 else (_mul(r[1], c), _mul(r[0], c))
+            lo = None if lo is None or a is None else lo + a
+            hi = None if hi is None or b is None else hi + b
+        return lo, hi
+
+    # -- proofs ------------------------------------------------------------------------------------------------------
+
+    def prove(self, cond: Expr) -> bool | None:
+        """Whether a condition always holds (True), never holds (False), or cannot be told (None)."""
+        t = type(cond)
+        if t is Const:
+            return bool(cond.value)  # type: ignore[attr-defined]
+        if isinstance(cond, LT | LE) and cond.a.dtype.is_index:
+            p = add_poly(poly(cond.b), poly(cond.a), -1)
+            if t is LT:
+                p = add_poly(p, {(): -1})
+            if self.nonneg(p):
+                return True
+            if self.nonneg(add_poly({(): -1}, p, -1)):
+                return False
+            return None
+        if isinstance(cond, EQ | NE) and cond.a.dtype.is_index:
+            p = add_poly(poly(cond.a), poly(cond.b), -1)
+            lo, hi = self.interval_poly(p)
+            same: bool | None = None
+            if (lo is not None and lo > 0) or (hi is not None and hi < 0):
+                same = False
+            elif lo == 0 and hi == 0:
+                same = True
+            elif self.nonneg(add_poly(p, {(): -1})) or self.nonneg(add_poly({(): -1}, p, -1)):
+                same = False
+            return same if same is None or t is EQ else not same
+        if isinstance(cond, And):
+            a, b = self.prove(cond.a), self.prove(cond.b)
+            return False if a is False or b is False else (True if a and b else None)
+        if isinstance(cond, Or):
+            a, b = self.prove(cond.a), self.prove(cond.b)
+            return True if a or b else (False if a is False and b is False else None)
+        if isinstance(cond, Not):
+            a = self.prove(cond.a)
+            return None if a is None else not a
+        return None
+
+    def nonneg(self, p: Poly) -> bool:
+        """Whether the polynomial is provably never negative."""
+        if self._nonneg(p, _MAX_DEPTH):
+            return True
+        return any(self._nonneg(add_poly(p, k, -1), _MAX_DEPTH // 2) for k in self.known if _shares_atom(p, k))
+
+    def _nonneg(self, p: Poly, depth: int) -> bool:
+        lo, hi = self.interval_poly(p)
+        if lo is not None and lo >= 0:
+            return True
+        if (hi is not None and hi < 0) or depth == 0:
+            return False
+        atom = self._innermost(p)
+        if atom is None:
+            return False
+        q, r = split_by_atom(p, atom)
+        sign = self._sign(q)
+        if sign == 0:
+            return False
+        every, some = self._replacements(atom, sign < 0, q)
+        if every:
+            return all(self._nonneg(_replace(q, e, r), depth - 1) for e in every)
+        return any(self._nonneg(_replace(q, e, r), depth - 1) for e in some)
+
+    def _sign(self, q: Poly) -> int:
+        lo, hi = self.interval_poly(q)
+        return 1 if lo is not None and lo >= 0 else (-1 if hi is not None and hi <= 0 else 0)
+
+    def depth_of(self, e: Expr) -> float:
+        """How far inside the bound variables an atom lives; -1 for one that has no bounds to replace it by."""
+        if type(e) is Var:
+            return self.level.get(e, -1)
+        inner = max((self.level.get(v, -1) for v in variables(e)), default=-1)
+        return inner + 0.5
+
+    def _innermost(self, p: Poly) -> Expr | None:
+        best: Expr | None = None
+        best_depth = -1.0
+        seen: dict[Expr, None] = {}
+        for mono in p:
+            for atom in mono:
+                if atom not in seen:
+                    seen[atom] = None
+                    d = self.depth_of(atom)
+                    if d > best_depth and (type(atom) is not Var or atom in self.ranges):
+                        best, best_depth = atom, d
+        return best
+
+    def _replacements(self, atom: Expr, upper: bool, q: Poly) -> tuple[list[Poly], list[Poly]]:
+        """Polynomials to put in place of ``atom``: (all must be tried and hold, any one suffices). ``upper`` asks for upper bounds.
+
+        A replacement may be scaled: for ``x // c`` the returned polynomial is exact only after multiplying with ``q``.
+        """
+        if type(atom) is Var:
+            lo, hi = self.ranges[atom]
+            bound = hi if upper else lo
+            if isinstance(bound, Min if upper else Max):
+                return [], [poly(bound.a), poly(bound.b)]
+            return [], [poly(bound)]
+        if isinstance(atom, Min | Max):
+            both = [poly(atom.a), poly(atom.b)]
+            return ([], both) if isinstance(atom, Min) == upper else (both, [])
+        if isinstance(atom, FloorDiv) and type(atom.b) is Const and atom.b.value > 0:
+            c = int(atom.b.value)
+            if all(k % c == 0 for k in q.values()):
+                x = poly(atom.a) if upper else add_poly(poly(atom.a), {(): 1 - c})
+                return [], [_scaled(x, c)]
+        lo_n, hi_n = self.interval(atom)
+        end = hi_n if upper else lo_n
+        return [], ([] if end is None else [{(): end} if end else {}])
+
+    # -- symbolic bounds ---------------------------------------------------------------------------------------------
+
+    def bound(self, e: Expr, gone: Callable[[Var], bool], upper: bool) -> Expr | None:
+        """A bound of ``e`` that does not speak of the variables for which ``gone`` is true; None when there is none."""
+        if not any(gone(v) for v in variables(e)):
+            return e
+        t = type(e)
+        if t is Var:
+            lo, hi = self.ranges.get(e, (None, None))  # type: ignore[call-overload]
+            end = hi if upper else lo
+            return None if end is None else self.bound(end, gone, upper)
+        if e.dtype.is_index:
+            p = poly(e)
+            if not _is_atom(p, e):
+                return self._bound_poly(p, e, gone, upper)
+        if isinstance(e, FloorDiv):
+            lo_n = self.interval(e.b)[0]
+            if lo_n is None or lo_n <= 0 or any(gone(v) for v in variables(e.b)):
+                return None
+            a = self.bound(e.a, gone, upper)
+            return None if a is None else make.floordiv(a, e.b)
+        if isinstance(e, FloorMod):
+            lo_n = self.interval(e.b)[0]
+            if lo_n is None or lo_n <= 0 or any(gone(v) for v in variables(e.b)):
+                return None
+            return make.sub(e.b, 1) if upper else make.const(0, e.dtype)
+        if isinstance(e, Min | Max):
+            a, b = self.bound(e.a, gone, upper), self.bound(e.b, gone, upper)
+            if a is None or b is None:
+                # one side alone bounds a min from above and a max from below
+                return (a if a is not None else b) if isinstance(e, Min) == upper else None
+            return make.min_(a, b) if isinstance(e, Min) else make.max_(a, b)
+        if isinstance(e, Choice):
+            a, b = self.bound(e.a, gone, upper), self.bound(e.b, gone, upper)
+            return None if a is None or b is None else (make.max_(a, b) if upper else make.min_(a, b))
+        if isinstance(e, Cast) and e.dtype.is_index and e.a.dtype.is_index:
+            a = self.bound(e.a, gone, upper)
+            return None if a is None else make.cast(e.dtype, a)
+        end_n = self.interval(e)[1 if upper else 0]
+        return None if end_n is None else make.const(end_n, e.dtype)
+
+    def _bound_poly(self, p: Poly, e: Expr, gone: Callable[[Var], bool], upper: bool) -> Expr | None:
+        for _ in range(64):
+            atom: Expr | None = None
+            depth = -2.0
+            for mono in p:
+                for a in mono:
+                    d = self.depth_of(a)
+                    if d > depth and any(gone(v) for v in variables(a)):
+                        atom, depth = a, d
+            if atom is None:
+                return from_poly(p, e.dtype)
+            q, r = split_by_atom(p, atom)
+            sign = self._sign(q)
+            if sign == 0:
+                return None
+            end = self._end(atom, q, gone, upper == (sign > 0))
+            if end is None:
+                return None
+            product = mul_poly(q, poly(end))
+            if product is None:
+                return None
+            p = add_poly(r, product)
+        return None
+
+    def _end(self, atom: Expr, q: Poly, gone: Callable[[Var], bool], upper: bool) -> Expr | None:
+        if type(atom) is Var and atom in self.ranges:
+            return self.ranges[atom][1 if upper else 0]
+        return self.bound(atom, gone, upper)
+
+    def extent_bound(self, difference: Expr, gone: Callable[[Var], bool]) -> Expr | None:
+        """An upper bound of ``difference`` without the variables that are ``gone``, with the relaxed rule for ``x // c``: the width of a
+        region whose two ends move together."""
+        p = poly(difference)
+        for _ in range(64):
+            atom = None
+            depth = -2.0
+            for mono in p:
+                for a in mono:
+                    d = self.depth_of(a)
+                    if d > depth and any(gone(v) for v in variables(a)):
+                        atom, depth = a, d
+            if atom is None:
+                return from_poly(p, difference.dtype)
+            q, r = split_by_atom(p, atom)
+            if isinstance(atom, FloorDiv) and type(atom.b) is Const and atom.b.value > 0:
+                pair = self._paired_division(atom, q, r)
+                if pair is not None:
+                    p = pair
+                    continue
+            sign = self._sign(q)
+            if sign == 0:
+                return None
+            end = self._end(atom, q, gone, sign > 0)
+            if end is None:
+                return None
+            product = mul_poly(q, poly(end))
+            if product is None:
+                return None
+            p = add_poly(r, product)
+        return None
+
+    def _paired_division(self, atom: FloorDiv, q: Poly, r: Poly) -> Poly | None:
+        # (x + d) // c - x // c <= ceil(d / c): find the partner with the opposite coefficient and a numerator a bounded way off
+        c = int(atom.b.value)  # type: ignore[attr-defined]
+        if list(q) != [()]:
+            return None
+        for mono, k in r.items():
+            if len(mono) == 1 and k == -q[()] and isinstance(mono[0], FloorDiv) and mono[0].b is atom.b:
+                high, low = (atom, mono[0]) if q[()] > 0 else (mono[0], atom)
+                d = self.interval_poly(add_poly(poly(high.a), poly(low.a), -1))[1]
+                if d is None:
+                    return None
+                rest = {m: v for m, v in r.items() if m is not mono}
+                return add_poly(rest, {(): -(-d // c) * abs(k)})
+        return None
+
+    def divisible(self, e: Expr, by: Expr) -> bool:
+        """Whether ``e`` is provably a multiple of ``by``."""
+        if type(by) is Const:
+            n = int(by.value)
+            if n == 0:
+                return False
+            for mono, c in poly(e).items():
+                for atom in mono:
+                    if type(atom) is Var:
+                        c *= atom.multiple_of
+                if c % n:
+                    return False
+            return True
+        q, r = split_by_atom(poly(e), by) if not isinstance(by, Mul) else ({}, poly(e))
+        return not r or e is by
+
+
+def _is_atom(p: Poly, e: Expr) -> bool:
+    if len(p) != 1:
+        return False
+    (mono,) = p
+    return len(mono) == 1 and mono[0] is e
+
+
+class _Scaled(dict):  # type: ignore[type-arg]
+    """A polynomial to be divided by ``scale`` after multiplication."""
+
+    scale: int
+
+
+def _scaled(p: Poly, scale: int) -> Poly:
+    out = _Scaled(p)
+    out.scale = scale
+    return out
+
+
+def _replace(q: Poly, end: Poly, r: Poly) -> Poly:
+    if isinstance(end, _Scaled):
+        q = {m: c // end.scale for m, c in q.items()}
+    product = mul_poly(q, end)
+    return {(): -1} if product is None else add_poly(r, product)
+
+
+def _shares_atom(p: Poly, k: Poly) -> bool:
+    atoms = {a for m in p for a in m}
+    return any(a in atoms for m in k for a in m)
+
+
+def _floordiv(a: Interval, b: Interval) -> Interval:
+    if b[0] is None or b[0] <= 0:
+        return _UNBOUNDED
+    def end(x: Number, low: bool) -> Number:
+        if x is None:
+            return None
+        divisor = b[0] if (x < 0) == low else b[1]  # the quotient nearest to minus infinity, or farthest
+        if divisor is None:
+            return -1 if x < 0 else 0
+        return x // divisor
+    return end(a[0], True), end(a[1], False)
+
+
+def _nonneg_forms(cond: Expr) -> Iterable[Poly]:
+    if isinstance(cond, And):
+        yield from _nonneg_forms(cond.a)
+        yield from _nonneg_forms(cond.b)
+    elif isinstance(cond, LT) and cond.a.dtype.is_index:
+        yield add_poly(add_poly(poly(cond.b), poly(cond.a), -1), {(): -1})
+    elif isinstance(cond, LE) and cond.a.dtype.is_index:
+        yield add_poly(poly(cond.b), poly(cond.a), -1)
+    elif isinstance(cond, EQ) and cond.a.dtype.is_index:
+        d = add_poly(poly(cond.b), poly(cond.a), -1)
+        yield d
+        yield add_poly({}, d, -1)
+
+
+EMPTY = Facts()

@@ -1,0 +1,112 @@
+"""Simplification of expressions under facts: what the canonical form cannot know because it takes ranges. Value-preserving and
+idempotent; an expression that nothing changes comes back as the same object. Knows expressions and facts."""
+
+from __future__ import annotations
+
+from math import gcd
+
+from ..expr import make
+from ..expr.linear import Poly, from_poly, poly
+from ..expr.nodes import And, Choice, Compare, Const, Expr, FloorDiv, FloorMod, IfThenElse, Max, Min, Not, Or
+from .facts import Facts
+
+_HARD = (FloorDiv, FloorMod, Min, Max, Compare, Choice, And, Or, Not)
+
+
+def is_hard(e: Expr) -> bool:
+    """Whether ranges could simplify something in ``e``; plain sums and products are canonical already."""
+    memo = e._memo
+    if memo is not None and "hard" in memo:
+        return memo["hard"]  # type: ignore[no-any-return]
+    found = isinstance(e, _HARD) or any(is_hard(c) for c in e.children())
+    return e.memo("hard", lambda: found)  # type: ignore[no-any-return]
+
+
+class Simplifier:
+    """Simplifies under one set of facts; remembers what it has done."""
+
+    __slots__ = ("done", "facts")
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self.done: dict[Expr, Expr] = {}
+
+    def __call__(self, e: Expr) -> Expr:
+        if not is_hard(e):
+            return e
+        found = self.done.get(e)
+        if found is None:
+            found = self.done[e] = self._simplify(e)
+        return found
+
+    def _simplify(self, e: Expr) -> Expr:
+        if isinstance(e, Choice):
+            return self._choice(e)
+        kids = e.children()
+        new = tuple(self(k) for k in kids)
+        if any(a is not b for a, b in zip(kids, new, strict=True)):
+            out = e.with_children(*new)
+            return self._rule(out) if out.dtype.lanes == 1 else out
+        return self._rule(e) if e.dtype.lanes == 1 else e
+
+    def _choice(self, e: Choice) -> Expr:
+        cond = self(e.cond)
+        if cond.dtype.lanes == 1:
+            known = self.facts.prove(cond)
+            if known is not None:
+                return self(e.a if known else e.b)
+        if isinstance(e, IfThenElse) and cond.dtype.lanes == 1:
+            a = Simplifier(self.facts.assume(cond))(e.a)
+            b = Simplifier(self.facts.assume(make.not_(cond)))(e.b)
+        else:
+            a, b = self(e.a), self(e.b)
+        return e if cond is e.cond and a is e.a and b is e.b else e.with_children(cond, a, b)
+
+    def _rule(self, e: Expr) -> Expr:
+        if isinstance(e, Compare | And | Or | Not):
+            known = self.facts.prove(e)
+            return e if known is None else make.const(known)
+        if isinstance(e, Min | Max) and e.dtype.is_index:
+            first = self.facts.prove(make.le(e.a, e.b))
+            if first is None:
+                second = self.facts.prove(make.le(e.b, e.a))
+                first = None if second is None else not second
+            if first is None:
+                return e
+            return e.a if first == isinstance(e, Min) else e.b
+        if isinstance(e, FloorDiv | FloorMod) and type(e.b) is Const and e.dtype.is_index and int(e.b.value) > 0:
+            return divide(e, int(e.b.value), self.facts)
+        if isinstance(e, FloorDiv | FloorMod) and e.dtype.is_index:
+            inside = self.facts.prove(make.lt(e.a, e.b)) and self.facts.prove(make.le(0, e.a))
+            if inside:
+                return e.a if isinstance(e, FloorMod) else make.const(0, e.dtype)
+        return e
+
+
+def divide(e: FloorDiv | FloorMod, c: int, facts: Facts) -> Expr:
+    """``x // c`` or ``x % c`` where the range of ``x``, or of the part of it below some stride, decides."""
+    is_div = isinstance(e, FloorDiv)
+    lo, hi = facts.interval(e.a)
+    if lo is not None and hi is not None and lo // c == hi // c:
+        q = lo // c
+        return make.const(q, e.dtype) if is_div else make.sub(e.a, q * c)
+    p = poly(e.a)
+    for g in sorted({gcd(k, c) for m, k in p.items() if m}, reverse=True):
+        if g == 1:
+            break
+        big: Poly = {m: k // g for m, k in p.items() if k % g == 0}
+        small: Poly = {m: k for m, k in p.items() if k % g}
+        lo, hi = facts.interval_poly(small)
+        if lo is not None and hi is not None and lo >= 0 and hi < g and small:
+            upper = from_poly(big, e.dtype)
+            rest = make.const(c // g, e.dtype)
+            if is_div:
+                return make.floordiv(upper, rest)
+            return make.add(make.mul(make.floormod(upper, rest), g), from_poly(small, e.dtype))
+    return e
+
+
+def simplify_expr(e: Expr, facts: Facts) -> Expr:
+    """``e`` simplified under ``facts``."""
+    return Simplifier(facts)(e)
+

@@ -1,0 +1,79 @@
+"""Arguments and buffers of a kernel: which tensor lives where. Knows te, bounds and loop IR's Buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..errors import LowerError
+from ..expr.nodes import Expr, Var
+from ..loopir.stmt import Buffer
+from ..schedule.bounds import Bounds, region_size
+from ..schedule.state import INLINED, ScheduleState
+from ..te.axis import dims_of
+from ..te.tensor import Tensor
+
+
+def argument_buffers(state: ScheduleState, args: Sequence[Tensor | Var]) -> tuple[dict[Tensor, Buffer], tuple[Buffer | Var, ...]]:
+    """A buffer for each tensor argument, and the parameters in call order.
+
+    Raises LowerError when an argument is foreign, named twice, or one that is needed is missing.
+    """
+    buffers: dict[Tensor, Buffer] = {}
+    params: list[Buffer | Var] = []
+    for a in args:
+        if isinstance(a, Var):
+            if any(a is p for p in params):
+                raise LowerError(f"argument `{a.name}` is given twice")
+            params.append(a)
+            continue
+        if not isinstance(a, Tensor):
+            raise LowerError(f"argument {a!r} is neither a tensor nor a te.var")
+        if a in buffers:
+            raise LowerError(f"argument `{a.name}` is given twice")
+        stage = state.by_key.get(a.op)
+        if stage is None:
+            raise LowerError(f"argument `{a.name}` is not part of this computation", legal=", ".join(t for t in state.position))
+        if not stage.is_placeholder and not stage.is_output:
+            raise LowerError(f"argument `{a.name}` is computed on the way, but the schedule was not created for it",
+                             try_=f"te.create_schedule([…, {a.name}]) to make it an output")
+        buffers[a] = Buffer(a.name, a.dtype, a.shape, "arg")
+        params.append(buffers[a])
+    for stage in state.stages:
+        for t in stage.op.outputs:
+            if t in buffers:
+                continue
+            if stage.is_placeholder and state.readers(stage.name):
+                raise LowerError(f"argument `{t.name}` is missing: the computation reads it",
+                                 because=f"arguments: {', '.join(p.name for p in params)}", try_=f"add {t.name} to the list of arguments")
+            if stage.is_output:
+                raise LowerError(f"output `{t.name}` is missing from the arguments", try_=f"add {t.name} to the list of arguments")
+    return buffers, tuple(params)
+
+
+def workspace_buffers(state: ScheduleState, bounds: Bounds, buffers: dict[Tensor, Buffer]) -> None:
+    """Add a buffer for every stage that is neither argument nor inlined."""
+    for stage in state.stages:
+        if stage.is_placeholder or stage.attach == INLINED:
+            continue
+        for t in stage.op.outputs:
+            if t not in buffers:
+                buffers[t] = Buffer(t.name, t.dtype, region_size(t, bounds), stage.scope)
+
+
+def sizes_of(params: Sequence[Buffer | Var], exprs: Sequence[Expr]) -> tuple[Var, ...]:
+    """The symbolic sizes of a kernel: named in shapes of arguments, solved at the call.
+
+    Raises LowerError for one that no argument determines.
+    """
+    given = [p for p in params if isinstance(p, Var)]
+    shaped = [e for p in params if isinstance(p, Buffer) for e in p.shape]
+    direct = {e for e in shaped if type(e) is Var}
+    dims = [v for v in dims_of(*shaped) if not any(v is g for g in given)]
+    for v in (*dims, *dims_of(*exprs)):
+        if v.kind == "knob":
+            raise LowerError(f"`{v.name}` is a sampled value outside a schedule")
+        if v.kind in ("dim", "value") and v not in direct and not any(v is g for g in given):
+            raise LowerError(f"`{v.name}` is determined by no argument",
+                             because="a symbolic size is solved from a dimension of an argument that is just that size",
+                             try_=f"pass `{v.name}` as an argument, or a tensor of which it is a dimension")
+    return tuple(dims)

@@ -1,0 +1,172 @@
+"""The walk over the schedule tree that writes loop IR: nests, guards, initialisation of reductions, attached producers.
+
+Every guard stands as far out as its loops allow. Loops of one turn vanish. Nothing is optimised here: passes do that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..arith.conditions import conjunction
+from ..errors import LowerError
+from ..expr import make
+from ..expr.nodes import Expr, Var, const_int
+from ..expr.walk import preorder, rewrite, substitute, variables
+from ..loopir.stmt import Alloc, Buffer, For, Func, If, Let, Stmt, Store, load, seq
+from ..schedule.bounds import Bounds, bounds_of
+from ..schedule.state import ScheduleState, StageState, depends_on_dims
+from ..schedule.tree.nodes import ComputeNode, LoopNode, StorageNode, TreeNode, tree_of
+from ..te.axis import REDUCE, IterVar
+from ..te.reducers import Reduce
+from ..te.tensor import Tensor, TensorRead
+from .buffers import argument_buffers, sizes_of, workspace_buffers
+
+
+def lower_state(state: ScheduleState, args: Sequence[Tensor | Var], name: str) -> Func:
+    """The kernel of a schedule whose sampled values are numbers, before any pass.
+
+    Raises LowerError for arguments that do not fit the computation, and for a loop whose kind needs a constant extent it lost.
+    """
+    buffers, params = argument_buffers(state, args)
+    bounds = bounds_of(state)
+    workspace_buffers(state, bounds, buffers)
+    used = [e for st in state.stages if not st.is_placeholder and st.name in bounds.stages
+            for e in (*bounds[st.name].loops.values(), *_scalars(st))]
+    dims = sizes_of(params, used)
+    writer = _Writer(state, bounds, buffers)
+    outputs = tuple(buffers[t] for st in state.stages if st.is_output for t in st.op.outputs)
+    return Func(name, params, writer.nodes(tree_of(state)), dims, outputs)
+
+
+def _scalars(stage: StageState) -> list[Expr]:
+    own = {a.var for a in (*stage.compute.axis, *stage.compute.reduce_axis)}
+    return [v for e in stage.compute.body for v in preorder(e) if type(v) is Var and v not in own]
+
+
+class _Writer:
+    def __init__(self, state: ScheduleState, bounds: Bounds, buffers: dict[Tensor, Buffer]) -> None:
+        self.state = state
+        self.bounds = bounds
+        self.buffers = buffers
+        self.low = {st.key: bounds[st.name].low for st in state.stages if st.name in bounds.stages}
+        self.guards: dict[str, list[tuple[int, Expr]]] = {}
+
+    # -- the tree ----------------------------------------------------------------------------------------------------
+
+    def nodes(self, nodes: Sequence[TreeNode]) -> Stmt:
+        done: list[Stmt] = []
+        for i, node in enumerate(nodes):
+            if isinstance(node, StorageNode):
+                body = self.nodes(nodes[i + 1:])
+                for t in reversed(node.stage.op.outputs):
+                    body = Alloc(self.buffers[t], body)
+                return seq(*done, body)
+            done.append(self.nest(node))
+        return seq(*done)
+
+    def nest(self, node: TreeNode) -> Stmt:
+        stage = node.stage
+        if stage.name not in self.guards:
+            self.guards[stage.name] = self.placed_guards(stage)
+            first = True
+        else:
+            first = False
+        position = len(stage.leaves) if isinstance(node, ComputeNode) else next(
+            p for p, iv in enumerate(stage.leaves) if iv is node.loop)  # type: ignore[union-attr]
+        if isinstance(node, LoopNode):
+            out = self.loop(stage, node.loop, self.guarded(stage, position, self.nodes(node.children)))
+        else:
+            out = self.update(stage)
+        if position == stage.first_reduce() and stage.compute.reduce_axis:
+            out = seq(self.initialisation(stage, position), out)
+        return self.guarded(stage, -1, out) if first else out
+
+    def loop(self, stage: StageState, iv: IterVar, body: Stmt, var: Var | None = None) -> Stmt:
+        extent = self.bounds[stage.name].loops[iv]
+        if const_int(extent) == 1:
+            return body
+        kind = stage.kind(iv)
+        if kind in ("vectorized", "unrolled") and depends_on_dims(extent):
+            raise LowerError(f"loop {stage.name}.{iv.name} is {kind}, but its extent {extent} is known only at run time",
+                             because="it was constant when it was annotated; the stage was moved since",
+                             try_=f"split it by a constant after the last compute_at of {stage.name}, and take the inner half")
+        return For(iv.var if var is None else var, make.const(0, iv.dtype), extent, kind, body)
+
+    # -- guards ------------------------------------------------------------------------------------------------------
+
+    def placed_guards(self, stage: StageState) -> list[tuple[int, Expr]]:
+        """Each guard with the position of the innermost own loop it speaks of; -1 when it speaks of none."""
+        where = {iv.var: p for p, iv in enumerate(stage.leaves)}
+        return [(max((where.get(v, -1) for v in variables(g)), default=-1), g) for g in self.bounds.guards(stage)]
+
+    def guarded(self, stage: StageState, position: int, body: Stmt, renamed: dict[Var, Expr] | None = None) -> Stmt:
+        conds = [g for p, g in self.guards[stage.name] if p == position]
+        if not conds:
+            return body
+        cond = conjunction(conds)
+        return If(substitute(cond, renamed) if renamed else cond, body)
+
+    # -- bodies ------------------------------------------------------------------------------------------------------
+
+    def value(self, stage: StageState, e: Expr) -> Expr:
+        """A body expression with axes in terms of loops and reads in terms of buffers."""
+
+        def read(node: Expr) -> Expr | None:
+            if type(node) is TensorRead:
+                return self.element(node.tensor, node.indices)
+            return None
+
+        return rewrite(substitute(e, self.bounds[stage.name].value), read)
+
+    def element(self, tensor: Tensor, indices: tuple[Expr, ...]) -> Expr:
+        low = self.low.get(tensor.op)
+        if low is not None:
+            indices = tuple(make.sub(i, o) for i, o in zip(indices, low, strict=True))
+        return load(self.buffers[tensor], indices)
+
+    def target(self, stage: StageState) -> tuple[Expr, ...]:
+        """Where one turn writes: counted from the corner of the stage's storage."""
+        local = self.bounds[stage.name].local
+        return tuple(local[a.var] for a in stage.compute.axis)
+
+    def update(self, stage: StageState) -> Stmt:
+        op = stage.compute
+        tensors = op.outputs
+        index = self.target(stage)
+        first = op.body[0]
+        if not isinstance(first, Reduce):
+            return self.store_all(tensors, index, tuple(self.value(stage, e) for e in op.body))
+        sources = tuple(self.value(stage, e) for e in first.sources)
+        old = tuple(load(self.buffers[t], index) for t in tensors)
+        out = self.store_all(tensors, index, first.reducer.combine(old, sources))
+        return out if first.condition is None else If(self.value(stage, first.condition), out)
+
+    def store_all(self, tensors: tuple[Tensor, ...], index: tuple[Expr, ...], values: tuple[Expr, ...]) -> Stmt:
+        """Store every output; with several, all values are computed before the first is written."""
+        if len(tensors) == 1:
+            return Store(self.buffers[tensors[0]], values[0], index)
+        names = [Var(f"{t.op.name}.new{i}", v.dtype, "value") for i, (t, v) in enumerate(zip(tensors, values, strict=True))]
+        body = seq(*[Store(self.buffers[t], n, index) for t, n in zip(tensors, names, strict=True)])
+        for n, v in reversed(list(zip(names, values, strict=True))):
+            body = Let(n, v, body)
+        return body
+
+    def initialisation(self, stage: StageState, position: int) -> Stmt:
+        """The start values, over copies of the data loops from ``position`` inwards."""
+        op = stage.compute
+        first = op.body[0]
+        assert isinstance(first, Reduce)
+        loops = [(p, iv) for p, iv in enumerate(stage.leaves) if p >= position and iv.kind != REDUCE]
+        fresh = {iv.var: Var(iv.name, iv.dtype, "loop") for _, iv in loops}
+        renamed: dict[Var, Expr] = dict(fresh.items())
+        index = tuple(substitute(e, renamed) for e in self.target(stage))
+        starts = tuple(substitute(self.value(stage, e), renamed) for e in first.start())
+        out = self.store_all(op.outputs, index, starts)
+        reduced = {iv.var for iv in stage.leaves if iv.kind == REDUCE}
+        for p, iv in reversed(loops):
+            if not any(q == p and variables(g) & reduced for q, g in self.guards[stage.name]):
+                out = self.guarded(stage, p, out, renamed)
+            out = self.loop(stage, iv, out, fresh[iv.var])
+        return out
+
+

@@ -1,0 +1,64 @@
+"""What a pass is, and how a pipeline of passes runs: hooks may show, time and verify after each. Knows no particular pass."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..loopir.stmt import Func
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A named function from kernel to kernel. ``accepts`` and ``produces`` list loop kinds that may stand in its input and output."""
+
+    name: str
+    run: Callable[[Func], Func]
+    accepts: tuple[str, ...] = ("serial", "parallel", "vectorized", "unrolled")
+    produces: tuple[str, ...] = ("serial", "parallel", "vectorized", "unrolled")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+Hook = Callable[[Pass, Func, float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class PassPipeline:
+    """Passes run in order. ``hooks`` are called with the pass, its result and the seconds it took."""
+
+    passes: tuple[Pass, ...]
+
+    def run(self, func: Func, hooks: tuple[Hook, ...] = ()) -> Func:
+        """The kernel after every pass."""
+        for p in self.passes:
+            start = time.perf_counter()
+            func = p.run(func)
+            took = time.perf_counter() - start
+            for hook in hooks:
+                hook(p, func, took)
+        return func
+
+    def __str__(self) -> str:
+        return " → ".join(p.name for p in self.passes)
+
+
+class TimeTable:
+    """A hook that adds up the time per pass; prints as a table in milliseconds."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    def __call__(self, p: Pass, func: Func, took: float) -> None:
+        self.add(p.name, took)
+
+    def add(self, name: str, took: float) -> None:
+        """Count ``took`` seconds for a stage of compilation."""
+        self.seconds[name] = self.seconds.get(name, 0.0) + took
+
+    def __str__(self) -> str:
+        total = sum(self.seconds.values())
+        rows = [f"{name:<24} {s * 1e3:8.2f} ms" for name, s in self.seconds.items()]
+        return "\n".join([*rows, f"{'total':<24} {total * 1e3:8.2f} ms"])

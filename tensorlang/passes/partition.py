@@ -1,0 +1,106 @@
+"""partition: guards that only the last tiles need are kept out of the others.
+
+``for io: for i in unrolled 0..8: if io * 8 + i < n: S`` → ``for io: if io * 8 + 7 < n: (for i: S) else: (for i: if …: S)``
+
+The test stands inside the innermost plain loop on which such a guard depends, one test for all guards below, so a nest has one fast
+and one careful copy. Only guards below vectorised or unrolled loops ask for it: those of plain loops became bounds (``tighten``).
+"""
+
+from __future__ import annotations
+
+from ..arith.conditions import conjunction, conjuncts, never_negative
+from ..arith.facts import Facts
+from ..expr import make
+from ..expr.linear import from_poly
+from ..expr.nodes import Expr, Var
+from ..expr.walk import variables
+from ..loopir.stmt import Alloc, For, Func, If, Let, Seq, Stmt, preorder, rewrite, seq
+
+MAX_COPIED = 4000  # statements after unrolling that may be written twice
+
+
+def partition(func: Func) -> Func:
+    """The pass."""
+    sizes = frozenset(v for v in func.dims if v.kind == "dim")
+    return func.with_body(_walk(func.body, Facts(sizes=sizes)))
+
+
+def _walk(s: Stmt, facts: Facts) -> Stmt:
+    if isinstance(s, Seq):
+        new = [_walk(x, facts) for x in s.stmts]
+        return s if all(a is b for a, b in zip(new, s.stmts, strict=True)) else seq(*new)
+    if isinstance(s, For):
+        inside = facts.bind(s.var, s.begin, make.sub(make.add(s.begin, s.extent), 1))
+        if s.kind in ("vectorized", "unrolled"):
+            return s
+        body = _walk(s.body, inside)
+        if body is s.body and s.var in _wanted(s.body):
+            body = _two_copies(s.body, inside)
+        return s if body is s.body else For(s.var, s.begin, s.extent, s.kind, body, s.attrs)
+    if isinstance(s, If):
+        then = _walk(s.then, facts.assume(s.cond))
+        orelse = None if s.orelse is None else _walk(s.orelse, facts)
+        return s if then is s.then and orelse is s.orelse else If(s.cond, then, orelse)
+    if isinstance(s, Alloc | Let):
+        (part,) = s.parts()
+        new_part = _walk(part, facts)
+        return s if new_part is part else s.with_parts(new_part)
+    return s
+
+
+def _guards(s: Stmt, fixed: tuple[Var, ...], facts: Facts, found: dict[Expr, Facts]) -> dict[Expr, Facts]:
+    """Guards below ``s`` that depend on a vectorised or unrolled loop below ``s``, each with the facts where it stands."""
+    if isinstance(s, For):
+        facts = facts.bind(s.var, s.begin, make.sub(make.add(s.begin, s.extent), 1))
+        fixed = (*fixed, s.var) if s.kind in ("vectorized", "unrolled") else fixed
+        return _guards(s.body, fixed, facts, found)
+    if isinstance(s, If):
+        for c in conjuncts(s.cond):
+            if never_negative(c) is not None and any(v in variables(c) for v in fixed):
+                found.setdefault(c, facts)
+    for part in s.parts():
+        _guards(part, fixed, facts, found)
+    return found
+
+
+def _wanted(body: Stmt) -> dict[Var, None]:
+    """The variables from outside that guards of vectorised and unrolled loops in ``body`` speak of."""
+    inner = {st.var for st in preorder(body) if isinstance(st, For)}
+    return {v: None for c in _guards(body, (), Facts(), {}) for v in variables(c) if v not in inner}
+
+
+def _two_copies(body: Stmt, facts: Facts) -> Stmt:
+    inner = {st.var for st in preorder(body) if isinstance(st, For)}
+    if _size(body) > MAX_COPIED:
+        return body
+    clean: dict[Expr, None] = {}
+    decided: dict[Expr, None] = {}
+    for cond, known in _guards(body, (), facts, {}).items():
+        p = never_negative(cond)
+        assert p is not None
+        worst = known.bound(from_poly(p, cond.a.dtype), lambda v: v in inner, False)  # type: ignore[attr-defined]
+        if worst is not None:
+            test = make.le(0, worst)
+            if facts.prove(test) is False:
+                return body  # no turn of this loop is clean
+            decided[cond] = None
+            if facts.prove(test) is not True:
+                clean[test] = None
+    if not clean:
+        return body
+
+    def drop(s: Stmt) -> Stmt | None:
+        if isinstance(s, If) and s.orelse is None:
+            left = [c for c in conjuncts(s.cond) if c not in decided]
+            if len(left) < len(conjuncts(s.cond)):
+                return If(conjunction(left), s.then) if left else s.then
+        return None
+
+    return If(conjunction(list(clean)), rewrite(body, drop), body)
+
+
+def _size(s: Stmt) -> int:
+    if isinstance(s, For):
+        n = int(s.extent.value) if s.kind == "unrolled" else 1  # type: ignore[attr-defined]
+        return n * _size(s.body) + 1
+    return 1 + sum(_size(p) for p in s.parts())

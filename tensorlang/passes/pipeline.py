@@ -1,0 +1,22 @@
+"""THE list of passes, read top to bottom. Adding a pass: a file, a line here, a test."""
+
+from __future__ import annotations
+
+from .base import Pass, PassPipeline
+from .partition import partition
+from .simplify import simplify
+from .tighten import tighten
+from .unroll import unroll
+from .vectorize import vectorize
+
+_EXPANDED = ("serial", "parallel", "unrolled")
+_PLAIN = ("serial", "parallel")
+
+PIPELINE = PassPipeline((
+    Pass("simplify", simplify),                                        # fold what the ranges of loops decide
+    Pass("tighten", tighten),                                          # guards of plain loops become their bounds
+    Pass("partition", partition),                                      # a guard-free copy for the turns that need no guard
+    Pass("vectorize", vectorize, produces=_EXPANDED),                  # vector loops become vector expressions and masks
+    Pass("unroll", unroll, accepts=_EXPANDED, produces=_PLAIN),        # unrolled loops are written out
+    Pass("simplify again", simplify, accepts=_PLAIN, produces=_PLAIN),  # what constants of unrolled turns decide
+))

@@ -1,0 +1,95 @@
+"""simplify: expressions and statements under the ranges of the loops around them.
+
+``if i < 8: S`` inside ``for i in 0..8`` → ``S``;  a loop of one turn → its body;  a loop of none → nothing.
+"""
+
+from __future__ import annotations
+
+from ..arith.conditions import conjunction, conjuncts
+from ..arith.facts import Facts
+from ..arith.simplify import Simplifier
+from ..expr import make
+from ..expr.nodes import Const, Expr, Var, const_int
+from ..expr.walk import substitute
+from ..loopir.stmt import NOTHING, Alloc, For, Func, If, Let, Seq, Stmt, map_exprs, seq
+
+
+def simplify(func: Func) -> Func:
+    """The pass."""
+    sizes = frozenset(v for v in func.dims if v.kind == "dim")
+    return func.with_body(_stmt(func.body, Simplifier(Facts(sizes=sizes))))
+
+
+def _is_nothing(s: Stmt) -> bool:
+    return isinstance(s, Seq) and not s.stmts
+
+
+def _stmt(s: Stmt, simp: Simplifier) -> Stmt:
+    if isinstance(s, Seq):
+        new = [_stmt(x, simp) for x in s.stmts]
+        return s if all(a is b for a, b in zip(new, s.stmts, strict=True)) else seq(*new)
+    if isinstance(s, For):
+        return _for(s, simp)
+    if isinstance(s, If):
+        return _if(s, simp)
+    if isinstance(s, Let):
+        value = simp(s.value)
+        if type(value) is Const or type(value) is Var:
+            return _stmt(replace_var(s.body, s.var, value), simp)
+        body = _stmt(s.body, simp)
+        return s if value is s.value and body is s.body else Let(s.var, value, body)
+    if isinstance(s, Alloc):
+        body = _stmt(s.body, simp)
+        return NOTHING if _is_nothing(body) else s if body is s.body else Alloc(s.buffer, body)
+    old = s.exprs()
+    new_exprs = [simp(e) for e in old]
+    return s if all(a is b for a, b in zip(old, new_exprs, strict=True)) else s.with_exprs(*new_exprs)
+
+
+def replace_var(s: Stmt, var: Var, value: Expr) -> Stmt:
+    """``s`` with ``value`` in place of ``var``."""
+    done: dict[Expr, Expr] = {}
+    values = {var: value}
+    return map_exprs(s, lambda e: substitute(e, values, done))
+
+
+def _for(s: For, simp: Simplifier) -> Stmt:
+    begin, extent = simp(s.begin), simp(s.extent)
+    n = const_int(extent)
+    if n is not None and n <= 0:
+        return NOTHING
+    if n == 1:
+        return _stmt(replace_var(s.body, s.var, begin), simp)
+    facts = simp.facts
+    if n is None:
+        facts = facts.assume(make.le(1, extent))  # inside the loop it has at least one turn
+    inner = Simplifier(facts.bind(s.var, begin, make.sub(make.add(begin, extent), 1)))
+    body = _stmt(s.body, inner)
+    if _is_nothing(body):
+        return NOTHING
+    if begin is s.begin and extent is s.extent and body is s.body:
+        return s
+    return For(s.var, begin, extent, s.kind, body, s.attrs)
+
+
+def _if(s: If, simp: Simplifier) -> Stmt:
+    left: list[Expr] = []
+    for c in conjuncts(s.cond):
+        c = simp(c)
+        known = simp.facts.prove(c)
+        if known is False:
+            return NOTHING if s.orelse is None else _stmt(s.orelse, simp)
+        if known is None:
+            left.append(c)
+    if not left:
+        return _stmt(s.then, simp)
+    cond = conjunction(left)
+    then = _stmt(s.then, Simplifier(simp.facts.assume(cond)))
+    orelse = None if s.orelse is None else _stmt(s.orelse, Simplifier(simp.facts.assume(make.not_(cond))))
+    if orelse is not None and _is_nothing(orelse):
+        orelse = None
+    if _is_nothing(then):
+        return NOTHING if orelse is None else If(make.not_(cond), orelse)
+    if cond is s.cond and then is s.then and orelse is s.orelse:
+        return s
+    return If(cond, then, orelse)

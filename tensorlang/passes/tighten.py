@@ -1,0 +1,61 @@
+"""tighten: a guard that is all a plain loop's body holds becomes the loop's bound, so that the body runs without tests.
+
+``for i in 0..8: if io * 8 + i < n: S`` → ``for i in 0..min(8, n - io * 8): S``
+Vectorised and unrolled loops keep their constant extents; ``partition`` and masks serve them.
+"""
+
+from __future__ import annotations
+
+from ..arith.conditions import conjunction, conjuncts, never_negative
+from ..expr import make
+from ..expr.linear import from_poly, split_by_atom
+from ..expr.nodes import Expr, Var
+from ..expr.walk import variables
+from ..loopir.stmt import For, Func, If, Stmt, rewrite
+
+
+def tighten(func: Func) -> Func:
+    """The pass."""
+    return func.with_body(rewrite(func.body, _loop))
+
+
+def _loop(s: Stmt) -> Stmt | None:
+    if not isinstance(s, For) or s.kind not in ("serial", "parallel"):
+        return None
+    if not isinstance(s.body, If) or s.body.orelse is not None:
+        return None
+    begin, extent = s.begin, s.extent
+    rest: list[Expr] = []
+    for cond in conjuncts(s.body.cond):
+        ends = _limits(cond, s.var)
+        if ends is None:
+            rest.append(cond)
+            continue
+        first, past = ends
+        if first is not None:  # runs from max(begin, first)
+            new = make.max_(begin, first)
+            extent = make.sub(make.add(begin, extent), new)
+            begin = new
+        if past is not None:
+            extent = make.min_(extent, make.sub(past, begin))
+    if len(rest) == len(conjuncts(s.body.cond)):
+        return None
+    body = If(conjunction(rest), s.body.then) if rest else s.body.then
+    return For(s.var, begin, extent, s.kind, body, s.attrs)
+
+
+def _limits(cond: Expr, var: Var) -> tuple[Expr | None, Expr | None] | None:
+    """(first value, first value past the last) of ``var`` for which a condition linear in it holds."""
+    p = never_negative(cond)
+    if p is None:
+        return None
+    q, r = split_by_atom(p, var)
+    if list(q) != [()]:
+        return None
+    c = q[()]
+    other = from_poly(r, var.dtype)
+    if var in variables(other):
+        return None
+    if c < 0:  # other >= -c * var
+        return None, make.add(make.floordiv(other, -c), 1)
+    return make.ceildiv(make.neg(other), c), None

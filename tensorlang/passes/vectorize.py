@@ -1,0 +1,130 @@
+"""vectorize: a vector loop becomes vector expressions; conditions on its variable become masks.
+
+``for j in vectorized 0..8: if j0 + j < n: C[j0 + j] = A[j0 + j] * x`` →
+``C[j0 : j0 + 8] = A[j0 : j0 + 8 if m] * x8(x) if m`` with ``m = x8(j0) + lanes < x8(n)``
+
+A sum over the lanes, ``s = s + A[j]``, becomes a reduction of the vector. What has no vector form runs as a plain loop.
+"""
+
+from __future__ import annotations
+
+from ..core.dtype import DType
+from ..expr import make
+from ..expr.nodes import Add, And, Binary, Expr, Max, Min, Mul, Or, Var, const_int
+from ..expr.walk import rewrite as rewrite_expr
+from ..expr.walk import substitute
+from ..loopir.stmt import For, Func, If, Let, Load, Seq, Stmt, Store, load, reduction, rewrite, seq
+
+_REDUCTIONS: dict[type, str] = {Add: "add", Mul: "mul", Min: "min", Max: "max", And: "and", Or: "or"}
+
+
+def vectorize(func: Func) -> Func:
+    """The pass."""
+    return func.with_body(rewrite(func.body, _loop))
+
+
+class _NoVectorForm(Exception):
+    """A statement that cannot run once for all lanes."""
+
+
+def _loop(s: Stmt) -> Stmt | None:
+    if not isinstance(s, For) or s.kind != "vectorized":
+        return None
+    lanes = const_int(s.extent)
+    plain = For(s.var, s.begin, s.extent, "serial", s.body, s.attrs)
+    if lanes is None:
+        return plain
+    try:
+        return _Vectorizer(s.var, make.ramp(s.begin, 1, lanes), lanes).stmt(s.body, None)
+    except _NoVectorForm:
+        return plain
+
+
+class _Vectorizer:
+    def __init__(self, var: Var, lane_values: Expr, lanes: int) -> None:
+        self.values: dict[Var, Expr] = {var: lane_values}
+        self.lanes = lanes
+
+    def expr(self, e: Expr, mask: Expr | None) -> Expr:
+        e = substitute(e, self.values)
+        if mask is None:
+            return e
+
+        def masked(node: Expr) -> Expr | None:
+            if isinstance(node, Load) and node.dtype.lanes > 1:
+                return load(node.buffer, node.indices, mask if node.mask is None else make.and_(node.mask, mask))
+            return None
+
+        return rewrite_expr(e, masked)
+
+    def stmt(self, s: Stmt, mask: Expr | None) -> Stmt:
+        if isinstance(s, Seq):
+            return seq(*[self.stmt(x, mask) for x in s.stmts])
+        if isinstance(s, Store):
+            return self.store(s, mask)
+        if isinstance(s, If):
+            return self.branch(s, mask)
+        if isinstance(s, For):
+            begin, extent = self.expr(s.begin, None), self.expr(s.extent, None)
+            if begin.dtype.lanes > 1 or extent.dtype.lanes > 1:
+                raise _NoVectorForm
+            return For(s.var, begin, extent, s.kind, self.stmt(s.body, mask), s.attrs)
+        if isinstance(s, Let):
+            value = self.expr(s.value, mask)
+            if value.dtype.lanes == 1:
+                return Let(s.var, value, self.stmt(s.body, mask))
+            wide = Var(s.var.name, value.dtype, s.var.kind)
+            self.values[s.var] = wide
+            return Let(wide, value, self.stmt(s.body, mask))
+        raise _NoVectorForm
+
+    def branch(self, s: If, mask: Expr | None) -> Stmt:
+        cond = self.expr(s.cond, mask)
+        if cond.dtype.lanes == 1:
+            return If(cond, self.stmt(s.then, mask), None if s.orelse is None else self.stmt(s.orelse, mask))
+        then = self.stmt(s.then, cond if mask is None else make.and_(mask, cond))
+        if s.orelse is None:
+            return then
+        other = make.not_(cond)
+        return seq(then, self.stmt(s.orelse, other if mask is None else make.and_(mask, other)))
+
+    def store(self, s: Store, mask: Expr | None) -> Stmt:
+        indices = tuple(self.expr(i, mask) for i in s.indices)
+        value = self.expr(s.value, mask)
+        if any(i.dtype.lanes > 1 for i in indices):
+            return Store(s.buffer, make.broadcast(value, self.lanes), indices, mask)
+        if value.dtype.lanes == 1 and mask is None:
+            return Store(s.buffer, value, indices)
+        return self.reduce_lanes(s, indices, value, mask)
+
+    def reduce_lanes(self, s: Store, indices: tuple[Expr, ...], value: Expr, mask: Expr | None) -> Stmt:
+        """``x = op(x, vector)``: every lane writes one element."""
+        op = _REDUCTIONS.get(type(value))
+        if op is None or not isinstance(value, Binary):
+            raise _NoVectorForm
+        old = load(s.buffer, indices)
+        for mine, other in ((value.a, value.b), (value.b, value.a)):
+            inner = getattr(mine, "value", mine)  # x8(load) or the load itself
+            if inner is old and not _reads(other, s):
+                part = make.broadcast(other, self.lanes)
+                if mask is not None:
+                    part = make.select(mask, part, make.broadcast(_identity(op, part.dtype.element), self.lanes))
+                return Store(s.buffer, type(value).make(old, reduction(op, part)), indices)
+        raise _NoVectorForm
+
+
+def _reads(e: Expr, s: Store) -> bool:
+    if isinstance(e, Load) and e.buffer is s.buffer:
+        return True
+    return any(_reads(c, s) for c in e.children())
+
+
+def _identity(op: str, t: DType) -> Expr:
+    if op in ("and", "or"):
+        return make.const(op == "and")
+    if op in ("add", "mul"):
+        return make.const(0 if op == "add" else 1, t)
+    if t.is_float:
+        return make.const(float("inf") if op == "min" else float("-inf"), t)
+    return make.const(t.limits()[1 if op == "min" else 0], t)
+

@@ -1,0 +1,190 @@
+"""Region inference: which part of each tensor a stage computes where it stands, how long every loop runs, which guards remain.
+
+Consumers come first: a stage at root computes its whole domain; an attached stage computes the box of elements that its readers
+touch while the loops inside the attachment point run and those outside stand still. Boxes are affine intervals over the outer loops,
+dims and knobs; what cannot be proved becomes a guard. Knows te, arith and the state; nothing of loop IR.
+"""
+
+from __future__ import annotations
+
+from ..arith.facts import Facts
+from ..errors import ScheduleError
+from ..expr import make
+from ..expr.nodes import Expr, Var, const_int
+from ..expr.walk import preorder, substitute
+from ..te.axis import IterVar, dims_of
+from ..te.tensor import Tensor, TensorRead
+from .state import INLINED, At, ScheduleState, Split, StageState, depends_on_dims
+
+
+class StageBounds:
+    """What region inference found for one stage.
+
+    ``low`` and ``extent`` give the computed box per data axis (``low`` speaks of the loops around); ``loops`` the extent of every loop and
+    axis; ``local`` each axis's value from the stage's own loops, counted from the box's corner (a reduction axis from its begin);
+    ``value`` the absolute value.
+    """
+
+    __slots__ = ("extent", "local", "loops", "low", "value")
+
+    def __init__(self, low: tuple[Expr, ...], extent: tuple[Expr, ...], loops: dict[IterVar, Expr], local: dict[Var, Expr],
+                 value: dict[Var, Expr]) -> None:
+        self.low = low
+        self.extent = extent
+        self.loops = loops
+        self.local = local
+        self.value = value
+
+
+class Bounds:
+    """The result for a whole state: a StageBounds per stage, and the facts about all loop variables."""
+
+    __slots__ = ("facts", "stages", "state")
+
+    def __init__(self, state: ScheduleState) -> None:
+        self.state = state
+        self.stages: dict[str, StageBounds] = {}
+        sizes = dims_of(*(e for st in state.stages for t in st.op.outputs for e in t.shape))
+        self.facts = Facts(sizes=frozenset(v for v in sizes if v.kind == "dim"))
+        for stage in reversed(state.stages):
+            if not stage.is_placeholder and stage.attach != INLINED:
+                self._infer(stage)
+
+    def __getitem__(self, name: str) -> StageBounds:
+        return self.stages[name]
+
+    # -- one stage ---------------------------------------------------------------------------------------------------
+
+    def _infer(self, stage: StageState) -> None:
+        op = stage.compute
+        box = self._required(stage) if isinstance(stage.attach, At) else [(make.const(0, a.dtype), a.extent) for a in op.axis]
+        loops: dict[IterVar, Expr] = {}
+        for a, (_, extent) in zip(op.axis, box, strict=True):
+            loops[a] = extent
+        for a in op.reduce_axis:
+            loops[a] = a.extent
+        for rel in stage.relations:
+            rel.extents(loops)
+        value: dict[IterVar, Expr] = {}
+        for iv in stage.leaves:
+            value[iv] = make.const(0, iv.dtype) if const_int(loops[iv]) == 1 else iv.var
+        self.facts = self.facts.bind_all((iv.var, make.const(0, iv.dtype), make.sub(loops[iv], 1)) for iv in stage.leaves)
+        for rel in reversed(stage.relations):
+            rel.values(value, loops)
+        # a fused and re-split pair of loops recovers `f // e` and `f % e`, which often are plain again once ranges are known
+        local = {a.var: self._plain(value[a]) for a in (*op.axis, *op.reduce_axis)}
+        absolute = {a.var: make.add(low, local[a.var]) for a, (low, _) in zip(op.axis, box, strict=True)}
+        for a in op.reduce_axis:
+            assert a.dom is not None
+            absolute[a.var] = make.add(a.dom[0], local[a.var])
+        self.stages[stage.name] = StageBounds(tuple(b[0] for b in box), tuple(b[1] for b in box), loops, local, absolute)
+
+    def _plain(self, e: Expr) -> Expr:
+        return e
+
+    # -- regions -----------------------------------------------------------------------------------------------------
+
+    def around(self, stage: StageState) -> dict[Var, None]:
+        """The loop variables that stand still while an attached stage runs: its consumer's, up to the attachment point, and theirs."""
+        found: dict[Var, None] = {}
+        place = stage.attach
+        while isinstance(place, At):
+            outer = self.state.stage(place.stage)
+            for iv in outer.leaves:
+                found[iv.var] = None
+                if iv.name == place.loop:
+                    break
+            place = outer.attach
+        return found
+
+    def _required(self, stage: StageState) -> list[tuple[Expr, Expr]]:
+        around = self.around(stage)
+
+        def gone(v: Var) -> bool:
+            return v.kind == "loop" and v not in around
+
+        boxes: list[tuple[Expr, Expr] | None] | None = None
+        for reader in self.state.readers(stage.name):
+            known = self.stages[reader.name]
+            for e in reader.compute.body:
+                for node in preorder(e):
+                    if type(node) is TensorRead and node.tensor.op is stage.key:
+                        ends = [self._ends(substitute(i, known.value), gone) for i in node.indices]
+                        boxes = list(ends) if boxes is None else [_union(a, b) for a, b in zip(boxes, ends, strict=True)]
+        axes = stage.compute.axis
+        if boxes is None:  # nobody reads it: nothing is asked of it
+            return [(make.const(0, a.dtype), make.const(0, a.dtype)) for a in axes]
+        return [self._box(ends, a) for ends, a in zip(boxes, axes, strict=True)]
+
+    def _ends(self, index: Expr, gone: object) -> tuple[Expr, Expr] | None:
+        lo = self.facts.bound(index, gone, False)  # type: ignore[arg-type]
+        hi = self.facts.bound(index, gone, True)  # type: ignore[arg-type]
+        return None if lo is None or hi is None else (lo, hi)
+
+    def _box(self, ends: tuple[Expr, Expr] | None, axis: IterVar) -> tuple[Expr, Expr]:
+        full = (make.const(0, axis.dtype), axis.extent)
+        if ends is None:
+            return full
+        lo, hi = (make.cast(axis.dtype, e) for e in ends)
+        extent = self.facts.extent_bound(make.add(make.sub(hi, lo), 1), lambda v: v.kind == "loop")
+        if extent is None or (depends_on_dims(extent) and self.facts.prove(make.le(axis.extent, extent)) is True):
+            return full
+        if self.facts.prove(make.ge(lo, 0)) is True and not depends_on_dims(axis.extent) and not depends_on_dims(extent):
+            extent = make.min_(extent, axis.extent)  # a box that starts inside needs no more than the whole
+        return lo, extent
+
+    # -- guards ------------------------------------------------------------------------------------------------------
+
+    def guards(self, stage: StageState) -> tuple[Expr, ...]:
+        """The conditions under which one turn of the stage's loops is a point of its domain, without the provable ones."""
+        found: dict[Expr, None] = {}
+        b = self.stages[stage.name]
+        op = stage.compute
+
+        def need(cond: Expr) -> None:
+            if self.facts.prove(cond) is not True:
+                found[cond] = None
+
+        value: dict[IterVar, Expr] = {iv: make.const(0, iv.dtype) if const_int(b.loops[iv]) == 1 else iv.var for iv in stage.leaves}
+        for rel in reversed(stage.relations):
+            rel.values(value, b.loops)
+        own = {a: (a.extent, low) for a, low in zip(op.axis, b.low, strict=True)}
+        for rel in stage.relations:
+            if isinstance(rel, Split):
+                if self.facts.divisible(b.loops[rel.parent], b.loops[rel.inner]) and rel.factor is not None:
+                    continue
+                if rel.parent in own and own[rel.parent][0] is b.loops[rel.parent] and const_int(own[rel.parent][1]) == 0:
+                    continue  # the domain's own guard below says the same
+                need(make.lt(value[rel.parent], b.loops[rel.parent]))
+        for a in op.axis:
+            need(make.lt(b.value[a.var], a.extent))
+            need(make.ge(b.value[a.var], 0))
+        return tuple(found)
+
+
+def _union(a: tuple[Expr, Expr] | None, b: tuple[Expr, Expr] | None) -> tuple[Expr, Expr] | None:
+    return None if a is None or b is None else (make.min_(a[0], b[0]), make.max_(a[1], b[1]))
+
+
+def bounds_of(state: ScheduleState) -> Bounds:
+    """Region inference of a state, computed once."""
+    if state._bounds is None:
+        state._bounds = Bounds(state)
+    return state._bounds  # type: ignore[no-any-return]
+
+
+def region_size(tensor: Tensor, bounds: Bounds) -> tuple[Expr, ...]:
+    """The extents of the storage of a tensor: the computed box, or the whole shape at root and for arguments."""
+    stage = bounds.state.of(tensor)
+    return tensor.shape if stage.is_placeholder else bounds[stage.name].extent
+
+
+def constant_extent(state: ScheduleState, stage: StageState, loop: IterVar) -> Expr:
+    """The extent of a loop, for primitives that need it constant: an int or an expression of knobs.
+
+    Raises ScheduleError when a run-time size decides it.
+    """
+    extent = bounds_of(state)[stage.name].loops[loop]
+    if depends_on_dims(extent):
+        raise ScheduleError(f"the extent of {stage.name}.{loop.name} is {extent}, which is known only at run time")
+    return extent

@@ -1,0 +1,90 @@
+"""Where a stage may be computed: inside a loop that encloses every one of its readers. Knows the state; changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..state import INLINED, At, ScheduleState, StageState
+from .verdict import YES, Verdict, no
+
+
+def chain(state: ScheduleState, stage: StageState) -> Iterator[tuple[StageState, int]]:
+    """The places around a stage, innermost first: (stage, position of the last enclosing loop)."""
+    place = stage.attach
+    while isinstance(place, At):
+        outer = state.stage(place.stage)
+        yield outer, next(p for p, iv in enumerate(outer.leaves) if iv.name == place.loop)
+        place = outer.attach
+
+
+def encloses(state: ScheduleState, target: StageState, position: int, reader: StageState) -> bool:
+    """Whether ``reader`` runs inside loop number ``position`` of ``target``."""
+    if reader.name == target.name:
+        return True
+    return any(outer.name == target.name and p >= position for outer, p in chain(state, reader))
+
+
+def place_verdict(state: ScheduleState, stage: StageState, target: StageState, loop: str) -> Verdict:
+    """Whether ``stage`` may be computed at that loop of ``target``."""
+    mark = (target.name, loop)
+    if stage.is_placeholder:
+        return no(f"`{stage.name}` is an argument: it is not computed", mark=mark, try_=f"s.cache_read({stage.name}, 'local', [reader]) and compute_at of that")
+    if stage.is_output:
+        return no(f"`{stage.name}` is an output: the caller wants all of it", mark=mark,
+                  try_=f"s.cache_write({stage.name}, 'local') and compute_at of that")
+    if stage.attach == INLINED:
+        return no(f"`{stage.name}` is inlined: it is computed nowhere", mark=mark)
+    if target.attach == INLINED or target.is_placeholder:
+        return no(f"`{target.name}` has no loops of its own", mark=mark)
+    if target.name == stage.name:
+        return no(f"`{stage.name}` cannot be computed inside itself", mark=mark)
+    position = next((p for p, iv in enumerate(target.leaves) if iv.name == loop), None)
+    if position is None:
+        leaves = ", ".join(iv.name for iv in target.leaves)
+        return no(f"`{loop}` is no longer a loop of `{target.name}`" if target.loop(loop) else f"`{target.name}` has no loop `{loop}`",
+                  mark=(target.name, None), legal=f"the loops of {target.name}: {leaves}")
+    readers = state.readers(stage.name)
+    if not readers:
+        return no(f"nothing reads `{stage.name}`", mark=mark)
+    outside = [r for r in readers if not encloses(state, target, position, r)]
+    if outside:
+        names = ", ".join(f"`{r.name}`" for r in outside)
+        verb = "runs" if len(outside) == 1 else "run"
+        also = " also" if len(readers) > len(outside) else ""
+        return no(f"{names}{also} {'reads' if len(outside) == 1 else 'read'} `{stage.name}` and {verb} outside loop {target.name}.{loop}", mark=mark,
+                  legal=lambda: legal_text(state, stage),
+                  try_=f"s[{stage.name}].compute_inline(), or keep {stage.name} where it is and "
+                       f"s.cache_read({stage.name}, 'local', [{target.name}]) there")
+    for iv in target.leaves[:position + 1]:
+        if target.kind(iv) == "vectorized":
+            return no(f"loop {target.name}.{iv.name} is vectorized: a stage cannot run once per lane", mark=mark,
+                      legal=lambda: legal_text(state, stage))
+    return YES
+
+
+def legal_places(state: ScheduleState, stage: StageState) -> list[tuple[str, str]]:
+    """Every (stage, loop) where ``stage`` may be computed, besides root."""
+    found = []
+    for target in state.stages:
+        if target.is_placeholder or target.attach == INLINED:
+            continue
+        for iv in target.leaves:
+            if place_verdict(state, stage, target, iv.name):
+                found.append((target.name, iv.name))
+    return found
+
+
+def legal_text(state: ScheduleState, stage: StageState) -> str:
+    """The legal places as a person reads them."""
+    places = ["root", *[f"{s}.{loop}" for s, loop in legal_places(state, stage)]]
+    return ", ".join(places[:12]) + (f", … ({len(places) - 12} more)" if len(places) > 12 else "")
+
+
+def misplaced(state: ScheduleState) -> tuple[StageState, Verdict] | None:
+    """The first attached stage whose place is not legal any more, if there is one."""
+    for st in state.stages:
+        if isinstance(st.attach, At):
+            verdict = place_verdict(state, st, state.stage(st.attach.stage), st.attach.loop)
+            if not verdict:
+                return st, verdict
+    return None

@@ -1,0 +1,29 @@
+"""The answer of a check: legal, or not with reasons that are put into words only when somebody reads them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...errors import Text
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """True when legal. Otherwise ``because`` says why; ``legal`` what would be, ``try_`` what to do, ``mark`` which line of the tree is meant."""
+
+    ok: bool
+    because: Text = None
+    legal: Text = None
+    try_: Text = None
+    mark: tuple[str, str | None] | None = None  # (stage, loop or None)
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+
+YES = Verdict(True)
+
+
+def no(because: Text, *, legal: Text = None, try_: Text = None, mark: tuple[str, str | None] | None = None) -> Verdict:
+    """A refusal."""
+    return Verdict(False, because, legal, try_, mark)

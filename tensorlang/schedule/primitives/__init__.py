@@ -1,0 +1,26 @@
+"""The primitives, one file each, and THE table of them. Adding one: a file, a line here, a test.
+
+A primitive is a frozen dataclass of plain data (names of stages and loops, numbers, names of knobs): that is what the trace stores.
+``check`` answers without changing anything, ``apply`` gives the new state and the results in the user's terms.
+"""
+
+from __future__ import annotations
+
+from .base import Primitive
+from .cache_read import CacheRead
+from .cache_write import CacheWrite
+from .compute_at import ComputeAt, ComputeRoot
+from .compute_inline import ComputeInline
+from .fuse import Fuse
+from .kind import Parallel, Unroll, Vectorize
+from .reorder import Reorder
+from .sample_tile import SampleTile
+from .split import Split
+
+TABLE: tuple[type[Primitive], ...] = (
+    Split, Fuse, Reorder, Vectorize, Unroll, Parallel,
+    ComputeAt, ComputeRoot, ComputeInline,
+    CacheRead, CacheWrite,
+    SampleTile,
+)
+BY_NAME: dict[str, type[Primitive]] = {p.name: p for p in TABLE}

@@ -1,0 +1,125 @@
+"""What every primitive is made of. Knows the state and verdicts, and no particular primitive."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+from ...expr import make
+from ...expr.nodes import Expr
+from ...te.axis import IterVar
+from ..legality.verdict import YES, Verdict, no
+from ..state import INLINED, ScheduleState, StageState
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """A sampled value by name, where a primitive takes a number."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+Number = int | Knob
+
+
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    """Base class. ``name`` is the word of the API; ``of`` says whether it is a method of a stage or of the schedule."""
+
+    name: ClassVar[str] = ""
+    of: ClassVar[str] = "stage"
+
+    def check(self, state: ScheduleState) -> Verdict:
+        """Whether the call is legal in this state; changes nothing, and its text is made only when read."""
+        raise NotImplementedError
+
+    def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
+        """The new state, and what the call returns. Only after a positive check."""
+        raise NotImplementedError
+
+    def arguments(self) -> dict[str, Any]:
+        """The fields as plain data, in order."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    def __str__(self) -> str:
+        parts = []
+        for key, value in self.arguments().items():
+            if value is None or key == "stage":
+                continue
+            shown = f"[{', '.join(map(str, value))}]" if isinstance(value, tuple) else str(value)
+            parts.append(shown if key in ("loop", "loops", "tensor") else f"{key}={shown}")
+        stage = getattr(self, "stage", None)
+        return f"{self.name}({', '.join(([stage] if stage else []) + parts)})"
+
+
+def number(state: ScheduleState, value: Number) -> Expr:
+    """A number of a primitive as an expression: a literal, or the knob's variable (its value, when the state is concrete)."""
+    if isinstance(value, int):
+        return make.const(value, "int32")
+    base, _, index = value.name.rpartition(".")
+    decision = state.decision(base)
+    assert decision is not None, f"no decision {base!r}"
+    i = int(index)
+    return decision.knobs[i] if state.symbolic else make.const(decision.values[i], "int32")
+
+
+def find_stage(state: ScheduleState, name: str) -> Verdict:
+    """Whether a stage exists and can be scheduled."""
+    if name not in state.position:
+        return no(f"there is no stage `{name}`", legal=", ".join(state.position))
+    stage = state.stage(name)
+    if stage.is_placeholder:
+        return no(f"`{name}` is an argument: it has no loops", try_=f"s.cache_read({name}, 'local', [reader]) makes a stage that copies it")
+    if stage.attach == INLINED:
+        return no(f"`{name}` is inlined: it has no loops any more", try_="schedule it before, or do not inline it")
+    return YES
+
+
+def find_loop(state: ScheduleState, stage: str, loop: str) -> Verdict:
+    """Whether a stage has that loop, now."""
+    found = find_stage(state, stage)
+    if not found:
+        return found
+    st = state.stage(stage)
+    if any(iv.name == loop for iv in st.leaves):
+        return YES
+    loops = ", ".join(iv.name for iv in st.leaves) or "none"
+    if st.loop(loop) is not None:
+        made = next((r for r in st.relations if any(p.name == loop for p in r.parents)), None)
+        into = f" into {', '.join(c.name for c in made.children)}" if made else ""
+        how = {"Split": "was split", "Fuse": "was fused"}.get(type(made).__name__, "is gone")
+        if made is None:
+            return no(f"`{loop}` is an axis that `{stage}` no longer loops over", legal=f"the loops of {stage}: {loops}")
+        return no(f"`{loop}` {how}{into} before", legal=f"the loops of {stage}: {loops}", mark=(stage, None))
+    return no(f"`{stage}` has no loop `{loop}`", legal=f"the loops of {stage}: {loops}", mark=(stage, None))
+
+
+def leaf(stage: StageState, name: str) -> IterVar:
+    """The loop of that name among the present ones."""
+    return next(iv for iv in stage.leaves if iv.name == name)
+
+
+def position(stage: StageState, name: str) -> int:
+    """The place of that loop among the present ones, outermost first."""
+    return next(p for p, iv in enumerate(stage.leaves) if iv.name == name)
+
+
+def fresh_loop_name(stage: StageState, wish: str) -> str:
+    """A loop name the stage has never used."""
+    used = {iv.name for iv in stage.all_loops()}
+    name, n = wish, 1
+    while name in used:
+        name, n = f"{wish}_{n}", n + 1
+    return name
+
+
+def nobody_inside(state: ScheduleState, stage: str, loop: str, what: str) -> Verdict:
+    """Refuses to take away a loop at which another stage is computed."""
+    for st in state.attached(stage):
+        if getattr(st.attach, "loop", None) == loop:
+            return no(f"`{st.name}` is computed at loop {stage}.{loop}", mark=(stage, loop),
+                      try_=f"{what} first and then compute_at, or s[{st.name}].compute_root() before")
+    return YES

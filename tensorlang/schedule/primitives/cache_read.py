@@ -1,0 +1,66 @@
+"""cache_read: readers get a copy of a tensor in a buffer of its own.
+
+``C reads A`` → ``A.local[i, j] = A[i, j]``, ``C reads A.local``
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...core.node import intern
+from ...expr.nodes import Expr
+from ...expr.walk import rewrite
+from ...te.axis import fresh_axis
+from ...te.tensor import ComputeOp, TensorRead
+from ..legality.verdict import YES, Verdict, no
+from ..state import INLINED, ScheduleState, StageState, change
+from .base import Primitive
+
+
+@dataclass(frozen=True, slots=True)
+class CacheRead(Primitive):
+    """Let ``readers`` read a copy of output ``index`` of stage ``tensor``, kept in ``scope``; returns the copy."""
+
+    tensor: str
+    scope: str
+    readers: tuple[str, ...]
+    index: int = 0
+    name = "cache_read"
+    of = "schedule"
+
+    def check(self, state: ScheduleState) -> Verdict:
+        for n in (self.tensor, *self.readers):
+            if n not in state.position:
+                return no(f"there is no stage `{n}`", legal=", ".join(state.position))
+        if self.scope not in ("local", "global"):
+            return no(f"scope {self.scope!r} is not known", legal="local, global")
+        if state.stage(self.tensor).attach == INLINED:
+            return no(f"`{self.tensor}` is inlined: nothing reads it any more")
+        if not self.readers:
+            return no("no reader is named", legal=lambda: ", ".join(r.name for r in state.readers(self.tensor)) or "nothing reads it")
+        reading = {r.name for r in state.readers(self.tensor)}
+        for r in self.readers:
+            if r not in reading:
+                return no(f"`{r}` does not read `{self.tensor}`", legal=lambda: "readers: " + (", ".join(reading) or "none"))
+        return YES
+
+    def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
+        source = state.stage(self.tensor).op.outputs[self.index]
+        axes = tuple(fresh_axis(f"ax{d}", e) for d, e in enumerate(source.shape))
+        name = state.free_name(f"{source.name}.{self.scope}")
+        op = ComputeOp(name, axes, (), (intern(TensorRead, source, tuple(a.var for a in axes)),))
+        copy = op.outputs[0]
+
+        def redirect(e: Expr) -> Expr | None:
+            return intern(TensorRead, copy, e.indices) if type(e) is TensorRead and e.tensor is source else None
+
+        changed = []
+        for r in self.readers:
+            st = state.stage(r)
+            changed.append(change(st, op=st.compute.redefined(tuple(rewrite(e, redirect) for e in st.compute.body))))
+        state = state.with_stage(*changed).insert_after(self.tensor, StageState(name, op, axes, scope=self.scope))
+        return state, copy
+
+    def __str__(self) -> str:
+        return f"cache_read({self.tensor}, {self.scope!r}, [{', '.join(self.readers)}])"

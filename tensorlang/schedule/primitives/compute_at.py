@@ -1,0 +1,52 @@
+"""compute_at, compute_root: where a stage is computed.
+
+``for i: P`` then ``for i: C reads P`` with compute_at(C, i) → ``for i: { the part of P this turn reads; C }``
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..legality.places import place_verdict
+from ..legality.verdict import YES, Verdict, no
+from ..state import At, ScheduleState, change
+from .base import Primitive, find_stage
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeAt(Primitive):
+    """Compute ``stage`` inside ``loop`` of ``at``, as much of it as one turn of that loop needs."""
+
+    stage: str
+    at: str
+    loop: str
+    name = "compute_at"
+
+    def check(self, state: ScheduleState) -> Verdict:
+        if self.at not in state.position:
+            return no(f"there is no stage `{self.at}`", legal=", ".join(state.position))
+        if self.stage not in state.position:
+            return no(f"there is no stage `{self.stage}`", legal=", ".join(state.position))
+        return place_verdict(state, state.stage(self.stage), state.stage(self.at), self.loop)
+
+    def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
+        return state.with_stage(change(state.stage(self.stage), attach=At(self.at, self.loop))), None
+
+    def __str__(self) -> str:
+        return f"compute_at({self.stage}, at={self.at}.{self.loop})"
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeRoot(Primitive):
+    """Compute ``stage`` whole, before everything that reads it."""
+
+    stage: str
+    name = "compute_root"
+
+    def check(self, state: ScheduleState) -> Verdict:
+        found = find_stage(state, self.stage)
+        return found if not found else YES
+
+    def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
+        return state.with_stage(change(state.stage(self.stage), attach=None)), None

@@ -1,0 +1,53 @@
+"""compute_inline: the body of a stage is written where it is read; the stage disappears.
+
+``P[i] = f(i)``, ``C[i] = g(P[i + 1])`` → ``C[i] = g(f(i + 1))``
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...expr.nodes import Expr
+from ...expr.walk import rewrite, substitute
+from ...te.tensor import TensorRead
+from ..legality.verdict import YES, Verdict, no
+from ..state import INLINED, ScheduleState, change
+from .base import Primitive, find_stage
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeInline(Primitive):
+    """Write the body of ``stage`` into its readers."""
+
+    stage: str
+    name = "compute_inline"
+
+    def check(self, state: ScheduleState) -> Verdict:
+        found = find_stage(state, self.stage)
+        if not found:
+            return found
+        st = state.stage(self.stage)
+        if st.is_output:
+            return no(f"`{self.stage}` is an output: it must be stored", mark=(self.stage, None))
+        if st.compute.reduce_axis:
+            return no(f"`{self.stage}` is a reduction: its value is not one expression", mark=(self.stage, None),
+                      try_=f"s[{self.stage}].compute_at(reader, loop)")
+        inside = state.attached(self.stage)
+        if inside:
+            return no(f"`{inside[0].name}` is computed inside its loops, which would disappear", mark=(self.stage, None),
+                      try_=f"s[{inside[0].name}].compute_root() first")
+        return YES
+
+    def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
+        st = state.stage(self.stage)
+        op = st.compute
+
+        def written_out(e: Expr) -> Expr | None:
+            if type(e) is TensorRead and e.tensor.op is st.key:
+                return substitute(op.body[e.tensor.value_index], dict(zip((a.var for a in op.axis), e.indices, strict=True)))
+            return None
+
+        changed = [change(r, op=r.compute.redefined(tuple(rewrite(e, written_out) for e in r.compute.body)))
+                   for r in state.readers(self.stage)]
+        return state.with_stage(change(st, attach=INLINED), *changed), None

@@ -1,0 +1,62 @@
+"""fuse: neighbouring loops become one.
+
+``for i in 0..N: for j in 0..M`` → ``for i.j.fused in 0..N * M: i = i.j.fused // M; j = i.j.fused % M``
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...expr.nodes import Var
+from ...te.axis import IterVar
+from ..legality.verdict import YES, Verdict, no
+from ..state import Fuse as FuseRelation
+from ..state import ScheduleState, change
+from .base import Primitive, find_loop, fresh_loop_name, leaf, nobody_inside, position
+
+
+@dataclass(frozen=True, slots=True)
+class Fuse(Primitive):
+    """Fuse ``loops`` of ``stage``: neighbours, from outer to inner."""
+
+    stage: str
+    loops: tuple[str, ...]
+    name = "fuse"
+
+    def check(self, state: ScheduleState) -> Verdict:
+        if len(self.loops) < 2:
+            return no("fuse takes two or more loops")
+        for loop in self.loops:
+            for found in (find_loop(state, self.stage, loop), nobody_inside(state, self.stage, loop, "fuse")):
+                if not found:
+                    return found
+        st = state.stage(self.stage)
+        start = position(st, self.loops[0])
+        if tuple(iv.name for iv in st.leaves[start:start + len(self.loops)]) != self.loops:
+            order = ", ".join(iv.name for iv in st.leaves)
+            return no(f"{', '.join(self.loops)} are not neighbours in that order: the loops are {order}", mark=(self.stage, self.loops[0]),
+                      try_=f"s[{self.stage}].reorder({', '.join(self.loops)}) first")
+        ivs = [leaf(st, loop) for loop in self.loops]
+        if len({iv.kind for iv in ivs}) > 1:
+            return no("a data loop and a reduction loop cannot be one loop", mark=(self.stage, self.loops[0]))
+        for iv in ivs:
+            if st.kind(iv) != "serial":
+                return no(f"loop {self.stage}.{iv.name} is {st.kind(iv)} already", mark=(self.stage, iv.name), try_="fuse first, then annotate the fused loop")
+        return YES
+
+    def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
+        fused: IterVar | None = None
+        for loop in self.loops:
+            st = state.stage(self.stage)
+            iv = leaf(st, loop)
+            if fused is None:
+                fused = iv
+                continue
+            name = fresh_loop_name(st, f"{fused.name.removesuffix('.fused')}.{iv.name}.fused")
+            both = IterVar(Var(name, iv.dtype, "loop"), None, iv.kind)
+            p = position(st, fused.name)
+            state = state.with_stage(change(st, leaves=(*st.leaves[:p], both, *st.leaves[p + 2:]),
+                                            relations=(*st.relations, FuseRelation(fused, iv, both))))
+            fused = both
+        return state, fused

@@ -1,0 +1,112 @@
+"""vectorize, unroll, parallel: how the turns of a loop are run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ...expr.nodes import const_int
+from ...te.axis import REDUCE
+from ..bounds import bounds_of
+from ..legality.verdict import YES, Verdict, no
+from ..state import At, ScheduleState, change, depends_on_dims
+from .base import Primitive, find_loop, leaf, position
+
+MAX_LANES = 1024
+MAX_UNROLL = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Kind(Primitive):
+    """Base of the three."""
+
+    stage: str
+    loop: str
+    kind: ClassVar[str] = "serial"
+
+    def check(self, state: ScheduleState) -> Verdict:
+        found = find_loop(state, self.stage, self.loop)
+        if not found:
+            return found
+        st = state.stage(self.stage)
+        iv = leaf(st, self.loop)
+        if st.kind(iv) != "serial":
+            return no(f"loop {self.stage}.{self.loop} is {st.kind(iv)} already", mark=(self.stage, self.loop))
+        return self.fits(state)
+
+    def fits(self, state: ScheduleState) -> Verdict:
+        """What this kind asks of its loop."""
+        return YES
+
+    def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
+        st = state.stage(self.stage)
+        return state.with_stage(change(st, kinds={**st.kinds, leaf(st, self.loop): self.kind})), None
+
+    def _constant(self, state: ScheduleState, limit: int) -> Verdict:
+        st = state.stage(self.stage)
+        extent = bounds_of(state)[self.stage].loops[leaf(st, self.loop)]
+        where = f"{self.stage}.{self.loop}"
+        if depends_on_dims(extent):
+            return no(f"loop {where} runs {extent} times, which is known only at run time; {self.kind} loops need a constant extent",
+                      mark=(self.stage, self.loop), try_=f"split {self.loop} by a constant factor and take the inner half, "
+                                                         "or compute_at first so that its extent is that of a tile")
+        n = const_int(extent)
+        if n is not None and n > limit:
+            return no(f"loop {where} runs {n} times; the limit of {self.kind} loops is {limit}", mark=(self.stage, self.loop),
+                      try_=f"split {self.loop} by a small factor and take the inner half")
+        return YES
+
+
+@dataclass(frozen=True, slots=True)
+class Vectorize(Kind):
+    """All turns of ``loop`` at once, one per lane. Tails are masked."""
+
+    name = "vectorize"
+    kind = "vectorized"
+
+    def fits(self, state: ScheduleState) -> Verdict:
+        st = state.stage(self.stage)
+        p = position(st, self.loop)
+        if leaf(st, self.loop).kind == REDUCE and not _built_in_reducer(st):
+            return no("the lanes of a reduction loop are combined by a vector reduction, which exists for sum, prod, min, max, any, all only",
+                      mark=(self.stage, self.loop), try_="vectorize a data loop")
+        for other in st.leaves:
+            if st.kind(other) == "vectorized":
+                return no(f"loop {self.stage}.{other.name} is vectorized already: a stage has one vector loop", mark=(self.stage, self.loop),
+                          try_=f"fuse({other.name}, {self.loop}) and vectorize the fused loop, or unroll one of them")
+        for inside in state.attached(self.stage):
+            if isinstance(inside.attach, At) and position(st, inside.attach.loop) >= p:
+                return no(f"`{inside.name}` is computed inside it, at {self.stage}.{inside.attach.loop}, and cannot run once per lane",
+                          mark=(self.stage, self.loop), try_=f"vectorize a loop of {inside.name}, or move it outwards")
+        return self._constant(state, MAX_LANES)
+
+
+@dataclass(frozen=True, slots=True)
+class Unroll(Kind):
+    """The turns of ``loop`` written out one after the other."""
+
+    name = "unroll"
+    kind = "unrolled"
+
+    def fits(self, state: ScheduleState) -> Verdict:
+        return self._constant(state, MAX_UNROLL)
+
+
+@dataclass(frozen=True, slots=True)
+class Parallel(Kind):
+    """The turns of ``loop`` shared out among threads."""
+
+    name = "parallel"
+    kind = "parallel"
+
+    def fits(self, state: ScheduleState) -> Verdict:
+        st = state.stage(self.stage)
+        if leaf(st, self.loop).kind == REDUCE:
+            return no(f"loop {self.stage}.{self.loop} reduces: its turns write the same element, and threads would race", mark=(self.stage, self.loop),
+                      legal="data loops: " + (", ".join(iv.name for iv in st.leaves if iv.kind != REDUCE) or "none"),
+                      try_="s.rfactor(…) makes partial results that threads can compute apart")
+        return YES
+
+
+def _built_in_reducer(stage: Any) -> bool:
+    return all(e.reducer.kind != "custom" for e in stage.compute.body)

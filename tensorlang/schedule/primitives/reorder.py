@@ -1,0 +1,39 @@
+"""reorder: the named loops take each other's places; the others stay where they are.
+
+``for i: for j: for k`` with reorder(k, i) → ``for k: for j: for i``
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..legality.verdict import YES, Verdict, no
+from ..state import ScheduleState, change
+from .base import Primitive, find_loop, leaf
+
+
+@dataclass(frozen=True, slots=True)
+class Reorder(Primitive):
+    """Put ``loops`` of ``stage`` into this order, outermost first."""
+
+    stage: str
+    loops: tuple[str, ...]
+    name = "reorder"
+
+    def check(self, state: ScheduleState) -> Verdict:
+        for loop in self.loops:
+            found = find_loop(state, self.stage, loop)
+            if not found:
+                return found
+        if len(set(self.loops)) != len(self.loops):
+            twice = next(x for x in self.loops if self.loops.count(x) > 1)
+            return no(f"loop `{twice}` is named twice")
+        return YES
+
+    def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
+        st = state.stage(self.stage)
+        wanted = iter([leaf(st, loop) for loop in self.loops])
+        named = set(self.loops)
+        new = tuple(next(wanted) if iv.name in named else iv for iv in st.leaves)
+        return state.with_stage(change(st, leaves=new)), None

@@ -1,0 +1,79 @@
+"""sample_tile: tile sizes as named decisions instead of numbers. A hand, a template and the search all call it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...core.dtype import INT32
+from ...expr.nodes import Var, const_int
+from ..legality.verdict import YES, Verdict, no
+from ..state import Decision, ScheduleState
+from .base import Primitive, find_loop, leaf
+
+MAX_TILE = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class SampleTile(Primitive):
+    """``parts`` sizes of inner tiles of ``loop``, each from 1 to ``max_factor`` (and to the extent), any integer or one of
+    ``candidates``. ``values`` is what holds until a search decides; ``role`` says what the sizes are for."""
+
+    stage: str
+    loop: str
+    decision: str
+    parts: int = 1
+    max_factor: int = 64
+    candidates: tuple[int, ...] | None = None
+    role: str = "tile"
+    values: tuple[int, ...] | None = None
+    name = "sample_tile"
+    of = "schedule"
+
+    def check(self, state: ScheduleState) -> Verdict:
+        found = find_loop(state, self.stage, self.loop)
+        if not found:
+            return found
+        if not 1 <= self.parts <= 8:
+            return no(f"parts={self.parts}: between 1 and 8 sizes can be sampled at once")
+        if not 1 <= self.max_factor <= MAX_TILE:
+            return no(f"max_factor={self.max_factor}: it must be between 1 and {MAX_TILE}")
+        if self.candidates is not None and (not self.candidates or any(not 1 <= c <= MAX_TILE for c in self.candidates)):
+            return no(f"candidates={list(self.candidates)}: a non-empty list of sizes between 1 and {MAX_TILE}")
+        if state.decision(self.decision) is not None:
+            return no(f"a decision named {self.decision!r} exists already", legal="names in use: " + ", ".join(d.name for d in state.decisions))
+        if self.values is not None:
+            if len(self.values) != self.parts:
+                return no(f"values={list(self.values)}: {len(self.values)} value(s) for {self.parts} size(s)")
+            allowed = self._allowed(state)
+            for v in self.values:
+                if v not in allowed:
+                    span = f"one of {list(allowed)}" if len(allowed) <= 16 else f"between {allowed[0]} and {allowed[-1]}"
+                    return no(f"value {v} of {self.decision!r} is not in its domain", legal=span)
+        return YES
+
+    def _allowed(self, state: ScheduleState) -> tuple[int, ...]:
+        # the axis's whole extent, not the loop's present one: that may hang on other knobs, and the domain must be the same
+        # whether those are symbols or numbers
+        st = state.stage(self.stage)
+        axis = leaf(st, self.loop)
+        for rel in reversed(st.relations):
+            if any(axis is c for c in rel.children):
+                axis = rel.parents[0]
+        extent = const_int(axis.extent)
+        hi = self.max_factor if extent is None else max(1, min(self.max_factor, extent))
+        if self.candidates is not None:
+            return tuple(sorted({min(c, hi) for c in self.candidates}))
+        return tuple(range(1, hi + 1))
+
+    def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
+        allowed = self._allowed(state)
+        usual = max((a for a in allowed if a <= 8), default=allowed[0])
+        values = self.values if self.values is not None else (usual,) * self.parts
+        knobs = tuple(Var(f"{self.decision}.{i}", INT32, "knob", allowed[0], allowed[-1]) for i in range(self.parts))
+        decision = Decision(self.decision, self.role, knobs, values, ((allowed[0], allowed[-1]),) * self.parts,
+                            allowed if self.candidates is not None else None)
+        return state.with_decision(decision), knobs
+
+    def __str__(self) -> str:
+        return f"sample_tile({self.stage}.{self.loop}, {self.decision!r}, parts={self.parts})"

@@ -1,0 +1,61 @@
+"""split: one loop becomes two.
+
+``for i in 0..N`` → ``for i.outer in 0..ceil(N / f): for i.inner in 0..f: i = i.outer * f + i.inner``
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...expr.nodes import Var
+from ...te.axis import IterVar
+from ..legality.verdict import YES, Verdict, no
+from ..state import ScheduleState, change
+from ..state import Split as SplitRelation
+from .base import Number, Primitive, find_loop, fresh_loop_name, leaf, nobody_inside, number, position
+
+TAILS = ("auto", "guard", "mask", "peel", "shift")
+
+
+@dataclass(frozen=True, slots=True)
+class Split(Primitive):
+    """Split ``loop`` of ``stage`` by ``factor`` (extent of the inner loop) or into ``nparts`` (extent of the outer)."""
+
+    stage: str
+    loop: str
+    factor: Number | None = None
+    nparts: Number | None = None
+    tail: str = "auto"
+    name = "split"
+
+    def check(self, state: ScheduleState) -> Verdict:
+        found = find_loop(state, self.stage, self.loop)
+        if not found:
+            return found
+        if (self.factor is None) == (self.nparts is None):
+            return no("exactly one of factor and nparts says where to cut", try_="split(axis, factor=8) or split(axis, nparts=4)")
+        size = self.factor if self.factor is not None else self.nparts
+        if isinstance(size, int) and not 1 <= size <= 0x7FFFFFFF:
+            return no(f"{'factor' if self.factor is not None else 'nparts'} is {size}; it must be at least 1 and fit 31 bits")
+        if self.tail not in TAILS:
+            return no(f"tail={self.tail!r} is not known", legal=", ".join(TAILS))
+        st = state.stage(self.stage)
+        kind = st.kind(leaf(st, self.loop))
+        if kind != "serial":
+            return no(f"loop {self.stage}.{self.loop} is {kind} already", mark=(self.stage, self.loop), try_=f"split first, then make one half {kind}")
+        return nobody_inside(state, self.stage, self.loop, "split")
+
+    def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
+        st = state.stage(self.stage)
+        parent = leaf(st, self.loop)
+
+        def half(suffix: str) -> IterVar:
+            return IterVar(Var(fresh_loop_name(st, f"{parent.name}.{suffix}"), parent.dtype, "loop"), None, parent.kind)
+
+        outer, inner = half("outer"), half("inner")
+        rel = SplitRelation(parent, outer, inner, None if self.factor is None else number(state, self.factor),
+                            None if self.nparts is None else number(state, self.nparts), self.tail)
+        p = position(st, self.loop)
+        new = change(st, leaves=(*st.leaves[:p], outer, inner, *st.leaves[p + 1:]), relations=(*st.relations, rel))
+        return state.with_stage(new), (outer, inner)

@@ -1,0 +1,351 @@
+"""``Schedule`` and ``Stage``: the user's handles. Each call builds a primitive, checks it, applies it, records it.
+
+Nothing here knows what any primitive does. The state is a value, so ``copy`` is free and a refused call changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ..errors import ScheduleError, user_location
+from ..expr.nodes import Var
+from ..te.axis import IterVar
+from ..te.tensor import ComputeOp, Operation, Tensor
+from .legality.places import legal_places, misplaced
+from .legality.verdict import Verdict, no
+from .primitives import BY_NAME
+from .primitives.base import Knob, Primitive
+from .state import ScheduleState, StageState
+from .trace import Decisions, Trace
+from .tree.printer import draw
+
+StageKey = Tensor | Operation | str
+
+
+class Schedule:
+    """How a computation is carried out. Made by :func:`create_schedule`; ``s[T]`` is the stage that computes ``T``."""
+
+    def __init__(self, state: ScheduleState, outputs: tuple[Operation, ...], steps: tuple[Primitive, ...] = ()) -> None:
+        self._state = state
+        self._outputs = outputs
+        self._steps = steps
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> ScheduleState:
+        """The present state, a value."""
+        return self._state
+
+    @property
+    def outputs(self) -> tuple[Operation, ...]:
+        """The operations the schedule was created for."""
+        return self._outputs
+
+    @property
+    def stages(self) -> list[Stage]:
+        """A handle for every stage, producers first."""
+        return [Stage(self, st.name) for st in self._state.stages]
+
+    @property
+    def trace(self) -> Trace:
+        """The calls made so far and the sampled values."""
+        return Trace(self._steps, {d.name: d.values for d in self._state.decisions})
+
+    @property
+    def decisions(self) -> dict[str, tuple[int, ...]]:
+        """The sampled values by name."""
+        return {d.name: d.values for d in self._state.decisions}
+
+    def copy(self) -> Schedule:
+        """Another schedule in the same state. Free: states are shared."""
+        return Schedule(self._state, self._outputs, self._steps)
+
+    def tree(self) -> str:
+        """The schedule tree with true extents, storage and bytes."""
+        return draw(self._state)
+
+    def __str__(self) -> str:
+        return self.tree()
+
+    def _name(self, key: StageKey) -> str:
+        if isinstance(key, Tensor | Operation):
+            op = key.op if isinstance(key, Tensor) else (key.outputs[0].op if key.outputs else key)
+            stage = self._state.by_key.get(op)
+            if stage is None:
+                raise ScheduleError(f"s[{op.name}]: not part of this schedule", legal=", ".join(self._state.position))
+            return stage.name
+        if isinstance(key, str) and key in self._state.position:
+            return key
+        raise ScheduleError(f"s[{key!r}]: no such stage", legal=", ".join(self._state.position))
+
+    def __getitem__(self, key: StageKey) -> Stage:
+        return Stage(self, self._name(key))
+
+    def tensor(self, name: str, index: int = 0) -> Tensor:
+        """Output ``index`` of the stage of that name."""
+        return self._state.stage(self._name(name)).op.outputs[index]
+
+    def knob(self, name: str) -> Knob:
+        """A sampled value by name (as in ``"tile_i.0"``), to be passed where a primitive takes a number."""
+        return Knob(name)
+
+    def legal_places(self, tensor: StageKey) -> list[tuple[str, str]]:
+        """Every (stage, loop) at which the stage may be computed, besides root; never raises for a legal key."""
+        return legal_places(self._state, self._state.stage(self._name(tensor)))
+
+    # -- changing ----------------------------------------------------------------------------------------------------
+
+    def verdict(self, p: Primitive) -> tuple[Verdict, ScheduleState | None, Any]:
+        """The verdict on a primitive, and the state and result it would give."""
+        verdict = p.check(self._state)
+        if not verdict:
+            return verdict, None, None
+        state, result = p.apply(self._state)
+        bad = misplaced(state)
+        if bad is not None:
+            stage, why = bad
+            return no(lambda: f"`{stage.name}` would be left at a place that is not legal: {why.because() if callable(why.because) else why.because}",
+                      mark=why.mark, try_=f"move {stage.name} first: s[{stage.name}].compute_root()"), None, None
+        return verdict, state, result
+
+    def perform(self, p: Primitive) -> Any:
+        """Check, apply and record one primitive. Raises ScheduleError when it is refused; then nothing has changed."""
+        verdict, state, result = self.verdict(p)
+        if state is None:
+            raise self._refusal(p, verdict)
+        self._state = state
+        self._steps = (*self._steps, p)
+        return result
+
+    def _refusal(self, p: Primitive, verdict: Verdict) -> ScheduleError:
+        before = self._state
+        tree = (lambda: draw(before, mark=verdict.mark)) if verdict.mark else None
+        where = user_location()
+        step = f"step {len(self._steps) + 1} of the trace"
+        return ScheduleError(lambda: f"{p}: not legal", because=verdict.because, tree=tree, legal=verdict.legal, try_=verdict.try_,
+                             at=f"{where}, {step}" if where else step)
+
+    def step(self, primitive: str, **arguments: Any) -> Any:
+        """One primitive by name with plain data, as traces store it."""
+        kind = BY_NAME.get(primitive)
+        if kind is None:
+            raise ScheduleError(f"no primitive {primitive!r}", legal=", ".join(BY_NAME))
+        return self.perform(kind(**arguments))
+
+    def can(self, primitive: str, *args: Any, **kwargs: Any) -> Verdict:
+        """Whether ``s[stage].primitive(...)`` (stage first) or ``s.primitive(...)`` would be legal. Answers, and never raises for a refusal.
+
+        ``s.can("compute_at", P, C, loop)``, ``s.can("split", C, i, factor=8)``. The answer is true or false and holds the reason.
+        """
+        trial = self.copy()
+        try:
+            if BY_NAME.get(primitive) is None or BY_NAME[primitive].of == "stage":
+                getattr(trial[args[0]], primitive)(*args[1:], **kwargs)
+            else:
+                getattr(trial, primitive)(*args, **kwargs)
+        except ScheduleError as e:
+            return no(e.because or e.what, legal=e.legal, try_=e.try_)
+        return Verdict(True)
+
+    def replay(self, trace: Trace, *, symbolic: bool | None = None) -> Schedule:
+        """Apply the steps of a trace on top of this schedule; all or nothing."""
+        trial = self.copy()
+        if symbolic is not None:
+            trial._state = ScheduleState(trial._state.stages, trial._state.decisions, symbolic)
+        for p in trace.steps:
+            values = trace.decisions.get(getattr(p, "decision", ""))
+            if values is not None:
+                p = type(p)(**{**p.arguments(), "values": values})
+            trial.perform(p)
+        self._state, self._steps = trial._state, trial._steps
+        return self
+
+    def fresh(self, *, symbolic: bool = True) -> Schedule:
+        """A schedule of the same computation with no step made."""
+        return Schedule(ScheduleState.initial(self._outputs, symbolic), self._outputs)
+
+    def concrete(self, decisions: Decisions | None = None) -> Schedule:
+        """The same schedule with every sampled value a plain number (these values, else its own)."""
+        if not self._state.decisions:
+            return self
+        return self.fresh(symbolic=False).replay(self.trace.with_decisions(decisions or {}))
+
+    # -- schedule primitives -----------------------------------------------------------------------------------------
+
+    def cache_write(self, tensor: StageKey, scope: str = "local") -> Any:
+        """Compute ``tensor`` in a buffer of its own (``tensor.local``) and copy it from there; returns that tensor."""
+        return self.perform(BY_NAME["cache_write"](stage=self._name(tensor), scope=scope))
+
+    def cache_read(self, tensor: Tensor, scope: str, readers: StageKey | Sequence[StageKey]) -> Tensor:
+        """Let ``readers`` read a copy of ``tensor`` in a buffer of its own; returns the copy."""
+        listed = readers if isinstance(readers, list | tuple) else (readers,)
+        index = tensor.value_index if isinstance(tensor, Tensor) else 0
+        return self.perform(BY_NAME["cache_read"](  # type: ignore[no-any-return]
+            tensor=self._name(tensor), scope=scope, readers=tuple(self._name(r) for r in listed), index=index))
+
+    def sample_tile(self, loop: IterVar, parts: int = 1, *, max_factor: int = 64, candidates: Iterable[int] | None = None,
+                    values: int | Sequence[int] | None = None, name: str | None = None, role: str = "tile") -> Any:
+        """Tile sizes of ``loop`` as a decision: one knob, or a tuple of ``parts`` knobs, to be passed to split as factor.
+
+        ``values`` hold until a search decides. Every size is an integer from 1 to ``max_factor``, or one of ``candidates``.
+        """
+        stage = self._owner(loop)
+        if name is None:
+            n, base = 0, f"tile_{loop.name}"
+            name = base
+            while self._state.decision(name) is not None:
+                n += 1
+                name = f"{base}_{n}"
+        given = None if values is None else tuple(values) if isinstance(values, list | tuple) else (values,)
+        knobs = self.perform(BY_NAME["sample_tile"](
+            stage=stage.name, loop=loop.name, decision=name, parts=parts, max_factor=max_factor,
+            candidates=None if candidates is None else tuple(candidates), role=role, values=given))
+        return knobs[0] if parts == 1 else knobs
+
+    def _owner(self, loop: IterVar) -> StageState:
+        for st in self._state.stages:
+            if isinstance(st.op, ComputeOp) and any(iv is loop for iv in st.all_loops()):
+                return st
+        raise ScheduleError(f"`{getattr(loop, 'name', loop)}` is not a loop of this schedule")
+
+
+class Stage:
+    """``s[T]``: one stage of a schedule. Its methods are the stage primitives; each returns the new loops, in TVM's order."""
+
+    __slots__ = ("_schedule", "name")
+
+    def __init__(self, schedule: Schedule, name: str) -> None:
+        self._schedule = schedule
+        self.name = name
+
+    @property
+    def state(self) -> StageState:
+        """The stage's present state, a value."""
+        return self._schedule.state.stage(self.name)
+
+    @property
+    def op(self) -> Any:
+        """The present definition: ``s[T].op.axis``, ``s[T].op.reduce_axis``, ``s[T].op.body``."""
+        return self.state.op
+
+    @property
+    def leaf_iter_vars(self) -> tuple[IterVar, ...]:
+        """The loops, outermost first."""
+        return self.state.leaves
+
+    @property
+    def all_iter_vars(self) -> tuple[IterVar, ...]:
+        """Axes and every loop ever made."""
+        return self.state.all_loops()
+
+    def loop(self, name: str) -> IterVar:
+        """The loop or axis of that name. Raises ScheduleError when there is none."""
+        found = self.state.loop(name)
+        if found is None:
+            raise ScheduleError(f"`{self.name}` has no loop `{name}`", legal=", ".join(iv.name for iv in self.state.leaves))
+        return found
+
+    def __repr__(self) -> str:
+        return f"Stage({self.name}: {', '.join(iv.name for iv in self.state.leaves)})"
+
+    def _loop(self, call: str, loop: IterVar | str) -> str:
+        if isinstance(loop, str):
+            return loop
+        if isinstance(loop, IterVar):
+            if any(iv is loop for iv in self.state.all_loops()):
+                return loop.name
+            raise ScheduleError(f"s[{self.name}].{call}({loop.name}): not a loop of `{self.name}`",
+                                because=self._foreign(loop), legal=lambda: "the loops of " + self.name + ": " + ", ".join(
+                                    iv.name for iv in self.state.leaves),
+                                try_="s[T].op.axis gives the axes as they are now; cache_write renews those of the cached stage")
+        raise ScheduleError(f"s[{self.name}].{call}({loop!r}): a loop is what s[T].op.axis, split or fuse returned")
+
+    def _foreign(self, loop: IterVar) -> str:
+        for st in self._schedule.state.stages:
+            if isinstance(st.op, ComputeOp) and any(iv is loop for iv in st.all_loops()):
+                return f"it is a loop of `{st.name}`"
+        return "it belongs to no stage of this schedule"
+
+    def _number(self, call: str, value: Any) -> Any:
+        if value is None or isinstance(value, Knob):
+            return value
+        if type(value) is Var and value.kind == "knob":
+            return Knob(value.name)
+        try:
+            return value.__index__()
+        except AttributeError:
+            raise ScheduleError(f"s[{self.name}].{call}({value}): not a number", try_="an int, or a knob of s.sample_tile") from None
+
+    def _do(self, name: str, **arguments: Any) -> Any:
+        return self._schedule.perform(BY_NAME[name](stage=self.name, **arguments))
+
+    # -- primitives --------------------------------------------------------------------------------------------------
+
+    def split(self, parent: IterVar | str, factor: Any = None, nparts: Any = None, tail: str = "auto") -> tuple[IterVar, IterVar]:
+        """Split a loop by ``factor`` (extent of the inner loop) or into ``nparts`` (extent of the outer); returns (outer, inner)."""
+        return self._do("split", loop=self._loop("split", parent), factor=self._number("split", factor),  # type: ignore[no-any-return]
+                        nparts=self._number("split", nparts), tail=tail)
+
+    def tile(self, x: IterVar, y: IterVar, x_factor: Any, y_factor: Any) -> tuple[IterVar, IterVar, IterVar, IterVar]:
+        """Split both loops and put the inner halves inside; returns (x.outer, y.outer, x.inner, y.inner)."""
+        trial = self._schedule.copy()[self.name]  # all or nothing: three steps, one call
+        xo, xi = trial.split(x, x_factor)
+        yo, yi = trial.split(y, y_factor)
+        trial.reorder(xo, yo, xi, yi)
+        self._schedule._state, self._schedule._steps = trial._schedule._state, trial._schedule._steps
+        return xo, yo, xi, yi
+
+    def fuse(self, *loops: IterVar) -> IterVar:
+        """Fuse neighbouring loops, outer to inner, into one; returns it."""
+        listed = tuple(loops[0]) if len(loops) == 1 and isinstance(loops[0], list | tuple) else loops
+        return self._do("fuse", loops=tuple(self._loop("fuse", x) for x in listed))  # type: ignore[no-any-return]
+
+    def reorder(self, *loops: IterVar) -> None:
+        """Put the named loops into this order, outermost first; the others stay where they are."""
+        self._do("reorder", loops=tuple(self._loop("reorder", x) for x in loops))
+
+    def vectorize(self, loop: IterVar) -> None:
+        """Run all turns of the loop at once, one per vector lane. The extent must be constant."""
+        self._do("vectorize", loop=self._loop("vectorize", loop))
+
+    def unroll(self, loop: IterVar) -> None:
+        """Write the turns of the loop out one after the other. The extent must be constant."""
+        self._do("unroll", loop=self._loop("unroll", loop))
+
+    def parallel(self, loop: IterVar) -> None:
+        """Share the turns of the loop out among threads. Not for reduction loops."""
+        self._do("parallel", loop=self._loop("parallel", loop))
+
+    def compute_at(self, parent: Stage, loop: IterVar) -> None:
+        """Compute this stage inside ``loop`` of ``parent``: as much of it as one turn of the loop reads."""
+        if not isinstance(parent, Stage):
+            raise ScheduleError(f"s[{self.name}].compute_at({parent!r}, …): the first argument is a stage", try_=f"s[{self.name}].compute_at(s[T], loop)")
+        self._do("compute_at", at=parent.name, loop=parent._loop("compute_at", loop))
+
+    def compute_root(self) -> None:
+        """Compute this stage whole, before everything that reads it."""
+        self._do("compute_root")
+
+    def compute_inline(self) -> None:
+        """Write this stage's body into its readers; the stage disappears."""
+        self._do("compute_inline")
+
+
+def create_schedule(outputs: Tensor | Operation | Iterable[Tensor | Operation]) -> Schedule:
+    """A schedule for the computation of these outputs (a tensor, its ``.op``, or a list of either): every stage at root, plain loops."""
+    listed = list(outputs) if isinstance(outputs, list | tuple) else [outputs]
+    ops: dict[Operation, None] = {}
+    for o in listed:
+        if not isinstance(o, Tensor | Operation):
+            raise ScheduleError(f"create_schedule({o!r}): not a tensor or operation")
+        ops[o.op if isinstance(o, Tensor) else o] = None
+    if not ops:
+        raise ScheduleError("create_schedule([]): no outputs")
+    for op in ops:
+        if not isinstance(op, ComputeOp):
+            raise ScheduleError(f"create_schedule({op.name}): a placeholder is computed by nobody", try_="pass the outputs of a te.compute")
+    return Schedule(ScheduleState.initial(ops), tuple(ops))
+
+

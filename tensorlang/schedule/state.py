@@ -1,0 +1,269 @@
+"""The immutable state of a schedule: stages with their loops, relations and places. Knows te; holds no behaviour of primitives.
+
+A stage keeps its tensors for life and may change its *definition* (``StageState.op``): cache_write, cache_read and compute_inline
+redefine stages, and no reader has to be told. Stages and loops are named uniquely, so that a trace can speak of them as text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..arith.facts import EMPTY
+from ..expr import make
+from ..expr.nodes import Expr, Var, const_int
+from ..expr.walk import variables
+from ..te.axis import REDUCE, IterVar
+from ..te.graph import operations
+from ..te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Split:
+    """``parent = outer * extent(inner) + inner``; exactly one of ``factor`` (of inner) and ``nparts`` (of outer) is given."""
+
+    parent: IterVar
+    outer: IterVar
+    inner: IterVar
+    factor: Expr | None
+    nparts: Expr | None
+    tail: str = "auto"
+
+    def extents(self, extent: dict[IterVar, Expr]) -> None:
+        """Derive the extents of the new loops from the parent's."""
+        whole = extent[self.parent]
+        if self.factor is not None:
+            inner = clip(self.factor, whole)
+            extent[self.inner] = inner
+            extent[self.outer] = make.ceildiv(whole, inner)
+        else:
+            assert self.nparts is not None
+            outer = clip(self.nparts, whole)
+            extent[self.inner] = make.ceildiv(whole, outer)
+            extent[self.outer] = outer
+
+    def values(self, value: dict[IterVar, Expr], extent: dict[IterVar, Expr]) -> None:
+        """Recover the parent's value from those of the new loops."""
+        value[self.parent] = make.add(make.mul(value[self.outer], extent[self.inner]), value[self.inner])
+
+    @property
+    def parents(self) -> tuple[IterVar, ...]:
+        return (self.parent,)
+
+    @property
+    def children(self) -> tuple[IterVar, ...]:
+        return (self.outer, self.inner)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fuse:
+    """``outer = fused // extent(inner)``, ``inner = fused % extent(inner)``."""
+
+    outer: IterVar
+    inner: IterVar
+    fused: IterVar
+
+    def extents(self, extent: dict[IterVar, Expr]) -> None:
+        """Derive the extent of the fused loop."""
+        extent[self.fused] = make.mul(extent[self.outer], extent[self.inner])
+
+    def values(self, value: dict[IterVar, Expr], extent: dict[IterVar, Expr]) -> None:
+        """Recover the values of the two loops."""
+        inner = extent[self.inner]
+        if const_int(inner) == 0:  # the loops never run; any divisor but zero will do
+            inner = make.const(1, inner.dtype)
+        value[self.outer] = make.floordiv(value[self.fused], inner)
+        value[self.inner] = make.floormod(value[self.fused], inner)
+
+    @property
+    def parents(self) -> tuple[IterVar, ...]:
+        return (self.outer, self.inner)
+
+    @property
+    def children(self) -> tuple[IterVar, ...]:
+        return (self.fused,)
+
+
+Relation = Split | Fuse
+
+
+def clip(part: Expr, whole: Expr) -> Expr:
+    """A factor beyond the extent is the extent (at least 1), as far as no run-time size decides it. The rule is the same for constants and
+    for knobs, so that what is computed symbolically equals what a concrete replay gives."""
+    if depends_on_dims(whole) or depends_on_dims(part):
+        return part
+    if EMPTY.prove(make.le(part, whole)) is not True:
+        part = make.min_(part, whole)
+    return part if EMPTY.prove(make.le(1, part)) is True else make.max_(part, 1)
+
+
+def depends_on_dims(e: Expr) -> bool:
+    """Whether a run-time size (or any other value known only at the call) decides the value."""
+    return any(v.kind != "knob" for v in variables(e))
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """Computed inside that loop of that stage."""
+
+    stage: str
+    loop: str
+
+
+INLINED = "inlined"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StageState:
+    """One stage. ``leaves`` are its loops from outermost to innermost; ``kinds`` annotates some of them; ``attach`` is None (root),
+    ``At`` or ``INLINED``."""
+
+    name: str
+    op: Operation
+    leaves: tuple[IterVar, ...] = ()
+    relations: tuple[Relation, ...] = ()
+    kinds: dict[IterVar, str] = field(default_factory=dict)
+    attach: At | str | None = None
+    scope: str = "global"
+    is_output: bool = False
+
+    @property
+    def key(self) -> Operation:
+        """The operation the stage's tensors belong to; it never changes."""
+        return self.op.outputs[0].op if self.op.outputs else self.op
+
+    @property
+    def is_placeholder(self) -> bool:
+        return isinstance(self.op, PlaceholderOp)
+
+    @property
+    def compute(self) -> ComputeOp:
+        assert isinstance(self.op, ComputeOp)
+        return self.op
+
+    def all_loops(self) -> tuple[IterVar, ...]:
+        """Axes first, then every loop made by a relation, in order of making."""
+        if not isinstance(self.op, ComputeOp):
+            return ()
+        made = [c for r in self.relations for c in r.children]
+        return (*self.op.axis, *self.op.reduce_axis, *made)
+
+    def loop(self, name: str) -> IterVar | None:
+        """The loop or axis of that name."""
+        for iv in reversed(self.all_loops()):
+            if iv.name == name:
+                return iv
+        return None
+
+    def kind(self, iv: IterVar) -> str:
+        return self.kinds.get(iv, "serial")
+
+    def first_reduce(self) -> int:
+        """Position of the outermost reduction loop, or the number of loops when there is none."""
+        for p, iv in enumerate(self.leaves):
+            if iv.kind == REDUCE:
+                return p
+        return len(self.leaves)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decision:
+    """A sampled value: ``knobs`` are its variables, ``values`` what was chosen, ``bounds`` inclusive limits of each, ``role`` what it is for."""
+
+    name: str
+    role: str
+    knobs: tuple[Var, ...]
+    values: tuple[int, ...]
+    bounds: tuple[tuple[int, int], ...]
+    candidates: tuple[int, ...] | None = None
+
+
+class ScheduleState:
+    """All stages, producers first, and the decisions. A value: the methods give new states."""
+
+    __slots__ = ("_bounds", "_readers", "by_key", "decisions", "position", "stages", "symbolic")
+
+    def __init__(self, stages: tuple[StageState, ...], decisions: tuple[Decision, ...] = (), symbolic: bool = True) -> None:
+        self.stages = stages
+        self.decisions = decisions
+        self.symbolic = symbolic
+        self.position = {st.name: p for p, st in enumerate(stages)}
+        self.by_key = {st.key: st for st in stages}
+        self._bounds: Any = None
+        self._readers: dict[str, tuple[StageState, ...]] | None = None
+
+    @staticmethod
+    def initial(outputs: Iterable[Operation], symbolic: bool = True) -> ScheduleState:
+        """Every stage at root, one loop per axis, in the order of its axes."""
+        wanted = list(outputs)
+        used: dict[str, int] = {}
+        stages = []
+        for op in operations(wanted):
+            name = op.name
+            while name in used:
+                used[op.name] += 1
+                name = f"{op.name}_{used[op.name]}"
+            used[name] = 0
+            leaves = (*op.axis, *op.reduce_axis) if isinstance(op, ComputeOp) else ()
+            stages.append(StageState(name, op, leaves, is_output=any(op is w for w in wanted)))
+        return ScheduleState(tuple(stages), symbolic=symbolic)
+
+    def stage(self, name: str) -> StageState:
+        return self.stages[self.position[name]]
+
+    def of(self, tensor: Tensor) -> StageState:
+        """The stage that computes a tensor."""
+        return self.by_key[tensor.op]
+
+    def with_stage(self, *changed: StageState) -> ScheduleState:
+        """These stages in place of those of the same names."""
+        new = {st.name: st for st in changed}
+        return ScheduleState(tuple(new.get(st.name, st) for st in self.stages), self.decisions, self.symbolic)
+
+    def insert_before(self, name: str, stage: StageState) -> ScheduleState:
+        """One more stage, just before another."""
+        p = self.position[name]
+        return ScheduleState((*self.stages[:p], stage, *self.stages[p:]), self.decisions, self.symbolic)
+
+    def insert_after(self, name: str, stage: StageState) -> ScheduleState:
+        """One more stage, just after another."""
+        p = self.position[name] + 1
+        return ScheduleState((*self.stages[:p], stage, *self.stages[p:]), self.decisions, self.symbolic)
+
+    def with_decision(self, decision: Decision) -> ScheduleState:
+        return ScheduleState(self.stages, (*self.decisions, decision), self.symbolic)
+
+    def decision(self, name: str) -> Decision | None:
+        return next((d for d in self.decisions if d.name == name), None)
+
+    def readers(self, name: str) -> tuple[StageState, ...]:
+        """The stages that read outputs of a stage; inlined ones are gone from the graph and do not count."""
+        if self._readers is None:
+            table: dict[str, list[StageState]] = {st.name: [] for st in self.stages}
+            for st in self.stages:
+                if st.attach != INLINED:
+                    for t in st.op.input_tensors():
+                        row = table[self.of(t).name]
+                        if not row or row[-1] is not st:
+                            row.append(st)
+            self._readers = {n: tuple(r) for n, r in table.items()}
+        return self._readers[name]
+
+    def free_name(self, wish: str) -> str:
+        """``wish``, or ``wish_1`` and so on when a stage has that name."""
+        if wish not in self.position:
+            return wish
+        n = 1
+        while f"{wish}_{n}" in self.position:
+            n += 1
+        return f"{wish}_{n}"
+
+    def attached(self, name: str) -> tuple[StageState, ...]:
+        """The stages computed inside loops of that stage, producers first."""
+        return tuple(st for st in self.stages if isinstance(st.attach, At) and st.attach.stage == name)
+
+
+def change(stage: StageState, **fields: Any) -> StageState:
+    """A copy with other fields."""
+    return replace(stage, **fields)

@@ -1,0 +1,143 @@
+"""The trace: the list of primitives a schedule was made by, with the sampled values beside it. JSON and Python text, both replay.
+
+A trace knows stages and loops by name only, so it applies to any schedule of the same computation. Loading one never executes text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ScheduleError
+from .primitives import BY_NAME
+from .primitives.base import Knob, Primitive
+
+if TYPE_CHECKING:
+    from .schedule import Schedule
+
+VERSION = 1
+Decisions = Mapping[str, tuple[int, ...]]
+
+
+class Trace:
+    """``steps`` in order of application; ``decisions`` maps the name of each sampled decision to its values."""
+
+    __slots__ = ("decisions", "steps")
+
+    def __init__(self, steps: tuple[Primitive, ...] = (), decisions: Decisions | None = None) -> None:
+        self.steps = steps
+        self.decisions: dict[str, tuple[int, ...]] = dict(decisions or {})
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Trace) and self.steps == other.steps and self.decisions == other.decisions
+
+    def __hash__(self) -> int:
+        return hash((self.steps, tuple(sorted(self.decisions.items()))))
+
+    def with_decisions(self, decisions: Decisions) -> Trace:
+        """The same steps with other sampled values."""
+        return Trace(self.steps, {**self.decisions, **decisions})
+
+    def apply(self, schedule: Schedule) -> Schedule:
+        """Replay on a schedule of the same computation; returns it. Decisions take this trace's values.
+
+        Raises ScheduleError at the first step that is refused; the schedule is then as it was before the replay.
+        """
+        return schedule.replay(self)
+
+    # -- JSON --------------------------------------------------------------------------------------------------------
+
+    def to_json(self) -> str:
+        """The trace as JSON text."""
+        steps = [[p.name, {k: _plain(v) for k, v in p.arguments().items()}] for p in self.steps]
+        return json.dumps({"version": VERSION, "steps": steps, "decisions": {k: list(v) for k, v in self.decisions.items()}})
+
+    @staticmethod
+    def from_json(text: str) -> Trace:
+        """The trace of that JSON text. Raises ScheduleError when it is not one; nothing is executed."""
+        try:
+            data = json.loads(text)
+            if data["version"] != VERSION:
+                raise ScheduleError(f"a trace of version {data['version']!r}; this release reads version {VERSION}")
+            steps = tuple(_primitive(name, arguments) for name, arguments in data["steps"])
+            decisions = {str(k): tuple(int(x) for x in v) for k, v in data["decisions"].items()}
+        except (ValueError, KeyError, TypeError, AttributeError) as e:
+            raise ScheduleError("not a trace", because=f"{type(e).__name__}: {e}", try_="text made by trace.to_json()") from None
+        return Trace(steps, decisions)
+
+    # -- Python text -------------------------------------------------------------------------------------------------
+
+    def to_python(self) -> str:
+        """A function ``apply(s)`` that makes the same calls on a fresh schedule ``s``; paste it, read it, change it."""
+        lines = ["def apply(s):"]
+        for p in self.steps:
+            args = ", ".join(f"{k}={_literal(self._current(p, k, v))}" for k, v in p.arguments().items())
+            lines.append(f"    s.step({p.name!r}, {args})")
+        lines.append("    return s")
+        return "\n".join(lines) + "\n"
+
+    def _current(self, p: Primitive, key: str, value: Any) -> Any:
+        if key == "values" and getattr(p, "decision", None) in self.decisions:
+            return self.decisions[p.decision]  # type: ignore[attr-defined]
+        return value
+
+    def __str__(self) -> str:
+        return "\n".join(f"{i + 1:3}  {p}" for i, p in enumerate(self.steps))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Knob):
+        return {"knob": value.name}
+    return [_plain(v) for v in value] if isinstance(value, tuple) else value
+
+
+def _value(data: Any) -> Any:
+    if isinstance(data, dict):
+        if list(data) != ["knob"] or not isinstance(data["knob"], str):
+            raise ValueError(f"not a value: {data!r}")
+        return Knob(data["knob"])
+    return tuple(_value(v) for v in data) if isinstance(data, list) else data
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, Knob):
+        return f"s.knob({value.name!r})"
+    return repr(value)
+
+
+def _primitive(name: str, arguments: Mapping[str, Any]) -> Primitive:
+    kind = BY_NAME.get(name)
+    if kind is None:
+        raise ScheduleError(f"a trace with the primitive {name!r}, which does not exist", legal=", ".join(BY_NAME))
+    known = {f.name: f for f in fields(kind)}
+    for key in arguments:
+        if key not in known:
+            raise ScheduleError(f"a trace with {name}({key}=…), which {name} does not take", legal=", ".join(known))
+    for f in known.values():
+        if f.name not in arguments and f.default is MISSING:
+            raise ScheduleError(f"a trace with {name}() without {f.name}")
+    values = {k: _value(v) for k, v in arguments.items()}
+    for key, v in values.items():
+        _check_type(name, key, v, str(known[key].type))
+    return kind(**values)
+
+
+_TYPES: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "Number": (int, Knob), "None": (type(None),), "tuple": (tuple,), "bool": (bool,),
+                                       "Any": (object,)}
+
+
+def _check_type(name: str, key: str, value: Any, annotation: str) -> None:
+    allowed = [t for part in annotation.split("|") for t in _TYPES[part.strip().partition("[")[0]]]
+    element = {"tuple[str, ...]": str, "tuple[int, ...]": int}.get(annotation.replace(" | None", ""))
+    good = any(isinstance(value, t) for t in allowed) and not (isinstance(value, bool) and bool not in allowed and object not in allowed)
+    if good and element is not None and isinstance(value, tuple):
+        good = all(isinstance(v, element) and not isinstance(v, bool) for v in value)
+    if not good:
+        raise ScheduleError(f"a trace with {name}({key}={value!r}): not a {annotation}")
+
+

@@ -1,0 +1,53 @@
+"""The nodes of the schedule tree and how they are derived from a state. Knows the state; no bounds, no text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...te.axis import IterVar
+from ..state import INLINED, At, ScheduleState, StageState
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ComputeNode:
+    """The body of a stage: one element per turn."""
+
+    stage: StageState
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StorageNode:
+    """The memory of a stage that is neither argument nor output; lives until the end of the enclosing node."""
+
+    stage: StageState
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoopNode:
+    """A loop of a stage; ``children`` run in order at each turn."""
+
+    stage: StageState
+    loop: IterVar
+    children: tuple[TreeNode, ...]
+
+
+TreeNode = ComputeNode | StorageNode | LoopNode
+
+
+def stage_nodes(state: ScheduleState, stage: StageState) -> tuple[TreeNode, ...]:
+    """The nest of one stage with everything computed inside it; storage first when it needs some."""
+    inside: dict[str, list[StageState]] = {}
+    for st in state.attached(stage.name):
+        assert isinstance(st.attach, At)
+        inside.setdefault(st.attach.loop, []).append(st)
+    nodes: tuple[TreeNode, ...] = (ComputeNode(stage),)
+    for iv in reversed(stage.leaves):
+        producers = tuple(n for st in inside.get(iv.name, ()) for n in stage_nodes(state, st))
+        nodes = (LoopNode(stage, iv, producers + nodes),)
+    return nodes if stage.is_output else (StorageNode(stage), *nodes)
+
+
+def tree_of(state: ScheduleState) -> tuple[TreeNode, ...]:
+    """The children of the root: every stage at root with its nest, producers first."""
+    return tuple(n for st in state.stages if st.attach is None and not st.is_placeholder and st.attach != INLINED
+                 for n in stage_nodes(state, st))

@@ -1,0 +1,526 @@
+"""The oracle: a graph of operations evaluated by numpy, slowly and surely. Knows what is computed; nothing of schedules, loops
+or code, so that nothing it is compared with can share its mistakes.
+
+An expression is evaluated for the whole iteration space at once: every axis is an array along a dimension of its own and
+broadcasting does the rest, in blocks of bounded size. The machine's meaning, type by type:
+
+- integers wrap; ``//`` and ``%`` floor; ``truncdiv`` and ``truncmod`` round to zero; dividing by zero is an error here
+- every float operation is rounded to its dtype; ``min`` and ``max`` return NaN when either side is NaN
+- a cast of a float to an integer truncates and saturates, NaN becomes 0
+- float sums and products are accumulated in float64 and rounded once, so small integers are exact in any order. A sum of
+  products of float32 may leave the products unrounded (as a fused multiply-add does) unless they could overflow
+- ``if_then_else`` and the condition of a reduction are lazy: what they exclude may be out of range. Any other read out of range
+  raises DeclareError with tensor, index and extent. ``select``, ``and``, ``or`` evaluate both sides
+- a custom reducer folds in order, the first reduction axis outermost
+
+bfloat16 lives in arrays of uint16 outside and in float32 holding rounded values inside.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.dtype import DType
+from ..core.visit import TypeTable
+from ..errors import CallError, DeclareError
+from ..expr import linear
+from ..expr.intrinsics import TABLE
+from ..expr.nodes import (
+    EQ,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Div,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    IfThenElse,
+    Max,
+    Min,
+    Mul,
+    Not,
+    Or,
+    Select,
+    Sub,
+    TruncDiv,
+    TruncMod,
+    Var,
+    const_int,
+)
+from ..expr.walk import substitute, variables
+from .graph import operations
+from .reducers import Reduce
+from .tensor import ComputeOp, Operation, PlaceholderOp, Tensor, TensorRead
+
+Array = Any  # np.ndarray of any dtype
+
+_BLOCK = 1 << 21  # elements of the iteration space held at once: a few temporaries of 16 MiB
+_CONTRACT_BLOCK = 1 << 24  # the same for sums of products, which never hold their iteration space
+
+
+def evaluate(outputs: Tensor | Sequence[Tensor], values: Mapping[Tensor, np.ndarray],
+             dims: Mapping[Var, int] | None = None) -> tuple[np.ndarray, ...]:
+    """The arrays of the ``outputs``, given those of the placeholders (or of any tensor in between).
+
+    Symbolic sizes are solved from the shapes of the arrays; those that cannot be, and variables that are no sizes, come
+    in ``dims``. Raises CallError for arrays that do not fit, DeclareError for a read out of range or a division by zero.
+    """
+    wanted = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
+    arrays: dict[Tensor, Array] = {}
+    for t, v in values.items():
+        arrays[t] = np.asarray(v)
+    known = solve_dims({t: a.shape for t, a in arrays.items()}, dims)
+    for t, a in arrays.items():
+        if a.dtype != t.dtype.to_numpy():
+            raise CallError(f"{t.name}: an array of {a.dtype}", because=f"{t.name} is declared as {t.dtype}")
+        arrays[t] = _from_outside(a, t.dtype)
+    with np.errstate(all="ignore"):
+        for op in _needed(wanted, arrays):
+            for t, a in zip(op.outputs, rules(op)(op, arrays, known), strict=True):
+                arrays.setdefault(t, a)
+    return tuple(_to_outside(arrays[t], t.dtype) for t in wanted)
+
+
+def _needed(wanted: tuple[Tensor, ...], given: Mapping[Tensor, Array]) -> list[Operation]:
+    """The operations to run, producers first: what stands only behind a given tensor is left out."""
+    missing = {t for t in wanted if t not in given}
+    run: list[Operation] = []
+    for op in reversed(operations([t.op for t in wanted])):
+        if not missing.isdisjoint(op.outputs):
+            run.append(op)
+            missing.update(t for t in op.input_tensors() if t not in given)
+    return run[::-1]
+
+
+# --- sizes ---------------------------------------------------------------------------------------------------------------------
+
+def solve_dims(shapes: Mapping[Tensor, tuple[int, ...]], dims: Mapping[Var, int] | None = None) -> dict[Var, int]:
+    """The values of the symbolic sizes that make the declared shapes equal to the given ones, beginning with ``dims``.
+
+    Raises CallError when there are none.
+    """
+    known: dict[Var, int] = dict(dims or {})
+    equations: list[tuple[Tensor, int, int]] = []
+    for t, shape in shapes.items():
+        if len(shape) != t.ndim:
+            raise CallError(f"{t.name}: an array of {len(shape)} dimension(s) for a tensor of {t.ndim}", because=_shape_text(t))
+        equations += [(t, d, int(n)) for d, n in enumerate(shape)]
+    progress = True
+    while progress:
+        progress = False
+        for t, d, n in equations:
+            progress |= _solve_one(t.shape[d], n, known)
+    for t, d, n in equations:
+        value = size_value(t.shape[d], known)
+        if value is not None and value != n:
+            raise CallError(f"{t.name}: dimension {d} is {n}, should be {value}", because=_shape_text(t))
+    for v, n in known.items():
+        if v.kind == "dim" and (n < (v.lo if v.lo is not None else n) or n > (v.hi if v.hi is not None else n) or n % v.multiple_of):
+            raise CallError(f"{v.name} is {n}", because=f"declared with {v.lo} <= {v.name} <= {v.hi}, a multiple of {v.multiple_of}")
+    return known
+
+
+def _shape_text(t: Tensor) -> str:
+    return f"{t.name} is declared with shape ({', '.join(map(str, t.shape))})"
+
+
+def _solve_one(e: Expr, n: int, known: dict[Var, int]) -> bool:
+    """Bind the one unknown of ``e == n`` when ``e`` is linear in it; tells whether something was learnt."""
+    if const_int(e) is not None:
+        return False
+    free = [v for v in variables(e) if v not in known]
+    if len(free) != 1:
+        return False
+    p = linear.poly(substitute(e, {v: _literal(v, known[v]) for v in variables(e) if v in known}))
+    c = p.get((free[0],), 0)
+    rest = n - p.get((), 0)
+    if not c or len(p) > 2 or (len(p) == 2 and () not in p) or rest % c:
+        return False
+    known[free[0]] = rest // c
+    return True
+
+
+def _literal(v: Var, value: int) -> Expr:
+    literal: Expr = Const.make(value, v.dtype)
+    return literal
+
+
+def size_value(e: Expr, known: Mapping[Var, int]) -> int | None:
+    """The value of a size, or None when a symbol in it has none."""
+    n = const_int(e)
+    if n is not None:
+        return n
+    if any(v not in known for v in variables(e)):
+        return None
+    return const_int(substitute(e, {v: _literal(v, known[v]) for v in variables(e)}))
+
+
+def _extent(where: str, e: Expr, known: Mapping[Var, int]) -> int:
+    n = size_value(e, known)
+    if n is None:
+        unknown = ", ".join(sorted(v.name for v in variables(e) if v not in known))
+        raise CallError(f"{where}: the size {e} is not known", because=f"nothing gives a value to {unknown}",
+                        try_="evaluate(…, dims={n: 128})")
+    return max(n, 0)
+
+
+# --- operations ----------------------------------------------------------------------------------------------------------------
+
+rules = TypeTable("reference")  # of operations: f(op, arrays, dims) -> one array per output
+
+
+@rules.on(PlaceholderOp)
+def _placeholder(op: PlaceholderOp, arrays: Mapping[Tensor, Array], known: Mapping[Var, int]) -> tuple[Array, ...]:
+    raise CallError(f"no array for the placeholder {op.name}", try_="values={A: array, …} for every placeholder")
+
+
+@rules.on(ComputeOp)
+def _compute(op: ComputeOp, arrays: Mapping[Tensor, Array], known: Mapping[Var, int]) -> tuple[Array, ...]:
+    shape = tuple(_extent(op.name, a.extent, known) for a in op.axis)
+    out = tuple(np.zeros(shape, _held(t.dtype)) for t in op.outputs)
+    if math.prod(shape) == 0:
+        return out
+    space = _Space(op, arrays, known)
+    if isinstance(op.body[0], Reduce):
+        inner = tuple(_extent(op.name, a.extent, known) for a in op.reduce_axis)
+        fits = _contracts(op.body[0])
+        budget = max(1, (_CONTRACT_BLOCK if fits else _BLOCK) // max(1, math.prod(inner)))
+        for block in blocks(shape, budget):
+            for o, part in zip(out, _reduce(op.body[0], space, block, inner), strict=True):
+                o[block] = np.broadcast_to(part, o[block].shape)
+        return out
+    for block in blocks(shape, _BLOCK):
+        scope = space.scope(block, ())
+        for o, e in zip(out, op.body, strict=True):
+            o[block] = scope.value(e)
+    return out
+
+
+def blocks(shape: tuple[int, ...], budget: int) -> Iterator[tuple[slice, ...]]:
+    """The space in blocks of at most ``budget`` points (at least one), in lexicographic order."""
+    steps: list[int] = []
+    for n in reversed(shape):
+        step = max(1, min(n, budget))
+        budget = budget // n if step == n else 1
+        steps.append(step)
+    spans = [[slice(lo, min(lo + step, n)) for lo in range(0, n, step)] for n, step in zip(shape, reversed(steps), strict=True)]
+    yield from itertools.product(*spans)
+
+
+class _Space:
+    """What the scopes of one operation share."""
+
+    def __init__(self, op: ComputeOp, arrays: Mapping[Tensor, Array], known: Mapping[Var, int]) -> None:
+        self.op = op
+        self.arrays = arrays
+        self.known = known
+        self.outside: dict[Var, Array] = {v: _round(v.dtype, np.asarray(n)) for v, n in known.items()}
+
+    def scope(self, data: tuple[slice, ...], reduced: tuple[slice, ...]) -> _Scope:
+        """Variables bound over a block: the data axes first, then the reduction axes, a dimension each."""
+        env = dict(self.outside)
+        spans = (*zip(self.op.axis, data, strict=True), *zip(self.op.reduce_axis if reduced else (), reduced, strict=True))
+        for d, (axis, span) in enumerate(spans):
+            assert axis.dom is not None
+            begin = size_value(axis.dom[0], self.known)
+            if begin is None:
+                raise CallError(f"{self.op.name}: where axis {axis.name} begins is not known", because=f"it begins at {axis.dom[0]}")
+            shape = [1] * len(spans)
+            shape[d] = -1
+            env[axis.var] = np.arange(begin + span.start, begin + span.stop, dtype=axis.dtype.to_numpy()).reshape(shape)
+        return _Scope(self.op.name, env, self.arrays)
+
+
+# --- reductions ----------------------------------------------------------------------------------------------------------------
+
+def _reduce(e: Reduce, space: _Space, data: tuple[slice, ...], inner: tuple[int, ...]) -> tuple[Array, ...]:
+    """One array per source, over the block ``data`` of the data axes."""
+    start = space.scope(data, ())
+    state = tuple(start.value(s) for s in e.start())
+    if math.prod(inner) == 0:
+        return state
+    points = math.prod(s.stop - s.start for s in data)
+    budget = (_CONTRACT_BLOCK if _contracts(e) else _BLOCK) // max(1, points)
+    axes = tuple(range(len(data), len(data) + len(inner)))
+    wide = [_wide(s.dtype) if e.reducer.kind in ("add", "mul") else _held(s.dtype) for s in e.sources]
+    state = tuple(np.asarray(s).astype(w) for s, w in zip(state, wide, strict=True))
+    for block in blocks(inner, budget):
+        scope = space.scope(data, block)
+        if e.reducer.kind == "custom":
+            state = _fold(e, scope, state, len(data))
+            continue
+        product = _contract(e, scope, len(data)) if _contracts(e) else None
+        part = _BUILTIN[e.reducer.kind](_source(e, scope, axes, block), axes, wide[0]) if product is None else product
+        state = (_COMBINE[e.reducer.kind](state[0], part),)
+    return tuple(_round(s.dtype, x) for s, x in zip(e.sources, state, strict=True))
+
+
+def _source(e: Reduce, scope: _Scope, axes: tuple[int, ...], block: tuple[slice, ...]) -> Array:
+    """The reduced values with the reduction axes at their full size and the neutral value where the condition excludes."""
+    if e.condition is not None:
+        cond = scope.value(e.condition)
+        neutral = scope.value(e.reducer.identity((e.sources[0].dtype,))[0])
+        x = np.where(cond, scope.under(cond).value(e.sources[0]), neutral)
+    else:
+        x = np.asarray(scope.value(e.sources[0]))
+    rank = max(axes) + 1
+    shape = list(x.shape) if x.ndim else [1] * rank
+    for a, span in zip(axes, block, strict=True):
+        shape[a] = span.stop - span.start
+    return np.broadcast_to(x, shape)
+
+
+_BUILTIN = {
+    "add": lambda x, axes, t: np.add.reduce(x, axis=axes, dtype=t), "mul": lambda x, axes, t: np.multiply.reduce(x, axis=axes, dtype=t),
+    "min": lambda x, axes, t: np.minimum.reduce(x, axis=axes), "max": lambda x, axes, t: np.maximum.reduce(x, axis=axes),
+    "or": lambda x, axes, t: np.logical_or.reduce(x, axis=axes), "and": lambda x, axes, t: np.logical_and.reduce(x, axis=axes),
+}
+_COMBINE = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum, "or": np.logical_or, "and": np.logical_and}
+
+
+def _fold(e: Reduce, scope: _Scope, state: tuple[Array, ...], rank: int) -> tuple[Array, ...]:
+    """A reducer of the user's own, one step of the reduction axes after the other."""
+    lhs = tuple(Var(f"lhs{i}", s.dtype) for i, s in enumerate(e.sources))
+    rhs = tuple(Var(f"rhs{i}", s.dtype) for i, s in enumerate(e.sources))
+    combined = e.reducer.combine(lhs, rhs)
+    cond = None if e.condition is None else np.asarray(scope.value(e.condition))
+    inside = scope if cond is None else scope.under(cond)
+    items = [np.asarray(inside.value(s)) for s in e.sources]
+    spans = [scope.env[a.var].size for a in e.axes]
+    full = rank + len(spans)
+
+    def at(x: Array, step: tuple[int, ...]) -> Array:
+        if x.ndim < full:  # does not depend on any axis
+            return x
+        return x[(..., *[i if n > 1 else 0 for i, n in zip(step, x.shape[rank:], strict=True)])]
+
+    for step in itertools.product(*[range(n) for n in spans]):
+        env = {**scope.env, **dict(zip(lhs, state, strict=True)), **{v: at(x, step) for v, x in zip(rhs, items, strict=True)}}
+        new = tuple(_Scope(scope.where, env, scope.arrays).value(c) for c in combined)
+        state = new if cond is None else tuple(np.where(at(cond, step), n, s) for n, s in zip(new, state, strict=True))
+    return state
+
+
+def _contracts(e: Reduce) -> bool:
+    t = e.sources[0].dtype
+    return (e.reducer.kind == "add" and e.condition is None and type(e.sources[0]) is Mul
+            and (t.is_int or (t.code == "float" and t.bits >= 32)))
+
+
+def _contract(e: Reduce, scope: _Scope, rank: int) -> Array | None:
+    """A sum of products as a matrix product in float64, or None where that could mean something else: integers too large to be
+    exact, floats whose products overflow, axes on which only one factor depends."""
+    source = e.sources[0]
+    assert isinstance(source, Mul)
+    full = rank + len(e.axes)
+    extents = [scope.env[a.var].size for a in e.axes]
+    factors = []
+    for f in (source.a, source.b):
+        x = np.asarray(scope.value(f))
+        factors.append(x.reshape((1,) * (full - x.ndim) + x.shape))
+    a, b = factors
+    if any(a.shape[rank + i] != n or b.shape[rank + i] != n for i, n in enumerate(extents)) or not a.size or not b.size:
+        return None
+    peak = _peak(a) * _peak(b)
+    t = source.dtype
+    limit = 2.0**53 / math.prod(extents) if t.is_int else float(np.finfo(t.to_numpy()).max)
+    if not peak < limit:  # also when there is a NaN
+        return None
+    both = [d for d in range(rank) if a.shape[d] > 1 and b.shape[d] > 1]
+    rows = [d for d in range(rank) if a.shape[d] > 1 and b.shape[d] == 1]
+    cols = [d for d in range(rank) if b.shape[d] > 1 and a.shape[d] == 1]
+    ones = [d for d in range(rank) if a.shape[d] == 1 and b.shape[d] == 1]
+    summed = list(range(rank, full))
+    count = [math.prod(x.shape[d] for d in ds) for x, ds in ((a, both), (a, rows), (b, cols), (a, summed))]
+    left = a.astype(np.float64).transpose(*both, *rows, *summed, *cols, *ones).reshape(count[0], count[1], count[3])
+    right = b.astype(np.float64).transpose(*both, *summed, *cols, *rows, *ones).reshape(count[0], count[3], count[2])
+    product = np.matmul(left, right).reshape([a.shape[d] for d in (*both, *rows)] + [b.shape[d] for d in cols] + [1] * len(ones))
+    product = product.transpose(np.argsort([*both, *rows, *cols, *ones])) if rank else product
+    return product.astype(np.int64).astype(_held(t)) if t.is_int else product
+
+
+def _peak(x: Array) -> float:
+    return max(abs(float(x.max())), abs(float(x.min())))
+
+
+# --- expressions ---------------------------------------------------------------------------------------------------------------
+
+class _Scope:
+    """Variables with their arrays, and the values already computed; ``mask`` says where the values matter (None: everywhere)."""
+
+    def __init__(self, where: str, env: Mapping[Var, Array], arrays: Mapping[Tensor, Array], mask: Array | None = None,
+                 parent: _Scope | None = None) -> None:
+        self.where = where
+        self.env = env
+        self.arrays = arrays
+        self.mask = mask
+        self.parent = parent
+        self.done: dict[Expr, Array] = {}
+
+    def under(self, cond: Array) -> _Scope:
+        """The scope in which only the points where ``cond`` holds matter."""
+        return _Scope(self.where, self.env, self.arrays, cond if self.mask is None else self.mask & cond, self)
+
+    def value(self, e: Expr) -> Array:
+        """The array of ``e``, of as many dimensions as there are axes, of extent 1 along those it does not depend on (or a scalar)."""
+        scope: _Scope | None = self
+        while scope is not None:  # what is right in a wider scope is right here
+            found = scope.done.get(e)
+            if found is not None:
+                return found
+            scope = scope.parent
+        x = self.done[e] = expressions(e)(e, self)
+        return x
+
+
+expressions = TypeTable("reference")  # of expressions: f(e, scope) -> array in the held dtype
+
+
+@expressions.on(Const)
+def _const(e: Const, s: _Scope) -> Array:
+    if e.dtype.is_int:
+        return _held(e.dtype).type(e.dtype.wrap(int(e.value)))
+    return _round(e.dtype, np.asarray(e.value))
+
+
+@expressions.on(Var)
+def _var(e: Var, s: _Scope) -> Array:
+    found = s.env.get(e)
+    if found is None:
+        raise CallError(f"{s.where}: nothing gives a value to `{e.name}`", try_="evaluate(…, dims={n: 128})")
+    return found
+
+
+_NUMPY = {Add: np.add, Sub: np.subtract, Mul: np.multiply, Div: np.divide, Min: np.minimum, Max: np.maximum, EQ: np.equal,
+          NE: np.not_equal, LT: np.less, LE: np.less_equal, And: np.logical_and, Or: np.logical_or}
+
+
+@expressions.on(*_NUMPY)
+def _binary(e: Binary, s: _Scope) -> Array:
+    return _round(e.dtype, _NUMPY[type(e)](s.value(e.a), s.value(e.b)))
+
+
+@expressions.on(FloorDiv, FloorMod, TruncDiv, TruncMod)
+def _divide(e: Binary, s: _Scope) -> Array:
+    a, b = s.value(e.a), s.value(e.b)
+    zero = b == 0
+    if np.any(zero if s.mask is None else zero & s.mask):
+        raise DeclareError(f"{s.where}: division by zero in {e}", try_="te.if_then_else(divisor != 0, …, …)")
+    b = np.where(zero, b.dtype.type(1), b)
+    if type(e) is FloorDiv:
+        return np.floor_divide(a, b)
+    if type(e) is FloorMod:
+        return np.where(b == -1, 0, np.mod(a, b)).astype(a.dtype) if e.dtype.code == "int" else np.mod(a, b)
+    rest = np.where(b == -1, 0, np.fmod(a, b)).astype(a.dtype) if e.dtype.code == "int" else np.fmod(a, b)
+    return rest if type(e) is TruncMod else np.floor_divide(a - rest, b)
+
+
+@expressions.on(Not)
+def _not(e: Not, s: _Scope) -> Array:
+    return np.logical_not(s.value(e.a))
+
+
+@expressions.on(Select)
+def _select(e: Select, s: _Scope) -> Array:
+    return np.where(s.value(e.cond), s.value(e.a), s.value(e.b))
+
+
+@expressions.on(IfThenElse)
+def _if_then_else(e: IfThenElse, s: _Scope) -> Array:
+    cond = np.asarray(s.value(e.cond))
+    return np.where(cond, s.under(cond).value(e.a), s.under(~cond).value(e.b))
+
+
+@expressions.on(Cast)
+def _cast(e: Cast, s: _Scope) -> Array:
+    x = np.asarray(s.value(e.a))
+    return _saturated(e.dtype, x) if e.a.dtype.is_float and e.dtype.is_int else _round(e.dtype, x)
+
+
+@expressions.on(Call)
+def _call(e: Call, s: _Scope) -> Array:
+    args = [np.asarray(s.value(a)) for a in e.args]
+    if e.args[0].dtype.code == "bfloat":  # held in float32: keep the table from rounding to that first
+        args = [a.astype(np.float64) for a in args]
+    return _round(e.dtype, np.asarray(TABLE[e.name].evaluate(*args)))
+
+
+@expressions.on(TensorRead)
+def _read(e: TensorRead, s: _Scope) -> Array:
+    array = s.arrays[e.tensor]
+    safe = []
+    for d, (i, n) in enumerate(zip(e.indices, array.shape, strict=True)):
+        index = np.asarray(s.value(i))
+        outside = (index < 0) | (index >= n)
+        if outside.any():
+            bad = outside if s.mask is None else outside & s.mask
+            if bad.any():
+                value = int(np.broadcast_to(index, bad.shape)[bad].flat[0]) if bad.ndim else int(index)
+                raise DeclareError(f"{s.where}: {e}: index {d} is {value}, out of range 0..{n}",
+                                   because=f"{e.tensor.name} has the shape {array.shape}, and no te.if_then_else guards the read",
+                                   try_="te.if_then_else(te.all(0 <= i, i < n), A[i], 0)")
+            index = np.where(outside, index.dtype.type(0), index)
+        safe.append(index)
+    if 0 in array.shape:  # nothing to read, and nobody asks: every point is excluded or there is none
+        return np.zeros(np.broadcast_shapes(*[i.shape for i in safe]), array.dtype)
+    return array[tuple(safe)]
+
+
+# --- numbers -------------------------------------------------------------------------------------------------------------------
+
+def _held(t: DType) -> np.dtype[Any]:
+    """The numpy type values of ``t`` are held in while computing."""
+    return np.dtype(np.float32) if t.code == "bfloat" else t.to_numpy()
+
+
+def _wide(t: DType) -> np.dtype[Any]:
+    """The type of an accumulator."""
+    return np.dtype(np.float64) if t.is_float else _held(t)
+
+
+def _round(t: DType, x: Array) -> Array:
+    """``x`` in the type ``t``: floats to the nearest, integers wrapped."""
+    if t.code == "bfloat":
+        return _to_bfloat(np.asarray(x, np.float64))
+    held = _held(t)
+    return x if x.dtype == held else np.asarray(x).astype(held)
+
+
+def _to_bfloat(x: Array) -> Array:
+    """float64 rounded to the nearest bfloat16, held in float32. By way of float32 rounded to odd, so that it is rounded once."""
+    f = x.astype(np.float32)
+    inexact = (f.astype(np.float64) != x) & np.isfinite(f)
+    f = np.where(inexact & (np.abs(f.astype(np.float64)) > np.abs(x)), np.nextafter(f, np.float32(0)), f)
+    bits = f.view(np.uint32) | inexact.astype(np.uint32)
+    rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) & np.uint32(0xFFFF0000)
+    return np.where(np.isnan(x), np.float32(np.nan), rounded.view(np.float32))
+
+
+def _from_outside(x: Array, t: DType) -> Array:
+    return (x.astype(np.uint32) << np.uint32(16)).view(np.float32) if t.code == "bfloat" else x
+
+
+def _to_outside(x: Array, t: DType) -> Array:
+    x = np.ascontiguousarray(x).reshape(x.shape)
+    return (x.view(np.uint32) >> np.uint32(16)).astype(np.uint16) if t.code == "bfloat" else x
+
+
+def _saturated(t: DType, x: Array) -> Array:
+    """Floats truncated into an integer type; what does not fit becomes the nearest end, NaN zero."""
+    lo, hi = t.limits()
+    wide = np.trunc(np.where(np.isnan(x), 0.0, x.astype(np.float64)))
+    above, below = wide >= float(hi + 1), wide <= float(lo)  # both bounds are exact in float64
+    inner = np.where(above | below, 0.0, wide)
+    kind = t.to_numpy().type
+    return np.where(above, kind(hi), np.where(below, kind(lo), inner.astype(kind)))
