@@ -1,2 +1,20 @@
-"""tensorlang"""
-from .expr import operators  # noqa
+"""tensorlang: write, schedule and run tensor kernels in TVM TE's words.
+
+``te`` declares and schedules; ``lower`` and ``build`` make kernels that run on numpy arrays; errors are all ``TensorLangError``.
+"""
+
+from __future__ import annotations
+
+from . import te
+from .build import build, lower
+from .errors import CallError, DeclareError, LowerError, ScheduleError, TargetError, TensorLangError
+from .runtime import Module, Timing, load, num_threads, set_num_threads
+from .schedule.schedule import Schedule, Stage, create_schedule
+from .schedule.trace import Trace
+from .target import Target
+
+te.create_schedule = create_schedule  # type: ignore[attr-defined]
+
+__version__ = "0.1.0"
+__all__ = ["CallError", "DeclareError", "LowerError", "Module", "Schedule", "ScheduleError", "Stage", "Target", "TargetError",
+           "TensorLangError", "Timing", "Trace", "build", "create_schedule", "load", "lower", "num_threads", "set_num_threads", "te"]

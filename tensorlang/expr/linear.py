@@ -226,6 +226,8 @@ def scale(e: Expr, n: int, dtype: DType) -> Expr:
     if t is Const or not n:
         return literal(e.value * n if n else 0, dtype)  # type: ignore[attr-defined]
     if t is Add or t is Sub:
+        if n > 0:  # the order of the terms stays
+            return intern(t, scale(e.a, n, dtype), scale(e.b, n, dtype))  # type: ignore[attr-defined]
         return from_poly({mono: c * n for mono, c in poly(e).items()}, dtype)
     if t is Mul and type(e.b) is Const:  # type: ignore[attr-defined]
         n *= e.b.value  # type: ignore[attr-defined]

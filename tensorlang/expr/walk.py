@@ -22,15 +22,17 @@ def preorder(e: Expr) -> Iterator[Expr]:
 
 def variables(e: Expr) -> frozenset[Var]:
     """The free variables. Cached on the node."""
-    memo = e._memo
-    if memo is not None and "vars" in memo:
-        return memo["vars"]  # type: ignore[no-any-return]
     if type(e) is Var:
-        found = frozenset((e,))
-    else:
-        kids = e.children()
-        found = frozenset().union(*[variables(k) for k in kids]) if kids else frozenset()
-    return e.memo("vars", lambda: found)  # type: ignore[no-any-return]
+        return frozenset((e,))  # not kept: it would refer to itself
+    memo = e._memo
+    if memo is None:
+        memo = e._memo = {}
+    elif "vars" in memo:
+        return memo["vars"]  # type: ignore[no-any-return]
+    kids = e.children()
+    found: frozenset[Var] = frozenset().union(*[variables(k) for k in kids]) if kids else frozenset()
+    memo["vars"] = found
+    return found
 
 
 def rewrite(e: Expr, change: Callable[[Expr], Expr | None], done: dict[Expr, Expr] | None = None) -> Expr:

@@ -306,11 +306,6 @@ class Func:
         """The parameters that are buffers."""
         return tuple(p for p in self.params if isinstance(p, Buffer))
 
-    def __str__(self) -> str:
-        from .printer import show_func  # the printer knows the statements, not the other way round
-
-        return show_func(self)
-
 
 def preorder(s: Stmt) -> Iterator[Stmt]:
     """Every statement below and including ``s``, parents first."""

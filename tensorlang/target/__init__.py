@@ -1,1 +1,5 @@
 """What machine code is made for: target strings, detection of this CPU, its registers and caches. Knows no expressions."""
+
+from .target import Target, as_target
+
+__all__ = ["Target", "as_target"]

@@ -1,0 +1,66 @@
+"""lower, build, compile: the only file that knows the whole flow from a schedule to a kernel.
+
+schedule → concrete state → loop IR → passes → LLVM text → object code → Module
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from .codegen import compile_ll, emit, kernel_signature
+from .core.names import identifier
+from .errors import LowerError
+from .expr.nodes import Var
+from .loopir.stmt import Func
+from .lowering.lower import lower_state
+from .passes.base import Hook, Pass, TimeTable
+from .passes.pipeline import PIPELINE
+from .runtime import Module
+from .schedule.schedule import Schedule
+from .target import Target, as_target
+from .te.tensor import Tensor
+
+Args = Sequence[Tensor | Var]
+
+
+def lower(schedule: Schedule, args: Args, name: str = "main", *, simple: bool = False, hooks: tuple[Hook, ...] = ()) -> Func:
+    """The loop IR of a schedule: ``print(tl.lower(s, [A, B, C]))``. ``simple=True`` shows it before any pass.
+
+    ``hooks`` are called after each pass with (pass, kernel, seconds). Sampled values count with their present choice.
+    Raises LowerError for arguments that do not fit the computation.
+    """
+    if not isinstance(schedule, Schedule):
+        raise LowerError(f"lower({schedule!r}, …): the first argument is a schedule", try_="tl.lower(te.create_schedule(C.op), [A, B, C])")
+    start = time.perf_counter()
+    func = lower_state(schedule.concrete().state, list(args), identifier(name))
+    for hook in hooks:
+        hook(LOWERING, func, time.perf_counter() - start)
+    return func if simple else PIPELINE.run(func, hooks)
+
+
+LOWERING = Pass("lower", lambda f: f)
+
+
+def build(schedule: Schedule, args: Args, target: str | Target | None = None, name: str = "main", *, times: TimeTable | None = None) -> Module:
+    """A kernel that runs on numpy arrays given in the order of ``args``.
+
+    ``target`` is a string in TVM's form (``"llvm -mcpu=skylake-avx512"``), a Target, or None for this CPU. ``times``, when given, collects
+    the seconds each stage of compilation took.
+    Raises LowerError for arguments that do not fit, TargetError for a target that means nothing.
+    """
+    where = as_target(target)
+    func = lower(schedule, args, name, hooks=(times,) if times is not None else ())
+    start = time.perf_counter()
+    text = emit(func, where)
+    code = compile_ll(text, where)
+    if times is not None:
+        times.add("emit LLVM text", time.perf_counter() - start - sum(code.seconds.values()))
+        for stage, seconds in code.seconds.items():
+            times.add(f"LLVM {stage}", seconds)
+    start = time.perf_counter()
+    sources = {"ir": lambda: str(func), "ll": lambda: code.optimised_ll, "asm": lambda: code.asm}
+    module = Module(code.object, kernel_signature(func), sources, str(where))
+    if times is not None:
+        times.add("load", time.perf_counter() - start)
+    return module

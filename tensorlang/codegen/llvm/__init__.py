@@ -1,0 +1,11 @@
+"""Loop IR to LLVM text, and LLVM text to object code.
+
+``emit`` writes text: ``function`` (entry and arguments) calls ``statement`` (control flow), which calls ``expression`` (values),
+``index`` (addresses, always 64 bits), ``memory`` (loads and stores of every form), ``mathlib`` (intrinsics) and ``parallel``
+(outlined loops). All share one ``Emitter``, which knows where each value is placed. ``compile_ll`` is the only file that runs LLVM.
+"""
+
+from .compile import CompiledCode, compile_ll
+from .function import emit, kernel_signature
+
+__all__ = ["CompiledCode", "compile_ll", "emit", "kernel_signature"]

@@ -1,0 +1,135 @@
+"""Conversions between element types, and the 16-bit floats that the target cannot convert by itself. Knows no expressions.
+
+Every conversion is emitted for any number of lanes. 16-bit floats held as float32 in registers (see ``types``) are rounded to nearest, ties to
+even, after each operation, so they give the bits that hardware would.
+"""
+
+from __future__ import annotations
+
+from ...core.dtype import DType
+from . import types
+from .emitter import Emitter
+
+
+def _int(lanes: int, bits: int) -> str:
+    return types.lanes_of(f"i{bits}", lanes)
+
+
+def _k(value: int, lanes: int, bits: int = 32) -> str:
+    return types.splat_literal(str(value), f"i{bits}", lanes)
+
+
+def rounded(em: Emitter, x: str, t: DType) -> str:
+    """The float32 ``x`` rounded to the 16-bit type ``t`` when ``t`` is held as float32; else ``x`` as it is."""
+    if not types.is_soft(t, em.target):
+        return x
+    return widen(em, narrow(em, x, t), t)
+
+
+def narrow(em: Emitter, x: str, t: DType) -> str:
+    """The 16 bits in memory of the soft float ``t`` for the float32 ``x``, rounded."""
+    n = t.lanes
+    word, single = _int(n, 32), types.lanes_of("float", n)
+    flags = types.lanes_of("i1", n)
+    bits = em.ins(f"bitcast {single} {x} to {word}")
+    nan = em.ins(f"fcmp uno {single} {x}, {x}")
+    if t.code == "bfloat":
+        top = em.ins(f"lshr {word} {bits}, {_k(16, n)}")
+        odd = em.ins(f"and {word} {top}, {_k(1, n)}")
+        up = em.ins(f"add {word} {em.ins(f'add {word} {bits}, {odd}')}, {_k(0x7FFF, n)}")
+        out = em.ins(f"lshr {word} {up}, {_k(16, n)}")
+        quiet = em.ins(f"or {word} {top}, {_k(0x40, n)}")
+        out = em.ins(f"select {flags} {nan}, {word} {quiet}, {word} {out}")
+        return em.ins(f"trunc {word} {out} to {_int(n, 16)}")
+    sign = em.ins(f"and {word} {em.ins(f'lshr {word} {bits}, {_k(16, n)}')}, {_k(0x8000, n)}")
+    size = em.ins(f"and {word} {bits}, {_k(0x7FFFFFFF, n)}")
+    # normal results: rebias the exponent and round at bit 13; subnormal results: let a float addition of 0.5 round at the last bit
+    odd = em.ins(f"and {word} {em.ins(f'lshr {word} {size}, {_k(13, n)}')}, {_k(1, n)}")
+    moved = em.ins(f"add {word} {em.ins(f'add {word} {size}, {odd}')}, {_k(((15 - 127) << 23) + 0xFFF, n)}")
+    normal = em.ins(f"lshr {word} {moved}, {_k(13, n)}")
+    half = types.splat_literal(types.float_literal(0.5, "float"), "float", n)
+    tiny = em.ins(f"fadd {single} {em.ins(f'bitcast {word} {size} to {single}')}, {half}")
+    tiny_bits = em.ins(f"sub {word} {em.ins(f'bitcast {single} {tiny} to {word}')}, {_k(0x3F000000, n)}")
+    is_tiny = em.ins(f"icmp ult {word} {size}, {_k(0x38800000, n)}")
+    out = em.ins(f"select {flags} {is_tiny}, {word} {tiny_bits}, {word} {normal}")
+    too_big = em.ins(f"icmp uge {word} {size}, {_k(0x477FF000, n)}")
+    out = em.ins(f"select {flags} {too_big}, {word} {_k(0x7C00, n)}, {word} {out}")
+    out = em.ins(f"select {flags} {nan}, {word} {_k(0x7E00, n)}, {word} {out}")
+    return em.ins(f"trunc {word} {em.ins(f'or {word} {out}, {sign}')} to {_int(n, 16)}")
+
+
+def widen(em: Emitter, bits16: str, t: DType) -> str:
+    """The float32 of the 16 bits of the soft float ``t``. Exact."""
+    n = t.lanes
+    word, single = _int(n, 32), types.lanes_of("float", n)
+    bits = em.ins(f"zext {_int(n, 16)} {bits16} to {word}")
+    if t.code == "bfloat":
+        return em.ins(f"bitcast {word} {em.ins(f'shl {word} {bits}, {_k(16, n)}')} to {single}")
+    flags = types.lanes_of("i1", n)
+    size = em.ins(f"shl {word} {em.ins(f'and {word} {bits}, {_k(0x7FFF, n)}')}, {_k(13, n)}")
+    scale = types.splat_literal(types.float_literal(2.0**112, "float"), "float", n)  # exact also for subnormal halves
+    value = em.ins(f"fmul {single} {em.ins(f'bitcast {word} {size} to {single}')}, {scale}")
+    special = em.ins(f"icmp uge {word} {size}, {_k(0x0F800000, n)}")
+    high = em.ins(f"or {word} {size}, {_k(0x7F800000, n)}")
+    out = em.ins(f"select {flags} {special}, {word} {high}, {word} {em.ins(f'bitcast {single} {value} to {word}')}")
+    sign = em.ins(f"shl {word} {em.ins(f'and {word} {bits}, {_k(0x8000, n)}')}, {_k(16, n)}")
+    return em.ins(f"bitcast {word} {em.ins(f'or {word} {out}, {sign}')} to {single}")
+
+
+def _double_to_single_odd(em: Emitter, x: str, n: int) -> str:
+    """A float64 as float32 rounded to odd, so that rounding once more to 16 bits rounds as if from the float64 itself."""
+    double, single, word, flags = (types.lanes_of(e, n) for e in ("double", "float", "i32", "i1"))
+    near = em.ins(f"fptrunc {double} {x} to {single}")
+    back = em.ins(f"fpext {single} {near} to {double}")
+    bits = em.ins(f"bitcast {single} {near} to {word}")
+    size, want = ((em.call(double, f"llvm.fabs.{types.mangle('double', n)}", (double, v))) for v in (back, x))
+    over = em.ins(f"zext {flags} {em.ins(f'fcmp ogt {double} {size}, {want}')} to {word}")
+    inexact = em.ins(f"zext {flags} {em.ins(f'fcmp one {double} {size}, {want}')} to {word}")
+    odd = em.ins(f"or {word} {em.ins(f'sub {word} {bits}, {over}')}, {inexact}")
+    return em.ins(f"bitcast {word} {odd} to {single}")
+
+
+def cast(em: Emitter, x: str, a: DType, t: DType) -> str:
+    """``x`` of dtype ``a`` converted to dtype ``t`` of as many lanes."""
+    if a is t:
+        return x
+    source, wanted = em.type(a), em.type(t)
+    n = t.lanes
+    if t.is_bool:
+        zero = types.splat_literal("0" if not a.is_float else types.float_literal(0.0, em.element(a)), em.element(a), n)
+        return em.ins(f"{'fcmp une' if a.is_float else 'icmp ne'} {source} {x}, {zero}")
+    if a.is_float and t.is_float:
+        return _float(em, x, a, t, source, wanted)
+    if t.is_float:
+        word = "sitofp" if a.code == "int" else "uitofp"
+        if t.bits == 16:  # through float64, which holds 53 bits: more than enough that rounding twice shows only in theory
+            double = types.lanes_of("double", n)
+            return _float(em, em.ins(f"{word} {source} {x} to {double}"), _like(a, n, 64), t, double, wanted)
+        return em.ins(f"{word} {source} {x} to {wanted}")
+    if a.is_float:
+        sign = "s" if t.code == "int" else "u"
+        name = f"llvm.fpto{sign}i.sat.{types.mangle(em.element(t), n)}.{types.mangle(em.element(a), n)}"
+        return em.call(wanted, name, (source, x))
+    if t.bits == a.bits:
+        return x
+    if t.bits < a.bits:
+        return em.ins(f"trunc {source} {x} to {wanted}")
+    return em.ins(f"{'sext' if a.code == 'int' else 'zext'} {source} {x} to {wanted}")
+
+
+def _like(a: DType, lanes: int, bits: int) -> DType:
+    from ...core.dtype import dtype
+
+    return dtype(f"float{bits}").with_lanes(lanes)
+
+
+def _float(em: Emitter, x: str, a: DType, t: DType, source: str, wanted: str) -> str:
+    """Between float types; ``source`` and ``wanted`` are their register types."""
+    if t.bits == 16 and a.bits == 64:
+        x = _double_to_single_odd(em, x, t.lanes)
+        source = types.lanes_of("float", t.lanes)
+    if source != wanted:
+        order = {"half": 0, "float": 1, "double": 2}
+        up = order[wanted.split("x ")[-1].rstrip(">")] > order[source.split("x ")[-1].rstrip(">")]
+        x = em.ins(f"{'fpext' if up else 'fptrunc'} {source} {x} to {wanted}")
+    return rounded(em, x, t)

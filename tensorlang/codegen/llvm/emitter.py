@@ -1,0 +1,231 @@
+"""The state of one LLVM function under construction: which values exist, where each may be placed, and the current scope.
+
+A scope is a stretch of the function that is entered at one point: the function itself, the place in front of a loop, a loop body, a
+branch. Every expression has a home: the outermost scope in which all it needs is known. It is computed there, once, and
+found again while that scope lasts. So loop-invariant arithmetic, and reads of buffers that the loop does not write, stand in
+front of the loop without any pass over LLVM's code. Knows expressions and buffers; the meaning of each node is in the rule tables
+of ``expression`` and ``index``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ...core.dtype import DType
+from ...expr import linear
+from ...expr.nodes import And, Const, Expr, IfThenElse, Or, Var
+from ...expr.walk import variables
+from ...loopir.stmt import Buffer, Load
+from ...target import Target
+from . import types
+from .text import Block, Function, Module
+
+
+class Scope:
+    """``block`` is where new instructions of this scope go. ``conditional``: it may not run although the scope around it runs.
+    ``written``: the buffers that the loop of which this is the body writes."""
+
+    __slots__ = ("block", "conditional", "logged", "written")
+
+    def __init__(self, block: Block, conditional: bool = False, written: frozenset[Buffer] = frozenset()) -> None:
+        self.block = block
+        self.conditional = conditional
+        self.written = written
+        self.logged: list[tuple[dict[Any, str], Any]] = []
+
+
+@dataclass
+class Storage:
+    """Where a buffer is: its pointer, the depth of the scope that made it, the number of elements when it is on the stack."""
+
+    pointer: str
+    depth: int
+    on_stack: int | None = None
+
+
+def buffers_read(e: Expr) -> frozenset[Buffer]:
+    """The buffers an expression reads. Cached on the node."""
+
+    def compute() -> frozenset[Buffer]:
+        found = frozenset().union(*[buffers_read(c) for c in e.children()])
+        return found | {e.buffer} if type(e) is Load else found
+
+    return e.memo("buffers", compute)  # type: ignore[no-any-return]
+
+
+def branches(e: Expr) -> bool:
+    """Whether computing ``e`` itself may take a branch, so that it belongs where it is used."""
+    kind = type(e)
+    if kind is IfThenElse:
+        return linear.reads_data(e)
+    if kind is And or kind is Or:
+        return e.dtype.lanes == 1 and bool(buffers_read(e.b))  # type: ignore[attr-defined]
+    return kind is Load and e.mask is not None and e.mask.dtype.lanes == 1  # type: ignore[attr-defined]
+
+
+class Emitter:
+    """One LLVM function in the making. ``value(e)`` is the operand that holds ``e``; ``index(e)`` the same as an i64."""
+
+    value_rules: Callable[[Expr], Callable[..., str]]  # set by ``expression``
+    index_rules: Callable[[Expr], Callable[..., str]]  # set by ``index``
+
+    def __init__(self, module: Module, function: Function, math: str) -> None:
+        self.module = module
+        self.target: Target = module.target
+        self.function = function
+        self.math = math
+        self.scopes = [Scope(function.entry)]
+        self.at = 0
+        self.memo: dict[Any, str] = {}
+        self.indices: dict[Any, str] = {}
+        self.pointers: dict[Any, str] = {}
+        self.flat: dict[Any, Expr] = {}
+        self.storage: dict[Buffer, Storage] = {}
+        self.vars: dict[Var, str] = {}  # index variables hold i64, the others their own register type
+        self.var_depth: dict[Var, int] = {}
+        self.ranges: dict[Any, tuple[int | None, int | None]] = {}
+        self.stack_bytes = 0
+        self.live: list[str] = []  # pointers of run-time allocations, to be freed on failure
+        self.fail: Callable[[], None] = lambda: None  # how this function leaves when memory runs out
+        self.may_fail = False
+        self._by_buffer: dict[Buffer, list[tuple[dict[Any, str], Any]]] = {}
+        self._homes: dict[Expr, int] = {}
+
+    # -- instructions -------------------------------------------------------------------------------------------
+
+    @property
+    def block(self) -> Block:
+        """The block instructions go to now."""
+        return self.scopes[self.at].block
+
+    def ins(self, text: str) -> str:
+        """An instruction with a result; its name."""
+        name = self.function.fresh()
+        self.scopes[self.at].block.lines.append(f"  {name} = {text}")
+        return name
+
+    def do(self, text: str) -> None:
+        """An instruction without a result."""
+        self.scopes[self.at].block.lines.append(f"  {text}")
+
+    def call(self, result: str, name: str, *args: tuple[str, str], flags: str = "", attributes: str = "") -> str:
+        """A call of an external function or intrinsic; ``args`` are (type, operand)."""
+        callee = self.module.declare(name, result, ", ".join(t.split(" align")[0] for t, _ in args), attributes)
+        flags = f"{flags} " if flags else ""
+        return self.ins(f"call {flags}{result} {callee}({', '.join(f'{t} {v}' for t, v in args)})")
+
+    def type(self, t: DType) -> str:
+        """The LLVM register type of a dtype."""
+        return types.register_type(t, self.target)
+
+    def element(self, t: DType) -> str:
+        return types.register_element(t, self.target)
+
+    def splat(self, value: str, element: str, lanes: int) -> str:
+        """A scalar operand in every lane."""
+        if lanes == 1:
+            return value
+        if not value.startswith("%"):
+            return types.splat_literal(value, element, lanes)
+        one = self.ins(f"insertelement <{lanes} x {element}> poison, {element} {value}, i64 0")
+        return self.ins(f"shufflevector <{lanes} x {element}> {one}, <{lanes} x {element}> poison, <{lanes} x i32> zeroinitializer")
+
+    # -- scopes -------------------------------------------------------------------------------------------------
+
+    @property
+    def depth(self) -> int:
+        """The depth of the innermost scope."""
+        return len(self.scopes) - 1
+
+    def push(self, block: Block, conditional: bool = False, written: frozenset[Buffer] = frozenset()) -> None:
+        """Enter a scope whose code begins in ``block``."""
+        self.scopes.append(Scope(block, conditional, written))
+        self.at = self.depth
+        self._homes.clear()
+
+    def pop(self, go_on: Block) -> None:
+        """Leave the innermost scope; the one around it goes on in ``go_on``."""
+        for table, key in self.scopes.pop().logged:
+            table.pop(key, None)
+        self.at = self.depth
+        self.scopes[-1].block = go_on
+        self._homes.clear()
+
+    def bind(self, v: Var, operand: str, depth: int, lo: int | None = None, hi: int | None = None) -> None:
+        """Give a variable its value, known from scope ``depth`` on, within these bounds."""
+        self.vars[v] = operand
+        self.var_depth[v] = depth
+        self.ranges[v] = (lo, hi)
+
+    def forget(self, buffer: Buffer) -> None:
+        """The buffer is written: what was read from it is no longer known."""
+        for table, key in self._by_buffer.pop(buffer, ()):
+            table.pop(key, None)
+
+    def home(self, e: Expr) -> int:
+        """The depth of the outermost scope in which ``e`` may be computed."""
+        if type(e) is Const:
+            return 0
+        found = self._homes.get(e)
+        if found is None:
+            found = self._homes[e] = self._find_home(e)
+        return found
+
+    def _find_home(self, e: Expr) -> int:
+        if not linear.reads_data(e):
+            depths = self.var_depth
+            return max([depths[v] for v in variables(e)], default=0)
+        if branches(e):
+            return self.depth
+        inner = max([self.home(c) for c in e.children()], default=0)
+        if type(e) is not Load:
+            return inner
+        depth = self.depth
+        inner = max(inner, self.storage[e.buffer].depth)
+        while depth > inner:
+            scope = self.scopes[depth]
+            if scope.conditional or e.buffer in scope.written:
+                break
+            depth -= 1
+        return depth
+
+    def remember(self, table: dict[Any, str], key: Any, operand: str, depth: int, reads: frozenset[Buffer]) -> None:
+        """``operand`` stands for ``key`` while scope ``depth`` lasts and none of the buffers it was read from is written."""
+        table[key] = operand
+        self.scopes[depth].logged.append((table, key))
+        for b in reads:
+            self._by_buffer.setdefault(b, []).append((table, key))
+
+    # -- values -------------------------------------------------------------------------------------------------
+
+    def value(self, e: Expr) -> str:
+        """The operand holding ``e`` in its own type."""
+        if type(e) is Const:
+            return types.literal(e.value, e.dtype, self.target)
+        found = self.memo.get(e)
+        if found is not None:
+            return found
+        return self._compute(self.memo, Emitter.value_rules, e)
+
+    def index(self, e: Expr) -> str:
+        """The operand holding a scalar integer as i64: the form of addresses, extents and index arithmetic."""
+        if type(e) is Const:
+            return str(int(e.value))
+        found = self.indices.get(e)
+        if found is not None:
+            return found
+        if type(e) is Var and e.dtype.is_index:
+            return self.vars[e]
+        return self._compute(self.indices, Emitter.index_rules, e)
+
+    def _compute(self, table: dict[Any, str], rules: Callable[[Expr], Callable[..., str]], e: Expr) -> str:
+        depth = self.home(e)
+        outer, self.at = self.at, depth
+        try:
+            operand = rules(e)(self, e)
+        finally:
+            self.at = outer
+        self.remember(table, e, operand, depth, buffers_read(e))
+        return operand

@@ -1,0 +1,294 @@
+"""Values: one rule for each expression node, scalar and vector alike. Knows no statements and no addresses (``memory`` does).
+
+Floats carry the flag ``contract`` only: a product and the sum it feeds may become one fused multiply-add; nothing is reordered.
+Min and Max of floats are numpy's: a NaN on either side gives NaN; of two zeros either may come out. Comparisons with NaN
+are false, except ``!=``. A float converted to an integer truncates and saturates, NaN becomes 0. ``and`` and ``or`` of scalars
+that read memory on the right are lazy; of an IfThenElse only the taken side is evaluated, per lane where the condition is a vector.
+"""
+
+from __future__ import annotations
+
+from ...core.dtype import DType
+from ...core.visit import TypeTable
+from ...expr import linear, make
+from ...expr.nodes import (
+    EQ,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Broadcast,
+    Cast,
+    Compare,
+    Const,
+    Div,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    IfThenElse,
+    Max,
+    Min,
+    Mul,
+    Not,
+    Or,
+    Ramp,
+    Select,
+    Sub,
+    TruncDiv,
+    TruncMod,
+    Var,
+    const_int,
+)
+from ...loopir.stmt import Load, Reduction, load, reduction
+from . import convert, index, types
+from .emitter import Emitter
+
+rules = TypeTable("llvm value")
+Emitter.value_rules = rules  # type: ignore[assignment]
+
+
+def pure_index(e: Expr) -> bool:
+    """Whether ``e`` is a scalar of index arithmetic: computed in 64 bits, cut to its type where it is used as data."""
+    return e.dtype.is_index and not linear.reads_data(e)
+
+
+def _cut(em: Emitter, e: Expr) -> str:
+    operand = em.index(e)
+    if e.dtype.bits == 64:
+        return operand
+    if not operand.startswith("%"):
+        return operand
+    return em.ins(f"trunc i64 {operand} to i{e.dtype.bits}")
+
+
+@rules.on(Var)
+def _var(em: Emitter, e: Var) -> str:
+    return _cut(em, e) if e.dtype.is_index else em.vars[e]
+
+
+_WORDS = {Add: "add", Sub: "sub", Mul: "mul", Div: "div"}
+
+
+@rules.on(Add, Sub, Mul, Div)
+def _arithmetic(em: Emitter, e: Add | Sub | Mul | Div) -> str:
+    if pure_index(e):
+        return _cut(em, e)
+    word = _WORDS[type(e)]
+    if not e.dtype.is_float:
+        return em.ins(f"{word} {em.type(e.dtype)} {em.value(e.a)}, {em.value(e.b)}")
+    if type(e) is Mul:  # x * -1 is how -x is spelled
+        for x, y in ((e.a, e.b), (e.b, e.a)):
+            scalar = y.value if type(y) is Broadcast else y
+            if type(scalar) is Const and scalar.value == -1.0:
+                return em.ins(f"fneg {em.type(e.dtype)} {em.value(x)}")
+    result = em.ins(f"f{word} contract {em.type(e.dtype)} {em.value(e.a)}, {em.value(e.b)}")
+    return convert.rounded(em, result, e.dtype)
+
+
+@rules.on(FloorDiv, FloorMod, TruncDiv, TruncMod)
+def _divide(em: Emitter, e: FloorDiv | FloorMod | TruncDiv | TruncMod) -> str:
+    if pure_index(e):
+        return _cut(em, e)
+    return index.divide(em, e, em.type(e.dtype), em.value(e.a), em.value(e.b), e.dtype.lanes)
+
+
+@rules.on(Min, Max)
+def _extreme(em: Emitter, e: Min | Max) -> str:
+    if pure_index(e):
+        return _cut(em, e)
+    t = em.type(e.dtype)
+    word = "min" if type(e) is Min else "max"
+    suffix = types.mangle(em.element(e.dtype), e.dtype.lanes)
+    if e.dtype.is_float:
+        return em.call(t, f"llvm.{word}imum.{suffix}", (t, em.value(e.a)), (t, em.value(e.b)), flags="nsz")
+    sign = "s" if e.dtype.code == "int" else "u"
+    return em.call(t, f"llvm.{sign}{word}.{suffix}", (t, em.value(e.a)), (t, em.value(e.b)))
+
+
+_ORDER = {EQ: ("eq", "eq", "oeq"), NE: ("ne", "ne", "une"), LT: ("slt", "ult", "olt"), LE: ("sle", "ule", "ole")}
+
+
+@rules.on(Compare)
+def _compare(em: Emitter, e: Compare) -> str:
+    signed, unsigned, ordered = _ORDER[type(e)]
+    if pure_index(e.a) and pure_index(e.b):
+        return em.ins(f"icmp {signed} i64 {em.index(e.a)}, {em.index(e.b)}")
+    t = em.type(e.a.dtype)
+    if e.a.dtype.is_float:
+        return em.ins(f"fcmp {ordered} {t} {em.value(e.a)}, {em.value(e.b)}")
+    prefix = _prefix(em, e)
+    if prefix is not None:
+        return prefix
+    word = signed if e.a.dtype.code == "int" else unsigned
+    return em.ins(f"icmp {word} {t} {em.value(e.a)}, {em.value(e.b)}")
+
+
+def _prefix(em: Emitter, e: Compare) -> str | None:
+    """``ramp(base, 1) < x`` with scalar ``x``: the tail masks of loops. Compares 0, 1, 2 ... with the scalar ``x - base``, which is
+    loop-invariant more often, never overflows, and needs only 32 bits a lane."""
+    if type(e) not in (LT, LE) or type(e.a) is not Ramp or type(e.b) is not Broadcast or const_int(e.a.stride) != 1:
+        return None
+    if not (pure_index(e.a.base) and pure_index(e.b.value)):
+        return None
+    lanes = e.a.lanes
+    room = em.index(make.add(make.sub(e.b.value, e.a.base), 1 if type(e) is LE else 0))
+    if not room.startswith("%"):
+        n = max(0, min(lanes, int(room)))
+        return types.vector_literal("i1", [int(i < n) for i in range(lanes)])
+    room = em.call("i64", "llvm.smin.i64", ("i64", room), ("i64", str(lanes)))
+    room = em.call("i64", "llvm.smax.i64", ("i64", room), ("i64", "0"))
+    bits = _mask_bits(em, lanes)
+    wide = em.splat(em.ins(f"trunc i64 {room} to i{bits}"), f"i{bits}", lanes)
+    iota = types.vector_literal(f"i{bits}", list(range(lanes)))
+    return em.ins(f"icmp ult <{lanes} x i{bits}> {iota}, {wide}")
+
+
+def _mask_bits(em: Emitter, lanes: int) -> int:
+    """Bits a lane for computing a mask: those that make it one register, at most 32, so that it has the form its user needs."""
+    bits = em.target.vector_bits // lanes
+    return 32 if bits >= 32 or lanes > 127 else 16 if bits >= 16 else 8
+
+
+@rules.on(And, Or)
+def _logic(em: Emitter, e: And | Or) -> str:
+    from ...loopir.stmt import Load as _  # noqa: F401
+
+    is_and = type(e) is And
+    if _lazy(e):
+        if is_and:
+            return em.value(make.if_then_else(e.a, e.b, make.FALSE))
+        return em.value(make.if_then_else(e.a, make.TRUE, e.b))
+    b = e.b
+    if e.dtype.lanes > 1 and linear.reads_data(b):
+        b = guarded(b, e.a if is_and else make.not_(e.a))
+    return em.ins(f"{'and' if is_and else 'or'} {em.type(e.dtype)} {em.value(e.a)}, {em.value(b)}")
+
+
+def _lazy(e: And | Or) -> bool:
+    from .emitter import branches
+
+    return branches(e)
+
+
+@rules.on(Not)
+def _not(em: Emitter, e: Not) -> str:
+    return em.ins(f"xor {em.type(e.dtype)} {em.value(e.a)}, {types.splat_literal('true', 'i1', e.dtype.lanes)}")
+
+
+@rules.on(Select)
+def _select(em: Emitter, e: Select) -> str:
+    if pure_index(e):
+        return _cut(em, e)
+    t = em.type(e.dtype)
+    return em.ins(f"select {em.type(e.cond.dtype)} {em.value(e.cond)}, {t} {em.value(e.a)}, {t} {em.value(e.b)}")
+
+
+@rules.on(IfThenElse)
+def _if_then_else(em: Emitter, e: IfThenElse) -> str:
+    if pure_index(e):
+        return _cut(em, e)
+    if not linear.reads_data(e):
+        return _select(em, e)  # type: ignore[arg-type]
+    if e.cond.dtype.lanes > 1:
+        return em.value(make.select(e.cond, guarded(e.a, e.cond), guarded(e.b, make.not_(e.cond))))
+    return _branch(em, e)
+
+
+def _branch(em: Emitter, e: IfThenElse) -> str:
+    cond = em.value(e.cond)
+    here = em.block
+    done = em.function.block("endif")
+    incoming = []
+    labels = []
+    for word, side in (("then", e.a), ("else", e.b)):
+        start = em.function.block(word)
+        labels.append(start.label)
+        em.push(start, conditional=True)
+        operand = em.value(side)
+        end = em.block
+        end.end = f"  br label %{done.label}"
+        incoming.append(f"[ {operand}, %{end.label} ]")
+        em.pop(here)
+    here.end = f"  br i1 {cond}, label %{labels[0]}, label %{labels[1]}"
+    em.scopes[-1].block = done
+    return em.ins(f"phi {em.type(e.dtype)} {', '.join(incoming)}")
+
+
+def guarded(e: Expr, cond: Expr) -> Expr:
+    """The vector ``e`` for the lanes where the vector ``cond`` holds: memory is touched only there, nothing divides by zero
+    elsewhere. What the other lanes hold does not matter."""
+    if not linear.reads_data(e):
+        return e
+    if type(e) is Load:
+        lanes = cond.dtype.lanes
+        indices = tuple(guarded(i, cond) if i.dtype.lanes > 1 else make.broadcast(i, lanes) for i in e.indices)
+        if all(i.dtype.lanes == 1 for i in e.indices):
+            return _any_lane(e, cond)
+        old = e.mask if e.mask is None or e.mask.dtype.lanes > 1 else make.broadcast(e.mask, lanes)
+        mask = cond if old is None else make.and_(cond, guarded(old, cond))
+        return load(e.buffer, tuple(i if i.dtype.lanes > 1 and x.dtype.lanes > 1 else x
+                                    for i, x in zip(indices, e.indices, strict=True)), mask)
+    if type(e) is Broadcast:
+        return make.broadcast(_any_lane(e.value, cond), e.lanes)
+    if e.dtype.lanes == 1:
+        return _any_lane(e, cond)
+    if isinstance(e, IfThenElse) and e.cond.dtype.lanes > 1:
+        inner = guarded(e.cond, cond)
+        return make.select(inner, guarded(e.a, make.and_(cond, inner)), guarded(e.b, make.and_(cond, make.not_(inner))))
+    kids = [guarded(c, cond) for c in e.children()]
+    return e.with_children(*kids) if any(a is not b for a, b in zip(kids, e.children(), strict=True)) else e
+
+
+def _any_lane(e: Expr, cond: Expr) -> Expr:
+    """A scalar that is needed only when some lane of ``cond`` holds."""
+    zero = make.const(False if e.dtype.is_bool else 0, e.dtype)
+    return make.if_then_else(reduction("or", cond), e, zero)
+
+
+@rules.on(Cast)
+def _cast(em: Emitter, e: Cast) -> str:
+    if pure_index(e):
+        return _cut(em, e)
+    return convert.cast(em, em.value(e.a), e.a.dtype, e.dtype)
+
+
+@rules.on(Broadcast)
+def _broadcast(em: Emitter, e: Broadcast) -> str:
+    return em.splat(em.value(e.value), em.element(e.dtype), e.lanes)
+
+
+@rules.on(Ramp)
+def _ramp(em: Emitter, e: Ramp) -> str:
+    element, t = em.element(e.dtype), em.type(e.dtype)
+    step = const_int(e.stride)
+    if step is not None:
+        offsets = types.vector_literal(element, [e.dtype.wrap(step * i) for i in range(e.lanes)])
+    else:
+        iota = types.vector_literal(element, list(range(e.lanes)))
+        offsets = em.ins(f"mul {t} {em.splat(em.value(e.stride), element, e.lanes)}, {iota}")
+    if const_int(e.base) == 0:
+        return offsets
+    return em.ins(f"add {t} {em.splat(em.value(e.base), element, e.lanes)}, {offsets}")
+
+
+_REDUCE_INT = {"add": "add", "mul": "mul", "and": "and", "or": "or"}
+
+
+@rules.on(Reduction)
+def _reduction(em: Emitter, e: Reduction) -> str:
+    t: DType = e.value.dtype
+    vector, element = em.type(t), em.element(t)
+    suffix = types.mangle(element, t.lanes)
+    operand = em.value(e.value)
+    if t.is_float and e.op in ("add", "mul"):
+        start = types.float_literal(-0.0 if e.op == "add" else 1.0, element)
+        out = em.call(element, f"llvm.vector.reduce.f{e.op}.{suffix}", (element, start), (vector, operand), flags="reassoc contract")
+        return convert.rounded(em, out, e.dtype)
+    if t.is_float:
+        return em.call(element, f"llvm.vector.reduce.f{e.op}imum.{suffix}", (vector, operand), flags="nsz")
+    if e.op in ("min", "max"):
+        word = ("and" if e.op == "min" else "or") if t.is_bool else ("s" if t.code == "int" else "u") + e.op
+    else:
+        word = _REDUCE_INT[e.op]
+    return em.call(element, f"llvm.vector.reduce.{word}.{suffix}", (vector, operand))

@@ -1,0 +1,127 @@
+"""Kernels: the packed entry that the runtime calls, and the body with typed arguments. Also the signature as plain data.
+
+Knows the calling convention of ``core.signature`` and nothing of what the body does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...core.dtype import FLOAT64, INT64
+from ...core.names import NameSupply, identifier
+from ...core.signature import Dim, Param, Signature, Size
+from ...expr.nodes import Add, Cast, Const, Expr, FloorDiv, FloorMod, Max, Min, Mul, Sub, Var
+from ...loopir.stmt import Buffer, Func
+from ...target import Target
+from . import convert, expression, index, memory, parallel, statement, types
+from .emitter import Emitter, Storage
+from .mathlib import MODES
+from .text import Function, Module
+
+_ = (expression, index, memory)  # importing them fills the rule tables
+
+
+def emit(funcs: Func | Sequence[Func], target: Target, math: str = "default") -> str:
+    """The LLVM text of one module with these kernels. ``math``: ``default`` (own vector code, 2 ulp) or ``precise`` (libm)."""
+    if math not in MODES:
+        raise ValueError(f"math is one of {', '.join(MODES)}, not {math!r}")
+    module = Module(target)
+    for func in [funcs] if isinstance(funcs, Func) else funcs:
+        _kernel(module, func, math)
+    return module.text()
+
+
+def _kernel(module: Module, func: Func, math: str) -> None:
+    name = module.unique(identifier(func.name))
+    writes = statement.written(func.body)
+    arguments = []
+    for i, p in enumerate(func.params):
+        if isinstance(p, Buffer):
+            arguments.append(parallel.pointer_argument(p, f"%p{i}", p not in writes))
+        else:
+            arguments.append(f"{_scalar_type(module, p)} %p{i}")
+    arguments += [f"i64 %d{i}" for i in range(len(func.dims))]
+    body = Function(f"define internal i32 @{name}.body({', '.join(arguments)}) #0")
+    em = Emitter(module, body, math)
+    em.fail = lambda: setattr(em.block, "end", "  ret i32 1")
+    for i, p in enumerate(func.params):
+        if isinstance(p, Buffer):
+            em.storage[p] = Storage(f"%p{i}", 0)
+        else:
+            em.bind(p, f"%p{i}", 0, p.lo, p.hi)
+    for i, d in enumerate(func.dims):
+        em.bind(d, f"%d{i}", 0, max(0, d.lo or 0), d.hi)
+    statement.emit(em, func.body)
+    em.block.end = "  ret i32 0"
+    module.add(_entry(module, func, name))
+    module.add(body)
+
+
+def _scalar_type(module: Module, v: Var) -> str:
+    return "i64" if v.dtype.is_index else types.register_type(v.dtype, module.target)
+
+
+def _entry(module: Module, func: Func, name: str) -> Function:
+    entry = Function(f"define i32 @{name}(ptr readonly captures(none) %buffers, ptr readonly captures(none) %scalars) #0")
+    em = Emitter(module, entry, "default")
+    passed, dims, scalars = [], [], "%scalars"
+    buffers, slot = 0, len(func.dims)
+    for i in range(len(func.dims)):
+        dims.append(f"i64 {em.ins(f'load i64, ptr {_slot(em, scalars, i)}, align 8')}")
+    for p in func.params:
+        if isinstance(p, Buffer):
+            address = _slot(em, "%buffers", buffers, "ptr")
+            passed.append(f"ptr {em.ins(f'load ptr, ptr {address}, align 8')}")
+            buffers += 1
+        else:
+            passed.append(f"{_scalar_type(module, p)} {_scalar(em, p, _slot(em, scalars, slot))}")
+            slot += 1
+    operands = ", ".join(passed + dims)
+    entry.entry.end = f"  ret i32 {em.ins(f'call i32 @{name}.body({operands})')}"
+    return entry
+
+
+def _slot(em: Emitter, base: str, i: int, element: str = "i64") -> str:
+    return base if i == 0 else em.ins(f"getelementptr {element}, ptr {base}, i64 {i}")
+
+
+def _scalar(em: Emitter, v: Var, address: str) -> str:
+    """A scalar parameter from its 8-byte slot, in the form variables are held in."""
+    if v.dtype.is_float:
+        return convert.cast(em, em.ins(f"load double, ptr {address}, align 8"), FLOAT64, v.dtype)
+    raw = em.ins(f"load i64, ptr {address}, align 8")
+    return raw if v.dtype.is_index else convert.cast(em, raw, INT64, v.dtype)
+
+
+_SIZE_OPS: dict[type, str] = {Add: "+", Sub: "-", Mul: "*", FloorDiv: "//", FloorMod: "%", Min: "min", Max: "max"}
+
+
+def kernel_signature(func: Func) -> Signature:
+    """What the kernel takes, as plain data for the runtime and for saved files."""
+    supply = NameSupply()
+    names = {d: supply.of(d, d.name) for d in func.dims}
+
+    def size(e: Expr) -> Size:
+        if type(e) is Const:
+            return int(e.value)
+        if type(e) is Var:
+            if e not in names:
+                raise AssertionError(f"{e.name} is in a shape of {func.name} but not among its dims")
+            return names[e]
+        if type(e) is Cast:
+            return size(e.a)
+        op = _SIZE_OPS.get(type(e))
+        if op is None:
+            raise AssertionError(f"a size that cannot be told to the runtime: {e}")
+        return op, size(e.a), size(e.b)  # type: ignore[attr-defined]
+
+    taken = NameSupply()
+    params = []
+    for p in func.params:
+        if isinstance(p, Buffer):
+            shape = tuple(size(e) for e in p.shape)
+            params.append(Param(taken.fresh(p.name), "buffer", p.dtype.name, shape, any(p is o for o in func.outputs)))
+        else:
+            params.append(Param(taken.fresh(p.name), "scalar", p.dtype.name))
+    dims = tuple(Dim(names[d], d.lo, d.hi, d.multiple_of) for d in func.dims)
+    return Signature(identifier(func.name), tuple(params), dims)

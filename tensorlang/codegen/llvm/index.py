@@ -1,0 +1,222 @@
+"""Index arithmetic: scalar integers as i64, integer division, and what is known of signs.
+
+Index expressions never overflow by contract, so sums and products are ``nsw`` and are done in 64 bits whatever the language says:
+that spares sign extensions at each address. Where such a value is used as data it is cut to its own type. Values read from
+memory are sign-extended leaves. A division never traps, whatever the divisor: it may have been moved in front of a guard.
+"""
+
+from __future__ import annotations
+
+from ...core.visit import TypeTable
+from ...expr import linear
+from ...expr.nodes import (
+    Add,
+    Broadcast,
+    Cast,
+    Choice,
+    Const,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    Max,
+    Min,
+    Mul,
+    Ramp,
+    Sub,
+    TruncDiv,
+    TruncMod,
+    Var,
+    const_int,
+)
+from .emitter import Emitter
+from .types import splat_literal
+
+rules = TypeTable("llvm index")
+Emitter.index_rules = rules  # type: ignore[assignment]
+
+Range = tuple[int | None, int | None]
+_OPEN: Range = (None, None)
+
+
+def interval(em: Emitter, e: Expr) -> Range:
+    """Inclusive bounds of an integer expression (over all lanes), None where unknown."""
+    found = em.ranges.get(e)
+    if found is None:
+        found = em.ranges[e] = _interval(em, e)
+    return found
+
+
+def _interval(em: Emitter, e: Expr) -> Range:
+    kind = type(e)
+    if kind is Const:
+        return (int(e.value), int(e.value)) if not e.dtype.is_float else _OPEN  # type: ignore[attr-defined]
+    if kind is Var:
+        return e.lo, e.hi  # type: ignore[attr-defined]
+    if kind is Broadcast:
+        return interval(em, e.value)  # type: ignore[attr-defined]
+    if kind is Ramp:
+        return _ramp(em, e)  # type: ignore[arg-type]
+    if kind is Cast:
+        a = e.a  # type: ignore[attr-defined]
+        wide = a.dtype.is_int and e.dtype.is_int and e.dtype.bits >= a.dtype.bits and e.dtype.code == a.dtype.code
+        return interval(em, a) if wide or a.dtype.is_bool else _type_range(e)
+    if kind in _ARITHMETIC and e.dtype.code == "int" and e.dtype.bits >= 32 and not linear.reads_data(e):
+        return _ARITHMETIC[kind](interval(em, e.a), interval(em, e.b))  # type: ignore[attr-defined]
+    return _type_range(e)
+
+
+def _type_range(e: Expr) -> Range:
+    return e.dtype.limits() if (e.dtype.is_int and (e.dtype.bits < 32 or e.dtype.code == "uint")) or e.dtype.is_bool else _OPEN
+
+
+def _ramp(em: Emitter, e: Ramp) -> Range:
+    lo, hi = interval(em, e.base)
+    step = const_int(e.stride)
+    if step is None:
+        return _OPEN
+    reach = step * (e.lanes - 1)
+    return (None if lo is None else lo + min(0, reach)), (None if hi is None else hi + max(0, reach))
+
+
+def _add(a: Range, b: Range) -> Range:
+    return (None if a[0] is None or b[0] is None else a[0] + b[0]), (None if a[1] is None or b[1] is None else a[1] + b[1])
+
+
+def _sub(a: Range, b: Range) -> Range:
+    return (None if a[0] is None or b[1] is None else a[0] - b[1]), (None if a[1] is None or b[0] is None else a[1] - b[0])
+
+
+def _mul(a: Range, b: Range) -> Range:
+    if None not in a and None not in b:
+        ends = [x * y for x in a for y in b]  # type: ignore[operator]
+        return min(ends), max(ends)
+    if a[0] is not None and a[0] >= 0 and b[0] is not None and b[0] >= 0:
+        return a[0] * b[0], None
+    return _OPEN
+
+
+def _floordiv(a: Range, b: Range) -> Range:
+    if b[0] is None or b[0] <= 0:
+        return _OPEN
+    lo = None if a[0] is None else a[0] // b[0] if a[0] < 0 else 0 if b[1] is None else a[0] // b[1]
+    hi = None if a[1] is None else a[1] // b[0] if a[1] >= 0 else -1
+    return lo, hi
+
+
+def _floormod(a: Range, b: Range) -> Range:
+    if b[0] is None or b[0] <= 0:
+        return _OPEN
+    return 0, None if b[1] is None else b[1] - 1
+
+
+def _min(a: Range, b: Range) -> Range:
+    hi = [x for x in (a[1], b[1]) if x is not None]
+    return (None if a[0] is None or b[0] is None else min(a[0], b[0])), min(hi, default=None)
+
+
+def _max(a: Range, b: Range) -> Range:
+    lo = [x for x in (a[0], b[0]) if x is not None]
+    return max(lo, default=None), (None if a[1] is None or b[1] is None else max(a[1], b[1]))
+
+
+_ARITHMETIC = {Add: _add, Sub: _sub, Mul: _mul, FloorDiv: _floordiv, FloorMod: _floormod, Min: _min, Max: _max}
+
+
+def non_negative(em: Emitter, e: Expr) -> bool:
+    """Whether ``e`` is known to be at least 0 in every lane."""
+    lo = interval(em, e)[0]
+    return lo is not None and lo >= 0
+
+
+@rules.on(Add, Sub, Mul)
+def _nsw(em: Emitter, e: Add | Sub | Mul) -> str:
+    word = {Add: "add", Sub: "sub", Mul: "mul"}[type(e)]
+    return em.ins(f"{word} nsw i64 {em.index(e.a)}, {em.index(e.b)}")
+
+
+@rules.on(Min, Max)
+def _extreme(em: Emitter, e: Min | Max) -> str:
+    name = "smin" if type(e) is Min else "smax"
+    return em.call("i64", f"llvm.{name}.i64", ("i64", em.index(e.a)), ("i64", em.index(e.b)))
+
+
+@rules.on(FloorDiv, FloorMod, TruncDiv, TruncMod)
+def _divide(em: Emitter, e: FloorDiv | FloorMod | TruncDiv | TruncMod) -> str:
+    return divide(em, e, "i64", em.index(e.a), em.index(e.b), 1)
+
+
+@rules.on(Cast)
+def _cast(em: Emitter, e: Cast) -> str:
+    # Widening loses nothing, and a pure index never overflows: only narrowing of data must cut.
+    if e.dtype.is_index and e.a.dtype.is_index and (e.dtype.bits >= e.a.dtype.bits or not linear.reads_data(e.a)):
+        return em.index(e.a)
+    return _leaf(em, e)
+
+
+@rules.on(Choice)
+def _choice(em: Emitter, e: Choice) -> str:
+    if linear.reads_data(e):
+        return _leaf(em, e)
+    return em.ins(f"select i1 {em.value(e.cond)}, i64 {em.index(e.a)}, i64 {em.index(e.b)}")
+
+
+@rules.on(Expr)
+def _leaf(em: Emitter, e: Expr) -> str:
+    operand = em.value(e)
+    if e.dtype.bits == 64:
+        return operand
+    word = "sext" if e.dtype.code == "int" else "zext"
+    return em.ins(f"{word} {em.type(e.dtype)} {operand} to i64")
+
+
+def divide(em: Emitter, e: FloorDiv | FloorMod | TruncDiv | TruncMod, t: str, a: str, b: str, lanes: int) -> str:
+    """The integer division or remainder ``e`` of operands of LLVM type ``t``: exact for negative numbers, cheap where the
+    operands are known not to be negative or the divisor is a power of two, and without traps."""
+    element = t.split("x ")[-1].rstrip(">")
+    bits = int(element[1:])
+
+    def k(value: int) -> str:
+        return splat_literal(str(value), element, lanes)
+
+    kind = type(e)
+    floor = kind is FloorDiv or kind is FloorMod
+    quotient = kind is FloorDiv or kind is TruncDiv
+    divisor = const_int(e.b.value if type(e.b) is Broadcast else e.b)
+    lo_a, lo_b = interval(em, e.a)[0], interval(em, e.b)[0]
+    plain = e.dtype.code == "uint" or (lo_a is not None and lo_a >= 0 and lo_b is not None and lo_b >= 0)
+    if divisor is not None and divisor > 0 and divisor & (divisor - 1) == 0 and (floor or plain):
+        if quotient:
+            return em.ins(f"{'lshr' if plain else 'ashr'} {t} {a}, {k(divisor.bit_length() - 1)}")
+        return em.ins(f"and {t} {a}, {k(divisor - 1)}")
+    if divisor is None and (lo_b is None or lo_b < 1):
+        b = _harmless(em, t, a, b, k, bits, e.dtype.code == "int" and not plain, lanes)
+    if plain:
+        return em.ins(f"{'udiv' if quotient else 'urem'} {t} {a}, {b}")
+    if not floor:
+        return em.ins(f"{'sdiv' if quotient else 'srem'} {t} {a}, {b}")
+    if lo_b is not None and lo_b >= 1:  # floor(a / b) = ~(~a / b) for negative a: no branch, no correction
+        sign = em.ins(f"ashr {t} {a}, {k(bits - 1)}")
+        flipped = em.ins(f"xor {t} {a}, {sign}")
+        q = em.ins(f"udiv {t} {flipped}, {b}")
+        q = em.ins(f"xor {t} {q}, {sign}")
+        return q if quotient else em.ins(f"sub {t} {a}, {em.ins(f'mul {t} {q}, {b}')}")
+    rest = em.ins(f"srem {t} {a}, {b}")
+    flags = t.replace(element, "i1")
+    inexact = em.ins(f"icmp ne {t} {rest}, {k(0)}")
+    differ = em.ins(f"icmp slt {t} {em.ins(f'xor {t} {rest}, {b}')}, {k(0)}")
+    fix = em.ins(f"and {flags} {inexact}, {differ}")
+    if quotient:
+        return em.ins(f"add {t} {em.ins(f'sdiv {t} {a}, {b}')}, {em.ins(f'sext {flags} {fix} to {t}')}")
+    return em.ins(f"add {t} {rest}, {em.ins(f'select {flags} {fix}, {t} {b}, {t} {k(0)}')}")
+
+
+def _harmless(em: Emitter, t: str, a: str, b: str, k: object, bits: int, signed: bool, lanes: int) -> str:
+    # Dividing by one instead of by zero, and of the least number by one instead of by -1 (the same value, wrapped).
+    const = k  # a function from int to literal
+    flags = "i1" if lanes == 1 else f"<{lanes} x i1>"
+    bad = em.ins(f"icmp eq {t} {b}, {const(0)}")  # type: ignore[operator]
+    if signed:
+        least = em.ins(f"icmp eq {t} {a}, {const(-(1 << (bits - 1)))}")  # type: ignore[operator]
+        minus = em.ins(f"icmp eq {t} {b}, {const(-1)}")  # type: ignore[operator]
+        bad = em.ins(f"or {flags} {bad}, {em.ins(f'and {flags} {least}, {minus}')}")
+    return em.ins(f"select {flags} {bad}, {t} {const(1)}, {t} {b}")  # type: ignore[operator]

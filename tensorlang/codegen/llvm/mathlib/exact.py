@@ -1,0 +1,119 @@
+"""Intrinsics with exact results: bits, signs, classes of floats. Knows no expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ....core.dtype import FLOAT32, DType
+from .. import convert, types
+from ..emitter import Emitter
+from .kit import Kit, Num
+
+Operands = tuple[str, ...]
+
+
+def _k(value: int, t: DType, em: Emitter) -> str:
+    return types.splat_literal(str(value), em.element(t), t.lanes)
+
+
+def absolute(em: Emitter, t: DType, x: Operands) -> str:
+    if t.code == "uint":
+        return x[0]
+    vector, suffix = em.type(t), types.mangle(em.element(t), t.lanes)
+    if t.is_float:
+        return em.call(vector, f"llvm.fabs.{suffix}", (vector, x[0]))
+    return em.call(vector, f"llvm.abs.{suffix}", (vector, x[0]), ("i1", "false"))
+
+
+def _kit(em: Emitter, t: DType) -> Kit:
+    return Kit(em, em.element(t), t.lanes)
+
+
+def isnan(em: Emitter, t: DType, x: Operands) -> str:
+    return Num(_kit(em, t), "f", x[0]).unordered().operand
+
+
+def isinf(em: Emitter, t: DType, x: Operands) -> str:
+    kit = _kit(em, t)
+    return kit.abs(Num(kit, "f", x[0])).same(float("inf")).operand
+
+
+def isfinite(em: Emitter, t: DType, x: Operands) -> str:
+    kit = _kit(em, t)
+    return (kit.abs(Num(kit, "f", x[0])) < float("inf")).operand
+
+
+def popcount(em: Emitter, t: DType, x: Operands) -> str:
+    vector = em.type(t)
+    if t.code == "int":  # numpy counts the bits of the absolute value
+        x = (absolute(em, t, x),)
+    return em.call(vector, f"llvm.ctpop.{types.mangle(em.element(t), t.lanes)}", (vector, x[0]))
+
+
+def clz(em: Emitter, t: DType, x: Operands) -> str:
+    vector = em.type(t)
+    return em.call(vector, f"llvm.ctlz.{types.mangle(em.element(t), t.lanes)}", (vector, x[0]), ("i1", "false"))
+
+
+def word(name: str) -> Callable[[Emitter, DType, Operands], str]:
+    """The instruction of that name."""
+    return lambda em, t, x: em.ins(f"{name} {em.type(t)} {x[0]}, {x[1]}")
+
+
+def invert(em: Emitter, t: DType, x: Operands) -> str:
+    return em.ins(f"xor {em.type(t)} {x[0]}, {_k(-1, t, em)}")
+
+
+def shift_left(em: Emitter, t: DType, x: Operands) -> str:
+    """Zero when shifted by all bits or more."""
+    vector, flags = em.type(t), types.lanes_of("i1", t.lanes)
+    good = em.ins(f"icmp ult {vector} {x[1]}, {_k(t.bits, t, em)}")
+    shifted = em.ins(f"shl {vector} {x[0]}, {x[1]}")
+    return em.ins(f"select {flags} {good}, {vector} {shifted}, {vector} zeroinitializer") if t.lanes > 1 else \
+        em.ins(f"select i1 {good}, {vector} {shifted}, {vector} 0")
+
+
+def shift_right(em: Emitter, t: DType, x: Operands) -> str:
+    """Signed numbers keep their sign; shifted by all bits or more nothing but the sign is left."""
+    vector = em.type(t)
+    if t.code == "int":
+        amount = em.call(vector, f"llvm.umin.{types.mangle(em.element(t), t.lanes)}", (vector, x[1]), (vector, _k(t.bits - 1, t, em)))
+        return em.ins(f"ashr {vector} {x[0]}, {amount}")
+    good = em.ins(f"icmp ult {vector} {x[1]}, {_k(t.bits, t, em)}")
+    shifted = em.ins(f"lshr {vector} {x[0]}, {x[1]}")
+    return em.ins(f"select {types.lanes_of('i1', t.lanes)} {good}, {vector} {shifted}, {vector} {_k(0, t, em)}")
+
+
+def nextafter16(em: Emitter, t: DType, x: Operands) -> str:
+    """The neighbour of a 16-bit float: one step on its bits."""
+    n = t.lanes
+    word16, flags = types.lanes_of("i16", n), types.lanes_of("i1", n)
+
+    def k(value: int) -> str:
+        return types.splat_literal(str(value), "i16", n)
+
+    soft = types.is_soft(t, em.target)
+
+    def bits_of(v: str) -> str:
+        return convert.narrow(em, v, t) if soft else em.ins(f"bitcast {em.type(t)} {v} to {word16}")
+
+    a, b = x
+    wide = FLOAT32.with_lanes(n)
+    single = em.type(wide)
+    fa, fb = (convert.cast(em, v, t, wide) for v in x)
+    zero = types.splat_literal(types.float_literal(0.0, "float"), "float", n)
+    bits, target_bits = bits_of(a), bits_of(b)
+    up = em.ins(f"fcmp olt {single} {fa}, {fb}")
+    negative = em.ins(f"fcmp olt {single} {fa}, {zero}")
+    grow = em.ins(f"xor {flags} {up}, {negative}")
+    step = em.ins(f"select {flags} {grow}, {word16} {k(1)}, {word16} {k(-1)}")
+    moved = em.ins(f"add {word16} {bits}, {step}")
+    least = em.ins(f"or {word16} {em.ins(f'and {word16} {target_bits}, {k(-32768)}')}, {k(1)}")
+    at_zero = em.ins(f"fcmp oeq {single} {fa}, {zero}")
+    out = em.ins(f"select {flags} {at_zero}, {word16} {least}, {word16} {moved}")
+    same = em.ins(f"fcmp oeq {single} {fa}, {fb}")
+    out = em.ins(f"select {flags} {same}, {word16} {target_bits}, {word16} {out}")
+    value = convert.widen(em, out, t) if soft else em.ins(f"bitcast {word16} {out} to {em.type(t)}")
+    nan = em.ins(f"fcmp uno {single} {fa}, {fb}")
+    total = em.ins(f"fadd {em.type(t)} {a}, {b}")
+    return em.ins(f"select {flags} {nan}, {em.type(t)} {total}, {em.type(t)} {value}")

@@ -1,0 +1,303 @@
+"""Loads and stores of every form: scalar, contiguous, reversed, strided, uniform, gathered; each with and without a mask.
+
+The element offset is computed as an expression, so that vector indices fold into one ramp. Its terms are added to the buffer's
+pointer in the order in which they become known, loop by loop, and its constant last, where it becomes part of the
+address of the instruction. Lanes that are masked off are not touched in memory; loaded, they hold zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...core.dtype import INT64, DType
+from ...expr import linear, make
+from ...expr.nodes import Broadcast, Expr, Ramp, const_int
+from ...loopir.stmt import Buffer, Load, load
+from . import convert, types
+from .emitter import Emitter, buffers_read
+from .expression import rules
+
+_LARGEST = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the lanes of an access are: at ``base + stride * lane`` when ``stride`` is known, else at ``base + offsets[lane]``."""
+
+    base: Expr
+    stride: int | None
+    offsets: Expr | None
+    lanes: int
+
+
+def locate(em: Emitter, buffer: Buffer, indices: tuple[Expr, ...], lanes: int) -> Place:
+    """The place of ``buffer[indices]``."""
+    flat = _flat(em, buffer, indices)
+    if flat.dtype.lanes == 1:
+        return Place(flat, 0, None, lanes)
+    if type(flat) is Broadcast:
+        return Place(flat.value, 0, None, lanes)
+    if type(flat) is Ramp:
+        step = const_int(flat.stride)
+        if step is not None:
+            return Place(flat.base, step, None, lanes)
+    # Only the indices that differ between lanes are computed in every lane.
+    base: Expr = make.const(0, "int64")
+    offsets: Expr | None = None
+    for i, stride in zip(indices, buffer.element_strides(), strict=True):
+        if i.dtype.lanes == 1:
+            base = make.add(base, make.mul(i, stride))
+        else:
+            term = make.mul(i if _fits(buffer) else make.cast("int64", i), stride)
+            offsets = term if offsets is None else make.add(offsets, term)
+    assert offsets is not None
+    return Place(base, None, offsets, lanes)
+
+
+def _flat(em: Emitter, buffer: Buffer, indices: tuple[Expr, ...]) -> Expr:
+    key = (buffer, indices)
+    found = em.flat.get(key)
+    if found is None:
+        found = make.const(0, "int32")
+        for i, stride in zip(indices, buffer.element_strides(), strict=True):
+            found = make.add(found, make.mul(i, stride))
+        em.flat[key] = found
+    return found
+
+
+def _fits(buffer: Buffer) -> bool:
+    """Whether every offset into the buffer fits 32 bits."""
+    total = 1
+    for extent, stride in zip(buffer.shape, buffer.element_strides(), strict=True):
+        n, s = const_int(extent), const_int(stride)
+        if n is None or s is None:
+            return False
+        total = max(total, n * max(1, abs(s)))
+    return total <= _LARGEST
+
+
+def pointer(em: Emitter, buffer: Buffer, offset: Expr) -> str:
+    """The address of the element at ``offset`` (a scalar)."""
+    element = types.memory_element(buffer.dtype, em.target)
+    storage = em.storage[buffer]
+    address = storage.pointer
+    constant = const_int(offset)
+    if constant is None:
+        terms = linear.poly(offset)
+        constant = terms.get((), 0)
+        levels: dict[int, linear.Poly] = {}
+        for mono, c in terms.items():
+            if mono:
+                levels.setdefault(max(em.home(a) for a in mono), {})[mono] = c
+        known: linear.Poly = {}
+        for depth in sorted(levels):
+            step = linear.from_poly(levels[depth], offset.dtype)
+            known = linear.add_poly(known, levels[depth])
+            key = (buffer, linear.from_poly(known, offset.dtype))
+            found = em.pointers.get(key)
+            if found is None:
+                operand = em.index(step)
+                home = max(depth, storage.depth)
+                outer, em.at = em.at, home
+                found = em.ins(f"getelementptr {element}, ptr {address}, i64 {operand}")
+                em.at = outer
+                em.remember(em.pointers, key, found, home, buffers_read(key[1]))
+            address = found
+    if constant:
+        address = em.ins(f"getelementptr {element}, ptr {address}, i64 {constant}")
+    return address
+
+
+def _align(t: DType) -> int:
+    return t.bytes
+
+
+def _on_stack(em: Emitter, buffer: Buffer, place: Place) -> bool:
+    """Whether all lanes, masked or not, are in a block of the stack, so that a blend may take the place of a masked access and
+    the block can still become registers."""
+    room = em.storage[buffer].on_stack
+    first = const_int(place.base)
+    if room is None or first is None or place.stride is None:
+        return False
+    last = first + place.stride * (place.lanes - 1)
+    return 0 <= min(first, last) and max(first, last) < room
+
+
+def _from_memory(em: Emitter, raw: str, t: DType) -> str:
+    if t.is_bool:
+        return em.ins(f"icmp ne {types.lanes_of('i8', t.lanes)} {raw}, {types.splat_literal('0', 'i8', t.lanes)}")
+    return convert.widen(em, raw, t) if t.is_float and types.is_soft(t, em.target) else raw
+
+
+def _to_memory(em: Emitter, operand: str, t: DType) -> str:
+    if t.is_bool:
+        return em.ins(f"zext {types.lanes_of('i1', t.lanes)} {operand} to {types.lanes_of('i8', t.lanes)}")
+    return convert.narrow(em, operand, t) if t.is_float and types.is_soft(t, em.target) else operand
+
+
+def _reversed(em: Emitter, operand: str, element: str, lanes: int) -> str:
+    order = types.vector_literal("i32", list(range(lanes - 1, -1, -1)))
+    return em.ins(f"shufflevector <{lanes} x {element}> {operand}, <{lanes} x {element}> poison, <{lanes} x i32> {order}")
+
+
+@rules.on(Load)
+def _load(em: Emitter, e: Load) -> str:
+    t = e.dtype
+    if e.mask is not None and e.mask.dtype.lanes == 1:
+        zero = make.const(False if t.is_bool else 0, t)
+        return em.value(make.if_then_else(e.mask, load(e.buffer, e.indices), zero))
+    element = types.memory_element(t, em.target)
+    place = locate(em, e.buffer, e.indices, t.lanes)
+    raw = _load_raw(em, e.buffer, place, e.mask, element, t)
+    return _from_memory(em, raw, t)
+
+
+def _load_raw(em: Emitter, buffer: Buffer, place: Place, mask: Expr | None, element: str, t: DType) -> str:
+    n, align = place.lanes, _align(t)
+    vector = types.lanes_of(element, n)
+    if n == 1:
+        return em.ins(f"load {element}, ptr {pointer(em, buffer, place.base)}, align {align}")
+    if place.stride in (1, -1):
+        low = place.base if place.stride == 1 else make.sub(place.base, n - 1)
+        if mask is None or _on_stack(em, buffer, place):
+            out = em.ins(f"load {vector}, ptr {pointer(em, buffer, low)}, align {align}")
+            if place.stride == -1:
+                out = _reversed(em, out, element, n)
+            if mask is not None:
+                out = em.ins(f"select {types.lanes_of('i1', n)} {em.value(mask)}, {vector} {out}, {vector} zeroinitializer")
+            return out
+        flags = em.value(mask)
+        if place.stride == -1:
+            flags = _reversed(em, flags, "i1", n)
+        name = f"llvm.masked.load.{types.mangle(element, n)}.p0"
+        out = em.call(vector, name, (f"ptr align {align}", pointer(em, buffer, low)), (f"<{n} x i1>", flags),
+                      (vector, "zeroinitializer"))
+        return _reversed(em, out, element, n) if place.stride == -1 else out
+    if mask is None and place.stride == 0:
+        one = em.ins(f"load {element}, ptr {pointer(em, buffer, place.base)}, align {align}")
+        return em.splat(one, element, n)
+    if mask is None and place.stride is not None and 2 <= place.stride <= 4:
+        return _load_strided(em, buffer, place, element, align)
+    if mask is None:
+        return _load_lanes(em, buffer, place, element, align)
+    pointers = _pointers(em, buffer, place, element)
+    name = f"llvm.masked.gather.{types.mangle(element, n)}.{types.mangle('ptr', n)}"
+    return em.call(vector, name, (f"<{n} x ptr> align {align}", pointers), (f"<{n} x i1>", em.value(mask)), (vector, "zeroinitializer"))
+
+
+def _load_strided(em: Emitter, buffer: Buffer, place: Place, element: str, align: int) -> str:
+    """Lanes 2, 3 or 4 apart: that many contiguous loads and shuffles. All lie between the first and the last lane, hence in bounds:
+    the last one is moved back to end there."""
+    n, stride = place.lanes, place.stride or 1
+    vector = types.lanes_of(element, n)
+    span = (n - 1) * stride + 1
+    starts = [min(i * n, span - n) for i in range((span + n - 1) // n)]
+    out = ""
+    done: list[int] = []  # lanes of the result that are filled so far
+    for number, start in enumerate(starts):
+        piece = em.ins(f"load {vector}, ptr {pointer(em, buffer, make.add(place.base, start))}, align {align}")
+        mine = [lane for lane in range(n) if start <= lane * stride < start + n and lane not in done]
+        pick = [-1] * n
+        if number == 0:
+            for lane in mine:
+                pick[lane] = lane * stride
+            first, second = piece, "poison"
+        else:
+            for lane in done:
+                pick[lane] = lane
+            for lane in mine:
+                pick[lane] = n + lane * stride - start
+            first, second = out, piece
+        order = "<" + ", ".join(f"i32 {p}" if p >= 0 else "i32 poison" for p in pick) + ">"
+        out = em.ins(f"shufflevector {vector} {first}, {vector} {second}, <{n} x i32> {order}")
+        done += mine
+    return out
+
+
+def _lane_pointers(em: Emitter, buffer: Buffer, place: Place, element: str) -> list[str]:
+    if place.stride is not None:
+        return [pointer(em, buffer, make.add(place.base, place.stride * lane)) for lane in range(place.lanes)]
+    vector = _offsets(em, place)
+    base = pointer(em, buffer, place.base)
+    out = []
+    for lane in range(place.lanes):
+        one = em.ins(f"extractelement {vector}, i64 {lane}")
+        out.append(em.ins(f"getelementptr {element}, ptr {base}, {vector.split(' ', 3)[2].rstrip('>')} {one}"))
+    return out
+
+
+def _offsets(em: Emitter, place: Place) -> str:
+    """The vector of offsets with its type. Extended to 64 bits when unsigned, because addresses sign-extend."""
+    assert place.offsets is not None
+    t = place.offsets.dtype
+    operand = em.value(place.offsets)
+    if t.code == "uint" and t.bits < 64:
+        wide = INT64.with_lanes(t.lanes)
+        return f"{em.type(wide)} {convert.cast(em, operand, t, wide)}"
+    return f"{em.type(t)} {operand}"
+
+
+def _pointers(em: Emitter, buffer: Buffer, place: Place, element: str) -> str:
+    """A vector of addresses, for gathers and scatters."""
+    base = pointer(em, buffer, place.base)
+    if place.stride is not None:
+        offsets = types.vector_literal("i64", [place.stride * lane for lane in range(place.lanes)])
+        return em.ins(f"getelementptr {element}, ptr {base}, <{place.lanes} x i64> {offsets}")
+    return em.ins(f"getelementptr {element}, ptr {base}, {_offsets(em, place)}")
+
+
+def _load_lanes(em: Emitter, buffer: Buffer, place: Place, element: str, align: int) -> str:
+    n = place.lanes
+    vector = types.lanes_of(element, n)
+    if place.stride is None and em.target.vector_bits >= 512 and element in ("float", "double", "i32", "i64"):
+        name = f"llvm.masked.gather.{types.mangle(element, n)}.{types.mangle('ptr', n)}"
+        every = types.splat_literal("true", "i1", n)
+        return em.call(vector, name, (f"<{n} x ptr> align {align}", _pointers(em, buffer, place, element)), (f"<{n} x i1>", every),
+                       (vector, "poison"))
+    out = "poison"
+    for lane, address in enumerate(_lane_pointers(em, buffer, place, element)):
+        one = em.ins(f"load {element}, ptr {address}, align {align}")
+        out = em.ins(f"insertelement {vector} {out}, {element} {one}, i64 {lane}")
+    return out
+
+
+def store(em: Emitter, buffer: Buffer, value: Expr, indices: tuple[Expr, ...], mask: Expr | None) -> None:
+    """``buffer[indices] = value`` in the lanes where the (vector) ``mask`` holds. A scalar mask is the caller's branch."""
+    lanes = max([value.dtype.lanes, *(i.dtype.lanes for i in indices), 1 if mask is None else mask.dtype.lanes])
+    value = make.broadcast(value, lanes)
+    t = value.dtype
+    element = types.memory_element(t, em.target)
+    operand = _to_memory(em, em.value(value), t)
+    place = locate(em, buffer, indices, lanes)
+    align, vector = _align(t), types.lanes_of(element, lanes)
+    if lanes == 1:
+        em.do(f"store {element} {operand}, ptr {pointer(em, buffer, place.base)}, align {align}")
+    elif place.stride in (1, -1):
+        low = place.base if place.stride == 1 else make.sub(place.base, lanes - 1)
+        flags = None if mask is None else em.value(mask)
+        if place.stride == -1:
+            operand = _reversed(em, operand, element, lanes)
+            flags = None if flags is None else _reversed(em, flags, "i1", lanes)
+        address = pointer(em, buffer, low)
+        if flags is not None and _on_stack(em, buffer, place):
+            old = em.ins(f"load {vector}, ptr {address}, align {align}")
+            operand = em.ins(f"select <{lanes} x i1> {flags}, {vector} {operand}, {vector} {old}")
+            flags = None
+        if flags is None:
+            em.do(f"store {vector} {operand}, ptr {address}, align {align}")
+        else:
+            _call_void(em, f"llvm.masked.store.{types.mangle(element, lanes)}.p0", (vector, operand),
+                       (f"ptr align {align}", address), (f"<{lanes} x i1>", flags))
+    elif mask is None:
+        for lane, address in enumerate(_lane_pointers(em, buffer, place, element)):
+            one = em.ins(f"extractelement {vector} {operand}, i64 {lane}")
+            em.do(f"store {element} {one}, ptr {address}, align {align}")
+    else:
+        name = f"llvm.masked.scatter.{types.mangle(element, lanes)}.{types.mangle('ptr', lanes)}"
+        _call_void(em, name, (vector, operand), (f"<{lanes} x ptr> align {align}", _pointers(em, buffer, place, element)),
+                   (f"<{lanes} x i1>", em.value(mask)))
+
+
+def _call_void(em: Emitter, name: str, *args: tuple[str, str]) -> None:
+    callee = em.module.declare(name, "void", ", ".join(t.split(" align")[0] for t, _ in args))
+    em.do(f"call void {callee}({', '.join(f'{t} {v}' for t, v in args)})")

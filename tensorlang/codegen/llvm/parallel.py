@@ -1,0 +1,125 @@
+"""Parallel loops: the body becomes a function of its own, and the thread pool calls it on parts of the range.
+
+``@name.parallel.N(ptr ctx, i64 begin, i64 end)`` is what the pool calls. It reads what the body needs from ``ctx``, a struct on the stack of
+the caller, and calls an inner function that takes it as arguments again, because only on arguments can LLVM be told that
+buffers do not overlap. The first field of ``ctx`` is a status: a body that runs out of memory sets it to 1 and the caller looks at it after the
+loop. Knows nothing of threads: the pool is behind ``void tensorlang_parallel(ptr fn, ptr ctx, i64 begin, i64 end)``.
+"""
+
+from __future__ import annotations
+
+from ...expr.nodes import Expr, Var
+from ...expr.walk import preorder as walk
+from ...loopir.stmt import Alloc, Buffer, For, Let, Load, Stmt, Store, preorder
+from . import types
+from .emitter import Emitter, Storage
+from .index import interval
+from .text import Function
+
+_RANGE = "i64 %begin, i64 %end"
+
+
+def captured(s: Stmt) -> tuple[list[Buffer], list[Var]]:
+    """Buffers and variables that ``s`` uses and does not make itself, in order of first use."""
+    buffers: dict[Buffer, None] = {}
+    names: dict[Var, None] = {}
+    made: set[object] = set()
+
+    def use_buffer(b: Buffer) -> None:
+        buffers.setdefault(b)
+        for e in (*b.shape, *b.element_strides()):
+            use(e)
+
+    def use(e: Expr) -> None:
+        for node in walk(e):
+            if type(node) is Var:
+                names.setdefault(node)
+            elif type(node) is Load:
+                use_buffer(node.buffer)
+
+    for node in preorder(s):
+        for e in node.exprs():
+            use(e)
+        if type(node) is Store:
+            use_buffer(node.buffer)
+        elif type(node) is Alloc:
+            use_buffer(node.buffer)
+            made.add(node.buffer)
+        elif type(node) is For or type(node) is Let:
+            made.add(node.var)
+    return [b for b in buffers if b not in made], [v for v in names if id(v) not in {id(m) for m in made}]
+
+
+def emit(em: Emitter, s: For, writes: frozenset[Buffer]) -> None:
+    """The loop ``s`` as a call of the pool."""
+    from .statement import leave, loop  # the two rooms call each other
+
+    begin, end = em.index(s.begin), em.index(s.begin + s.extent)
+    buffers, names = captured(For(s.var, s.begin, s.extent, s.kind, s.body))
+    names = [v for v in names if v is not s.var]
+    name = em.module.unique(em.function.head.split("@")[1].split("(")[0].removesuffix(".body") + ".parallel")
+    fields = ["i32", *("ptr" for _ in buffers), *(variable_type(em, v) for v in names)]
+    struct = "{ " + ", ".join(fields) + " }"
+
+    # The inner function: the loop over typed arguments.
+    arguments = [pointer_argument(b, f"%b{i}", b not in writes) for i, b in enumerate(buffers)]
+    arguments += [f"{variable_type(em, v)} %s{i}" for i, v in enumerate(names)]
+    inner = Function(f"define internal i32 @{name}.body({', '.join([*arguments, _RANGE])}) #0")
+    body = Emitter(em.module, inner, em.math)
+    for i, b in enumerate(buffers):
+        body.storage[b] = Storage(f"%b{i}", 0)
+    for i, v in enumerate(names):
+        body.bind(v, f"%s{i}", 0, *(em.ranges.get(v) or (v.lo, v.hi)))
+    body.fail = lambda: setattr(body.block, "end", "  ret i32 1")
+    first, count = interval(em, s.begin), interval(em, s.extent)
+    hi = None if first[1] is None or count[1] is None else first[1] + max(0, count[1] - 1)
+    loop(body, s.var, "%begin", "%end", (first[0], hi), False, s.body)
+    body.block.end = "  ret i32 0"
+
+    # What the pool calls.
+    thunk = Function(f"define internal void @{name}(ptr %ctx, i64 %begin, i64 %end) #0")
+    glue = Emitter(em.module, thunk, em.math)
+    passed = []
+    for i, field in enumerate(fields[1:], 1):
+        address = glue.ins(f"getelementptr {struct}, ptr %ctx, i32 0, i32 {i}")
+        passed.append(f"{field} {glue.ins(f'load {field}, ptr {address}')}")
+    operands = ", ".join([*passed, _RANGE])
+    status = glue.ins(f"call i32 @{name}.body({operands})")
+    if body.may_fail:
+        bad, done = thunk.block("bad"), thunk.block("done")
+        glue.block.end = f"  br i1 {glue.ins(f'icmp ne i32 {status}, 0')}, label %{bad.label}, label %{done.label}"
+        bad.lines.append("  store atomic i32 1, ptr %ctx monotonic, align 8")
+        bad.end = f"  br label %{done.label}"
+        done.end = "  ret void"
+    else:
+        glue.block.end = "  ret void"
+
+    # The call itself.
+    context = em.function.fresh()
+    em.function.entry.lines.insert(0, f"  {context} = alloca {struct}, align 8")
+    em.at = em.depth
+    em.do(f"store i32 0, ptr {context}, align 8")
+    values = [f"ptr {em.storage[b].pointer}" for b in buffers] + [f"{variable_type(em, v)} {em.vars[v]}" for v in names]
+    for i, text in enumerate(values, 1):
+        em.do(f"store {text}, ptr {em.ins(f'getelementptr {struct}, ptr {context}, i32 0, i32 {i}')}")
+    pool = em.module.declare("tensorlang_parallel", "void", "ptr, ptr, i64, i64")
+    em.do(f"call void {pool}(ptr @{name}, ptr {context}, i64 {begin}, i64 {end})")
+    em.module.add(inner)
+    em.module.add(thunk)
+    if body.may_fail:
+        status = em.ins(f"load i32, ptr {context}, align 8")
+        here = em.block
+        failed, go_on = em.function.block("failed"), em.function.block("ran")
+        here.end = f"  br i1 {em.ins(f'icmp ne i32 {status}, 0')}, label %{failed.label}, label %{go_on.label}"
+        leave(em, failed)
+        em.scopes[-1].block = go_on
+
+
+def variable_type(em: Emitter, v: Var) -> str:
+    """The LLVM type in which a variable is held: i64 for index variables."""
+    return "i64" if v.dtype.is_index else types.register_type(v.dtype, em.target)
+
+
+def pointer_argument(b: Buffer, name: str, read_only: bool) -> str:
+    """A buffer as an argument that overlaps no other."""
+    return f"ptr noalias nonnull align {b.dtype.bytes} captures(none){' readonly' if read_only else ''} {name}"

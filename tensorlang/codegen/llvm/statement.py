@@ -1,0 +1,194 @@
+"""Control flow: one rule for each statement. Values and addresses are the business of other files.
+
+Loops are written with their test at the end and a guard in front, so that what is placed in front of the body runs only if the body
+does. Run-time allocations that fail end the kernel with code 1 after giving back what was allocated.
+"""
+
+from __future__ import annotations
+
+from ...core.visit import TypeTable
+from ...expr.nodes import Const, Expr, Var, const_int
+from ...loopir.stmt import PARALLEL, SERIAL, Alloc, Buffer, Evaluate, For, If, Let, Seq, Stmt, Store, preorder
+from . import memory, parallel, types
+from .emitter import Emitter, Storage
+from .index import interval
+
+rules = TypeTable("llvm statement")
+
+STACK_LIMIT = 64 << 10  # bytes of one buffer that may live on the stack
+STACK_TOTAL = 256 << 10  # bytes of all buffers of one function
+
+
+def emit(em: Emitter, s: Stmt) -> None:
+    """Write the code of a statement into the current scope."""
+    em.at = em.depth
+    rules(s)(em, s)
+
+
+def written(s: Stmt) -> frozenset[Buffer]:
+    """The buffers that a statement writes."""
+    return frozenset(n.buffer for n in preorder(s) if type(n) is Store)
+
+
+@rules.on(Seq)
+def _seq(em: Emitter, s: Seq) -> None:
+    for one in s.stmts:
+        emit(em, one)
+
+
+@rules.on(Store)
+def _store(em: Emitter, s: Store) -> None:
+    if s.mask is not None and s.mask.dtype.lanes == 1:
+        emit(em, If(s.mask, Store(s.buffer, s.value, s.indices)))
+        return
+    memory.store(em, s.buffer, s.value, s.indices, s.mask)
+    em.forget(s.buffer)
+
+
+@rules.on(Evaluate)
+def _evaluate(em: Emitter, s: Evaluate) -> None:
+    em.value(s.value)
+
+
+@rules.on(Let)
+def _let(em: Emitter, s: Let) -> None:
+    v = s.var
+    lo, hi = interval(em, s.value) if v.dtype.is_index else (None, None)
+    operand = em.index(s.value) if v.dtype.is_index else em.value(s.value)
+    em.bind(v, operand, em.home(s.value), lo, hi)
+    emit(em, s.body)
+
+
+@rules.on(If)
+def _if(em: Emitter, s: If) -> None:
+    if type(s.cond) is Const:
+        taken = s.then if s.cond.value else s.orelse
+        if taken is not None:
+            emit(em, taken)
+        return
+    cond = em.value(s.cond)
+    here = em.block
+    sides = [("then", s.then)] + ([("else", s.orelse)] if s.orelse is not None else [])
+    done = em.function.block("endif")
+    labels = []
+    for word, side in sides:
+        start = em.function.block(word)
+        labels.append(start.label)
+        em.push(start, conditional=True)
+        emit(em, side)
+        em.block.end = f"  br label %{done.label}"
+        em.pop(here)
+    if len(labels) == 1:
+        labels.append(done.label)
+    here.end = f"  br i1 {cond}, label %{labels[0]}, label %{labels[1]}"
+    em.scopes[-1].block = done
+
+
+@rules.on(For)
+def _for(em: Emitter, s: For) -> None:
+    extent = const_int(s.extent)
+    if extent is not None and extent <= 0:
+        return
+    if s.kind == PARALLEL and extent != 1:
+        parallel.emit(em, s, written(s.body))
+        for b in written(s.body):
+            em.forget(b)
+        return
+    if s.kind not in (SERIAL, PARALLEL):
+        raise AssertionError(f"a {s.kind} loop over {s.var.name} reached the code generator")
+    first, count = interval(em, s.begin), interval(em, s.extent)
+    hi = None if first[1] is None or count[1] is None else first[1] + max(0, count[1] - 1)
+    if extent == 1:
+        em.bind(s.var, em.index(s.begin), em.home(s.begin), first[0], hi)
+        emit(em, s.body)
+        return
+    loop(em, s.var, em.index(s.begin), em.index(s.begin + s.extent), (first[0], hi), extent is not None, s.body)
+
+
+def loop(em: Emitter, var: Var, begin: str, end: str, bounds: tuple[int | None, int | None], runs: bool, body: Stmt) -> None:
+    """``for var in begin .. end - 1``; ``runs`` when there is at least one iteration for sure."""
+    writes = written(body)
+    for b in writes:
+        em.forget(b)
+    here = em.block
+    ahead, start, done = (em.function.block(w) for w in ("ahead", "loop", "done"))
+    if runs:
+        here.end = f"  br label %{ahead.label}"
+    else:
+        em.at = em.depth
+        some = em.ins(f"icmp slt i64 {begin}, {end}")
+        here.end = f"  br i1 {some}, label %{ahead.label}, label %{done.label}"
+    em.push(ahead, conditional=not runs)
+    ahead.end = f"  br label %{start.label}"
+    em.push(start, written=writes)
+    counter, following = em.function.fresh(), em.function.fresh()
+    em.bind(var, counter, em.depth, *bounds)
+    emit(em, body)
+    latch = em.block
+    start.lines.insert(0, f"  {counter} = phi i64 [ {begin}, %{ahead.label} ], [ {following}, %{latch.label} ]")
+    em.do(f"{following} = add nsw i64 {counter}, 1")
+    more = em.ins(f"icmp slt i64 {following}, {end}")
+    latch.end = f"  br i1 {more}, label %{start.label}, label %{done.label}"
+    em.pop(ahead)
+    em.pop(done)
+
+
+def size_in_elements(b: Buffer) -> Expr:
+    """Elements the buffer spans, from its shape and strides."""
+    from ...expr import make
+
+    if b.strides is None:
+        total: Expr = make.const(1, "int32")
+        for extent in b.shape:
+            total = make.mul(total, extent)
+        return total
+    reach: Expr = make.const(1, "int32")
+    for extent, stride in zip(b.shape, b.strides, strict=True):
+        reach = make.add(reach, make.mul(make.sub(extent, 1), stride))
+    return reach
+
+
+@rules.on(Alloc)
+def _alloc(em: Emitter, s: Alloc) -> None:
+    b = s.buffer
+    elements = size_in_elements(b)
+    count = const_int(elements)
+    element = types.memory_element(b.dtype, em.target)
+    em.forget(b)
+    if count is not None:
+        size = max(1, count) * b.dtype.bytes
+        if size <= STACK_LIMIT and em.stack_bytes + size <= STACK_TOTAL:
+            em.stack_bytes += size
+            name = em.function.fresh()
+            em.function.entry.lines.insert(0, f"  {name} = alloca [{max(1, count)} x {element}], align 64")
+            em.storage[b] = Storage(name, 0, max(1, count))
+            emit(em, s.body)
+            return
+    size_text = em.ins(f"mul i64 {em.index(elements)}, {b.dtype.bytes}")
+    memory_block = em.call("ptr", "tensorlang_alloc", ("i64", size_text))
+    missing = em.ins(f"icmp eq ptr {memory_block}, null")
+    here = em.block
+    failed, go_on = em.function.block("nomemory"), em.function.block("allocated")
+    here.end = f"  br i1 {missing}, label %{failed.label}, label %{go_on.label}"
+    leave(em, failed)
+    em.scopes[-1].block = go_on
+    em.storage[b] = Storage(memory_block, em.depth)
+    em.live.append(memory_block)
+    emit(em, s.body)
+    em.live.pop()
+    _free(em, memory_block)
+
+
+def _free(em: Emitter, block: str) -> None:
+    em.do(f"call void {em.module.declare('tensorlang_free', 'void', 'ptr')}(ptr {block})")
+
+
+def leave(em: Emitter, failed: object) -> None:
+    """In block ``failed``: give back what is allocated and leave the function with a failure."""
+    scope = em.scopes[-1]
+    here, scope.block = scope.block, failed  # type: ignore[assignment]
+    for block in reversed(em.live):
+        _free(em, block)
+    em.fail()
+    scope.block = here
+    em.may_fail = True

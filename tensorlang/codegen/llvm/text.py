@@ -1,0 +1,87 @@
+"""LLVM text under construction: modules, functions, basic blocks. Knows nothing of what the text computes.
+
+Blocks keep their terminator apart from their instructions, so that a value can still be placed at the end of a block after
+the branch that leaves it was written: that is how loop-invariant values land in front of loops.
+"""
+
+from __future__ import annotations
+
+from ...target import Target
+
+
+class Block:
+    """A basic block: ``label``, instructions, and the terminator once it is known."""
+
+    __slots__ = ("end", "label", "lines")
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+        self.lines: list[str] = []
+        self.end: str | None = None
+
+
+class Function:
+    """One function definition. ``head`` is everything up to the opening brace."""
+
+    def __init__(self, head: str) -> None:
+        self.head = head
+        self.blocks: list[Block] = []
+        self._count = 0
+        self.entry = self.block("entry")
+
+    def block(self, hint: str) -> Block:
+        """A new, empty block."""
+        self._count += 1
+        new = Block(f"{hint}{self._count}" if self.blocks else hint)
+        self.blocks.append(new)
+        return new
+
+    def fresh(self) -> str:
+        """A new value name."""
+        self._count += 1
+        return f"%v{self._count}"
+
+    def text(self) -> str:
+        lines = [self.head + " {"]
+        for b in self.blocks:
+            lines.append(f"{b.label}:")
+            lines.extend(b.lines)
+            lines.append(b.end or "  unreachable")
+        lines.append("}")
+        return "\n".join(lines)
+
+
+class Module:
+    """One module: function texts and the external functions they call."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.functions: list[Function] = []
+        self._declared: dict[str, str] = {}
+        self._names: set[str] = set()
+
+    def declare(self, name: str, result: str, args: str, attributes: str = "") -> str:
+        """``@name``, declared on its first use."""
+        if name not in self._declared:
+            self._declared[name] = f"declare {result} @{name}({args}){' ' + attributes if attributes else ''}"
+        return f"@{name}"
+
+    def unique(self, wish: str) -> str:
+        """A function name that is not taken."""
+        name, n = wish, 0
+        while name in self._names:
+            n += 1
+            name = f"{wish}.{n}"
+        self._names.add(name)
+        return name
+
+    def add(self, function: Function) -> None:
+        self.functions.append(function)
+
+    def text(self) -> str:
+        bits = self.target.vector_bits
+        wide = f' "prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}"' if self.target.arch == "x86_64" else ""
+        attributes = f'attributes #0 = {{ nounwind mustprogress "no-trapping-math"="true"{wide} }}'
+        parts = [f'target triple = "{self.target.triple}"', *(f.text() for f in self.functions), "\n".join(self._declared.values()),
+                 attributes]
+        return "\n\n".join(p for p in parts if p) + "\n"

@@ -1,0 +1,158 @@
+"""Loop IR executed on numpy arrays with every check a kernel can fail: the second oracle. Must not know the language, schedules,
+passes or compiled code.
+
+``interpret(func, *args)`` runs it; ``translate(func)`` gives the :class:`Program` to run often. Raised as :class:`InterpretError`:
+
+- an access out of bounds (also of workspace), with buffer, index, extent and loop position
+- a read of workspace or of an output before it was written
+- a race: two iterations of a parallel loop touch one element and one of them writes, whatever the values
+- an output element that nobody wrote
+- an integer division by zero; arrays that do not fit the parameters
+
+The arithmetic is the machine's: each float operation rounded in its type (no contraction to fma), integers wrap, casts of floats to
+integers truncate and saturate (NaN gives 0), ``min`` and ``max`` give NaN when a side is NaN. ``if_then_else`` is lazy, lane by lane
+when its condition is a vector; ``and``, ``or`` and ``select`` evaluate both sides and so guard nothing. ``vectorized`` and
+``unrolled`` loops run as plain ones. The lanes of a vector store are read before any is written, and written in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..core.dtype import DType
+from ..expr import linear
+from ..expr.nodes import Expr, Var
+from ..expr.printer import show
+from ..expr.walk import substitute, variables
+from .interpret_memory import FILE, Block, InterpretError
+from .interpret_source import Translator
+from .stmt import Buffer, Func
+
+__all__ = ["InterpretError", "Program", "Report", "interpret", "translate"]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a run did. ``unwritten``: for each output its elements never written (only outputs that have some); ``dims``: the symbolic
+    sizes by name."""
+
+    unwritten: dict[str, int]
+    dims: dict[str, int]
+
+
+def interpret(func: Func, *args: Any, races: bool = True, coverage: bool = True, dims: Mapping[str, int] | None = None) -> Report:
+    """Execute ``func``: an array for each buffer, outputs included and written in place, a number for each scalar.
+
+    Symbolic sizes are solved from the shapes; ``dims`` gives those that cannot be. ``races=False`` leaves out the watch on parallel
+    loops (faster); ``coverage=False`` allows output elements that nobody writes. Raises InterpretError.
+    """
+    return translate(func, races).run(*args, coverage=coverage, dims=dims)
+
+
+@lru_cache(maxsize=32)
+def translate(func: Func, races: bool = True) -> Program:
+    """The function as a program that can be run many times."""
+    return Program(func, races)
+
+
+class Program:
+    """A translated function; ``source`` is its Python."""
+
+    def __init__(self, func: Func, races: bool = True) -> None:
+        translator = Translator(func, races)
+        self.func = func
+        self.source = translator.function()
+        self._globals = translator.globals
+        self._depth = translator.depth
+        exec(compile(self.source, FILE, "exec"), self._globals)
+
+    def run(self, *args: Any, coverage: bool = True, dims: Mapping[str, int] | None = None) -> Report:
+        """Execute on these arguments."""
+        func = self.func
+        if len(args) != len(func.params):
+            raise InterpretError("arguments", f"{func.name} takes {len(func.params)} argument(s), got {len(args)}")
+        arrays = {p: _array(p, a) for p, a in zip(func.params, args, strict=True) if isinstance(p, Buffer)}
+        scalars = [_scalar(p, a) for p, a in zip(func.params, args, strict=True) if isinstance(p, Var)]
+        sizes = solve(func, arrays, dims or {})
+        blocks, back = [], []
+        for b, array in arrays.items():
+            flat = np.ascontiguousarray(array).reshape(-1)
+            out = any(b is o for o in func.outputs)
+            if out and not np.shares_memory(flat, array) and flat.size:
+                back.append((array, flat))
+            blocks.append(Block(b.dtype, array.shape, None, self._depth.get(b, 0), flat, not out))
+        with np.errstate(all="ignore"):
+            self._globals["kernel"](blocks, scalars, list(sizes.values()), [0])
+        for array, flat in back:
+            array[...] = flat.reshape(array.shape)
+        unwritten: dict[str, int] = {}
+        for b, block in zip(arrays, blocks, strict=True):
+            missing = np.flatnonzero(block.init == 0)
+            if missing.size:
+                unwritten[b.name] = int(missing.size)
+                if coverage:
+                    first = tuple(int(i) for i in np.unravel_index(int(missing[0]), block.shape))
+                    raise InterpretError("coverage", f"{missing.size} of {block.init.size} elements of the output {b.name} are never "
+                                         f"written, the first is {b.name}[{', '.join(map(str, first))}]", b.name, first)
+        return Report(unwritten, {d.name: n for d, n in sizes.items()})
+
+
+def _array(b: Buffer, a: Any) -> np.ndarray[Any, Any]:
+    if not isinstance(a, np.ndarray):
+        raise InterpretError("arguments", f"{b.name}: an array is needed, got {type(a).__name__}", b.name)
+    if a.dtype != b.dtype.to_numpy():
+        raise InterpretError("arguments", f"{b.name} is {b.dtype}, got an array of {a.dtype}", b.name)
+    if a.ndim != len(b.shape):
+        raise InterpretError("arguments", f"{b.name} has {len(b.shape)} dimension(s), got an array of shape {a.shape}", b.name)
+    return a
+
+
+def _scalar(v: Var, a: Any) -> Any:
+    t: DType = v.dtype
+    if t.code == "float":
+        return t.to_numpy().type(a)
+    if t.is_bool:
+        return bool(a)
+    return t.wrap(int(a)) if t.is_int else np.float32(a)
+
+
+def solve(func: Func, arrays: Mapping[Buffer, np.ndarray[Any, Any]], given: Mapping[str, int]) -> dict[Var, int]:
+    """The values of the symbolic sizes, in the order of ``func.dims``, checked against every shape and against what is known of them."""
+    from ..expr import make
+
+    known: dict[Var, int] = {d: int(given[d.name]) for d in func.dims if d.name in given}
+    sizes = [(b, i, n, array.shape[i]) for b, array in arrays.items() for i, n in enumerate(b.shape)]
+
+    def value(e: Expr) -> Expr:
+        return substitute(e, {v: make.const(n, v.dtype) for v, n in known.items()})
+
+    progress = True
+    while progress and len(known) < len(func.dims):
+        progress = False
+        for _, _, n, size in sizes:
+            rest = value(n)
+            free = variables(rest)
+            if len(free) != 1:
+                continue
+            (v,) = free
+            p = linear.poly(rest)
+            if set(p) <= {(), (v,)} and v not in known:  # c*v + k: the only form a shape can be solved for
+                known[v] = (size - p.get((), 0)) // p[(v,)]
+                progress = True
+    lost = [d.name for d in func.dims if d not in known]
+    if lost:
+        raise InterpretError("arguments", f"the size {lost[0]} cannot be solved from the shapes; give dims={{{lost[0]!r}: ...}}")
+    for b, i, n, size in sizes:
+        want = value(n)
+        if linear.poly(want) != ({(): size} if size else {}):
+            raise InterpretError("arguments", f"{b.name}: dimension {i} is {show(n)} = {show(want)}, the array has {size}", b.name)
+    for d in func.dims:
+        n = known[d]
+        if (d.lo is not None and n < d.lo) or (d.hi is not None and n > d.hi) or n % d.multiple_of:
+            raise InterpretError("arguments", f"{d.name} = {n} is outside what {d.name} was declared to be")
+    return {d: known[d] for d in func.dims}

@@ -1,0 +1,199 @@
+"""The loop IR as text that reads like Python: ``show_func``, ``show_stmt``, and the ``str()`` of functions and statements.
+
+Names are made unique only here, in reading order, so the same tree always gives the same text. Knows statements and
+expressions; must not know tensors of the language, schedules or passes.
+
+::
+
+    def matmul(A: float32[M, K], B: float32[K, 48], C: float32[M, 48] out, *, M: dim(1..), K: dim(1..)):
+        for i in parallel(0, M):
+            acc: float32[48] local                          # Alloc; lives to the end of its block, or to `del acc`
+            acc[0 : 48] = x48(0.0)                          # a Ramp as an index is a slice, start : stop or start : stop : step
+            for k in range(0, K):
+                acc[0 : 48] = acc[0 : 48] + x48(A[i, k]) * B[k, 0 : 48]
+            C[i, 0 : 48] = acc[0 : 48] if mask              # a masked store; a masked load is (A[i] if mask)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.names import NameSupply
+from ..errors import DeclareError
+from ..expr import make
+from ..expr.nodes import Expr, Ramp, Var
+from ..expr.printer import rules, show
+from .stmt import Alloc, Buffer, Evaluate, For, Func, If, Let, Load, Reduction, Seq, Stmt, Store
+
+Line = tuple[int, str, Stmt | None]  # indentation, text, the statement it shows
+_RESERVED = ("def", "del", "for", "in", "if", "else", "pass", "and", "or", "not", "range", "parallel", "vectorized", "unrolled")
+_LOOP_WORDS = {"serial": "range"}
+_REDUCTION_WORDS = {"add": "sum", "mul": "prod", "min": "min", "max": "max", "and": "all", "or": "any"}
+_WIDTH = 118
+
+
+class Names:
+    """The printed names of variables and buffers: one supply, so that no two things in one text share a name."""
+
+    def __init__(self) -> None:
+        self._supply = NameSupply(_RESERVED)
+
+    def __call__(self, var: Var) -> str:
+        return self._supply.of(var, var.name or "v")
+
+    def buffer(self, buffer: Buffer) -> str:
+        return self._supply.of(buffer, buffer.name or "buf")
+
+
+def index_text(index: Expr, name: Any) -> str:
+    """One index: a scalar as it is, a Ramp as a slice, any other vector (a gather) as the expression it is."""
+    if type(index) is not Ramp:
+        return show(index, name)
+    stop = make.add(index.base, make.mul(index.stride, index.lanes))
+    text = f"{show(index.base, name)} : {show(stop, name)}"
+    return text if make._uniform(index.stride, 1) else f"{text} : {show(index.stride, name)}"
+
+
+def access_text(buffer: Buffer, indices: tuple[Expr, ...], name: Any) -> str:
+    """``buffer[indices]``."""
+    wish = name.buffer(buffer) if isinstance(name, Names) else buffer.name
+    return f"{wish}[{', '.join(index_text(i, name) for i in indices)}]"
+
+
+@rules.on(Load)
+def _load(e: Load, name: Any, outer: int) -> str:
+    text = access_text(e.buffer, e.indices, name)
+    if e.mask is None:
+        return text
+    text = f"{text} if {show(e.mask, name, 1)}"
+    return f"({text})" if outer > 0 else text
+
+
+@rules.on(Reduction)
+def _reduction(e: Reduction, name: Any, outer: int) -> str:
+    return f"{_REDUCTION_WORDS.get(e.op, e.op)}({show(e.value, name)})"
+
+
+class _Writer:
+    """Collects the lines of one text."""
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+        self.lines: list[Line] = []
+
+    def text(self, e: Expr, outer: int = 0) -> str:
+        return show(e, self.names, outer)
+
+    def buffer_type(self, b: Buffer) -> str:
+        text = f"{b.dtype}[{', '.join(map(self.text, b.shape))}]"
+        return text if b.strides is None else f"{text} strides [{', '.join(map(self.text, b.strides))}]"
+
+    def end(self, s: For) -> str:
+        try:
+            return self.text(make.add(s.begin, s.extent))
+        except DeclareError:  # a malformed loop is shown too: the verifier wants to point at it
+            return f"{self.text(s.begin, 5)} + {self.text(s.extent, 6)}"
+
+    def write(self, s: Stmt, depth: int, last: bool = True) -> None:
+        """``last``: nothing follows in this block, so that what ``s`` allocates need not be seen to die."""
+        add = self.lines.append
+        if isinstance(s, Seq):
+            if not s.stmts:
+                add((depth, "pass", s))
+            for i, part in enumerate(s.stmts):
+                self.write(part, depth, last and i == len(s.stmts) - 1)
+        elif isinstance(s, For):
+            # the extent is written before the variable is named: a bound cannot speak of the variable itself
+            span = f"{self.text(s.begin)}, {self.end(s)}"
+            pragmas = "".join(f"  # {k}={v}" for k, v in s.attrs)
+            add((depth, f"for {self.names(s.var)} in {_LOOP_WORDS.get(s.kind, s.kind)}({span}):{pragmas}", s))
+            self.write(s.body, depth + 1)
+        elif isinstance(s, If):
+            self.branch(s, depth, "if")
+        elif isinstance(s, Store):
+            mask = "" if s.mask is None else f" if {self.text(s.mask, 1)}"
+            add((depth, f"{access_text(s.buffer, s.indices, self.names)} = {self.text(s.value, 1)}{mask}", s))
+        elif isinstance(s, Alloc):
+            name = self.names.buffer(s.buffer)
+            add((depth, f"{name}: {self.buffer_type(s.buffer)} {s.buffer.scope}", s))
+            self.write(s.body, depth, last)
+            if not last:
+                add((depth, f"del {name}", None))
+        elif isinstance(s, Let):
+            value = self.text(s.value)
+            add((depth, f"{self.names(s.var)} = {value}", s))
+            self.write(s.body, depth, last)
+        elif isinstance(s, Evaluate):
+            add((depth, self.text(s.value), s))
+        else:
+            raise TypeError(f"no text for {type(s).__name__}")
+
+    def branch(self, s: If, depth: int, word: str) -> None:
+        self.lines.append((depth, f"{word} {self.text(s.cond)}:", s))
+        self.write(s.then, depth + 1)
+        if isinstance(s.orelse, If):
+            self.branch(s.orelse, depth, "elif")
+        elif s.orelse is not None:
+            self.lines.append((depth, "else:", None))
+            self.write(s.orelse, depth + 1)
+
+    def dim(self, v: Var) -> str:
+        facts = [f"{'' if v.lo is None else v.lo}..{'' if v.hi is None else v.hi}"] if (v.lo, v.hi) != (None, None) else []
+        facts += [f"multiple_of={v.multiple_of}"] if v.multiple_of != 1 else []
+        return f"{self.names(v)}: dim({', '.join(facts)})"
+
+    def header(self, func: Func) -> list[str]:
+        """The ``def`` line; one parameter to a line when it would be too long."""
+        parts = []
+        for p in func.params:
+            if isinstance(p, Buffer):
+                out = " out" if any(p is o for o in func.outputs) else ""
+                parts.append(f"{self.names.buffer(p)}: {self.buffer_type(p)}{out}")
+            else:
+                parts.append(f"{self.names(p)}: {p.dtype}")
+        dims = [self.dim(d) for d in func.dims]
+        if dims:
+            parts += ["*, " + dims[0], *dims[1:]]
+        line = f"def {func.name}({', '.join(parts)}):"
+        if len(line) <= _WIDTH:
+            return [line]
+        margin = " " * (len(func.name) + 5)
+        return [f"def {func.name}({parts[0]},", *[f"{margin}{p}," for p in parts[1:-1]], f"{margin}{parts[-1]}):"]
+
+
+def lines_of(func: Func, names: Names | None = None) -> list[Line]:
+    """The lines of a function with the statement each stands for (None for the header and for ``else``, ``del``)."""
+    writer = _Writer(names or Names())
+    for p in func.params:  # parameters keep their names: what comes later gets the suffix
+        if isinstance(p, Buffer):
+            writer.names.buffer(p)
+        else:
+            writer.names(p)
+    for d in func.dims:
+        writer.names(d)
+    head: list[Line] = [(0, line, None) for line in writer.header(func)]
+    notes: list[Line] = [(1, f"# {k}={v}", None) for k, v in func.attrs]
+    writer.write(func.body, 1)
+    return head + notes + writer.lines
+
+
+def show_func(func: Func) -> str:
+    """The function as text."""
+    return "\n".join("    " * depth + text for depth, text, _ in lines_of(func))
+
+
+def show_stmt(stmt: Stmt) -> str:
+    """The statement as text."""
+    writer = _Writer(Names())
+    writer.write(stmt, 0)
+    return "\n".join("    " * depth + text for depth, text, _ in writer.lines)
+
+
+def _install() -> None:
+    Func.__str__ = show_func  # type: ignore[assignment]
+    Func.__repr__ = lambda self: f"<Func {self.name}>"  # type: ignore[method-assign]
+    Stmt.__str__ = show_stmt  # type: ignore[assignment]
+    Stmt.__repr__ = show_stmt  # type: ignore[assignment]
+
+
+_install()

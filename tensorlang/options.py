@@ -1,0 +1,31 @@
+"""Settings from the environment: the only file that reads ``os.environ``. Imports errors only.
+
+Each variable is read when it is asked for, checked, and a bad value is an error that names the variable.
+"""
+
+from __future__ import annotations
+
+import os
+
+from .errors import TensorLangError
+
+MAX_THREADS = 1024
+
+
+def thread_limit() -> int | None:
+    """``TENSORLANG_NUM_THREADS``: how many threads a parallel kernel may use, or None when it is not set."""
+    text = os.environ.get("TENSORLANG_NUM_THREADS", "").strip()
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= MAX_THREADS):
+        raise TensorLangError(f"TENSORLANG_NUM_THREADS={text}", because=f"a thread limit is a whole number from 1 to {MAX_THREADS}",
+                              try_="unset it to use every processor this process may run on")
+    return int(text)
+
+
+def native_calls() -> bool:
+    """``TENSORLANG_NATIVE_CALLS=0`` keeps calls on the portable path."""
+    text = os.environ.get("TENSORLANG_NATIVE_CALLS", "").strip()
+    if text not in ("", "0", "1"):
+        raise TensorLangError(f"TENSORLANG_NATIVE_CALLS={text}", because="it is 0 (portable calls) or 1 (native calls)")
+    return text != "0"

@@ -1,0 +1,10 @@
+"""Runtime: loads machine code, checks arguments, calls, times, saves. Knows signatures, never expressions or code generators.
+
+A saved module loads and runs with this room, ``core``, ``errors`` and ``options`` alone.
+"""
+
+from .module import Module, load
+from .threads import num_threads, set_num_threads
+from .timing import Timing
+
+__all__ = ["Module", "Timing", "load", "num_threads", "set_num_threads"]

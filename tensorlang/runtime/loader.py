@@ -1,0 +1,154 @@
+"""Machine code into this process and out again, through LLVM's JIT linker. Knows nothing of signatures or arrays.
+
+One linker (LLJIT with JITLink) serves the process and each kernel is a library of its own in it, unloaded when its Code
+dies. Measured on this project's machine: 0.3 ms a load and 4 bytes of growth a cycle, against 0.9 ms and 120 bytes for one
+MCJIT engine a kernel; and JITLink reports an undefined symbol where MCJIT ends the process.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import itertools
+import os
+import struct
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import llvmlite.binding as llvm
+from llvmlite.binding import ffi
+
+from ..errors import TensorLangError
+
+_lock = threading.Lock()
+_linker: Any = None
+_names = itertools.count()
+_exiting = False
+
+
+@atexit.register
+def _at_exit() -> None:
+    # Daemon threads may still run kernels while the interpreter goes down: from here on nothing is unloaded.
+    global _exiting
+    _exiting = True
+
+
+class Code:
+    """Loaded machine code: ``address`` by exported name. Unloaded when the object dies, so whoever calls must hold it."""
+
+    __slots__ = ("_tracker", "address")
+
+    def __init__(self, tracker: Any, names: Sequence[str]) -> None:
+        self._tracker = tracker
+        self.address: dict[str, int] = {name: tracker[name] for name in names}
+
+    def keep(self) -> Code:
+        """Never unload this code: threads that nobody joins run in it."""
+        _immortal.append(self)
+        self._tracker.detach()
+        return self
+
+    def __del__(self) -> None:
+        if _exiting:
+            self._tracker.detach()
+        else:
+            self._tracker.close()
+
+
+_immortal: list[Code] = []
+
+
+def _ready() -> Any:
+    """The process's linker, made at first use."""
+    global _linker
+    if _linker is None:
+        with _lock:
+            if _linker is None:
+                llvm.initialize_native_target()
+                llvm.initialize_native_asmprinter()
+                for library in ("libm.so.6", "libgcc_s.so.1"):  # the latter converts half precision for old processors
+                    try:
+                        llvm.load_library_permanently(library)
+                    except RuntimeError:
+                        continue  # the system has it under another name; a kernel that needs it fails to link and says so
+                linker = llvm.create_lljit_compiler(host_machine(), use_jit_link=True, suppress_errors=True)
+                if hasattr(os, "register_at_fork"):
+                    # A fork must find LLVM at rest: hold llvmlite's own lock across it.
+                    held = ffi.lib._lock._lock
+                    os.register_at_fork(before=held.acquire, after_in_parent=held.release, after_in_child=held.release)
+                _linker = linker
+    return _linker
+
+
+def host_machine(opt: int = 2) -> Any:
+    """A new target machine for this processor. Position independent: calls into the process may be far away."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    features = llvm.get_host_cpu_features().flatten()
+    return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=features, opt=opt, reloc="pic", codemodel="small")
+
+
+def load_object(object_code: bytes, exports: Sequence[str], imports: Mapping[str, int]) -> Code:
+    """Link relocatable object code into the process.
+
+    ``imports`` gives addresses for undefined symbols; the rest (libm, memcpy) comes from the process. Raises
+    TensorLangError when the code cannot be linked.
+    """
+    builder = llvm.JITLibraryBuilder().add_object_img(object_code).add_current_process()
+    for name, address in imports.items():
+        builder.import_symbol(name, address)
+    for name in exports:
+        builder.export_symbol(name)
+    linker = _ready()
+    try:
+        tracker = builder.link(linker, f"tensorlang.{next(_names)}")
+    except RuntimeError as error:
+        unknown = [s for s in undefined_symbols(object_code)
+                   if s not in imports and not llvm.address_of_symbol(s) and not _in_process(s)]
+        because = f"nothing here defines {', '.join(unknown)}" if unknown else str(error).strip()
+        raise TensorLangError(f"machine code of {', '.join(exports)} cannot be loaded", because=because) from None
+    return Code(tracker, exports)
+
+
+def _in_process(symbol: str) -> bool:
+    return hasattr(ctypes.CDLL(None), symbol) if os.name == "posix" else False
+
+
+def undefined_symbols(object_code: bytes) -> list[str]:
+    """Names that 64-bit little-endian ELF object code leaves to the linker; empty for any other bytes."""
+    try:
+        if object_code[:6] != b"\x7fELF\x02\x01":
+            return []
+        (sections,), (width, count) = struct.unpack_from("<Q", object_code, 40), struct.unpack_from("<HH", object_code, 58)
+        headers = [struct.unpack_from("<IIQQQQIIQQ", object_code, sections + width * i) for i in range(count)]
+        found = []
+        for _, kind, _, _, at, size, link, *_ in headers:
+            if kind != 2:  # SHT_SYMTAB
+                continue
+            strings = headers[link][4]
+            for name, _, _, section, _, _ in struct.iter_unpack("<IBBHQQ", object_code[at:at + size]):
+                if section == 0 and name:
+                    start = strings + name
+                    found.append(object_code[start:object_code.index(b"\0", start)].decode("ascii", "replace"))
+        return found
+    except (struct.error, IndexError, ValueError):
+        return []
+
+
+def compile_text(text: str, exports: Sequence[str], imports: Mapping[str, int], *, opt: int = 0) -> Code:
+    """Compile LLVM text for this processor, without optimisation passes, and load it. For the runtime's own small helpers,
+    where ``opt`` 0 compiles in a quarter of the time of 2 and code between atomics and system calls runs as fast."""
+    _ready()
+    with llvm.create_context() as context:
+        module = llvm.parse_assembly(text, context)
+        try:
+            machine = host_machine(opt)
+            try:
+                object_code = machine.emit_object(module)
+            finally:
+                machine.close()
+        finally:
+            module.close()
+    return load_object(object_code, exports, imports)

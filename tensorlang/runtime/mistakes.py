@@ -1,0 +1,216 @@
+"""The slow check of a call: finds the one mistake to report, in the user's names. Writes nothing, calls nothing.
+
+Also the path for what the fast check does not know: subclasses of ndarray, equal but not identical dtypes, numpy scalars,
+outputs to be allocated.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..core.dtype import dtype
+from ..core.signature import Param, evaluate, show
+from ..errors import CallError
+
+if TYPE_CHECKING:
+    from .arguments import Binder, Slot
+
+
+def explain(binder: Binder, args: Sequence[Any],
+            allocate: Callable[[Sequence[int], Any], Any] | None = None) -> tuple[list[Any], list[int], list[Any]]:
+    """The checked arrays, values of the dims, and scalar values. Raises CallError for the first mistake.
+
+    With ``allocate``, outputs (given as None) are made of the solved shapes.
+    """
+    _count(binder, args)
+    make = allocate is not None
+    arrays: list[Any] = []
+    for slot in binder.slots:
+        arrays.append(None if make and slot.param.output else _array(binder, slot, args[slot.index]))
+    numbers = [_number(binder, index, args[index]) for index, *_ in binder.scalars]
+    dims = _solve(binder, arrays, args)
+    for k, slot in enumerate(binder.slots):
+        if arrays[k] is None:
+            shape = tuple(evaluate(size, dims) for size in slot.shape)
+            if min(shape, default=0) < 0:
+                raise CallError(f"{_title(binder, slot.index)} cannot be allocated",
+                                because=f"its shape {_shape(slot.shape)} would be {shape}" + _where(dims))
+            arrays[k] = allocate(shape, slot.dtype)  # type: ignore[misc]
+    _overlap(binder, arrays)
+    return arrays, [dims[d.name] for d in binder.dims], numbers
+
+
+def form(binder: Binder) -> str:
+    """How the kernel is called: ``matmul(A: float32[n, 4], alpha: float32, C: float32[n] out)``."""
+    def one(p: Param) -> str:
+        shape = f"[{', '.join(show(s) for s in p.shape)}]" if p.kind == "buffer" else ""
+        return f"{p.name}: {p.dtype}{shape}{' out' if p.output else ''}"
+
+    return f"{binder.signature.name}({', '.join(one(p) for p in binder.signature.params)})"
+
+
+def _title(binder: Binder, index: int) -> str:
+    return f"{binder.signature.name}: argument {index + 1}, {binder.signature.params[index].name},"
+
+
+def _shape(shape: Sequence[Any]) -> str:
+    return f"({', '.join(show(s) for s in shape)}{',' if len(shape) == 1 else ''})"
+
+
+def _where(dims: dict[str, int]) -> str:
+    return f" where {', '.join(f'{n} = {v}' for n, v in dims.items())}" if dims else ""
+
+
+def _count(binder: Binder, args: Sequence[Any]) -> None:
+    if len(args) == binder.count:
+        return
+    takes = str(binder.count)
+    if len(binder.given) < binder.count:
+        takes += f", or {len(binder.given)} when outputs are left out"
+    raise CallError(f"{binder.signature.name} takes {takes} arguments, {len(args)} given", because=form(binder))
+
+
+def _array(binder: Binder, slot: Slot, a: Any) -> Any:
+    title = _title(binder, slot.index)
+    wanted = slot.param.dtype
+    if not isinstance(a, np.ndarray):
+        try_ = None
+        if isinstance(a, (list, tuple, int, float, np.generic)) or hasattr(a, "__array__"):
+            made = f"np.empty(…, np.{slot.dtype})" if slot.param.output else f"np.asarray({slot.param.name}, np.{slot.dtype})"
+            try_ = f"pass {made}"
+        raise CallError(f"{title} is no array", because=f"a numpy array of {wanted} is needed, a {_type_name(a)} was given",
+                        try_=try_)
+    if isinstance(a, np.ma.MaskedArray):
+        raise CallError(f"{title} is a masked array", because="a kernel would use the masked elements too",
+                        try_=f"pass {slot.param.name}.filled(value)")
+    if a.dtype != slot.dtype:
+        swapped = a.dtype.newbyteorder() == slot.dtype
+        got = f"{a.dtype.name} in the other byte order ({a.dtype.str})" if swapped else a.dtype.name
+        held = " (held as uint16)" if wanted.startswith("bfloat") else ""
+        raise CallError(f"{title} has dtype {got}, declared {wanted}{held}",
+                        try_=f"{slot.param.name}.astype(np.{slot.dtype})" if not slot.param.output
+                        else f"allocate it as np.empty(shape, np.{slot.dtype})")
+    if a.ndim != slot.ndim:
+        raise CallError(f"{title} has {a.ndim} {'axis' if a.ndim == 1 else 'axes'}, declared with {slot.ndim}",
+                        because=f"its shape is {a.shape}, declared {_shape(slot.shape)}")
+    for axis, size in slot.axes:
+        if isinstance(size, int) and a.shape[axis] != size:
+            raise CallError(f"{title} has shape {a.shape}, declared {_shape(slot.shape)}",
+                            because=f"axis {axis} is {a.shape[axis]}, not {size}")
+    if slot.param.output and not a.flags.writeable:
+        raise CallError(f"{title} is read-only", because="it is an output of the kernel",
+                        try_="pass a writable array, or leave the outputs out to have them allocated")
+    if not a.flags.c_contiguous:
+        raise CallError(f"{title} is not compact in C order", because=f"its strides are {a.strides}, {_compact(a)} are needed",
+                        try_="write to a compact array and copy from it" if slot.param.output
+                        else f"np.ascontiguousarray({slot.param.name})")
+    if not a.flags.aligned and a.size:
+        raise CallError(f"{title} is not aligned",
+                        because=f"elements of {a.dtype.name} start at multiples of {a.dtype.alignment} bytes",
+                        try_=None if slot.param.output else f"{slot.param.name}.copy()")
+    return a
+
+
+def _compact(a: Any) -> tuple[int, ...]:
+    strides = [a.itemsize]
+    for n in reversed(a.shape[1:]):
+        strides.append(strides[-1] * max(1, n))
+    return tuple(reversed(strides))
+
+
+def _type_name(value: Any) -> str:
+    kind = type(value)
+    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _number(binder: Binder, index: int, value: Any) -> Any:
+    _, name, _, _, limits = binder.scalars[[s[0] for s in binder.scalars].index(index)]
+    title = _title(binder, index)
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    if dtype(name).is_bool and isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    if limits is None:
+        if isinstance(value, (int, float, np.integer, np.floating)):
+            try:
+                return float(value)
+            except OverflowError:
+                raise CallError(f"{title} is too large for {name}", because=f"{value} was given") from None
+    else:
+        try:
+            whole = operator.index(value)
+        except TypeError:
+            pass
+        else:
+            if not limits[0] <= whole <= limits[1]:
+                raise CallError(f"{title} is out of the range of {name}", because=f"{whole} is not in {limits[0]} … {limits[1]}")
+            return whole
+    needed = "a number" if limits is None else "a whole number"
+    raise CallError(f"{title} is not {needed}", because=f"a {name} is needed, a {_type_name(value)} was given")
+
+
+def _solve(binder: Binder, arrays: Sequence[Any], args: Sequence[Any]) -> dict[str, int]:
+    """Values of the dims, checked against every axis and their declared bounds."""
+    dims: dict[str, int] = {}
+    source: dict[str, str] = {}
+    for index, *_ in binder.scalars:
+        name = binder.signature.params[index].name
+        if name in binder.named:
+            dims[name], source[name] = operator.index(args[index]), f"argument {index + 1}"
+    for slot, a in zip(binder.slots, arrays, strict=True):
+        if a is None:
+            continue
+        for axis, size in slot.axes:
+            if isinstance(size, str):
+                here = f"axis {axis} of {slot.param.name}"
+                if size not in dims:
+                    dims[size], source[size] = a.shape[axis], here
+                elif dims[size] != a.shape[axis]:
+                    raise CallError(f"{_title(binder, slot.index)} has shape {a.shape}, declared {_shape(slot.shape)}",
+                                    because=f"{size} is {dims[size]} by {source[size]}, and {a.shape[axis]} by {here}")
+    for dim in binder.dims:
+        if dim.name not in dims:  # only an output that is to be allocated has it
+            holder = next(s.param.name for s in binder.slots if dim.name in s.shape)
+            raise CallError(f"{binder.signature.name}: {holder} cannot be allocated",
+                            because=f"no other argument tells its size {dim.name}", try_=f"pass {holder}")
+    for dim in binder.dims:
+        n = dims[dim.name]
+        title, here = f"{binder.signature.name}: {dim.name} = {n}", f"({dim.name} is {source[dim.name]})"
+        if dim.lo is not None and n < dim.lo:
+            raise CallError(f"{title} is too small", because=f"{dim.name} is declared at least {dim.lo} {here}")
+        if dim.hi is not None and n > dim.hi:
+            raise CallError(f"{title} is too large", because=f"{dim.name} is declared at most {dim.hi} {here}")
+        if n % dim.multiple_of:
+            raise CallError(f"{title} is not a multiple of {dim.multiple_of}", because=f"{dim.name} is declared so {here}")
+    for slot, a in zip(binder.slots, arrays, strict=True):
+        for axis, size in slot.axes:
+            if a is not None and isinstance(size, tuple):
+                value = evaluate(size, dims)
+                if value != a.shape[axis]:
+                    where = _where(_used(size, dims))
+                    raise CallError(f"{_title(binder, slot.index)} has shape {a.shape}, declared {_shape(slot.shape)}",
+                                    because=f"axis {axis} is {a.shape[axis]}, not {show(size)} = {value}{where}")
+    return dims
+
+
+def _used(size: Any, dims: dict[str, int]) -> dict[str, int]:
+    from .arguments import names_in
+
+    return {n: dims[n] for n in dict.fromkeys(names_in(size))}
+
+
+def _overlap(binder: Binder, arrays: Sequence[Any]) -> None:
+    """An output may share no byte with any other argument: the machine code reads and writes in an order of its own."""
+    for k, slot in enumerate(binder.slots):
+        if not slot.param.output:
+            continue
+        for j, other in enumerate(binder.slots):
+            # Compact arrays: the bounds check is exact.
+            if j != k and np.may_share_memory(arrays[k], arrays[j]):
+                raise CallError(f"{_title(binder, slot.index)} overlaps {other.param.name}",
+                                because="an output may share no memory with another argument",
+                                try_="pass a separate array for the output")

@@ -1,0 +1,152 @@
+"""A built kernel a person calls: machine code, its signature, and the texts it came from. Never knows who compiled it.
+
+``f(a, b, c)`` writes the outputs in place; ``c = f(a, b)`` allocates and returns them. A call first tries the native entry
+(``call``); whatever that does not take goes through ``Plan.portable``, which also words the mistakes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from .. import options
+from ..core.signature import Signature
+from ..errors import CallError, TensorLangError
+from . import store
+from .arguments import Binder, Bound
+from .call import native_entry
+from .loader import Code, load_object
+from .threads import helpers
+from .timing import Timing, measure
+
+Sources = Mapping[str, Callable[[], str]]
+_ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
+_KINDS = ("ir", "ll", "asm")
+OUT_OF_MEMORY = 1
+
+
+class Plan:
+    """Everything a call needs; it never points back to its Module, so that dropping the Module frees the code at once."""
+
+    __slots__ = ("address", "binder", "code", "entry", "signature")
+
+    def __init__(self, signature: Signature, code: Code) -> None:
+        self.signature = signature
+        self.code = code
+        self.address = code.address[signature.name]
+        self.entry = _ENTRY(self.address)
+        self.binder = Binder(signature)
+
+    def portable(self, *args: Any) -> Any:
+        """A call with all its checks in Python."""
+        # Naming all four keeps alive what the buffers point to until the kernel is done.
+        buffers, scalars, _keep, outputs = self.binder.bind(args)
+        status = self.entry(buffers, scalars)
+        if status:
+            self.fail(status)
+        if not outputs:
+            return None
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def fail(self, status: int) -> None:
+        """Raise what a nonzero status of the kernel means."""
+        name = self.signature.name
+        if status == OUT_OF_MEMORY:
+            raise MemoryError(f"{name}: no memory for its temporary buffers; its outputs are incomplete")
+        raise CallError(f"{name} failed with status {status}", because="the kernel reported it; its outputs are incomplete")
+
+
+class Module:
+    """A loaded kernel.
+
+    Parameters: relocatable ``object_code`` with the entry ``signature.name``; ``sources`` makes the texts of
+    ``get_source`` when they are asked for; ``target`` is the target string it was compiled for, None for this processor.
+    Raises TensorLangError when the code cannot be loaded.
+    """
+
+    __slots__ = ("__weakref__", "_call", "_plan", "_sources", "object_code", "target")
+
+    def __init__(self, object_code: bytes, signature: Signature, sources: Sources | None = None, target: str | None = None) -> None:
+        code = load_object(object_code, [signature.name], helpers(parallel=b"tensorlang_parallel" in object_code))
+        self.object_code = object_code
+        self.target = target
+        self._sources = dict(sources or {})
+        self._plan = Plan(signature, code)
+        native = native_entry(self._plan) if options.native_calls() else None
+        self._call: Callable[..., Any] = native or self._plan.portable
+
+    def __call__(self, *args: Any) -> Any:
+        """Run the kernel. Raises CallError for arguments it cannot take, before anything is written."""
+        return self._call(*args)
+
+    def __repr__(self) -> str:
+        from .mistakes import form
+
+        return f"<kernel {form(self._plan.binder)}>"
+
+    @property
+    def name(self) -> str:
+        return self._plan.signature.name
+
+    @property
+    def signature(self) -> Signature:
+        return self._plan.signature
+
+    @property
+    def entry(self) -> Callable[..., Any]:
+        """The function behind ``f(...)``: a loop that counts nanoseconds may keep and call it directly."""
+        return self._call
+
+    @property
+    def address(self) -> int:
+        """Address of the machine-code entry (see core.signature), valid while this Module lives."""
+        return self._plan.address
+
+    def get_source(self, kind: str = "ll") -> str:
+        """The kernel as text: ``"ir"`` (loop IR), ``"ll"`` (LLVM) or ``"asm"``. Raises TensorLangError when it was not kept."""
+        make = self._sources.get(kind)
+        if make is not None:
+            return make()
+        have = ", ".join(repr(k) for k in self._sources) or "none"
+        if kind not in _KINDS:
+            raise TensorLangError(f"get_source({kind!r}): no such kind of text", try_=f"one of {have}")
+        raise TensorLangError(f"get_source({kind!r}): {self.name} has no such text",
+                              because=f"kinds kept with this kernel: {have}", try_="build it again, or save it with sources=True")
+
+    def benchmark(self, *args: Any, seconds: float = 0.5) -> Timing:
+        """Time the kernel on these arguments for about ``seconds``; the arguments are checked once, outputs left out are made once.
+
+        The kernel runs many times on the same memory: an input is what it was, unless the kernel is given it as output.
+        """
+        bound = self._plan.binder.bind(args)
+        return measure(self._repeater(bound), seconds=seconds)
+
+    def _repeater(self, bound: Bound) -> Callable[[int], None]:
+        from .threads import repeater
+
+        loop, plan = repeater(), self._plan
+
+        def run(times: int) -> None:
+            status = loop(plan.address, bound.buffers, bound.scalars, times)
+            if status:
+                plan.fail(status)
+
+        return run
+
+    def save(self, path: str | Path, *, sources: bool = False) -> None:
+        """Write the kernel to one file that ``load`` reads back without the compiler, with its texts when asked."""
+        texts = {kind: make() for kind, make in self._sources.items()} if sources else {}
+        store.write(path, self.object_code, self.signature, self.target, texts)
+
+
+def load(path: str | Path) -> Module:
+    """A kernel from a file that ``Module.save`` wrote.
+
+    Raises TargetError when it was compiled for another machine, TensorLangError when the file is torn, changed or no kernel.
+    The file holds machine code: load only what you would run.
+    """
+    object_code, signature, target, texts = store.read(path)
+    sources = {kind: (lambda text=text: text) for kind, text in texts.items()}
+    return Module(object_code, signature, sources, target)

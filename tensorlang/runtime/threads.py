@@ -1,0 +1,134 @@
+"""The thread pool from Python's side: makes it once, sets its limits, hands out the symbols kernels call.
+
+The pool itself is machine code (``pool_text`` says how it works) and its threads are no Python threads: they start at the
+first parallel region, hold no lock, block all signals, and are simply gone when the process ends or forks.
+
+Kernels see ``void tensorlang_parallel(fn, ctx, i64 begin, i64 end)``, which returns when ``void fn(ctx, i64 b, i64 e)`` has run on
+pieces b … e that cover begin … end, ``ptr tensorlang_alloc(i64)`` (64-byte aligned or null) and ``void tensorlang_free(ptr)``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import operator
+import os
+import platform
+import sys
+import threading
+from collections.abc import Callable
+
+from .. import options
+from ..errors import TensorLangError
+from . import pool_text
+from .loader import Code, compile_text
+
+SPIN = 50_000  # nanoseconds a thread spins at most before it sleeps
+_WIPE_ON_FORK = 18  # MADV_WIPEONFORK of Linux
+
+_lock = threading.Lock()
+_common: Code | None = None
+_pool: Code | None = None
+_helpers: dict[str, int] = {}
+_repeat: Callable[..., int] | None = None
+_wanted: int | None = None  # what the user asked for, else None
+
+
+def processors() -> int:
+    """How many processors this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return max(1, len(os.sched_getaffinity(0)))
+    return os.cpu_count() or 1
+
+
+def num_threads() -> int:
+    """How many threads a parallel kernel uses: the set limit, else TENSORLANG_NUM_THREADS, else the processors of this process."""
+    if _wanted is not None:
+        return _wanted
+    return options.thread_limit() or min(processors(), options.MAX_THREADS)
+
+
+def set_num_threads(count: int | None) -> None:
+    """Limit parallel kernels to ``count`` threads from their next region on; None returns to the default.
+
+    Raises TensorLangError for a count that is no whole number from 1 to 1024.
+    """
+    global _wanted
+    if count is not None:
+        try:
+            count = operator.index(count)
+        except TypeError:
+            raise TensorLangError(f"set_num_threads({count!r})",
+                                  because=f"a whole number is needed, not a {type(count).__name__}") from None
+        if not 1 <= count <= options.MAX_THREADS:
+            raise TensorLangError(f"set_num_threads({count})", because=f"a thread limit is from 1 to {options.MAX_THREADS}",
+                                  try_="set_num_threads(None) uses every processor this process may run on")
+    with _lock:
+        _wanted = count
+        if _pool is not None:
+            _apply(_pool)
+
+
+def helpers(parallel: bool = True) -> dict[str, int]:
+    """Addresses of the symbols kernels import; the pool's only when it is asked for, because compiling it takes longer."""
+    if not _helpers:
+        with _lock:
+            if not _helpers:
+                _start_common()
+    if parallel and "tensorlang_parallel" not in _helpers:
+        with _lock:
+            if "tensorlang_parallel" not in _helpers:
+                _start_pool()
+    return dict(_helpers)
+
+
+def repeater() -> Callable[..., int]:
+    """``loop(entry address, buffers, scalars, times)``: runs a kernel in a native loop; the first nonzero status ends it."""
+    helpers(parallel=False)
+    assert _repeat is not None
+    return _repeat
+
+
+def _start_common() -> None:
+    global _common, _repeat
+    names = ("tensorlang_alloc", "tensorlang_free", "tensorlang_repeat")
+    _common = compile_text(pool_text.COMMON, names, {}).keep()
+    _repeat = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(
+        _common.address["tensorlang_repeat"])
+    _helpers.update((name, _common.address[name]) for name in names[:2])
+
+
+def _start_pool() -> None:
+    global _pool
+    arch = {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine().lower(), platform.machine().lower())
+    state = _block() if sys.platform == "linux" and pool_text.supported(arch) else None
+    if state is None:
+        code = compile_text(pool_text.SERIAL, ["tensorlang_parallel"], {}).keep()
+    else:
+        names = ["tensorlang_parallel", "tensorlang_state", "tensorlang_wanted", "tensorlang_spin"]
+        code = compile_text(pool_text.pool(arch), names, {}).keep()
+        ctypes.c_void_p.from_address(code.address["tensorlang_state"]).value = state
+        _apply(code)
+        _pool = code
+    _helpers["tensorlang_parallel"] = code.address["tensorlang_parallel"]
+
+
+def _apply(pool: Code) -> None:
+    """Write the limits where the pool reads them. Spinning is for those who have a processor each."""
+    count = num_threads()
+    ctypes.c_int32.from_address(pool.address["tensorlang_spin"]).value = SPIN if count <= processors() else 0
+    ctypes.c_int32.from_address(pool.address["tensorlang_wanted"]).value = count
+
+
+def _block() -> int | None:
+    """Zeroed memory for the pool's state that a forked child gets as zeroes again; None where the system cannot."""
+    size = pool_text.HEAD + pool_text.LINE * options.MAX_THREADS
+    block = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    try:
+        block.madvise(_WIPE_ON_FORK)
+    except OSError:  # before Linux 4.14
+        block.close()
+        return None
+    # Workers use it until the process is gone, longer than any Python object lives.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(block))
+    return ctypes.addressof(ctypes.c_char.from_buffer(block))

@@ -1,0 +1,72 @@
+"""Timing of a loaded kernel: repeats the raw machine-code entry and keeps the samples. Knows nothing of arrays or tuning."""
+
+from __future__ import annotations
+
+import gc
+import math
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+SAMPLE = 1e-3  # shortest sample in seconds: well above the resolution of the clock and the cost of one call of the loop
+MIN_RUNS, MAX_RUNS = 5, 1000
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of one run of a kernel over ``runs`` samples of ``repeat`` runs each."""
+
+    median: float
+    min: float
+    mean: float
+    std: float
+    runs: int
+    repeat: int = 1
+
+    def __str__(self) -> str:
+        times = f" × {self.repeat}" if self.repeat > 1 else ""
+        return (f"median {seconds_text(self.median)}  min {seconds_text(self.min)}  mean {seconds_text(self.mean)} "
+                f"± {seconds_text(self.std)}  ({self.runs}{times} runs)")
+
+
+def seconds_text(seconds: float) -> str:
+    """``0.00123`` as ``1.23 ms``."""
+    unit, scale = next(((u, s) for u, s in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)) if seconds >= s), ("ns", 1e-9))
+    value = seconds / scale
+    digits = 0 if value == 0 else max(0, 2 - math.floor(math.log10(max(value, 1e-3))))
+    return f"{value:.{min(digits, 3)}f} {unit}"
+
+
+def measure(run: Callable[[int], None], *, seconds: float = 0.5) -> Timing:
+    """Time ``run(n)``, which runs the kernel n times, within about ``seconds`` after a warm-up."""
+    clock = time.perf_counter
+    was_collecting = gc.isenabled()
+    gc.disable()
+    try:
+        begin = clock()
+        run(1)
+        first = clock() - begin
+        repeat = 1
+        while True:  # warm-up and calibration in one
+            begin = clock()
+            run(repeat)
+            spent = clock() - begin
+            if spent >= SAMPLE or repeat >= 1 << 30 or first >= SAMPLE:
+                break
+            repeat = min(repeat * 16, max(repeat * 2, math.ceil(repeat * SAMPLE * 1.2 / max(spent, 1e-9))))
+        samples: list[float] = []
+        end = clock() + max(0.0, seconds)
+        while len(samples) < MAX_RUNS:
+            begin = clock()
+            run(repeat)
+            now = clock()
+            samples.append((now - begin) / repeat)
+            # Always a few samples, unless even these take many times the budget.
+            if now >= end and (len(samples) >= MIN_RUNS or now >= end + 10 * seconds):
+                break
+    finally:
+        if was_collecting:
+            gc.enable()
+    return Timing(statistics.median(samples), min(samples), statistics.fmean(samples),
+                  statistics.stdev(samples) if len(samples) > 1 else 0.0, len(samples), repeat)

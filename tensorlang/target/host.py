@@ -1,0 +1,77 @@
+"""This machine: CPU name, features, processors this process may use, cache sizes. The only file of the room that asks LLVM.
+Knows no target strings: it answers with plain values."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+
+import llvmlite.binding as llvm
+
+
+@functools.cache
+def triple() -> str:
+    """The triple LLVM uses for this process."""
+    return str(llvm.get_process_triple())
+
+
+@functools.cache
+def cpu_name() -> str:
+    """LLVM's name for this CPU."""
+    return str(llvm.get_host_cpu_name())
+
+
+@functools.cache
+def features() -> dict[str, bool]:
+    """What this CPU (and the hypervisor above it) offers, by LLVM's feature names; empty where LLVM cannot tell."""
+    try:
+        return dict(llvm.get_host_cpu_features())
+    except RuntimeError:
+        return {}
+
+
+@functools.cache
+def feature_string() -> str:
+    """All features as LLVM wants them, so that code for this machine uses nothing that a hypervisor hides."""
+    return ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(features().items()))
+
+
+def num_cores() -> int:
+    """Processors this process may run on."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
+
+
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+@functools.cache
+def caches(root: str = "/sys/devices/system/cpu/cpu0/cache") -> dict[str, int]:
+    """Bytes of the data caches as ``l1_bytes``, ``l2_bytes``, ``l3_bytes`` and ``cache_line``; what the system does not tell is left out."""
+    found: dict[str, int] = {}
+    try:
+        indices = sorted(d for d in os.listdir(root) if d.startswith("index"))
+    except OSError:
+        return found
+
+    def read(index: str, name: str) -> str:
+        try:
+            with open(os.path.join(root, index, name), encoding="ascii") as f:
+                return f.read().strip()
+        except OSError:
+            return ""
+
+    for index in indices:
+        size = re.fullmatch(r"(\d+)([KMG]?)", read(index, "size"))
+        if size is None or read(index, "type") == "Instruction":
+            continue
+        level = read(index, "level")
+        if level in ("1", "2", "3"):
+            found[f"l{level}_bytes"] = int(size[1]) * _UNITS[size[2]]
+        line = read(index, "coherency_line_size")
+        if line.isdigit() and int(line) > 0:
+            found["cache_line"] = int(line)
+    return found
