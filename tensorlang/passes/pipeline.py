@@ -5,6 +5,7 @@ from __future__ import annotations
 from .base import Pass, PassPipeline
 from .partition import partition
 from .simplify import simplify
+from .split_lanes import split_lanes
 from .tighten import tighten
 from .unroll import unroll
 from .vectorize import vectorize
@@ -17,6 +18,7 @@ PIPELINE = PassPipeline((
     Pass("tighten", tighten),                                          # guards of plain loops become their bounds
     Pass("partition", partition),                                      # a guard-free copy for the turns that need no guard
     Pass("vectorize", vectorize, produces=_EXPANDED),                  # vector loops become vector expressions and masks
+    Pass("split lanes", split_lanes, accepts=_EXPANDED, produces=_EXPANDED),  # odd vectors become powers of two
     Pass("unroll", unroll, accepts=_EXPANDED, produces=_PLAIN),        # unrolled loops are written out
     Pass("simplify again", simplify, accepts=_PLAIN, produces=_PLAIN),  # what constants of unrolled turns decide
 ))
