@@ -5,8 +5,8 @@ Nothing here knows what any primitive does. The state is a value, so ``copy`` is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ScheduleError, user_location
 from ..expr.nodes import Var
@@ -14,7 +14,7 @@ from ..te.axis import IterVar
 from ..te.tensor import ComputeOp, Operation, Tensor
 from .legality.places import legal_places, misplaced
 from .legality.verdict import Verdict, no
-from .primitives import BY_NAME
+from .primitives import BY_NAME, TABLE
 from .primitives.base import Knob, Primitive
 from .state import ScheduleState, StageState
 from .trace import Decisions, Trace
@@ -25,6 +25,9 @@ StageKey = Tensor | Operation | str
 
 class Schedule:
     """How a computation is carried out. Made by :func:`create_schedule`; ``s[T]`` is the stage that computes ``T``."""
+
+    if TYPE_CHECKING:  # the primitives, each in its own file, are installed below
+        def __getattr__(self, name: str) -> Any: ...
 
     def __init__(self, state: ScheduleState, outputs: tuple[Operation, ...], steps: tuple[Primitive, ...] = ()) -> None:
         self._state = state
@@ -69,7 +72,8 @@ class Schedule:
     def __str__(self) -> str:
         return self.tree()
 
-    def _name(self, key: StageKey) -> str:
+    def stage_name(self, key: StageKey) -> str:
+        """The name of the stage that computes a tensor or operation."""
         if isinstance(key, Tensor | Operation):
             op = key.op if isinstance(key, Tensor) else (key.outputs[0].op if key.outputs else key)
             stage = self._state.by_key.get(op)
@@ -81,11 +85,11 @@ class Schedule:
         raise ScheduleError(f"s[{key!r}]: no such stage", legal=", ".join(self._state.position))
 
     def __getitem__(self, key: StageKey) -> Stage:
-        return Stage(self, self._name(key))
+        return Stage(self, self.stage_name(key))
 
     def tensor(self, name: str, index: int = 0) -> Tensor:
         """Output ``index`` of the stage of that name."""
-        return self._state.stage(self._name(name)).op.outputs[index]
+        return self._state.stage(self.stage_name(name)).op.outputs[index]
 
     def knob(self, name: str) -> Knob:
         """A sampled value by name (as in ``"tile_i.0"``), to be passed where a primitive takes a number."""
@@ -93,7 +97,7 @@ class Schedule:
 
     def legal_places(self, tensor: StageKey) -> list[tuple[str, str]]:
         """Every (stage, loop) at which the stage may be computed, besides root; never raises for a legal key."""
-        return legal_places(self._state, self._state.stage(self._name(tensor)))
+        return legal_places(self._state, self._state.stage(self.stage_name(tensor)))
 
     # -- changing ----------------------------------------------------------------------------------------------------
 
@@ -159,8 +163,12 @@ class Schedule:
             if values is not None:
                 p = type(p)(**{**p.arguments(), "values": values})
             trial.perform(p)
-        self._state, self._steps = trial._state, trial._steps
+        self.take(trial)
         return self
+
+    def take(self, other: Schedule) -> None:
+        """Become what ``other``, a copy that went on, has become."""
+        self._state, self._steps = other._state, other._steps
 
     def fresh(self, *, symbolic: bool = True) -> Schedule:
         """A schedule of the same computation with no step made."""
@@ -172,39 +180,16 @@ class Schedule:
             return self
         return self.fresh(symbolic=False).replay(self.trace.with_decisions(decisions or {}))
 
-    # -- schedule primitives -----------------------------------------------------------------------------------------
+    def free_decision(self, wish: str) -> str:
+        """``wish``, or ``wish_1`` and so on when a decision has that name."""
+        name, n = wish, 0
+        while self._state.decision(name) is not None:
+            n += 1
+            name = f"{wish}_{n}"
+        return name
 
-    def cache_write(self, tensor: StageKey, scope: str = "local") -> Any:
-        """Compute ``tensor`` in a buffer of its own (``tensor.local``) and copy it from there; returns that tensor."""
-        return self.perform(BY_NAME["cache_write"](stage=self._name(tensor), scope=scope))
-
-    def cache_read(self, tensor: Tensor, scope: str, readers: StageKey | Sequence[StageKey]) -> Tensor:
-        """Let ``readers`` read a copy of ``tensor`` in a buffer of its own; returns the copy."""
-        listed = readers if isinstance(readers, list | tuple) else (readers,)
-        index = tensor.value_index if isinstance(tensor, Tensor) else 0
-        return self.perform(BY_NAME["cache_read"](  # type: ignore[no-any-return]
-            tensor=self._name(tensor), scope=scope, readers=tuple(self._name(r) for r in listed), index=index))
-
-    def sample_tile(self, loop: IterVar, parts: int = 1, *, max_factor: int = 64, candidates: Iterable[int] | None = None,
-                    values: int | Sequence[int] | None = None, name: str | None = None, role: str = "tile") -> Any:
-        """Tile sizes of ``loop`` as a decision: one knob, or a tuple of ``parts`` knobs, to be passed to split as factor.
-
-        ``values`` hold until a search decides. Every size is an integer from 1 to ``max_factor``, or one of ``candidates``.
-        """
-        stage = self._owner(loop)
-        if name is None:
-            n, base = 0, f"tile_{loop.name}"
-            name = base
-            while self._state.decision(name) is not None:
-                n += 1
-                name = f"{base}_{n}"
-        given = None if values is None else tuple(values) if isinstance(values, list | tuple) else (values,)
-        knobs = self.perform(BY_NAME["sample_tile"](
-            stage=stage.name, loop=loop.name, decision=name, parts=parts, max_factor=max_factor,
-            candidates=None if candidates is None else tuple(candidates), role=role, values=given))
-        return knobs[0] if parts == 1 else knobs
-
-    def _owner(self, loop: IterVar) -> StageState:
+    def owner(self, loop: IterVar) -> StageState:
+        """The stage a loop belongs to."""
         for st in self._state.stages:
             if isinstance(st.op, ComputeOp) and any(iv is loop for iv in st.all_loops()):
                 return st
@@ -250,7 +235,8 @@ class Stage:
     def __repr__(self) -> str:
         return f"Stage({self.name}: {', '.join(iv.name for iv in self.state.leaves)})"
 
-    def _loop(self, call: str, loop: IterVar | str) -> str:
+    def loop_name(self, call: str, loop: IterVar | str) -> str:
+        """The name of a loop that must be one of this stage; ``call`` is for the error."""
         if isinstance(loop, str):
             return loop
         if isinstance(loop, IterVar):
@@ -268,7 +254,8 @@ class Stage:
                 return f"it is a loop of `{st.name}`"
         return "it belongs to no stage of this schedule"
 
-    def _number(self, call: str, value: Any) -> Any:
+    def number(self, call: str, value: Any) -> Any:
+        """An int or a knob, as primitives store it."""
         if value is None or isinstance(value, Knob):
             return value
         if type(value) is Var and value.kind == "knob":
@@ -278,15 +265,9 @@ class Stage:
         except AttributeError:
             raise ScheduleError(f"s[{self.name}].{call}({value}): not a number", try_="an int, or a knob of s.sample_tile") from None
 
-    def _do(self, name: str, **arguments: Any) -> Any:
-        return self._schedule.perform(BY_NAME[name](stage=self.name, **arguments))
-
-    # -- primitives --------------------------------------------------------------------------------------------------
-
-    def split(self, parent: IterVar | str, factor: Any = None, nparts: Any = None, tail: str = "auto") -> tuple[IterVar, IterVar]:
-        """Split a loop by ``factor`` (extent of the inner loop) or into ``nparts`` (extent of the outer); returns (outer, inner)."""
-        return self._do("split", loop=self._loop("split", parent), factor=self._number("split", factor),  # type: ignore[no-any-return]
-                        nparts=self._number("split", nparts), tail=tail)
+    def do(self, p: Primitive) -> Any:
+        """Check, apply and record a primitive of this stage."""
+        return self._schedule.perform(p)
 
     def tile(self, x: IterVar, y: IterVar, x_factor: Any, y_factor: Any) -> tuple[IterVar, IterVar, IterVar, IterVar]:
         """Split both loops and put the inner halves inside; returns (x.outer, y.outer, x.inner, y.inner)."""
@@ -294,43 +275,15 @@ class Stage:
         xo, xi = trial.split(x, x_factor)
         yo, yi = trial.split(y, y_factor)
         trial.reorder(xo, yo, xi, yi)
-        self._schedule._state, self._schedule._steps = trial._schedule._state, trial._schedule._steps
+        self._schedule.take(trial._schedule)
         return xo, yo, xi, yi
 
-    def fuse(self, *loops: IterVar) -> IterVar:
-        """Fuse neighbouring loops, outer to inner, into one; returns it."""
-        listed = tuple(loops[0]) if len(loops) == 1 and isinstance(loops[0], list | tuple) else loops
-        return self._do("fuse", loops=tuple(self._loop("fuse", x) for x in listed))  # type: ignore[no-any-return]
+    if TYPE_CHECKING:  # the primitives, each in its own file, are installed below
+        def __getattr__(self, name: str) -> Any: ...
 
-    def reorder(self, *loops: IterVar) -> None:
-        """Put the named loops into this order, outermost first; the others stay where they are."""
-        self._do("reorder", loops=tuple(self._loop("reorder", x) for x in loops))
 
-    def vectorize(self, loop: IterVar) -> None:
-        """Run all turns of the loop at once, one per vector lane. The extent must be constant."""
-        self._do("vectorize", loop=self._loop("vectorize", loop))
-
-    def unroll(self, loop: IterVar) -> None:
-        """Write the turns of the loop out one after the other. The extent must be constant."""
-        self._do("unroll", loop=self._loop("unroll", loop))
-
-    def parallel(self, loop: IterVar) -> None:
-        """Share the turns of the loop out among threads. Not for reduction loops."""
-        self._do("parallel", loop=self._loop("parallel", loop))
-
-    def compute_at(self, parent: Stage, loop: IterVar) -> None:
-        """Compute this stage inside ``loop`` of ``parent``: as much of it as one turn of the loop reads."""
-        if not isinstance(parent, Stage):
-            raise ScheduleError(f"s[{self.name}].compute_at({parent!r}, …): the first argument is a stage", try_=f"s[{self.name}].compute_at(s[T], loop)")
-        self._do("compute_at", at=parent.name, loop=parent._loop("compute_at", loop))
-
-    def compute_root(self) -> None:
-        """Compute this stage whole, before everything that reads it."""
-        self._do("compute_root")
-
-    def compute_inline(self) -> None:
-        """Write this stage's body into its readers; the stage disappears."""
-        self._do("compute_inline")
+for _p in TABLE:  # a primitive is a method of the handle it works on
+    setattr(Stage if _p.of == "stage" else Schedule, _p.name, _p.call)
 
 
 def create_schedule(outputs: Tensor | Operation | Iterable[Tensor | Operation]) -> Schedule:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
@@ -31,6 +32,7 @@ class Primitive:
 
     name: ClassVar[str] = ""
     of: ClassVar[str] = "stage"
+    call: ClassVar[Callable[..., Any]]  # the method users see: builds the primitive from their arguments and performs it
 
     def check(self, state: ScheduleState) -> Verdict:
         """Whether the call is legal in this state; changes nothing, and its text is made only when read."""

@@ -6,16 +6,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...core.node import intern
 from ...expr.nodes import Expr
 from ...expr.walk import rewrite
 from ...te.axis import fresh_axis
-from ...te.tensor import ComputeOp, TensorRead
+from ...te.tensor import ComputeOp, Tensor, TensorRead
 from ..legality.verdict import YES, Verdict, no
 from ..state import INLINED, ScheduleState, StageState, change
 from .base import Primitive
+
+if TYPE_CHECKING:
+    from ..schedule import Schedule, Stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +67,11 @@ class CacheRead(Primitive):
 
     def __str__(self) -> str:
         return f"cache_read({self.tensor}, {self.scope!r}, [{', '.join(self.readers)}])"
+
+    @staticmethod
+    def call(schedule: Schedule, tensor: Tensor, scope: str, readers: Any) -> Tensor:
+        """Let ``readers`` (tensors or operations) read a copy of ``tensor`` in a buffer of its own; returns the copy."""
+        listed = readers if isinstance(readers, list | tuple) else (readers,)
+        index = tensor.value_index if isinstance(tensor, Tensor) else 0
+        return schedule.perform(CacheRead(schedule.stage_name(tensor), scope,  # type: ignore[no-any-return]
+                                          tuple(schedule.stage_name(r) for r in listed), index))

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...core.node import intern
 from ...expr.walk import substitute
@@ -15,6 +15,9 @@ from ...te.tensor import ComputeOp, TensorRead
 from ..legality.verdict import YES, Verdict, no
 from ..state import At, ScheduleState, StageState, change
 from .base import Primitive, find_stage
+
+if TYPE_CHECKING:
+    from ..schedule import Schedule, Stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,4 +62,7 @@ class CacheWrite(Primitive):
     def __str__(self) -> str:
         return f"cache_write({self.stage}, {self.scope!r})"
 
-
+    @staticmethod
+    def call(schedule: Schedule, tensor: Any, scope: str = "local") -> Any:
+        """Compute ``tensor`` in a buffer of its own (``tensor.local``) and copy it from there; returns that tensor."""
+        return schedule.perform(CacheWrite(schedule.stage_name(tensor), scope))

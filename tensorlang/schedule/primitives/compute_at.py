@@ -6,12 +6,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ...errors import ScheduleError
+from ...te.axis import IterVar
 from ..legality.places import place_verdict
 from ..legality.verdict import YES, Verdict, no
 from ..state import At, ScheduleState, change
 from .base import Primitive, find_stage
+
+if TYPE_CHECKING:
+    from ..schedule import Schedule, Stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,14 @@ class ComputeAt(Primitive):
     def __str__(self) -> str:
         return f"compute_at({self.stage}, at={self.at}.{self.loop})"
 
+    @staticmethod
+    def call(stage: Stage, parent: Stage, loop: IterVar) -> None:
+        """Compute this stage inside ``loop`` of ``parent``: as much of it as one turn of the loop reads."""
+        if not hasattr(parent, "loop_name"):
+            raise ScheduleError(f"s[{stage.name}].compute_at({parent!r}, …): the first argument is a stage",
+                                try_=f"s[{stage.name}].compute_at(s[T], loop)")
+        stage.do(ComputeAt(stage.name, parent.name, parent.loop_name("compute_at", loop)))
+
 
 @dataclass(frozen=True, slots=True)
 class ComputeRoot(Primitive):
@@ -50,3 +63,8 @@ class ComputeRoot(Primitive):
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
         return state.with_stage(change(state.stage(self.stage), attach=None)), None
+
+    @staticmethod
+    def call(stage: Stage) -> None:
+        """Compute this stage whole, before everything that reads it."""
+        stage.do(ComputeRoot(stage.name))

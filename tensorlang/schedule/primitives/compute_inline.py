@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...expr.nodes import Expr
 from ...expr.walk import rewrite, substitute
@@ -14,6 +14,9 @@ from ...te.tensor import TensorRead
 from ..legality.verdict import YES, Verdict, no
 from ..state import INLINED, ScheduleState, change
 from .base import Primitive, find_stage
+
+if TYPE_CHECKING:
+    from ..schedule import Schedule, Stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +54,8 @@ class ComputeInline(Primitive):
         changed = [change(r, op=r.compute.redefined(tuple(rewrite(e, written_out) for e in r.compute.body)))
                    for r in state.readers(self.stage)]
         return state.with_stage(change(st, attach=INLINED), *changed), None
+
+    @staticmethod
+    def call(stage: Stage) -> None:
+        """Write this stage's body into its readers; the stage disappears."""
+        stage.do(ComputeInline(stage.name))

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...expr.nodes import Var
 from ...te.axis import IterVar
@@ -14,6 +14,9 @@ from ..legality.verdict import YES, Verdict, no
 from ..state import Fuse as FuseRelation
 from ..state import ScheduleState, change
 from .base import Primitive, find_loop, fresh_loop_name, leaf, nobody_inside, position
+
+if TYPE_CHECKING:
+    from ..schedule import Schedule, Stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +63,9 @@ class Fuse(Primitive):
                                             relations=(*st.relations, FuseRelation(fused, iv, both))))
             fused = both
         return state, fused
+
+    @staticmethod
+    def call(stage: Stage, *loops: IterVar) -> IterVar:
+        """Fuse neighbouring loops, outer to inner, into one; returns it."""
+        listed = tuple(loops[0]) if len(loops) == 1 and isinstance(loops[0], list | tuple) else loops
+        return stage.do(Fuse(stage.name, tuple(stage.loop_name("fuse", x) for x in listed)))  # type: ignore[no-any-return]

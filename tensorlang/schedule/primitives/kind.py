@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...expr.nodes import const_int
-from ...te.axis import REDUCE
+from ...te.axis import REDUCE, IterVar
 from ..bounds import bounds_of
 from ..legality.verdict import YES, Verdict, no
 from ..state import At, ScheduleState, change, depends_on_dims
 from .base import Primitive, find_loop, leaf, position
+
+if TYPE_CHECKING:
+    from ..schedule import Schedule, Stage
 
 MAX_LANES = 1024
 MAX_UNROLL = 4096
@@ -80,6 +83,11 @@ class Vectorize(Kind):
                           mark=(self.stage, self.loop), try_=f"vectorize a loop of {inside.name}, or move it outwards")
         return self._constant(state, MAX_LANES)
 
+    @staticmethod
+    def call(stage: Stage, loop: IterVar) -> None:
+        """Run all turns of the loop at once, one per vector lane. The extent must be constant."""
+        stage.do(Vectorize(stage.name, stage.loop_name("vectorize", loop)))
+
 
 @dataclass(frozen=True, slots=True)
 class Unroll(Kind):
@@ -90,6 +98,11 @@ class Unroll(Kind):
 
     def fits(self, state: ScheduleState) -> Verdict:
         return self._constant(state, MAX_UNROLL)
+
+    @staticmethod
+    def call(stage: Stage, loop: IterVar) -> None:
+        """Write the turns of the loop out one after the other. The extent must be constant."""
+        stage.do(Unroll(stage.name, stage.loop_name("unroll", loop)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +119,11 @@ class Parallel(Kind):
                       legal="data loops: " + (", ".join(iv.name for iv in st.leaves if iv.kind != REDUCE) or "none"),
                       try_="s.rfactor(…) makes partial results that threads can compute apart")
         return YES
+
+    @staticmethod
+    def call(stage: Stage, loop: IterVar) -> None:
+        """Share the turns of the loop out among threads. Not for reduction loops."""
+        stage.do(Parallel(stage.name, stage.loop_name("parallel", loop)))
 
 
 def _built_in_reducer(stage: Any) -> bool:

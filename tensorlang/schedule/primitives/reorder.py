@@ -6,11 +6,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ...te.axis import IterVar
 from ..legality.verdict import YES, Verdict, no
 from ..state import ScheduleState, change
 from .base import Primitive, find_loop, leaf
+
+if TYPE_CHECKING:
+    from ..schedule import Schedule, Stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,3 +41,8 @@ class Reorder(Primitive):
         named = set(self.loops)
         new = tuple(next(wanted) if iv.name in named else iv for iv in st.leaves)
         return state.with_stage(change(st, leaves=new)), None
+
+    @staticmethod
+    def call(stage: Stage, *loops: IterVar) -> None:
+        """Put the named loops into this order, outermost first; the others stay where they are."""
+        stage.do(Reorder(stage.name, tuple(stage.loop_name("reorder", x) for x in loops)))

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...core.dtype import INT32
 from ...expr.nodes import Var, const_int
+from ...te.axis import IterVar
 from ..legality.verdict import YES, Verdict, no
 from ..state import Decision, ScheduleState
 from .base import Primitive, find_loop, leaf
+
+if TYPE_CHECKING:
+    from ..schedule import Schedule, Stage
 
 MAX_TILE = 1024
 
@@ -77,3 +82,17 @@ class SampleTile(Primitive):
 
     def __str__(self) -> str:
         return f"sample_tile({self.stage}.{self.loop}, {self.decision!r}, parts={self.parts})"
+
+    @staticmethod
+    def call(schedule: Schedule, loop: IterVar, parts: int = 1, *, max_factor: int = 64, candidates: Iterable[int] | None = None,
+             values: int | Sequence[int] | None = None, name: str | None = None, role: str = "tile") -> Any:
+        """Tile sizes of ``loop`` as a decision: one knob, or a tuple of ``parts`` knobs, to be passed to split as factor.
+
+        ``values`` hold until a search decides. Every size is an integer from 1 to ``max_factor``, or one of ``candidates``.
+        """
+        stage = schedule.owner(loop)
+        given = None if values is None else tuple(values) if isinstance(values, list | tuple) else (values,)  # type: ignore[arg-type]
+        knobs = schedule.perform(SampleTile(
+            stage.name, loop.name, name or schedule.free_decision(f"tile_{loop.name}"), parts, max_factor,
+            None if candidates is None else tuple(candidates), role, given))  # type: ignore[arg-type]
+        return knobs[0] if parts == 1 else knobs

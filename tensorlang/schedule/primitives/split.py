@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...expr.nodes import Var
 from ...te.axis import IterVar
@@ -14,6 +14,9 @@ from ..legality.verdict import YES, Verdict, no
 from ..state import ScheduleState, change
 from ..state import Split as SplitRelation
 from .base import Number, Primitive, find_loop, fresh_loop_name, leaf, nobody_inside, number, position
+
+if TYPE_CHECKING:
+    from ..schedule import Schedule, Stage
 
 TAILS = ("auto", "guard", "mask", "peel", "shift")
 
@@ -59,3 +62,9 @@ class Split(Primitive):
         p = position(st, self.loop)
         new = change(st, leaves=(*st.leaves[:p], outer, inner, *st.leaves[p + 1:]), relations=(*st.relations, rel))
         return state.with_stage(new), (outer, inner)
+
+    @staticmethod
+    def call(stage: Stage, parent: IterVar | str, factor: Any = None, nparts: Any = None, tail: str = "auto") -> tuple[IterVar, IterVar]:
+        """Split a loop by ``factor`` (extent of the inner loop) or into ``nparts`` (extent of the outer); returns (outer, inner)."""
+        return stage.do(Split(stage.name, stage.loop_name("split", parent), stage.number("split", factor),  # type: ignore[no-any-return]
+                              stage.number("split", nparts), tail))
