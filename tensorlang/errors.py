@@ -7,21 +7,48 @@ handed over as a function and rendered only when somebody reads it, because a se
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable
 
-_HERE = os.path.dirname(os.path.abspath(__file__))
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_CELL = re.compile(r"<ipython-input-(\d+)-|[/\\]ipykernel_\d+[/\\]")
 
 
 def user_location() -> str | None:
-    """``file:line`` of the innermost frame outside this package, or None."""
+    """Where the user's code stands, as ``file:line`` of the innermost frame outside this package; None when there is none.
+
+    Text given to ``exec`` or typed at a prompt counts (``<string>:3``), code that Python or this package makes of text does not.
+    A notebook cell reads ``cell 7, line 2``.
+    """
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
-        if not name.startswith(_HERE) and not name.startswith("<"):
-            return f"{os.path.basename(name)}:{frame.f_lineno}"
+        if not name.startswith((_HERE, "<frozen ", "<__array_function__")) and not _ours(frame.f_globals.get("__name__")):
+            return f"{_readable(name)}{frame.f_lineno}"
         frame = frame.f_back  # type: ignore[assignment]
     return None
+
+
+def _ours(module: object) -> bool:
+    """Whether a frame runs in a module of this package: also the code that dataclasses make of text, which has no file."""
+    return isinstance(module, str) and (module == __package__ or module.startswith(f"{__package__}."))
+
+
+def _readable(file: str) -> str:
+    """The file's name with what stands before the line's number."""
+    cell = _CELL.search(file)
+    if cell is None:
+        return f"{file if file.startswith('<') else os.path.basename(file)}:"
+    number = cell[1] or _cell_numbers().get(file)
+    return f"cell {number}, line " if number is not None else "cell line "
+
+
+def _cell_numbers() -> dict[str, int]:
+    """The numbers of the cells that a running notebook has executed, by file name; empty outside of one."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    found = getattr(getattr(shell, "compile", None), "_filename_map", None)
+    return found if isinstance(found, dict) else {}
 
 
 Text = str | Callable[[], str] | None

@@ -76,6 +76,11 @@ class DType:
             return np.dtype("uint16")
         return np.dtype(self.element.name)
 
+    @property
+    def dtype(self) -> np.dtype:  # type: ignore[type-arg]
+        """By which numpy takes it for a dtype: ``np.zeros(4, A.dtype)``, ``x.astype(A.dtype)``."""
+        return self.to_numpy()
+
     def limits(self) -> tuple[int, int]:
         """Smallest and largest value of an integer or bool type."""
         if self.code == "bool":
@@ -113,8 +118,10 @@ def dtype(name: str | DType | type | np.dtype) -> DType:  # type: ignore[type-ar
         return name
     if not isinstance(name, str):
         try:
+            if name is None:  # numpy would take it for float64
+                raise TypeError
             name = np.dtype(name).name
-        except TypeError:
+        except (TypeError, ValueError):
             raise DeclareError(f"not a dtype: {name!r}", try_=f"one of {', '.join(KNOWN)}") from None
     found = _by_name.get(name)
     if found is not None:

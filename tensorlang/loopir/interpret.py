@@ -9,9 +9,9 @@ passes or compiled code.
 - an output element that nobody wrote
 - an integer division by zero; arrays that do not fit the parameters
 
-The arithmetic is the machine's: each float operation rounded in its type (no contraction to fma), integers wrap, casts of floats to
-integers truncate and saturate (NaN gives 0), ``min`` and ``max`` give NaN when a side is NaN. ``if_then_else`` is lazy, lane by lane
-when its condition is a vector; ``and``, ``or`` and ``select`` evaluate both sides and so guard nothing. ``vectorized`` and
+The arithmetic is the machine's: each float operation rounded in its type (no contraction to fma), integers wrap, casts of floats
+to integers truncate and saturate (NaN gives 0), ``min`` and ``max`` give NaN when a side is NaN. ``if_then_else`` is lazy, lane by
+lane when its condition is a vector; ``and``, ``or`` and ``select`` evaluate both sides and so guard nothing. ``vectorized`` and
 ``unrolled`` loops run as plain ones. The lanes of a vector store are read before any is written, and written in order.
 """
 
@@ -38,14 +38,15 @@ __all__ = ["InterpretError", "Program", "Report", "interpret", "translate"]
 
 @dataclass(frozen=True)
 class Report:
-    """What a run did. ``unwritten``: for each output its elements never written (only outputs that have some); ``dims``: the symbolic
-    sizes by name."""
+    """What a run did. ``unwritten``: the number of elements never written, for outputs that have some; ``dims``: the symbolic sizes
+    by name."""
 
     unwritten: dict[str, int]
     dims: dict[str, int]
 
 
-def interpret(func: Func, *args: Any, races: bool = True, coverage: bool = True, dims: Mapping[str, int] | None = None) -> Report:
+def interpret(func: Func, *args: Any, races: bool = True, coverage: bool = True,
+              dims: Mapping[str, int] | None = None) -> Report:
     """Execute ``func``: an array for each buffer, outputs included and written in place, a number for each scalar.
 
     Symbolic sizes are solved from the shapes; ``dims`` gives those that cannot be. ``races=False`` leaves out the watch on parallel
@@ -97,8 +98,8 @@ class Program:
                 unwritten[b.name] = int(missing.size)
                 if coverage:
                     first = tuple(int(i) for i in np.unravel_index(int(missing[0]), block.shape))
-                    raise InterpretError("coverage", f"{missing.size} of {block.init.size} elements of the output {b.name} are never "
-                                         f"written, the first is {b.name}[{', '.join(map(str, first))}]", b.name, first)
+                    raise InterpretError("coverage", f"{missing.size} of {block.init.size} elements of the output {b.name} are "
+                                         f"never written, the first is {b.name}[{', '.join(map(str, first))}]", b.name, first)
         return Report(unwritten, {d.name: n for d, n in sizes.items()})
 
 
@@ -122,7 +123,7 @@ def _scalar(v: Var, a: Any) -> Any:
 
 
 def solve(func: Func, arrays: Mapping[Buffer, np.ndarray[Any, Any]], given: Mapping[str, int]) -> dict[Var, int]:
-    """The values of the symbolic sizes, in the order of ``func.dims``, checked against every shape and against what is known of them."""
+    """The values of the symbolic sizes, in the order of ``func.dims``, checked against every shape and what is known of them."""
     from ..expr import make
 
     known: dict[Var, int] = {d: int(given[d.name]) for d in func.dims if d.name in given}
@@ -152,7 +153,7 @@ def solve(func: Func, arrays: Mapping[Buffer, np.ndarray[Any, Any]], given: Mapp
         if linear.poly(want) != ({(): size} if size else {}):
             raise InterpretError("arguments", f"{b.name}: dimension {i} is {show(n)} = {show(want)}, the array has {size}", b.name)
     for d in func.dims:
-        n = known[d]
-        if (d.lo is not None and n < d.lo) or (d.hi is not None and n > d.hi) or n % d.multiple_of:
-            raise InterpretError("arguments", f"{d.name} = {n} is outside what {d.name} was declared to be")
+        x = known[d]
+        if (d.lo is not None and x < d.lo) or (d.hi is not None and x > d.hi) or x % d.multiple_of:
+            raise InterpretError("arguments", f"{d.name} = {x} is outside what {d.name} was declared to be")
     return {d: known[d] for d in func.dims}

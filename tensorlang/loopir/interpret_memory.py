@@ -12,7 +12,7 @@ import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
@@ -27,8 +27,8 @@ Levels = tuple[tuple[int, int, bool], ...]  # for each tracked parallel loop: ba
 
 
 class InterpretError(Exception):
-    """A kernel did what no kernel may. ``kind``: bounds, uninitialised, race, coverage, arithmetic or arguments; ``buffer``, ``index``
-    and ``position`` (loop variable and value, outermost first) say where."""
+    """A kernel did what no kernel may. ``kind``: bounds, uninitialised, race, coverage, arithmetic or arguments; ``buffer``,
+    ``index`` and ``position`` (loop variable and value, outermost first) say where."""
 
     def __init__(self, kind: str, message: str, buffer: str = "", index: tuple[int, ...] = (),
                  position: tuple[tuple[str, int], ...] = ()) -> None:
@@ -54,8 +54,8 @@ class Site:
 
 
 class Block:
-    """The memory of one buffer: ``data`` (flat) and ``view`` (the same for scalar access), ``flags`` with a byte set for every written
-    element, ``written_by`` and ``read_by`` with tickets, one array for each nesting level of parallel loops inside its life."""
+    """The memory of one buffer: ``data`` (flat) and ``view`` (the same for scalar access), ``flags`` with a byte set for every
+    written element, ``written_by`` and ``read_by`` with tickets, one array for each nesting level of parallel loops in its life."""
 
     __slots__ = ("data", "flags", "init", "read_by", "readers", "shape", "strides", "view", "writers", "written_by")
 
@@ -73,14 +73,14 @@ class Block:
         self.strides = strides
         size = max(size, 0)
         self.data = np.empty(size, dtype.to_numpy()) if data is None else data
-        # floats stay numpy scalars, which round as the machine does; integers and bools are Python's, wrapped by the translated code
-        self.view = self.data if self.data.dtype.kind == "f" else memoryview(self.data)
+        # floats stay numpy scalars, which round as the machine does; integers are Python's, wrapped by the translated code
+        self.view = self.data if self.data.dtype.kind == "f" else memoryview(cast(Any, self.data))
         self.flags = bytearray(b"\1") * size if written else bytearray(size)
         self.init = np.frombuffer(self.flags, np.uint8)
         self.written_by = [np.full(size, -1, np.int64) for _ in range(levels)]
         self.read_by = [np.full(size, -1, np.int64) for _ in range(levels)]
-        self.writers = [memoryview(a) for a in self.written_by]
-        self.readers = [memoryview(a) for a in self.read_by]
+        self.writers = [memoryview(cast(Any, a)) for a in self.written_by]
+        self.readers = [memoryview(cast(Any, a)) for a in self.read_by]
 
 
 # ---- failures --------------------------------------------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ def _conflict(site: Site, index: tuple[Any, ...], live: Array, stamps: Array, wh
         race(site, _lane(index, int(live[bad[0]])), which, int(stamps[bad[0]]), base, mine, verbs)
 
 
-# ---- the machine's arithmetic -----------------------------------------------------------------------------------------------------
+# ---- the machine's arithmetic ------------------------------------------------------------------------------------------
 
 def _by_zero(site: Site) -> NoReturn:
     _fail("arithmetic", site, lambda names, _: "integer division by zero")
@@ -258,7 +258,7 @@ def float_to_int(x: Any, lo: int, hi: int) -> int:
     return min(max(int(x), lo), hi)
 
 
-def vector_float_to_int(x: Array, t: np.dtype, lo: int, hi: int) -> Array:  # type: ignore[type-arg]
+def vector_float_to_int(x: Array, t: np.dtype[Any], lo: int, hi: int) -> Array:
     return np.array([float_to_int(v, lo, hi) for v in x.tolist()], t)
 
 

@@ -1,8 +1,8 @@
 """How each kind of expression becomes Python source for the interpreter: one rule a node. Knows expressions and the translator's
 handful of methods; must not know statements or memory.
 
-``t.hoist(text, operands)`` is for what cannot fail, ``t.define(text)`` for what must stay where it is. Scalar integers and bools are
-Python's, floats numpy scalars, vectors numpy arrays.
+``t.hoist(text, operands)`` is for what cannot fail, ``t.define(text)`` for what must stay where it is. Scalar integers and bools
+are Python's, floats numpy scalars, vectors numpy arrays.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import numpy as np
 from ..core.dtype import DType
 from ..core.visit import TypeTable
 from ..expr.intrinsics import TABLE
-from ..expr.linear import reads_data
 from ..expr.nodes import (
     Add,
     And,
@@ -73,7 +72,7 @@ def _division(t: Translator, e: Binary) -> str:
     word = {FloorDiv: "floor_div", FloorMod: "floor_mod", TruncDiv: "trunc_div", TruncMod: "trunc_mod"}[type(e)]
     if e.dtype.lanes > 1:
         return t.define(f"vector_{word}({a}, {b}, {t.site()}, {t.active})")
-    overflows = e.dtype.code == "int" and (not e.dtype.is_index or reads_data(e))  # the smallest integer divided by -1
+    overflows = e.dtype.code == "int" and (t.is_data(e))  # the smallest integer divided by -1
     if type(e.b) is Const and e.b.value > 0 and isinstance(e, FloorDiv | FloorMod):
         return t.hoist(f"{a} {e.symbol} {b}", (a, b))
     out = t.define(f"{word}({a}, {b}, {t.site()})")
@@ -92,7 +91,7 @@ def _extreme(t: Translator, e: Binary) -> str:
 @expressions.on(Compare)
 def _compare(t: Translator, e: Compare) -> str:
     a, b = t.value(e.a), t.value(e.b)
-    return t.hoist(f"{a} {e.symbol} {b}", (a, b))  # type: ignore[attr-defined]
+    return t.hoist(f"{a} {e.symbol} {b}", (a, b))
 
 
 @expressions.on(And, Or)
@@ -196,7 +195,8 @@ def _ramp(t: Translator, e: Ramp) -> str:
     kind = e.dtype.to_numpy()
     base, stride = t.value(e.base), t.value(e.stride)
     if type(e.stride) is Const:
-        steps = t.constant(("steps", kind, e.lanes, e.stride.value), lambda: np.arange(e.lanes, dtype=kind) * kind.type(e.stride.value))
+        by = kind.type(e.stride.value)
+        steps = t.constant(("steps", kind, e.lanes, e.stride.value), lambda: np.arange(e.lanes, dtype=kind) * by)
     else:
         iota = t.constant(("steps", kind, e.lanes, 1), lambda: np.arange(e.lanes, dtype=kind))
         steps = t.hoist(f"{iota} * {stride}", (stride,))

@@ -21,6 +21,7 @@ from ..expr import make
 from ..expr.linear import reads_data
 from ..expr.nodes import Access, Add, Call, Const, Expr, Mul, Sub, Var
 from ..expr.walk import preorder as expr_preorder
+from ..expr.walk import variables
 from .interpret_memory import HELPERS, Site
 from .interpret_rules import expressions, wrap
 from .stmt import PARALLEL, Alloc, Buffer, Evaluate, For, Func, If, Let, Load, Seq, Stmt, Store, preorder
@@ -50,6 +51,7 @@ class Translator:
         self.blocks: list[_Block] = [_Block()]
         self.level: dict[Atom, int] = {}  # the depth of the block in which a name is defined; literals and constants have none
         self.vars: dict[Var, Atom] = {}
+        self.data = {p for p in func.params if isinstance(p, Var)}  # variables whose values are data, not indices
         self.memory: dict[Buffer, str] = {}  # the suffix of the names that belong to a buffer
         self.constants: dict[Any, Atom] = {}
         self.active: Atom | None = None  # inside a vector if_then_else: the lanes that are evaluated
@@ -132,7 +134,7 @@ class Translator:
             self.measure(part, around, born)
 
     def levels(self, buffer: Buffer, write: bool) -> list[tuple[int, Atom, Atom, Var, bool]]:
-        """The parallel loops that must be watched at an access: slot, base, ticket, variable, and whether the buffer is read there."""
+        """The parallel loops to watch at an access: slot, base, ticket, variable, and whether the buffer is read there."""
         out = []
         first = self.outside.get(buffer, 0)
         for slot, (var, base, mine, written, read) in enumerate(self.parallel[first:]):
@@ -148,7 +150,7 @@ class Translator:
             return self.vars[e]
         if type(e) is Const:
             return self.literal(e)
-        wraps = isinstance(e, _RING) and e.dtype.is_int and e.dtype.lanes == 1 and (not e.dtype.is_index or reads_data(e))
+        wraps = isinstance(e, _RING) and e.dtype.is_int and e.dtype.lanes == 1 and self.is_data(e)
         key: Any = (e, "raw") if raw and wraps else e
         data = _reads(e)
         for block in self.blocks:
@@ -166,6 +168,10 @@ class Translator:
         else:
             self.blocks[level].known[key] = atom
         return atom
+
+    def is_data(self, e: Expr) -> bool:
+        """Whether an integer may wrap: everything but index arithmetic on loop variables and sizes."""
+        return not e.dtype.is_index or reads_data(e) or not self.data.isdisjoint(variables(e))
 
     def literal(self, e: Const) -> Atom:
         if not e.dtype.is_float:
@@ -196,6 +202,8 @@ class Translator:
             self.alloc(s)
         elif isinstance(s, Let):
             self.vars[s.var] = self.value(s.value)
+            if self.is_data(s.value):
+                self.data.add(s.var)
             self.write(s.body)
         elif isinstance(s, Evaluate):
             if not (isinstance(s.value, Call) and s.value.name in _EFFECTS):

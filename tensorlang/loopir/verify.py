@@ -39,6 +39,7 @@ from ..expr.nodes import (
 )
 from ..expr.printer import show
 from ..expr.walk import preorder, variables
+from .in_bounds import unproved
 from .printer import lines_of
 from .stmt import KINDS, UNROLLED, VECTORIZED, Alloc, Buffer, Evaluate, For, Func, If, Let, Load, Reduction, Seq, Stmt, Store
 
@@ -50,16 +51,18 @@ _CONTEXT = 12  # lines shown around the guilty one
 class VerifyError(AssertionError):
     """The loop IR is malformed: ``reason``, and the printed function with the guilty line marked."""
 
-    def __init__(self, reason: str, func: Func, stmt: Stmt | None) -> None:
+    def __init__(self, reason: str, func: Func, stmt: Stmt | None, nth: int = 0) -> None:
         self.reason = reason
         self.stmt = stmt
-        super().__init__(f"{reason}\n{mark(func, stmt, reason)}")
+        super().__init__(f"{reason}\n{mark(func, stmt, reason, nth)}")
 
 
-def mark(func: Func, stmt: Stmt | None, note: str) -> str:
-    """The function as text with an arrow at the line of ``stmt`` (of the header, for None); long functions are cut around it."""
+def mark(func: Func, stmt: Stmt | None, note: str, nth: int = 0) -> str:
+    """The function as text with an arrow at the line of ``stmt`` (of the header, for None; at its ``nth`` line when the statement
+    stands in several places). Long functions are cut around it."""
     lines = lines_of(func)
-    guilty = next((n for n, (_, _, s) in enumerate(lines) if s is stmt and s is not None), 0)
+    places = [n for n, (_, _, s) in enumerate(lines) if s is stmt and s is not None]
+    guilty = places[min(nth, len(places) - 1)] if places else 0
     keep = {n for n in range(len(lines)) if abs(n - guilty) <= _CONTEXT or n == 0}
     depth = lines[guilty][0]
     for n in range(guilty, -1, -1):  # the loops around it are always shown
@@ -75,12 +78,16 @@ def mark(func: Func, stmt: Stmt | None, note: str) -> str:
     return "\n".join(out)
 
 
-def verify(func: Func) -> None:
-    """Raise VerifyError unless ``func`` is well formed."""
+def verify(func: Func, *, in_bounds: bool = False) -> None:
+    """Raise VerifyError unless ``func`` is well formed; with ``in_bounds`` also unless every access is proved to be in bounds
+    (those whose index depends on data aside)."""
     _Verifier(func).run()
+    if in_bounds:
+        for stmt, nth, problem in unproved(func):
+            raise VerifyError(problem, func, stmt, nth)
 
 
-# ---- expressions: each rule returns what is wrong with one node, its children aside ------------------------------------------------
+# ---- expressions: each rule returns what is wrong with one node, its children aside ----------------------------------------------
 
 rules = TypeTable("verify")
 Problem = str | None
@@ -213,7 +220,7 @@ def _access(b: Buffer, indices: tuple[Expr, ...], mask: Expr | None, lanes: int)
     return None
 
 
-# ---- statements --------------------------------------------------------------------------------------------------------------------
+# ---- statements ------------------------------------------------------------------------------------------------------------------
 
 class _Verifier:
     def __init__(self, func: Func) -> None:
@@ -222,9 +229,10 @@ class _Verifier:
         self.buffers: dict[Buffer, None] = {}
         self.checked: dict[Expr, None] = {}  # nodes found well formed; what is in scope is asked each time
         self.stmt: Stmt | None = None
+        self.visits: dict[Stmt, int] = {}
 
     def fail(self, reason: str) -> NoReturn:
-        raise VerifyError(reason, self.func, self.stmt)
+        raise VerifyError(reason, self.func, self.stmt, self.visits.get(self.stmt, 1) - 1 if self.stmt is not None else 0)
 
     def need(self, problem: Problem) -> None:
         if problem is not None:
@@ -290,6 +298,7 @@ class _Verifier:
                 self.visit(part)
             return
         self.stmt = s
+        self.visits[s] = self.visits.get(s, 0) + 1
         if isinstance(s, For):
             self.loop(s)
         elif isinstance(s, If):

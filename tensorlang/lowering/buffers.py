@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..errors import LowerError
+from ..expr import make
 from ..expr.nodes import Expr, Var
 from ..loopir.stmt import Buffer
 from ..schedule.bounds import Bounds, region_size
@@ -57,7 +58,23 @@ def workspace_buffers(state: ScheduleState, bounds: Bounds, buffers: dict[Tensor
             continue
         for t in stage.op.outputs:
             if t not in buffers:
-                buffers[t] = Buffer(t.name, t.dtype, region_size(t, bounds), stage.scope)
+                shape = region_size(t, bounds)
+                buffers[t] = Buffer(t.name, t.dtype, shape, stage.scope, _padded(shape, stage.align))
+
+
+def _padded(shape: tuple[Expr, ...], align: dict[int, tuple[int, int]]) -> tuple[Expr, ...] | None:
+    """Strides where each axis in ``align`` has one that is a multiple of a factor, plus an offset; None when nothing is asked."""
+    if not align:
+        return None
+    strides: list[Expr] = []
+    step = make.const(1, "int32")
+    for d in reversed(range(len(shape))):
+        if d in align:
+            factor, offset = align[d]
+            step = make.add(make.mul(make.ceildiv(make.sub(step, offset), factor), factor), offset)
+        strides.append(step)
+        step = make.mul(step, shape[d])
+    return tuple(reversed(strides))
 
 
 def sizes_of(params: Sequence[Buffer | Var], exprs: Sequence[Expr]) -> tuple[Var, ...]:

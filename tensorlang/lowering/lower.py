@@ -48,7 +48,7 @@ class _Writer:
         self.state = state
         self.bounds = bounds
         self.buffers = buffers
-        self.low = {st.key: bounds[st.name].low for st in state.stages if st.name in bounds.stages}
+        self.low = {st.key: bounds[st.name].store_low for st in state.stages if st.name in bounds.stages}
         self.guards: dict[str, list[tuple[int, Expr]]] = {}
 
     # -- the tree ----------------------------------------------------------------------------------------------------
@@ -77,7 +77,7 @@ class _Writer:
             out = self.loop(stage, node.loop, self.guarded(stage, position, self.nodes(node.children)))
         else:
             out = self.update(stage)
-        if position == stage.first_reduce() and stage.compute.reduce_axis:
+        if position == stage.first_init() and stage.compute.reduce_axis:
             out = seq(self.initialisation(stage, position), out)
         return self.guarded(stage, -1, out) if first else out
 
@@ -90,7 +90,7 @@ class _Writer:
             raise LowerError(f"loop {stage.name}.{iv.name} is {kind}, but its extent {extent} is known only at run time",
                              because="it was constant when it was annotated; the stage was moved since",
                              try_=f"split it by a constant after the last compute_at of {stage.name}, and take the inner half")
-        return For(iv.var if var is None else var, make.const(0, iv.dtype), extent, kind, body)
+        return For(iv.var if var is None else var, make.const(0, iv.dtype), extent, kind, body, stage.pragmas.get(iv, ()) if var is None else ())
 
     # -- guards ------------------------------------------------------------------------------------------------------
 
@@ -126,8 +126,10 @@ class _Writer:
 
     def target(self, stage: StageState) -> tuple[Expr, ...]:
         """Where one turn writes: counted from the corner of the stage's storage."""
-        local = self.bounds[stage.name].local
-        return tuple(local[a.var] for a in stage.compute.axis)
+        b = self.bounds[stage.name]
+        if b.store_low is b.low:
+            return tuple(b.local[a.var] for a in stage.compute.axis)
+        return tuple(make.sub(b.value[a.var], low) for a, low in zip(stage.compute.axis, b.store_low, strict=True))
 
     def update(self, stage: StageState) -> Stmt:
         op = stage.compute

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .auto_unroll import auto_unroll
 from .base import Pass, PassPipeline
 from .partition import partition
 from .simplify import simplify
@@ -16,6 +17,7 @@ _PLAIN = ("serial", "parallel")
 PIPELINE = PassPipeline((
     Pass("simplify", simplify),                                        # fold what the ranges of loops decide
     Pass("tighten", tighten),                                          # guards of plain loops become their bounds
+    Pass("auto unroll", auto_unroll),                                  # what the pragma asks for
     Pass("partition", partition),                                      # a guard-free copy for the turns that need no guard
     Pass("vectorize", vectorize, produces=_EXPANDED),                  # vector loops become vector expressions and masks
     Pass("split lanes", split_lanes, accepts=_EXPANDED, produces=_EXPANDED),  # odd vectors become powers of two

@@ -8,18 +8,20 @@ at its best with a power of two, which it cuts into registers by itself.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..expr import make
-from ..expr.nodes import Broadcast, Expr, Ramp
+from ..expr.nodes import Broadcast, Expr, Ramp, Var
 from ..expr.walk import rewrite as rewrite_expr
-from ..expr.walk import substitute
-from ..loopir.stmt import Func, Let, Load, Reduction, Stmt, Store, load, map_exprs, reduction, rewrite, seq
+from ..loopir.stmt import Func, Let, Load, Reduction, Stmt, Store, load, reduction, seq
 
 MAX_LANES = 64
+Cut = Mapping[Var, Mapping[int, Var]]  # the parts of odd vector variables, by offset
 
 
 def split_lanes(func: Func) -> Func:
     """The pass."""
-    return func.with_body(rewrite(func.body, _statement))
+    return func.with_body(_statement(func.body, {}))
 
 
 def pieces(lanes: int) -> list[tuple[int, int]]:
@@ -37,27 +39,36 @@ def _odd(lanes: int) -> bool:
     return lanes > 1 and (lanes & (lanes - 1) != 0 or lanes > MAX_LANES)
 
 
-def _statement(s: Stmt) -> Stmt | None:
+def _statement(s: Stmt, cut: Cut) -> Stmt:
     if isinstance(s, Let) and _odd(s.value.dtype.lanes):
-        done: dict[Expr, Expr] = {}
-        return rewrite(map_exprs(s.body, lambda e: substitute(e, {s.var: s.value}, done)), _statement)
+        value = _reductions(s.value, cut)
+        parts = {at: Var(s.var.name, value.dtype.element.with_lanes(n), s.var.kind) for at, n in pieces(value.dtype.lanes)}
+        out = _statement(s.body, {**cut, s.var: parts})
+        for at, n in reversed(pieces(value.dtype.lanes)):
+            out = Let(parts[at], lanes_of(value, at, n, cut), out)
+        return out
+    below = s.parts()
+    if below:
+        new = tuple(_statement(p, cut) for p in below)
+        if any(a is not b for a, b in zip(below, new, strict=True)):
+            s = s.with_parts(*new)
     exprs = s.exprs()
     if exprs:
-        changed = tuple(_reductions(e) for e in exprs)
+        changed = tuple(_reductions(e, cut) for e in exprs)
         if any(a is not b for a, b in zip(exprs, changed, strict=True)):
             s = s.with_exprs(*changed)
     if isinstance(s, Store):
-        lanes = max(i.dtype.lanes for i in s.indices) if s.indices else 1
+        lanes = max((i.dtype.lanes for i in s.indices), default=1)
         if _odd(lanes):
-            return seq(*[Store(s.buffer, lanes_of(s.value, at, n), tuple(lanes_of(i, at, n) for i in s.indices),
-                               None if s.mask is None else lanes_of(s.mask, at, n)) for at, n in pieces(lanes)])
+            return seq(*[Store(s.buffer, lanes_of(s.value, at, n, cut), tuple(lanes_of(i, at, n, cut) for i in s.indices),
+                               None if s.mask is None else lanes_of(s.mask, at, n, cut)) for at, n in pieces(lanes)])
     return s
 
 
-def _reductions(e: Expr) -> Expr:
+def _reductions(e: Expr, cut: Cut) -> Expr:
     def change(node: Expr) -> Expr | None:
         if isinstance(node, Reduction) and _odd(node.value.dtype.lanes):
-            parts = [reduction(node.op, lanes_of(node.value, at, n)) for at, n in pieces(node.value.dtype.lanes)]
+            parts = [reduction(node.op, lanes_of(node.value, at, n, cut)) for at, n in pieces(node.value.dtype.lanes)]
             out = parts[0]
             for p in parts[1:]:
                 out = COMBINE[node.op](out, p)
@@ -70,14 +81,16 @@ def _reductions(e: Expr) -> Expr:
 COMBINE = {"add": make.add, "mul": make.mul, "min": make.min_, "max": make.max_, "and": make.and_, "or": make.or_}
 
 
-def lanes_of(e: Expr, at: int, n: int) -> Expr:
-    """The lanes ``at .. at + n - 1`` of a vector; a scalar stands for itself."""
+def lanes_of(e: Expr, at: int, n: int, cut: Cut) -> Expr:
+    """The lanes ``at .. at + n - 1`` of a vector; a scalar stands for itself. ``cut`` has the parts of vector variables by offset."""
     if e.dtype.lanes == 1:
         return e
+    if isinstance(e, Var):
+        return cut[e][at]
     if isinstance(e, Ramp):
         return make.ramp(make.add(e.base, make.mul(e.stride, at)), e.stride, n)
     if isinstance(e, Broadcast):
         return make.broadcast(e.value, n)
     if isinstance(e, Load):
-        return load(e.buffer, tuple(lanes_of(i, at, n) for i in e.indices), None if e.mask is None else lanes_of(e.mask, at, n))
-    return e.with_children(*[lanes_of(c, at, n) for c in e.children()])
+        return load(e.buffer, tuple(lanes_of(i, at, n, cut) for i in e.indices), None if e.mask is None else lanes_of(e.mask, at, n, cut))
+    return e.with_children(*[lanes_of(c, at, n, cut) for c in e.children()])

@@ -28,7 +28,7 @@ _LARGE = 4096  # below this an unaligned start costs less than aligning it
 
 _capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
 _pointer_at = ctypes.c_void_p.from_address
-_DATA_OFFSET = 16 + 2 * ctypes.sizeof(ctypes.c_void_p)  # of ``data`` in numpy's public PyArrayInterface struct
+_DATA_OFFSET = 24 + 2 * ctypes.sizeof(ctypes.c_void_p)  # of ``data`` in numpy's public PyArrayInterface: five ints and two pointers
 _byte = ctypes.c_char.from_buffer
 _addressof = ctypes.addressof
 

@@ -30,7 +30,7 @@ def explain(binder: Binder, args: Sequence[Any],
     make = allocate is not None
     arrays: list[Any] = []
     for slot in binder.slots:
-        arrays.append(None if make and slot.param.output else _array(binder, slot, args[slot.index]))
+        arrays.append(None if make and slot.output else _array(binder, slot, args[slot.index]))
     numbers = [_number(binder, index, args[index]) for index, *_ in binder.scalars]
     dims = _solve(binder, arrays, args)
     for k, slot in enumerate(binder.slots):
@@ -68,10 +68,10 @@ def _where(dims: dict[str, int]) -> str:
 def _count(binder: Binder, args: Sequence[Any]) -> None:
     if len(args) == binder.count:
         return
-    takes = str(binder.count)
+    takes = f"{binder.count} argument{'' if binder.count == 1 else 's'}"
     if len(binder.given) < binder.count:
-        takes += f", or {len(binder.given)} when outputs are left out"
-    raise CallError(f"{binder.signature.name} takes {takes} arguments, {len(args)} given", because=form(binder))
+        takes += f" ({len(binder.given)} when the outputs are left out)"
+    raise CallError(f"{binder.signature.name} takes {takes}, {len(args)} given", because=form(binder))
 
 
 def _array(binder: Binder, slot: Slot, a: Any) -> Any:
@@ -79,11 +79,11 @@ def _array(binder: Binder, slot: Slot, a: Any) -> Any:
     wanted = slot.param.dtype
     if not isinstance(a, np.ndarray):
         try_ = None
-        if isinstance(a, (list, tuple, int, float, np.generic)) or hasattr(a, "__array__"):
-            made = f"np.empty(…, np.{slot.dtype})" if slot.param.output else f"np.asarray({slot.param.name}, np.{slot.dtype})"
-            try_ = f"pass {made}"
-        raise CallError(f"{title} is no array", because=f"a numpy array of {wanted} is needed, a {_type_name(a)} was given",
-                        try_=try_)
+        if slot.output:
+            try_ = "pass an array to write to, or leave all outputs out to have them allocated"
+        elif isinstance(a, (list, tuple)) or (hasattr(a, "__array__") and not isinstance(a, np.generic)):
+            try_ = f"np.asarray({slot.param.name}, np.{slot.dtype})"
+        raise CallError(f"{title} is no array", because=f"it must be a numpy array of {wanted}, not {_type_name(a)}", try_=try_)
     if isinstance(a, np.ma.MaskedArray):
         raise CallError(f"{title} is a masked array", because="a kernel would use the masked elements too",
                         try_=f"pass {slot.param.name}.filled(value)")
@@ -91,9 +91,13 @@ def _array(binder: Binder, slot: Slot, a: Any) -> Any:
         swapped = a.dtype.newbyteorder() == slot.dtype
         got = f"{a.dtype.name} in the other byte order ({a.dtype.str})" if swapped else a.dtype.name
         held = " (held as uint16)" if wanted.startswith("bfloat") else ""
-        raise CallError(f"{title} has dtype {got}, declared {wanted}{held}",
-                        try_=f"{slot.param.name}.astype(np.{slot.dtype})" if not slot.param.output
-                        else f"allocate it as np.empty(shape, np.{slot.dtype})")
+        if slot.output:
+            try_ = f"allocate it as np.empty(shape, np.{slot.dtype})"
+        elif held:
+            try_ = f"the upper halves of float32: ({slot.param.name}.view(np.uint32) >> 16).astype(np.uint16)"
+        else:
+            try_ = f"{slot.param.name}.astype(np.{slot.dtype})"
+        raise CallError(f"{title} has dtype {got}, declared {wanted}{held}", try_=try_)
     if a.ndim != slot.ndim:
         raise CallError(f"{title} has {a.ndim} {'axis' if a.ndim == 1 else 'axes'}, declared with {slot.ndim}",
                         because=f"its shape is {a.shape}, declared {_shape(slot.shape)}")
@@ -101,17 +105,17 @@ def _array(binder: Binder, slot: Slot, a: Any) -> Any:
         if isinstance(size, int) and a.shape[axis] != size:
             raise CallError(f"{title} has shape {a.shape}, declared {_shape(slot.shape)}",
                             because=f"axis {axis} is {a.shape[axis]}, not {size}")
-    if slot.param.output and not a.flags.writeable:
+    if slot.output and not a.flags.writeable:
         raise CallError(f"{title} is read-only", because="it is an output of the kernel",
                         try_="pass a writable array, or leave the outputs out to have them allocated")
     if not a.flags.c_contiguous:
         raise CallError(f"{title} is not compact in C order", because=f"its strides are {a.strides}, {_compact(a)} are needed",
-                        try_="write to a compact array and copy from it" if slot.param.output
+                        try_="write to a compact array and copy from it" if slot.output
                         else f"np.ascontiguousarray({slot.param.name})")
     if not a.flags.aligned and a.size:
         raise CallError(f"{title} is not aligned",
                         because=f"elements of {a.dtype.name} start at multiples of {a.dtype.alignment} bytes",
-                        try_=None if slot.param.output else f"{slot.param.name}.copy()")
+                        try_=None if slot.output else f"{slot.param.name}.copy()")
     return a
 
 
@@ -139,7 +143,7 @@ def _number(binder: Binder, index: int, value: Any) -> Any:
             try:
                 return float(value)
             except OverflowError:
-                raise CallError(f"{title} is too large for {name}", because=f"{value} was given") from None
+                raise CallError(f"{title} is too large for {name}") from None
     else:
         try:
             whole = operator.index(value)
@@ -150,7 +154,7 @@ def _number(binder: Binder, index: int, value: Any) -> Any:
                 raise CallError(f"{title} is out of the range of {name}", because=f"{whole} is not in {limits[0]} … {limits[1]}")
             return whole
     needed = "a number" if limits is None else "a whole number"
-    raise CallError(f"{title} is not {needed}", because=f"a {name} is needed, a {_type_name(value)} was given")
+    raise CallError(f"{title} is not {needed}", because=f"it must be {needed} ({name}), not {_type_name(value)}")
 
 
 def _solve(binder: Binder, arrays: Sequence[Any], args: Sequence[Any]) -> dict[str, int]:
@@ -206,7 +210,7 @@ def _used(size: Any, dims: dict[str, int]) -> dict[str, int]:
 def _overlap(binder: Binder, arrays: Sequence[Any]) -> None:
     """An output may share no byte with any other argument: the machine code reads and writes in an order of its own."""
     for k, slot in enumerate(binder.slots):
-        if not slot.param.output:
+        if not slot.output:
             continue
         for j, other in enumerate(binder.slots):
             # Compact arrays: the bounds check is exact.

@@ -22,18 +22,20 @@ class StageBounds:
 
     ``low`` and ``extent`` give the computed box per data axis (``low`` speaks of the loops around); ``loops`` the extent of every loop and
     axis; ``local`` each axis's value from the stage's own loops, counted from the box's corner (a reduction axis from its begin);
-    ``value`` the absolute value.
+    ``value`` the absolute value. ``store_low`` and ``store_extent`` are the box its memory holds, larger only after store_at.
     """
 
-    __slots__ = ("extent", "local", "loops", "low", "value")
+    __slots__ = ("extent", "local", "loops", "low", "store_extent", "store_low", "value")
 
     def __init__(self, low: tuple[Expr, ...], extent: tuple[Expr, ...], loops: dict[IterVar, Expr], local: dict[Var, Expr],
-                 value: dict[Var, Expr]) -> None:
+                 value: dict[Var, Expr], store: list[tuple[Expr, Expr]] | None = None) -> None:
         self.low = low
         self.extent = extent
         self.loops = loops
         self.local = local
         self.value = value
+        self.store_low = low if store is None else tuple(b[0] for b in store)
+        self.store_extent = extent if store is None else tuple(b[1] for b in store)
 
 
 class Bounds:
@@ -57,7 +59,7 @@ class Bounds:
 
     def _infer(self, stage: StageState) -> None:
         op = stage.compute
-        box = self._required(stage) if isinstance(stage.attach, At) else [(make.const(0, a.dtype), a.extent) for a in op.axis]
+        box = self._required(stage, stage.attach) if isinstance(stage.attach, At) else [(make.const(0, a.dtype), a.extent) for a in op.axis]
         loops: dict[IterVar, Expr] = {}
         for a, (_, extent) in zip(op.axis, box, strict=True):
             loops[a] = extent
@@ -77,17 +79,17 @@ class Bounds:
         for a in op.reduce_axis:
             assert a.dom is not None
             absolute[a.var] = make.add(a.dom[0], local[a.var])
-        self.stages[stage.name] = StageBounds(tuple(b[0] for b in box), tuple(b[1] for b in box), loops, local, absolute)
+        store = None if stage.store is None else self._required(stage, stage.store)
+        self.stages[stage.name] = StageBounds(tuple(b[0] for b in box), tuple(b[1] for b in box), loops, local, absolute, store)
 
     def _plain(self, e: Expr) -> Expr:
         return e
 
     # -- regions -----------------------------------------------------------------------------------------------------
 
-    def around(self, stage: StageState) -> dict[Var, None]:
-        """The loop variables that stand still while an attached stage runs: its consumer's, up to the attachment point, and theirs."""
+    def around(self, place: At | str | None) -> dict[Var, None]:
+        """The loop variables that stand still inside a place: its stage's, up to the loop named, and those around them."""
         found: dict[Var, None] = {}
-        place = stage.attach
         while isinstance(place, At):
             outer = self.state.stage(place.stage)
             for iv in outer.leaves:
@@ -97,8 +99,8 @@ class Bounds:
             place = outer.attach
         return found
 
-    def _required(self, stage: StageState) -> list[tuple[Expr, Expr]]:
-        around = self.around(stage)
+    def _required(self, stage: StageState, place: At) -> list[tuple[Expr, Expr]]:
+        around = self.around(place)
 
         def gone(v: Var) -> bool:
             return v.kind == "loop" and v not in around
@@ -117,6 +119,8 @@ class Bounds:
         return [self._box(ends, a) for ends, a in zip(boxes, axes, strict=True)]
 
     def _ends(self, index: Expr, gone: object) -> tuple[Expr, Expr] | None:
+        if any(isinstance(node, TensorRead) for node in preorder(index)):
+            return None  # a position that is data may be anywhere
         lo = self.facts.bound(index, gone, False)  # type: ignore[arg-type]
         hi = self.facts.bound(index, gone, True)  # type: ignore[arg-type]
         return None if lo is None or hi is None else (lo, hi)
@@ -176,7 +180,7 @@ def bounds_of(state: ScheduleState) -> Bounds:
 def region_size(tensor: Tensor, bounds: Bounds) -> tuple[Expr, ...]:
     """The extents of the storage of a tensor: the computed box, or the whole shape at root and for arguments."""
     stage = bounds.state.of(tensor)
-    return tensor.shape if stage.is_placeholder else bounds[stage.name].extent
+    return tensor.shape if stage.is_placeholder else bounds[stage.name].store_extent
 
 
 def constant_extent(state: ScheduleState, stage: StageState, loop: IterVar) -> Expr:

@@ -85,7 +85,29 @@ class Fuse:
         return (self.fused,)
 
 
-Relation = Split | Fuse
+@dataclass(frozen=True, slots=True, eq=False)
+class Singleton:
+    """A loop of one turn, made of nothing."""
+
+    unit: IterVar
+
+    def extents(self, extent: dict[IterVar, Expr]) -> None:
+        """One turn."""
+        extent[self.unit] = make.const(1, self.unit.dtype)
+
+    def values(self, value: dict[IterVar, Expr], extent: dict[IterVar, Expr]) -> None:
+        """Nothing hangs on it."""
+
+    @property
+    def parents(self) -> tuple[IterVar, ...]:
+        return ()
+
+    @property
+    def children(self) -> tuple[IterVar, ...]:
+        return (self.unit,)
+
+
+Relation = Split | Fuse | Singleton
 
 
 def clip(part: Expr, whole: Expr) -> Expr:
@@ -117,7 +139,8 @@ INLINED = "inlined"
 @dataclass(frozen=True, slots=True, eq=False)
 class StageState:
     """One stage. ``leaves`` are its loops from outermost to innermost; ``kinds`` annotates some of them; ``attach`` is None (root),
-    ``At`` or ``INLINED``."""
+    ``At`` or ``INLINED``; ``store`` is where its memory is made when that is not where it is computed.
+    ``init_at`` is the loop before which a reduction's start values are written, ``align`` the padding of strides per data axis."""
 
     name: str
     op: Operation
@@ -125,7 +148,11 @@ class StageState:
     relations: tuple[Relation, ...] = ()
     kinds: dict[IterVar, str] = field(default_factory=dict)
     attach: At | str | None = None
+    store: At | None = None
     scope: str = "global"
+    init_at: str | None = None
+    align: dict[int, tuple[int, int]] = field(default_factory=dict)
+    pragmas: dict[IterVar, tuple[tuple[str, Any], ...]] = field(default_factory=dict)
     is_output: bool = False
 
     @property
@@ -158,6 +185,11 @@ class StageState:
 
     def kind(self, iv: IterVar) -> str:
         return self.kinds.get(iv, "serial")
+
+    def first_init(self) -> int:
+        """Position of the loop before which the start values of a reduction are written."""
+        outermost = self.first_reduce()
+        return next((p for p, iv in enumerate(self.leaves[:outermost]) if iv.name == self.init_at), outermost)
 
     def first_reduce(self) -> int:
         """Position of the outermost reduction loop, or the number of loops when there is none."""

@@ -183,8 +183,8 @@ def test_symbols_that_no_array_gives(rng):
 
 def test_arrays_that_do_not_fit():
     m = te.dim("m", 1, 8, multiple_of=2)
-    A, B, _ = matmul(m, 4, 5)
-    C = te.compute((m, 5), lambda i, j: A[i, j] + B[j, 0] if False else A[i, j] * 2.0)
+    A = te.placeholder((m, 5), name="A")
+    C = te.compute((m, 5), lambda i, j: A[i, j] * 2.0)
     ok = np.zeros((2, 5), "f4")
     for a, message in ((ok.astype("f8"), "an array of float64"), (ok[0], r"1 dimension\(s\) for a tensor of 2"),
                        (np.zeros((2, 6), "f4"), "dimension 1 is 6, should be 5"), (np.zeros((3, 5), "f4"), "m is 3"),
@@ -364,7 +364,8 @@ def test_other_casts():
     i8, flag, half, u32 = evaluate(C, {A: a})
     same(i8, a.astype("i1"))
     same(flag, a != 0)
-    same(half, a.astype("f2"))
+    with np.errstate(over="ignore"):
+        same(half, a.astype("f2"))
     same(u32, a.astype("u4"))
 
 
@@ -465,9 +466,8 @@ def test_an_unguarded_read_out_of_range_names_tensor_index_and_extent(body, inde
         evaluate(C, {A: np.arange(8, dtype="int32")})
 
 
-def test_a_wrong_guard_two_levels_up_is_found(monkeypatch):
-    # the value was computed under a guard first: it must not be taken for known where the guard does not hold
-    A, C = reads(lambda A, i: te.if_then_else(i < 7, A[i + 1], 0) + A[i + 1])
+def test_a_value_known_under_a_guard_is_not_known_outside():
+    A, C = reads(lambda A, i: te.if_then_else(i < 7, A[i + 1], 0) * A[i + 1])
     with pytest.raises(DeclareError, match="index 0 is 8"):
         evaluate(C, {A: np.arange(8, dtype="int32")})
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from ...core.visit import TypeTable
 from ...expr.nodes import Const, Expr, Var, const_int
-from ...loopir.stmt import PARALLEL, SERIAL, Alloc, Buffer, Evaluate, For, If, Let, Seq, Stmt, Store, preorder
+from ...expr.walk import substitute
+from ...loopir.stmt import PARALLEL, SERIAL, Alloc, Buffer, Evaluate, For, If, Let, Seq, Stmt, Store, map_exprs, preorder
 from . import memory, parallel, types
 from .emitter import Emitter, Storage
 from .index import interval
@@ -52,11 +53,15 @@ def _evaluate(em: Emitter, s: Evaluate) -> None:
 
 @rules.on(Let)
 def _let(em: Emitter, s: Let) -> None:
-    v = s.var
+    v, body = s.var, s.body
+    if v in em.vars:  # bound before, beside this one: unrolled copies share it, and what is remembered speaks of the other value
+        v = Var(v.name, v.dtype, v.kind)
+        done: dict[Expr, Expr] = {}
+        body = map_exprs(body, lambda e: substitute(e, {s.var: v}, done))
     lo, hi = interval(em, s.value) if v.dtype.is_index else (None, None)
     operand = em.index(s.value) if v.dtype.is_index else em.value(s.value)
     em.bind(v, operand, em.home(s.value), lo, hi)
-    emit(em, s.body)
+    emit(em, body)
 
 
 @rules.on(If)
@@ -165,6 +170,9 @@ def _alloc(em: Emitter, s: Alloc) -> None:
             emit(em, s.body)
             return
     size_text = em.ins(f"mul i64 {em.index(elements)}, {b.dtype.bytes}")
+    lowest = interval(em, elements)[0]
+    if lowest is None or lowest < 0:  # a box that symbolic sizes leave empty may have a negative extent
+        size_text = em.call("i64", "llvm.smax.i64", ("i64", size_text), ("i64", "0"))
     memory_block = em.call("ptr", "tensorlang_alloc", ("i64", size_text))
     missing = em.ins(f"icmp eq ptr {memory_block}, null")
     here = em.block

@@ -80,11 +80,33 @@ def legal_text(state: ScheduleState, stage: StageState) -> str:
     return ", ".join(places[:12]) + (f", … ({len(places) - 12} more)" if len(places) > 12 else "")
 
 
+def store_verdict(state: ScheduleState, stage: StageState, place: At) -> Verdict:
+    """Whether the memory of an attached stage may be made at ``place``: a loop around the one it is computed at, with no parallel loop
+    between, whose threads would share it."""
+    mark = (place.stage, place.loop)
+    if not isinstance(stage.attach, At):
+        return no(f"`{stage.name}` is computed at root, and its memory is made there", mark=mark, try_=f"s[{stage.name}].compute_at first")
+    between: list[str] = []
+    for outer, p in chain(state, stage):
+        for q in range(p, -1, -1):
+            iv = outer.leaves[q]
+            if outer.name == place.stage and iv.name == place.loop:
+                if between:
+                    return no(f"loop {between[0]} between storage and computation is parallel: its threads would share the memory", mark=mark)
+                return YES
+            if outer.kind(iv) == "parallel":
+                between.append(f"{outer.name}.{iv.name}")
+    return no(f"loop {place.stage}.{place.loop} is not around the place where `{stage.name}` is computed", mark=mark,
+              legal=lambda: ", ".join(f"{o.name}.{iv.name}" for o, p in chain(state, stage) for iv in reversed(o.leaves[:p + 1])))
+
+
 def misplaced(state: ScheduleState) -> tuple[StageState, Verdict] | None:
     """The first attached stage whose place is not legal any more, if there is one."""
     for st in state.stages:
         if isinstance(st.attach, At):
             verdict = place_verdict(state, st, state.stage(st.attach.stage), st.attach.loop)
+            if verdict and st.store is not None:
+                verdict = store_verdict(state, st, st.store)
             if not verdict:
                 return st, verdict
     return None

@@ -11,16 +11,26 @@ from .cache_read import CacheRead
 from .cache_write import CacheWrite
 from .compute_at import ComputeAt, ComputeRoot
 from .compute_inline import ComputeInline
+from .decompose_reduction import DecomposeReduction
 from .fuse import Fuse
 from .kind import Parallel, Unroll, Vectorize
+from .pragma import Pragma
 from .reorder import Reorder
+from .reverse_compute_at import ReverseComputeAt
+from .rfactor import Rfactor
+from .sample_categorical import SampleCategorical
+from .sample_location import SampleLocation
 from .sample_tile import SampleTile
+from .set_scope import SetScope
 from .split import Split
+from .storage_align import StorageAlign
+from .store_at import StoreAt
 
 TABLE: tuple[type[Primitive], ...] = (
     Split, Fuse, Reorder, Vectorize, Unroll, Parallel,
-    ComputeAt, ComputeRoot, ComputeInline,
-    CacheRead, CacheWrite,
-    SampleTile,
+    ComputeAt, ComputeRoot, ComputeInline, ReverseComputeAt,
+    CacheRead, CacheWrite, Rfactor,
+    SetScope, StoreAt, StorageAlign, DecomposeReduction, Pragma,
+    SampleTile, SampleCategorical, SampleLocation,
 )
 BY_NAME: dict[str, type[Primitive]] = {p.name: p for p in TABLE}

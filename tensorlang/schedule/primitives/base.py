@@ -68,6 +68,17 @@ def number(state: ScheduleState, value: Number) -> Expr:
     return decision.knobs[i] if state.symbolic else make.const(decision.values[i], "int32")
 
 
+def find_number(state: ScheduleState, value: Number | None) -> Verdict:
+    """Whether a number is one: a literal, or a knob that a decision of this schedule has."""
+    if isinstance(value, Knob):
+        base, _, index = value.name.rpartition(".")
+        decision = state.decision(base)
+        if decision is None or not index.isdecimal() or int(index) >= len(decision.knobs):
+            return no(f"there is no sampled value `{value.name}`", legal=", ".join(k.name for d in state.decisions for k in d.knobs) or "none",
+                      try_="s.sample_tile(loop) first")
+    return YES
+
+
 def find_stage(state: ScheduleState, name: str) -> Verdict:
     """Whether a stage exists and can be scheduled."""
     if name not in state.position:

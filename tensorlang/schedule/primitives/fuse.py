@@ -8,12 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ...core.dtype import INT32
 from ...expr.nodes import Var
 from ...te.axis import IterVar
 from ..legality.verdict import YES, Verdict, no
 from ..state import Fuse as FuseRelation
-from ..state import ScheduleState, change
-from .base import Primitive, find_loop, fresh_loop_name, leaf, nobody_inside, position
+from ..state import ScheduleState, Singleton, change
+from .base import Primitive, find_loop, find_stage, fresh_loop_name, leaf, nobody_inside, position
 
 if TYPE_CHECKING:
     from ..schedule import Schedule, Stage
@@ -21,24 +22,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Fuse(Primitive):
-    """Fuse ``loops`` of ``stage``: neighbours, from outer to inner."""
+    """Fuse ``loops`` of ``stage``, neighbours in any order; no loops at all gives a loop of one turn, outermost."""
 
     stage: str
     loops: tuple[str, ...]
     name = "fuse"
 
     def check(self, state: ScheduleState) -> Verdict:
-        if len(self.loops) < 2:
-            return no("fuse takes two or more loops")
+        if not self.loops:
+            return find_stage(state, self.stage)
+        if len(set(self.loops)) != len(self.loops):
+            return no("a loop is named twice")
         for loop in self.loops:
             for found in (find_loop(state, self.stage, loop), nobody_inside(state, self.stage, loop, "fuse")):
                 if not found:
                     return found
         st = state.stage(self.stage)
-        start = position(st, self.loops[0])
-        if tuple(iv.name for iv in st.leaves[start:start + len(self.loops)]) != self.loops:
+        start = min(position(st, loop) for loop in self.loops)
+        if {iv.name for iv in st.leaves[start:start + len(self.loops)]} != set(self.loops):
             order = ", ".join(iv.name for iv in st.leaves)
-            return no(f"{', '.join(self.loops)} are not neighbours in that order: the loops are {order}", mark=(self.stage, self.loops[0]),
+            return no(f"{', '.join(self.loops)} are not neighbours: the loops are {order}", mark=(self.stage, self.loops[0]),
                       try_=f"s[{self.stage}].reorder({', '.join(self.loops)}) first")
         ivs = [leaf(st, loop) for loop in self.loops]
         if len({iv.kind for iv in ivs}) > 1:
@@ -49,8 +52,13 @@ class Fuse(Primitive):
         return YES
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
+        st = state.stage(self.stage)
+        if not self.loops:
+            unit = IterVar(Var(fresh_loop_name(st, "singleton"), INT32, "loop"), None)
+            new = change(st, leaves=(unit, *st.leaves), relations=(*st.relations, Singleton(unit)))
+            return state.with_stage(new), unit
         fused: IterVar | None = None
-        for loop in self.loops:
+        for loop in [iv.name for iv in st.leaves if iv.name in self.loops]:
             st = state.stage(self.stage)
             iv = leaf(st, loop)
             if fused is None:
@@ -66,6 +74,6 @@ class Fuse(Primitive):
 
     @staticmethod
     def call(stage: Stage, *loops: IterVar) -> IterVar:
-        """Fuse neighbouring loops, outer to inner, into one; returns it."""
+        """Fuse neighbouring loops into one; returns it. Without loops, a new outermost loop of one turn."""
         listed = tuple(loops[0]) if len(loops) == 1 and isinstance(loops[0], list | tuple) else loops
         return stage.do(Fuse(stage.name, tuple(stage.loop_name("fuse", x) for x in listed)))  # type: ignore[no-any-return]

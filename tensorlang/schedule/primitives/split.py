@@ -13,7 +13,7 @@ from ...te.axis import IterVar
 from ..legality.verdict import YES, Verdict, no
 from ..state import ScheduleState, change
 from ..state import Split as SplitRelation
-from .base import Number, Primitive, find_loop, fresh_loop_name, leaf, nobody_inside, number, position
+from .base import Number, Primitive, find_loop, find_number, fresh_loop_name, leaf, nobody_inside, number, position
 
 if TYPE_CHECKING:
     from ..schedule import Schedule, Stage
@@ -39,6 +39,9 @@ class Split(Primitive):
         if (self.factor is None) == (self.nparts is None):
             return no("exactly one of factor and nparts says where to cut", try_="split(axis, factor=8) or split(axis, nparts=4)")
         size = self.factor if self.factor is not None else self.nparts
+        known = find_number(state, size)
+        if not known:
+            return known
         if isinstance(size, int) and not 1 <= size <= 0x7FFFFFFF:
             return no(f"{'factor' if self.factor is not None else 'nparts'} is {size}; it must be at least 1 and fit 31 bits")
         if self.tail not in TAILS:

@@ -43,8 +43,9 @@ def stage_nodes(state: ScheduleState, stage: StageState) -> tuple[TreeNode, ...]
     nodes: tuple[TreeNode, ...] = (ComputeNode(stage),)
     for iv in reversed(stage.leaves):
         producers = tuple(n for st in inside.get(iv.name, ()) for n in stage_nodes(state, st))
-        nodes = (LoopNode(stage, iv, producers + nodes),)
-    return nodes if stage.is_output else (StorageNode(stage), *nodes)
+        stored = tuple(StorageNode(st) for st in state.stages if st.store is not None and st.store.stage == stage.name and st.store.loop == iv.name)
+        nodes = (LoopNode(stage, iv, stored + producers + nodes),)
+    return nodes if stage.is_output or stage.store is not None else (StorageNode(stage), *nodes)
 
 
 def tree_of(state: ScheduleState) -> tuple[TreeNode, ...]:

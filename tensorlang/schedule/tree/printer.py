@@ -15,7 +15,7 @@ from .nodes import ComputeNode, LoopNode, StorageNode, TreeNode, tree_of
 def draw(state: ScheduleState, mark: tuple[str, str | None] | None = None) -> str:
     """The tree of a state. ``mark`` = (stage, loop or None for its compute) points at one line with ``← asked for``."""
     bounds = bounds_of(state)
-    chosen: dict[Var, Expr] = {k: make.const(v, k.dtype) for d in state.decisions for k, v in zip(d.knobs, d.values, strict=True)}
+    chosen: dict[Var, Expr] = {k: make.const(v, k.dtype) for d in state.decisions for k, v in zip(d.knobs, d.values, strict=False)}
     root = Line("root")
     root.children = [_line(n, bounds, chosen, mark) for n in tree_of(state)]
     return draw_tree(root)
@@ -39,7 +39,7 @@ def _line(node: TreeNode, bounds: Bounds, chosen: dict[Var, Expr], mark: tuple[s
             words.append("← asked for")
         return Line(f"loop {name}.{node.loop.name}", "  ".join(words), [_line(c, bounds, chosen, mark) for c in node.children])
     if isinstance(node, StorageNode):
-        shape = [substitute(e, chosen) for e in b.extent]
+        shape = [substitute(e, chosen) for e in b.store_extent]
         sizes = [const_int(e) for e in shape]
         outputs = node.stage.op.outputs
         total: int | None = sum(t.dtype.bytes for t in outputs)

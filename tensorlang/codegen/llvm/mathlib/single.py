@@ -25,12 +25,11 @@ _LN2_HI, _LN2_LO = 0.693359375, -2.12194440e-4  # the first has so few bits that
 
 
 def _reduced(m: Kit, x: Num) -> tuple[Num, Num]:
-    """``n`` and ``e**r`` with x = n ln2 + r; for |x| < 2**21."""
+    """``n`` and ``e**r - 1`` with x = n ln2 + r; for |x| < 2**21."""
     n_float, n = m.nearest(x * (1 / math.log(2)))
     r = m.fma(n_float, -_LN2_HI, x)
     r = m.fma(n_float, -_LN2_LO, r)
-    p = m.horner(r, _EXP)
-    return n, m.fma(p, r * r, r) + 1.0
+    return n, m.fma(m.horner(r, _EXP), r * r, r)
 
 
 def _scaled(m: Kit, p: Num, n: Num) -> Num:
@@ -42,7 +41,7 @@ def _scaled(m: Kit, p: Num, n: Num) -> Num:
 def exp(m: Kit, x: Num) -> Num:
     """1 ulp."""
     n, p = _reduced(m, m.at_least(m.at_most(x, 89.0), -104.0))
-    return _scaled(m, p, n)
+    return _scaled(m, p + 1.0, n)
 
 
 def exp2(m: Kit, x: Num) -> Num:
@@ -75,14 +74,24 @@ def tanh(m: Kit, x: Num) -> Num:
     square = x * x
     small = m.fma(m.horner(square, _TANH) * square, x, x)
     n, p = _reduced(m, m.at_most(size, 10.0) * 2.0)
-    large = 1.0 - 2.0 / (p * m.power_of_two(n) + 1.0)
+    large = 1.0 - 2.0 / ((p + 1.0) * m.power_of_two(n) + 1.0)
     return m.select(size < 0.625, small, m.copysign(large, x))
 
 
 def sigmoid(m: Kit, x: Num) -> Num:
-    """2 ulp. From e**-|x|, so that neither end overflows and small results keep their precision."""
-    z = exp(m, -m.abs(x))
-    return m.select(x < 0.0, z, m.num(1.0)) / (z + 1.0)
+    """1 ulp. ``z / (1 + z)`` or ``1 / (1 + z)`` with z = e**-|x|, so that neither end overflows and small results keep their
+    precision. What rounding took from z and from 1 + z is carried along and put back at the end."""
+    n, t = _reduced(m, m.at_least(-m.abs(x), -104.0))
+    p = t + 1.0
+    z, z_rest = _scaled(m, p, n), _scaled(m, t - (p - 1.0), n)
+    below = z + 1.0
+    below_rest = z - (below - 1.0) + z_rest
+    negative = x < 0.0
+    above, above_rest = m.select(negative, z, 1.0), m.select(negative, z_rest, 0.0)
+    inverse = 1.0 / below
+    q = above * inverse
+    missing = m.fma(-q, below, above) + (above_rest - q * below_rest)
+    return m.fma(missing, inverse, q)
 
 
 # erf(x) = x + x P(x**2) for small x; 1 - e**Q(|x|) above
@@ -96,5 +105,5 @@ def erf(m: Kit, x: Num) -> Num:
     small = m.fma(m.horner(x * x, _ERF), x, x)
     r = m.fma(m.horner(size, _ERF_LARGE), size, -size)
     n, p = _reduced(m, r)
-    large = 1.0 - p * m.power_of_two(n)
+    large = 1.0 - (p + 1.0) * m.power_of_two(n)
     return m.select(m.abs(x) > 0.927734375, m.copysign(large, x), m.select(x.unordered(), x, small))

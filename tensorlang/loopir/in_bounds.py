@@ -1,0 +1,124 @@
+"""Every access of a function in bounds, by proof: what ``verify(func, in_bounds=True)`` asks. Knows statements and ``arith``.
+
+The lanes of a vector are one more variable, ``0 <= lane < lanes``, so masks and conditions on vectors are assumed like those on
+scalars. An index that depends on data cannot be proved and is passed over: the interpreter checks it while it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..arith.conditions import never_negative
+from ..arith.facts import Facts
+from ..core.dtype import INT32
+from ..expr import make
+from ..expr.linear import from_poly, poly, reads_data
+from ..expr.nodes import And, Broadcast, Call, Expr, IfThenElse, Not, Or, Ramp, Var
+from ..expr.printer import show
+from ..expr.walk import rewrite, substitute, variables
+from .stmt import Buffer, Evaluate, For, Func, If, Let, Load, Stmt, Store
+
+_lanes: dict[int, Var] = {}  # one variable for each width: equal widths are lanes of one vector
+
+
+def _lane(lanes: int) -> Var:
+    if lanes not in _lanes:
+        _lanes[lanes] = Var("lane", INT32, "loop", lo=0, hi=lanes - 1)
+    return _lanes[lanes]
+
+
+def one_lane(e: Expr) -> Expr:
+    """What a vector expression is in one lane, as a scalar expression of the lane's number."""
+
+    def change(node: Expr) -> Expr | None:
+        if type(node) is Ramp:
+            return make.add(node.base, make.mul(make.cast(node.base.dtype, _lane(node.lanes)), node.stride))
+        return node.value if type(node) is Broadcast else None
+
+    return rewrite(e, change)
+
+
+def _denied(cond: Expr) -> Expr:
+    """``not cond``, with the negation driven inwards as far as the prover can use it."""
+    if isinstance(cond, Or):
+        return make.and_(_denied(cond.a), _denied(cond.b))
+    if isinstance(cond, And):
+        return make.or_(_denied(cond.a), _denied(cond.b))
+    return cond.a if isinstance(cond, Not) else make.not_(cond)
+
+
+def unproved(func: Func) -> Iterator[tuple[Stmt, int, str]]:
+    """Each access that cannot be proved to stay in its buffer: the statement, how often it stood before in reading order, and what
+    was left to prove."""
+    yield from _Walk().stmt(func.body, Facts())
+
+
+class _Walk:
+    def __init__(self) -> None:
+        self.visits: dict[Stmt, int] = {}
+
+    def stmt(self, s: Stmt, facts: Facts) -> Iterator[tuple[Stmt, int, str]]:
+        nth = self.visits.get(s, 0)
+        self.visits[s] = nth + 1
+        if isinstance(s, Evaluate) and isinstance(s.value, Call) and s.value.name == "prefetch":
+            return  # a hint may point anywhere
+        for e in s.exprs():
+            for problem in _expr(one_lane(e), facts):
+                yield s, nth, problem
+        if isinstance(s, Store):
+            masked = facts if s.mask is None else facts.assume(one_lane(s.mask))
+            for problem in _access(s.buffer, tuple(map(one_lane, s.indices)), masked):
+                yield s, nth, problem
+        elif isinstance(s, For):
+            inside = facts.bind(s.var, s.begin, make.sub(make.add(s.begin, s.extent), 1)).assume(make.ge(s.extent, 1))
+            yield from self.stmt(s.body, inside)
+        elif isinstance(s, If):
+            yield from self.stmt(s.then, facts.assume(s.cond))
+            if s.orelse is not None:
+                yield from self.stmt(s.orelse, facts.assume(_denied(s.cond)))
+        elif isinstance(s, Let):
+            plain = s.value.dtype.is_index and not reads_data(s.value)
+            yield from self.stmt(s.body, facts.bind(s.var, s.value, s.value) if plain else facts)
+        else:
+            for part in s.parts():
+                yield from self.stmt(part, facts)
+
+
+def _expr(e: Expr, facts: Facts) -> Iterator[str]:
+    if isinstance(e, IfThenElse):
+        yield from _expr(e.cond, facts)
+        yield from _expr(e.a, facts.assume(e.cond))
+        yield from _expr(e.b, facts.assume(_denied(e.cond)))
+        return
+    for child in e.children():
+        yield from _expr(child, facts)
+    if isinstance(e, Load):
+        yield from _access(e.buffer, e.indices, facts if e.mask is None else facts.assume(e.mask))
+
+
+def _holds(need: Expr, facts: Facts) -> bool:
+    """Whether an inequality is proved, if need be with loop variables replaced, innermost first, by the end of their range that
+    makes it hardest: the conditions known may speak of the outer variables only."""
+    if facts.prove(need) is True:
+        return True
+    rest = never_negative(need)
+    for v in reversed(facts.ranges):
+        if rest is None or (v,) not in rest:
+            continue
+        if any((len(m) > 1 or m[0] is not v) and v in variables(a) for m in rest for a in m):
+            continue  # not linear: no end of the range need be the hardest
+        lo, hi = facts.ranges[v]
+        end = lo if rest[(v,)] > 0 else hi
+        rest = poly(substitute(from_poly(rest, v.dtype), {v: end}))
+        if facts.prove(make.le(0, from_poly(rest, v.dtype))) is True:
+            return True
+    return False
+
+
+def _access(b: Buffer, indices: tuple[Expr, ...], facts: Facts) -> Iterator[str]:
+    for d, (i, extent) in enumerate(zip(indices, b.shape, strict=True)):
+        if reads_data(i):
+            continue
+        for need in (make.le(0, i), make.lt(i, extent)):
+            if not _holds(need, facts):
+                yield f"index {d} of {b.name} is not proved in bounds: {show(need)}"

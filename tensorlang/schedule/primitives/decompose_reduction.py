@@ -1,0 +1,47 @@
+"""decompose_reduction: the start values of a reduction are written further out than they need be.
+
+``for i: { s[i] = 0; for k: s[i] += … }`` decomposed at i → ``for i: s[i] = 0`` and then ``for i: for k: s[i] += …``
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ...te.axis import IterVar
+from ..legality.verdict import YES, Verdict, no
+from ..state import ScheduleState, change
+from .base import Primitive, find_loop, position
+
+if TYPE_CHECKING:
+    from ..schedule import Stage
+
+
+@dataclass(frozen=True, slots=True)
+class DecomposeReduction(Primitive):
+    """Write the start values of ``stage`` before ``loop``, in loops of their own."""
+
+    stage: str
+    loop: str
+    name = "decompose_reduction"
+
+    def check(self, state: ScheduleState) -> Verdict:
+        found = find_loop(state, self.stage, self.loop)
+        if not found:
+            return found
+        st = state.stage(self.stage)
+        if not st.compute.reduce_axis:
+            return no(f"`{self.stage}` is no reduction: it has no start values", mark=(self.stage, None))
+        if position(st, self.loop) > st.first_reduce():
+            outer = st.leaves[st.first_reduce()].name
+            return no(f"loop {self.stage}.{self.loop} is inside the reduction loop {outer}: the start values would be written again at each turn",
+                      mark=(self.stage, self.loop), legal=", ".join(iv.name for iv in st.leaves[:st.first_reduce() + 1]))
+        return YES
+
+    def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
+        return state.with_stage(change(state.stage(self.stage), init_at=self.loop)), None
+
+    @staticmethod
+    def call(stage: Stage, loop: IterVar) -> None:
+        """Write the start values of this reduction before ``loop``, in loops of their own."""
+        stage.do(DecomposeReduction(stage.name, stage.loop_name("decompose_reduction", loop)))

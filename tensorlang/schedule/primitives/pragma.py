@@ -1,0 +1,52 @@
+"""pragma: a note to the passes about a loop and what is inside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ...te.axis import IterVar
+from ..legality.verdict import YES, Verdict, no
+from ..state import ScheduleState, change
+from .base import Primitive, find_loop, leaf
+
+if TYPE_CHECKING:
+    from ..schedule import Stage
+
+KNOWN = {
+    "auto_unroll_max_step": "constant loops inside are unrolled while the result has at most this many steps",
+    "unroll_explicit": "accepted for TVM's sake: unrolled loops are always written out",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Pragma(Primitive):
+    """Note ``pragma`` = ``value`` on ``loop`` of ``stage``."""
+
+    stage: str
+    loop: str
+    pragma: str
+    value: int | None = None
+    name = "pragma"
+
+    def check(self, state: ScheduleState) -> Verdict:
+        found = find_loop(state, self.stage, self.loop)
+        if not found:
+            return found
+        if self.pragma not in KNOWN:
+            return no(f"pragma {self.pragma!r} is not known", legal="; ".join(f"{k}: {v}" for k, v in KNOWN.items()))
+        if self.pragma == "auto_unroll_max_step" and (self.value is None or not 0 <= self.value <= 4096):
+            return no(f"auto_unroll_max_step={self.value}: a number of steps from 0 to 4096")
+        return YES
+
+    def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
+        st = state.stage(self.stage)
+        iv = leaf(st, self.loop)
+        notes = tuple(sorted({**dict(st.pragmas.get(iv, ())), self.pragma: self.value}.items()))
+        return state.with_stage(change(st, pragmas={**st.pragmas, iv: notes})), None
+
+    @staticmethod
+    def call(stage: Stage, loop: IterVar, pragma_type: str, pragma_value: int | None = None) -> None:
+        """Note ``pragma_type`` on a loop: ``auto_unroll_max_step`` (a number of steps) or ``unroll_explicit``."""
+        value = int(pragma_value) if pragma_value is not None else None
+        stage.do(Pragma(stage.name, stage.loop_name("pragma", loop), pragma_type, value))

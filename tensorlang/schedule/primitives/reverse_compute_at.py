@@ -1,0 +1,131 @@
+"""reverse_compute_at: a consumer moves into the loops of its producer.
+
+``for i.outer: for i.inner: P`` and ``for i: C reads P[i]`` with s[C].reverse_compute_at(s[P], i.outer) →
+``for i.outer: { for i.inner: P; for i.rest: C }``
+
+The loops around both are the consumer's, cut like the producer's; the producer is computed in them. So the consumer must read one
+element of the producer at its own place: the region a turn needs and the region a turn makes are then the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ...errors import ScheduleError
+from ...expr.nodes import Expr, Var
+from ...expr.walk import preorder
+from ...te.axis import REDUCE, IterVar
+from ...te.tensor import TensorRead
+from ..legality.places import place_verdict
+from ..legality.verdict import YES, Verdict, no
+from ..state import At, Fuse, Relation, ScheduleState, Split, StageState, change
+from .base import Primitive, find_loop, find_stage, fresh_loop_name, position
+
+if TYPE_CHECKING:
+    from ..schedule import Stage
+
+
+@dataclass(frozen=True, slots=True)
+class ReverseComputeAt(Primitive):
+    """Compute ``stage`` inside ``loop`` of ``at``, one of the stages it reads."""
+
+    stage: str
+    at: str
+    loop: str
+    name = "reverse_compute_at"
+
+    def check(self, state: ScheduleState) -> Verdict:
+        for found in (find_stage(state, self.stage), find_loop(state, self.at, self.loop)):
+            if not found:
+                return found
+        consumer, producer = state.stage(self.stage), state.stage(self.at)
+        mark = (self.at, self.loop)
+        if producer.is_output:
+            return no(f"`{self.at}` is an output: the caller wants all of it", mark=mark, try_=f"s.cache_write({self.at}, 'local') first")
+        if producer.attach is not None:
+            return no(f"`{self.at}` is computed inside another stage already", mark=mark)
+        if [r.name for r in state.readers(self.at)] != [self.stage]:
+            others = ", ".join(f"`{r.name}`" for r in state.readers(self.at)) or "nothing"
+            return no(f"`{self.at}` must be read by `{self.stage}` alone, but {others} reads it", mark=mark)
+        if consumer.relations or consumer.kinds or state.attached(self.stage):
+            return no(f"`{self.stage}` is scheduled already: its loops are to be those of `{self.at}`", mark=(self.stage, None),
+                      try_="reverse_compute_at before any other primitive of the stage")
+        if consumer.compute.reduce_axis:
+            return no(f"`{self.stage}` is a reduction: it reads more than one element of `{self.at}`", mark=(self.stage, None),
+                      try_=f"s[{self.at}].compute_at(s[{self.stage}], loop)")
+        if _axes(consumer, producer) is None:
+            return no(f"`{self.stage}` does not read `{self.at}` at its own place only (one axis per index)", mark=(self.stage, None),
+                      try_=f"s[{self.at}].compute_at(s[{self.stage}], loop)")
+        for iv in producer.leaves[:position(producer, self.loop) + 1]:
+            if iv.kind == REDUCE:
+                return no(f"loop {self.at}.{iv.name} reduces: `{self.at}` is not complete inside it", mark=mark)
+            if producer.kind(iv) in ("vectorized", "unrolled"):
+                return no(f"loop {self.at}.{iv.name} is {producer.kind(iv)}", mark=mark)
+        for inside in state.attached(self.at):
+            if isinstance(inside.attach, At) and position(producer, inside.attach.loop) <= position(producer, self.loop):
+                return no(f"`{inside.name}` is computed at {self.at}.{inside.attach.loop}, a loop that becomes one of `{self.stage}`", mark=mark,
+                          try_=f"move {inside.name} afterwards")
+        return YES
+
+    def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
+        consumer, producer = state.stage(self.stage), state.stage(self.at)
+        same = _axes(consumer, producer)
+        assert same is not None
+        outer = producer.leaves[:position(producer, self.loop) + 1]
+        relations: list[Relation] = []
+        work = consumer
+        for rel in producer.relations:
+            if rel.children[0].kind == REDUCE:
+                continue
+            made = tuple(IterVar(Var(fresh_loop_name(work, c.name), c.dtype, "loop"), None, c.kind) for c in rel.children)
+            same.update(zip(rel.children, made, strict=True))
+            new: Relation
+            if isinstance(rel, Split):
+                new = Split(same[rel.parent], made[0], made[1], rel.factor, rel.nparts, rel.tail)
+            else:
+                assert isinstance(rel, Fuse)
+                new = Fuse(same[rel.outer], same[rel.inner], made[0])
+            relations.append(new)
+            work = change(work, relations=tuple(relations))
+        ours = [same[iv] for iv in outer]
+        rest = [same[iv] for iv in producer.leaves[len(outer):] if iv.kind != REDUCE]
+        kinds = {same[iv]: producer.kinds[iv] for iv in outer if iv in producer.kinds}
+        consumer = change(work, leaves=(*ours, *rest), kinds=kinds)
+        producer = change(producer, attach=At(self.stage, ours[-1].name), kinds={k: v for k, v in producer.kinds.items() if k not in outer})
+        state = state.with_stage(consumer, producer)
+        assert place_verdict(state, producer, consumer, ours[-1].name)
+        return state, None
+
+    @staticmethod
+    def call(stage: Stage, parent: Stage, loop: IterVar) -> None:
+        """Compute this stage inside ``loop`` of ``parent``, a stage it reads element by element."""
+        if not hasattr(parent, "loop_name"):
+            raise ScheduleError(f"s[{stage.name}].reverse_compute_at({parent!r}, …): the first argument is a stage",
+                                try_=f"s[{stage.name}].reverse_compute_at(s[T], loop)")
+        stage.do(ReverseComputeAt(stage.name, parent.name, parent.loop_name("reverse_compute_at", loop)))
+
+
+def _axes(consumer: StageState, producer: StageState) -> dict[IterVar, IterVar] | None:
+    """The consumer's axis for each axis of the producer, when it reads exactly the element at its own place."""
+    by_var = {a.var: a for a in consumer.compute.axis}
+    found: dict[IterVar, IterVar] | None = None
+    for e in consumer.compute.body:
+        for node in preorder(e):
+            if type(node) is TensorRead and node.tensor.op is producer.key:
+                here = _match(producer.compute.axis, node.indices, by_var)
+                if here is None or (found is not None and any(found[a] is not here[a] for a in here)):
+                    return None
+                found = here
+    if found is None or len(found) != len(by_var):
+        return None
+    return found
+
+
+def _match(axes: tuple[IterVar, ...], indices: tuple[Expr, ...], by_var: dict[Var, IterVar]) -> dict[IterVar, IterVar] | None:
+    out: dict[IterVar, IterVar] = {}
+    for a, i in zip(axes, indices, strict=True):
+        if type(i) is not Var or i not in by_var or by_var[i].extent is not a.extent:
+            return None
+        out[a] = by_var[i]
+    return out if len({id(v) for v in out.values()}) == len(out) else None

@@ -1,0 +1,117 @@
+"""rfactor: a reduction loop becomes a data axis of partial results, which a second, small reduction combines.
+
+``B = sum(A[k], k)`` split into ko, ki, then rfactor(ki) → ``B.rf[ki] = sum(A[ko * 4 + ki], ko)``, ``B = sum(B.rf[v], v)``
+
+The partial results do not depend on each other, so their loop may be parallel or vectorized.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ...core.node import intern
+from ...expr import make
+from ...expr.nodes import Expr, Var
+from ...expr.walk import substitute
+from ...te.axis import REDUCE, IterVar, fresh_axis
+from ...te.reducers import Reduce
+from ...te.tensor import ComputeOp, Tensor, TensorRead
+from ..bounds import bounds_of
+from ..legality.verdict import YES, Verdict, no
+from ..state import At, ScheduleState, StageState, change
+from .base import Primitive, find_loop, leaf
+
+if TYPE_CHECKING:
+    from ..schedule import Schedule
+
+
+@dataclass(frozen=True, slots=True)
+class Rfactor(Primitive):
+    """Factor ``loop`` out of the reduction of ``stage``; the new axis stands at ``factor_axis`` among the data axes."""
+
+    stage: str
+    loop: str
+    factor_axis: int = 0
+    name = "rfactor"
+    of = "schedule"
+
+    def check(self, state: ScheduleState) -> Verdict:
+        found = find_loop(state, self.stage, self.loop)
+        if not found:
+            return found
+        st = state.stage(self.stage)
+        mark = (self.stage, self.loop)
+        if leaf(st, self.loop).kind != REDUCE:
+            return no(f"loop {self.stage}.{self.loop} is a data loop: there is nothing to factor", mark=mark,
+                      legal="reduction loops: " + (", ".join(iv.name for iv in st.leaves if iv.kind == REDUCE) or "none"))
+        if not 0 <= self.factor_axis <= len(st.compute.axis):
+            return no(f"factor_axis={self.factor_axis}: `{self.stage}` has {len(st.compute.axis)} data axes", legal=f"0..{len(st.compute.axis)}")
+        for st2 in state.attached(self.stage):
+            return no(f"`{st2.name}` is computed inside its loops, which would move to the partial results", mark=mark, try_="rfactor before compute_at")
+        for iv in st.leaves:
+            if iv.kind == REDUCE and st.kind(iv) != "serial":
+                return no(f"loop {self.stage}.{iv.name} is {st.kind(iv)} already, and would move to the partial results",
+                          mark=(self.stage, iv.name), try_=f"rfactor first, then {st.kind(iv).removesuffix('d')} the loops of {self.stage}.rf")
+        return YES
+
+    def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
+        st = state.stage(self.stage)
+        op = st.compute
+        extent = bounds_of(state)[self.stage].loops
+        first = op.body[0]
+        assert isinstance(first, Reduce)
+        # the loops of the old reduction become axes of the partial one: the factored loop a data axis, the others reductions
+        chosen = leaf(st, self.loop)
+        factor = fresh_axis(chosen.name, extent[chosen])
+        data = tuple(fresh_axis(a.name, a.extent) for a in op.axis)
+        inner = {iv: fresh_axis(iv.name, extent[iv], REDUCE) for iv in st.leaves if iv.kind == REDUCE and iv is not chosen}
+        value: dict[IterVar, Expr] = {iv: a.var for iv, a in inner.items()}
+        value[chosen] = factor.var
+        conds: list[Expr] = [] if first.condition is None else [first.condition]
+        for rel in reversed(st.relations):
+            if all(c in value for c in rel.children):
+                rel.values(value, extent)
+                conds.extend(make.lt(value[p], extent[p]) for p in rel.parents if len(rel.parents) == 1)
+        to_new: dict[Var, Expr] = {a.var: b.var for a, b in zip(op.axis, data, strict=True)}
+        for k in op.reduce_axis:
+            assert k.dom is not None
+            to_new[k.var] = make.add(k.dom[0], value[k])
+        condition: Expr | None = None
+        for c in conds:
+            c = substitute(c, to_new)
+            condition = c if condition is None else make.and_(condition, c)
+        axes = (*data[:self.factor_axis], factor, *data[self.factor_axis:])
+        partial = _partial(state.free_name(f"{self.stage}.rf"), op, first, axes, tuple(inner.values()), condition, to_new)
+        # the old stage combines the partial results over one new axis
+        v = fresh_axis(f"{chosen.name}.v", extent[chosen], REDUCE)
+        own = tuple(a.var for a in op.axis)
+        index = (*own[:self.factor_axis], v.var, *own[self.factor_axis:])
+        reads = tuple(intern(TensorRead, t, index) for t in partial.outputs)
+        body = tuple(intern(Reduce, first.reducer, reads, (v,), None, first.init, i) for i in range(len(reads)))
+        leaves = tuple(iv for iv in st.leaves if iv.kind != REDUCE)
+        kept = tuple(r for r in st.relations if r.children[0].kind != REDUCE)
+        new = StageState(partial.name, partial, (*axes, *partial.reduce_axis), attach=st.attach if isinstance(st.attach, At) else None)
+        state = state.with_stage(change(st, op=op.redefined(body, reduce_axis=(v,)), leaves=(*leaves, v), relations=kept))
+        return state.insert_before(self.stage, new), partial.outputs[0] if len(reads) == 1 else partial.outputs
+
+    @staticmethod
+    def call(schedule: Schedule, tensor: Any, axis: IterVar, factor_axis: int = 0) -> Tensor | tuple[Tensor, ...]:
+        """Turn the reduction loop ``axis`` of ``tensor`` into an axis of partial results; returns their tensor (``tensor.rf``), or a
+        tuple of tensors. The data axes of the partial results are those of ``tensor`` with the new one at ``factor_axis``."""
+        stage = schedule[tensor]
+        at = factor_axis + len(stage.op.axis) + 1 if factor_axis < 0 else factor_axis
+        return schedule.perform(Rfactor(stage.name, stage.loop_name("rfactor", axis), at))  # type: ignore[no-any-return]
+
+
+def _partial(name: str, op: ComputeOp, first: Reduce, axes: tuple[IterVar, ...], reduced: tuple[IterVar, ...], condition: Expr | None,
+             to_new: dict[Var, Expr]) -> ComputeOp:
+    sources = tuple(substitute(e, to_new) for e in first.sources)
+    if reduced:
+        body: tuple[Expr, ...] = tuple(intern(Reduce, first.reducer, sources, reduced, condition, None, i) for i in range(len(sources)))
+    elif condition is None:
+        body = sources
+    else:
+        identity = first.reducer.identity(tuple(s.dtype for s in sources))
+        body = tuple(make.if_then_else(condition, s, i) for s, i in zip(sources, identity, strict=True))
+    return ComputeOp(name, axes, reduced, body, op.tag, op.attrs)

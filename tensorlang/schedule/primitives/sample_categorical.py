@@ -1,0 +1,51 @@
+"""sample_categorical: one of several numbers as a named decision, for unroll depths, vector widths and the like."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ...core.dtype import INT32
+from ...expr.nodes import Var
+from ..legality.verdict import YES, Verdict, no
+from ..state import Decision, ScheduleState
+from .base import Primitive
+
+if TYPE_CHECKING:
+    from ..schedule import Schedule
+
+
+@dataclass(frozen=True, slots=True)
+class SampleCategorical(Primitive):
+    """One of ``candidates``; ``values`` (one number) is what holds until a search decides."""
+
+    decision: str
+    candidates: tuple[int, ...]
+    role: str = "categorical"
+    values: tuple[int, ...] | None = None
+    name = "sample_categorical"
+    of = "schedule"
+
+    def check(self, state: ScheduleState) -> Verdict:
+        if not self.candidates or any(not 1 <= c <= 0x7FFFFFFF for c in self.candidates):
+            return no(f"candidates={list(self.candidates)}: a non-empty list of positive numbers")
+        if state.decision(self.decision) is not None:
+            return no(f"a decision named {self.decision!r} exists already", legal="names in use: " + ", ".join(d.name for d in state.decisions))
+        if self.values is not None and (len(self.values) != 1 or self.values[0] not in self.candidates):
+            return no(f"value {list(self.values)} of {self.decision!r} is not a candidate", legal=f"one of {list(self.candidates)}")
+        return YES
+
+    def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
+        allowed = tuple(sorted(set(self.candidates)))
+        knob = Var(f"{self.decision}.0", INT32, "knob", allowed[0], allowed[-1])
+        values = self.values if self.values is not None else (self.candidates[0],)
+        return state.with_decision(Decision(self.decision, self.role, (knob,), values, ((allowed[0], allowed[-1]),), allowed)), knob
+
+    @staticmethod
+    def call(schedule: Schedule, candidates: Sequence[int], *, name: str | None = None, value: int | None = None,
+             role: str = "categorical") -> Any:
+        """One of ``candidates`` as a knob, to be passed where a primitive takes a number. ``value`` (else the first candidate) holds
+        until a search decides."""
+        return schedule.perform(SampleCategorical(name or schedule.free_decision("choice"), tuple(candidates), role,
+                                                  None if value is None else (value,)))

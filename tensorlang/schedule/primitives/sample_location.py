@@ -1,0 +1,52 @@
+"""sample_location: where a stage is computed as a named decision. It decides and acts: the place is part of the structure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..legality.places import legal_places
+from ..legality.verdict import YES, Verdict, no
+from ..state import At, Decision, ScheduleState, change
+from .base import Primitive, find_stage
+
+if TYPE_CHECKING:
+    from ..schedule import Schedule
+
+
+@dataclass(frozen=True, slots=True)
+class SampleLocation(Primitive):
+    """Compute ``stage`` at root (value 0) or at the n-th of its legal places (value n); ``values`` holds until a search decides."""
+
+    stage: str
+    decision: str
+    values: tuple[int, ...] | None = None
+    name = "sample_location"
+    of = "schedule"
+
+    def check(self, state: ScheduleState) -> Verdict:
+        found = find_stage(state, self.stage)
+        if not found:
+            return found
+        if state.decision(self.decision) is not None:
+            return no(f"a decision named {self.decision!r} exists already", legal="names in use: " + ", ".join(d.name for d in state.decisions))
+        places = legal_places(state, state.stage(self.stage))
+        if self.values is not None and (len(self.values) != 1 or not 0 <= self.values[0] <= len(places)):
+            return no(f"value {list(self.values)} of {self.decision!r}: there are {len(places)} places besides root",
+                      legal=", ".join(["0: root", *[f"{n + 1}: {s}.{loop}" for n, (s, loop) in enumerate(places)]]))
+        return YES
+
+    def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
+        places = legal_places(state, state.stage(self.stage))
+        n = self.values[0] if self.values is not None else 0
+        place = At(*places[n - 1]) if n else None
+        state = state.with_stage(change(state.stage(self.stage), attach=place))
+        # no knobs: a place is not a number that extents could hang on
+        return state.with_decision(Decision(self.decision, "location", (), (n,), ((0, len(places)),))), n
+
+    @staticmethod
+    def call(schedule: Schedule, tensor: Any, *, value: int | None = None, name: str | None = None) -> int:
+        """Compute ``tensor`` at one of its legal places: 0 is root, n the n-th of ``s.legal_places(tensor)``. Returns the number."""
+        stage = schedule.stage_name(tensor)
+        return schedule.perform(SampleLocation(stage, name or schedule.free_decision(f"location_{stage}"),  # type: ignore[no-any-return]
+                                               None if value is None else (value,)))

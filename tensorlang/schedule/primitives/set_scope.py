@@ -1,0 +1,42 @@
+"""set_scope: where the memory of a stage lives. ``local`` is registers or stack when it is small, ``global`` is workspace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..legality.verdict import YES, Verdict, no
+from ..state import ScheduleState, change
+from .base import Primitive, find_stage
+
+if TYPE_CHECKING:
+    from ..schedule import Stage
+
+SCOPES = ("global", "local")
+
+
+@dataclass(frozen=True, slots=True)
+class SetScope(Primitive):
+    """Keep the results of ``stage`` in ``scope``."""
+
+    stage: str
+    scope: str
+    name = "set_scope"
+
+    def check(self, state: ScheduleState) -> Verdict:
+        found = find_stage(state, self.stage)
+        if not found:
+            return found
+        if self.scope not in SCOPES:
+            return no(f"scope {self.scope!r} is not known", legal=", ".join(SCOPES))
+        if state.stage(self.stage).is_output:
+            return no(f"`{self.stage}` is an output: the caller's memory holds it", try_=f"s.cache_write({self.stage}, {self.scope!r})")
+        return YES
+
+    def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
+        return state.with_stage(change(state.stage(self.stage), scope=self.scope)), None
+
+    @staticmethod
+    def call(stage: Stage, scope: str) -> None:
+        """Keep the results of this stage in ``"local"`` or ``"global"`` memory."""
+        stage.do(SetScope(stage.name, scope))

@@ -1,0 +1,54 @@
+"""storage_align: rows of a stage's memory are padded, so that the stride of an axis is ``factor * n + offset`` elements.
+
+A power of two between rows makes them fall into the same cache sets; an offset spreads them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ...te.axis import IterVar
+from ..legality.verdict import YES, Verdict, no
+from ..state import ScheduleState, change
+from .base import Primitive, find_stage
+
+if TYPE_CHECKING:
+    from ..schedule import Stage
+
+
+@dataclass(frozen=True, slots=True)
+class StorageAlign(Primitive):
+    """The stride of data axis ``axis`` of ``stage`` is a multiple of ``factor``, plus ``offset``."""
+
+    stage: str
+    axis: str
+    factor: int
+    offset: int = 0
+    name = "storage_align"
+
+    def check(self, state: ScheduleState) -> Verdict:
+        found = find_stage(state, self.stage)
+        if not found:
+            return found
+        st = state.stage(self.stage)
+        names = [a.name for a in st.compute.axis]
+        if st.is_output:
+            return no(f"`{self.stage}` is an output: the caller's memory holds it", try_=f"s.cache_write({self.stage}, 'local')")
+        if self.axis not in names:
+            return no(f"`{self.axis}` is no data axis of `{self.stage}`", legal=", ".join(names))
+        if self.axis == names[-1]:
+            return no(f"`{self.axis}` is the last axis: its elements are neighbours", legal=", ".join(names[:-1]) or "none")
+        if not 1 <= self.factor <= 1 << 20 or not 0 <= self.offset < 1 << 20:
+            return no(f"factor={self.factor}, offset={self.offset}: a positive factor and an offset that is not negative, both below {1 << 20}")
+        return YES
+
+    def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
+        st = state.stage(self.stage)
+        at = next(d for d, a in enumerate(st.compute.axis) if a.name == self.axis)
+        return state.with_stage(change(st, align={**st.align, at: (self.factor, self.offset)})), None
+
+    @staticmethod
+    def call(stage: Stage, axis: IterVar, factor: int, offset: int = 0) -> None:
+        """Pad this stage's memory so that the stride of data axis ``axis`` is a multiple of ``factor`` elements, plus ``offset``."""
+        stage.do(StorageAlign(stage.name, stage.loop_name("storage_align", axis), factor, offset))

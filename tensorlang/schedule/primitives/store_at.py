@@ -1,0 +1,47 @@
+"""store_at: the memory of a stage is made further out than it is computed, and lives longer.
+
+``for i: for j: { P: storage; compute }`` with store_at(C, i) → ``for i: { P: storage; for j: compute P … }``
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ...errors import ScheduleError
+from ...te.axis import IterVar
+from ..legality.places import store_verdict
+from ..legality.verdict import Verdict, no
+from ..state import At, ScheduleState, change
+from .base import Primitive, find_stage
+
+if TYPE_CHECKING:
+    from ..schedule import Stage
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAt(Primitive):
+    """Keep the storage of ``stage`` at ``loop`` of ``at``, a loop around the place where it is computed."""
+
+    stage: str
+    at: str
+    loop: str
+    name = "store_at"
+
+    def check(self, state: ScheduleState) -> Verdict:
+        found = find_stage(state, self.stage)
+        if not found:
+            return found
+        if self.at not in state.position:
+            return no(f"there is no stage `{self.at}`", legal=", ".join(state.position))
+        return store_verdict(state, state.stage(self.stage), At(self.at, self.loop))
+
+    def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
+        return state.with_stage(change(state.stage(self.stage), store=At(self.at, self.loop))), None
+
+    @staticmethod
+    def call(stage: Stage, parent: Stage, loop: IterVar) -> None:
+        """Make this stage's memory at ``loop`` of ``parent``, further out than the loop it is computed at."""
+        if not hasattr(parent, "loop_name"):
+            raise ScheduleError(f"s[{stage.name}].store_at({parent!r}, …): the first argument is a stage", try_=f"s[{stage.name}].store_at(s[T], loop)")
+        stage.do(StoreAt(stage.name, parent.name, parent.loop_name("store_at", loop)))

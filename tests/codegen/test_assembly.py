@@ -1,0 +1,112 @@
+"""What the machine code must look like: read from the assembly, never from a clock."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from .helper import Func, Store, buffer, compiled, i32, load, loop, make, ramp, var
+from .test_control import matmul
+
+AVX2 = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=haswell"
+AVX512 = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=skylake-avx512"
+NEON = "llvm -mtriple=aarch64-unknown-linux-gnu -mcpu=neoverse-n1"
+
+
+def inner_loop(asm: str, marker: str) -> list[str]:
+    """The instructions of the innermost loop with most of ``marker``."""
+    blocks: list[list[str]] = [[]]
+    for line in asm.splitlines():
+        if re.match(r"\S+:", line):
+            blocks.append([])
+        elif line.startswith("\t") and not line.startswith("\t."):
+            blocks[-1].append(line.strip())
+            if re.match(r"\s*(j|b\.|b\s|ret)", line.strip()):
+                blocks.append([])
+    return max(blocks, key=lambda b: sum(marker in x for x in b))
+
+
+@pytest.mark.parametrize(("target", "mr", "nr", "lanes", "register", "fma", "stack"), [
+    (AVX2, 6, 16, 8, "ymm", "vfmadd", r"\(%r[sb]p"),
+    (AVX2, 6, 16, 16, "ymm", "vfmadd", r"\(%r[sb]p"),
+    (AVX512, 6, 64, 16, "zmm", "vfmadd", r"\(%r[sb]p"),
+    (AVX512, 14, 32, 32, "zmm", "vfmadd", r"\(%r[sb]p"),
+    (NEON, 8, 12, 4, "v", "fmla", r"\[sp"),
+])
+def test_the_inner_loop_of_a_matmul_is_fused_multiply_adds_without_stack_traffic(
+        target: str, mr: int, nr: int, lanes: int, register: str, fma: str, stack: str) -> None:
+    asm = compiled(matmul(4 * mr, 4 * nr, 64, mr, nr, lanes), target).asm
+    body = inner_loop(asm, fma)
+    width = {"ymm": 8, "zmm": 16, "v": 4}[register]
+    wanted = mr * nr // width
+    found = [x for x in body if fma in x and re.search(rf"\b{register}\d+|%{register}\d+", x)]
+    assert len(found) == wanted
+    assert not [x for x in body if re.search(stack, x)]
+    assert len(body) <= wanted + mr + nr // width + 8  # broadcasts, loads of B, counting
+
+
+def vector_kernel(name: str, lanes: int) -> Func:
+    n = var("n", kind="dim")
+    x, y = buffer("X", "float32", n), buffer("Y", "float32", n)
+    return Func("k", (x, y), loop(make.floordiv(n, lanes), lambda i: Store(y, make.call(name, load(x, (ramp(i * lanes, lanes),))),
+                                                                            (ramp(i * lanes, lanes),))), (n,), (y,))
+
+
+@pytest.mark.parametrize("name", ["exp", "exp2", "log", "tanh", "sigmoid", "erf", "rsqrt", "floor", "abs"])
+@pytest.mark.parametrize(("target", "register", "lanes"), [(AVX2, "ymm", 8), (AVX512, "zmm", 16), (NEON, "v", 4)])
+def test_vector_math_calls_nothing_and_fills_the_registers(name: str, target: str, register: str, lanes: int) -> None:
+    asm = compiled(vector_kernel(name, lanes), target).asm
+    assert f"{register}0" in asm
+    calls = re.findall(r"\n\t(?:callq|call|bl)\t(\S+)", asm)
+    assert all(c.startswith("k") for c in calls), calls
+
+
+def test_masked_tails_are_masked_instructions() -> None:
+    n = var("n", kind="dim")
+    x, y = buffer("X", "float32", n), buffer("Y", "float32", n)
+
+    def body(i: object) -> Store:
+        at = ramp(make.mul(i, 16), 16)
+        mask = make.lt(at, make.broadcast(n, 16))
+        return Store(y, load(x, (at,), mask) + make.const(1.0), (at,), mask)
+
+    func = Func("k", (x, y), loop(make.ceildiv(n, 16), body), (n,), (y,))
+    asm = compiled(func, AVX512).asm
+    assert re.search(r"%zmm\d+ \{%k\d\} \{z\}", asm) or re.search(r"\{%k\d\}", asm)
+    assert "vmaskmov" in compiled(func, AVX2).asm
+    for target in (AVX512, AVX2):  # no branch for each lane
+        assert len(re.findall(r"\n\tj\w+", compiled(func, target).asm)) <= 4
+
+
+def test_maximum_with_a_constant_is_one_instruction() -> None:
+    n = var("n", kind="dim")
+    x, y = buffer("X", "float32", n), buffer("Y", "float32", n)
+    func = Func("relu", (x, y), loop(make.floordiv(n, 8), lambda i: Store(y, make.max_(load(x, (ramp(i * 8, 8),)), make.const(0.0)),
+                                                                         (ramp(i * 8, 8),))), (n,), (y,))
+    body = inner_loop(compiled(func, AVX2).asm, "vmaxps")
+    assert sum("max" in x for x in body) == 1 and not [x for x in body if "cmp" in x and "ps" in x or "blend" in x]
+
+
+def test_strided_loads_are_shuffles_of_contiguous_loads() -> None:
+    x, y = buffer("X", "float32", 1000), buffer("Y", "float32", 400)
+    func = Func("k", (x, y), loop(50, lambda i: Store(y, load(x, (ramp(i * 16, 8, 2),)), (ramp(i * 8, 8),))), (), (y,))
+    body = inner_loop(compiled(func, AVX2).asm, "vmovups")
+    assert len(body) <= 9 and not [x for x in body if "insert" in x or "gather" in x]
+
+
+def test_a_serial_accumulation_into_memory_keeps_the_invariant_side_in_a_register() -> None:
+    a, b, c = buffer("A", "float32", 8, 64), buffer("B", "float32", 64, 64), buffer("C", "float32", 8, 64)
+    at = lambda j: ramp(j * 8, 8)  # noqa: E731
+    func = Func("k", (a, b, c), loop(8, lambda i: loop(64, lambda k: loop(8, lambda j: Store(
+        c, load(c, (i, at(j))) + make.broadcast(load(a, (i, k)), 8) * load(b, (k, at(j))), (i, at(j)))))), (), (c,))
+    body = inner_loop(compiled(func, AVX2).asm, "vfmadd")
+    assert not [x for x in body if "broadcast" in x]
+
+
+@pytest.mark.parametrize("target", ["llvm -mtriple=riscv64-unknown-linux-gnu", "llvm -mtriple=riscv64-unknown-linux-gnu -mcpu=sifive-x280", NEON,
+                                    "llvm -mcpu=x86-64 -mtriple=x86_64-unknown-linux-gnu", "llvm -mcpu=znver4 -mtriple=x86_64-unknown-linux-gnu"])
+def test_every_architecture_gets_an_object(target: str) -> None:
+    code = compiled(matmul(12, 32, 8, 6, 16, 8), target)
+    assert code.object[:4] == b"\x7fELF"
+    assert i32(0) is i32(0)

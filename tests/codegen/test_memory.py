@@ -1,0 +1,202 @@
+"""Loads and stores of every form equal numpy's, and touch nothing that is masked off."""
+
+from __future__ import annotations
+
+import mmap
+
+import numpy as np
+import pytest
+
+from .helper import Alloc, Func, Kernel, Store, buffer, compiled, i32, load, loop, make, ramp, run, seq, var
+
+rng = np.random.default_rng(0)
+
+
+def ints(*shape: int) -> np.ndarray:
+    return rng.integers(-8, 8, shape).astype("float32")
+
+
+def guarded_page(n: int, dtype: str = "float32", before: bool = False) -> np.ndarray:
+    """``n`` elements that end (or begin) exactly at the border of memory that may not be touched."""
+    import ctypes
+
+    page = mmap.PAGESIZE
+    room = mmap.mmap(-1, 4 * page)
+    base = np.frombuffer(room, np.uint8)
+    libc = ctypes.CDLL(None, use_errno=True)
+    size = n * np.dtype(dtype).itemsize
+    assert size <= page
+    start = base.ctypes.data
+    for p in (0, 3):
+        assert libc.mprotect(ctypes.c_void_p(start + p * page), page, 0) == 0
+    at = page if before else 3 * page - size
+    return base[at:at + size].view(dtype)
+
+
+@pytest.mark.parametrize("lanes", [2, 6, 8, 16, 48])
+@pytest.mark.parametrize("n", [1, 5, 48, 100])
+def test_saxpy_with_a_masked_tail(lanes: int, n: int) -> None:
+    x, y = buffer("X", "float32", n), buffer("Y", "float32", n)
+
+    def body(i: object) -> Store:
+        at = ramp(make.mul(i, lanes), lanes)
+        mask = make.lt(at, i32(n))
+        return Store(y, make.add(make.mul(load(x, (at,), mask), make.const(3.0, "float32")), load(y, (at,), mask)), (at,), mask)
+
+    func = Func("saxpy", (x, y), loop(-(-n // lanes), body), (), (y,))
+    a, b = guarded_page(n), guarded_page(n)
+    a[:], b[:] = ints(n), ints(n)
+    want = a * 3 + b
+    run(func, a, b)
+    np.testing.assert_array_equal(b, want)
+
+
+@pytest.mark.parametrize("t", ["bool", "int8", "int16", "int32", "int64", "uint8", "float16", "bfloat16", "float32", "float64"])
+def test_masked_lanes_are_zero_when_loaded_and_kept_when_stored(t: str) -> None:
+    x, y, z = buffer("X", t, 5), buffer("Y", t, 5), buffer("Z", t, 8)
+    at = ramp(0, 8)
+    mask = make.lt(at, i32(5))
+    value = load(x, (at,), mask)
+    func = Func("k", (x, y, z), seq(Store(y, value, (at,), mask), Store(z, value, (at,))), (), (y, z))
+    kind = x.dtype.to_numpy()
+    a, b = guarded_page(5, kind.name), guarded_page(5, kind.name)
+    a[:] = 1
+    c = np.ones(8, kind)
+    run(func, a, b, c)
+    np.testing.assert_array_equal(b, a)
+    np.testing.assert_array_equal(c, np.array([1] * 5 + [0] * 3, kind))
+
+
+@pytest.mark.parametrize("t", ["float32", "int8", "float64"])
+@pytest.mark.parametrize("stride", [1, 2, 3, 4, 5, -1, -2, 0])
+@pytest.mark.parametrize("lanes", [2, 6, 8, 16])
+@pytest.mark.parametrize("masked", [False, True])
+def test_ramps_of_every_stride(stride: int, lanes: int, masked: bool, t: str) -> None:
+    span = abs(stride) * (lanes - 1) + 1
+    x, y = buffer("X", t, span), buffer("Y", t, lanes)
+    at = make.ramp(i32(span - 1 if stride < 0 else 0), i32(stride), lanes) if stride else make.broadcast(i32(0), lanes)
+    mask = make.lt(ramp(0, lanes), i32(lanes - 1)) if masked else None
+    func = Func("k", (x, y), Store(y, load(x, (at,), mask), (ramp(0, lanes),)), (), (y,))
+    a, b = guarded_page(span, t, before=stride < 0), np.full(lanes, 7, t)
+    a[:] = rng.integers(-8, 8, span)
+    run(func, a, b)
+    want = a[[i * stride + (span - 1 if stride < 0 else 0) for i in range(lanes)]]
+    if masked:
+        want[-1] = 0
+    np.testing.assert_array_equal(b, want)
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3, -1, -2])
+@pytest.mark.parametrize("masked", [False, True])
+def test_stores_of_every_stride(stride: int, masked: bool) -> None:
+    lanes = 8
+    span = abs(stride) * (lanes - 1) + 1
+    x, y = buffer("X", "float32", lanes), buffer("Y", "float32", span)
+    at = make.ramp(i32(span - 1 if stride < 0 else 0), i32(stride), lanes)
+    mask = make.lt(ramp(0, lanes), i32(5)) if masked else None
+    func = Func("k", (x, y), Store(y, load(x, (ramp(0, lanes),)), (at,), mask), (), (y,))
+    a, b = ints(lanes), guarded_page(span)
+    b[:] = 9
+    want = b.copy()
+    for i in range(5 if masked else lanes):
+        want[i * stride + (span - 1 if stride < 0 else 0)] = a[i]
+    run(func, a, b)
+    np.testing.assert_array_equal(b, want)
+
+
+@pytest.mark.parametrize("index", ["int32", "int64", "int8", "uint8", "uint32"])
+@pytest.mark.parametrize("masked", [False, True])
+def test_gathers_and_scatters_through_loaded_indices(index: str, masked: bool) -> None:
+    n, lanes = 200, 16
+    x, p, y, z = buffer("X", "float32", n), buffer("P", index, lanes), buffer("Y", "float32", lanes), buffer("Z", "float32", n)
+    at = ramp(0, lanes)
+    mask = make.lt(at, i32(9)) if masked else None
+    where = load(p, (at,))
+    func = Func("k", (x, p, y, z), seq(Store(y, load(x, (where,), mask), (at,)), Store(z, load(x, (where,), mask), (where,), mask)), (), (y, z))
+    a = ints(n)
+    order = rng.permutation(min(n, np.iinfo(index).max + 1))[:lanes].astype(index)
+    b, c = np.zeros(lanes, "float32"), np.full(n, 5, "float32")
+    run(func, a, order, b, c)
+    want = a[order.astype(int)] * (np.arange(lanes) < (9 if masked else lanes))
+    np.testing.assert_array_equal(b, want)
+    full = np.full(n, 5, "float32")
+    live = order.astype(int)[:9 if masked else lanes]
+    full[live] = a[live]
+    np.testing.assert_array_equal(c, full)
+
+
+def test_scalar_gather_in_two_dimensions_with_negative_steps() -> None:
+    x, p, y = buffer("X", "float32", 10, 20), buffer("P", "int32", 10), buffer("Y", "float32", 10)
+    func = Func("k", (x, p, y), loop(10, lambda i: Store(y, load(x, (i32(9) - i, load(p, (i,)) - 1)), (i,))), (), (y,))
+    a, order, b = ints(10, 20), rng.integers(1, 21, 10).astype("int32"), np.zeros(10, "float32")
+    run(func, a, order, b)
+    np.testing.assert_array_equal(b, a[9 - np.arange(10), order - 1])
+
+
+def test_strides_of_a_buffer() -> None:
+    x, y = buffer("X", "float32", 4, 6, strides=(1, 8)), buffer("Y", "float32", 4, 6)
+    func = Func("k", (x, y), loop(4, lambda i: Store(y, load(x, (i, ramp(0, 6))), (i, ramp(0, 6)))), (), (y,))
+    a, b = ints(6, 8), np.zeros((4, 6), "float32")
+    run(func, a, b)
+    np.testing.assert_array_equal(b, a[:, :4].T)
+
+
+def test_offsets_beyond_two_to_the_31_do_not_wrap() -> None:
+    n, m = var("n", kind="dim"), var("m", kind="dim")
+    x, y = buffer("X", "int8", n, m), buffer("Y", "int8", 2)
+    func = Func("k", (x, y), Store(y, load(x, (n - 1, m - ramp(2, 2, -1))), (ramp(0, 2),)), (n, m), (y,))
+    a = np.frombuffer(mmap.mmap(-1, 3 << 30), np.int8).reshape(3, 1 << 30)  # never written but for two bytes: costs no memory
+    a[2, -2:] = [3, 4]
+    b = np.zeros(2, np.int8)
+    run(func, a, b, dims=(3, 1 << 30))
+    np.testing.assert_array_equal(b, [3, 4])
+
+
+def test_dynamic_extents_and_strides() -> None:
+    n, m = var("n", kind="dim"), var("m", kind="dim")
+    x, y = buffer("X", "float32", n, m), buffer("Y", "float32", m, n)
+    func = Func("transpose", (x, y), loop(n, lambda i: loop(m, lambda j: Store(y, load(x, (i, j)), (j, i)))), (n, m), (y,))
+    kernel = Kernel(func)
+    for shape in ((3, 5), (1, 1), (0, 4), (17, 9)):
+        a = ints(*shape)
+        b = np.zeros(shape[::-1], "float32")
+        assert kernel(a, b, dims=shape) == 0
+        np.testing.assert_array_equal(b, a.T)
+
+
+def test_masked_stores_to_registers_are_blends() -> None:
+    x, y = buffer("X", "float32", 8), buffer("Y", "float32", 8)
+    acc = buffer("acc", "float32", 8, scope="local")
+    at = ramp(0, 8)
+    mask = make.lt(at, i32(5))
+    func = Func("k", (x, y), Alloc(acc, seq(
+        Store(acc, make.const(1.0, "float32x8"), (at,)),
+        loop(10, lambda k: Store(acc, load(acc, (at,), mask) + load(x, (at,)), (at,), mask)),
+        Store(y, load(acc, (at,)), (at,)))), (), (y,))
+    a, b = ints(8), np.zeros(8, "float32")
+    run(func, a, b)
+    np.testing.assert_array_equal(b, np.where(np.arange(8) < 5, 1 + 10 * a, 1))
+    assert "alloca" not in compiled(func).optimised_ll
+
+
+def test_what_was_loaded_is_loaded_again_after_a_store() -> None:
+    x, y = buffer("X", "float32", 4), buffer("Y", "float32", 4)
+    zero, one = (i32(0),), (i32(1),)
+    func = Func("k", (x, y), seq(
+        Store(y, load(x, zero) * 2, zero), Store(x, load(x, zero) + 1, zero), Store(y, load(x, zero) * 2, one),
+        loop(3, lambda i: seq(Store(x, load(x, zero) + 1, zero), Store(y, load(x, zero) * 2, (i32(2),)))),
+        Store(y, load(x, zero), (i32(3),))), (), (x, y))
+    a, b = np.array([1, 0, 0, 0], "float32"), np.zeros(4, "float32")
+    run(func, a, b)
+    np.testing.assert_array_equal(b, [2, 4, 10, 5])
+
+
+def test_invariant_loads_stand_in_front_of_loops_but_not_of_stores_or_guards() -> None:
+    n = var("n", kind="dim")
+    x, y = buffer("X", "float32", 1), buffer("Y", "float32", n)
+    func = Func("k", (x, y), loop(n, lambda i: Store(y, load(x, (i32(0),)), (i,))), (n,), (y,))
+    a, b = guarded_page(0), np.zeros(0, "float32")
+    run(func, a, b, dims=(0,))  # nothing may be read when the loop does not run
+    a, b = ints(1), np.zeros(9, "float32")
+    run(func, a, b, dims=(9,))
+    np.testing.assert_array_equal(b, np.repeat(a, 9))

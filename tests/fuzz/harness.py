@@ -1,0 +1,98 @@
+"""What a failing case needs to be run alone: this file is pasted in front of the graph and the trace. Knows public names and oracles only."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import tensorlang as tl
+from tensorlang import te
+from tensorlang.loopir.interpret import interpret
+from tensorlang.loopir.stmt import preorder
+from tensorlang.loopir.verify import verify
+from tensorlang.te import reference
+from tensorlang.te.axis import dims_of
+
+BIG = 2500  # statements of a kernel that is not worth compiling here
+
+
+def arrays(args, ranges, sizes, seed=0):
+    """One array per tensor: small integers in inputs, rubbish in outputs."""
+    rng = np.random.default_rng(seed)
+    dims = {v: n for t in args for e in t.shape for v in dims_of(e) for n in [sizes[v.name]]}
+    out = []
+    for t in args:
+        shape = tuple(max(0, reference.size_value(e, dims)) for e in t.shape)
+        kind = t.dtype.to_numpy()
+        if t.name in ranges:
+            out.append(rng.integers(*ranges[t.name], shape).astype(kind))
+        else:
+            out.append(np.full(shape, 77, kind))
+    return out, dims
+
+
+def compare(where, want, outputs, args, got, sizes):
+    """Raise AssertionError at the first element that differs."""
+    for t, w in zip(outputs, want, strict=True):
+        g = got[next(i for i, a in enumerate(args) if a is t)]
+        if not np.array_equal(w, g):
+            first = tuple(int(i) for i in np.argwhere(w != g)[0])
+            raise AssertionError(f"{where} with {sizes}: {t.name}{list(first)} is {g[first]}, should be {w[first]} "
+                                 f"({int((w != g).sum())} of {w.size} differ)")
+
+
+def interpreted(where, func, args, values, outputs, want, sizes):
+    """Verify and interpret a kernel; compare with the reference."""
+    verify(func)
+    got = [a.copy() for a in values]
+    try:
+        interpret(func, *got)
+    except Exception as e:
+        raise AssertionError(f"{where} with {sizes}: {type(e).__name__}: {e}") from e
+    compare(where, want, outputs, args, got, sizes)
+
+
+def count(func):
+    """Statements of a kernel."""
+    return sum(1 for _ in preorder(func.body))
+
+
+def run(args, outputs, ranges, schedule, sizes, *, interpret_it=True, build_it=True, each_pass=False):
+    """All oracles on one schedule and all sizes. Returns (interpreter runs, compiled runs)."""
+
+    kept = []
+
+    def hook(p, func, took):
+        try:
+            verify(func)
+        except Exception as e:
+            raise AssertionError(f"malformed after pass {p}: {e}") from e
+        kept.append((str(p), func))
+
+    simple = tl.lower(schedule, args, "k", simple=True)
+    try:
+        verify(simple)
+    except Exception as e:
+        raise AssertionError(f"malformed after lowering: {e}") from e
+    final = tl.lower(schedule, args, "k", hooks=(hook,))
+    small = count(final) <= BIG
+    built = tl.build(schedule, args, name="k") if build_it and small else None
+    runs = [0, 0]
+    for one in sizes:
+        values, dims = arrays(args, ranges, one)
+        given = {t: v for t, v in zip(args, values, strict=True) if t.name in ranges}
+        want = reference.evaluate(outputs, given, dims)
+        if interpret_it:
+            interpreted("lowered", simple, args, values, outputs, want, one)
+            if each_pass:
+                for name, func in kept:
+                    interpreted(f"after pass {name}", func, args, values, outputs, want, one)
+            interpreted("after all passes", final, args, values, outputs, want, one)
+            runs[0] += 2
+        if built is not None:
+            got = [a.copy() for a in values]
+            built(*got)
+            compare("compiled", want, outputs, args, got, one)
+            for a, v, t in zip(got, values, args, strict=True):
+                assert t.name not in ranges or np.array_equal(a, v), f"the input {t.name} was changed"
+            runs[1] += 1
+    return tuple(runs)

@@ -1,0 +1,83 @@
+"""``python -m tests.fuzz.run --count 20000 --seed S``: many cases, a table of what they covered, and a script for every failure."""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from .check import Failure, Outcome, check
+from .schedules import Sampler
+
+
+def one(job: tuple[int, str | None, bool]) -> Outcome | str:
+    """One case; the text of its failure."""
+    seed, family, build = job
+    try:
+        return check(seed, family=family, build=build)
+    except Failure as e:
+        return str(e)
+    except BaseException as e:  # a bug of the fuzzer itself
+        return f"seed {seed}: {type(e).__name__}: {e}"
+
+
+def table(outcomes: Iterable[Outcome]) -> str:
+    """Cases by family, primitives, and which followed which."""
+    cases = list(outcomes)
+    families = Counter(o.family for o in cases)
+    single = Counter(p for o in cases for p in o.steps)
+    pairs = Counter(pair for o in cases for pair in zip(o.steps, o.steps[1:], strict=False))
+    lines = [f"{len(cases)} cases, {sum(o.interpreted for o in cases)} interpreted runs, {sum(o.compiled for o in cases)} compiled runs, "
+             f"{sum(o.refused for o in cases)} refused at lowering",
+             "families    " + "  ".join(f"{k} {v}" for k, v in families.most_common()),
+             "primitives  " + "  ".join(f"{k} {v}" for k, v in single.most_common()),
+             f"pairs       {len(pairs)} of {len(Sampler.WEIGHTS) ** 2} seen; rows then columns:"]
+    names = list(Sampler.WEIGHTS)
+    lines.append(" " * 15 + " ".join(f"{n[-7:]:>7}" for n in names))
+    lines += [f"{a:<15}" + " ".join(f"{pairs[a, b]:>7}" for b in names) for a in names]
+    return "\n".join(lines)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run; the exit code is 1 when something failed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    parser.add_argument("--family")
+    parser.add_argument("--jobs", type=int, default=multiprocessing.cpu_count())
+    parser.add_argument("--no-build", action="store_true", help="interpreter only")
+    parser.add_argument("--out", type=Path, help="a directory for the scripts of failures (default: print them)")
+    parser.add_argument("--stop", type=int, default=10, help="give up after so many failures")
+    options = parser.parse_args(argv)
+    jobs = [(options.seed + n, options.family, not options.no_build) for n in range(options.count)]
+    good: list[Outcome] = []
+    bad: list[str] = []
+    start = time.perf_counter()
+    with multiprocessing.get_context("spawn").Pool(options.jobs) as pool:
+        for result in pool.imap_unordered(one, jobs, chunksize=8):
+            if isinstance(result, str):
+                bad.append(result)
+                head, _, text = result.partition("\n\"\"\"")
+                print(f"\n=== failure {len(bad)}: {head}", flush=True)
+                if options.out is not None:
+                    options.out.mkdir(parents=True, exist_ok=True)
+                    file = options.out / f"failure_{head.split()[1]}.py"
+                    file.write_text(f"# {' '.join(head.splitlines())}\n\"\"\"{text}")
+                    print(f"    {file}")
+                else:
+                    print(f"\"\"\"{text}")
+                if len(bad) >= options.stop:
+                    break
+            else:
+                good.append(result)
+    print(table(good))
+    print(f"{len(bad)} failure(s), {time.perf_counter() - start:.1f} s")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

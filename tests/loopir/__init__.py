@@ -1,0 +1,1 @@
+"""Tests of the loop IR: its text, its verifier, its interpreter."""

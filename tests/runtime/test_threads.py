@@ -1,0 +1,222 @@
+"""The thread pool: every element once, under limits, nesting, concurrency, forks and exits. No times are asserted."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tensorlang.errors import TensorLangError
+from tensorlang.runtime import num_threads, set_num_threads
+
+from . import kernels
+
+ROOT = Path(__file__).parents[2]
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the pool is for Linux")
+
+
+@pytest.fixture(autouse=True)
+def _default() -> Iterator[None]:
+    yield
+    set_num_threads(None)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 8, 40])
+def test_every_element_once(count: int) -> None:
+    set_num_threads(count)
+    f = kernels.counter()
+    for n in (0, 1, 2, 3, 7, 64, 1001):
+        x = np.zeros(n, np.int64)
+        for _ in range(20):
+            f(x)
+        assert (x == 20).all()
+
+
+def test_nested_regions_run_inline() -> None:
+    set_num_threads(4)
+    f = kernels.counter("nested")
+    x = np.zeros(1000, np.int64)
+    for _ in range(500):
+        f(x)
+    assert (x == 500).all()
+
+
+@pytest.mark.parametrize(("count", "times"), [(2, 100_000), (3, 20_000), (8, 3_000)])
+def test_many_tiny_regions(count: int, times: int) -> None:
+    set_num_threads(count)
+    x = np.zeros(16, np.int64)
+    kernels.counter("repeated")(x, times)
+    assert (x == times).all()
+
+
+def test_regions_of_some_length() -> None:
+    """Parts long enough that the workers really take them, with sleeping workers and a sleeping caller on the way."""
+    set_num_threads(3)
+    x = np.zeros(300_000, np.int64)
+    kernels.counter("repeated")(x, 200)
+    assert (x == 200).all()
+
+
+def test_eight_python_threads() -> None:
+    set_num_threads(3)
+    f, wrong = kernels.counter(), []
+
+    def work() -> None:
+        x = np.zeros(9000, np.int64)  # large enough that the interpreter lock is given up
+        for _ in range(1000):
+            f(x)
+        if not (x == 1000).all():
+            wrong.append(x)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(120)
+    assert not any(t.is_alive() for t in threads)
+    assert not wrong
+
+
+def test_limits_change_between_regions() -> None:
+    f = kernels.counter()
+    x = np.zeros(999, np.int64)
+    for k in range(200):
+        set_num_threads(1 + k % 7)
+        f(x)
+    assert (x == 200).all()
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "from 1 to 1024"), (10_000, "from 1 to 1024"), (-1, "from 1 to"), (2.5, "not a float"),
+                                             ("2", "not a str")])
+def test_bad_limits(count: object, text: str) -> None:
+    before = num_threads()
+    with pytest.raises(TensorLangError, match=text):
+        set_num_threads(count)  # type: ignore[arg-type]
+    assert num_threads() == before
+
+
+@pytest.mark.parametrize("value", ["0", "10000", "many", "-2", "2.0", "²"])
+def test_bad_limit_in_the_environment(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TENSORLANG_NUM_THREADS", value)
+    with pytest.raises(TensorLangError, match="TENSORLANG_NUM_THREADS"):
+        num_threads()
+
+
+def test_limit_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TENSORLANG_NUM_THREADS", "3")
+    assert num_threads() == 3
+    set_num_threads(2)
+    assert num_threads() == 2
+
+
+def test_scratch_memory() -> None:
+    f = kernels.scratch()
+    c = np.ones(1, np.int64)
+    for n in (0, 1, 63, 64, 65, 10**6):
+        f(n, c)
+        assert c[0] == 0  # on a cache line
+    for n in (-1, 2**62):
+        with pytest.raises(MemoryError, match="scratch"):
+            f(n, c)
+
+
+def run(script: str) -> str:
+    """The output of a script in a process of its own that must end by itself."""
+    head = "import os, sys, threading, time\nimport numpy as np\nfrom tests.runtime import kernels\nfrom tensorlang.runtime import *\n"
+    done = subprocess.run([sys.executable, "-c", head + script], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@linux
+def test_the_default_honours_affinity() -> None:
+    assert run("os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\nprint(num_threads())") == "1\n"
+
+
+@linux
+def test_exit_with_parked_workers() -> None:
+    assert run("set_num_threads(4); f = kernels.counter(); x = np.zeros(100, np.int64); f(x); time.sleep(0.05); print(x.sum())") == "100\n"
+
+
+@linux
+def test_exit_right_after_a_region_and_inside_one() -> None:
+    script = """
+set_num_threads(4)
+f = kernels.counter("repeated")
+x = np.zeros(100_000, np.int64)
+f(x, 3)
+threading.Thread(target=f, args=(x, 10**9), daemon=True).start()
+time.sleep(0.05)
+print("end")
+"""
+    assert run(script) == "end\n"
+
+
+@linux
+def test_fork_then_compute_in_the_child() -> None:
+    script = """
+set_num_threads(4)
+f = kernels.counter()
+x = np.zeros(1000, np.int64)
+f(x)
+for _ in range(30):
+    pid = os.fork()
+    if pid == 0:
+        y = np.zeros(100_000, np.int64)
+        for _ in range(20): f(y)
+        g = kernels.counter("nested"); g(y)
+        os._exit(0 if (y == 21).all() else 1)
+    assert os.waitpid(pid, 0)[1] == 0
+    f(x)
+print((x == 31).all())
+"""
+    assert run(script) == "True\n"
+
+
+@linux
+def test_fork_in_the_middle_of_a_region_and_of_a_compilation() -> None:
+    script = """
+import warnings; warnings.simplefilter("ignore")
+set_num_threads(4)
+f, g = kernels.counter("repeated"), kernels.counter()
+stop = False
+def busy():
+    x = np.zeros(50_000, np.int64)
+    while not stop: f(x, 20)
+def compiling():
+    while not stop: kernels.object_code.__wrapped__(kernels.ADD); kernels.add()
+threads = [threading.Thread(target=t) for t in (busy, compiling)]
+for t in threads: t.start()
+for _ in range(30):
+    pid = os.fork()
+    if pid == 0:
+        y = np.zeros(100_000, np.int64)
+        g(y); kernels.counter()(y); kernels.object_code.__wrapped__(kernels.SCALE)
+        os._exit(0 if (y == 2).all() else 1)
+    assert os.waitpid(pid, 0)[1] == 0
+stop = True
+for t in threads: t.join()
+print("done")
+"""
+    assert run(script) == "done\n"
+
+
+@linux
+def test_workers_block_signals() -> None:
+    """An interrupt goes to the program's threads, so that it wakes a sleeping main thread."""
+    script = """
+import signal
+set_num_threads(4); f = kernels.counter(); f(np.zeros(100, np.int64))
+masks = []
+for task in os.listdir("/proc/self/task"):
+    if int(task) != os.getpid():
+        masks += [l.split()[1] for l in open(f"/proc/self/task/{task}/status") if l.startswith("SigBlk")]
+bit = 1 << (signal.SIGINT - 1)
+print(sum(bool(int(m, 16) & bit) for m in masks) >= 3)
+"""
+    assert run(script) == "True\n"
