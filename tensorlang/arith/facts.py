@@ -88,7 +88,10 @@ class Facts:
             if not _is_atom(p, e):
                 return self.interval_poly(p)
         if isinstance(e, FloorDiv):
-            return _floordiv(self.interval(e.a), self.interval(e.b))
+            lo, hi = _floordiv(self.interval(e.a), self.interval(e.b))
+            if lo == 0 and self.interval_poly(add_poly(poly(e.a), poly(e.b), -1))[0] == 0:
+                lo = 1  # ceil(n / d) written as (n + d - 1) // d, where the ranges of n and d alone do not tell that n >= 1
+            return lo, hi
         if isinstance(e, FloorMod):
             lo, hi = self.interval(e.b)
             if lo is not None and lo > 0:
@@ -314,6 +317,10 @@ class Facts:
             p = add_poly(r, product)
         return None
 
+    def _positive(self, e: Expr) -> bool:
+        lo = self.interval(e)[0]
+        return lo is not None and lo > 0
+
     def _end(self, atom: Expr, q: Poly, gone: Callable[[Var], bool], upper: bool) -> Expr | None:
         if type(atom) is Var and atom in self.ranges:
             return self.ranges[atom][1 if upper else 0]
@@ -334,8 +341,8 @@ class Facts:
             if atom is None:
                 return from_poly(p, difference.dtype)
             q, r = split_by_atom(p, atom)
-            if isinstance(atom, FloorDiv) and type(atom.b) is Const and atom.b.value > 0:
-                pair = self._paired_division(atom, q, r)
+            if isinstance(atom, FloorDiv) and self._positive(atom.b) and not any(gone(v) for v in variables(atom.b)):
+                pair = self._paired_division(atom, q, r, gone)
                 if pair is not None:
                     p = pair
                     continue
@@ -351,19 +358,26 @@ class Facts:
             p = add_poly(r, product)
         return None
 
-    def _paired_division(self, atom: FloorDiv, q: Poly, r: Poly) -> Poly | None:
-        # (x + d) // c - x // c <= ceil(d / c): find the partner with the opposite coefficient and a numerator a bounded way off
-        c = int(atom.b.value)  # type: ignore[attr-defined]
+    def _paired_division(self, atom: FloorDiv, q: Poly, r: Poly, gone: Callable[[Var], bool]) -> Poly | None:
+        # (x + d) // c - x // c: find the partner with the opposite coefficient and a numerator a bounded way off. Where every moving term
+        # of x is a multiple of c it is (x0 + d) // c - x0 // c with what stands still of x, else at most ceil(d / c). With literals the
+        # canonical form has decided which; with knobs the value does, so that both give the same width
+        c = atom.b
         if list(q) != [()]:
             return None
         for mono, k in r.items():
-            if len(mono) == 1 and k == -q[()] and isinstance(mono[0], FloorDiv) and mono[0].b is atom.b:
+            if len(mono) == 1 and k == -q[()] and isinstance(mono[0], FloorDiv) and mono[0].b is c:
                 high, low = (atom, mono[0]) if q[()] > 0 else (mono[0], atom)
-                d = self.interval_poly(add_poly(poly(high.a), poly(low.a), -1))[1]
+                d = self.extent_bound(make.sub(high.a, low.a), gone)
                 if d is None:
                     return None
-                rest = {m: v for m, v in r.items() if m is not mono}
-                return add_poly(rest, {(): -(-d // c) * abs(k)})
+                width = make.ceildiv(d, c)
+                aligned, still = _aligned(poly(low.a), c, gone)
+                if aligned is not None:
+                    x0 = make.floormod(from_poly(still, c.dtype), c)
+                    width = make.select(aligned, make.floordiv(make.add(x0, d), c), width)
+                part = poly(width)
+                return add_poly({m: v for m, v in r.items() if m is not mono}, part, abs(k))
         return None
 
     def divisible(self, e: Expr, by: Expr) -> bool:
@@ -381,6 +395,21 @@ class Facts:
             return True
         q, r = split_by_atom(poly(e), by) if not isinstance(by, Mul) else ({}, poly(e))
         return not r or e is by
+
+
+def _aligned(p: Poly, c: Expr, gone: Callable[[Var], bool]) -> tuple[Expr | None, Poly]:
+    """The condition that every term with a variable that is gone is a multiple of ``c`` (None when it never is), and the other terms."""
+    still: Poly = {}
+    cond: Expr | None = None
+    for mono, k in p.items():
+        moving = [any(gone(v) for v in variables(a)) for a in mono]
+        if not any(moving):
+            still[mono] = k
+            continue
+        rest = from_poly({tuple(a for a, m in zip(mono, moving, strict=True) if not m): k}, c.dtype)
+        whole = make.eq(make.floormod(rest, c), 0)
+        cond = whole if cond is None else make.and_(cond, whole)
+    return (None if cond is None or (type(cond) is Const and not cond.value) else cond), still
 
 
 def _is_atom(p: Poly, e: Expr) -> bool:

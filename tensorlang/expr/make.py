@@ -72,6 +72,8 @@ def const(value: int | float | bool, dtype_: str | DType | None = None) -> Expr:
                                try_="a number, a variable, or a tensor element such as A[i, j]")
     else:
         t = dtype(dtype_)
+        if not isinstance(value, int | float):
+            raise DeclareError(f"const({value!r}, {t.name!r}): not a number", try_="x.astype(…) converts an expression")
     if t.lanes > 1:
         return broadcast(const(value, t.element), t.lanes)
     if t.is_float:
@@ -178,6 +180,7 @@ def _fold(t: DType, f: Callable[[Any, Any], Any], again: Callable[..., Expr], a:
 
 
 def add(a: ExprLike, b: ExprLike) -> Expr:
+    """``a + b``; indices become a canonical sum."""
     a, b = unify(a, b)
     t = a.dtype
     if t is INT32 or t is INT64:  # t.is_index
@@ -198,6 +201,7 @@ def add(a: ExprLike, b: ExprLike) -> Expr:
 
 
 def sub(a: ExprLike, b: ExprLike) -> Expr:
+    """``a - b``; indices become a canonical sum."""
     a, b = unify(a, b)
     t = a.dtype
     if t is INT32 or t is INT64:  # t.is_index
@@ -218,6 +222,7 @@ def sub(a: ExprLike, b: ExprLike) -> Expr:
 
 
 def mul(a: ExprLike, b: ExprLike) -> Expr:
+    """``a * b``; products of index sums are multiplied out."""
     a, b = unify(a, b)
     t = a.dtype
     if t is INT32 or t is INT64:  # t.is_index
@@ -256,6 +261,7 @@ def _drop(t: DType, a: Expr, b: Expr, unit: int) -> Expr | None:
 
 
 def neg(a: ExprLike) -> Expr:
+    """``-a``, with the sign of zero right for floats."""
     a = as_expr(a)
     if type(a) is Const and not a.dtype.is_bool:
         return const(a.dtype.wrap(-int(a.value)) if a.dtype.is_int else -a.value, a.dtype)
@@ -285,6 +291,7 @@ def _divisor(op: str, a: Expr, b: Expr) -> None:
 
 
 def floordiv(a: ExprLike, b: ExprLike) -> Expr:
+    """``a // b``, rounded down, as in Python."""
     a, b = unify(a, b)
     _divisor("//", a, b)
     t = a.dtype
@@ -321,6 +328,7 @@ def floordiv(a: ExprLike, b: ExprLike) -> Expr:
 
 
 def floormod(a: ExprLike, b: ExprLike) -> Expr:
+    """``a % b``, with the sign of the divisor, as in Python."""
     a, b = unify(a, b)
     _divisor("%", a, b)
     t = a.dtype
@@ -440,6 +448,7 @@ def _condition(op: str, x: ExprLike) -> Expr:
 
 
 def and_(a: ExprLike, b: ExprLike) -> Expr:
+    """Both conditions; both are evaluated."""
     a, b = unify(_condition("and", a), _condition("and", b))
     if _uniform(a, True) or a is b:
         return b
@@ -454,6 +463,7 @@ def and_(a: ExprLike, b: ExprLike) -> Expr:
 
 
 def or_(a: ExprLike, b: ExprLike) -> Expr:
+    """Either condition; both are evaluated."""
     a, b = unify(_condition("or", a), _condition("or", b))
     if _uniform(a, False) or a is b:
         return b
@@ -468,6 +478,7 @@ def or_(a: ExprLike, b: ExprLike) -> Expr:
 
 
 def not_(a: ExprLike) -> Expr:
+    """The opposite condition; comparisons are turned round."""
     a = _condition("not", a)
     if type(a) is Const:
         return const(not a.value)
@@ -522,7 +533,7 @@ def cast(dtype_: str | DType, a: ExprLike) -> Expr:
     if type(a) is Const:
         if t.is_int and not a.dtype.is_float:
             return const(t.wrap(int(a.value)), t)
-        if t.is_float or t.is_bool:
+        if (t.is_float and abs(a.value) <= 2**53) or t.is_bool:  # beyond, it would be rounded twice
             return const(a.value, t)
     if type(a) is Broadcast:
         return broadcast(cast(t.element, a.value), a.lanes)
@@ -536,9 +547,14 @@ def cast(dtype_: str | DType, a: ExprLike) -> Expr:
 def call(name: str, *args: ExprLike) -> Expr:
     """The intrinsic ``name`` on these arguments, converted as its row in ``expr.intrinsics`` says."""
     row = TABLE[name]
-    es = [as_expr(x) for x in args]
-    if len(es) != row.arity:
-        raise DeclareError(f"{name} takes {row.arity} argument(s), got {len(es)}")
+    if len(args) != row.arity:
+        raise DeclareError(f"{name} takes {row.arity} argument(s), got {len(args)}")
+    like = None
+    for x in args:  # a number among the arguments takes the type of the others
+        if not isinstance(x, int | float | np.generic):
+            t = as_expr(x).dtype
+            like = t if like is None else promote(like, t)
+    es = [as_expr(x, like) for x in args]
     if row.arity > 1:
         t0 = es[0].dtype
         for e in es[1:]:
@@ -554,6 +570,7 @@ def call(name: str, *args: ExprLike) -> Expr:
 
 
 def ramp(base: ExprLike, stride: ExprLike, lanes: int) -> Expr:
+    """The vector ``base, base + stride, …``."""
     base = as_expr(base)
     stride = as_expr(stride, base.dtype)
     if lanes == 1:
@@ -564,6 +581,7 @@ def ramp(base: ExprLike, stride: ExprLike, lanes: int) -> Expr:
 
 
 def broadcast(value: ExprLike, lanes: int) -> Expr:
+    """The vector of ``lanes`` copies of a scalar."""
     value = as_expr(value)
     return value if lanes == 1 or value.dtype.lanes == lanes else intern(Broadcast, value, lanes)
 

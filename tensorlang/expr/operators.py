@@ -2,14 +2,50 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+import operator
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import numpy as np
 
 from ..core.dtype import DType
 from ..errors import DeclareError
 from . import make
+from .intrinsics import TABLE
 from .make import ExprLike
-from .nodes import Expr
+from .nodes import Const, Expr, const_int
 from .printer import show
+
+
+MAX_POWER = 64  # of integers: a product is written out
+
+
+def power(x: ExprLike, y: ExprLike) -> Expr:
+    """``x ** y``: of floats, or an integer to a literal power. Squares and cubes are products."""
+    if not isinstance(x, Expr) and not hasattr(x, "as_expr"):
+        y = make.as_expr(y)
+        x = make.as_expr(x, y.dtype)
+    base = make.as_expr(x)
+    exponent = make.as_expr(y, base.dtype)
+    if base.dtype.is_int and exponent.dtype.is_int:
+        n = const_int(exponent)
+        if n is None or not 0 <= n <= MAX_POWER:
+            raise DeclareError(f"{base} ** {exponent}: integers are raised to a literal power from 0 to {MAX_POWER} only",
+                               because=f"{base} is {base.dtype}, and so would the result be", try_="x.astype('float32') ** y")
+        return _product(base, n)
+    if type(exponent) is Const and exponent.value in (1, 2, 3) and base.dtype.is_float:
+        return _product(base, int(exponent.value))
+    return make.call("pow", base, exponent)
+
+
+def _product(x: Expr, n: int) -> Expr:
+    if n == 0:
+        return make.const(1, x.dtype)
+    half = _product(x, n // 2) if n > 1 else None
+    square = None if half is None else make.mul(half, half)
+    if square is None:
+        return x
+    return make.mul(square, x) if n % 2 else square
 
 
 class Operators:
@@ -63,7 +99,10 @@ class Operators:
         return make.call("abs", make.as_expr(self))
 
     def __pow__(self, other: ExprLike) -> Expr:
-        return make.call("pow", make.as_expr(self), make.as_expr(other, make.as_expr(self).dtype))
+        return power(self, other)
+
+    def __rpow__(self, other: ExprLike) -> Expr:
+        return power(other, self)
 
     def __lt__(self, other: ExprLike) -> Expr:
         return make.lt(make.as_expr(self), other)
@@ -127,11 +166,54 @@ class Operators:
         me = make.as_expr(self)
         return make.not_(me) if me.dtype.is_bool else make.call("bitwise_not", me)
 
-    def __bool__(self) -> NoReturn:
-        raise DeclareError(f"the truth of `{make.as_expr(self)}` is not known while a computation is declared",
+    def __bool__(self) -> bool:
+        me = make.as_expr(self)
+        if type(me) is Const:
+            return bool(me.value)
+        raise DeclareError(f"the truth of `{me}` is not known while a computation is declared",
                            because="it has no value until the kernel runs; Python's if / and / or / not ask for one now",
                            try_="te.if_then_else(cond, a, b), te.all(c1, c2), te.any(c1, c2), te.min / te.max, "
                                 "or `a is b` to ask whether two expressions are the same")
+
+    def _number(self, word: str, instead: str) -> int | float | bool:
+        me = make.as_expr(self)
+        if type(me) is Const:
+            return me.value
+        raise DeclareError(f"{word}({me}): the value is not known while a computation is declared",
+                           because="only a literal has one, such as A.shape[0] of a tensor of constant shape", try_=instead)
+
+    def __int__(self) -> int:
+        return int(self._number("int", ".astype('int32') to convert in the kernel"))
+
+    def __float__(self) -> float:
+        return float(self._number("float", "te.exp, te.sqrt and so on instead of those of math; .astype('float32') to convert in the kernel"))
+
+    def __index__(self) -> int:
+        value = self._number("index", "a number, or a te.reduce_axis or an axis of te.compute to run over a symbolic range")
+        if not isinstance(value, int):
+            raise DeclareError(f"index({value}): not an integer", try_="int(…)")
+        return int(value)
+
+    def __round__(self, digits: int | None = None) -> NoReturn:
+        raise DeclareError(f"round({make.as_expr(self)}): Python's round is not part of a kernel", try_="te.round, te.nearbyint or te.floor")
+
+    def __divmod__(self, other: ExprLike) -> tuple[Expr, Expr]:
+        return self // other, self % other  # type: ignore[return-value]
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Expr:
+        """numpy's functions: arithmetic between a numpy number and an expression works, for the others there is ``te``."""
+        name = ufunc.__name__
+        op = _ARITHMETIC.get(name)
+        if op is None or method != "__call__" or options or any(getattr(x, "ndim", 0) and not hasattr(x, "as_expr") for x in inputs):
+            array = next((x for x in inputs if isinstance(x, np.ndarray) and x.ndim), None)
+            word = f"np.{name}" + ("" if method == "__call__" else f".{method}")
+            if array is not None:
+                raise DeclareError(f"{word} of an array of shape {array.shape} and an expression", because="an expression is one element, an array is many",
+                                   try_="te.placeholder(shape, dtype) for the array, and pass it when the kernel is called")
+            shown = ", ".join(str(x if isinstance(x, np.generic) else make.as_expr(x)) for x in inputs)
+            raise DeclareError(f"{word}({shown}): numpy computes with numbers, and an expression has none until the kernel runs",
+                               try_=f"te.{_IN_TE.get(name, name)}(…)" if _IN_TE.get(name, name) in TABLE else "the functions of te")
+        return op(*inputs)  # type: ignore[no-any-return]
 
     def astype(self, dtype: str | DType) -> Expr:
         """Converted to that dtype."""
@@ -140,6 +222,22 @@ class Operators:
     def equal(self, other: ExprLike) -> Expr:
         """``self == other``."""
         return make.eq(make.as_expr(self), other)
+
+
+_NUMPY_OPERATORS = {"add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv, "floor_divide": operator.floordiv,
+                    "remainder": operator.mod, "less": operator.lt, "less_equal": operator.le, "greater": operator.gt, "greater_equal": operator.ge,
+                    "equal": operator.eq, "not_equal": operator.ne, "power": operator.pow, "bitwise_and": operator.and_, "bitwise_or": operator.or_,
+                    "bitwise_xor": operator.xor, "left_shift": operator.lshift, "right_shift": operator.rshift}
+
+
+def _plainly(op: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """The operator with numpy's numbers turned into Python's, so that the expression's side decides."""
+    return lambda a, b: op(a.item() if isinstance(a, np.generic | np.ndarray) else a, b.item() if isinstance(b, np.generic | np.ndarray) else b)
+
+
+_ARITHMETIC = {name: _plainly(op) for name, op in _NUMPY_OPERATORS.items()}
+_IN_TE = {"absolute": "abs", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "arcsinh": "asinh", "arccosh": "acosh",
+          "arctanh": "atanh", "rint": "nearbyint", "float_power": "pow"}
 
 
 def _install() -> None:

@@ -8,13 +8,15 @@ A sum over the lanes, ``s = s + A[j]``, becomes a reduction of the vector. What 
 
 from __future__ import annotations
 
+from ..arith.conditions import conjunction, conjuncts
 from ..core.dtype import DType
 from ..expr import make
-from ..expr.nodes import Add, And, Binary, Expr, Max, Min, Mul, Or, Var, const_int
+from ..expr.nodes import Add, And, Binary, Const, Expr, FloorDiv, FloorMod, Max, Min, Mul, Or, TruncDiv, TruncMod, Var, const_int
 from ..expr.walk import rewrite as rewrite_expr
 from ..expr.walk import substitute
 from ..loopir.stmt import For, Func, If, Let, Load, Seq, Stmt, Store, load, reduction, rewrite, seq
 
+_DIVISIONS = (FloorDiv, FloorMod, TruncDiv, TruncMod)
 _REDUCTIONS: dict[type, str] = {Add: "add", Mul: "mul", Min: "min", Max: "max", And: "and", Or: "or"}
 
 
@@ -53,6 +55,9 @@ class _Vectorizer:
         def masked(node: Expr) -> Expr | None:
             if isinstance(node, Load) and node.dtype.lanes > 1:
                 return load(node.buffer, node.indices, mask if node.mask is None else make.and_(node.mask, mask))
+            if isinstance(node, _DIVISIONS) and node.dtype.lanes > 1 and type(getattr(node.b, "value", node.b)) is not Const:
+                # a lane that is off holds zero, and dividing by zero is an error: it divides by one
+                return type(node).make(node.a, make.select(mask, node.b, make.broadcast(make.const(1, node.dtype.element), self.lanes)))
             return None
 
         return rewrite_expr(e, masked)
@@ -79,6 +84,12 @@ class _Vectorizer:
         raise _NoVectorForm
 
     def branch(self, s: If, mask: Expr | None) -> Stmt:
+        if s.orelse is None:  # what is one test for all lanes stays a test: it may guard what is read once for all
+            conds = [substitute(c, self.values) for c in conjuncts(s.cond)]
+            uniform = [c for c, v in zip(conjuncts(s.cond), conds, strict=True) if v.dtype.lanes == 1]
+            if 0 < len(uniform) < len(conds):
+                varying = [c for c, v in zip(conjuncts(s.cond), conds, strict=True) if v.dtype.lanes > 1]
+                return self.branch(If(conjunction(uniform), If(conjunction(varying), s.then)), mask)
         cond = self.expr(s.cond, mask)
         if cond.dtype.lanes == 1:
             return If(cond, self.stmt(s.then, mask), None if s.orelse is None else self.stmt(s.orelse, mask))
@@ -93,7 +104,7 @@ class _Vectorizer:
         value = self.expr(s.value, mask)
         if any(i.dtype.lanes > 1 for i in indices):
             return Store(s.buffer, make.broadcast(value, self.lanes), indices, mask)
-        if value.dtype.lanes == 1 and mask is None:
+        if value.dtype.lanes == 1 and mask is None and not _reads(value, s):
             return Store(s.buffer, value, indices)
         return self.reduce_lanes(s, indices, value, mask)
 

@@ -140,7 +140,8 @@ INLINED = "inlined"
 class StageState:
     """One stage. ``leaves`` are its loops from outermost to innermost; ``kinds`` annotates some of them; ``attach`` is None (root),
     ``At`` or ``INLINED``; ``store`` is where its memory is made when that is not where it is computed.
-    ``init_at`` is the loop before which a reduction's start values are written, ``align`` the padding of strides per data axis."""
+    ``init_at`` is the loop before which a reduction's start values are written, ``align`` the padding of strides per data axis.
+    ``aliases`` are operations whose tensors the stage held before a change of layout."""
 
     name: str
     op: Operation
@@ -154,10 +155,11 @@ class StageState:
     align: dict[int, tuple[int, int]] = field(default_factory=dict)
     pragmas: dict[IterVar, tuple[tuple[str, Any], ...]] = field(default_factory=dict)
     is_output: bool = False
+    aliases: tuple[Operation, ...] = ()
 
     @property
     def key(self) -> Operation:
-        """The operation the stage's tensors belong to; it never changes."""
+        """The operation the stage's tensors belong to; only a change of layout, which makes new tensors, changes it."""
         return self.op.outputs[0].op if self.op.outputs else self.op
 
     @property
@@ -221,7 +223,7 @@ class ScheduleState:
         self.decisions = decisions
         self.symbolic = symbolic
         self.position = {st.name: p for p, st in enumerate(stages)}
-        self.by_key = {st.key: st for st in stages}
+        self.by_key = {k: st for st in stages for k in (*st.aliases, st.key)}
         self._bounds: Any = None
         self._readers: dict[str, tuple[StageState, ...]] | None = None
 
@@ -275,7 +277,7 @@ class ScheduleState:
             table: dict[str, list[StageState]] = {st.name: [] for st in self.stages}
             for st in self.stages:
                 if st.attach != INLINED:
-                    for t in st.op.input_tensors():
+                    for t in st.op.input_tensors:
                         row = table[self.of(t).name]
                         if not row or row[-1] is not st:
                             row.append(st)

@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
-from ..core.dtype import INT32, INT64, DType, dtype
+from typing import Any, NamedTuple
+
+from ..core.dtype import INT32, DType, dtype
 from ..errors import DeclareError
 from ..expr import make
 from ..expr.make import ExprLike
-from ..expr.nodes import Const, Expr, Var, const_int
+from ..expr.nodes import Access, Const, Expr, Var, const_int
 from ..expr.operators import Operators
 from ..expr.walk import preorder
 
 DATA, REDUCE = "data", "reduce"
 
 
+class Range(NamedTuple):
+    """Where an axis runs: from ``min``, ``extent`` values. A pair, so ``begin, extent = axis.dom`` works too."""
+
+    min: Expr
+    extent: Expr
+
+    @property
+    def begin(self) -> Expr:
+        """The first value; another word for ``min``."""
+        return self.min
+
+    def __repr__(self) -> str:
+        return f"Range({self.min}, extent={self.extent})"
+
+
 class IterVar(Operators):
-    """An axis: a variable that runs over ``dom = (begin, extent)``. ``kind`` is ``data`` or ``reduce``. Usable as an index."""
+    """An axis: a variable that runs over ``dom = Range(min, extent)``. ``kind`` is ``data`` or ``reduce``. Usable as an index."""
 
     __slots__ = ("__weakref__", "dom", "kind", "var")
 
     def __init__(self, var: Var, dom: tuple[Expr, Expr] | None, kind: str = DATA) -> None:
         self.var = var
-        self.dom = dom
+        self.dom = None if dom is None else Range(*dom)
         self.kind = kind
 
     @property
@@ -35,24 +52,24 @@ class IterVar(Operators):
     def extent(self) -> Expr:
         """How many values the axis takes (of an operation's axis; a loop's extent depends on where its stage is computed)."""
         assert self.dom is not None
-        return self.dom[1]
+        return self.dom.extent
 
     def as_expr(self) -> Expr:
         return self.var
 
     def __repr__(self) -> str:
-        span = "" if self.dom is None else f", {self.dom[0]}..+{self.dom[1]}"
+        span = "" if self.dom is None else f", {self.dom.min}..+{self.dom.extent}"
         return f"IterVar({self.name}{span}, {self.kind})"
 
 
-def var(name: str = "n", dtype: str | DType = "int32") -> Var:
+def var(name: str = "tindex", dtype: str | DType = "int32") -> Var:
     """A symbolic value of which nothing is known. As a size it is solved from the shapes of the arguments."""
-    return _checked(name, dtype, None, None, 1, None)
+    return _checked("var", name, dtype, None, None, 1, None)
 
 
-def size_var(name: str = "n", dtype: str | DType = "int32") -> Var:
+def size_var(name: str = "size", dtype: str | DType = "int32") -> Var:
     """A symbolic size: never negative."""
-    return _checked(name, dtype, 0, None, 1, None)
+    return _checked("size_var", name, dtype, 0, None, 1, None)
 
 
 def dim(name: str, lo: int = 0, hi: int | None = None, multiple_of: int = 1, hint: int | None = None,
@@ -62,22 +79,47 @@ def dim(name: str, lo: int = 0, hi: int | None = None, multiple_of: int = 1, hin
     The facts are checked when a kernel is called and used for proofs when it is built.
     Raises DeclareError when the facts contradict each other.
     """
+    for what, fact in (("lo", lo), ("hi", hi), ("multiple_of", multiple_of), ("hint", hint)):
+        if not (isinstance(fact, int) or (fact is None and what in ("hi", "hint"))) or isinstance(fact, bool):
+            raise DeclareError(f"dim({name!r}, {what}={fact!r}): not an int", because="what is known of a size is known while the kernel is declared",
+                               try_="te.dim('m', 1, 8192, multiple_of=8, hint=128)")
     if lo < 0:
-        raise DeclareError(f"dim({name!r}, lo={lo}): a size is never negative", try_=f"dim({name!r}, 0, …)")
+        raise DeclareError(f"dim({name!r}, lo={lo}): a size is never negative", try_=f"te.dim({name!r}, 0, …)")
     if hi is not None and hi < lo:
-        raise DeclareError(f"dim({name!r}, {lo}, {hi}): the upper bound is below the lower one")
+        raise DeclareError(f"dim({name!r}, {lo}, {hi}): the upper bound is below the lower one", because="the order is te.dim(name, lo, hi)",
+                           try_=f"te.dim({name!r}, {hi if hi >= 0 else 0}, {lo})")
     if multiple_of < 1:
-        raise DeclareError(f"dim({name!r}, multiple_of={multiple_of}): needs a positive number")
+        raise DeclareError(f"dim({name!r}, multiple_of={multiple_of}): needs a positive number", try_="leave it out, or 8, 16, …")
+    if hi is not None and hi // multiple_of * multiple_of < lo:
+        raise DeclareError(f"dim({name!r}, {lo}, {hi}, multiple_of={multiple_of}): no size fits", because=f"{lo}..{hi} holds no multiple of {multiple_of}")
     if hint is not None and (hint < lo or (hi is not None and hint > hi)):
-        raise DeclareError(f"dim({name!r}, hint={hint}): the hint lies outside {lo}..{'' if hi is None else hi}")
-    return _checked(name, dtype, lo, hi, multiple_of, hint)
+        raise DeclareError(f"dim({name!r}, hint={hint}): the hint lies outside {lo}..{'' if hi is None else hi}",
+                           because="the hint is the size one expects most often")
+    if not _type(f"dim({name!r})", dtype).is_index:
+        raise DeclareError(f"dim({name!r}, dtype={dtype}): a size is an int32 or int64", try_="te.var(name, dtype) for a value that is no size")
+    return _checked("dim", name, dtype, lo, hi, multiple_of, hint)
 
 
-def _checked(name: str, dt: str | DType, lo: int | None, hi: int | None, multiple: int, hint: int | None) -> Var:
-    if not isinstance(name, str) or not name:
-        raise DeclareError(f"a variable's name is a non-empty string, not {name!r}")
+def _type(where: str, dt: str | DType) -> DType:
     t = dtype(dt)
+    if t.lanes != 1:
+        raise DeclareError(f"{where}: dtype {t} is a vector", because="what is declared is scalar; vectors come of s[T].vectorize",
+                           try_=f"dtype={t.element.name!r}")
+    return t
+
+
+def _checked(word: str, name: str, dt: str | DType, lo: int | None, hi: int | None, multiple: int, hint: int | None) -> Var:
+    checked_name(f"te.{word}", name)
+    t = _type(f"{word}({name!r})", dt)
     return Var(name, t, "dim" if t.is_index else "value", lo, hi, multiple, hint)
+
+
+def checked_name(where: str, name: Any) -> str:
+    """A name as it may stand in programs and messages: text, not empty. Raises DeclareError."""
+    if not isinstance(name, str) or not name:
+        raise DeclareError(f"{where}(name={name!r}): a name is text, and not empty", because="trees, programs and messages call things by their names",
+                           try_=f"{where}(…, name='x')")
+    return name
 
 
 def size(value: ExprLike, where: str) -> Expr:
@@ -85,45 +127,65 @@ def size(value: ExprLike, where: str) -> Expr:
     try:
         e = make.as_expr(value, INT32)
     except DeclareError:
-        raise DeclareError(f"{where}: {value!r} is not a size", try_="an int, te.var(...) or te.dim(...)") from None
+        raise DeclareError(f"{where}: {_written(value)} is no size", because=f"it is of type {type(value).__name__}",
+                           try_="an int, te.var('n'), te.dim('n', 1, 8192), or arithmetic on these") from None
     if not e.dtype.is_index:
-        raise DeclareError(f"{where}: a size is an int32 or int64, not {e.dtype}", because=f"got {e}")
+        raise DeclareError(f"{where}: {e} is no size", because=f"it is {e.dtype}; a size is an int32 or int64",
+                           try_="int(…)" if isinstance(e, Const) else "te.var('n'), or .astype('int32')")
     n = const_int(e)
     if n is not None and n < 0:
-        raise DeclareError(f"{where}: negative size {n}")
+        raise DeclareError(f"{where}: the size is {n}", because="a size is never negative; zero is a size like any other")
+    _fixed(f"{where}: the size", e)
     return e
 
 
+def _fixed(what: str, e: Expr) -> None:
+    """Raises DeclareError when ``e`` is not the same for every element and known before any is computed."""
+    for node in preorder(e):
+        if type(node) is Var and node.kind == "loop":
+            raise DeclareError(f"{what} {e} depends on the axis `{node.name}`", because="shapes and ranges are the same at every element",
+                               try_="the largest range, and te.if_then_else or where= to leave out the rest")
+        if isinstance(node, Access):
+            raise DeclareError(f"{what} {e} depends on the tensor {node.label()}",  # type: ignore[attr-defined]
+                               because="sizes are known before any element is read", try_="te.var('n') as the size")
+
+
+def _written(value: Any) -> str:
+    return repr(value) if isinstance(value, str | int | float | complex | None) else f"a {type(value).__name__}"
+
+
 def fresh_axis(name: str, extent: Expr, kind: str = DATA, begin: Expr | None = None) -> IterVar:
-    """A new axis over ``begin .. begin + extent - 1`` (begin is zero when left out)."""
-    t = extent.dtype
-    n = const_int(extent)
-    if n is not None and n <= 0x7FFFFFFF:
-        t = INT32
-        extent = make.cast(t, extent)
-    v = Var(name, t, "loop")
-    return IterVar(v, (begin if begin is not None else make.const(0, t), extent), kind)
+    """A new axis over ``begin .. begin + extent - 1`` (begin is zero when left out), counted in int32 where that is sure to do."""
+    start = make.const(0, extent.dtype) if begin is None else begin
+    start, extent = make.unify(start, extent)
+    lo, n = const_int(start), const_int(extent)
+    t = INT32 if lo is not None and n is not None and -0x80000000 <= lo and lo + n <= 0x7FFFFFFF else extent.dtype
+    return IterVar(Var(name, t, "loop"), (make.cast(t, start), make.cast(t, extent)), kind)
 
 
-def reduce_axis(dom: tuple[ExprLike, ExprLike], name: str = "k") -> IterVar:
-    """An axis to reduce over: ``dom = (begin, end)``, end exclusive, as in TVM.
+def reduce_axis(dom: Range | tuple[ExprLike, ExprLike], name: str = "rv") -> IterVar:
+    """An axis to reduce over: ``dom = (begin, end)``, end exclusive, as in TVM; or the ``dom`` of another axis.
 
     Raises DeclareError when the range is no pair or runs backwards.
     """
+    checked_name("te.reduce_axis", name)
+    if isinstance(dom, Range):
+        return fresh_axis(name, dom.extent, REDUCE, dom.min)
     if not isinstance(dom, tuple | list) or len(dom) != 2:
-        raise DeclareError(f"reduce_axis({dom!r}): the range is a pair (begin, end)", try_="te.reduce_axis((0, K), name='k')")
+        raise DeclareError(f"reduce_axis({dom!r}): the range is a pair (begin, end)", try_=f"te.reduce_axis((0, {dom if isinstance(dom, int) else 'K'}), name={name!r})")
     begin = make.as_expr(dom[0], INT32)
     end = make.as_expr(dom[1], INT32)
     for e in (begin, end):
         if not e.dtype.is_index:
-            raise DeclareError(f"reduce_axis({dom!r}): bounds are integers, not {e.dtype}")
+            raise DeclareError(f"reduce_axis(({begin}, {end})): bounds are integers, not {e.dtype}", try_="int(…), or .astype('int32')")
     begin, end = make.unify(begin, end)
     extent = make.sub(end, begin)
     n = const_int(extent)
     if n is not None and n < 0:
-        raise DeclareError(f"reduce_axis(({begin}, {end})): the range runs backwards")
-    if begin.dtype is INT64 and isinstance(begin, Const):
-        begin = make.const(int(begin.value), INT64)
+        raise DeclareError(f"reduce_axis(({begin}, {end})): the range runs backwards", because="the pair is (begin, end), not (begin, extent)",
+                           try_=f"te.reduce_axis(({end}, {begin}))")
+    size(extent, f"reduce_axis {name!r}")
+    _fixed(f"reduce_axis {name!r}: the begin", begin)
     return fresh_axis(name, extent, REDUCE, begin)
 
 

@@ -19,7 +19,7 @@ def operations(outputs: Iterable[Operation]) -> tuple[Operation, ...]:
             done[op] = None
             continue
         stack.append((op, True))
-        stack.extend((t.op, False) for t in reversed(op.input_tensors()))
+        stack.extend((t.op, False) for t in reversed(op.input_tensors))
     return tuple(done)
 
 

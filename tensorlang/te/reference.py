@@ -99,7 +99,7 @@ def _needed(wanted: tuple[Tensor, ...], given: Mapping[Tensor, Array]) -> list[O
     for op in reversed(operations([t.op for t in wanted])):
         if not missing.isdisjoint(op.outputs):
             run.append(op)
-            missing.update(t for t in op.input_tensors() if t not in given)
+            missing.update(t for t in op.input_tensors if t not in given)
     return run[::-1]
 
 

@@ -7,7 +7,7 @@ A Tensor is known by its operation and never changes: schedules that rewrite a c
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from ..core.dtype import DType
 from ..core.node import intern
@@ -15,6 +15,7 @@ from ..errors import DeclareError
 from ..expr import make
 from ..expr.make import ExprLike
 from ..expr.nodes import Access, Expr, const_int
+from ..expr.operators import Operators
 from ..expr.walk import preorder
 from .axis import IterVar
 
@@ -31,6 +32,7 @@ class Operation:
         self.tag = tag
         self.attrs = dict(attrs or {})
 
+    @property
     def input_tensors(self) -> tuple[Tensor, ...]:
         """The tensors this operation reads, each once, in order of appearance."""
         return ()
@@ -82,6 +84,7 @@ class ComputeOp(Operation):
         return ComputeOp(self.name, self.axis if axis is None else axis,
                          self.reduce_axis if reduce_axis is None else reduce_axis, body, self.tag, self.attrs, self.outputs)
 
+    @property
     def input_tensors(self) -> tuple[Tensor, ...]:
         return tensors_read(self.body)
 
@@ -96,8 +99,11 @@ def tensors_read(body: tuple[Expr, ...]) -> tuple[Tensor, ...]:
     return tuple(found)
 
 
-class Tensor:
-    """A value with a shape. ``A[i, j]`` (or ``A(i, j)``) is an element, to be used inside another compute."""
+class Tensor(Operators):
+    """A value with a shape. ``A[i, j]`` (or ``A(i, j)``) is an element, to be used inside another compute.
+
+    Known by identity: ``A == B`` asks whether they are one tensor. A tensor of rank 0 is used like a number.
+    """
 
     __slots__ = ("__weakref__", "dtype", "op", "shape", "value_index")
 
@@ -116,6 +122,39 @@ class Tensor:
     def ndim(self) -> int:
         return len(self.shape)
 
+    @property
+    def axis(self) -> tuple[IterVar, ...]:
+        """The data axes of the compute that makes it."""
+        return getattr(self.op, "axis", ())
+
+    def __eq__(self, other: object) -> bool:  # type: ignore[override]
+        return self is other
+
+    def __ne__(self, other: object) -> bool:  # type: ignore[override]
+        return self is not other
+
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> NoReturn:
+        raise DeclareError(f"the truth of the tensor {self.name}", because="it has no elements until a kernel has run", try_="`A is None`, or len(A.shape)")
+
+    def __iter__(self) -> NoReturn:
+        raise DeclareError(f"a loop over the tensor {self.name}", because="its elements are computed by kernels, not by Python",
+                           try_=f"te.compute({self.name}.shape, lambda *i: {self.name}(*i) * 2)")
+
+    def as_expr(self) -> Expr:
+        """The one element of a tensor of rank 0. Raises DeclareError for any other."""
+        if self.shape:
+            indices = ", ".join("ijklmnpq"[d % 8] for d in range(self.ndim))
+            raise DeclareError(f"the whole tensor {self.name} stands where one element is meant",
+                               because=f"a compute is declared one element at a time, and {self.name} has shape ({', '.join(map(str, self.shape))})",
+                               try_=f"{self.name}[{indices}] inside te.compute(shape, lambda {indices}: …)")
+        return self._element(())
+
+    def astype(self, dtype: str | DType) -> Expr:
+        """A tensor of rank 0 converted to that dtype."""
+        return make.cast(dtype, self.as_expr())
+
     def __repr__(self) -> str:
         return f"Tensor({self.name}: {self.dtype}[{', '.join(map(str, self.shape))}])"
 
@@ -124,36 +163,49 @@ class Tensor:
 
     def __getitem__(self, indices: ExprLike) -> Any:
         given = indices if isinstance(indices, tuple) else (indices,)
-        if any(isinstance(i, slice) for i in given):
-            raise DeclareError(f"{self.name}[{_shown(given)}]: a slice is not an element",
-                               because="a compute is declared one element at a time", try_="index with axes, or ops.slice for a sub-tensor")
+        for i in given:
+            if isinstance(i, slice) or i is Ellipsis or i is None:
+                raise DeclareError(f"{self.name}[{_shown(given)}]: a slice is not an element",
+                                   because="a compute is declared one element at a time",
+                                   try_=f"te.compute(part, lambda i: {self.name}[begin + i]) for a part of {self.name}")
         if len(given) < self.ndim:
             return TensorSlice(self, given)
         return self._element(given)
 
     def _element(self, given: tuple[ExprLike, ...]) -> Expr:
         if len(given) != self.ndim:
-            raise DeclareError(f"{self.name}[{_shown(given)}]: {len(given)} indices for a tensor of {self.ndim} dimension(s)",
-                               because=f"{self.name} has shape ({', '.join(map(str, self.shape))})")
+            wanted = "one index" if self.ndim == 1 else f"{self.ndim} indices"
+            raise DeclareError(f"{self.name}[{_shown(given)}]: {len(given)} {'index' if len(given) == 1 else 'indices'}, {wanted} needed",
+                               because=f"{self.name} has shape {self._shape_text()}")
         indices = []
         for d, (i, extent) in enumerate(zip(given, self.shape, strict=True)):
             e = make.as_expr(i)
             if not e.dtype.is_int:
-                raise DeclareError(f"{self.name}[{_shown(given)}]: index {d} is {e.dtype}, not an integer", try_="e.astype('int32')")
+                raise DeclareError(f"{self.name}[{_shown(given)}]: index {d} is {e.dtype}, not an integer", because=f"it is {e}",
+                                   try_="te.floor(…).astype('int32')" if e.dtype.is_float else "cond.astype('int32'), or te.if_then_else")
             n, limit = const_int(e), const_int(extent)
             if n is not None and (n < 0 or (limit is not None and n >= limit)):
                 raise DeclareError(f"{self.name}[{_shown(given)}]: index {d} is {n}, out of range 0..{extent}",
-                                   because=f"{self.name} has shape ({', '.join(map(str, self.shape))})",
-                                   try_="count from the end with the size, as in A[n - 1]" if n < 0 else None)
+                                   because=f"{self.name} has shape {self._shape_text()}; ranges exclude their end",
+                                   try_=f"{self.name}.shape[{d}] - {-n} to count from the end" if n < 0 else None)
             indices.append(e)
         return intern(TensorRead, self, tuple(indices))
 
+    def _shape_text(self) -> str:
+        return f"({', '.join(map(str, self.shape))}{',' if self.ndim == 1 else ''})"
+
 
 def _shown(given: tuple[ExprLike, ...]) -> str:
-    return ", ".join(i.name if isinstance(i, IterVar) else str(i) for i in given)
+    def one(i: ExprLike) -> str:
+        if isinstance(i, slice):
+            ends = [i.start, i.stop] + ([] if i.step is None else [i.step])
+            return ":".join("" if e is None else one(e) for e in ends)
+        return "…" if i is Ellipsis else i.name if isinstance(i, IterVar | Tensor) else str(i)
+
+    return ", ".join(map(one, given))
 
 
-class TensorSlice:
+class TensorSlice(Operators):
     """``A[i]`` of a tensor with more dimensions: waits for the other indices."""
 
     __slots__ = ("given", "tensor")
@@ -162,10 +214,15 @@ class TensorSlice:
         self.tensor = tensor
         self.given = given
 
+    @property
+    def dtype(self) -> DType:
+        return self.tensor.dtype
+
     def __getitem__(self, indices: ExprLike) -> Any:
         return self.tensor[(*self.given, *(indices if isinstance(indices, tuple) else (indices,)))]
 
     def as_expr(self) -> Expr:
+        """Raises DeclareError: indices are missing."""
         return self.tensor._element(self.given)
 
     def __repr__(self) -> str:

@@ -234,3 +234,16 @@ def test_a_loop_of_one_turn_may_be_anywhere() -> None:
     got = np.zeros(8, "int32")
     run(Func("k", (y,), For(v, i32(5), i32(1), PARALLEL, Store(y, v * 2, (v,))), (), (y,)), got)
     np.testing.assert_array_equal(got, [0, 0, 0, 0, 0, 10, 0, 0])
+
+
+def test_prefetch_asks_for_an_address_and_reads_nothing() -> None:
+    from tensorlang.expr.nodes import Call, build
+    from tensorlang.core.dtype import INT32
+
+    y = buffer("Y", "float32", 64)
+    ask = lambda i: Evaluate(build(Call, INT32, "prefetch", (load(y, (i + 10**6,)),)))  # noqa: E731
+    func = Func("k", (y,), loop(64, lambda i: seq(ask(i), Store(y, make.const(1.0), (i,)))), (), (y,))
+    got = np.zeros(64, "float32")
+    kernel = Kernel(func)
+    assert kernel(got) == 0 and got.all()
+    assert "call void @llvm.prefetch.p0" in kernel.ll and "= load float" not in kernel.ll

@@ -116,7 +116,7 @@ def check(seed: int, *, build: bool = True, interpret: bool = True, family: str 
     except Exception as e:
         first = problem(graph, trace, build)
         if first is not None:
-            trace = fewer(trace, lambda t: problem(graph, t, build) is not None)
+            trace = fewer(trace, lambda t: (problem(graph, t, build) or "")[:12] == first[:12])
         what = problem(graph, trace, build) or f"{type(e).__name__}: {e}"
         raise Failure(f"seed {seed} ({graph.family}): {what}\n{script(graph, trace)}") from e
     return Outcome(graph.family, steps, interpreted, compiled)

@@ -107,7 +107,8 @@ class Sketch:
         return self.rng.random() < share
 
     def finish(self, family: str) -> Graph:
-        args = [*self.inputs, *self.outputs]
+        read = [a for a in self.inputs if any(f"{a}[" in line for line in self.lines)]
+        args = [*read, *self.outputs]
         body = "\n".join(f"    {line}" for line in self.lines)
         text = (f"def graph():\n{body}\n    return [{', '.join(args)}], [{', '.join(self.outputs)}], {self.ranges!r}\n")
         return Graph(family, text, self.sizes)
@@ -454,6 +455,23 @@ def argmax(g: Sketch) -> None:
         g.outputs += [u, v]
 
 
+def guarded(g: Sketch) -> None:
+    """Reads that are in range only under a condition, some of them the same for all lanes."""
+    m, n = g.shape(2)
+    t = g.rng.choice(("float32", "int32", "float64"))
+    a, b = g.tensor([m, n], t), g.tensor([m], t)
+    if g.maybe(0.5):
+        g.outputs.append(g.compute([m + 2, n], "i, j", g.rng.choice((
+            f"te.if_then_else((i >= 2) & (j < {max(1, n - 1)}), {b}[i - 2], {a}[te.min(i, {m - 1}), j])",
+            f"te.if_then_else((i >= 1) & (i <= {m}), {a}[i - 1, j] + {b}[i - 1], te.const(1, \"{t}\"))"))))
+        return
+    k = g.axis(0, m + 1)
+    g.outputs.append(g.compute([n], "j", g.rng.choice((
+        f"te.sum({b}[{k} - 1] * 2, axis={k}, where=({k} >= 1) & (j < {max(1, n - 2)}))",
+        f"te.sum({a}[{k} - 1, j] + {b}[{k} - 1], axis={k}, where={k} >= 1)",
+        f"te.max({b}[0], axis={k}, where={k} + j < {n})", f"te.sum({b}[0] + {b}[{m - 1}], axis={k})"))))
+
+
 def integers(g: Sketch) -> None:
     """Floor and truncated division, with signs."""
     n = g.extent()
@@ -467,14 +485,15 @@ def integers(g: Sketch) -> None:
     x = g.compute([rows, n], "i, j", body)
     if g.maybe(0.5):
         b = g.tensor([n], t, 1, 6)
-        bt = g.rng.choice((f"{x}[i, j] // {b}[j]", f"{x}[i, j] % {b}[j]", f"te.truncmod({x}[i, j], {b}[j])"))
+        z = g.tensor([n], t, -1, 3)
+        bt = g.rng.choice((f"te.if_then_else({z}[j] != 0, {x}[i, j] // {z}[j], {x}[i, j])", f"{x}[i, j] // {b}[j]", f"{x}[i, j] % {b}[j]", f"te.truncmod({x}[i, j], {b}[j])"))
         x = g.compute([rows, n], "i, j", bt)
     g.outputs.append(x)
 
 
 FAMILIES: dict[str, Callable[[Sketch], None]] = {f.__name__: f for f in (
     elementwise, broadcast, matmul, batch_matmul, conv1d, conv2d, depthwise, reduction, normalise, pooling, gather, strided, stencil,
-    diamond, several, argmax, integers)}
+    diamond, several, argmax, guarded, integers)}
 
 
 def random_graph(rng: random.Random, family: str | None = None) -> Graph:

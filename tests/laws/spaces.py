@@ -58,6 +58,32 @@ def fused_matmul() -> tl.Schedule:
     return s
 
 
+def fused_tiles() -> tl.Schedule:
+    """Outer tiles fused and dealt out in chunks; the cache of C lives in a chunk, or in one tile."""
+    _, _, c = matmul()
+    s = tl.create_schedule(c)
+    local = s.cache_write(c, "local")
+    i, j = s[c].op.axis
+    io, jo, ii, ji = s[c].tile(i, j, s.sample_tile(i, max_factor=16, name="i"), s.sample_tile(j, max_factor=16, name="j"))
+    outer, inner = s[c].split(s[c].fuse(io, jo), s.sample_tile(io, max_factor=12, name="chunk"))
+    s[local].compute_at(s[c], outer)
+    s[c].parallel(outer)
+    s[c].vectorize(ji)
+    return s
+
+
+def folded_elementwise() -> tl.Schedule:
+    """As ``fused_elementwise`` with tiles that may be multiples of the folds, and an offset."""
+    a = te.placeholder((40, 8), name="A")
+    b = te.compute((40, 8), lambda i, j: a[i, j] + 1.0, name="B")
+    c = te.compute((60, 8), lambda i, j: b[(i + 3) // 2, j // 2], name="C")
+    s = tl.create_schedule(c)
+    f = s[c].fuse(*s[c].op.axis)
+    o, _ = s[c].split(f, s.sample_tile(f, max_factor=96, name="a"))
+    s[b].compute_at(s[c], o)
+    return s
+
+
 def conv(pad: str = "inline") -> tl.Schedule:
     """3 x 3 convolution of stride 2 with padding: inlined, or attached to a tile of the output."""
     data, weight = te.placeholder((1, 5, 17, 19), name="data"), te.placeholder((7, 5, 3, 3), name="weight")
@@ -137,5 +163,5 @@ def row_sums() -> tl.Schedule:
 SPACES = {
     "matmul": tiled_matmul, "matmul 64": lambda: tiled_matmul(m=64, n=64, k=64), "matmul 1": lambda: tiled_matmul(m=1, n=97, k=1),
     "fused matmul": fused_matmul, "conv inlined": conv, "conv at out": lambda: conv("out"), "conv at local": lambda: conv("local"),
-    "elementwise": elementwise, "fused elementwise": fused_elementwise, "row sums": row_sums,
+    "fused tiles": fused_tiles, "folded elementwise": folded_elementwise, "elementwise": elementwise, "fused elementwise": fused_elementwise, "row sums": row_sums,
 }

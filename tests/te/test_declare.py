@@ -48,8 +48,8 @@ def test_compute_takes_its_axis_names_from_the_function():
 def test_compute_of_rank_zero_of_a_number_and_of_a_tensor():
     s = te.compute((), lambda: 3)
     assert s.shape == () and s.dtype is INT32
-    assert te.compute((2,), lambda i: s).op.input_tensors() == (s,)
-    assert te.compute((8,), lambda i: A[1][i]).op.input_tensors() == (A,)
+    assert te.compute((2,), lambda i: s).op.input_tensors == (s,)
+    assert te.compute((8,), lambda i: A[1][i]).op.input_tensors == (A,)
 
 
 def test_compute_with_several_outputs():
@@ -131,7 +131,7 @@ def test_graph_orders_producers_before_consumers():
 def test_redefining_keeps_the_tensors():
     B = te.compute((4, 8), lambda i, j: A[i, j] + 1.0, name="B")
     new = B.op.redefined((make.const(0.0),))
-    assert new.outputs == (B,) and B.op is not new and new.axis == B.op.axis and new.input_tensors() == ()
+    assert new.outputs == (B,) and B.op is not new and new.axis == B.op.axis and new.input_tensors == ()
 
 
 # --- mistakes -------------------------------------------------------------------------------------------------------------------

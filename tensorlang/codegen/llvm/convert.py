@@ -1,12 +1,12 @@
 """Conversions between element types, and the 16-bit floats that the target cannot convert by itself. Knows no expressions.
 
-Every conversion is emitted for any number of lanes. 16-bit floats held as float32 in registers (see ``types``) are rounded to nearest, ties to
-even, after each operation, so they give the bits that hardware would.
+Every conversion is emitted for any number of lanes. 16-bit floats held as float32 in registers (see ``types``) are rounded to
+nearest, ties to even, after each operation, so they give the bits that hardware would.
 """
 
 from __future__ import annotations
 
-from ...core.dtype import DType
+from ...core.dtype import FLOAT64, DType
 from . import types
 from .emitter import Emitter
 
@@ -104,7 +104,7 @@ def cast(em: Emitter, x: str, a: DType, t: DType) -> str:
         word = "sitofp" if a.code == "int" else "uitofp"
         if t.bits == 16:  # through float64, which holds 53 bits: more than enough that rounding twice shows only in theory
             double = types.lanes_of("double", n)
-            return _float(em, em.ins(f"{word} {source} {x} to {double}"), _like(a, n, 64), t, double, wanted)
+            return _float(em, em.ins(f"{word} {source} {x} to {double}"), FLOAT64, t, double, wanted)
         return em.ins(f"{word} {source} {x} to {wanted}")
     if a.is_float:
         sign = "s" if t.code == "int" else "u"
@@ -117,19 +117,12 @@ def cast(em: Emitter, x: str, a: DType, t: DType) -> str:
     return em.ins(f"{'sext' if a.code == 'int' else 'zext'} {source} {x} to {wanted}")
 
 
-def _like(a: DType, lanes: int, bits: int) -> DType:
-    from ...core.dtype import dtype
-
-    return dtype(f"float{bits}").with_lanes(lanes)
-
-
 def _float(em: Emitter, x: str, a: DType, t: DType, source: str, wanted: str) -> str:
     """Between float types; ``source`` and ``wanted`` are their register types."""
     if t.bits == 16 and a.bits == 64:
         x = _double_to_single_odd(em, x, t.lanes)
         source = types.lanes_of("float", t.lanes)
     if source != wanted:
-        order = {"half": 0, "float": 1, "double": 2}
-        up = order[wanted.split("x ")[-1].rstrip(">")] > order[source.split("x ")[-1].rstrip(">")]
+        up = "double" in wanted or "half" in source
         x = em.ins(f"{'fpext' if up else 'fptrunc'} {source} {x} to {wanted}")
     return rounded(em, x, t)

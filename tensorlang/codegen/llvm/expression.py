@@ -42,10 +42,10 @@ from ...expr.nodes import (
 )
 from ...loopir.stmt import Load, Reduction, load, reduction
 from . import convert, index, types
-from .emitter import Emitter
+from .emitter import Emitter, branches
 
 rules = TypeTable("llvm value")
-Emitter.value_rules = rules  # type: ignore[assignment]
+Emitter.value_rules = rules
 
 
 def pure_index(e: Expr) -> bool:
@@ -152,10 +152,8 @@ def _mask_bits(em: Emitter, lanes: int) -> int:
 
 @rules.on(And, Or)
 def _logic(em: Emitter, e: And | Or) -> str:
-    from ...loopir.stmt import Load as _  # noqa: F401
-
     is_and = type(e) is And
-    if _lazy(e):
+    if branches(e):
         if is_and:
             return em.value(make.if_then_else(e.a, e.b, make.FALSE))
         return em.value(make.if_then_else(e.a, make.TRUE, e.b))
@@ -163,12 +161,6 @@ def _logic(em: Emitter, e: And | Or) -> str:
     if e.dtype.lanes > 1 and linear.reads_data(b):
         b = guarded(b, e.a if is_and else make.not_(e.a))
     return em.ins(f"{'and' if is_and else 'or'} {em.type(e.dtype)} {em.value(e.a)}, {em.value(b)}")
-
-
-def _lazy(e: And | Or) -> bool:
-    from .emitter import branches
-
-    return branches(e)
 
 
 @rules.on(Not)
@@ -283,7 +275,8 @@ def _reduction(em: Emitter, e: Reduction) -> str:
     operand = em.value(e.value)
     if t.is_float and e.op in ("add", "mul"):
         start = types.float_literal(-0.0 if e.op == "add" else 1.0, element)
-        out = em.call(element, f"llvm.vector.reduce.f{e.op}.{suffix}", (element, start), (vector, operand), flags="reassoc contract")
+        name = f"llvm.vector.reduce.f{e.op}.{suffix}"
+        out = em.call(element, name, (element, start), (vector, operand), flags="reassoc contract")
         return convert.rounded(em, out, e.dtype)
     if t.is_float:
         return em.call(element, f"llvm.vector.reduce.f{e.op}imum.{suffix}", (vector, operand), flags="nsz")

@@ -16,6 +16,7 @@ from ...target import Target
 from . import convert, expression, index, memory, parallel, statement, types
 from .emitter import Emitter, Storage
 from .mathlib import MODES
+from .promote import promote
 from .text import Function, Module
 
 _ = (expression, index, memory)  # importing them fills the rule tables
@@ -27,7 +28,7 @@ def emit(funcs: Func | Sequence[Func], target: Target, math: str = "default") ->
         raise ValueError(f"math is one of {', '.join(MODES)}, not {math!r}")
     module = Module(target)
     for func in [funcs] if isinstance(funcs, Func) else funcs:
-        _kernel(module, func, math)
+        _kernel(module, promote(func), math)
     return module.text()
 
 

@@ -29,10 +29,10 @@ from ...expr.nodes import (
     const_int,
 )
 from .emitter import Emitter
-from .types import splat_literal
+from .types import lanes_of, splat_literal
 
 rules = TypeTable("llvm index")
-Emitter.index_rules = rules  # type: ignore[assignment]
+Emitter.index_rules = rules
 
 Range = tuple[int | None, int | None]
 _OPEN: Range = (None, None)
@@ -172,11 +172,10 @@ def _leaf(em: Emitter, e: Expr) -> str:
 def divide(em: Emitter, e: FloorDiv | FloorMod | TruncDiv | TruncMod, t: str, a: str, b: str, lanes: int) -> str:
     """The integer division or remainder ``e`` of operands of LLVM type ``t``: exact for negative numbers, cheap where the
     operands are known not to be negative or the divisor is a power of two, and without traps."""
-    element = t.split("x ")[-1].rstrip(">")
-    bits = int(element[1:])
+    bits = 64 if lanes == 1 and t == "i64" else e.dtype.bits
 
     def k(value: int) -> str:
-        return splat_literal(str(value), element, lanes)
+        return splat_literal(str(value), f"i{bits}", lanes)
 
     kind = type(e)
     floor = kind is FloorDiv or kind is FloorMod
@@ -188,35 +187,27 @@ def divide(em: Emitter, e: FloorDiv | FloorMod | TruncDiv | TruncMod, t: str, a:
         if quotient:
             return em.ins(f"{'lshr' if plain else 'ashr'} {t} {a}, {k(divisor.bit_length() - 1)}")
         return em.ins(f"and {t} {a}, {k(divisor - 1)}")
-    if divisor is None and (lo_b is None or lo_b < 1):
-        b = _harmless(em, t, a, b, k, bits, e.dtype.code == "int" and not plain, lanes)
+    flags = lanes_of("i1", lanes)
+    if divisor is None and (lo_b is None or lo_b < 1):  # by one instead of by zero
+        bad = em.ins(f"icmp eq {t} {b}, {k(0)}")
+        if e.dtype.code == "int" and not plain:  # and the least number by one instead of by -1: the same value, wrapped
+            least = em.ins(f"icmp eq {t} {a}, {k(-(1 << (bits - 1)))}")
+            minus = em.ins(f"icmp eq {t} {b}, {k(-1)}")
+            bad = em.ins(f"or {flags} {bad}, {em.ins(f'and {flags} {least}, {minus}')}")
+        b = em.ins(f"select {flags} {bad}, {t} {k(1)}, {t} {b}")
     if plain:
         return em.ins(f"{'udiv' if quotient else 'urem'} {t} {a}, {b}")
     if not floor:
         return em.ins(f"{'sdiv' if quotient else 'srem'} {t} {a}, {b}")
     if lo_b is not None and lo_b >= 1:  # floor(a / b) = ~(~a / b) for negative a: no branch, no correction
         sign = em.ins(f"ashr {t} {a}, {k(bits - 1)}")
-        flipped = em.ins(f"xor {t} {a}, {sign}")
-        q = em.ins(f"udiv {t} {flipped}, {b}")
+        q = em.ins(f"udiv {t} {em.ins(f'xor {t} {a}, {sign}')}, {b}")
         q = em.ins(f"xor {t} {q}, {sign}")
         return q if quotient else em.ins(f"sub {t} {a}, {em.ins(f'mul {t} {q}, {b}')}")
     rest = em.ins(f"srem {t} {a}, {b}")
-    flags = t.replace(element, "i1")
     inexact = em.ins(f"icmp ne {t} {rest}, {k(0)}")
     differ = em.ins(f"icmp slt {t} {em.ins(f'xor {t} {rest}, {b}')}, {k(0)}")
     fix = em.ins(f"and {flags} {inexact}, {differ}")
     if quotient:
         return em.ins(f"add {t} {em.ins(f'sdiv {t} {a}, {b}')}, {em.ins(f'sext {flags} {fix} to {t}')}")
     return em.ins(f"add {t} {rest}, {em.ins(f'select {flags} {fix}, {t} {b}, {t} {k(0)}')}")
-
-
-def _harmless(em: Emitter, t: str, a: str, b: str, k: object, bits: int, signed: bool, lanes: int) -> str:
-    # Dividing by one instead of by zero, and of the least number by one instead of by -1 (the same value, wrapped).
-    const = k  # a function from int to literal
-    flags = "i1" if lanes == 1 else f"<{lanes} x i1>"
-    bad = em.ins(f"icmp eq {t} {b}, {const(0)}")  # type: ignore[operator]
-    if signed:
-        least = em.ins(f"icmp eq {t} {a}, {const(-(1 << (bits - 1)))}")  # type: ignore[operator]
-        minus = em.ins(f"icmp eq {t} {b}, {const(-1)}")  # type: ignore[operator]
-        bad = em.ins(f"or {flags} {bad}, {em.ins(f'and {flags} {least}, {minus}')}")
-    return em.ins(f"select {flags} {bad}, {t} {const(1)}, {t} {b}")  # type: ignore[operator]

@@ -301,3 +301,10 @@ def store(em: Emitter, buffer: Buffer, value: Expr, indices: tuple[Expr, ...], m
 def _call_void(em: Emitter, name: str, *args: tuple[str, str]) -> None:
     callee = em.module.declare(name, "void", ", ".join(t.split(" align")[0] for t, _ in args))
     em.do(f"call void {callee}({', '.join(f'{t} {v}' for t, v in args)})")
+
+
+def prefetch(em: Emitter, e: Load, write: int, locality: int) -> None:
+    """Ask for the cache line of an element (the first lane of a vector), which need not exist. ``locality`` 0 (once) to 3 (keep)."""
+    place = locate(em, e.buffer, e.indices, e.dtype.lanes)
+    callee = em.module.declare("llvm.prefetch.p0", "void", "ptr, i32 immarg, i32 immarg, i32 immarg")
+    em.do(f"call void {callee}(ptr {pointer(em, e.buffer, place.base)}, i32 {write}, i32 {locality}, i32 1)")

@@ -1,13 +1,14 @@
 """Parallel loops: the body becomes a function of its own, and the thread pool calls it on parts of the range.
 
-``@name.parallel.N(ptr ctx, i64 begin, i64 end)`` is what the pool calls. It reads what the body needs from ``ctx``, a struct on the stack of
-the caller, and calls an inner function that takes it as arguments again, because only on arguments can LLVM be told that
-buffers do not overlap. The first field of ``ctx`` is a status: a body that runs out of memory sets it to 1 and the caller looks at it after the
-loop. Knows nothing of threads: the pool is behind ``void tensorlang_parallel(ptr fn, ptr ctx, i64 begin, i64 end)``.
+``@name.parallel.N(ptr ctx, i64 begin, i64 end)`` is what the pool calls. It reads what the body needs from ``ctx``, a struct on
+the stack of the caller, and calls an inner function that takes it as arguments again, because only on arguments can LLVM be
+told that buffers do not overlap. The first field of ``ctx`` is a status: a body that runs out of memory sets it to 1
+and the caller looks at it after the loop. Knows nothing of threads: the pool is behind ``void tensorlang_parallel(ptr fn, ptr ctx, i64 begin, i64 end)``.
 """
 
 from __future__ import annotations
 
+from ...expr import make
 from ...expr.nodes import Expr, Var
 from ...expr.walk import preorder as walk
 from ...loopir.stmt import Alloc, Buffer, For, Let, Load, Stmt, Store, preorder
@@ -54,7 +55,7 @@ def emit(em: Emitter, s: For, writes: frozenset[Buffer]) -> None:
     """The loop ``s`` as a call of the pool."""
     from .statement import leave, loop  # the two rooms call each other
 
-    begin, end = em.index(s.begin), em.index(s.begin + s.extent)
+    begin, end = em.index(s.begin), em.index(make.add(s.begin, s.extent))
     buffers, names = captured(For(s.var, s.begin, s.extent, s.kind, s.body))
     names = [v for v in names if v is not s.var]
     name = em.module.unique(em.function.head.split("@")[1].split("(")[0].removesuffix(".body") + ".parallel")

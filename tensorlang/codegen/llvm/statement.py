@@ -7,12 +7,14 @@ does. Run-time allocations that fail end the kernel with code 1 after giving bac
 from __future__ import annotations
 
 from ...core.visit import TypeTable
-from ...expr.nodes import Const, Expr, Var, const_int
+from ...expr import make
+from ...expr.nodes import Call, Const, Expr, Var, const_int
 from ...expr.walk import substitute
-from ...loopir.stmt import PARALLEL, SERIAL, Alloc, Buffer, Evaluate, For, If, Let, Seq, Stmt, Store, map_exprs, preorder
+from ...loopir.stmt import PARALLEL, SERIAL, Alloc, Buffer, Evaluate, For, If, Let, Load, Seq, Stmt, Store, map_exprs, preorder
 from . import memory, parallel, types
 from .emitter import Emitter, Storage
 from .index import interval
+from .text import Block
 
 rules = TypeTable("llvm statement")
 
@@ -48,6 +50,12 @@ def _store(em: Emitter, s: Store) -> None:
 
 @rules.on(Evaluate)
 def _evaluate(em: Emitter, s: Evaluate) -> None:
+    if type(s.value) is Call and s.value.name == "prefetch":
+        what, *how = s.value.args
+        assert type(what) is Load
+        write, locality = [const_int(x) for x in how] + [0, 3][len(how):]
+        memory.prefetch(em, what, write or 0, 3 if locality is None else locality)
+        return
     em.value(s.value)
 
 
@@ -107,7 +115,7 @@ def _for(em: Emitter, s: For) -> None:
         em.bind(s.var, em.index(s.begin), em.home(s.begin), first[0], hi)
         emit(em, s.body)
         return
-    loop(em, s.var, em.index(s.begin), em.index(s.begin + s.extent), (first[0], hi), extent is not None, s.body)
+    loop(em, s.var, em.index(s.begin), em.index(make.add(s.begin, s.extent)), (first[0], hi), extent is not None, s.body)
 
 
 def loop(em: Emitter, var: Var, begin: str, end: str, bounds: tuple[int | None, int | None], runs: bool, body: Stmt) -> None:
@@ -140,8 +148,6 @@ def loop(em: Emitter, var: Var, begin: str, end: str, bounds: tuple[int | None, 
 
 def size_in_elements(b: Buffer) -> Expr:
     """Elements the buffer spans, from its shape and strides."""
-    from ...expr import make
-
     if b.strides is None:
         total: Expr = make.const(1, "int32")
         for extent in b.shape:
@@ -191,10 +197,10 @@ def _free(em: Emitter, block: str) -> None:
     em.do(f"call void {em.module.declare('tensorlang_free', 'void', 'ptr')}(ptr {block})")
 
 
-def leave(em: Emitter, failed: object) -> None:
+def leave(em: Emitter, failed: Block) -> None:
     """In block ``failed``: give back what is allocated and leave the function with a failure."""
     scope = em.scopes[-1]
-    here, scope.block = scope.block, failed  # type: ignore[assignment]
+    here, scope.block = scope.block, failed
     for block in reversed(em.live):
         _free(em, block)
     em.fail()

@@ -48,7 +48,7 @@ def _line(node: TreeNode, bounds: Bounds, chosen: dict[Var, Expr], mark: tuple[s
         amount = "" if total is None else f"  {bytes_text(total)}"
         return Line(f"storage {name}", f"{outputs[0].dtype}[{', '.join(map(str, shape))}]  {node.stage.scope}{amount}")
     assert isinstance(node, ComputeNode)
-    reads = ", ".join(t.name for t in node.stage.op.input_tensors())
+    reads = ", ".join(t.name for t in node.stage.op.input_tensors)
     words = [f"reads {reads}" if reads else ""]
     if mark == (name, None):
         words.append("← asked for")

@@ -1,0 +1,47 @@
+# make demo | test | lint | bench | fuzz. Each makes .venv and installs what it needs; the second time that takes no time.
+#
+#   make test XGBOOST=xgboost-cpu     700 MB less on the disk: the same module without the CUDA library (see README.md)
+#   make test PYTHON=python3.12 JOBS=8 ARGS="-k matmul"
+
+PYTHON  ?= python3
+XGBOOST ?= xgboost
+JOBS    ?= 2
+ROUNDS  ?= 2000
+ARGS    ?=
+
+VENV := .venv
+BIN  := $(VENV)/bin
+PIP  := $(BIN)/python -m pip --disable-pip-version-check
+
+.PHONY: demo test lint bench fuzz clean
+.DELETE_ON_ERROR:
+
+demo: $(VENV)/installed-viz
+	$(BIN)/python -m tutorials.demo $(ARGS)
+
+test: $(VENV)/installed-dev
+	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+
+lint: $(VENV)/installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: $(VENV)/installed-bench
+	$(BIN)/python -m benchmarks $(ARGS)
+
+fuzz: $(VENV)/installed-dev
+	TENSORLANG_FUZZ_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest -n $(JOBS) -m fuzz $(ARGS)
+
+$(VENV)/bin/python:
+	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and \"Python 3.11 or newer is needed, this is \" + sys.version)"
+	$(PYTHON) -m venv $(VENV)
+
+# A stamp for each set of extras, remade when the requirements change. The order-only venv is not remade when its time stamp moves.
+$(VENV)/installed-%: pyproject.toml .ci/requirements.py | $(VENV)/bin/python
+	$(BIN)/python .ci/requirements.py $* --xgboost $(XGBOOST) > $(VENV)/requirements-$*.txt
+	$(PIP) install -q -r $(VENV)/requirements-$*.txt
+	$(PIP) install -q --no-deps -e .
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,19 @@
+"""What a tuner may read of a schedule, as expressions over its knobs: loops, accesses, touched bytes, operations, limits.
+
+Knows schedules and expressions; nothing of features, models, search or measurement. The law of the room: evaluated on a row of knob
+values, every expression equals the number found on the schedule that is replayed with those values.
+"""
+
+from __future__ import annotations
+
+from ..expr.columns import compile_columns
+from ..expr.nodes import Expr, Var
+from ..schedule.state import Decision
+from . import quantity
+from .analysis import Analysis, Limit, Limits, Storage, analyse
+from .nest import Loop
+from .statement import Access, Statement
+from .work import Work
+
+__all__ = ["Access", "Analysis", "Decision", "Expr", "Limit", "Limits", "Loop", "Statement", "Storage", "Var", "Work", "analyse",
+           "compile_columns", "quantity"]

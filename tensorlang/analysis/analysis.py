@@ -1,0 +1,124 @@
+"""A schedule as numbers to tune by: statements, buffers, knobs and limits, all as expressions over the knobs. Knows the schedule's
+public face (decisions, tree, bounds); nothing of features, models or machines beyond plain limits.
+
+``analyse(s)`` works the same on a schedule with knobs and on one of numbers; on the latter every amount is a literal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..expr.nodes import Expr, Var
+from ..schedule.primitives.kind import MAX_LANES, MAX_UNROLL
+from ..schedule.schedule import Schedule
+from ..schedule.state import Decision
+from .nest import Nests
+from .quantity import Amount, amount, at_most, times
+from .sizes import Sizes
+from .statement import Statement, statement_of
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """The memory of a stage that is neither argument nor output: its box and bytes, and in which scope it lives."""
+
+    name: str
+    scope: str
+    extents: tuple[Expr, ...]
+    bytes: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """``value <= most``, for the reason ``what``. Candidates beyond a limit are not worth building, or cannot be."""
+
+    what: str
+    value: Expr
+    most: int
+
+    @property
+    def condition(self) -> Expr:
+        """The limit as a condition."""
+        return at_most(self.value, self.most)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much of everything is worth trying: unrolled copies of a statement times its vectors, vector lanes, bytes of a local buffer and
+    of all global ones."""
+
+    unrolled: int = 1024
+    lanes: int = 256
+    local_bytes: int = 16 << 10
+    workspace_bytes: int = 1 << 30
+
+
+class Analysis:
+    """What a tuner reads. ``statements`` in the order they run; ``decisions`` with their knobs, in the order they were sampled."""
+
+    __slots__ = ("decisions", "statements", "storage")
+
+    def __init__(self, statements: tuple[Statement, ...], storage: tuple[Storage, ...], decisions: tuple[Decision, ...]) -> None:
+        self.statements = statements
+        self.storage = storage
+        self.decisions = decisions
+
+    @property
+    def knobs(self) -> tuple[Var, ...]:
+        """The variables of all decisions, in order: the columns of a matrix of candidates."""
+        return tuple(k for d in self.decisions for k in d.knobs)
+
+    def amounts(self) -> dict[str, Expr]:
+        """Every amount of the analysis under a name of its own."""
+        found: dict[str, Expr] = {}
+        for st in self.statements:
+            found |= {f"{st.name}.turns": st.turns, f"{st.name}.points": st.points}
+            found |= {f"{st.name}.loop{p}": loop.extent for p, loop in enumerate(st.loops)}
+            for i, a in enumerate(st.accesses):
+                at = f"{st.name}.{i}:{a.tensor}"
+                found |= {f"{at}.extent{p}.{d}": e for p, box in enumerate(a.extents) for d, e in enumerate(box)}
+                found |= {f"{at}.stride{p}": e for p, e in enumerate(a.strides)}
+        for m in self.storage:
+            found[f"{m.name}.bytes"] = m.bytes
+        return found
+
+    def limits(self, allowed: Limits | None = None, lanes: int = 8) -> tuple[Limit, ...]:
+        """What every candidate must keep to; those that hold whatever the knobs are left out. ``lanes`` is what one vector holds."""
+        b = allowed or Limits()
+        found: list[Limit] = []
+
+        def add(what: str, value: Amount, most: int) -> None:
+            limit = Limit(what, amount(value), most)
+            if not isinstance(value, int):
+                found.append(limit)
+
+        for st in self.statements:
+            own = st.loops[st.own:]
+            unrolled = [p.extent for p in own if p.kind == "unrolled"]
+            wide = [p.extent for p in own if p.kind == "vectorized"]
+            for p in own:
+                if p.kind == "unrolled":
+                    add(f"{st.name}.{p.name}: turns of an unrolled loop", p.extent, MAX_UNROLL)
+            for e in wide:
+                add(f"{st.name}: vector lanes", e, min(b.lanes, MAX_LANES))
+            if unrolled or wide:
+                add(f"{st.name}: unrolled work", times(*unrolled, *wide), b.unrolled * lanes)
+        for m in self.storage:
+            if m.scope == "local":
+                add(f"{m.name}: bytes of a local buffer", m.bytes, b.local_bytes)
+            else:
+                add(f"{m.name}: bytes of workspace", m.bytes, b.workspace_bytes)
+        return tuple(x for x in found if x.value.children())
+
+
+def analyse(schedule: Schedule, dims: Mapping[Var, int] | None = None) -> Analysis:
+    """The statements, storage and decisions of a schedule. ``dims`` gives run-time sizes the values to reckon with, else their hints."""
+    state = schedule.state
+    nests = Nests(state, Sizes(dims))
+    statements = tuple(statement_of(nests, n) for n in nests.statements)
+    storage = []
+    for stage in nests.storage:
+        box = nests.box(stage.op.outputs[0])
+        storage.append(Storage(stage.name, stage.scope, box, times(*box, sum(t.dtype.bytes for t in stage.op.outputs))))
+    return Analysis(statements, tuple(storage), state.decisions)

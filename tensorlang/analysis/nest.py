@@ -1,0 +1,176 @@
+"""The loops around each compute statement of a schedule, and how much of each axis they cover from a given loop inwards. Knows the
+schedule tree and its bounds.
+
+``width(axis, level)`` is the number of values an axis takes while the loops from number ``level`` inwards run and those outside stand
+still. It is computed from the relations of the loops (a split's parent covers ``(w(outer) - 1) * extent(inner) + w(inner)``) and, beyond
+a stage's own loops, from what its readers touch. It goes through no proof and no simplification of index expressions, so the same
+formula serves knobs and numbers: that is what makes the columns of a symbolic schedule equal the numbers of a concrete one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..expr.nodes import Expr, Var
+from ..expr.walk import preorder
+from ..schedule.bounds import Bounds, bounds_of
+from ..schedule.state import Fuse, ScheduleState, Split, StageState
+from ..schedule.tree.nodes import ComputeNode, LoopNode, StorageNode, TreeNode, tree_of
+from ..te.axis import REDUCE, IterVar
+from ..te.tensor import Tensor, TensorRead
+from .quantity import Amount, amount, ceil_quotient, is_one, least, minus, most, plus, times
+from .sizes import Sizes
+from .span import span
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """One loop around a statement. ``reduce`` tells a reduction loop, ``own`` one of the statement's own stage."""
+
+    stage: str
+    name: str
+    extent: Expr
+    kind: str
+    reduce: bool
+    own: bool
+
+
+class Nest:
+    """A compute statement with the loops around it, outermost first; ``start`` is the number of the first loop of its own."""
+
+    __slots__ = ("inside", "loops", "stage", "start")
+
+    def __init__(self, stage: StageState, loops: tuple[Loop, ...], inside: tuple[IterVar, ...]) -> None:
+        self.stage = stage
+        self.loops = loops
+        self.inside = inside
+        self.start = len(loops) - len(stage.leaves)
+
+
+class Nests:
+    """All statements of a state, in the order they run, and the widths of their axes."""
+
+    def __init__(self, state: ScheduleState, sizes: Sizes) -> None:
+        self.state = state
+        self.sizes = sizes
+        self.bounds: Bounds = bounds_of(state)
+        self.statements: list[Nest] = []
+        self.storage: list[StageState] = []
+        self.by_stage: dict[str, Nest] = {}
+        self._widths: dict[tuple[str, int], dict[Var, Expr]] = {}
+        self._extents: dict[str, dict[IterVar, Expr]] = {}
+        for node in tree_of(state):
+            self._walk(node, ())
+
+    def _walk(self, node: TreeNode, around: tuple[tuple[StageState, IterVar], ...]) -> None:
+        if isinstance(node, LoopNode):
+            for child in node.children:
+                self._walk(child, (*around, (node.stage, node.loop)))
+        elif isinstance(node, StorageNode):
+            self.storage.append(node.stage)
+        elif isinstance(node, ComputeNode):
+            own = node.stage.name
+            loops = tuple(Loop(st.name, iv.name, self.extents(st)[iv], st.kind(iv), iv.kind == REDUCE, st.name == own) for st, iv in around)
+            nest = Nest(node.stage, loops, tuple(iv for _, iv in around))
+            self.statements.append(nest)
+            self.by_stage[own] = nest
+
+    def extents(self, stage: StageState) -> dict[IterVar, Expr]:
+        """The extent of every loop and axis of a stage, in 64 bits, with a value for each size."""
+        found = self._extents.get(stage.name)
+        if found is None:
+            found = self._extents[stage.name] = {iv: amount(self.sizes(e)) for iv, e in self.bounds[stage.name].loops.items()}
+        return found
+
+    def box(self, tensor: Tensor) -> tuple[Expr, ...]:
+        """The extents of the memory a tensor lives in: its shape, or the computed box."""
+        stage = self.state.of(tensor)
+        shape = tensor.shape if stage.is_placeholder or stage.is_output else self.bounds[stage.name].extent
+        return tuple(amount(self.sizes(e)) for e in shape)
+
+    # -- widths ------------------------------------------------------------------------------------------------------
+
+    def widths(self, nest: Nest, level: int) -> dict[Var, Expr]:
+        """How many values each axis of the statement takes while the loops from ``level`` inwards run."""
+        key = (nest.stage.name, level)
+        found = self._widths.get(key)
+        if found is None:
+            found = self._widths[key] = self._own(nest, level) if level >= nest.start else self._from_readers(nest, level)
+        return found
+
+    def _own(self, nest: Nest, level: int) -> dict[Var, Expr]:
+        stage, extent = nest.stage, self.extents(nest.stage)
+        width: dict[IterVar, Expr] = {iv: extent[iv] if nest.start + p >= level else amount(1) for p, iv in enumerate(stage.leaves)}
+        for rel in reversed(stage.relations):
+            if isinstance(rel, Split):
+                covered = plus(times(minus(width[rel.outer], 1), extent[rel.inner]), width[rel.inner])
+                width[rel.parent] = least(covered, extent[rel.parent])
+            else:
+                assert isinstance(rel, Fuse)
+                width[rel.outer] = least(ceil_quotient(width[rel.fused], most(extent[rel.inner], 1)), extent[rel.outer])
+                width[rel.inner] = least(width[rel.fused], extent[rel.inner])
+        op = stage.compute
+        return {a.var: width[a] for a in (*op.axis, *op.reduce_axis)}
+
+    def _from_readers(self, nest: Nest, level: int) -> dict[Var, Expr]:
+        op = nest.stage.compute
+        touched: list[Expr] | None = None
+        for reader in self.state.readers(nest.stage.name):
+            other = self.by_stage[reader.name]
+            for t in op.outputs:
+                reads = [r.indices for r in reads_of(reader) if r.tensor is t]
+                if reads:
+                    part = self.region(other, level, reads, tuple(amount(self.sizes(e)) for e in t.shape))
+                    touched = list(part) if touched is None else [most(a, b) for a, b in zip(touched, part, strict=True)]
+        extent = self.extents(nest.stage)
+        found = {a.var: extent[a] for a in op.reduce_axis}
+        for d, a in enumerate(op.axis):
+            found[a.var] = amount(1) if touched is None else touched[d]
+        return found
+
+    def region(self, nest: Nest, level: int, reads: list[tuple[Expr, ...]], shape: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """The box that these index tuples cover together while the loops from ``level`` inwards run."""
+        width = self.widths(nest, level)
+        out = []
+        for d, whole in enumerate(shape):
+            lo: Amount | None = None
+            hi: Amount = 0
+            for indices in reads:
+                ends = span(self.sizes(indices[d]), width)
+                if ends is None:
+                    lo = None
+                    break
+                lo, hi = ends if lo is None else (least(lo, ends[0]), most(hi, ends[1]))
+            out.append(whole if lo is None else least(plus(minus(hi, lo), 1), whole))
+        return tuple(out)
+
+    # -- steps -------------------------------------------------------------------------------------------------------
+
+    def steps(self, nest: Nest, p: int) -> dict[Var, Expr]:
+        """By how much each axis moves when own loop number ``p`` of the whole nest takes one turn."""
+        stage, extent = nest.stage, self.extents(nest.stage)
+        if p < nest.start:
+            return {}
+        step: dict[IterVar, Expr] = {iv: amount(int(q == p - nest.start)) for q, iv in enumerate(stage.leaves)}
+        for rel in reversed(stage.relations):
+            if isinstance(rel, Split):
+                step[rel.parent] = plus(times(step[rel.outer], extent[rel.inner]), step[rel.inner])
+            else:
+                assert isinstance(rel, Fuse)
+                step[rel.outer] = is_one(extent[rel.inner], step[rel.fused], 0)
+                step[rel.inner] = is_one(extent[rel.inner], 0, step[rel.fused])
+        op = stage.compute
+        return {a.var: step[a] for a in (*op.axis, *op.reduce_axis)}
+
+
+def reads_of(stage: StageState) -> Iterator[TensorRead]:
+    """Every distinct element read in the body of a stage, in order."""
+    seen: dict[TensorRead, None] = {}
+    for e in stage.compute.body:
+        for node in preorder(e):
+            if type(node) is TensorRead and node not in seen:
+                seen[node] = None
+                yield node
+
+

@@ -1,0 +1,125 @@
+"""Arithmetic on amounts (extents, elements, bytes, operations) as int64 expressions. Knows expressions only.
+
+Unlike ``expr.make`` it never multiplies products out: a tuner evaluates these expressions and proves nothing about them, and a product
+of five sums is four multiplications as it stands and eighty when expanded. Literals fold, so that the same formulas on a concrete
+schedule give plain numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from math import prod
+
+from ..core.dtype import BOOL, FLOAT64, INT64
+from ..core.node import intern
+from ..expr import make
+from ..expr.linear import literal
+from ..expr.nodes import EQ, LE, Add, Binary, Const, Div, Expr, FloorDiv, Max, Min, Mul, Sub, const_int
+
+Amount = Expr | int
+
+
+def amount(value: Amount) -> Expr:
+    """An int or integer expression as an int64 one."""
+    if isinstance(value, int):
+        return literal(value, INT64)
+    return value if value.dtype is INT64 else make.cast(INT64, value)
+
+
+def times(*factors: Amount) -> Expr:
+    """The product."""
+    known, rest = 1, []
+    for f in factors:
+        n = const_int(f)
+        if n is None:
+            rest.append(amount(f))  # type: ignore[arg-type]
+        else:
+            known *= n
+    if not rest or known == 0:
+        return literal(known, INT64)
+    out = rest[0]
+    for f in rest[1:]:
+        out = intern(Mul, out, f)
+    return out if known == 1 else intern(Mul, out, literal(known, INT64))
+
+
+def plus(*terms: Amount) -> Expr:
+    """The sum."""
+    known, rest = 0, []
+    for t in terms:
+        n = const_int(t)
+        if n is None:
+            rest.append(amount(t))  # type: ignore[arg-type]
+        else:
+            known += n
+    if not rest:
+        return literal(known, INT64)
+    out = rest[0]
+    for t in rest[1:]:
+        out = intern(Add, out, t)
+    return out if not known else intern(Add, out, literal(known, INT64))
+
+
+def _two(cls: type[Binary], fold: Callable[[int, int], int]) -> Callable[[Amount, Amount], Expr]:
+    def op(a: Amount, b: Amount) -> Expr:
+        m, n = const_int(a), const_int(b)
+        if m is not None and n is not None:
+            return literal(fold(m, n), INT64)
+        x, y = amount(a), amount(b)
+        return x if x is y and cls in (Min, Max) else intern(cls, x, y)
+
+    return op
+
+
+minus = _two(Sub, lambda a, b: a - b)
+least = _two(Min, min)
+most = _two(Max, max)
+quotient = _two(FloorDiv, lambda a, b: a // b)
+
+
+def ceil_quotient(a: Amount, b: Amount) -> Expr:
+    """``a / b`` rounded up."""
+    return a if isinstance(a, Expr) and const_int(b) == 1 and a.dtype is INT64 else quotient(plus(a, minus(b, 1)), b)
+
+
+def absolute(a: Amount) -> Expr:
+    """The size of a number that may be negative."""
+    n = const_int(a)
+    return literal(abs(n), INT64) if n is not None else most(a, times(a, -1))
+
+
+def is_one(a: Amount, then: Amount, other: Amount) -> Expr:
+    """``then`` where ``a`` is 1, else ``other``."""
+    n = const_int(a)
+    if n is not None:
+        return amount(then if n == 1 else other)
+    return make.select(intern(EQ, amount(a), literal(1, INT64), BOOL), amount(then), amount(other))
+
+
+def at_most(a: Amount, limit: int) -> Expr:
+    """The condition ``a <= limit``."""
+    n = const_int(a)
+    return make.const(n <= limit) if n is not None else intern(LE, amount(a), literal(limit, INT64), BOOL)
+
+
+def ratio(a: Amount, b: Amount) -> Expr:
+    """``a / b`` as a float64; ``b`` is at least 1."""
+    x, y = (_real(v) for v in (a, b))
+    if isinstance(x, Const) and isinstance(y, Const):
+        return make.const(float(x.value) / float(y.value), FLOAT64)
+    return intern(Div, x, y)
+
+
+def _real(a: Amount) -> Expr:
+    n = const_int(a)
+    return make.const(float(n), FLOAT64) if n is not None else make.cast(FLOAT64, a)
+
+
+def total(terms: Iterable[Amount]) -> Expr:
+    """The sum of many."""
+    return plus(*terms)
+
+
+def size(shape: Iterable[int]) -> int:
+    """The number of elements of a plain shape."""
+    return prod(shape)

@@ -1,0 +1,118 @@
+"""What a tuner may read of one statement: its loops, the memory it touches from each loop inwards, the arithmetic it does. Knows nests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..expr.nodes import Expr
+from ..schedule.state import StageState
+from ..te.tensor import Tensor
+from .nest import Loop, Nest, Nests, reads_of
+from .quantity import amount, ceil_quotient, plus, times
+from .span import slope
+from .work import Work, work_of
+
+FAR = 1 << 20  # the stride, in elements, of an access whose place cannot be foretold
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """All reads (or the write) of one tensor by a statement.
+
+    ``extents[p]`` is the box touched while loops ``p`` and inwards run (``p`` from 0 to the number of loops: the last is one turn);
+    ``strides[p]`` by how many elements the place (of the first read) moves when loop ``p`` takes one turn; 0 for loops of other stages.
+    """
+
+    tensor: str
+    scope: str
+    write: bool
+    bytes: int
+    extents: tuple[tuple[Expr, ...], ...]
+    strides: tuple[Expr, ...]
+    count: int
+
+    def elements(self, level: int) -> Expr:
+        """How many elements are touched while the loops from ``level`` inwards run."""
+        return times(*self.extents[level])
+
+    def touched(self, level: int) -> Expr:
+        """The same in bytes."""
+        return times(*self.extents[level], self.bytes)
+
+    def lines(self, level: int, line: int) -> Expr:
+        """The same in cache lines of ``line`` bytes: rows that are not whole lines cost whole lines."""
+        box = self.extents[level]
+        return times(*box[:-1], ceil_quotient(times(box[-1], self.bytes), line)) if box else amount(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One compute statement of the schedule tree. ``turns`` counts how often its body runs, guarded turns included; ``points`` how many
+    elements (times reduction steps) the declared computation has."""
+
+    name: str
+    loops: tuple[Loop, ...]
+    own: int
+    accesses: tuple[Access, ...]
+    work: Work
+    turns: Expr
+    points: Expr
+    reduction: bool
+
+    @property
+    def flops(self) -> Expr:
+        """All operations of the statement, a fused multiply-add counting as two."""
+        return times(self.turns, self.work.flops)
+
+    def extent(self, level: int, until: int | None = None) -> Expr:
+        """The product of the extents of the loops from ``level`` inwards (up to ``until``)."""
+        return times(*[p.extent for p in self.loops[level:until]])
+
+    def of_kind(self, kind: str) -> Expr:
+        """The product of the extents of the loops of that kind."""
+        return times(*[p.extent for p in self.loops if p.kind == kind])
+
+    def touched(self, level: int) -> Expr:
+        """Bytes of all tensors touched while the loops from ``level`` inwards run."""
+        return plus(*[a.touched(level) for a in self.accesses])
+
+
+def statement_of(nests: Nests, nest: Nest) -> Statement:
+    """The statement of one nest."""
+    op = nest.stage.compute
+    grouped: dict[Tensor, list[tuple[Expr, ...]]] = {}
+    for r in reads_of(nest.stage):
+        grouped.setdefault(r.tensor, []).append(r.indices)
+    own = tuple(a.var for a in op.axis)
+    accesses = [_access(nests, nest, t, [own], True) for t in op.outputs]
+    accesses += [_access(nests, nest, t, reads, False) for t, reads in grouped.items()]
+    points = times(*[amount(nests.sizes(a.extent)) for a in (*op.axis, *op.reduce_axis)])
+    return Statement(nest.stage.name, nest.loops, nest.start, tuple(accesses), work_of(op), times(*[p.extent for p in nest.loops]), points,
+                     bool(op.reduce_axis))
+
+
+def _access(nests: Nests, nest: Nest, tensor: Tensor, reads: list[tuple[Expr, ...]], write: bool) -> Access:
+    stage = nests.state.of(tensor)
+    box = nests.box(tensor)
+    # a buffer is used again at each turn of the loops around it: its memory is the box, however much passes through
+    extents = tuple(nests.region(nest, level, reads, box) for level in range(len(nest.loops) + 1))
+    around = 0 if is_argument(stage) or write else nests.by_stage[stage.name].start
+    strides = tuple(amount(0) if p < around else _stride(nests, nest, p, reads[0], box) for p in range(len(nest.loops)))
+    return Access(tensor.name, "argument" if is_argument(stage) else stage.scope, write, tensor.dtype.bytes, extents, strides, len(reads))
+
+
+def is_argument(stage: StageState) -> bool:
+    """Whether the caller owns the memory."""
+    return stage.is_placeholder or stage.is_output
+
+
+def _stride(nests: Nests, nest: Nest, p: int, indices: tuple[Expr, ...], box: tuple[Expr, ...]) -> Expr:
+    step = nests.steps(nest, p)
+    total, row = [], [amount(1)]
+    for e, width in zip(reversed(indices), reversed(box), strict=True):
+        move = slope(nests.sizes(e), step)
+        if move is None:
+            return amount(FAR)
+        total.append(times(move, *row))
+        row.append(width)
+    return plus(*total)

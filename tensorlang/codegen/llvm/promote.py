@@ -1,0 +1,189 @@
+"""Accumulators in memory become registers for the duration of a loop: a rewrite of loop IR into loop IR, before any text is written.
+
+``for k: C[i, j] = C[i, j] + …`` reads and writes memory at each turn, because LLVM's passes that know better are not run. Where a
+loop touches a buffer only at places that do not move with it, and surely writes each of them, the places are read into small local buffers
+in front of the loop and written back behind it. Those are promoted to registers, like the local buffers of a schedule.
+
+It is done for the outermost loop that allows it. Nothing is done across parallel loops, or where two places might overlap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ...expr import linear, make
+from ...expr.nodes import Broadcast, Const, Expr, Ramp, const_int
+from ...expr.walk import preorder as walk
+from ...expr.walk import rewrite, variables
+from ...loopir.stmt import (
+    PARALLEL,
+    Alloc,
+    Buffer,
+    For,
+    Func,
+    If,
+    Let,
+    Load,
+    Stmt,
+    Store,
+    load,
+    map_exprs,
+    preorder,
+    seq,
+)
+from ...loopir.stmt import rewrite as rewrite_stmt
+
+MOST_PLACES = 64  # of one buffer: more would not fit registers anyhow
+
+Where = tuple[tuple[Expr, ...], "Expr | None"]  # indices and mask
+
+
+@dataclass
+class _Uses:
+    """What a loop body does with one buffer."""
+
+    places: dict[Where, int] = field(default_factory=dict)  # with the number of lanes
+    sure: set[Where] = field(default_factory=set)  # written in every turn
+    allowed: bool = True
+
+
+def promote(func: Func) -> Func:
+    """The rewrite."""
+    return func.with_body(_walk(func.body))
+
+
+def _walk(s: Stmt) -> Stmt:
+    if type(s) is For and s.kind != PARALLEL:
+        changed = _promote_loop(s)
+        if changed is not None:
+            return changed
+    parts = s.parts()
+    if not parts:
+        return s
+    new = tuple(_walk(p) for p in parts)
+    return s.with_parts(*new) if any(a is not b for a, b in zip(parts, new, strict=True)) else s
+
+
+def _promote_loop(s: For) -> Stmt | None:
+    bound: set[int] = {id(s.var)}
+    for node in preorder(s.body):
+        if type(node) is For:
+            if node.kind == PARALLEL:
+                return None
+            bound.add(id(node.var))
+        elif type(node) is Let:
+            bound.add(id(node.var))
+    uses: dict[Buffer, _Uses] = {}
+    _collect(s.body, uses, True, bound)
+    slots: dict[Buffer, dict[Where, Buffer]] = {}
+    for b, u in uses.items():
+        if u.allowed and u.sure and len(u.places) <= MOST_PLACES and set(u.places) == u.sure and _disjoint(b, list(u.places.items())):
+            slots[b] = {w: Buffer(f"{b.name}.reg", b.dtype, (make.const(lanes, "int32"),), "local") for w, lanes in u.places.items()}
+    if not slots:
+        return None
+    inner: Stmt = For(s.var, s.begin, s.extent, s.kind, _walk(_replace(s.body, slots)), s.attrs)
+    before: list[Stmt] = []
+    after: list[Stmt] = []
+    every: list[Buffer] = []
+    for b, places in slots.items():
+        for (indices, mask), slot in places.items():
+            at = _slot_index(slot)
+            every.append(slot)
+            before.append(Store(slot, load(b, indices, mask), at))
+            after.append(Store(b, load(slot, at), indices, mask))
+    body = seq(*before, inner, *after)
+    extent = const_int(s.extent)
+    if extent is None:
+        body = If(make.lt(make.const(0, s.extent.dtype), s.extent), body)
+    for slot in every:
+        body = Alloc(slot, body)
+    return body
+
+
+def _slot_index(slot: Buffer) -> tuple[Expr, ...]:
+    lanes = const_int(slot.shape[0]) or 1
+    return (make.ramp(make.const(0, "int32"), 1, lanes),)
+
+
+def _collect(s: Stmt, uses: dict[Buffer, _Uses], sure: bool, bound: set[int]) -> None:
+    for e in s.exprs():
+        for node in walk(e):
+            if type(node) is Load:
+                _use(uses, node.buffer, node.indices, node.mask, node.dtype.lanes, False, bound)
+    kind = type(s)
+    if kind is Store:
+        lanes = max([s.value.dtype.lanes, *(i.dtype.lanes for i in s.indices)])  # type: ignore[attr-defined]
+        _use(uses, s.buffer, s.indices, s.mask, lanes, sure, bound)  # type: ignore[attr-defined]
+    elif kind is Alloc:
+        uses.setdefault(s.buffer, _Uses()).allowed = False  # type: ignore[attr-defined]
+    elif kind is If:
+        sure = False
+    elif kind is For:
+        extent = const_int(s.extent)  # type: ignore[attr-defined]
+        sure = sure and extent is not None and extent > 0
+    for p in s.parts():
+        _collect(p, uses, sure, bound)
+
+
+def _use(uses: dict[Buffer, _Uses], b: Buffer, indices: tuple[Expr, ...], mask: Expr | None, lanes: int, sure: bool, bound: set[int]) -> None:
+    u = uses.setdefault(b, _Uses())
+    if not u.allowed:
+        return
+    where = (indices, mask)
+    if where not in u.places:
+        parts = indices if mask is None else (*indices, mask)
+        fixed = all(not linear.reads_data(p) and not any(id(v) in bound for v in variables(p)) for p in parts)
+        already_small = b.scope != "arg" and all(type(i) is Const or (type(i) is Ramp and type(i.base) is Const) for i in indices)
+        if not fixed or already_small or _offset(b, indices) is None or (mask is not None and mask.dtype.lanes != lanes):
+            u.allowed = False
+            return
+        u.places[where] = lanes
+    elif u.places[where] != lanes:
+        u.allowed = False
+    if sure:
+        u.sure.add(where)
+
+
+def _offset(b: Buffer, indices: tuple[Expr, ...]) -> Expr | None:
+    """The element offset of the first lane; None when the lanes are not one element after the other."""
+    flat: Expr = make.const(0, "int32")
+    for i, stride in zip(indices, b.element_strides(), strict=True):
+        flat = make.add(flat, make.mul(i, stride))
+    if type(flat) is Ramp:
+        return flat.base if const_int(flat.stride) == 1 else None
+    return None if type(flat) is Broadcast or flat.dtype.lanes > 1 else flat
+
+
+def _disjoint(b: Buffer, places: list[tuple[Where, int]]) -> bool:
+    """Whether no two of the places overlap, for sure: they are a constant number of elements apart."""
+    if len(places) == 1:
+        return True
+    first = _offset(b, places[0][0][0])
+    assert first is not None
+    spans = []
+    for (indices, _), lanes in places:
+        at = _offset(b, indices)
+        assert at is not None
+        apart = const_int(make.sub(at, first))
+        if apart is None:
+            return False
+        spans.append((apart, lanes))
+    spans.sort()
+    return all(a + n <= b for (a, n), (b, _) in zip(spans, spans[1:], strict=False))
+
+
+def _replace(s: Stmt, slots: dict[Buffer, dict[Where, Buffer]]) -> Stmt:
+    def in_expr(e: Expr) -> Expr | None:
+        if type(e) is Load and e.buffer in slots:
+            slot = slots[e.buffer][(e.indices, e.mask)]
+            return load(slot, _slot_index(slot), e.mask)
+        return None
+
+    def in_stmt(node: Stmt) -> Stmt | None:
+        if type(node) is Store and node.buffer in slots:
+            slot = slots[node.buffer][(node.indices, node.mask)]
+            return Store(slot, node.value, _slot_index(slot))  # lanes that are masked off are never seen again
+        return None
+
+    done: dict[Expr, Expr] = {}
+    return rewrite_stmt(map_exprs(s, lambda e: rewrite(e, in_expr, done)), in_stmt)

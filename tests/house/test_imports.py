@@ -1,0 +1,185 @@
+"""Who may import whom. A new room is one row here; an import that is refused says which row forbids it."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+
+import pytest
+from tests.house.source import PACKAGES, ROOT, Import, imports, module_name, modules, none, parsed, python_files, relative
+
+GROUND = {"core", "errors"}
+EXPR = GROUND | {"expr"}
+ARITH = EXPR | {"arith"}
+TE = ARITH | {"te"}
+
+# room of tensorlang → rooms it may import (itself goes without saying)
+ROOMS: dict[str, set[str]] = {
+    "errors": set(),
+    "options": {"errors"},
+    "core": {"errors"},
+    "expr": GROUND,
+    "arith": EXPR,
+    "te": ARITH,
+    "ops": TE,
+    "target": GROUND | {"options"},
+    "loopir": ARITH,
+    "schedule": TE | {"options"},
+    "lowering": TE | {"schedule", "loopir", "options"},
+    "passes": ARITH | {"loopir", "target", "options"},  # never schedule or te
+    "codegen": ARITH | {"loopir", "target", "options"},  # never schedule or te
+    "runtime": GROUND | {"options"},  # a saved module loads without the compiler
+    "analysis": TE | {"schedule", "lowering", "loopir", "target"},
+    "recipes": {"te", "ops", "analysis", "target", "errors", "schedule"},
+    "build": {"*"},  # the only file that knows the whole flow
+    "__init__": {"*"},
+}
+
+# rooms that use public names only: they import packages as a user does, never the modules inside
+PUBLIC_ONLY = {
+    "tensorlang.recipes": {"tensorlang", "tensorlang.te", "tensorlang.ops", "tensorlang.analysis", "tensorlang.target", "tensorlang.errors",
+                           "tensorlang.schedule"},
+    "autosched": {"tensorlang", "tensorlang.te", "tensorlang.ops", "tensorlang.recipes", "tensorlang.analysis", "tensorlang.errors"},
+}
+
+# package → the only places (prefixes) that may import it
+HEAVY = {
+    "llvmlite": ("tensorlang/codegen/llvm/", "tensorlang/runtime/", "tensorlang/target/host.py"),
+    "xgboost": ("autosched/cost_model/xgb.py",),
+    "sklearn": ("autosched/dynamic/dispatch.py",),
+    "matplotlib": ("autosched/plot.py",),
+    "dask": ("autosched/measure/",),
+    "scipy": (),
+    "pandas": (),
+    "torch": (),
+    "islpy": (),
+}
+
+# imports inside functions: (file, package) → why
+LAZY = {
+    ("autosched/cost_model/xgb.py", "xgboost"): "takes seconds to import",
+    ("autosched/dynamic/dispatch.py", "sklearn"): "takes seconds to import",
+    ("autosched/plot.py", "matplotlib"): "an extra; takes a second to import",
+}
+
+FILES = python_files(*PACKAGES)
+
+
+def room_of(module: str) -> str:
+    """`tensorlang.expr.make` → `expr`; the package itself → `__init__`."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else "__init__"
+
+
+def ours(i: Import) -> bool:
+    return i.target.split(".")[0] in PACKAGES
+
+
+def test_rooms_know_only_their_neighbours():
+    def problems():
+        for path in FILES:
+            me = module_name(path)
+            if me.split(".")[0] != "tensorlang":
+                continue
+            room = room_of(me)
+            if room not in ROOMS:
+                yield f"{relative(path)}: the room `{room}` has no row in ROOMS; say there whom it may import"
+                continue
+            allowed = ROOMS[room] | {room}
+            for i in imports(path):
+                if i.target.split(".")[0] == "autosched":
+                    yield f"{relative(path)}:{i.line}: imports autosched"
+                elif ours(i) and "*" not in allowed and room_of(i.target) not in allowed:
+                    yield (f"{relative(path)}:{i.line}: `{room}` may not import `{room_of(i.target)}`; "
+                           f"it may: {', '.join(sorted(allowed))}")
+
+    none(problems())
+
+
+def test_public_names_only_where_that_is_the_rule():
+    def problems():
+        for path in FILES:
+            me = module_name(path)
+            for owner, packages in PUBLIC_ONLY.items():
+                if me != owner and not me.startswith(owner + "."):
+                    continue
+                for i in imports(path):
+                    if not ours(i) or i.target == owner or i.target.startswith(owner + "."):
+                        continue
+                    if i.target not in packages:
+                        yield f"{relative(path)}:{i.line}: `{i.target}` is not public; public are: {', '.join(sorted(packages))}"
+                    private = [n for n in i.names if n.startswith("_") and not n.startswith("__")]
+                    if private:
+                        yield f"{relative(path)}:{i.line}: {private} of {i.target} is private"
+
+    none(problems())
+
+
+def test_heavy_packages_stay_in_their_places():
+    none(f"{relative(path)}:{i.line}: {i.target} may be imported only in {HEAVY[i.target.split('.')[0]]}"
+         for path in FILES for i in imports(path)
+         if not relative(path).startswith(HEAVY.get(i.target.split(".")[0], "")))
+
+
+def test_no_imports_inside_functions():
+    none(f"{relative(path)}:{i.line}: `{i.target}` is imported inside a function"
+         for path in FILES for i in imports(path) if i.lazy and (relative(path), i.target.split(".")[0]) not in LAZY)
+
+
+def test_slow_packages_are_imported_lazily():
+    none(f"{relative(path)}:{i.line}: `{i.target}` takes seconds: import it where it is used"
+         for path in FILES for i in imports(path)
+         if (relative(path), i.target.split(".")[0]) in LAZY and not i.lazy and not i.typing)
+
+
+def test_the_environment_is_read_in_one_place():
+    def problems():
+        for path in FILES:
+            if relative(path) == "tensorlang/options.py":
+                continue
+            for node in ast.walk(parsed(path)):
+                if (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "os"
+                        and node.attr in ("environ", "getenv", "putenv")):
+                    yield f"{relative(path)}:{node.lineno}: os.{node.attr} belongs to tensorlang/options.py"
+            for i in imports(path):
+                if i.target == "os" and {"environ", "getenv"} & set(i.names):
+                    yield f"{relative(path)}:{i.line}: {i.names} belongs to tensorlang/options.py"
+
+    none(problems())
+
+
+def test_no_module_imports_itself_through_others():
+    graph = {name: [i.target for i in imports(path) if i.target in modules() and not i.lazy and not i.typing and i.target != name]
+             for name, path in modules().items()}
+    done: set[str] = set()
+    for start in graph:
+        trail: list[str] = []
+        stack = [(start, iter(graph[start]))] if start not in done else []
+        while stack:
+            name, rest = stack[-1]
+            if len(trail) < len(stack):
+                trail.append(name)
+            for target in rest:
+                if target in trail:
+                    raise AssertionError("a cycle of imports: " + " → ".join([*trail[trail.index(target):], target]))
+                if target not in done:
+                    stack.append((target, iter(graph[target])))
+                    break
+            else:
+                stack.pop()
+                done.add(trail.pop())
+
+
+def test_every_import_of_ours_exists():
+    none(f"{relative(path)}:{i.line}: no module {i.target}" for path in FILES for i in imports(path) if ours(i) and i.target not in modules())
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_importing_the_package_loads_nothing_slow(package):
+    if package not in modules():
+        pytest.skip(f"{package} is not written yet")
+    code = f"import sys, {package}; print(*sorted({{m.split('.')[0] for m in sys.modules}}))"
+    loaded = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    slow = {"xgboost", "sklearn", "scipy", "matplotlib", "pandas", "torch", "dask", "IPython", "hypothesis", "pytest"} & set(loaded)
+    assert not slow, f"import {package} loads {', '.join(sorted(slow))}"
