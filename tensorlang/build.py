@@ -16,10 +16,11 @@ from .loopir.stmt import Func
 from .lowering.lower import lower_state
 from .passes.base import Hook, Pass, TimeTable
 from .passes.pipeline import PIPELINE
+from .recipes import default_schedule
 from .runtime import Module
 from .schedule.schedule import Schedule
 from .target import Target, as_target
-from .te.tensor import Tensor
+from .te.tensor import ComputeOp, Tensor
 
 Args = Sequence[Tensor | Var]
 
@@ -64,3 +65,15 @@ def build(schedule: Schedule, args: Args, target: str | Target | None = None, na
     if times is not None:
         times.add("load", time.perf_counter() - start)
     return module
+
+
+def compile(args: Sequence[Tensor | Var], target: str | Target | None = None, name: str = "main", *, outputs: Sequence[Tensor] | None = None) -> Module:
+    """A kernel with a default schedule: ``tl.compile([A, B, C])``, no tuning. ``outputs`` are the computed ones among ``args`` unless given.
+
+    Raises LowerError when no argument is computed.
+    """
+    wanted = [a for a in args if isinstance(a, Tensor) and isinstance(a.op, ComputeOp)] if outputs is None else list(outputs)
+    if not wanted:
+        raise LowerError("compile: no argument is computed", try_="tl.compile([A, B, C]) with C made by te.compute")
+    where = as_target(target)
+    return build(default_schedule(wanted, where), args, where, name)

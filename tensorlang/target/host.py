@@ -50,7 +50,7 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 @functools.cache
 def caches(root: str = "/sys/devices/system/cpu/cpu0/cache") -> dict[str, int]:
-    """Bytes of the data caches as ``l1_bytes``, ``l2_bytes``, ``l3_bytes`` and ``cache_line``; what the system does not tell is left out."""
+    """Bytes of the data caches: ``l1_bytes``, ``l2_bytes``, ``l3_bytes``, ``cache_line``; what is not told is left out."""
     found: dict[str, int] = {}
     try:
         indices = sorted(d for d in os.listdir(root) if d.startswith("index"))

@@ -22,7 +22,7 @@ class Core:
 
 
 def apply_features(present: set[str], mattr: tuple[str, ...], implies: dict[str, tuple[str, ...]]) -> set[str]:
-    """The set of features after ``+x`` and ``-x`` in order: adding one adds what it implies, removing one removes what implies it."""
+    """The features after ``+x`` and ``-x`` in order: adding one adds what it implies, removing one removes what implies it."""
     features = set(present)
     for flag in mattr:
         name = flag[1:]

@@ -100,12 +100,14 @@ def _make(triple: str, mcpu: str, mattr: tuple[str, ...], num_cores: int) -> Tar
     flags = mattr
     name = mcpu if mcpu in known else "generic"
     if here:  # what the machine says of itself counts for more than the table's row
-        flags = tuple(f"{'+' if on else '-'}{f}" for f, on in sorted(host.features().items()) if f in x86.WATCHED or f == "v") + mattr
+        told = sorted((f, on) for f, on in host.features().items() if f in x86.WATCHED or f == "v")
+        flags = tuple(f"{'+' if on else '-'}{f}" for f, on in told) + mattr
     core = core_of(name, flags)
     facts = {"l1_bytes": core.l1_bytes, "l2_bytes": core.l2_bytes, "l3_bytes": core.l3_bytes, "cache_line": core.cache_line}
     if here:
         facts.update(host.caches())
-    return Target("llvm", triple, mcpu, mattr, num_cores, core.vector_bits, core.vector_registers, core.has_fma, core.has_half, **facts)
+    return Target("llvm", triple, mcpu, mattr, num_cores, core.vector_bits, core.vector_registers, core.has_fma, core.has_half,
+                  **facts)
 
 
 def _nearest(name: str, known: Collection[str]) -> str:

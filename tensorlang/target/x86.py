@@ -10,19 +10,19 @@ from .machine import Core, apply_features
 
 _SSE = """amdfam10 athlon64 athlon64-sse3 athlon-fx atom atom_sse4_2 atom_sse4_2_movbe barcelona bonnell btver1 core2
 core_2_duo_sse4_1 core_2_duo_ssse3 core_aes_pclmulqdq core_i7_sse4_2 corei7 generic goldmont goldmont-plus goldmont_plus k8 k8-sse3
-nehalem nocona opteron opteron-sse3 penryn silvermont slm tremont westmere x86-64 x86-64-v2""".split()
-_AVX = "core_2nd_gen_avx corei7-avx sandybridge".split()
-_AVX_HALF = "btver2 core-avx-i core_3rd_gen_avx ivybridge".split()
-_AVX_FMA = "bdver1".split()
+nehalem nocona opteron opteron-sse3 penryn silvermont slm tremont westmere x86-64 x86-64-v2"""
+_AVX = "core_2nd_gen_avx corei7-avx sandybridge"
+_AVX_HALF = "btver2 core-avx-i core_3rd_gen_avx ivybridge"
+_AVX_FMA = "bdver1"
 _AVX2 = """alderlake arrowlake arrowlake-s arrowlake_s broadwell clearwaterforest core-avx2
 core_4th_gen_avx core_4th_gen_avx_tsx core_5th_gen_avx core_5th_gen_avx_tsx gracemont grandridge haswell lunarlake meteorlake
-pantherlake raptorlake sierraforest skylake wildcatlake x86-64-v3 znver1 znver2 znver3 bdver4""".split()
-_AVX_FMA_HALF = "bdver2 bdver3".split()
+pantherlake raptorlake sierraforest skylake wildcatlake x86-64-v3 znver1 znver2 znver3 bdver4"""
+_AVX_FMA_HALF = "bdver2 bdver3"
 _AVX512 = """cannonlake cascadelake cooperlake diamondrapids emeraldrapids graniterapids graniterapids-d graniterapids_d
 icelake-client icelake-server icelake_client icelake_server knl knm mic_avx512 novalake rocketlake sapphirerapids skx skylake-avx512
-skylake_avx512 tigerlake x86-64-v4 znver4 znver5""".split()
+skylake_avx512 tigerlake x86-64-v4 znver4 znver5"""
 
-_LEVELS: tuple[tuple[list[str], set[str]], ...] = (
+_LEVELS: tuple[tuple[str, set[str]], ...] = (
     (_SSE, {"sse2"}),
     (_AVX, {"sse2", "avx"}),
     (_AVX_HALF, {"sse2", "avx", "f16c"}),
@@ -31,7 +31,7 @@ _LEVELS: tuple[tuple[list[str], set[str]], ...] = (
     (_AVX2, {"sse2", "avx", "avx2", "fma", "f16c"}),
     (_AVX512, {"sse2", "avx", "avx2", "fma", "f16c", "avx512f"}),
 )
-CPUS: dict[str, frozenset[str]] = {name: frozenset(features) for names, features in _LEVELS for name in names}
+CPUS: dict[str, frozenset[str]] = {name: frozenset(features) for names, features in _LEVELS for name in names.split()}
 
 _IMPLIES = {"avx": ("sse2",), "avx2": ("avx",), "fma": ("avx",), "f16c": ("avx",), "avx512f": ("avx2", "fma", "f16c"),
             "avx512bw": ("avx512f",), "avx512dq": ("avx512f",), "avx512vl": ("avx512f",), "avx512cd": ("avx512f",),

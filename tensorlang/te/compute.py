@@ -1,9 +1,11 @@
-"""``placeholder`` and ``compute``: how a user declares what to compute. Knows no schedules."""
+"""``placeholder``, ``compute`` and ``tag_scope``: how a user declares what to compute. Knows no schedules."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from ..core.dtype import FLOAT32, DType, dtype
@@ -12,9 +14,37 @@ from ..expr import make
 from ..expr.make import ExprLike
 from ..expr.nodes import Expr, Var
 from ..expr.walk import preorder
-from .axis import IterVar, fresh_axis, size
+from .axis import IterVar, checked_name, fresh_axis, size
 from .reducers import Reduce, forbid_nested
-from .tensor import ComputeOp, PlaceholderOp, Tensor, TensorRead
+from .tensor import ComputeOp, PlaceholderOp, Tensor, TensorRead, TensorSlice
+
+_tag: ContextVar[str] = ContextVar("tag", default="")
+
+
+@contextmanager
+def tag_scope(tag: str) -> Iterator[None]:
+    """Gives every compute declared inside that tag: ``with te.tag_scope("conv2d"): …``, or as a decorator. As in TVM, tags do not nest.
+
+    A tag changes no meaning; recipes and users find operations by it (``op.tag``).
+    """
+    checked_name("te.tag_scope", tag)
+    if _tag.get():
+        raise DeclareError(f"tag_scope({tag!r}) inside tag_scope({_tag.get()!r})", because="an operation has one tag", try_="leave the outer scope first")
+    before = _tag.set(tag)
+    try:
+        yield
+    finally:
+        _tag.reset(before)
+
+
+def current_tag(where: str, tag: str) -> str:
+    """The tag of an operation being declared: its own or that of the scope around it."""
+    around = _tag.get()
+    if not isinstance(tag, str):
+        raise DeclareError(f"{where}: tag={tag!r} is not text", try_="tag='conv2d', and attrs={…} for anything else")
+    if tag and around:
+        raise DeclareError(f"{where}: tag={tag!r} inside tag_scope({around!r})", because="an operation has one tag", try_="leave one of them out")
+    return tag or around
 
 
 def _shape(what: str, shape: ExprLike | Sequence[ExprLike]) -> tuple[Expr, ...]:
@@ -22,39 +52,47 @@ def _shape(what: str, shape: ExprLike | Sequence[ExprLike]) -> tuple[Expr, ...]:
     return tuple(size(s, f"{what}, dimension {d}") for d, s in enumerate(listed))
 
 
-def placeholder(shape: ExprLike | Sequence[ExprLike], dtype: str | DType = FLOAT32, name: str = "placeholder") -> Tensor:
-    """An argument of that shape and dtype; sizes may be symbolic.
+def placeholder(shape: ExprLike | Sequence[ExprLike], dtype: str | DType | None = None, name: str = "placeholder") -> Tensor:
+    """An argument of that shape and dtype (float32 when left out); sizes may be symbolic.
 
     Raises DeclareError for an unknown dtype or a negative size.
     """
-    where = f"placeholder {name!r}"
-    return PlaceholderOp(name, _shape(where, shape), _dtype(dtype)).outputs[0]
+    where = f"placeholder {checked_name('te.placeholder', name)!r}"
+    return PlaceholderOp(name, _shape(where, shape), FLOAT32 if dtype is None else _dtype(where, dtype)).outputs[0]
 
 
-def _dtype(t: str | DType) -> DType:
+def _dtype(where: str, t: str | DType) -> DType:
     found = dtype(t)
     if found.lanes != 1:
-        raise DeclareError(f"dtype {found}: tensors hold scalars", try_=f"dtype={found.element.name!r} and vectorize in the schedule")
+        raise DeclareError(f"{where}: dtype {found} is a vector", because="a tensor's elements are scalars; vectors come of s[T].vectorize",
+                           try_=f"dtype={found.element.name!r}")
     return found
 
 
 def compute(shape: ExprLike | Sequence[ExprLike], fcompute: Callable[..., Any], name: str = "compute", tag: str = "",
-            attrs: Mapping[str, Any] | None = None) -> Any:
+            attrs: Mapping[str, Any] | None = None, varargs_names: Sequence[str] | None = None) -> Any:
     """The tensor whose element at ``(i, j, …)`` is ``fcompute(i, j, …)``.
 
     ``fcompute`` takes one argument per dimension (or ``*indices``) and returns an expression, or a tuple of expressions for several
-    outputs (then a tuple of tensors comes back). A reduction must be its whole result.
+    outputs (then a tuple of tensors comes back). A reduction must be its whole result. Axes are called like the parameters; those of
+    ``*indices`` ``i0, i1, …`` or by ``varargs_names``. ``tag`` and ``attrs`` are notes that change no meaning.
     Raises DeclareError with the place in the user's code for anything else.
     """
-    where = f"compute {name!r}"
+    where = f"compute {checked_name('te.compute', name)!r}"
     extents = _shape(where, shape)
-    names = _axis_names(where, fcompute, len(extents))
+    if not callable(fcompute):
+        raise DeclareError(f"{where}: {type(fcompute).__name__} is no function", because="it is called once, with the axes as arguments",
+                           try_="te.compute(shape, lambda i, j: A[i, j] + 1)")
+    if attrs is not None and not isinstance(attrs, Mapping):
+        raise DeclareError(f"{where}: attrs is no mapping", try_="attrs={'layout': 'NCHW'}")
+    tag = current_tag(where, tag)
+    names = _axis_names(where, fcompute, len(extents), varargs_names)
     axes = tuple(fresh_axis(n, e) for n, e in zip(names, extents, strict=True))
     result = fcompute(*axes)
     many = isinstance(result, tuple | list)
     body = tuple(_body(where, e) for e in (result if many else (result,)))
     if not body:
-        raise DeclareError(f"{where}: the function returned no expression")
+        raise DeclareError(f"{where}: the function returned an empty tuple", because="each expression in it is one output", try_="return one or more")
     op = ComputeOp(name, axes, _reduction_axes(where, body), body, tag, attrs)
     _known_variables(where, op)
     return op.outputs if many else op.outputs[0]
@@ -62,25 +100,43 @@ def compute(shape: ExprLike | Sequence[ExprLike], fcompute: Callable[..., Any], 
 
 def _body(where: str, value: Any) -> Expr:
     if value is None:
-        raise DeclareError(f"{where}: the function returned None", try_="return the expression of one element")
-    if isinstance(value, Tensor):
-        if value.ndim:
-            raise DeclareError(f"{where}: the function returned the whole tensor {value.name}", try_=f"return {value.name}[…] with one index per dimension")
-        value = value()
+        raise DeclareError(f"{where}: the function returned None", because="its result is the expression of one element", try_="return A[i, j] + 1")
+    if isinstance(value, Tensor | TensorSlice) and (isinstance(value, TensorSlice) or value.ndim):
+        tensor, given = (value.tensor, value.given) if isinstance(value, TensorSlice) else (value, ())
+        what = f"a part of {tensor.name}" if given else f"the whole tensor {tensor.name}"
+        raise DeclareError(f"{where}: the function returned {what}",
+                           because=f"its result is one element, and {tensor.name} has {tensor.ndim} dimension(s), of which {len(given)} are indexed",
+                           try_=f"{tensor.name}[{', '.join('ijklmnpq'[d % 8] for d in range(tensor.ndim))}]")
     return make.as_expr(value)
 
 
-def _axis_names(where: str, f: Callable[..., Any], rank: int) -> list[str]:
+def _axis_names(where: str, f: Callable[..., Any], rank: int, varargs: Sequence[str] | None) -> list[str]:
     try:
         params = list(inspect.signature(f).parameters.values())
     except (TypeError, ValueError):
         return [f"i{d}" for d in range(rank)]
     named = [p.name for p in params if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty]
     star = any(p.kind is p.VAR_POSITIONAL for p in params)
+    must = [p.name for p in params if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
+    if must:
+        raise DeclareError(f"{where}: the function needs {must[0]}= by keyword", because="it is called with the axes alone", try_=f"a value for {must[0]} in its definition")
     if len(named) > rank or (len(named) < rank and not star):
-        raise DeclareError(f"{where}: the function takes {len(named)} indices, the shape has {rank} dimension(s)",
+        takes = f"{len(named)} {'index' if len(named) == 1 else 'indices'}" + (" and more" if star else "")
+        raise DeclareError(f"{where}: the function takes {takes}, the shape has {rank} dimension{'' if rank == 1 else 's'}",
+                           because=f"its parameters are ({', '.join([*named, '*…'] if star else named)}): one index each",
                            try_="one parameter per dimension, or *indices")
-    return named + [f"i{d}" for d in range(len(named), rank)]
+    rest = [f"i{d}" for d in range(len(named), rank)]
+    if varargs is not None:
+        if len(varargs) != len(rest) or any(not isinstance(n, str) or not n for n in varargs):
+            raise DeclareError(f"{where}: varargs_names={list(varargs)}: {len(rest)} name(s) needed",
+                               because=f"the shape has {rank} dimension(s), {len(named)} of them named by the function's own parameters")
+        rest = list(varargs)
+    twice = next((n for n in rest if (named + rest).count(n) > 1), None)
+    if twice is not None:
+        if varargs is not None:
+            raise DeclareError(f"{where}: two axes are called `{twice}`", try_="other varargs_names")
+        rest = [n if n not in named else f"{n}_" for n in rest]
+    return named + rest
 
 
 def _reduction_axes(where: str, body: tuple[Expr, ...]) -> tuple[IterVar, ...]:
@@ -91,9 +147,12 @@ def _reduction_axes(where: str, body: tuple[Expr, ...]) -> tuple[IterVar, ...]:
         return ()
     first = reduces[0]
     same = all(type(e) is Reduce and e.reducer is first.reducer and e.axes == first.axes and e.condition is first.condition for e in body)
-    if not same or len(body) != len(first.sources) or [e.index for e in reduces] != list(range(len(body))):
-        raise DeclareError(f"{where}: several outputs of different reductions", because="outputs of one compute share their loops",
-                           try_="one te.comm_reducer over a tuple, or one te.compute each")
+    if not same:
+        raise DeclareError(f"{where}: its outputs are not one reduction", because=f"outputs of one compute share their loops; they are {'; '.join(map(str, body))}",
+                           try_="one te.comm_reducer over a tuple, or a te.compute for each")
+    if len(body) != len(first.sources) or [e.index for e in reduces] != list(range(len(body))):
+        raise DeclareError(f"{where}: the function returned {len(body)} of {len(first.sources)} results of {first.reducer.name}, or not in order",
+                           because="the results of a tuple reduction are computed together", try_=f"return all of {first.reducer.name}((…), axis=…) as it is")
     return first.axes
 
 
@@ -104,6 +163,9 @@ def _known_variables(where: str, op: ComputeOp) -> None:
             if type(node) is Var and node.kind == "loop" and node not in own:
                 raise DeclareError(f"{where}: uses the axis `{node.name}`, which is not its own",
                                    because=f"its axes are {', '.join(a.name for a in (*op.axis, *op.reduce_axis)) or 'none'}",
-                                   try_="reduce over it with te.sum(…, axis=…), or use the parameters of the function")
+                                   try_=f"te.sum(…, axis={node.name}) to reduce over it, or the parameters of the function")
+            if type(node) is Var and node.kind == "knob":
+                raise DeclareError(f"{where}: uses `{node.name}`, a sampled value of a schedule", because="what is computed does not depend on how",
+                                   try_="te.var for a number given at the call")
             if type(node) is TensorRead and node.tensor in op.outputs:
                 raise DeclareError(f"{where}: reads itself", try_="te.scan for recurrences")

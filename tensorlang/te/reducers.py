@@ -1,4 +1,11 @@
-"""Reductions: the commutative reducers and the Reduce node, which stands only at the top of a compute's body."""
+"""Reductions: the commutative reducers and the Reduce node, which stands only at the top of a compute's body.
+
+The functions have TVM's two forms: over reduction axes (``te.max(A[i, k], axis=k)``) they reduce, on plain expressions
+(``te.max(a, b)``, ``te.all(c1, c2, c3)``) they fold their arguments.
+
+An empty maximum is minus infinity, an empty minimum infinity: the true neutral elements, so that a maximum over numbers that are all
+minus infinity comes out right. :func:`min_value` and :func:`max_value` are, as in TVM, the outermost *finite* values.
+"""
 
 from __future__ import annotations
 
@@ -82,13 +89,23 @@ def _show_reduce(e: Reduce, name: Any, outer: int) -> str:
     return f"{e.reducer.name}({body}, axis=[{', '.join(a.name for a in e.axes)}]{where}){suffix}"
 
 
+def _is_reduction(axis: Any) -> bool:
+    """Whether a positional argument names reduction axes."""
+    listed = axis if isinstance(axis, tuple | list) else (axis,)
+    return any(isinstance(a, IterVar) and a.kind == REDUCE for a in listed)
+
+
 def _axes(what: str, axis: IterVar | Sequence[IterVar]) -> tuple[IterVar, ...]:
     axes = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
+    if not axes:
+        raise DeclareError(f"{what}(axis=[]): no axis to reduce over", because="a reduction over nothing is the expression itself", try_="leave the reduction out")
     for a in axes:
         if not isinstance(a, IterVar) or a.kind != REDUCE:
-            raise DeclareError(f"{what}(axis={getattr(a, 'name', a)!r}): not a reduction axis", try_="k = te.reduce_axis((0, K), name='k')")
+            shown = getattr(a, "name", a)
+            why = f"`{shown}` is an axis of the result: each element has its own" if isinstance(a, IterVar) else "an axis is made by te.reduce_axis, not counted as in numpy"
+            raise DeclareError(f"{what}(axis={shown}): not a reduction axis", because=why, try_="k = te.reduce_axis((0, K), name='k'), then axis=k")
     if len({id(a) for a in axes}) != len(axes):
-        raise DeclareError(f"{what}: an axis is named twice")
+        raise DeclareError(f"{what}(axis=[{', '.join(a.name for a in axes)}]): an axis is named twice")
     return axes
 
 
@@ -99,17 +116,28 @@ def reduce(reducer: Reducer, sources: Sequence[ExprLike], axis: IterVar | Sequen
     exprs = tuple(make.as_expr(s) for s in sources)
     for e in exprs:
         forbid_nested(reducer.name, e)
+    if reducer.kind in ("or", "and") and not exprs[0].dtype.is_bool:
+        raise DeclareError(f"{reducer.name} of {exprs[0]}: needs a condition, got {exprs[0].dtype}", try_="a comparison, such as x != 0")
+    if reducer.kind in ("add", "mul", "min", "max") and exprs[0].dtype.is_bool:
+        raise DeclareError(f"{reducer.name} of {exprs[0]}: needs numbers, got a bool",
+                           try_="cond.astype('int32') to count, te.any or te.all to ask")
     cond = None
     if where is not None:
         cond = make.as_expr(where)
         if not cond.dtype.is_bool:
-            raise DeclareError(f"{reducer.name}(where={cond}): a condition is a bool, not {cond.dtype}")
+            raise DeclareError(f"{reducer.name}(where={cond}): a condition is a bool, not {cond.dtype}", try_="a comparison, such as where=x != 0")
     start = None
     if init is not None:
         given = tuple(init) if isinstance(init, tuple | list) else (init,)
         if len(given) != len(exprs):
-            raise DeclareError(f"{reducer.name}(init=…): {len(given)} start value(s) for {len(exprs)} source(s)")
+            raise DeclareError(f"{reducer.name}(init=…): {len(given)} start value(s) for {len(exprs)} source(s)",
+                               because=f"what is reduced is ({', '.join(map(str, exprs))})")
         start = tuple(make.cast(e.dtype, make.as_expr(v, e.dtype)) for v, e in zip(given, exprs, strict=True))
+        for v in start:
+            for node in preorder(v):
+                if type(node) is Var and any(node is a.var for a in axes):
+                    raise DeclareError(f"{reducer.name}(init={v}): depends on the axis `{node.name}` it reduces over",
+                                       because="the start value is there before the first step")
     return tuple(intern(Reduce, reducer, exprs, axes, cond, start, i) for i in range(len(exprs)))
 
 
@@ -128,80 +156,154 @@ def _builtin(name: str, kind: str, op: Binary2, identity: Callable[[DType], Expr
     return Reducer(name, kind, lambda a, b: (op(a[0], b[0]),), lambda ts: (identity(ts[0]),))
 
 
-def min_value(dtype_: str | DType) -> Expr:
-    """The smallest value of the type (minus infinity for floats, so that an empty max says so)."""
-    t = dtype(dtype_)
-    return make.const(float("-inf"), t) if t.is_float else make.const(t.limits()[0], t)
+_HUGE = {"float16": 65504.0, "bfloat16": float(0xFF << 120), "float32": float(0xFFFFFF << 104), "float64": float(0x1FFFFFFFFFFFFF << 971)}
 
 
 def max_value(dtype_: str | DType) -> Expr:
-    """The largest value of the type (infinity for floats)."""
+    """The largest finite value of the type."""
     t = dtype(dtype_)
-    return make.const(float("inf"), t) if t.is_float else make.const(t.limits()[1], t)
+    return make.const(_HUGE[t.name] if t.is_float else t.limits()[1], t)
+
+
+def min_value(dtype_: str | DType) -> Expr:
+    """The smallest value of the type: of floats the lowest finite one, as in TVM (``-te.infinity(t)`` is lower)."""
+    t = dtype(dtype_)
+    return make.const(-_HUGE[t.name] if t.is_float else t.limits()[0], t)
+
+
+def infinity(dtype_: str | DType = "float32") -> Expr:
+    """Positive infinity. Raises DeclareError for a type that has none."""
+    t = dtype(dtype_)
+    if not t.is_float:
+        raise DeclareError(f"infinity({t.name!r}): integers have none", try_=f"te.max_value({t.name!r})")
+    return make.const(float("inf"), t)
+
+
+def _highest(t: DType) -> Expr:
+    return infinity(t) if t.is_float else max_value(t)
+
+
+def _lowest(t: DType) -> Expr:
+    return make.neg(infinity(t)) if t.is_float else min_value(t)
 
 
 SUM = _builtin("sum", "add", make.add, lambda t: make.const(0, t))
 PROD = _builtin("prod", "mul", make.mul, lambda t: make.const(1, t))
-MIN = _builtin("min", "min", make.min_, max_value)
-MAX = _builtin("max", "max", make.max_, min_value)
+MIN = _builtin("min", "min", make.min_, _highest)
+MAX = _builtin("max", "max", make.max_, _lowest)
 ANY = _builtin("any", "or", make.or_, lambda t: make.const(False))
 ALL = _builtin("all", "and", make.and_, lambda t: make.const(True))
 
+Axis = IterVar | Sequence[IterVar]
 
-def sum(expr: ExprLike, axis: IterVar | Sequence[IterVar], where: ExprLike | None = None, init: ExprLike | None = None) -> Expr:
-    """The sum of ``expr`` over the axes, in the dtype of ``expr``."""
+
+def sum(expr: ExprLike, axis: Axis, where: ExprLike | None = None, init: ExprLike | None = None) -> Expr:
+    """The sum of ``expr`` over the axes, in the dtype of ``expr``; only where ``where`` holds, beginning with ``init`` (0)."""
     return reduce(SUM, (expr,), axis, where, init)[0]
 
 
-def prod(expr: ExprLike, axis: IterVar | Sequence[IterVar], where: ExprLike | None = None, init: ExprLike | None = None) -> Expr:
-    """The product of ``expr`` over the axes."""
+def prod(expr: ExprLike, axis: Axis, where: ExprLike | None = None, init: ExprLike | None = None) -> Expr:
+    """The product of ``expr`` over the axes; only where ``where`` holds, beginning with ``init`` (1)."""
     return reduce(PROD, (expr,), axis, where, init)[0]
 
 
-def min(expr: ExprLike, axis: Any, where: ExprLike | None = None, init: ExprLike | None = None) -> Expr:
-    """The minimum over reduction axes; with an expression instead of axes, the smaller of the two."""
-    return _min_or_reduce(MIN, make.min_, expr, axis, where, init)
+def min(expr: ExprLike, *args: ExprLike, axis: Axis | None = None, where: ExprLike | None = None, init: ExprLike | None = None) -> Expr:
+    """The minimum over reduction axes, ``te.min(A[i, k], axis=k)``; or the smallest of the arguments, ``te.min(a, b)``."""
+    return _fold_or_reduce(MIN, make.min_, (expr, *args), axis, where, init)
 
 
-def max(expr: ExprLike, axis: Any, where: ExprLike | None = None, init: ExprLike | None = None) -> Expr:
-    """The maximum over reduction axes; with an expression instead of axes, the larger of the two."""
-    return _min_or_reduce(MAX, make.max_, expr, axis, where, init)
+def max(expr: ExprLike, *args: ExprLike, axis: Axis | None = None, where: ExprLike | None = None, init: ExprLike | None = None) -> Expr:
+    """The maximum over reduction axes, ``te.max(A[i, k], axis=k)``; or the largest of the arguments, ``te.max(a, b)``."""
+    return _fold_or_reduce(MAX, make.max_, (expr, *args), axis, where, init)
 
 
-def _min_or_reduce(reducer: Reducer, op: Binary2, expr: ExprLike, axis: Any, where: Any, init: Any) -> Expr:
-    listed = axis if isinstance(axis, tuple | list) else (axis,)
-    if any(isinstance(a, IterVar) and a.kind == REDUCE for a in listed):
-        return reduce(reducer, (expr,), axis, where, init)[0]
-    return op(expr, axis)
+def all(*args: ExprLike, axis: Axis | None = None, where: ExprLike | None = None, init: ExprLike | None = None) -> Expr:
+    """Whether all conditions hold, ``te.all(0 <= i, i < n)``; or one condition over reduction axes, ``te.all(A[k] > 0, axis=k)``.
+
+    Every condition is evaluated: one does not guard the reads of another (``te.if_then_else`` does).
+    """
+    return _fold_or_reduce(ALL, make.and_, args, axis, where, init, 1)
+
+
+def any(*args: ExprLike, axis: Axis | None = None, where: ExprLike | None = None, init: ExprLike | None = None) -> Expr:
+    """Whether one of the conditions holds, ``te.any(i < 0, n <= i)``; or of one condition over reduction axes.
+
+    Every condition is evaluated, as for :func:`all`.
+    """
+    return _fold_or_reduce(ANY, make.or_, args, axis, where, init, 1)
+
+
+def _fold_or_reduce(reducer: Reducer, op: Binary2, args: tuple[Any, ...], axis: Any, where: Any, init: Any, least: int = 2) -> Expr:
+    name = reducer.name
+    if axis is None and len(args) >= 2 and _is_reduction(args[1]):  # TVM's order: expr, axis, where, init
+        given = dict(zip(("axis", "where", "init"), args[1:], strict=False))
+        axis, where, init = given["axis"], given.get("where", where), given.get("init", init)
+        args = args[:1]
+    if axis is not None:
+        if len(args) != 1:
+            raise DeclareError(f"{name}({', '.join(map(str, args))}, axis=…): one expression is reduced, {len(args)} are given",
+                               try_=f"te.{name}(te.{name}(a, b), axis=k)" if len(args) > 1 else None)
+        return reduce(reducer, args, axis, where, init)[0]
+    if where is not None or init is not None:
+        raise DeclareError(f"{name}(…, {'where' if where is not None else 'init'}=…) without axis=", because="both speak of a reduction",
+                           try_=f"te.{name}(expr, axis=k, where=…, init=…)")
+    if len(args) < least:
+        raise DeclareError(f"{name}({', '.join(map(str, args))}): nothing to choose from", because="it takes several expressions, or one and reduction axes",
+                           try_=f"te.{name}(expr, axis=k) with k = te.reduce_axis((0, K))")
+    total = make.as_expr(args[0])
+    if reducer.kind in ("or", "and") and len(args) == 1:
+        total = op(total, total)  # checks that it is a condition
+    for x in args[1:]:
+        total = op(total, x)
+    return total
 
 
 def comm_reducer(fcombine: Callable[..., Any], fidentity: Callable[..., Any], name: str = "reduce") -> Callable[..., Any]:
     """A reduction of one's own, as in TVM: ``fcombine(x, y)`` combines two values or two tuples, ``fidentity(dtype, …)`` gives the
     start. The result is called like :func:`sum`: ``argmax((idx, val), axis=k)``; with tuples it returns one node per part.
-    """
 
-    def as_tuple(x: Any) -> tuple[Any, ...]:
-        return tuple(x) if isinstance(x, tuple | list) else (x,)
+    ``fcombine`` must be associative and commutative, and ``fidentity`` neutral for it: schedules reorder and split reductions.
+    """
+    for word, f in (("fcombine", fcombine), ("fidentity", fidentity)):
+        if not callable(f):
+            raise DeclareError(f"comm_reducer({word}={f!r}): not a function", try_="te.comm_reducer(lambda x, y: x + y, lambda t: te.const(0, t))")
 
     def apply(expr: Any, axis: Any, where: Any = None, init: Any = None) -> Any:
-        sources = tuple(make.as_expr(e) for e in as_tuple(expr))
+        """Reduces ``expr``, an expression or a tuple of them, over the axes."""
         many = isinstance(expr, tuple | list)
-        lhs = tuple(Var(f"lhs{i}", s.dtype) for i, s in enumerate(sources))
-        rhs = tuple(Var(f"rhs{i}", s.dtype) for i, s in enumerate(sources))
-        result = tuple(make.as_expr(e, s.dtype) for e, s in
-                       zip(as_tuple(fcombine(lhs, rhs) if many else fcombine(lhs[0], rhs[0])), sources, strict=True))
-        for r, s in zip(result, sources, strict=True):
-            if r.dtype is not s.dtype:
-                raise DeclareError(f"comm_reducer {name}: combining {s.dtype} gives {r.dtype}", try_=".astype() in the combiner")
+        sources = tuple(make.as_expr(e) for e in (expr if many else (expr,)))
+        if not sources:
+            raise DeclareError(f"{name}((), axis=…): nothing to reduce")
+        types = tuple(s.dtype for s in sources)
+        lhs = tuple(Var(f"lhs{i}", t) for i, t in enumerate(types))
+        rhs = tuple(Var(f"rhs{i}", t) for i, t in enumerate(types))
+        result = _parts(name, "fcombine", fcombine(lhs, rhs) if many else fcombine(lhs[0], rhs[0]), types, many)
+        for i, (r, t) in enumerate(zip(result, types, strict=True)):
+            if r.dtype is not t:
+                raise DeclareError(f"{name}: fcombine gives {r.dtype} for part {i}, which is {t}" if many else f"{name}: fcombine gives {r.dtype} for {t}",
+                                   because=f"its result {r} is combined with the next {t}", try_=f"({r}).astype('{t}') in fcombine")
 
         def combine(a: tuple[Expr, ...], b: tuple[Expr, ...]) -> tuple[Expr, ...]:
             values = dict(zip((*lhs, *rhs), (*a, *b), strict=True))
             return tuple(substitute(r, values) for r in result)
 
         def identity(types: tuple[DType, ...]) -> tuple[Expr, ...]:
-            return tuple(make.cast(t, make.as_expr(v, t)) for v, t in zip(as_tuple(fidentity(*map(str, types))), types, strict=True))
+            values = _parts(name, "fidentity", fidentity(*[t.name for t in types]), types, many)
+            return tuple(make.cast(t, v) for v, t in zip(values, types, strict=True))
 
+        identity(types)  # its mistakes are told where the user stands now, not in lowering
         nodes = reduce(Reducer(name, "custom", combine, identity), sources, axis, where, init)
         return nodes if many else nodes[0]
 
+    apply.__name__ = name if name.isidentifier() else "reduce"
     return apply
+
+
+def _parts(name: str, word: str, value: Any, types: tuple[DType, ...], many: bool) -> tuple[Expr, ...]:
+    """What a user's function of a reducer returned, one expression per source."""
+    listed = tuple(value) if isinstance(value, tuple | list) else (value,)
+    if len(listed) != len(types) or (isinstance(value, tuple | list) != many and len(types) > 1) or value is None:
+        raise DeclareError(f"{name}: {word} returned {'None' if value is None else f'{len(listed)} value(s)'}, {len(types)} needed",
+                           because=f"{len(types)} value(s) are reduced together: {', '.join(map(str, types))}",
+                           try_="return a tuple with one value for each" if len(types) > 1 else "return one expression")
+    return tuple(make.as_expr(v, t) for v, t in zip(listed, types, strict=True))

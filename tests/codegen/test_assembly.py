@@ -85,7 +85,7 @@ def test_maximum_with_a_constant_is_one_instruction() -> None:
     func = Func("relu", (x, y), loop(make.floordiv(n, 8), lambda i: Store(y, make.max_(load(x, (ramp(i * 8, 8),)), make.const(0.0)),
                                                                          (ramp(i * 8, 8),))), (n,), (y,))
     body = inner_loop(compiled(func, AVX2).asm, "vmaxps")
-    assert sum("max" in x for x in body) == 1 and not [x for x in body if "cmp" in x and "ps" in x or "blend" in x]
+    assert sum("max" in x for x in body) == 1 and not [x for x in body if ("cmp" in x and "ps" in x) or "blend" in x]
 
 
 def test_strided_loads_are_shuffles_of_contiguous_loads() -> None:
@@ -97,7 +97,7 @@ def test_strided_loads_are_shuffles_of_contiguous_loads() -> None:
 
 def test_a_serial_accumulation_into_memory_keeps_the_invariant_side_in_a_register() -> None:
     a, b, c = buffer("A", "float32", 8, 64), buffer("B", "float32", 64, 64), buffer("C", "float32", 8, 64)
-    at = lambda j: ramp(j * 8, 8)  # noqa: E731
+    at = lambda j: ramp(j * 8, 8)
     func = Func("k", (a, b, c), loop(8, lambda i: loop(64, lambda k: loop(8, lambda j: Store(
         c, load(c, (i, at(j))) + make.broadcast(load(a, (i, k)), 8) * load(b, (k, at(j))), (i, at(j)))))), (), (c,))
     body = inner_loop(compiled(func, AVX2).asm, "vfmadd")

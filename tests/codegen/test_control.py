@@ -237,11 +237,11 @@ def test_a_loop_of_one_turn_may_be_anywhere() -> None:
 
 
 def test_prefetch_asks_for_an_address_and_reads_nothing() -> None:
-    from tensorlang.expr.nodes import Call, build
     from tensorlang.core.dtype import INT32
+    from tensorlang.expr.nodes import Call, build
 
     y = buffer("Y", "float32", 64)
-    ask = lambda i: Evaluate(build(Call, INT32, "prefetch", (load(y, (i + 10**6,)),)))  # noqa: E731
+    ask = lambda i: Evaluate(build(Call, INT32, "prefetch", (load(y, (i + 10**6,)),)))
     func = Func("k", (y,), loop(64, lambda i: seq(ask(i), Store(y, make.const(1.0), (i,)))), (), (y,))
     got = np.zeros(64, "float32")
     kernel = Kernel(func)

@@ -48,7 +48,8 @@ class CompiledCode:
 
 
 def compile_ll(ll: str, target: Target, opt_level: int = 2, verify: bool = False) -> CompiledCode:
-    """Object code for the module ``ll``. ``opt_level`` 0 is no passes and quick code; 2 is the default. ``verify`` has LLVM check the text.
+    """Object code for the module ``ll``. ``opt_level`` 0 is no passes and quick code; 2 is the default. ``verify`` has LLVM check
+    the text.
 
     Raises RuntimeError when LLVM refuses the text, which is a bug of the caller.
     """

@@ -157,10 +157,8 @@ def _logic(em: Emitter, e: And | Or) -> str:
         if is_and:
             return em.value(make.if_then_else(e.a, e.b, make.FALSE))
         return em.value(make.if_then_else(e.a, make.TRUE, e.b))
-    b = e.b
-    if e.dtype.lanes > 1 and linear.reads_data(b):
-        b = guarded(b, e.a if is_and else make.not_(e.a))
-    return em.ins(f"{'and' if is_and else 'or'} {em.type(e.dtype)} {em.value(e.a)}, {em.value(b)}")
+    # both sides of a vector are evaluated: `and` guards nothing, and guarding masks by masks would never end
+    return em.ins(f"{'and' if is_and else 'or'} {em.type(e.dtype)} {em.value(e.a)}, {em.value(e.b)}")
 
 
 @rules.on(Not)

@@ -130,19 +130,23 @@ def non_negative(em: Emitter, e: Expr) -> bool:
 
 @rules.on(Add, Sub, Mul)
 def _nsw(em: Emitter, e: Add | Sub | Mul) -> str:
+    if not e.dtype.is_index:  # narrow integers wrap
+        return _leaf(em, e)
     word = {Add: "add", Sub: "sub", Mul: "mul"}[type(e)]
     return em.ins(f"{word} nsw i64 {em.index(e.a)}, {em.index(e.b)}")
 
 
 @rules.on(Min, Max)
 def _extreme(em: Emitter, e: Min | Max) -> str:
+    if not e.dtype.is_index:
+        return _leaf(em, e)
     name = "smin" if type(e) is Min else "smax"
     return em.call("i64", f"llvm.{name}.i64", ("i64", em.index(e.a)), ("i64", em.index(e.b)))
 
 
 @rules.on(FloorDiv, FloorMod, TruncDiv, TruncMod)
 def _divide(em: Emitter, e: FloorDiv | FloorMod | TruncDiv | TruncMod) -> str:
-    return divide(em, e, "i64", em.index(e.a), em.index(e.b), 1)
+    return divide(em, e, "i64", em.index(e.a), em.index(e.b), 1) if e.dtype.is_index else _leaf(em, e)
 
 
 @rules.on(Cast)

@@ -120,7 +120,7 @@ def _on_stack(em: Emitter, buffer: Buffer, place: Place) -> bool:
     if room is None or first is None or place.stride is None:
         return False
     last = first + place.stride * (place.lanes - 1)
-    return 0 <= min(first, last) and max(first, last) < room
+    return min(first, last) >= 0 and max(first, last) < room
 
 
 def _from_memory(em: Emitter, raw: str, t: DType) -> str:
@@ -182,7 +182,8 @@ def _load_raw(em: Emitter, buffer: Buffer, place: Place, mask: Expr | None, elem
         return _load_lanes(em, buffer, place, element, align)
     pointers = _pointers(em, buffer, place, element)
     name = f"llvm.masked.gather.{types.mangle(element, n)}.{types.mangle('ptr', n)}"
-    return em.call(vector, name, (f"<{n} x ptr> align {align}", pointers), (f"<{n} x i1>", em.value(mask)), (vector, "zeroinitializer"))
+    return em.call(vector, name, (f"<{n} x ptr> align {align}", pointers), (f"<{n} x i1>", em.value(mask)),
+                   (vector, "zeroinitializer"))
 
 
 def _load_strided(em: Emitter, buffer: Buffer, place: Place, element: str, align: int) -> str:
@@ -304,7 +305,7 @@ def _call_void(em: Emitter, name: str, *args: tuple[str, str]) -> None:
 
 
 def prefetch(em: Emitter, e: Load, write: int, locality: int) -> None:
-    """Ask for the cache line of an element (the first lane of a vector), which need not exist. ``locality`` 0 (once) to 3 (keep)."""
+    """Ask for the cache line of an element (of a vector: its first), which need not exist. ``locality``: 0 (once) to 3 (keep)."""
     place = locate(em, e.buffer, e.indices, e.dtype.lanes)
     callee = em.module.declare("llvm.prefetch.p0", "void", "ptr, i32 immarg, i32 immarg, i32 immarg")
     em.do(f"call void {callee}(ptr {pointer(em, e.buffer, place.base)}, i32 {write}, i32 {locality}, i32 1)")

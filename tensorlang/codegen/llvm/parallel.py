@@ -2,8 +2,9 @@
 
 ``@name.parallel.N(ptr ctx, i64 begin, i64 end)`` is what the pool calls. It reads what the body needs from ``ctx``, a struct on
 the stack of the caller, and calls an inner function that takes it as arguments again, because only on arguments can LLVM be
-told that buffers do not overlap. The first field of ``ctx`` is a status: a body that runs out of memory sets it to 1
-and the caller looks at it after the loop. Knows nothing of threads: the pool is behind ``void tensorlang_parallel(ptr fn, ptr ctx, i64 begin, i64 end)``.
+told that buffers do not overlap. The first field of ``ctx`` is a status: a body that runs out of memory sets it to 1 and the
+caller looks at it after the loop. Knows nothing of threads: the pool is behind ``void tensorlang_parallel(ptr fn, ptr ctx,
+i64 begin, i64 end)``.
 """
 
 from __future__ import annotations

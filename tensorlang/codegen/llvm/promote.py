@@ -1,14 +1,15 @@
-"""Accumulators in memory become registers for the duration of a loop: a rewrite of loop IR into loop IR, before any text is written.
+"""Accumulators in memory become registers for the duration of a loop: loop IR into loop IR, before any text is written.
 
-``for k: C[i, j] = C[i, j] + …`` reads and writes memory at each turn, because LLVM's passes that know better are not run. Where a
-loop touches a buffer only at places that do not move with it, and surely writes each of them, the places are read into small local buffers
-in front of the loop and written back behind it. Those are promoted to registers, like the local buffers of a schedule.
+``for k: C[i, j] = C[i, j] + …`` reads and writes memory at each turn, because LLVM's passes that know better are not run.
+Where a loop touches a buffer only at places that do not move with it, and surely writes each of them, the places are read into
+small local buffers in front of the loop and written back behind it. Those become registers, like the local buffers of a schedule.
 
 It is done for the outermost loop that allows it. Nothing is done across parallel loops, or where two places might overlap.
 """
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 
 from ...expr import linear, make
@@ -77,8 +78,8 @@ def _promote_loop(s: For) -> Stmt | None:
     _collect(s.body, uses, True, bound)
     slots: dict[Buffer, dict[Where, Buffer]] = {}
     for b, u in uses.items():
-        if u.allowed and u.sure and len(u.places) <= MOST_PLACES and set(u.places) == u.sure and _disjoint(b, list(u.places.items())):
-            slots[b] = {w: Buffer(f"{b.name}.reg", b.dtype, (make.const(lanes, "int32"),), "local") for w, lanes in u.places.items()}
+        if u.allowed and u.sure and len(u.places) <= MOST_PLACES and set(u.places) == u.sure and _disjoint(b, u.places):
+            slots[b] = {w: Buffer(f"{b.name}.reg", b.dtype, (make.const(n, "int32"),), "local") for w, n in u.places.items()}
     if not slots:
         return None
     inner: Stmt = For(s.var, s.begin, s.extent, s.kind, _walk(_replace(s.body, slots)), s.attrs)
@@ -125,7 +126,8 @@ def _collect(s: Stmt, uses: dict[Buffer, _Uses], sure: bool, bound: set[int]) ->
         _collect(p, uses, sure, bound)
 
 
-def _use(uses: dict[Buffer, _Uses], b: Buffer, indices: tuple[Expr, ...], mask: Expr | None, lanes: int, sure: bool, bound: set[int]) -> None:
+def _use(uses: dict[Buffer, _Uses], b: Buffer, indices: tuple[Expr, ...], mask: Expr | None, lanes: int, sure: bool,
+         bound: set[int]) -> None:
     u = uses.setdefault(b, _Uses())
     if not u.allowed:
         return
@@ -154,14 +156,14 @@ def _offset(b: Buffer, indices: tuple[Expr, ...]) -> Expr | None:
     return None if type(flat) is Broadcast or flat.dtype.lanes > 1 else flat
 
 
-def _disjoint(b: Buffer, places: list[tuple[Where, int]]) -> bool:
+def _disjoint(b: Buffer, places: dict[Where, int]) -> bool:
     """Whether no two of the places overlap, for sure: they are a constant number of elements apart."""
     if len(places) == 1:
         return True
-    first = _offset(b, places[0][0][0])
+    first = _offset(b, next(iter(places))[0])
     assert first is not None
     spans = []
-    for (indices, _), lanes in places:
+    for (indices, _), lanes in places.items():
         at = _offset(b, indices)
         assert at is not None
         apart = const_int(make.sub(at, first))
@@ -169,7 +171,7 @@ def _disjoint(b: Buffer, places: list[tuple[Where, int]]) -> bool:
             return False
         spans.append((apart, lanes))
     spans.sort()
-    return all(a + n <= b for (a, n), (b, _) in zip(spans, spans[1:], strict=False))
+    return all(at + n <= following for (at, n), (following, _) in itertools.pairwise(spans))
 
 
 def _replace(s: Stmt, slots: dict[Buffer, dict[Where, Buffer]]) -> Stmt:

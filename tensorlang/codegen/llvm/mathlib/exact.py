@@ -69,15 +69,15 @@ def shift_left(em: Emitter, t: DType, x: Operands) -> str:
     vector, flags = em.type(t), types.lanes_of("i1", t.lanes)
     good = em.ins(f"icmp ult {vector} {x[1]}, {_k(t.bits, t, em)}")
     shifted = em.ins(f"shl {vector} {x[0]}, {x[1]}")
-    return em.ins(f"select {flags} {good}, {vector} {shifted}, {vector} zeroinitializer") if t.lanes > 1 else \
-        em.ins(f"select i1 {good}, {vector} {shifted}, {vector} 0")
+    return em.ins(f"select {flags} {good}, {vector} {shifted}, {vector} {_k(0, t, em)}")
 
 
 def shift_right(em: Emitter, t: DType, x: Operands) -> str:
     """Signed numbers keep their sign; shifted by all bits or more nothing but the sign is left."""
     vector = em.type(t)
     if t.code == "int":
-        amount = em.call(vector, f"llvm.umin.{types.mangle(em.element(t), t.lanes)}", (vector, x[1]), (vector, _k(t.bits - 1, t, em)))
+        name = f"llvm.umin.{types.mangle(em.element(t), t.lanes)}"
+        amount = em.call(vector, name, (vector, x[1]), (vector, _k(t.bits - 1, t, em)))
         return em.ins(f"ashr {vector} {x[0]}, {amount}")
     good = em.ins(f"icmp ult {vector} {x[1]}, {_k(t.bits, t, em)}")
     shifted = em.ins(f"lshr {vector} {x[0]}, {x[1]}")

@@ -1,4 +1,4 @@
-"""Elementary functions in float32 for any number of lanes: at most 2 ulp, right for infinities, NaN, overflow and subnormal results.
+"""Elementary functions in float32 for any number of lanes: at most 2 ulp; right for infinities, NaN, overflow, subnormals.
 
 No branches and no tables, so one code serves every width, and every width gives the same bits. The coefficients were fitted here
 by weighted least squares (Lawson's iteration) for the least relative error; the measured bounds stand beside each function.
@@ -16,8 +16,8 @@ _EXP = (0.4999999403953552, 0.1666651964187622, 0.04166839271783829, 0.008368780
 _EXP2 = (0.6931471824645996, 0.24022650718688965, 0.055504102259874344, 0.00961803738027811, 0.0013333936221897602,
          0.0001546688290545717, 1.5196043932519387e-05)
 # (log(1 + f) - f + f**2 / 2) / f**3 on sqrt(1/2) <= 1 + f <= sqrt(2)
-_LOG = (0.3333331048488617, -0.25000008940696716, 0.2000216692686081, -0.16668090224266052, 0.1421855390071869, -0.12403083592653275,
-        0.11893513053655624, -0.1169433444738388, 0.06757567822933197)
+_LOG = (0.3333331048488617, -0.25000008940696716, 0.2000216692686081, -0.16668090224266052, 0.1421855390071869,
+        -0.12403083592653275, 0.11893513053655624, -0.1169433444738388, 0.06757567822933197)
 # (tanh(x) - x) / x**3 in x**2 on |x| <= 0.625
 _TANH = (-0.3333333134651184, 0.13333210349082947, -0.05394720286130905, 0.021702969446778297, -0.008182677440345287,
          0.0021475397516041994)

@@ -93,7 +93,7 @@ def _call(em: Emitter, e: Call) -> str:
     operands = tuple(em.value(a) for a in e.args)
     if row.exact is not None:
         return row.exact(em, t, operands)
-    if t.bits == 16 and not (e.name == "nextafter"):
+    if t.bits == 16 and e.name != "nextafter":
         wide = FLOAT32.with_lanes(t.lanes)
         out = _float(em, row, wide, tuple(convert.cast(em, x, t, wide) for x in operands))
         return convert.cast(em, out, wide, t)

@@ -1,0 +1,117 @@
+"""A variant: a schedule whose structure is fixed and whose tile sizes are knobs; its candidates are rows of an integer matrix.
+
+The schedule is analysed once; limits and features are compiled to numpy columns. Nothing here replays a schedule but ``trace`` and
+``schedule``, for the few rows that are measured. Knows analysis and feature blocks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import tensorlang as tl
+from tensorlang.analysis import Decision, Limits, analyse, compile_columns
+
+from ..cost_model.features import FeatureSet
+
+Rows = Any  # np.ndarray of int64, [candidates, knobs]
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """The values one knob may take, ascending, and what they are for."""
+
+    name: str
+    role: str
+    values: Any  # np.ndarray of int64
+
+
+class Variant:
+    """Candidates of one symbolic schedule: ``sample``, ``valid``, ``features`` work on whole matrices."""
+
+    def __init__(self, schedule: tl.Schedule, target: tl.Target, limits: Limits | None = None) -> None:
+        self.base = schedule
+        self.target = target
+        self.analysis = analyse(schedule)
+        self.domains = tuple(x for d in self.analysis.decisions for x in _domains(d))
+        knobs = self.analysis.knobs
+        self.limits = self.analysis.limits(limits, lanes=target.vector_lanes("float32"))
+        self._limits = compile_columns([x.condition for x in self.limits], knobs)
+        self.feature_set = FeatureSet(self.analysis, target)
+        self._features = compile_columns(self.feature_set.exprs, knobs)
+
+    @property
+    def size(self) -> float:
+        """The number of rows, before limits."""
+        return float(np.prod([float(len(d.values)) for d in self.domains]))
+
+    @property
+    def trace(self) -> tl.Trace:
+        """The steps, with the values the schedule has now."""
+        return self.base.trace
+
+    def valid(self, rows: Rows) -> Any:
+        """Which rows keep to all limits: a bool for each."""
+        return np.all(self._limits(rows) != 0, axis=1) if self.limits else np.ones(len(rows), np.bool_)
+
+    def features(self, rows: Rows) -> Any:
+        """What a cost model sees of each row: a float32 matrix."""
+        return self.feature_set.scaled(self._features(rows))
+
+    def sample(self, rng: np.random.Generator, n: int) -> Rows:
+        """Rows drawn from the domains, each knob uniform in the logarithm of its value; limits are not asked."""
+        columns = []
+        for d in self.domains:
+            if len(d.values) == 1:
+                columns.append(np.full(n, d.values[0]))
+                continue
+            edges = np.cumsum(_weights(d.values))
+            columns.append(d.values[np.searchsorted(edges, rng.random(n) * edges[-1], side="right").clip(0, len(d.values) - 1)])
+        return np.stack(columns, axis=1).astype(np.int64)
+
+    def sample_valid(self, rng: np.random.Generator, n: int, tries: int = 20) -> Rows:
+        """About ``n`` rows that keep to the limits (fewer when hardly any do)."""
+        found = np.empty((0, len(self.domains)), np.int64)
+        for _ in range(tries):
+            rows = self.sample(rng, max(64, n))
+            found = np.concatenate([found, rows[self.valid(rows)]])
+            if len(found) >= n:
+                break
+        return found[:n]
+
+    def present(self) -> Rows:
+        """The row of the values the template itself gave: the first candidate."""
+        return np.array([[v for d in self.analysis.decisions for v in d.values]], np.int64)
+
+    def decisions(self, row: Any) -> dict[str, tuple[int, ...]]:
+        """One row as the sampled values of a trace."""
+        at = iter(np.asarray(row).tolist())
+        return {d.name: tuple(next(at) for _ in d.knobs) for d in self.analysis.decisions}
+
+    def row(self, decisions: dict[str, tuple[int, ...]]) -> Any:
+        """The row of the sampled values of a trace, or None when they are not of this variant."""
+        try:
+            values = [v for d in self.analysis.decisions for v in decisions[d.name]]
+        except KeyError:
+            return None
+        return np.array(values, np.int64) if len(values) == len(self.domains) else None
+
+    def trace_of(self, row: Any) -> tl.Trace:
+        """The trace of one candidate."""
+        return self.trace.with_decisions(self.decisions(row))
+
+    def schedule(self, row: Any) -> tl.Schedule:
+        """One candidate as a schedule of plain numbers."""
+        return self.base.concrete(self.decisions(row))
+
+
+def _domains(d: Decision) -> list[Domain]:
+    return [Domain(k.name, d.role, np.array(d.candidates if d.candidates is not None else range(lo, hi + 1), np.int64))
+            for k, (lo, hi) in zip(d.knobs, d.bounds, strict=True)]
+
+
+def _weights(values: Any) -> Any:
+    # uniform in the logarithm: a tile of 3 or 4 is as likely as one of 33 to 64
+    return np.log1p(1.0 / values)

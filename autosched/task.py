@@ -1,0 +1,130 @@
+"""What is to be tuned: a computation for given sizes on a target. Knows tensorlang's public names; nothing of spaces, search or workers.
+
+A task is known by its workload key, a hash of the computation written as JSON (``te.serialize``), not by the import path of the function
+that declared it: so closures and notebook cells tune as well, a record speaks of exactly what was measured, and a worker on this or
+another machine rebuilds the computation from text without importing the user's code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tensorlang as tl
+from tensorlang import te
+from tensorlang.te import serialize
+
+if TYPE_CHECKING:
+    from .records.record import Record
+
+Template = Callable[[tl.Schedule, Sequence[te.Tensor]], Any]
+_workloads: dict[str, Callable[..., Any]] = {}
+
+
+def register_workload(func: Callable[..., Any] | str) -> Any:
+    """Make a function that declares a computation known by name: ``@register_workload`` or ``@register_workload("name")``.
+
+    The function takes plain sizes and returns the tensors of the kernel's signature, outputs last.
+    Raises TensorLangError when another function has that name.
+    """
+    if isinstance(func, str):
+        name = func
+        return lambda f: _register(name, f)
+    return _register(func.__name__, func)
+
+
+def _register(name: str, func: Callable[..., Any]) -> Callable[..., Any]:
+    known = _workloads.get(name)
+    if known is not None and (known.__module__, known.__qualname__) != (func.__module__, func.__qualname__):
+        raise tl.TensorLangError(f"register_workload({name!r}): the name is taken", because=f"by {known.__module__}.{known.__qualname__}")
+    _workloads[name] = func
+    return func
+
+
+def workload(name: str) -> Callable[..., Any]:
+    """The registered function of that name. Raises TensorLangError when there is none."""
+    found = _workloads.get(name)
+    if found is None:
+        raise tl.TensorLangError(f"no workload {name!r}", legal=", ".join(sorted(_workloads)) or "none is registered")
+    return found
+
+
+class SearchTask:
+    """A computation to tune: ``func(*args)`` returns its tensors, outputs last.
+
+    ``func`` is a function or the name of a registered one; ``target`` as in ``tl.build``; ``template(s, tensors)`` makes the schedule
+    with sampled values.
+    Raises TensorLangError when the function does not return such tensors.
+    """
+
+    def __init__(self, func: Callable[..., Any] | str, args: Sequence[Any] = (), target: str | tl.Target | None = None, *,
+                 template: Template | None = None, name: str | None = None) -> None:
+        call = workload(func) if isinstance(func, str) else func
+        self.args = tuple(args)
+        self.name = name if name is not None else f"{getattr(call, '__name__', 'task')}({', '.join(map(str, self.args))})"
+        self.target = target if isinstance(target, tl.Target) else tl.Target.parse(target) if target else tl.Target.host()
+        self.template = template
+        self.tensors = _tensors(self.name, call(*self.args))
+        self.graph = serialize.to_json(self.tensors)
+        self.workload_key = serialize.key_of(self.tensors)
+
+    @staticmethod
+    def of(tensors: Sequence[te.Tensor], target: str | tl.Target | None = None, *, template: Template | None = None,
+           name: str = "task") -> SearchTask:
+        """A task from tensors already declared, outputs last."""
+        return SearchTask(lambda: list(tensors), (), target, template=template, name=name)
+
+    def __repr__(self) -> str:
+        return f"SearchTask({self.name}, {self.workload_key}, {self.target})"
+
+    @property
+    def outputs(self) -> list[te.Tensor]:
+        """The tensors that are computed."""
+        return [t for t in self.tensors if _computed(t)]
+
+    def schedule(self) -> tl.Schedule:
+        """A fresh schedule, no step made."""
+        return tl.create_schedule(self.outputs)
+
+    def apply_best(self, records: str | Path | Sequence[Record]) -> tuple[tl.Schedule, list[te.Tensor]]:
+        """The best measured schedule of this task and target, and the tensors to build it with.
+
+        Raises TensorLangError when no record of it succeeded.
+        """
+        from .records.database import best_of  # the one cycle of the package: records name tasks, tasks read records
+
+        best = best_of(records, self.workload_key, str(self.target))
+        if best is None:
+            raise tl.TensorLangError(f"no measured schedule of {self.name} for {self.target}",
+                                     try_="autosched.tune(task, records=…) first, with the same sizes and target")
+        return best.trace().apply(self.schedule()).concrete(), list(self.tensors)
+
+    def print_best(self, records: str | Path | Sequence[Record]) -> str:
+        """The best measured schedule as Python text that a person can paste."""
+        s, _ = self.apply_best(records)
+        return s.trace.to_python()
+
+
+@dataclass(frozen=True, slots=True)
+class TaskKey:
+    """By what records are told apart: the computation and the target."""
+
+    workload: str
+    target: str
+
+
+def _computed(t: te.Tensor) -> bool:
+    return bool(t.op.body) if hasattr(t.op, "body") else False
+
+
+def _tensors(name: str, result: Any) -> list[te.Tensor]:
+    listed = list(result) if isinstance(result, tuple | list) else [result]
+    for t in listed:
+        if not isinstance(t, te.Tensor):
+            raise tl.TensorLangError(f"task {name}: the function returned {type(t).__name__}, not a tensor",
+                                     try_="return [A, B, C]: the tensors of the kernel, outputs last")
+    if not listed or not _computed(listed[-1]):
+        raise tl.TensorLangError(f"task {name}: the last tensor is not computed", try_="return inputs first, outputs last")
+    return listed

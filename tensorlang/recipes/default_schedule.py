@@ -1,0 +1,188 @@
+"""default_schedule: a good schedule with no tuning, for elementwise, reduction, matmul-like and convolution-like computes.
+
+Inline what is cheap; compute a reduction in the register tile of what reads it; vectorise along memory; share the outermost loops out
+among threads when there is enough work. Every step is asked for with ``s.can`` first: a computation the rules do not fit keeps its plain
+loops. Uses public primitives only, and knows no passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..expr.nodes import const_int
+from ..schedule.schedule import Schedule, Stage, create_schedule
+from ..target import Target, as_target
+from ..te.axis import REDUCE, IterVar
+from ..te.reducers import Reduce
+from ..te.tensor import ComputeOp, Operation, Tensor
+from .patterns import cost, reads_of
+
+MIN_PARALLEL_WORK = 1 << 16  # turns of the innermost body below which a second thread costs more than it brings
+MAX_INLINE_COST = 8  # operations a body may have to be written into a reduction, where it is evaluated again and again
+
+
+def default_schedule(outputs: Tensor | Operation | Iterable[Tensor | Operation], target: str | Target | None = None) -> Schedule:
+    """A schedule for these outputs, tuned to the vector registers of ``target`` (this CPU when left out)."""
+    where = as_target(target)
+    s = create_schedule(outputs)
+    _inline(s)
+    done: set[str] = set()
+    for stage in reversed(s.stages):
+        if stage.name in done or not isinstance(stage.op, ComputeOp) or stage.state.attach is not None:
+            continue
+        fused = _reduction_to_fuse(s, stage)
+        if fused is not None:
+            done.add(fused.name)
+            _tile(s, stage, fused, where)
+        elif stage.op.reduce_axis:
+            _reduction(s, stage, where)
+        else:
+            _elementwise(s, stage, where)
+    return s
+
+
+def _inline(s: Schedule) -> None:
+    for stage in s.stages:
+        if not isinstance(stage.op, ComputeOp) or stage.state.is_output or stage.op.reduce_axis or not s.can("compute_inline", stage.name):
+            continue
+        readers = s.state.readers(stage.name)
+        again = any(r.compute.reduce_axis for r in readers) or len(readers) > 1
+        if cost(stage.op.body) <= (MAX_INLINE_COST if again else 1000):
+            stage.compute_inline()
+
+
+def _reduction_to_fuse(s: Schedule, stage: Stage) -> Stage | None:
+    """The one reduction of the same shape that an elementwise output reads at its own place."""
+    if stage.op.reduce_axis or not stage.op.axis:
+        return None
+    found = []
+    for t in stage.op.input_tensors() if callable(stage.op.input_tensors) else stage.op.input_tensors:
+        producer = s.state.of(t)
+        if isinstance(producer.op, ComputeOp) and producer.compute.reduce_axis and not producer.is_output and producer.attach is None:
+            same = len(t.shape) == len(stage.op.axis) and all(a is b.extent for a, b in zip(t.shape, stage.op.axis, strict=True))
+            if same and len(s.state.readers(producer.name)) == 1:
+                found.append(s[producer.name])
+    return found[0] if len(found) == 1 else None
+
+
+def _size(axis: IterVar) -> int | None:
+    return const_int(axis.extent)
+
+
+def _work(stage: Stage) -> int:
+    """Turns of the body, counting a symbolic size by its hint."""
+    total = 1
+    for a in (*stage.op.axis, *stage.op.reduce_axis):
+        n = _size(a)
+        total *= n if n is not None else (getattr(a.extent, "hint", None) or 64)
+    return total
+
+
+def _parallel(stage: Stage, loops: list[IterVar], work: int) -> None:
+    """One parallel loop out of the outermost ones."""
+    loops = [iv for iv in loops if iv.kind != REDUCE]
+    if not loops or work < MIN_PARALLEL_WORK:
+        return
+    outer = loops[0] if len(loops) == 1 else stage.fuse(*loops)
+    stage.parallel(outer)
+
+
+def _elementwise(s: Schedule, stage: Stage, target: Target) -> None:
+    axes = list(stage.op.axis)
+    if not axes:
+        return
+    work = _work(stage)
+    lanes = target.vector_lanes(stage.op.body[0].dtype)
+    n = _size(axes[-1])
+    if n == 0:
+        return
+    if n is None or n >= 2:
+        outer, inner = stage.split(axes[-1], lanes if n is None else min(lanes, n))
+        stage.vectorize(inner)
+        axes[-1] = outer
+    _parallel(stage, axes[:-1] or axes, work)
+
+
+def _reduction(s: Schedule, stage: Stage, target: Target) -> None:
+    """A reduction that is read by nobody in its own shape: an output, or the input of another shape."""
+    op = stage.op
+    if any(_size(a) == 0 for a in (*op.axis, *op.reduce_axis)):
+        return
+    reads = reads_of(op)
+    last = op.axis[-1] if op.axis else None
+    if last is not None and reads.along(last) and _size(last) != 1 and s.can("cache_write", stage.name):
+        cached = s.cache_write(stage.name, "local")
+        _tile(s, stage, s[cached], target)
+    elif _vector_reduction(s, stage, target):
+        return
+    else:
+        _parallel(stage, list(op.axis[:1]), _work(stage))
+
+
+def _tile(s: Schedule, out: Stage, inside: Stage, target: Target) -> None:
+    """Compute the reduction ``inside`` in register tiles of ``out``: rows × vectors, the reduction loops around the tile."""
+    work = _work(inside)
+    lanes = target.vector_lanes(inside.op.body[0].dtype)
+    reads = reads_of(inside.op)
+    axes = list(out.op.axis)
+    own = list(inside.op.axis)
+    n = _size(axes[-1])
+    if any(_size(a) == 0 for a in (*own, *inside.op.reduce_axis)):
+        return
+    if not reads.along(own[-1]) or n == 1:
+        # the reduction itself runs along memory: one element at a time, its partial sums in vector lanes
+        inside.compute_at(out, axes[-1])
+        _vector_reduction(s, inside, target)
+        _parallel(out, axes[:1], work)
+        return
+    rows = next((d for d in range(len(own) - 2, -1, -1) if reads.reused_over(own[d], own[-1]) and _size(own[d]) != 1), None)
+    vectors = 2 if rows is not None and (n is None or n >= 2 * lanes) else 1
+    height = max(1, min(6 if target.vector_registers <= 16 else 12, (target.vector_registers - vectors - 1) // vectors))
+    if rows is not None and (m := _size(own[rows])) is not None:
+        blocks = -(-m // height)
+        height = -(-m // blocks)  # blocks of nearly equal height beat full ones and a remainder
+    width = lanes * vectors
+    jo, ji = out.split(axes[-1], width if n is None else min(width, n))
+    order = [*axes[:-1], jo]
+    if rows is not None:
+        io, ii = out.split(axes[rows], height)
+        order = [*[a for d, a in enumerate(axes[:-1]) if d != rows], io, jo]
+        out.reorder(*order, ii, ji)
+        out.unroll(ii)
+    out.vectorize(ji)
+    inside.compute_at(out, jo)
+    if s.can("set_scope", inside.name, "local"):
+        inside.set_scope("local")
+    inside.reorder(*inside.op.reduce_axis, *own)
+    inside.vectorize(own[-1])
+    if rows is not None:
+        inside.unroll(own[rows])
+    _parallel(out, order[:-1] or order, work)
+
+
+def _vector_reduction(s: Schedule, stage: Stage, target: Target) -> bool:
+    """Partial results in vector lanes, for a reduction whose innermost axis runs along memory. Whether it was done."""
+    op = stage.op
+    last = op.reduce_axis[-1]
+    first = op.body[0]
+    if not isinstance(first, Reduce) or first.reducer.kind == "custom" or not reads_of(op).along(last):
+        return False
+    lanes = target.vector_lanes(op.body[0].dtype) * 4
+    n = _size(last)
+    if n is not None and n < 2 * lanes:
+        return False
+    outer, inner = stage.split(last, lanes)
+    if not s.can("rfactor", stage.name, inner):
+        return True
+    partial = s[s.rfactor(stage.name, inner)]
+    axes = stage.op.axis
+    partial.reorder(*partial.op.axis[1:], *partial.op.reduce_axis, partial.op.axis[0])
+    partial.vectorize(partial.op.axis[0])
+    if axes:
+        partial.compute_at(stage, axes[-1])
+        partial.set_scope("local")
+    combined = stage.op.reduce_axis[0]
+    stage.vectorize(combined)
+    if axes and stage.state.attach is None:
+        _parallel(stage, list(axes[:1]), _work(partial))
+    return True

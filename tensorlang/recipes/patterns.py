@@ -1,0 +1,57 @@
+"""What kind of loop nest a stage is, read off its body: who reads what along which axis. Uses public names only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..expr.linear import poly
+from ..expr.nodes import Access, Call, Choice, Const, Expr, Var
+from ..expr.walk import preorder, variables
+from ..te.axis import IterVar
+from ..te.tensor import ComputeOp, TensorRead
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """How a stage reads: for each read, the variables of all indices, and those that move along its last dimension by one."""
+
+    everywhere: tuple[frozenset[Var], ...]
+    contiguous: tuple[frozenset[Var], ...]
+
+    def along(self, axis: IterVar) -> bool:
+        """Whether some read runs through memory one by one as ``axis`` turns."""
+        return any(axis.var in c for c in self.contiguous)
+
+    def reused_over(self, axis: IterVar, beside: IterVar) -> bool:
+        """Whether a read that moves with ``beside`` stands still as ``axis`` turns: the reuse that register tiles live on."""
+        return any(beside.var in e and axis.var not in e for e in self.everywhere)
+
+
+def reads_of(op: ComputeOp) -> Reads:
+    """The reads of a compute."""
+    everywhere, contiguous = [], []
+    for body in op.body:
+        for node in preorder(body):
+            if isinstance(node, TensorRead):
+                used: frozenset[Var] = frozenset().union(*[variables(i) for i in node.indices]) if node.indices else frozenset()
+                last = node.indices[-1] if node.indices else None
+                others: frozenset[Var] = frozenset().union(*[variables(i) for i in node.indices[:-1]]) if node.indices else frozenset()
+                everywhere.append(used)
+                contiguous.append(frozenset(v for v in variables(last) if v not in others and _unit(last, v)) if last is not None else frozenset())
+    return Reads(tuple(everywhere), tuple(contiguous))
+
+
+def _unit(index: Expr, v: Var) -> bool:
+    return poly(index).get((v,), 0) == 1
+
+
+def cost(body: tuple[Expr, ...]) -> int:
+    """Roughly how many operations one element takes; intrinsics count more."""
+    total = 0
+    for e in body:
+        for node in preorder(e):
+            if isinstance(node, Call | Choice):  # a guarded read becomes a masked load, far dearer than a copy made once
+                total += 10
+            elif not isinstance(node, Access | Const | Var) and not node.dtype.is_index:
+                total += 1
+    return total

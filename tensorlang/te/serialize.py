@@ -1,0 +1,243 @@
+"""A computation as JSON and back: what ships a task to another process, and what its key is a hash of. Knows te and expressions.
+
+Exact: the graph that comes back has the same operations, axes, bodies and names, so a trace of the one replays on the other. Expressions
+are written as one list of nodes in which each refers to earlier ones by number; variables, axes and operations are numbered too. Reading
+builds every node through the smart constructors, which check types, and executes nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from ..core.dtype import DType, dtype
+from ..core.node import intern
+from ..errors import DeclareError, TensorLangError
+from ..expr import make, nodes
+from ..expr.nodes import Binary, Call, Cast, Choice, Const, Expr, Not, Var
+from ..expr.walk import substitute
+from .axis import IterVar
+from .graph import operations
+from .reducers import ALL, ANY, MAX, MIN, PROD, SUM, Reduce, Reducer
+from .tensor import ComputeOp, PlaceholderOp, Tensor, TensorRead
+
+VERSION = 1
+_BUILT_IN = {r.name: r for r in (SUM, PROD, MIN, MAX, ANY, ALL)}
+_PLAIN: dict[str, type[Any]] = {c.__name__: c for c in vars(nodes).values()
+                                if isinstance(c, type) and issubclass(c, Binary | Choice) and hasattr(c, "make")} | {"Not": Not}
+_KINDS = ("dim", "value", "loop")
+_MAX_NODES = 200_000
+
+
+def to_json(tensors: Sequence[Tensor]) -> str:
+    """The computation behind the tensors (the arguments of a kernel, in order) as JSON text.
+
+    Raises DeclareError for what has no JSON form, such as a knob of a schedule.
+    """
+    return json.dumps(_Writer(tensors).document, separators=(",", ":"))
+
+
+def from_json(text: str) -> list[Tensor]:
+    """The tensors of that text. Raises DeclareError when it is none; nothing is executed."""
+    try:
+        return _Reader(json.loads(text)).tensors
+    except TensorLangError:
+        raise
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, AssertionError) as e:
+        raise DeclareError("not a computation", because=f"{type(e).__name__}: {e}", try_="text made by te.serialize.to_json") from None
+
+
+def key_of(tensors: Sequence[Tensor]) -> str:
+    """A name for the computation that is the same in every process: a hash of its JSON."""
+    return hashlib.sha256(to_json(tensors).encode()).hexdigest()[:16]
+
+
+class _Writer:
+    def __init__(self, tensors: Sequence[Tensor]) -> None:
+        self.vars: list[Any] = []
+        self.axes: list[Any] = []
+        self.reducers: list[Any] = []
+        self.nodes: list[Any] = []
+        self._var: dict[Var, int] = {}
+        self._axis: dict[int, int] = {}
+        self._reducer: dict[int, int] = {}
+        self._node: dict[Expr, int] = {}
+        ops = operations([t.op for t in tensors])
+        self._op = {id(op): i for i, op in enumerate(ops)}
+        listed = [self.operation(op) for op in ops]
+        self.document = {"version": VERSION, "vars": self.vars, "axes": self.axes, "reducers": self.reducers, "nodes": self.nodes, "ops": listed,
+                         "tensors": [[self._op[id(t.op)], t.value_index] for t in tensors]}
+
+    def operation(self, op: Any) -> Any:
+        if isinstance(op, PlaceholderOp):
+            return ["placeholder", op.name, op.dtype.name, [self.expr(e) for e in op.shape]]
+        if not isinstance(op, ComputeOp):
+            raise DeclareError(f"{op.name}: a {type(op).__name__} cannot be written as JSON yet")
+        axes, reduced = [self.axis(a) for a in op.axis], [self.axis(a) for a in op.reduce_axis]
+        attrs = {k: v for k, v in op.attrs.items() if isinstance(v, str | int | float | bool | None)}
+        return ["compute", op.name, axes, reduced, [self.expr(e) for e in op.body], op.tag, attrs]
+
+    def axis(self, a: IterVar) -> int:
+        found = self._axis.get(id(a))
+        if found is None:
+            assert a.dom is not None
+            row = [self.var(a.var), a.kind, self.expr(a.dom[0]), self.expr(a.dom[1])]
+            self.axes.append(row)
+            found = self._axis[id(a)] = len(self.axes) - 1
+        return found
+
+    def var(self, v: Var) -> int:
+        found = self._var.get(v)
+        if found is None:
+            if v.kind not in _KINDS:
+                raise DeclareError(f"`{v.name}` is a {v.kind}: it belongs to a schedule, not to a computation")
+            self.vars.append([v.name, v.dtype.name, v.kind, v.lo, v.hi, v.multiple_of, v.hint])
+            found = self._var[v] = len(self.vars) - 1
+        return found
+
+    def reducer(self, e: Reduce) -> Any:
+        r = e.reducer
+        if _BUILT_IN.get(r.name) is r:
+            return r.name
+        found = self._reducer.get(id(r))
+        if found is None:
+            types = tuple(s.dtype for s in e.sources)
+            sides = [tuple(Var(f"{side}{i}", t, "value") for i, t in enumerate(types)) for side in ("lhs", "rhs")]
+            row = [r.name, r.kind, [[self.var(v) for v in side] for side in sides], [self.expr(x) for x in r.combine(*sides)],
+                   [self.expr(x) for x in r.identity(types)]]
+            self.reducers.append(row)
+            found = self._reducer[id(r)] = len(self.reducers) - 1
+        return found
+
+    def expr(self, e: Expr) -> int:
+        stack: list[tuple[Expr, bool]] = [(e, False)]
+        while stack:
+            node, ready = stack.pop()
+            if node in self._node:
+                continue
+            if ready or type(node) in (Var, Const):
+                self.nodes.append(self.row(node))
+                self._node[node] = len(self.nodes) - 1
+            else:
+                stack.append((node, True))
+                stack.extend((c, False) for c in reversed(node.children()))
+        return self._node[e]
+
+    def row(self, e: Expr) -> Any:
+        if isinstance(e, Var):
+            return ["var", self.var(e)]
+        if isinstance(e, Const):
+            return ["const", e.dtype.name, e.value]
+        kids = [self._node[c] for c in e.children()]
+        if isinstance(e, TensorRead):
+            return ["read", self._op[id(e.tensor.op)], e.tensor.value_index, kids]
+        if isinstance(e, Reduce):
+            return ["reduce", self.reducer(e), [self.axis(a) for a in e.axes], len(e.sources), e.condition is not None, e.init is not None, e.index, kids]
+        if isinstance(e, Cast):
+            return ["cast", e.dtype.name, kids]
+        if isinstance(e, Call):
+            return ["call", e.name, kids]
+        if type(e).__name__ in _PLAIN:
+            return [type(e).__name__, kids]
+        raise DeclareError(f"{e}: a {type(e).__name__} cannot be written as JSON")
+
+
+class _Reader:
+    def __init__(self, data: Any) -> None:
+        if not isinstance(data, dict) or data.get("version") != VERSION:
+            raise DeclareError(f"a computation of version {data.get('version') if isinstance(data, dict) else data!r}",
+                               because=f"this release reads version {VERSION}")
+        if len(data["nodes"]) > _MAX_NODES:
+            raise DeclareError(f"a computation of {len(data['nodes'])} nodes", because=f"the limit is {_MAX_NODES}")
+        self.data = data
+        self.vars = [self.variable(*row) for row in data["vars"]]
+        self._nodes: dict[int, Expr] = {}
+        self._axes: dict[int, IterVar] = {}
+        self._reducers: dict[int, Reducer] = {}
+        self.ops: list[Any] = []
+        for row in data["ops"]:
+            self.ops.append(self.operation(row))
+        self.tensors = [self.ops[i].outputs[j] for i, j in data["tensors"]]
+
+    def variable(self, name: str, t: str, kind: str, lo: Any, hi: Any, multiple: Any, hint: Any) -> Var:
+        if kind not in _KINDS or not isinstance(name, str):
+            raise ValueError(f"not a variable: {name!r} of kind {kind!r}")
+        return Var(name, dtype(t), kind, lo, hi, multiple, hint)
+
+    def operation(self, row: Any) -> Any:
+        kind, name, *rest = row
+        if kind == "placeholder":
+            t, shape = rest
+            return PlaceholderOp(name, tuple(self.expr(i) for i in shape), dtype(t))
+        if kind != "compute":
+            raise ValueError(f"no operation of kind {kind!r}")
+        axes, reduced, body, tag, attrs = rest
+        return ComputeOp(name, tuple(self.axis(i) for i in axes), tuple(self.axis(i) for i in reduced), tuple(self.expr(i) for i in body), tag, attrs)
+
+    def axis(self, i: int) -> IterVar:
+        if i not in self._axes:
+            v, kind, begin, extent = self.data["axes"][i]
+            self._axes[i] = IterVar(self.vars[v], (self.expr(begin), self.expr(extent)), kind)
+        return self._axes[i]
+
+    def reducer(self, which: Any) -> Reducer:
+        if isinstance(which, str):
+            return _BUILT_IN[which]
+        if which not in self._reducers:
+            name, kind, (left, right), combined, identity = self.data["reducers"][which]
+            lhs, rhs = [self.vars[v] for v in left], [self.vars[v] for v in right]
+            results, starts = [self.expr(i) for i in combined], tuple(self.expr(i) for i in identity)
+
+            def combine(a: tuple[Expr, ...], b: tuple[Expr, ...]) -> tuple[Expr, ...]:
+                values = dict(zip((*lhs, *rhs), (*a, *b), strict=True))
+                return tuple(substitute(r, values) for r in results)
+
+            def start(types: tuple[DType, ...]) -> tuple[Expr, ...]:
+                return starts
+
+            self._reducers[which] = Reducer(name, kind, combine, start)
+        return self._reducers[which]
+
+    def expr(self, root: int) -> Expr:
+        stack = [root]
+        while stack:
+            i = stack[-1]
+            if i in self._nodes:
+                stack.pop()
+                continue
+            row = self.data["nodes"][i]
+            kids = row[-1] if isinstance(row[-1], list) else []
+            missing = [k for k in kids if k not in self._nodes]
+            if any(not 0 <= k < i for k in missing):
+                raise ValueError(f"node {i} refers to node {max(missing)}")
+            if missing:
+                stack.extend(reversed(missing))
+                continue
+            self._nodes[i] = self.node(row, [self._nodes[k] for k in kids])
+            stack.pop()
+        return self._nodes[root]
+
+    def node(self, row: Any, kids: list[Expr]) -> Expr:
+        kind = row[0]
+        if kind == "var":
+            return self.vars[row[1]]
+        if kind == "const":
+            return make.const(row[2], row[1])
+        if kind == "read":
+            tensor = self.ops[row[1]].outputs[row[2]]
+            if len(kids) != tensor.ndim:
+                raise ValueError(f"{len(kids)} indices for {tensor.name}")
+            return intern(TensorRead, tensor, tuple(kids))  # type: ignore[no-any-return]
+        if kind == "reduce":
+            _, which, axes, count, has_condition, has_init, index, _ = row
+            sources, rest = tuple(kids[:count]), list(kids[count:])
+            condition = rest.pop(0) if has_condition else None
+            return intern(Reduce, self.reducer(which), sources, tuple(self.axis(a) for a in axes), condition,  # type: ignore[no-any-return]
+                          tuple(rest) if has_init else None, index)
+        if kind == "cast":
+            return make.cast(row[1], kids[0])
+        if kind == "call":
+            return make.call(row[1], *kids)
+        return _PLAIN[kind].make(*kids)  # type: ignore[no-any-return]
