@@ -19,7 +19,7 @@ from ..schedule.state import Fuse, ScheduleState, Split, StageState
 from ..schedule.tree.nodes import ComputeNode, LoopNode, StorageNode, TreeNode, tree_of
 from ..te.axis import REDUCE, IterVar
 from ..te.tensor import Tensor, TensorRead
-from .quantity import Amount, amount, ceil_quotient, is_one, least, minus, most, plus, times
+from .quantity import Amount, amount, ceil_quotient, choose, least, minus, most, plus, times
 from .sizes import Sizes
 from .span import span
 
@@ -158,8 +158,8 @@ class Nests:
                 step[rel.parent] = plus(times(step[rel.outer], extent[rel.inner]), step[rel.inner])
             else:
                 assert isinstance(rel, Fuse)
-                step[rel.outer] = is_one(extent[rel.inner], step[rel.fused], 0)
-                step[rel.inner] = is_one(extent[rel.inner], 0, step[rel.fused])
+                step[rel.outer] = choose(extent[rel.inner], 1, step[rel.fused], 0)
+                step[rel.inner] = choose(extent[rel.inner], 1, 0, step[rel.fused])
         op = stage.compute
         return {a.var: step[a] for a in (*op.axis, *op.reduce_axis)}
 

@@ -7,14 +7,13 @@ schedule give plain numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from math import prod
+from collections.abc import Callable
 
 from ..core.dtype import BOOL, FLOAT64, INT64
 from ..core.node import intern
 from ..expr import make
 from ..expr.linear import literal
-from ..expr.nodes import EQ, LE, Add, Binary, Const, Div, Expr, FloorDiv, Max, Min, Mul, Sub, const_int
+from ..expr.nodes import LE, Add, Binary, Const, Div, Expr, FloorDiv, Max, Min, Mul, Sub, const_int
 
 Amount = Expr | int
 
@@ -88,12 +87,12 @@ def absolute(a: Amount) -> Expr:
     return literal(abs(n), INT64) if n is not None else most(a, times(a, -1))
 
 
-def is_one(a: Amount, then: Amount, other: Amount) -> Expr:
-    """``then`` where ``a`` is 1, else ``other``."""
-    n = const_int(a)
-    if n is not None:
-        return amount(then if n == 1 else other)
-    return make.select(intern(EQ, amount(a), literal(1, INT64), BOOL), amount(then), amount(other))
+def choose(a: Amount, limit: int, then: Amount, other: Amount) -> Expr:
+    """``then`` where ``a <= limit``, else ``other``."""
+    cond = at_most(a, limit)
+    if isinstance(cond, Const):
+        return amount(then if cond.value else other)
+    return make.select(cond, amount(then), amount(other))
 
 
 def at_most(a: Amount, limit: int) -> Expr:
@@ -113,13 +112,3 @@ def ratio(a: Amount, b: Amount) -> Expr:
 def _real(a: Amount) -> Expr:
     n = const_int(a)
     return make.const(float(n), FLOAT64) if n is not None else make.cast(FLOAT64, a)
-
-
-def total(terms: Iterable[Amount]) -> Expr:
-    """The sum of many."""
-    return plus(*terms)
-
-
-def size(shape: Iterable[int]) -> int:
-    """The number of elements of a plain shape."""
-    return prod(shape)

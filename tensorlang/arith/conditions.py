@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ..core.dtype import DType
 from ..expr import make
-from ..expr.linear import Poly, add_poly, poly
+from ..expr.linear import Poly, add_poly, from_poly, poly
 from ..expr.nodes import LE, LT, And, Expr
 
 
@@ -26,3 +27,10 @@ def never_negative(cond: Expr) -> Poly | None:
         p = add_poly(poly(cond.b), poly(cond.a), -1)
         return add_poly(p, {(): -1}) if isinstance(cond, LT) else p
     return None
+
+
+def holds_when_nonneg(p: Poly, t: DType) -> Expr:
+    """The inequality that says ``p >= 0``, with every term on the side where its sign is positive."""
+    left = {m: -c for m, c in p.items() if c < 0}
+    right = {m: c for m, c in p.items() if c > 0}
+    return make.le(from_poly(left, t), from_poly(right, t))

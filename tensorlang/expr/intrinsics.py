@@ -19,6 +19,10 @@ def _is_float(t: DType) -> bool:
     return t.is_float
 
 
+def _is_ieee(t: DType) -> bool:
+    return t.code == "float"
+
+
 def _is_number(t: DType) -> bool:
     return not t.is_bool
 
@@ -45,19 +49,25 @@ class Intrinsic:
     numpy: Callable[..., Any]
     accepts: Callable[[DType], bool] = _is_float
     result: Callable[[DType], DType] = _same
+    own_type: bool = False  # its meaning depends on the spacing of the type: never computed in a wider one
 
     def evaluate(self, *arrays: Any) -> Any:
         """The value on numpy arrays, in the arrays' own type, rounded once from float64."""
         first = np.asarray(arrays[0])
         with np.errstate(all="ignore"):
-            if first.dtype.kind == "f" and first.dtype.itemsize < 8:
+            if not self.own_type and first.dtype.kind == "f" and first.dtype.itemsize < 8:
                 wide = self.numpy(*[np.asarray(a, np.float64) for a in arrays])
                 return wide if wide.dtype == np.bool_ else np.asarray(wide).astype(first.dtype)
             return self.numpy(*arrays)
 
 
 def _popcount(x: Any) -> Any:
-    return np.bitwise_count(x).astype(np.asarray(x).dtype)
+    x = np.asarray(x)
+    return np.bitwise_count(x.astype(f"u{x.dtype.itemsize}")).astype(x.dtype)  # numpy itself counts the bits of the absolute value
+
+
+def _ldexp(x: Any, n: Any) -> Any:
+    return np.ldexp(x, np.clip(np.nan_to_num(np.trunc(n)), -5000, 5000).astype(np.int32))
 
 
 def _clz(x: Any) -> Any:
@@ -88,7 +98,8 @@ _ROWS = (
     Intrinsic("round", 1, _round_away), Intrinsic("nearbyint", 1, np.rint),
     Intrinsic("abs", 1, np.abs, _is_number),
     Intrinsic("pow", 2, np.power), Intrinsic("fmod", 2, np.fmod), Intrinsic("atan2", 2, np.arctan2),
-    Intrinsic("hypot", 2, np.hypot), Intrinsic("copysign", 2, np.copysign), Intrinsic("nextafter", 2, np.nextafter),
+    Intrinsic("hypot", 2, np.hypot), Intrinsic("copysign", 2, np.copysign), Intrinsic("nextafter", 2, np.nextafter, _is_ieee, own_type=True),
+    Intrinsic("ldexp", 2, _ldexp),
     Intrinsic("isnan", 1, np.isnan, _is_float, _bool), Intrinsic("isinf", 1, np.isinf, _is_float, _bool),
     Intrinsic("isfinite", 1, np.isfinite, _is_float, _bool),
     Intrinsic("popcount", 1, _popcount, _is_int), Intrinsic("clz", 1, _clz, _is_int),

@@ -69,6 +69,11 @@ def _binary(e: Binary, name: Namer, outer: int) -> str:
     free = isinstance(e, And | Or) or (not e.dtype.is_float and (type(e) is Add or (type(e) is Mul and type(e.b) is Mul)))
     right = mine if free else mine + 1
     symbol = "*" if type(e) is Mul and not e.dtype.is_float else f" {e.symbol} "  # i*8 + j, but a * b where data is meant
+    if type(e) is Add and type(e.a) is Mul and type(e.a.b) is Const and not e.dtype.is_float and e.a.b.value < 0:
+        step = -e.a.b.value  # 54 - i*8, not i*-8 + 54
+        times = show(e.a.a, name, 6) + (f"*{step}" if step != 1 else "")
+        text = f"{show(e.b, name, mine)} - {times}"
+        return f"({text})" if mine < outer else text
     text = f"{show(e.a, name, left)}{symbol}{show(e.b, name, right)}"
     return f"({text})" if mine < outer else text
 

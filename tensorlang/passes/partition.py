@@ -8,10 +8,10 @@ and one careful copy. Only guards below vectorised or unrolled loops ask for it:
 
 from __future__ import annotations
 
-from ..arith.conditions import conjunction, conjuncts, never_negative
+from ..arith.conditions import conjunction, conjuncts, holds_when_nonneg, never_negative
 from ..arith.facts import Facts
 from ..expr import make
-from ..expr.linear import from_poly
+from ..expr.linear import from_poly, poly
 from ..expr.nodes import Expr, Var
 from ..expr.walk import variables
 from ..loopir.stmt import Alloc, For, Func, If, Let, Seq, Stmt, preorder, rewrite, seq
@@ -80,7 +80,7 @@ def _two_copies(body: Stmt, facts: Facts) -> Stmt:
         assert p is not None
         worst = known.bound(from_poly(p, cond.a.dtype), lambda v: v in inner, False)  # type: ignore[attr-defined]
         if worst is not None:
-            test = make.le(0, worst)
+            test = holds_when_nonneg(poly(worst), worst.dtype)
             if facts.prove(test) is False:
                 return body  # no turn of this loop is clean
             decided[cond] = None

@@ -9,6 +9,7 @@ minus infinity comes out right. :func:`min_value` and :func:`max_value` are, as 
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from ..core.node import intern
 from ..errors import DeclareError
 from ..expr import make
 from ..expr.make import ExprLike
-from ..expr.nodes import Expr, Var
+from ..expr.nodes import Access, Expr, Var
 from ..expr.printer import rules, show
 from ..expr.walk import preorder, substitute
 from .axis import REDUCE, IterVar
@@ -92,7 +93,7 @@ def _show_reduce(e: Reduce, name: Any, outer: int) -> str:
 def _is_reduction(axis: Any) -> bool:
     """Whether a positional argument names reduction axes."""
     listed = axis if isinstance(axis, tuple | list) else (axis,)
-    return any(isinstance(a, IterVar) and a.kind == REDUCE for a in listed)
+    return builtins.any(isinstance(a, IterVar) and a.kind == REDUCE for a in listed)
 
 
 def _axes(what: str, axis: IterVar | Sequence[IterVar]) -> tuple[IterVar, ...]:
@@ -135,7 +136,7 @@ def reduce(reducer: Reducer, sources: Sequence[ExprLike], axis: IterVar | Sequen
         start = tuple(make.cast(e.dtype, make.as_expr(v, e.dtype)) for v, e in zip(given, exprs, strict=True))
         for v in start:
             for node in preorder(v):
-                if type(node) is Var and any(node is a.var for a in axes):
+                if type(node) is Var and builtins.any(node is a.var for a in axes):
                     raise DeclareError(f"{reducer.name}(init={v}): depends on the axis `{node.name}` it reduces over",
                                        because="the start value is there before the first step")
     return tuple(intern(Reduce, reducer, exprs, axes, cond, start, i) for i in range(len(exprs)))
@@ -282,6 +283,11 @@ def comm_reducer(fcombine: Callable[..., Any], fidentity: Callable[..., Any], na
             if r.dtype is not t:
                 raise DeclareError(f"{name}: fcombine gives {r.dtype} for part {i}, which is {t}" if many else f"{name}: fcombine gives {r.dtype} for {t}",
                                    because=f"its result {r} is combined with the next {t}", try_=f"({r}).astype('{t}') in fcombine")
+
+            for node in preorder(r):
+                if isinstance(node, Access) or (type(node) is Var and builtins.all(node is not v for v in (*lhs, *rhs))):
+                    raise DeclareError(f"{name}: fcombine uses `{node}`", because="partial results are combined in any order and place, so it may use its arguments only",
+                                       try_="put it into what is reduced, or into a tuple beside it")
 
         def combine(a: tuple[Expr, ...], b: tuple[Expr, ...]) -> tuple[Expr, ...]:
             values = dict(zip((*lhs, *rhs), (*a, *b), strict=True))

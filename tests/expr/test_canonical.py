@@ -121,7 +121,7 @@ def test_two_variables_of_one_name_are_two_atoms_in_a_fixed_order():
     (lambda i, j, n: i + j - i, "j"),
     (lambda i, j, n: (i * 8 + j) * 4 + 1, "i*32 + j*4 + 1"),
     (lambda i, j, n: 1 + j + 8 * i, "i*8 + j + 1"),
-    (lambda i, j, n: 5 - i, "i*-1 + 5"),
+    (lambda i, j, n: 5 - i, "5 - i"),
     (lambda i, j, n: (i + 1) * (i - 1), "i*i - 1"),
     (lambda i, j, n: -(i - j), "j - i"),
     (lambda i, j, n: (i * 8 + j) // 8, "i + j // 8"),

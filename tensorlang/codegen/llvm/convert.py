@@ -6,6 +6,10 @@ nearest, ties to even, after each operation, so they give the bits that hardware
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from ...core.dtype import FLOAT64, DType
 from . import types
 from .emitter import Emitter
@@ -107,14 +111,49 @@ def cast(em: Emitter, x: str, a: DType, t: DType) -> str:
             return _float(em, em.ins(f"{word} {source} {x} to {double}"), FLOAT64, t, double, wanted)
         return em.ins(f"{word} {source} {x} to {wanted}")
     if a.is_float:
-        sign = "s" if t.code == "int" else "u"
-        name = f"llvm.fpto{sign}i.sat.{types.mangle(em.element(t), n)}.{types.mangle(em.element(a), n)}"
-        return em.call(wanted, name, (source, x))
+        return _truncated(em, x, a, t)
     if t.bits == a.bits:
         return x
     if t.bits < a.bits:
         return em.ins(f"trunc {source} {x} to {wanted}")
     return em.ins(f"{'sext' if a.code == 'int' else 'zext'} {source} {x} to {wanted}")
+
+
+def _truncated(em: Emitter, x: str, a: DType, t: DType) -> str:
+    """A float as an integer: towards zero, the nearest limit when out of range, 0 for NaN. LLVM's own saturating conversion
+    does the same but lane by lane."""
+    n, element, word = t.lanes, em.element(a), em.element(t)
+    floats, words, flags = em.type(a), em.type(t), types.lanes_of("i1", n)
+    lo, hi = t.limits()
+    kinds: dict[str, type[np.floating[Any]]] = {"half": np.float16, "float": np.float32, "double": np.float64}
+    kind = kinds[element]
+    low, high = _inside(lo, kind), _inside(hi, kind)
+
+    def limit(value: float) -> str:
+        return types.splat_literal(types.float_literal(value, element), element, n)
+
+    inside = x
+    for word_, edge in (("ogt", low), ("olt", high)):  # the first takes NaN to the lower limit
+        keep = em.ins(f"fcmp {word_} {floats} {inside}, {limit(edge)}")
+        inside = em.ins(f"select {flags} {keep}, {floats} {inside}, {floats} {limit(edge)}")
+    out = em.ins(f"fpto{'s' if t.code == 'int' else 'u'}i {floats} {inside} to {words}")
+    for word_, edge, exact in (("olt", low, lo), ("ogt", high, hi)):
+        if int(edge) != exact:
+            beyond = em.ins(f"fcmp {word_} {floats} {x}, {limit(edge)}")
+            out = em.ins(f"select {flags} {beyond}, {words} {types.splat_literal(str(exact), word, n)}, {words} {out}")
+    if lo:
+        nan = em.ins(f"fcmp uno {floats} {x}, {x}")
+        out = em.ins(f"select {flags} {nan}, {words} {types.splat_literal('0', word, n)}, {words} {out}")
+    return out
+
+
+def _inside(limit: int, kind: type[np.floating[Any]]) -> float:
+    """The float nearest to an integer limit that does not exceed it in size."""
+    with np.errstate(over="ignore"):
+        value = kind(limit)
+    if np.isinf(value) or abs(int(value)) > abs(limit):
+        value = np.nextafter(value, kind(0))
+    return float(value)
 
 
 def _float(em: Emitter, x: str, a: DType, t: DType, source: str, wanted: str) -> str:

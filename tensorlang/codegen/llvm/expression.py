@@ -157,8 +157,10 @@ def _logic(em: Emitter, e: And | Or) -> str:
         if is_and:
             return em.value(make.if_then_else(e.a, e.b, make.FALSE))
         return em.value(make.if_then_else(e.a, make.TRUE, e.b))
-    # both sides of a vector are evaluated: `and` guards nothing, and guarding masks by masks would never end
-    return em.ins(f"{'and' if is_and else 'or'} {em.type(e.dtype)} {em.value(e.a)}, {em.value(e.b)}")
+    b = e.b
+    if e.dtype.lanes > 1 and linear.reads_data(b):
+        b = guarded(b, e.a if is_and else make.not_(e.a))
+    return em.ins(f"{'and' if is_and else 'or'} {em.type(e.dtype)} {em.value(e.a)}, {em.value(b)}")
 
 
 @rules.on(Not)
@@ -211,6 +213,8 @@ def guarded(e: Expr, cond: Expr) -> Expr:
     if not linear.reads_data(e):
         return e
     if type(e) is Load:
+        if e.mask is cond or (type(e.mask) is And and e.mask.a is cond):
+            return e  # guarded before; guarding the masks of masks again would never end
         lanes = cond.dtype.lanes
         indices = tuple(guarded(i, cond) if i.dtype.lanes > 1 else make.broadcast(i, lanes) for i in e.indices)
         if all(i.dtype.lanes == 1 for i in e.indices):

@@ -108,9 +108,8 @@ def _slot_index(slot: Buffer) -> tuple[Expr, ...]:
 
 def _collect(s: Stmt, uses: dict[Buffer, _Uses], sure: bool, bound: set[int]) -> None:
     for e in s.exprs():
-        for node in walk(e):
-            if type(node) is Load:
-                _use(uses, node.buffer, node.indices, node.mask, node.dtype.lanes, False, bound)
+        for node in _loads(e):
+            _use(uses, node.buffer, node.indices, node.mask, node.dtype.lanes, False, bound)
     kind = type(s)
     if kind is Store:
         lanes = max([s.value.dtype.lanes, *(i.dtype.lanes for i in s.indices)])  # type: ignore[attr-defined]
@@ -124,6 +123,11 @@ def _collect(s: Stmt, uses: dict[Buffer, _Uses], sure: bool, bound: set[int]) ->
         sure = sure and extent is not None and extent > 0
     for p in s.parts():
         _collect(p, uses, sure, bound)
+
+
+def _loads(e: Expr) -> tuple[Load, ...]:
+    """The reads below an expression. Cached on the node."""
+    return e.memo("loads", lambda: tuple(n for n in walk(e) if type(n) is Load))  # type: ignore[no-any-return]
 
 
 def _use(uses: dict[Buffer, _Uses], b: Buffer, indices: tuple[Expr, ...], mask: Expr | None, lanes: int, sure: bool,

@@ -45,8 +45,6 @@ def isfinite(em: Emitter, t: DType, x: Operands) -> str:
 
 def popcount(em: Emitter, t: DType, x: Operands) -> str:
     vector = em.type(t)
-    if t.code == "int":  # numpy counts the bits of the absolute value
-        x = (absolute(em, t, x),)
     return em.call(vector, f"llvm.ctpop.{types.mangle(em.element(t), t.lanes)}", (vector, x[0]))
 
 
@@ -117,3 +115,11 @@ def nextafter16(em: Emitter, t: DType, x: Operands) -> str:
     nan = em.ins(f"fcmp uno {single} {fa}, {fb}")
     total = em.ins(f"fadd {em.type(t)} {a}, {b}")
     return em.ins(f"select {flags} {nan}, {em.type(t)} {total}, {em.type(t)} {value}")
+
+
+def ldexp(m: Kit, x: Num, n: Num) -> Num:
+    """``x * 2**n``, rounded once also where the result is subnormal."""
+    vector, word = m.type("f"), types.lanes_of("i32", m.lanes)
+    floats, words = types.mangle(m.element, m.lanes), types.mangle("i32", m.lanes)
+    whole = m.em.call(word, f"llvm.fptosi.sat.{words}.{floats}", (vector, n.operand))
+    return Num(m, "f", m.em.call(vector, f"llvm.ldexp.{floats}.{words}", (vector, x.operand), (word, whole)))

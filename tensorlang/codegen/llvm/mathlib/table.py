@@ -70,6 +70,7 @@ ROWS: dict[str, Row] = {
     "hypot": Row(libm="hypot"),
     "copysign": Row(llvm="copysign", ulp=0),
     "nextafter": Row(libm="nextafter", ulp=0),
+    "ldexp": Row(any_width=exact.ldexp, ulp=0.5),
     "isnan": Row(exact=exact.isnan, ulp=0),
     "isinf": Row(exact=exact.isinf, ulp=0),
     "isfinite": Row(exact=exact.isfinite, ulp=0),

@@ -1,0 +1,22 @@
+"""Loops: extents of the innermost six and the product of those outside, how many turns each kind of loop has."""
+
+from __future__ import annotations
+
+from tensorlang import Target
+from tensorlang.analysis import Expr, Statement
+from tensorlang.analysis.quantity import amount, times
+
+DEPTH = 6
+
+
+def extents(st: Statement, target: Target) -> dict[str, Expr]:
+    """From the innermost loop outwards; 1 where there is none."""
+    found = {}
+    for i in range(DEPTH):
+        p = len(st.loops) - 1 - i
+        found[f"extent.{i}"] = st.loops[p].extent if p >= 0 else amount(1)
+    found["extent.outer"] = st.extent(0, max(0, len(st.loops) - DEPTH))
+    for kind in ("unrolled", "vectorized", "parallel"):
+        found[f"turns.{kind}"] = st.of_kind(kind)
+    found["turns.reduce"] = times(*[p.extent for p in st.loops if p.reduce])
+    return found

@@ -1,0 +1,64 @@
+"""The vector of a whole program: the blocks of its heaviest statements, then the sum of all the others. Knows blocks and analysis.
+
+Which statements are the heaviest is decided once for a variant, at the values its schedule has now, so a column always speaks of the same
+statement. Everything is an amount that is never negative, and is given to the model as ``log2(1 + x)``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tensorlang import Target
+from tensorlang.analysis import Analysis, Expr, Statement, compile_columns
+from tensorlang.analysis.quantity import amount, plus, times
+
+SLOTS = 2
+
+
+class FeatureSet:
+    """Names and expressions of the features of one variant; ``scaled`` turns their columns into what the model takes."""
+
+    def __init__(self, analysis: Analysis, target: Target) -> None:
+        from . import BLOCKS  # the list names the blocks, and this file is what it is a list for
+
+        order = _by_weight(analysis)
+        named: dict[str, Expr] = {}
+        for slot in range(SLOTS):
+            st = analysis.statements[order[slot]] if slot < len(order) else None
+            for block in BLOCKS:
+                for name, e in (block(st, target) if st is not None else _nothing(block, analysis.statements[0], target)).items():
+                    named[f"{slot}.{name}"] = e
+        rest: dict[str, list[Expr]] = {}
+        for i in sorted(order[SLOTS:]):
+            st = analysis.statements[i]
+            for block in BLOCKS[:3]:
+                for name, e in block(st, target).items():
+                    if not e.dtype.is_float:
+                        rest.setdefault(name, []).append(e)
+        for block in BLOCKS[:3]:
+            for name, e in block(analysis.statements[0], target).items():
+                if not e.dtype.is_float:
+                    named[f"rest.{name}"] = plus(*rest.get(name, [amount(0)]))
+        named["storage"] = plus(*[m.bytes for m in analysis.storage])
+        named["statements"] = amount(len(analysis.statements))
+        self.names = tuple(named)
+        self.exprs = tuple(named.values())
+
+    @staticmethod
+    def scaled(table: Any) -> Any:
+        """``log2(1 + x)`` as float32."""
+        return np.log2(1.0 + np.maximum(table, 0)).astype(np.float32)
+
+
+def _nothing(block: Any, st: Statement, target: Target) -> dict[str, Expr]:
+    return dict.fromkeys(block(st, target), amount(0))
+
+
+def _by_weight(analysis: Analysis) -> list[int]:
+    """The numbers of the statements, heaviest first, at the values the decisions have now."""
+    weights = [times(st.turns, st.work.flops + len(st.accesses)) for st in analysis.statements]
+    row = np.array([[v for d in analysis.decisions for v in d.values]], np.int64)
+    found = compile_columns(weights, analysis.knobs)(row)[0]
+    return sorted(range(len(weights)), key=lambda i: (-int(found[i]), i))

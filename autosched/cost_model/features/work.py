@@ -1,0 +1,13 @@
+"""Arithmetic: operations by kind over the whole run, and how much of it is for nothing (tails, overlapping tiles)."""
+
+from __future__ import annotations
+
+from tensorlang import Target
+from tensorlang.analysis import Expr, Statement
+from tensorlang.analysis.quantity import ratio, times
+
+
+def work(st: Statement, target: Target) -> dict[str, Expr]:
+    """Counts of every kind of operation, total turns, turns per point of the declared computation."""
+    found = {f"ops.{kind}": times(st.turns, n) for kind, n in st.work.counts().items()}
+    return found | {"turns": st.turns, "waste": ratio(times(st.turns, 64), times(st.points, 1))}

@@ -1,0 +1,92 @@
+"""One measurement: what was measured, on what, with what outcome. Knows JSON; nothing of files."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+import tensorlang as tl
+
+VERSION = 1
+OK = "ok"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """``status`` is ok, refused, build_error, wrong_answer, crash, timeout or out_of_memory; ``error`` the reason in words; ``times``
+    seconds of one run, one per sample; ``steps`` the trace as JSON text, sampled values included."""
+
+    task: str
+    target: str
+    steps: str
+    status: str
+    times: tuple[float, ...] = ()
+    error: str = ""
+    name: str = ""
+    machine: str = ""
+    build_seconds: float = 0.0
+    seconds: float = 0.0
+    when: float = 0.0
+    versions: Mapping[str, str] = field(default_factory=dict)
+    version: int = VERSION
+
+    @property
+    def ok(self) -> bool:
+        """Whether the candidate gave the right answer in time."""
+        return self.status == OK and bool(self.times)
+
+    @property
+    def cost(self) -> float:
+        """The median time of one run; infinite when it failed."""
+        return statistics.median(self.times) if self.ok else float("inf")
+
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        """By what measurements of the same thing are recognised."""
+        return self.task, self.target, self.steps
+
+    def trace(self) -> tl.Trace:
+        """The trace, sampled values included. Raises ScheduleError when it does not parse."""
+        return tl.Trace.from_json(self.steps)
+
+    def to_json(self) -> str:
+        """One line, without the newline."""
+        return json.dumps({**asdict(self), "steps": json.loads(self.steps)}, separators=(",", ":"))
+
+    @staticmethod
+    def from_json(line: str) -> Record:
+        """The record of one line. Raises ValueError with the reason when it is none."""
+        data = json.loads(line)
+        if not isinstance(data, dict):
+            raise ValueError("not a JSON object")
+        if data.get("version") != VERSION:
+            raise ValueError(f"version {data.get('version')!r}; this release reads version {VERSION}")
+        known = {f.name for f in fields(Record)}
+        values = {k: v for k, v in data.items() if k in known}
+        for name, kind in _TYPES.items():
+            if name in values and (not isinstance(values[name], kind) or isinstance(values[name], bool)):
+                raise ValueError(f"{name} is a {type(values[name]).__name__}")
+        missing = [n for n in ("task", "target", "steps", "status") if n not in values]
+        if missing:
+            raise ValueError(f"without {', '.join(missing)}")
+        values["times"] = tuple(_seconds(t) for t in values.get("times", ()))
+        values["steps"] = canonical(values["steps"])
+        return Record(**values)
+
+
+_TYPES: dict[str, Any] = {"task": str, "target": str, "steps": dict, "status": str, "times": list, "error": str, "name": str, "machine": str,
+                          "build_seconds": int | float, "seconds": int | float, "when": int | float, "versions": dict}
+
+
+def _seconds(t: Any) -> float:
+    if isinstance(t, bool) or not isinstance(t, int | float) or not t > 0 or t == float("inf"):
+        raise ValueError(f"{t!r} is no time")
+    return float(t)
+
+
+def canonical(steps: Any) -> str:
+    """The one text of a trace document, so that equal traces are equal strings."""
+    return json.dumps(steps, separators=(",", ":"))

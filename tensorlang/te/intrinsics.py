@@ -1,0 +1,326 @@
+"""The functions of elements that TVM's ``te`` exports: one line of Python each over the table in ``expr.intrinsics``.
+
+A Python number among the arguments takes the type of the others. Floats are needed unless a function says otherwise.
+"""
+
+from __future__ import annotations
+
+from ..expr import make
+from ..expr.make import ExprLike, call
+from ..expr.nodes import Expr
+from ..expr.operators import power
+
+__all__ = ["abs", "acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor",
+           "ceil", "clz", "copysign", "cos", "cosh", "div", "erf", "exp", "exp10", "exp2", "expm1", "floor", "fmod", "hypot", "indexdiv", "indexmod",
+           "isfinite", "isinf", "isnan", "ldexp", "log", "log10", "log1p", "log2", "logical_and", "logical_not", "logical_or", "multiply", "nearbyint",
+           "nextafter", "popcount", "pow", "power", "round", "rsqrt", "shift_left", "shift_right", "sigmoid", "sin", "sinh", "sqrt", "subtract", "tan",
+           "tanh", "trunc"]
+
+
+# --- exponentials and logarithms ------------------------------------------------------------------------------------------------
+
+def exp(x: ExprLike) -> Expr:
+    """e to the power of ``x``."""
+    return call("exp", x)
+
+
+def exp2(x: ExprLike) -> Expr:
+    """2 to the power of ``x``."""
+    return call("exp2", x)
+
+
+def exp10(x: ExprLike) -> Expr:
+    """10 to the power of ``x``."""
+    return call("exp10", x)
+
+
+def expm1(x: ExprLike) -> Expr:
+    """``exp(x) - 1``, precise near 0."""
+    return call("expm1", x)
+
+
+def log(x: ExprLike) -> Expr:
+    """The natural logarithm; NaN below 0, minus infinity at 0."""
+    return call("log", x)
+
+
+def log2(x: ExprLike) -> Expr:
+    """The logarithm to base 2."""
+    return call("log2", x)
+
+
+def log10(x: ExprLike) -> Expr:
+    """The logarithm to base 10."""
+    return call("log10", x)
+
+
+def log1p(x: ExprLike) -> Expr:
+    """``log(1 + x)``, precise near 0."""
+    return call("log1p", x)
+
+
+def sigmoid(x: ExprLike) -> Expr:
+    """``1 / (1 + exp(-x))``."""
+    return call("sigmoid", x)
+
+
+def erf(x: ExprLike) -> Expr:
+    """The error function."""
+    return call("erf", x)
+
+
+# --- roots and powers -----------------------------------------------------------------------------------------------------------
+
+def sqrt(x: ExprLike) -> Expr:
+    """The square root; NaN below 0."""
+    return call("sqrt", x)
+
+
+def rsqrt(x: ExprLike) -> Expr:
+    """``1 / sqrt(x)``."""
+    return call("rsqrt", x)
+
+
+def pow(x: ExprLike, y: ExprLike) -> Expr:
+    """``x`` to the power of ``y``: of floats, or of an integer to a literal power. The same as ``x ** y``."""
+    return power(x, y)
+
+
+def hypot(x: ExprLike, y: ExprLike) -> Expr:
+    """``sqrt(x * x + y * y)`` that does not overflow on the way."""
+    return call("hypot", x, y)
+
+
+def ldexp(x: ExprLike, n: ExprLike) -> Expr:
+    """``x * 2**n`` for an integer ``n``, rounded once."""
+    return call("ldexp", x, n)
+
+
+# --- trigonometry ---------------------------------------------------------------------------------------------------------------
+
+def sin(x: ExprLike) -> Expr:
+    """The sine, ``x`` in radians."""
+    return call("sin", x)
+
+
+def cos(x: ExprLike) -> Expr:
+    """The cosine, ``x`` in radians."""
+    return call("cos", x)
+
+
+def tan(x: ExprLike) -> Expr:
+    """The tangent, ``x`` in radians."""
+    return call("tan", x)
+
+
+def asin(x: ExprLike) -> Expr:
+    """The arc sine, from -pi/2 to pi/2; NaN outside -1..1."""
+    return call("asin", x)
+
+
+def acos(x: ExprLike) -> Expr:
+    """The arc cosine, from 0 to pi; NaN outside -1..1."""
+    return call("acos", x)
+
+
+def atan(x: ExprLike) -> Expr:
+    """The arc tangent, from -pi/2 to pi/2."""
+    return call("atan", x)
+
+
+def atan2(y: ExprLike, x: ExprLike) -> Expr:
+    """The angle of the point (``x``, ``y``), from -pi to pi."""
+    return call("atan2", y, x)
+
+
+def sinh(x: ExprLike) -> Expr:
+    """The hyperbolic sine."""
+    return call("sinh", x)
+
+
+def cosh(x: ExprLike) -> Expr:
+    """The hyperbolic cosine."""
+    return call("cosh", x)
+
+
+def tanh(x: ExprLike) -> Expr:
+    """The hyperbolic tangent."""
+    return call("tanh", x)
+
+
+def asinh(x: ExprLike) -> Expr:
+    """The inverse of sinh."""
+    return call("asinh", x)
+
+
+def acosh(x: ExprLike) -> Expr:
+    """The inverse of cosh; NaN below 1."""
+    return call("acosh", x)
+
+
+def atanh(x: ExprLike) -> Expr:
+    """The inverse of tanh; NaN outside -1..1."""
+    return call("atanh", x)
+
+
+# --- rounding and signs ---------------------------------------------------------------------------------------------------------
+
+def _rounded(name: str, x: ExprLike) -> Expr:
+    """Rounding leaves integers as they are."""
+    e = make.as_expr(x)
+    return e if e.dtype.is_int else call(name, e)
+
+
+def floor(x: ExprLike) -> Expr:
+    """The next whole number below, in the type of ``x``. Integers stay."""
+    return _rounded("floor", x)
+
+
+def ceil(x: ExprLike) -> Expr:
+    """The next whole number above, in the type of ``x``. Integers stay."""
+    return _rounded("ceil", x)
+
+
+def trunc(x: ExprLike) -> Expr:
+    """The next whole number towards 0, in the type of ``x``. Integers stay."""
+    return _rounded("trunc", x)
+
+
+def round(x: ExprLike) -> Expr:
+    """The nearest whole number, halves away from 0 (2.5 gives 3), as C rounds. Integers stay."""
+    return _rounded("round", x)
+
+
+def nearbyint(x: ExprLike) -> Expr:
+    """The nearest whole number, halves to the even one (2.5 gives 2), as numpy rounds. Integers stay."""
+    return _rounded("nearbyint", x)
+
+
+def abs(x: ExprLike) -> Expr:
+    """The absolute value, of floats and integers. That of the least int8 is itself, as it wraps."""
+    return call("abs", x)
+
+
+def copysign(x: ExprLike, y: ExprLike) -> Expr:
+    """The size of ``x`` with the sign of ``y``, which may be that of a zero."""
+    return call("copysign", x, y)
+
+
+def nextafter(x: ExprLike, y: ExprLike) -> Expr:
+    """The neighbour of ``x`` in its type on the way to ``y``."""
+    return call("nextafter", x, y)
+
+
+def fmod(x: ExprLike, y: ExprLike) -> Expr:
+    """The remainder of floats, with the sign of ``x``, as C's fmod."""
+    return call("fmod", x, y)
+
+
+def isnan(x: ExprLike) -> Expr:
+    """Whether ``x`` is NaN: a bool. No integer is."""
+    return _classified("isnan", x, False)
+
+
+def isinf(x: ExprLike) -> Expr:
+    """Whether ``x`` is infinite, either way: a bool. No integer is."""
+    return _classified("isinf", x, False)
+
+
+def isfinite(x: ExprLike) -> Expr:
+    """Whether ``x`` is neither infinite nor NaN: a bool. Every integer is."""
+    return _classified("isfinite", x, True)
+
+
+def _classified(name: str, x: ExprLike, integer: bool) -> Expr:
+    e = make.as_expr(x)
+    return make.const(integer) if e.dtype.is_int else call(name, e)
+
+
+# --- integers and bits ----------------------------------------------------------------------------------------------------------
+
+def popcount(x: ExprLike) -> Expr:
+    """How many bits are set, in the type of ``x``; of negative numbers those of the two's complement."""
+    return call("popcount", x)
+
+
+def clz(x: ExprLike) -> Expr:
+    """How many zero bits lead, in the type of ``x``; all of them for 0."""
+    return call("clz", x)
+
+
+def bitwise_and(x: ExprLike, y: ExprLike) -> Expr:
+    """``x & y``."""
+    return make.as_expr(x) & y  # type: ignore[operator,no-any-return]
+
+
+def bitwise_or(x: ExprLike, y: ExprLike) -> Expr:
+    """``x | y``."""
+    return make.as_expr(x) | y  # type: ignore[operator,no-any-return]
+
+
+def bitwise_xor(x: ExprLike, y: ExprLike) -> Expr:
+    """``x ^ y``."""
+    return make.as_expr(x) ^ y  # type: ignore[operator,no-any-return]
+
+
+def bitwise_not(x: ExprLike) -> Expr:
+    """``~x``."""
+    return ~make.as_expr(x)  # type: ignore[operator,no-any-return]
+
+
+def shift_left(x: ExprLike, y: ExprLike) -> Expr:
+    """``x << y``; 0 when all bits are shifted out."""
+    return make.as_expr(x) << y  # type: ignore[operator,no-any-return]
+
+
+def shift_right(x: ExprLike, y: ExprLike) -> Expr:
+    """``x >> y``; signed numbers keep their sign."""
+    return make.as_expr(x) >> y  # type: ignore[operator,no-any-return]
+
+
+# --- arithmetic under its names -------------------------------------------------------------------------------------------------
+
+def add(a: ExprLike, b: ExprLike) -> Expr:
+    """``a + b``."""
+    return make.add(a, b)
+
+
+def subtract(a: ExprLike, b: ExprLike) -> Expr:
+    """``a - b``."""
+    return make.sub(a, b)
+
+
+def multiply(a: ExprLike, b: ExprLike) -> Expr:
+    """``a * b``."""
+    return make.mul(a, b)
+
+
+def div(a: ExprLike, b: ExprLike) -> Expr:
+    """Division as in C: true for floats, rounding towards zero for integers (:func:`te.floordiv` rounds down)."""
+    x, y = make.unify(a, b)
+    return make.div(x, y) if x.dtype.is_float else make.truncdiv(x, y)
+
+
+def indexdiv(a: ExprLike, b: ExprLike) -> Expr:
+    """``a // b`` for indices, which are not negative."""
+    return make.floordiv(a, b)
+
+
+def indexmod(a: ExprLike, b: ExprLike) -> Expr:
+    """``a % b`` for indices, which are not negative."""
+    return make.floormod(a, b)
+
+
+def logical_and(a: ExprLike, b: ExprLike) -> Expr:
+    """Whether both conditions hold. Both are evaluated."""
+    return make.and_(a, b)
+
+
+def logical_or(a: ExprLike, b: ExprLike) -> Expr:
+    """Whether one of the conditions holds. Both are evaluated."""
+    return make.or_(a, b)
+
+
+def logical_not(a: ExprLike) -> Expr:
+    """Whether the condition does not hold."""
+    return make.not_(a)

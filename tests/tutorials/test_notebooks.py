@@ -1,0 +1,87 @@
+"""Every notebook under tutorials/ runs from top to bottom, in a kernel of the running interpreter, and is committed without outputs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+nbformat = pytest.importorskip("nbformat")
+pytest.importorskip("ipykernel")
+nbclient = pytest.importorskip("nbclient")
+from jupyter_client.kernelspec import KernelSpec, KernelSpecManager  # noqa: E402
+from jupyter_client.manager import AsyncKernelManager  # noqa: E402
+
+ROOT = Path(__file__).parents[2]
+NOTEBOOKS = sorted((ROOT / "tutorials").glob("*.ipynb"))
+
+
+class ThisPython(KernelSpecManager):
+    """Answers every name with the running interpreter, so that no kernel needs to be installed and no other one is found."""
+
+    def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
+        return KernelSpec(argv=[sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"], display_name="this Python",
+                          language="python")
+
+
+def execute(path: Path, workdir: Path) -> nbformat.NotebookNode:
+    """The notebook with its outputs. Raises CellExecutionError at the first cell that fails."""
+    notebook = nbformat.read(path, as_version=4)
+    client = nbclient.NotebookClient(notebook, km=AsyncKernelManager(kernel_spec_manager=ThisPython()), timeout=300,
+                                     resources={"metadata": {"path": str(workdir)}})
+    paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
+    client.execute(env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))})
+    return notebook
+
+
+def text_of(notebook: nbformat.NotebookNode, cell_id: str) -> str:
+    """What the cell of that id printed."""
+    (cell,) = (c for c in notebook.cells if c.id == cell_id)
+    return "".join(o.text for o in cell.outputs if o.output_type == "stream" and o.name == "stdout")
+
+
+def test_there_are_notebooks() -> None:
+    assert {"01_declare", "02_schedule_by_hand", "03_read_the_tree_and_the_code"} <= {path.stem for path in NOTEBOOKS}
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_is_committed_clean(path: Path) -> None:
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    assert notebook.cells[0].cell_type == "markdown" and notebook.cells[0].source.startswith("# ")
+    ids = [cell.id for cell in notebook.cells]
+    assert len(set(ids)) == len(ids)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            assert cell.source.strip() and not cell.outputs and cell.execution_count is None, f"{cell.id}: clear the outputs before you commit"
+
+
+# What a reader must find in the outputs; a notebook without a row here still has to run.
+SHOWS = {
+    "01_declare": {"first-lower": "C[i, j] = A[i, j] + 2.0 * B[i, j]", "symbolic-add": "not a multiple of 4", "mistakes": "DeclareError",
+                   "blur": "median"},
+    "02_schedule_by_hand": {"naive-code": "compute C", "cache-write-code": "storage C.local", "pack-code": "storage B.global",
+                            "chart": "numpy (BLAS)", "refused-code": "threads would race"},
+    "03_read_the_tree_and_the_code": {"pieces": "float32[1, 18]", "error": "also reads `B`", "ir-before": "if x.outer*16 + x.inner < 1003",
+                                      "partition": "+            else:", "build-times": "LLVM", "count": " 0 accesses to the stack"},
+}
+
+
+@pytest.mark.tutorial
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_runs(path: Path, tmp_path: Path) -> None:
+    notebook = execute(path, tmp_path)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert all(cell.execution_count for cell in code)
+    for cell_id, text in SHOWS.get(path.stem, {}).items():
+        assert text in text_of(notebook, cell_id), f"cell {cell_id} printed {text_of(notebook, cell_id)!r}"
+
+
+@pytest.mark.tutorial
+def test_the_chart_is_a_picture(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    path = next(p for p in NOTEBOOKS if p.stem == "02_schedule_by_hand")
+    notebook = execute(path, tmp_path)
+    assert any("image/png" in o.get("data", {}) for cell in notebook.cells for o in cell.get("outputs", []))
