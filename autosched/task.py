@@ -8,16 +8,14 @@ another machine rebuilds the computation from text without importing the user's 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorlang as tl
 from tensorlang import te
 from tensorlang.te import serialize
 
-if TYPE_CHECKING:
-    from .records.record import Record
+from .records import Record, best_of
 
 Template = Callable[[tl.Schedule, Sequence[te.Tensor]], Any]
 _workloads: dict[str, Callable[..., Any]] = {}
@@ -93,8 +91,6 @@ class SearchTask:
 
         Raises TensorLangError when no record of it succeeded.
         """
-        from .records.database import best_of  # the one cycle of the package: records name tasks, tasks read records
-
         best = best_of(records, self.workload_key, str(self.target))
         if best is None:
             raise tl.TensorLangError(f"no measured schedule of {self.name} for {self.target}",
@@ -105,14 +101,6 @@ class SearchTask:
         """The best measured schedule as Python text that a person can paste."""
         s, _ = self.apply_best(records)
         return s.trace.to_python()
-
-
-@dataclass(frozen=True, slots=True)
-class TaskKey:
-    """By what records are told apart: the computation and the target."""
-
-    workload: str
-    target: str
 
 
 def _computed(t: te.Tensor) -> bool:

@@ -1,1 +1,4 @@
-"""The project measured: against its peers, and where a decision of its design rested on a number. `python -m benchmarks` runs all."""
+"""The project measured: against its peers, and where a decision of its design rested on a number.
+
+``python -m benchmarks`` runs all.
+"""

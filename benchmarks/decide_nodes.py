@@ -2,7 +2,8 @@
 
     python -m benchmarks.decide_nodes
 
-Self-contained but for `core.node.intern`, which is the one chosen. Every number is the best of several runs; compare within a column.
+Self-contained but for `core.node` and `core.visit`, which are what was chosen. Every number is the best of several runs; compare
+within a column.
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ class Hashed:
         self._hash = hash((Hashed, a, b))
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (type(other) is type(self) and self._hash == other._hash and self.a == other.a and self.b == other.b)
+        return self is other or (type(other) is type(self) and self._hash == other._hash
+                                 and self.a == other.a and self.b == other.b)
 
     def __hash__(self) -> int:
         return self._hash
@@ -171,27 +173,34 @@ def tree(make: Callable[[Any, Any], Any], depth: int, leaf: int = 0) -> Any:
 def nodes() -> str:
     depth = 13
     count = 2**depth - 1
+
+    def equality(make: Callable[[Any, Any], Any], interned: bool) -> float:
+        one, other = tree(make, depth), tree(make, depth)
+        same = (lambda: one is other) if interned else (lambda: one == other)
+        assert same()
+        loops = 200000 if interned else 3
+        return best(lambda: [same() for _ in range(loops)]) / loops
+
+    def lookup(make: Callable[[Any, Any], Any], loops: int) -> float:
+        one = tree(make, depth)
+        known = {one: 1}
+        return best(lambda: [known[one] for _ in range(loops)]) / loops
+
     rows = []
     for name, make in MAKERS.items():
         fresh = best(lambda: tree(make, depth))  # noqa: B023
         one = tree(make, depth)
         again = best(lambda: tree(make, depth))  # noqa: B023
-        other = tree(make, depth)
-        same = (lambda: one is other) if "interned" in name else (lambda: one == other)  # noqa: B023
-        assert same()
-        loops = 200000 if "interned" in name else 3
-        equal = best(lambda: [same() for _ in range(loops)]) / loops  # noqa: B023
-        known = {one: 1}
-        loops = 20000 if "interned" in name or "cached" in name else 3
-        lookup = best(lambda: [known[one] for _ in range(loops)]) / loops  # noqa: B023
-        del one, other, known
+        del one
+        equal = equality(make, "interned" in name)
+        key = lookup(make, 20000 if "interned" in name or "cached" in name else 3)
         gc.collect()
         tracemalloc.start()
         one = tree(make, depth)
         size = tracemalloc.get_traced_memory()[0]
         tracemalloc.stop()
         del one
-        rows.append([name, f"{fresh / count * 1e6:.2f}", f"{again / count * 1e6:.2f}", f"{equal * 1e6:.2f}", f"{lookup * 1e6:.2f}",
+        rows.append([name, f"{fresh / count * 1e6:.2f}", f"{again / count * 1e6:.2f}", f"{equal * 1e6:.2f}", f"{key * 1e6:.2f}",
                      f"{size / count:.0f}"])
     header = [f"a tree of {count} nodes", "new µs/node", "again µs/node", "equal µs/tree", "as key µs/tree", "bytes/node"]
     return columns(rows, header=header, right=(1, 2, 3, 4, 5))
@@ -289,12 +298,15 @@ def as_text() -> str:
     for name in accumulators:
         emit(f"  %{name} = phi {v} [ zeroinitializer, %entry ], [ %{name}.{UNROLL - 1}, %loop ]")
     for u in range(UNROLL):
-        emit(f"  %k.{u} = add nsw i64 %k, {u}\n  %bo.{u} = mul nsw i64 %k.{u}, {VECTORS * LANES}\n  %ao.{u} = mul nsw i64 %k.{u}, {ROWS}")
+        emit(f"  %k.{u} = add nsw i64 %k, {u}\n  %bo.{u} = mul nsw i64 %k.{u}, {VECTORS * LANES}\n"
+             f"  %ao.{u} = mul nsw i64 %k.{u}, {ROWS}")
         for c in range(VECTORS):
-            emit(f"  %bi.{u}.{c} = add nsw i64 %bo.{u}, {c * LANES}\n  %bp.{u}.{c} = getelementptr inbounds float, ptr %b, i64 %bi.{u}.{c}\n"
+            emit(f"  %bi.{u}.{c} = add nsw i64 %bo.{u}, {c * LANES}\n"
+                 f"  %bp.{u}.{c} = getelementptr inbounds float, ptr %b, i64 %bi.{u}.{c}\n"
                  f"  %bv.{u}.{c} = load {v}, ptr %bp.{u}.{c}, align 4")
         for r in range(ROWS):
-            emit(f"  %ai.{u}.{r} = add nsw i64 %ao.{u}, {r}\n  %ap.{u}.{r} = getelementptr inbounds float, ptr %a, i64 %ai.{u}.{r}\n"
+            emit(f"  %ai.{u}.{r} = add nsw i64 %ao.{u}, {r}\n"
+                 f"  %ap.{u}.{r} = getelementptr inbounds float, ptr %a, i64 %ai.{u}.{r}\n"
                  f"  %as.{u}.{r} = load float, ptr %ap.{u}.{r}, align 4\n"
                  f"  %at.{u}.{r} = insertelement {v} poison, float %as.{u}.{r}, i64 0\n"
                  f"  %av.{u}.{r} = shufflevector {v} %at.{u}.{r}, {v} poison, <{LANES} x i32> zeroinitializer")
@@ -302,9 +314,11 @@ def as_text() -> str:
                 name = f"c{r}_{c}"
                 before = f"{name}.{u - 1}" if u else name
                 emit(f"  %{name}.{u} = call {v} @llvm.fma.v{LANES}f32({v} %av.{u}.{r}, {v} %bv.{u}.{c}, {v} %{before})")
-    emit(f"  %k.next = add nsw i64 %k, {UNROLL}\n  %more = icmp slt i64 %k.next, %n\n  br i1 %more, label %loop, label %done\ndone:")
+    emit(f"  %k.next = add nsw i64 %k, {UNROLL}\n  %more = icmp slt i64 %k.next, %n\n"
+         f"  br i1 %more, label %loop, label %done\ndone:")
     for x, name in enumerate(accumulators):
-        emit(f"  %p{x} = getelementptr inbounds float, ptr %c, i64 {x * LANES}\n  store {v} %{name}.{UNROLL - 1}, ptr %p{x}, align 4")
+        emit(f"  %p{x} = getelementptr inbounds float, ptr %c, i64 {x * LANES}\n"
+             f"  store {v} %{name}.{UNROLL - 1}, ptr %p{x}, align 4")
     emit(f"  ret void\n}}\ndeclare {v} @llvm.fma.v{LANES}f32({v}, {v}, {v})")
     return "\n".join(out)
 
@@ -366,7 +380,8 @@ def writing() -> str:
 
 
 def main() -> None:
-    print(f"Python {sys.version.split()[0]}, llvmlite for LLVM {'.'.join(map(str, llvm.llvm_version_info))}, {platform.machine()}\n")
+    version = ".".join(map(str, llvm.llvm_version_info))
+    print(f"Python {sys.version.split()[0]}, llvmlite for LLVM {version}, {platform.machine()}\n")
     for part in (nodes, dispatch, writing):
         print(part(), end="\n\n", flush=True)
 

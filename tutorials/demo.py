@@ -7,25 +7,27 @@ interleaved in one run: absolute figures move with the machine and its load, the
 from __future__ import annotations
 
 import argparse
-import platform
+import inspect
 import re
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console, Group
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
 from rich.panel import Panel
-from rich.rule import Rule
 from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 from threadpoolctl import threadpool_limits
 
+import autosched
 import tensorlang as tl
+from autosched.report import Live
 from tensorlang import te
 
 try:
@@ -36,6 +38,7 @@ except ImportError:
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 110)
 CPU = tl.Target.host()
 LANES = CPU.vector_lanes("float32")
+VECTORS = [LANES * n for n in (1, 2, 3, 4)]
 
 
 # -- what to compute -----------------------------------------------------------------------------------------------------------
@@ -56,49 +59,52 @@ def conv2d(filters: int, height: int, width: int) -> list[te.Tensor]:
     weight = te.placeholder((filters, 3, 3, 3), name="weight")
     bias = te.placeholder((filters,), name="bias")
     padded = te.compute((3, height + 2, width + 2), lambda c, y, x: te.if_then_else(
-        (1 <= y) & (y <= height) & (1 <= x) & (x <= width), photo[c, y - 1, x - 1], 0.0), name="padded")
+        (y >= 1) & (y <= height) & (x >= 1) & (x <= width), photo[c, y - 1, x - 1], 0.0), name="padded")
     c, dy, dx = te.reduce_axis((0, 3), "c"), te.reduce_axis((0, 3), "dy"), te.reduce_axis((0, 3), "dx")
     conv = te.compute((filters, height, width), lambda f, y, x: te.sum(
         padded[c, y + dy, x + dx] * weight[f, c, dy, dx], axis=[c, dy, dx]), name="conv")
-    out = te.compute((filters, height, width), lambda f, y, x: te.max(conv[f, y, x] + bias[f], 0.0), name="out")
+    out = te.compute((filters, height, width), lambda f, y, x: te.max(
+        conv[f, y, x] + bias[f], 0.0), name="out")
     return [photo, weight, bias, out]
 
 
-# -- how to compute it, by hand ------------------------------------------------------------------------------------------------
+# -- how to compute it ---------------------------------------------------------------------------------------------------------
+# One function serves the hand and the search: given tile sizes it is a schedule, without them a space of schedules.
 
 
-def schedule_matmul(tensors: list[te.Tensor]) -> tl.Schedule:
-    """A register tile of rows × two vectors, accumulated in registers; a panel of B is packed so that k walks through it in order."""
+def schedule_matmul(s: tl.Schedule, tensors: Sequence[te.Tensor], rows: Any = None, columns: Any = None, steps: Any = None) -> None:
+    """A tile of sums in registers, ``steps`` turns of k at once; a panel of B is packed, so that k walks through it in order."""
     _, B, C = tensors
-    s = te.create_schedule(C.op)
     acc = s.cache_write(C, "local")
     panel = s.cache_read(B, "global", [acc])
-    rows = 6 if CPU.vector_registers <= 16 else 12
-    io, jo, ii, ji = s[C].tile(*s[C].op.axis, x_factor=rows, y_factor=2 * LANES)
+    i, j = s[C].op.axis
+    io, jo, ii, ji = s[C].tile(i, j, x_factor=rows or s.sample_tile(i, max_factor=16, name="rows"),
+                               y_factor=columns or s.sample_tile(j, candidates=VECTORS, name="columns", role="vector"))
     s[C].reorder(jo, io, ii, ji)
     s[C].unroll(ii)
     s[C].vectorize(ji)
     s[acc].compute_at(s[C], io)
     i, j = s[acc].op.axis
     (k,) = s[acc].op.reduce_axis
-    s[acc].reorder(k, i, j)
+    ko, ki = s[acc].split(k, steps or s.sample_tile(k, candidates=[1, 2, 4, 8], name="steps", role="unroll"))
+    s[acc].reorder(ko, ki, i, j)
+    s[acc].unroll(ki)
     s[acc].unroll(i)
     s[acc].vectorize(j)
     s[panel].compute_at(s[C], jo)
     s[panel].vectorize(s[panel].op.axis[1])
-    return s
 
 
-def schedule_conv2d(tensors: list[te.Tensor]) -> tl.Schedule:
-    """Bands of 16 rows with their own border; in them a register tile of 4 filters × two vectors of pixels."""
+def schedule_conv2d(s: tl.Schedule, tensors: Sequence[te.Tensor], band: Any = None, filters: Any = None,
+                    pixels: Any = None) -> None:
+    """Bands of the photograph, each with its own border; in them a tile of sums in registers, filters × pixels of a row."""
     out = tensors[-1]
-    (conv,) = (t for t in out.op.input_tensors if t.name == "conv")
+    conv, _ = out.op.input_tensors
     padded, _ = conv.op.input_tensors
-    s = te.create_schedule(out.op)
     f, y, x = s[out].op.axis
-    yo, yi = s[out].split(y, 16)
-    fo, fi = s[out].split(f, 4)
-    xo, xi = s[out].split(x, 2 * LANES)
+    yo, yi = s[out].split(y, band or s.sample_tile(y, max_factor=64, name="band"))
+    fo, fi = s[out].split(f, filters or s.sample_tile(f, max_factor=8, name="filters"))
+    xo, xi = s[out].split(x, pixels or s.sample_tile(x, candidates=VECTORS, name="pixels", role="vector"))
     s[out].reorder(yo, fo, yi, xo, fi, xi)
     s[out].unroll(fi)
     s[out].vectorize(xi)
@@ -111,7 +117,6 @@ def schedule_conv2d(tensors: list[te.Tensor]) -> tl.Schedule:
     s[conv].vectorize(x)
     s[padded].compute_at(s[out], yo)
     s[padded].vectorize(s[padded].split(s[padded].op.axis[2], LANES)[1])
-    return s
 
 
 # -- the photograph and its filters --------------------------------------------------------------------------------------------
@@ -119,13 +124,9 @@ def schedule_conv2d(tensors: list[te.Tensor]) -> tl.Schedule:
 
 def load_photo() -> np.ndarray:
     """The Summer Palace by Gaylon (from scikit-learn's samples), channels first, 0..1."""
-    import warnings
+    from sklearn.datasets import load_sample_image  # takes seconds to import
 
-    from sklearn.datasets import load_sample_image  # noqa: PLC0415  (it takes seconds to import)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        pixels = load_sample_image("china.jpg")
+    pixels = load_sample_image("china.jpg")
     return np.ascontiguousarray(pixels.transpose(2, 0, 1), dtype=np.float32) / np.float32(255)
 
 
@@ -133,7 +134,7 @@ def filter_bank() -> tuple[np.ndarray, np.ndarray]:
     """16 filters: sharpen RGB (0–2), edges in 8 directions (3–10), embossing from 2 sides (11–12), soft RGB (13–15)."""
     weight = np.zeros((16, 3, 3, 3), np.float32)
     bias = np.zeros(16, np.float32)
-    sharpen = np.array([[-0.5, -1, -0.5], [-1, 7, -1], [-0.5, -1, -0.5]], np.float32)
+    sharpen = np.array([[0, -0.5, 0], [-0.5, 3, -0.5], [0, -0.5, 0]], np.float32)
     soft = np.outer([1, 2, 1], [1, 2, 1]).astype(np.float32) / 16
     luminance = np.array([0.30, 0.59, 0.11], np.float32)
     ring = [(0, 0), (0, 1), (0, 2), (1, 2), (2, 2), (2, 1), (2, 0), (1, 0)]  # around the centre, clockwise
@@ -171,21 +172,39 @@ def show(title: str, body: Any) -> None:
     console.print(Panel(body, title=title, title_align="left", border_style="dim", padding=(0, 1)))
 
 
-def code(text: str, language: str) -> Any:
-    """Source text, coloured where there are colours, and cut at the edge rather than wrapped."""
+def heading(text: str) -> None:
+    """What comes next."""
+    console.print(f"\n[bold cyan]{text}[/]\n")
+
+
+def cut(text: str) -> str:
+    """Lines as wide as a panel, cut at the edge rather than wrapped."""
     width = console.width - 4
-    text = "\n".join(line if len(line) <= width else line[:width - 1] + "…" for line in text.splitlines())
-    return Syntax(text, language, theme="ansi_dark", background_color="default") if console.is_terminal else Text(text)
+    return "\n".join(line if len(line) <= width else line[:width - 1] + "…" for line in text.splitlines())
 
 
-def loop_of(ir: str, header: str) -> str:
-    """The first loop of the loop IR whose head starts with ``header``, dedented; at most 8 lines."""
+def code(text: str, language: str) -> Any:
+    """Source text, coloured where there are colours."""
+    return Syntax(cut(text), language, theme="ansi_dark", background_color="default") if console.is_terminal else Text(cut(text))
+
+
+def source(func: Callable[..., Any]) -> str:
+    """The body of a function without its docstring."""
+    lines = inspect.getsource(func).splitlines()
+    return "\n".join([lines[0], *lines[2:]])
+
+
+def loop_of(ir: str, variable: str, reads: str) -> str:
+    """The first loop of the loop IR over that variable that reads that tensor, dedented; at most 8 lines."""
     lines = ir.splitlines()
-    start = next(n for n, line in enumerate(lines) if line.strip().startswith(header))
-    depth = len(lines[start]) - len(lines[start].lstrip())
-    end = next((n for n in range(start + 1, len(lines)) if len(lines[n]) - len(lines[n].lstrip()) <= depth), len(lines))
-    block = [line[depth:] for line in lines[start:end]]
-    return "\n".join(block[:8] + ([f"    … and {len(block) - 8} more lines"] if len(block) > 8 else []))
+    for start, line in enumerate(lines):
+        if re.match(rf"\s*for {re.escape(variable)}(_\d+)? in", line):
+            depth = len(line) - len(line.lstrip())
+            end = next((n for n in range(start + 1, len(lines)) if len(lines[n]) - len(lines[n].lstrip()) <= depth), len(lines))
+            block = [line[depth:] for line in lines[start:end]]
+            if f"{reads}[" in "".join(block):
+                return "\n".join(block[:8] + ([f"    … and {len(block) - 8} more lines"] if len(block) > 8 else []))
+    return ""
 
 
 def hot_loop(assembly: str) -> list[str]:
@@ -221,7 +240,7 @@ def head_and_tail(lines: list[str], count: int) -> str:
 
 
 def race(runs: dict[str, Callable[[], Any]], rounds: int = 7, share: float = 0.05) -> dict[str, float]:
-    """Median seconds of each, taking turns: in every round each runs for about ``share`` seconds. Very slow ones run in few rounds."""
+    """Median seconds of each, taking turns: in every round each runs for about ``share`` seconds. Slow ones run in two rounds."""
     first: dict[str, float] = {}
     samples: dict[str, list[float]] = {name: [] for name in runs}
     for name, run in runs.items():
@@ -242,10 +261,11 @@ def race(runs: dict[str, Callable[[], Any]], rounds: int = 7, share: float = 0.0
 def picture(photo: np.ndarray, out: np.ndarray, path: Path) -> None:
     """The photograph before and after, as one picture of two by two."""
     height, width = photo.shape[1:]
-    hues = np.array([[np.cos(a), np.cos(a - 2.1), np.cos(a + 2.1)] for a in np.linspace(0, 2 * np.pi, 8, endpoint=False)], np.float32)
-    edges = np.einsum("fyx,fc->cyx", out[3:11], 0.5 + 0.5 * hues) * 0.45
-    panels = (("before", photo), ("sharpened", (out[0:3] - photo) * 0.35 + photo if False else out[0:3]),
-              ("edges, one colour a direction", edges), ("embossed", np.broadcast_to(out[11], photo.shape)))
+    turns = np.linspace(0, 2 * np.pi, 8, endpoint=False)
+    hues = np.stack([0.5 + 0.5 * np.cos(turns - shift) for shift in (0.0, 2.1, -2.1)], axis=1).astype(np.float32)
+    edges = np.einsum("fyx,fc->cyx", out[3:11], 0.45 * hues)
+    panels = (("before", photo), ("after: sharpened", out[0:3]), ("after: edges, a colour for each direction", edges),
+              ("after: embossed", np.broadcast_to(out[11], photo.shape)))
     font = ImageFont.load_default(size=20)
     sheet = Image.new("RGB", (2 * width + 30, 2 * (height + 40) + 10), "white")
     draw = ImageDraw.Draw(sheet)
@@ -255,3 +275,117 @@ def picture(photo: np.ndarray, out: np.ndarray, path: Path) -> None:
         sheet.paste(Image.fromarray((np.clip(pixels, 0, 1) * 255).astype(np.uint8).transpose(1, 2, 0)), (x, y + 40))
     path.parent.mkdir(parents=True, exist_ok=True)
     sheet.save(path)
+
+
+# -- the demo ------------------------------------------------------------------------------------------------------------------
+
+
+class Kernel:
+    """One computation, and the kernels built for it: name of the way → kernel."""
+
+    def __init__(self, name: str, task: autosched.SearchTask, inputs: list[np.ndarray], flops: float,
+                 numpy: Callable[[], Any]) -> None:
+        self.name, self.task, self.inputs, self.flops, self.numpy = name, task, inputs, flops, numpy
+        self.expected = numpy()
+        self.built: dict[str, tl.Module] = {}
+
+    def add(self, way: str, kernel: tl.Module) -> None:
+        """Keep a kernel if it does what numpy does."""
+        error = float(np.abs(kernel(*self.inputs) - self.expected).max() / np.abs(self.expected).max())
+        assert error < 1e-5, f"{self.name}, {way}: differs from numpy by {error:.1e}"
+        self.built[way] = kernel
+
+    def race(self) -> dict[str, float]:
+        """GFLOP/s of every way and of numpy, taking turns."""
+        out = np.empty_like(self.expected)
+        runs: dict[str, Callable[[], Any]] = {way: (lambda f=f: f(*self.inputs, out)) for way, f in self.built.items()}
+        return {way: self.flops / seconds / 1e9 for way, seconds in race({**runs, "numpy": self.numpy}).items()}
+
+
+def without_search(kernel: Kernel, schedule: Callable[..., None], **sizes: int) -> None:
+    """Three kernels: plain loops, the compiler's own choice, and ours by hand, of which the tree is shown."""
+    task = kernel.task
+    kernel.add("plain loops", tl.build(task.schedule(), task.tensors, name=kernel.name))
+    kernel.add("tl.compile", tl.compile(task.tensors, name=kernel.name))
+    s = task.schedule()
+    schedule(s, task.tensors, **sizes)
+    begin = time.perf_counter()
+    ours = tl.build(s, task.tensors, name=kernel.name)
+    took = time.perf_counter() - begin
+    kernel.add("by hand", ours)
+    chosen = ", ".join(f"{name} {size}" for name, size in sizes.items())
+    show(f"{kernel.name}: the schedule tree, by hand ({chosen})", Text(cut(s.tree())))
+    console.print(f"  compiled in {took * 1e3:.0f} ms; run; [green]the same as numpy's[/]\n")
+
+
+def show_code(kernel: tl.Module, loop: str, reads: str) -> None:
+    """A few lines of the two texts below the tree."""
+    show(f"loop IR: the loop over {loop}", code(loop_of(kernel.get_source("ir"), loop, reads), "python"))
+    hot = hot_loop(kernel.get_source("asm"))
+    show(f"assembly: the same loop, {fused(hot)} multiply-adds of {LANES} lanes a turn", code(head_and_tail(hot, 12), "gas"))
+
+
+def search(kernel: Kernel, trials: int, records: Path) -> None:
+    """Let the search find the tile sizes, measuring in a process of its own, and build the best."""
+    result = autosched.tune(kernel.task, trials=trials, records=records, batch=8, progress=Live(console) if console.is_terminal else None)
+    kernel.flops = result.flops
+    s, tensors = kernel.task.apply_best(records)
+    kernel.add("searched", tl.build(s, tensors, name=kernel.name))
+
+
+def run(trials: int, out: Path) -> None:
+    """The demo, from the photograph to the table."""
+    photo = load_photo()
+    _, height, width = photo.shape
+    weight, bias = filter_bank()
+    n = 512
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal((n, n), dtype=np.float32) for _ in range(2))
+    product = Kernel("matmul", autosched.SearchTask(matmul, (n,), CPU, template=schedule_matmul), [a, b], 2 * n**3, lambda: a @ b)
+    filtered = Kernel("conv2d", autosched.SearchTask(conv2d, (16, height, width), CPU, template=schedule_conv2d),
+                      [photo, weight, bias], 2 * 16 * 27 * height * width, lambda: conv2d_numpy(photo, weight, bias))
+
+    heading(f"1  Declare what to compute      [dim]{CPU}[/]")
+    show("matmul, and the filter bank for the photograph", code("\n\n".join(map(source, (matmul, conv2d))), "python"))
+    heading("2  Schedule by hand how to compute it")
+    without_search(product, schedule_matmul, rows=6 if CPU.vector_registers <= 16 else 12, columns=2 * LANES, steps=1)
+    show_code(product.built["by hand"], "k.outer", reads="A")
+    without_search(filtered, schedule_conv2d, band=16, filters=4, pixels=2 * LANES)
+    heading("3  Let a search choose the numbers")
+    (out / "demo.jsonl").unlink(missing_ok=True)  # a search that finds its old records has nothing left to do
+    for kernel in (product, filtered):
+        search(kernel, trials, out / "demo.jsonl")
+    heading("4  What it is worth")
+    console.print(table({kernel.name: kernel.race() for kernel in (product, filtered)}))
+    picture(photo, filtered.built["searched"](photo, weight, bias), out / "demo.png")
+    console.print(f"  The photograph before and after: [bold]{out / 'demo.png'}[/]   what was measured: [bold]{out / 'demo.jsonl'}[/]\n")
+
+
+def table(figures: dict[str, dict[str, float]]) -> Table:
+    """A row for each way, GFLOP/s and the ratio to numpy for each kernel."""
+    result = Table(title="GFLOP/s on one thread, medians of interleaved runs", title_justify="left", box=SIMPLE_HEAD)
+    result.add_column("")
+    for name in figures:
+        result.add_column(name, justify="right")
+        result.add_column("÷ numpy", justify="right", style="dim")
+    for way in next(iter(figures.values())):
+        cells = [cell for by_way in figures.values() for cell in (f"{by_way[way]:.1f}", f"{by_way[way] / by_way['numpy']:.2f}×")]
+        result.add_row(way, *cells, style="bold" if way == "searched" else "")
+    return result
+
+
+def main() -> None:
+    """The demo, from the photograph to the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--trials", type=int, default=48, help="schedules to measure per kernel (default 48)")
+    parser.add_argument("--out", type=Path, default=Path("out"), help="folder for the picture and the records (default out)")
+    options = parser.parse_args()
+    begin = time.perf_counter()
+    tl.set_num_threads(1)
+    with threadpool_limits(1):
+        run(options.trials, options.out)
+    console.print(f"[dim]{time.perf_counter() - begin:.0f} s in all[/]")
+
+
+if __name__ == "__main__":
+    main()

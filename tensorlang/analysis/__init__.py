@@ -12,8 +12,9 @@ from ..schedule.state import Decision
 from . import quantity
 from .analysis import Analysis, Limit, Limits, Storage, analyse
 from .nest import Loop
+from .sizes import Sizes
 from .statement import Access, Statement
 from .work import Work
 
-__all__ = ["Access", "Analysis", "Decision", "Expr", "Limit", "Limits", "Loop", "Statement", "Storage", "Var", "Work", "analyse",
+__all__ = ["Access", "Analysis", "Decision", "Expr", "Limit", "Limits", "Loop", "Sizes", "Statement", "Storage", "Var", "Work", "analyse",
            "compile_columns", "quantity"]

@@ -9,7 +9,7 @@ for each buffer parameter in order; ``scalars`` to 8-byte slots, first the dims 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,8 +59,9 @@ class Signature:
         return Signature(data["name"], params, tuple(Dim(*d) for d in data["dims"]))
 
 
-_OPS = {"+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "//": lambda a, b: a // b,
-        "%": lambda a, b: a % b, "min": min, "max": max}
+_OPS: dict[str, Callable[[int, int], int]] = {
+    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "//": lambda a, b: a // b, "%": lambda a, b: a % b,
+    "min": min, "max": max}
 
 
 def evaluate(size: Size, dims: Mapping[str, int]) -> int:

@@ -49,7 +49,7 @@ def sort_key(e: Expr) -> Key:
     return key
 
 
-def poly(e: Expr) -> Poly:
+def poly(e: Any) -> Poly:
     """The polynomial of an index expression. Shared: never change it."""
     t = type(e)
     if t is Add or t is Sub or t is Mul:
@@ -59,18 +59,18 @@ def poly(e: Expr) -> Poly:
         else:
             found = memo.get("poly")
             if found is not None:
-                return found  # type: ignore[no-any-return]
+                return found
         # the inside of a sum, or a sum that `add` or `scale` put together
         if t is Mul:
-            p = mul_poly(poly(e.a), poly(e.b))  # type: ignore[attr-defined]
+            p = mul_poly(poly(e.a), poly(e.b))
             if p is None:
                 return {(e,): 1}
         else:
-            p = add_poly(poly(e.a), poly(e.b), 1 if t is Add else -1)  # type: ignore[attr-defined]
+            p = add_poly(poly(e.a), poly(e.b), 1 if t is Add else -1)
         memo["poly"] = p
         return p
     if t is Const:
-        return {(): int(e.value)} if e.value else {}  # type: ignore[attr-defined]
+        return {(): int(e.value)} if e.value else {}
     return {(e,): 1}  # not kept on the atom: it would refer to itself and live until the cyclic collector comes by
 
 
@@ -114,11 +114,13 @@ _small32, _small64 = _small[INT32], _small[INT64]
 
 
 def literal(value: int, dtype: DType) -> Expr:
-    """The literal of an index type. Index arithmetic does not overflow by contract, so the value is not checked."""
+    """The literal of an index type."""
     table = _small32 if dtype is INT32 else _small64
     found = table.get(value)
     if found is None:
         value = int(value)  # never True or 1.0, which are equal to 1
+        if not -(1 << (dtype.bits - 1)) <= value < 1 << (dtype.bits - 1):  # data, then: it wraps
+            value = dtype.wrap(value)
         found = intern_as((Const, dtype, value), lambda: Const(dtype, value))
         if value in SMALL:
             table[value] = found
@@ -172,17 +174,19 @@ def _first(item: tuple[Any, ...]) -> Any:
     return item[0]
 
 
-def _is_sum(e: Expr) -> bool:
+def _is_sum(e: Any) -> bool:
     return type(e) is Add or type(e) is Sub
 
 
-def add(a: Expr, b: Expr, dtype: DType) -> Expr:
+# Below, expressions are told apart by their exact type, which Any lets one write without a cast on every line.
+
+def add(a: Any, b: Any, dtype: DType) -> Expr:
     """``a + b`` in the canonical form."""
     ta, tb = type(a), type(b)
     if tb is Const:
-        return add_const(a, b.value, dtype)  # type: ignore[attr-defined]
+        return add_const(a, b.value, dtype)
     if ta is Const:
-        return add_const(b, a.value, dtype)  # type: ignore[attr-defined]
+        return add_const(b, a.value, dtype)
     if ta is not Add and ta is not Sub:  # one term: the other side may be the sum it belongs to
         if tb is Add or tb is Sub or _place(b) < _place(a):
             a, b, tb = b, a, ta
@@ -193,10 +197,10 @@ def add(a: Expr, b: Expr, dtype: DType) -> Expr:
     return from_poly(add_poly(poly(a), poly(b)), dtype)
 
 
-def sub(a: Expr, b: Expr, dtype: DType) -> Expr:
+def sub(a: Any, b: Any, dtype: DType) -> Expr:
     """``a - b`` in the canonical form."""
     if type(b) is Const:
-        return add_const(a, -b.value, dtype)
+        return add_const(a, -b.value, dtype)  # type: ignore[arg-type]
     if a is b:
         return literal(0, dtype)
     if type(a) is Add and a.b is b:
@@ -204,34 +208,34 @@ def sub(a: Expr, b: Expr, dtype: DType) -> Expr:
     return from_poly(add_poly(poly(a), poly(b), -1), dtype)
 
 
-def add_const(e: Expr, n: int, dtype: DType) -> Expr:
+def add_const(e: Any, n: int, dtype: DType) -> Expr:
     """``e + n`` in the canonical form: only the last term changes."""
     if not n:
         return e
     if type(e) is Const:
-        return literal(e.value + n, dtype)  # type: ignore[operator]
-    if _is_sum(e) and type(e.b) is Const:  # type: ignore[attr-defined]
-        n += e.b.value if type(e) is Add else -e.b.value  # type: ignore[attr-defined]
-        e = e.a  # type: ignore[attr-defined]
+        return literal(e.value + n, dtype)  # type: ignore[arg-type]
+    if _is_sum(e) and type(e.b) is Const:
+        n += e.b.value if type(e) is Add else -e.b.value  # type: ignore[assignment]
+        e = e.a
         if not n:
             return e
     return intern(Add, e, literal(n, dtype)) if n > 0 else intern(Sub, e, literal(-n, dtype))
 
 
-def scale(e: Expr, n: int, dtype: DType) -> Expr:
+def scale(e: Any, n: int, dtype: DType) -> Expr:
     """``e * n`` in the canonical form."""
     t = type(e)
     if n == 1:
         return e
     if t is Const or not n:
-        return literal(e.value * n if n else 0, dtype)  # type: ignore[attr-defined]
+        return literal(e.value * n if n else 0, dtype)
     if t is Add or t is Sub:
         if n > 0:  # the order of the terms stays
-            return intern(t, scale(e.a, n, dtype), scale(e.b, n, dtype))  # type: ignore[attr-defined]
+            return intern(t, scale(e.a, n, dtype), scale(e.b, n, dtype))
         return from_poly({mono: c * n for mono, c in poly(e).items()}, dtype)
-    if t is Mul and type(e.b) is Const:  # type: ignore[attr-defined]
-        n *= e.b.value  # type: ignore[attr-defined]
-        e = e.a  # type: ignore[attr-defined]
+    if t is Mul and type(e.b) is Const:
+        n *= e.b.value  # type: ignore[assignment]
+        e = e.a
         if n == 1:
             return e
     return intern(Mul, e, literal(n, dtype))
@@ -245,17 +249,17 @@ def _place(e: Expr) -> tuple[Any, ...]:
     else:
         found = memo.get("place")
         if found is not None:
-            return found  # type: ignore[no-any-return]
+            return found
     ((mono, c),) = poly(e).items()
     found = memo["place"] = _order(mono, c)
     return found
 
 
-def _append(a: Expr, b: Expr, dtype: DType) -> Expr | None:
+def _append(a: Any, b: Expr, dtype: DType) -> Expr | None:
     """``a + b`` for a single positive term ``b`` that comes after all the terms of ``a``, or None when that is not so."""
     total, const = a, None
-    if _is_sum(a) and type(a.b) is Const:  # type: ignore[attr-defined]
-        total, const = a.a, a.b  # type: ignore[attr-defined]
+    if _is_sum(a) and type(a.b) is Const:
+        total, const = a.a, a.b
     if type(total) is Sub:
         return None
     place = _place(b)
@@ -277,7 +281,7 @@ def reads_data(e: Expr) -> bool:
     if memo is None:
         memo = e._memo = {}
     elif "data" in memo:
-        return memo["data"]  # type: ignore[no-any-return]
+        return memo["data"]
     found = memo["data"] = isinstance(e, Access | Call) or any([reads_data(c) for c in e.children()])
     return found
 

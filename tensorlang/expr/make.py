@@ -53,25 +53,28 @@ ExprLike = Any  # Expr | int | float | bool | anything with ``as_expr()``
 _INT32_LO, _INT32_HI = INT32.limits()
 
 
-def const(value: int | float | bool, dtype_: str | DType | None = None) -> Expr:
+_dtype_of = dtype  # where a parameter that users name is called dtype
+
+
+def const(value: int | float | bool, dtype: str | DType | None = None) -> Expr:
     """A literal of that type; without one, ``bool``, ``int32`` (``int64`` when it does not fit) or ``float32``.
 
     Raises DeclareError for a value the type cannot hold.
     """
     if isinstance(value, np.generic):
         value = value.item()
-    if dtype_ is None:
+    if dtype is None:
         if isinstance(value, bool):
             t = BOOL
         elif isinstance(value, int):
-            t = INT32 if _INT32_LO <= value <= _INT32_HI else dtype("int64")
+            t = INT32 if _INT32_LO <= value <= _INT32_HI else _dtype_of("int64")
         elif isinstance(value, float):
             t = FLOAT32
         else:
             raise DeclareError(f"cannot make an expression of {value!r} ({type(value).__name__})",
                                try_="a number, a variable, or a tensor element such as A[i, j]")
     else:
-        t = dtype(dtype_)
+        t = _dtype_of(dtype)
         if not isinstance(value, int | float):
             raise DeclareError(f"const({value!r}, {t.name!r}): not a number", try_="x.astype(…) converts an expression")
     if t.lanes > 1:

@@ -85,7 +85,7 @@ class Const(Expr):
 
 class Binary(Expr):
     __slots__ = ("a", "b")
-    _fields = ("a", "b")
+    _fields: ClassVar[tuple[str, ...]] = ("a", "b")
     symbol: ClassVar[str] = "?"
     a: Expr
     b: Expr

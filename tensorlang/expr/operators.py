@@ -16,7 +16,6 @@ from .make import ExprLike
 from .nodes import Const, Expr, const_int
 from .printer import show
 
-
 MAX_POWER = 64  # of integers: a product is written out
 
 
@@ -244,8 +243,8 @@ def _install() -> None:
     for name, method in vars(Operators).items():
         if callable(method) and name not in ("__init__",):
             setattr(Expr, name, method)
-    Expr.__str__ = lambda self: show(self)  # type: ignore[method-assign]
-    Expr.__repr__ = lambda self: show(self)  # type: ignore[method-assign]
+    Expr.__str__ = show  # type: ignore[assignment, method-assign]
+    Expr.__repr__ = show  # type: ignore[assignment, method-assign]
 
 
 _install()

@@ -37,11 +37,15 @@ def argument_buffers(state: ScheduleState, args: Sequence[Tensor | Var]) -> tupl
         if not stage.is_placeholder and not stage.is_output:
             raise LowerError(f"argument `{a.name}` is computed on the way, but the schedule was not created for it",
                              try_=f"te.create_schedule([…, {a.name}]) to make it an output")
+        if stage.shares:
+            raise LowerError(f"argument `{a.name}` is part of the scan `{stage.shares[0].name}`: its memory is the scan's result")
         buffers[a] = Buffer(a.name, a.dtype, a.shape, "arg")
         params.append(buffers[a])
     for stage in state.stages:
         for t in stage.op.outputs:
             if t in buffers:
+                continue
+            if stage.shares:
                 continue
             if stage.is_placeholder and state.readers(stage.name):
                 raise LowerError(f"argument `{t.name}` is missing: the computation reads it",
@@ -54,12 +58,19 @@ def argument_buffers(state: ScheduleState, args: Sequence[Tensor | Var]) -> tupl
 def workspace_buffers(state: ScheduleState, bounds: Bounds, buffers: dict[Tensor, Buffer]) -> None:
     """Add a buffer for every stage that is neither argument nor inlined."""
     for stage in state.stages:
-        if stage.is_placeholder or stage.attach == INLINED:
+        if stage.is_placeholder or stage.attach == INLINED or stage.shares:
             continue
         for t in stage.op.outputs:
             if t not in buffers:
                 shape = region_size(t, bounds)
                 buffers[t] = Buffer(t.name, t.dtype, shape, stage.scope, _padded(shape, stage.align))
+
+
+def share_buffers(state: ScheduleState, buffers: dict[Tensor, Buffer]) -> None:
+    """Give the parts of scans the buffers of their results."""
+    for stage in state.stages:
+        for t, whole in zip(stage.op.outputs, stage.shares, strict=False):
+            buffers[t] = buffers[whole]
 
 
 def _padded(shape: tuple[Expr, ...], align: dict[int, tuple[int, int]]) -> tuple[Expr, ...] | None:

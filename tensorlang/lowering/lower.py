@@ -19,7 +19,7 @@ from ..schedule.tree.nodes import ComputeNode, LoopNode, StorageNode, TreeNode, 
 from ..te.axis import REDUCE, IterVar
 from ..te.reducers import Reduce
 from ..te.tensor import Tensor, TensorRead
-from .buffers import argument_buffers, sizes_of, workspace_buffers
+from .buffers import argument_buffers, share_buffers, sizes_of, workspace_buffers
 
 
 def lower_state(state: ScheduleState, args: Sequence[Tensor | Var], name: str) -> Func:
@@ -30,6 +30,7 @@ def lower_state(state: ScheduleState, args: Sequence[Tensor | Var], name: str) -
     buffers, params = argument_buffers(state, args)
     bounds = bounds_of(state)
     workspace_buffers(state, bounds, buffers)
+    share_buffers(state, buffers)
     used = [e for st in state.stages if not st.is_placeholder and st.name in bounds.stages
             for e in (*bounds[st.name].loops.values(), *_scalars(st))]
     dims = sizes_of(params, used)
@@ -39,7 +40,7 @@ def lower_state(state: ScheduleState, args: Sequence[Tensor | Var], name: str) -
 
 
 def _scalars(stage: StageState) -> list[Expr]:
-    own = {a.var for a in (*stage.compute.axis, *stage.compute.reduce_axis)}
+    own = {a.var for a in (*stage.compute.axis, *stage.compute.reduce_axis, *getattr(stage.op, "spatial", ()))}
     return [v for e in stage.compute.body for v in preorder(e) if type(v) is Var and v not in own]
 
 
@@ -48,7 +49,7 @@ class _Writer:
         self.state = state
         self.bounds = bounds
         self.buffers = buffers
-        self.low = {st.key: bounds[st.name].store_low for st in state.stages if st.name in bounds.stages}
+        self.low = {st.key: bounds[st.name].store_low for st in state.stages if st.name in bounds.stages and not st.shares and not st.is_scan}
         self.guards: dict[str, list[tuple[int, Expr]]] = {}
 
     # -- the tree ----------------------------------------------------------------------------------------------------
@@ -127,6 +128,8 @@ class _Writer:
     def target(self, stage: StageState) -> tuple[Expr, ...]:
         """Where one turn writes: counted from the corner of the stage's storage."""
         b = self.bounds[stage.name]
+        if stage.shares:  # rows of a scan: where they are in the whole
+            return tuple(b.value[a.var] for a in stage.compute.axis)
         if b.store_low is b.low:
             return tuple(b.local[a.var] for a in stage.compute.axis)
         return tuple(make.sub(b.value[a.var], low) for a, low in zip(stage.compute.axis, b.store_low, strict=True))

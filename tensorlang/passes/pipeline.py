@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .auto_unroll import auto_unroll
 from .base import Pass, PassPipeline
+from .hoist_guards import hoist_guards
 from .partition import partition
 from .simplify import simplify
 from .split_lanes import split_lanes
@@ -23,4 +24,5 @@ PIPELINE = PassPipeline((
     Pass("split lanes", split_lanes, accepts=_EXPANDED, produces=_EXPANDED),  # odd vectors become powers of two
     Pass("unroll", unroll, accepts=_EXPANDED, produces=_PLAIN),        # unrolled loops are written out
     Pass("simplify again", simplify, accepts=_PLAIN, produces=_PLAIN),  # what constants of unrolled turns decide
+    Pass("hoist guards", hoist_guards, accepts=_PLAIN, produces=_PLAIN),  # a tile of fewer rows is a loop without tests
 ))

@@ -28,7 +28,7 @@ def default_schedule(outputs: Tensor | Operation | Iterable[Tensor | Operation],
     _inline(s)
     done: set[str] = set()
     for stage in reversed(s.stages):
-        if stage.name in done or not isinstance(stage.op, ComputeOp) or stage.state.attach is not None:
+        if stage.name in done or not isinstance(stage.op, ComputeOp) or stage.state.is_scan or stage.state.attach is not None:
             continue
         fused = _reduction_to_fuse(s, stage)
         if fused is not None:
@@ -56,7 +56,7 @@ def _reduction_to_fuse(s: Schedule, stage: Stage) -> Stage | None:
     if stage.op.reduce_axis or not stage.op.axis:
         return None
     found = []
-    for t in stage.op.input_tensors() if callable(stage.op.input_tensors) else stage.op.input_tensors:
+    for t in stage.op.input_tensors:
         producer = s.state.of(t)
         if isinstance(producer.op, ComputeOp) and producer.compute.reduce_axis and not producer.is_output and producer.attach is None:
             same = len(t.shape) == len(stage.op.axis) and all(a is b.extent for a, b in zip(t.shape, stage.op.axis, strict=True))

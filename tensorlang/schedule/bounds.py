@@ -13,6 +13,7 @@ from ..expr import make
 from ..expr.nodes import Expr, Var, const_int
 from ..expr.walk import preorder, substitute
 from ..te.axis import IterVar, dims_of
+from ..te.scan import ScanOp
 from ..te.tensor import Tensor, TensorRead
 from .state import INLINED, At, ScheduleState, Split, StageState, depends_on_dims
 
@@ -59,12 +60,14 @@ class Bounds:
 
     def _infer(self, stage: StageState) -> None:
         op = stage.compute
-        box = self._required(stage, stage.attach) if isinstance(stage.attach, At) else [(make.const(0, a.dtype), a.extent) for a in op.axis]
+        box = self._required(stage, stage.attach) if isinstance(stage.attach, At) else [_domain(a) for a in op.axis]
         loops: dict[IterVar, Expr] = {}
         for a, (_, extent) in zip(op.axis, box, strict=True):
             loops[a] = extent
         for a in op.reduce_axis:
             loops[a] = a.extent
+        if isinstance(op, ScanOp):
+            self.facts = self.facts.bind_all((a.var, make.const(0, a.dtype), make.sub(a.extent, 1)) for a in op.spatial)
         for rel in stage.relations:
             rel.extents(loops)
         value: dict[IterVar, Expr] = {}
@@ -161,9 +164,15 @@ class Bounds:
                     continue  # the domain's own guard below says the same
                 need(make.lt(value[rel.parent], b.loops[rel.parent]))
         for a in op.axis:
-            need(make.lt(b.value[a.var], a.extent))
-            need(make.ge(b.value[a.var], 0))
+            begin, extent = _domain(a)
+            need(make.lt(b.value[a.var], make.add(begin, extent)))
+            need(make.ge(b.value[a.var], begin))
         return tuple(found)
+
+
+def _domain(axis: IterVar) -> tuple[Expr, Expr]:
+    assert axis.dom is not None
+    return axis.dom[0], axis.dom[1]
 
 
 def _union(a: tuple[Expr, Expr] | None, b: tuple[Expr, Expr] | None) -> tuple[Expr, Expr] | None:
@@ -180,7 +189,7 @@ def bounds_of(state: ScheduleState) -> Bounds:
 def region_size(tensor: Tensor, bounds: Bounds) -> tuple[Expr, ...]:
     """The extents of the storage of a tensor: the computed box, or the whole shape at root and for arguments."""
     stage = bounds.state.of(tensor)
-    return tensor.shape if stage.is_placeholder else bounds[stage.name].store_extent
+    return tensor.shape if stage.is_placeholder or stage.is_scan else bounds[stage.name].store_extent
 
 
 def constant_extent(state: ScheduleState, stage: StageState, loop: IterVar) -> Expr:

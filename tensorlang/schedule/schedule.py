@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ScheduleError, user_location
+from ..errors import DeclareError, ScheduleError, user_location
 from ..expr.nodes import Var
 from ..te.axis import IterVar
 from ..te.tensor import ComputeOp, Operation, Tensor
@@ -262,7 +262,7 @@ class Stage:
             return Knob(value.name)
         try:
             return value.__index__()
-        except AttributeError:
+        except (AttributeError, DeclareError):
             raise ScheduleError(f"s[{self.name}].{call}({value}): not a number", try_="an int, or a knob of s.sample_tile") from None
 
     def do(self, p: Primitive) -> Any:

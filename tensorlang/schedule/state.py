@@ -11,11 +11,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..arith.facts import EMPTY
+from ..errors import ScheduleError
 from ..expr import make
 from ..expr.nodes import Expr, Var, const_int
 from ..expr.walk import variables
 from ..te.axis import REDUCE, IterVar
 from ..te.graph import operations
+from ..te.scan import ScanOp
 from ..te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 
 
@@ -141,7 +143,8 @@ class StageState:
     """One stage. ``leaves`` are its loops from outermost to innermost; ``kinds`` annotates some of them; ``attach`` is None (root),
     ``At`` or ``INLINED``; ``store`` is where its memory is made when that is not where it is computed.
     ``init_at`` is the loop before which a reduction's start values are written, ``align`` the padding of strides per data axis.
-    ``aliases`` are operations whose tensors the stage held before a change of layout."""
+    ``aliases`` are operations whose tensors the stage held before a change of layout.
+    ``shares`` are the tensors whose memory its outputs are (parts of a scan); ``within`` is the scan it runs inside."""
 
     name: str
     op: Operation
@@ -156,6 +159,8 @@ class StageState:
     pragmas: dict[IterVar, tuple[tuple[str, Any], ...]] = field(default_factory=dict)
     is_output: bool = False
     aliases: tuple[Operation, ...] = ()
+    shares: tuple[Tensor, ...] = ()
+    within: str | None = None
 
     @property
     def key(self) -> Operation:
@@ -165,6 +170,10 @@ class StageState:
     @property
     def is_placeholder(self) -> bool:
         return isinstance(self.op, PlaceholderOp)
+
+    @property
+    def is_scan(self) -> bool:
+        return isinstance(self.op, ScanOp)
 
     @property
     def compute(self) -> ComputeOp:
@@ -241,7 +250,34 @@ class ScheduleState:
             used[name] = 0
             leaves = (*op.axis, *op.reduce_axis) if isinstance(op, ComputeOp) else ()
             stages.append(StageState(name, op, leaves, is_output=any(op is w for w in wanted)))
-        return ScheduleState(tuple(stages), symbolic=symbolic)
+        state = ScheduleState(tuple(stages), symbolic=symbolic)
+        for st in stages:
+            if isinstance(st.op, ScanOp):
+                state = state._bind_scan(st, st.op)
+        return state
+
+    def _bind_scan(self, st: StageState, op: ScanOp) -> ScheduleState:
+        """The parts of a scan: one memory for state, start, update and result; what hangs on the state runs inside its loop."""
+        shared: dict[Operation, dict[int, Tensor]] = {}
+        for i, parts in enumerate(zip(op.init, op.update, op.state, strict=True)):
+            for t in parts:
+                shared.setdefault(t.op, {})[t.value_index] = op.outputs[i]
+        inside = op.dependent()
+        changed = []
+        for other in self.stages:
+            fields: dict[str, Any] = {}
+            mine = shared.get(other.key)
+            if mine is not None:
+                if len(mine) != len(other.op.outputs) or other.is_output or other.shares:
+                    raise ScheduleError(f"`{other.name}` cannot be part of the scan `{st.name}`",
+                                        because="its memory is that of the scan, but it is an output, part of another scan, or has other outputs",
+                                        try_="give the scan a te.compute of its own that copies it")
+                fields["shares"] = tuple(mine[i] for i in range(len(mine)))
+            if any(other.key is o for o in inside):
+                fields.update(attach=At(st.name, op.axis[0].name), within=st.name)
+            if fields:
+                changed.append(replace(other, **fields))
+        return self.with_stage(*changed)
 
     def stage(self, name: str) -> StageState:
         return self.stages[self.position[name]]

@@ -11,14 +11,15 @@ from .axis import IterVar, Range, dim, reduce_axis, size_var, var
 from .compute import compute, placeholder, tag_scope
 from .intrinsics import *  # noqa: F403 - the list stands there, one word for each function
 from .reducers import all, any, comm_reducer, infinity, max, max_value, min, min_value, prod, sum
+from .scan import ScanOp, scan
 from .tensor import ComputeOp, Operation, PlaceholderOp, Tensor, TensorRead, TensorSlice
 
 Select = select  # TVM's class of that name, which users call like a function
 
 __all__ = sorted([  # noqa: PLE0605 - a list of strings
-    *intrinsics.__all__, "ComputeOp", "IterVar", "Operation", "PlaceholderOp", "Range", "Select", "Tensor", "TensorRead", "TensorSlice", "all", "any",
+    *intrinsics.__all__, "ComputeOp", "IterVar", "Operation", "PlaceholderOp", "Range", "ScanOp", "Select", "Tensor", "TensorRead", "TensorSlice", "all", "any",
     "cast", "ceildiv", "comm_reducer", "compute", "const", "dim", "floordiv", "floormod", "if_then_else", "infinity", "max", "max_value", "min",
-    "min_value", "placeholder", "prod", "reduce_axis", "select", "size_var", "sum", "tag_scope", "truncdiv", "truncmod", "var"])
+    "min_value", "placeholder", "prod", "reduce_axis", "scan", "select", "size_var", "sum", "tag_scope", "truncdiv", "truncmod", "var"])
 
 _NOT_HERE = {
     "thread_axis": "threads of a GPU; on the CPU s[T].parallel(axis) and s[T].vectorize(axis) take the axes themselves",

@@ -5,6 +5,9 @@ A Python number among the arguments takes the type of the others. Floats are nee
 
 from __future__ import annotations
 
+import operator
+from typing import Any, cast
+
 from ..expr import make
 from ..expr.make import ExprLike, call
 from ..expr.nodes import Expr
@@ -248,34 +251,43 @@ def clz(x: ExprLike) -> Expr:
     return call("clz", x)
 
 
+def _pair(x: ExprLike, y: ExprLike) -> tuple[Any, Any]:
+    """Both as expressions; a Python number takes the type of the other."""
+    if isinstance(x, int) and not isinstance(y, int):
+        y = make.as_expr(y)
+        return make.as_expr(x, y.dtype), y
+    x = make.as_expr(x)
+    return x, make.as_expr(y, x.dtype)
+
+
 def bitwise_and(x: ExprLike, y: ExprLike) -> Expr:
     """``x & y``."""
-    return make.as_expr(x) & y  # type: ignore[operator,no-any-return]
+    return operator.and_(*_pair(x, y))  # type: ignore[no-any-return]
 
 
 def bitwise_or(x: ExprLike, y: ExprLike) -> Expr:
     """``x | y``."""
-    return make.as_expr(x) | y  # type: ignore[operator,no-any-return]
+    return operator.or_(*_pair(x, y))  # type: ignore[no-any-return]
 
 
 def bitwise_xor(x: ExprLike, y: ExprLike) -> Expr:
     """``x ^ y``."""
-    return make.as_expr(x) ^ y  # type: ignore[operator,no-any-return]
+    return operator.xor(*_pair(x, y))  # type: ignore[no-any-return]
 
 
 def bitwise_not(x: ExprLike) -> Expr:
     """``~x``."""
-    return ~make.as_expr(x)  # type: ignore[operator,no-any-return]
+    return operator.invert(cast(Any, make.as_expr(x)))  # type: ignore[no-any-return]
 
 
 def shift_left(x: ExprLike, y: ExprLike) -> Expr:
     """``x << y``; 0 when all bits are shifted out."""
-    return make.as_expr(x) << y  # type: ignore[operator,no-any-return]
+    return operator.lshift(*_pair(x, y))  # type: ignore[no-any-return]
 
 
 def shift_right(x: ExprLike, y: ExprLike) -> Expr:
     """``x >> y``; signed numbers keep their sign."""
-    return make.as_expr(x) >> y  # type: ignore[operator,no-any-return]
+    return operator.rshift(*_pair(x, y))  # type: ignore[no-any-return]
 
 
 # --- arithmetic under its names -------------------------------------------------------------------------------------------------

@@ -61,6 +61,7 @@ from ..expr.nodes import (
 from ..expr.walk import substitute, variables
 from .graph import operations
 from .reducers import Reduce
+from .scan import ScanOp
 from .tensor import ComputeOp, Operation, PlaceholderOp, Tensor, TensorRead
 
 Array = Any  # np.ndarray of any dtype
@@ -99,7 +100,8 @@ def _needed(wanted: tuple[Tensor, ...], given: Mapping[Tensor, Array]) -> list[O
     for op in reversed(operations([t.op for t in wanted])):
         if not missing.isdisjoint(op.outputs):
             run.append(op)
-            missing.update(t for t in op.input_tensors if t not in given)
+            reads = op.init if isinstance(op, ScanOp) else op.input_tensors  # what a turn of a scan needs, the scan computes itself
+            missing.update(t for t in reads if t not in given)
     return run[::-1]
 
 
@@ -126,8 +128,10 @@ def solve_dims(shapes: Mapping[Tensor, tuple[int, ...]], dims: Mapping[Var, int]
         if value is not None and value != n:
             raise CallError(f"{t.name}: dimension {d} is {n}, should be {value}", because=_shape_text(t))
     for v, n in known.items():
-        if v.kind == "dim" and (n < (v.lo if v.lo is not None else n) or n > (v.hi if v.hi is not None else n) or n % v.multiple_of):
-            raise CallError(f"{v.name} is {n}", because=f"declared with {v.lo} <= {v.name} <= {v.hi}, a multiple of {v.multiple_of}")
+        below, above = v.lo is not None and n < v.lo, v.hi is not None and n > v.hi
+        if v.kind == "dim" and (below or above or n % v.multiple_of):
+            raise CallError(f"{v.name} is {n}",
+                            because=f"declared with {v.lo} <= {v.name} <= {v.hi}, a multiple of {v.multiple_of}")
     return known
 
 
@@ -207,6 +211,35 @@ def _compute(op: ComputeOp, arrays: Mapping[Tensor, Array], known: Mapping[Var, 
     return out
 
 
+class _Loose(dict[Tensor, Array]):
+    """Arrays of which only one row is asked for: reads of the other rows may be out of range, and what they give is dropped."""
+
+
+@rules.on(ScanOp)
+def _scan(op: ScanOp, arrays: Mapping[Tensor, Array], known: Mapping[Var, int]) -> tuple[Array, ...]:
+    total = _extent(op.name, op.state[0].shape[0], known)
+    first = _extent(op.name, op.init[0].shape[0], known)
+    states = []
+    inside = _Loose(arrays)
+    for s, i in zip(op.state, op.init, strict=True):
+        shape = tuple(_extent(op.name, e, known) for e in s.shape)
+        inside[s] = np.zeros(shape, _held(s.dtype))
+        inside[s][:first] = arrays[i][:total]
+        states.append(inside[s])
+    each = op.dependent()
+    for other in operations([u.op for u in op.update]):
+        if other not in each and other.outputs[0] not in inside:
+            for t, a in zip(other.outputs, rules(other)(other, arrays, known), strict=True):
+                inside[t] = a
+    for row in range(first, total):
+        for other in each:
+            for t, a in zip(other.outputs, rules(other)(other, inside, known), strict=True):
+                inside[t] = a
+        for state, u in zip(states, op.update, strict=True):
+            state[row] = inside[u][row]
+    return tuple(states)
+
+
 def blocks(shape: tuple[int, ...], budget: int) -> Iterator[tuple[slice, ...]]:
     """The space in blocks of at most ``budget`` points (at least one), in lexicographic order."""
     steps: list[int] = []
@@ -235,7 +268,8 @@ class _Space:
             assert axis.dom is not None
             begin = size_value(axis.dom[0], self.known)
             if begin is None:
-                raise CallError(f"{self.op.name}: where axis {axis.name} begins is not known", because=f"it begins at {axis.dom[0]}")
+                raise CallError(f"{self.op.name}: where axis {axis.name} begins is not known",
+                                because=f"it begins at {axis.dom[0]}")
             shape = [1] * len(spans)
             shape[d] = -1
             env[axis.var] = np.arange(begin + span.start, begin + span.stop, dtype=axis.dtype.to_numpy()).reshape(shape)
@@ -268,6 +302,7 @@ def _reduce(e: Reduce, space: _Space, data: tuple[slice, ...], inner: tuple[int,
 
 def _source(e: Reduce, scope: _Scope, axes: tuple[int, ...], block: tuple[slice, ...]) -> Array:
     """The reduced values with the reduction axes at their full size and the neutral value where the condition excludes."""
+    x: Array
     if e.condition is not None:
         cond = scope.value(e.condition)
         neutral = scope.value(e.reducer.identity((e.sources[0].dtype,))[0])
@@ -282,7 +317,8 @@ def _source(e: Reduce, scope: _Scope, axes: tuple[int, ...], block: tuple[slice,
 
 
 _BUILTIN = {
-    "add": lambda x, axes, t: np.add.reduce(x, axis=axes, dtype=t), "mul": lambda x, axes, t: np.multiply.reduce(x, axis=axes, dtype=t),
+    "add": lambda x, axes, t: np.add.reduce(x, axis=axes, dtype=t),
+    "mul": lambda x, axes, t: np.multiply.reduce(x, axis=axes, dtype=t),
     "min": lambda x, axes, t: np.minimum.reduce(x, axis=axes), "max": lambda x, axes, t: np.maximum.reduce(x, axis=axes),
     "or": lambda x, axes, t: np.logical_or.reduce(x, axis=axes), "and": lambda x, axes, t: np.logical_and.reduce(x, axis=axes),
 }
@@ -345,7 +381,8 @@ def _contract(e: Reduce, scope: _Scope, rank: int) -> Array | None:
     count = [math.prod(x.shape[d] for d in ds) for x, ds in ((a, both), (a, rows), (b, cols), (a, summed))]
     left = a.astype(np.float64).transpose(*both, *rows, *summed, *cols, *ones).reshape(count[0], count[1], count[3])
     right = b.astype(np.float64).transpose(*both, *summed, *cols, *rows, *ones).reshape(count[0], count[3], count[2])
-    product = np.matmul(left, right).reshape([a.shape[d] for d in (*both, *rows)] + [b.shape[d] for d in cols] + [1] * len(ones))
+    shape = [a.shape[d] for d in (*both, *rows)] + [b.shape[d] for d in cols] + [1] * len(ones)
+    product: Array = np.matmul(left, right).reshape(shape)
     product = product.transpose(np.argsort([*both, *rows, *cols, *ones])) if rank else product
     return product.astype(np.int64).astype(_held(t)) if t.is_int else product
 
@@ -373,7 +410,7 @@ class _Scope:
         return _Scope(self.where, self.env, self.arrays, cond if self.mask is None else self.mask & cond, self)
 
     def value(self, e: Expr) -> Array:
-        """The array of ``e``, of as many dimensions as there are axes, of extent 1 along those it does not depend on (or a scalar)."""
+        """The array of ``e``: a dimension for each axis, of extent 1 along those it does not depend on; or a scalar."""
         scope: _Scope | None = self
         while scope is not None:  # what is right in a wider scope is right here
             found = scope.done.get(e)
@@ -465,7 +502,7 @@ def _read(e: TensorRead, s: _Scope) -> Array:
         outside = (index < 0) | (index >= n)
         if outside.any():
             bad = outside if s.mask is None else outside & s.mask
-            if bad.any():
+            if bad.any() and not isinstance(s.arrays, _Loose):
                 value = int(np.broadcast_to(index, bad.shape)[bad].flat[0]) if bad.ndim else int(index)
                 raise DeclareError(f"{s.where}: {e}: index {d} is {value}, out of range 0..{n}",
                                    because=f"{e.tensor.name} has the shape {array.shape}, and no te.if_then_else guards the read",

@@ -328,3 +328,65 @@ def test_scalar_parameters(t: str) -> None:
     b = np.zeros(3, dtype(t).to_numpy())
     run(Func("k", (s, y), loop(3, lambda i: Store(y, s, (i,))), (), (y,)), b, scalars=(value,))
     np.testing.assert_array_equal(plain(b, t), np.full(3, value))
+
+
+@pytest.mark.parametrize("lanes", [1, 8])
+def test_deeply_nested_lazy_conditions_that_read(lanes: int) -> None:
+    from .test_memory import guarded_page
+
+    x = [buffer(f"X{i}", "int32", 3 + i) for i in range(5)]
+    y = buffer("Y", "int32", 8)
+
+    def read(k: int, at: Expr) -> Expr:
+        return load(x[k], (at,))
+
+    def small(k: int, at: Expr, limit: int) -> Expr:
+        return make.lt(read(k, at), make.broadcast(i32(limit), lanes))
+
+    def inside(k: int, at: Expr) -> Expr:
+        return make.lt(at, make.broadcast(i32(3 + k), lanes))
+
+    def body(i: Expr) -> Store:
+        at = ramp(i * lanes, lanes)
+        deep = make.if_then_else(make.and_(small(1, at, 2), make.and_(small(2, at, 2), small(3, at, 2))),
+                                 make.if_then_else(make.or_(make.not_(small(3, at, 1)), small(4, at, 1)), read(4, at) + read(0, at), read(2, at)),
+                                 make.if_then_else(small(2, at, 1), read(1, at), read(0, at)))
+        value = make.if_then_else(make.and_(inside(0, at), small(0, at, 5)), deep,
+                                  make.if_then_else(make.and_(inside(4, at), small(4, at, 2)), read(4, at), make.broadcast(i32(-1), lanes)))
+        return Store(y, value, (at,))
+
+    kernel = Kernel(Func("k", (*x, y), loop(8 // lanes, body), (), (y,)))
+    for _ in range(20):
+        arrays = [guarded_page(3 + i, "int32") for i in range(5)]
+        for a in arrays:
+            a[:] = rng.integers(0, 3, len(a))
+        got, want = np.zeros(8, "int32"), np.zeros(8, "int32")
+        assert kernel(*arrays, got) == 0
+        a = [[int(v) for v in p] for p in arrays]
+        for i in range(8):
+            if i < 3 and a[0][i] < 5:
+                if a[1][i] < 2 and a[2][i] < 2 and a[3][i] < 2:
+                    want[i] = a[4][i] + a[0][i] if not a[3][i] < 1 or a[4][i] < 1 else a[2][i]
+                else:
+                    want[i] = a[1][i] if a[2][i] < 1 else a[0][i]
+            else:
+                want[i] = a[4][i] if i < 7 and a[4][i] < 2 else -1
+        np.testing.assert_array_equal(got, want)
+
+
+def test_nested_guards_whose_masks_read_in_every_level() -> None:
+    x = [buffer(f"X{i}", "int32", 8) for i in range(6)]
+    y = buffer("Y", "int32", 8)
+    at = ramp(0, 8)
+    d = [make.lt(load(b, (at,)), make.const(1, "int32x8")) for b in x]
+    value = load(x[0], (at,)) + 1
+    for k in range(5):
+        value = make.if_then_else(make.and_(d[k], make.and_(d[(k + 1) % 6], d[(k + 2) % 6])), value, load(x[k], (at,)))
+    arrays = [rng.integers(0, 2, 8).astype("int32") for _ in range(6)]
+    got = np.zeros(8, "int32")
+    run(Func("k", (*x, y), Store(y, value, (at,), make.or_(d[5], make.not_(d[4]))), (), (y,)), *arrays, got)
+    want = arrays[0] + 1
+    for k in range(5):
+        c = (arrays[k] < 1) & (arrays[(k + 1) % 6] < 1) & (arrays[(k + 2) % 6] < 1)
+        want = np.where(c, want, arrays[k])
+    np.testing.assert_array_equal(got, np.where((arrays[5] < 1) | (arrays[4] >= 1), want, 0))

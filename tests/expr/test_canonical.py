@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 
 import pytest
-from tests.expr.naive import Source, evaluate
 
 from tensorlang.core.dtype import INT32
 from tensorlang.expr import linear, make
 from tensorlang.expr.nodes import Add, Const, Expr, FloorDiv, FloorMod, Mul, Sub, Var
 from tensorlang.expr.walk import preorder, rewrite, substitute
+from tests.expr.naive import Source, evaluate
 
 
 def agree(source: Source, built, points: int = 6) -> int:

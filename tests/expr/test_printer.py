@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.expr.naive import Source, evaluate, trunc
 
 from tensorlang import te
 from tensorlang.core.dtype import BOOL, FLOAT32, INT32
@@ -11,6 +10,7 @@ from tensorlang.core.names import NameSupply
 from tensorlang.expr import make
 from tensorlang.expr.nodes import Ramp, Var
 from tensorlang.expr.printer import show
+from tests.expr.naive import Source, evaluate, trunc
 
 i, j = Var("i", INT32), Var("j", INT32)
 x, y, z = (Var(n, FLOAT32) for n in "xyz")

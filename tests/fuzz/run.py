@@ -37,8 +37,8 @@ def table(outcomes: Iterable[Outcome]) -> str:
              "primitives  " + "  ".join(f"{k} {v}" for k, v in single.most_common()),
              f"pairs       {len(pairs)} of {len(Sampler.WEIGHTS) ** 2} seen; rows then columns:"]
     names = list(Sampler.WEIGHTS)
-    lines.append(" " * 15 + " ".join(f"{n[-7:]:>7}" for n in names))
-    lines += [f"{a:<15}" + " ".join(f"{pairs[a, b]:>7}" for b in names) for a in names]
+    lines.append(" " * 20 + " ".join(f"{n[:4]:>4}" for n in names))
+    lines += [f"{a:<20}" + " ".join(f"{pairs[a, b]:>4}" for b in names) for a in names]
     return "\n".join(lines)
 
 

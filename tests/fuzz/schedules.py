@@ -13,7 +13,8 @@ from tensorlang.expr.nodes import const_int
 from tensorlang.expr.walk import substitute
 from tensorlang.schedule.bounds import bounds_of
 from tensorlang.schedule.schedule import Schedule
-from tensorlang.schedule.state import INLINED, StageState
+from tensorlang.schedule.state import INLINED, At, StageState
+from tensorlang.te.axis import REDUCE
 
 FACTORS = (1, 2, 3, 4, 5, 7, 8, 8, 16, 16, 32, 100)
 MAX_COPIES = 24  # of a statement by unrolled loops of one stage
@@ -34,7 +35,7 @@ class Sampler:
 
     def extent(self, st: StageState, loop: Any) -> int | None:
         """The present number of turns of a loop; None when a run-time size decides it."""
-        chosen = {k: make.const(v, k.dtype) for d in self.s.state.decisions for k, v in zip(d.knobs, d.values, strict=True)}
+        chosen = {k: make.const(v, k.dtype) for d in self.s.state.decisions for k, v in zip(d.knobs, d.values, strict=False)}
         return const_int(substitute(bounds_of(self.s.state)[st.name].loops[loop], chosen))
 
     def stage_with_loops(self, least: int = 1) -> StageState:
@@ -112,6 +113,8 @@ class Sampler:
     def cache_read(self) -> None:
         state = self.s.state
         sources = [st for st in state.stages if st.attach != INLINED and state.readers(st.name)]
+        if not sources:
+            raise ScheduleError("nothing is read")
         source = self.rng.choice(sources)
         readers = [r.name for r in state.readers(source.name)]
         some = self.rng.sample(readers, self.rng.randint(1, len(readers)))
@@ -133,8 +136,69 @@ class Sampler:
             outer, _ = self.s[st.name].split(name, factor=knob)
             name = outer.name
 
-    WEIGHTS = {"split": 5, "tile": 2, "fuse": 3, "reorder": 4, "vectorize": 4, "unroll": 3, "parallel": 2, "compute_at": 5,
-               "compute_root": 1, "compute_inline": 1, "cache_read": 2, "cache_write": 2, "sample_tile": 1}
+    def sample_categorical(self) -> None:
+        st = self.stage_with_loops()
+        knob = self.s.sample_categorical(self.rng.choice(((1, 2, 4), (3, 5), (8,))))
+        self.s[st.name].split(self.rng.choice(st.leaves).name, **{self.rng.choice(("factor", "nparts")): knob})
+
+    def sample_location(self) -> None:
+        movable = [st for st in self.stages() if not st.is_output]
+        if not movable:
+            raise ScheduleError("nothing can move")
+        st = self.rng.choice(movable)
+        self.s.sample_location(st.name, value=self.rng.randint(0, len(self.s.legal_places(st.name))))
+
+    def reverse_compute_at(self) -> None:
+        st, target = self.stage_with_loops(), self.stage_with_loops()
+        self.s[st.name].reverse_compute_at(self.s[target.name], self.rng.choice(target.leaves).name)
+
+    def rfactor(self) -> None:
+        found = [(st, iv) for st in self.stages() for iv in st.leaves if iv.kind == REDUCE and (self.extent(st, iv) or 99) <= 40]
+        if not found:
+            raise ScheduleError("nothing is reduced")
+        st, iv = self.rng.choice(found)
+        self.s.rfactor(st.name, iv.name, self.rng.randint(0, len(st.compute.axis)))
+
+    def set_scope(self) -> None:
+        self.s[self.stage_with_loops().name].set_scope(self.rng.choice(("local", "global")))
+
+    def store_at(self) -> None:
+        attached = [st for st in self.stages() if isinstance(st.attach, At)]
+        if not attached:
+            raise ScheduleError("nothing is attached")
+        st = self.rng.choice(attached)
+        assert isinstance(st.attach, At)
+        target = self.s.state.stage(st.attach.stage)
+        self.s[st.name].store_at(self.s[target.name], self.rng.choice(target.leaves).name)
+
+    def storage_align(self) -> None:
+        st = self.stage_with_loops()
+        self.s[st.name].storage_align(self.rng.choice(st.compute.axis).name, self.rng.choice((1, 4, 8, 13)), self.rng.choice((0, 0, 3)))
+
+    def transform_layout(self) -> None:
+        st = self.stage_with_loops()
+        rank, cut = len(st.compute.axis), self.rng.choice((2, 3, 4, 8))
+        order = self.rng.sample(range(rank), rank)
+        split = self.rng.randrange(rank) if self.rng.random() < 0.6 else None
+
+        def index_map(*i: Any) -> list[Any]:
+            out = [i[d] // cut if d == split else i[d] for d in order]
+            return out if split is None else [*out, i[split] % cut]
+
+        self.s[st.name].transform_layout(index_map)
+
+    def decompose_reduction(self) -> None:
+        st = self.stage_with_loops()
+        self.s[st.name].decompose_reduction(self.rng.choice(st.leaves).name)
+
+    def pragma(self) -> None:
+        st = self.stage_with_loops()
+        self.s[st.name].pragma(self.rng.choice(st.leaves).name, "auto_unroll_max_step", self.rng.choice((4, 16, 64)))
+
+    WEIGHTS = {"split": 10, "tile": 4, "fuse": 6, "reorder": 8, "vectorize": 8, "unroll": 6, "parallel": 4, "compute_at": 10,
+               "compute_root": 2, "compute_inline": 2, "cache_read": 4, "cache_write": 5, "sample_tile": 2, "sample_categorical": 1,
+               "sample_location": 1, "reverse_compute_at": 2, "rfactor": 3, "set_scope": 1, "store_at": 4, "storage_align": 1,
+               "transform_layout": 2, "decompose_reduction": 2, "pragma": 1}
 
     def step(self) -> str | None:
         """One random step; its name, or None when it was refused."""
@@ -199,4 +263,15 @@ def random_call(s: Schedule, rng: random.Random, foreign: list[Any]) -> Callable
                               name=rng.choice((None, None, "t")), role=rng.choice(("tile", "wild"))),
         lambda: s.step(rng.choice(("split", "vectorize", "nonsense", "compute_at")), stage=rng.choice(names), loop=rng.choice(("i", "j"))),
         lambda: s[key],
+        lambda: s.rfactor(key, thing(), rng.choice((0, 1, -1, 7))),
+        lambda: stage.reverse_compute_at(other, thing()),
+        lambda: stage.store_at(other, thing()),
+        lambda: stage.set_scope(rng.choice(("local", "global", "shared", None))),
+        lambda: stage.storage_align(thing(), rng.choice((0, 1, 8, -3)), rng.choice((0, 1, -1))),
+        lambda: stage.decompose_reduction(thing()),
+        lambda: stage.pragma(thing(), rng.choice(("auto_unroll_max_step", "unroll_explicit", "wild")), rng.choice((None, 0, 16, -1, 10**6))),
+        lambda: stage.transform_layout(rng.choice((lambda *i: i[::-1], lambda i: [i], lambda *i: [i[0]], lambda *i: [x // 3 for x in i],
+                                                   lambda i, j: [i, j // 4, j % 4], lambda i, j: i + j, lambda *i: 3))),
+        lambda: s.sample_categorical(rng.choice(((1, 2), (), (0,), (2, "x"))), value=rng.choice((None, 2, 77))),
+        lambda: s.sample_location(key, value=rng.choice((None, 0, 1, 50, -1))),
     ))

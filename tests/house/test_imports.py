@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+
 from tests.house.source import PACKAGES, ROOT, Import, imports, module_name, modules, none, parsed, python_files, relative
 
 GROUND = {"core", "errors"}

@@ -213,8 +213,8 @@ def guarded(e: Expr, cond: Expr) -> Expr:
     if not linear.reads_data(e):
         return e
     if type(e) is Load:
-        if e.mask is cond or (type(e.mask) is And and e.mask.a is cond):
-            return e  # guarded before; guarding the masks of masks again would never end
+        if e.mask is not None and all(any(c is m for m in _conjuncts(e.mask)) for c in _conjuncts(cond)):
+            return e  # guarded before; guarding masks by themselves again would never end
         lanes = cond.dtype.lanes
         indices = tuple(guarded(i, cond) if i.dtype.lanes > 1 else make.broadcast(i, lanes) for i in e.indices)
         if all(i.dtype.lanes == 1 for i in e.indices):
@@ -232,6 +232,10 @@ def guarded(e: Expr, cond: Expr) -> Expr:
         return make.select(inner, guarded(e.a, make.and_(cond, inner)), guarded(e.b, make.and_(cond, make.not_(inner))))
     kids = [guarded(c, cond) for c in e.children()]
     return e.with_children(*kids) if any(a is not b for a, b in zip(kids, e.children(), strict=True)) else e
+
+
+def _conjuncts(e: Expr) -> list[Expr]:
+    return [*_conjuncts(e.a), *_conjuncts(e.b)] if type(e) is And else [e]
 
 
 def _any_lane(e: Expr, cond: Expr) -> Expr:

@@ -93,7 +93,7 @@ def pointer(em: Emitter, buffer: Buffer, offset: Expr) -> str:
         for depth in sorted(levels):
             step = linear.from_poly(levels[depth], offset.dtype)
             known = linear.add_poly(known, levels[depth])
-            key = (buffer, linear.from_poly(known, offset.dtype))
+            key = (storage.pointer, linear.from_poly(known, offset.dtype))  # a buffer that is allocated again has another block
             found = em.pointers.get(key)
             if found is None:
                 operand = em.index(step)

@@ -43,6 +43,10 @@ def place_verdict(state: ScheduleState, stage: StageState, target: StageState, l
         leaves = ", ".join(iv.name for iv in target.leaves)
         return no(f"`{loop}` is no longer a loop of `{target.name}`" if target.loop(loop) else f"`{target.name}` has no loop `{loop}`",
                   mark=(target.name, None), legal=f"the loops of {target.name}: {leaves}")
+    if stage.is_scan:
+        return no(f"`{stage.name}` is a scan: it runs whole, at root", mark=mark)
+    if stage.shares and stage.within is None:
+        return no(f"`{stage.name}` writes the first rows of the scan `{stage.shares[0].name}`, once, before it runs", mark=mark)
     readers = state.readers(stage.name)
     if not readers:
         return no(f"nothing reads `{stage.name}`", mark=mark)
@@ -76,7 +80,7 @@ def legal_places(state: ScheduleState, stage: StageState) -> list[tuple[str, str
 
 def legal_text(state: ScheduleState, stage: StageState) -> str:
     """The legal places as a person reads them."""
-    places = ["root", *[f"{s}.{loop}" for s, loop in legal_places(state, stage)]]
+    places = [*([] if stage.within else ["root"]), *[f"{s}.{loop}" for s, loop in legal_places(state, stage)]]
     return ", ".join(places[:12]) + (f", … ({len(places) - 12} more)" if len(places) > 12 else "")
 
 

@@ -91,6 +91,19 @@ def find_stage(state: ScheduleState, name: str) -> Verdict:
     return YES
 
 
+def find_own_memory(state: ScheduleState, name: str) -> Verdict:
+    """Whether a stage exists and decides about its own memory: a scan and its parts do not."""
+    found = find_stage(state, name)
+    if found:
+        stage = state.stage(name)
+        if stage.is_scan:
+            return no(f"`{name}` is a scan: its rows are written by its update", mark=(name, None), try_="the same call on the update")
+        if stage.shares:
+            return no(f"`{name}` is written straight into the scan `{stage.shares[0].name}`", mark=(name, None),
+                      try_=f"s.cache_write({name}, 'local') and the same call on that")
+    return found
+
+
 def find_loop(state: ScheduleState, stage: str, loop: str) -> Verdict:
     """Whether a stage has that loop, now."""
     found = find_stage(state, stage)

@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...core.node import intern
+from ...errors import ScheduleError
+from ...expr.nodes import const_int
 from ...expr.walk import substitute
-from ...te.axis import fresh_axis
-from ...te.tensor import ComputeOp, TensorRead
+from ...te.axis import REDUCE, IterVar, fresh_axis
+from ...te.tensor import ComputeOp, Tensor, TensorRead
 from ..legality.verdict import YES, Verdict, no
-from ..state import At, ScheduleState, StageState, change
+from ..state import At, ScheduleState, Split, StageState, change
 from .base import Primitive, find_stage
+from .transform_layout import Digit, TransformLayout
 
 if TYPE_CHECKING:
     from ..schedule import Schedule, Stage
@@ -22,7 +25,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CacheWrite(Primitive):
-    """Compute the outputs of ``stage`` in ``scope`` and copy them; returns the new tensor (or a tuple of them)."""
+    """Compute the outputs of ``stage`` in ``scope`` and copy them; returns the new tensor (or a tuple of them).
+
+    When the stage was split or reordered before, the cache is laid out by its data loops.
+    """
 
     stage: str
     scope: str = "local"
@@ -36,9 +42,14 @@ class CacheWrite(Primitive):
         if self.scope not in ("local", "global"):
             return no(f"scope {self.scope!r} is not known", legal="local, global")
         st = state.stage(self.stage)
-        if st.relations or st.kinds:
-            return no(f"`{self.stage}` is scheduled already, and its loops would move to the cache", mark=(self.stage, None),
-                      try_="call cache_write before split, fuse and the like")
+        if st.is_scan:
+            return no(f"`{self.stage}` is a scan: its rows are written by its update", mark=(self.stage, None), try_="cache_write of the update")
+        if st.kinds:
+            iv = next(iter(st.kinds))
+            return no(f"loop {self.stage}.{iv.name} is {st.kinds[iv]} already, and would move to the cache", mark=(self.stage, iv.name),
+                      try_=f"call cache_write before {st.kinds[iv].removesuffix('d')}")
+        if _reordered(st) and isinstance(why := _layout(st), str):
+            return no(why, mark=(self.stage, None), try_="call cache_write before split, fuse and the like")
         inside = state.attached(self.stage)
         if inside:
             return no(f"`{inside[0].name}` is computed inside its loops, which would move to the cache", mark=(self.stage, None),
@@ -47,6 +58,15 @@ class CacheWrite(Primitive):
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
         st = state.stage(self.stage)
+        if _reordered(st):  # the cache takes over the loops as its layout, as in TVM; the stage itself starts afresh
+            digits = _layout(st)
+            assert not isinstance(digits, str)
+            plain = change(st, leaves=(*st.compute.axis, *st.compute.reduce_axis), relations=())
+            state, cached = self.apply(state.with_stage(plain))
+            first = cached if isinstance(cached, Tensor) else cached[0]
+            state, _ = TransformLayout(state.of(first).name, digits).apply(state)
+            outputs = state.of(first).op.outputs
+            return state, outputs[0] if len(outputs) == 1 else outputs
         op = st.compute
         axes = tuple(fresh_axis(a.name, a.extent) for a in op.axis)
         to_new = {a.var: b.var for a, b in zip(op.axis, axes, strict=True)}
@@ -54,7 +74,7 @@ class CacheWrite(Primitive):
         cached = ComputeOp(name, axes, op.reduce_axis, tuple(substitute(e, to_new) for e in op.body), op.tag, op.attrs)
         index = tuple(a.var for a in op.axis)
         copy = op.redefined(tuple(intern(TensorRead, t, index) for t in cached.outputs), reduce_axis=())
-        new = StageState(name, cached, (*axes, *op.reduce_axis), attach=st.attach if isinstance(st.attach, At) else None, scope=self.scope)
+        new = StageState(name, cached, (*axes, *op.reduce_axis), attach=st.attach if isinstance(st.attach, At) else None, scope=self.scope, within=st.within)
         data = tuple(iv for iv in st.leaves if not any(iv is r for r in op.reduce_axis))
         state = state.with_stage(change(st, op=copy, leaves=data)).insert_before(self.stage, new)
         return state, cached.outputs[0] if len(cached.outputs) == 1 else cached.outputs
@@ -65,4 +85,31 @@ class CacheWrite(Primitive):
     @staticmethod
     def call(schedule: Schedule, tensor: Any, scope: str = "local") -> Any:
         """Compute ``tensor`` in a buffer of its own (``tensor.local``) and copy it from there; returns that tensor."""
-        return schedule.perform(CacheWrite(schedule.stage_name(tensor), scope))
+        listed = tensor if isinstance(tensor, list | tuple) else [tensor]
+        names = {schedule.stage_name(t) for t in listed}
+        if len(names) != 1:
+            raise ScheduleError(f"cache_write([{', '.join(sorted(names))}]): not the outputs of one compute",
+                                try_="one cache_write for each compute; all outputs of it are cached together")
+        return schedule.perform(CacheWrite(names.pop(), scope))
+
+
+def _reordered(st: StageState) -> bool:
+    return bool(st.relations) or any(a is not b for a, b in zip(st.leaves, (*st.compute.axis, *st.compute.reduce_axis), strict=True))
+
+
+def _layout(st: StageState) -> tuple[Digit, ...] | str:
+    """The data loops as digits of the axes, outermost first; or why they are none."""
+    digit: dict[IterVar, Digit] = {a: (d, 1, 0) for d, a in enumerate(st.compute.axis)}
+    for rel in st.relations:
+        if rel.children[0].kind == REDUCE:
+            return f"a reduction loop of `{st.name}` is split already, and would move to the cache"
+        factor = const_int(rel.factor) if isinstance(rel, Split) and rel.factor is not None else None
+        if not isinstance(rel, Split) or factor is None:
+            return f"the loops of `{st.name}` are no layout: only splits by a constant factor are"
+        d, stride, size = digit[rel.parent]
+        whole = const_int(st.compute.axis[d].extent)
+        if whole is None or whole % (stride * factor) or (size and size % factor):
+            return f"the factor {factor} does not divide axis `{st.compute.axis[d].name}` of `{st.name}`, and the cache of a reduction is not padded"
+        digit[rel.inner] = (d, stride, factor)
+        digit[rel.outer] = (d, stride * factor, size // factor if size else 0)
+    return tuple(digit[iv] for iv in st.leaves if iv.kind != REDUCE)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import ScheduleError
 from ...te.axis import IterVar
-from ..legality.places import place_verdict
+from ..legality.places import legal_text, place_verdict
 from ..legality.verdict import YES, Verdict, no
 from ..state import At, ScheduleState, change
 from .base import Primitive, find_stage
@@ -59,10 +59,14 @@ class ComputeRoot(Primitive):
 
     def check(self, state: ScheduleState) -> Verdict:
         found = find_stage(state, self.stage)
-        return found if not found else YES
+        if found and state.stage(self.stage).within is not None:
+            scan = state.stage(self.stage).within
+            return no(f"`{self.stage}` hangs on the state of the scan `{scan}` and must run inside its loop", mark=(self.stage, None),
+                      legal=lambda: legal_text(state, state.stage(self.stage)))
+        return found
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
-        return state.with_stage(change(state.stage(self.stage), attach=None)), None
+        return state.with_stage(change(state.stage(self.stage), attach=None, store=None)), None
 
     @staticmethod
     def call(stage: Stage) -> None:

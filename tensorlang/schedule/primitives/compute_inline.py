@@ -13,7 +13,7 @@ from ...expr.walk import rewrite, substitute
 from ...te.tensor import TensorRead
 from ..legality.verdict import YES, Verdict, no
 from ..state import INLINED, ScheduleState, change
-from .base import Primitive, find_stage
+from .base import Primitive, find_own_memory
 
 if TYPE_CHECKING:
     from ..schedule import Schedule, Stage
@@ -27,7 +27,7 @@ class ComputeInline(Primitive):
     name = "compute_inline"
 
     def check(self, state: ScheduleState) -> Verdict:
-        found = find_stage(state, self.stage)
+        found = find_own_memory(state, self.stage)
         if not found:
             return found
         st = state.stage(self.stage)
@@ -53,7 +53,7 @@ class ComputeInline(Primitive):
 
         changed = [change(r, op=r.compute.redefined(tuple(rewrite(e, written_out) for e in r.compute.body)))
                    for r in state.readers(self.stage)]
-        return state.with_stage(change(st, attach=INLINED), *changed), None
+        return state.with_stage(change(st, attach=INLINED, store=None), *changed), None
 
     @staticmethod
     def call(stage: Stage) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...expr.nodes import const_int
 from ...te.axis import REDUCE, IterVar
+from ...te.scan import SCAN
 from ..bounds import bounds_of
 from ..legality.verdict import YES, Verdict, no
 from ..state import At, ScheduleState, change, depends_on_dims
@@ -70,6 +71,8 @@ class Vectorize(Kind):
     def fits(self, state: ScheduleState) -> Verdict:
         st = state.stage(self.stage)
         p = position(st, self.loop)
+        if leaf(st, self.loop).kind == SCAN:
+            return no(f"loop {self.stage}.{self.loop} is a scan: each turn needs the one before", mark=(self.stage, self.loop))
         if leaf(st, self.loop).kind == REDUCE and not _built_in_reducer(st):
             return no("the lanes of a reduction loop are combined by a vector reduction, which exists for sum, prod, min, max, any, all only",
                       mark=(self.stage, self.loop), try_="vectorize a data loop")
@@ -114,6 +117,9 @@ class Parallel(Kind):
 
     def fits(self, state: ScheduleState) -> Verdict:
         st = state.stage(self.stage)
+        if leaf(st, self.loop).kind == SCAN:
+            return no(f"loop {self.stage}.{self.loop} is a scan: each turn needs the one before", mark=(self.stage, self.loop),
+                      try_="a data loop of the update")
         if leaf(st, self.loop).kind == REDUCE:
             return no(f"loop {self.stage}.{self.loop} reduces: its turns write the same element, and threads would race", mark=(self.stage, self.loop),
                       legal="data loops: " + (", ".join(iv.name for iv in st.leaves if iv.kind != REDUCE) or "none"),

@@ -43,6 +43,8 @@ class ReverseComputeAt(Primitive):
         mark = (self.at, self.loop)
         if producer.is_output:
             return no(f"`{self.at}` is an output: the caller wants all of it", mark=mark, try_=f"s.cache_write({self.at}, 'local') first")
+        if producer.is_scan or producer.shares or consumer.is_scan or consumer.shares or consumer.attach is not None:
+            return no(f"`{self.at}` or `{self.stage}` belongs to a scan or is computed inside another stage", mark=mark)
         if producer.attach is not None:
             return no(f"`{self.at}` is computed inside another stage already", mark=mark)
         if [r.name for r in state.readers(self.at)] != [self.stage]:

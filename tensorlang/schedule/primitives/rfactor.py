@@ -91,7 +91,8 @@ class Rfactor(Primitive):
         body = tuple(intern(Reduce, first.reducer, reads, (v,), None, first.init, i) for i in range(len(reads)))
         leaves = tuple(iv for iv in st.leaves if iv.kind != REDUCE)
         kept = tuple(r for r in st.relations if r.children[0].kind != REDUCE)
-        new = StageState(partial.name, partial, (*axes, *partial.reduce_axis), attach=st.attach if isinstance(st.attach, At) else None)
+        new = StageState(partial.name, partial, (*axes, *partial.reduce_axis), attach=st.attach if isinstance(st.attach, At) else None,
+                         within=st.within)
         state = state.with_stage(change(st, op=op.redefined(body, reduce_axis=(v,)), leaves=(*leaves, v), relations=kept))
         return state.insert_before(self.stage, new), partial.outputs[0] if len(reads) == 1 else partial.outputs
 

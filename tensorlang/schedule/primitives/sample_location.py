@@ -40,7 +40,7 @@ class SampleLocation(Primitive):
         places = legal_places(state, state.stage(self.stage))
         n = self.values[0] if self.values is not None else 0
         place = At(*places[n - 1]) if n else None
-        state = state.with_stage(change(state.stage(self.stage), attach=place))
+        state = state.with_stage(change(state.stage(self.stage), attach=place, store=None))
         # no knobs: a place is not a number that extents could hang on
         return state.with_decision(Decision(self.decision, "location", (), (n,), ((0, len(places)),))), n
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..legality.verdict import YES, Verdict, no
 from ..state import ScheduleState, change
-from .base import Primitive, find_stage
+from .base import Primitive, find_own_memory
 
 if TYPE_CHECKING:
     from ..schedule import Stage
@@ -24,7 +24,7 @@ class SetScope(Primitive):
     name = "set_scope"
 
     def check(self, state: ScheduleState) -> Verdict:
-        found = find_stage(state, self.stage)
+        found = find_own_memory(state, self.stage)
         if not found:
             return found
         if self.scope not in SCOPES:

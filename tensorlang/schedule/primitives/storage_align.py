@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ...te.axis import IterVar
 from ..legality.verdict import YES, Verdict, no
 from ..state import ScheduleState, change
-from .base import Primitive, find_stage
+from .base import Primitive, find_own_memory
 
 if TYPE_CHECKING:
     from ..schedule import Stage
@@ -28,7 +28,7 @@ class StorageAlign(Primitive):
     name = "storage_align"
 
     def check(self, state: ScheduleState) -> Verdict:
-        found = find_stage(state, self.stage)
+        found = find_own_memory(state, self.stage)
         if not found:
             return found
         st = state.stage(self.stage)

@@ -13,7 +13,7 @@ from ...te.axis import IterVar
 from ..legality.places import store_verdict
 from ..legality.verdict import Verdict, no
 from ..state import At, ScheduleState, change
-from .base import Primitive, find_stage
+from .base import Primitive, find_own_memory
 
 if TYPE_CHECKING:
     from ..schedule import Stage
@@ -29,7 +29,7 @@ class StoreAt(Primitive):
     name = "store_at"
 
     def check(self, state: ScheduleState) -> Verdict:
-        found = find_stage(state, self.stage)
+        found = find_own_memory(state, self.stage)
         if not found:
             return found
         if self.at not in state.position:

@@ -24,7 +24,7 @@ from ...te.reducers import Reduce
 from ...te.tensor import TensorRead
 from ..legality.verdict import YES, Verdict, no
 from ..state import ScheduleState, change
-from .base import Primitive, find_stage
+from .base import Primitive, find_own_memory
 
 if TYPE_CHECKING:
     from ..schedule import Stage
@@ -41,7 +41,7 @@ class TransformLayout(Primitive):
     name = "transform_layout"
 
     def check(self, state: ScheduleState) -> Verdict:
-        found = find_stage(state, self.stage)
+        found = find_own_memory(state, self.stage)
         if not found:
             return found
         st = state.stage(self.stage)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...te.axis import IterVar
-from ..state import INLINED, At, ScheduleState, StageState
+from ..state import At, ScheduleState, StageState
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,15 +40,24 @@ def stage_nodes(state: ScheduleState, stage: StageState) -> tuple[TreeNode, ...]
     for st in state.attached(stage.name):
         assert isinstance(st.attach, At)
         inside.setdefault(st.attach.loop, []).append(st)
-    nodes: tuple[TreeNode, ...] = (ComputeNode(stage),)
+    nodes: tuple[TreeNode, ...] = () if stage.is_scan else (ComputeNode(stage),)  # what a scan does, its update does
     for iv in reversed(stage.leaves):
         producers = tuple(n for st in inside.get(iv.name, ()) for n in stage_nodes(state, st))
         stored = tuple(StorageNode(st) for st in state.stages if st.store is not None and st.store.stage == stage.name and st.store.loop == iv.name)
         nodes = (LoopNode(stage, iv, stored + producers + nodes),)
-    return nodes if stage.is_output or stage.store is not None else (StorageNode(stage), *nodes)
+    return nodes if stage.is_output or stage.store is not None or stage.shares or stage.is_scan else (StorageNode(stage), *nodes)
 
 
 def tree_of(state: ScheduleState) -> tuple[TreeNode, ...]:
     """The children of the root: every stage at root with its nest, producers first."""
-    return tuple(n for st in state.stages if st.attach is None and not st.is_placeholder and st.attach != INLINED
-                 for n in stage_nodes(state, st))
+    nodes: list[TreeNode] = []
+    stored: dict[str, None] = {}
+    for st in state.stages:
+        if st.attach is not None or st.is_placeholder:
+            continue
+        for whole in [state.of(t) for t in st.shares] + ([st] if st.is_scan else []):
+            if not whole.is_output and whole.name not in stored:  # the memory of a scan is there before its first rows are written
+                stored[whole.name] = None
+                nodes.append(StorageNode(whole))
+        nodes.extend(stage_nodes(state, st))
+    return tuple(nodes)

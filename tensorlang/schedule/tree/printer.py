@@ -7,7 +7,7 @@ from ...core.text import bytes_text, draw_tree
 from ...expr import make
 from ...expr.nodes import Expr, Var, const_int
 from ...expr.walk import substitute
-from ..bounds import Bounds, bounds_of
+from ..bounds import Bounds, bounds_of, region_size
 from ..state import ScheduleState
 from .nodes import ComputeNode, LoopNode, StorageNode, TreeNode, tree_of
 
@@ -39,7 +39,7 @@ def _line(node: TreeNode, bounds: Bounds, chosen: dict[Var, Expr], mark: tuple[s
             words.append("← asked for")
         return Line(f"loop {name}.{node.loop.name}", "  ".join(words), [_line(c, bounds, chosen, mark) for c in node.children])
     if isinstance(node, StorageNode):
-        shape = [substitute(e, chosen) for e in b.store_extent]
+        shape = [substitute(e, chosen) for e in region_size(node.stage.op.outputs[0], bounds)]
         sizes = [const_int(e) for e in shape]
         outputs = node.stage.op.outputs
         total: int | None = sum(t.dtype.bytes for t in outputs)

@@ -1,0 +1,26 @@
+"""How good a model's scores are against measured times. Knows arrays only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def pairwise_accuracy(scores: Any, costs: Any) -> float:
+    """The share of pairs of different cost that the scores put in the right order; half for a tie in the scores. 1 when there is no pair."""
+    s, c = np.asarray(scores, np.float64), np.asarray(costs, np.float64)
+    a, b = np.triu_indices(len(c), 1)
+    apart = c[a] != c[b]
+    a, b = a[apart], b[apart]
+    if not len(a):
+        return 1.0
+    agreed = np.sign(s[a] - s[b]) * np.where(c[a] < c[b], 1, -1)
+    return float(np.mean((agreed + 1) / 2))
+
+
+def top_share(scores: Any, costs: Any, k: int = 5) -> float:
+    """The best cost of all divided by the best among the ``k`` highest scores: 1 when the model finds the best."""
+    s, c = np.asarray(scores, np.float64), np.asarray(costs, np.float64)
+    chosen = np.argsort(-s, kind="stable")[:k]
+    return float(c.min() / c[chosen].min())

@@ -1,0 +1,20 @@
+"""What the search asks of a cost model. Knows matrices only."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+Matrix = Any  # np.ndarray
+
+
+class CostModel(Protocol):
+    """Learns from measured candidates, scores others. Higher scores are faster."""
+
+    def prepare(self) -> None:
+        """Load what is slow to load, without waiting for it."""
+
+    def fit(self, features: Matrix, costs: Matrix) -> None:
+        """Learn from all that was measured so far: a row of features and the seconds of each candidate, infinite for one that failed."""
+
+    def predict(self, features: Matrix) -> Matrix:
+        """A score for each row."""

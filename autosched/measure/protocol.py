@@ -1,0 +1,55 @@
+"""What the parent asks and what comes back: two records of plain data, one JSON line each. Knows nothing else."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+OK, REFUSED, BUILD_ERROR, WRONG_ANSWER = "ok", "refused", "build_error", "wrong_answer"
+CRASH, TIMEOUT, OUT_OF_MEMORY = "crash", "timeout", "out_of_memory"
+STATUSES = (OK, REFUSED, BUILD_ERROR, WRONG_ANSWER, CRASH, TIMEOUT, OUT_OF_MEMORY)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Measure one candidate: ``graph`` and ``trace`` as JSON text, ``key`` the graph's. ``timeout`` seconds for all of it, ``memory`` bytes
+    beyond what the worker has at birth, ``seconds`` to spend on timing; a candidate ``hopeless`` seconds slow is timed only once."""
+
+    id: int
+    graph: str
+    key: str
+    target: str
+    trace: str
+    timeout: float = 20.0
+    memory: int = 4 << 30
+    seconds: float = 0.05
+    hopeless: float = 0.0
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def from_json(line: str) -> Job:
+        return Job(**json.loads(line))
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a job: ``times`` when ``status`` is ok, the reason in ``error`` otherwise."""
+
+    id: int
+    status: str
+    error: str = ""
+    times: tuple[float, ...] = ()
+    build_seconds: float = 0.0
+    seconds: float = 0.0
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def from_json(line: str) -> Outcome:
+        known = {f.name for f in fields(Outcome)}
+        data: dict[str, Any] = {k: v for k, v in json.loads(line).items() if k in known}
+        return Outcome(**{**data, "times": tuple(data.get("times", ()))})

@@ -1,0 +1,18 @@
+"""Which candidates to measure next. Knows variants (matrices, limits) and scores; nothing of what models, measurement or files are.
+
+A strategy proposes rows; populations are integer matrices and every step is an array operation. The same seed and the same measurements
+give the same proposals in every process: all randomness comes from one numpy Generator, and nothing iterates over a set.
+Adding one: a file, a line in ``STRATEGIES``, a test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .evolutionary import Evolutionary
+from .random import Random
+from .strategy import Seen, Strategy
+
+STRATEGIES: dict[str, Callable[[], Strategy]] = {"evolutionary": Evolutionary, "random": Random}
+
+__all__ = ["STRATEGIES", "Evolutionary", "Random", "Seen", "Strategy"]

@@ -1,0 +1,51 @@
+"""The protocol of strategies, and the memory of what was proposed. Knows variants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..space import Variant
+
+Rows = Any  # np.ndarray of int64, [candidates, knobs]
+Score = Callable[[Rows], Any]
+
+
+class Strategy(Protocol):
+    """Proposes candidates of a variant."""
+
+    def propose(self, variant: Variant, n: int, rng: np.random.Generator, score: Score | None, seen: Seen) -> Rows:
+        """Up to ``n`` valid rows that were not seen, the most promising first. ``score`` is None until something was learnt."""
+
+
+class Seen:
+    """The rows of one variant that were measured, with their costs, and the test for new ones."""
+
+    def __init__(self, width: int) -> None:
+        self.rows = np.empty((0, width), np.int64)
+        self.costs = np.empty(0)
+
+    def add(self, rows: Rows, costs: Any) -> None:
+        """Remember measured rows."""
+        self.rows = np.concatenate([self.rows, np.asarray(rows, np.int64).reshape(-1, self.rows.shape[1])])
+        self.costs = np.concatenate([self.costs, np.asarray(costs, np.float64)])
+
+    def fresh(self, rows: Rows) -> Rows:
+        """The rows that were not seen, each once, in their order."""
+        if not len(rows):
+            return rows
+        _, first = np.unique(rows, axis=0, return_index=True)
+        rows = rows[np.sort(first)]
+        return rows[~np.isin(_keys(rows), _keys(self.rows))] if len(self.rows) else rows
+
+    def best(self, n: int) -> Rows:
+        """The fastest rows that gave the right answer."""
+        order = np.argsort(self.costs, kind="stable")[:n]
+        return self.rows[order[np.isfinite(self.costs[order])]]
+
+
+def _keys(rows: Rows) -> Any:
+    rows = np.ascontiguousarray(rows)
+    return rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()

@@ -1,0 +1,181 @@
+"""hoist guards: conditions that do not change in a loop are tested in front of it, once, and each answer gets a loop without the test.
+
+``for k: (S0; if r + 1 < m: S1; if r + 2 < m: S2)`` →
+``if r + 2 < m: (for k: S0; S1; S2) elif r + 1 < m: (for k: S0; S1) else: (for k: S0)``
+
+Guards that differ only by a constant, as those of the rows of an unrolled tile, imply each other: they are one family, and R of them need
+R + 1 versions, not 2 ** R. A version is made around the whole tile (the local buffers, their initialisation and what writes them back),
+outside every loop that holds nothing else, so that within it the accumulators are registers like any others. What the versions add is
+counted against ``MOST_ADDED`` statements; a family too large gets fewer versions, which keep some of the tests.
+
+Runs after unrolling, when the guards of rows are explicit, and after simplification has dropped those that are decided.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..arith.conditions import conjunction, conjuncts, never_negative
+from ..expr import make
+from ..expr.linear import reads_data
+from ..expr.nodes import Binary, Const, Expr, FloorDiv, FloorMod, TruncDiv, TruncMod, Var
+from ..expr.walk import preorder as walk
+from ..expr.walk import variables
+from ..loopir.stmt import NOTHING, SERIAL, Alloc, For, Func, If, Let, Seq, Stmt, preorder, seq
+
+MOST_ADDED = 600  # statements a kernel may grow by
+MOST_FAMILIES = 16
+
+
+def hoist_guards(func: Func) -> Func:
+    """The pass."""
+    body = func.body
+    room = MOST_ADDED
+    for family in _families(body)[:MOST_FAMILIES]:
+        work = _Hoist(family, room)
+        body = work.walk(body)
+        room = work.room
+    return func if body is func.body else func.with_body(body)
+
+
+@dataclass(frozen=True)
+class Family:
+    """Conditions from weakest to strongest: each holds wherever a later one does. ``speaks_of``: the variables in them."""
+
+    conds: tuple[Expr, ...]
+    speaks_of: frozenset[Var]
+
+
+def _families(body: Stmt) -> list[Family]:
+    """The families of conditions tested inside serial loops that do not bind their variables."""
+    found: dict[object, dict[Expr, int]] = {}
+
+    def visit(s: Stmt, loops: tuple[Var, ...]) -> None:
+        if isinstance(s, For):
+            loops = (*loops, s.var) if s.kind == SERIAL else ()
+        elif isinstance(s, If) and loops:
+            for c in conjuncts(s.cond):
+                if loops[-1] not in variables(c) and _movable(c):
+                    p = never_negative(c)
+                    key: object = c if p is None else frozenset((m, k) for m, k in p.items() if m)
+                    found.setdefault(key, {})[c] = 0 if p is None else p.get((), 0)
+        for part in s.parts():
+            visit(part, loops)
+
+    visit(body, ())
+    return [Family(tuple(sorted(conds, key=conds.__getitem__, reverse=True)), frozenset(v for c in conds for v in variables(c)))
+            for conds in found.values()]
+
+
+def _movable(c: Expr) -> bool:
+    """Whether ``c`` may be asked earlier than it stands: it reads no memory and divides by constants only."""
+    return not reads_data(c) and not any(isinstance(e, FloorDiv | FloorMod | TruncDiv | TruncMod) and type(e.b) is not Const
+                                         for e in walk(c) if isinstance(e, Binary))
+
+
+class _Hoist:
+    """One family hoisted wherever in a kernel it is tested."""
+
+    def __init__(self, family: Family, room: int) -> None:
+        self.family = family
+        self.members = frozenset(family.conds)
+        self.room = room
+        self._tests: dict[Stmt, bool] = {}
+
+    def asked(self, s: Stmt) -> bool:
+        """Whether ``s`` itself tests a condition of the family."""
+        return isinstance(s, If) and any(c in self.members for c in conjuncts(s.cond))
+
+    def tests(self, s: Stmt) -> bool:
+        """Whether a condition of the family is tested in ``s``."""
+        found = self._tests.get(s)
+        if found is None:
+            found = self._tests[s] = self.asked(s) or any([self.tests(p) for p in s.parts()])
+        return found
+
+    def walk(self, s: Stmt) -> Stmt:
+        if not self.tests(s):
+            return s
+        if self.belongs(s):
+            new = self.versions(s)
+            if new is not None:
+                return new
+        parts = s.parts()
+        walked = tuple(self.walk(p) for p in parts)
+        return s if all(a is b for a, b in zip(parts, walked, strict=True)) else s.with_parts(*walked)
+
+    def belongs(self, s: Stmt) -> bool:
+        """Whether versions are made of ``s`` as a whole: the loop that holds the tests, the local buffers around it, and loops and
+        values that hold nothing but these."""
+        if isinstance(s, For):
+            if s.kind != SERIAL or not self.invariant(s):
+                return False
+            return self.unlooped(s.body) or self.belongs(s.body)
+        if isinstance(s, Alloc):
+            return (s.buffer.scope == "local" and self.in_loop(s.body) and self.invariant(s)) or self.belongs(s.body)
+        return isinstance(s, Let) and s.var not in self.family.speaks_of and self.belongs(s.body)
+
+    def unlooped(self, s: Stmt) -> bool:
+        """Whether a test of the family stands in ``s`` outside every loop in it."""
+        return not isinstance(s, For) and self.tests(s) and (self.asked(s) or any(self.unlooped(p) for p in s.parts()))
+
+    def in_loop(self, s: Stmt) -> bool:
+        """Whether a test of the family stands in a serial loop in ``s``."""
+        return self.tests(s) and ((isinstance(s, For) and s.kind == SERIAL) or any(self.in_loop(p) for p in s.parts()))
+
+    def invariant(self, s: Stmt) -> bool:
+        """Whether nothing in ``s`` binds what the family speaks of."""
+        return not any(isinstance(st, For | Let) and st.var in self.family.speaks_of for st in preorder(s))
+
+    def versions(self, s: Stmt) -> Stmt | None:
+        """The chain of versions; None when they would take too much room."""
+        conds = self.family.conds
+        old = size(s)
+        for step in range(1, len(conds) + 1):
+            tests = list(range(len(conds) - 1, -1, -step))
+            made: list[Stmt] = []
+            added = -old
+            for weaker, stronger in zip([*tests, -1], [len(conds), *tests], strict=True):
+                answers = {c: n <= weaker for n, c in enumerate(conds) if n <= weaker or n >= stronger}
+                made.append(decided(s, answers))
+                added += size(made[-1]) + 1
+                if added > self.room:
+                    break
+            else:
+                self.room -= max(0, added)
+                out: Stmt = made.pop()
+                for n, version in zip(reversed(tests), reversed(made), strict=True):
+                    out = If(conds[n], version, None if out is NOTHING else out)
+                return out
+        return None
+
+
+def decided(s: Stmt, answers: dict[Expr, bool]) -> Stmt:
+    """``s`` where the answers to some conditions are known; loops and buffers that are left with nothing to do vanish."""
+    if isinstance(s, If):
+        conds = conjuncts(s.cond)
+        if any(answers.get(c) is False for c in conds):
+            return NOTHING if s.orelse is None else decided(s.orelse, answers)
+        left = [c for c in conds if c not in answers]
+        then = decided(s.then, answers)
+        if not left:
+            return then
+        orelse = NOTHING if s.orelse is None else decided(s.orelse, answers)
+        if then is s.then and len(left) == len(conds) and orelse is (s.orelse or NOTHING):
+            return s
+        cond = conjunction(left)
+        if then is NOTHING:
+            return NOTHING if orelse is NOTHING else If(make.not_(cond), orelse)
+        return If(cond, then, None if orelse is NOTHING else orelse)
+    parts = s.parts()
+    new = tuple(decided(p, answers) for p in parts)
+    if all(a is b for a, b in zip(parts, new, strict=True)):
+        return s
+    if isinstance(s, Seq):
+        return seq(*new)
+    return NOTHING if new[0] is NOTHING else s.with_parts(*new)
+
+
+def size(s: Stmt) -> int:
+    """Statements in ``s``."""
+    return sum(map(size, s.parts())) + (not isinstance(s, Seq))

@@ -1,0 +1,112 @@
+"""``scan``: a recurrence over one axis. Knows tensors and computes.
+
+The state tensors, the initial rows, the update and the result are one block of memory: ``init`` writes its first rows, and turn ``t`` of
+the scan axis runs the update, which writes row ``t`` and reads rows before it. (TVM's te.scan has the same form.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..core.dtype import INT32
+from ..core.node import intern
+from ..errors import DeclareError
+from ..expr import make
+from ..expr.nodes import Expr, Var, const_int
+from .axis import IterVar, fresh_axis
+from .compute import compute
+from .graph import operations
+from .tensor import ComputeOp, Operation, PlaceholderOp, Tensor, TensorRead
+
+SCAN = "scan"
+
+
+class ScanOp(ComputeOp):
+    """``axis`` is the scan axis alone; ``body`` reads the whole rows of ``update`` and ``init`` that a turn needs, over ``spatial`` axes,
+    which stand for all elements of a row."""
+
+    __slots__ = ("init", "spatial", "state", "update")
+
+    def __init__(self, name: str, axis: IterVar, init: tuple[Tensor, ...], update: tuple[Tensor, ...], state: tuple[Tensor, ...],
+                 tag: str = "", attrs: Mapping[str, Any] | None = None) -> None:
+        self.init = init
+        self.update = update
+        self.state = state
+        spatial: list[IterVar] = []
+
+        def whole(t: Tensor, first: Expr | None) -> Expr:
+            index: list[Expr] = []
+            for d, extent in enumerate(t.shape):
+                if d == 0 and first is not None:
+                    index.append(first)
+                else:
+                    spatial.append(fresh_axis(f"{t.name}.ax{d}", extent))
+                    index.append(spatial[-1].var)
+            return intern(TensorRead, t, tuple(index))  # type: ignore[no-any-return]
+
+        body = (*[whole(u, axis.var) for u in update], *[whole(i, None) for i in init])
+        self.spatial = tuple(spatial)
+        super().__init__(name, (axis,), (), body, tag, attrs, ())
+        self.outputs = tuple(Tensor(self, i, s.shape, s.dtype) for i, s in enumerate(state))
+
+    def dependent(self) -> tuple[Operation, ...]:
+        """The operations that run once per turn: those between the state and the update, producers first."""
+        touched: dict[Operation, None] = {s.op: None for s in self.state}
+        for op in operations([u.op for u in self.update]):
+            if op not in touched and any(t.op in touched for t in op.input_tensors):
+                touched[op] = None
+        for u in self.update:  # an update that does not read the state still runs at its turn
+            touched[u.op] = None
+        return tuple(op for op in operations(list(touched)) if op in touched and not isinstance(op, PlaceholderOp))
+
+
+def _listed(x: Tensor | Sequence[Tensor]) -> tuple[Tensor, ...]:
+    return tuple(x) if isinstance(x, list | tuple) else (x,)
+
+
+def scan(init: Tensor | Sequence[Tensor], update: Tensor | Sequence[Tensor], state_placeholder: Tensor | Sequence[Tensor],
+         inputs: Sequence[Tensor] | None = None, name: str = "scan", tag: str = "", attrs: Mapping[str, Any] | None = None) -> Any:
+    """The result of a recurrence: a tensor like ``state_placeholder``, or a list of them for several states.
+
+    ``init`` gives the first rows (its first dimension says how many), ``update`` row ``t`` from rows of the state before ``t``; both and
+    the state agree in dtype and in every other dimension. ``inputs`` is accepted for TVM's sake and not needed.
+    Raises DeclareError for states that do not fit together.
+    """
+    inits, updates, states = _listed(init), _listed(update), _listed(state_placeholder)
+    if not len(inits) == len(updates) == len(states) > 0:
+        raise DeclareError(f"scan {name!r}: {len(inits)} init, {len(updates)} update and {len(states)} state tensor(s)",
+                           because="each state has one of each")
+    for i, u, s in zip(inits, updates, states, strict=True):
+        if not isinstance(s.op, PlaceholderOp):
+            raise DeclareError(f"scan {name!r}: the state {s.name} is not a placeholder", try_="te.placeholder of the shape of the result")
+        for what, t in (("init", i), ("update", u)):
+            if t.ndim != s.ndim or t.ndim == 0:
+                raise DeclareError(f"scan {name!r}: {what} {t.name} has {t.ndim} dimension(s), the state {s.name} {s.ndim}")
+            if t.dtype is not s.dtype:
+                raise DeclareError(f"scan {name!r}: {what} {t.name} is {t.dtype}, the state {s.name} {s.dtype}")
+            for d in range(0 if what == "update" else 1, s.ndim):
+                if t.shape[d] is not s.shape[d]:
+                    raise DeclareError(f"scan {name!r}: dimension {d} of {what} {t.name} is {t.shape[d]}, of the state {s.name} {s.shape[d]}")
+        if not isinstance(u.op, ComputeOp) or isinstance(u.op, ScanOp):
+            raise DeclareError(f"scan {name!r}: the update {u.name} is not a te.compute")
+    first, total = inits[0].shape[0], states[0].shape[0]
+    for i, s in zip(inits, states, strict=True):
+        if i.shape[0] is not first or s.shape[0] is not total:
+            raise DeclareError(f"scan {name!r}: the states do not run over the same rows",
+                               because=f"{i.name} begins with {i.shape[0]} rows of {s.shape[0]}, {inits[0].name} with {first} of {total}")
+    n, m = const_int(first), const_int(total)
+    if n is not None and (n < 1 or (m is not None and n > m)):
+        raise DeclareError(f"scan {name!r}: init {inits[0].name} has {n} rows of {total}", because="at least one, and no more than the state")
+    inits = tuple(_own(i) for i in inits)
+    begin, end = make.unify(make.as_expr(first, INT32), make.as_expr(total, INT32))
+    axis = IterVar(Var("t", begin.dtype, "loop"), (begin, make.sub(end, begin)), SCAN)
+    op = ScanOp(name, axis, inits, updates, states, tag, attrs)
+    return op.outputs[0] if isinstance(init, Tensor) else list(op.outputs)
+
+
+def _own(t: Tensor) -> Tensor:
+    """``t`` itself when it can be written straight into the state, else a copy of it that can."""
+    if isinstance(t.op, ComputeOp) and not isinstance(t.op, ScanOp):
+        return t
+    return compute(t.shape, lambda *i: t[i], name=f"{t.name}.init")  # type: ignore[no-any-return]

@@ -1,0 +1,95 @@
+"""Random graphs under random schedules, in chunks so that workers share them; and calls that are mostly wrong.
+
+``TENSORLANG_FUZZ_ROUNDS`` says how many more cases the test marked ``fuzz`` runs; ``python -m tests.fuzz.run`` prints what they cover.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+
+import tensorlang as tl
+from tensorlang.errors import TensorLangError
+from tests.fuzz.check import check, declared, schedule_of
+from tests.fuzz.graphs import FAMILIES, random_graph
+from tests.fuzz.schedules import Sampler, random_call, random_steps
+
+CHUNK = 25
+CHUNKS = 16
+ROUNDS = int(os.environ.get("TENSORLANG_FUZZ_ROUNDS", "0"))
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_random_schedules_of_random_graphs(chunk):
+    compiled = 0
+    for n in range(CHUNK):
+        compiled += check(chunk * CHUNK + n, most=12).compiled
+    assert compiled >= CHUNK, "nearly every case is small enough to be compiled, some for several sizes"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family(family):
+    for n in range(7):
+        check(100_000 + n, family=family, most=8, interpret=n % 2 == 0)
+
+
+@pytest.mark.fuzz
+@pytest.mark.skipif(not ROUNDS, reason="TENSORLANG_FUZZ_ROUNDS is not set")
+@pytest.mark.parametrize("chunk", range(max(1, ROUNDS // 50)))
+def test_more(chunk):
+    for n in range(50):
+        check(1_000_000 + chunk * 50 + n)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_calls_that_are_mostly_wrong_are_refused_and_change_nothing(seed):
+    """200 wild calls: each is legal, or raises ScheduleError and leaves tree and trace as they were."""
+    rng = random.Random(9_000 + seed)
+    _, outputs, _ = declared(random_graph(rng))
+    other = declared(random_graph(rng))[1][0]
+    foreign = [other, other.op, *other.op.axis, object()]
+    s = schedule_of(outputs)
+    random_steps(s, rng, 4)
+    refused = 0
+    for n in range(200):
+        before = str(s.tree()), len(s.trace), s.state
+        call = random_call(s, rng, foreign)
+        try:
+            call()
+        except tl.ScheduleError as e:
+            refused += 1
+            assert str(e), "an error says something"
+            assert s.state is before[2], "a refused call keeps the very state"
+            assert (str(s.tree()), len(s.trace)) == before[:2]
+        if n % 50 == 49:  # do not drift into something huge
+            s = schedule_of(outputs)
+            random_steps(s, rng, 4)
+    assert refused > 100
+
+
+def test_can_answers_as_the_call_does():
+    """``s.can`` and the call itself agree, and ``can`` changes nothing."""
+    rng = random.Random(5)
+    agreed = {True: 0, False: 0}
+    for _ in range(40):
+        _, outputs, _ = declared(random_graph(rng))
+        s = schedule_of(outputs)
+        random_steps(s, rng, 5)
+        sampler = Sampler(s, rng)
+        for _ in range(6):
+            st = sampler.stage_with_loops()
+            loop = rng.choice(st.all_loops())
+            name = rng.choice(("vectorize", "unroll", "parallel"))
+            before = s.state
+            verdict = s.can(name, st.name, loop)
+            assert s.state is before
+            try:
+                getattr(s[st.name], name)(loop)
+                done = True
+            except TensorLangError:
+                done = False
+            assert bool(verdict) == done
+            agreed[done] += 1
+    assert min(agreed.values()) > 20

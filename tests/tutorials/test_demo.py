@@ -1,0 +1,37 @@
+"""The demo runs from the photograph to the table, in plain text when nobody looks at a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("PIL")
+from PIL import Image  # noqa: E402
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.tutorial
+@pytest.mark.slow
+def test_demo(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, str(ROOT / "tutorials" / "demo.py"), "--trials", "4", "--out", str(tmp_path)], text=True, cwd=tmp_path,
+                          env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, timeout=280)
+    assert done.returncode == 0, done.stderr
+    assert "\x1b" not in done.stdout
+    assert done.stdout.count("the same as numpy's") == 2
+    assert "storage B.global" in done.stdout and "for k.outer in range(0, 512)" in done.stdout
+    rows = re.findall(r"^  (plain loops|tl\.compile|by hand|searched|numpy) +([\d.]+) +[\d.]+× +([\d.]+) ", done.stdout, re.MULTILINE)
+    assert [row[0] for row in rows] == ["plain loops", "tl.compile", "by hand", "searched", "numpy"]
+    assert all(float(figure) > 0 for row in rows for figure in row[1:])
+    records = [json.loads(line) for line in (tmp_path / "demo.jsonl").read_text().splitlines()]
+    assert {record["status"] for record in records} == {"ok"} and len({record["task"] for record in records}) == 2
+    picture = Image.open(tmp_path / "demo.png")
+    assert picture.size == (2 * 640 + 30, 2 * (427 + 40) + 10)
+    before, after = (picture.crop((x, 40, x + 640, 467)) for x in (10, 660))
+    assert before.tobytes() != after.tobytes() and len(after.getcolors(1 << 20)) > 10_000
