@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from . import te
 from .build import build, compile, lower
+from .core.externs import register_func, register_symbol
 from .errors import CallError, DeclareError, LowerError, ScheduleError, TargetError, TensorLangError
 from .runtime import Module, Timing, load, num_threads, set_num_threads
 from .schedule.schedule import Schedule, Stage, create_schedule
@@ -17,4 +18,4 @@ te.create_schedule = create_schedule  # type: ignore[attr-defined]
 
 __version__ = "0.1.0"
 __all__ = ["CallError", "DeclareError", "LowerError", "Module", "Schedule", "ScheduleError", "Stage", "Target", "TargetError",
-           "TensorLangError", "Timing", "Trace", "build", "compile", "create_schedule", "load", "lower", "num_threads", "set_num_threads", "te"]
+           "TensorLangError", "Timing", "Trace", "build", "compile", "create_schedule", "load", "lower", "num_threads", "register_func", "register_symbol", "set_num_threads", "te"]

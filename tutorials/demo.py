@@ -327,7 +327,8 @@ def show_code(kernel: tl.Module, loop: str, reads: str) -> None:
 
 def search(kernel: Kernel, trials: int, records: Path) -> None:
     """Let the search find the tile sizes, measuring in a process of its own, and build the best."""
-    result = autosched.tune(kernel.task, trials=trials, records=records, batch=8, progress=Live(console) if console.is_terminal else None)
+    live = Live(console) if console.is_terminal else None
+    result = autosched.tune(kernel.task, trials=trials, records=records, batch=8, progress=live)
     kernel.flops = result.flops
     s, tensors = kernel.task.apply_best(records)
     kernel.add("searched", tl.build(s, tensors, name=kernel.name))
@@ -358,7 +359,8 @@ def run(trials: int, out: Path) -> None:
     heading("4  What it is worth")
     console.print(table({kernel.name: kernel.race() for kernel in (product, filtered)}))
     picture(photo, filtered.built["searched"](photo, weight, bias), out / "demo.png")
-    console.print(f"  The photograph before and after: [bold]{out / 'demo.png'}[/]   what was measured: [bold]{out / 'demo.jsonl'}[/]\n")
+    console.print(f"  The photograph before and after: [bold]{out / 'demo.png'}[/]")
+    console.print(f"  Every schedule measured:         [bold]{out / 'demo.jsonl'}[/]\n")
 
 
 def table(figures: dict[str, dict[str, float]]) -> Table:

@@ -18,6 +18,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -41,6 +42,9 @@ class Worker:
                 os.close(self.jobs)
                 os.close(self.results)
                 _live(entry, directory, job_out, result_in, self.log)
+            except BaseException:
+                traceback.print_exc()  # its last line is the reason the parent is told
+                sys.stderr.flush()
             finally:
                 os._exit(1)
         os.close(job_out)

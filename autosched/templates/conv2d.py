@@ -8,6 +8,8 @@ from collections.abc import Sequence
 import tensorlang as tl
 from tensorlang import te
 
+from .start import at_most
+
 LANES = (4, 8, 16, 24, 32)
 
 
@@ -22,9 +24,9 @@ def conv2d(s: tl.Schedule, tensors: Sequence[te.Tensor], *, parallel: bool = Fal
             st.compute_inline()
         else:
             st.vectorize(st.split(st.op.axis[-1], 8)[1])
-    fo, fi = s[out].split(f, s.sample_tile(f, max_factor=16, values=4, name="f"))
+    fo, fi = s[out].split(f, s.sample_tile(f, max_factor=16, values=at_most(f, 4), name="f"))
     yo, yi = s[out].split(y, s.sample_tile(y, max_factor=8, values=1, name="y"))
-    xo, xi = s[out].split(x, s.sample_tile(x, candidates=lanes, values=16, name="x", role="vector"))
+    xo, xi = s[out].split(x, s.sample_tile(x, candidates=lanes, values=at_most(x, 16), name="x", role="vector"))
     s[out].reorder(n, fo, yo, xo, fi, yi, xi)
     s[acc].compute_at(s[out], xo)
     n, f, y, x = s[acc].op.axis

@@ -9,6 +9,8 @@ from functools import partial
 import tensorlang as tl
 from tensorlang import te
 
+from .start import at_most
+
 LANES = (8, 16, 24, 32, 40, 48, 64)
 
 
@@ -17,9 +19,9 @@ def matmul(s: tl.Schedule, tensors: Sequence[te.Tensor], *, parallel: bool = Fal
     c = tensors[-1]
     acc = s.cache_write(c, "local")
     i, j = s[c].op.axis
-    rows, blocks = s.sample_tile(i, 2, max_factor=64, values=(6, 8), name="i")
-    cols = s.sample_tile(j, candidates=lanes, values=16, name="j", role="vector")
-    panels = s.sample_tile(j, max_factor=32, values=4, name="jo")
+    rows, blocks = s.sample_tile(i, 2, max_factor=64, values=(at_most(i, 6), at_most(i, 8)), name="i")
+    cols = s.sample_tile(j, candidates=lanes, values=at_most(j, 16), name="j", role="vector")
+    panels = s.sample_tile(j, max_factor=32, values=at_most(j, 4), name="jo")
     io, ii = s[c].split(i, rows)
     iq, io = s[c].split(io, blocks)
     jo, ji = s[c].split(j, cols)

@@ -11,6 +11,7 @@ variable outwards, each replaced by the end of its range that makes the polynomi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from math import gcd
 
 from ..expr import make
 from ..expr.linear import Poly, add_poly, from_poly, mul_poly, poly, split_by_atom
@@ -20,6 +21,7 @@ from ..expr.walk import variables
 Number = int | None
 Interval = tuple[Number, Number]  # inclusive; None is unbounded
 _MAX_DEPTH = 14
+_MAX_DIVIDED = 1 << 16  # divisors of a literal are tried one by one
 _UNBOUNDED: Interval = (None, None)
 
 
@@ -64,7 +66,7 @@ class Facts:
 
     def assume(self, cond: Expr) -> Facts:
         """Also knowing that ``cond`` holds."""
-        found = tuple(_nonneg_forms(cond))
+        found = tuple(_whole(p) for p in _nonneg_forms(cond))
         return Facts(self.ranges, self.level, self.known + found, self.sizes) if found else self
 
     # -- numeric intervals -------------------------------------------------------------------------------------------
@@ -359,25 +361,21 @@ class Facts:
         return None
 
     def _paired_division(self, atom: FloorDiv, q: Poly, r: Poly, gone: Callable[[Var], bool]) -> Poly | None:
-        # (x + d) // c - x // c: find the partner with the opposite coefficient and a numerator a bounded way off. Where every moving term
-        # of x is a multiple of c it is (x0 + d) // c - x0 // c with what stands still of x, else at most ceil(d / c). With literals the
-        # canonical form has decided which; with knobs the value does, so that both give the same width
+        # (x + d) // c - x // c: find the partner with the opposite factor and a numerator a bounded way off
         c = atom.b
-        if list(q) != [()]:
-            return None
-        for mono, k in r.items():
-            if len(mono) == 1 and k == -q[()] and isinstance(mono[0], FloorDiv) and mono[0].b is c:
-                high, low = (atom, mono[0]) if q[()] > 0 else (mono[0], atom)
-                d = self.extent_bound(make.sub(high.a, low.a), gone)
-                if d is None:
-                    return None
-                width = make.ceildiv(d, c)
-                aligned, still = _aligned(poly(low.a), c, gone)
-                if aligned is not None:
-                    x0 = make.floormod(from_poly(still, c.dtype), c)
-                    width = make.select(aligned, make.floordiv(make.add(x0, d), c), width)
-                part = poly(width)
-                return add_poly({m: v for m, v in r.items() if m is not mono}, part, abs(k))
+        sign = self._sign(q)
+        for mono in r:
+            for other in mono:
+                if isinstance(other, FloorDiv) and other.b is c and other is not atom and sign:
+                    opposite, rest = split_by_atom(r, other)
+                    if add_poly(opposite, q):
+                        continue
+                    high, low = (atom, other) if sign > 0 else (other, atom)
+                    d = self.extent_bound(make.sub(high.a, low.a), gone)
+                    if d is None:
+                        return None
+                    product = mul_poly(q if sign > 0 else opposite, poly(quotient_width(low.a, d, c, gone)))
+                    return None if product is None else add_poly(rest, product)
         return None
 
     def divisible(self, e: Expr, by: Expr) -> bool:
@@ -397,19 +395,30 @@ class Facts:
         return not r or e is by
 
 
-def _aligned(p: Poly, c: Expr, gone: Callable[[Var], bool]) -> tuple[Expr | None, Poly]:
-    """The condition that every term with a variable that is gone is a multiple of ``c`` (None when it never is), and the other terms."""
+def quotient_width(x: Expr, d: Expr, c: Expr, gone: Callable[[Var], bool]) -> Expr:
+    """The most that ``(x + d) // c - x // c`` can be over all values of the variables that are gone.
+
+    When the terms of ``x`` that move are multiples of a divisor g of ``c``, the remainder ``x % c`` is at most ``c - g`` plus what the terms
+    that stand still leave of g. With literals g is known; with knobs it is chosen by value, so that both give the same width.
+    """
     still: Poly = {}
-    cond: Expr | None = None
-    for mono, k in p.items():
+    factors: list[Expr] = []
+    for mono, k in poly(x).items():
         moving = [any(gone(v) for v in variables(a)) for a in mono]
         if not any(moving):
             still[mono] = k
-            continue
-        rest = from_poly({tuple(a for a, m in zip(mono, moving, strict=True) if not m): k}, c.dtype)
-        whole = make.eq(make.floormod(rest, c), 0)
-        cond = whole if cond is None else make.and_(cond, whole)
-    return (None if cond is None or (type(cond) is Const and not cond.value) else cond), still
+        else:
+            factors.append(from_poly({tuple(a for a, m in zip(mono, moving, strict=True) if not m): k}, c.dtype))
+    rest = from_poly(still, c.dtype)
+    n = int(c.value) if type(c) is Const else 0
+    divisors: list[int | Expr] = [g for g in range(1, n + 1) if n % g == 0] if 0 < n <= _MAX_DIVIDED else [1, c]
+    width = make.floordiv(make.add(d, make.sub(c, 1)), c)
+    for g in divisors[1:]:
+        cond = make.const(True)
+        for f in factors:
+            cond = make.and_(cond, make.eq(make.floormod(f, g), 0))
+        width = make.select(cond, make.floordiv(make.add(make.add(d, make.sub(c, g)), make.floormod(rest, g)), c), width)
+    return width
 
 
 def _is_atom(p: Poly, e: Expr) -> bool:
@@ -454,6 +463,13 @@ def _floordiv(a: Interval, b: Interval) -> Interval:
             return -1 if x < 0 else 0
         return x // divisor
     return end(a[0], True), end(a[1], False)
+
+
+def _whole(p: Poly) -> Poly:
+    """``c * x + k >= 0`` over whole numbers: the constant goes down to the next multiple of ``c``."""
+    c = gcd(*[k for m, k in p.items() if m])
+    rest = p.get((), 0) % c if c > 1 else 0
+    return add_poly(p, {(): -rest}) if rest else p
 
 
 def _nonneg_forms(cond: Expr) -> Iterable[Poly]:

@@ -5,6 +5,7 @@ The text form is TVM's: ``float32``, ``int8``, ``bool``, and ``float32x8`` for a
 
 from __future__ import annotations
 
+import difflib
 import re
 
 import numpy as np
@@ -120,9 +121,12 @@ def dtype(name: str | DType | type | np.dtype) -> DType:  # type: ignore[type-ar
         try:
             if name is None:  # numpy would take it for float64
                 raise TypeError
-            name = np.dtype(name).name
+            known = np.dtype(name)
+            if known.kind not in "biuf":
+                raise TypeError
+            name = known.name
         except (TypeError, ValueError):
-            raise DeclareError(f"not a dtype: {name!r}", try_=f"one of {', '.join(KNOWN)}") from None
+            raise DeclareError(f"no dtype: {_written(name)}", legal=", ".join(KNOWN), try_="a name such as 'float32'") from None
     found = _by_name.get(name)
     if found is not None:
         return found
@@ -131,7 +135,12 @@ def dtype(name: str | DType | type | np.dtype) -> DType:  # type: ignore[type-ar
         code, bits, lanes = m[1], int(m[2] or (1 if m[1] == "bool" else 0)), int(m[3] or 1)
         if bits in _BITS[code] and lanes >= 1:
             return _by_name.setdefault(name, _make(code, bits, lanes))
-    raise DeclareError(f"unknown dtype {name!r}", try_=f"one of {', '.join(KNOWN)}")
+    near = difflib.get_close_matches(name, KNOWN, 1)
+    raise DeclareError(f"unknown dtype {name!r}", legal=", ".join(KNOWN), try_=repr(near[0]) if near else None)
+
+
+def _written(x: object) -> str:
+    return x.__name__ if isinstance(x, type) else repr(x) if isinstance(x, str | int | float | None) else f"a {type(x).__name__}"
 
 
 BOOL = dtype("bool")

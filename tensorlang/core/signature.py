@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .names import identifier
+
 Size = Any  # int | str | tuple
 
 
@@ -38,17 +40,33 @@ class Dim:
 
 
 @dataclass(frozen=True)
+class Extern:
+    """A registered Python function a kernel calls: ``args`` are (kind, dtype, rank) with kind ``buffer``, ``int`` or ``float``."""
+
+    name: str
+    args: tuple[tuple[str, str, int], ...]
+
+    @property
+    def symbol(self) -> str:
+        """The symbol of the callback; it spells out how the arguments are to be read."""
+        shape = "_".join(f"{kind[0]}{t}{rank or ''}" for kind, t, rank in self.args)
+        return f"tensorlang_packed_{identifier(self.name)}_{shape}"
+
+
+@dataclass(frozen=True)
 class Signature:
-    """``params`` in call order, outputs marked; ``dims`` in the order of their scalar slots."""
+    """``params`` in call order, outputs marked; ``dims`` in the order of their scalar slots; ``externs`` what it calls in Python."""
 
     name: str
     params: tuple[Param, ...]
     dims: tuple[Dim, ...] = ()
+    externs: tuple[Extern, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {"name": self.name,
                 "params": [[p.name, p.kind, p.dtype, list(p.shape), p.output] for p in self.params],
-                "dims": [[d.name, d.lo, d.hi, d.multiple_of] for d in self.dims]}
+                "dims": [[d.name, d.lo, d.hi, d.multiple_of] for d in self.dims],
+                "externs": [[e.name, [list(a) for a in e.args]] for e in self.externs]}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Signature:
@@ -56,7 +74,8 @@ class Signature:
             return tuple(size(y) for y in x) if isinstance(x, list) else x
 
         params = tuple(Param(n, k, t, tuple(size(x) for x in shape), out) for n, k, t, shape, out in data["params"])
-        return Signature(data["name"], params, tuple(Dim(*d) for d in data["dims"]))
+        externs = tuple(Extern(n, tuple((k, t, r) for k, t, r in args)) for n, args in data.get("externs", ()))
+        return Signature(data["name"], params, tuple(Dim(*d) for d in data["dims"]), externs)
 
 
 _OPS: dict[str, Callable[[int, int], int]] = {

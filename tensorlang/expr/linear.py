@@ -319,3 +319,15 @@ def split_by_atom(p: Poly, atom: Expr) -> tuple[Poly, Poly]:
         else:
             r[mono] = c
     return q, r
+
+
+def lone_atom(p: Poly) -> Expr | None:
+    """The atom of a polynomial that is one atom plus a constant; None for any other."""
+    found: Expr | None = None
+    for mono, c in p.items():
+        if not mono:
+            continue
+        if found is not None or c != 1 or len(mono) != 1:
+            return None
+        found = mono[0]
+    return found

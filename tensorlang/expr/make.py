@@ -56,6 +56,14 @@ _INT32_LO, _INT32_HI = INT32.limits()
 _dtype_of = dtype  # where a parameter that users name is called dtype
 
 
+def _no_scalar(value: Any) -> DeclareError:
+    if isinstance(value, np.ndarray):
+        return DeclareError(f"an array of shape {value.shape} stands where one number is meant", because="an expression is one element, an array is many",
+                            try_="te.placeholder(shape, dtype) for the array, and pass it when the kernel is called")
+    shown = repr(value) if isinstance(value, str | complex | None) else f"a {type(value).__name__}"
+    return DeclareError(f"{shown} stands where a number is meant", try_="a number, a variable, or a tensor element such as A[i, j]")
+
+
 def const(value: int | float | bool, dtype: str | DType | None = None) -> Expr:
     """A literal of that type; without one, ``bool``, ``int32`` (``int64`` when it does not fit) or ``float32``.
 
@@ -71,8 +79,7 @@ def const(value: int | float | bool, dtype: str | DType | None = None) -> Expr:
         elif isinstance(value, float):
             t = FLOAT32
         else:
-            raise DeclareError(f"cannot make an expression of {value!r} ({type(value).__name__})",
-                               try_="a number, a variable, or a tensor element such as A[i, j]")
+            raise _no_scalar(value)
     else:
         t = _dtype_of(dtype)
         if not isinstance(value, int | float):
@@ -288,9 +295,10 @@ def div(a: ExprLike, b: ExprLike) -> Expr:
 
 def _divisor(op: str, a: Expr, b: Expr) -> None:
     if not a.dtype.is_int:
-        raise DeclareError(f"`{op}` needs integers, got {a.dtype}", try_="te.floor(a / b) for floats")
+        raise DeclareError(f"`{op}` needs integers, got {a.dtype}", because=f"in {a} {op} {b}",
+                           try_="te.floor(a / b)" if op in ("//", "truncdiv") else "te.fmod(a, b)")
     if _uniform(b, 0):
-        raise DeclareError(f"division by zero: {a} {op} {b}")
+        raise DeclareError(f"division by zero: {a} {op} {b}", because="the divisor is the literal 0")
 
 
 def floordiv(a: ExprLike, b: ExprLike) -> Expr:
@@ -317,8 +325,10 @@ def floordiv(a: ExprLike, b: ExprLike) -> Expr:
                 if type(rest) is Const:  # 0 <= rest < d
                     return linear.from_poly(q, t)
                 return add(linear.from_poly(q, t), floordiv(rest, b) if type(rest) is FloorDiv else intern(FloorDiv, rest, b))
-            if type(a) is FloorDiv and type(a.b) is Const and a.b.value > 0:
-                return floordiv(a.a, int(a.b.value) * d)
+            inner = linear.lone_atom(p)  # (x // c + k) // d is (x + k * c) // (c * d)
+            if type(inner) is FloorDiv and type(inner.b) is Const and inner.b.value > 0:
+                c = int(inner.b.value)
+                return floordiv(add(inner.a, p.get((), 0) * c), c * d)
         elif type(b) is Var and b.lo is not None and b.lo >= 1:
             q, r = linear.split_by_atom(p, b)
             if list(r) == [()] and r[()] == -1:  # -1 // n is -1 for every n >= 1
@@ -349,6 +359,8 @@ def floormod(a: ExprLike, b: ExprLike) -> Expr:
             reduced = {m: c % d for m, c in p.items() if c % d}
             if reduced != p:
                 return floormod(linear.from_poly(reduced, t), b)
+            if type(a) is FloorMod and type(a.b) is Const and a.b.value > 0 and a.b.value % d == 0:
+                return floormod(a.a, b)
         elif type(b) is Var and b.lo is not None and b.lo >= 1:
             q, r = linear.split_by_atom(p, b)
             if q:
@@ -568,7 +580,9 @@ def call(name: str, *args: ExprLike) -> Expr:
     if not row.accepts(t):
         if row.accepts(FLOAT32) and not t.is_float and not t.is_bool:
             raise DeclareError(f"{name}({', '.join(map(str, es))}): needs a float, got {t}", try_="x.astype('float32') first")
-        raise DeclareError(f"{name}({', '.join(map(str, es))}): not defined on {t}")
+        if row.accepts(INT32) and not row.accepts(FLOAT32):
+            raise DeclareError(f"{name}({', '.join(map(str, es))}): needs an integer, got {t}", try_="x.astype('int32') first")
+        raise DeclareError(f"{name}({', '.join(map(str, es))}): not defined on {t}", try_="cond.astype('int32') first" if t.is_bool else None)
     return intern(Call, row.result(t), name, tuple(es))
 
 

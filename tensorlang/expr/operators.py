@@ -178,7 +178,8 @@ class Operators:
         me = make.as_expr(self)
         if type(me) is Const:
             return me.value
-        raise DeclareError(f"{word}({me}): the value is not known while a computation is declared",
+        what = f"a number is needed where `{me}` stands" if word == "index" else f"{word}({me}): the value is not known while a computation is declared"
+        raise DeclareError(what,
                            because="only a literal has one, such as A.shape[0] of a tensor of constant shape", try_=instead)
 
     def __int__(self) -> int:
@@ -188,7 +189,7 @@ class Operators:
         return float(self._number("float", "te.exp, te.sqrt and so on instead of those of math; .astype('float32') to convert in the kernel"))
 
     def __index__(self) -> int:
-        value = self._number("index", "a number, or a te.reduce_axis or an axis of te.compute to run over a symbolic range")
+        value = self._number("index", "te.placeholder for a list indexed by an axis, te.reduce_axis to run over a symbolic range")
         if not isinstance(value, int):
             raise DeclareError(f"index({value}): not an integer", try_="int(…)")
         return int(value)

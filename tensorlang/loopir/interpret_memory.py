@@ -17,6 +17,7 @@ from typing import Any, NoReturn, cast
 import numpy as np
 
 from ..core.dtype import DType
+from ..core.externs import packed
 from ..expr.nodes import Var
 from .printer import Names, lines_of, show_stmt
 from .stmt import Buffer, Func, Stmt
@@ -289,7 +290,17 @@ def reduce_lanes(op: str, x: Array) -> Any:
     return _REDUCE[op].reduce(x) if op in ("and", "or", "min", "max") else _REDUCE[op].reduce(x, dtype=x.dtype)
 
 
+def extern(kind: str, name: str, args: list[Any], outputs: list[Block]) -> None:
+    """A call of a registered function on whole buffers."""
+    if kind != "packed":
+        raise InterpretError("extern", f"the C symbol {name!r} can only be called by a kernel", "", (), ())
+    packed(name)(*[a.data.reshape(a.shape) if isinstance(a, Block) else a for a in args])
+    for b in outputs:
+        b.init[:] = 1
+
+
 HELPERS: dict[str, Any] = {
+    "extern": extern,
     "np": np, "Block": Block, "bounds": bounds, "uninitialised": uninitialised, "race": race, "vector_load": vector_load,
     "vector_store": vector_store, "floor_div": floor_div, "floor_mod": floor_mod, "trunc_div": trunc_div, "trunc_mod": trunc_mod,
     "vector_floor_div": vector_floor_div, "vector_floor_mod": vector_floor_mod, "vector_trunc_div": vector_trunc_div,

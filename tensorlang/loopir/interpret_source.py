@@ -24,7 +24,7 @@ from ..expr.walk import preorder as expr_preorder
 from ..expr.walk import variables
 from .interpret_memory import HELPERS, Site
 from .interpret_rules import expressions, wrap
-from .stmt import PARALLEL, Alloc, Buffer, Evaluate, For, Func, If, Let, Load, Seq, Stmt, Store, preorder
+from .stmt import PARALLEL, Alloc, Buffer, Evaluate, Extern, For, Func, If, Let, Load, Seq, Stmt, Store, preorder
 
 Atom = str  # a local name, a name of a constant, or a literal
 _MAX_LOOPS = 15  # Python refuses 20 nested blocks in one function: deeper loops go into a function inside
@@ -205,6 +205,9 @@ class Translator:
             if self.is_data(s.value):
                 self.data.add(s.var)
             self.write(s.body)
+        elif isinstance(s, Extern):
+            args = [f"B{self.memory[a]}" if isinstance(a, Buffer) else self.value(a) for a in s.args]
+            self.line(f"extern({s.kind!r}, {s.name!r}, [{', '.join(args)}], [{', '.join(f'B{self.memory[b]}' for b in s.outputs)}])")
         elif isinstance(s, Evaluate):
             if not (isinstance(s.value, Call) and s.value.name in _EFFECTS):
                 self.value(s.value)
@@ -402,6 +405,9 @@ def _touched(s: Stmt) -> tuple[set[Buffer], set[Buffer]]:
     for node in preorder(s):
         if isinstance(node, Store):
             written.add(node.buffer)
+        if isinstance(node, Extern):
+            read.update(node.buffers())
+            written.update(node.outputs)
         for whole in node.exprs():
             read.update(e.buffer for e in expr_preorder(whole) if isinstance(e, Load))
     return written, read

@@ -23,7 +23,7 @@ from ..errors import DeclareError
 from ..expr import make
 from ..expr.nodes import Expr, Ramp, Var
 from ..expr.printer import rules, show
-from .stmt import Alloc, Buffer, Evaluate, For, Func, If, Let, Load, Reduction, Seq, Stmt, Store
+from .stmt import Alloc, Buffer, Evaluate, Extern, For, Func, If, Let, Load, Reduction, Seq, Stmt, Store
 
 Line = tuple[int, str, Stmt | None]  # indentation, text, the statement it shows
 _RESERVED = ("def", "del", "for", "in", "if", "else", "pass", "and", "or", "not", "range", "parallel", "vectorized", "unrolled")
@@ -123,6 +123,9 @@ class _Writer:
             value = self.text(s.value)
             add((depth, f"{self.names(s.var)} = {value}", s))
             self.write(s.body, depth, last)
+        elif isinstance(s, Extern):
+            args = [self.names.buffer(a) if isinstance(a, Buffer) else self.text(a) for a in s.args]
+            add((depth, f"{'call_packed' if s.kind == 'packed' else 'call_extern'}({', '.join([repr(s.name), *args])})", s))
         elif isinstance(s, Evaluate):
             add((depth, self.text(s.value), s))
         else:

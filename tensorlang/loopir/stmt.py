@@ -10,6 +10,7 @@
            | Alloc(buffer, body)                               buffer lives while body runs; contents undefined at first
            | Let(var, value, body)
            | Evaluate(value)                                   for effects only: Call("prefetch", ...)
+           | Extern(kind, name, args, outputs)                 a call of somebody else's function on whole buffers
     kind   = serial | parallel | vectorized | unrolled
     expr   = the nodes of expr.nodes | Load(buffer, indices, mask?) | Reduction(op, vector)
     index  = scalar int expr | vector int expr                 the lanes of an access are those of its indices (all equal
@@ -30,6 +31,7 @@ from ..core.dtype import DType
 from ..core.node import intern
 from ..expr import make
 from ..expr.nodes import Access, Expr, Var
+from ..expr.walk import preorder as expr_preorder
 
 SERIAL, PARALLEL, VECTORIZED, UNROLLED = "serial", "parallel", "vectorized", "unrolled"
 KINDS = (SERIAL, PARALLEL, VECTORIZED, UNROLLED)
@@ -98,6 +100,11 @@ def load(buffer: Buffer, indices: tuple[Expr, ...], mask: Expr | None = None) ->
     if mask is not None and make._uniform(mask, True):
         mask = None
     return intern(Load, buffer, tuple(indices), mask)
+
+
+def loads(e: Expr) -> tuple[Load, ...]:
+    """The reads in an expression, each once. Cached on the node."""
+    return e.memo("loads", lambda: tuple(n for n in expr_preorder(e) if type(n) is Load))  # type: ignore[no-any-return]
 
 
 class Reduction(Expr):
@@ -282,6 +289,31 @@ class Evaluate(Stmt):
 
     def with_exprs(self, *exprs: Expr) -> Stmt:
         return Evaluate(exprs[0])
+
+
+class Extern(Stmt):
+    """``name(args)``: a registered Python function (kind ``packed``) or a C symbol (kind ``c``, returning ``result``). It may read every
+    buffer among its arguments and writes those in ``outputs`` whole; buffers are compact."""
+
+    __slots__ = ("args", "kind", "name", "outputs", "result")
+
+    def __init__(self, kind: str, name: str, args: tuple[Buffer | Expr, ...], outputs: tuple[Buffer, ...], result: DType | None = None) -> None:
+        self.kind = kind
+        self.name = name
+        self.args = args
+        self.outputs = outputs
+        self.result = result
+
+    def buffers(self) -> tuple[Buffer, ...]:
+        """The buffers among the arguments."""
+        return tuple(a for a in self.args if isinstance(a, Buffer))
+
+    def exprs(self) -> tuple[Expr, ...]:
+        return tuple(a for a in self.args if isinstance(a, Expr))
+
+    def with_exprs(self, *exprs: Expr) -> Stmt:
+        new = iter(exprs)
+        return Extern(self.kind, self.name, tuple(a if isinstance(a, Buffer) else next(new) for a in self.args), self.outputs, self.result)
 
 
 class Func:

@@ -41,7 +41,7 @@ from ..expr.printer import show
 from ..expr.walk import preorder, variables
 from .in_bounds import unproved
 from .printer import lines_of
-from .stmt import KINDS, UNROLLED, VECTORIZED, Alloc, Buffer, Evaluate, For, Func, If, Let, Load, Reduction, Seq, Stmt, Store
+from .stmt import KINDS, UNROLLED, VECTORIZED, Alloc, Buffer, Evaluate, Extern, For, Func, If, Let, Load, Reduction, Seq, Stmt, Store
 
 SCOPES = ("global", "local")
 EFFECTS = ("prefetch",)  # calls that stand in an Evaluate only, beside the intrinsics
@@ -322,6 +322,16 @@ class _Verifier:
             self.define(s.var)
             self.visit(s.body)
             del self.vars[s.var]
+        elif isinstance(s, Extern):
+            for b in s.buffers():
+                self.reachable(b)
+                if b.strides is not None:
+                    self.fail(f"{b.name} is given to {s.name} but is not compact")
+            for b in s.outputs:
+                if b.scope == "arg" and not any(b is o for o in self.func.outputs):
+                    self.fail(f"{b.name} is written by {s.name} but is no output")
+            for e in s.exprs():
+                self.expr(e)
         elif isinstance(s, Evaluate):
             self.evaluate(s)
         else:

@@ -12,11 +12,12 @@ from ..errors import LowerError
 from ..expr import make
 from ..expr.nodes import Expr, Var, const_int
 from ..expr.walk import preorder, rewrite, substitute, variables
-from ..loopir.stmt import Alloc, Buffer, For, Func, If, Let, Stmt, Store, load, seq
+from ..loopir.stmt import Alloc, Buffer, Extern, For, Func, If, Let, Stmt, Store, load, seq
 from ..schedule.bounds import Bounds, bounds_of
 from ..schedule.state import ScheduleState, StageState, depends_on_dims
 from ..schedule.tree.nodes import ComputeNode, LoopNode, StorageNode, TreeNode, tree_of
 from ..te.axis import REDUCE, IterVar
+from ..te.extern import ExternOp
 from ..te.reducers import Reduce
 from ..te.tensor import Tensor, TensorRead
 from .buffers import argument_buffers, share_buffers, sizes_of, workspace_buffers
@@ -49,7 +50,7 @@ class _Writer:
         self.state = state
         self.bounds = bounds
         self.buffers = buffers
-        self.low = {st.key: bounds[st.name].store_low for st in state.stages if st.name in bounds.stages and not st.shares and not st.is_scan}
+        self.low = {st.key: bounds[st.name].store_low for st in state.stages if st.name in bounds.stages and not st.shares and not st.is_opaque}
         self.guards: dict[str, list[tuple[int, Expr]]] = {}
 
     # -- the tree ----------------------------------------------------------------------------------------------------
@@ -136,6 +137,8 @@ class _Writer:
 
     def update(self, stage: StageState) -> Stmt:
         op = stage.compute
+        if isinstance(op, ExternOp):
+            return self.extern(op)
         tensors = op.outputs
         index = self.target(stage)
         first = op.body[0]
@@ -145,6 +148,11 @@ class _Writer:
         old = tuple(load(self.buffers[t], index) for t in tensors)
         out = self.store_all(tensors, index, first.reducer.combine(old, sources))
         return out if first.condition is None else If(self.value(stage, first.condition), out)
+
+    def extern(self, op: ExternOp) -> Stmt:
+        """The call of an extern, with buffers for its handles."""
+        args = tuple(a if isinstance(a, Expr) else self.buffers[(op.outputs if a.output else op.inputs)[a.position]] for a in op.call.args)
+        return Extern(op.call.kind, op.call.name, args, tuple(self.buffers[t] for t in op.outputs), op.call.result)
 
     def store_all(self, tensors: tuple[Tensor, ...], index: tuple[Expr, ...], values: tuple[Expr, ...]) -> Stmt:
         """Store every output; with several, all values are computed before the first is written."""

@@ -47,12 +47,15 @@ class Family:
 
 
 def _families(body: Stmt) -> list[Family]:
-    """The families of conditions tested inside serial loops that do not bind their variables."""
+    """The families of conditions tested inside serial loops that do not bind their variables, or beside such loops where a local
+    buffer lives: what the tile does not write back it need not compute."""
     found: dict[object, dict[Expr, int]] = {}
 
-    def visit(s: Stmt, loops: tuple[Var, ...]) -> None:
+    def visit(s: Stmt, loops: tuple[Var | None, ...]) -> None:
         if isinstance(s, For):
             loops = (*loops, s.var) if s.kind == SERIAL else ()
+        elif isinstance(s, Alloc) and s.buffer.scope == "local" and any(isinstance(st, For) and st.kind == SERIAL for st in preorder(s)):
+            loops = (*loops, None)
         elif isinstance(s, If) and loops:
             for c in conjuncts(s.cond):
                 if loops[-1] not in variables(c) and _movable(c):
@@ -112,16 +115,16 @@ class _Hoist:
                 return False
             return self.unlooped(s.body) or self.belongs(s.body)
         if isinstance(s, Alloc):
-            return (s.buffer.scope == "local" and self.in_loop(s.body) and self.invariant(s)) or self.belongs(s.body)
+            return (s.buffer.scope == "local" and self.beside_loop(s.body) and self.invariant(s)) or self.belongs(s.body)
         return isinstance(s, Let) and s.var not in self.family.speaks_of and self.belongs(s.body)
 
     def unlooped(self, s: Stmt) -> bool:
         """Whether a test of the family stands in ``s`` outside every loop in it."""
         return not isinstance(s, For) and self.tests(s) and (self.asked(s) or any(self.unlooped(p) for p in s.parts()))
 
-    def in_loop(self, s: Stmt) -> bool:
-        """Whether a test of the family stands in a serial loop in ``s``."""
-        return self.tests(s) and ((isinstance(s, For) and s.kind == SERIAL) or any(self.in_loop(p) for p in s.parts()))
+    def beside_loop(self, s: Stmt) -> bool:
+        """Whether there is a serial loop in ``s``, which tests the family or works for what does."""
+        return any(isinstance(st, For) and st.kind == SERIAL for st in preorder(s))
 
     def invariant(self, s: Stmt) -> bool:
         """Whether nothing in ``s`` binds what the family speaks of."""

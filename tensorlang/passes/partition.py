@@ -96,7 +96,17 @@ def _two_copies(body: Stmt, facts: Facts) -> Stmt:
                 return If(conjunction(left), s.then) if left else s.then
         return None
 
-    return If(conjunction(list(clean)), rewrite(body, drop), body)
+    return If(conjunction(_needed(list(clean), facts)), rewrite(body, drop), body)
+
+
+def _needed(tests: list[Expr], facts: Facts) -> list[Expr]:
+    """The tests that do not follow from the others."""
+    out = list(tests)
+    for t in tests:
+        others = [c for c in out if c is not t]
+        if others and facts.assume(conjunction(others)).prove(t) is True:
+            out = others
+    return out
 
 
 def _size(s: Stmt) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .auto_unroll import auto_unroll
 from .base import Pass, PassPipeline
+from .dead_code import dead_code
 from .hoist_guards import hoist_guards
 from .partition import partition
 from .simplify import simplify
@@ -24,5 +25,7 @@ PIPELINE = PassPipeline((
     Pass("split lanes", split_lanes, accepts=_EXPANDED, produces=_EXPANDED),  # odd vectors become powers of two
     Pass("unroll", unroll, accepts=_EXPANDED, produces=_PLAIN),        # unrolled loops are written out
     Pass("simplify again", simplify, accepts=_PLAIN, produces=_PLAIN),  # what constants of unrolled turns decide
+    Pass("dead code", dead_code, accepts=_PLAIN, produces=_PLAIN),     # what nobody reads is not computed
     Pass("hoist guards", hoist_guards, accepts=_PLAIN, produces=_PLAIN),  # a tile of fewer rows is a loop without tests
+    Pass("dead code again", dead_code, accepts=_PLAIN, produces=_PLAIN),  # nor what a tile of fewer rows does not read
 ))

@@ -28,7 +28,7 @@ def default_schedule(outputs: Tensor | Operation | Iterable[Tensor | Operation],
     _inline(s)
     done: set[str] = set()
     for stage in reversed(s.stages):
-        if stage.name in done or not isinstance(stage.op, ComputeOp) or stage.state.is_scan or stage.state.attach is not None:
+        if stage.name in done or not isinstance(stage.op, ComputeOp) or stage.state.is_opaque or stage.state.attach is not None:
             continue
         fused = _reduction_to_fuse(s, stage)
         if fused is not None:

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from .. import options
+from ..core.externs import symbols
 from ..core.signature import Signature
 from ..errors import CallError, TensorLangError
 from . import store
 from .arguments import Binder, Bound
 from .call import native_entry
+from .callbacks import addresses, callbacks, raised
 from .loader import Code, load_object
 from .threads import helpers
 from .timing import Timing, measure
@@ -25,16 +27,18 @@ Sources = Mapping[str, Callable[[], str]]
 _ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
 _KINDS = ("ir", "ll", "asm")
 OUT_OF_MEMORY = 1
+RAISED = 3  # a Python function called by the kernel raised
 
 
 class Plan:
     """Everything a call needs; it never points back to its Module, so that dropping the Module frees the code at once."""
 
-    __slots__ = ("address", "binder", "code", "entry", "signature")
+    __slots__ = ("address", "binder", "called", "code", "entry", "signature")
 
-    def __init__(self, signature: Signature, code: Code) -> None:
+    def __init__(self, signature: Signature, code: Code, called: dict[str, Any] | None = None) -> None:
         self.signature = signature
         self.code = code
+        self.called = called  # the callbacks live as long as the code that calls them
         self.address = code.address[signature.name]
         self.entry = _ENTRY(self.address)
         self.binder = Binder(signature)
@@ -55,6 +59,10 @@ class Plan:
         name = self.signature.name
         if status == OUT_OF_MEMORY:
             raise MemoryError(f"{name}: no memory for its temporary buffers; its outputs are incomplete")
+        if status == RAISED:
+            error = raised()
+            if error is not None:
+                raise error
         raise CallError(f"{name} failed with status {status}", because="the kernel reported it; its outputs are incomplete")
 
 
@@ -69,11 +77,13 @@ class Module:
     __slots__ = ("__weakref__", "_call", "_plan", "_sources", "object_code", "target")
 
     def __init__(self, object_code: bytes, signature: Signature, sources: Sources | None = None, target: str | None = None) -> None:
-        code = load_object(object_code, [signature.name], helpers(parallel=b"tensorlang_parallel" in object_code))
+        called = callbacks(signature.externs)
+        imports = {**helpers(parallel=b"tensorlang_parallel" in object_code), **symbols(), **addresses(called)}
+        code = load_object(object_code, [signature.name], imports)
         self.object_code = object_code
         self.target = target
         self._sources = dict(sources or {})
-        self._plan = Plan(signature, code)
+        self._plan = Plan(signature, code, called)
         native = native_entry(self._plan) if options.native_calls() else None
         self._call: Callable[..., Any] = native or self._plan.portable
 

@@ -13,7 +13,7 @@ from ..expr import make
 from ..expr.nodes import Expr, Var, const_int
 from ..expr.walk import preorder, substitute
 from ..te.axis import IterVar, dims_of
-from ..te.scan import ScanOp
+from ..te.extern import OpaqueOp
 from ..te.tensor import Tensor, TensorRead
 from .state import INLINED, At, ScheduleState, Split, StageState, depends_on_dims
 
@@ -66,7 +66,7 @@ class Bounds:
             loops[a] = extent
         for a in op.reduce_axis:
             loops[a] = a.extent
-        if isinstance(op, ScanOp):
+        if isinstance(op, OpaqueOp):
             self.facts = self.facts.bind_all((a.var, make.const(0, a.dtype), make.sub(a.extent, 1)) for a in op.spatial)
         for rel in stage.relations:
             rel.extents(loops)
@@ -189,7 +189,7 @@ def bounds_of(state: ScheduleState) -> Bounds:
 def region_size(tensor: Tensor, bounds: Bounds) -> tuple[Expr, ...]:
     """The extents of the storage of a tensor: the computed box, or the whole shape at root and for arguments."""
     stage = bounds.state.of(tensor)
-    return tensor.shape if stage.is_placeholder or stage.is_scan else bounds[stage.name].store_extent
+    return tensor.shape if stage.is_placeholder or stage.is_opaque else bounds[stage.name].store_extent
 
 
 def constant_extent(state: ScheduleState, stage: StageState, loop: IterVar) -> Expr:

@@ -17,7 +17,7 @@ from .legality.verdict import Verdict, no
 from .primitives import BY_NAME, TABLE
 from .primitives.base import Knob, Primitive
 from .state import ScheduleState, StageState
-from .trace import Decisions, Trace
+from .trace import Decisions, Trace, primitive_of
 from .tree.printer import draw
 
 StageKey = Tensor | Operation | str
@@ -133,10 +133,7 @@ class Schedule:
 
     def step(self, primitive: str, **arguments: Any) -> Any:
         """One primitive by name with plain data, as traces store it."""
-        kind = BY_NAME.get(primitive)
-        if kind is None:
-            raise ScheduleError(f"no primitive {primitive!r}", legal=", ".join(BY_NAME))
-        return self.perform(kind(**arguments))
+        return self.perform(primitive_of(primitive, arguments))
 
     def can(self, primitive: str, *args: Any, **kwargs: Any) -> Verdict:
         """Whether ``s[stage].primitive(...)`` (stage first) or ``s.primitive(...)`` would be legal. Answers, and never raises for a refusal.

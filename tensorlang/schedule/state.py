@@ -16,6 +16,7 @@ from ..expr import make
 from ..expr.nodes import Expr, Var, const_int
 from ..expr.walk import variables
 from ..te.axis import REDUCE, IterVar
+from ..te.extern import OpaqueOp
 from ..te.graph import operations
 from ..te.scan import ScanOp
 from ..te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
@@ -170,6 +171,10 @@ class StageState:
     @property
     def is_placeholder(self) -> bool:
         return isinstance(self.op, PlaceholderOp)
+
+    @property
+    def is_opaque(self) -> bool:
+        return isinstance(self.op, OpaqueOp)
 
     @property
     def is_scan(self) -> bool:

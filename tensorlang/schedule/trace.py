@@ -64,7 +64,7 @@ class Trace:
             data = json.loads(text)
             if data["version"] != VERSION:
                 raise ScheduleError(f"a trace of version {data['version']!r}; this release reads version {VERSION}")
-            steps = tuple(_primitive(name, arguments) for name, arguments in data["steps"])
+            steps = tuple(primitive_of(name, arguments) for name, arguments in data["steps"])
             decisions = {str(k): tuple(int(x) for x in v) for k, v in data["decisions"].items()}
         except (ValueError, KeyError, TypeError, AttributeError) as e:
             raise ScheduleError("not a trace", because=f"{type(e).__name__}: {e}", try_="text made by trace.to_json()") from None
@@ -110,10 +110,11 @@ def _literal(value: Any) -> str:
     return repr(value)
 
 
-def _primitive(name: str, arguments: Mapping[str, Any]) -> Primitive:
+def primitive_of(name: str, arguments: Mapping[str, Any]) -> Primitive:
+    """The primitive of that name with plain data as arguments. Raises ScheduleError when they do not fit."""
     kind = BY_NAME.get(name)
     if kind is None:
-        raise ScheduleError(f"a trace with the primitive {name!r}, which does not exist", legal=", ".join(BY_NAME))
+        raise ScheduleError(f"the primitive {name!r} does not exist", legal=", ".join(BY_NAME))
     known = {f.name: f for f in fields(kind)}
     for key in arguments:
         if key not in known:

@@ -9,6 +9,7 @@ from ..expr.make import cast, ceildiv, const, floordiv, floormod, if_then_else, 
 from . import intrinsics
 from .axis import IterVar, Range, dim, reduce_axis, size_var, var
 from .compute import compute, placeholder, tag_scope
+from .extern import ExternOp, call_extern, call_packed, extern
 from .intrinsics import *  # noqa: F403 - the list stands there, one word for each function
 from .reducers import all, any, comm_reducer, infinity, max, max_value, min, min_value, prod, sum
 from .scan import ScanOp, scan
@@ -17,8 +18,8 @@ from .tensor import ComputeOp, Operation, PlaceholderOp, Tensor, TensorRead, Ten
 Select = select  # TVM's class of that name, which users call like a function
 
 __all__ = sorted([  # noqa: PLE0605 - a list of strings
-    *intrinsics.__all__, "ComputeOp", "IterVar", "Operation", "PlaceholderOp", "Range", "ScanOp", "Select", "Tensor", "TensorRead", "TensorSlice", "all", "any",
-    "cast", "ceildiv", "comm_reducer", "compute", "const", "dim", "floordiv", "floormod", "if_then_else", "infinity", "max", "max_value", "min",
+    *intrinsics.__all__, "ComputeOp", "ExternOp", "IterVar", "Operation", "PlaceholderOp", "Range", "ScanOp", "Select", "Tensor", "TensorRead", "TensorSlice", "all", "any",
+    "call_extern", "call_packed", "cast", "ceildiv", "comm_reducer", "compute", "const", "dim", "extern", "floordiv", "floormod", "if_then_else", "infinity", "max", "max_value", "min",
     "min_value", "placeholder", "prod", "reduce_axis", "scan", "select", "size_var", "sum", "tag_scope", "truncdiv", "truncmod", "var"])
 
 _NOT_HERE = {

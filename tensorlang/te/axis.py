@@ -100,8 +100,16 @@ def dim(name: str, lo: int = 0, hi: int | None = None, multiple_of: int = 1, hin
     return _checked("dim", name, dtype, lo, hi, multiple_of, hint)
 
 
+def known_dtype(where: str, dt: str | DType, because: str | None = None) -> DType:
+    """The dtype; the error for an unknown one names ``where`` it stands."""
+    try:
+        return dtype(dt)
+    except DeclareError as e:
+        raise DeclareError(f"{where}: {e.what}", because=because, legal=e.legal, try_=e.try_) from None
+
+
 def _type(where: str, dt: str | DType) -> DType:
-    t = dtype(dt)
+    t = known_dtype(where, dt)
     if t.lanes != 1:
         raise DeclareError(f"{where}: dtype {t} is a vector", because="what is declared is scalar; vectors come of s[T].vectorize",
                            try_=f"dtype={t.element.name!r}")
@@ -127,11 +135,13 @@ def size(value: ExprLike, where: str) -> Expr:
     try:
         e = make.as_expr(value, INT32)
     except DeclareError:
-        raise DeclareError(f"{where}: {_written(value)} is no size", because=f"it is of type {type(value).__name__}",
-                           try_="an int, te.var('n'), te.dim('n', 1, 8192), or arithmetic on these") from None
+        kind = "" if value is None or not isinstance(value, str | complex) else f" ({type(value).__name__})"
+        name = getattr(value, "name", "") if hasattr(value, "shape") else ""
+        raise DeclareError(f"{where}: {_written(value)}{kind} is no size", because="a size is a whole number, or a symbol for one",
+                           try_=f"{name}.shape[0]" if name else "an int, te.var('n'), te.dim('n', 1, 8192), or arithmetic on these") from None
     if not e.dtype.is_index:
         raise DeclareError(f"{where}: {e} is no size", because=f"it is {e.dtype}; a size is an int32 or int64",
-                           try_="int(…)" if isinstance(e, Const) else "te.var('n'), or .astype('int32')")
+                           try_=str(int(e.value)) if isinstance(e, Const) and e.value == e.value // 1 else "te.var('n'), or .astype('int32')")
     n = const_int(e)
     if n is not None and n < 0:
         raise DeclareError(f"{where}: the size is {n}", because="a size is never negative; zero is a size like any other")
@@ -151,7 +161,10 @@ def _fixed(what: str, e: Expr) -> None:
 
 
 def _written(value: Any) -> str:
-    return repr(value) if isinstance(value, str | int | float | complex | None) else f"a {type(value).__name__}"
+    if isinstance(value, str | int | float | complex | None):
+        return repr(value)
+    name = getattr(value, "name", None)
+    return f"the {type(value).__name__.lower()} {name}" if isinstance(name, str) else f"a {type(value).__name__}"
 
 
 def fresh_axis(name: str, extent: Expr, kind: str = DATA, begin: Expr | None = None) -> IterVar:

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from ..core.dtype import FLOAT32, DType, dtype
+from ..core.dtype import FLOAT32, DType
 from ..errors import DeclareError
 from ..expr import make
 from ..expr.make import ExprLike
 from ..expr.nodes import Expr, Var
 from ..expr.walk import preorder
-from .axis import IterVar, checked_name, fresh_axis, size
+from .axis import IterVar, checked_name, fresh_axis, known_dtype, size
 from .reducers import Reduce, forbid_nested
 from .tensor import ComputeOp, PlaceholderOp, Tensor, TensorRead, TensorSlice
 
@@ -62,7 +62,7 @@ def placeholder(shape: ExprLike | Sequence[ExprLike], dtype: str | DType | None 
 
 
 def _dtype(where: str, t: str | DType) -> DType:
-    found = dtype(t)
+    found = known_dtype(where, t, "the order is te.placeholder(shape, dtype, name)")
     if found.lanes != 1:
         raise DeclareError(f"{where}: dtype {found} is a vector", because="a tensor's elements are scalars; vectors come of s[T].vectorize",
                            try_=f"dtype={found.element.name!r}")
@@ -81,10 +81,10 @@ def compute(shape: ExprLike | Sequence[ExprLike], fcompute: Callable[..., Any], 
     where = f"compute {checked_name('te.compute', name)!r}"
     extents = _shape(where, shape)
     if not callable(fcompute):
-        raise DeclareError(f"{where}: {type(fcompute).__name__} is no function", because="it is called once, with the axes as arguments",
+        raise DeclareError(f"{where}: {fcompute if isinstance(fcompute, Expr) else f'a {type(fcompute).__name__}'} is no function", because="it is called once, with the axes as arguments",
                            try_="te.compute(shape, lambda i, j: A[i, j] + 1)")
     if attrs is not None and not isinstance(attrs, Mapping):
-        raise DeclareError(f"{where}: attrs is no mapping", try_="attrs={'layout': 'NCHW'}")
+        raise DeclareError(f"{where}: attrs is no mapping", because=f"it is a {type(attrs).__name__}; attrs are notes by name", try_="attrs={'layout': 'NCHW'}")
     tag = current_tag(where, tag)
     names = _axis_names(where, fcompute, len(extents), varargs_names)
     axes = tuple(fresh_axis(n, e) for n, e in zip(names, extents, strict=True))
@@ -107,7 +107,10 @@ def _body(where: str, value: Any) -> Expr:
         raise DeclareError(f"{where}: the function returned {what}",
                            because=f"its result is one element, and {tensor.name} has {tensor.ndim} dimension(s), of which {len(given)} are indexed",
                            try_=f"{tensor.name}[{', '.join('ijklmnpq'[d % 8] for d in range(tensor.ndim))}]")
-    return make.as_expr(value)
+    try:
+        return make.as_expr(value)
+    except DeclareError as e:
+        raise DeclareError(f"{where}: {e.what}", because=e.because or "what the function returns is the expression of one element", try_=e.try_, at=e.at) from None
 
 
 def _axis_names(where: str, f: Callable[..., Any], rank: int, varargs: Sequence[str] | None) -> list[str]:

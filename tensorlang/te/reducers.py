@@ -106,7 +106,7 @@ def _axes(what: str, axis: IterVar | Sequence[IterVar]) -> tuple[IterVar, ...]:
             why = f"`{shown}` is an axis of the result: each element has its own" if isinstance(a, IterVar) else "an axis is made by te.reduce_axis, not counted as in numpy"
             raise DeclareError(f"{what}(axis={shown}): not a reduction axis", because=why, try_="k = te.reduce_axis((0, K), name='k'), then axis=k")
     if len({id(a) for a in axes}) != len(axes):
-        raise DeclareError(f"{what}(axis=[{', '.join(a.name for a in axes)}]): an axis is named twice")
+        raise DeclareError(f"{what}(axis=[{', '.join(a.name for a in axes)}]): an axis is named twice", because="each value is taken once", try_="name it once")
     return axes
 
 
@@ -146,8 +146,8 @@ def forbid_nested(where: str, e: Expr) -> None:
     """Raises DeclareError when a reduction hides inside ``e``."""
     for node in preorder(e):
         if type(node) is Reduce:
-            raise DeclareError(f"a reduction inside an expression: {node}", because=f"it stands below `{where}`, but a reduction is the whole body of a compute",
-                               try_="give the reduction its own te.compute and read that here")
+            raise DeclareError(f"a reduction inside an expression: {node}", because=f"it stands inside {where}, but a reduction is the whole body of a compute",
+                               try_="give the reduction a te.compute of its own, and read that here")
 
 
 Binary2 = Callable[[ExprLike, ExprLike], Expr]

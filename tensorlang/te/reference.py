@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from ..core.dtype import DType
+from ..core.externs import packed
 from ..core.visit import TypeTable
 from ..errors import CallError, DeclareError
 from ..expr import linear
@@ -60,6 +61,7 @@ from ..expr.nodes import (
 )
 from ..expr.walk import substitute, variables
 from .graph import operations
+from .extern import ExternBuffer, ExternOp
 from .reducers import Reduce
 from .scan import ScanOp
 from .tensor import ComputeOp, Operation, PlaceholderOp, Tensor, TensorRead
@@ -238,6 +240,22 @@ def _scan(op: ScanOp, arrays: Mapping[Tensor, Array], known: Mapping[Var, int]) 
         for state, u in zip(states, op.update, strict=True):
             state[row] = inside[u][row]
     return tuple(states)
+
+
+@rules.on(ExternOp)
+def _extern(op: ExternOp, arrays: Mapping[Tensor, Array], known: Mapping[Var, int]) -> tuple[Array, ...]:
+    if op.call.kind != "packed":
+        raise CallError(f"{op.name}: the C symbol {op.call.name!r} can only be called by a kernel")
+    outs = [np.zeros(tuple(_extent(op.name, e, known) for e in t.shape), t.dtype.to_numpy()) for t in op.outputs]
+    args: list[Any] = []
+    for a in op.call.args:
+        if isinstance(a, ExternBuffer):
+            args.append(outs[a.position] if a.output else _to_outside(arrays[op.inputs[a.position]], op.inputs[a.position].dtype))
+        else:
+            n = size_value(a, known)
+            args.append(float(a.value) if n is None and isinstance(a, Const) else n)
+    packed(op.call.name)(*args)
+    return tuple(_from_outside(o, t.dtype) for o, t in zip(outs, op.outputs, strict=True))
 
 
 def blocks(shape: tuple[int, ...], budget: int) -> Iterator[tuple[slice, ...]]:

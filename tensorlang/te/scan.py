@@ -10,23 +10,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..core.dtype import INT32
-from ..core.node import intern
 from ..errors import DeclareError
 from ..expr import make
-from ..expr.nodes import Expr, Var, const_int
-from .axis import IterVar, fresh_axis
+from ..expr.nodes import Var, const_int
+from .axis import IterVar
 from .compute import compute
+from .extern import OpaqueOp
 from .graph import operations
-from .tensor import ComputeOp, Operation, PlaceholderOp, Tensor, TensorRead
+from .tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 
 SCAN = "scan"
 
 
-class ScanOp(ComputeOp):
+class ScanOp(OpaqueOp):
     """``axis`` is the scan axis alone; ``body`` reads the whole rows of ``update`` and ``init`` that a turn needs, over ``spatial`` axes,
     which stand for all elements of a row."""
 
-    __slots__ = ("init", "spatial", "state", "update")
+    __slots__ = ("init", "state", "update")
 
     def __init__(self, name: str, axis: IterVar, init: tuple[Tensor, ...], update: tuple[Tensor, ...], state: tuple[Tensor, ...],
                  tag: str = "", attrs: Mapping[str, Any] | None = None) -> None:
@@ -34,18 +34,7 @@ class ScanOp(ComputeOp):
         self.update = update
         self.state = state
         spatial: list[IterVar] = []
-
-        def whole(t: Tensor, first: Expr | None) -> Expr:
-            index: list[Expr] = []
-            for d, extent in enumerate(t.shape):
-                if d == 0 and first is not None:
-                    index.append(first)
-                else:
-                    spatial.append(fresh_axis(f"{t.name}.ax{d}", extent))
-                    index.append(spatial[-1].var)
-            return intern(TensorRead, t, tuple(index))  # type: ignore[no-any-return]
-
-        body = (*[whole(u, axis.var) for u in update], *[whole(i, None) for i in init])
+        body = (*[self.whole(spatial, u, axis.var) for u in update], *[self.whole(spatial, i) for i in init])
         self.spatial = tuple(spatial)
         super().__init__(name, (axis,), (), body, tag, attrs, ())
         self.outputs = tuple(Tensor(self, i, s.shape, s.dtype) for i, s in enumerate(state))

@@ -174,12 +174,15 @@ class Tensor(Operators):
 
     def _element(self, given: tuple[ExprLike, ...]) -> Expr:
         if len(given) != self.ndim:
-            wanted = "one index" if self.ndim == 1 else f"{self.ndim} indices"
-            raise DeclareError(f"{self.name}[{_shown(given)}]: {len(given)} {'index' if len(given) == 1 else 'indices'}, {wanted} needed",
-                               because=f"{self.name} has shape {self._shape_text()}")
+            raise DeclareError(f"{self.name}[{_shown(given)}]: {len(given)} {'index' if len(given) == 1 else 'indices'} for {self.ndim} "
+                               f"dimension{'' if self.ndim == 1 else 's'}", because=f"{self.name} has shape {self._shape_text()}",
+                               try_=f"{self.name}[{', '.join('ijklmnpq'[d % 8] for d in range(self.ndim))}]" if self.ndim else f"{self.name}()")
         indices = []
         for d, (i, extent) in enumerate(zip(given, self.shape, strict=True)):
-            e = make.as_expr(i)
+            try:
+                e = make.as_expr(i)
+            except DeclareError as error:
+                raise DeclareError(f"{self.name}[{_shown(given)}], index {d}: {error.what}", because=error.because, try_="an int, an axis, or an element of an integer tensor") from None
             if not e.dtype.is_int:
                 raise DeclareError(f"{self.name}[{_shown(given)}]: index {d} is {e.dtype}, not an integer", because=f"it is {e}",
                                    try_="te.floor(…).astype('int32')" if e.dtype.is_float else "cond.astype('int32'), or te.if_then_else")
@@ -200,7 +203,7 @@ def _shown(given: tuple[ExprLike, ...]) -> str:
         if isinstance(i, slice):
             ends = [i.start, i.stop] + ([] if i.step is None else [i.step])
             return ":".join("" if e is None else one(e) for e in ends)
-        return "…" if i is Ellipsis else i.name if isinstance(i, IterVar | Tensor) else str(i)
+        return "…" if i is Ellipsis else i.name if isinstance(i, IterVar | Tensor) else repr(i) if isinstance(i, str) else str(i)
 
     return ", ".join(map(one, given))
 

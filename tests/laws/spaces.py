@@ -58,15 +58,16 @@ def fused_matmul() -> tl.Schedule:
     return s
 
 
-def fused_tiles() -> tl.Schedule:
+def fused_tiles(at: str = "tile") -> tl.Schedule:
     """Outer tiles fused and dealt out in chunks; the cache of C lives in a chunk, or in one tile."""
     _, _, c = matmul()
     s = tl.create_schedule(c)
     local = s.cache_write(c, "local")
     i, j = s[c].op.axis
     io, jo, ii, ji = s[c].tile(i, j, s.sample_tile(i, max_factor=16, name="i"), s.sample_tile(j, max_factor=16, name="j"))
-    outer, inner = s[c].split(s[c].fuse(io, jo), s.sample_tile(io, max_factor=12, name="chunk"))
-    s[local].compute_at(s[c], outer)
+    both = s[c].fuse(io, jo)
+    outer, inner = s[c].split(both, s.sample_tile(both, max_factor=12, name="chunk"))
+    s[local].compute_at(s[c], inner if at == "tile" else outer)
     s[c].parallel(outer)
     s[c].vectorize(ji)
     return s
@@ -163,5 +164,5 @@ def row_sums() -> tl.Schedule:
 SPACES = {
     "matmul": tiled_matmul, "matmul 64": lambda: tiled_matmul(m=64, n=64, k=64), "matmul 1": lambda: tiled_matmul(m=1, n=97, k=1),
     "fused matmul": fused_matmul, "conv inlined": conv, "conv at out": lambda: conv("out"), "conv at local": lambda: conv("local"),
-    "fused tiles": fused_tiles, "folded elementwise": folded_elementwise, "elementwise": elementwise, "fused elementwise": fused_elementwise, "row sums": row_sums,
+    "fused tiles": fused_tiles, "fused chunks": lambda: fused_tiles("chunk"), "folded elementwise": folded_elementwise, "elementwise": elementwise, "fused elementwise": fused_elementwise, "row sums": row_sums,
 }

@@ -125,7 +125,7 @@ def test_rank_zero():
     total = te.compute((), lambda: te.sum(A[k], axis=k), name="total")
     scaled = te.compute((N,), lambda i: A[i] * S() + total / 2, name="scaled")  # a tensor of rank 0 is used like a number
     constant = te.compute((), lambda: 2.5, name="constant")
-    a, s = floats(N), np.float32(3).reshape(())
+    a, s = floats(N), np.array(3, np.float32)
     got, t, c = agree([scaled, total, constant], {A: a, S: s})
     assert t.shape == () and t == a.sum() and c == 2.5
     np.testing.assert_array_equal(got, a * 3 + a.sum() / 2)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("PIL")
-from PIL import Image  # noqa: E402
+from PIL import Image
 
 ROOT = Path(__file__).parents[2]
 

@@ -1,4 +1,22 @@
 """LLVM text to object code: the only file of the room that runs LLVM. Knows no expressions and no loop IR.
+
+The passes are three, because ``emit`` already places invariant values in front of loops, finds common values and promotes
+accumulators: ``sroa`` (small local buffers become registers), ``instruction_combine`` (shorter conversions of narrow integers:
+25 instead of 35 instructions for an int8 product) and ``simplify_cfg``. Measured in milliseconds on a 2.45 GHz Zen 3 (LLVM 22),
+with the time of the kernel itself; O2 is LLVM's own pipeline without its vectorisers and unroller:
+
+====================================  ====  =====  ===============  ===============  ====================
+kernel                                emit  parse  these passes     O2 passes        run, these : O2 (µs)
+====================================  ====  =====  ===============  ===============  ====================
+matmul tile 6 x 16, 256 bits          3.8   0.5    0.8 + code 5.8   9.4 + code 5.4   961 : 1014
+the same, accumulating in C itself    10.7  0.5    0.9 + code 6.3   9.5 + code 5.3   2.6 : 2.5
+matmul tile 14 x 32, 512 bits         8.1   0.9    1.1 + code 7.1   13.1 + code 6.7
+erf, 8 lanes                          0.5   0.4    0.6 + code 5.1   4.9 + code 4.9   20.5 : 20.5
+====================================  ====  =====  ===============  ===============  ====================
+
+Without ``sroa`` the first takes 1852 µs. ``new_gvn`` and a last ``dead_code_elimination`` cost 0.5 ms and change nothing.
+llvmlite has no separate ``early-cse`` or ``licm``; nothing measured asked for them. LLVM's vectorisers, unroller and
+inliner stay off: vectors, unrolling and outlining are decisions of the schedule.
 """
 
 from __future__ import annotations

@@ -56,12 +56,12 @@ def buffers_read(e: Expr) -> frozenset[Buffer]:
 
 
 def branches(e: Expr) -> bool:
-    """Whether computing ``e`` itself may take a branch, so that it belongs where it is used."""
+    """Whether computing ``e`` itself may take a branch, or guards what is below it, so that it belongs where it is used."""
     kind = type(e)
     if kind is IfThenElse:
         return linear.reads_data(e)
     if kind is And or kind is Or:
-        return e.dtype.lanes == 1 and bool(buffers_read(e.b))  # type: ignore[attr-defined]
+        return bool(buffers_read(e.b))  # type: ignore[attr-defined]
     return kind is Load and e.mask is not None and e.mask.dtype.lanes == 1  # type: ignore[attr-defined]
 
 

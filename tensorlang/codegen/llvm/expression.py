@@ -42,7 +42,7 @@ from ...expr.nodes import (
 )
 from ...loopir.stmt import Load, Reduction, load, reduction
 from . import convert, index, types
-from .emitter import Emitter, branches
+from .emitter import Emitter, branches, buffers_read
 
 rules = TypeTable("llvm value")
 Emitter.value_rules = rules
@@ -153,14 +153,15 @@ def _mask_bits(em: Emitter, lanes: int) -> int:
 @rules.on(And, Or)
 def _logic(em: Emitter, e: And | Or) -> str:
     is_and = type(e) is And
-    if branches(e):
+    if branches(e) and e.dtype.lanes == 1:
         if is_and:
             return em.value(make.if_then_else(e.a, e.b, make.FALSE))
         return em.value(make.if_then_else(e.a, make.TRUE, e.b))
-    b = e.b
-    if e.dtype.lanes > 1 and linear.reads_data(b):
-        b = guarded(b, e.a if is_and else make.not_(e.a))
-    return em.ins(f"{'and' if is_and else 'or'} {em.type(e.dtype)} {em.value(e.a)}, {em.value(b)}")
+    a, b = e.a, e.b
+    if e.dtype.lanes > 1 and buffers_read(b):
+        a = _settled(em, a)
+        b = guarded(b, a if is_and else _settled(em, make.not_(a)))
+    return em.ins(f"{'and' if is_and else 'or'} {em.type(e.dtype)} {em.value(a)}, {em.value(b)}")
 
 
 @rules.on(Not)
@@ -183,7 +184,8 @@ def _if_then_else(em: Emitter, e: IfThenElse) -> str:
     if not linear.reads_data(e):
         return _select(em, e)  # type: ignore[arg-type]
     if e.cond.dtype.lanes > 1:
-        return em.value(make.select(e.cond, guarded(e.a, e.cond), guarded(e.b, make.not_(e.cond))))
+        cond = _settled(em, e.cond)
+        return em.value(make.select(cond, guarded(e.a, cond), guarded(e.b, _settled(em, make.not_(cond)))))
     return _branch(em, e)
 
 
@@ -208,30 +210,45 @@ def _branch(em: Emitter, e: IfThenElse) -> str:
 
 
 def guarded(e: Expr, cond: Expr) -> Expr:
-    """The vector ``e`` for the lanes where the vector ``cond`` holds: memory is touched only there, nothing divides by zero
-    elsewhere. What the other lanes hold does not matter."""
-    if not linear.reads_data(e):
-        return e
-    if type(e) is Load:
-        if e.mask is not None and all(any(c is m for m in _conjuncts(e.mask)) for c in _conjuncts(cond)):
-            return e  # guarded before; guarding masks by themselves again would never end
-        lanes = cond.dtype.lanes
-        indices = tuple(guarded(i, cond) if i.dtype.lanes > 1 else make.broadcast(i, lanes) for i in e.indices)
-        if all(i.dtype.lanes == 1 for i in e.indices):
+    """The vector ``e`` for the lanes where the vector ``cond`` holds: memory is touched only there. What the other lanes hold does
+    not matter. ``cond`` reads no memory itself (see :func:`_settled`), so the masks it goes into do not grow without end."""
+    wanted = _conjuncts(cond)
+    done: dict[Expr, Expr] = {}
+
+    def walk(e: Expr) -> Expr:
+        if not buffers_read(e):
+            return e
+        found = done.get(e)
+        if found is None:
+            found = done[e] = change(e)
+        return found
+
+    def change(e: Expr) -> Expr:
+        if e.dtype.lanes == 1:
             return _any_lane(e, cond)
-        old = e.mask if e.mask is None or e.mask.dtype.lanes > 1 else make.broadcast(e.mask, lanes)
-        mask = cond if old is None else make.and_(cond, guarded(old, cond))
-        return load(e.buffer, tuple(i if i.dtype.lanes > 1 and x.dtype.lanes > 1 else x
-                                    for i, x in zip(indices, e.indices, strict=True)), mask)
-    if type(e) is Broadcast:
-        return make.broadcast(_any_lane(e.value, cond), e.lanes)
-    if e.dtype.lanes == 1:
-        return _any_lane(e, cond)
-    if isinstance(e, IfThenElse) and e.cond.dtype.lanes > 1:
-        inner = guarded(e.cond, cond)
-        return make.select(inner, guarded(e.a, make.and_(cond, inner)), guarded(e.b, make.and_(cond, make.not_(inner))))
-    kids = [guarded(c, cond) for c in e.children()]
-    return e.with_children(*kids) if any(a is not b for a, b in zip(kids, e.children(), strict=True)) else e
+        if type(e) is Broadcast:
+            return make.broadcast(_any_lane(e.value, cond), e.lanes)
+        if type(e) is not Load:
+            kids = [walk(c) for c in e.children()]
+            return e.with_children(*kids) if any(a is not b for a, b in zip(kids, e.children(), strict=True)) else e
+        old = e.mask
+        if old is not None and all(any(c is m for m in _conjuncts(old)) for c in wanted):
+            return e
+        if all(i.dtype.lanes == 1 for i in e.indices) and (old is None or old.dtype.lanes == 1):
+            return make.broadcast(_any_lane(e, cond), cond.dtype.lanes)
+        mask = cond if old is None else make.and_(cond, walk(make.broadcast(old, cond.dtype.lanes)))
+        return load(e.buffer, tuple(walk(i) if i.dtype.lanes > 1 else _any_lane(i, cond) for i in e.indices), mask)
+
+    return walk(e)
+
+
+def _settled(em: Emitter, cond: Expr) -> Expr:
+    """A condition that guards others: itself when it reads nothing, else a variable that holds its value."""
+    if not buffers_read(cond):
+        return cond
+    v = Var("lanes", cond.dtype)
+    em.bind(v, em.value(cond), em.home(cond))
+    return v
 
 
 def _conjuncts(e: Expr) -> list[Expr]:
@@ -240,8 +257,9 @@ def _conjuncts(e: Expr) -> list[Expr]:
 
 def _any_lane(e: Expr, cond: Expr) -> Expr:
     """A scalar that is needed only when some lane of ``cond`` holds."""
-    zero = make.const(False if e.dtype.is_bool else 0, e.dtype)
-    return make.if_then_else(reduction("or", cond), e, zero)
+    if not buffers_read(e):
+        return e
+    return make.if_then_else(reduction("or", cond), e, make.const(False if e.dtype.is_bool else 0, e.dtype))
 
 
 @rules.on(Cast)

@@ -11,10 +11,11 @@ from ...core.dtype import FLOAT64, INT64
 from ...core.names import NameSupply, identifier
 from ...core.signature import Dim, Param, Signature, Size
 from ...expr.nodes import Add, Cast, Const, Expr, FloorDiv, FloorMod, Max, Min, Mul, Sub, Var
-from ...loopir.stmt import Buffer, Func
+from ...loopir.stmt import Buffer, Extern, Func, preorder
 from ...target import Target
 from . import convert, expression, index, memory, parallel, statement, types
 from .emitter import Emitter, Storage
+from .extern import layout
 from .mathlib import MODES
 from .promote import promote
 from .text import Function, Module
@@ -125,4 +126,5 @@ def kernel_signature(func: Func) -> Signature:
         else:
             params.append(Param(taken.fresh(p.name), "scalar", p.dtype.name))
     dims = tuple(Dim(names[d], d.lo, d.hi, d.multiple_of) for d in func.dims)
-    return Signature(identifier(func.name), tuple(params), dims)
+    externs = dict.fromkeys(layout(s) for s in preorder(func.body) if isinstance(s, Extern) and s.kind == "packed")
+    return Signature(identifier(func.name), tuple(params), dims, tuple(externs))

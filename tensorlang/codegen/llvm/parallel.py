@@ -12,7 +12,7 @@ from __future__ import annotations
 from ...expr import make
 from ...expr.nodes import Expr, Var
 from ...expr.walk import preorder as walk
-from ...loopir.stmt import Alloc, Buffer, For, Let, Load, Stmt, Store, preorder
+from ...loopir.stmt import Alloc, Buffer, Extern, For, Let, Load, Stmt, Store, preorder
 from . import types
 from .emitter import Emitter, Storage
 from .index import interval
@@ -42,7 +42,10 @@ def captured(s: Stmt) -> tuple[list[Buffer], list[Var]]:
     for node in preorder(s):
         for e in node.exprs():
             use(e)
-        if type(node) is Store:
+        if type(node) is Extern:
+            for b in node.buffers():
+                use_buffer(b)
+        elif type(node) is Store:
             use_buffer(node.buffer)
         elif type(node) is Alloc:
             use_buffer(node.buffer)

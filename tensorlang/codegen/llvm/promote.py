@@ -20,6 +20,7 @@ from ...loopir.stmt import (
     PARALLEL,
     Alloc,
     Buffer,
+    Extern,
     For,
     Func,
     If,
@@ -116,6 +117,9 @@ def _collect(s: Stmt, uses: dict[Buffer, _Uses], sure: bool, bound: set[int]) ->
         _use(uses, s.buffer, s.indices, s.mask, lanes, sure, bound)  # type: ignore[attr-defined]
     elif kind is Alloc:
         uses.setdefault(s.buffer, _Uses()).allowed = False  # type: ignore[attr-defined]
+    elif kind is Extern:  # code of others reads and writes memory, not registers
+        for b in s.buffers():  # type: ignore[attr-defined]
+            uses.setdefault(b, _Uses()).allowed = False
     elif kind is If:
         sure = False
     elif kind is For:

@@ -10,8 +10,8 @@ from ...core.visit import TypeTable
 from ...expr import make
 from ...expr.nodes import Call, Const, Expr, Var, const_int
 from ...expr.walk import substitute
-from ...loopir.stmt import PARALLEL, SERIAL, Alloc, Buffer, Evaluate, For, If, Let, Load, Seq, Stmt, Store, map_exprs, preorder
-from . import memory, parallel, types
+from ...loopir.stmt import PARALLEL, SERIAL, Alloc, Buffer, Evaluate, Extern, For, If, Let, Load, Seq, Stmt, Store, map_exprs, preorder
+from . import extern, memory, parallel, types
 from .emitter import Emitter, Storage
 from .index import interval
 from .text import Block
@@ -30,7 +30,8 @@ def emit(em: Emitter, s: Stmt) -> None:
 
 def written(s: Stmt) -> frozenset[Buffer]:
     """The buffers that a statement writes."""
-    return frozenset(n.buffer for n in preorder(s) if type(n) is Store)
+    stored = [n.buffer for n in preorder(s) if type(n) is Store]
+    return frozenset([*stored, *(b for n in preorder(s) if type(n) is Extern for b in n.outputs)])
 
 
 @rules.on(Seq)
@@ -57,6 +58,23 @@ def _evaluate(em: Emitter, s: Evaluate) -> None:
         memory.prefetch(em, what, write or 0, 3 if locality is None else locality)
         return
     em.value(s.value)
+
+
+@rules.on(Extern)
+def _extern(em: Emitter, s: Extern) -> None:
+    em.at = em.depth
+    if s.kind == "c":
+        extern.call_symbol(em, s)
+    else:
+        status = extern.call_packed(em, s)
+        here = em.block
+        failed, go_on = em.function.block("raised"), em.function.block("called")
+        here.end = f"  br i1 {em.ins(f'icmp ne i32 {status}, 0')}, label %{failed.label}, label %{go_on.label}"
+        leave(em, failed)
+        failed.end = f"  ret i32 {extern.RAISED}"
+        em.scopes[-1].block = go_on
+    for b in s.outputs:
+        em.forget(b)
 
 
 @rules.on(Let)

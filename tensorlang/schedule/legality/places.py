@@ -34,7 +34,7 @@ def place_verdict(state: ScheduleState, stage: StageState, target: StageState, l
                   try_=f"s.cache_write({stage.name}, 'local') and compute_at of that")
     if stage.attach == INLINED:
         return no(f"`{stage.name}` is inlined: it is computed nowhere", mark=mark)
-    if target.attach == INLINED or target.is_placeholder:
+    if target.attach == INLINED or target.is_placeholder or not target.leaves and target.is_opaque:
         return no(f"`{target.name}` has no loops of its own", mark=mark)
     if target.name == stage.name:
         return no(f"`{stage.name}` cannot be computed inside itself", mark=mark)
@@ -43,8 +43,8 @@ def place_verdict(state: ScheduleState, stage: StageState, target: StageState, l
         leaves = ", ".join(iv.name for iv in target.leaves)
         return no(f"`{loop}` is no longer a loop of `{target.name}`" if target.loop(loop) else f"`{target.name}` has no loop `{loop}`",
                   mark=(target.name, None), legal=f"the loops of {target.name}: {leaves}")
-    if stage.is_scan:
-        return no(f"`{stage.name}` is a scan: it runs whole, at root", mark=mark)
+    if stage.is_opaque:
+        return no(f"`{stage.name}` is {'a scan' if stage.is_scan else 'an extern'}: it runs whole, at root", mark=mark)
     if stage.shares and stage.within is None:
         return no(f"`{stage.name}` writes the first rows of the scan `{stage.shares[0].name}`, once, before it runs", mark=mark)
     readers = state.readers(stage.name)

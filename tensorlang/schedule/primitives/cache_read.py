@@ -44,8 +44,8 @@ class CacheRead(Primitive):
             return no("no reader is named", legal=lambda: ", ".join(r.name for r in state.readers(self.tensor)) or "nothing reads it")
         reading = {r.name for r in state.readers(self.tensor)}
         for r in self.readers:
-            if state.stage(r).is_scan:
-                return no(f"`{r}` is a scan: it reads nothing by itself", try_="name the stages inside it")
+            if state.stage(r).is_opaque:
+                return no(f"`{r}` is {'a scan' if state.stage(r).is_scan else 'an extern'}: what it reads is fixed", try_="name the stages inside it")
             if r not in reading:
                 return no(f"`{r}` does not read `{self.tensor}`", legal=lambda: "readers: " + (", ".join(reading) or "none"))
         return YES

@@ -33,6 +33,9 @@ class ComputeInline(Primitive):
         st = state.stage(self.stage)
         if st.is_output:
             return no(f"`{self.stage}` is an output: it must be stored", mark=(self.stage, None))
+        opaque = next((r for r in state.readers(self.stage) if r.is_opaque), None)
+        if opaque is not None:
+            return no(f"`{opaque.name}` reads it whole, from memory", mark=(self.stage, None))
         if st.compute.reduce_axis:
             return no(f"`{self.stage}` is a reduction: its value is not one expression", mark=(self.stage, None),
                       try_=f"s[{self.stage}].compute_at(reader, loop)")

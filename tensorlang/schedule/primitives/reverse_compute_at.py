@@ -19,7 +19,7 @@ from ...te.axis import REDUCE, IterVar
 from ...te.tensor import TensorRead
 from ..legality.places import place_verdict
 from ..legality.verdict import YES, Verdict, no
-from ..state import At, Fuse, Relation, ScheduleState, Split, StageState, change
+from ..state import At, Fuse, Relation, ScheduleState, Singleton, Split, StageState, change
 from .base import Primitive, find_loop, find_stage, fresh_loop_name, position
 
 if TYPE_CHECKING:
@@ -85,8 +85,9 @@ class ReverseComputeAt(Primitive):
             new: Relation
             if isinstance(rel, Split):
                 new = Split(same[rel.parent], made[0], made[1], rel.factor, rel.nparts, rel.tail)
+            elif isinstance(rel, Singleton):
+                new = Singleton(made[0])
             else:
-                assert isinstance(rel, Fuse)
                 new = Fuse(same[rel.outer], same[rel.inner], made[0])
             relations.append(new)
             work = change(work, relations=tuple(relations))

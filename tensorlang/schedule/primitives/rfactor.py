@@ -101,7 +101,8 @@ class Rfactor(Primitive):
         """Turn the reduction loop ``axis`` of ``tensor`` into an axis of partial results; returns their tensor (``tensor.rf``), or a
         tuple of tensors. The data axes of the partial results are those of ``tensor`` with the new one at ``factor_axis``."""
         stage = schedule[tensor]
-        at = factor_axis + len(stage.op.axis) + 1 if factor_axis < 0 else factor_axis
+        rank = len(stage.op.axis) if isinstance(stage.op, ComputeOp) else 0  # the check words the mistake
+        at = factor_axis + rank + 1 if factor_axis < 0 else factor_axis
         return schedule.perform(Rfactor(stage.name, stage.loop_name("rfactor", axis), at))  # type: ignore[no-any-return]
 
 

@@ -28,7 +28,7 @@ class SampleCategorical(Primitive):
     of = "schedule"
 
     def check(self, state: ScheduleState) -> Verdict:
-        if not self.candidates or any(not 1 <= c <= 0x7FFFFFFF for c in self.candidates):
+        if not self.candidates or any(type(c) is not int or not 1 <= c <= 0x7FFFFFFF for c in self.candidates):
             return no(f"candidates={list(self.candidates)}: a non-empty list of positive numbers")
         if state.decision(self.decision) is not None:
             return no(f"a decision named {self.decision!r} exists already", legal="names in use: " + ", ".join(d.name for d in state.decisions))

@@ -43,7 +43,7 @@ class SampleTile(Primitive):
             return no(f"parts={self.parts}: between 1 and 8 sizes can be sampled at once")
         if not 1 <= self.max_factor <= MAX_TILE:
             return no(f"max_factor={self.max_factor}: it must be between 1 and {MAX_TILE}")
-        if self.candidates is not None and (not self.candidates or any(not 1 <= c <= MAX_TILE for c in self.candidates)):
+        if self.candidates is not None and (not self.candidates or any(type(c) is not int or not 1 <= c <= MAX_TILE for c in self.candidates)):
             return no(f"candidates={list(self.candidates)}: a non-empty list of sizes between 1 and {MAX_TILE}")
         if state.decision(self.decision) is not None:
             return no(f"a decision named {self.decision!r} exists already", legal="names in use: " + ", ".join(d.name for d in state.decisions))

@@ -33,6 +33,9 @@ class StorageAlign(Primitive):
             return found
         st = state.stage(self.stage)
         names = [a.name for a in st.compute.axis]
+        opaque = next((r for r in state.readers(self.stage) if r.is_opaque), None)
+        if opaque is not None:
+            return no(f"`{opaque.name}` reads it whole, without padding", mark=(self.stage, None))
         if st.is_output:
             return no(f"`{self.stage}` is an output: the caller's memory holds it", try_=f"s.cache_write({self.stage}, 'local')")
         if self.axis not in names:

@@ -21,7 +21,7 @@ from ...expr.nodes import Const, Expr, FloorDiv, FloorMod, Var, const_int
 from ...expr.walk import rewrite, substitute
 from ...te.axis import IterVar, fresh_axis
 from ...te.reducers import Reduce
-from ...te.tensor import TensorRead
+from ...te.tensor import ComputeOp, TensorRead
 from ..legality.verdict import YES, Verdict, no
 from ..state import ScheduleState, change
 from .base import Primitive, find_own_memory
@@ -45,6 +45,9 @@ class TransformLayout(Primitive):
         if not found:
             return found
         st = state.stage(self.stage)
+        opaque = next((r for r in state.readers(self.stage) if r.is_opaque), None)
+        if opaque is not None:
+            return no(f"`{opaque.name}` reads it whole, in the layout it was declared with", mark=(self.stage, None))
         if st.is_output:
             return no(f"`{self.stage}` is an output: the caller decides its layout", mark=(self.stage, None),
                       try_=f"s.cache_write({self.stage}, 'global') and transform_layout of that")
@@ -122,6 +125,8 @@ class TransformLayout(Primitive):
     def call(stage: Stage, index_map: Callable[..., Any]) -> tuple[IterVar, ...]:
         """Lay this stage's memory out by ``index_map``, a function from its indices to the new ones, such as
         ``lambda n, c, h, w: [n, c // 16, h, w, c % 16]``. Returns the new axes."""
+        if not isinstance(stage.op, ComputeOp):
+            return stage.do(TransformLayout(stage.name, ()))  # type: ignore[no-any-return]  # refused, with the reason
         axes = stage.op.axis
         shown = tuple(Var(a.name, a.dtype, "loop") for a in axes)
         try:

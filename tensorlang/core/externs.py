@@ -1,0 +1,58 @@
+"""Functions that kernels may call by name: Python callables and addresses of C symbols. Knows nothing of tensors or machine code.
+
+The table lives on the ground floor because the reference, the interpreter and the runtime all look things up in it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import DeclareError, TensorLangError
+
+_packed: dict[str, Callable[..., Any]] = {}
+_symbols: dict[str, int] = {}
+
+
+def register_func(name: str, f: Callable[..., Any] | None = None, override: bool = False) -> Any:
+    """Make a Python function callable from ``te.extern`` as ``te.call_packed(name, …)``; also a decorator.
+
+    It is called with numpy arrays over the kernel's memory, ints and floats, and writes its outputs in place. What it returns is
+    dropped; what it raises ends the kernel and is raised by the call. Raises DeclareError when the name is taken.
+    """
+    if callable(name):
+        return register_func(name.__name__, name, override)
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        if name in _packed and not override:
+            raise DeclareError(f"register_func({name!r}): the name is taken", try_="override=True, or another name")
+        _packed[name] = function
+        return function
+
+    return register if f is None else register(f)
+
+
+def register_symbol(name: str, address: Any) -> None:
+    """Make a C function callable from ``te.extern`` as ``te.call_extern(dtype, name, …)``: an address, or a ctypes function.
+
+    Functions of the C library and of libraries loaded into the process are found without this.
+    """
+    value = address if isinstance(address, int) else ctypes.cast(address, ctypes.c_void_p).value
+    if not value:
+        raise DeclareError(f"register_symbol({name!r}): no address")
+    _symbols[name] = value
+
+
+def packed(name: str) -> Callable[..., Any]:
+    """The registered Python function. Raises TensorLangError when there is none of that name."""
+    found = _packed.get(name)
+    if found is None:
+        raise TensorLangError(f"call_packed({name!r}): no function of that name is registered",
+                              because=f"registered: {', '.join(sorted(_packed)) or 'none'}", try_=f"@tl.register_func({name!r}) on a Python function")
+    return found
+
+
+def symbols() -> dict[str, int]:
+    """The registered C symbols with their addresses."""
+    return dict(_symbols)

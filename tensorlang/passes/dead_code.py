@@ -1,0 +1,171 @@
+"""dead code: what nobody reads is not computed. Stores to buffers, or to parts of them, that are never read; buffers, values, loops and
+tests that are left with nothing to do.
+
+``t: float32[2] local; for k: t[0] = t[0] + A[k]; t[1] = t[1] + B[k]`` then ``C[i] = t[0]`` → the sum into ``t[1]`` is gone
+
+Where all indices of a buffer are constants, as in unrolled tiles, each element is judged by itself: a row of a tile that a version for
+fewer rows does not write back costs nothing. Reading an element to update it does not keep it alive.
+"""
+
+from __future__ import annotations
+
+from ..expr import make
+from ..expr.nodes import Const, Expr, Ramp, Var, const_int
+from ..expr.walk import variables
+from ..loopir.stmt import NOTHING, Alloc, Buffer, Evaluate, For, Func, If, Let, Seq, Stmt, Store, loads, preorder, seq
+
+MOST_ELEMENTS = 1 << 14  # of a buffer whose elements are told apart
+MOST_ROUNDS = 8  # one buffer fed by another that was fed by another …
+
+
+def dead_code(func: Func) -> Func:
+    """The pass."""
+    body = func.body
+    for _ in range(MOST_ROUNDS):
+        found: list[_Uses] = []
+        _gather(body, {}, found)
+        new = _Cleaner(found).clean(body)
+        if new is body:
+            break
+        body = new
+        if not found:
+            break
+    return func if body is func.body else func.with_body(body)
+
+
+class _Uses:
+    """Of one buffer: the elements read for something else, as bits, and for each store those it writes and those it reads to do so."""
+
+    __slots__ = ("apart", "buffer", "live", "places", "stores")
+
+    def __init__(self, buffer: Buffer) -> None:
+        self.buffer = buffer
+        size = 1
+        for extent in buffer.shape:
+            size *= const_int(extent) or MOST_ELEMENTS + 1
+        self.apart = size <= MOST_ELEMENTS
+        self.live = 0
+        self.stores: list[tuple[Store, int, int]] = []
+        self.places: dict[tuple[Expr, ...], int] = {}
+
+    def elements(self, b: Buffer, indices: tuple[Expr, ...]) -> int:
+        """The elements at constant indices as bits; -1, all of them, elsewhere."""
+        found = self.places.get(indices)
+        if found is None:
+            found = self.places[indices] = _elements(b, indices) if self.apart else -1
+        return found
+
+    def dead(self) -> frozenset[Store]:
+        """The stores whose elements nothing reads, or only stores like them."""
+        waiting = self.stores
+        while True:
+            idle = [x for x in waiting if not x[1] & self.live]
+            if len(idle) == len(waiting):
+                return frozenset([s for s, _, _ in waiting])
+            for _, writes, reads in waiting:
+                if writes & self.live:
+                    self.live |= reads
+            waiting = idle
+
+
+def _elements(b: Buffer, indices: tuple[Expr, ...]) -> int:
+    at, lane_step, lanes = 0, 0, 1
+    step = 1
+    for i, extent in zip(reversed(indices), reversed(b.shape), strict=True):
+        if type(i) is Const:
+            at += int(i.value) * step
+        elif type(i) is Ramp and type(i.base) is Const and type(i.stride) is Const and i.stride.value >= 0:
+            at += int(i.base.value) * step
+            lane_step += int(i.stride.value) * step
+            lanes = i.lanes
+        else:
+            return -1
+        step *= int(extent.value)  # type: ignore[attr-defined]
+    if lane_step == 1:
+        return ((1 << lanes) - 1) << at
+    out = 0
+    for lane in range(lanes):
+        out |= 1 << (at + lane * lane_step)
+    return out
+
+
+def _gather(s: Stmt, scope: dict[Buffer, _Uses], found: list[_Uses]) -> None:
+    """Collect the uses of each buffer in the order of their Allocs: copies of a nest may share the buffer, each with a life of its own."""
+    if isinstance(s, Alloc):
+        uses = _Uses(s.buffer)
+        found.append(uses)
+        _gather(s.body, {**scope, s.buffer: uses}, found)
+        return
+    if scope:
+        own = scope.get(s.buffer) if isinstance(s, Store) else None
+        mine = 0
+        for e in s.exprs():
+            for node in loads(e):
+                u = scope.get(node.buffer)
+                if u is None:
+                    continue
+                if u is own:
+                    mine |= u.elements(node.buffer, node.indices)
+                else:
+                    u.live |= u.elements(node.buffer, node.indices)
+        if own is not None:
+            assert isinstance(s, Store)
+            own.stores.append((s, own.elements(s.buffer, s.indices), mine))
+    for part in s.parts():
+        _gather(part, scope, found)
+
+
+class _Cleaner:
+    """Takes out dead stores and what does nothing; meets the Allocs in the order in which they were found."""
+
+    def __init__(self, found: list[_Uses]) -> None:
+        self.found = iter(found)
+        self.dead: dict[Buffer, frozenset[Store]] = {}
+
+    def clean(self, s: Stmt) -> Stmt:
+        if isinstance(s, Store):
+            dead = self.dead.get(s.buffer)
+            return NOTHING if dead and s in dead else s
+        if isinstance(s, Evaluate):
+            return s
+        if isinstance(s, Seq):
+            new = [self.clean(x) for x in s.stmts]
+            return s if all(a is b and a is not NOTHING for a, b in zip(new, s.stmts, strict=True)) else seq(*new)
+        if isinstance(s, If):
+            return self.branch(s)
+        assert isinstance(s, For | Let | Alloc)
+        if isinstance(s, Alloc):
+            uses = next(self.found)
+            self.dead[s.buffer] = uses.dead()
+        body = self.clean(s.body)
+        if _idle(body):
+            return NOTHING
+        if isinstance(s, Let) and not _speaks_of(body, s.var):
+            return body
+        if isinstance(s, Alloc) and not (uses.live and uses.stores) and not _touches(body, s.buffer):
+            return body
+        return s if body is s.body else s.with_parts(body)
+
+    def branch(self, s: If) -> Stmt:
+        then = self.clean(s.then)
+        orelse = None if s.orelse is None else self.clean(s.orelse)
+        if then is s.then and orelse is s.orelse and not _idle(then) and (orelse is None or not _idle(orelse)):
+            return s
+        if orelse is not None and _idle(orelse):
+            orelse = None
+        if _idle(then):
+            return NOTHING if orelse is None else If(make.not_(s.cond), orelse)
+        return If(s.cond, then, orelse)
+
+
+def _idle(s: Stmt) -> bool:
+    return isinstance(s, Seq) and not s.stmts
+
+
+def _speaks_of(s: Stmt, v: Var) -> bool:
+    return any(v in variables(e) for st in preorder(s) for e in (st.buffer.shape if isinstance(st, Alloc) else st.exprs()))
+
+
+def _touches(s: Stmt, b: Buffer) -> bool:
+    return any((isinstance(st, Store) and st.buffer is b) or any(node.buffer is b for e in st.exprs() for node in loads(e))
+               for st in preorder(s))

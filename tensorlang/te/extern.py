@@ -1,0 +1,138 @@
+"""``extern``: a step of a computation done by somebody else, a Python function or a C symbol. Knows tensors; runs nothing.
+
+Such a step reads its inputs and writes its outputs whole, as compact arrays in row-major order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..core.dtype import DType, dtype
+from ..core.node import intern
+from ..errors import DeclareError
+from ..expr import make
+from ..expr.make import ExprLike
+from ..expr.nodes import Expr
+from .axis import IterVar, fresh_axis, size
+from .tensor import ComputeOp, Tensor, TensorRead
+
+
+class OpaqueOp(ComputeOp):
+    """A step that reads whole tensors: ``body`` holds the reads, over ``spatial`` axes that stand for all their elements."""
+
+    __slots__ = ("spatial",)
+
+    def whole(self, spatial: list[IterVar], t: Tensor, first: Expr | None = None) -> Expr:
+        """A read of every element of ``t``; of one row only when ``first`` is its index. The axes it takes are added to ``spatial``."""
+        index: list[Expr] = []
+        for d, extent in enumerate(t.shape):
+            if d == 0 and first is not None:
+                index.append(first)
+            else:
+                spatial.append(fresh_axis(f"{t.name}.ax{d}", extent))
+                index.append(spatial[-1].var)
+        return intern(TensorRead, t, tuple(index))  # type: ignore[no-any-return]
+
+
+class ExternBuffer:
+    """A tensor as seen by the function of ``te.extern``: its ``name``, ``shape``, ``dtype``; passed on to a call it is a pointer."""
+
+    __slots__ = ("dtype", "name", "output", "position", "shape")
+
+    def __init__(self, name: str, shape: tuple[Expr, ...], dtype: DType, position: int, output: bool) -> None:
+        self.name = name
+        self.shape = shape
+        self.dtype = dtype
+        self.position = position
+        self.output = output
+
+    @property
+    def data(self) -> ExternBuffer:
+        """The pointer to the first element."""
+        return self
+
+    def access_ptr(self, mask: str = "r") -> ExternBuffer:
+        """The pointer to the first element; what ``mask`` says is known already."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class ExternCall:
+    """The call an extern makes. ``kind`` is ``packed`` (a registered Python function) or ``c`` (a symbol, returning ``result``)."""
+
+    kind: str
+    name: str
+    args: tuple[ExternBuffer | Expr, ...]
+    result: DType | None = None
+
+
+def _arguments(args: tuple[Any, ...]) -> tuple[ExternBuffer | Expr, ...]:
+    return tuple(a if isinstance(a, ExternBuffer) else make.as_expr(a) for a in args)
+
+
+def call_packed(name: str, *args: ExternBuffer | ExprLike) -> ExternCall:
+    """Call the Python function that ``tl.register_func`` knows by that name, with arrays and numbers."""
+    return ExternCall("packed", name, _arguments(args))
+
+
+def call_extern(result: str | DType, name: str, *args: ExternBuffer | ExprLike) -> ExternCall:
+    """Call a C function: buffers are passed as pointers, numbers in their own type (int32, float32, …). What it returns is dropped."""
+    return ExternCall("c", name, _arguments(args), dtype(result))
+
+
+class ExternOp(OpaqueOp):
+    """One or several tensors written by a call."""
+
+    __slots__ = ("call", "inputs")
+
+    def __init__(self, name: str, inputs: tuple[Tensor, ...], shapes: tuple[tuple[Expr, ...], ...], dtypes: tuple[DType, ...],
+                 call: ExternCall, tag: str = "", attrs: Mapping[str, Any] | None = None) -> None:
+        self.inputs = inputs
+        self.call = call
+        spatial: list[IterVar] = []
+        body = tuple(self.whole(spatial, t) for t in inputs)
+        self.spatial = tuple(spatial)
+        super().__init__(name, (), (), body, tag, attrs, ())
+        self.outputs = tuple(Tensor(self, i, shape, t) for i, (shape, t) in enumerate(zip(shapes, dtypes, strict=True)))
+
+
+def extern(shape: Any, inputs: Sequence[Tensor], fcompute: Callable[..., ExternCall], name: str = "extern",
+           dtype: str | DType | Sequence[str | DType] | None = None, tag: str = "", attrs: Mapping[str, Any] | None = None) -> Any:
+    """A tensor (or several, for a list of shapes) that somebody else computes from whole ``inputs``.
+
+    ``fcompute(ins, outs)`` gets a handle for each input and output and returns ``te.call_packed(…)`` or ``te.call_extern(…)``.
+    ``dtype`` is that of the outputs, by default that of the inputs when they have one.
+    Raises DeclareError for anything else.
+    """
+    where = f"extern {name!r}"
+    many = isinstance(shape, list | tuple) and len(shape) > 0 and isinstance(shape[0], list | tuple)
+    shapes = tuple(tuple(size(e, f"{where}, dimension {d}") for d, e in enumerate(s if isinstance(s, list | tuple) else (s,)))
+                   for s in (shape if many else [shape]))
+    for t in inputs:
+        if not isinstance(t, Tensor):
+            raise DeclareError(f"{where}: {t!r} is not a tensor")
+    dtypes = _dtypes(where, dtype, inputs, len(shapes))
+    ins = [ExternBuffer(t.name, t.shape, t.dtype, i, False) for i, t in enumerate(inputs)]
+    outs = [ExternBuffer(name if len(shapes) == 1 else f"{name}.v{i}", s, t, i, True) for i, (s, t) in enumerate(zip(shapes, dtypes, strict=True))]
+    call = fcompute(ins, outs)
+    if not isinstance(call, ExternCall):
+        raise DeclareError(f"{where}: the function returned {call!r}", try_="return te.call_packed(name, …) or te.call_extern(dtype, symbol, …)")
+    written = {a.position for a in call.args if isinstance(a, ExternBuffer) and a.output}
+    if written != set(range(len(shapes))):
+        raise DeclareError(f"{where}: the call does not get every output", because=f"it gets {len(written)} of {len(shapes)}")
+    op = ExternOp(name, tuple(inputs), shapes, dtypes, call, tag, attrs)
+    return list(op.outputs) if many else op.outputs[0]
+
+
+def _dtypes(where: str, given: Any, inputs: Sequence[Tensor], n: int) -> tuple[DType, ...]:
+    if given is None:
+        found = {t.dtype for t in inputs}
+        if len(found) != 1:
+            raise DeclareError(f"{where}: the dtype of the outputs is not clear", because=f"the inputs have {len(found)} dtypes", try_="dtype='float32'")
+        return (found.pop(),) * n
+    listed = list(given) if isinstance(given, list | tuple) else [given] * n
+    if len(listed) != n:
+        raise DeclareError(f"{where}: {len(listed)} dtypes for {n} output(s)")
+    return tuple(dtype(t) for t in listed)

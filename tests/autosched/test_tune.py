@@ -1,0 +1,113 @@
+"""The loop from end to end: finds, resumes, repeats itself with the same seed, outlives its candidates."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import autosched
+import tensorlang as tl
+from autosched import RecordLog, SearchTask, tune
+from autosched.templates import conv2d
+from autosched.templates import matmul as matmul_template
+from tensorlang.errors import TensorLangError
+
+from .workloads import Pretend, conv, matmul, scale, scale_template
+
+
+def test_matmul_end_to_end(tmp_path: Path) -> None:
+    task = SearchTask(matmul, (48, 40, 32), template=matmul_template)
+    path = tmp_path / "r.jsonl"
+    result = tune(task, trials=12, records=path, seed=3, batch=6, progress=False)
+    assert result.trials == 12 and result.best is not None and result.best.ok
+    s, tensors = task.apply_best(path)
+    f = tl.build(s, tensors)
+    a, b = np.ones((48, 32), np.float32), np.arange(32 * 40, dtype=np.float32).reshape(32, 40) % 7
+    assert (f(a, b) == a @ b).all()
+    before = path.read_bytes()
+    again = tune(task, trials=12, records=path, seed=3, progress=False)
+    assert again.measured == 0 and path.read_bytes() == before
+    assert again.best == result.best
+    more = tune(task, trials=16, records=path, seed=3, progress=False)
+    assert more.measured == 4 and len({r.steps for r in RecordLog(path)}) == 16
+
+
+def test_conv_end_to_end() -> None:
+    task = SearchTask(conv, (5, 6, 9, 11), template=conv2d)
+    result = tune(task, trials=6, seed=1, model="random", progress=False)
+    assert result.best is not None and not result.failures, result
+    assert result.schedule is not None
+
+
+@pytest.mark.parametrize("strategy", ["random", "evolutionary"])
+def test_no_candidate_twice_and_a_small_space_ends(strategy: str) -> None:
+    task = SearchTask(scale, (20,), template=scale_template)
+    pretend = Pretend()
+    result = tune(task, trials=100, strategy=strategy, model="random", measurer=pretend, progress=False)
+    assert result.trials == 20 == len(set(pretend.traces))
+    assert result.best is not None and result.best.trace().decisions == {"v": (7,)}
+
+
+def test_evolution_finds_the_optimum() -> None:
+    task = SearchTask(matmul, (512, 512, 512), template=matmul_template)
+    found = {}
+    for strategy in ("random", "evolutionary"):
+        best = tune(task, trials=64, strategy=strategy, measurer=Pretend(), seed=5, progress=False).best
+        assert best is not None
+        found[strategy] = best.cost
+    assert found["evolutionary"] < found["random"]
+
+
+def test_failures_are_counted_and_not_repeated(tmp_path: Path) -> None:
+    task = SearchTask(matmul, (64, 64, 64), template=matmul_template)
+    log = RecordLog(tmp_path / "r.jsonl")
+    result = tune(task, trials=30, records=log, measurer=Pretend(fail=True), progress=False)
+    assert result.failures == {"crash": 10} and "SIGSEGV" in result.reasons["crash"]
+    assert "10 × crash" in str(result)
+    pretend = Pretend()
+    tune(task, trials=40, records=log, measurer=pretend, progress=False)
+    assert not {r.steps for r in log.records[:30] if not r.ok} & set(pretend.traces)
+
+
+SCRIPT = """
+import sys
+from tests.autosched.workloads import Pretend, matmul
+from autosched import SearchTask, tune
+from autosched.templates import matmul as template
+pretend = Pretend(fail=True)
+tune(SearchTask(matmul, (96, 80, 64), "llvm -mcpu=haswell -num-cores=2", template=template), trials=40, seed=11, measurer=pretend, progress=False)
+print("\\n".join(pretend.traces))
+"""
+
+
+def test_same_seed_same_candidates_in_every_process() -> None:
+    texts = [subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": seed}).stdout
+             for seed in ("1", "2", "77")]
+    assert texts[0].count("\n") >= 40
+    assert texts[0] == texts[1] == texts[2]
+
+
+def test_errors_say_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(TensorLangError, match="no template"):
+        tune(SearchTask(scale, (8,)), trials=1, measurer=Pretend(), progress=False)
+    with pytest.raises(TensorLangError, match="samples nothing"):
+        tune(SearchTask(scale, (8,), template=lambda s, t: None), trials=1, measurer=Pretend(), progress=False)
+    with pytest.raises(TensorLangError, match="outputs last"):
+        SearchTask(lambda: [1], ())
+    with pytest.raises(TensorLangError, match="outputs last"):
+        SearchTask(lambda: scale(4)[:1], ())
+    with pytest.raises(TensorLangError, match="no measured schedule"):
+        SearchTask(scale, (8,)).apply_best([])
+    with pytest.raises(TensorLangError, match="no workload"):
+        SearchTask("nowhere", (8,))
+
+
+def test_registered_workloads_by_name() -> None:
+    autosched.register_workload("tests.scale")(scale)
+    assert SearchTask("tests.scale", (8,)).workload_key == SearchTask(scale, (8,)).workload_key
+    with pytest.raises(TensorLangError, match="taken"):
+        autosched.register_workload("tests.scale")(matmul)
