@@ -32,7 +32,9 @@ def lower(schedule: Schedule, args: Args, name: str = "main", *, simple: bool = 
     Raises LowerError for arguments that do not fit the computation.
     """
     if not isinstance(schedule, Schedule):
-        raise LowerError(f"lower({schedule!r}, …): the first argument is a schedule", try_="tl.lower(te.create_schedule(C.op), [A, B, C])")
+        raise LowerError(f"lower({getattr(schedule, 'name', type(schedule).__name__)}, …): the first argument is a schedule", try_="tl.lower(te.create_schedule(C.op), [A, B, C])")
+    if not isinstance(args, list | tuple):
+        raise LowerError(f"lower(s, {getattr(args, 'name', type(args).__name__)}): the arguments are no list", try_="tl.lower(s, [A, B, C])")
     start = time.perf_counter()
     func = lower_state(schedule.concrete().state, list(args), identifier(name))
     for hook in hooks:

@@ -14,14 +14,15 @@ from collections.abc import Callable, Iterable
 from math import gcd
 
 from ..expr import make
+from ..expr.divisor import Gcd
+from ..expr.divisor import gcd as common_divisor
 from ..expr.linear import Poly, add_poly, from_poly, mul_poly, poly, split_by_atom
-from ..expr.nodes import EQ, LE, LT, NE, And, Cast, Choice, Const, Expr, FloorDiv, FloorMod, Max, Min, Mul, Not, Or, Var
+from ..expr.nodes import EQ, LE, LT, NE, And, Cast, Choice, Const, Expr, FloorDiv, FloorMod, Max, Min, Mul, Not, Or, Select, Var
 from ..expr.walk import variables
 
 Number = int | None
 Interval = tuple[Number, Number]  # inclusive; None is unbounded
 _MAX_DEPTH = 14
-_MAX_DIVIDED = 1 << 16  # divisors of a literal are tried one by one
 _UNBOUNDED: Interval = (None, None)
 
 
@@ -103,6 +104,9 @@ class Facts:
                 return 0, (None if hi is None else hi - 1) if a[0] is None or a[0] < 0 or a[1] is None else \
                     (a[1] if hi is None else min(a[1], hi - 1))
             return _UNBOUNDED
+        if isinstance(e, Gcd):
+            a, b = self.interval(e.a), self.interval(e.b)
+            return (1 if max(a[0] or 0, b[0] or 0) >= 1 else 0), None
         if isinstance(e, Min):
             (a, b), (c, d) = self.interval(e.a), self.interval(e.b)
             return (None if a is None or c is None else min(a, c)), (d if b is None else b if d is None else min(b, d))
@@ -269,17 +273,13 @@ class Facts:
             p = poly(e)
             if not _is_atom(p, e):
                 return self._bound_poly(p, e, gone, upper)
-        if isinstance(e, FloorDiv):
-            lo_n = self.interval(e.b)[0]
-            if lo_n is None or lo_n <= 0 or any(gone(v) for v in variables(e.b)):
+        if isinstance(e, FloorDiv | FloorMod):
+            if not self._positive(e.b) or any(gone(v) for v in variables(e.b)):
                 return None
+            if isinstance(e, FloorMod):
+                return self._bound_mod(e, gone, upper)
             a = self.bound(e.a, gone, upper)
-            return None if a is None else make.floordiv(a, e.b)
-        if isinstance(e, FloorMod):
-            lo_n = self.interval(e.b)[0]
-            if lo_n is None or lo_n <= 0 or any(gone(v) for v in variables(e.b)):
-                return None
-            return make.sub(e.b, 1) if upper else make.const(0, e.dtype)
+            return None if a is None else _quotient(a, e.b)
         if isinstance(e, Min | Max):
             a, b = self.bound(e.a, gone, upper), self.bound(e.b, gone, upper)
             if a is None or b is None:
@@ -294,6 +294,18 @@ class Facts:
             return None if a is None else make.cast(e.dtype, a)
         end_n = self.interval(e)[1 if upper else 0]
         return None if end_n is None else make.const(end_n, e.dtype)
+
+    def _bound_mod(self, e: FloorMod, gone: Callable[[Var], bool], upper: bool) -> Expr:
+        # a window x .. x + d keeps its shape under `% c` unless a multiple of c may lie inside it; otherwise the remainder is anything
+        end = make.sub(e.b, 1) if upper else make.const(0, e.dtype)
+        lo, hi = self.bound(e.a, gone, False), self.bound(e.a, gone, True)
+        if lo is None or hi is None:
+            return end
+        d = make.sub(hi, lo)
+        if not by_knobs(d):
+            return end
+        start = make.floormod(lo, e.b)
+        return make.select(unbroken(lo, d, e.b), make.add(start, d) if upper else start, end)
 
     def _bound_poly(self, p: Poly, e: Expr, gone: Callable[[Var], bool], upper: bool) -> Expr | None:
         for _ in range(64):
@@ -343,11 +355,14 @@ class Facts:
             if atom is None:
                 return from_poly(p, difference.dtype)
             q, r = split_by_atom(p, atom)
+            pair = None
             if isinstance(atom, FloorDiv) and self._positive(atom.b) and not any(gone(v) for v in variables(atom.b)):
                 pair = self._paired_division(atom, q, r, gone)
-                if pair is not None:
-                    p = pair
-                    continue
+            elif isinstance(atom, Select) and not any(gone(v) for v in variables(atom.cond)):
+                pair = self._paired_select(atom, q, r, gone)
+            if pair is not None:
+                p = pair
+                continue
             sign = self._sign(q)
             if sign == 0:
                 return None
@@ -374,7 +389,24 @@ class Facts:
                     d = self.extent_bound(make.sub(high.a, low.a), gone)
                     if d is None:
                         return None
-                    product = mul_poly(q if sign > 0 else opposite, poly(quotient_width(low.a, d, c, gone)))
+                    product = mul_poly(q if sign > 0 else opposite, poly(quotient_width(low.a, d, c)))
+                    return None if product is None else add_poly(rest, product)
+        return None
+
+    def _paired_select(self, atom: Select, q: Poly, r: Poly, gone: Callable[[Var], bool]) -> Poly | None:
+        # select(c, a, b) - select(c, a1, b1) is select(c, a - a1, b - b1)
+        sign = self._sign(q)
+        for mono in r:
+            for other in mono:
+                if isinstance(other, Select) and other.cond is atom.cond and other is not atom and sign:
+                    opposite, rest = split_by_atom(r, other)
+                    if add_poly(opposite, q):
+                        continue
+                    high, low = (atom, other) if sign > 0 else (other, atom)
+                    a, b = (self.extent_bound(make.sub(x, y), gone) for x, y in ((high.a, low.a), (high.b, low.b)))
+                    if a is None or b is None:
+                        return None
+                    product = mul_poly(q if sign > 0 else opposite, poly(make.select(atom.cond, a, b)))
                     return None if product is None else add_poly(rest, product)
         return None
 
@@ -395,30 +427,56 @@ class Facts:
         return not r or e is by
 
 
-def quotient_width(x: Expr, d: Expr, c: Expr, gone: Callable[[Var], bool]) -> Expr:
-    """The most that ``(x + d) // c - x // c`` can be over all values of the variables that are gone.
+def by_knobs(*exprs: Expr) -> bool:
+    """Whether the values hang on tuning knobs only (or on nothing)."""
+    return all(v.kind == "knob" for e in exprs for v in variables(e))
 
-    When the terms of ``x`` that move are multiples of a divisor g of ``c``, the remainder ``x % c`` is at most ``c - g`` plus what the terms
-    that stand still leave of g. With literals g is known; with knobs it is chosen by value, so that both give the same width.
-    """
+
+def _grain(x: Expr) -> tuple[Expr, Expr]:
+    """``(g, rest)``: the terms of ``x`` that hold loop variables are multiples of g (0 when there are none); ``rest`` is the others."""
     still: Poly = {}
-    factors: list[Expr] = []
+    grain: Expr = make.const(0, x.dtype)
     for mono, k in poly(x).items():
-        moving = [any(gone(v) for v in variables(a)) for a in mono]
-        if not any(moving):
+        moving = [a for a in mono if any(v.kind == "loop" for v in variables(a))]
+        if not moving:
             still[mono] = k
-        else:
-            factors.append(from_poly({tuple(a for a, m in zip(mono, moving, strict=True) if not m): k}, c.dtype))
-    rest = from_poly(still, c.dtype)
-    n = int(c.value) if type(c) is Const else 0
-    divisors: list[int | Expr] = [g for g in range(1, n + 1) if n % g == 0] if 0 < n <= _MAX_DIVIDED else [1, c]
-    width = make.floordiv(make.add(d, make.sub(c, 1)), c)
-    for g in divisors[1:]:
-        cond = make.const(True)
-        for f in factors:
-            cond = make.and_(cond, make.eq(make.floormod(f, g), 0))
-        width = make.select(cond, make.floordiv(make.add(make.add(d, make.sub(c, g)), make.floormod(rest, g)), c), width)
-    return width
+            continue
+        part = from_poly({tuple(a for a in mono if all(a is not m for m in moving)): abs(k)}, x.dtype)
+        for a in moving:
+            if isinstance(a, FloorMod):
+                inner, left = _grain(a.a)
+                part = make.mul(part, common_divisor(common_divisor(inner, left), a.b))
+        grain = common_divisor(grain, part)
+    return grain, from_poly(still, x.dtype)
+
+
+def quotient_width(x: Expr, d: Expr, c: Expr) -> Expr:
+    """The most that ``(x + d) // c - x // c`` can be, whatever the loop variables in ``x`` are.
+
+    When the terms that move are multiples of a divisor g of ``c``, the remainder ``x % c`` is at most ``c - g`` plus what the other terms
+    leave of g. With literals g is a number; with knobs it is an expression, so that both give the same width.
+    """
+    grain, rest = _grain(x)
+    if not by_knobs(c, d, rest, grain):
+        return make.floordiv(make.add(d, make.sub(c, 1)), c)
+    g = common_divisor(grain, c)
+    return make.floordiv(make.add(make.add(d, make.sub(c, g)), make.floormod(rest, g)), c)
+
+
+def unbroken(x: Expr, d: Expr, c: Expr) -> Expr:
+    """The condition that no multiple of ``c`` lies in ``x + 1 .. x + d``, whatever the loop variables in ``x`` are."""
+    grain, rest = _grain(x)
+    if not by_knobs(c, d, rest, grain):
+        return make.const(False)
+    g = common_divisor(grain, c)
+    return make.lt(make.add(make.floormod(rest, g), d), g)
+
+
+def _quotient(a: Expr, c: Expr) -> Expr:
+    """``a // c``, inside a choice that knobs decide."""
+    if isinstance(a, Select) and by_knobs(a.cond):
+        return make.select(a.cond, _quotient(a.a, c), _quotient(a.b, c))
+    return make.floordiv(a, c)
 
 
 def _is_atom(p: Poly, e: Expr) -> bool:

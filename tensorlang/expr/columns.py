@@ -15,6 +15,7 @@ import numpy as np
 
 from ..core.visit import TypeTable
 from ..errors import DeclareError
+from .divisor import Gcd
 from .intrinsics import TABLE
 from .nodes import (
     EQ,
@@ -46,10 +47,10 @@ Matrix = Any  # np.ndarray
 Columns = Callable[[Matrix], Matrix]
 
 rules = TypeTable("columns")
-_NAMES: dict[str, Any] = {"np": np, "inf": float("inf"), "nan": float("nan"), "where": np.where, "minimum": np.minimum, "maximum": np.maximum,
+_NAMES: dict[str, Any] = {"np": np, "inf": float("inf"), "nan": float("nan"), "where": np.where, "minimum": np.minimum, "gcd": np.gcd, "maximum": np.maximum,
                           "logical_and": np.logical_and, "logical_or": np.logical_or, "logical_not": np.logical_not}
 _SYMBOLS = {Add: "+", Sub: "-", Mul: "*", Div: "/", FloorDiv: "//", FloorMod: "%", EQ: "==", NE: "!=", LT: "<", LE: "<="}
-_FUNCTIONS = {Min: "minimum", Max: "maximum", And: "logical_and", Or: "logical_or"}
+_FUNCTIONS = {Gcd: "gcd", Min: "minimum", Max: "maximum", And: "logical_and", Or: "logical_or"}
 
 
 @rules.on(*_SYMBOLS)

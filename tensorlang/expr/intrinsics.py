@@ -109,3 +109,5 @@ _ROWS = (
 )
 
 TABLE: dict[str, Intrinsic] = {row.name: row for row in _ROWS}
+
+EFFECTS = ("prefetch",)  # calls that have no value: they stand only in an Evaluate of the loop IR

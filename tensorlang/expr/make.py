@@ -17,7 +17,7 @@ from ..core.dtype import BOOL, FLOAT32, INT32, INT64, DType, dtype, promote
 from ..core.node import intern, intern_as
 from ..errors import DeclareError
 from . import linear
-from .intrinsics import TABLE
+from .intrinsics import EFFECTS, TABLE
 from .nodes import (
     EQ,
     LE,
@@ -561,6 +561,8 @@ def cast(dtype_: str | DType, a: ExprLike) -> Expr:
 
 def call(name: str, *args: ExprLike) -> Expr:
     """The intrinsic ``name`` on these arguments, converted as its row in ``expr.intrinsics`` says."""
+    if name in EFFECTS:
+        return intern(Call, INT32, name, tuple(as_expr(x) for x in args))  # type: ignore[no-any-return]
     row = TABLE[name]
     if len(args) != row.arity:
         raise DeclareError(f"{name} takes {row.arity} argument(s), got {len(args)}")

@@ -19,6 +19,7 @@ import numpy as np
 from ..core.dtype import DType
 from ..expr import make
 from ..expr.linear import reads_data
+from ..expr.intrinsics import EFFECTS
 from ..expr.nodes import Access, Add, Call, Const, Expr, Mul, Sub, Var
 from ..expr.walk import preorder as expr_preorder
 from ..expr.walk import variables
@@ -29,7 +30,6 @@ from .stmt import PARALLEL, Alloc, Buffer, Evaluate, Extern, For, Func, If, Let,
 Atom = str  # a local name, a name of a constant, or a literal
 _MAX_LOOPS = 15  # Python refuses 20 nested blocks in one function: deeper loops go into a function inside
 _RING = (Add, Sub, Mul)
-_EFFECTS = ("prefetch",)  # calls that change nothing a program can see; their arguments may be out of range
 
 
 
@@ -209,7 +209,7 @@ class Translator:
             args = [f"B{self.memory[a]}" if isinstance(a, Buffer) else self.value(a) for a in s.args]
             self.line(f"extern({s.kind!r}, {s.name!r}, [{', '.join(args)}], [{', '.join(f'B{self.memory[b]}' for b in s.outputs)}])")
         elif isinstance(s, Evaluate):
-            if not (isinstance(s.value, Call) and s.value.name in _EFFECTS):
+            if not (isinstance(s.value, Call) and s.value.name in EFFECTS):
                 self.value(s.value)
         else:
             raise TypeError(f"cannot interpret {type(s).__name__}")

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from ..core.dtype import BOOL, DType
 from ..core.visit import TypeTable
-from ..expr.intrinsics import TABLE
+from ..expr.intrinsics import EFFECTS, TABLE
 from ..expr.nodes import (
     Access,
     And,
@@ -44,7 +44,6 @@ from .printer import lines_of
 from .stmt import KINDS, UNROLLED, VECTORIZED, Alloc, Buffer, Evaluate, Extern, For, Func, If, Let, Load, Reduction, Seq, Stmt, Store
 
 SCOPES = ("global", "local")
-EFFECTS = ("prefetch",)  # calls that stand in an Evaluate only, beside the intrinsics
 _CONTEXT = 12  # lines shown around the guilty one
 
 

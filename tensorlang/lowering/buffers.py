@@ -24,18 +24,23 @@ def argument_buffers(state: ScheduleState, args: Sequence[Tensor | Var]) -> tupl
     for a in args:
         if isinstance(a, Var):
             if any(a is p for p in params):
-                raise LowerError(f"argument `{a.name}` is given twice")
+                raise LowerError(f"argument `{a.name}` is given twice", try_="name each argument once")
             params.append(a)
             continue
         if not isinstance(a, Tensor):
-            raise LowerError(f"argument {a!r} is neither a tensor nor a te.var")
+            shown = a if isinstance(a, int | float | str) else f"{type(a).__name__} {getattr(a, 'name', '')}".strip()
+            raise LowerError(f"argument {shown} is neither a tensor nor a te.var",
+                             because="a kernel is built for tensors and variables; numbers and arrays are passed when it is called",
+                             try_="the tensors of te.placeholder and te.compute, in the order of the call")
         if a in buffers:
-            raise LowerError(f"argument `{a.name}` is given twice")
+            raise LowerError(f"argument `{a.name}` is given twice", try_="name each argument once")
         stage = state.by_key.get(a.op)
         if stage is None:
-            raise LowerError(f"argument `{a.name}` is not part of this computation", legal=", ".join(t for t in state.position))
+            raise LowerError(f"argument `{a.name}` is not part of this computation", because="nothing it computes depends on it",
+                             legal=", ".join(t.name for st in state.stages if st.is_placeholder or st.is_output for t in st.op.outputs))
         if not stage.is_placeholder and not stage.is_output:
             raise LowerError(f"argument `{a.name}` is computed on the way, but the schedule was not created for it",
+                             because="the arguments of a kernel are what it reads and what it is made for",
                              try_=f"te.create_schedule([…, {a.name}]) to make it an output")
         if stage.shares:
             raise LowerError(f"argument `{a.name}` is part of the scan `{stage.shares[0].name}`: its memory is the scan's result")
@@ -49,9 +54,9 @@ def argument_buffers(state: ScheduleState, args: Sequence[Tensor | Var]) -> tupl
                 continue
             if stage.is_placeholder and state.readers(stage.name):
                 raise LowerError(f"argument `{t.name}` is missing: the computation reads it",
-                                 because=f"arguments: {', '.join(p.name for p in params)}", try_=f"add {t.name} to the list of arguments")
+                                 because=f"the arguments are {', '.join(p.name for p in params) or 'none'}", try_=f"add {t.name} to the list of arguments")
             if stage.is_output:
-                raise LowerError(f"output `{t.name}` is missing from the arguments", try_=f"add {t.name} to the list of arguments")
+                raise LowerError(f"output `{t.name}` is missing from the arguments", because="results are written to arrays of the caller", try_=f"add {t.name} to the list of arguments")
     return buffers, tuple(params)
 
 
@@ -101,6 +106,9 @@ def sizes_of(params: Sequence[Buffer | Var], exprs: Sequence[Expr]) -> tuple[Var
         if v.kind == "knob":
             raise LowerError(f"`{v.name}` is a sampled value outside a schedule")
         if v.kind in ("dim", "value") and v not in direct and not any(v is g for g in given):
+            if not v.dtype.is_index or v not in dims_of(*shaped):
+                raise LowerError(f"`{v.name}` is given by no argument", because="the computation uses its value, and no argument has it as a dimension",
+                                 try_=f"pass `{v.name}` as an argument")
             raise LowerError(f"`{v.name}` is determined by no argument",
                              because="a symbolic size is solved from a dimension of an argument that is just that size",
                              try_=f"pass `{v.name}` as an argument, or a tensor of which it is a dimension")

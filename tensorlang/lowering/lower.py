@@ -12,15 +12,18 @@ from ..errors import LowerError
 from ..expr import make
 from ..expr.nodes import Expr, Var, const_int
 from ..expr.walk import preorder, rewrite, substitute, variables
-from ..loopir.stmt import Alloc, Buffer, Extern, For, Func, If, Let, Stmt, Store, load, seq
+from ..loopir.stmt import NOTHING, Alloc, Buffer, Evaluate, Extern, For, Func, If, Let, Stmt, Store, load, seq
 from ..schedule.bounds import Bounds, bounds_of
-from ..schedule.state import ScheduleState, StageState, depends_on_dims
+from ..schedule.state import At, ScheduleState, StageState, depends_on_dims
 from ..schedule.tree.nodes import ComputeNode, LoopNode, StorageNode, TreeNode, tree_of
 from ..te.axis import REDUCE, IterVar
 from ..te.extern import ExternOp
 from ..te.reducers import Reduce
 from ..te.tensor import Tensor, TensorRead
 from .buffers import argument_buffers, share_buffers, sizes_of, workspace_buffers
+
+
+CACHE_LINE = 64  # bytes
 
 
 def lower_state(state: ScheduleState, args: Sequence[Tensor | Var], name: str) -> Func:
@@ -76,7 +79,8 @@ class _Writer:
         position = len(stage.leaves) if isinstance(node, ComputeNode) else next(
             p for p, iv in enumerate(stage.leaves) if iv is node.loop)  # type: ignore[union-attr]
         if isinstance(node, LoopNode):
-            out = self.loop(stage, node.loop, self.guarded(stage, position, self.nodes(node.children)))
+            ahead = [self.prefetch(stage, node.loop, t, n) for t, loop, n in stage.prefetches if loop == node.loop.name]
+            out = self.loop(stage, node.loop, self.guarded(stage, position, seq(*ahead, self.nodes(node.children))))
         else:
             out = self.update(stage)
         if position == stage.first_init() and stage.compute.reduce_axis:
@@ -107,6 +111,29 @@ class _Writer:
             return body
         cond = conjunction(conds)
         return If(substitute(cond, renamed) if renamed else cond, body)
+
+    # -- prefetches --------------------------------------------------------------------------------------------------
+
+    def prefetch(self, stage: StageState, loop: IterVar, tensor: Tensor, turns: int) -> Stmt:
+        """Ask for the box of ``tensor`` that a later turn of ``loop`` reads, one element of each cache line."""
+        ends = self.bounds.touched(tensor.op, [stage], At(stage.name, loop.name))
+        if ends is None:
+            return NOTHING
+        later = {loop.var: make.add(loop.var, turns)}
+        index: list[Expr] = []
+        loops: list[tuple[Var, Expr]] = []
+        line = max(1, CACHE_LINE // tensor.dtype.bytes)
+        for d, (end, whole) in enumerate(zip(ends, tensor.shape, strict=True)):
+            low, extent = self.bounds.box(end, whole)
+            step = line if d == tensor.ndim - 1 else 1
+            v = Var(f"{tensor.op.name}.ahead{d}", low.dtype, "loop")
+            loops.append((v, make.ceildiv(extent, step)))
+            index.append(make.add(substitute(low, later), make.mul(v, step)))
+        element = self.element(tensor, tuple(index))
+        out: Stmt = Evaluate(make.call("prefetch", element))
+        for v, n in reversed(loops):
+            out = For(v, make.const(0, v.dtype), n, "serial", out)
+        return out
 
     # -- bodies ------------------------------------------------------------------------------------------------------
 

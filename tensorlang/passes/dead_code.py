@@ -12,7 +12,7 @@ from __future__ import annotations
 from ..expr import make
 from ..expr.nodes import Const, Expr, Ramp, Var, const_int
 from ..expr.walk import variables
-from ..loopir.stmt import NOTHING, Alloc, Buffer, Evaluate, For, Func, If, Let, Seq, Stmt, Store, loads, preorder, seq
+from ..loopir.stmt import NOTHING, Alloc, Buffer, Evaluate, Extern, For, Func, If, Let, Seq, Stmt, Store, loads, preorder, seq
 
 MOST_ELEMENTS = 1 << 14  # of a buffer whose elements are told apart
 MOST_ROUNDS = 8  # one buffer fed by another that was fed by another …
@@ -81,11 +81,12 @@ def _elements(b: Buffer, indices: tuple[Expr, ...]) -> int:
         else:
             return -1
         step *= int(extent.value)  # type: ignore[attr-defined]
-    if lane_step == 1:
+    if lane_step == 1 and at >= 0:
         return ((1 << lanes) - 1) << at
     out = 0
     for lane in range(lanes):
-        out |= 1 << (at + lane * lane_step)
+        if at + lane * lane_step >= 0:  # a lane that a condition turns off may lie before the buffer
+            out |= 1 << (at + lane * lane_step)
     return out
 
 
@@ -111,6 +112,10 @@ def _gather(s: Stmt, scope: dict[Buffer, _Uses], found: list[_Uses]) -> None:
         if own is not None:
             assert isinstance(s, Store)
             own.stores.append((s, own.elements(s.buffer, s.indices), mine))
+        if isinstance(s, Extern):
+            for b in s.buffers():
+                if b in scope:
+                    scope[b].live = -1
     for part in s.parts():
         _gather(part, scope, found)
 
@@ -126,7 +131,7 @@ class _Cleaner:
         if isinstance(s, Store):
             dead = self.dead.get(s.buffer)
             return NOTHING if dead and s in dead else s
-        if isinstance(s, Evaluate):
+        if isinstance(s, Evaluate | Extern):
             return s
         if isinstance(s, Seq):
             new = [self.clean(x) for x in s.stmts]
@@ -167,5 +172,5 @@ def _speaks_of(s: Stmt, v: Var) -> bool:
 
 
 def _touches(s: Stmt, b: Buffer) -> bool:
-    return any((isinstance(st, Store) and st.buffer is b) or any(node.buffer is b for e in st.exprs() for node in loads(e))
+    return any((isinstance(st, Store) and st.buffer is b) or (isinstance(st, Extern) and b in st.buffers()) or any(node.buffer is b for e in st.exprs() for node in loads(e))
                for st in preorder(s))

@@ -14,6 +14,7 @@ Runs after unrolling, when the guards of rows are explicit, and after simplifica
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 
 from ..arith.conditions import conjunction, conjuncts, never_negative
 from ..expr import make
@@ -40,34 +41,51 @@ def hoist_guards(func: Func) -> Func:
 
 @dataclass(frozen=True)
 class Family:
-    """Conditions from weakest to strongest: each holds wherever a later one does. ``speaks_of``: the variables in them."""
+    """Conditions from weakest to strongest: each holds wherever a later one does. Those of one row are equal, though written in
+    different ways: ``i * 6 + 4 < 100`` and ``i * 6 + 5 < 100``. ``speaks_of``: the variables in them."""
 
-    conds: tuple[Expr, ...]
+    rows: tuple[tuple[Expr, ...], ...]
     speaks_of: frozenset[Var]
 
 
 def _families(body: Stmt) -> list[Family]:
     """The families of conditions tested inside serial loops that do not bind their variables, or beside such loops where a local
     buffer lives: what the tile does not write back it need not compute."""
-    found: dict[object, dict[Expr, int]] = {}
+    found: dict[object, dict[int, dict[Expr, None]]] = {}
 
     def visit(s: Stmt, loops: tuple[Var | None, ...]) -> None:
         if isinstance(s, For):
             loops = (*loops, s.var) if s.kind == SERIAL else ()
-        elif isinstance(s, Alloc) and s.buffer.scope == "local" and any(isinstance(st, For) and st.kind == SERIAL for st in preorder(s)):
+        elif isinstance(s, Alloc) and s.buffer.scope == "local" and has_loop(s):
             loops = (*loops, None)
         elif isinstance(s, If) and loops:
             for c in conjuncts(s.cond):
                 if loops[-1] not in variables(c) and _movable(c):
-                    p = never_negative(c)
-                    key: object = c if p is None else frozenset((m, k) for m, k in p.items() if m)
-                    found.setdefault(key, {})[c] = 0 if p is None else p.get((), 0)
+                    key, room = _measure(c)
+                    found.setdefault(key, {}).setdefault(room, {})[c] = None
         for part in s.parts():
             visit(part, loops)
 
     visit(body, ())
-    return [Family(tuple(sorted(conds, key=conds.__getitem__, reverse=True)), frozenset(v for c in conds for v in variables(c)))
-            for conds in found.values()]
+    out = []
+    for rows in found.values():
+        speaks_of = frozenset(v for conds in rows.values() for c in conds for v in variables(c))
+        out.append(Family(tuple(tuple(rows[room]) for room in sorted(rows, reverse=True)), speaks_of))
+    return out
+
+
+def _measure(c: Expr) -> tuple[object, int]:
+    """What the conditions of one family have in common, and by how much this one holds: ``x + room >= 0``."""
+    p = never_negative(c)
+    if p is None or not any(p):
+        return c, 0
+    step = gcd(*[k for m, k in p.items() if m])
+    return frozenset((m, k // step) for m, k in p.items() if m), p.get((), 0) // step
+
+
+def has_loop(s: Stmt) -> bool:
+    """Whether a serial loop stands in ``s``."""
+    return any(isinstance(st, For) and st.kind == SERIAL for st in preorder(s))
 
 
 def _movable(c: Expr) -> bool:
@@ -81,7 +99,7 @@ class _Hoist:
 
     def __init__(self, family: Family, room: int) -> None:
         self.family = family
-        self.members = frozenset(family.conds)
+        self.members = frozenset(c for row in family.rows for c in row)
         self.room = room
         self._tests: dict[Stmt, bool] = {}
 
@@ -115,16 +133,14 @@ class _Hoist:
                 return False
             return self.unlooped(s.body) or self.belongs(s.body)
         if isinstance(s, Alloc):
-            return (s.buffer.scope == "local" and self.beside_loop(s.body) and self.invariant(s)) or self.belongs(s.body)
+            return (s.buffer.scope == "local" and has_loop(s) and self.invariant(s)) or self.belongs(s.body)
         return isinstance(s, Let) and s.var not in self.family.speaks_of and self.belongs(s.body)
 
     def unlooped(self, s: Stmt) -> bool:
-        """Whether a test of the family stands in ``s`` outside every loop in it."""
-        return not isinstance(s, For) and self.tests(s) and (self.asked(s) or any(self.unlooped(p) for p in s.parts()))
-
-    def beside_loop(self, s: Stmt) -> bool:
-        """Whether there is a serial loop in ``s``, which tests the family or works for what does."""
-        return any(isinstance(st, For) and st.kind == SERIAL for st in preorder(s))
+        """Whether a test of the family stands in ``s`` outside every loop and tile in it."""
+        if isinstance(s, For) or not self.tests(s) or self.belongs(s):
+            return False
+        return self.asked(s) or any(self.unlooped(p) for p in s.parts())
 
     def invariant(self, s: Stmt) -> bool:
         """Whether nothing in ``s`` binds what the family speaks of."""
@@ -132,14 +148,14 @@ class _Hoist:
 
     def versions(self, s: Stmt) -> Stmt | None:
         """The chain of versions; None when they would take too much room."""
-        conds = self.family.conds
+        rows = self.family.rows
         old = size(s)
-        for step in range(1, len(conds) + 1):
-            tests = list(range(len(conds) - 1, -1, -step))
+        for step in range(1, len(rows) + 1):
+            tests = list(range(len(rows) - 1, -1, -step))
             made: list[Stmt] = []
             added = -old
-            for weaker, stronger in zip([*tests, -1], [len(conds), *tests], strict=True):
-                answers = {c: n <= weaker for n, c in enumerate(conds) if n <= weaker or n >= stronger}
+            for weaker, stronger in zip([*tests, -1], [len(rows), *tests], strict=True):
+                answers = {c: n <= weaker for n, row in enumerate(rows) if n <= weaker or n >= stronger for c in row}
                 made.append(decided(s, answers))
                 added += size(made[-1]) + 1
                 if added > self.room:
@@ -148,7 +164,7 @@ class _Hoist:
                 self.room -= max(0, added)
                 out: Stmt = made.pop()
                 for n, version in zip(reversed(tests), reversed(made), strict=True):
-                    out = If(conds[n], version, None if out is NOTHING else out)
+                    out = If(rows[n][0], version, None if out is NOTHING else out)
                 return out
         return None
 

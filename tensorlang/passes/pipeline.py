@@ -7,6 +7,7 @@ from .base import Pass, PassPipeline
 from .dead_code import dead_code
 from .hoist_guards import hoist_guards
 from .partition import partition
+from .reuse_storage import reuse_storage
 from .simplify import simplify
 from .split_lanes import split_lanes
 from .tighten import tighten
@@ -19,6 +20,7 @@ _PLAIN = ("serial", "parallel")
 PIPELINE = PassPipeline((
     Pass("simplify", simplify),                                        # fold what the ranges of loops decide
     Pass("tighten", tighten),                                          # guards of plain loops become their bounds
+    Pass("reuse storage", reuse_storage),                              # workspace no longer read becomes the next one's
     Pass("auto unroll", auto_unroll),                                  # what the pragma asks for
     Pass("partition", partition),                                      # a guard-free copy for the turns that need no guard
     Pass("vectorize", vectorize, produces=_EXPANDED),                  # vector loops become vector expressions and masks

@@ -11,10 +11,27 @@ from __future__ import annotations
 from ..arith.conditions import conjunction, conjuncts
 from ..core.dtype import DType
 from ..expr import make
-from ..expr.nodes import Add, And, Binary, Const, Expr, FloorDiv, FloorMod, Max, Min, Mul, Or, TruncDiv, TruncMod, Var, const_int
+from ..expr.nodes import (
+    Add,
+    And,
+    Binary,
+    Const,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    Max,
+    Min,
+    Mul,
+    Or,
+    Ramp,
+    TruncDiv,
+    TruncMod,
+    Var,
+    const_int,
+)
 from ..expr.walk import rewrite as rewrite_expr
 from ..expr.walk import substitute
-from ..loopir.stmt import For, Func, If, Let, Load, Seq, Stmt, Store, load, reduction, rewrite, seq
+from ..loopir.stmt import Evaluate, For, Func, If, Let, Load, Seq, Stmt, Store, load, map_exprs, reduction, rewrite, seq
 
 _DIVISIONS = (FloorDiv, FloorMod, TruncDiv, TruncMod)
 _REDUCTIONS: dict[type, str] = {Add: "add", Mul: "mul", Min: "min", Max: "max", And: "and", Or: "or"}
@@ -45,6 +62,7 @@ def _loop(s: Stmt) -> Stmt | None:
 class _Vectorizer:
     def __init__(self, var: Var, lane_values: Expr, lanes: int) -> None:
         self.values: dict[Var, Expr] = {var: lane_values}
+        self.first: dict[Var, Expr] = {var: lane_values.base if isinstance(lane_values, Ramp) else lane_values}
         self.lanes = lanes
 
     def expr(self, e: Expr, mask: Expr | None) -> Expr:
@@ -69,6 +87,8 @@ class _Vectorizer:
             return self.store(s, mask)
         if isinstance(s, If):
             return self.branch(s, mask)
+        if isinstance(s, Evaluate):  # a prefetch: one lane asks for the line
+            return map_exprs(s, lambda e: substitute(e, self.first))
         if isinstance(s, For):
             begin, extent = self.expr(s.begin, None), self.expr(s.extent, None)
             if begin.dtype.lanes > 1 or extent.dtype.lanes > 1:

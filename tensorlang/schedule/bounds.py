@@ -7,6 +7,8 @@ dims and knobs; what cannot be proved becomes a guard. Knows te, arith and the s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..arith.facts import Facts
 from ..errors import ScheduleError
 from ..expr import make
@@ -14,7 +16,7 @@ from ..expr.nodes import Expr, Var, const_int
 from ..expr.walk import preorder, substitute
 from ..te.axis import IterVar, dims_of
 from ..te.extern import OpaqueOp
-from ..te.tensor import Tensor, TensorRead
+from ..te.tensor import Operation, Tensor, TensorRead
 from .state import INLINED, At, ScheduleState, Split, StageState, depends_on_dims
 
 
@@ -103,23 +105,29 @@ class Bounds:
         return found
 
     def _required(self, stage: StageState, place: At) -> list[tuple[Expr, Expr]]:
+        boxes = self.touched(stage.key, self.state.readers(stage.name), place)
+        axes = stage.compute.axis
+        if boxes is None:  # nobody reads it: nothing is asked of it
+            return [(make.const(0, a.dtype), make.const(0, a.dtype)) for a in axes]
+        return [self.box(ends, a.extent) for ends, a in zip(boxes, axes, strict=True)]
+
+    def touched(self, key: Operation, readers: Sequence[StageState], place: At) -> list[tuple[Expr, Expr] | None] | None:
+        """The ends of what ``readers`` touch of an operation's tensors, per dimension, while the loops around ``place`` stand still; None for a
+        dimension that cannot be bounded, None at all when nothing is read."""
         around = self.around(place)
 
         def gone(v: Var) -> bool:
             return v.kind == "loop" and v not in around
 
         boxes: list[tuple[Expr, Expr] | None] | None = None
-        for reader in self.state.readers(stage.name):
+        for reader in readers:
             known = self.stages[reader.name]
             for e in reader.compute.body:
                 for node in preorder(e):
-                    if type(node) is TensorRead and node.tensor.op is stage.key:
+                    if type(node) is TensorRead and node.tensor.op is key:
                         ends = [self._ends(substitute(i, known.value), gone) for i in node.indices]
                         boxes = list(ends) if boxes is None else [_union(a, b) for a, b in zip(boxes, ends, strict=True)]
-        axes = stage.compute.axis
-        if boxes is None:  # nobody reads it: nothing is asked of it
-            return [(make.const(0, a.dtype), make.const(0, a.dtype)) for a in axes]
-        return [self._box(ends, a) for ends, a in zip(boxes, axes, strict=True)]
+        return boxes
 
     def _ends(self, index: Expr, gone: object) -> tuple[Expr, Expr] | None:
         if any(isinstance(node, TensorRead) for node in preorder(index)):
@@ -128,16 +136,17 @@ class Bounds:
         hi = self.facts.bound(index, gone, True)  # type: ignore[arg-type]
         return None if lo is None or hi is None else (lo, hi)
 
-    def _box(self, ends: tuple[Expr, Expr] | None, axis: IterVar) -> tuple[Expr, Expr]:
-        full = (make.const(0, axis.dtype), axis.extent)
+    def box(self, ends: tuple[Expr, Expr] | None, whole: Expr) -> tuple[Expr, Expr]:
+        """Corner and extent of a dimension of ``whole`` elements; all of it when its ends are not known."""
+        full = (make.const(0, whole.dtype), whole)
         if ends is None:
             return full
-        lo, hi = (make.cast(axis.dtype, e) for e in ends)
+        lo, hi = (make.cast(whole.dtype, e) for e in ends)
         extent = self.facts.extent_bound(make.add(make.sub(hi, lo), 1), lambda v: v.kind == "loop")
-        if extent is None or (depends_on_dims(extent) and self.facts.prove(make.le(axis.extent, extent)) is True):
+        if extent is None or (depends_on_dims(extent) and self.facts.prove(make.le(whole, extent)) is True):
             return full
-        if self.facts.prove(make.ge(lo, 0)) is True and not depends_on_dims(axis.extent) and not depends_on_dims(extent):
-            extent = make.min_(extent, axis.extent)  # a box that starts inside needs no more than the whole
+        if self.facts.prove(make.ge(lo, 0)) is True and not depends_on_dims(whole) and not depends_on_dims(extent):
+            extent = make.min_(extent, whole)  # a box that starts inside needs no more than the whole
         return lo, extent
 
     # -- guards ------------------------------------------------------------------------------------------------------

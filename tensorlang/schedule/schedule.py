@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DeclareError, ScheduleError, user_location
-from ..expr.nodes import Var
+from ..expr.nodes import Expr, Var
 from ..te.axis import IterVar
 from ..te.tensor import ComputeOp, Operation, Tensor
 from .legality.places import legal_places, misplaced
@@ -78,7 +78,7 @@ class Schedule:
             op = key.op if isinstance(key, Tensor) else (key.outputs[0].op if key.outputs else key)
             stage = self._state.by_key.get(op)
             if stage is None:
-                raise ScheduleError(f"s[{op.name}]: not part of this schedule", legal=", ".join(self._state.position))
+                raise ScheduleError(f"s[{op.name}]: not part of this schedule", because="nothing the schedule was created for is computed from it", legal=", ".join(self._state.position))
             return stage.name
         if isinstance(key, str) and key in self._state.position:
             return key
@@ -203,6 +203,11 @@ class Stage:
         self.name = name
 
     @property
+    def schedule(self) -> Schedule:
+        """The schedule this is a stage of."""
+        return self._schedule
+
+    @property
     def state(self) -> StageState:
         """The stage's present state, a value."""
         return self._schedule.state.stage(self.name)
@@ -226,7 +231,7 @@ class Stage:
         """The loop or axis of that name. Raises ScheduleError when there is none."""
         found = self.state.loop(name)
         if found is None:
-            raise ScheduleError(f"`{self.name}` has no loop `{name}`", legal=", ".join(iv.name for iv in self.state.leaves))
+            raise ScheduleError(f"s[{self.name}].loop({name!r}): `{self.name}` has no such loop", legal=", ".join(iv.name for iv in self.state.leaves))
         return found
 
     def __repr__(self) -> str:
@@ -243,7 +248,9 @@ class Stage:
                                 because=self._foreign(loop), legal=lambda: "the loops of " + self.name + ": " + ", ".join(
                                     iv.name for iv in self.state.leaves),
                                 try_="s[T].op.axis gives the axes as they are now; cache_write renews those of the cached stage")
-        raise ScheduleError(f"s[{self.name}].{call}({loop!r}): a loop is what s[T].op.axis, split or fuse returned")
+        raise ScheduleError(f"s[{self.name}].{call}({loop if isinstance(loop, int) else type(loop).__name__}): not a loop",
+                            because="a loop is what s[T].op.axis, s[T].op.reduce_axis, split or fuse returned",
+                            legal=lambda: f"the loops of {self.name}: {', '.join(iv.name for iv in self.state.leaves)}")
 
     def _foreign(self, loop: IterVar) -> str:
         for st in self._schedule.state.stages:
@@ -260,7 +267,8 @@ class Stage:
         try:
             return value.__index__()
         except (AttributeError, DeclareError):
-            raise ScheduleError(f"s[{self.name}].{call}({value}): not a number", try_="an int, or a knob of s.sample_tile") from None
+            raise ScheduleError(f"s[{self.name}].{call}: {value if isinstance(value, float | str | Expr) else type(value).__name__} is no int",
+                                because="how a loop is cut is known when the schedule is made", try_="an int, or a knob of s.sample_tile") from None
 
     def do(self, p: Primitive) -> Any:
         """Check, apply and record a primitive of this stage."""
@@ -289,10 +297,10 @@ def create_schedule(outputs: Tensor | Operation | Iterable[Tensor | Operation]) 
     ops: dict[Operation, None] = {}
     for o in listed:
         if not isinstance(o, Tensor | Operation):
-            raise ScheduleError(f"create_schedule({o!r}): not a tensor or operation")
+            raise ScheduleError(f"create_schedule({o if isinstance(o, int | str) else type(o).__name__}): not a tensor or operation", try_="te.create_schedule(C.op) with C = te.compute(…)")
         ops[o.op if isinstance(o, Tensor) else o] = None
     if not ops:
-        raise ScheduleError("create_schedule([]): no outputs")
+        raise ScheduleError("create_schedule([]): no outputs", because="a schedule says how something is computed", try_="te.create_schedule(C.op)")
     for op in ops:
         if not isinstance(op, ComputeOp):
             raise ScheduleError(f"create_schedule({op.name}): a placeholder is computed by nobody", try_="pass the outputs of a te.compute")

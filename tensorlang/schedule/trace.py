@@ -63,7 +63,7 @@ class Trace:
         try:
             data = json.loads(text)
             if data["version"] != VERSION:
-                raise ScheduleError(f"a trace of version {data['version']!r}; this release reads version {VERSION}")
+                raise ScheduleError(f"a trace of version {data['version']!r}; this release reads version {VERSION}", try_="make the trace anew")
             steps = tuple(primitive_of(name, arguments) for name, arguments in data["steps"])
             decisions = {str(k): tuple(int(x) for x in v) for k, v in data["decisions"].items()}
         except (ValueError, KeyError, TypeError, AttributeError) as e:
@@ -118,10 +118,10 @@ def primitive_of(name: str, arguments: Mapping[str, Any]) -> Primitive:
     known = {f.name: f for f in fields(kind)}
     for key in arguments:
         if key not in known:
-            raise ScheduleError(f"a trace with {name}({key}=…), which {name} does not take", legal=", ".join(known))
+            raise ScheduleError(f"a step `{name}` with {key}=, which {name} does not take", legal=", ".join(known))
     for f in known.values():
         if f.name not in arguments and f.default is MISSING:
-            raise ScheduleError(f"a trace with {name}() without {f.name}")
+            raise ScheduleError(f"a step `{name}` without {f.name}=", because=f"{name} takes {', '.join(known)}")
     values = {k: _value(v) for k, v in arguments.items()}
     for key, v in values.items():
         _check_type(name, key, v, str(known[key].type))
@@ -139,6 +139,6 @@ def _check_type(name: str, key: str, value: Any, annotation: str) -> None:
     if good and element is not None and isinstance(value, tuple):
         good = all(isinstance(v, element) and not isinstance(v, bool) for v in value)
     if not good:
-        raise ScheduleError(f"a trace with {name}({key}={value!r}): not a {annotation}")
+        raise ScheduleError(f"a step `{name}` with {key}={value!r}", because=f"{key} must be {annotation.replace('Number', 'int | knob')}")
 
 

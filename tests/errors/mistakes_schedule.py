@@ -157,12 +157,10 @@ def fuse_of_loops_apart(t: Scene):
     t.watch(s)[C].fuse(io, j)
 
 
-def fuse_in_the_wrong_order(t: Scene):
+def fuse_of_a_loop_with_itself(t: Scene):
     s, C = _matmul()
-    (k,) = s[C].op.reduce_axis
-    i, j = s[C].op.axis
-    s[C].reorder(k, j, i)
-    t.watch(s)[C].fuse(j, k)
+    i, _ = s[C].op.axis
+    t.watch(s)[C].fuse(i, i)
 
 
 def fuse_of_data_and_reduction(t: Scene):
@@ -371,9 +369,15 @@ def store_at_inside_the_computation(t: Scene):
 
 # --- caches and memory ----------------------------------------------------------------------------------------------------------
 
-def cache_write_after_split(t: Scene):
+def cache_write_after_vectorize(t: Scene):
     s, C = _matmul()
-    s[C].split(C.op.axis[0], 8)
+    s[C].vectorize(C.op.axis[1])
+    t.watch(s).cache_write(C, "local")
+
+
+def cache_write_around_a_stage(t: Scene):
+    s, _, P, S, C = _chain()
+    s[S].compute_at(s[C], C.op.axis[0])
     t.watch(s).cache_write(C, "local")
 
 
@@ -543,7 +547,8 @@ def step_with_an_unknown_argument(t: Scene):
 def trace_of_another_computation(t: Scene):
     s, C = _matmul()
     s[C].split(C.op.axis[0], 8)
-    other = _chain()[0]
+    D = te.compute((4, 4), lambda i, j: 0, name="D")
+    other = te.create_schedule(D.op)
     s.trace.apply(t.watch(other))
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from tensorlang.expr import make
 from tensorlang.expr.nodes import Expr, const_int
 from tensorlang.expr.walk import substitute
-from tensorlang.expr import make
 from tensorlang.loopir.interpret import interpret
 from tensorlang.loopir.stmt import Buffer, Func
 from tensorlang.loopir.verify import verify

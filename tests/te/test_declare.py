@@ -1,4 +1,4 @@
-"""What a user declares: shapes, dtypes and names as they come out, and every mistake with its message."""
+"""What a user declares: shapes, dtypes and names as they come out. The mistakes and their messages are in tests/errors."""
 
 from __future__ import annotations
 
@@ -132,79 +132,6 @@ def test_redefining_keeps_the_tensors():
     B = te.compute((4, 8), lambda i, j: A[i, j] + 1.0, name="B")
     new = B.op.redefined((make.const(0.0),))
     assert new.outputs == (B,) and B.op is not new and new.axis == B.op.axis and new.input_tensors == ()
-
-
-# --- mistakes -------------------------------------------------------------------------------------------------------------------
-
-other = te.reduce_axis((0, 8), "other")
-foreign = te.compute((4,), lambda q: A[q, 0]).op.axis[0]
-
-MISTAKES = {
-    "unknown dtype": (lambda: te.placeholder((4,), "float31"), r"unknown dtype 'float31'", "one of bool, int8"),
-    "vector dtype": (lambda: te.placeholder((4,), "float32x4"), r"dtype float32x4 is a vector", "dtype='float32'"),
-    "negative size": (lambda: te.placeholder((4, -1), name="P"), r"placeholder 'P', dimension 1: the size is -1", "never negative"),
-    "float size": (lambda: te.placeholder((4.0,), name="P"), r"placeholder 'P', dimension 0: 4.0 is no size", "float32; a size is an int32 or int64"),
-    "text size": (lambda: te.placeholder(("n",), name="P"), r"placeholder 'P', dimension 0: 'n' is no size", "te.var"),
-    "narrow size": (lambda: te.placeholder((te.var("n", "int8"),)), r"dimension 0: n is no size", "int8; a size is an int32 or int64"),
-    "negative compute size": (lambda: te.compute((-4,), lambda i: 0, name="C"), r"compute 'C', dimension 0: the size is -4", "never negative"),
-    "nameless variable": (lambda: te.var(""), r"te.var\(name=''\): a name is text, and not empty", ""),
-    "dim below zero": (lambda: te.dim("m", -1, 4), r"dim\('m', lo=-1\): a size is never negative", "te.dim|dim"),
-    "dim upside down": (lambda: te.dim("m", 4, 2), r"dim\('m', 4, 2\): the upper bound is below", ""),
-    "dim divisor": (lambda: te.dim("m", multiple_of=0), r"multiple_of=0\): needs a positive number", ""),
-    "dim hint": (lambda: te.dim("m", 1, 8, hint=9), r"hint=9\): the hint lies outside 1..8", ""),
-    "too few indices": (lambda: A(1), r"A\[1\]: 1 index, 2 indices needed", "shape \\(4, 8\\)"),
-    "too many indices": (lambda: A[1, 2, 3], r"A\[1, 2, 3\]: 3 indices, 2 indices needed", "shape \\(4, 8\\)"),
-    "index too large": (lambda: A[0, 8], r"A\[0, 8\]: index 1 is 8, out of range 0..8", "shape \\(4, 8\\)"),
-    "index negative": (lambda: A[-1, 0], r"A\[-1, 0\]: index 0 is -1, out of range 0..4", "count from the end"),
-    "index float": (lambda: A[0, 1.5], r"A\[0, 1.5\]: index 1 is float32, not an integer", "astype"),
-    "index bool": (lambda: A[0, k < 3], r"index 1 is bool, not an integer", ""),
-    "slice": (lambda: A[0, 1:3], r"a slice is not an element", "one element at a time"),
-    "index text": (lambda: A["x", 0], r"cannot make an expression of 'x'", ""),
-    "no result": (lambda: te.compute((4,), lambda i: None, name="C"), r"compute 'C': the function returned None", "the expression of one element"),
-    "whole tensor": (lambda: te.compute((4,), lambda i: A, name="C"), r"compute 'C': the function returned the whole tensor A", r"A\[i, j\]"),
-    "empty result": (lambda: te.compute((4,), lambda i: (), name="C"), r"compute 'C': the function returned an empty tuple", "one output"),
-    "text result": (lambda: te.compute((4,), lambda i: "x", name="C"), r"cannot make an expression of 'x'", ""),
-    "too few parameters": (lambda: te.compute((4, 4), lambda i: 0, name="C"), r"compute 'C': the function takes 1 index, the shape has 2 dimensions", "per dimension"),
-    "too many parameters": (lambda: te.compute((4,), lambda i, j: 0, name="C"), r"the function takes 2 indices, the shape has 1", "per dimension"),
-    "foreign axis": (lambda: te.compute((4,), lambda i: A[foreign, 0] + 1.0, name="C"),
-                     r"compute 'C': uses the axis `q`, which is not its own", "its axes are i"),
-    "loose reduction axis": (lambda: te.compute((4,), lambda i: A[i, k], name="C"), r"uses the axis `k`, which is not its own", "te.sum"),
-    "reduction axis of another": (lambda: te.compute((4,), lambda i: te.sum(A[i, k], axis=other)), r"uses the axis `k`", "its axes are i, other"),
-    "nested reduction": (lambda: te.compute((4,), lambda i: te.sum(te.sum(A[i, k], axis=k), axis=other)),
-                         r"a reduction inside an expression: sum\(A\[i, k\], axis=\[k\]\)", "its own te.compute"),
-    "reduction in an expression": (lambda: te.compute((4,), lambda i: te.sum(A[i, k], axis=k) + 1.0, name="C"),
-                                   r"a reduction inside an expression", "below `compute 'C'`"),
-    "different reductions": (lambda: te.compute((4,), lambda i: (te.sum(A[i, k], axis=k), te.max(A[i, k], axis=k)), name="C"),
-                             r"compute 'C': its outputs are not one reduction", "te.comm_reducer"),
-    "sum over a data axis": (lambda: te.compute((4,), lambda i: te.sum(A[i, 0], axis=i)), r"sum\(axis=i\): not a reduction axis", "te.reduce_axis"),
-    "sum over a number": (lambda: te.sum(A[0, 0], axis=0), r"sum\(axis=0\): not a reduction axis", "te.reduce_axis"),
-    "axis twice": (lambda: te.sum(A[0, k], axis=[k, k]), r"sum\(axis=\[k, k\]\): an axis is named twice", ""),
-    "condition is a number": (lambda: te.sum(A[0, k], axis=k, where=k + 1), r"a condition is a bool, not int32", ""),
-    "start values": (lambda: te.sum(A[0, k], axis=k, init=(1.0, 2.0)), r"2 start value\(s\) for 1 source", ""),
-    "combiner changes type": (lambda: te.comm_reducer(lambda x, y: x.astype("float64") + y, lambda t: 0)(A[0, k], axis=k),
-                              r"reduce: fcombine gives float64 for float32", "astype"),
-    "range is no pair": (lambda: te.reduce_axis(8), r"reduce_axis\(8\): the range is a pair", "te.reduce_axis"),
-    "range backwards": (lambda: te.reduce_axis((8, 2)), r"reduce_axis\(\(8, 2\)\): the range runs backwards", ""),
-    "range of floats": (lambda: te.reduce_axis((0, 2.5)), r"bounds are integers, not float32", ""),
-    "integer division": (lambda: te.compute((8,), lambda i: I[i] / 2), r"`/` on integers: I\[i\] / 2", "`//` for the floor"),
-    "float floor division": (lambda: A[0, 0] // 2.0, r"`//` needs integers, got float32", "te.floor"),
-    "division by zero": (lambda: te.compute((8,), lambda i: I[i] // 0), r"division by zero: I\[i\] // 0", ""),
-    "if": (lambda: te.compute((8,), lambda i: 1 if i < 3 else 2), r"the truth of `i < 3` is not known", "te.if_then_else"),
-    "and": (lambda: te.compute((8,), lambda i: te.select(i > 1 and i < 3, 1, 2)), r"the truth of `1 < i`", "te.all"),
-    "number as condition": (lambda: te.if_then_else(I[0], 1, 2), r"`if_then_else` needs conditions, got int32", "x != 0"),
-    "literal does not fit": (lambda: te.const(300, "int8"), r"const\(300, 'int8'\): out of range", "wider"),
-}
-
-
-@pytest.mark.parametrize("name", MISTAKES)
-def test_mistakes(name):
-    do, what, more = MISTAKES[name]
-    with pytest.raises(DeclareError, match=what) as caught:
-        do()
-    shown = str(caught.value)
-    assert caught.match(more)
-    assert "test_declare.py:" in shown  # the place in the user's own code
-    assert " at 0x" not in shown and "<class" not in shown
 
 
 def test_a_refused_declaration_leaves_nothing_behind():

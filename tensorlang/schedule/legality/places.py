@@ -35,13 +35,14 @@ def place_verdict(state: ScheduleState, stage: StageState, target: StageState, l
     if stage.attach == INLINED:
         return no(f"`{stage.name}` is inlined: it is computed nowhere", mark=mark)
     if target.attach == INLINED or target.is_placeholder or not target.leaves and target.is_opaque:
-        return no(f"`{target.name}` has no loops of its own", mark=mark)
+        why = "is inlined" if target.attach == INLINED else "is an argument"
+        return no(f"`{target.name}` {why} and has no loops", legal=lambda: legal_text(state, stage))
     if target.name == stage.name:
-        return no(f"`{stage.name}` cannot be computed inside itself", mark=mark)
+        return no(f"`{stage.name}` cannot be computed inside itself", mark=mark, legal=lambda: legal_text(state, stage))
     position = next((p for p, iv in enumerate(target.leaves) if iv.name == loop), None)
     if position is None:
         leaves = ", ".join(iv.name for iv in target.leaves)
-        return no(f"`{loop}` is no longer a loop of `{target.name}`" if target.loop(loop) else f"`{target.name}` has no loop `{loop}`",
+        return no(f"`{loop}` is no longer a loop of `{target.name}`" if target.loop(loop) is not None else f"`{target.name}` has no loop `{loop}`",
                   mark=(target.name, None), legal=f"the loops of {target.name}: {leaves}")
     if stage.is_opaque:
         return no(f"`{stage.name}` is {'a scan' if stage.is_scan else 'an extern'}: it runs whole, at root", mark=mark)
@@ -57,8 +58,8 @@ def place_verdict(state: ScheduleState, stage: StageState, target: StageState, l
         also = " also" if len(readers) > len(outside) else ""
         return no(f"{names}{also} {'reads' if len(outside) == 1 else 'read'} `{stage.name}` and {verb} outside loop {target.name}.{loop}", mark=mark,
                   legal=lambda: legal_text(state, stage),
-                  try_=f"s[{stage.name}].compute_inline(), or keep {stage.name} where it is and "
-                       f"s.cache_read({stage.name}, 'local', [{target.name}]) there")
+                  try_=f"s[{stage.name}].compute_inline(), or keep {stage.name} where it is and s.cache_read({stage.name}, 'local', [{target.name}]) there"
+                  if target in readers else f"a loop of {'its reader' if len(readers) == 1 else 'a stage around its readers'}")
     for iv in target.leaves[:position + 1]:
         if target.kind(iv) == "vectorized":
             return no(f"loop {target.name}.{iv.name} is vectorized: a stage cannot run once per lane", mark=mark,

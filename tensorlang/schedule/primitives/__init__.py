@@ -15,6 +15,7 @@ from .decompose_reduction import DecomposeReduction
 from .fuse import Fuse
 from .kind import Parallel, Unroll, Vectorize
 from .pragma import Pragma
+from .prefetch import Prefetch
 from .reorder import Reorder
 from .reverse_compute_at import ReverseComputeAt
 from .rfactor import Rfactor
@@ -31,7 +32,7 @@ TABLE: tuple[type[Primitive], ...] = (
     Split, Fuse, Reorder, Vectorize, Unroll, Parallel,
     ComputeAt, ComputeRoot, ComputeInline, ReverseComputeAt,
     CacheRead, CacheWrite, Rfactor,
-    SetScope, StoreAt, StorageAlign, TransformLayout, DecomposeReduction, Pragma,
+    SetScope, StoreAt, StorageAlign, TransformLayout, DecomposeReduction, Pragma, Prefetch,
     SampleTile, SampleCategorical, SampleLocation,
 )
 BY_NAME: dict[str, type[Primitive]] = {p.name: p for p in TABLE}

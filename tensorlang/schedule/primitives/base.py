@@ -48,9 +48,12 @@ class Primitive:
 
     def __str__(self) -> str:
         parts = []
+        usual = {f.name: f.default for f in fields(self)}
         for key, value in self.arguments().items():
-            if value is None or key == "stage":
+            if value is None or key == "stage" or value == usual[key] or (key == "loop" and hasattr(self, "at")):
                 continue
+            if key == "at":
+                value = f"{value}.{getattr(self, 'loop', '')}"
             shown = f"[{', '.join(map(str, value))}]" if isinstance(value, tuple) else str(value)
             parts.append(shown if key in ("loop", "loops", "tensor") else f"{key}={shown}")
         stage = getattr(self, "stage", None)

@@ -45,8 +45,8 @@ class ComputeAt(Primitive):
     def call(stage: Stage, parent: Stage, loop: IterVar) -> None:
         """Compute this stage inside ``loop`` of ``parent``: as much of it as one turn of the loop reads."""
         if not hasattr(parent, "loop_name"):
-            raise ScheduleError(f"s[{stage.name}].compute_at({parent!r}, …): the first argument is a stage",
-                                try_=f"s[{stage.name}].compute_at(s[T], loop)")
+            raise ScheduleError(f"s[{stage.name}].compute_at({getattr(parent, 'name', type(parent).__name__)}, …): not a stage",
+                                try_=f"s[{stage.name}].compute_at(s[{getattr(parent, 'name', 'T')}], loop)")
         stage.do(ComputeAt(stage.name, parent.name, parent.loop_name("compute_at", loop)))
 
 

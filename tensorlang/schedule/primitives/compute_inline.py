@@ -32,7 +32,7 @@ class ComputeInline(Primitive):
             return found
         st = state.stage(self.stage)
         if st.is_output:
-            return no(f"`{self.stage}` is an output: it must be stored", mark=(self.stage, None))
+            return no(f"`{self.stage}` is an output: the caller wants it stored", mark=(self.stage, None), try_="inline what it reads")
         opaque = next((r for r in state.readers(self.stage) if r.is_opaque), None)
         if opaque is not None:
             return no(f"`{opaque.name}` reads it whole, from memory", mark=(self.stage, None))

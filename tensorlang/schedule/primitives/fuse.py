@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.dtype import INT32
 from ...expr.nodes import Var
-from ...te.axis import IterVar
+from ...te.axis import DATA, IterVar
 from ..legality.verdict import YES, Verdict, no
 from ..state import Fuse as FuseRelation
 from ..state import ScheduleState, Singleton, change
@@ -32,7 +32,7 @@ class Fuse(Primitive):
         if not self.loops:
             return find_stage(state, self.stage)
         if len(set(self.loops)) != len(self.loops):
-            return no("a loop is named twice")
+            return no("a loop is named twice", try_="name each loop once")
         for loop in self.loops:
             for found in (find_loop(state, self.stage, loop), nobody_inside(state, self.stage, loop, "fuse")):
                 if not found:
@@ -41,11 +41,15 @@ class Fuse(Primitive):
         start = min(position(st, loop) for loop in self.loops)
         if {iv.name for iv in st.leaves[start:start + len(self.loops)]} != set(self.loops):
             order = ", ".join(iv.name for iv in st.leaves)
+            end = max(position(st, loop) for loop in self.loops) + 1
+            between = [iv.name for iv in st.leaves[start:end] if iv.name not in self.loops]
             return no(f"{', '.join(self.loops)} are not neighbours: the loops are {order}", mark=(self.stage, self.loops[0]),
-                      try_=f"s[{self.stage}].reorder({', '.join(self.loops)}) first")
+                      try_=f"s[{self.stage}].reorder({', '.join([*self.loops, *between])}) first")
         ivs = [leaf(st, loop) for loop in self.loops]
         if len({iv.kind for iv in ivs}) > 1:
-            return no("a data loop and a reduction loop cannot be one loop", mark=(self.stage, self.loops[0]))
+            mixed = ", ".join(f"{iv.name} is a {'data' if iv.kind == DATA else 'reduction'} loop" for iv in ivs)
+            return no(f"a data loop and a reduction loop cannot be one loop: {mixed}", mark=(self.stage, self.loops[0]),
+                      try_="reorder so that loops of one kind are neighbours, and fuse those")
         for iv in ivs:
             if st.kind(iv) != "serial":
                 return no(f"loop {self.stage}.{iv.name} is {st.kind(iv)} already", mark=(self.stage, iv.name), try_="fuse first, then annotate the fused loop")

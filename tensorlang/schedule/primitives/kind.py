@@ -35,7 +35,8 @@ class Kind(Primitive):
         st = state.stage(self.stage)
         iv = leaf(st, self.loop)
         if st.kind(iv) != "serial":
-            return no(f"loop {self.stage}.{self.loop} is {st.kind(iv)} already", mark=(self.stage, self.loop))
+            return no(f"loop {self.stage}.{self.loop} is {st.kind(iv)} already: a loop runs one way", mark=(self.stage, self.loop),
+                      try_="split it before, and run its halves in different ways")
         return self.fits(state)
 
     def fits(self, state: ScheduleState) -> Verdict:

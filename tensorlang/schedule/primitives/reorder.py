@@ -32,7 +32,7 @@ class Reorder(Primitive):
                 return found
         if len(set(self.loops)) != len(self.loops):
             twice = next(x for x in self.loops if self.loops.count(x) > 1)
-            return no(f"loop `{twice}` is named twice")
+            return no(f"loop `{twice}` is named twice", try_="name each loop once")
         return YES
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:

@@ -48,8 +48,9 @@ class ReverseComputeAt(Primitive):
         if producer.attach is not None:
             return no(f"`{self.at}` is computed inside another stage already", mark=mark)
         if [r.name for r in state.readers(self.at)] != [self.stage]:
-            others = ", ".join(f"`{r.name}`" for r in state.readers(self.at)) or "nothing"
-            return no(f"`{self.at}` must be read by `{self.stage}` alone, but {others} reads it", mark=mark)
+            others = [f"`{r.name}`" for r in state.readers(self.at) if r.name != self.stage]
+            also = f"{', '.join(others)} read{'s' if len(others) == 1 else ''} it too" if len(others) < len(state.readers(self.at)) else f"`{self.stage}` does not read it"
+            return no(f"`{self.at}` must be read by `{self.stage}` alone, but {also}", mark=mark)
         if consumer.relations or consumer.kinds or state.attached(self.stage):
             return no(f"`{self.stage}` is scheduled already: its loops are to be those of `{self.at}`", mark=(self.stage, None),
                       try_="reverse_compute_at before any other primitive of the stage")
@@ -95,7 +96,7 @@ class ReverseComputeAt(Primitive):
         rest = [same[iv] for iv in producer.leaves[len(outer):] if iv.kind != REDUCE]
         kinds = {same[iv]: producer.kinds[iv] for iv in outer if iv in producer.kinds}
         consumer = change(work, leaves=(*ours, *rest), kinds=kinds)
-        producer = change(producer, attach=At(self.stage, ours[-1].name), kinds={k: v for k, v in producer.kinds.items() if k not in outer})
+        producer = change(producer, attach=At(self.stage, ours[-1].name), kinds={k: v for k, v in producer.kinds.items() if all(k is not iv for iv in outer)})
         state = state.with_stage(consumer, producer)
         assert place_verdict(state, producer, consumer, ours[-1].name)
         return state, None
@@ -104,8 +105,8 @@ class ReverseComputeAt(Primitive):
     def call(stage: Stage, parent: Stage, loop: IterVar) -> None:
         """Compute this stage inside ``loop`` of ``parent``, a stage it reads element by element."""
         if not hasattr(parent, "loop_name"):
-            raise ScheduleError(f"s[{stage.name}].reverse_compute_at({parent!r}, …): the first argument is a stage",
-                                try_=f"s[{stage.name}].reverse_compute_at(s[T], loop)")
+            raise ScheduleError(f"s[{stage.name}].reverse_compute_at({getattr(parent, 'name', type(parent).__name__)}, …): not a stage",
+                                try_=f"s[{stage.name}].reverse_compute_at(s[{getattr(parent, 'name', 'T')}], loop)")
         stage.do(ReverseComputeAt(stage.name, parent.name, parent.loop_name("reverse_compute_at", loop)))
 
 

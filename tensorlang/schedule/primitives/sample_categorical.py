@@ -33,7 +33,7 @@ class SampleCategorical(Primitive):
         if state.decision(self.decision) is not None:
             return no(f"a decision named {self.decision!r} exists already", legal="names in use: " + ", ".join(d.name for d in state.decisions))
         if self.values is not None and (len(self.values) != 1 or self.values[0] not in self.candidates):
-            return no(f"value {list(self.values)} of {self.decision!r} is not a candidate", legal=f"one of {list(self.candidates)}")
+            return no(f"value {', '.join(map(str, self.values))} of {self.decision!r} is not a candidate", legal=f"one of {list(self.candidates)}")
         return YES
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:

@@ -32,7 +32,7 @@ class SampleLocation(Primitive):
             return no(f"a decision named {self.decision!r} exists already", legal="names in use: " + ", ".join(d.name for d in state.decisions))
         places = legal_places(state, state.stage(self.stage))
         if self.values is not None and (len(self.values) != 1 or not 0 <= self.values[0] <= len(places)):
-            return no(f"value {list(self.values)} of {self.decision!r}: there are {len(places)} places besides root",
+            return no(f"value {', '.join(map(str, self.values))} of {self.decision!r}: there are {len(places)} places besides root",
                       legal=", ".join(["0: root", *[f"{n + 1}: {s}.{loop}" for n, (s, loop) in enumerate(places)]]))
         return YES
 

@@ -51,8 +51,9 @@ class SampleTile(Primitive):
             if len(self.values) != self.parts:
                 return no(f"values={list(self.values)}: {len(self.values)} value(s) for {self.parts} size(s)")
             allowed = self._allowed(state)
+            given = self.candidates or range(1, self.max_factor + 1)  # a value beyond the extent means the extent, as a factor of split does
             for v in self.values:
-                if v not in allowed:
+                if v not in allowed and v not in given:
                     span = f"one of {list(allowed)}" if len(allowed) <= 16 else f"between {allowed[0]} and {allowed[-1]}"
                     return no(f"value {v} of {self.decision!r} is not in its domain", legal=span)
         return YES

@@ -37,19 +37,20 @@ class Split(Primitive):
         if not found:
             return found
         if (self.factor is None) == (self.nparts is None):
-            return no("exactly one of factor and nparts says where to cut", try_="split(axis, factor=8) or split(axis, nparts=4)")
+            return no("neither factor nor nparts says where to cut" if self.factor is None else "factor and nparts both say where to cut", try_="split(axis, factor=8) or split(axis, nparts=4)")
         size = self.factor if self.factor is not None else self.nparts
         known = find_number(state, size)
         if not known:
             return known
         if isinstance(size, int) and not 1 <= size <= 0x7FFFFFFF:
-            return no(f"{'factor' if self.factor is not None else 'nparts'} is {size}; it must be at least 1 and fit 31 bits")
+            return no(f"{'factor' if self.factor is not None else 'nparts'} is {size}: it is how often the {'inner' if self.factor is not None else 'outer'} loop runs",
+                      legal="1 to 2**31 - 1")
         if self.tail not in TAILS:
             return no(f"tail={self.tail!r} is not known", legal=", ".join(TAILS))
         st = state.stage(self.stage)
         kind = st.kind(leaf(st, self.loop))
         if kind != "serial":
-            return no(f"loop {self.stage}.{self.loop} is {kind} already", mark=(self.stage, self.loop), try_=f"split first, then make one half {kind}")
+            return no(f"loop {self.stage}.{self.loop} is {kind} already", mark=(self.stage, self.loop), try_=f"split first, then {kind.removesuffix('d')} one half")
         return nobody_inside(state, self.stage, self.loop, "split")
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:

@@ -121,6 +121,10 @@ class TransformLayout(Primitive):
         new = change(st, op=laid_out, leaves=(*new_axes, *op.reduce_axis), aliases=(*st.aliases, st.key))
         return state.with_stage(new, *readers), tuple(new_axes)
 
+    def __str__(self) -> str:
+        parts = [f"axis {a}" + (f" // {stride}" if stride != 1 else "") + (f" % {size}" if size else "") for a, stride, size in self.digits]
+        return f"transform_layout({self.stage}, [{', '.join(parts)}])"
+
     @staticmethod
     def call(stage: Stage, index_map: Callable[..., Any]) -> tuple[IterVar, ...]:
         """Lay this stage's memory out by ``index_map``, a function from its indices to the new ones, such as
@@ -132,7 +136,9 @@ class TransformLayout(Primitive):
         try:
             new = index_map(*shown)
         except TypeError as e:
-            raise ScheduleError(f"s[{stage.name}].transform_layout: the map does not take {len(axes)} indices", because=str(e)) from None
+            names = [a.name for a in axes]
+            raise ScheduleError(f"s[{stage.name}].transform_layout: the map failed on {len(axes)} indices", because=f"`{stage.name}` has the axes {', '.join(names)}; "
+                                + str(e).rpartition("() ")[2], try_=f"lambda {', '.join(names)}: [{', '.join(reversed(names))}]") from None
         listed = list(new) if isinstance(new, list | tuple) else [new]
         digits = tuple(_as_digit(stage.name, make.as_expr(e), shown) for e in listed)
         return stage.do(TransformLayout(stage.name, digits))  # type: ignore[no-any-return]

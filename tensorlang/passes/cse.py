@@ -1,0 +1,89 @@
+"""cse: a mask that many accesses share gets a name, in front of the loops that do not change it.
+
+``for k: t[0 : 16] = (B[k, j : j + 16] if ramp(j, 1, 16) < x16(n)) … if ramp(j, 1, 16) < x16(n)`` →
+``mask = ramp(j, 1, 16) < x16(n)`` and ``for k: t[0 : 16] = (B[k, j : j + 16] if mask) … if mask``
+
+Only masks: equal nodes are one object, and the code generator computes each once where its variables are known, so naming other
+expressions would change neither the code nor the time to make it; masks are named because they are what makes a kernel with tails hard
+to read. A name is not carried into a parallel loop: what such a loop takes along it would have to pack and unpack.
+"""
+
+from __future__ import annotations
+
+from ..core.node import intern  # noqa: F401
+from ..expr.linear import reads_data
+from ..expr.nodes import Broadcast, Const, Expr, Var
+from ..expr.walk import rewrite as rewrite_expr
+from ..expr.walk import variables
+from ..loopir.stmt import PARALLEL, For, Func, Let, Seq, Stmt, Store, loads, map_exprs, preorder, seq
+
+LEAST_USES = 2
+MOST_NAMES = 64
+
+
+def cse(func: Func) -> Func:
+    """The pass."""
+    body = func.body
+    for mask in _masks(body)[:MOST_NAMES]:
+        body = _Naming(mask).walk(body)
+    return func if body is func.body else func.with_body(body)
+
+
+def _used(s: Stmt) -> list[Expr]:
+    """The masks of a statement itself, one for each access."""
+    out = [node.mask for e in s.exprs() for node in loads(e) if node.mask is not None]
+    if isinstance(s, Store) and s.mask is not None:
+        out.append(s.mask)
+    return out
+
+
+def _masks(body: Stmt) -> list[Expr]:
+    """The masks worth a name, in order of first use."""
+    uses: dict[Expr, int] = {}
+    for s in preorder(body):
+        for m in _used(s):
+            uses[m] = uses.get(m, 0) + 1
+    return [m for m, n in uses.items() if n >= LEAST_USES and m.dtype.lanes > 1 and not isinstance(m, Var | Const | Broadcast)
+            and not reads_data(m)]
+
+
+class _Naming:
+    """One mask, named wherever it is used more than once in one scope."""
+
+    def __init__(self, mask: Expr) -> None:
+        self.mask = mask
+        self.vars = variables(mask)
+        self._count: dict[Stmt, int] = {}
+
+    def count(self, s: Stmt) -> int:
+        found = self._count.get(s)
+        if found is None:
+            found = self._count[s] = sum(m is self.mask for m in _used(s)) + sum(map(self.count, s.parts()))
+        return found
+
+    def walk(self, s: Stmt) -> Stmt:
+        if self.count(s) < LEAST_USES:
+            return s
+        if isinstance(s, Seq):
+            using = [n for n, x in enumerate(s.stmts) if self.count(x)]
+            if len(using) > 1 and not any(self.binds(x) for x in s.stmts):
+                return seq(*s.stmts[:using[0]], self.named(seq(*s.stmts[using[0]:])))
+        elif not self.binds(s) and (isinstance(s, For) or not s.parts() or sum(self.count(p) > 0 for p in s.parts()) > 1):
+            return self.named(s)
+        parts = s.parts()
+        walked = tuple(self.walk(p) for p in parts)
+        return s if all(a is b for a, b in zip(parts, walked, strict=True)) else s.with_parts(*walked)
+
+    def binds(self, s: Stmt) -> bool:
+        """Whether something in ``s`` must stay around the name: what binds a variable of the mask, or a parallel loop that uses it."""
+        return any((isinstance(st, For | Let) and st.var in self.vars) or (isinstance(st, For) and st.kind == PARALLEL and self.count(st) > 0)
+                   for st in preorder(s))
+
+    def named(self, s: Stmt) -> Stmt:
+        name = Var("mask", self.mask.dtype, "value")
+        done: dict[Expr, Expr] = {}
+
+        def swap(e: Expr) -> Expr | None:
+            return name if e is self.mask else None
+
+        return Let(name, self.mask, map_exprs(s, lambda e: rewrite_expr(e, swap, done)))

@@ -1,0 +1,300 @@
+"""reuse storage: workspace that is no longer read becomes the workspace of what is computed next.
+
+``X: float32[n]; nest of X; Y: float32[n]; nest of Y; Z: float32[n]; nest of Z reading Y`` → Z is written into X
+
+A buffer takes the memory of another when it has the same dtype and the other has at least its size and is not touched any more. When
+the nest that first writes a buffer is also the last that reads the other, it may still take it over (in place), provided that the
+buffers have one shape, that the nest has a single store, which reads the other only at the very element it writes, and that it writes
+no element twice: a second time it would read its own result. The same way a workspace is kept in the output it ends up in.
+
+Runs before loops are copied, when each nest of a stage still stands once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..expr import make
+from ..expr.linear import poly
+from ..expr.nodes import Expr, Min, Var, const_int
+from ..expr.walk import rewrite as rewrite_expr
+from ..expr.walk import variables
+from ..loopir.stmt import Alloc, Buffer, Extern, For, Func, Load, Seq, Stmt, Store, load, loads, map_exprs, preorder, rewrite, seq
+
+
+def reuse_storage(func: Func) -> Func:
+    """The pass."""
+    if not any(isinstance(s, Alloc) and s.buffer.scope == "global" for s in preorder(func.body)):
+        return func
+    body = _into_outputs(_walk(func.body), func.outputs)
+    return func if body is func.body else func.with_body(body)
+
+
+def workspace_bytes(func: Func) -> Expr:
+    """Bytes of workspace alive at the same time, at most: a constant, or an expression of the symbolic sizes. Inside a parallel loop
+    each thread has its own; one is counted."""
+    return _bytes(func.body)
+
+
+def _bytes(s: Stmt) -> Expr:
+    below: Expr = make.const(0, "int64")
+    for p in s.parts():
+        below = make.max_(below, _bytes(p))
+    if isinstance(s, Alloc) and s.buffer.scope == "global":
+        return make.add(below, make.mul(make.cast("int64", _span(s.buffer)), s.buffer.dtype.bytes))
+    return below
+
+
+def _span(b: Buffer) -> Expr:
+    """Elements between the first and the last."""
+    total: Expr = make.const(1, "int32")
+    if b.strides is None:
+        for extent in b.shape:
+            total = make.mul(total, extent)
+        return total
+    for extent, stride in zip(b.shape, b.strides, strict=True):
+        total = make.add(total, make.mul(make.sub(extent, 1), stride))
+    return total
+
+
+@dataclass
+class _Life:
+    """Of a buffer: the first and the last item of its block that touch it."""
+
+    buffer: Buffer
+    first: int
+    last: int
+
+
+@dataclass
+class _Slot:
+    """Memory shared by several buffers: ``tenants`` in the order in which they live there."""
+
+    tenants: list[Buffer]
+    elements: Expr
+    last: int
+
+
+def _walk(s: Stmt) -> Stmt:
+    """Each block of statements by itself, the inner ones first."""
+    if isinstance(s, Alloc):
+        return _block(s)
+    parts = s.parts()
+    new = tuple(_walk(p) for p in parts)
+    return s if all(a is b for a, b in zip(parts, new, strict=True)) else s.with_parts(*new)
+
+
+def _block(s: Stmt) -> Stmt:
+    """A chain of Allocs with the statements between them."""
+    buffers, items = _chain(s)
+    inner = {item: _walk(item) for item in items}
+    if any(new is not old for old, new in inner.items()):
+        s = _replace_items(s, inner)
+        items = [inner[i] for i in items]
+    shared = _share(_own(buffers, items), items)
+    return _rename(s, shared) if shared else s
+
+
+def _chain(s: Stmt) -> tuple[list[Buffer], list[Stmt]]:
+    """The buffers of a block in the order of their Allocs, and its statements."""
+    buffers: list[Buffer] = []
+    items: list[Stmt] = []
+    while True:
+        if isinstance(s, Alloc):
+            buffers.append(s.buffer)
+            s = s.body
+        elif isinstance(s, Seq) and s.stmts and isinstance(s.stmts[-1], Alloc):
+            items += s.stmts[:-1]
+            s = s.stmts[-1]
+        else:
+            return buffers, items + list(s.stmts if isinstance(s, Seq) else [s])
+
+
+def _replace_items(s: Stmt, new: dict[Stmt, Stmt]) -> Stmt:
+    if s in new:
+        return new[s]
+    return s.with_parts(*[_replace_items(p, new) for p in s.parts()])
+
+
+def _lives(buffers: list[Buffer], items: list[Stmt]) -> list[_Life]:
+    lives: dict[Buffer, _Life] = {}
+    known = dict.fromkeys(buffers)
+    for n, item in enumerate(items):
+        for b in _touched(item):
+            if b in known:
+                lives.setdefault(b, _Life(b, n, n)).last = n
+    return list(lives.values())
+
+
+def _touched(s: Stmt) -> dict[Buffer, None]:
+    found: dict[Buffer, None] = {}
+    for st in preorder(s):
+        if isinstance(st, Store):
+            found[st.buffer] = None
+        elif isinstance(st, Extern):
+            found.update(dict.fromkeys(st.buffers()))
+        for e in st.exprs():
+            for node in loads(e):
+                found[node.buffer] = None
+    return found
+
+
+def _own(buffers: list[Buffer], items: list[Stmt]) -> list[Buffer]:
+    """The workspaces among ``buffers`` that no code of others sees, which would mind their shape."""
+    seen = {b for item in items for st in preorder(item) if isinstance(st, Extern) for b in st.buffers()}
+    return [b for b in buffers if b.scope == "global" and b not in seen]
+
+
+def _share(buffers: list[Buffer], items: list[Stmt]) -> dict[Buffer, Buffer]:
+    """For each buffer that moves, the buffer it becomes."""
+    slots: list[_Slot] = []
+    for life in sorted(_lives(buffers, items), key=lambda x: x.first):
+        b = life.buffer
+        fits = [s for s in slots if s.tenants[0].dtype is b.dtype
+                and (s.last < life.first or (s.last == life.first and in_place(items[life.first], s.tenants[-1], b)))
+                and (all(_same_form(t, b) for t in s.tenants) or _room(s, b))]
+        if fits:
+            best = min(fits, key=lambda s: not _same_form(s.tenants[0], b))
+            best.tenants.append(b)
+            best.elements = make.max_(best.elements, _span(b))
+            best.last = life.last
+        else:
+            slots.append(_Slot([b], _span(b), life.last))
+    out: dict[Buffer, Buffer] = {}
+    for s in slots:
+        if len(s.tenants) > 1:
+            first = s.tenants[0]
+            form = all(_same_form(first, t) for t in s.tenants)
+            home = first if form else Buffer(first.name, first.dtype, (s.elements,), first.scope)
+            out.update((t, home) for t in s.tenants if t is not home)
+    return out
+
+
+def _room(slot: _Slot, b: Buffer) -> bool:
+    """Whether a buffer of another form may move in: the accesses of all become flat, which is done for constant sizes only."""
+    n, m = const_int(slot.elements), const_int(_span(b))
+    return n is not None and m is not None and b.strides is None and all(t.strides is None for t in slot.tenants)
+
+
+def _same_form(a: Buffer, b: Buffer) -> bool:
+    return _same(a.shape, b.shape) and a.strides is None and b.strides is None
+
+
+def _rename(s: Stmt, home: dict[Buffer, Buffer]) -> Stmt:
+    """``s`` with buffers replaced, and without the Allocs of those that moved into another."""
+    done: dict[Expr, Expr] = {}
+    entered: set[Buffer] = set()
+
+    def place(b: Buffer, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        if _same_form(b, home[b]):
+            return indices
+        flat: Expr = make.const(0, "int32")
+        for i, stride in zip(indices, b.element_strides(), strict=True):
+            flat = make.add(flat, make.mul(i, stride))
+        return (flat,)
+
+    def in_expr(e: Expr) -> Expr | None:
+        return load(home[e.buffer], place(e.buffer, e.indices), e.mask) if type(e) is Load and e.buffer in home else None
+
+    def in_stmt(st: Stmt) -> Stmt | None:
+        if isinstance(st, Store) and st.buffer in home:
+            return Store(home[st.buffer], st.value, place(st.buffer, st.indices), st.mask)
+        return None
+
+    def allocs(st: Stmt) -> Stmt:
+        if isinstance(st, Alloc) and (st.buffer in home or st.buffer in entered):
+            to = home.get(st.buffer, st.buffer)
+            if to in entered or to.scope == "arg":
+                return allocs(st.body)
+            entered.add(to)
+            return Alloc(to, allocs(st.body))
+        if isinstance(st, Alloc):
+            entered.add(st.buffer)
+            return Alloc(st.buffer, allocs(st.body))
+        if isinstance(st, Seq) and st.stmts and isinstance(st.stmts[-1], Alloc):
+            return seq(*st.stmts[:-1], allocs(st.stmts[-1]))
+        return st
+
+    return allocs(rewrite(map_exprs(s, lambda e: rewrite_expr(e, in_expr, done)), in_stmt))
+
+
+def in_place(item: Stmt, old: Buffer, new: Buffer) -> bool:
+    """Whether the nest ``item``, which reads ``old`` and writes ``new``, may write into the memory of ``old``."""
+    if not _same_form(old, new) or old.dtype is not new.dtype:
+        return False
+    found: list[tuple[Store, tuple[For, ...]]] = []
+
+    def visit(s: Stmt, loops: tuple[For, ...]) -> bool:
+        if isinstance(s, Store) and s.buffer is new:
+            found.append((s, loops))
+            if any(node.buffer is new or (node.buffer is old and not _same(node.indices, s.indices)) for e in s.exprs() for node in loads(e)):
+                return False
+            return not any(node.buffer is old for i in s.indices for node in loads(i))
+        if isinstance(s, Store) and s.buffer is old:
+            return False
+        if any(node.buffer in (old, new) for e in s.exprs() for node in loads(e)):
+            return False
+        below = (*loops, s) if isinstance(s, For) else loops
+        return all(visit(p, below) for p in s.parts())
+
+    return visit(item, ()) and len(found) == 1 and once(found[0][0].indices, found[0][1])
+
+
+def _same(a: tuple[Expr, ...], b: tuple[Expr, ...]) -> bool:
+    return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
+
+
+def once(indices: tuple[Expr, ...], loops: tuple[For, ...]) -> bool:
+    """Whether no two turns of the loops come to the same indices, for sure: every loop moves one index, and in each index the steps of
+    the loops are larger than all the smaller ones reach together."""
+    left = {s.var: s for s in loops if const_int(s.extent) != 1}
+    for index in indices:
+        if index.dtype.lanes != 1:
+            return False
+        moving: list[tuple[int, int | None]] = []
+        for mono, c in poly(index).items():
+            own = [v for v in mono if type(v) is Var and v in left]
+            if own:
+                if len(mono) != 1 or c <= 0:
+                    return False
+                v = own[0]
+                moving.append((c, _most(left[v].extent)))  # type: ignore[index]
+                begin = const_int(left[v].begin)  # type: ignore[index]
+                if begin is None:
+                    return False
+                del left[v]  # type: ignore[arg-type]
+            elif any(v in left for a in mono for v in variables(a)):
+                return False
+        reach = 0
+        for c, turns in sorted(moving, key=lambda x: x[0]):
+            if c <= reach or reach < 0:
+                return False
+            reach = -1 if turns is None else reach + c * (turns - 1)
+    return not left
+
+
+def _most(extent: Expr) -> int | None:
+    """The most turns a loop takes, where that is a number: of ``min(8, n - i)`` it is 8."""
+    if isinstance(extent, Min):
+        ends = [n for n in (_most(extent.a), _most(extent.b)) if n is not None]
+        return min(ends) if ends else None
+    return const_int(extent)
+
+
+def _into_outputs(body: Stmt, outputs: tuple[Buffer, ...]) -> Stmt:
+    """Workspace whose last reader writes an output of the same form in place lives in that output from the beginning."""
+    buffers, items = _chain(body)
+    moves: dict[Buffer, Buffer] = {}
+    taken: set[Buffer] = set()
+    lives = {x.buffer: x for x in _lives([*buffers, *outputs], items)}
+    for b in _own(buffers, items):
+        mine = lives.get(b)
+        if mine is None or mine.first == mine.last:
+            continue
+        for out in outputs:
+            other = lives.get(out)
+            if other is not None and out not in taken and other.first == mine.last and in_place(items[mine.last], b, out):
+                moves[b] = out
+                taken.add(out)
+                break
+    return _rename(body, moves) if moves else body

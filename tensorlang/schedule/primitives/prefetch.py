@@ -1,0 +1,56 @@
+"""prefetch: what a later turn of a loop reads is asked for while this one runs.
+
+``for i: C reads A[i, …]`` with s[C].prefetch(A, i, 2) → ``for i: { prefetch A[i + 2, …]; C reads A[i, …] }``
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ...te.axis import IterVar
+from ..legality.verdict import YES, Verdict, no
+from ..state import INLINED, ScheduleState, change
+from .base import Primitive, find_loop
+
+if TYPE_CHECKING:
+    from ..schedule import Stage
+
+MAX_OFFSET = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Prefetch(Primitive):
+    """At each turn of ``loop``, ask for what ``stage`` reads of output ``index`` of ``tensor`` ``offset`` turns later."""
+
+    stage: str
+    tensor: str
+    loop: str
+    offset: int = 1
+    index: int = 0
+    name = "prefetch"
+
+    def check(self, state: ScheduleState) -> Verdict:
+        found = find_loop(state, self.stage, self.loop)
+        if not found:
+            return found
+        if self.tensor not in state.position or state.stage(self.tensor).attach == INLINED:
+            return no(f"there is no stored tensor `{self.tensor}`", legal=", ".join(t.name for t in state.stage(self.stage).op.input_tensors))
+        if not any(r.name == self.stage for r in state.readers(self.tensor)):
+            return no(f"`{self.stage}` does not read `{self.tensor}`", mark=(self.stage, self.loop),
+                      legal=", ".join(t.name for t in state.stage(self.stage).op.input_tensors))
+        if not 0 <= self.offset <= MAX_OFFSET:
+            return no(f"offset={self.offset}: a number of turns from 0 to {MAX_OFFSET}")
+        return YES
+
+    def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
+        st = state.stage(self.stage)
+        tensor = state.stage(self.tensor).op.outputs[self.index]
+        return state.with_stage(change(st, prefetches=(*st.prefetches, (tensor, self.loop, self.offset)))), None
+
+    @staticmethod
+    def call(stage: Stage, tensor: Any, loop: IterVar, offset: int = 1) -> None:
+        """Ask for what this stage reads of ``tensor`` ``offset`` turns of ``loop`` ahead."""
+        schedule = stage.schedule
+        stage.do(Prefetch(stage.name, schedule.stage_name(tensor), stage.loop_name("prefetch", loop), int(offset),
+                          getattr(tensor, "value_index", 0)))

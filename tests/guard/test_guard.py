@@ -1,0 +1,90 @@
+"""Kernels between guard pages, in a process of their own: what touches a byte outside kills it, and the seed is in its last line."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+ROUNDS = os.environ.get("TENSORLANG_FUZZ_ROUNDS")
+
+
+def python(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=3000)
+
+
+def runs_clean(*arguments: str) -> tuple[int, int]:
+    """(pairs, runs) of a process that must end well."""
+    done = python("-m", "tests.guard.run", *arguments)
+    told = [line for line in done.stdout.splitlines() if line.startswith("@")]
+    assert done.returncode == 0, (f"ended with {done.returncode} in {told[-1] if told else 'the first pair'}; "
+                                  f"python -m tests.guard.run --seed N --count 1\n{done.stderr[-3000:]}")
+    found = re.search(r"(\d+) pairs, (\d+) runs", done.stdout)
+    assert found is not None, done.stdout[-500:]
+    return int(found[1]), int(found[2])
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_random_pairs_touch_nothing_outside(part: int) -> None:
+    pairs, runs = runs_clean("--seed", str(50_000 + 1000 * part), "--count", "50")
+    assert pairs >= 45 and runs >= 4 * pairs
+
+
+@pytest.mark.fuzz
+@pytest.mark.skipif(ROUNDS is None, reason="make fuzz")
+def test_many_random_pairs_touch_nothing_outside() -> None:
+    wanted = max(1000, int(ROUNDS or 0) // 20)
+    assert runs_clean("--seed", "70000", "--count", str(wanted + wanted // 20))[0] >= wanted
+
+
+@pytest.mark.parametrize("family", ("gather", "strided", "guarded", "conv2d", "stencil"))
+def test_families_whose_reads_are_least_regular(family: str) -> None:
+    pairs, _ = runs_clean("--seed", "60000", "--count", "12", "--family", family)
+    assert pairs >= 10
+
+
+OUTSIDE = """
+import numpy as np
+from tests.guard.arena import Arena
+import ctypes
+arena = Arena()
+arena.place({at_end})
+with arena.copies([np.arange({n}, dtype="float32")]) as (a,):
+    assert a[0] == 0 and a[-1] == {n} - 1
+    print("@ inside", flush=True)
+    ctypes.c_char.from_address(a.ctypes.data + {offset}).value
+    print("@ outside", flush=True)
+"""
+
+
+@pytest.mark.parametrize("at_end, offset, n, dies", (
+    (True, 4 * 100, 100, True), (True, 4 * 100 - 1, 100, False), (False, -1, 100, True), (False, 0, 100, False), (True, 4 * 1024, 1024, True),
+    (True, -1, 1024, True), (True, 4, 1, True), (False, 4096, 1024, True)))
+def test_the_guards_guard(at_end: bool, offset: int, n: int, dies: bool) -> None:
+    done = python("-c", OUTSIDE.format(at_end=at_end, offset=offset, n=n))
+    assert "@ inside" in done.stdout
+    assert ("@ outside" in done.stdout) != dies and (done.returncode != 0) == dies
+
+
+UNMASKED = """
+from tensorlang.codegen.llvm import memory
+plain = memory._load_raw
+memory._load_raw.__globals__["_load_raw"] = lambda em, buffer, place, mask, element, t: plain(em, buffer, place, None, element, t)
+from tests.guard.run import Arena, run_pair
+import tensorlang as tl
+from tensorlang import te
+A = te.placeholder((13,), name="A")
+B = te.compute((13,), lambda i: A[i] * 2, name="B")
+s = te.create_schedule(B.op)
+s[B].vectorize(s[B].split(B.op.axis[0], 8)[1])
+print(run_pair(Arena(), [A, B], [B], {"A": (0, 5)}, s, ({},), "masks dropped"))
+"""
+
+
+def test_a_load_without_its_mask_is_found_though_its_result_is_right() -> None:
+    done = python("-c", UNMASKED)
+    last = done.stdout.splitlines()[-1]
+    assert done.returncode < 0 and "arrays at the end" in last, (done.returncode, done.stdout, done.stderr)

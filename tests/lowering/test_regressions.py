@@ -1,0 +1,198 @@
+"""What the fuzzer found once, each as the smallest schedule that shows it, checked by all oracles."""
+
+from __future__ import annotations
+
+import pytest
+
+import tensorlang as tl
+from tensorlang import te
+from tests.fuzz.harness import run
+
+
+def agree(args, outputs, change, ranges=None, sizes=({},)):
+    """Reference, lowered kernel, every pass and compiled code give the same under the schedule ``change`` makes."""
+    s = te.create_schedule([t.op for t in outputs])
+    change(s)
+    given = {t.name: (-4, 5) for t in args if not any(t is o for o in outputs)}
+    run(args, outputs, {**given, **(ranges or {})}, s, list(sizes), each_pass=True)
+    return s
+
+
+def pair(m=5, n=9, t="float32"):
+    """Two outputs of one compute."""
+    A, B = te.placeholder((m, n), t, "A"), te.placeholder((m, n), t, "B")
+    U, V = te.compute((m, n), lambda i, j: (A[i, j] + B[i, j], A[i, j] - B[i, j]), "U")
+    return A, B, U, V
+
+
+def argmax(m=11, n=5):
+    A = te.placeholder((m, n), "int32", "A")
+    best = te.comm_reducer(
+        lambda x, y: (te.select((x[1] > y[1]) | ((x[1] == y[1]) & (x[0] < y[0])), x[0], y[0]), te.max(x[1], y[1])),
+        lambda a, b: (te.const(1000, a), te.const(-1000, b)))
+    k = te.reduce_axis((0, n), "k")
+    U, V = te.compute((m,), lambda i: best((k, A[i, k]), axis=k), "U")
+    return A, U, V
+
+
+@pytest.mark.parametrize("lanes", [3, 5, 6, 7, 9])
+def test_several_outputs_with_an_odd_number_of_lanes(lanes):
+    A, B, U, V = pair(4, 10)
+
+    def change(s):
+        _, inner = s[U].split(s[U].op.axis[1], factor=lanes)
+        s[U].vectorize(inner)
+
+    agree([A, B, U, V], [U, V], change)
+
+
+def test_odd_lanes_keep_the_order_of_a_tuple_reduction():
+    """The second value of the combiner reads what the first store writes: pieces of a Let must all be made before."""
+    A = te.placeholder((7, 5), "int32", "A")
+    both = te.comm_reducer(lambda x, y: (x[0] + y[0], x[1] + x[0] * y[1]), lambda a, b: (te.const(0, a), te.const(0, b)))
+    k = te.reduce_axis((0, 5), "k")
+    U, V = te.compute((7,), lambda i: both((A[i, k], A[i, k]), axis=k), "U")
+    agree([A, U, V], [U, V], lambda s: (s[U].reorder(k, U.op.axis[0]), s[U].vectorize(U.op.axis[0])))
+
+
+def test_unrolled_copies_of_a_let_have_values_of_their_own():
+    A, B, U, V = pair()
+    agree([A, B, U, V], [U, V], lambda s: s[U].unroll(s[U].op.axis[1]))
+    A, U, V = argmax()
+    agree([A, U, V], [U, V], lambda s: s[U].unroll(U.op.reduce_axis[0]), {"A": (-40, 41)})
+
+
+def test_a_vector_argmax_under_a_mask_compiles():
+    """Masks that read data were guarded by masks without end."""
+    A, U, V = argmax()
+
+    def change(s):
+        _, inner = s[U].split(s[U].op.axis[0], factor=4)
+        s[U].vectorize(inner)
+
+    agree([A, U, V], [U, V], change, {"A": (-40, 41)})
+
+
+def test_a_box_that_a_size_of_zero_leaves_empty():
+    """Its extent is ``(n + 2) // 3 * 3 - 2``, which is -2 for n = 0: no memory, and no failure."""
+    n = te.var("n")
+    A = te.placeholder((n, 5), name="A")
+    P = te.compute((n, 5), lambda i, j: A[i, j] * 2, "P")
+    C = te.compute((n, 5), lambda i, j: P[i, j] + 1, "C")
+
+    def change(s):
+        outer, inner = s[C].split(s[C].op.axis[0], factor=3)
+        s[C].reorder(s[C].op.axis[1], inner, outer)
+        s[P].compute_at(s[C], inner)
+
+    agree([A, C], [C], change, sizes=[{"n": k} for k in (0, 1, 2, 3, 7)])
+
+
+def test_a_region_at_a_position_that_is_data_is_the_whole_tensor():
+    A, B = te.placeholder((9, 4), name="A"), te.placeholder((6,), "int32", "B")
+    P = te.compute((9, 4), lambda i, j: A[i, j] + 3, "P")
+    C = te.compute((6, 4), lambda i, j: P[B[i], j], "C")
+    s = agree([A, B, C], [C], lambda s: s[P].compute_at(s[C], s[C].op.axis[0]), {"B": (0, 9)})
+    assert "storage P         float32[9, 4]" in str(s.tree())
+
+
+@pytest.mark.parametrize("how", ["floordiv", "floormod", "truncdiv", "truncmod"])
+def test_lanes_that_are_off_divide_by_one(how):
+    A, B = te.placeholder((5, 11), "int32", "A"), te.placeholder((11,), "int32", "B")
+    C = te.compute((5, 11), lambda i, j: getattr(te, how)(A[i, j], B[j]), "C")
+
+    def change(s):
+        _, inner = s[C].split(s[C].op.axis[1], factor=8)
+        s[C].vectorize(inner)
+
+    agree([A, B, C], [C], change, {"A": (-40, 41), "B": (1, 6)})
+
+
+def test_a_uniform_value_is_reduced_once_per_lane():
+    A = te.placeholder((3,), name="A")
+    k = te.reduce_axis((0, 12), "k")
+    C = te.compute((3,), lambda i: te.sum(A[i], axis=k), "C")
+
+    def change(s):
+        _, inner = s[C].split(k, factor=4)
+        s[C].vectorize(inner)
+
+    agree([A, C], [C], change)
+
+
+def test_a_condition_common_to_all_lanes_guards_what_is_read_once():
+    A = te.placeholder((6,), name="A")
+    k = te.reduce_axis((0, 7), "k")
+    C = te.compute((9,), lambda j: te.sum(A[k - 1] * 2, axis=k, where=(k >= 1) & (j < 7)), "C")
+    agree([A, C], [C], lambda s: s[C].vectorize(s[C].op.axis[0]))
+
+
+def test_a_buffer_allocated_again_has_pointers_of_its_own():
+    A, B = te.placeholder((3, 5), name="A"), te.placeholder((3,), "int64", "B")
+    P = te.compute((3, 5), lambda i, j: A[i, j] + 3, "P")
+    C = te.compute((3, 5), lambda i, j: P[te.max(2 - B[i], 0), j], "C")
+
+    def change(s):
+        s[P].compute_at(s[C], s[C].op.axis[1])
+        s[C].unroll(s[C].op.axis[1])
+
+    agree([A, B, C], [C], change, {"B": (0, 3)})
+
+
+def test_a_stage_moved_to_root_takes_its_memory_along():
+    A = te.placeholder((4, 6), name="A")
+    P = te.compute((4, 6), lambda i, j: A[i, j] + 3, "P")
+    C = te.compute((4, 6), lambda i, j: P[i, j] * 2, "C")
+
+    def change(s):
+        i, j = s[C].op.axis
+        s[P].compute_at(s[C], j)
+        s[P].store_at(s[C], i)
+        s[P].compute_root()
+
+    agree([A, C], [C], change)
+
+
+def test_a_knob_that_nobody_sampled_is_refused():
+    A, B, U, V = pair()
+    s = te.create_schedule([U.op])
+    with pytest.raises(tl.ScheduleError, match=r"no sampled value `tile_x\.0`"):
+        s[U].split(s[U].op.axis[0], factor=s.knob("tile_x.0"))
+    s.sample_tile(s[U].op.axis[0], name="t")
+    with pytest.raises(tl.ScheduleError, match=r"t\.0"):
+        s[U].split(s[U].op.axis[0], factor=s.knob("t.1"))
+
+
+def test_a_step_with_arguments_missing_or_of_the_wrong_type_is_refused():
+    A, B, U, V = pair()
+    s = te.create_schedule([U.op])
+    for name, arguments in (("compute_at", {"stage": "U", "loop": "i"}), ("split", {"stage": "U", "loop": 3, "factor": 2}),
+                            ("nonsense", {}), ("vectorize", {"stage": "U", "loop": "i", "wild": 1})):
+        with pytest.raises(tl.ScheduleError):
+            s.step(name, **arguments)
+    assert len(s.trace) == 0
+
+
+def test_arguments_have_no_loops_to_lay_out_or_factor():
+    A, B, U, V = pair()
+    s = te.create_schedule([U.op])
+    with pytest.raises(tl.ScheduleError, match="argument"):
+        s[A].transform_layout(lambda i, j: [j, i])
+    with pytest.raises(tl.ScheduleError):
+        s.rfactor(A, "i", -1)
+    with pytest.raises(tl.ScheduleError, match="candidates"):
+        s.sample_categorical((2, "x"))
+    with pytest.raises(tl.ScheduleError, match="candidates"):
+        s.sample_tile(s[U].op.axis[0], candidates=(2, "x"))
+
+
+def test_reverse_compute_at_below_a_loop_of_one_turn():
+    A = te.placeholder((4,), name="A")
+    P = te.compute((4,), lambda i: A[i] + 3, "P")
+    C = te.compute((4,), lambda i: P[i] * 2, "C")
+
+    def change(s):
+        s[P].fuse()
+        s[C].reverse_compute_at(s[P], s[P].op.axis[0])
+
+    agree([A, C], [C], change)

@@ -1,0 +1,220 @@
+"""Each primitive on one small computation: the schedule tree before and after, and the same numbers.
+
+The trees are in ``trees.txt``; a person has read them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import tensorlang as tl
+from tensorlang import te
+from tensorlang.schedule.trace import Trace
+from tests import golden
+from tests.fuzz.harness import run
+
+TREES = Path(__file__).parent / "trees.txt"
+
+
+def matmul():
+    A, B = te.placeholder((30, 20), name="A"), te.placeholder((20, 24), name="B")
+    k = te.reduce_axis((0, 20), "k")
+    C = te.compute((30, 24), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), "C")
+    D = te.compute((30, 24), lambda i, j: te.max(C[i, j], 0), "D")
+    return [A, B, D], D, C
+
+
+def split_factor(s, D, C):
+    s[D].split(s[D].op.axis[0], factor=7)
+
+
+def split_nparts(s, D, C):
+    s[D].split(s[D].op.axis[0], nparts=4)
+
+
+def split_beyond(s, D, C):
+    s[D].split(s[D].op.axis[0], factor=100)
+
+
+def split_again(s, D, C):
+    _, inner = s[D].split(s[D].op.axis[0], factor=10)
+    s[D].split(inner, factor=4)
+
+
+def tile(s, D, C):
+    s[D].tile(*s[D].op.axis, 8, 5)
+
+
+def fuse(s, D, C):
+    s[D].fuse(*s[D].op.axis)
+
+
+def fuse_then_split(s, D, C):
+    s[D].split(s[D].fuse(*s[D].op.axis), factor=32)
+
+
+def reorder(s, D, C):
+    s[C].reorder(s[C].op.reduce_axis[0], s[C].op.axis[1], s[C].op.axis[0])
+
+
+def vectorize(s, D, C):
+    _, inner = s[D].split(s[D].op.axis[1], factor=16)
+    s[D].vectorize(inner)
+
+
+def unroll(s, D, C):
+    s[C].unroll(s[C].op.reduce_axis[0])
+
+
+def parallel(s, D, C):
+    s[D].parallel(s[D].op.axis[0])
+
+
+def compute_at(s, D, C):
+    s[C].compute_at(s[D], s[D].op.axis[0])
+
+
+def compute_at_a_tile(s, D, C):
+    _, jo, _, _ = s[D].tile(*s[D].op.axis, 8, 5)
+    s[C].compute_at(s[D], jo)
+
+
+def compute_root(s, D, C):
+    compute_at(s, D, C)
+    s[C].compute_root()
+
+
+def compute_inline(s, D, C):
+    E = s.cache_write(D, "local")
+    s[E].compute_inline()
+
+
+def cache_read(s, D, C):
+    s[s.cache_read(s.tensor("B"), "local", [C])].compute_at(s[C], s[C].op.axis[1])
+
+
+def cache_write(s, D, C):
+    s[s.cache_write(D, "local")].compute_at(s[D], s[D].op.axis[0])
+
+
+def sample_tile(s, D, C):
+    knob = s.sample_tile(s[D].op.axis[0], max_factor=16, values=6)
+    s[D].split(s[D].op.axis[0], factor=knob)
+
+
+def rfactor(s, D, C):
+    _, inner = s[C].split(s[C].op.reduce_axis[0], factor=5)
+    s.rfactor(C, inner)
+
+
+def store_at(s, D, C):
+    s[C].compute_at(s[D], s[D].op.axis[1])
+    s[C].store_at(s[D], s[D].op.axis[0])
+
+
+CHANGES = [split_factor, split_nparts, split_beyond, split_again, tile, fuse, fuse_then_split, reorder, vectorize, unroll, parallel, compute_at,
+           compute_at_a_tile, compute_root, compute_inline, cache_read, cache_write, sample_tile, rfactor, store_at]
+
+
+def changed(change):
+    args, D, C = matmul()
+    s = te.create_schedule(D.op)
+    if change is not None:
+        change(s, D, C)
+    return args, D, C, s
+
+
+def test_before(pytestconfig):
+    golden.same(pytestconfig, TREES, "before", str(changed(None)[3].tree()))
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda f: f.__name__)
+def test_tree_after(change, pytestconfig):
+    golden.same(pytestconfig, TREES, change.__name__, str(changed(change)[3].tree()))
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda f: f.__name__)
+def test_same_numbers(change):
+    args, D, _, s = changed(change)
+    assert run(args, [D], {"A": (-4, 5), "B": (-4, 5)}, s, [{}]) == (2, 1)
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda f: f.__name__)
+def test_trace_replays_from_json_and_python(change):
+    args, D, _, s = changed(change)
+    want = str(tl.lower(s, args, simple=True))
+    again = Trace.from_json(s.trace.to_json())
+    assert again == s.trace
+    fresh = again.apply(te.create_schedule(D.op))
+    assert str(fresh.tree()) == str(s.tree())
+    assert str(tl.lower(fresh, args, simple=True)) == want
+    scope: dict = {}
+    exec(s.trace.to_python(), scope)
+    assert str(tl.lower(scope["apply"](te.create_schedule(D.op)), args, simple=True)) == want
+
+
+def test_a_copy_is_free_and_independent():
+    args, D, C, s = changed(tile)
+    other = s.copy()
+    assert other.state is s.state
+    before = str(s.tree())
+    other[D].parallel(other[D].leaf_iter_vars[0])
+    assert str(s.tree()) == before
+    assert len(other.trace) == len(s.trace) + 1
+
+
+def test_a_tile_is_all_or_nothing():
+    args, D, C, s = changed(None)
+    i, j = s[D].op.axis
+    with pytest.raises(tl.ScheduleError):
+        s[D].tile(i, j, 4, 0)
+    assert len(s.trace) == 0
+    assert str(s.tree()) == golden.sections(TREES)["before"]
+
+
+def test_decisions_of_a_trace_can_be_changed():
+    args, D, _, s = changed(sample_tile)
+    other = s.trace.with_decisions({"tile_i": (11,)}).apply(te.create_schedule(D.op))
+    assert "0..11" in str(other.tree())
+    assert "0..6" in str(s.tree())
+    assert s.decisions == {"tile_i": (6,)}
+
+
+@pytest.mark.parametrize(("call", "reason"), [
+    (lambda s, D, C: s[D].split("i", factor=0), "how often the inner loop runs"),
+    (lambda s, D, C: s[D].split("i"), "neither factor nor nparts"),
+    (lambda s, D, C: s[D].split("i", factor=2, nparts=2), "both say where"),
+    (lambda s, D, C: s[D].split("x", factor=2), "has no loop `x`"),
+    (lambda s, D, C: (s[D].split("i", factor=2), s[D].split("i", factor=2)), "was split into i.outer, i.inner"),
+    (lambda s, D, C: s[C].fuse("i", "k"), "not neighbours"),
+    (lambda s, D, C: s[C].fuse("j", "k"), "data loop and a reduction loop"),
+    (lambda s, D, C: s[D].reorder("i", "i"), "named twice"),
+    (lambda s, D, C: s[C].parallel("k"), "race"),
+    (lambda s, D, C: (s[D].vectorize("j"), s[D].vectorize("i")), "one vector loop"),
+    (lambda s, D, C: s[D].compute_inline(), "is an output"),
+    (lambda s, D, C: s[C].compute_inline(), "is a reduction"),
+    (lambda s, D, C: s[D].compute_at(s[C], "i"), "is an output"),
+    (lambda s, D, C: s[C].compute_at(s[C], "i"), "inside itself"),
+    (lambda s, D, C: (s[C].compute_at(s[D], "j"), s[D].split("j", factor=4)), "is computed at loop D.j"),
+    (lambda s, D, C: (s[C].compute_at(s[D], "j"), s[D].vectorize("j")), "once per lane"),
+    (lambda s, D, C: (s[C].compute_at(s[D], "j"), s.cache_write(D, "local")), "is computed inside its loops"),
+    (lambda s, D, C: s.cache_read(C, "local", [C]), "does not read"),
+    (lambda s, D, C: s.cache_read(C, "shared", [D]), "not known"),
+    (lambda s, D, C: s["A"].compute_root(), "is an argument"),
+])
+def test_refusals_say_why(call, reason):
+    args, D, C, s = changed(None)
+    with pytest.raises(tl.ScheduleError) as caught:
+        call(s, D, C)
+    assert reason in str(caught.value)
+
+
+def test_a_loop_of_unknown_extent_is_not_vectorized():
+    n = te.var("n")
+    A = te.placeholder((n,), name="A")
+    C = te.compute((n,), lambda i: A[i] * 2, "C")
+    s = te.create_schedule(C.op)
+    with pytest.raises(tl.ScheduleError, match="known only at run time"):
+        s[C].vectorize(s[C].op.axis[0])
