@@ -1,7 +1,7 @@
 """autosched: finds schedules for tensorlang by search, a learned cost model and measurement.
 
-``tune(SearchTask(func, args, target, template=…), trials=64, records="f.jsonl")``, then ``task.apply_best("f.jsonl")``. Uses tensorlang's
-public names only.
+``tune(SearchTask(func, args, target, template=…), trials=64, records="f.jsonl")``, then ``task.apply_best("f.jsonl")``. Uses
+tensorlang's public names only.
 """
 
 from __future__ import annotations

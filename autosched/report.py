@@ -1,4 +1,5 @@
-"""What a person sees of a tune: one line a round, a live bar on a terminal, a summary at the end. Knows results; decides nothing."""
+"""What a person sees of a tune: one line a round, a live bar on a terminal, a summary at the end. Knows results; decides
+nothing."""
 
 from __future__ import annotations
 
@@ -66,8 +67,15 @@ class Live:
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console()
-        self.progress = Progress(TextColumn("tune {task.fields[name]}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[best]}"),
-                                 TextColumn("[red]{task.fields[failed]}"), TimeElapsedColumn(), console=self.console)
+        self.progress = Progress(
+            TextColumn("tune {task.fields[name]}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[best]}"),
+            TextColumn("[red]{task.fields[failed]}"),
+            TimeElapsedColumn(),
+            console=self.console,
+        )
         self.id: Any = None
         self.failed: Counter[str] = Counter()
 
@@ -77,8 +85,12 @@ class Live:
 
     def round(self, records: Sequence[Record], best: Record | None, flops: float) -> None:
         self.failed.update(r.status for r in records if not r.ok)
-        self.progress.update(self.id, advance=len(records), best=_best_text(best, flops),
-                             failed=", ".join(f"{n} {s}" for s, n in sorted(self.failed.items())))
+        self.progress.update(
+            self.id,
+            advance=len(records),
+            best=_best_text(best, flops),
+            failed=", ".join(f"{n} {s}" for s, n in sorted(self.failed.items())),
+        )
 
     def end(self, result: TuneResult) -> None:
         self.progress.stop()

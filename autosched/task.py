@@ -1,8 +1,9 @@
-"""What is to be tuned: a computation for given sizes on a target. Knows tensorlang's public names; nothing of spaces, search or workers.
+"""What is to be tuned: a computation for given sizes on a target. Knows tensorlang's public names; nothing of spaces, search or
+workers.
 
-A task is known by its workload key, a hash of the computation written as JSON (``te.serialize``), not by the import path of the function
-that declared it: so closures and notebook cells tune as well, a record speaks of exactly what was measured, and a worker on this or
-another machine rebuilds the computation from text without importing the user's code.
+A task is known by its workload key, a hash of the computation written as JSON (``te.serialize``), not by the import path of the
+function that declared it: so closures and notebook cells tune as well, a record speaks of exactly what was measured, and a worker
+on this or another machine rebuilds the computation from text without importing the user's code.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from typing import Any
 
 import tensorlang as tl
 from tensorlang import te
-from tensorlang.te import serialize
 
 from .records import Record, best_of
 
@@ -36,7 +36,9 @@ def register_workload(func: Callable[..., Any] | str) -> Any:
 def _register(name: str, func: Callable[..., Any]) -> Callable[..., Any]:
     known = _workloads.get(name)
     if known is not None and (known.__module__, known.__qualname__) != (func.__module__, func.__qualname__):
-        raise tl.TensorLangError(f"register_workload({name!r}): the name is taken", because=f"by {known.__module__}.{known.__qualname__}")
+        raise tl.TensorLangError(
+            f"register_workload({name!r}): the name is taken", because=f"by {known.__module__}.{known.__qualname__}"
+        )
     _workloads[name] = func
     return func
 
@@ -52,25 +54,32 @@ def workload(name: str) -> Callable[..., Any]:
 class SearchTask:
     """A computation to tune: ``func(*args)`` returns its tensors, outputs last.
 
-    ``func`` is a function or the name of a registered one; ``target`` as in ``tl.build``; ``template(s, tensors)`` makes the schedule
-    with sampled values.
-    Raises TensorLangError when the function does not return such tensors.
+    ``func`` is a function or the name of a registered one; ``target`` as in ``tl.build``; ``template(s, tensors)`` makes the
+    schedule with sampled values. Raises TensorLangError when the function does not return such tensors.
     """
 
-    def __init__(self, func: Callable[..., Any] | str, args: Sequence[Any] = (), target: str | tl.Target | None = None, *,
-                 template: Template | None = None, name: str | None = None) -> None:
+    def __init__(
+        self,
+        func: Callable[..., Any] | str,
+        args: Sequence[Any] = (),
+        target: str | tl.Target | None = None,
+        *,
+        template: Template | None = None,
+        name: str | None = None,
+    ) -> None:
         call = workload(func) if isinstance(func, str) else func
         self.args = tuple(args)
         self.name = name if name is not None else f"{getattr(call, '__name__', 'task')}({', '.join(map(str, self.args))})"
         self.target = target if isinstance(target, tl.Target) else tl.Target.parse(target) if target else tl.Target.host()
         self.template = template
         self.tensors = _tensors(self.name, call(*self.args))
-        self.graph = serialize.to_json(self.tensors)
-        self.workload_key = serialize.key_of(self.tensors)
+        self.graph = te.serialize.to_json(self.tensors)
+        self.workload_key = te.serialize.key_of(self.tensors)
 
     @staticmethod
-    def of(tensors: Sequence[te.Tensor], target: str | tl.Target | None = None, *, template: Template | None = None,
-           name: str = "task") -> SearchTask:
+    def of(
+        tensors: Sequence[te.Tensor], target: str | tl.Target | None = None, *, template: Template | None = None, name: str = "task"
+    ) -> SearchTask:
         """A task from tensors already declared, outputs last."""
         return SearchTask(lambda: list(tensors), (), target, template=template, name=name)
 
@@ -93,8 +102,10 @@ class SearchTask:
         """
         best = best_of(records, self.workload_key, str(self.target))
         if best is None:
-            raise tl.TensorLangError(f"no measured schedule of {self.name} for {self.target}",
-                                     try_="autosched.tune(task, records=…) first, with the same sizes and target")
+            raise tl.TensorLangError(
+                f"no measured schedule of {self.name} for {self.target}",
+                try_="autosched.tune(task, records=…) first, with the same sizes and target",
+            )
         return best.trace().apply(self.schedule()).concrete(), list(self.tensors)
 
     def print_best(self, records: str | Path | Sequence[Record]) -> str:
@@ -104,15 +115,17 @@ class SearchTask:
 
 
 def _computed(t: te.Tensor) -> bool:
-    return bool(t.op.body) if hasattr(t.op, "body") else False
+    return not isinstance(t.op, te.PlaceholderOp)
 
 
 def _tensors(name: str, result: Any) -> list[te.Tensor]:
     listed = list(result) if isinstance(result, tuple | list) else [result]
     for t in listed:
         if not isinstance(t, te.Tensor):
-            raise tl.TensorLangError(f"task {name}: the function returned {type(t).__name__}, not a tensor",
-                                     try_="return [A, B, C]: the tensors of the kernel, outputs last")
+            raise tl.TensorLangError(
+                f"task {name}: the function returned {type(t).__name__}, not a tensor",
+                try_="return [A, B, C]: the tensors of the kernel, outputs last",
+            )
     if not listed or not _computed(listed[-1]):
         raise tl.TensorLangError(f"task {name}: the last tensor is not computed", try_="return inputs first, outputs last")
     return listed

@@ -38,8 +38,8 @@ class Measures(Protocol):
 
 @dataclass(frozen=True)
 class TuneResult:
-    """What a tune found. ``schedule`` and ``tensors`` go to ``tl.build``; None when nothing worked. ``history`` is the best cost after each
-    trial; ``failures`` counts outcomes by status, with an example of each in ``reasons``."""
+    """What a tune found. ``schedule`` and ``tensors`` go to ``tl.build``; None when nothing worked. ``history`` is the best cost
+    after each trial; ``failures`` counts outcomes by status, with an example of each in ``reasons``."""
 
     task: SearchTask
     best: Record | None
@@ -67,8 +67,10 @@ class TuneResult:
         return 0.0 if self.best is None else self.flops / self.best.cost / 1e9
 
     def __str__(self) -> str:
-        lines = [f"{self.task.name}: {self.trials} trials, {self.measured} measured now, in {self.seconds:.1f} s "
-                 f"({self.measured / max(self.seconds, 1e-9):.1f} a second)"]
+        lines = [
+            f"{self.task.name}: {self.trials} trials, {self.measured} measured now, in {self.seconds:.1f} s "
+            f"({self.measured / max(self.seconds, 1e-9):.1f} a second)"
+        ]
         if self.best is None:
             lines.append("  no candidate worked")
         else:
@@ -78,13 +80,24 @@ class TuneResult:
         return "\n".join(lines)
 
 
-def tune(task: SearchTask, trials: int = 64, records: str | Path | RecordLog | None = None, seed: int = 0, *, strategy: str | Strategy = "evolutionary",
-         model: str | CostModel = "xgb", batch: int = 16, measurer: Measures | None = None, timeout: float = 20.0,
-         progress: bool | Report | None = None) -> TuneResult:
+def tune(
+    task: SearchTask,
+    trials: int = 64,
+    records: str | Path | RecordLog | None = None,
+    seed: int = 0,
+    *,
+    strategy: str | Strategy = "evolutionary",
+    model: str | CostModel = "xgb",
+    batch: int = 16,
+    measurer: Measures | None = None,
+    timeout: float = 20.0,
+    progress: bool | Report | None = None,
+) -> TuneResult:
     """Search for a fast schedule of ``task`` by measuring up to ``trials`` candidates.
 
-    Measurements in ``records`` count as trials and are not repeated; new ones are appended. ``measurer`` replaces the worker process.
-    Raises TensorLangError for a task that cannot be searched; what candidates do is never an error, but an outcome in the result.
+    Measurements in ``records`` count as trials and are not repeated; new ones are appended. ``measurer`` replaces the worker
+    process. Raises TensorLangError for a task that cannot be searched; what candidates do is never an error, but an outcome in
+    the result.
     """
     start = time.perf_counter()
     log = records if isinstance(records, RecordLog) else RecordLog(records)
@@ -112,9 +125,17 @@ def tune(task: SearchTask, trials: int = 64, records: str | Path | RecordLog | N
             own.close()
     mine = log.of(task.workload_key, str(task.target))
     failed = [r for r in mine if not r.ok]
-    result = TuneResult(task, best_of(mine, task.workload_key, str(task.target)), session.trials, new, time.perf_counter() - start, session.flops,
-                        tuple(np.minimum.accumulate([r.cost for r in mine]).tolist()), dict(Counter(r.status for r in failed)),
-                        {r.status: r.error for r in failed})
+    result = TuneResult(
+        task,
+        best_of(mine, task.workload_key, str(task.target)),
+        session.trials,
+        new,
+        time.perf_counter() - start,
+        session.flops,
+        _running([r.cost for r in mine]),
+        dict(Counter(r.status for r in failed)),
+        {r.status: r.error for r in failed},
+    )
     report.end(result)
     return result
 
@@ -122,14 +143,30 @@ def tune(task: SearchTask, trials: int = 64, records: str | Path | RecordLog | N
 class _Session:
     """One run of the loop: the space, what was seen of it, and who proposes, learns and measures."""
 
-    def __init__(self, task: SearchTask, log: RecordLog, strategy: Strategy, model: CostModel, measurer: Measures, rng: np.random.Generator,
-                 timeout: float) -> None:
-        self.task, self.log, self.strategy, self.model, self.measurer, self.rng, self.timeout = task, log, strategy, model, measurer, rng, timeout
+    def __init__(
+        self,
+        task: SearchTask,
+        log: RecordLog,
+        strategy: Strategy,
+        model: CostModel,
+        measurer: Measures,
+        rng: np.random.Generator,
+        timeout: float,
+    ) -> None:
+        self.task, self.log, self.strategy, self.model, self.measurer, self.rng, self.timeout = (
+            task,
+            log,
+            strategy,
+            model,
+            measurer,
+            rng,
+            timeout,
+        )
         self.key, self.target = task.workload_key, str(task.target)
         self.variants = variants_of(task)
         self.seen = [Seen(len(v.domains)) for v in self.variants]
         self.known: dict[str, float] = {}
-        self.flops = flops_of(self.variants[0])
+        self.flops = float(self.variants[0].analysis.flops)
         self.learnt = False
         self.jobs = 0
         for r in log.of(self.key, self.target):
@@ -173,7 +210,7 @@ class _Session:
 
     def _propose(self, n: int) -> list[tuple[Variant, Any]]:
         share = -(-n // len(self.variants))
-        found = []
+        found: list[tuple[Variant, Any]] = []
         for v, seen in zip(self.variants, self.seen, strict=True):
             score = (lambda rows, v=v: self.model.predict(v.features(rows))) if self.learnt else None
             rows = self.strategy.propose(v, min(share, n - sum(len(r) for _, r in found)), self.rng, score, seen)
@@ -182,12 +219,32 @@ class _Session:
 
     def _job(self, steps: str, best: float, seconds: float = 0.05) -> Job:
         self.jobs += 1
-        return Job(self.jobs, self.task.graph, self.key, self.target, steps, timeout=self.timeout, seconds=seconds,
-                   hopeless=HOPELESS * best if best < float("inf") else 0.0)
+        return Job(
+            self.jobs,
+            self.task.graph,
+            self.key,
+            self.target,
+            steps,
+            timeout=self.timeout,
+            seconds=seconds,
+            hopeless=HOPELESS * best if best < float("inf") else 0.0,
+        )
 
     def _record(self, steps: str, o: Outcome) -> Record:
-        r = Record(self.key, self.target, steps, o.status, o.times, o.error, self.task.name, machine(), o.build_seconds, o.seconds, time.time(),
-                   {"tensorlang": tl.__version__})
+        r = Record(
+            self.key,
+            self.target,
+            steps,
+            o.status,
+            o.times,
+            o.error,
+            self.task.name,
+            machine(),
+            o.build_seconds,
+            o.seconds,
+            time.time(),
+            {"tensorlang": tl.__version__},
+        )
         self.log.append(r)
         self._remember(r)
         return r
@@ -203,17 +260,16 @@ class _Session:
                 self._record(t, o)
 
 
+def _running(costs: list[float]) -> tuple[float, ...]:
+    """The smallest cost so far, after each."""
+    return tuple(float(c) for c in np.minimum.accumulate(costs)) if costs else ()
+
+
 def canonical_trace(trace: tl.Trace) -> str:
     """The one text of a trace."""
     return canonical(json.loads(trace.to_json()))
 
 
-def flops_of(variant: Variant) -> float:
-    """The operations of the declared computation, recomputation not counted."""
-    return float(sum(int(st.points.value) * st.work.flops for st in variant.analysis.statements))  # type: ignore[attr-defined]
-
-
 def machine() -> str:
     """A fingerprint of this machine."""
     return f"{platform.machine()} {platform.processor() or platform.system()} {tl.Target.host().mcpu}".replace("  ", " ")
-

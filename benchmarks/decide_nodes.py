@@ -188,9 +188,9 @@ def nodes() -> str:
 
     rows = []
     for name, make in MAKERS.items():
-        fresh = best(lambda: tree(make, depth))  # noqa: B023
+        fresh = best(lambda: tree(make, depth))
         one = tree(make, depth)
-        again = best(lambda: tree(make, depth))  # noqa: B023
+        again = best(lambda: tree(make, depth))
         del one
         equal = equality(make, "interned" in name)
         key = lookup(make, 20000 if "interned" in name or "cached" in name else 3)
@@ -373,7 +373,7 @@ def writing() -> str:
         llvm.parse_assembly(source).verify()
     rows = []
     for name, build, source in (("text", as_text, text), ("llvmlite.ir objects", lambda: str(as_objects()), objects)):
-        make, parse = best(build), best(lambda: llvm.parse_assembly(source))  # noqa: B023
+        make, parse = best(build), best(lambda: llvm.parse_assembly(source))
         rows.append([name, f"{make * 1e3:.2f}", f"{parse * 1e3:.2f}", f"{(make + parse) * 1e3:.2f}", str(source.count("\n"))])
     return columns(rows, header=["a matmul kernel of 28 accumulators, k unrolled by 4", "write ms", "parse ms", "both ms", "lines"],
                    right=(1, 2, 3, 4))

@@ -1,5 +1,5 @@
-"""How fast the search is, without and with measurement: candidates sampled, checked, featurised and scored per second, and trials per
-second of the whole loop. Run: ``python benchmarks/search_speed.py [--trials 32] [--size 512]``."""
+"""How fast the search is, without and with measurement: candidates sampled, checked, featurised and scored per second, and trials
+per second of the whole loop. Run: ``python benchmarks/search_speed.py [--trials 32] [--size 512]``."""
 
 from __future__ import annotations
 
@@ -30,11 +30,21 @@ def matmul_of(n: int) -> list[te.Tensor]:
 def conv_of(c: int, f: int, h: int, w: int) -> list[te.Tensor]:
     """3 x 3, same padding."""
     data, weight = te.placeholder((1, c, h, w), name="data"), te.placeholder((f, c, 3, 3), name="weight")
-    padded = te.compute((1, c, h + 2, w + 2), lambda n, q, y, x: te.if_then_else(
-        (y >= 1) & (y <= h) & (x >= 1) & (x <= w), data[n, q, y - 1, x - 1], te.const(0.0)), name="padded")  # type: ignore[operator]
+    padded = te.compute(
+        (1, c, h + 2, w + 2),
+        lambda n, q, y, x: te.if_then_else((y >= 1) & (y <= h) & (x >= 1) & (x <= w), data[n, q, y - 1, x - 1], te.const(0.0)),
+        name="padded",
+    )  # type: ignore[operator]
     rc, ry, rx = te.reduce_axis((0, c), "rc"), te.reduce_axis((0, 3), "ry"), te.reduce_axis((0, 3), "rx")
-    return [data, weight, te.compute((1, f, h, w), lambda n, q, y, x: te.sum(
-        padded[n, rc, y + ry, x + rx] * weight[q, rc, ry, rx], axis=[rc, ry, rx]), name="out")]
+    return [
+        data,
+        weight,
+        te.compute(
+            (1, f, h, w),
+            lambda n, q, y, x: te.sum(padded[n, rc, y + ry, x + rx] * weight[q, rc, ry, rx], axis=[rc, ry, rx]),
+            name="out",
+        ),
+    ]
 
 
 def seconds(f: Callable[[], Any], repeat: int = 7) -> float:
@@ -51,7 +61,9 @@ def speed(task: SearchTask) -> None:
     """The table of one template."""
     start = time.perf_counter()
     (v,) = variants_of(task)
-    print(f"{task.name}: variant made in {time.perf_counter() - start:.3f} s, {v.size:.3g} rows, {len(v.feature_set.names)} features")
+    print(
+        f"{task.name}: variant made in {time.perf_counter() - start:.3f} s, {v.size:.3g} rows, {len(v.feature_set.names)} features"
+    )
     rng = np.random.default_rng(0)
     rows = v.sample_valid(rng, ROWS)
     model = XGBModel()
@@ -60,12 +72,17 @@ def speed(task: SearchTask) -> None:
     table = v.features(rows)
     seen = Seen(len(v.domains))
     seen.add(rows[:128], costs)
-    score = lambda r: model.predict(v.features(r))  # noqa: E731
+    score = lambda r: model.predict(v.features(r))
     how = Evolutionary()
     evolved = how.population * (how.generations + 1)
-    parts = [("sample", ROWS, lambda: v.sample(rng, ROWS)), ("check limits", ROWS, lambda: v.valid(rows)),
-             ("featurise", ROWS, lambda: v.features(rows)), ("predict (xgboost)", ROWS, lambda: model.predict(table)),
-             ("featurise and score", ROWS, lambda: score(rows)), ("evolve, end to end", evolved, lambda: how.propose(v, 16, rng, score, seen))]
+    parts = [
+        ("sample", ROWS, lambda: v.sample(rng, ROWS)),
+        ("check limits", ROWS, lambda: v.valid(rows)),
+        ("featurise", ROWS, lambda: v.features(rows)),
+        ("predict (xgboost)", ROWS, lambda: model.predict(table)),
+        ("featurise and score", ROWS, lambda: score(rows)),
+        ("evolve, end to end", evolved, lambda: how.propose(v, 16, rng, score, seen)),
+    ]
     for what, n, f in parts:
         print(f"  {what:<22}{n / seconds(f):>12,.0f} candidates/s")
 
@@ -82,7 +99,8 @@ def main() -> None:
     small = SearchTask(matmul_of, (256,), template=matmul)
     for t in (small, task):
         result = tune(t, trials=given.trials, seed=1, progress=False)
-        print(f"{t.name}: {result.measured / result.seconds:.1f} trials/s, best {result.gflops:.1f} GFLOP/s, {result.failures or 'no failures'}")
+        rate = result.measured / result.seconds
+        print(f"{t.name}: {rate:.1f} trials/s, best {result.gflops:.1f} GFLOP/s, {result.failures or 'no failures'}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Models that guess how fast a candidate is from its features. Know matrices of numbers; nothing of schedules, search or measurement.
+"""Models that guess how fast a candidate is from its features. Know matrices of numbers; nothing of schedules, search or
+measurement.
 
 ``model`` is the protocol; a model of one's own needs two methods. Adding one: a file, a line in ``MODELS``, a test.
 """

@@ -8,7 +8,8 @@ import numpy as np
 
 
 def pairwise_accuracy(scores: Any, costs: Any) -> float:
-    """The share of pairs of different cost that the scores put in the right order; half for a tie in the scores. 1 when there is no pair."""
+    """The share of pairs of different cost that the scores put in the right order; half for a tie in the scores. 1 when there is
+    no pair."""
     s, c = np.asarray(scores, np.float64), np.asarray(costs, np.float64)
     a, b = np.triu_indices(len(c), 1)
     apart = c[a] != c[b]

@@ -14,7 +14,8 @@ class CostModel(Protocol):
         """Load what is slow to load, without waiting for it."""
 
     def fit(self, features: Matrix, costs: Matrix) -> None:
-        """Learn from all that was measured so far: a row of features and the seconds of each candidate, infinite for one that failed."""
+        """Learn from all that was measured so far: a row of features and the seconds of each candidate, infinite for one that
+        failed."""
 
     def predict(self, features: Matrix) -> Matrix:
         """A score for each row."""

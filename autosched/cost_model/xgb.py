@@ -1,13 +1,14 @@
-"""Gradient-boosted trees on the features: the only file that imports xgboost, and only when a model is first used (it takes seconds).
+"""Gradient-boosted trees on the features: the only file that imports xgboost, and only when a model is first used (it takes
+seconds).
 
-Learns ``best time / time``, 0 for failures, and weighs fast candidates more: it matters which of the good ones is best, not how bad the
-bad ones are. Trained anew on everything at each call: a few hundred rows take some tens of milliseconds.
+Learns ``best time / time``, 0 for failures, and weighs fast candidates more: it matters which of the good ones is best, not how
+bad the bad ones are. Trained anew on everything at each call: a few hundred rows take some tens of milliseconds.
 """
 
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,8 +17,19 @@ class XGBModel:
     """One thread and a fixed seed, so that the same measurements give the same model."""
 
     ROUNDS = 80
-    PARAMETERS: dict[str, Any] = {"max_depth": 6, "eta": 0.15, "min_child_weight": 0.5, "subsample": 0.9, "colsample_bytree": 0.6, "lambda": 1.0,
-                                  "tree_method": "hist", "max_bin": 64, "nthread": 1, "objective": "reg:squarederror", "verbosity": 0}
+    PARAMETERS: ClassVar[dict[str, Any]] = {
+        "max_depth": 6,
+        "eta": 0.15,
+        "min_child_weight": 0.5,
+        "subsample": 0.9,
+        "colsample_bytree": 0.6,
+        "lambda": 1.0,
+        "tree_method": "hist",
+        "max_bin": 64,
+        "nthread": 1,
+        "objective": "reg:squarederror",
+        "verbosity": 0,
+    }
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed

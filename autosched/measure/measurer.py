@@ -1,4 +1,5 @@
-"""The parent's side of measurement: asks a nursery, restarts it when it dies, never dies itself. Knows the protocol and processes."""
+"""The parent's side of measurement: asks a nursery, restarts it when it dies, never dies itself. Knows the protocol and
+processes."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ class Measurer:
         if self.process is None:
             # the path is handed over as it is: the worker must see the same packages, wherever the caller was started
             code = _START.format(path=[p or os.getcwd() for p in sys.path], entry=self.entry)
-            self.process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            )
             assert self.process.stdout is not None
             self.lines = Lines(self.process.stdout.fileno())
 

@@ -1,8 +1,9 @@
 """The process that forks workers and watches them: ``python -m autosched.measure.nursery [entry]``, JSON lines on stdin and stdout.
 
-It imports what a worker needs, once, and stays single-threaded so that forking is safe. A worker runs jobs until it dies; how it died is
-the outcome of the job it was at. When stdin closes, the worker is killed and the nursery ends, so a tuner that is killed leaves nobody
-behind; a worker also dies with its nursery. ``entry`` ("module:function") is what a worker calls for each job. Knows the protocol only.
+It imports what a worker needs, once, and stays single-threaded so that forking is safe. A worker runs jobs until it dies; how it
+died is the outcome of the job it was at. When stdin closes, the worker is killed and the nursery ends, so a tuner that is killed
+leaves nobody behind; a worker also dies with its nursery. ``entry`` ("module:function") is what a worker calls for each job.
+Knows the protocol only.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def _address_space() -> int:
 def _write(fd: int, line: str) -> None:
     data = (line + "\n").encode()
     while data:
-        data = data[os.write(fd, data):]
+        data = data[os.write(fd, data) :]
 
 
 class Lines:

@@ -13,8 +13,9 @@ STATUSES = (OK, REFUSED, BUILD_ERROR, WRONG_ANSWER, CRASH, TIMEOUT, OUT_OF_MEMOR
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Measure one candidate: ``graph`` and ``trace`` as JSON text, ``key`` the graph's. ``timeout`` seconds for all of it, ``memory`` bytes
-    beyond what the worker has at birth, ``seconds`` to spend on timing; a candidate ``hopeless`` seconds slow is timed only once."""
+    """Measure one candidate: ``graph`` and ``trace`` as JSON text, ``key`` the graph's. ``timeout`` seconds for all of it,
+    ``memory`` bytes beyond what the worker has at birth, ``seconds`` to spend on timing; a candidate ``hopeless`` seconds slow is
+    timed only once."""
 
     id: int
     graph: str

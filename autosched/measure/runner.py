@@ -1,7 +1,8 @@
 """Inside a worker: replay the trace, build, check the answer against the reference, time. Knows tensorlang's public names.
 
-The check uses small integers, of which every order of summation gives the same bits, so a schedule that drops or doubles a term is far
-outside the tolerance, which is there for division and the functions of the mathematical library only. Outputs are poisoned before the run.
+The check uses small integers, of which every order of summation gives the same bits, so a schedule that drops or doubles a term
+is far outside the tolerance, which is there for division and the functions of the mathematical library only. Outputs are poisoned
+before the run.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import numpy as np
 import tensorlang as tl
 from tensorlang import te
 from tensorlang.analysis import Sizes
-from tensorlang.te import reference, serialize
 
 from .protocol import BUILD_ERROR, OK, OUT_OF_MEMORY, REFUSED, WRONG_ANSWER, Job, Outcome
 
@@ -27,8 +27,8 @@ class Workbench:
     """A computation ready to be measured: its tensors, inputs, and the right answers."""
 
     def __init__(self, graph: str, cache: Path | None) -> None:
-        self.tensors = serialize.from_json(graph)
-        self.outputs = [t for t in self.tensors if getattr(t.op, "body", ())]
+        self.tensors = te.serialize.from_json(graph)
+        self.outputs = [t for t in self.tensors if not isinstance(t.op, te.PlaceholderOp)]
         sizes = Sizes()
         rng = np.random.default_rng(20)
         self.arrays: dict[te.Tensor, Any] = {t: self.array(rng, t, [int(str(sizes(e))) for e in t.shape]) for t in self.tensors}
@@ -37,7 +37,7 @@ class Workbench:
             with np.load(cache) as kept:
                 self.right = [kept[f"a{i}"] for i in range(len(self.outputs))]
         else:
-            self.right = list(reference.evaluate(self.outputs, inputs))
+            self.right = list(te.reference.evaluate(self.outputs, inputs))
             if cache is not None:  # a worker that dies leaves this to the next; renamed, so that it is whole or not there
                 part = cache.with_suffix(".part.npz")
                 np.savez(part, **{f"a{i}": a for i, a in enumerate(self.right)})

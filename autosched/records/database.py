@@ -1,4 +1,5 @@
-"""Files of records: append with one write a line, load what can be read and say what cannot, find the best. Knows records and files."""
+"""Files of records: append with one write a line, load what can be read and say what cannot, find the best. Knows records and
+files."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ class RecordLog:
         return len(self.records)
 
     def append(self, record: Record) -> None:
-        """Keep one record: in one write at the end of the file, so that processes may share it and a kill leaves no half line inside.
+        """Keep one record: in one write at the end of the file, so that processes may share it and a kill leaves no half line
+        inside.
 
         Raises TensorLangError when the file cannot be written; the record is kept in memory all the same.
         """

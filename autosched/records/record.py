@@ -16,8 +16,8 @@ OK = "ok"
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """``status`` is ok, refused, build_error, wrong_answer, crash, timeout or out_of_memory; ``error`` the reason in words; ``times``
-    seconds of one run, one per sample; ``steps`` the trace as JSON text, sampled values included."""
+    """``status`` is ok, refused, build_error, wrong_answer, crash, timeout or out_of_memory; ``error`` the reason in words;
+    ``times`` seconds of one run, one per sample; ``steps`` the trace as JSON text, sampled values included."""
 
     task: str
     target: str
@@ -77,8 +77,20 @@ class Record:
         return Record(**values)
 
 
-_TYPES: dict[str, Any] = {"task": str, "target": str, "steps": dict, "status": str, "times": list, "error": str, "name": str, "machine": str,
-                          "build_seconds": int | float, "seconds": int | float, "when": int | float, "versions": dict}
+_TYPES: dict[str, Any] = {
+    "task": str,
+    "target": str,
+    "steps": dict,
+    "status": str,
+    "times": list,
+    "error": str,
+    "name": str,
+    "machine": str,
+    "build_seconds": int | float,
+    "seconds": int | float,
+    "when": int | float,
+    "versions": dict,
+}
 
 
 def _seconds(t: Any) -> float:

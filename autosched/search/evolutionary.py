@@ -1,4 +1,5 @@
-"""Evolutionary search over an integer matrix, guided by the cost model: crossover, mutation by role, selection, a share of random rows.
+"""Evolutionary search over an integer matrix, guided by the cost model: crossover, mutation by role, selection, a share of random
+rows.
 
 Knows variants and scores.
 """
@@ -18,8 +19,8 @@ from .strategy import Rows, Score, Seen
 
 @dataclass(frozen=True)
 class Evolutionary:
-    """``population`` rows through ``generations``; ``survivors`` of the measured best start it; a share ``epsilon`` of the proposals is
-    random, so that the model sees what it does not believe in."""
+    """``population`` rows through ``generations``; ``survivors`` of the measured best start it; a share ``epsilon`` of the
+    proposals is random, so that the model sees what it does not believe in."""
 
     population: int = 1024
     generations: int = 5
@@ -40,7 +41,7 @@ class Evolutionary:
             fitness = np.concatenate([fitness, score(children)])
             people, fitness = _best(people, fitness, self.population)
         lots = round(n * self.epsilon)
-        chosen = seen.fresh(people)[:n - lots]
+        chosen = seen.fresh(people)[: n - lots]
         also = Seen(len(variant.domains))
         also.add(np.concatenate([seen.rows, chosen]), np.zeros(len(seen.rows) + len(chosen)))
         return np.concatenate([chosen, Random().propose(variant, n - len(chosen), rng, None, also)])
@@ -73,4 +74,3 @@ def _best(rows: Rows, fitness: Any, n: int) -> tuple[Rows, Any]:
     fitness = fitness[first]
     order = np.argsort(-fitness, kind="stable")[:n]
     return rows[order], fitness[order]
-

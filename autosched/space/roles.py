@@ -16,8 +16,11 @@ def tile(rng: np.random.Generator, values: Any, at: Column) -> Column:
     n = len(at)
     now = values[at]
     kind = rng.integers(0, 4, n)
-    wanted = np.select([kind == 0, kind == 1, kind == 2], [now + rng.choice(np.array([-1, 1]), n), now * 2, now // 2],
-                       values[rng.integers(0, len(values), n)])
+    wanted = np.select(
+        [kind == 0, kind == 1, kind == 2],
+        [now + rng.choice(np.array([-1, 1]), n), now * 2, now // 2],
+        values[rng.integers(0, len(values), n)],
+    )
     return np.searchsorted(values, wanted).clip(0, len(values) - 1)
 
 
@@ -26,7 +29,14 @@ def choice(rng: np.random.Generator, values: Any, at: Column) -> Column:
     return (at + rng.integers(1, max(2, len(values)), len(at))) % len(values)
 
 
-MUTATIONS: dict[str, Mutation] = {"tile": tile, "unroll": tile, "parallel": tile, "vector": choice, "categorical": choice, "location": choice}
+MUTATIONS: dict[str, Mutation] = {
+    "tile": tile,
+    "unroll": tile,
+    "parallel": tile,
+    "vector": choice,
+    "categorical": choice,
+    "location": choice,
+}
 
 
 def mutate(rng: np.random.Generator, role: str, values: Any, column: Any) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 import tensorlang as tl
 from tensorlang.analysis import Decision, Limits, analyse, compile_columns
 
-from ..cost_model.features import FeatureSet
+from ..cost_model.features import BLOCKS, FeatureSet
 
 Rows = Any  # np.ndarray of int64, [candidates, knobs]
 
@@ -39,7 +39,7 @@ class Variant:
         knobs = self.analysis.knobs
         self.limits = self.analysis.limits(limits, lanes=target.vector_lanes("float32"))
         self._limits = compile_columns([x.condition for x in self.limits], knobs)
-        self.feature_set = FeatureSet(self.analysis, target)
+        self.feature_set = FeatureSet(self.analysis, target, BLOCKS)
         self._features = compile_columns(self.feature_set.exprs, knobs)
 
     @property

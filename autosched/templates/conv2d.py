@@ -1,5 +1,5 @@
-"""A template for direct convolution in NCHW layout, ``out[n, f, y, x] = sum(data[n, c, y', x'] * weight[f, c, ry, rx])``, padding inlined.
-A tile of filters × columns is accumulated in registers; the vector loop runs along x. Knows schedule calls only."""
+"""A template for direct convolution in NCHW layout, ``out[n, f, y, x] = sum(data[n, c, y', x'] * weight[f, c, ry, rx])``, padding
+inlined. A tile of filters × columns is accumulated in registers; the vector loop runs along x. Knows schedule calls only."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from .start import at_most
 LANES = (4, 8, 16, 24, 32)
 
 
-def conv2d(s: tl.Schedule, tensors: Sequence[te.Tensor], *, parallel: bool = False, pad: str = "root", lanes: Sequence[int] = LANES) -> None:
-    """Tile filters and columns, accumulate in registers, vectorize. ``pad`` is where the padded image is made: ``inline``, ``root``."""
+def conv2d(
+    s: tl.Schedule, tensors: Sequence[te.Tensor], *, parallel: bool = False, pad: str = "root", lanes: Sequence[int] = LANES
+) -> None:
+    """Tile filters and columns, accumulate in registers, vectorize. ``pad`` is where the padded image is made: ``inline``,
+    ``root``."""
     out = tensors[-1]
     acc = s.cache_write(out, "local")
     n, f, y, x = s[out].op.axis
-    padded = [st for st in s.stages if st.name not in (out.name, acc.name) and getattr(st.op, "body", ())]
+    padded = [st for st in s.stages if st.name not in (out.name, acc.name) and isinstance(st.op, te.ComputeOp)]
     for st in padded:
         if pad == "inline":
             st.compute_inline()

@@ -9,12 +9,44 @@ from __future__ import annotations
 from ..expr.columns import compile_columns
 from ..expr.nodes import Expr, Var
 from ..schedule.state import Decision
-from . import quantity
 from .analysis import Analysis, Limit, Limits, Storage, analyse
 from .nest import Loop
+from .patterns import Reads, constant, cost, reads_of, reducer_kind, typical
+from .quantity import absolute, amount, ceil_quotient, choose, least, minus, most, plus, quotient, ratio, times
 from .sizes import Sizes
 from .statement import Access, Statement
 from .work import Work
 
-__all__ = ["Access", "Analysis", "Decision", "Expr", "Limit", "Limits", "Loop", "Sizes", "Statement", "Storage", "Var", "Work", "analyse",
-           "compile_columns", "quantity"]
+__all__ = [
+    "Access",
+    "Analysis",
+    "Decision",
+    "Expr",
+    "Limit",
+    "Limits",
+    "Loop",
+    "Reads",
+    "Sizes",
+    "Statement",
+    "Storage",
+    "Var",
+    "Work",
+    "absolute",
+    "amount",
+    "analyse",
+    "ceil_quotient",
+    "choose",
+    "compile_columns",
+    "constant",
+    "cost",
+    "least",
+    "minus",
+    "most",
+    "plus",
+    "quotient",
+    "ratio",
+    "reads_of",
+    "reducer_kind",
+    "times",
+    "typical",
+]

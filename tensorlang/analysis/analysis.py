@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..expr.nodes import Expr, Var
+from ..expr.nodes import Expr, Var, const_int
 from ..schedule.primitives.kind import MAX_LANES, MAX_UNROLL
 from ..schedule.schedule import Schedule
 from ..schedule.state import Decision
@@ -45,8 +45,8 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much of everything is worth trying: unrolled copies of a statement times its vectors, vector lanes, bytes of a local buffer and
-    of all global ones."""
+    """How much of everything is worth trying: unrolled copies of a statement times its vectors, vector lanes, bytes of a local
+    buffer and of all global ones."""
 
     unrolled: int = 1024
     lanes: int = 256
@@ -69,6 +69,11 @@ class Analysis:
         """The variables of all decisions, in order: the columns of a matrix of candidates."""
         return tuple(k for d in self.decisions for k in d.knobs)
 
+    @property
+    def flops(self) -> int:
+        """The operations of the declared computation: nothing computed twice, no tails."""
+        return sum((const_int(st.points) or 0) * st.work.flops for st in self.statements)
+
     def amounts(self) -> dict[str, Expr]:
         """Every amount of the analysis under a name of its own."""
         found: dict[str, Expr] = {}
@@ -84,7 +89,8 @@ class Analysis:
         return found
 
     def limits(self, allowed: Limits | None = None, lanes: int = 8) -> tuple[Limit, ...]:
-        """What every candidate must keep to; those that hold whatever the knobs are left out. ``lanes`` is what one vector holds."""
+        """What every candidate must keep to; those that hold whatever the knobs are left out. ``lanes`` is what one vector
+        holds."""
         b = allowed or Limits()
         found: list[Limit] = []
 
@@ -94,7 +100,7 @@ class Analysis:
                 found.append(limit)
 
         for st in self.statements:
-            own = st.loops[st.own:]
+            own = st.loops[st.own :]
             unrolled = [p.extent for p in own if p.kind == "unrolled"]
             wide = [p.extent for p in own if p.kind == "vectorized"]
             for p in own:
@@ -113,7 +119,8 @@ class Analysis:
 
 
 def analyse(schedule: Schedule, dims: Mapping[Var, int] | None = None) -> Analysis:
-    """The statements, storage and decisions of a schedule. ``dims`` gives run-time sizes the values to reckon with, else their hints."""
+    """The statements, storage and decisions of a schedule. ``dims`` gives run-time sizes the values to reckon with, else their
+    hints."""
     state = schedule.state
     nests = Nests(state, Sizes(dims))
     statements = tuple(statement_of(nests, n) for n in nests.statements)

@@ -1,10 +1,11 @@
 """The loops around each compute statement of a schedule, and how much of each axis they cover from a given loop inwards. Knows the
 schedule tree and its bounds.
 
-``width(axis, level)`` is the number of values an axis takes while the loops from number ``level`` inwards run and those outside stand
-still. It is computed from the relations of the loops (a split's parent covers ``(w(outer) - 1) * extent(inner) + w(inner)``) and, beyond
-a stage's own loops, from what its readers touch. It goes through no proof and no simplification of index expressions, so the same
-formula serves knobs and numbers: that is what makes the columns of a symbolic schedule equal the numbers of a concrete one.
+``width(axis, level)`` is the number of values an axis takes while the loops from number ``level`` inwards run and those outside
+stand still. It is computed from the relations of the loops (a split's parent covers ``(w(outer) - 1) * extent(inner) +
+w(inner)``) and, beyond a stage's own loops, from what its readers touch. It goes through no proof and no simplification of index
+expressions, so the same formula serves knobs and numbers: that is what makes the columns of a symbolic schedule equal the numbers
+of a concrete one.
 """
 
 from __future__ import annotations
@@ -71,7 +72,9 @@ class Nests:
             self.storage.append(node.stage)
         elif isinstance(node, ComputeNode):
             own = node.stage.name
-            loops = tuple(Loop(st.name, iv.name, self.extents(st)[iv], st.kind(iv), iv.kind == REDUCE, st.name == own) for st, iv in around)
+            loops = tuple(
+                Loop(st.name, iv.name, self.extents(st)[iv], st.kind(iv), iv.kind == REDUCE, st.name == own) for st, iv in around
+            )
             nest = Nest(node.stage, loops, tuple(iv for _, iv in around))
             self.statements.append(nest)
             self.by_stage[own] = nest
@@ -172,5 +175,3 @@ def reads_of(stage: StageState) -> Iterator[TensorRead]:
             if type(node) is TensorRead and node not in seen:
                 seen[node] = None
                 yield node
-
-

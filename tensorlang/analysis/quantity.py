@@ -1,12 +1,13 @@
 """Arithmetic on amounts (extents, elements, bytes, operations) as int64 expressions. Knows expressions only.
 
-Unlike ``expr.make`` it never multiplies products out: a tuner evaluates these expressions and proves nothing about them, and a product
-of five sums is four multiplications as it stands and eighty when expanded. Literals fold, so that the same formulas on a concrete
-schedule give plain numbers.
+Unlike ``expr.make`` it never multiplies products out: a tuner evaluates these expressions and proves nothing about them, and a
+product of five sums is four multiplications as it stands and eighty when expanded. Literals fold, so that the same formulas on a
+concrete schedule give plain numbers.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 
 from ..core.dtype import BOOL, FLOAT64, INT64
@@ -59,21 +60,31 @@ def plus(*terms: Amount) -> Expr:
     return out if not known else intern(Add, out, literal(known, INT64))
 
 
-def _two(cls: type[Binary], fold: Callable[[int, int], int]) -> Callable[[Amount, Amount], Expr]:
-    def op(a: Amount, b: Amount) -> Expr:
-        m, n = const_int(a), const_int(b)
-        if m is not None and n is not None:
-            return literal(fold(m, n), INT64)
-        x, y = amount(a), amount(b)
-        return x if x is y and cls in (Min, Max) else intern(cls, x, y)
-
-    return op
+def _two(cls: type[Binary], fold: Callable[[int, int], int], a: Amount, b: Amount) -> Expr:
+    m, n = const_int(a), const_int(b)
+    if m is not None and n is not None:
+        return literal(fold(m, n), INT64)
+    return intern(cls, amount(a), amount(b))
 
 
-minus = _two(Sub, lambda a, b: a - b)
-least = _two(Min, min)
-most = _two(Max, max)
-quotient = _two(FloorDiv, lambda a, b: a // b)
+def minus(a: Amount, b: Amount) -> Expr:
+    """The difference."""
+    return _two(Sub, operator.sub, a, b)
+
+
+def least(a: Amount, b: Amount) -> Expr:
+    """The smaller."""
+    return _two(Min, min, a, b)
+
+
+def most(a: Amount, b: Amount) -> Expr:
+    """The larger."""
+    return _two(Max, max, a, b)
+
+
+def quotient(a: Amount, b: Amount) -> Expr:
+    """``a / b`` rounded down; ``b`` is at least 1."""
+    return _two(FloorDiv, operator.floordiv, a, b)
 
 
 def ceil_quotient(a: Amount, b: Amount) -> Expr:

@@ -1,7 +1,7 @@
 """Spans of index expressions over axes of known width, and their slopes: interval arithmetic on amounts. Knows expressions only.
 
-Every axis runs from 0 to its width - 1; where the box stands does not matter for how large it is. ``None`` means that the index cannot be
-followed (it reads data, say), and the caller takes the whole dimension.
+Every axis runs from 0 to its width - 1; where the box stands does not matter for how large it is. ``None`` means that the index
+cannot be followed (it reads data, say), and the caller takes the whole dimension.
 """
 
 from __future__ import annotations

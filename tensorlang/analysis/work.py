@@ -4,7 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from ..expr.nodes import Access, Add, Binary, Call, Cast, Choice, Compare, Div, Expr, FloorDiv, FloorMod, Max, Min, Mul, Sub, TruncDiv, TruncMod
+from ..expr.nodes import (
+    Access,
+    Add,
+    Binary,
+    Call,
+    Cast,
+    Choice,
+    Div,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    Mul,
+    Sub,
+    TruncDiv,
+    TruncMod,
+)
 from ..te.reducers import Reduce
 from ..te.tensor import ComputeOp
 
@@ -13,8 +28,8 @@ _DIVISIONS = (Div, FloorDiv, FloorMod, TruncDiv, TruncMod)
 
 @dataclass(slots=True)
 class Work:
-    """Operations per turn: fused multiply-adds, additions, multiplications, divisions, calls of the mathematical library, minimum and
-    maximum and comparisons and choices, conversions."""
+    """Operations per turn: fused multiply-adds, additions, multiplications, divisions, calls of the mathematical library, minimum
+    and maximum and comparisons and choices, conversions."""
 
     fma: int = 0
     add: int = 0
@@ -82,9 +97,7 @@ def _count(e: Expr, work: Work, seen: dict[Expr, None]) -> None:
         work.mul += 1
     elif isinstance(e, _DIVISIONS):
         work.div += 1
-    elif isinstance(e, Min | Max | Compare | Choice):
-        work.select += 1
-    elif isinstance(e, Binary):
+    elif isinstance(e, Choice | Binary):  # minimum, maximum, comparisons, conditions
         work.select += 1
     elif isinstance(e, Call):
         work.call += 1

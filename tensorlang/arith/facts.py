@@ -43,7 +43,7 @@ def interval_mul(x: Interval, y: Interval) -> Interval:
 class Facts:
     """Ranges of variables, in the order they were bound, and conditions assumed to hold."""
 
-    __slots__ = ("_cache", "known", "level", "ranges", "sizes")
+    __slots__ = ("_cache", "_proofs", "known", "level", "ranges", "sizes")
 
     def __init__(self, ranges: dict[Var, tuple[Expr, Expr]] | None = None, level: dict[Var, int] | None = None,
                  known: tuple[Poly, ...] = (), sizes: frozenset[Var] = frozenset()) -> None:
@@ -52,6 +52,7 @@ class Facts:
         self.known = known
         self.sizes = sizes  # variables that are sizes of tensors: never negative
         self._cache: dict[Expr, Interval] = {}
+        self._proofs: dict[Expr, bool | None] = {}
 
     def bind(self, var: Var, lo: Expr, hi: Expr) -> Facts:
         """Also knowing ``lo <= var <= hi`` (the bounds may speak of variables bound before)."""
@@ -105,8 +106,7 @@ class Facts:
                     (a[1] if hi is None else min(a[1], hi - 1))
             return _UNBOUNDED
         if isinstance(e, Gcd):
-            a, b = self.interval(e.a), self.interval(e.b)
-            return (1 if max(a[0] or 0, b[0] or 0) >= 1 else 0), None
+            return int(self._positive(e.a) or self._positive(e.b)), None
         if isinstance(e, Min):
             (a, b), (c, d) = self.interval(e.a), self.interval(e.b)
             return (None if a is None or c is None else min(a, c)), (d if b is None else b if d is None else min(b, d))
@@ -153,6 +153,12 @@ class Facts:
 
     def prove(self, cond: Expr) -> bool | None:
         """Whether a condition always holds (True), never holds (False), or cannot be told (None)."""
+        if cond in self._proofs:
+            return self._proofs[cond]
+        known = self._proofs[cond] = self._prove(cond)
+        return known
+
+    def _prove(self, cond: Expr) -> bool | None:
         t = type(cond)
         if t is Const:
             return bool(cond.value)  # type: ignore[attr-defined]
@@ -296,7 +302,7 @@ class Facts:
         return None if end_n is None else make.const(end_n, e.dtype)
 
     def _bound_mod(self, e: FloorMod, gone: Callable[[Var], bool], upper: bool) -> Expr:
-        # a window x .. x + d keeps its shape under `% c` unless a multiple of c may lie inside it; otherwise the remainder is anything
+        # a window x .. x + d keeps its shape under `% c` unless a multiple of c may lie inside it; then the remainder is anything
         end = make.sub(e.b, 1) if upper else make.const(0, e.dtype)
         lo, hi = self.bound(e.a, gone, False), self.bound(e.a, gone, True)
         if lo is None or hi is None:
@@ -341,8 +347,8 @@ class Facts:
         return self.bound(atom, gone, upper)
 
     def extent_bound(self, difference: Expr, gone: Callable[[Var], bool]) -> Expr | None:
-        """An upper bound of ``difference`` without the variables that are ``gone``, with the relaxed rule for ``x // c``: the width of a
-        region whose two ends move together."""
+        """An upper bound of ``difference`` without the variables that are ``gone``, with the relaxed rule for ``x // c``: the
+        width of a region whose two ends move together."""
         p = poly(difference)
         for _ in range(64):
             atom = None
@@ -433,7 +439,8 @@ def by_knobs(*exprs: Expr) -> bool:
 
 
 def _grain(x: Expr) -> tuple[Expr, Expr]:
-    """``(g, rest)``: the terms of ``x`` that hold loop variables are multiples of g (0 when there are none); ``rest`` is the others."""
+    """``(g, rest)``: the terms of ``x`` that hold loop variables are multiples of g (0 when there are none); ``rest`` is the
+    others."""
     still: Poly = {}
     grain: Expr = make.const(0, x.dtype)
     for mono, k in poly(x).items():
@@ -453,8 +460,8 @@ def _grain(x: Expr) -> tuple[Expr, Expr]:
 def quotient_width(x: Expr, d: Expr, c: Expr) -> Expr:
     """The most that ``(x + d) // c - x // c`` can be, whatever the loop variables in ``x`` are.
 
-    When the terms that move are multiples of a divisor g of ``c``, the remainder ``x % c`` is at most ``c - g`` plus what the other terms
-    leave of g. With literals g is a number; with knobs it is an expression, so that both give the same width.
+    When the terms that move are multiples of a divisor g of ``c``, the remainder ``x % c`` is at most ``c - g`` plus what the
+    other terms leave of g. With literals g is a number; with knobs it is an expression, so that both give the same width.
     """
     grain, rest = _grain(x)
     if not by_knobs(c, d, rest, grain):

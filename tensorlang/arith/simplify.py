@@ -25,11 +25,20 @@ def is_hard(e: Expr) -> bool:
 class Simplifier:
     """Simplifies under one set of facts; remembers what it has done."""
 
-    __slots__ = ("done", "facts")
+    __slots__ = ("_under", "done", "facts")
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
         self.done: dict[Expr, Expr] = {}
+        self._under: dict[Expr, Simplifier] = {}
+
+    def under(self, cond: Expr) -> Simplifier:
+        """One that also knows that ``cond`` holds."""
+        found = self._under.get(cond)
+        if found is None:
+            facts = self.facts.assume(cond)
+            found = self._under[cond] = self if facts is self.facts else Simplifier(facts)
+        return found
 
     def __call__(self, e: Expr) -> Expr:
         if not is_hard(e):
@@ -56,8 +65,8 @@ class Simplifier:
             if known is not None:
                 return self(e.a if known else e.b)
         if isinstance(e, IfThenElse) and cond.dtype.lanes == 1:
-            a = Simplifier(self.facts.assume(cond))(e.a)
-            b = Simplifier(self.facts.assume(make.not_(cond)))(e.b)
+            a = self.under(cond)(e.a)
+            b = self.under(make.not_(cond))(e.b)
         else:
             a, b = self(e.a), self(e.b)
         return e if cond is e.cond and a is e.a and b is e.b else e.with_children(cond, a, b)

@@ -99,3 +99,10 @@ def show(size: Size) -> str:
         op, a, b = size
         return f"{op}({show(a)}, {show(b)})" if op in ("min", "max") else f"({show(a)} {op} {show(b)})"
     return str(size)
+
+
+def names_in(size: Size) -> list[str]:
+    """The dims a size mentions."""
+    if isinstance(size, tuple):
+        return names_in(size[1]) + names_in(size[2])
+    return [size] if isinstance(size, str) else []

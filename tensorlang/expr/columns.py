@@ -1,9 +1,9 @@
-"""Expressions over knobs as numpy columns: one compiled function from an integer matrix (rows = candidates, columns = knobs) to a value
-per row and expression. Knows expressions and numpy; nothing of schedules or what the numbers mean.
+"""Expressions over knobs as numpy columns: one compiled function from an integer matrix (rows = candidates, columns = knobs) to a
+value per row and expression. Knows expressions and numpy; nothing of schedules or what the numbers mean.
 
-The function is generated Python source, one line per distinct node: nodes are interned, so a common subexpression is computed once.
-Integers are computed in int64 and floats in float64, whatever the width of their type: index arithmetic never overflows by contract, and
-the contract holds for 64 bits here. Rows are worked off in blocks that keep the intermediate columns in cache.
+The function is generated Python source, one line per distinct node: nodes are interned, so a common subexpression is computed
+once. Integers are computed in int64 and floats in float64, whatever the width of their type: index arithmetic never overflows by
+contract, and the contract holds for 64 bits here. Rows are worked off in blocks that keep the intermediate columns in cache.
 """
 
 from __future__ import annotations
@@ -47,8 +47,18 @@ Matrix = Any  # np.ndarray
 Columns = Callable[[Matrix], Matrix]
 
 rules = TypeTable("columns")
-_NAMES: dict[str, Any] = {"np": np, "inf": float("inf"), "nan": float("nan"), "where": np.where, "minimum": np.minimum, "gcd": np.gcd, "maximum": np.maximum,
-                          "logical_and": np.logical_and, "logical_or": np.logical_or, "logical_not": np.logical_not}
+_NAMES: dict[str, Any] = {
+    "np": np,
+    "inf": float("inf"),
+    "nan": float("nan"),
+    "where": np.where,
+    "minimum": np.minimum,
+    "gcd": np.gcd,
+    "maximum": np.maximum,
+    "logical_and": np.logical_and,
+    "logical_or": np.logical_or,
+    "logical_not": np.logical_not,
+}
 _SYMBOLS = {Add: "+", Sub: "-", Mul: "*", Div: "/", FloorDiv: "//", FloorMod: "%", EQ: "==", NE: "!=", LT: "<", LE: "<="}
 _FUNCTIONS = {Gcd: "gcd", Min: "minimum", Max: "maximum", And: "logical_and", Or: "logical_or"}
 
@@ -104,7 +114,9 @@ def source_of(exprs: Sequence[Expr], knobs: Sequence[Var]) -> str:
             if isinstance(e, Const):
                 name[e] = f"({e.value!r})"
             elif isinstance(e, Var):
-                raise DeclareError(f"columns: `{e.name}` is none of the knobs {', '.join(v.name for v in knobs)}", try_="give sizes a value first")
+                raise DeclareError(
+                    f"columns: `{e.name}` is none of the knobs {', '.join(v.name for v in knobs)}", try_="give sizes a value first"
+                )
             elif not ready:
                 stack.append((e, True))
                 stack.extend((c, False) for c in reversed(e.children()))
@@ -124,8 +136,8 @@ def source_of(exprs: Sequence[Expr], knobs: Sequence[Var]) -> str:
 
 
 def compile_columns(exprs: Sequence[Expr], knobs: Sequence[Var]) -> Columns:
-    """A function from an int matrix ``[n, len(knobs)]`` to a matrix ``[n, len(exprs)]``: int64 when every expression is an integer or a
-    condition, float64 otherwise.
+    """A function from an int matrix ``[n, len(knobs)]`` to a matrix ``[n, len(exprs)]``: int64 when every expression is an
+    integer or a condition, float64 otherwise.
 
     Raises DeclareError for an expression that speaks of anything but the knobs.
     """
@@ -143,7 +155,7 @@ def compile_columns(exprs: Sequence[Expr], knobs: Sequence[Var]) -> Columns:
         out = np.empty((count, n), kind)
         with np.errstate(all="ignore"):
             for at in range(0, n, BLOCK):
-                body([column[at:at + BLOCK] for column in matrix], out[:, at:at + BLOCK])
+                body([column[at : at + BLOCK] for column in matrix], out[:, at : at + BLOCK])
         return out.T
 
     return run

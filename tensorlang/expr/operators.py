@@ -178,7 +178,8 @@ class Operators:
         me = make.as_expr(self)
         if type(me) is Const:
             return me.value
-        what = f"a number is needed where `{me}` stands" if word == "index" else f"{word}({me}): the value is not known while a computation is declared"
+        what = (f"a number is needed where `{me}` stands" if word == "index" else
+                f"{word}({me}): the value is not known while a computation is declared")
         raise DeclareError(what,
                            because="only a literal has one, such as A.shape[0] of a tensor of constant shape", try_=instead)
 
@@ -186,7 +187,8 @@ class Operators:
         return int(self._number("int", ".astype('int32') to convert in the kernel"))
 
     def __float__(self) -> float:
-        return float(self._number("float", "te.exp, te.sqrt and so on instead of those of math; .astype('float32') to convert in the kernel"))
+        return float(self._number("float", "te.exp, te.sqrt and so on instead of those of math; "
+                                           ".astype('float32') to convert in the kernel"))
 
     def __index__(self) -> int:
         value = self._number("index", "te.placeholder for a list indexed by an axis, te.reduce_axis to run over a symbolic range")
@@ -195,7 +197,8 @@ class Operators:
         return int(value)
 
     def __round__(self, digits: int | None = None) -> NoReturn:
-        raise DeclareError(f"round({make.as_expr(self)}): Python's round is not part of a kernel", try_="te.round, te.nearbyint or te.floor")
+        raise DeclareError(f"round({make.as_expr(self)}): Python's round is not part of a kernel",
+                           try_="te.round, te.nearbyint or te.floor")
 
     def __divmod__(self, other: ExprLike) -> tuple[Expr, Expr]:
         return self // other, self % other  # type: ignore[return-value]
@@ -204,15 +207,17 @@ class Operators:
         """numpy's functions: arithmetic between a numpy number and an expression works, for the others there is ``te``."""
         name = ufunc.__name__
         op = _ARITHMETIC.get(name)
-        if op is None or method != "__call__" or options or any(getattr(x, "ndim", 0) and not hasattr(x, "as_expr") for x in inputs):
-            array = next((x for x in inputs if isinstance(x, np.ndarray) and x.ndim), None)
+        array = next((x for x in inputs if isinstance(x, np.ndarray) and x.ndim), None)
+        if op is None or method != "__call__" or options or array is not None:
             word = f"np.{name}" + ("" if method == "__call__" else f".{method}")
             if array is not None:
-                raise DeclareError(f"{word} of an array of shape {array.shape} and an expression", because="an expression is one element, an array is many",
+                raise DeclareError(f"{word} of an array of shape {array.shape} and an expression",
+                                   because="an expression is one element, an array is many",
                                    try_="te.placeholder(shape, dtype) for the array, and pass it when the kernel is called")
+            known = _IN_TE.get(name, name)
             shown = ", ".join(str(x if isinstance(x, np.generic) else make.as_expr(x)) for x in inputs)
             raise DeclareError(f"{word}({shown}): numpy computes with numbers, and an expression has none until the kernel runs",
-                               try_=f"te.{_IN_TE.get(name, name)}(…)" if _IN_TE.get(name, name) in TABLE else "the functions of te")
+                               try_=f"te.{known}(…)" if known in TABLE else "the functions of te")
         return op(*inputs)  # type: ignore[no-any-return]
 
     def astype(self, dtype: str | DType) -> Expr:
@@ -224,20 +229,24 @@ class Operators:
         return make.eq(make.as_expr(self), other)
 
 
-_NUMPY_OPERATORS = {"add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv, "floor_divide": operator.floordiv,
-                    "remainder": operator.mod, "less": operator.lt, "less_equal": operator.le, "greater": operator.gt, "greater_equal": operator.ge,
-                    "equal": operator.eq, "not_equal": operator.ne, "power": operator.pow, "bitwise_and": operator.and_, "bitwise_or": operator.or_,
-                    "bitwise_xor": operator.xor, "left_shift": operator.lshift, "right_shift": operator.rshift}
+def _plain(x: Any) -> Any:
+    return x.item() if isinstance(x, np.generic | np.ndarray) else x
 
 
 def _plainly(op: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """The operator with numpy's numbers turned into Python's, so that the expression's side decides."""
-    return lambda a, b: op(a.item() if isinstance(a, np.generic | np.ndarray) else a, b.item() if isinstance(b, np.generic | np.ndarray) else b)
+    return lambda a, b: op(_plain(a), _plain(b))
 
 
-_ARITHMETIC = {name: _plainly(op) for name, op in _NUMPY_OPERATORS.items()}
-_IN_TE = {"absolute": "abs", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "arcsinh": "asinh", "arccosh": "acosh",
-          "arctanh": "atanh", "rint": "nearbyint", "float_power": "pow"}
+_ARITHMETIC = {name: _plainly(op) for name, op in (
+    ("add", operator.add), ("subtract", operator.sub), ("multiply", operator.mul), ("divide", operator.truediv),
+    ("floor_divide", operator.floordiv), ("remainder", operator.mod), ("power", operator.pow),
+    ("less", operator.lt), ("less_equal", operator.le), ("greater", operator.gt), ("greater_equal", operator.ge),
+    ("equal", operator.eq), ("not_equal", operator.ne),
+    ("bitwise_and", operator.and_), ("bitwise_or", operator.or_), ("bitwise_xor", operator.xor),
+    ("left_shift", operator.lshift), ("right_shift", operator.rshift))}
+_IN_TE = {"absolute": "abs", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "arcsinh": "asinh",
+          "arccosh": "acosh", "arctanh": "atanh", "rint": "nearbyint", "float_power": "pow"}
 
 
 def _install() -> None:

@@ -56,6 +56,11 @@ def unproved(func: Func) -> Iterator[tuple[Stmt, int, str]]:
 class _Walk:
     def __init__(self) -> None:
         self.visits: dict[Stmt, int] = {}
+        self.conditions: dict[Var, Expr] = {}  # masks and conditions by their names
+
+    def known(self, e: Expr) -> Expr:
+        """``e`` with conditions in place of their names."""
+        return substitute(e, self.conditions) if self.conditions else e
 
     def stmt(self, s: Stmt, facts: Facts) -> Iterator[tuple[Stmt, int, str]]:
         nth = self.visits.get(s, 0)
@@ -63,19 +68,22 @@ class _Walk:
         if isinstance(s, Evaluate) and isinstance(s.value, Call) and s.value.name == "prefetch":
             return  # a hint may point anywhere
         for e in s.exprs():
-            for problem in _expr(one_lane(e), facts):
+            for problem in _expr(one_lane(self.known(e)), facts):
                 yield s, nth, problem
         if isinstance(s, Store):
-            masked = facts if s.mask is None else facts.assume(one_lane(s.mask))
+            masked = facts if s.mask is None else facts.assume(one_lane(self.known(s.mask)))
             for problem in _access(s.buffer, tuple(map(one_lane, s.indices)), masked):
                 yield s, nth, problem
         elif isinstance(s, For):
             inside = facts.bind(s.var, s.begin, make.sub(make.add(s.begin, s.extent), 1)).assume(make.ge(s.extent, 1))
             yield from self.stmt(s.body, inside)
         elif isinstance(s, If):
-            yield from self.stmt(s.then, facts.assume(s.cond))
+            yield from self.stmt(s.then, facts.assume(self.known(s.cond)))
             if s.orelse is not None:
-                yield from self.stmt(s.orelse, facts.assume(_denied(s.cond)))
+                yield from self.stmt(s.orelse, facts.assume(_denied(self.known(s.cond))))
+        elif isinstance(s, Let) and s.value.dtype.is_bool and not reads_data(s.value):
+            self.conditions[s.var] = self.known(s.value)
+            yield from self.stmt(s.body, facts)
         elif isinstance(s, Let):
             plain = s.value.dtype.is_index and not reads_data(s.value)
             yield from self.stmt(s.body, facts.bind(s.var, s.value, s.value) if plain else facts)

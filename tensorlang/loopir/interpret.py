@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from ..core.dtype import DType
-from ..expr import linear
+from ..expr import linear, make
 from ..expr.nodes import Expr, Var
 from ..expr.printer import show
 from ..expr.walk import substitute, variables
@@ -124,8 +124,6 @@ def _scalar(v: Var, a: Any) -> Any:
 
 def solve(func: Func, arrays: Mapping[Buffer, np.ndarray[Any, Any]], given: Mapping[str, int]) -> dict[Var, int]:
     """The values of the symbolic sizes, in the order of ``func.dims``, checked against every shape and what is known of them."""
-    from ..expr import make
-
     known: dict[Var, int] = {d: int(given[d.name]) for d in func.dims if d.name in given}
     sizes = [(b, i, n, array.shape[i]) for b, array in arrays.items() for i, n in enumerate(b.shape)]
 

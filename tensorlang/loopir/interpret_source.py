@@ -18,8 +18,8 @@ import numpy as np
 
 from ..core.dtype import DType
 from ..expr import make
-from ..expr.linear import reads_data
 from ..expr.intrinsics import EFFECTS
+from ..expr.linear import reads_data
 from ..expr.nodes import Access, Add, Call, Const, Expr, Mul, Sub, Var
 from ..expr.walk import preorder as expr_preorder
 from ..expr.walk import variables

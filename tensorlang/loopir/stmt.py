@@ -352,9 +352,11 @@ def rewrite(s: Stmt, change: Callable[[Stmt], Stmt | None]) -> Stmt:
     """Bottom-up rebuild; ``change`` sees each statement after its parts were rebuilt. Unchanged statements are the same objects."""
     parts = s.parts()
     if parts:
-        new = tuple(rewrite(p, change) for p in parts)
-        if any(a is not b for a, b in zip(parts, new, strict=True)):
-            s = s.with_parts(*new)
+        new = [rewrite(p, change) for p in parts]
+        for a, b in zip(parts, new, strict=True):
+            if a is not b:
+                s = s.with_parts(*new)
+                break
     replaced = change(s)
     return s if replaced is None else replaced
 
@@ -366,7 +368,10 @@ def map_exprs(s: Stmt, change: Callable[[Expr], Expr]) -> Stmt:
         old = node.exprs()
         if not old:
             return None
-        new = tuple(change(e) for e in old)
-        return node.with_exprs(*new) if any(a is not b for a, b in zip(old, new, strict=True)) else None
+        new = [change(e) for e in old]
+        for a, b in zip(old, new, strict=True):
+            if a is not b:
+                return node.with_exprs(*new)
+        return None
 
     return rewrite(s, one)

@@ -41,7 +41,24 @@ from ..expr.printer import show
 from ..expr.walk import preorder, variables
 from .in_bounds import unproved
 from .printer import lines_of
-from .stmt import KINDS, UNROLLED, VECTORIZED, Alloc, Buffer, Evaluate, Extern, For, Func, If, Let, Load, Reduction, Seq, Stmt, Store
+from .stmt import (
+    KINDS,
+    UNROLLED,
+    VECTORIZED,
+    Alloc,
+    Buffer,
+    Evaluate,
+    Extern,
+    For,
+    Func,
+    If,
+    Let,
+    Load,
+    Reduction,
+    Seq,
+    Stmt,
+    Store,
+)
 
 SCOPES = ("global", "local")
 _CONTEXT = 12  # lines shown around the guilty one

@@ -37,7 +37,8 @@ def argument_buffers(state: ScheduleState, args: Sequence[Tensor | Var]) -> tupl
         stage = state.by_key.get(a.op)
         if stage is None:
             raise LowerError(f"argument `{a.name}` is not part of this computation", because="nothing it computes depends on it",
-                             legal=", ".join(t.name for st in state.stages if st.is_placeholder or st.is_output for t in st.op.outputs))
+                             legal=", ".join(t.name for st in state.stages if st.is_placeholder or st.is_output
+                                             for t in st.op.outputs))
         if not stage.is_placeholder and not stage.is_output:
             raise LowerError(f"argument `{a.name}` is computed on the way, but the schedule was not created for it",
                              because="the arguments of a kernel are what it reads and what it is made for",
@@ -54,9 +55,12 @@ def argument_buffers(state: ScheduleState, args: Sequence[Tensor | Var]) -> tupl
                 continue
             if stage.is_placeholder and state.readers(stage.name):
                 raise LowerError(f"argument `{t.name}` is missing: the computation reads it",
-                                 because=f"the arguments are {', '.join(p.name for p in params) or 'none'}", try_=f"add {t.name} to the list of arguments")
+                                 because=f"the arguments are {', '.join(p.name for p in params) or 'none'}",
+                                 try_=f"add {t.name} to the list of arguments")
             if stage.is_output:
-                raise LowerError(f"output `{t.name}` is missing from the arguments", because="results are written to arrays of the caller", try_=f"add {t.name} to the list of arguments")
+                raise LowerError(f"output `{t.name}` is missing from the arguments",
+                                 because="results are written to arrays of the caller",
+                                 try_=f"add {t.name} to the list of arguments")
     return buffers, tuple(params)
 
 
@@ -107,7 +111,8 @@ def sizes_of(params: Sequence[Buffer | Var], exprs: Sequence[Expr]) -> tuple[Var
             raise LowerError(f"`{v.name}` is a sampled value outside a schedule")
         if v.kind in ("dim", "value") and v not in direct and not any(v is g for g in given):
             if not v.dtype.is_index or v not in dims_of(*shaped):
-                raise LowerError(f"`{v.name}` is given by no argument", because="the computation uses its value, and no argument has it as a dimension",
+                raise LowerError(f"`{v.name}` is given by no argument",
+                                 because="the computation uses its value, and no argument has it as a dimension",
                                  try_=f"pass `{v.name}` as an argument")
             raise LowerError(f"`{v.name}` is determined by no argument",
                              because="a symbolic size is solved from a dimension of an argument that is just that size",

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..arith.conditions import conjunction
+from ..arith.conditions import conjunction, conjuncts
 from ..errors import LowerError
 from ..expr import make
+from ..expr.linear import reads_data
 from ..expr.nodes import Expr, Var, const_int
 from ..expr.walk import preorder, rewrite, substitute, variables
 from ..loopir.stmt import NOTHING, Alloc, Buffer, Evaluate, Extern, For, Func, If, Let, Stmt, Store, load, seq
@@ -21,7 +22,6 @@ from ..te.extern import ExternOp
 from ..te.reducers import Reduce
 from ..te.tensor import Tensor, TensorRead
 from .buffers import argument_buffers, share_buffers, sizes_of, workspace_buffers
-
 
 CACHE_LINE = 64  # bytes
 
@@ -174,7 +174,11 @@ class _Writer:
         sources = tuple(self.value(stage, e) for e in first.sources)
         old = tuple(load(self.buffers[t], index) for t in tensors)
         out = self.store_all(tensors, index, first.reducer.combine(old, sources))
-        return out if first.condition is None else If(self.value(stage, first.condition), out)
+        if first.condition is not None:  # what reads memory is asked last: the other conditions may keep it in range
+            conds = conjuncts(self.value(stage, first.condition))
+            for some in ([c for c in conds if reads_data(c)], [c for c in conds if not reads_data(c)]):
+                out = If(conjunction(some), out) if some else out
+        return out
 
     def extern(self, op: ExternOp) -> Stmt:
         """The call of an extern, with buffers for its handles."""

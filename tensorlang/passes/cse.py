@@ -10,7 +10,6 @@ to read. A name is not carried into a parallel loop: what such a loop takes alon
 
 from __future__ import annotations
 
-from ..core.node import intern  # noqa: F401
 from ..expr.linear import reads_data
 from ..expr.nodes import Broadcast, Const, Expr, Var
 from ..expr.walk import rewrite as rewrite_expr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .auto_unroll import auto_unroll
 from .base import Pass, PassPipeline
+from .cse import cse
 from .dead_code import dead_code
 from .hoist_guards import hoist_guards
 from .partition import partition
@@ -30,4 +31,5 @@ PIPELINE = PassPipeline((
     Pass("dead code", dead_code, accepts=_PLAIN, produces=_PLAIN),     # what nobody reads is not computed
     Pass("hoist guards", hoist_guards, accepts=_PLAIN, produces=_PLAIN),  # a tile of fewer rows is a loop without tests
     Pass("dead code again", dead_code, accepts=_PLAIN, produces=_PLAIN),  # nor what a tile of fewer rows does not read
+    Pass("cse", cse, accepts=_PLAIN, produces=_PLAIN),                 # masks that many accesses share get a name
 ))

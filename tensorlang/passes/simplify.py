@@ -84,8 +84,8 @@ def _if(s: If, simp: Simplifier) -> Stmt:
     if not left:
         return _stmt(s.then, simp)
     cond = conjunction(left)
-    then = _stmt(s.then, Simplifier(simp.facts.assume(cond)))
-    orelse = None if s.orelse is None else _stmt(s.orelse, Simplifier(simp.facts.assume(make.not_(cond))))
+    then = _stmt(s.then, simp.under(cond))
+    orelse = None if s.orelse is None else _stmt(s.orelse, simp.under(make.not_(cond)))
     if orelse is not None and _is_nothing(orelse):
         orelse = None
     if _is_nothing(then):

@@ -9,13 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..expr.nodes import const_int
-from ..schedule.schedule import Schedule, Stage, create_schedule
+from ..analysis import constant, cost, reads_of, reducer_kind, typical
+from ..schedule import Schedule, Stage, create_schedule
 from ..target import Target, as_target
-from ..te.axis import REDUCE, IterVar
-from ..te.reducers import Reduce
-from ..te.tensor import ComputeOp, Operation, Tensor
-from .patterns import cost, reads_of
+from ..te import ComputeOp, IterVar, Operation, Tensor
 
 MIN_PARALLEL_WORK = 1 << 16  # turns of the innermost body below which a second thread costs more than it brings
 MAX_INLINE_COST = 8  # operations a body may have to be written into a reduction, where it is evaluated again and again
@@ -66,21 +63,20 @@ def _reduction_to_fuse(s: Schedule, stage: Stage) -> Stage | None:
 
 
 def _size(axis: IterVar) -> int | None:
-    return const_int(axis.extent)
+    return constant(axis.extent)
 
 
 def _work(stage: Stage) -> int:
     """Turns of the body, counting a symbolic size by its hint."""
     total = 1
     for a in (*stage.op.axis, *stage.op.reduce_axis):
-        n = _size(a)
-        total *= n if n is not None else (getattr(a.extent, "hint", None) or 64)
+        total *= typical(a.extent, 64)
     return total
 
 
 def _parallel(stage: Stage, loops: list[IterVar], work: int) -> None:
     """One parallel loop out of the outermost ones."""
-    loops = [iv for iv in loops if iv.kind != REDUCE]
+    loops = [iv for iv in loops if iv.kind != "reduce"]
     if not loops or work < MIN_PARALLEL_WORK:
         return
     outer = loops[0] if len(loops) == 1 else stage.fuse(*loops)
@@ -164,8 +160,7 @@ def _vector_reduction(s: Schedule, stage: Stage, target: Target) -> bool:
     """Partial results in vector lanes, for a reduction whose innermost axis runs along memory. Whether it was done."""
     op = stage.op
     last = op.reduce_axis[-1]
-    first = op.body[0]
-    if not isinstance(first, Reduce) or first.reducer.kind == "custom" or not reads_of(op).along(last):
+    if reducer_kind(op) in (None, "custom") or not reads_of(op).along(last):
         return False
     lanes = target.vector_lanes(op.body[0].dtype) * 4
     n = _size(last)

@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.dtype import DType, dtype
-from ..core.signature import Param, Signature, Size, evaluate
+from ..core.signature import Param, Signature, Size, evaluate, names_in
 from ..errors import TensorLangError
+from .mistakes import explain
 
 C_CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
 ALLOCATION = 64  # outputs we allocate start on a cache line, so that full-width stores do not straddle two
@@ -113,8 +114,6 @@ class Binder:
                 args[index] = value
         bound = self._quick(args, make) if self.simple and len(args) == self.count else None
         if bound is None:
-            from .mistakes import explain
-
             arrays, dims, numbers = explain(self, args, allocate=empty if make else None)
             bound = self._pack([address_of(a) for a in arrays], dims, numbers, arrays, make)
         return bound
@@ -195,13 +194,6 @@ def _scalar_plan(kind: DType) -> tuple[str, type, tuple[int, int] | None]:
     if kind.is_bool:
         return "q", bool, (0, 1)
     return ("Q" if kind.name == "uint64" else "q"), int, kind.limits()
-
-
-def names_in(size: Size) -> list[str]:
-    """The dims a size mentions."""
-    if isinstance(size, tuple):
-        return names_in(size[1]) + names_in(size[2])
-    return [size] if isinstance(size, str) else []
 
 
 def empty(shape: Sequence[int], kind: Any) -> Any:

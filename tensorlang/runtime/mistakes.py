@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.dtype import dtype
-from ..core.signature import Param, evaluate, show
+from ..core.signature import Param, evaluate, names_in, show
 from ..errors import CallError
 
 if TYPE_CHECKING:
@@ -202,8 +202,6 @@ def _solve(binder: Binder, arrays: Sequence[Any], args: Sequence[Any]) -> dict[s
 
 
 def _used(size: Any, dims: dict[str, int]) -> dict[str, int]:
-    from .arguments import names_in
-
     return {n: dims[n] for n in dict.fromkeys(names_in(size))}
 
 

@@ -20,7 +20,8 @@ from .arguments import Binder, Bound
 from .call import native_entry
 from .callbacks import addresses, callbacks, raised
 from .loader import Code, load_object
-from .threads import helpers
+from .mistakes import form
+from .threads import helpers, repeater
 from .timing import Timing, measure
 
 Sources = Mapping[str, Callable[[], str]]
@@ -92,8 +93,6 @@ class Module:
         return self._call(*args)
 
     def __repr__(self) -> str:
-        from .mistakes import form
-
         return f"<kernel {form(self._plan.binder)}>"
 
     @property
@@ -134,8 +133,6 @@ class Module:
         return measure(self._repeater(bound), seconds=seconds)
 
     def _repeater(self, bound: Bound) -> Callable[[int], None]:
-        from .threads import repeater
-
         loop, plan = repeater(), self._plan
 
         def run(times: int) -> None:

@@ -6,6 +6,7 @@ generic CPU. A target is a plain value: equal strings make equal targets. Knows 
 
 from __future__ import annotations
 
+import difflib
 import functools
 import re
 import shlex
@@ -111,8 +112,6 @@ def _make(triple: str, mcpu: str, mattr: tuple[str, ...], num_cores: int) -> Tar
 
 
 def _nearest(name: str, known: Collection[str]) -> str:
-    import difflib  # only on the way to an error
-
     close = difflib.get_close_matches(name, sorted(known), n=4, cutoff=0.5)
     return ", ".join(close) if close else f"one of {', '.join(sorted(known)[:12])}, ..."
 

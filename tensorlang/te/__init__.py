@@ -6,21 +6,87 @@ from __future__ import annotations
 from typing import NoReturn
 
 from ..expr.make import cast, ceildiv, const, floordiv, floormod, if_then_else, select, truncdiv, truncmod
-from . import intrinsics
+from . import reference, serialize
 from .axis import IterVar, Range, dim, reduce_axis, size_var, var
 from .compute import compute, placeholder, tag_scope
 from .extern import ExternOp, call_extern, call_packed, extern
-from .intrinsics import *  # noqa: F403 - the list stands there, one word for each function
+from .intrinsics import (
+    abs,
+    acos,
+    acosh,
+    add,
+    asin,
+    asinh,
+    atan,
+    atan2,
+    atanh,
+    bitwise_and,
+    bitwise_not,
+    bitwise_or,
+    bitwise_xor,
+    ceil,
+    clz,
+    copysign,
+    cos,
+    cosh,
+    div,
+    erf,
+    exp,
+    exp2,
+    exp10,
+    expm1,
+    floor,
+    fmod,
+    hypot,
+    indexdiv,
+    indexmod,
+    isfinite,
+    isinf,
+    isnan,
+    ldexp,
+    log,
+    log1p,
+    log2,
+    log10,
+    logical_and,
+    logical_not,
+    logical_or,
+    multiply,
+    nearbyint,
+    nextafter,
+    popcount,
+    pow,
+    power,
+    round,
+    rsqrt,
+    shift_left,
+    shift_right,
+    sigmoid,
+    sin,
+    sinh,
+    sqrt,
+    subtract,
+    tan,
+    tanh,
+    trunc,
+)
 from .reducers import all, any, comm_reducer, infinity, max, max_value, min, min_value, prod, sum
 from .scan import ScanOp, scan
 from .tensor import ComputeOp, Operation, PlaceholderOp, Tensor, TensorRead, TensorSlice
 
 Select = select  # TVM's class of that name, which users call like a function
 
-__all__ = sorted([  # noqa: PLE0605 - a list of strings
-    *intrinsics.__all__, "ComputeOp", "ExternOp", "IterVar", "Operation", "PlaceholderOp", "Range", "ScanOp", "Select", "Tensor", "TensorRead", "TensorSlice", "all", "any",
-    "call_extern", "call_packed", "cast", "ceildiv", "comm_reducer", "compute", "const", "dim", "extern", "floordiv", "floormod", "if_then_else", "infinity", "max", "max_value", "min",
-    "min_value", "placeholder", "prod", "reduce_axis", "scan", "select", "size_var", "sum", "tag_scope", "truncdiv", "truncmod", "var"])
+__all__ = [
+    "ComputeOp", "ExternOp", "IterVar", "Operation", "PlaceholderOp", "Range", "ScanOp", "Select", "Tensor", "TensorRead",
+    "TensorSlice", "abs", "acos", "acosh", "add", "all", "any", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and",
+    "bitwise_not", "bitwise_or", "bitwise_xor", "call_extern", "call_packed", "cast", "ceil", "ceildiv", "clz", "comm_reducer",
+    "compute", "const", "copysign", "cos", "cosh", "dim", "div", "erf", "exp", "exp2", "exp10", "expm1", "extern", "floor",
+    "floordiv", "floormod", "fmod", "hypot", "if_then_else", "indexdiv", "indexmod", "infinity", "isfinite", "isinf", "isnan",
+    "ldexp", "log", "log1p", "log2", "log10", "logical_and", "logical_not", "logical_or", "max", "max_value", "min", "min_value",
+    "multiply", "nearbyint", "nextafter", "placeholder", "popcount", "pow", "power", "prod", "reduce_axis", "reference", "round",
+    "rsqrt", "scan", "select", "serialize", "shift_left", "shift_right", "sigmoid", "sin", "sinh", "size_var", "sqrt", "subtract",
+    "sum", "tag_scope", "tan", "tanh", "trunc", "truncdiv", "truncmod", "var",
+]
 
 _NOT_HERE = {
     "thread_axis": "threads of a GPU; on the CPU s[T].parallel(axis) and s[T].vectorize(axis) take the axes themselves",

@@ -81,22 +81,26 @@ def dim(name: str, lo: int = 0, hi: int | None = None, multiple_of: int = 1, hin
     """
     for what, fact in (("lo", lo), ("hi", hi), ("multiple_of", multiple_of), ("hint", hint)):
         if not (isinstance(fact, int) or (fact is None and what in ("hi", "hint"))) or isinstance(fact, bool):
-            raise DeclareError(f"dim({name!r}, {what}={fact!r}): not an int", because="what is known of a size is known while the kernel is declared",
+            raise DeclareError(f"dim({name!r}, {what}={fact!r}): not an int",
+                               because="what is known of a size is known while the kernel is declared",
                                try_="te.dim('m', 1, 8192, multiple_of=8, hint=128)")
     if lo < 0:
         raise DeclareError(f"dim({name!r}, lo={lo}): a size is never negative", try_=f"te.dim({name!r}, 0, …)")
     if hi is not None and hi < lo:
-        raise DeclareError(f"dim({name!r}, {lo}, {hi}): the upper bound is below the lower one", because="the order is te.dim(name, lo, hi)",
+        raise DeclareError(f"dim({name!r}, {lo}, {hi}): the upper bound is below the lower one",
+                           because="the order is te.dim(name, lo, hi)",
                            try_=f"te.dim({name!r}, {hi if hi >= 0 else 0}, {lo})")
     if multiple_of < 1:
         raise DeclareError(f"dim({name!r}, multiple_of={multiple_of}): needs a positive number", try_="leave it out, or 8, 16, …")
     if hi is not None and hi // multiple_of * multiple_of < lo:
-        raise DeclareError(f"dim({name!r}, {lo}, {hi}, multiple_of={multiple_of}): no size fits", because=f"{lo}..{hi} holds no multiple of {multiple_of}")
+        raise DeclareError(f"dim({name!r}, {lo}, {hi}, multiple_of={multiple_of}): no size fits",
+                           because=f"{lo}..{hi} holds no multiple of {multiple_of}")
     if hint is not None and (hint < lo or (hi is not None and hint > hi)):
         raise DeclareError(f"dim({name!r}, hint={hint}): the hint lies outside {lo}..{'' if hi is None else hi}",
                            because="the hint is the size one expects most often")
     if not _type(f"dim({name!r})", dtype).is_index:
-        raise DeclareError(f"dim({name!r}, dtype={dtype}): a size is an int32 or int64", try_="te.var(name, dtype) for a value that is no size")
+        raise DeclareError(f"dim({name!r}, dtype={dtype}): a size is an int32 or int64",
+                           try_="te.var(name, dtype) for a value that is no size")
     return _checked("dim", name, dtype, lo, hi, multiple_of, hint)
 
 
@@ -125,7 +129,8 @@ def _checked(word: str, name: str, dt: str | DType, lo: int | None, hi: int | No
 def checked_name(where: str, name: Any) -> str:
     """A name as it may stand in programs and messages: text, not empty. Raises DeclareError."""
     if not isinstance(name, str) or not name:
-        raise DeclareError(f"{where}(name={name!r}): a name is text, and not empty", because="trees, programs and messages call things by their names",
+        raise DeclareError(f"{where}(name={name!r}): a name is text, and not empty",
+                           because="trees, programs and messages call things by their names",
                            try_=f"{where}(…, name='x')")
     return name
 
@@ -138,10 +143,12 @@ def size(value: ExprLike, where: str) -> Expr:
         kind = "" if value is None or not isinstance(value, str | complex) else f" ({type(value).__name__})"
         name = getattr(value, "name", "") if hasattr(value, "shape") else ""
         raise DeclareError(f"{where}: {_written(value)}{kind} is no size", because="a size is a whole number, or a symbol for one",
-                           try_=f"{name}.shape[0]" if name else "an int, te.var('n'), te.dim('n', 1, 8192), or arithmetic on these") from None
+                           try_=f"{name}.shape[0]" if name else "an int, te.var('n'), te.dim('n', 1, 8192), or arithmetic on these"
+                           ) from None
     if not e.dtype.is_index:
         raise DeclareError(f"{where}: {e} is no size", because=f"it is {e.dtype}; a size is an int32 or int64",
-                           try_=str(int(e.value)) if isinstance(e, Const) and e.value == e.value // 1 else "te.var('n'), or .astype('int32')")
+                           try_=str(int(e.value)) if isinstance(e, Const) and e.value == e.value // 1 else
+                           "te.var('n'), or .astype('int32')")
     n = const_int(e)
     if n is not None and n < 0:
         raise DeclareError(f"{where}: the size is {n}", because="a size is never negative; zero is a size like any other")
@@ -153,7 +160,8 @@ def _fixed(what: str, e: Expr) -> None:
     """Raises DeclareError when ``e`` is not the same for every element and known before any is computed."""
     for node in preorder(e):
         if type(node) is Var and node.kind == "loop":
-            raise DeclareError(f"{what} {e} depends on the axis `{node.name}`", because="shapes and ranges are the same at every element",
+            raise DeclareError(f"{what} {e} depends on the axis `{node.name}`",
+                               because="shapes and ranges are the same at every element",
                                try_="the largest range, and te.if_then_else or where= to leave out the rest")
         if isinstance(node, Access):
             raise DeclareError(f"{what} {e} depends on the tensor {node.label()}",  # type: ignore[attr-defined]
@@ -172,7 +180,7 @@ def fresh_axis(name: str, extent: Expr, kind: str = DATA, begin: Expr | None = N
     start = make.const(0, extent.dtype) if begin is None else begin
     start, extent = make.unify(start, extent)
     lo, n = const_int(start), const_int(extent)
-    t = INT32 if lo is not None and n is not None and -0x80000000 <= lo and lo + n <= 0x7FFFFFFF else extent.dtype
+    t = INT32 if lo is not None and n is not None and lo >= -0x80000000 and lo + n <= 0x7FFFFFFF else extent.dtype
     return IterVar(Var(name, t, "loop"), (make.cast(t, start), make.cast(t, extent)), kind)
 
 
@@ -185,17 +193,20 @@ def reduce_axis(dom: Range | tuple[ExprLike, ExprLike], name: str = "rv") -> Ite
     if isinstance(dom, Range):
         return fresh_axis(name, dom.extent, REDUCE, dom.min)
     if not isinstance(dom, tuple | list) or len(dom) != 2:
-        raise DeclareError(f"reduce_axis({dom!r}): the range is a pair (begin, end)", try_=f"te.reduce_axis((0, {dom if isinstance(dom, int) else 'K'}), name={name!r})")
+        raise DeclareError(f"reduce_axis({dom!r}): the range is a pair (begin, end)",
+                           try_=f"te.reduce_axis((0, {dom if isinstance(dom, int) else 'K'}), name={name!r})")
     begin = make.as_expr(dom[0], INT32)
     end = make.as_expr(dom[1], INT32)
     for e in (begin, end):
         if not e.dtype.is_index:
-            raise DeclareError(f"reduce_axis(({begin}, {end})): bounds are integers, not {e.dtype}", try_="int(…), or .astype('int32')")
+            raise DeclareError(f"reduce_axis(({begin}, {end})): bounds are integers, not {e.dtype}",
+                               try_="int(…), or .astype('int32')")
     begin, end = make.unify(begin, end)
     extent = make.sub(end, begin)
     n = const_int(extent)
     if n is not None and n < 0:
-        raise DeclareError(f"reduce_axis(({begin}, {end})): the range runs backwards", because="the pair is (begin, end), not (begin, extent)",
+        raise DeclareError(f"reduce_axis(({begin}, {end})): the range runs backwards",
+                           because="the pair is (begin, end), not (begin, extent)",
                            try_=f"te.reduce_axis(({end}, {begin}))")
     size(extent, f"reduce_axis {name!r}")
     _fixed(f"reduce_axis {name!r}: the begin", begin)

@@ -16,20 +16,21 @@ from ..expr.nodes import Expr, Var
 from ..expr.walk import preorder
 from .axis import IterVar, checked_name, fresh_axis, known_dtype, size
 from .reducers import Reduce, forbid_nested
-from .tensor import ComputeOp, PlaceholderOp, Tensor, TensorRead, TensorSlice
+from .tensor import ComputeOp, PlaceholderOp, Tensor, TensorRead, TensorSlice, letters
 
 _tag: ContextVar[str] = ContextVar("tag", default="")
 
 
 @contextmanager
 def tag_scope(tag: str) -> Iterator[None]:
-    """Gives every compute declared inside that tag: ``with te.tag_scope("conv2d"): …``, or as a decorator. As in TVM, tags do not nest.
+    """Gives every compute declared inside that tag: ``with te.tag_scope("conv2d"): …``, or as a decorator. Tags do not nest.
 
     A tag changes no meaning; recipes and users find operations by it (``op.tag``).
     """
     checked_name("te.tag_scope", tag)
     if _tag.get():
-        raise DeclareError(f"tag_scope({tag!r}) inside tag_scope({_tag.get()!r})", because="an operation has one tag", try_="leave the outer scope first")
+        raise DeclareError(f"tag_scope({tag!r}) inside tag_scope({_tag.get()!r})", because="an operation has one tag",
+                           try_="leave the outer scope first")
     before = _tag.set(tag)
     try:
         yield
@@ -43,7 +44,8 @@ def current_tag(where: str, tag: str) -> str:
     if not isinstance(tag, str):
         raise DeclareError(f"{where}: tag={tag!r} is not text", try_="tag='conv2d', and attrs={…} for anything else")
     if tag and around:
-        raise DeclareError(f"{where}: tag={tag!r} inside tag_scope({around!r})", because="an operation has one tag", try_="leave one of them out")
+        raise DeclareError(f"{where}: tag={tag!r} inside tag_scope({around!r})", because="an operation has one tag",
+                           try_="leave one of them out")
     return tag or around
 
 
@@ -64,7 +66,8 @@ def placeholder(shape: ExprLike | Sequence[ExprLike], dtype: str | DType | None 
 def _dtype(where: str, t: str | DType) -> DType:
     found = known_dtype(where, t, "the order is te.placeholder(shape, dtype, name)")
     if found.lanes != 1:
-        raise DeclareError(f"{where}: dtype {found} is a vector", because="a tensor's elements are scalars; vectors come of s[T].vectorize",
+        raise DeclareError(f"{where}: dtype {found} is a vector",
+                           because="a tensor's elements are scalars; vectors come of s[T].vectorize",
                            try_=f"dtype={found.element.name!r}")
     return found
 
@@ -74,17 +77,19 @@ def compute(shape: ExprLike | Sequence[ExprLike], fcompute: Callable[..., Any], 
     """The tensor whose element at ``(i, j, …)`` is ``fcompute(i, j, …)``.
 
     ``fcompute`` takes one argument per dimension (or ``*indices``) and returns an expression, or a tuple of expressions for several
-    outputs (then a tuple of tensors comes back). A reduction must be its whole result. Axes are called like the parameters; those of
-    ``*indices`` ``i0, i1, …`` or by ``varargs_names``. ``tag`` and ``attrs`` are notes that change no meaning.
+    outputs (then a tuple of tensors comes back). A reduction must be its whole result. Axes are called like the parameters, those
+    of ``*indices`` ``i0, i1, …`` or by ``varargs_names``. ``tag`` and ``attrs`` are notes that change no meaning.
     Raises DeclareError with the place in the user's code for anything else.
     """
     where = f"compute {checked_name('te.compute', name)!r}"
     extents = _shape(where, shape)
     if not callable(fcompute):
-        raise DeclareError(f"{where}: {fcompute if isinstance(fcompute, Expr) else f'a {type(fcompute).__name__}'} is no function", because="it is called once, with the axes as arguments",
+        raise DeclareError(f"{where}: {fcompute if isinstance(fcompute, Expr) else f'a {type(fcompute).__name__}'} is no function",
+                           because="it is called once, with the axes as arguments",
                            try_="te.compute(shape, lambda i, j: A[i, j] + 1)")
     if attrs is not None and not isinstance(attrs, Mapping):
-        raise DeclareError(f"{where}: attrs is no mapping", because=f"it is a {type(attrs).__name__}; attrs are notes by name", try_="attrs={'layout': 'NCHW'}")
+        raise DeclareError(f"{where}: attrs is no mapping", because=f"it is a {type(attrs).__name__}; attrs are notes by name",
+                           try_="attrs={'layout': 'NCHW'}")
     tag = current_tag(where, tag)
     names = _axis_names(where, fcompute, len(extents), varargs_names)
     axes = tuple(fresh_axis(n, e) for n, e in zip(names, extents, strict=True))
@@ -92,7 +97,8 @@ def compute(shape: ExprLike | Sequence[ExprLike], fcompute: Callable[..., Any], 
     many = isinstance(result, tuple | list)
     body = tuple(_body(where, e) for e in (result if many else (result,)))
     if not body:
-        raise DeclareError(f"{where}: the function returned an empty tuple", because="each expression in it is one output", try_="return one or more")
+        raise DeclareError(f"{where}: the function returned an empty tuple", because="each expression in it is one output",
+                           try_="return one or more")
     op = ComputeOp(name, axes, _reduction_axes(where, body), body, tag, attrs)
     _known_variables(where, op)
     return op.outputs if many else op.outputs[0]
@@ -100,17 +106,20 @@ def compute(shape: ExprLike | Sequence[ExprLike], fcompute: Callable[..., Any], 
 
 def _body(where: str, value: Any) -> Expr:
     if value is None:
-        raise DeclareError(f"{where}: the function returned None", because="its result is the expression of one element", try_="return A[i, j] + 1")
+        raise DeclareError(f"{where}: the function returned None", because="its result is the expression of one element",
+                           try_="return A[i, j] + 1")
     if isinstance(value, Tensor | TensorSlice) and (isinstance(value, TensorSlice) or value.ndim):
         tensor, given = (value.tensor, value.given) if isinstance(value, TensorSlice) else (value, ())
         what = f"a part of {tensor.name}" if given else f"the whole tensor {tensor.name}"
         raise DeclareError(f"{where}: the function returned {what}",
-                           because=f"its result is one element, and {tensor.name} has {tensor.ndim} dimension(s), of which {len(given)} are indexed",
-                           try_=f"{tensor.name}[{', '.join('ijklmnpq'[d % 8] for d in range(tensor.ndim))}]")
+                           because=f"its result is one element, and {tensor.name} has {tensor.ndim} dimension(s), "
+                                   f"of which {len(given)} are indexed",
+                           try_=f"{tensor.name}[{', '.join(letters(tensor.ndim))}]")
     try:
         return make.as_expr(value)
     except DeclareError as e:
-        raise DeclareError(f"{where}: {e.what}", because=e.because or "what the function returns is the expression of one element", try_=e.try_, at=e.at) from None
+        raise DeclareError(f"{where}: {e.what}", because=e.because or "what the function returns is the expression of one element",
+                           try_=e.try_, at=e.at) from None
 
 
 def _axis_names(where: str, f: Callable[..., Any], rank: int, varargs: Sequence[str] | None) -> list[str]:
@@ -122,7 +131,8 @@ def _axis_names(where: str, f: Callable[..., Any], rank: int, varargs: Sequence[
     star = any(p.kind is p.VAR_POSITIONAL for p in params)
     must = [p.name for p in params if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
     if must:
-        raise DeclareError(f"{where}: the function needs {must[0]}= by keyword", because="it is called with the axes alone", try_=f"a value for {must[0]} in its definition")
+        raise DeclareError(f"{where}: the function needs {must[0]}= by keyword", because="it is called with the axes alone",
+                           try_=f"a value for {must[0]} in its definition")
     if len(named) > rank or (len(named) < rank and not star):
         takes = f"{len(named)} {'index' if len(named) == 1 else 'indices'}" + (" and more" if star else "")
         raise DeclareError(f"{where}: the function takes {takes}, the shape has {rank} dimension{'' if rank == 1 else 's'}",
@@ -132,7 +142,8 @@ def _axis_names(where: str, f: Callable[..., Any], rank: int, varargs: Sequence[
     if varargs is not None:
         if len(varargs) != len(rest) or any(not isinstance(n, str) or not n for n in varargs):
             raise DeclareError(f"{where}: varargs_names={list(varargs)}: {len(rest)} name(s) needed",
-                               because=f"the shape has {rank} dimension(s), {len(named)} of them named by the function's own parameters")
+                               because=f"the shape has {rank} dimension(s), "
+                                       f"{len(named)} of them named by the function's own parameters")
         rest = list(varargs)
     twice = next((n for n in rest if (named + rest).count(n) > 1), None)
     if twice is not None:
@@ -149,13 +160,17 @@ def _reduction_axes(where: str, body: tuple[Expr, ...]) -> tuple[IterVar, ...]:
             forbid_nested(where, e)
         return ()
     first = reduces[0]
-    same = all(type(e) is Reduce and e.reducer is first.reducer and e.axes == first.axes and e.condition is first.condition for e in body)
+    same = all(type(e) is Reduce and e.reducer is first.reducer and e.axes == first.axes and e.condition is first.condition
+               for e in body)
     if not same:
-        raise DeclareError(f"{where}: its outputs are not one reduction", because=f"outputs of one compute share their loops; they are {'; '.join(map(str, body))}",
+        raise DeclareError(f"{where}: its outputs are not one reduction",
+                           because=f"outputs of one compute share their loops; they are {'; '.join(map(str, body))}",
                            try_="one te.comm_reducer over a tuple, or a te.compute for each")
     if len(body) != len(first.sources) or [e.index for e in reduces] != list(range(len(body))):
-        raise DeclareError(f"{where}: the function returned {len(body)} of {len(first.sources)} results of {first.reducer.name}, or not in order",
-                           because="the results of a tuple reduction are computed together", try_=f"return all of {first.reducer.name}((…), axis=…) as it is")
+        raise DeclareError(f"{where}: the function returned {len(body)} of {len(first.sources)} results of {first.reducer.name}, "
+                           "or not in order",
+                           because="the results of a tuple reduction are computed together",
+                           try_=f"return all of {first.reducer.name}((…), axis=…) as it is")
     return first.axes
 
 
@@ -168,7 +183,8 @@ def _known_variables(where: str, op: ComputeOp) -> None:
                                    because=f"its axes are {', '.join(a.name for a in (*op.axis, *op.reduce_axis)) or 'none'}",
                                    try_=f"te.sum(…, axis={node.name}) to reduce over it, or the parameters of the function")
             if type(node) is Var and node.kind == "knob":
-                raise DeclareError(f"{where}: uses `{node.name}`, a sampled value of a schedule", because="what is computed does not depend on how",
+                raise DeclareError(f"{where}: uses `{node.name}`, a sampled value of a schedule",
+                                   because="what is computed does not depend on how",
                                    try_="te.var for a number given at the call")
             if type(node) is TensorRead and node.tensor in op.outputs:
                 raise DeclareError(f"{where}: reads itself", try_="te.scan for recurrences")

@@ -13,11 +13,13 @@ from ..expr.make import ExprLike, call
 from ..expr.nodes import Expr
 from ..expr.operators import power
 
-__all__ = ["abs", "acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor",
-           "ceil", "clz", "copysign", "cos", "cosh", "div", "erf", "exp", "exp10", "exp2", "expm1", "floor", "fmod", "hypot", "indexdiv", "indexmod",
-           "isfinite", "isinf", "isnan", "ldexp", "log", "log10", "log1p", "log2", "logical_and", "logical_not", "logical_or", "multiply", "nearbyint",
-           "nextafter", "popcount", "pow", "power", "round", "rsqrt", "shift_left", "shift_right", "sigmoid", "sin", "sinh", "sqrt", "subtract", "tan",
-           "tanh", "trunc"]
+__all__ = [
+    "abs", "acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and", "bitwise_not", "bitwise_or",
+    "bitwise_xor", "ceil", "clz", "copysign", "cos", "cosh", "div", "erf", "exp", "exp2", "exp10", "expm1", "floor", "fmod",
+    "hypot", "indexdiv", "indexmod", "isfinite", "isinf", "isnan", "ldexp", "log", "log1p", "log2", "log10", "logical_and",
+    "logical_not", "logical_or", "multiply", "nearbyint", "nextafter", "popcount", "pow", "power", "round", "rsqrt", "shift_left",
+    "shift_right", "sigmoid", "sin", "sinh", "sqrt", "subtract", "tan", "tanh", "trunc",
+]
 
 
 # --- exponentials and logarithms ------------------------------------------------------------------------------------------------

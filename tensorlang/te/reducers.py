@@ -3,8 +3,8 @@
 The functions have TVM's two forms: over reduction axes (``te.max(A[i, k], axis=k)``) they reduce, on plain expressions
 (``te.max(a, b)``, ``te.all(c1, c2, c3)``) they fold their arguments.
 
-An empty maximum is minus infinity, an empty minimum infinity: the true neutral elements, so that a maximum over numbers that are all
-minus infinity comes out right. :func:`min_value` and :func:`max_value` are, as in TVM, the outermost *finite* values.
+An empty maximum is minus infinity, an empty minimum infinity: the true neutral elements, so that a maximum over numbers that
+are all minus infinity comes out right. :func:`min_value` and :func:`max_value` are, as in TVM, the outermost *finite* values.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ class Reduce(Expr):
         n = len(self.sources)
         rest = list(kids[n:])
         cond = rest.pop(0) if self.condition is not None else None
-        return intern(Reduce, self.reducer, tuple(kids[:n]), self.axes, cond, tuple(rest) if self.init is not None else None, self.index)
+        init = tuple(rest) if self.init is not None else None
+        return intern(Reduce, self.reducer, tuple(kids[:n]), self.axes, cond, init, self.index)
 
     def with_axes(self, axes: tuple[IterVar, ...]) -> Reduce:
         """The same reduction over other axes (the sources must already speak of them)."""
@@ -99,14 +100,18 @@ def _is_reduction(axis: Any) -> bool:
 def _axes(what: str, axis: IterVar | Sequence[IterVar]) -> tuple[IterVar, ...]:
     axes = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
     if not axes:
-        raise DeclareError(f"{what}(axis=[]): no axis to reduce over", because="a reduction over nothing is the expression itself", try_="leave the reduction out")
+        raise DeclareError(f"{what}(axis=[]): no axis to reduce over", because="a reduction over nothing is the expression itself",
+                           try_="leave the reduction out")
     for a in axes:
         if not isinstance(a, IterVar) or a.kind != REDUCE:
             shown = getattr(a, "name", a)
-            why = f"`{shown}` is an axis of the result: each element has its own" if isinstance(a, IterVar) else "an axis is made by te.reduce_axis, not counted as in numpy"
-            raise DeclareError(f"{what}(axis={shown}): not a reduction axis", because=why, try_="k = te.reduce_axis((0, K), name='k'), then axis=k")
+            why = (f"`{shown}` is an axis of the result: each element has its own" if isinstance(a, IterVar) else
+                   "an axis is made by te.reduce_axis, not counted as in numpy")
+            raise DeclareError(f"{what}(axis={shown}): not a reduction axis", because=why,
+                               try_="k = te.reduce_axis((0, K), name='k'), then axis=k")
     if len({id(a) for a in axes}) != len(axes):
-        raise DeclareError(f"{what}(axis=[{', '.join(a.name for a in axes)}]): an axis is named twice", because="each value is taken once", try_="name it once")
+        raise DeclareError(f"{what}(axis=[{', '.join(a.name for a in axes)}]): an axis is named twice",
+                           because="each value is taken once", try_="name it once")
     return axes
 
 
@@ -118,7 +123,8 @@ def reduce(reducer: Reducer, sources: Sequence[ExprLike], axis: IterVar | Sequen
     for e in exprs:
         forbid_nested(reducer.name, e)
     if reducer.kind in ("or", "and") and not exprs[0].dtype.is_bool:
-        raise DeclareError(f"{reducer.name} of {exprs[0]}: needs a condition, got {exprs[0].dtype}", try_="a comparison, such as x != 0")
+        raise DeclareError(f"{reducer.name} of {exprs[0]}: needs a condition, got {exprs[0].dtype}",
+                           try_="a comparison, such as x != 0")
     if reducer.kind in ("add", "mul", "min", "max") and exprs[0].dtype.is_bool:
         raise DeclareError(f"{reducer.name} of {exprs[0]}: needs numbers, got a bool",
                            try_="cond.astype('int32') to count, te.any or te.all to ask")
@@ -126,7 +132,8 @@ def reduce(reducer: Reducer, sources: Sequence[ExprLike], axis: IterVar | Sequen
     if where is not None:
         cond = make.as_expr(where)
         if not cond.dtype.is_bool:
-            raise DeclareError(f"{reducer.name}(where={cond}): a condition is a bool, not {cond.dtype}", try_="a comparison, such as where=x != 0")
+            raise DeclareError(f"{reducer.name}(where={cond}): a condition is a bool, not {cond.dtype}",
+                               try_="a comparison, such as where=x != 0")
     start = None
     if init is not None:
         given = tuple(init) if isinstance(init, tuple | list) else (init,)
@@ -146,7 +153,8 @@ def forbid_nested(where: str, e: Expr) -> None:
     """Raises DeclareError when a reduction hides inside ``e``."""
     for node in preorder(e):
         if type(node) is Reduce:
-            raise DeclareError(f"a reduction inside an expression: {node}", because=f"it stands inside {where}, but a reduction is the whole body of a compute",
+            raise DeclareError(f"a reduction inside an expression: {node}",
+                               because=f"it stands inside {where}, but a reduction is the whole body of a compute",
                                try_="give the reduction a te.compute of its own, and read that here")
 
 
@@ -157,7 +165,8 @@ def _builtin(name: str, kind: str, op: Binary2, identity: Callable[[DType], Expr
     return Reducer(name, kind, lambda a, b: (op(a[0], b[0]),), lambda ts: (identity(ts[0]),))
 
 
-_HUGE = {"float16": 65504.0, "bfloat16": float(0xFF << 120), "float32": float(0xFFFFFF << 104), "float64": float(0x1FFFFFFFFFFFFF << 971)}
+_HUGE = {"float16": 65504.0, "bfloat16": float(0xFF << 120), "float32": float(0xFFFFFF << 104),
+         "float64": float(0x1FFFFFFFFFFFFF << 971)}
 
 
 def max_value(dtype_: str | DType) -> Expr:
@@ -208,12 +217,14 @@ def prod(expr: ExprLike, axis: Axis, where: ExprLike | None = None, init: ExprLi
     return reduce(PROD, (expr,), axis, where, init)[0]
 
 
-def min(expr: ExprLike, *args: ExprLike, axis: Axis | None = None, where: ExprLike | None = None, init: ExprLike | None = None) -> Expr:
+def min(expr: ExprLike, *args: ExprLike, axis: Axis | None = None, where: ExprLike | None = None,
+        init: ExprLike | None = None) -> Expr:
     """The minimum over reduction axes, ``te.min(A[i, k], axis=k)``; or the smallest of the arguments, ``te.min(a, b)``."""
     return _fold_or_reduce(MIN, make.min_, (expr, *args), axis, where, init)
 
 
-def max(expr: ExprLike, *args: ExprLike, axis: Axis | None = None, where: ExprLike | None = None, init: ExprLike | None = None) -> Expr:
+def max(expr: ExprLike, *args: ExprLike, axis: Axis | None = None, where: ExprLike | None = None,
+        init: ExprLike | None = None) -> Expr:
     """The maximum over reduction axes, ``te.max(A[i, k], axis=k)``; or the largest of the arguments, ``te.max(a, b)``."""
     return _fold_or_reduce(MAX, make.max_, (expr, *args), axis, where, init)
 
@@ -246,10 +257,12 @@ def _fold_or_reduce(reducer: Reducer, op: Binary2, args: tuple[Any, ...], axis: 
                                try_=f"te.{name}(te.{name}(a, b), axis=k)" if len(args) > 1 else None)
         return reduce(reducer, args, axis, where, init)[0]
     if where is not None or init is not None:
-        raise DeclareError(f"{name}(…, {'where' if where is not None else 'init'}=…) without axis=", because="both speak of a reduction",
+        raise DeclareError(f"{name}(…, {'where' if where is not None else 'init'}=…) without axis=",
+                           because="both speak of a reduction",
                            try_=f"te.{name}(expr, axis=k, where=…, init=…)")
     if len(args) < least:
-        raise DeclareError(f"{name}({', '.join(map(str, args))}): nothing to choose from", because="it takes several expressions, or one and reduction axes",
+        raise DeclareError(f"{name}({', '.join(map(str, args))}): nothing to choose from",
+                           because="it takes several expressions, or one and reduction axes",
                            try_=f"te.{name}(expr, axis=k) with k = te.reduce_axis((0, K))")
     total = make.as_expr(args[0])
     if reducer.kind in ("or", "and") and len(args) == 1:
@@ -267,7 +280,8 @@ def comm_reducer(fcombine: Callable[..., Any], fidentity: Callable[..., Any], na
     """
     for word, f in (("fcombine", fcombine), ("fidentity", fidentity)):
         if not callable(f):
-            raise DeclareError(f"comm_reducer({word}={f!r}): not a function", try_="te.comm_reducer(lambda x, y: x + y, lambda t: te.const(0, t))")
+            raise DeclareError(f"comm_reducer({word}={f!r}): not a function",
+                               try_="te.comm_reducer(lambda x, y: x + y, lambda t: te.const(0, t))")
 
     def apply(expr: Any, axis: Any, where: Any = None, init: Any = None) -> Any:
         """Reduces ``expr``, an expression or a tuple of them, over the axes."""
@@ -281,12 +295,14 @@ def comm_reducer(fcombine: Callable[..., Any], fidentity: Callable[..., Any], na
         result = _parts(name, "fcombine", fcombine(lhs, rhs) if many else fcombine(lhs[0], rhs[0]), types, many)
         for i, (r, t) in enumerate(zip(result, types, strict=True)):
             if r.dtype is not t:
-                raise DeclareError(f"{name}: fcombine gives {r.dtype} for part {i}, which is {t}" if many else f"{name}: fcombine gives {r.dtype} for {t}",
+                part = f"part {i}, which is {t}" if many else str(t)
+                raise DeclareError(f"{name}: fcombine gives {r.dtype} for {part}",
                                    because=f"its result {r} is combined with the next {t}", try_=f"({r}).astype('{t}') in fcombine")
 
             for node in preorder(r):
                 if isinstance(node, Access) or (type(node) is Var and builtins.all(node is not v for v in (*lhs, *rhs))):
-                    raise DeclareError(f"{name}: fcombine uses `{node}`", because="partial results are combined in any order and place, so it may use its arguments only",
+                    raise DeclareError(f"{name}: fcombine uses `{node}`",
+                                       because="partial results are combined in any order and place, from its arguments alone",
                                        try_="put it into what is reduced, or into a tuple beside it")
 
         def combine(a: tuple[Expr, ...], b: tuple[Expr, ...]) -> tuple[Expr, ...]:

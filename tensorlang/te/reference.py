@@ -60,8 +60,8 @@ from ..expr.nodes import (
     const_int,
 )
 from ..expr.walk import substitute, variables
-from .graph import operations
 from .extern import ExternBuffer, ExternOp
+from .graph import operations
 from .reducers import Reduce
 from .scan import ScanOp
 from .tensor import ComputeOp, Operation, PlaceholderOp, Tensor, TensorRead

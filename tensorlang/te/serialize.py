@@ -1,8 +1,8 @@
 """A computation as JSON and back: what ships a task to another process, and what its key is a hash of. Knows te and expressions.
 
-Exact: the graph that comes back has the same operations, axes, bodies and names, so a trace of the one replays on the other. Expressions
-are written as one list of nodes in which each refers to earlier ones by number; variables, axes and operations are numbered too. Reading
-builds every node through the smart constructors, which check types, and executes nothing.
+Exact: the graph that comes back has the same operations, axes, bodies and names, so a trace of the one replays on the other.
+Expressions are written as one list of nodes in which each refers to earlier ones by number; variables, axes and operations are
+numbered too. Reading builds every node through the smart constructors, which check types, and executes nothing.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from .tensor import ComputeOp, PlaceholderOp, Tensor, TensorRead
 
 VERSION = 1
 _BUILT_IN = {r.name: r for r in (SUM, PROD, MIN, MAX, ANY, ALL)}
-_PLAIN: dict[str, type[Any]] = {c.__name__: c for c in vars(nodes).values()
-                                if isinstance(c, type) and issubclass(c, Binary | Choice) and hasattr(c, "make")} | {"Not": Not}
+_PLAIN: dict[str, type[Any]] = {
+    c.__name__: c for c in vars(nodes).values() if isinstance(c, type) and issubclass(c, Binary | Choice) and hasattr(c, "make")
+} | {"Not": Not}
 _KINDS = ("dim", "value", "loop")
 _MAX_NODES = 200_000
 
@@ -46,7 +47,9 @@ def from_json(text: str) -> list[Tensor]:
     except TensorLangError:
         raise
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, AssertionError) as e:
-        raise DeclareError("not a computation", because=f"{type(e).__name__}: {e}", try_="text made by te.serialize.to_json") from None
+        raise DeclareError(
+            "not a computation", because=f"{type(e).__name__}: {e}", try_="text made by te.serialize.to_json"
+        ) from None
 
 
 def key_of(tensors: Sequence[Tensor]) -> str:
@@ -67,8 +70,15 @@ class _Writer:
         ops = operations([t.op for t in tensors])
         self._op = {id(op): i for i, op in enumerate(ops)}
         listed = [self.operation(op) for op in ops]
-        self.document = {"version": VERSION, "vars": self.vars, "axes": self.axes, "reducers": self.reducers, "nodes": self.nodes, "ops": listed,
-                         "tensors": [[self._op[id(t.op)], t.value_index] for t in tensors]}
+        self.document = {
+            "version": VERSION,
+            "vars": self.vars,
+            "axes": self.axes,
+            "reducers": self.reducers,
+            "nodes": self.nodes,
+            "ops": listed,
+            "tensors": [[self._op[id(t.op)], t.value_index] for t in tensors],
+        }
 
     def operation(self, op: Any) -> Any:
         if isinstance(op, PlaceholderOp):
@@ -105,8 +115,13 @@ class _Writer:
         if found is None:
             types = tuple(s.dtype for s in e.sources)
             sides = [tuple(Var(f"{side}{i}", t, "value") for i, t in enumerate(types)) for side in ("lhs", "rhs")]
-            row = [r.name, r.kind, [[self.var(v) for v in side] for side in sides], [self.expr(x) for x in r.combine(*sides)],
-                   [self.expr(x) for x in r.identity(types)]]
+            row = [
+                r.name,
+                r.kind,
+                [[self.var(v) for v in side] for side in sides],
+                [self.expr(x) for x in r.combine(*sides)],
+                [self.expr(x) for x in r.identity(types)],
+            ]
             self.reducers.append(row)
             found = self._reducer[id(r)] = len(self.reducers) - 1
         return found
@@ -134,7 +149,16 @@ class _Writer:
         if isinstance(e, TensorRead):
             return ["read", self._op[id(e.tensor.op)], e.tensor.value_index, kids]
         if isinstance(e, Reduce):
-            return ["reduce", self.reducer(e), [self.axis(a) for a in e.axes], len(e.sources), e.condition is not None, e.init is not None, e.index, kids]
+            return [
+                "reduce",
+                self.reducer(e),
+                [self.axis(a) for a in e.axes],
+                len(e.sources),
+                e.condition is not None,
+                e.init is not None,
+                e.index,
+                kids,
+            ]
         if isinstance(e, Cast):
             return ["cast", e.dtype.name, kids]
         if isinstance(e, Call):
@@ -147,8 +171,10 @@ class _Writer:
 class _Reader:
     def __init__(self, data: Any) -> None:
         if not isinstance(data, dict) or data.get("version") != VERSION:
-            raise DeclareError(f"a computation of version {data.get('version') if isinstance(data, dict) else data!r}",
-                               because=f"this release reads version {VERSION}")
+            raise DeclareError(
+                f"a computation of version {data.get('version') if isinstance(data, dict) else data!r}",
+                because=f"this release reads version {VERSION}",
+            )
         if len(data["nodes"]) > _MAX_NODES:
             raise DeclareError(f"a computation of {len(data['nodes'])} nodes", because=f"the limit is {_MAX_NODES}")
         self.data = data
@@ -174,7 +200,14 @@ class _Reader:
         if kind != "compute":
             raise ValueError(f"no operation of kind {kind!r}")
         axes, reduced, body, tag, attrs = rest
-        return ComputeOp(name, tuple(self.axis(i) for i in axes), tuple(self.axis(i) for i in reduced), tuple(self.expr(i) for i in body), tag, attrs)
+        return ComputeOp(
+            name,
+            tuple(self.axis(i) for i in axes),
+            tuple(self.axis(i) for i in reduced),
+            tuple(self.expr(i) for i in body),
+            tag,
+            attrs,
+        )
 
     def axis(self, i: int) -> IterVar:
         if i not in self._axes:
@@ -234,8 +267,15 @@ class _Reader:
             _, which, axes, count, has_condition, has_init, index, _ = row
             sources, rest = tuple(kids[:count]), list(kids[count:])
             condition = rest.pop(0) if has_condition else None
-            return intern(Reduce, self.reducer(which), sources, tuple(self.axis(a) for a in axes), condition,  # type: ignore[no-any-return]
-                          tuple(rest) if has_init else None, index)
+            return intern(
+                Reduce,
+                self.reducer(which),
+                sources,
+                tuple(self.axis(a) for a in axes),
+                condition,  # type: ignore[no-any-return]
+                tuple(rest) if has_init else None,
+                index,
+            )
         if kind == "cast":
             return make.cast(row[1], kids[0])
         if kind == "call":

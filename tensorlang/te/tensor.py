@@ -136,7 +136,8 @@ class Tensor(Operators):
     __hash__ = object.__hash__
 
     def __bool__(self) -> NoReturn:
-        raise DeclareError(f"the truth of the tensor {self.name}", because="it has no elements until a kernel has run", try_="`A is None`, or len(A.shape)")
+        raise DeclareError(f"the truth of the tensor {self.name}", because="it has no elements until a kernel has run",
+                           try_="`A is None`, or len(A.shape)")
 
     def __iter__(self) -> NoReturn:
         raise DeclareError(f"a loop over the tensor {self.name}", because="its elements are computed by kernels, not by Python",
@@ -145,9 +146,9 @@ class Tensor(Operators):
     def as_expr(self) -> Expr:
         """The one element of a tensor of rank 0. Raises DeclareError for any other."""
         if self.shape:
-            indices = ", ".join("ijklmnpq"[d % 8] for d in range(self.ndim))
+            indices = ", ".join(letters(self.ndim))
             raise DeclareError(f"the whole tensor {self.name} stands where one element is meant",
-                               because=f"a compute is declared one element at a time, and {self.name} has shape ({', '.join(map(str, self.shape))})",
+                               because=f"a compute is declared element by element, and {self.name} has shape {self._shape_text()}",
                                try_=f"{self.name}[{indices}] inside te.compute(shape, lambda {indices}: …)")
         return self._element(())
 
@@ -174,18 +175,21 @@ class Tensor(Operators):
 
     def _element(self, given: tuple[ExprLike, ...]) -> Expr:
         if len(given) != self.ndim:
-            raise DeclareError(f"{self.name}[{_shown(given)}]: {len(given)} {'index' if len(given) == 1 else 'indices'} for {self.ndim} "
-                               f"dimension{'' if self.ndim == 1 else 's'}", because=f"{self.name} has shape {self._shape_text()}",
-                               try_=f"{self.name}[{', '.join('ijklmnpq'[d % 8] for d in range(self.ndim))}]" if self.ndim else f"{self.name}()")
+            have = "1 index" if len(given) == 1 else f"{len(given)} indices"
+            count = f"{have} for {self.ndim} dimension{'' if self.ndim == 1 else 's'}"
+            raise DeclareError(f"{self.name}[{_shown(given)}]: {count}", because=f"{self.name} has shape {self._shape_text()}",
+                               try_=f"{self.name}[{', '.join(letters(self.ndim))}]" if self.ndim else f"{self.name}()")
         indices = []
         for d, (i, extent) in enumerate(zip(given, self.shape, strict=True)):
             try:
                 e = make.as_expr(i)
             except DeclareError as error:
-                raise DeclareError(f"{self.name}[{_shown(given)}], index {d}: {error.what}", because=error.because, try_="an int, an axis, or an element of an integer tensor") from None
+                raise DeclareError(f"{self.name}[{_shown(given)}], index {d}: {error.what}", because=error.because,
+                                   try_="an int, an axis, or an element of an integer tensor") from None
             if not e.dtype.is_int:
                 raise DeclareError(f"{self.name}[{_shown(given)}]: index {d} is {e.dtype}, not an integer", because=f"it is {e}",
-                                   try_="te.floor(…).astype('int32')" if e.dtype.is_float else "cond.astype('int32'), or te.if_then_else")
+                                   try_="te.floor(…).astype('int32')" if e.dtype.is_float else
+                                   "cond.astype('int32'), or te.if_then_else")
             n, limit = const_int(e), const_int(extent)
             if n is not None and (n < 0 or (limit is not None and n >= limit)):
                 raise DeclareError(f"{self.name}[{_shown(given)}]: index {d} is {n}, out of range 0..{extent}",
@@ -196,6 +200,11 @@ class Tensor(Operators):
 
     def _shape_text(self) -> str:
         return f"({', '.join(map(str, self.shape))}{',' if self.ndim == 1 else ''})"
+
+
+def letters(n: int) -> list[str]:
+    """Names for indices in examples."""
+    return [("i", "j", "k", "l")[d] if n <= 4 else f"i{d}" for d in range(n)]
 
 
 def _shown(given: tuple[ExprLike, ...]) -> str:

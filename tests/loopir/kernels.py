@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import tensorlang.expr.operators  # noqa: F401  (gives expressions their operators)
+import tensorlang.expr.operators
 from tensorlang.core.dtype import FLOAT32, INT32, dtype
 from tensorlang.expr import make
 from tensorlang.expr.nodes import Expr, Var

@@ -39,7 +39,7 @@ def test_vectors_masks_and_dims() -> None:
                 for i.inner_1 in range(0, 4):
                     if i.outer*4 + i.inner_1 < M:
                         C[i.outer*4 + i.inner_1, 0 : 16] = C.local[i.inner_1, 0 : 16] if ramp(0, 1, 16) < x16(12)
-    """.rstrip())  # noqa: E501
+    """.rstrip())
 
 
 def test_branches_lets_and_lifetimes() -> None:

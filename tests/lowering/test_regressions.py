@@ -196,3 +196,81 @@ def test_reverse_compute_at_below_a_loop_of_one_turn():
         s[C].reverse_compute_at(s[P], s[P].op.axis[0])
 
     agree([A, C], [C], change)
+
+
+@pytest.mark.parametrize("levels", [1, 2])
+def test_rfactor_asks_the_guards_of_its_loops_before_a_condition_that_reads(levels):
+    A = te.placeholder((10, 3), "int64", "A")
+    k = te.reduce_axis((4, 10), "k")
+    C = te.compute((3,), lambda j: te.sum(A[k, j], axis=k, where=A[k, j] > -2), "C")
+
+    def change(s):
+        outer, inner = s[C].split(k, factor=4)
+        if levels == 2:
+            s[C].split(outer, factor=2)
+        s.rfactor(C, inner)
+
+    agree([A, C], [C], change)
+
+
+def test_a_sampled_size_beyond_the_extent_of_a_factored_loop_is_the_extent():
+    """With knobs as symbols the extent is not known, with numbers it is: both must take the same values."""
+    A = te.placeholder((8,), name="A")
+    k = te.reduce_axis((0, 8), "k")
+    C = te.compute((1,), lambda z: te.sum(A[k], axis=k), "C")
+
+    def change(s):
+        outer, inner = s[C].split(k, factor=s.sample_tile(k, values=8))
+        R = s.rfactor(C, inner)
+        left = s[R].op.reduce_axis[0]
+        s[R].split(left, factor=s.sample_tile(left, candidates=(2, 4), values=4))
+
+    agree([A, C], [C], change)
+
+
+def test_reverse_compute_at_of_an_annotated_reduction():
+    """The kinds of the producer's loops were looked up with ``in``, which asks a comparison for its truth."""
+    A = te.placeholder((4, 6), "int32", "A")
+    k = te.reduce_axis((0, 6), "k")
+    P = te.compute((4,), lambda i: te.sum(A[i, k], axis=k), "P")
+    C = te.compute((4,), lambda i: P[i] * 2, "C")
+
+    def change(s):
+        s[P].vectorize(k)
+        s[C].reverse_compute_at(s[P], s[P].op.axis[0])
+
+    agree([A, C], [C], change)
+
+
+def test_lanes_that_lie_before_a_buffer_do_not_count_as_reads():
+    A, B = te.placeholder((2, 7), name="A"), te.placeholder((2,), name="B")
+    C = te.compute((4, 7), lambda i, j: te.if_then_else((i >= 1) & (i <= 2), A[i - 1, j] + B[i - 1], te.const(1, "float32")), "C")
+
+    def change(s):
+        s.cache_read(B, "local", [C])
+        s[C].vectorize(s[C].op.axis[0])
+
+    agree([A, B, C], [C], change)
+
+
+@pytest.mark.parametrize("shape", [(0, 6, 5), (6, 0, 5), (6, 5, 0), (1, 1, 1), (7, 1, 3)])
+@pytest.mark.parametrize("tiled", [False, True])
+def test_matmul_of_no_rows_columns_or_terms(shape, tiled):
+    m, n, length = shape
+    A, B = te.placeholder((m, length), name="A"), te.placeholder((length, n), name="B")
+    k = te.reduce_axis((0, length), "k")
+    C = te.compute((m, n), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), "C")
+
+    def change(s):
+        if tiled:
+            L = s.cache_write(C, "local")
+            _, jo, ii, ji = s[C].tile(*s[C].op.axis, 4, 8)
+            s[L].compute_at(s[C], jo)
+            s[L].reorder(k, *s[L].op.axis)
+            s[L].unroll(s[L].op.axis[0])
+            s[L].vectorize(s[L].op.axis[1])
+            s[C].vectorize(ji)
+        else:
+            s[C].parallel(s[C].fuse(*s[C].op.axis))
+
+    agree([A, B, C], [C], change)

@@ -275,7 +275,7 @@ def test_tvm_reads_of_a_tensor_and_its_operation():
     assert int(k.dom.extent) == k.dom.extent.value == 8 and k.var is k.as_expr() and op.axis[0].dom.extent is n
     assert A.shape[0] is n and A.shape[1].value == int(A.shape[1]) == 8 and list(range(A.shape[1])) == list(range(8))
     assert A == A and A != B and len({A, B, A}) == 2 and A in [B, A]
-    assert bool(A.shape[1] == 8) and not A.shape[1] == 9 and (1.0 if A.shape[1] > 4 else 0.0) == 1.0
+    assert bool(A.shape[1] == 8) and A.shape[1] != 9 and (1.0 if A.shape[1] > 4 else 0.0) == 1.0
     assert A.ndim == 2 and A.value_index == 0 and A.dtype == "float32" and isinstance(A.op, te.PlaceholderOp) and isinstance(op, te.ComputeOp)
 
 

@@ -1,14 +1,13 @@
 """Memory: what each level of the cache must deliver.
 
-For a cache of so many bytes the reuse level is the outermost loop whose touched bytes fit; every turn of the loops outside it brings them
-in anew. Which loop that is depends on the knobs, so the traffic is a chain of choices from the inside outwards.
+For a cache of so many bytes the reuse level is the outermost loop whose touched bytes fit; every turn of the loops outside it
+brings them in anew. Which loop that is depends on the knobs, so the traffic is a chain of choices from the inside outwards.
 """
 
 from __future__ import annotations
 
 from tensorlang import Target
-from tensorlang.analysis import Expr, Statement
-from tensorlang.analysis.quantity import amount, choose, plus, ratio, times
+from tensorlang.analysis import Expr, Statement, amount, choose, plus, ratio, times
 
 
 def caches(st: Statement, target: Target) -> dict[str, Expr]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from tensorlang import Target
-from tensorlang.analysis import Expr, Statement
-from tensorlang.analysis.quantity import amount, times
+from tensorlang.analysis import Expr, Statement, amount, times
 
 DEPTH = 6
 

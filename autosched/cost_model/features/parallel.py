@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from tensorlang import Target
-from tensorlang.analysis import Expr, Statement
-from tensorlang.analysis.quantity import amount, ceil_quotient, quotient, ratio, times
+from tensorlang.analysis import Expr, Statement, amount, ceil_quotient, quotient, ratio, times
 
 
 def parallel(st: Statement, target: Target) -> dict[str, Expr]:

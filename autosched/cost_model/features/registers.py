@@ -1,10 +1,10 @@
-"""The register tile: accumulators, operands and loads of one pass through the unrolled and vectorised loops, against the registers."""
+"""The register tile: accumulators, operands and loads of one pass through the unrolled and vectorised loops, against the
+registers."""
 
 from __future__ import annotations
 
 from tensorlang import Target
-from tensorlang.analysis import Expr, Statement
-from tensorlang.analysis.quantity import amount, ceil_quotient, most, plus, quotient, ratio, times
+from tensorlang.analysis import Expr, Statement, amount, ceil_quotient, most, plus, quotient, ratio, times
 
 
 def registers(st: Statement, target: Target) -> dict[str, Expr]:
@@ -22,6 +22,11 @@ def registers(st: Statement, target: Target) -> dict[str, Expr]:
         loads.append(times(rows, ceil_quotient(vector, lanes)))
     loaded = plus(*loads)
     instructions = ceil_quotient(times(st.extent(level), max(1, st.work.flops - st.work.fma)), lanes)
-    return {"tile.accumulators": held, "tile.loads": loaded, "tile.instructions": instructions,
-            "tile.spilled": most(plus(held, loaded, -target.vector_registers), 0),
-            "tile.fill": ratio(times(held, 64), target.vector_registers), "tile.per_load": ratio(times(instructions, 16), plus(loaded, 1))}
+    return {
+        "tile.accumulators": held,
+        "tile.loads": loaded,
+        "tile.instructions": instructions,
+        "tile.spilled": most(plus(held, loaded, -target.vector_registers), 0),
+        "tile.fill": ratio(times(held, 64), target.vector_registers),
+        "tile.per_load": ratio(times(instructions, 16), plus(loaded, 1)),
+    }

@@ -1,16 +1,17 @@
-"""How far apart neighbouring turns of the two innermost serial loops touch memory: rows near each other, pages apart, the same place."""
+"""How far apart neighbouring turns of the two innermost serial loops touch memory: rows near each other, pages apart, the same
+place."""
 
 from __future__ import annotations
 
 from tensorlang import Target
-from tensorlang.analysis import Expr, Statement
-from tensorlang.analysis.quantity import absolute, amount, most, times
+from tensorlang.analysis import Expr, Statement, absolute, amount, most, times
 
 TENSORS = 4
 
 
 def strides(st: Statement, target: Target) -> dict[str, Expr]:
-    """The stride in bytes of the first tensors along the innermost loop that is neither unrolled nor vectorised, and the one around it."""
+    """The stride in bytes of the first tensors along the innermost loop that is neither unrolled nor vectorised, and the one
+    around it."""
     serial = [p for p in range(st.own, len(st.loops)) if st.loops[p].kind in ("serial", "parallel")][::-1]
     found = {}
     for i in range(2):

@@ -1,43 +1,44 @@
 """The vector of a whole program: the blocks of its heaviest statements, then the sum of all the others. Knows blocks and analysis.
 
-Which statements are the heaviest is decided once for a variant, at the values its schedule has now, so a column always speaks of the same
-statement. Everything is an amount that is never negative, and is given to the model as ``log2(1 + x)``.
+Which statements are the heaviest is decided once for a variant, at the values its schedule has now, so a column always speaks of
+the same statement. Everything is an amount that is never negative, and is given to the model as ``log2(1 + x)``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tensorlang import Target
-from tensorlang.analysis import Analysis, Expr, Statement, compile_columns
-from tensorlang.analysis.quantity import amount, plus, times
+from tensorlang.analysis import Analysis, Expr, Statement, amount, compile_columns, plus, times
+
+from .block import Block
 
 SLOTS = 2
+SUMMED = 3  # of the list of blocks, so many are added up for the lighter statements
 
 
 class FeatureSet:
     """Names and expressions of the features of one variant; ``scaled`` turns their columns into what the model takes."""
 
-    def __init__(self, analysis: Analysis, target: Target) -> None:
-        from . import BLOCKS  # the list names the blocks, and this file is what it is a list for
-
+    def __init__(self, analysis: Analysis, target: Target, blocks: Sequence[Block]) -> None:
         order = _by_weight(analysis)
         named: dict[str, Expr] = {}
         for slot in range(SLOTS):
             st = analysis.statements[order[slot]] if slot < len(order) else None
-            for block in BLOCKS:
+            for block in blocks:
                 for name, e in (block(st, target) if st is not None else _nothing(block, analysis.statements[0], target)).items():
                     named[f"{slot}.{name}"] = e
         rest: dict[str, list[Expr]] = {}
         for i in sorted(order[SLOTS:]):
             st = analysis.statements[i]
-            for block in BLOCKS[:3]:
+            for block in blocks[:SUMMED]:
                 for name, e in block(st, target).items():
                     if not e.dtype.is_float:
                         rest.setdefault(name, []).append(e)
-        for block in BLOCKS[:3]:
+        for block in blocks[:SUMMED]:
             for name, e in block(analysis.statements[0], target).items():
                 if not e.dtype.is_float:
                     named[f"rest.{name}"] = plus(*rest.get(name, [amount(0)]))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from tensorlang import Target
-from tensorlang.analysis import Expr, Statement
-from tensorlang.analysis.quantity import absolute, amount, ceil_quotient, choose, minus, ratio, times
+from tensorlang.analysis import Expr, Statement, absolute, amount, ceil_quotient, choose, minus, ratio, times
 
 
 def vectors(st: Statement, target: Target) -> dict[str, Expr]:

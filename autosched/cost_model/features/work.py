@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from tensorlang import Target
-from tensorlang.analysis import Expr, Statement
-from tensorlang.analysis.quantity import ratio, times
+from tensorlang.analysis import Expr, Statement, ratio, times
 
 
 def work(st: Statement, target: Target) -> dict[str, Expr]:

@@ -9,6 +9,8 @@ i64 begin, i64 end)``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ...expr import make
 from ...expr.nodes import Expr, Var
 from ...expr.walk import preorder as walk
@@ -16,7 +18,7 @@ from ...loopir.stmt import Alloc, Buffer, Extern, For, Let, Load, Stmt, Store, p
 from . import types
 from .emitter import Emitter, Storage
 from .index import interval
-from .text import Function
+from .text import Block, Function
 
 _RANGE = "i64 %begin, i64 %end"
 
@@ -55,10 +57,8 @@ def captured(s: Stmt) -> tuple[list[Buffer], list[Var]]:
     return [b for b in buffers if b not in made], [v for v in names if id(v) not in {id(m) for m in made}]
 
 
-def emit(em: Emitter, s: For, writes: frozenset[Buffer]) -> None:
-    """The loop ``s`` as a call of the pool."""
-    from .statement import leave, loop  # the two rooms call each other
-
+def emit(em: Emitter, s: For, writes: frozenset[Buffer], loop: Callable[..., None], leave: Callable[[Emitter, Block], None]) -> None:
+    """The loop ``s`` as a call of the pool. ``loop`` and ``leave`` are those of ``statement``, which knows this file."""
     begin, end = em.index(s.begin), em.index(make.add(s.begin, s.extent))
     buffers, names = captured(For(s.var, s.begin, s.extent, s.kind, s.body))
     names = [v for v in names if v is not s.var]

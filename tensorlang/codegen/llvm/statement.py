@@ -10,7 +10,23 @@ from ...core.visit import TypeTable
 from ...expr import make
 from ...expr.nodes import Call, Const, Expr, Var, const_int
 from ...expr.walk import substitute
-from ...loopir.stmt import PARALLEL, SERIAL, Alloc, Buffer, Evaluate, Extern, For, If, Let, Load, Seq, Stmt, Store, map_exprs, preorder
+from ...loopir.stmt import (
+    PARALLEL,
+    SERIAL,
+    Alloc,
+    Buffer,
+    Evaluate,
+    Extern,
+    For,
+    If,
+    Let,
+    Load,
+    Seq,
+    Stmt,
+    Store,
+    map_exprs,
+    preorder,
+)
 from . import extern, memory, parallel, types
 from .emitter import Emitter, Storage
 from .index import interval
@@ -121,7 +137,7 @@ def _for(em: Emitter, s: For) -> None:
     if extent is not None and extent <= 0:
         return
     if s.kind == PARALLEL and extent != 1:
-        parallel.emit(em, s, written(s.body))
+        parallel.emit(em, s, written(s.body), loop, leave)
         for b in written(s.body):
             em.forget(b)
         return

@@ -34,7 +34,7 @@ def place_verdict(state: ScheduleState, stage: StageState, target: StageState, l
                   try_=f"s.cache_write({stage.name}, 'local') and compute_at of that")
     if stage.attach == INLINED:
         return no(f"`{stage.name}` is inlined: it is computed nowhere", mark=mark)
-    if target.attach == INLINED or target.is_placeholder or not target.leaves and target.is_opaque:
+    if target.attach == INLINED or target.is_placeholder or (not target.leaves and target.is_opaque):
         why = "is inlined" if target.attach == INLINED else "is an argument"
         return no(f"`{target.name}` {why} and has no loops", legal=lambda: legal_text(state, stage))
     if target.name == stage.name:

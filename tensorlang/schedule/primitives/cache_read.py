@@ -18,7 +18,7 @@ from ..state import INLINED, ScheduleState, StageState, change
 from .base import Primitive
 
 if TYPE_CHECKING:
-    from ..schedule import Schedule, Stage
+    from ..schedule import Schedule
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from .base import Primitive, find_stage
 from .transform_layout import Digit, TransformLayout
 
 if TYPE_CHECKING:
-    from ..schedule import Schedule, Stage
+    from ..schedule import Schedule
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from ...errors import ScheduleError
 from ...te.axis import IterVar
 from ..legality.places import legal_text, place_verdict
-from ..legality.verdict import YES, Verdict, no
+from ..legality.verdict import Verdict, no
 from ..state import At, ScheduleState, change
 from .base import Primitive, find_stage
 
 if TYPE_CHECKING:
-    from ..schedule import Schedule, Stage
+    from ..schedule import Stage
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from ..state import INLINED, ScheduleState, change
 from .base import Primitive, find_own_memory
 
 if TYPE_CHECKING:
-    from ..schedule import Schedule, Stage
+    from ..schedule import Stage
 
 
 @dataclass(frozen=True, slots=True)

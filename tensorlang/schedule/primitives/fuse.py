@@ -17,7 +17,7 @@ from ..state import ScheduleState, Singleton, change
 from .base import Primitive, find_loop, find_stage, fresh_loop_name, leaf, nobody_inside, position
 
 if TYPE_CHECKING:
-    from ..schedule import Schedule, Stage
+    from ..schedule import Stage
 
 
 @dataclass(frozen=True, slots=True)

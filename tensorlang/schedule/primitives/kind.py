@@ -14,7 +14,7 @@ from ..state import At, ScheduleState, change, depends_on_dims
 from .base import Primitive, find_loop, leaf, position
 
 if TYPE_CHECKING:
-    from ..schedule import Schedule, Stage
+    from ..schedule import Stage
 
 MAX_LANES = 1024
 MAX_UNROLL = 4096

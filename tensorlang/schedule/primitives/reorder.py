@@ -14,7 +14,7 @@ from ..state import ScheduleState, change
 from .base import Primitive, find_loop, leaf
 
 if TYPE_CHECKING:
-    from ..schedule import Schedule, Stage
+    from ..schedule import Stage
 
 
 @dataclass(frozen=True, slots=True)

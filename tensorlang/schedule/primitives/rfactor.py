@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ...arith.conditions import conjuncts
 from ...core.node import intern
 from ...expr import make
 from ...expr.nodes import Expr, Var
@@ -68,11 +69,13 @@ class Rfactor(Primitive):
         inner = {iv: fresh_axis(iv.name, extent[iv], REDUCE) for iv in st.leaves if iv.kind == REDUCE and iv is not chosen}
         value: dict[IterVar, Expr] = {iv: a.var for iv, a in inner.items()}
         value[chosen] = factor.var
-        conds: list[Expr] = [] if first.condition is None else [first.condition]
+        conds: list[Expr] = []
         for rel in reversed(st.relations):
             if all(c in value for c in rel.children):
                 rel.values(value, extent)
                 conds.extend(make.lt(value[p], extent[p]) for p in rel.parents if len(rel.parents) == 1)
+        if first.condition is not None:
+            conds.append(first.condition)
         to_new: dict[Var, Expr] = {a.var: b.var for a, b in zip(op.axis, data, strict=True)}
         for k in op.reduce_axis:
             assert k.dom is not None
@@ -115,5 +118,7 @@ def _partial(name: str, op: ComputeOp, first: Reduce, axes: tuple[IterVar, ...],
         body = sources
     else:
         identity = first.reducer.identity(tuple(s.dtype for s in sources))
-        body = tuple(make.if_then_else(condition, s, i) for s, i in zip(sources, identity, strict=True))
+        body = sources
+        for c in reversed(conjuncts(condition)):  # one inside the other: the guards of the loops keep what the others read in range
+            body = tuple(make.if_then_else(c, s, i) for s, i in zip(body, identity, strict=True))
     return ComputeOp(name, axes, reduced, body, op.tag, op.attrs)

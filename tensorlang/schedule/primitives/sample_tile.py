@@ -14,7 +14,7 @@ from ..state import Decision, ScheduleState
 from .base import Primitive, find_loop, leaf
 
 if TYPE_CHECKING:
-    from ..schedule import Schedule, Stage
+    from ..schedule import Schedule
 
 MAX_TILE = 1024
 

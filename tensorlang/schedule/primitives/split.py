@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from ...expr.nodes import Var
 from ...te.axis import IterVar
-from ..legality.verdict import YES, Verdict, no
+from ..legality.verdict import Verdict, no
 from ..state import ScheduleState, change
 from ..state import Split as SplitRelation
 from .base import Number, Primitive, find_loop, find_number, fresh_loop_name, leaf, nobody_inside, number, position
 
 if TYPE_CHECKING:
-    from ..schedule import Schedule, Stage
+    from ..schedule import Stage
 
 TAILS = ("auto", "guard", "mask", "peel", "shift")
 

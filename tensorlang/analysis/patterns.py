@@ -1,13 +1,14 @@
-"""What kind of loop nest a stage is, read off its body: who reads what along which axis. Uses public names only."""
+"""What kind of loop nest a compute is, read off its body: who reads what along which axis. Knows te; no schedules."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from ..expr.linear import poly
-from ..expr.nodes import Access, Call, Choice, Const, Expr, Var
+from ..expr.nodes import Access, Call, Choice, Const, Expr, Var, const_int
 from ..expr.walk import preorder, variables
 from ..te.axis import IterVar
+from ..te.reducers import Reduce
 from ..te.tensor import ComputeOp, TensorRead
 
 
@@ -55,3 +56,20 @@ def cost(body: tuple[Expr, ...]) -> int:
             elif not isinstance(node, Access | Const | Var) and not node.dtype.is_index:
                 total += 1
     return total
+
+
+def constant(size: Expr) -> int | None:
+    """The value of a size that is a number; None for a symbolic one."""
+    return const_int(size)
+
+
+def typical(size: Expr, otherwise: int) -> int:
+    """A size as a number for estimates: itself, its hint, or ``otherwise``."""
+    n = const_int(size)
+    return n if n is not None else (getattr(size, "hint", None) or otherwise)
+
+
+def reducer_kind(op: ComputeOp) -> str | None:
+    """``add``, ``mul``, ``min``, ``max``, ``and``, ``or`` or ``custom`` for a reduction, None for any other compute."""
+    first = op.body[0] if op.body else None
+    return first.reducer.kind if isinstance(first, Reduce) else None

@@ -1,0 +1,113 @@
+"""Literals and conversion: what a Python number, or a thing that converts itself, is as an expression. Below the smart constructors,
+which fold what is built here."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+
+from ..core.dtype import BOOL, FLOAT32, INT32, INT64, DType, dtype
+from ..core.node import intern, intern_as
+from ..errors import DeclareError
+from . import linear
+from .nodes import Broadcast, Const, Expr
+
+ExprLike = Any  # Expr | int | float | bool | anything with ``as_expr()``
+
+_INT32_LO, _INT32_HI = INT32.limits()
+
+
+_dtype_of = dtype  # where a parameter that users name is called dtype
+
+
+def _no_scalar(value: Any) -> DeclareError:
+    if isinstance(value, np.ndarray):
+        return DeclareError(f"an array of shape {value.shape} stands where one number is meant", because="an expression is one element, an array is many",
+                            try_="te.placeholder(shape, dtype) for the array, and pass it when the kernel is called")
+    shown = repr(value) if isinstance(value, str | complex | None) else f"a {type(value).__name__}"
+    return DeclareError(f"{shown} stands where a number is meant", try_="a number, a variable, or a tensor element such as A[i, j]")
+
+
+def const(value: int | float | bool, dtype: str | DType | None = None) -> Expr:
+    """A literal of that type; without one, ``bool``, ``int32`` (``int64`` when it does not fit) or ``float32``.
+
+    Raises DeclareError for a value the type cannot hold.
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if dtype is None:
+        if isinstance(value, bool):
+            t = BOOL
+        elif isinstance(value, int):
+            t = INT32 if _INT32_LO <= value <= _INT32_HI else _dtype_of("int64")
+        elif isinstance(value, float):
+            t = FLOAT32
+        else:
+            raise _no_scalar(value)
+    else:
+        t = _dtype_of(dtype)
+        if not isinstance(value, int | float):
+            raise DeclareError(f"const({value!r}, {t.name!r}): not a number", try_="x.astype(…) converts an expression")
+    if t.lanes > 1:
+        return broadcast(const(value, t.element), t.lanes)
+    if t.is_float:
+        x = float(value)
+        if t.bits == 32:
+            with np.errstate(over="ignore"):
+                x = float(np.float32(x))
+        elif t.code == "float" and t.bits == 16:
+            with np.errstate(over="ignore"):
+                x = float(np.float16(x))
+        bits = struct.pack("<d", x)
+        return intern_as((Const, t, bits), lambda: Const(t, x))
+    if t.is_bool:
+        flag = bool(value)
+        return intern_as((Const, t, flag), lambda: Const(t, flag))
+    if isinstance(value, float) and not value.is_integer():
+        raise DeclareError(f"const({value!r}, {t.name!r}): not an integer", try_="a float dtype, or round it first")
+    n = int(value)
+    lo, hi = t.limits()
+    if not lo <= n <= hi:
+        raise DeclareError(f"const({n}, {t.name!r}): out of range {lo}..{hi}", try_="a wider dtype")
+    return intern_as((Const, t, n), lambda: Const(t, n))
+
+
+TRUE = const(True)
+FALSE = const(False)
+
+
+def as_expr(x: ExprLike, like: DType | None = None) -> Expr:
+    """``x`` as an expression; a Python number takes the type ``like`` when that can hold it.
+
+    Raises DeclareError for a thing that is no scalar.
+    """
+    if isinstance(x, Expr):
+        return x
+    if type(x) is int and (like is INT32 or like is INT64) and x in linear.SMALL:
+        return linear.literal(x, like)
+    if isinstance(x, bool | np.bool_):
+        return const(bool(x))
+    if isinstance(x, int | np.integer) and like is not None:
+        n = int(x)
+        element = like.element
+        if element.is_float:
+            return const(float(n), element)
+        if element.is_int:
+            lo, hi = element.limits()
+            if lo <= n <= hi:
+                return const(n, element)
+        return const(n)
+    if isinstance(x, float | np.floating) and like is not None and like.is_float:
+        return const(float(x), like.element)
+    convert = getattr(x, "as_expr", None)
+    if convert is not None:
+        return convert()  # type: ignore[no-any-return]
+    return const(x)
+
+
+def broadcast(value: ExprLike, lanes: int) -> Expr:
+    """The vector of ``lanes`` copies of a scalar."""
+    value = as_expr(value)
+    return value if lanes == 1 or value.dtype.lanes == lanes else intern(Broadcast, value, lanes)
