@@ -26,7 +26,7 @@ from .space import Variant, variants_of
 from .task import SearchTask
 
 FINALISTS = 4
-HOPELESS = 5.0  # a candidate so many times slower than the best is timed once
+HOPELESS = 3.0  # a candidate so many times slower than the best is timed once
 
 
 class Measures(Protocol):
@@ -201,9 +201,9 @@ class _Session:
 
     def round(self, n: int) -> list[Record]:
         """Propose and measure up to ``n`` candidates, and learn from them."""
-        best = min(self.known.values(), default=float("inf"))
         traces = [canonical_trace(v.trace_of(row)) for v, rows in self._propose(n) for row in rows]
-        done = [self._record(t, o) for t, o in zip(traces, self.measurer.run(self._job(t, best) for t in traces), strict=True)]
+        jobs = (self._job(t) for t in traces)  # made one by one: what is hopeless is known better after each
+        done = [self._record(t, o) for t, o in zip(traces, self.measurer.run(jobs), strict=True)]
         if done:
             self._learn()
         return done
@@ -217,33 +217,16 @@ class _Session:
             found.append((v, rows))
         return found
 
-    def _job(self, steps: str, best: float, seconds: float = 0.05) -> Job:
+    def _job(self, steps: str, *, again: bool = False) -> Job:
         self.jobs += 1
-        return Job(
-            self.jobs,
-            self.task.graph,
-            self.key,
-            self.target,
-            steps,
-            timeout=self.timeout,
-            seconds=seconds,
-            hopeless=HOPELESS * best if best < float("inf") else 0.0,
-        )
+        best = min(self.known.values(), default=float("inf"))
+        hopeless = HOPELESS * best if best < float("inf") and not again else 0.0
+        return Job(self.jobs, self.task.graph, self.key, self.target, steps, timeout=self.timeout, hopeless=hopeless)
 
     def _record(self, steps: str, o: Outcome) -> Record:
+        now, versions = time.time(), {"tensorlang": tl.__version__}
         r = Record(
-            self.key,
-            self.target,
-            steps,
-            o.status,
-            o.times,
-            o.error,
-            self.task.name,
-            machine(),
-            o.build_seconds,
-            o.seconds,
-            time.time(),
-            {"tensorlang": tl.__version__},
+            self.key, self.target, steps, o.status, o.times, o.error, self.task.name, machine(), o.build_seconds, o.seconds, now, versions
         )
         self.log.append(r)
         self._remember(r)
@@ -255,7 +238,7 @@ class _Session:
         if len(order) < 2:
             return
         traces = [s for _ in range(3) for _, s in order]
-        for t, o in zip(traces, self.measurer.run(self._job(t, float("inf")) for t in traces), strict=True):
+        for t, o in zip(traces, self.measurer.run(self._job(t, again=True) for t in traces), strict=True):
             if o.status == "ok":
                 self._record(t, o)
 

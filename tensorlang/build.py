@@ -15,7 +15,7 @@ from .expr.nodes import Var
 from .loopir.stmt import Func
 from .lowering.lower import lower_state
 from .passes.base import Hook, Pass, TimeTable
-from .passes.pipeline import PIPELINE
+from .passes.pipeline import CHECKED, PIPELINE
 from .recipes import default_schedule
 from .runtime import Module
 from .schedule.schedule import Schedule
@@ -25,35 +25,41 @@ from .te.tensor import ComputeOp, Tensor
 Args = Sequence[Tensor | Var]
 
 
-def lower(schedule: Schedule, args: Args, name: str = "main", *, simple: bool = False, hooks: tuple[Hook, ...] = ()) -> Func:
+def lower(schedule: Schedule, args: Args, name: str = "main", *, simple: bool = False, bounds_check: bool = False,
+          hooks: tuple[Hook, ...] = ()) -> Func:
     """The loop IR of a schedule: ``print(tl.lower(s, [A, B, C]))``. ``simple=True`` shows it before any pass.
 
+    ``bounds_check=True`` adds a check to every access that is not proved to be in bounds; a kernel that fails one raises CallError.
     ``hooks`` are called after each pass with (pass, kernel, seconds). Sampled values count with their present choice.
     Raises LowerError for arguments that do not fit the computation.
     """
     if not isinstance(schedule, Schedule):
-        raise LowerError(f"lower({getattr(schedule, 'name', type(schedule).__name__)}, …): the first argument is a schedule", try_="tl.lower(te.create_schedule(C.op), [A, B, C])")
+        raise LowerError(f"lower({getattr(schedule, 'name', type(schedule).__name__)}, …): the first argument is a schedule",
+                         try_="tl.lower(te.create_schedule(C.op), [A, B, C])")
     if not isinstance(args, list | tuple):
-        raise LowerError(f"lower(s, {getattr(args, 'name', type(args).__name__)}): the arguments are no list", try_="tl.lower(s, [A, B, C])")
+        raise LowerError(f"lower(s, {getattr(args, 'name', type(args).__name__)}): the arguments are no list",
+                         try_="tl.lower(s, [A, B, C])")
     start = time.perf_counter()
     func = lower_state(schedule.concrete().state, list(args), identifier(name))
     for hook in hooks:
         hook(LOWERING, func, time.perf_counter() - start)
-    return func if simple else PIPELINE.run(func, hooks)
+    return func if simple else (CHECKED if bounds_check else PIPELINE).run(func, hooks)
 
 
 LOWERING = Pass("lower", lambda f: f)
 
 
-def build(schedule: Schedule, args: Args, target: str | Target | None = None, name: str = "main", *, times: TimeTable | None = None) -> Module:
+def build(schedule: Schedule, args: Args, target: str | Target | None = None, name: str = "main", *,
+          bounds_check: bool = False, times: TimeTable | None = None) -> Module:
     """A kernel that runs on numpy arrays given in the order of ``args``.
 
-    ``target`` is a string in TVM's form (``"llvm -mcpu=skylake-avx512"``), a Target, or None for this CPU. ``times``, when given, collects
-    the seconds each stage of compilation took.
+    ``target`` is a string in TVM's form (``"llvm -mcpu=skylake-avx512"``), a Target, or None for this CPU.
+    ``bounds_check=True`` builds a kernel that, instead of reading or writing outside a tensor, raises CallError with the access, the
+    index, its extent and the turn of the loops. ``times``, when given, collects the seconds each stage of compilation took.
     Raises LowerError for arguments that do not fit, TargetError for a target that means nothing.
     """
     where = as_target(target)
-    func = lower(schedule, args, name, hooks=(times,) if times is not None else ())
+    func = lower(schedule, args, name, bounds_check=bounds_check, hooks=(times,) if times is not None else ())
     start = time.perf_counter()
     text = emit(func, where)
     code = compile_ll(text, where)
@@ -69,13 +75,14 @@ def build(schedule: Schedule, args: Args, target: str | Target | None = None, na
     return module
 
 
-def compile(args: Sequence[Tensor | Var], target: str | Target | None = None, name: str = "main", *, outputs: Sequence[Tensor] | None = None) -> Module:
+def compile(args: Sequence[Tensor | Var], target: str | Target | None = None, name: str = "main", *, outputs: Sequence[Tensor] | None = None,
+            bounds_check: bool = False) -> Module:
     """A kernel with a default schedule: ``tl.compile([A, B, C])``, no tuning. ``outputs`` are the computed ones among ``args`` unless given.
 
-    Raises LowerError when no argument is computed.
+    ``bounds_check`` as in ``build``. Raises LowerError when no argument is computed.
     """
     wanted = [a for a in args if isinstance(a, Tensor) and isinstance(a.op, ComputeOp)] if outputs is None else list(outputs)
     if not wanted:
         raise LowerError("compile: no argument is computed", try_="tl.compile([A, B, C]) with C made by te.compute")
     where = as_target(target)
-    return build(default_schedule(wanted, where), args, where, name)
+    return build(default_schedule(wanted, where), args, where, name, bounds_check=bounds_check)

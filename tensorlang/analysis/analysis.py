@@ -48,7 +48,7 @@ class Limits:
     """How much of everything is worth trying: unrolled copies of a statement times its vectors, vector lanes, bytes of a local
     buffer and of all global ones."""
 
-    unrolled: int = 1024
+    unrolled: int = 256
     lanes: int = 256
     local_bytes: int = 16 << 10
     workspace_bytes: int = 1 << 30

@@ -41,7 +41,7 @@ class Dim:
 
 @dataclass(frozen=True)
 class Extern:
-    """A registered Python function a kernel calls: ``args`` are (kind, dtype, rank) with kind ``buffer``, ``int`` or ``float``."""
+    """A registered Python function a kernel calls: ``args`` are (kind, dtype, rank) with kind ``buffer``, ``view``, ``int`` or ``float``."""
 
     name: str
     args: tuple[tuple[str, str, int], ...]
@@ -54,19 +54,36 @@ class Extern:
 
 
 @dataclass(frozen=True)
+class Check:
+    """An access whose index ``dim`` the kernel checks while it runs; ``loops`` names those around it. A kernel with checks that ends with
+    ``OUT_OF_BOUNDS`` has a record, which ``void name.report(ptr)`` takes out: the number of the check plus 1 (0: nothing recorded),
+    the index, the extent, and the values of the loops, as i64."""
+
+    access: str
+    dim: int
+    loops: tuple[str, ...]
+
+
+OUT_OF_BOUNDS = 4  # the status of a kernel that found an index outside its tensor
+
+
+@dataclass(frozen=True)
 class Signature:
-    """``params`` in call order, outputs marked; ``dims`` in the order of their scalar slots; ``externs`` what it calls in Python."""
+    """``params`` in call order, outputs marked; ``dims`` in the order of their scalar slots; ``externs`` what it calls in Python;
+    ``checks`` the accesses it checks."""
 
     name: str
     params: tuple[Param, ...]
     dims: tuple[Dim, ...] = ()
     externs: tuple[Extern, ...] = ()
+    checks: tuple[Check, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {"name": self.name,
                 "params": [[p.name, p.kind, p.dtype, list(p.shape), p.output] for p in self.params],
                 "dims": [[d.name, d.lo, d.hi, d.multiple_of] for d in self.dims],
-                "externs": [[e.name, [list(a) for a in e.args]] for e in self.externs]}
+                "externs": [[e.name, [list(a) for a in e.args]] for e in self.externs],
+                "checks": [[c.access, c.dim, list(c.loops)] for c in self.checks]}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Signature:
@@ -75,7 +92,8 @@ class Signature:
 
         params = tuple(Param(n, k, t, tuple(size(x) for x in shape), out) for n, k, t, shape, out in data["params"])
         externs = tuple(Extern(n, tuple((k, t, r) for k, t, r in args)) for n, args in data.get("externs", ()))
-        return Signature(data["name"], params, tuple(Dim(*d) for d in data["dims"]), externs)
+        checks = tuple(Check(access, dim, tuple(loops)) for access, dim, loops in data.get("checks", ()))
+        return Signature(data["name"], params, tuple(Dim(*d) for d in data["dims"]), externs, checks)
 
 
 _OPS: dict[str, Callable[[int, int], int]] = {

@@ -24,7 +24,8 @@ _dtype_of = dtype  # where a parameter that users name is called dtype
 
 def _no_scalar(value: Any) -> DeclareError:
     if isinstance(value, np.ndarray):
-        return DeclareError(f"an array of shape {value.shape} stands where one number is meant", because="an expression is one element, an array is many",
+        return DeclareError(f"an array of shape {value.shape} stands where one number is meant",
+                            because="an expression is one element, an array is many",
                             try_="te.placeholder(shape, dtype) for the array, and pass it when the kernel is called")
     shown = repr(value) if isinstance(value, str | complex | None) else f"a {type(value).__name__}"
     return DeclareError(f"{shown} stands where a number is meant", try_="a number, a variable, or a tensor element such as A[i, j]")

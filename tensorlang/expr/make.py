@@ -476,12 +476,16 @@ def call(name: str, *args: ExprLike) -> Expr:
     row = TABLE[name]
     if len(args) != row.arity:
         raise DeclareError(f"{name} takes {row.arity} argument(s), got {len(args)}")
-    like = None
-    for x in args:  # a number among the arguments takes the type of the others
-        if not isinstance(x, int | float | np.generic):
-            t = as_expr(x).dtype
-            like = t if like is None else promote(like, t)
-    es = [as_expr(x, like) for x in args]
+    es = list(args)
+    if not all([isinstance(x, Expr) for x in args]):
+        like = None
+        for x in args:  # a number among the arguments takes the type of the others
+            if not isinstance(x, int | float | np.generic):
+                t = as_expr(x).dtype
+                like = t if like is None else promote(like, t)
+        if like is None and row.accepts(FLOAT32) and not row.accepts(INT32):  # numbers alone: te.sqrt(2)
+            like = FLOAT32
+        es = [as_expr(x, like) for x in args]
     if row.arity > 1:
         t0 = es[0].dtype
         for e in es[1:]:
@@ -510,8 +514,17 @@ def ramp(base: ExprLike, stride: ExprLike, lanes: int) -> Expr:
     return intern(Ramp, base, stride, lanes)
 
 
-for _cls, _make in ((Add, add), (Sub, sub), (Mul, mul), (Div, div), (FloorDiv, floordiv), (FloorMod, floormod),
-                    (TruncDiv, truncdiv), (TruncMod, truncmod), (Min, min_), (Max, max_), (And, and_), (Or, or_), (Not, not_),
+def _rebuilt(op: Callable[[Expr, Expr], Expr]) -> Callable[[Expr, Expr], Expr]:
+    """A division whose operands were rewritten. Where the divisor has become the literal 0 it stands in code that never runs, as
+    ``7 // i`` beside the test ``i > 0`` in the first turn of an unrolled loop, and any value will do."""
+    def rebuild(a: Expr, b: Expr) -> Expr:
+        return const(0, a.dtype if a.dtype.lanes > 1 else b.dtype) if _uniform(b, 0) else op(a, b)
+
+    return rebuild
+
+
+for _cls, _make in ((Add, add), (Sub, sub), (Mul, mul), (Div, div), (FloorDiv, _rebuilt(floordiv)), (FloorMod, _rebuilt(floormod)),
+                    (TruncDiv, _rebuilt(truncdiv)), (TruncMod, _rebuilt(truncmod)), (Min, min_), (Max, max_), (And, and_), (Or, or_), (Not, not_),
                     (Select, select), (IfThenElse, if_then_else), (Cast, cast), (Call, call), (Ramp, ramp), (Broadcast, broadcast),
                     (EQ, eq), (NE, ne), (LT, lt), (LE, le), (Const, const)):
     _cls.make = staticmethod(_make)  # type: ignore[attr-defined]

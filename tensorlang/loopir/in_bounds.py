@@ -38,12 +38,12 @@ def one_lane(e: Expr) -> Expr:
     return rewrite(e, change)
 
 
-def _denied(cond: Expr) -> Expr:
+def denied(cond: Expr) -> Expr:
     """``not cond``, with the negation driven inwards as far as the prover can use it."""
     if isinstance(cond, Or):
-        return make.and_(_denied(cond.a), _denied(cond.b))
+        return make.and_(denied(cond.a), denied(cond.b))
     if isinstance(cond, And):
-        return make.or_(_denied(cond.a), _denied(cond.b))
+        return make.or_(denied(cond.a), denied(cond.b))
     return cond.a if isinstance(cond, Not) else make.not_(cond)
 
 
@@ -80,7 +80,7 @@ class _Walk:
         elif isinstance(s, If):
             yield from self.stmt(s.then, facts.assume(self.known(s.cond)))
             if s.orelse is not None:
-                yield from self.stmt(s.orelse, facts.assume(_denied(self.known(s.cond))))
+                yield from self.stmt(s.orelse, facts.assume(denied(self.known(s.cond))))
         elif isinstance(s, Let) and s.value.dtype.is_bool and not reads_data(s.value):
             self.conditions[s.var] = self.known(s.value)
             yield from self.stmt(s.body, facts)
@@ -96,7 +96,7 @@ def _expr(e: Expr, facts: Facts) -> Iterator[str]:
     if isinstance(e, IfThenElse):
         yield from _expr(e.cond, facts)
         yield from _expr(e.a, facts.assume(e.cond))
-        yield from _expr(e.b, facts.assume(_denied(e.cond)))
+        yield from _expr(e.b, facts.assume(denied(e.cond)))
         return
     for child in e.children():
         yield from _expr(child, facts)
@@ -104,7 +104,7 @@ def _expr(e: Expr, facts: Facts) -> Iterator[str]:
         yield from _access(e.buffer, e.indices, facts if e.mask is None else facts.assume(e.mask))
 
 
-def _holds(need: Expr, facts: Facts) -> bool:
+def holds(need: Expr, facts: Facts) -> bool:
     """Whether an inequality is proved, if need be with loop variables replaced, innermost first, by the end of their range that
     makes it hardest: the conditions known may speak of the outer variables only."""
     if facts.prove(need) is True:
@@ -128,5 +128,5 @@ def _access(b: Buffer, indices: tuple[Expr, ...], facts: Facts) -> Iterator[str]
         if reads_data(i):
             continue
         for need in (make.le(0, i), make.lt(i, extent)):
-            if not _holds(need, facts):
+            if not holds(need, facts):
                 yield f"index {d} of {b.name} is not proved in bounds: {show(need)}"

@@ -115,6 +115,11 @@ def bounds(site: Site, index: tuple[int, ...], shape: tuple[int, ...], word: str
           f"extent {shape[d]},", index)
 
 
+def report(site: Site, access: str, dim: int, index: int, extent: int, *position: int) -> NoReturn:
+    """Raise: a check the kernel itself makes found an index out of bounds."""
+    _fail("bounds", site, lambda names, _: f"{access}: index {dim} is {index}, out of range 0..{extent}", (int(index),))
+
+
 def uninitialised(site: Site, index: tuple[int, ...]) -> NoReturn:
     """Raise: this element was never written."""
     _fail("uninitialised", site, lambda names, _: f"{_element(names, site, index)} is read before it is written,", index)
@@ -290,17 +295,29 @@ def reduce_lanes(op: str, x: Array) -> Any:
     return _REDUCE[op].reduce(x) if op in ("and", "or", "min", "max") else _REDUCE[op].reduce(x, dtype=x.dtype)
 
 
+def view(block: Block, corner: tuple[int, ...], extents: tuple[int, ...], strides: tuple[int, ...]) -> Array:
+    """The box of a block's memory; its elements count as written from here on, since whoever gets it may write them."""
+    start = sum(i * s for i, s in zip(corner, block.strides, strict=True))
+    end = start + sum((n - 1) * s for n, s in zip(extents, strides, strict=True))
+    if start < 0 or end >= len(block.data):
+        raise InterpretError("bounds", f"a view from element {start} to {end} of a buffer of {len(block.data)}", "", corner, ())
+    size = block.data.itemsize
+    np.lib.stride_tricks.as_strided(block.init[start:], extents, strides)[...] = 1
+    return np.lib.stride_tricks.as_strided(block.data[start:], extents, tuple(s * size for s in strides))
+
+
 def extern(kind: str, name: str, args: list[Any], outputs: list[Block]) -> None:
     """A call of a registered function on whole buffers."""
     if kind != "packed":
         raise InterpretError("extern", f"the C symbol {name!r} can only be called by a kernel", "", (), ())
     packed(name)(*[a.data.reshape(a.shape) if isinstance(a, Block) else a for a in args])
-    for b in outputs:
-        b.init[:] = 1
+    if not any(isinstance(a, np.ndarray) for a in args):
+        for b in outputs:
+            b.init[:] = 1
 
 
 HELPERS: dict[str, Any] = {
-    "extern": extern,
+    "extern": extern, "report": report, "view": view,
     "np": np, "Block": Block, "bounds": bounds, "uninitialised": uninitialised, "race": race, "vector_load": vector_load,
     "vector_store": vector_store, "floor_div": floor_div, "floor_mod": floor_mod, "trunc_div": trunc_div, "trunc_mod": trunc_mod,
     "vector_floor_div": vector_floor_div, "vector_floor_mod": vector_floor_mod, "vector_trunc_div": vector_trunc_div,

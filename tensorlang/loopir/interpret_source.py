@@ -25,7 +25,7 @@ from ..expr.walk import preorder as expr_preorder
 from ..expr.walk import variables
 from .interpret_memory import HELPERS, Site
 from .interpret_rules import expressions, wrap
-from .stmt import PARALLEL, Alloc, Buffer, Evaluate, Extern, For, Func, If, Let, Load, Seq, Stmt, Store, preorder
+from .stmt import PARALLEL, Alloc, Buffer, Evaluate, Extern, For, Func, If, Let, Load, Report, Seq, Stmt, Store, View, preorder
 
 Atom = str  # a local name, a name of a constant, or a literal
 _MAX_LOOPS = 15  # Python refuses 20 nested blocks in one function: deeper loops go into a function inside
@@ -206,13 +206,19 @@ class Translator:
                 self.data.add(s.var)
             self.write(s.body)
         elif isinstance(s, Extern):
-            args = [f"B{self.memory[a]}" if isinstance(a, Buffer) else self.value(a) for a in s.args]
+            args = [f"B{self.memory[a]}" if isinstance(a, Buffer) else self.view(a) if isinstance(a, View) else self.value(a) for a in s.args]
             self.line(f"extern({s.kind!r}, {s.name!r}, [{', '.join(args)}], [{', '.join(f'B{self.memory[b]}' for b in s.outputs)}])")
+        elif isinstance(s, Report):
+            self.line(f"report({self.site()}, {s.access!r}, {s.dim}, {', '.join(map(self.value, s.exprs()))})")
         elif isinstance(s, Evaluate):
             if not (isinstance(s.value, Call) and s.value.name in EFFECTS):
                 self.value(s.value)
         else:
             raise TypeError(f"cannot interpret {type(s).__name__}")
+
+    def view(self, e: View) -> str:
+        corner, extents, strides = (f"({''.join(f'{self.value(x)}, ' for x in part)})" for part in (e.corner, e.extents, e.strides))
+        return f"view(B{self.memory[e.buffer]}, {corner}, {extents}, {strides})"
 
     def branch(self, header: str, body: Callable[[], None]) -> None:
         self.begin(header)

@@ -23,7 +23,7 @@ from ..errors import DeclareError
 from ..expr import make
 from ..expr.nodes import Expr, Ramp, Var
 from ..expr.printer import rules, show
-from .stmt import Alloc, Buffer, Evaluate, Extern, For, Func, If, Let, Load, Reduction, Seq, Stmt, Store
+from .stmt import Alloc, Buffer, Evaluate, Extern, For, Func, If, Let, Load, Reduction, Report, Seq, Stmt, Store, View
 
 Line = tuple[int, str, Stmt | None]  # indentation, text, the statement it shows
 _RESERVED = ("def", "del", "for", "in", "if", "else", "pass", "and", "or", "not", "range", "parallel", "vectorized", "unrolled")
@@ -69,6 +69,14 @@ def _load(e: Load, name: Any, outer: int) -> str:
     return f"({text})" if outer > 0 else text
 
 
+@rules.on(View)
+def _view(e: View, name: Any, outer: int) -> str:
+    wish = name.buffer(e.buffer) if isinstance(name, Names) else e.buffer.name
+    corner = ", ".join(show(i, name) for i in e.corner)
+    box = ", ".join(f"{show(n, name)} by {show(st, name)}" for n, st in zip(e.extents, e.strides, strict=True))
+    return f"&{wish}[{corner}] ({box})"
+
+
 @rules.on(Reduction)
 def _reduction(e: Reduction, name: Any, outer: int) -> str:
     return f"{_REDUCTION_WORDS.get(e.op, e.op)}({show(e.value, name)})"
@@ -105,7 +113,7 @@ class _Writer:
         elif isinstance(s, For):
             # the extent is written before the variable is named: a bound cannot speak of the variable itself
             span = f"{self.text(s.begin)}, {self.end(s)}"
-            pragmas = "".join(f"  # {k}={v}" for k, v in s.attrs)
+            pragmas = "".join(f"  # {k}: {v}" if k == "kept" else f"  # {k}={v}" for k, v in s.attrs)
             add((depth, f"for {self.names(s.var)} in {_LOOP_WORDS.get(s.kind, s.kind)}({span}):{pragmas}", s))
             self.write(s.body, depth + 1)
         elif isinstance(s, If):
@@ -128,6 +136,8 @@ class _Writer:
             add((depth, f"{'call_packed' if s.kind == 'packed' else 'call_extern'}({', '.join([repr(s.name), *args])})", s))
         elif isinstance(s, Evaluate):
             add((depth, self.text(s.value), s))
+        elif isinstance(s, Report):
+            add((depth, f"report({s.access!r}, dim={s.dim}, index={self.text(s.index)}, extent={self.text(s.extent)})", s))
         else:
             raise TypeError(f"no text for {type(s).__name__}")
 

@@ -10,6 +10,7 @@
            | Alloc(buffer, body)                               buffer lives while body runs; contents undefined at first
            | Let(var, value, body)
            | Evaluate(value)                                   for effects only: Call("prefetch", ...)
+           | Report(access, dim, index, extent, ...)           ends the kernel: an index is out of bounds
            | Extern(kind, name, args, outputs)                 a call of somebody else's function on whole buffers
     kind   = serial | parallel | vectorized | unrolled
     expr   = the nodes of expr.nodes | Load(buffer, indices, mask?) | Reduction(op, vector)
@@ -27,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..core.dtype import DType
+from ..core.dtype import INT64, DType
 from ..core.node import intern
 from ..expr import make
 from ..expr.nodes import Access, Expr, Var
@@ -291,9 +292,31 @@ class Evaluate(Stmt):
         return Evaluate(exprs[0])
 
 
+class View(Expr):
+    """An argument of an Extern: the box of ``buffer`` that begins at ``corner``, with these ``extents`` and ``strides`` in elements."""
+
+    __slots__ = ("buffer", "corner", "extents", "strides")
+    _fields = ("buffer", "corner", "extents", "strides")
+
+    def __init__(self, buffer: Buffer, corner: tuple[Expr, ...], extents: tuple[Expr, ...], strides: tuple[Expr, ...]) -> None:
+        self._memo = None
+        self.buffer = buffer
+        self.corner = corner
+        self.extents = extents
+        self.strides = strides
+        self.dtype = INT64
+
+    def children(self) -> tuple[Expr, ...]:
+        return (*self.corner, *self.extents, *self.strides)
+
+    def with_children(self, *kids: Expr) -> Expr:
+        n, m = len(self.corner), len(self.extents)
+        return intern(View, self.buffer, tuple(kids[:n]), tuple(kids[n:n + m]), tuple(kids[n + m:]))
+
+
 class Extern(Stmt):
     """``name(args)``: a registered Python function (kind ``packed``) or a C symbol (kind ``c``, returning ``result``). It may read every
-    buffer among its arguments and writes those in ``outputs`` whole; buffers are compact."""
+    buffer among its arguments and writes those in ``outputs``: whole, or the box of a View; whole buffers are compact."""
 
     __slots__ = ("args", "kind", "name", "outputs", "result")
 
@@ -306,7 +329,7 @@ class Extern(Stmt):
 
     def buffers(self) -> tuple[Buffer, ...]:
         """The buffers among the arguments."""
-        return tuple(a for a in self.args if isinstance(a, Buffer))
+        return tuple(a if isinstance(a, Buffer) else a.buffer for a in self.args if isinstance(a, Buffer | View))
 
     def exprs(self) -> tuple[Expr, ...]:
         return tuple(a for a in self.args if isinstance(a, Expr))
@@ -314,6 +337,31 @@ class Extern(Stmt):
     def with_exprs(self, *exprs: Expr) -> Stmt:
         new = iter(exprs)
         return Extern(self.kind, self.name, tuple(a if isinstance(a, Buffer) else next(new) for a in self.args), self.outputs, self.result)
+
+
+class Report(Stmt):
+    """Ends the kernel with a report: ``index``, number ``dim`` of the access with the text ``access``, is not in 0 .. ``extent``;
+    ``position`` says in which turn, as pairs of a loop's name and its variable."""
+
+    __slots__ = ("access", "dim", "extent", "index", "names", "position")
+
+    def __init__(self, access: str, dim: int, index: Expr, extent: Expr, names: tuple[str, ...], position: tuple[Expr, ...]) -> None:
+        self.access = access
+        self.dim = dim
+        self.index = index
+        self.extent = extent
+        self.names = names
+        self.position = position
+
+    def site(self) -> tuple[str, int, tuple[str, ...]]:
+        """What is known of it before the kernel runs."""
+        return self.access, self.dim, self.names
+
+    def exprs(self) -> tuple[Expr, ...]:
+        return (self.index, self.extent, *self.position)
+
+    def with_exprs(self, *exprs: Expr) -> Stmt:
+        return Report(self.access, self.dim, exprs[0], exprs[1], self.names, tuple(exprs[2:]))
 
 
 class Func:

@@ -55,9 +55,11 @@ from .stmt import (
     Let,
     Load,
     Reduction,
+    Report,
     Seq,
     Stmt,
     Store,
+    View,
 )
 
 SCOPES = ("global", "local")
@@ -120,6 +122,16 @@ def _binary(e: Binary, accepts: Callable[[DType], bool], word: str) -> Problem:
         return f"`{e.symbol}` needs {word}, got {e.a.dtype}"
     want = BOOL.with_lanes(e.a.dtype.lanes) if isinstance(e, Compare) else e.a.dtype
     return None if e.dtype is want else f"`{e.symbol}` on {e.a.dtype} has the dtype {e.dtype}"
+
+
+@rules.on(View)
+def _view(e: View) -> str | None:
+    if len(e.corner) != len(e.buffer.shape):
+        return f"a corner of {len(e.corner)} indices for {e.buffer.name}, which has {len(e.buffer.shape)} dimension(s)"
+    if len(e.extents) != len(e.strides):
+        return f"a view of {e.buffer.name} has {len(e.extents)} extents and {len(e.strides)} strides"
+    bad = next((k for k in e.children() if not (k.dtype.is_int and k.dtype.lanes == 1)), None)
+    return None if bad is None else f"{show(bad)} in a view of {e.buffer.name} is {bad.dtype}, not a scalar integer"
 
 
 @rules.on(Var, Const)
@@ -291,7 +303,7 @@ class _Verifier:
         if missing:
             self.fail(f"{missing[0]} is used where it is not defined")
         for node in preorder(e):
-            if isinstance(node, Load):
+            if isinstance(node, Load | View):
                 self.reachable(node.buffer)
             if node not in self.checked:
                 if rules.find(type(node)) is None:
@@ -341,7 +353,7 @@ class _Verifier:
         elif isinstance(s, Extern):
             for b in s.buffers():
                 self.reachable(b)
-                if b.strides is not None:
+                if b.strides is not None and any(a is b for a in s.args):
                     self.fail(f"{b.name} is given to {s.name} but is not compact")
             for b in s.outputs:
                 if b.scope == "arg" and not any(b is o for o in self.func.outputs):
@@ -350,6 +362,9 @@ class _Verifier:
                 self.expr(e)
         elif isinstance(s, Evaluate):
             self.evaluate(s)
+        elif isinstance(s, Report):
+            for e in s.exprs():
+                self.index(e, f"a value reported of {s.access}")
         else:
             self.fail(f"{type(s).__name__} is no statement of the loop IR")
 

@@ -13,13 +13,15 @@ from ..expr import make
 from ..expr.linear import reads_data
 from ..expr.nodes import Expr, Var, const_int
 from ..expr.walk import preorder, rewrite, substitute, variables
-from ..loopir.stmt import NOTHING, Alloc, Buffer, Evaluate, Extern, For, Func, If, Let, Stmt, Store, load, seq
+from ..loopir.stmt import NOTHING, Alloc, Buffer, Evaluate, Extern, For, Func, If, Let, Load, Stmt, Store, View, load, seq
 from ..schedule.bounds import Bounds, bounds_of
+from ..schedule.legality.tensorize import Operand, match
 from ..schedule.state import At, ScheduleState, StageState, depends_on_dims
 from ..schedule.tree.nodes import ComputeNode, LoopNode, StorageNode, TreeNode, tree_of
 from ..te.axis import REDUCE, IterVar
-from ..te.extern import ExternOp
+from ..te.extern import ExternCall, ExternOp
 from ..te.reducers import Reduce
+from ..te.tensor_intrin import declared
 from ..te.tensor import Tensor, TensorRead
 from .buffers import argument_buffers, share_buffers, sizes_of, workspace_buffers
 
@@ -78,6 +80,8 @@ class _Writer:
             first = False
         position = len(stage.leaves) if isinstance(node, ComputeNode) else next(
             p for p, iv in enumerate(stage.leaves) if iv is node.loop)  # type: ignore[union-attr]
+        if stage.tensorized is not None and isinstance(node, LoopNode) and node.loop.name == stage.tensorized[0]:
+            return self.tensorized(stage, position, first)
         if isinstance(node, LoopNode):
             ahead = [self.prefetch(stage, node.loop, t, n) for t, loop, n in stage.prefetches if loop == node.loop.name]
             out = self.loop(stage, node.loop, self.guarded(stage, position, seq(*ahead, self.nodes(node.children))))
@@ -111,6 +115,39 @@ class _Writer:
             return body
         cond = conjunction(conds)
         return If(substitute(cond, renamed) if renamed else cond, body)
+
+    # -- tensorize ---------------------------------------------------------------------------------------------------
+
+    def tensorized(self, stage: StageState, position: int, first: bool) -> Stmt:
+        """The calls that stand for the loops from ``position`` inwards."""
+        assert stage.tensorized is not None
+        intrin = declared(stage.tensorized[1])
+        found = "it is not declared any more" if intrin is None else match(self.state, stage, position, intrin)
+        if intrin is None or isinstance(found, str):
+            raise LowerError(f"tensorize({stage.name}, {', '.join(stage.tensorized)}): the loops are not those of the intrinsic any more",
+                             because=str(found), try_="tensorize last, after every split, reorder and compute_at")
+        ins = [self.view(o, t.shape) for o, t in zip(found.inputs, intrin.inputs, strict=True)]
+        out = self.view(found.output, intrin.op.outputs[0].shape)
+        body, reset, update = intrin.calls([v.strides for v in ins], out.strides)
+
+        def call(c: ExternCall) -> Stmt:
+            args = tuple(a if isinstance(a, Expr) else out if a.output else ins[a.position] for a in c.args)
+            return Extern(c.kind, c.name, args, (out.buffer,), c.result)
+
+        if not found.outer_reduce:
+            return self.guarded(stage, -1, call(body)) if first else call(body)
+        if reset is None or update is None:
+            raise LowerError(f"tensorize({stage.name}, {intrin.name}): reduction loops stand around it, and it has no reset and update",
+                             try_="return (body, reset, update) from its function, or keep the whole reduction inside it")
+        # the start values are written by the plain loops, outside the first reduction loop; the call only adds to them
+        return self.guarded(stage, -1, call(update)) if first else call(update)
+
+    def view(self, o: Operand, shape: tuple[Expr, ...]) -> View:
+        """Where an operand of an intrinsic lies."""
+        element = self.element(o.tensor, o.corner)
+        assert isinstance(element, Load)
+        strides = element.buffer.element_strides()
+        return View(element.buffer, element.indices, shape, tuple(strides[d] for d in o.dims))
 
     # -- prefetches --------------------------------------------------------------------------------------------------
 

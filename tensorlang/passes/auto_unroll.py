@@ -7,7 +7,7 @@ steps become unrolled loops.
 from __future__ import annotations
 
 from ..expr.nodes import const_int
-from ..loopir.stmt import For, Func, If, Stmt, Store
+from ..loopir.stmt import For, Func, If, Seq, Stmt
 
 
 def auto_unroll(func: Func) -> Func:
@@ -22,13 +22,13 @@ def _walk(s: Stmt, limit: int) -> tuple[Stmt, int]:
         body, steps = _walk(s.body, own)
         n = const_int(s.extent)
         total = steps * n if n is not None else 1 << 40
-        kind = "unrolled" if s.kind == "serial" and total <= limit else s.kind
+        kind = "unrolled" if s.kind == "serial" and 0 < total <= limit else s.kind
         if kind == s.kind and body is s.body:
             return s, total
         return For(s.var, s.begin, s.extent, kind, body, s.attrs), total
     parts = s.parts()
     if not parts:
-        return s, 1 if isinstance(s, Store) else 0
+        return s, 0 if isinstance(s, Seq) else 1
     walked = [_walk(p, limit) for p in parts]
     total = sum(n for _, n in walked) + isinstance(s, If)
     if all(a is b for (a, _), b in zip(walked, parts, strict=True)):

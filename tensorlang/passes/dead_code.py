@@ -12,7 +12,7 @@ from __future__ import annotations
 from ..expr import make
 from ..expr.nodes import Const, Expr, Ramp, Var, const_int
 from ..expr.walk import variables
-from ..loopir.stmt import NOTHING, Alloc, Buffer, Evaluate, Extern, For, Func, If, Let, Seq, Stmt, Store, loads, preorder, seq
+from ..loopir.stmt import NOTHING, Alloc, Buffer, Evaluate, Extern, For, Func, If, Let, Report, Seq, Stmt, Store, loads, preorder, seq
 
 MOST_ELEMENTS = 1 << 14  # of a buffer whose elements are told apart
 MOST_ROUNDS = 8  # one buffer fed by another that was fed by another …
@@ -131,7 +131,7 @@ class _Cleaner:
         if isinstance(s, Store):
             dead = self.dead.get(s.buffer)
             return NOTHING if dead and s in dead else s
-        if isinstance(s, Evaluate | Extern):
+        if isinstance(s, Evaluate | Extern | Report):
             return s
         if isinstance(s, Seq):
             new = [self.clean(x) for x in s.stmts]
@@ -172,5 +172,9 @@ def _speaks_of(s: Stmt, v: Var) -> bool:
 
 
 def _touches(s: Stmt, b: Buffer) -> bool:
-    return any((isinstance(st, Store) and st.buffer is b) or (isinstance(st, Extern) and b in st.buffers()) or any(node.buffer is b for e in st.exprs() for node in loads(e))
-               for st in preorder(s))
+    for st in preorder(s):
+        if (isinstance(st, Store) and st.buffer is b) or (isinstance(st, Extern) and b in st.buffers()):
+            return True
+        if any(node.buffer is b for e in st.exprs() for node in loads(e)):
+            return True
+    return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .auto_unroll import auto_unroll
 from .base import Pass, PassPipeline
+from .check_bounds import check_bounds
 from .cse import cse
 from .dead_code import dead_code
 from .hoist_guards import hoist_guards
@@ -33,3 +34,5 @@ PIPELINE = PassPipeline((
     Pass("dead code again", dead_code, accepts=_PLAIN, produces=_PLAIN),  # nor what a tile of fewer rows does not read
     Pass("cse", cse, accepts=_PLAIN, produces=_PLAIN),                 # masks that many accesses share get a name
 ))
+
+CHECKED = PassPipeline((Pass("check bounds", check_bounds), *PIPELINE.passes))  # bounds_check=True

@@ -227,7 +227,8 @@ def in_place(item: Stmt, old: Buffer, new: Buffer) -> bool:
     def visit(s: Stmt, loops: tuple[For, ...]) -> bool:
         if isinstance(s, Store) and s.buffer is new:
             found.append((s, loops))
-            if any(node.buffer is new or (node.buffer is old and not _same(node.indices, s.indices)) for e in s.exprs() for node in loads(e)):
+            reads = [node for e in s.exprs() for node in loads(e)]
+            if any(node.buffer is new or (node.buffer is old and not _same(node.indices, s.indices)) for node in reads):
                 return False
             return not any(node.buffer is old for i in s.indices for node in loads(i))
         if isinstance(s, Store) and s.buffer is old:

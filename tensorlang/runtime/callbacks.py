@@ -1,13 +1,12 @@
 """Python functions called from kernels: a callback for each way of reading arguments. Knows signatures, no code generators.
 
 The callback reads pointers and extents from the kernel's slots, makes numpy arrays over that memory, and calls the registered function.
-What the function raises is kept for the thread and raised again by the call of the kernel.
+What the function raises is kept and raised again by the call of the kernel.
 """
 
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,19 +17,37 @@ from ..core.externs import packed
 from ..core.signature import Extern
 
 _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
-_raised = threading.local()
 
 
-def raised() -> BaseException | None:
-    """What a Python function raised in the last kernel of this thread, once."""
-    found = getattr(_raised, "error", None)
-    _raised.error = None
-    return found
+class Callbacks:
+    """The callbacks of one kernel, kept alive as long as it may call them, and what they raised.
+
+    A kernel with callbacks runs without the interpreter's lock: threads of a parallel loop ask for it while the caller waits for them.
+    Raises TensorLangError for a function that is not registered.
+    """
+
+    __slots__ = ("_errors", "_made")
+
+    def __init__(self, externs: Sequence[Extern]) -> None:
+        for e in externs:
+            packed(e.name)
+        self._errors: list[BaseException] = []
+        self._made = {e.symbol: callback(e, self._errors) for e in externs}
+
+    def addresses(self) -> dict[str, int]:
+        """The address of each callback by symbol."""
+        return {symbol: ctypes.cast(f, ctypes.c_void_p).value or 0 for symbol, f in self._made.items()}
+
+    def raised(self) -> BaseException | None:
+        """The first error since the last question."""
+        found = self._errors[0] if self._errors else None
+        self._errors.clear()
+        return found
 
 
-def callback(e: Extern) -> Any:
-    """The callback for calls of ``e``; it must be kept alive as long as a kernel may call it."""
-    words = sum(1 + rank for _, _, rank in e.args)
+def callback(e: Extern, errors: list[BaseException]) -> Any:
+    """The callback for calls of ``e``; what it raises is put into ``errors``."""
+    words = sum(1 + rank * (2 if kind == "view" else 1) for kind, _, rank in e.args)
 
     def run(address: int) -> int:
         try:
@@ -42,12 +59,15 @@ def callback(e: Extern) -> Any:
                 if kind == "buffer":
                     args.append(_array(ints[at], name, tuple(ints[at + 1:at + 1 + rank])))
                     at += rank
+                elif kind == "view":
+                    args.append(_view(ints[at], name, tuple(ints[at + 1:at + 1 + rank]), tuple(ints[at + 1 + rank:at + 1 + 2 * rank])))
+                    at += 2 * rank
                 else:
                     args.append(floats[at] if kind == "float" else int(ints[at]))
                 at += 1
             packed(e.name)(*args)
         except BaseException as error:
-            _raised.error = error
+            errors.append(error)
             return 1
         return 0
 
@@ -62,13 +82,6 @@ def _array(pointer: int, name: str, shape: tuple[int, ...]) -> np.ndarray[Any, A
     return np.ndarray(shape, kind, (ctypes.c_char * size).from_address(pointer))
 
 
-def callbacks(externs: Sequence[Extern]) -> dict[str, Any]:
-    """A callback for each symbol a kernel needs. Raises TensorLangError for a function that is not registered."""
-    for e in externs:
-        packed(e.name)
-    return {e.symbol: callback(e) for e in externs}
-
-
-def addresses(made: dict[str, Any]) -> dict[str, int]:
-    """The addresses of callbacks."""
-    return {symbol: ctypes.cast(f, ctypes.c_void_p).value or 0 for symbol, f in made.items()}
+def _view(pointer: int, name: str, shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    span = 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+    return np.lib.stride_tricks.as_strided(_array(pointer, name, (span,)), shape, tuple(s * dtype(name).bytes for s in strides))

@@ -13,12 +13,12 @@ from typing import Any
 
 from .. import options
 from ..core.externs import symbols
-from ..core.signature import Signature
+from ..core.signature import OUT_OF_BOUNDS, Signature
 from ..errors import CallError, TensorLangError
 from . import store
 from .arguments import Binder, Bound
 from .call import native_entry
-from .callbacks import addresses, callbacks, raised
+from .callbacks import Callbacks
 from .loader import Code, load_object
 from .mistakes import form
 from .threads import helpers, repeater
@@ -26,9 +26,9 @@ from .timing import Timing, measure
 
 Sources = Mapping[str, Callable[[], str]]
 _ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
+_REPORT = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _KINDS = ("ir", "ll", "asm")
 OUT_OF_MEMORY = 1
-RAISED = 3  # a Python function called by the kernel raised
 
 
 class Plan:
@@ -36,7 +36,7 @@ class Plan:
 
     __slots__ = ("address", "binder", "called", "code", "entry", "signature")
 
-    def __init__(self, signature: Signature, code: Code, called: dict[str, Any] | None = None) -> None:
+    def __init__(self, signature: Signature, code: Code, called: Callbacks) -> None:
         self.signature = signature
         self.code = code
         self.called = called  # the callbacks live as long as the code that calls them
@@ -55,15 +55,29 @@ class Plan:
             return None
         return outputs[0] if len(outputs) == 1 else outputs
 
+    def outside(self) -> str:
+        """What the kernel recorded of an index out of bounds; calls that fail at the same time share one record."""
+        checks = self.signature.checks
+        slots = (ctypes.c_int64 * (3 + max((len(c.loops) for c in checks), default=0)))()
+        _REPORT(self.code.address[f"{self.signature.name}.report"])(ctypes.addressof(slots))
+        number, index, extent, *turns = slots
+        if not 1 <= number <= len(checks):
+            return f"{self.signature.name}: an index is out of range"
+        check = checks[number - 1]
+        where = " ".join(f"{name}={turn}" for name, turn in zip(check.loops, turns, strict=False))
+        said = f"{self.signature.name}: {check.access}: index {check.dim} is {index}, out of range 0..{extent}"
+        return f"{said}, at {where}" if where else said
+
     def fail(self, status: int) -> None:
         """Raise what a nonzero status of the kernel means."""
         name = self.signature.name
+        error = self.called.raised()
+        if error is not None:
+            raise error
         if status == OUT_OF_MEMORY:
             raise MemoryError(f"{name}: no memory for its temporary buffers; its outputs are incomplete")
-        if status == RAISED:
-            error = raised()
-            if error is not None:
-                raise error
+        if status == OUT_OF_BOUNDS:
+            raise CallError(self.outside(), because="the kernel was built with bounds_check=True; its outputs are incomplete")
         raise CallError(f"{name} failed with status {status}", because="the kernel reported it; its outputs are incomplete")
 
 
@@ -78,14 +92,15 @@ class Module:
     __slots__ = ("__weakref__", "_call", "_plan", "_sources", "object_code", "target")
 
     def __init__(self, object_code: bytes, signature: Signature, sources: Sources | None = None, target: str | None = None) -> None:
-        called = callbacks(signature.externs)
-        imports = {**helpers(parallel=b"tensorlang_parallel" in object_code), **symbols(), **addresses(called)}
-        code = load_object(object_code, [signature.name], imports)
+        called = Callbacks(signature.externs)
+        imports = {**helpers(parallel=b"tensorlang_parallel" in object_code), **symbols(), **called.addresses()}
+        code = load_object(object_code, [signature.name, *([f"{signature.name}.report"] if signature.checks else [])], imports)
         self.object_code = object_code
         self.target = target
         self._sources = dict(sources or {})
         self._plan = Plan(signature, code, called)
-        native = native_entry(self._plan) if options.native_calls() else None
+        # the native entry keeps the interpreter's lock in short kernels, which callbacks from other threads would wait for
+        native = native_entry(self._plan) if options.native_calls() and not signature.externs else None
         self._call: Callable[..., Any] = native or self._plan.portable
 
     def __call__(self, *args: Any) -> Any:

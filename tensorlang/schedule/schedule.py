@@ -15,7 +15,7 @@ from ..te.tensor import ComputeOp, Operation, Tensor
 from .legality.places import legal_places, misplaced
 from .legality.verdict import Verdict, no
 from .primitives import BY_NAME, TABLE
-from .primitives.base import Knob, Primitive
+from .primitives.base import Knob, Primitive, mistyped
 from .state import ScheduleState, StageState
 from .trace import Decisions, Trace, primitive_of
 from .tree.printer import draw
@@ -78,11 +78,13 @@ class Schedule:
             op = key.op if isinstance(key, Tensor) else (key.outputs[0].op if key.outputs else key)
             stage = self._state.by_key.get(op)
             if stage is None:
-                raise ScheduleError(f"s[{op.name}]: not part of this schedule", because="nothing the schedule was created for is computed from it", legal=", ".join(self._state.position))
+                raise ScheduleError(f"s[{op.name}]: not part of this schedule",
+                                    because="nothing the schedule was created for is computed from it",
+                                    legal=", ".join(self._state.position))
             return stage.name
         if isinstance(key, str) and key in self._state.position:
             return key
-        raise ScheduleError(f"s[{key!r}]: no such stage", legal=", ".join(self._state.position))
+        raise ScheduleError(f"s[{key!r}]: no such stage" if isinstance(key, str | int | float) else f"s[a {type(key).__name__}]: no such stage", legal=", ".join(self._state.position))
 
     def __getitem__(self, key: StageKey) -> Stage:
         return Stage(self, self.stage_name(key))
@@ -103,7 +105,9 @@ class Schedule:
 
     def verdict(self, p: Primitive) -> tuple[Verdict, ScheduleState | None, Any]:
         """The verdict on a primitive, and the state and result it would give."""
-        verdict = p.check(self._state)
+        verdict = mistyped(p)
+        if verdict:
+            verdict = p.check(self._state)
         if not verdict:
             return verdict, None, None
         state, result = p.apply(self._state)
@@ -190,7 +194,8 @@ class Schedule:
         for st in self._state.stages:
             if isinstance(st.op, ComputeOp) and any(iv is loop for iv in st.all_loops()):
                 return st
-        raise ScheduleError(f"`{getattr(loop, 'name', loop)}` is not a loop of this schedule")
+        raise ScheduleError(f"{f'`{loop.name}`' if isinstance(loop, IterVar) else type(loop).__name__} is not a loop of this schedule",
+                            try_="a loop that s[T].op.axis, split or fuse returned")
 
 
 class Stage:
@@ -231,7 +236,8 @@ class Stage:
         """The loop or axis of that name. Raises ScheduleError when there is none."""
         found = self.state.loop(name)
         if found is None:
-            raise ScheduleError(f"s[{self.name}].loop({name!r}): `{self.name}` has no such loop", legal=", ".join(iv.name for iv in self.state.leaves))
+            raise ScheduleError(f"s[{self.name}].loop({name!r}): `{self.name}` has no such loop",
+                                legal=", ".join(iv.name for iv in self.state.leaves))
         return found
 
     def __repr__(self) -> str:
@@ -266,9 +272,10 @@ class Stage:
             return Knob(value.name)
         try:
             return value.__index__()
-        except (AttributeError, DeclareError):
+        except (AttributeError, TypeError, DeclareError):
             raise ScheduleError(f"s[{self.name}].{call}: {value if isinstance(value, float | str | Expr) else type(value).__name__} is no int",
-                                because="how a loop is cut is known when the schedule is made", try_="an int, or a knob of s.sample_tile") from None
+                                because="how a loop is cut is known when the schedule is made",
+                                try_="an int, or a knob of s.sample_tile") from None
 
     def do(self, p: Primitive) -> Any:
         """Check, apply and record a primitive of this stage."""
@@ -297,10 +304,12 @@ def create_schedule(outputs: Tensor | Operation | Iterable[Tensor | Operation]) 
     ops: dict[Operation, None] = {}
     for o in listed:
         if not isinstance(o, Tensor | Operation):
-            raise ScheduleError(f"create_schedule({o if isinstance(o, int | str) else type(o).__name__}): not a tensor or operation", try_="te.create_schedule(C.op) with C = te.compute(…)")
+            raise ScheduleError(f"create_schedule({o if isinstance(o, int | str) else type(o).__name__}): not a tensor or operation",
+                                try_="te.create_schedule(C.op) with C = te.compute(…)")
         ops[o.op if isinstance(o, Tensor) else o] = None
     if not ops:
-        raise ScheduleError("create_schedule([]): no outputs", because="a schedule says how something is computed", try_="te.create_schedule(C.op)")
+        raise ScheduleError("create_schedule([]): no outputs", because="a schedule says how something is computed",
+                            try_="te.create_schedule(C.op)")
     for op in ops:
         if not isinstance(op, ComputeOp):
             raise ScheduleError(f"create_schedule({op.name}): a placeholder is computed by nobody", try_="pass the outputs of a te.compute")

@@ -5,6 +5,7 @@ A trace knows stages and loops by name only, so it applies to any schedule of th
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ScheduleError
 from .primitives import BY_NAME
-from .primitives.base import Knob, Primitive
+from .primitives.base import Knob, Primitive, mistyped
 
 if TYPE_CHECKING:
     from .schedule import Schedule
@@ -63,7 +64,8 @@ class Trace:
         try:
             data = json.loads(text)
             if data["version"] != VERSION:
-                raise ScheduleError(f"a trace of version {data['version']!r}; this release reads version {VERSION}", try_="make the trace anew")
+                raise ScheduleError(f"a trace of version {data['version']!r}; this release reads version {VERSION}",
+                                    try_="make the trace anew")
             steps = tuple(primitive_of(name, arguments) for name, arguments in data["steps"])
             decisions = {str(k): tuple(int(x) for x in v) for k, v in data["decisions"].items()}
         except (ValueError, KeyError, TypeError, AttributeError) as e:
@@ -114,7 +116,9 @@ def primitive_of(name: str, arguments: Mapping[str, Any]) -> Primitive:
     """The primitive of that name with plain data as arguments. Raises ScheduleError when they do not fit."""
     kind = BY_NAME.get(name)
     if kind is None:
-        raise ScheduleError(f"the primitive {name!r} does not exist", legal=", ".join(BY_NAME))
+        near = difflib.get_close_matches(str(name), BY_NAME, 3)
+        raise ScheduleError(f"the primitive {name!r} does not exist", legal=None if near else ", ".join(BY_NAME),
+                            try_=" or ".join(repr(n) for n in near) or None)
     known = {f.name: f for f in fields(kind)}
     for key in arguments:
         if key not in known:
@@ -122,23 +126,8 @@ def primitive_of(name: str, arguments: Mapping[str, Any]) -> Primitive:
     for f in known.values():
         if f.name not in arguments and f.default is MISSING:
             raise ScheduleError(f"a step `{name}` without {f.name}=", because=f"{name} takes {', '.join(known)}")
-    values = {k: _value(v) for k, v in arguments.items()}
-    for key, v in values.items():
-        _check_type(name, key, v, str(known[key].type))
-    return kind(**values)
-
-
-_TYPES: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "Number": (int, Knob), "None": (type(None),), "tuple": (tuple,), "bool": (bool,),
-                                       "Any": (object,)}
-
-
-def _check_type(name: str, key: str, value: Any, annotation: str) -> None:
-    allowed = [t for part in annotation.split("|") for t in _TYPES[part.strip().partition("[")[0]]]
-    element = {"tuple[str, ...]": str, "tuple[int, ...]": int}.get(annotation.replace(" | None", ""))
-    good = any(isinstance(value, t) for t in allowed) and not (isinstance(value, bool) and bool not in allowed and object not in allowed)
-    if good and element is not None and isinstance(value, tuple):
-        good = all(isinstance(v, element) and not isinstance(v, bool) for v in value)
-    if not good:
-        raise ScheduleError(f"a step `{name}` with {key}={value!r}", because=f"{key} must be {annotation.replace('Number', 'int | knob')}")
-
-
+    p = kind(**{k: _value(v) for k, v in arguments.items()})
+    typed = mistyped(p)
+    if not typed:
+        raise ScheduleError(f"a step `{name}` of a wrong type", because=typed.because)
+    return p

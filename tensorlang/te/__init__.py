@@ -73,6 +73,7 @@ from .intrinsics import (
 from .reducers import all, any, comm_reducer, infinity, max, max_value, min, min_value, prod, sum
 from .scan import ScanOp, scan
 from .tensor import ComputeOp, Operation, PlaceholderOp, Tensor, TensorRead, TensorSlice
+from .tensor_intrin import TensorIntrin, decl_tensor_intrin
 
 Select = select  # TVM's class of that name, which users call like a function
 

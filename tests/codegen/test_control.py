@@ -40,7 +40,7 @@ def test_if_with_and_without_else() -> None:
     y = buffer("Y", "int32", 6)
     func = Func("k", (y,), loop(6, lambda i: seq(
         If(make.lt(i, i32(3)), Store(y, i32(1), (i,)), If(make.eq(i, i32(4)), Store(y, i32(2), (i,)))),
-        If(make.TRUE, Store(y, load(y, (i,)) + 10, (i,))))), (), (y,))
+        If(make.const(True), Store(y, load(y, (i,)) + 10, (i,))))), (), (y,))
     got = np.zeros(6, "int32")
     run(func, got)
     np.testing.assert_array_equal(got, [11, 11, 11, 10, 12, 10])

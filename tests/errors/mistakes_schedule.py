@@ -531,7 +531,7 @@ def location_that_does_not_exist(t: Scene):
 
 def unknown_primitive(t: Scene):
     s, C = _matmul()
-    t.watch(s).step("tensorise", stage="C", loop="i")
+    t.watch(s).step("vectorise", stage="C", loop="i")
 
 
 def step_without_its_arguments(t: Scene):
@@ -569,7 +569,7 @@ def trace_of_another_version(t: Scene):
 
 
 def trace_with_an_unknown_primitive(t: Scene):
-    tl.Trace.from_json('{"version": 1, "steps": [["explode", {}]], "decisions": {}}')
+    tl.Trace.from_json('{"version": 1, "steps": [["spilt", {}]], "decisions": {}}')
 
 
 def trace_with_a_wrong_type(t: Scene):

@@ -52,7 +52,7 @@ def schedule_of(outputs: list[Any]) -> tl.Schedule:
 
 def script(graph: Graph, trace: Trace) -> str:
     """A file that runs the case alone."""
-    return "\n".join((inspect.getsource(harness), graph.text, trace.to_python(), "args, outputs, ranges = graph()",
+    return "\n".join((inspect.getsource(harness), "from tensorlang import te\n", graph.text, trace.to_python(), "args, outputs, ranges = graph()",
                       "s = apply(tl.create_schedule([t.op for t in outputs]))", "print(s.tree())",
                       "print(tl.lower(s, args, simple=True))",
                       f"run(args, outputs, ranges, s, {list(graph.sizes)!r}, each_pass=True)", ""))

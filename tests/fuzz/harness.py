@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 import tensorlang as tl
-from tensorlang import te
 from tensorlang.loopir.interpret import interpret
 from tensorlang.loopir.stmt import preorder
 from tensorlang.loopir.verify import verify

@@ -88,8 +88,7 @@ class Arena:
             for a, address in zip(arrays, addresses, strict=True):
                 # a block is at least 16 bytes: what is smaller stands at that end of it which meets the guard
                 shift = max(16, a.nbytes) - a.nbytes if self._at_end.value else 0
-                flat = np.frombuffer((ctypes.c_char * a.nbytes).from_address(address + shift), a.dtype) if a.nbytes else np.empty(0, a.dtype)
-                copy = flat.reshape(a.shape)
+                copy = np.ndarray(a.shape, a.dtype, (ctypes.c_char * max(16, a.nbytes)).from_address(address), shift)
                 copy[...] = a
                 out.append(copy)
             yield out

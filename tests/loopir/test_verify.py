@@ -71,7 +71,7 @@ MALFORMED: dict[str, tuple[Stmt | Func, str]] = {
     "kind of loop": (For(i, n(0), n(4), "magic", store(C, 0, 1.0)), "no kind of loop is called magic"),
     "vectorized dynamic": (Func("f", (C,), loop(i, dim("m"), store(C, 0, 1.0), "vectorized"), (), (C,)), "m is used where"),
     "float extent": (For(i, n(0), make.const(4.0), "serial", store(C, 0, 1.0)), "the extent of i is float32"),
-    "bool extent": (For(i, n(0), make.TRUE, "serial", store(C, 0, 1.0)), "the extent of i is bool"),
+    "bool extent": (For(i, n(0), make.const(True), "serial", store(C, 0, 1.0)), "the extent of i is bool"),
     "float loop variable": (loop(x, 4, store(C, 0, 1.0)), "the loop variable x is float32"),
     "let of another type": (Let(x, n(1), store(C, 0, x)), "x is float32, its value int32"),
     "mixed sides": (store(C, 0, build(Add, make.const(1.0), n(1))), "the sides of `+` are float32 and int32"),

@@ -68,6 +68,7 @@ class Reader:
         self.context += [f"{self.names[d]} <= {d.hi}" for d in func.dims if d.hi is not None]
         self.context += [f"{self.names[d]} mod {d.multiple_of} = 0" for d in func.dims if d.multiple_of > 1]
         self.values: dict[n.Var, str] = {}
+        self.masks: dict[n.Var, n.Expr] = {}  # conditions and masks by their names
         self.statement(func.body, (), tuple(self.context), {}, True)
 
     @property
@@ -126,6 +127,8 @@ class Reader:
 
     def condition(self, e: n.Expr, lane: str | None = None) -> str:
         """A condition as a formula."""
+        if isinstance(e, n.Var) and e in self.masks:
+            return self.condition(self.masks[e], lane)
         if isinstance(e, n.Broadcast):
             return self.condition(e.value, lane)
         if isinstance(e, n.Const):
@@ -167,6 +170,8 @@ class Reader:
                 self.statement(s.orelse, loops, (*domain, *no), life, known)
         elif isinstance(s, Let):
             self.reads(s.value, loops, domain, life, exact)
+            if s.value.dtype.is_bool:
+                self.masks[s.var] = s.value
             try:
                 if s.value.dtype.is_index:
                     self.values[s.var] = self.affine(s.value)

@@ -144,6 +144,16 @@ def partial_results() -> Case:
 
 
 @case
+def partial_results_where() -> Case:
+    A = te.placeholder((4, 24), "int32", "A")
+    k = te.reduce_axis((0, 24), "k")
+    C = te.compute((4,), lambda i: te.sum(A[i, k], axis=k, where=A[i, k] > 0), name="C")
+    s = te.create_schedule(C.op)
+    s.rfactor(C, s[C].split(k, 8)[0], factor_axis=1)
+    return [A, C], [C], {"A": SMALL}, s, ({},)
+
+
+@case
 def cached_transpose() -> Case:
     A = te.placeholder((6, 11), name="A")
     C = te.compute((11, 6), lambda i, j: A[j, i], name="C")
@@ -204,6 +214,18 @@ def argmax() -> Case:
     U, V = te.compute((5,), lambda i: best((k.var, A[i, k]), axis=k), name="U")
     s = te.create_schedule(U.op)
     s[U].split(k, 4)
+    return [A, U, V], [U, V], {"A": (-3, 4)}, s, ({},)
+
+
+@case
+def smallest_with_its_place() -> Case:
+    least = te.comm_reducer(lambda x, y: (te.min(x[0], y[0]), te.select((x[0] < y[0]) | ((x[0] == y[0]) & (x[1] < y[1])), x[1], y[1])),
+                            lambda t0, t1: (te.max_value(t0), te.const(1000, t1)), name="least")
+    A = te.placeholder((5, 13), "int32", "A")
+    k = te.reduce_axis((0, 13), "k")
+    U, V = te.compute((5,), lambda i: least((A[i, k], k.var), axis=k), name="U")
+    s = te.create_schedule(U.op)
+    s[U].reorder(k, U.op.axis[0])
     return [A, U, V], [U, V], {"A": (-3, 4)}, s, ({},)
 
 
@@ -305,6 +327,25 @@ def strided() -> Case:
     s = te.create_schedule(C.op)
     s[C].vectorize(C.op.axis[1])
     return [A, C], [C], {"A": SMALL}, s, ({},)
+
+
+@case
+def strided_to_the_end() -> Case:
+    A = te.placeholder((2, 24), name="A")
+    C = te.compute((2, 8), lambda i, j: A[i, 3 * j + 2] + A[i, 3 * j], name="C")
+    s = te.create_schedule(C.op)
+    s[C].vectorize(C.op.axis[1])
+    return [A, C], [C], {"A": SMALL}, s, ({},)
+
+
+@case
+def no_rows() -> Case:
+    n = te.var("n")
+    A = te.placeholder((n, 4), "int32", "A")
+    C = te.compute((n, 4), lambda i, j: A[i, j] * 3, name="C")
+    s = te.create_schedule(C.op)
+    s[C].unroll(C.op.axis[1])
+    return [A, C], [C], {"A": SMALL}, s, tuple({"n": k} for k in (0, 3))
 
 
 @case

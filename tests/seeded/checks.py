@@ -65,7 +65,10 @@ def laws() -> None:
         facts = facts.bind(source.divisor, make.const(1), make.const(9))
         for v, (lo, hi) in ranges.items():
             facts = facts.bind(v, make.const(lo), make.const(hi))
-        e, c = source.integer(3), source.condition(2)
+        try:
+            e, c = source.integer(3), source.condition(2)
+        except tl.DeclareError:  # a divisor turned out to be the literal 0
+            continue
         envs = [{**{v: r.randint(*ends) for v, ends in ranges.items()}, source.divisor: r.randint(1, 9)} for _ in range(24)]
         corners = itertools.product(*[ranges[v] for v in source.loops], (1, 9))
         envs += [dict(zip([*source.loops, source.divisor], x, strict=True)) for x in corners]
@@ -90,18 +93,34 @@ def _laws_of(e: Any, c: Any, facts: Facts, envs: list[dict[Var, int]], where: st
         assert ends[1] is None or value <= evaluate(ends[1], env), f"upper bound {ends[1]}, {where}, at {env}"
 
 
+_DIVISIONS: tuple[Callable[[Any, Any], Any], ...] = (
+    lambda i, j: (i * 4 + j) // 8, lambda i, j: (i * 4 + j) % 8, lambda i, j: (i * 8 + j) // 8, lambda i, j: (i * 8 + j) % 16, lambda i, j: (i * 8 - 3) // 8,
+    lambda i, j: (i * 8 - 3) % 8, lambda i, j: (i * 6 + j + 7) // 3 // 2, lambda i, j: ((i + j) // 3 + 2) // 4, lambda i, j: ((j - 9) // 3 + 2) // 4,
+    lambda i, j: (i * 7 + j) // 7, lambda i, j: (i * 7 + j) % 7, lambda i, j: (i * 12 + j * 4 + 3) // 6, lambda i, j: (j * 4 + 3 - i * 16) % 8)
+FORMS = tuple((f"form {n}", f) for n, f in enumerate(_DIVISIONS))
+
+
 @named("the conditions of nests")
 def nest_laws() -> None:
     """Bounds and proofs where one range speaks of another variable, as tails do."""
     n, i, j = Var("n", make.dtype("int32"), "dim", 0), Var("i", make.dtype("int32"), "loop"), Var("j", make.dtype("int32"), "loop")
     facts = Facts(sizes=frozenset([n])).bind(i, make.const(0), make.sub(make.ceildiv(n, 8), 1)).bind(j, make.const(0), make.min_(7, make.sub(n, i * 8 + 1)))
-    for cond in (i * 8 + j < n, i * 8 + j < n - 1, i * 8 < n, i * 8 + 8 < n + 8, j < 7, j <= 7, i * 8 + 1 < n, 0 <= n - i * 8 - 1):
+    conds = (i * 8 + j < n, i * 8 + j < n - 1, i * 8 < n, i * 8 + 8 < n + 8, j < 7, j <= 7, i * 8 + 1 < n, 0 <= n - i * 8 - 1)
+    for cond in conds:
         known = facts.prove(cond)
+        assert known is not None or cond is not conds[0], "nothing is proved"
         for size in range(0, 20):
             for a in range(-(-size // 8)):
                 for b in range(min(7, size - a * 8 - 1) + 1):
                     truth = bool(evaluate(cond, {n: size, i: a, j: b}))
                     assert known is None or known == truth, f"proved {known}: {cond} at n={size}, i={a}, j={b}"
+    simple = Simplifier(Facts().bind(i, make.const(0), make.const(5)).bind(j, make.const(0), make.const(7)))
+    for text, f in FORMS:
+        e = f(i, j)
+        for a, b in itertools.product(range(6), range(8)):
+            for how, got in (("built", e), ("simplified", simple(e))):
+                value = evaluate(got, {i: a, j: b})
+                assert value == f(a, b), f"{how} wrong: {text} as {got} is {value} at i={a}, j={b}"
 
 
 # --- what a schedule looks like, and what it refuses ---------------------------------------------------------------------------
@@ -117,9 +136,8 @@ def trees() -> None:
     jo, ji = s[C].split(j, nparts=3)
     s[C].reorder(jo, io, ji)
     loops = [line.split("loop ")[1].split()[:2] for line in s.tree().splitlines() if "loop " in line]
-    assert loops == [["C.j.outer", "0..3"], ["C.i.inner", "0..5"], ["C.i.outer", "0..1"], ["C.j.inner", "0..14"]] or \
-        loops == [["C.j.outer", "0..3"], ["C.io", "0..1"]] or ([x[0] for x in loops] == ["C.j.outer", "C.i.inner", "C.i.outer", "C.j.inner"] \
-        and [x[1] for x in loops] == ["0..3", "0..5", "0..1", "0..14"]), f"the tree is {loops}"
+    want = [["C.j.outer", "0..3"], ["C.i.inner", "0..5"], ["C.i.outer", "0..1"], ["C.j.inner", "0..14"]]
+    assert loops == want, f"the tree is {loops}"
 
 
 def _illegal() -> list[tuple[str, Callable[[], Any]]]:
@@ -130,19 +148,13 @@ def _illegal() -> list[tuple[str, Callable[[], Any]]]:
     S = te.compute((n,), lambda i: te.sum(P[i, k], axis=k), name="S")
     C = te.compute((n,), lambda i: S[i] + P[i, 0], name="C")
     s = te.create_schedule(C.op)
-    t = s.copy()
-    t[P].compute_at(t[C], C.op.axis[0]) if t.can is None else None
-    u = s.copy()
-    u[S].compute_at(u[C], C.op.axis[0])
-    u[P].compute_at(u[C], C.op.axis[0])
-    co, ci = u[C].loop("i"), None
+    v = te.create_schedule([C.op, S.op])
     w = te.create_schedule(C.op)
     wo, wi = w[C].split(C.op.axis[0], 4)
     w[C].parallel(wi)
     w[S].compute_at(w[C], wi)
-    del co, ci
     return [("parallel over a reduction", lambda: s[S].parallel(k)), ("compute_at where one of two readers is", lambda: s[P].compute_at(s[S], S.op.axis[0])),
-            ("an output inside a loop", lambda: s[C].compute_at(s[S], S.op.axis[0])), ("memory shared by threads", lambda: w[S].store_at(w[C], wo)),
+            ("an output inside a loop", lambda: v[S].compute_at(v[C], C.op.axis[0])), ("memory shared by threads", lambda: w[S].store_at(w[C], wo)),
             ("a data loop fused with a reduction loop", lambda: s[S].fuse(S.op.axis[0], k)), ("a vector of unknown length", lambda: s[C].vectorize(C.op.axis[0])),
             ("unroll of unknown length", lambda: s[C].unroll(C.op.axis[0])), ("inlining a reduction", lambda: s[S].compute_inline()),
             ("inlining an output", lambda: s[C].compute_inline()), ("splitting by nothing", lambda: s[C].split(C.op.axis[0], 0)),
@@ -193,7 +205,7 @@ def _kernels() -> list[tuple[str, Func, list[np.ndarray[Any, Any]]]]:
             func("otherwise", loop(i, 24, If(i + 1 < 1, put(i, read(i)), put(i, read(i) * 2)))),
             func("accumulated", loop(i, 24, Alloc(local, chain))),
             func("backwards", loop(i, 4, loop(j, 6, If(make.and_(5 <= i * 3 + j * 2, i * 6 + j < 23), put(i * 6 + j, read(i * 6 + j)))))),
-            func("overlapping registers", loop(i, 5, both)),
+            func("overlapping registers", seq(loop(j, 24, put(j, read(j))), loop(i, 5, both))),
             func("from the middle", For(i, make.const(3), make.const(4), "unrolled", put(i, read(i)))),
             func("values", loop(i, 24, Let(_x, i * 2 % 5, put(i, read(make.as_expr(_x)))))),
             func("none at all", seq(loop(j, 24, put(j, read(j))), loop(i, 3, For(j, make.const(2), make.sub(i, 1), "serial", put(j, read(23 - i))))))]
@@ -235,7 +247,7 @@ def guard() -> None:
     from tests.guard.run import run_pair
 
     arena = Arena()
-    for name in ("vector_tail", "strided", "odd_vectors", "stencil_in_tiles", "many_threads", "gathered"):
+    for name in ("vector_tail", "strided_to_the_end", "odd_vectors", "stencil_in_tiles", "many_threads", "gathered", "no_rows"):
         args, outputs, ranges, s, sizes = CASES[name]()
         run_pair(arena, args, outputs, ranges, s, sizes, name)
 

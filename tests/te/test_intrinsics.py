@@ -70,6 +70,7 @@ def test_a_number_takes_the_type_of_the_others():
     assert te.power(0.1, x).args[0].value == 0.1
     assert te.hypot(h, 2).dtype == "float16" and te.atan2(1, h).dtype == "float16" and te.fmod(h, 2.5).dtype == "float16"
     assert te.ldexp(h, te.var("n")).dtype == "float16"
+    assert te.sqrt(2) is te.sqrt(2.0) and te.hypot(3, 4).dtype == "float32" and te.popcount(7).dtype == "int32"
     assert te.shift_left(te.var("b", "uint8"), 3).dtype == "uint8" and te.shift_left(1, te.var("b", "uint8")).dtype == "uint8"
 
 

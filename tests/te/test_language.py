@@ -107,6 +107,15 @@ def test_gather_by_every_index_type(t):
     np.testing.assert_array_equal(got[0], a[index])
 
 
+@pytest.mark.parametrize("t", ["int8", "uint8", "int16", "uint32", "int64", "uint64"])
+def test_an_index_computed_in_another_type(t):
+    A = te.placeholder((N,), name="A")
+    there = te.compute((N,), lambda i: A[i.astype(t)] + A[(i.astype(t) + 1) % N], name="there")
+    a = floats(N)
+    (got,) = agree(there, {A: a})
+    np.testing.assert_array_equal(got, a + np.roll(a, -1))
+
+
 def test_gather_of_a_gather_and_histogram():
     A, I, J = te.placeholder((N,), name="A"), te.placeholder((N,), "int32", name="I"), te.placeholder((N,), "int64", name="J")
     twice = te.compute((N,), lambda i: A[I[J[i]]], name="twice")

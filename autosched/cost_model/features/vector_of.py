@@ -23,8 +23,8 @@ SUMMED = 3  # of the list of blocks, so many are added up for the lighter statem
 class FeatureSet:
     """Names and expressions of the features of one variant; ``scaled`` turns their columns into what the model takes."""
 
-    def __init__(self, analysis: Analysis, target: Target, blocks: Sequence[Block]) -> None:
-        order = _by_weight(analysis)
+    def __init__(self, analysis: Analysis, target: Target, blocks: Sequence[Block], order: Sequence[int] | None = None) -> None:
+        self.order = order = list(_by_weight(analysis) if order is None else order)
         named: dict[str, Expr] = {}
         for slot in range(SLOTS):
             st = analysis.statements[order[slot]] if slot < len(order) else None

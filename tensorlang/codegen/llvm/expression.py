@@ -155,8 +155,8 @@ def _logic(em: Emitter, e: And | Or) -> str:
     is_and = type(e) is And
     if branches(e) and e.dtype.lanes == 1:
         if is_and:
-            return em.value(make.if_then_else(e.a, e.b, make.FALSE))
-        return em.value(make.if_then_else(e.a, make.TRUE, e.b))
+            return em.value(make.if_then_else(e.a, e.b, make.const(False)))
+        return em.value(make.if_then_else(e.a, make.const(True), e.b))
     a, b = e.a, e.b
     if e.dtype.lanes > 1 and buffers_read(b):
         a = _settled(em, a)

@@ -1,28 +1,46 @@
 """Calls of somebody else's functions: C symbols directly, Python functions through a callback the runtime provides.
 
 A callback is ``i32 symbol(ptr slots)``: 8-byte slots, for a buffer its pointer and then its extents as i64, for an integer an i64, for a
-float a double. The symbol's name says how the slots are to be read; a status that is not 0 ends the kernel with code 3.
+float a double, for a view its pointer, extents and strides. The symbol's name says how the slots are to be read; a status that is not 0 ends the kernel with code 3.
 """
 
 from __future__ import annotations
 
 from ...core.signature import Extern as ExternLayout
+from ...expr import make
 from ...expr.nodes import Expr
-from ...loopir.stmt import Buffer, Extern
+from ...loopir.stmt import Buffer, Extern, View
 from .emitter import Emitter
+from .memory import pointer
 
 RAISED = 3
 
 
 def layout(s: Extern) -> ExternLayout:
     """How the runtime is to read the slots of a packed call."""
-    return ExternLayout(s.name, tuple(
-        ("buffer", a.dtype.name, len(a.shape)) if isinstance(a, Buffer) else ("float" if a.dtype.is_float else "int", a.dtype.name, 0) for a in s.args))
+    return ExternLayout(s.name, tuple(_kind(a) for a in s.args))
+
+
+def _kind(a: Buffer | Expr) -> tuple[str, str, int]:
+    if isinstance(a, Buffer):
+        return "buffer", a.dtype.name, len(a.shape)
+    if isinstance(a, View):
+        return "view", a.buffer.dtype.name, len(a.extents)
+    return ("float" if a.dtype.is_float else "int"), a.dtype.name, 0
+
+
+def _address(em: Emitter, v: View) -> str:
+    """Where a view begins."""
+    offset: Expr = make.const(0, "int32")
+    for i, stride in zip(v.corner, v.buffer.element_strides(), strict=True):
+        offset = make.add(offset, make.mul(i, stride))
+    return pointer(em, v.buffer, offset)
 
 
 def call_symbol(em: Emitter, s: Extern) -> None:
     """A C function: pointers for buffers, numbers in their own types."""
-    args = [("ptr", em.storage[a].pointer) if isinstance(a, Buffer) else (em.type(a.dtype), em.value(a)) for a in s.args]
+    args = [("ptr", em.storage[a].pointer) if isinstance(a, Buffer) else ("ptr", _address(em, a)) if isinstance(a, View) else
+            (em.type(a.dtype), em.value(a)) for a in s.args]
     assert s.result is not None
     callee = em.module.declare(s.name, em.type(s.result), ", ".join(t for t, _ in args))
     em.ins(f"call {em.type(s.result)} {callee}({', '.join(f'{t} {v}' for t, v in args)})")
@@ -35,6 +53,9 @@ def call_packed(em: Emitter, s: Extern) -> str:
         if isinstance(a, Buffer):
             words.append(("ptr", em.storage[a].pointer))
             words.extend(("i64", em.index(e)) for e in a.shape)
+        elif isinstance(a, View):
+            words.append(("ptr", _address(em, a)))
+            words.extend(("i64", em.index(e)) for e in (*a.extents, *a.strides))
         else:
             words.append(_number(em, a))
     slots = em.function.fresh()

@@ -13,7 +13,7 @@ from ...core.signature import Dim, Param, Signature, Size
 from ...expr.nodes import Add, Cast, Const, Expr, FloorDiv, FloorMod, Max, Min, Mul, Sub, Var
 from ...loopir.stmt import Buffer, Extern, Func, preorder
 from ...target import Target
-from . import convert, expression, index, memory, parallel, statement, types
+from . import convert, expression, index, memory, parallel, report, statement, types
 from .emitter import Emitter, Storage
 from .extern import layout
 from .mathlib import MODES
@@ -45,6 +45,7 @@ def _kernel(module: Module, func: Func, math: str) -> None:
     arguments += [f"i64 %d{i}" for i in range(len(func.dims))]
     body = Function(f"define internal i32 @{name}.body({', '.join(arguments)}) #0")
     em = Emitter(module, body, math)
+    report.prepare(module, func, name)
     em.fail = lambda: setattr(em.block, "end", "  ret i32 1")
     for i, p in enumerate(func.params):
         if isinstance(p, Buffer):
@@ -127,4 +128,4 @@ def kernel_signature(func: Func) -> Signature:
             params.append(Param(taken.fresh(p.name), "scalar", p.dtype.name))
     dims = tuple(Dim(names[d], d.lo, d.hi, d.multiple_of) for d in func.dims)
     externs = dict.fromkeys(layout(s) for s in preorder(func.body) if isinstance(s, Extern) and s.kind == "packed")
-    return Signature(identifier(func.name), tuple(params), dims, tuple(externs))
+    return Signature(identifier(func.name), tuple(params), dims, tuple(externs), report.sites(func))

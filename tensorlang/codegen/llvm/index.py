@@ -28,6 +28,7 @@ from ...expr.nodes import (
     Var,
     const_int,
 )
+from . import convert
 from .emitter import Emitter
 from .types import lanes_of, splat_literal
 
@@ -154,7 +155,10 @@ def _cast(em: Emitter, e: Cast) -> str:
     # Widening loses nothing, and a pure index never overflows: only narrowing of data must cut.
     if e.dtype.is_index and e.a.dtype.is_index and (e.dtype.bits >= e.a.dtype.bits or not linear.reads_data(e.a)):
         return em.index(e.a)
-    return _leaf(em, e)
+    if not e.dtype.is_index:
+        return _leaf(em, e)
+    operand = convert.cast(em, em.value(e.a), e.a.dtype, e.dtype)  # of another type: an index that went through uint8, say
+    return operand if e.dtype.bits == 64 else em.ins(f"sext i32 {operand} to i64")
 
 
 @rules.on(Choice)

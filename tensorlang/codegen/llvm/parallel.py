@@ -93,7 +93,7 @@ def emit(em: Emitter, s: For, writes: frozenset[Buffer], loop: Callable[..., Non
     if body.may_fail:
         bad, done = thunk.block("bad"), thunk.block("done")
         glue.block.end = f"  br i1 {glue.ins(f'icmp ne i32 {status}, 0')}, label %{bad.label}, label %{done.label}"
-        bad.lines.append("  store atomic i32 1, ptr %ctx monotonic, align 8")
+        bad.lines.append(f"  store atomic i32 {status}, ptr %ctx monotonic, align 8")
         bad.end = f"  br label %{done.label}"
         done.end = "  ret void"
     else:
@@ -117,6 +117,7 @@ def emit(em: Emitter, s: For, writes: frozenset[Buffer], loop: Callable[..., Non
         failed, go_on = em.function.block("failed"), em.function.block("ran")
         here.end = f"  br i1 {em.ins(f'icmp ne i32 {status}, 0')}, label %{failed.label}, label %{go_on.label}"
         leave(em, failed)
+        failed.end = f"  ret i32 {status}"
         em.scopes[-1].block = go_on
 
 

@@ -21,13 +21,14 @@ from ...loopir.stmt import (
     If,
     Let,
     Load,
+    Report,
     Seq,
     Stmt,
     Store,
     map_exprs,
     preorder,
 )
-from . import extern, memory, parallel, types
+from . import extern, memory, parallel, report, types
 from .emitter import Emitter, Storage
 from .index import interval
 from .text import Block
@@ -91,6 +92,17 @@ def _extern(em: Emitter, s: Extern) -> None:
         em.scopes[-1].block = go_on
     for b in s.outputs:
         em.forget(b)
+
+
+@rules.on(Report)
+def _report(em: Emitter, s: Report) -> None:
+    values = report.values(em, s)
+    here = em.block
+    failed, never = em.function.block("outside"), em.function.block("never")
+    here.end = f"  br label %{failed.label}"
+    leave(em, failed)
+    report.record(em, failed, s, values)
+    em.scopes[-1].block = never
 
 
 @rules.on(Let)

@@ -6,6 +6,7 @@ the branch that leaves it was written: that is how loop-invariant values land in
 
 from __future__ import annotations
 
+from ...core.signature import Check
 from ...target import Target
 
 
@@ -59,6 +60,9 @@ class Module:
         self.functions: list[Function] = []
         self._declared: dict[str, str] = {}
         self._names: set[str] = set()
+        self.records: dict[str, str] = {}  # definitions of globals by name
+        self.recording = ""  # the record of the kernel being written
+        self.numbers: dict[Check, int] = {}  # its checks
 
     def declare(self, name: str, result: str, args: str, attributes: str = "") -> str:
         """``@name``, declared on its first use."""
@@ -82,6 +86,6 @@ class Module:
         bits = self.target.vector_bits
         wide = f' "prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}"' if self.target.arch == "x86_64" else ""
         attributes = f'attributes #0 = {{ nounwind mustprogress "no-trapping-math"="true"{wide} }}'
-        parts = [f'target triple = "{self.target.triple}"', *(f.text() for f in self.functions), "\n".join(self._declared.values()),
+        parts = [f'target triple = "{self.target.triple}"', *self.records.values(), *(f.text() for f in self.functions), "\n".join(self._declared.values()),
                  attributes]
         return "\n\n".join(p for p in parts if p) + "\n"

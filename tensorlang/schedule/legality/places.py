@@ -28,7 +28,8 @@ def place_verdict(state: ScheduleState, stage: StageState, target: StageState, l
     """Whether ``stage`` may be computed at that loop of ``target``."""
     mark = (target.name, loop)
     if stage.is_placeholder:
-        return no(f"`{stage.name}` is an argument: it is not computed", mark=mark, try_=f"s.cache_read({stage.name}, 'local', [reader]) and compute_at of that")
+        return no(f"`{stage.name}` is an argument: it is not computed", mark=mark,
+                  try_=f"s.cache_read({stage.name}, 'local', [reader]) and compute_at of that")
     if stage.is_output:
         return no(f"`{stage.name}` is an output: the caller wants all of it", mark=mark,
                   try_=f"s.cache_write({stage.name}, 'local') and compute_at of that")
@@ -42,7 +43,8 @@ def place_verdict(state: ScheduleState, stage: StageState, target: StageState, l
     position = next((p for p, iv in enumerate(target.leaves) if iv.name == loop), None)
     if position is None:
         leaves = ", ".join(iv.name for iv in target.leaves)
-        return no(f"`{loop}` is no longer a loop of `{target.name}`" if target.loop(loop) is not None else f"`{target.name}` has no loop `{loop}`",
+        gone = f"`{loop}` is no longer a loop of `{target.name}`"
+        return no(gone if target.loop(loop) is not None else f"`{target.name}` has no loop `{loop}`",
                   mark=(target.name, None), legal=f"the loops of {target.name}: {leaves}")
     if stage.is_opaque:
         return no(f"`{stage.name}` is {'a scan' if stage.is_scan else 'an extern'}: it runs whole, at root", mark=mark)
@@ -56,9 +58,11 @@ def place_verdict(state: ScheduleState, stage: StageState, target: StageState, l
         names = ", ".join(f"`{r.name}`" for r in outside)
         verb = "runs" if len(outside) == 1 else "run"
         also = " also" if len(readers) > len(outside) else ""
-        return no(f"{names}{also} {'reads' if len(outside) == 1 else 'read'} `{stage.name}` and {verb} outside loop {target.name}.{loop}", mark=mark,
+        return no(f"{names}{also} {'reads' if len(outside) == 1 else 'read'} `{stage.name}` and {verb} outside loop {target.name}.{loop}",
+                  mark=mark,
                   legal=lambda: legal_text(state, stage),
-                  try_=f"s[{stage.name}].compute_inline(), or keep {stage.name} where it is and s.cache_read({stage.name}, 'local', [{target.name}]) there"
+                  try_=f"s[{stage.name}].compute_inline(), or keep {stage.name} where it is and "
+                       f"s.cache_read({stage.name}, 'local', [{target.name}]) there"
                   if target in readers else f"a loop of {'its reader' if len(readers) == 1 else 'a stage around its readers'}")
     for iv in target.leaves[:position + 1]:
         if target.kind(iv) == "vectorized":
@@ -97,7 +101,8 @@ def store_verdict(state: ScheduleState, stage: StageState, place: At) -> Verdict
             iv = outer.leaves[q]
             if outer.name == place.stage and iv.name == place.loop:
                 if between:
-                    return no(f"loop {between[0]} between storage and computation is parallel: its threads would share the memory", mark=mark)
+                    return no(f"loop {between[0]} between storage and computation is parallel: its threads would share the memory",
+                              mark=mark)
                 return YES
             if outer.kind(iv) == "parallel":
                 between.append(f"{outer.name}.{iv.name}")

@@ -26,13 +26,14 @@ from .set_scope import SetScope
 from .split import Split
 from .storage_align import StorageAlign
 from .store_at import StoreAt
+from .tensorize import Tensorize
 from .transform_layout import TransformLayout
 
 TABLE: tuple[type[Primitive], ...] = (
     Split, Fuse, Reorder, Vectorize, Unroll, Parallel,
     ComputeAt, ComputeRoot, ComputeInline, ReverseComputeAt,
     CacheRead, CacheWrite, Rfactor,
-    SetScope, StoreAt, StorageAlign, TransformLayout, DecomposeReduction, Pragma, Prefetch,
+    SetScope, StoreAt, StorageAlign, TransformLayout, Tensorize, DecomposeReduction, Pragma, Prefetch,
     SampleTile, SampleCategorical, SampleLocation,
 )
 BY_NAME: dict[str, type[Primitive]] = {p.name: p for p in TABLE}

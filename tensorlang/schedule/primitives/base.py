@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
+from ...errors import DeclareError
 from ...expr import make
 from ...expr.nodes import Expr
 from ...te.axis import IterVar
@@ -50,14 +52,72 @@ class Primitive:
         parts = []
         usual = {f.name: f.default for f in fields(self)}
         for key, value in self.arguments().items():
-            if value is None or key == "stage" or value == usual[key] or (key == "loop" and hasattr(self, "at")):
+            same = type(value) is type(usual[key]) and value == usual[key]
+            if value is None or key == "stage" or same or (key == "loop" and hasattr(self, "at")):
                 continue
             if key == "at":
                 value = f"{value}.{getattr(self, 'loop', '')}"
-            shown = f"[{', '.join(map(str, value))}]" if isinstance(value, tuple) else str(value)
+            shown = _text(value)
             parts.append(shown if key in ("loop", "loops", "tensor") else f"{key}={shown}")
         stage = getattr(self, "stage", None)
         return f"{self.name}({', '.join(([stage] if stage else []) + parts)})"
+
+
+def _text(value: Any) -> str:
+    """A field as it is shown: what is no plain data by its type, for its own text may say anything."""
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(map(_text, value))}]"
+    kind = type(value).__name__
+    article = "an" if kind[:1].lower() in "aeiou" else "a"
+    return str(value) if isinstance(value, str | int | float | Knob | Expr) else f"{article} {kind}"
+
+
+def quoted(value: Any) -> str:
+    """Text in quotes, anything else as it is shown."""
+    return repr(value) if isinstance(value, str) else _text(value)
+
+
+_PLAIN: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "bool": (bool,), "Number": (int, Knob), "None": (type(None),)}
+
+
+@functools.cache
+def _schema(kind: type[Primitive]) -> tuple[tuple[str, frozenset[type], type | None, str], ...]:
+    """For each field the exact types it may have, that of its elements when it is a tuple, and both in words."""
+    rows = []
+    for f in fields(kind):
+        text = str(f.type)
+        allowed: set[type] = set()
+        element: type | None = None
+        for part in text.split("|"):
+            word, _, inside = part.strip().partition("[")
+            allowed.update(_PLAIN.get(word, (tuple,)))
+            element = {"str": str, "int": int}.get(inside.partition(",")[0], tuple) if inside else element
+        words = {"Number": "an int or a knob", "int": "an int", "str": "text", "None": "None"}
+        said = " or ".join(words.get(part.strip(), f"a tuple of {'text' if element is str else 'ints'}") for part in text.split("|"))
+        said = said.replace(" or ", ", ", max(said.count(" or ") - 1, 0))
+        rows.append((f.name, frozenset(allowed), element, said))
+    return tuple(rows)
+
+
+def mistyped(p: Primitive) -> Verdict:
+    """Refuses a primitive with a field that is not of its type: traces are plain data, and checks may rely on it."""
+    for name, allowed, element, said in _schema(type(p)):  # type: ignore[arg-type]
+        value = getattr(p, name)
+        if type(value) not in allowed or (element is not None and type(value) is tuple and not all([type(v) is element for v in value])):
+            return no(f"{name} must be {said}, not {quoted(value)}")
+    return YES
+
+
+def whole(value: Any) -> Any:
+    """A number or a list of numbers that a user gave (numpy's too), as int or tuple of ints; what is none comes back as it is, for
+    :func:`mistyped` to refuse."""
+    try:
+        if isinstance(value, list | tuple | range | set | frozenset) or hasattr(value, "tolist"):
+            listed = value.tolist() if hasattr(value, "tolist") else value
+            return tuple(v.__index__() for v in listed) if not isinstance(listed, int) else listed
+        return value.__index__()
+    except (AttributeError, TypeError, DeclareError):
+        return value
 
 
 def number(state: ScheduleState, value: Number) -> Expr:
@@ -77,7 +137,8 @@ def find_number(state: ScheduleState, value: Number | None) -> Verdict:
         base, _, index = value.name.rpartition(".")
         decision = state.decision(base)
         if decision is None or not index.isdecimal() or int(index) >= len(decision.knobs):
-            return no(f"there is no sampled value `{value.name}`", legal=", ".join(k.name for d in state.decisions for k in d.knobs) or "none",
+            return no(f"there is no sampled value `{value.name}`",
+                      legal=", ".join(k.name for d in state.decisions for k in d.knobs) or "none",
                       try_="s.sample_tile(loop) first")
     return YES
 

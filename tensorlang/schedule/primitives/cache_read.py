@@ -15,7 +15,7 @@ from ...te.axis import fresh_axis
 from ...te.tensor import ComputeOp, Tensor, TensorRead
 from ..legality.verdict import YES, Verdict, no
 from ..state import INLINED, ScheduleState, StageState, change
-from .base import Primitive
+from .base import Primitive, quoted
 
 if TYPE_CHECKING:
     from ..schedule import Schedule
@@ -68,7 +68,7 @@ class CacheRead(Primitive):
         return state, copy
 
     def __str__(self) -> str:
-        return f"cache_read({self.tensor}, {self.scope!r}, [{', '.join(self.readers)}])"
+        return f"cache_read({self.tensor}, {quoted(self.scope)}, [{', '.join(self.readers)}])"
 
     @staticmethod
     def call(schedule: Schedule, tensor: Tensor, scope: str, readers: Any) -> Tensor:

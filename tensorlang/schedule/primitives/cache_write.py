@@ -16,7 +16,7 @@ from ...te.axis import REDUCE, IterVar, fresh_axis
 from ...te.tensor import ComputeOp, Tensor, TensorRead
 from ..legality.verdict import YES, Verdict, no
 from ..state import At, ScheduleState, Split, StageState, change
-from .base import Primitive, find_stage
+from .base import Primitive, find_stage, quoted
 from .transform_layout import Digit, TransformLayout
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class CacheWrite(Primitive):
         return state, cached.outputs[0] if len(cached.outputs) == 1 else cached.outputs
 
     def __str__(self) -> str:
-        return f"cache_write({self.stage}, {self.scope!r})"
+        return f"cache_write({self.stage}, {quoted(self.scope)})"
 
     @staticmethod
     def call(schedule: Schedule, tensor: Any, scope: str = "local") -> Any:

@@ -52,7 +52,8 @@ class Fuse(Primitive):
                       try_="reorder so that loops of one kind are neighbours, and fuse those")
         for iv in ivs:
             if st.kind(iv) != "serial":
-                return no(f"loop {self.stage}.{iv.name} is {st.kind(iv)} already", mark=(self.stage, iv.name), try_="fuse first, then annotate the fused loop")
+                return no(f"loop {self.stage}.{iv.name} is {st.kind(iv)} already", mark=(self.stage, iv.name),
+                          try_="fuse first, then annotate the fused loop")
         return YES
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:

@@ -79,7 +79,8 @@ class Vectorize(Kind):
                       mark=(self.stage, self.loop), try_="vectorize a data loop")
         for other in st.leaves:
             if st.kind(other) == "vectorized":
-                return no(f"loop {self.stage}.{other.name} is vectorized already: a stage has one vector loop", mark=(self.stage, self.loop),
+                return no(f"loop {self.stage}.{other.name} is vectorized already: a stage has one vector loop",
+                          mark=(self.stage, self.loop),
                           try_=f"fuse({other.name}, {self.loop}) and vectorize the fused loop, or unroll one of them")
         for inside in state.attached(self.stage):
             if isinstance(inside.attach, At) and position(st, inside.attach.loop) >= p:
@@ -122,7 +123,8 @@ class Parallel(Kind):
             return no(f"loop {self.stage}.{self.loop} is a scan: each turn needs the one before", mark=(self.stage, self.loop),
                       try_="a data loop of the update")
         if leaf(st, self.loop).kind == REDUCE:
-            return no(f"loop {self.stage}.{self.loop} reduces: its turns write the same element, and threads would race", mark=(self.stage, self.loop),
+            return no(f"loop {self.stage}.{self.loop} reduces: its turns write the same element, and threads would race",
+                      mark=(self.stage, self.loop),
                       legal="data loops: " + (", ".join(iv.name for iv in st.leaves if iv.kind != REDUCE) or "none"),
                       try_="s.rfactor(…) makes partial results that threads can compute apart")
         return YES

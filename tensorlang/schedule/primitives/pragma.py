@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...te.axis import IterVar
 from ..legality.verdict import YES, Verdict, no
 from ..state import ScheduleState, change
-from .base import Primitive, find_loop, leaf
+from .base import Primitive, find_loop, leaf, whole
 
 if TYPE_CHECKING:
     from ..schedule import Stage
@@ -48,5 +48,4 @@ class Pragma(Primitive):
     @staticmethod
     def call(stage: Stage, loop: IterVar, pragma_type: str, pragma_value: int | None = None) -> None:
         """Note ``pragma_type`` on a loop: ``auto_unroll_max_step`` (a number of steps) or ``unroll_explicit``."""
-        value = int(pragma_value) if pragma_value is not None else None
-        stage.do(Pragma(stage.name, stage.loop_name("pragma", loop), pragma_type, value))
+        stage.do(Pragma(stage.name, stage.loop_name("pragma", loop), pragma_type, whole(pragma_value)))

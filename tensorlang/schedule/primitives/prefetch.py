@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ...te.axis import IterVar
 from ..legality.verdict import YES, Verdict, no
 from ..state import INLINED, ScheduleState, change
-from .base import Primitive, find_loop
+from .base import Primitive, find_loop, whole
 
 if TYPE_CHECKING:
     from ..schedule import Stage
@@ -52,5 +52,5 @@ class Prefetch(Primitive):
     def call(stage: Stage, tensor: Any, loop: IterVar, offset: int = 1) -> None:
         """Ask for what this stage reads of ``tensor`` ``offset`` turns of ``loop`` ahead."""
         schedule = stage.schedule
-        stage.do(Prefetch(stage.name, schedule.stage_name(tensor), stage.loop_name("prefetch", loop), int(offset),
+        stage.do(Prefetch(stage.name, schedule.stage_name(tensor), stage.loop_name("prefetch", loop), whole(offset),
                           getattr(tensor, "value_index", 0)))

@@ -49,7 +49,9 @@ class ReverseComputeAt(Primitive):
             return no(f"`{self.at}` is computed inside another stage already", mark=mark)
         if [r.name for r in state.readers(self.at)] != [self.stage]:
             others = [f"`{r.name}`" for r in state.readers(self.at) if r.name != self.stage]
-            also = f"{', '.join(others)} read{'s' if len(others) == 1 else ''} it too" if len(others) < len(state.readers(self.at)) else f"`{self.stage}` does not read it"
+            also = f"{', '.join(others)} read{'s' if len(others) == 1 else ''} it too"
+            if len(others) == len(state.readers(self.at)):
+                also = f"`{self.stage}` does not read it"
             return no(f"`{self.at}` must be read by `{self.stage}` alone, but {also}", mark=mark)
         if consumer.relations or consumer.kinds or state.attached(self.stage):
             return no(f"`{self.stage}` is scheduled already: its loops are to be those of `{self.at}`", mark=(self.stage, None),
@@ -67,7 +69,8 @@ class ReverseComputeAt(Primitive):
                 return no(f"loop {self.at}.{iv.name} is {producer.kind(iv)}", mark=mark)
         for inside in state.attached(self.at):
             if isinstance(inside.attach, At) and position(producer, inside.attach.loop) <= position(producer, self.loop):
-                return no(f"`{inside.name}` is computed at {self.at}.{inside.attach.loop}, a loop that becomes one of `{self.stage}`", mark=mark,
+                return no(f"`{inside.name}` is computed at {self.at}.{inside.attach.loop}, a loop that becomes one of `{self.stage}`",
+                          mark=mark,
                           try_=f"move {inside.name} afterwards")
         return YES
 

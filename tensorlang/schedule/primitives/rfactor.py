@@ -21,7 +21,7 @@ from ...te.tensor import ComputeOp, Tensor, TensorRead
 from ..bounds import bounds_of
 from ..legality.verdict import YES, Verdict, no
 from ..state import At, ScheduleState, StageState, change
-from .base import Primitive, find_loop, leaf
+from .base import Primitive, find_loop, leaf, whole
 
 if TYPE_CHECKING:
     from ..schedule import Schedule
@@ -105,7 +105,8 @@ class Rfactor(Primitive):
         tuple of tensors. The data axes of the partial results are those of ``tensor`` with the new one at ``factor_axis``."""
         stage = schedule[tensor]
         rank = len(stage.op.axis) if isinstance(stage.op, ComputeOp) else 0  # the check words the mistake
-        at = factor_axis + rank + 1 if factor_axis < 0 else factor_axis
+        at = whole(factor_axis)
+        at = at + rank + 1 if isinstance(at, int) and at < 0 else at
         return schedule.perform(Rfactor(stage.name, stage.loop_name("rfactor", axis), at))  # type: ignore[no-any-return]
 
 

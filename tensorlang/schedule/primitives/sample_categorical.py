@@ -10,7 +10,7 @@ from ...core.dtype import INT32
 from ...expr.nodes import Var
 from ..legality.verdict import YES, Verdict, no
 from ..state import Decision, ScheduleState
-from .base import Primitive
+from .base import Primitive, whole
 
 if TYPE_CHECKING:
     from ..schedule import Schedule
@@ -31,9 +31,11 @@ class SampleCategorical(Primitive):
         if not self.candidates or any(type(c) is not int or not 1 <= c <= 0x7FFFFFFF for c in self.candidates):
             return no(f"candidates={list(self.candidates)}: a non-empty list of positive numbers")
         if state.decision(self.decision) is not None:
-            return no(f"a decision named {self.decision!r} exists already", legal="names in use: " + ", ".join(d.name for d in state.decisions))
+            return no(f"a decision named {self.decision!r} exists already",
+                      legal="names in use: " + ", ".join(d.name for d in state.decisions))
         if self.values is not None and (len(self.values) != 1 or self.values[0] not in self.candidates):
-            return no(f"value {', '.join(map(str, self.values))} of {self.decision!r} is not a candidate", legal=f"one of {list(self.candidates)}")
+            return no(f"value {', '.join(map(str, self.values))} of {self.decision!r} is not a candidate",
+                      legal=f"one of {list(self.candidates)}")
         return YES
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
@@ -47,5 +49,5 @@ class SampleCategorical(Primitive):
              role: str = "categorical") -> Any:
         """One of ``candidates`` as a knob, to be passed where a primitive takes a number. ``value`` (else the first candidate) holds
         until a search decides."""
-        return schedule.perform(SampleCategorical(name or schedule.free_decision("choice"), tuple(candidates), role,
-                                                  None if value is None else (value,)))
+        return schedule.perform(SampleCategorical(schedule.free_decision("choice") if name is None else name, whole(candidates), role,
+                                                  None if value is None else (whole(value),)))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..legality.places import legal_places
 from ..legality.verdict import YES, Verdict, no
 from ..state import At, Decision, ScheduleState, change
-from .base import Primitive, find_stage
+from .base import Primitive, find_stage, whole
 
 if TYPE_CHECKING:
     from ..schedule import Schedule
@@ -29,7 +29,8 @@ class SampleLocation(Primitive):
         if not found:
             return found
         if state.decision(self.decision) is not None:
-            return no(f"a decision named {self.decision!r} exists already", legal="names in use: " + ", ".join(d.name for d in state.decisions))
+            return no(f"a decision named {self.decision!r} exists already",
+                      legal="names in use: " + ", ".join(d.name for d in state.decisions))
         places = legal_places(state, state.stage(self.stage))
         if self.values is not None and (len(self.values) != 1 or not 0 <= self.values[0] <= len(places)):
             return no(f"value {', '.join(map(str, self.values))} of {self.decision!r}: there are {len(places)} places besides root",
@@ -48,5 +49,5 @@ class SampleLocation(Primitive):
     def call(schedule: Schedule, tensor: Any, *, value: int | None = None, name: str | None = None) -> int:
         """Compute ``tensor`` at one of its legal places: 0 is root, n the n-th of ``s.legal_places(tensor)``. Returns the number."""
         stage = schedule.stage_name(tensor)
-        return schedule.perform(SampleLocation(stage, name or schedule.free_decision(f"location_{stage}"),  # type: ignore[no-any-return]
-                                               None if value is None else (value,)))
+        return schedule.perform(SampleLocation(stage, schedule.free_decision(f"location_{stage}") if name is None else name,  # type: ignore[no-any-return]
+                                               None if value is None else (whole(value),)))

@@ -11,7 +11,7 @@ from ...expr.nodes import Var, const_int
 from ...te.axis import IterVar
 from ..legality.verdict import YES, Verdict, no
 from ..state import Decision, ScheduleState
-from .base import Primitive, find_loop, leaf
+from .base import Primitive, find_loop, leaf, quoted, whole
 
 if TYPE_CHECKING:
     from ..schedule import Schedule
@@ -46,7 +46,8 @@ class SampleTile(Primitive):
         if self.candidates is not None and (not self.candidates or any(type(c) is not int or not 1 <= c <= MAX_TILE for c in self.candidates)):
             return no(f"candidates={list(self.candidates)}: a non-empty list of sizes between 1 and {MAX_TILE}")
         if state.decision(self.decision) is not None:
-            return no(f"a decision named {self.decision!r} exists already", legal="names in use: " + ", ".join(d.name for d in state.decisions))
+            return no(f"a decision named {self.decision!r} exists already",
+                      legal="names in use: " + ", ".join(d.name for d in state.decisions))
         if self.values is not None:
             if len(self.values) != self.parts:
                 return no(f"values={list(self.values)}: {len(self.values)} value(s) for {self.parts} size(s)")
@@ -82,7 +83,7 @@ class SampleTile(Primitive):
         return state.with_decision(decision), knobs
 
     def __str__(self) -> str:
-        return f"sample_tile({self.stage}.{self.loop}, {self.decision!r}, parts={self.parts})"
+        return f"sample_tile({self.stage}.{self.loop}, {quoted(self.decision)}, parts={quoted(self.parts)})"
 
     @staticmethod
     def call(schedule: Schedule, loop: IterVar, parts: int = 1, *, max_factor: int = 64, candidates: Iterable[int] | None = None,
@@ -92,8 +93,9 @@ class SampleTile(Primitive):
         ``values`` hold until a search decides. Every size is an integer from 1 to ``max_factor``, or one of ``candidates``.
         """
         stage = schedule.owner(loop)
-        given = None if values is None else tuple(values) if isinstance(values, list | tuple) else (values,)  # type: ignore[arg-type]
+        given = whole(values)
+        given = (given,) if isinstance(given, int) else given
         knobs = schedule.perform(SampleTile(
-            stage.name, loop.name, name or schedule.free_decision(f"tile_{loop.name}"), parts, max_factor,
-            None if candidates is None else tuple(candidates), role, given))  # type: ignore[arg-type]
+            stage.name, loop.name, schedule.free_decision(f"tile_{loop.name}") if name is None else name, whole(parts), whole(max_factor),
+            whole(candidates), role, given))
         return knobs[0] if parts == 1 else knobs

@@ -37,7 +37,8 @@ class Split(Primitive):
         if not found:
             return found
         if (self.factor is None) == (self.nparts is None):
-            return no("neither factor nor nparts says where to cut" if self.factor is None else "factor and nparts both say where to cut", try_="split(axis, factor=8) or split(axis, nparts=4)")
+            return no("neither factor nor nparts says where to cut" if self.factor is None else "factor and nparts both say where to cut",
+                      try_="split(axis, factor=8) or split(axis, nparts=4)")
         size = self.factor if self.factor is not None else self.nparts
         known = find_number(state, size)
         if not known:
@@ -50,7 +51,8 @@ class Split(Primitive):
         st = state.stage(self.stage)
         kind = st.kind(leaf(st, self.loop))
         if kind != "serial":
-            return no(f"loop {self.stage}.{self.loop} is {kind} already", mark=(self.stage, self.loop), try_=f"split first, then {kind.removesuffix('d')} one half")
+            return no(f"loop {self.stage}.{self.loop} is {kind} already", mark=(self.stage, self.loop),
+                      try_=f"split first, then {kind.removesuffix('d')} one half")
         return nobody_inside(state, self.stage, self.loop, "split")
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:

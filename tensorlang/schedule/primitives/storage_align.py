@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ...te.axis import IterVar
 from ..legality.verdict import YES, Verdict, no
 from ..state import ScheduleState, change
-from .base import Primitive, find_own_memory
+from .base import Primitive, find_own_memory, whole
 
 if TYPE_CHECKING:
     from ..schedule import Stage
@@ -54,4 +54,4 @@ class StorageAlign(Primitive):
     @staticmethod
     def call(stage: Stage, axis: IterVar, factor: int, offset: int = 0) -> None:
         """Pad this stage's memory so that the stride of data axis ``axis`` is a multiple of ``factor`` elements, plus ``offset``."""
-        stage.do(StorageAlign(stage.name, stage.loop_name("storage_align", axis), factor, offset))
+        stage.do(StorageAlign(stage.name, stage.loop_name("storage_align", axis), whole(factor), whole(offset)))

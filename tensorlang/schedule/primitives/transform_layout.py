@@ -137,7 +137,8 @@ class TransformLayout(Primitive):
             new = index_map(*shown)
         except TypeError as e:
             names = [a.name for a in axes]
-            raise ScheduleError(f"s[{stage.name}].transform_layout: the map failed on {len(axes)} indices", because=f"`{stage.name}` has the axes {', '.join(names)}; "
+            raise ScheduleError(f"s[{stage.name}].transform_layout: the map failed on {len(axes)} indices",
+                                because=f"`{stage.name}` has the axes {', '.join(names)}; "
                                 + str(e).rpartition("() ")[2], try_=f"lambda {', '.join(names)}: [{', '.join(reversed(names))}]") from None
         listed = list(new) if isinstance(new, list | tuple) else [new]
         digits = tuple(_as_digit(stage.name, make.as_expr(e), shown) for e in listed)

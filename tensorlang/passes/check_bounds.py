@@ -1,0 +1,113 @@
+"""check bounds: every access that is not proved to be in its buffer is tested first; a kernel that fails a test ends with a report.
+
+``C[i] = A[I[i]]`` → ``if 0 <= I[i] and I[i] < 37: C[i] = A[I[i]] else: report("A[I[i]]", dim=0, index=I[i], extent=37)``
+
+For ``bounds_check=True``: indices that depend on data, and whatever else the prover cannot decide. The tests are conditions, so that
+nothing the access needs is computed in front of them. A test of what only one side of ``if_then_else`` reads asks for that side first.
+Loops with a test run as plain ones where they were to be vectors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..arith.facts import Facts
+from ..expr import make
+from ..expr.linear import reads_data
+from ..expr.nodes import Call, Expr, IfThenElse, Var
+from ..loopir.in_bounds import denied, holds
+from ..loopir.printer import Names, access_text
+from ..loopir.stmt import Alloc, Buffer, Evaluate, For, Func, If, Let, Load, Report, Seq, Stmt, Store, seq
+
+
+def check_bounds(func: Func) -> Func:
+    """The pass."""
+    names = Names()
+    for p in func.params:
+        if isinstance(p, Buffer):
+            names.buffer(p)
+        else:
+            names(p)
+    sizes = frozenset(v for v in func.dims if v.kind == "dim")
+    return func.with_body(_Checker(names).stmt(func.body, Facts(sizes=sizes), ()))
+
+
+@dataclass(frozen=True)
+class _Test:
+    """An index to be tested where all of ``when`` hold."""
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+    dim: int
+    when: tuple[Expr, ...]
+
+    def cond(self) -> Expr:
+        index = self.indices[self.dim]
+        inside = make.and_(make.le(0, index), make.lt(index, self.buffer.shape[self.dim]))
+        for c in reversed(self.when):
+            inside = make.if_then_else(c, inside, make.TRUE)
+        return inside
+
+
+class _Checker:
+    def __init__(self, names: Names) -> None:
+        self.names = names
+
+    def stmt(self, s: Stmt, facts: Facts, loops: tuple[Var, ...]) -> Stmt:
+        if isinstance(s, Evaluate) and isinstance(s.value, Call) and s.value.name == "prefetch":
+            return s  # a hint may point anywhere
+        tests: dict[_Test, None] = {}
+        for e in s.exprs():
+            self.expr(e, facts, (), tests)
+        if isinstance(s, Store):
+            self.access(s.buffer, s.indices, facts, (), tests)
+        s = self.below(s, facts, loops)
+        for t in reversed(tests):
+            s = If(t.cond(), s, self.report(t, loops))
+        return s
+
+    def below(self, s: Stmt, facts: Facts, loops: tuple[Var, ...]) -> Stmt:
+        if isinstance(s, For):
+            self.names(s.var)
+            inside = facts.bind(s.var, s.begin, make.sub(make.add(s.begin, s.extent), 1)).assume(make.ge(s.extent, 1))
+            return self.rebuilt(s, self.stmt(s.body, inside, (*loops, s.var)))
+        if isinstance(s, If):
+            then = self.stmt(s.then, facts.assume(s.cond), loops)
+            orelse = () if s.orelse is None else (self.stmt(s.orelse, facts.assume(denied(s.cond)), loops),)
+            return self.rebuilt(s, then, *orelse)
+        if isinstance(s, Let):
+            self.names(s.var)
+            plain = s.value.dtype.is_index and not reads_data(s.value)
+            return self.rebuilt(s, self.stmt(s.body, facts.bind(s.var, s.value, s.value) if plain else facts, loops))
+        if isinstance(s, Alloc):
+            self.names.buffer(s.buffer)
+        return self.rebuilt(s, *[self.stmt(p, facts, loops) for p in s.parts()])
+
+    @staticmethod
+    def rebuilt(s: Stmt, *parts: Stmt) -> Stmt:
+        if all(a is b for a, b in zip(parts, s.parts(), strict=True)):
+            return s
+        return seq(*parts) if isinstance(s, Seq) else s.with_parts(*parts)
+
+    def expr(self, e: Expr, facts: Facts, when: tuple[Expr, ...], tests: dict[_Test, None]) -> None:
+        """Collect the tests of an expression, those of an index before that of the access it is for."""
+        if isinstance(e, IfThenElse):
+            self.expr(e.cond, facts, when, tests)
+            self.expr(e.a, facts.assume(e.cond), (*when, e.cond), tests)
+            self.expr(e.b, facts.assume(denied(e.cond)), (*when, make.not_(e.cond)), tests)
+            return
+        for child in e.children():
+            self.expr(child, facts, when, tests)
+        if isinstance(e, Load):
+            self.access(e.buffer, e.indices, facts, when, tests)
+
+    def access(self, b: Buffer, indices: tuple[Expr, ...], facts: Facts, when: tuple[Expr, ...], tests: dict[_Test, None]) -> None:
+        for d, (i, extent) in enumerate(zip(indices, b.shape, strict=True)):
+            if not (holds(make.le(0, i), facts) and holds(make.lt(i, extent), facts)):
+                tests[_Test(b, indices, d, when)] = None
+
+    def report(self, t: _Test, loops: tuple[Var, ...]) -> Report:
+        return Report(access_text(t.buffer, t.indices, self.names), t.dim, t.indices[t.dim], t.buffer.shape[t.dim],
+                      tuple(self.names(v) for v in loops), loops)
+
+

@@ -1,0 +1,54 @@
+"""tensorize: the loops from one inwards are replaced by a call that computes the same.
+
+``for i: for j: c[i] += a[j] * b[i, j]`` with s[C].tensorize(i, gemv) → ``gemv(&c[…], &a[…], &b[…])``
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ...errors import ScheduleError
+from ...te.axis import IterVar
+from ...te.tensor_intrin import TensorIntrin, declared
+from ..legality.tensorize import match
+from ..legality.verdict import YES, Verdict, no
+from ..state import ScheduleState, change
+from .base import Primitive, find_loop, position
+
+if TYPE_CHECKING:
+    from ..schedule import Stage
+
+
+@dataclass(frozen=True, slots=True)
+class Tensorize(Primitive):
+    """Replace ``loop`` of ``stage`` and the loops inside it by the intrinsic of that name."""
+
+    stage: str
+    loop: str
+    intrin: str
+    name = "tensorize"
+
+    def check(self, state: ScheduleState) -> Verdict:
+        found = find_loop(state, self.stage, self.loop)
+        if not found:
+            return found
+        intrin = declared(self.intrin)
+        if intrin is None:
+            return no(f"no intrinsic {self.intrin!r} is declared", try_="te.decl_tensor_intrin(op, fcompute, name=…) before")
+        st = state.stage(self.stage)
+        got = match(state, st, position(st, self.loop), intrin)
+        if isinstance(got, str):
+            return no(f"the loops from {self.stage}.{self.loop} inwards are not {self.intrin}: {got}", mark=(self.stage, self.loop),
+                      try_="split and reorder so that exactly the intrinsic's loops are innermost")
+        return YES
+
+    def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
+        return state.with_stage(change(state.stage(self.stage), tensorized=(self.loop, self.intrin))), None
+
+    @staticmethod
+    def call(stage: Stage, loop: IterVar, intrin: TensorIntrin) -> None:
+        """Replace ``loop`` and everything inside it by the calls of ``intrin`` (from ``te.decl_tensor_intrin``)."""
+        if not isinstance(intrin, TensorIntrin):
+            raise ScheduleError(f"s[{stage.name}].tensorize(…, {type(intrin).__name__}): not a tensor intrinsic", try_="te.decl_tensor_intrin(op, fcompute)")
+        stage.do(Tensorize(stage.name, stage.loop_name("tensorize", loop), intrin.name))
