@@ -108,14 +108,14 @@ class Facts:
         if isinstance(e, Gcd):
             return int(self._positive(e.a) or self._positive(e.b)), None
         if isinstance(e, Min):
-            (a, b), (c, d) = self.interval(e.a), self.interval(e.b)
-            return (None if a is None or c is None else min(a, c)), (d if b is None else b if d is None else min(b, d))
+            (al, ah), (bl, bh) = self.interval(e.a), self.interval(e.b)
+            return (None if al is None or bl is None else min(al, bl)), (bh if ah is None else ah if bh is None else min(ah, bh))
         if isinstance(e, Max):
-            (a, b), (c, d) = self.interval(e.a), self.interval(e.b)
-            return (c if a is None else a if c is None else max(a, c)), (None if b is None or d is None else max(b, d))
+            (al, ah), (bl, bh) = self.interval(e.a), self.interval(e.b)
+            return (bl if al is None else al if bl is None else max(al, bl)), (None if ah is None or bh is None else max(ah, bh))
         if isinstance(e, Choice):
-            (a, b), (c, d) = self.interval(e.a), self.interval(e.b)
-            return (None if a is None or c is None else min(a, c)), (None if b is None or d is None else max(b, d))
+            (al, ah), (bl, bh) = self.interval(e.a), self.interval(e.b)
+            return (None if al is None or bl is None else min(al, bl)), (None if ah is None or bh is None else max(ah, bh))
         if isinstance(e, Cast) and e.dtype.is_index and (e.a.dtype.is_int or e.a.dtype.is_bool):
             return self.interval(e.a)
         if isinstance(e, Mul):
@@ -429,7 +429,7 @@ class Facts:
                 if c % n:
                     return False
             return True
-        q, r = split_by_atom(poly(e), by) if not isinstance(by, Mul) else ({}, poly(e))
+        r = poly(e) if isinstance(by, Mul) else split_by_atom(poly(e), by)[1]
         return not r or e is by
 
 

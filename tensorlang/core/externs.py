@@ -15,19 +15,20 @@ _packed: dict[str, Callable[..., Any]] = {}
 _symbols: dict[str, int] = {}
 
 
-def register_func(name: str, f: Callable[..., Any] | None = None, override: bool = False) -> Any:
+def register_func(name: str | Callable[..., Any], f: Callable[..., Any] | None = None, override: bool = False) -> Any:
     """Make a Python function callable from ``te.extern`` as ``te.call_packed(name, …)``; also a decorator.
 
     It is called with numpy arrays over the kernel's memory, ints and floats, and writes its outputs in place. What it returns is
     dropped; what it raises ends the kernel and is raised by the call. Raises DeclareError when the name is taken.
     """
-    if callable(name):
+    if not isinstance(name, str):
         return register_func(name.__name__, name, override)
+    word = name
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        if name in _packed and not override:
-            raise DeclareError(f"register_func({name!r}): the name is taken", try_="override=True, or another name")
-        _packed[name] = function
+        if word in _packed and not override:
+            raise DeclareError(f"register_func({word!r}): the name is taken", try_="override=True, or another name")
+        _packed[word] = function
         return function
 
     return register if f is None else register(f)

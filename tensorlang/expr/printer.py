@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from ..core.visit import TypeTable
 from .nodes import (
     Access,
@@ -55,7 +57,7 @@ def _const(e: Const, name: Namer, outer: int) -> str:
     if e.dtype.is_bool:
         return "True" if e.value else "False"
     if e.dtype.is_float:
-        text = repr(float(e.value))
+        text = str(np.float32(e.value)) if e.dtype.name == "float32" else repr(float(e.value))  # the shortest that reads back the same
         return text if e.dtype.name == "float32" else f"{e.dtype}({text})"
     return str(e.value) if e.dtype.is_index else f"{e.dtype}({e.value})"
 

@@ -21,8 +21,8 @@ from ..schedule.tree.nodes import ComputeNode, LoopNode, StorageNode, TreeNode, 
 from ..te.axis import REDUCE, IterVar
 from ..te.extern import ExternCall, ExternOp
 from ..te.reducers import Reduce
-from ..te.tensor_intrin import declared
 from ..te.tensor import Tensor, TensorRead
+from ..te.tensor_intrin import declared
 from .buffers import argument_buffers, share_buffers, sizes_of, workspace_buffers
 
 CACHE_LINE = 64  # bytes

@@ -166,7 +166,7 @@ def _vector_reduction(s: Schedule, stage: Stage, target: Target) -> bool:
     n = _size(last)
     if n is not None and n < 2 * lanes:
         return False
-    outer, inner = stage.split(last, lanes)
+    _, inner = stage.split(last, lanes)
     if not s.can("rfactor", stage.name, inner):
         return True
     partial = s[s.rfactor(stage.name, inner)]

@@ -79,7 +79,8 @@ def _array(pointer: int, name: str, shape: tuple[int, ...]) -> np.ndarray[Any, A
     size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
     if size == 0:
         return np.zeros(shape, kind)
-    return np.ndarray(shape, kind, (ctypes.c_char * size).from_address(pointer))
+    memory: Any = (ctypes.c_char * size).from_address(pointer)
+    return np.ndarray(shape, kind, memory)
 
 
 def _view(pointer: int, name: str, shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray[Any, Any]:

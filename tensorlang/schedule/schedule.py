@@ -84,7 +84,8 @@ class Schedule:
             return stage.name
         if isinstance(key, str) and key in self._state.position:
             return key
-        raise ScheduleError(f"s[{key!r}]: no such stage" if isinstance(key, str | int | float) else f"s[a {type(key).__name__}]: no such stage", legal=", ".join(self._state.position))
+        shown = repr(key) if isinstance(key, str | int | float) else f"a {type(key).__name__}"
+        raise ScheduleError(f"s[{shown}]: no such stage", legal=", ".join(self._state.position))
 
     def __getitem__(self, key: StageKey) -> Stage:
         return Stage(self, self.stage_name(key))

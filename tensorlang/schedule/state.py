@@ -144,7 +144,8 @@ class StageState:
     """One stage. ``leaves`` are its loops from outermost to innermost; ``kinds`` annotates some of them; ``attach`` is None (root),
     ``At`` or ``INLINED``; ``store`` is where its memory is made when that is not where it is computed.
     ``init_at`` is the loop before which a reduction's start values are written, ``align`` the padding of strides per data axis.
-    ``prefetches`` are (tensor, loop, turns ahead); ``tensorized`` is (loop, intrinsic). ``aliases`` are operations whose tensors the stage held before a change of layout.
+    ``prefetches`` are (tensor, loop, turns ahead); ``tensorized`` is (loop, intrinsic).
+    ``aliases`` are operations whose tensors the stage held before a change of layout.
     ``shares`` are the tensors whose memory its outputs are (parts of a scan); ``within`` is the scan it runs inside."""
 
     name: str

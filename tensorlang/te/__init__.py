@@ -78,10 +78,10 @@ from .tensor_intrin import TensorIntrin, decl_tensor_intrin
 Select = select  # TVM's class of that name, which users call like a function
 
 __all__ = [
-    "ComputeOp", "ExternOp", "IterVar", "Operation", "PlaceholderOp", "Range", "ScanOp", "Select", "Tensor", "TensorRead",
-    "TensorSlice", "abs", "acos", "acosh", "add", "all", "any", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and",
+    "ComputeOp", "ExternOp", "IterVar", "Operation", "PlaceholderOp", "Range", "ScanOp", "Select", "Tensor", "TensorIntrin",
+    "TensorRead", "TensorSlice", "abs", "acos", "acosh", "add", "all", "any", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and",
     "bitwise_not", "bitwise_or", "bitwise_xor", "call_extern", "call_packed", "cast", "ceil", "ceildiv", "clz", "comm_reducer",
-    "compute", "const", "copysign", "cos", "cosh", "dim", "div", "erf", "exp", "exp2", "exp10", "expm1", "extern", "floor",
+    "compute", "const", "copysign", "cos", "cosh", "decl_tensor_intrin", "dim", "div", "erf", "exp", "exp2", "exp10", "expm1", "extern", "floor",
     "floordiv", "floormod", "fmod", "hypot", "if_then_else", "indexdiv", "indexmod", "infinity", "isfinite", "isinf", "isnan",
     "ldexp", "log", "log1p", "log2", "log10", "logical_and", "logical_not", "logical_or", "max", "max_value", "min", "min_value",
     "multiply", "nearbyint", "nextafter", "placeholder", "popcount", "pow", "power", "prod", "reduce_axis", "reference", "round",

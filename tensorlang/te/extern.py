@@ -23,6 +23,7 @@ class OpaqueOp(ComputeOp):
     """A step that reads whole tensors: ``body`` holds the reads, over ``spatial`` axes that stand for all their elements."""
 
     __slots__ = ("spatial",)
+    spatial: tuple[IterVar, ...]
 
     def whole(self, spatial: list[IterVar], t: Tensor, first: Expr | None = None) -> Expr:
         """A read of every element of ``t``; of one row only when ``first`` is its index. The axes it takes are added to ``spatial``."""
@@ -130,7 +131,8 @@ def _dtypes(where: str, given: Any, inputs: Sequence[Tensor], n: int) -> tuple[D
     if given is None:
         found = {t.dtype for t in inputs}
         if len(found) != 1:
-            raise DeclareError(f"{where}: the dtype of the outputs is not clear", because=f"the inputs have {len(found)} dtypes", try_="dtype='float32'")
+            raise DeclareError(f"{where}: the dtype of the outputs is not clear", because=f"the inputs have {len(found)} dtypes",
+                               try_="dtype='float32'")
         return (found.pop(),) * n
     listed = list(given) if isinstance(given, list | tuple) else [given] * n
     if len(listed) != n:

@@ -51,7 +51,7 @@ class ScanOp(OpaqueOp):
 
 
 def _listed(x: Tensor | Sequence[Tensor]) -> tuple[Tensor, ...]:
-    return tuple(x) if isinstance(x, list | tuple) else (x,)
+    return (x,) if isinstance(x, Tensor) else tuple(x)
 
 
 def scan(init: Tensor | Sequence[Tensor], update: Tensor | Sequence[Tensor], state_placeholder: Tensor | Sequence[Tensor],

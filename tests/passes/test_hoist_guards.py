@@ -142,3 +142,23 @@ def test_other_parts_of_a_loop_are_not_copied() -> None:
     assert sum(isinstance(s, Store) and s.buffer is big for s in preorder(after.body)) == 1
     assert in_loops_tested(after) == []
     same(before, after, [{"m": 5}], coverage=False)
+
+
+def test_conditions_that_are_equal_in_whole_numbers_are_one() -> None:
+    """``i * 6 + 4 < 100`` and ``i * 6 + 5 < 100`` hold for the same ``i``: two versions, not three."""
+    i, k = var("i"), var("k")
+    a, c = buffer("A", 102, 4), buffer("C", 102)
+    rows = [If(make.lt(i * 6 + r, n(100)), store(c, i * 6 + r, read(a, i * 6 + r, k))) for r in (4, 5)]
+    before = func("f", (a, c), loop(i, 17, loop(k, 4, seq(store(c, i * 6, read(a, i * 6, k)), *rows))))
+    after = hoist_guards(before)
+    assert body_text(after) == """\
+for i in range(0, 17):
+    if i*6 + 4 < 100:
+        for k in range(0, 4):
+            C[i*6] = A[i*6, k]
+            C[i*6 + 4] = A[i*6 + 4, k]
+            C[i*6 + 5] = A[i*6 + 5, k]
+    else:
+        for k in range(0, 4):
+            C[i*6] = A[i*6, k]"""
+    same(before, after, coverage=False)

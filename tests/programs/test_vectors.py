@@ -173,3 +173,15 @@ def test_scalar_arguments() -> None:
     for f in (tl.build(s, [alpha, X, Y, Z]), tl.compile([alpha, X, Y, Z])):
         f(3.0, x, y, z)
         np.testing.assert_array_equal(z, 3 * x + y)
+
+
+@pytest.mark.parametrize("how", ("serial", "unroll", "vectorize"))
+def test_division_by_an_axis_beside_the_test_that_it_is_not_zero(how: str) -> None:
+    # unrolled, the first turn divides by the literal 0 in the side that is not taken
+    A = te.placeholder((8,), dtype="int32", name="A")
+    C = te.compute((8,), lambda i: te.if_then_else(i > 0, A[i] // i.var + 7 % te.max(i.var, 0), -1), name="C")
+    s = te.create_schedule(C.op)
+    if how != "serial":
+        getattr(s[C], how)(C.op.axis[0])
+    a, i = ints(rng(), 8, dtype="int32", lo=-40, hi=41), np.maximum(np.arange(8, dtype="int32"), 1)
+    agree(s, [A, C], [a], np.where(np.arange(8) > 0, a // i + 7 % i, -1).astype("int32"))

@@ -377,3 +377,26 @@ def auto_unrolled() -> Case:
     s = te.create_schedule(C.op)
     s[C].pragma(C.op.axis[0], "auto_unroll_max_step", 16)
     return [A, C], [C], {"A": SMALL}, s, ({},)
+
+
+@case
+def scanned() -> Case:
+    m = te.var("m")
+    X, state = te.placeholder((m, 11), name="X"), te.placeholder((m, 11), name="state")
+    first = te.compute((1, 11), lambda _, i: X[0, i] + 1, name="first")
+    twice = te.compute((m, 11), lambda t, i: state[t - 1, i] * 2, name="twice")
+    update = te.compute((m, 11), lambda t, i: twice[t, 10 - i] + X[t, i], name="update")
+    R = te.scan(first, update, state, inputs=[X], name="R")
+    s = te.create_schedule(R.op)
+    s[update].vectorize(s[update].split(update.op.axis[1], 4)[1])
+    return [X, R], [R], {"X": (-2, 3)}, s, tuple({"m": k} for k in (1, 2, 5))
+
+
+@case
+def workspaces_in_a_row() -> Case:
+    A = te.placeholder((6, 9), name="A")
+    P = te.compute((6, 9), lambda i, j: A[i, j] + 1, name="P")
+    Q = te.compute((6, 9), lambda i, j: P[5 - i, j] * 2, name="Q")
+    R = te.compute((6, 9), lambda i, j: Q[i, 8 - j] + P[5 - i, j], name="R")
+    C = te.compute((6, 9), lambda i, j: R[5 - i, j] - Q[i, j], name="C")
+    return [A, C], [C], {"A": SMALL}, te.create_schedule(C.op), ({},)

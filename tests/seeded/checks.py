@@ -109,7 +109,7 @@ def nest_laws() -> None:
     for cond in conds:
         known = facts.prove(cond)
         assert known is not None or cond is not conds[0], "nothing is proved"
-        for size in range(0, 20):
+        for size in range(20):
             for a in range(-(-size // 8)):
                 for b in range(min(7, size - a * 8 - 1) + 1):
                     truth = bool(evaluate(cond, {n: size, i: a, j: b}))

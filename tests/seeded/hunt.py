@@ -102,7 +102,7 @@ def _child(mutant: Mutant | None, checks: Sequence[str], seeds: Sequence[int], t
 _WORDS = ((r"malformed after lowering", "verifier, as lowered"), (r"malformed after pass", "verifier, after a pass"), (r"lowered with", "interpreter, as lowered"),
           (r"after (all passes|pass .*) with", "interpreter, after a pass"), (r"compiled with|as built|all temporaries", "machine code"),
           (r"proof with", "proof"), (r"replayed|read back", "round trip"), (r"^allowed", "refusals"), (r"^the tree is", "golden tree"),
-          (r"(built|simplified|proved|negated) |interval .*\.\.|(lower|upper) bound", "laws"))
+          (r"(built|simplified|proved|negated) |nothing is proved|interval .*\.\.|(lower|upper) bound", "laws"))
 
 
 def _who(e: BaseException) -> str:

@@ -28,9 +28,8 @@ class Mutant:
     def function(self) -> FunctionType:
         module, _, path = self.where.partition(":")
         found: Any = importlib.import_module(f"tensorlang.{module}")
-        owner = found
         for part in path.split("."):
-            owner, found = found, inspect.getattr_static(found, part)
+            found = inspect.getattr_static(found, part)
         if isinstance(found, staticmethod):
             found = found.__func__
         found = inspect.unwrap(found)

@@ -94,6 +94,9 @@ MUTANTS = (
     M("hoisted guards give the weaker version to the stronger test", "passes.hoist_guards:_Hoist.versions", "answers = {c: n <= weaker for",
       "answers = {c: n < weaker for", ("matmul_in_registers", "unrolled_rows")),
     M("dead code thinks what one store reads is dead", "passes.dead_code:_Uses.dead", "self.live |= reads", "pass", ("kernels by hand",)),
+    M("a workspace moves in while its host is still read", "passes.reuse_storage:_share", "s.last < life.first or", "s.last <= life.first or", ("workspaces_in_a_row",)),
+    M("an element's own place is not asked for in place", "passes.reuse_storage:_share", "in_place(items[life.first], s.tenants[-1], b)", "True", ("workspaces_in_a_row",)),
+    M("the rows of a scan start at the first", "lowering.lower:_Writer.target", "if stage.shares:", "if False:", ("scanned",)),
     # --- arithmetic
     M("the prover takes strict for loose", "arith.facts:Facts._prove", "if t is LT:", "if False:", ("the conditions of nests", "laws", "split_tail")),
     M("the prover replaces a variable by the wrong end", "arith.facts:Facts._replacements", "bound = hi if upper else lo", "bound = lo if upper else hi", ("the conditions of nests", "laws", "split_tail")),

@@ -11,8 +11,8 @@ import pytest
 nbformat = pytest.importorskip("nbformat")
 pytest.importorskip("ipykernel")
 nbclient = pytest.importorskip("nbclient")
-from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
-from jupyter_client.manager import AsyncKernelManager
+from jupyter_client.kernelspec import KernelSpec, KernelSpecManager  # noqa: E402
+from jupyter_client.manager import AsyncKernelManager  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "tutorials").glob("*.ipynb"))

@@ -1,7 +1,8 @@
 """Calls of somebody else's functions: C symbols directly, Python functions through a callback the runtime provides.
 
 A callback is ``i32 symbol(ptr slots)``: 8-byte slots, for a buffer its pointer and then its extents as i64, for an integer an i64, for a
-float a double, for a view its pointer, extents and strides. The symbol's name says how the slots are to be read; a status that is not 0 ends the kernel with code 3.
+float a double, for a view its pointer, extents and strides. The symbol's name says how the slots are to be
+read; a status that is not 0 ends the kernel with code 3.
 """
 
 from __future__ import annotations

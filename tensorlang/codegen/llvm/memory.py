@@ -16,7 +16,6 @@ from ...loopir.stmt import Buffer, Load, load
 from . import convert, types
 from .emitter import Emitter, buffers_read
 from .expression import rules
-from .index import interval
 
 _LARGEST = 2**31 - 1
 
@@ -50,7 +49,7 @@ def locate(em: Emitter, buffer: Buffer, indices: tuple[Expr, ...], lanes: int) -
             base = make.add(base, make.mul(i, stride))
         else:
             alone = const_int(stride) == 1 and i.dtype.code == "int"  # the address takes it as it is
-            term = make.mul(i if alone or _fits(em, buffer) else make.cast("int64", i), stride)
+            term = make.mul(i if alone or _fits(buffer) else make.cast("int64", i), stride)
             offsets = term if offsets is None else make.add(offsets, term)
     assert offsets is not None
     return Place(base, None, offsets, lanes)
@@ -67,12 +66,16 @@ def _flat(em: Emitter, buffer: Buffer, indices: tuple[Expr, ...]) -> Expr:
     return found
 
 
-def _fits(em: Emitter, buffer: Buffer) -> bool:
-    """Whether every offset into the buffer fits 32 bits: lanes of 64 bits cost a gather two more instructions for each register
-    (sign extension, shift), 0.36 instead of 0.30 ns an element from the first cache."""
+def _fits(buffer: Buffer) -> bool:
+    """Whether every offset into the buffer fits 32 bits.
+
+    Measured on an AVX2 machine, an 8-lane gather of float32 from the first cache, sizes known at run time only: indices that are offsets
+    as they stand take 0.34 ns an element in 32 bits and 0.39 in 64; those multiplied by a stride 0.50 and 0.46, so what symbolic sizes
+    would allow to be narrow is left wide.
+    """
     total = 1
     for extent, stride in zip(buffer.shape, buffer.element_strides(), strict=True):
-        n, s = interval(em, extent)[1], interval(em, stride)[1]
+        n, s = const_int(extent), const_int(stride)
         if n is None or s is None:
             return False
         total = max(total, n * max(1, abs(s)))

@@ -86,6 +86,7 @@ class Module:
         bits = self.target.vector_bits
         wide = f' "prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}"' if self.target.arch == "x86_64" else ""
         attributes = f'attributes #0 = {{ nounwind mustprogress "no-trapping-math"="true"{wide} }}'
-        parts = [f'target triple = "{self.target.triple}"', *self.records.values(), *(f.text() for f in self.functions), "\n".join(self._declared.values()),
+        parts = [f'target triple = "{self.target.triple}"', *self.records.values(), *(f.text() for f in self.functions),
+                 "\n".join(self._declared.values()),
                  attributes]
         return "\n\n".join(p for p in parts if p) + "\n"

@@ -56,7 +56,8 @@ def match(state: ScheduleState, stage: StageState, position: int, intrin: Tensor
                     f"those of {intrin.name} {' x '.join(str(a.extent) for a in theirs) or 'not at all'}")
     if bounds_of(state).guards(stage):
         return "the tiles do not divide the extents: an intrinsic has no tails"
-    loop_of: dict[Var, Expr] = {a.var: iv.var for mine, theirs in ((data, wanted[0]), (reduced, wanted[1])) for iv, a in zip(mine, theirs, strict=True)}
+    pairs = [*zip(data, wanted[0], strict=True), *zip(reduced, wanted[1], strict=True)]
+    loop_of: dict[Var, Expr] = {a.var: iv.var for iv, a in pairs}
     for a in (*pattern.axis, *pattern.reduce_axis):
         loop_of.setdefault(a.var, make.const(0, a.dtype))
     own = frozenset(iv.var for iv in inner)
@@ -117,7 +118,7 @@ def _split(mine: tuple[Expr, ...], theirs: tuple[Expr, ...], own: frozenset[Var]
         return None
     dims: list[int] = []
     at = 0
-    for d, i in enumerate(theirs):
+    for d in range(len(theirs)):
         if d in pattern:
             dims.append(moving[at])
             at += 1

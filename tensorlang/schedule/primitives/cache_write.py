@@ -49,8 +49,9 @@ class CacheWrite(Primitive):
             iv = next(iter(st.kinds))
             return no(f"loop {self.stage}.{iv.name} is {st.kinds[iv]} already, and would move to the cache", mark=(self.stage, iv.name),
                       try_=f"call cache_write before {st.kinds[iv].removesuffix('d')}")
-        if _reordered(st) and isinstance(why := _layout(st), str):
-            return no(why, mark=(self.stage, None), try_="call cache_write before split, fuse and the like")
+        layout = _layout(st) if _reordered(st) else ()
+        if isinstance(layout, str):
+            return no(layout, mark=(self.stage, None), try_="call cache_write before split, fuse and the like")
         inside = state.attached(self.stage)
         if inside:
             return no(f"`{inside[0].name}` is computed inside its loops, which would move to the cache", mark=(self.stage, None),
@@ -75,7 +76,8 @@ class CacheWrite(Primitive):
         cached = ComputeOp(name, axes, op.reduce_axis, tuple(substitute(e, to_new) for e in op.body), op.tag, op.attrs)
         index = tuple(a.var for a in op.axis)
         copy = op.redefined(tuple(intern(TensorRead, t, index) for t in cached.outputs), reduce_axis=())
-        new = StageState(name, cached, (*axes, *op.reduce_axis), attach=st.attach if isinstance(st.attach, At) else None, scope=self.scope, within=st.within)
+        new = StageState(name, cached, (*axes, *op.reduce_axis), attach=st.attach if isinstance(st.attach, At) else None, scope=self.scope,
+                         within=st.within)
         data = tuple(iv for iv in st.leaves if not any(iv is r for r in op.reduce_axis))
         state = state.with_stage(change(st, op=copy, leaves=data)).insert_before(self.stage, new)
         return state, cached.outputs[0] if len(cached.outputs) == 1 else cached.outputs

@@ -99,7 +99,8 @@ class ReverseComputeAt(Primitive):
         rest = [same[iv] for iv in producer.leaves[len(outer):] if iv.kind != REDUCE]
         kinds = {same[iv]: producer.kinds[iv] for iv in outer if iv in producer.kinds}
         consumer = change(work, leaves=(*ours, *rest), kinds=kinds)
-        producer = change(producer, attach=At(self.stage, ours[-1].name), kinds={k: v for k, v in producer.kinds.items() if all(k is not iv for iv in outer)})
+        kept = {k: v for k, v in producer.kinds.items() if all(k is not iv for iv in outer)}
+        producer = change(producer, attach=At(self.stage, ours[-1].name), kinds=kept)
         state = state.with_stage(consumer, producer)
         assert place_verdict(state, producer, consumer, ours[-1].name)
         return state, None

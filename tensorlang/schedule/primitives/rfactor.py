@@ -49,7 +49,8 @@ class Rfactor(Primitive):
         if not 0 <= self.factor_axis <= len(st.compute.axis):
             return no(f"factor_axis={self.factor_axis}: `{self.stage}` has {len(st.compute.axis)} data axes", legal=f"0..{len(st.compute.axis)}")
         for st2 in state.attached(self.stage):
-            return no(f"`{st2.name}` is computed inside its loops, which would move to the partial results", mark=mark, try_="rfactor before compute_at")
+            return no(f"`{st2.name}` is computed inside its loops, which would move to the partial results", mark=mark,
+                      try_="rfactor before compute_at")
         for iv in st.leaves:
             if iv.kind == REDUCE and st.kind(iv) != "serial":
                 return no(f"loop {self.stage}.{iv.name} is {st.kind(iv)} already, and would move to the partial results",

@@ -44,7 +44,8 @@ class Split(Primitive):
         if not known:
             return known
         if isinstance(size, int) and not 1 <= size <= 0x7FFFFFFF:
-            return no(f"{'factor' if self.factor is not None else 'nparts'} is {size}: it is how often the {'inner' if self.factor is not None else 'outer'} loop runs",
+            word, half = ("factor", "inner") if self.factor is not None else ("nparts", "outer")
+            return no(f"{word} is {size}: it is how often the {half} loop runs",
                       legal="1 to 2**31 - 1")
         if self.tail not in TAILS:
             return no(f"tail={self.tail!r} is not known", legal=", ".join(TAILS))

@@ -50,5 +50,6 @@ class Tensorize(Primitive):
     def call(stage: Stage, loop: IterVar, intrin: TensorIntrin) -> None:
         """Replace ``loop`` and everything inside it by the calls of ``intrin`` (from ``te.decl_tensor_intrin``)."""
         if not isinstance(intrin, TensorIntrin):
-            raise ScheduleError(f"s[{stage.name}].tensorize(…, {type(intrin).__name__}): not a tensor intrinsic", try_="te.decl_tensor_intrin(op, fcompute)")
+            raise ScheduleError(f"s[{stage.name}].tensorize(…, {type(intrin).__name__}): not a tensor intrinsic",
+                                try_="te.decl_tensor_intrin(op, fcompute)")
         stage.do(Tensorize(stage.name, stage.loop_name("tensorize", loop), intrin.name))
