@@ -75,11 +75,11 @@ def build(schedule: Schedule, args: Args, target: str | Target | None = None, na
     return module
 
 
-def compile(args: Sequence[Tensor | Var], target: str | Target | None = None, name: str = "main", *, outputs: Sequence[Tensor] | None = None,
-            bounds_check: bool = False) -> Module:
-    """A kernel with a default schedule: ``tl.compile([A, B, C])``, no tuning. ``outputs`` are the computed ones among ``args`` unless given.
+def compile(args: Sequence[Tensor | Var], target: str | Target | None = None, name: str = "main", *,
+            outputs: Sequence[Tensor] | None = None, bounds_check: bool = False) -> Module:
+    """A kernel with a default schedule: ``tl.compile([A, B, C])``, no tuning.
 
-    ``bounds_check`` as in ``build``. Raises LowerError when no argument is computed.
+    ``outputs`` are the computed ones among ``args`` unless given. ``bounds_check`` as in ``build``. Raises LowerError when no argument is computed.
     """
     wanted = [a for a in args if isinstance(a, Tensor) and isinstance(a.op, ComputeOp)] if outputs is None else list(outputs)
     if not wanted:

@@ -9,15 +9,17 @@ from ..expr.nodes import Access, Call, Choice, Const, Expr, Var, const_int
 from ..expr.walk import preorder, variables
 from ..te.axis import IterVar
 from ..te.reducers import Reduce
-from ..te.tensor import ComputeOp, TensorRead
+from ..te.tensor import ComputeOp, Tensor, TensorRead
 
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """How a stage reads: for each read, the variables of all indices, and those that move along its last dimension by one."""
+    """How a stage reads: for each read, the variables of all indices, and those that move along its last dimension by one; ``plain`` has the
+    tensor and the indices themselves."""
 
     everywhere: tuple[frozenset[Var], ...]
     contiguous: tuple[frozenset[Var], ...]
+    plain: tuple[tuple[Tensor, tuple[Expr, ...]], ...]
 
     def along(self, axis: IterVar) -> bool:
         """Whether some read runs through memory one by one as ``axis`` turns."""
@@ -30,16 +32,17 @@ class Reads:
 
 def reads_of(op: ComputeOp) -> Reads:
     """The reads of a compute."""
-    everywhere, contiguous = [], []
+    everywhere, contiguous, plain = [], [], []
     for body in op.body:
         for node in preorder(body):
             if isinstance(node, TensorRead):
                 used: frozenset[Var] = frozenset().union(*[variables(i) for i in node.indices]) if node.indices else frozenset()
                 last = node.indices[-1] if node.indices else None
                 others: frozenset[Var] = frozenset().union(*[variables(i) for i in node.indices[:-1]]) if node.indices else frozenset()
+                plain.append((node.tensor, node.indices))
                 everywhere.append(used)
                 contiguous.append(frozenset(v for v in variables(last) if v not in others and _unit(last, v)) if last is not None else frozenset())
-    return Reads(tuple(everywhere), tuple(contiguous))
+    return Reads(tuple(everywhere), tuple(contiguous), tuple(plain))
 
 
 def _unit(index: Expr, v: Var) -> bool:

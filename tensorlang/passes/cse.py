@@ -75,7 +75,7 @@ class _Naming:
 
     def binds(self, s: Stmt) -> bool:
         """Whether something in ``s`` must stay around the name: what binds a variable of the mask, or a parallel loop that uses it."""
-        return any(isinstance(st, For | Let) and (st.var in self.vars or (isinstance(st, For) and st.kind == PARALLEL and self.count(st) > 0))
+        return any(isinstance(st, For | Let) and (st.var in self.vars or (isinstance(st, For) and st.kind == PARALLEL and self.count(st)))
                    for st in preorder(s))
 
     def named(self, s: Stmt) -> Stmt:

@@ -15,6 +15,8 @@ from ..target import Target, as_target
 from ..te import ComputeOp, IterVar, Operation, Tensor
 
 MIN_PARALLEL_WORK = 1 << 16  # turns of the innermost body below which a second thread costs more than it brings
+MIN_PACKED_WORK = 1 << 20  # multiply-adds below which copying a panel of the right matrix does not pay
+MIN_PACKED_ROWS = 48
 MAX_INLINE_COST = 8  # operations a body may have to be written into a reduction, where it is evaluated again and again
 
 
@@ -147,6 +149,14 @@ def _tile(s: Schedule, out: Stage, inside: Stage, target: Target) -> None:
         out.unroll(ii)
     out.vectorize(ji)
     inside.compute_at(out, jo)
+    packed = _panel(s, inside, rows, work)
+    if packed is not None:  # the panel of one column block is copied once and read by every row block
+        out.reorder(jo, io)
+        inside.compute_at(out, io)
+        panel = s[s.cache_read(packed, "global", [inside.name])]
+        panel.compute_at(out, jo)
+        panel.vectorize(panel.op.axis[-1])
+        order = [jo, io]
     if s.can("set_scope", inside.name, "local"):
         inside.set_scope("local")
     inside.reorder(*inside.op.reduce_axis, *own)
@@ -154,6 +164,19 @@ def _tile(s: Schedule, out: Stage, inside: Stage, target: Target) -> None:
     if rows is not None:
         inside.unroll(own[rows])
     _parallel(out, order[:-1] or order, work)
+
+
+def _panel(s: Schedule, inside: Stage, rows: int | None, work: int) -> Tensor | None:
+    """The matrix whose column panel is worth a copy: read as ``B[k, j]`` by a matrix product with enough rows to read it again and again."""
+    op = inside.op
+    if rows is None or len(op.axis) != 2 or len(op.reduce_axis) != 1 or work < MIN_PACKED_WORK:
+        return None
+    if any(_size(a) is None for a in (*op.axis, *op.reduce_axis)) or (_size(op.axis[0]) or 0) < MIN_PACKED_ROWS:
+        return None
+    for tensor, indices in reads_of(op).plain:
+        if len(indices) == 2 and indices[0] is op.reduce_axis[0].var and indices[1] is op.axis[1].var:
+            return tensor
+    return None
 
 
 def _vector_reduction(s: Schedule, stage: Stage, target: Target) -> bool:

@@ -202,6 +202,7 @@ def _kernels() -> list[tuple[str, Func, list[np.ndarray[Any, Any]]]]:
     four, other = make.ramp(make.const(0), 1, 4), make.ramp(make.const(2), 1, 4)
     both = seq(Store(c, load(c, (four,)) + make.broadcast(read(i), 4), (four,)), Store(c, load(c, (other,)) * make.broadcast(make.const(2.0), 4), (other,)))
     return [func("either in lanes", loop(i, 3, loop(j, 8, If(i * 8 + j < 13, put(i * 8 + j, read(i * 8 + j)), put(i * 8 + j, read(23 - i * 8 - j))), "vectorized"))),
+            func("past the end in lanes", loop(i, 3, loop(j, 8, If(i * 8 + j < 13, put(i * 8 + j, read(i * 8 + j))), "vectorized"))),
             func("otherwise", loop(i, 24, If(i + 1 < 1, put(i, read(i)), put(i, read(i) * 2)))),
             func("accumulated", loop(i, 24, Alloc(local, chain))),
             func("backwards", loop(i, 4, loop(j, 6, If(make.and_(5 <= i * 3 + j * 2, i * 6 + j < 23), put(i * 6 + j, read(i * 6 + j)))))),

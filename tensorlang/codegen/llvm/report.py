@@ -7,7 +7,6 @@ fails claims it by writing its number where 0 was. The kernel then ends with ``O
 from __future__ import annotations
 
 from ...core.signature import OUT_OF_BOUNDS, Check
-from ...expr.nodes import Expr
 from ...loopir.stmt import Func, Report, preorder
 from .emitter import Emitter
 from .text import Block, Function, Module
@@ -40,11 +39,7 @@ def prepare(module: Module, func: Func, name: str) -> None:
 
 def values(em: Emitter, s: Report) -> list[str]:
     """What is to be recorded, as i64."""
-    return [_wide(em, e) for e in s.exprs()]
-
-
-def _wide(em: Emitter, e: Expr) -> str:
-    return em.index(e)
+    return [em.index(e) for e in s.exprs()]
 
 
 def record(em: Emitter, failed: Block, s: Report, numbers: list[str]) -> None:
