@@ -16,8 +16,15 @@ from tensorlang.schedule.schedule import Schedule
 from tensorlang.schedule.state import INLINED, At, StageState
 from tensorlang.te.axis import REDUCE
 
+from .functions import DOUBLE, GEMV
+
 FACTORS = (1, 2, 3, 4, 5, 7, 8, 8, 16, 16, 32, 100)
 MAX_COPIES = 24  # of a statement by unrolled loops of one stage
+NEEDS = {  # what a refused step may lack
+    "store_at": ("compute_at",), "compute_root": ("compute_at",), "reorder": ("split",), "fuse": ("split",), "set_scope": ("cache_write", "cache_read"),
+    "storage_align": ("cache_write", "cache_read"), "compute_at": ("cache_write", "cache_read"), "compute_inline": ("cache_read", "cache_write"),
+    "reverse_compute_at": ("cache_write",), "sample_location": ("cache_write",), "transform_layout": ("cache_write",),
+}
 
 
 class Sampler:
@@ -195,34 +202,83 @@ class Sampler:
         st = self.stage_with_loops()
         self.s[st.name].pragma(self.rng.choice(st.leaves).name, "auto_unroll_max_step", self.rng.choice((4, 16, 64)))
 
+    def prefetch(self) -> None:
+        st = self.stage_with_loops()
+        tensors = [t for t in st.op.input_tensors if self.s.state.stage(t.op.name).attach != INLINED]
+        if not tensors:
+            raise ScheduleError("nothing is read")
+        self.s[st.name].prefetch(self.rng.choice(tensors), self.rng.choice(st.leaves).name, self.rng.choice((0, 1, 2, 5)))
+
+    def tensorize(self) -> None:
+        """Give a stage the innermost loops of an intrinsic, by splits if need be, and ask for it. All or nothing."""
+        rng = self.rng
+        stages = [st for st in self.stages() if st.leaves and not st.is_opaque and len(st.compute.axis) == 2]
+        rng.shuffle(stages)
+        for st in stages:
+            t = str(st.op.outputs[0].dtype)
+            if len(st.compute.reduce_axis) == 1 and rng.random() < 0.9:
+                sizes = [(rows, columns, it) for rows, columns, kind, it in GEMV.values() if kind == t]
+                names = (st.compute.axis[1].name, st.compute.reduce_axis[0].name)
+            elif not st.compute.reduce_axis:
+                sizes = [(n, 0, it) for n, kind, it in DOUBLE.values() if kind == t]
+                names = (st.compute.axis[1].name,)
+            else:
+                continue
+            rng.shuffle(sizes)
+            for rows, columns, intrin in sizes:
+                trial = self.s.copy()
+                try:
+                    inner = [trial[st.name].split(loop, factor=n)[1].name for loop, n in zip(names, (rows, columns), strict=False)]
+                    rest = [iv.name for iv in trial.state.stage(st.name).leaves if iv.name not in inner]
+                    trial[st.name].reorder(*rest, *inner)
+                    trial[st.name].tensorize(inner[0], intrin)
+                except ScheduleError:
+                    continue
+                for step in trial.trace.steps[len(self.s.trace):]:
+                    self.s.perform(step)
+                return
+        raise ScheduleError("no intrinsic fits")
+
     WEIGHTS = {"split": 10, "tile": 4, "fuse": 6, "reorder": 8, "vectorize": 8, "unroll": 6, "parallel": 4, "compute_at": 10,
                "compute_root": 2, "compute_inline": 2, "cache_read": 4, "cache_write": 5, "sample_tile": 2, "sample_categorical": 1,
                "sample_location": 1, "reverse_compute_at": 2, "rfactor": 3, "set_scope": 1, "store_at": 4, "storage_align": 1,
                "transform_layout": 2, "decompose_reduction": 2, "pragma": 1}
 
-    def step(self) -> str | None:
-        """One random step; its name, or None when it was refused."""
-        name = self.rng.choices(list(self.WEIGHTS), list(self.WEIGHTS.values()))[0]
+    def step(self, name: str | None = None) -> bool:
+        """One random step, or one of that name; whether anything was done."""
+        name = name or self.rng.choices(list(self.WEIGHTS), list(self.WEIGHTS.values()))[0]
         made = len(self.s.trace)
         try:
             getattr(self, name)()
         except ScheduleError:
             self.refused[name] += 1
-        return name if len(self.s.trace) > made else None
+        return len(self.s.trace) > made
+
+    def wanted(self, name: str, tries: int = 8) -> bool:
+        """A step of that name, with other arguments when it is refused, and with what it needs made first."""
+        for n in range(tries):
+            if self.step(name):
+                return True
+            if n % 3 == 2 and name in NEEDS:
+                self.step(self.rng.choice(NEEDS[name]))
+        return False
 
 
-def random_steps(s: Schedule, rng: random.Random, most: int = 15) -> list[str]:
-    """Up to ``most`` random legal steps; their names in order."""
+def random_steps(s: Schedule, rng: random.Random, most: int = 15, wish: tuple[str, ...] = ()) -> list[str]:
+    """Up to ``most`` random legal steps, those of ``wish`` among them if they can be; the names of the primitives made, in order."""
     sampler = Sampler(s, rng)
     wanted = rng.randint(0, most)
-    made: list[str] = []
-    for _ in range(3 * wanted):
-        if len(made) >= wanted:
+    todo = rng.sample(wish, len(wish))
+    for n in range(3 * wanted):
+        if len(s.trace) >= wanted:
             break
-        name = sampler.step()
-        if name is not None:
-            made.append(name)
-    return made
+        if todo and rng.random() < len(todo) / max(1, wanted - n):
+            sampler.wanted(todo.pop())
+        else:
+            sampler.step()
+    for name in reversed(todo):
+        sampler.wanted(name)
+    return [p.name for p in s.trace.steps]
 
 
 # --- calls that are mostly wrong -------------------------------------------------------------------------------------------------

@@ -16,23 +16,24 @@ from tests.fuzz.check import check, declared, schedule_of
 from tests.fuzz.graphs import FAMILIES, random_graph
 from tests.fuzz.schedules import Sampler, random_call, random_steps
 
-CHUNK = 25
-CHUNKS = 16
+CHUNK = 52
+CHUNKS = 40
 ROUNDS = int(os.environ.get("TENSORLANG_FUZZ_ROUNDS", "0"))
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_random_schedules_of_random_graphs(chunk):
+    """2,000 pairs in all: each is compiled and compared with the reference, two of three interpreted, one of four verified after every pass."""
     compiled = 0
-    for n in range(CHUNK):
-        compiled += check(chunk * CHUNK + n, most=12).compiled
-    assert compiled >= CHUNK, "nearly every case is small enough to be compiled, some for several sizes"
+    for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK):
+        compiled += check(seed, most=10, interpret=seed % 3 != 1, thorough=seed % 4 == 0).compiled > 0
+    assert compiled >= 50, "nearly every case is small enough to be compiled"
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family(family):
-    for n in range(7):
-        check(100_000 + n, family=family, most=8, interpret=n % 2 == 0)
+    for n in range(6):
+        check(100_000 + n, family=family, most=8)
 
 
 @pytest.mark.fuzz

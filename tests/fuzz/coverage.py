@@ -1,0 +1,87 @@
+"""Which primitives meet in one schedule: the table of pairs a run should make, which seed wishes for which, and what was seen.
+
+Pure tables: a seed alone decides its wish, so that any case can be run again without the others.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable
+from itertools import combinations_with_replacement
+
+from tensorlang.schedule.primitives import TABLE
+
+Pair = tuple[str, str]
+NAMES = tuple(p.name for p in TABLE)
+PAIRS: tuple[Pair, ...] = tuple(combinations_with_replacement(NAMES, 2))  # a primitive with itself: twice in one schedule
+LEAST = 50
+
+#: Pairs that no legal schedule has, and why.
+IMPOSSIBLE: dict[Pair, str] = {}
+
+#: Families in which a primitive applies often; the first that a pair of primitives names is used for it.
+HOMES: dict[str, tuple[str, ...]] = {
+    "tensorize": ("blocks",),
+    "rfactor": ("matmul", "reduction", "normalise", "argmax", "conv1d", "blocks"),
+    "decompose_reduction": ("matmul", "reduction", "normalise", "pooling", "batch_matmul", "blocks"),
+    "compute_inline": ("elementwise", "diamond", "stencil", "strided", "normalise"),
+    "reverse_compute_at": ("elementwise", "matmul", "normalise", "stencil", "several"),
+    "store_at": ("stencil", "diamond", "normalise", "strided", "matmul"),
+    "compute_root": ("stencil", "diamond", "normalise", "elementwise"),
+    "storage_align": ("stencil", "diamond", "elementwise", "strided", "extern"),
+    "set_scope": ("stencil", "diamond", "normalise", "elementwise", "extern"),
+    "transform_layout": ("stencil", "diamond", "elementwise", "conv2d", "matmul"),
+}
+#: Pairs that come about seldom: wished for so many times as often.
+HARD: dict[Pair, int] = {}
+
+
+def wishes() -> tuple[Pair, ...]:
+    """All pairs, hard ones several times, in an order that spreads them over the seeds."""
+    out = [pair for pair in PAIRS if pair not in IMPOSSIBLE for _ in range(HARD.get(pair, 1))]
+    random.Random(20).shuffle(out)
+    return tuple(out)
+
+
+WISHES = wishes()
+
+
+def wish_of(seed: int) -> Pair:
+    """The two primitives the case of that seed should have."""
+    return WISHES[seed % len(WISHES)]
+
+
+def home_of(wish: Pair, rng: random.Random) -> str | None:
+    """A family where both primitives of a wish apply, or None: any."""
+    for name in HOMES:
+        if name in wish and (name == "tensorize" or rng.random() < 0.8):
+            return rng.choice(HOMES[name])
+    return None
+
+
+def pairs_of(steps: Iterable[str]) -> set[Pair]:
+    """The pairs of one schedule, each once, in the order of the table."""
+    times = Counter(steps)
+    return {(a, b) for a, b in PAIRS if times[a] and times[b] and (a != b or times[a] > 1)}
+
+
+def report(cases: Iterable[Iterable[str]]) -> str:
+    """The table of pairs (cases in which both were made), and those below LEAST with what is known about them."""
+    single: Counter[str] = Counter()
+    pairs: Counter[Pair] = Counter()
+    follow: Counter[Pair] = Counter()
+    for case in cases:
+        steps = list(case)
+        single.update(set(steps))
+        pairs.update(pairs_of(steps))
+        follow.update(zip(steps, steps[1:], strict=False))
+    few = [p for p in PAIRS if pairs[p] < LEAST]
+    lines = ["primitives (cases that have it): " + "  ".join(f"{n} {single[n]}" for n in NAMES),
+             f"unordered pairs: {len(PAIRS)}; {len(PAIRS) - len(few)} of them in {LEAST} cases or more, "
+             f"{sum(p in IMPOSSIBLE for p in few)} impossible, {sum(p not in IMPOSSIBLE for p in few)} possible but seen less",
+             f"direct successions: {len(follow)} of {len(NAMES) ** 2} seen",
+             " " * 20 + " ".join(f"{n[:5]:>5}" for n in NAMES)]
+    lines += [f"{a:<20}" + " ".join(f"{pairs[a, b] if (a, b) in pairs else pairs[b, a]:>5}" for b in NAMES) for a in NAMES]
+    lines += [f"below {LEAST}: {a} + {b}: {pairs[a, b]}" + (f" (impossible: {IMPOSSIBLE[a, b]})" if (a, b) in IMPOSSIBLE else "") for a, b in few]
+    return "\n".join(lines)

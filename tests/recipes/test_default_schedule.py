@@ -1,0 +1,68 @@
+"""The default schedule is right on random computations of every family, and shaped as it should be on the usual ones."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang import te
+from tensorlang.recipes import default_schedule
+from tests.fuzz import harness
+from tests.fuzz.check import declared
+from tests.fuzz.graphs import random_graph
+
+
+@pytest.mark.parametrize("chunk", range(6))
+def test_right_on_random_computations(chunk: int) -> None:
+    for seed in range(chunk * 30, chunk * 30 + 30):
+        graph = random_graph(random.Random(seed))
+        args, outputs, ranges = declared(graph)
+        try:
+            harness.run(args, outputs, ranges, default_schedule(outputs), graph.sizes, interpret_it=seed % 3 == 0)
+        except Exception as e:
+            raise AssertionError(f"seed {seed} ({graph.family})\n{graph.text}") from e
+
+
+def matmul(m: object, n: object, k_size: int) -> tuple[te.Tensor, te.Tensor, te.Tensor]:
+    A = te.placeholder((m, k_size), name="A")
+    B = te.placeholder((k_size, n), name="B")
+    k = te.reduce_axis((0, k_size), name="k")
+    return A, B, te.compute((m, n), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
+
+
+def test_a_matmul_is_tiled_packed_and_fused_with_what_follows() -> None:
+    A, B, C = matmul(512, 512, 512)
+    bias = te.placeholder((512,), name="bias")
+    D = te.compute((512, 512), lambda i, j: te.max(C[i, j] + bias[j], 0.0), name="D")
+    s = default_schedule(D)
+    tree = s.tree()
+    assert "storage B.global" in tree and "storage C " in tree and "compute D" in tree
+    asm = tl.build(s, [A, B, bias, D]).get_source("asm")
+    inner = [line for line in asm.splitlines() if "vfmadd" in line]
+    assert inner and not any("(%rsp)" in line for line in inner), "the register tile spills"
+
+
+def test_a_row_sum_has_its_partial_sums_in_lanes() -> None:
+    A = te.placeholder((100, 1000), name="A")
+    k = te.reduce_axis((0, 1000), name="k")
+    S = te.compute((100,), lambda i: te.sum(A[i, k], axis=k), name="S")
+    s = default_schedule(S)
+    assert "storage S.rf" in s.tree() and "vectorized" in s.tree()
+
+
+@pytest.mark.parametrize("m", [0, 1, 5, 64, 300])
+def test_symbolic_rows(m: int) -> None:
+    A, B, C = matmul(te.var("m"), 37, 20)
+    f = tl.compile([A, B, C])
+    rng = np.random.default_rng(m)
+    a, b = rng.integers(-4, 5, (m, 20)).astype("float32"), rng.integers(-4, 5, (20, 37)).astype("float32")
+    assert np.array_equal(f(a, b), a @ b)
+
+
+def test_nothing_computed_is_refused() -> None:
+    A = te.placeholder((4,), name="A")
+    with pytest.raises(tl.LowerError, match="no argument is computed"):
+        tl.compile([A])
