@@ -40,7 +40,7 @@ def lower_state(state: ScheduleState, args: Sequence[Tensor | Var], name: str) -
     used = [e for st in state.stages if not st.is_placeholder and st.name in bounds.stages
             for e in (*bounds[st.name].loops.values(), *_scalars(st))]
     dims = sizes_of(params, used)
-    writer = _Writer(state, bounds, buffers)
+    writer = _Writer(state, bounds, buffers, params)
     outputs = tuple(buffers[t] for st in state.stages if st.is_output for t in st.op.outputs)
     return Func(name, params, writer.nodes(tree_of(state)), dims, outputs)
 
@@ -51,12 +51,13 @@ def _scalars(stage: StageState) -> list[Expr]:
 
 
 class _Writer:
-    def __init__(self, state: ScheduleState, bounds: Bounds, buffers: dict[Tensor, Buffer]) -> None:
+    def __init__(self, state: ScheduleState, bounds: Bounds, buffers: dict[Tensor, Buffer], params: Sequence[Buffer | Var]) -> None:
         self.state = state
         self.bounds = bounds
         self.buffers = buffers
         self.low = {st.key: bounds[st.name].store_low for st in state.stages if st.name in bounds.stages and not st.shares and not st.is_opaque}
         self.guards: dict[str, list[tuple[int, Expr]]] = {}
+        self.alive = {p for p in params if isinstance(p, Buffer)}  # memory that exists where the walk is
 
     # -- the tree ----------------------------------------------------------------------------------------------------
 
@@ -64,7 +65,10 @@ class _Writer:
         done: list[Stmt] = []
         for i, node in enumerate(nodes):
             if isinstance(node, StorageNode):
+                own = {self.buffers[t] for t in node.stage.op.outputs}
+                self.alive |= own
                 body = self.nodes(nodes[i + 1:])
+                self.alive -= own
                 for t in reversed(node.stage.op.outputs):
                     body = Alloc(self.buffers[t], body)
                 return seq(*done, body)
@@ -154,7 +158,7 @@ class _Writer:
     def prefetch(self, stage: StageState, loop: IterVar, tensor: Tensor, turns: int) -> Stmt:
         """Ask for the box of ``tensor`` that a later turn of ``loop`` reads, one element of each cache line."""
         ends = self.bounds.touched(tensor.op, [stage], At(stage.name, loop.name))
-        if ends is None:
+        if ends is None or self.buffers.get(tensor) not in self.alive:  # memory made inside the loop: a later turn has another
             return NOTHING
         later = {loop.var: make.add(loop.var, turns)}
         index: list[Expr] = []

@@ -13,6 +13,7 @@ from ..expr.nodes import Expr, Var
 from ..te.axis import IterVar
 from ..te.tensor import ComputeOp, Operation, Tensor
 from .legality.places import legal_places, misplaced
+from .legality.tensorize import mismatched
 from .legality.verdict import Verdict, no
 from .primitives import BY_NAME, TABLE
 from .primitives.base import Knob, Primitive, mistyped
@@ -117,6 +118,11 @@ class Schedule:
             stage, why = bad
             return no(lambda: f"`{stage.name}` would be left at a place that is not legal: {why.because() if callable(why.because) else why.because}",
                       mark=why.mark, try_=f"move {stage.name} first: s[{stage.name}].compute_root()"), None, None
+        broken = mismatched(state)
+        if broken is not None:
+            stage, reason = broken
+            return no(f"`{stage.name}` is tensorized and would not be what its intrinsic computes: {reason}", mark=(stage.name, None),
+                      try_=f"tensorize {stage.name} last, after every split, reorder and compute_at"), None, None
         return verdict, state, result
 
     def perform(self, p: Primitive) -> Any:

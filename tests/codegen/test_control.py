@@ -247,3 +247,14 @@ def test_prefetch_asks_for_an_address_and_reads_nothing() -> None:
     kernel = Kernel(func)
     assert kernel(got) == 0 and got.all()
     assert "call void @llvm.prefetch.p0" in kernel.ll and "= load float" not in kernel.ll
+
+
+def test_copies_of_a_loop_with_other_bounds_forget_what_was_concluded_before():
+    """Two loops share a variable; only in the first one is ``i // 3`` a division of a number that is not negative."""
+    i = var("i")
+    out = buffer("out", "int32", 16)
+    body = Store(out, make.cast(out.dtype, make.floordiv(i, 3)), (make.add(i, 8),))
+    func = Func("f", (out,), seq(For(i, i32(0), i32(8), "serial", body), For(i, i32(-8), i32(8), "serial", body)), (), (out,))
+    got = np.zeros(16, out.dtype.to_numpy())
+    run(func, got)
+    assert np.array_equal(got, np.arange(-8, 8) // 3)

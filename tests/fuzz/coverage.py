@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterable
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, pairwise
 
 from tensorlang.schedule.primitives import TABLE
 
@@ -75,7 +75,7 @@ def report(cases: Iterable[Iterable[str]]) -> str:
         steps = list(case)
         single.update(set(steps))
         pairs.update(pairs_of(steps))
-        follow.update(zip(steps, steps[1:], strict=False))
+        follow.update(pairwise(steps))
     few = [p for p in PAIRS if pairs[p] < LEAST]
     lines = ["primitives (cases that have it): " + "  ".join(f"{n} {single[n]}" for n in NAMES),
              f"unordered pairs: {len(PAIRS)}; {len(PAIRS) - len(few)} of them in {LEAST} cases or more, "

@@ -7,6 +7,7 @@ that every sum and product is exact in every order. Knows nothing of schedules.
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -109,7 +110,7 @@ class Sketch:
         return self.rng.random() < share
 
     def finish(self, family: str) -> Graph:
-        read = [a for a in self.inputs if any(f"{a}[" in line for line in self.lines)]
+        read = [a for a in self.inputs if any(re.search(rf"\b{a}[][,]", line) and f"{a} = " not in line for line in self.lines)]
         args = [*read, *self.outputs]
         body = "\n".join(f"    {line}" for line in self.lines)
         text = (f"def graph():\n{body}\n    return [{', '.join(args)}], [{', '.join(self.outputs)}], {self.ranges!r}\n")

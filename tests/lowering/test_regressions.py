@@ -6,6 +6,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import te
+from tests.fuzz.functions import GEMV
 from tests.fuzz.harness import run
 
 
@@ -274,3 +275,32 @@ def test_matmul_of_no_rows_columns_or_terms(shape, tiled):
             s[C].parallel(s[C].fuse(*s[C].op.axis))
 
     agree([A, B, C], [C], change)
+
+
+def test_a_prefetch_of_memory_made_inside_the_loop_is_left_out():
+    A = te.placeholder((5, 6), name="A")
+    B = te.compute((5, 6), lambda i, j: A[i, j] * 2, "B")
+    C = te.compute((5, 6), lambda i, j: B[i, j] + 1, "C")
+
+    def change(s):
+        s[C].prefetch(B, C.op.axis[0], 1)
+        s[B].compute_at(s[C], C.op.axis[1])
+
+    s = agree([A, C], [C], change)
+    assert "prefetch" not in str(tl.lower(s, [A, C], simple=True))
+
+
+def test_a_step_that_would_undo_a_tensorize_is_refused():
+    """It was an error of lowering once, far from the call that caused it."""
+    A, B = te.placeholder((3, 4), name="A"), te.placeholder((8, 4), name="B")
+    D = te.compute((3, 4), lambda i, j: A[i, j] + 1, "D")
+    k = te.reduce_axis((0, 4), "k")
+    C = te.compute((3, 8), lambda i, j: te.sum(D[i, k] * B[j, k], axis=k), "C")
+    s = te.create_schedule(C)
+    s[C].tensorize(s[C].split(C.op.axis[1], 4)[1], GEMV["fuzz.gemv4x4.float32"][3])
+    before = s.tree()
+    for call in (lambda: s[D].compute_inline(), lambda: s[C].vectorize(k), lambda: s[D].compute_at(s[C], k), lambda: s[C].split(k, 2)):
+        with pytest.raises(tl.ScheduleError, match="is tensorized and would not be what its intrinsic computes"):
+            call()
+    assert s.tree() == before
+    run([A, B, C], [C], {"A": (-4, 5), "B": (-4, 5)}, s, [{}], each_pass=True)

@@ -157,6 +157,8 @@ class Emitter:
         """Give a variable its value, known from scope ``depth`` on, within these bounds."""
         self.vars[v] = operand
         self.var_depth[v] = depth
+        if self.ranges.get(v, (lo, hi)) != (lo, hi):  # a copy of its loop with other bounds: what was concluded from the old ones is void
+            self.ranges = {known: r for known, r in self.ranges.items() if type(known) is Var}
         self.ranges[v] = (lo, hi)
 
     def forget(self, buffer: Buffer) -> None:

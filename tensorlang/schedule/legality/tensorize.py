@@ -14,7 +14,7 @@ from ...expr.walk import substitute, variables
 from ...te.axis import REDUCE
 from ...te.reducers import Reduce
 from ...te.tensor import Tensor, TensorRead
-from ...te.tensor_intrin import TensorIntrin
+from ...te.tensor_intrin import TensorIntrin, declared
 from ..bounds import bounds_of
 from ..state import ScheduleState, StageState
 
@@ -35,6 +35,22 @@ class Match:
     inputs: tuple[Operand, ...]
     output: Operand
     outer_reduce: bool
+
+
+def mismatched(state: ScheduleState) -> tuple[StageState, str] | None:
+    """The first tensorized stage whose loops are not those of its intrinsic any more, with the reason, if there is one."""
+    for st in state.stages:
+        if st.tensorized is None:
+            continue
+        loop, name = st.tensorized
+        intrin = declared(name)
+        position = next((p for p, iv in enumerate(st.leaves) if iv.name == loop), None)
+        if position is None:
+            return st, f"loop {st.name}.{loop} would be gone"
+        why = f"{name} is not declared any more" if intrin is None else match(state, st, position, intrin)
+        if isinstance(why, str):
+            return st, why
+    return None
 
 
 def match(state: ScheduleState, stage: StageState, position: int, intrin: TensorIntrin) -> Match | str:

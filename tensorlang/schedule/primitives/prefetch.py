@@ -1,6 +1,8 @@
 """prefetch: what a later turn of a loop reads is asked for while this one runs.
 
 ``for i: C reads A[i, …]`` with s[C].prefetch(A, i, 2) → ``for i: { prefetch A[i + 2, …]; C reads A[i, …] }``
+
+A hint: it does nothing when the tensor is moved so that its memory is made inside the loop, where a later turn has other memory.
 """
 
 from __future__ import annotations
