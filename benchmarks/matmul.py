@@ -78,7 +78,8 @@ def _row(m: int, n: int, k: int) -> None:
             times[name].append(min(_timed(run) for _ in range(5)))
     speed = {name: 2 * m * n * k / statistics.median(t) / 1e9 for name, t in times.items()}
     ratio = {name: statistics.median(x / y for x, y in zip(times["numpy"], times[name], strict=True)) for name in times}
-    print(f"{f'{m} x {n} x {k}':>18}  {speed['hand']:8.1f} {ratio['hand']:8.2f}  {speed['compile']:8.1f} {ratio['compile']:8.2f}  {speed['numpy']:8.1f}")
+    hand, auto = (f"{speed[x]:8.1f} {ratio[x]:8.2f}" for x in ("hand", "compile"))
+    print(f"{f'{m} x {n} x {k}':>18}  {hand}  {auto}  {speed['numpy']:8.1f}")
 
 
 def _timed(run: Callable[[], object]) -> float:

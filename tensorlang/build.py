@@ -26,11 +26,12 @@ Args = Sequence[Tensor | Var]
 
 
 def lower(schedule: Schedule, args: Args, name: str = "main", *, simple: bool = False, bounds_check: bool = False,
-          hooks: tuple[Hook, ...] = ()) -> Func:
+          hooks: tuple[Hook, ...] = (), simple_mode: bool = False) -> Func:
     """The loop IR of a schedule: ``print(tl.lower(s, [A, B, C]))``. ``simple=True`` shows it before any pass.
 
     ``bounds_check=True`` adds a check to every access that is not proved to be in bounds; a kernel that fails one raises CallError.
     ``hooks`` are called after each pass with (pass, kernel, seconds). Sampled values count with their present choice.
+    ``simple_mode`` is accepted for TVM's sake: what is printed is always the short form.
     Raises LowerError for arguments that do not fit the computation.
     """
     if not isinstance(schedule, Schedule):

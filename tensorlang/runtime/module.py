@@ -147,6 +147,18 @@ class Module:
         bound = self._plan.binder.bind(args)
         return measure(self._repeater(bound), seconds=seconds)
 
+    @property
+    def entry_name(self) -> str:
+        """The name of the kernel, as TVM's ``time_evaluator`` wants it."""
+        return self.name
+
+    def time_evaluator(self, name: str | None = None, dev: Any = None, number: int = 10, repeat: int = 1) -> Callable[..., Timing]:
+        """TVM's way to time: a function of the arguments whose result has ``mean``, ``median``, ``min`` and ``std`` in seconds. How often to
+        run is found out, so ``number`` and ``repeat`` are accepted and not needed; ``name`` is this kernel's."""
+        if name not in (None, self.name):
+            raise TensorLangError(f"time_evaluator({name!r}): this module has one kernel, {self.name!r}")
+        return self.benchmark
+
     def _repeater(self, bound: Bound) -> Callable[[int], None]:
         loop, plan = repeater(), self._plan
 

@@ -66,6 +66,10 @@ class Schedule:
         """Another schedule in the same state. Free: states are shared."""
         return Schedule(self._state, self._outputs, self._steps)
 
+    def normalize(self) -> Schedule:
+        """The schedule itself: it is always in normal form. For TVM's sake."""
+        return self
+
     def tree(self) -> str:
         """The schedule tree with true extents, storage and bytes."""
         return draw(self._state)

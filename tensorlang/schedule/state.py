@@ -74,6 +74,9 @@ class Fuse:
     def values(self, value: dict[IterVar, Expr], extent: dict[IterVar, Expr]) -> None:
         """Recover the values of the two loops."""
         inner = extent[self.inner]
+        if const_int(extent[self.outer]) == 1:  # said outright: the bounds of `fused // n` for a symbolic n are wider than 0..1
+            value[self.outer], value[self.inner] = make.const(0, self.fused.dtype), value[self.fused]
+            return
         if const_int(inner) == 0:  # the loops never run; any divisor but zero will do
             inner = make.const(1, inner.dtype)
         value[self.outer] = make.floordiv(value[self.fused], inner)

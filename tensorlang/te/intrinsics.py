@@ -15,8 +15,8 @@ from ..expr.operators import power
 
 __all__ = [
     "abs", "acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and", "bitwise_not", "bitwise_or",
-    "bitwise_xor", "ceil", "clz", "copysign", "cos", "cosh", "div", "erf", "exp", "exp2", "exp10", "expm1", "floor", "fmod",
-    "hypot", "indexdiv", "indexmod", "isfinite", "isinf", "isnan", "ldexp", "log", "log1p", "log2", "log10", "logical_and",
+    "bitwise_xor", "ceil", "clz", "convert", "copysign", "cos", "cosh", "div", "erf", "exp", "exp2", "exp10", "expm1", "floor", "fmod",
+    "hypot", "indexdiv", "indexmod", "isfinite", "isinf", "isnan", "ldexp", "likely", "log", "log1p", "log2", "log10", "logical_and",
     "logical_not", "logical_or", "multiply", "nearbyint", "nextafter", "popcount", "pow", "power", "round", "rsqrt", "shift_left",
     "shift_right", "sigmoid", "sin", "sinh", "sqrt", "subtract", "tan", "tanh", "trunc",
 ]
@@ -333,6 +333,16 @@ def logical_and(a: ExprLike, b: ExprLike) -> Expr:
 def logical_or(a: ExprLike, b: ExprLike) -> Expr:
     """Whether one of the conditions holds. Both are evaluated."""
     return make.or_(a, b)
+
+
+def likely(cond: ExprLike) -> Expr:
+    """The condition itself: which turns need a test is found out by proofs. For TVM's sake."""
+    return make.as_expr(cond)
+
+
+def convert(value: ExprLike) -> Expr:
+    """A Python number, or anything that converts, as an expression."""
+    return make.as_expr(value)
 
 
 def logical_not(a: ExprLike) -> Expr:

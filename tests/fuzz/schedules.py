@@ -19,6 +19,7 @@ from tensorlang.te.axis import REDUCE
 from .functions import DOUBLE, GEMV
 
 FACTORS = (1, 2, 3, 4, 5, 7, 8, 8, 16, 16, 32, 100)
+EARLY = {"tensorize", "reverse_compute_at", "compute_inline", "transform_layout"}
 MAX_COPIES = 24  # of a statement by unrolled loops of one stage
 NEEDS = {  # what a refused step may lack
     "store_at": ("compute_at",), "compute_root": ("compute_at",), "reorder": ("split",), "fuse": ("split",), "set_scope": ("cache_write", "cache_read"),
@@ -156,8 +157,17 @@ class Sampler:
         self.s.sample_location(st.name, value=self.rng.randint(0, len(self.s.legal_places(st.name))))
 
     def reverse_compute_at(self) -> None:
-        st, target = self.stage_with_loops(), self.stage_with_loops()
-        self.s[st.name].reverse_compute_at(self.s[target.name], self.rng.choice(target.leaves).name)
+        """Consumers into the loops of what they read: loops with no consumer of their own first, then any two stages."""
+        state = self.s.state
+        near = [(st, at) for st in self.stages() for at in self.stages()
+                if at is not st and at.leaves and not at.is_output and any(t.op is at.op or t in at.op.outputs for t in st.op.input_tensors)]
+        fit = [(st, at) for st, at in near if not st.relations and not st.kinds and st.attach is None and at.attach is None
+               and [r.name for r in state.readers(at.name)] == [st.name]]
+        if not near:
+            raise ScheduleError("no stage reads another")
+        st, target = self.rng.choice(fit if fit and self.rng.random() < 0.9 else near)
+        loops = [iv for iv in target.leaves if iv.kind != REDUCE] or list(target.leaves)
+        self.s[st.name].reverse_compute_at(self.s[target.name], self.rng.choice(loops[:2] if self.rng.random() < 0.6 else loops).name)
 
     def rfactor(self) -> None:
         found = [(st, iv) for st in self.stages() for iv in st.leaves if iv.kind == REDUCE and (self.extent(st, iv) or 99) <= 40]
@@ -269,6 +279,11 @@ def random_steps(s: Schedule, rng: random.Random, most: int = 15, wish: tuple[st
     sampler = Sampler(s, rng)
     wanted = rng.randint(0, most)
     todo = rng.sample(wish, len(wish))
+    if EARLY & set(wish) and rng.random() < 0.7:  # little is left of what they need when much has been done
+        if "tensorize" in wish and rng.random() < 0.7:
+            todo.sort(key=lambda name: name != "tensorize")  # popped last
+        while todo:
+            sampler.wanted(todo.pop())
     for n in range(3 * wanted):
         if len(s.trace) >= wanted:
             break
@@ -326,7 +341,7 @@ def random_call(s: Schedule, rng: random.Random, foreign: list[Any]) -> Callable
         lambda: stage.storage_align(thing(), rng.choice((0, 1, 8, -3)), rng.choice((0, 1, -1))),
         lambda: stage.decompose_reduction(thing()),
         lambda: stage.pragma(thing(), rng.choice(("auto_unroll_max_step", "unroll_explicit", "wild")), rng.choice((None, 0, 16, -1, 10**6))),
-        lambda: stage.transform_layout(rng.choice((lambda *i: i[::-1], lambda i: [i], lambda *i: [i[0]], lambda *i: [x // 3 for x in i],
+        lambda: stage.transform_layout(rng.choice((lambda *i: i[::-1], lambda i: [i], lambda *i: [*i[:1]], lambda *i: [x // 3 for x in i],
                                                    lambda i, j: [i, j // 4, j % 4], lambda i, j: i + j, lambda *i: 3))),
         lambda: s.sample_categorical(rng.choice(((1, 2), (), (0,), (2, "x"))), value=rng.choice((None, 2, 77))),
         lambda: s.sample_location(key, value=rng.choice((None, 0, 1, 50, -1))),

@@ -7,18 +7,16 @@ at the end of their pages. Before each run a line ``@ seed …`` is printed: the
 from __future__ import annotations
 
 import argparse
-import random
 import sys
 from typing import Any
 
 import tensorlang as tl
 from tensorlang.errors import LowerError
 from tensorlang.te import reference
-from tests.fuzz import check, harness
-from tests.fuzz.graphs import random_graph
-from tests.fuzz.schedules import random_steps
+from tests.fuzz import harness
 
 from .arena import Arena, nothing_on_the_stack
+from .pairs import pair
 
 
 def run_pair(arena: Arena, args: list[Any], outputs: list[Any], ranges: dict[str, tuple[int, int]], s: tl.Schedule, sizes: Any, name: str) -> int:
@@ -47,11 +45,7 @@ def run_pair(arena: Arena, args: list[Any], outputs: list[Any], ranges: dict[str
 
 def run_seed(arena: Arena, seed: int, family: str | None = None) -> int:
     """The pair that a seed of the fuzzer gives."""
-    rng = random.Random(seed)
-    graph = random_graph(rng, family)
-    args, outputs, ranges = check.declared(graph)
-    s = check.schedule_of(outputs)
-    random_steps(s, rng, 15)
+    graph, args, outputs, ranges, s = pair(seed, family)
     try:
         return run_pair(arena, args, outputs, ranges, s, graph.sizes, f"seed {seed} ({graph.family})")
     except LowerError:

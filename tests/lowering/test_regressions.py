@@ -6,7 +6,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import te
-from tests.fuzz.functions import GEMV
+from tests.fuzz.functions import DOUBLE, GEMV
 from tests.fuzz.harness import run
 
 
@@ -304,3 +304,67 @@ def test_a_step_that_would_undo_a_tensorize_is_refused():
             call()
     assert s.tree() == before
     run([A, B, C], [C], {"A": (-4, 5), "B": (-4, 5)}, s, [{}], each_pass=True)
+
+
+@pytest.mark.parametrize("what", ["state", "update"])
+def test_a_copy_of_rows_of_a_scan_is_made_at_each_turn(what):
+    """It stood before the scan once, and read rows that nobody had written."""
+    X, H = te.placeholder((6, 5), name="X"), te.placeholder((6, 5), name="H")
+    first = te.compute((1, 5), lambda t, i: X[t, i], "first")
+    mid = te.compute((6, 5), lambda t, i: H[t - 1, i] + 1, "mid")
+    new = te.compute((6, 5), lambda t, i: mid[t, i] - X[t, i], "new")
+    Y = te.scan(first, new, H, name="Y")
+    agree([X, Y], [Y], lambda s: s.cache_read(H, "local", [mid]) if what == "state" else s.cache_read(mid, "local", [new]))
+
+
+def test_a_tensorized_stage_is_not_inlined():
+    A = te.placeholder((5, 8), name="A")
+    B = te.compute((5, 8), lambda i, j: A[i, j] * 2, "B")
+    C = te.compute((5, 8), lambda i, j: B[i, j] + 1, "C")
+
+    def change(s):
+        s[B].tensorize(s[B].split(B.op.axis[1], 4)[1], DOUBLE["fuzz.double4.float32"][2])
+        with pytest.raises(tl.ScheduleError, match="it would be inlined"):
+            s[B].compute_inline()
+
+    agree([A, C], [C], change)
+
+
+def test_a_fused_row_of_a_scan_needs_no_later_rows():
+    """The row was ``fused // n`` with bounds wider than the one turn it has, so that rows not written yet were read."""
+    n = te.dim("n", 4, 64, multiple_of=4)
+    X, H, W = te.placeholder((6, n), name="X"), te.placeholder((6, n), name="H"), te.placeholder((n, n), name="W")
+    first = te.compute((1, n), lambda t, i: X[t, i], "first")
+    k = te.reduce_axis((0, n), "k")
+    mid = te.compute((6, n), lambda t, i: te.sum(H[t - 1, k] * W[k, i], axis=k), "mid")
+    new = te.compute((6, n), lambda t, i: te.max(te.min(mid[t, i], 3), -3), "new")
+    Y = te.scan(first, new, H, name="Y")
+    s = agree([X, W, Y], [Y], lambda s: s[new].fuse(*new.op.axis), sizes=({"n": 4}, {"n": 8}))
+    assert "storage mid   float32[1, n]" in " ".join(s.tree().split()).replace("mid float32", "mid   float32")
+
+
+@pytest.mark.parametrize("index", [2, -1])
+def test_an_output_that_is_not_there_is_refused_in_a_trace(index):
+    """It was an IndexError once."""
+    _, _, U, V = pair()
+    C = te.compute(U.shape, lambda i, j: U[i, j] + V[i, j], "C")
+    s = te.create_schedule(C)
+    with pytest.raises(tl.ScheduleError, match="has 2 outputs"):
+        s.step("cache_read", tensor="U", scope="local", readers=("C",), index=index)
+    with pytest.raises(tl.ScheduleError, match="has 2 outputs"):
+        s.step("prefetch", stage="C", tensor="U", loop="i", index=index)
+
+
+def test_a_sampled_location_does_not_take_the_update_out_of_its_scan():
+    """Place 0 was root even for a stage that hangs on the state of a scan."""
+    X, H = te.placeholder((5, 3), name="X"), te.placeholder((5, 3), name="H")
+    first = te.compute((1, 3), lambda t, i: X[t, i], "first")
+    mid = te.compute((5, 3), lambda t, i: H[t - 1, i] * 2, "mid")
+    new = te.compute((5, 3), lambda t, i: mid[t, i] + X[t, i], "new")
+    Y = te.scan(first, new, H, name="Y")
+
+    def change(s):
+        s.sample_location(new, value=0)
+        s.sample_location(mid, value=0)
+
+    agree([X, Y], [Y], change)

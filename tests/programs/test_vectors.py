@@ -185,3 +185,18 @@ def test_division_by_an_axis_beside_the_test_that_it_is_not_zero(how: str) -> No
         getattr(s[C], how)(C.op.axis[0])
     a, i = ints(rng(), 8, dtype="int32", lo=-40, hi=41), np.maximum(np.arange(8, dtype="int32"), 1)
     agree(s, [A, C], [a], np.where(np.arange(8) > 0, a // i + 7 % i, -1).astype("int32"))
+
+
+def test_timing_and_printing_as_the_tutorials_do():
+    n = 1024
+    A = te.placeholder((n,), name="A")
+    B = te.compute((n,), lambda i: te.if_then_else(te.likely(i < n - 1), A[i] * te.convert(2), 0.0), name="B")
+    s = te.create_schedule(B.op).normalize()
+    assert "def main" in str(tl.lower(s, [A, B], simple_mode=True))
+    f = tl.build(s, [A, B], name="twice")
+    a, b = np.ones(n, "float32"), np.zeros(n, "float32")
+    timing = f.time_evaluator(f.entry_name, None, number=5)(a, b)
+    assert 0 < timing.min <= timing.mean
+    assert (b[:-1] == 2).all() and b[-1] == 0
+    with pytest.raises(tl.TensorLangError, match="this module has one kernel"):
+        f.time_evaluator("other")

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from typing import Any
 
 import tensorlang as tl
 from tensorlang.errors import LowerError
 from tensorlang.loopir.stmt import Buffer, Func
-from tests.fuzz import check, harness
-from tests.fuzz.graphs import random_graph
-from tests.fuzz.schedules import random_steps
+from tests.fuzz import harness
+from tests.guard.pairs import pair
 
 from .prove import Report, prove
 
@@ -42,11 +40,7 @@ def prove_schedule(s: tl.Schedule, args: list[Any], passes: bool = True) -> Repo
 
 def prove_seed(seed: int, family: str | None = None, most: int = 12) -> Report:
     """The proofs of the pair that a seed of the fuzzer gives."""
-    rng = random.Random(seed)
-    graph = random_graph(rng, family)
-    args, outputs, _ = check.declared(graph)
-    s = check.schedule_of(outputs)
-    random_steps(s, rng, most)
+    _, args, _, _, s = pair(seed, family, most)
     try:
         return prove_schedule(s, args)
     except LowerError:

@@ -12,7 +12,7 @@ from typing import Any
 import islpy as isl
 
 from tensorlang.expr import nodes as n
-from tensorlang.loopir.stmt import Alloc, Buffer, Extern, For, Func, If, Let, Load, Reduction, Seq, Stmt, Store
+from tensorlang.loopir.stmt import Alloc, Buffer, Evaluate, Extern, For, Func, If, Let, Load, Reduction, Seq, Stmt, Store
 
 _COMPARE = {n.LT: "<", n.LE: "<=", n.EQ: "=", n.NE: "!="}
 
@@ -187,7 +187,7 @@ class Reader:
             self.access(s.buffer, s.indices, s.mask, True, loops, domain, life, exact)
         elif isinstance(s, Extern):
             self.opaque.update(s.buffers())
-        else:
+        elif not (isinstance(s, Evaluate) and isinstance(s.value, n.Call) and s.value.name == "prefetch"):  # a hint may point anywhere
             for e in s.exprs():
                 self.reads(e, loops, domain, life, exact)
 

@@ -7,7 +7,6 @@ through the verifier, the interpreter after every pass, and machine code; their 
 from __future__ import annotations
 
 import itertools
-import random
 from collections.abc import Callable
 from typing import Any
 
@@ -25,8 +24,7 @@ from tensorlang.loopir.verify import verify
 from tensorlang.passes.pipeline import PIPELINE
 from tests.expr.naive import Source, evaluate
 from tests.fuzz import check, harness
-from tests.fuzz.graphs import random_graph
-from tests.fuzz.schedules import random_steps
+from tests.guard.pairs import pair
 
 from .cases import CASES
 
@@ -266,11 +264,7 @@ def proofs() -> None:
 
 def fuzz(seed: int) -> None:
     """One case of the fuzzer, without making it smaller."""
-    rng = random.Random(seed)
-    graph = random_graph(rng)
-    args, outputs, ranges = check.declared(graph)
-    s = check.schedule_of(outputs)
-    random_steps(s, rng, 12)
+    graph, args, outputs, ranges, s = pair(seed, most=12)
     try:
         harness.run(args, outputs, ranges, s, graph.sizes, each_pass=True)
     except tl.LowerError as e:

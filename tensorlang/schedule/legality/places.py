@@ -59,16 +59,21 @@ def place_verdict(state: ScheduleState, stage: StageState, target: StageState, l
         verb = "runs" if len(outside) == 1 else "run"
         also = " also" if len(readers) > len(outside) else ""
         return no(f"{names}{also} {'reads' if len(outside) == 1 else 'read'} `{stage.name}` and {verb} outside loop {target.name}.{loop}",
-                  mark=mark,
-                  legal=lambda: legal_text(state, stage),
-                  try_=f"s[{stage.name}].compute_inline(), or keep {stage.name} where it is and "
-                       f"s.cache_read({stage.name}, 'local', [{target.name}]) there"
-                  if target in readers else f"a loop of {'its reader' if len(readers) == 1 else 'a stage around its readers'}")
+                  mark=mark, legal=lambda: legal_text(state, stage), try_=_instead(stage, target, readers, outside[0]))
     for iv in target.leaves[:position + 1]:
         if target.kind(iv) == "vectorized":
             return no(f"loop {target.name}.{iv.name} is vectorized: a stage cannot run once per lane", mark=mark,
                       legal=lambda: legal_text(state, stage))
     return YES
+
+
+def _instead(stage: StageState, target: StageState, readers: tuple[StageState, ...], outside: StageState) -> str:
+    if target in readers:
+        return (f"s[{stage.name}].compute_inline(), or keep {stage.name} where it is and "
+                f"s.cache_read({stage.name}, 'local', [{target.name}]) there")
+    if not outside.is_output:
+        return f"move {outside.name} there first: s[{outside.name}].compute_at(s[{target.name}], …)"
+    return f"a loop of {'its reader' if len(readers) == 1 else 'a stage around its readers'}"
 
 
 def legal_places(state: ScheduleState, stage: StageState) -> list[tuple[str, str]]:

@@ -16,7 +16,7 @@ from ...te.reducers import Reduce
 from ...te.tensor import Tensor, TensorRead
 from ...te.tensor_intrin import TensorIntrin, declared
 from ..bounds import bounds_of
-from ..state import ScheduleState, StageState
+from ..state import INLINED, ScheduleState, StageState
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,8 @@ def mismatched(state: ScheduleState) -> tuple[StageState, str] | None:
         if st.tensorized is None:
             continue
         loop, name = st.tensorized
+        if st.attach == INLINED:
+            return st, "it would be inlined, without loops of its own"
         intrin = declared(name)
         position = next((p for p, iv in enumerate(st.leaves) if iv.name == loop), None)
         if position is None:

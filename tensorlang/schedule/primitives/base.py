@@ -169,6 +169,12 @@ def find_own_memory(state: ScheduleState, name: str) -> Verdict:
     return found
 
 
+def find_output(state: ScheduleState, name: str, index: int) -> Verdict:
+    """Whether stage ``name`` has an output ``index``."""
+    n = len(state.stage(name).op.outputs)
+    return YES if 0 <= index < n else no(f"index={index}: `{name}` has {n} output{'s' if n > 1 else ''}", legal=", ".join(map(str, range(n))))
+
+
 def find_loop(state: ScheduleState, stage: str, loop: str) -> Verdict:
     """Whether a stage has that loop, now."""
     found = find_stage(state, stage)

@@ -14,8 +14,8 @@ from ...expr.walk import rewrite
 from ...te.axis import fresh_axis
 from ...te.tensor import ComputeOp, Tensor, TensorRead
 from ..legality.verdict import YES, Verdict, no
-from ..state import INLINED, ScheduleState, StageState, change
-from .base import Primitive, quoted
+from ..state import INLINED, At, ScheduleState, StageState, change
+from .base import Primitive, find_output, quoted
 
 if TYPE_CHECKING:
     from ..schedule import Schedule
@@ -40,6 +40,9 @@ class CacheRead(Primitive):
             return no(f"scope {self.scope!r} is not known", legal="local, global")
         if state.stage(self.tensor).attach == INLINED:
             return no(f"`{self.tensor}` is inlined: nothing reads it any more")
+        found = find_output(state, self.tensor, self.index)
+        if not found:
+            return found
         if not self.readers:
             return no("no reader is named", legal=lambda: ", ".join(r.name for r in state.readers(self.tensor)) or "nothing reads it")
         reading = {r.name for r in state.readers(self.tensor)}
@@ -64,7 +67,12 @@ class CacheRead(Primitive):
         for r in self.readers:
             st = state.stage(r)
             changed.append(change(st, op=st.compute.redefined(tuple(rewrite(e, redirect) for e in st.compute.body))))
-        state = state.with_stage(*changed).insert_after(self.tensor, StageState(name, op, axes, scope=self.scope))
+        new = StageState(name, op, axes, scope=self.scope)
+        from_stage = state.stage(self.tensor)
+        scan = state.stage(self.readers[0]).within if from_stage.is_placeholder and from_stage.shares else from_stage.within
+        if scan is not None:  # rows of a scan's state, or what a turn makes: copied at each turn
+            new = change(new, attach=At(scan, state.stage(scan).leaves[-1].name), within=scan)
+        state = state.with_stage(*changed).insert_after(self.tensor, new)
         return state, copy
 
     def __str__(self) -> str:

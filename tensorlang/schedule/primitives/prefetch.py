@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ...te.axis import IterVar
 from ..legality.verdict import YES, Verdict, no
 from ..state import INLINED, ScheduleState, change
-from .base import Primitive, find_loop, whole
+from .base import Primitive, find_loop, find_output, whole
 
 if TYPE_CHECKING:
     from ..schedule import Stage
@@ -38,6 +38,9 @@ class Prefetch(Primitive):
             return found
         if self.tensor not in state.position or state.stage(self.tensor).attach == INLINED:
             return no(f"there is no stored tensor `{self.tensor}`", legal=", ".join(t.name for t in state.stage(self.stage).op.input_tensors))
+        found = find_output(state, self.tensor, self.index)
+        if not found:
+            return found
         if not any(r.name == self.stage for r in state.readers(self.tensor)):
             return no(f"`{self.stage}` does not read `{self.tensor}`", mark=(self.stage, self.loop),
                       legal=", ".join(t.name for t in state.stage(self.stage).op.input_tensors))

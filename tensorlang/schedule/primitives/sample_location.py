@@ -40,14 +40,17 @@ class SampleLocation(Primitive):
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
         places = legal_places(state, state.stage(self.stage))
         n = self.values[0] if self.values is not None else 0
-        place = At(*places[n - 1]) if n else None
-        state = state.with_stage(change(state.stage(self.stage), attach=place, store=None))
+        stage = state.stage(self.stage)
+        root = None if stage.within is None else At(stage.within, state.stage(stage.within).leaves[-1].name)
+        state = state.with_stage(change(stage, attach=At(*places[n - 1]) if n else root, store=None))
         # no knobs: a place is not a number that extents could hang on
         return state.with_decision(Decision(self.decision, "location", (), (n,), ((0, len(places)),))), n
 
     @staticmethod
     def call(schedule: Schedule, tensor: Any, *, value: int | None = None, name: str | None = None) -> int:
-        """Compute ``tensor`` at one of its legal places: 0 is root, n the n-th of ``s.legal_places(tensor)``. Returns the number."""
+        """Compute ``tensor`` at one of its legal places: 0 is root (the loop of the scan it is part of), n the n-th of ``s.legal_places(tensor)``.
+
+        Returns the number."""
         stage = schedule.stage_name(tensor)
         return schedule.perform(SampleLocation(stage, schedule.free_decision(f"location_{stage}") if name is None else name,  # type: ignore[no-any-return]
                                                None if value is None else (whole(value),)))
