@@ -68,7 +68,7 @@ class SearchTask:
         name: str | None = None,
     ) -> None:
         call = workload(func) if isinstance(func, str) else func
-        self.args = tuple(args)
+        self.args = tuple(args) if isinstance(args, list | tuple) else (args,)
         self.name = name if name is not None else f"{getattr(call, '__name__', 'task')}({', '.join(map(str, self.args))})"
         self.target = target if isinstance(target, tl.Target) else tl.Target.parse(target) if target else tl.Target.host()
         self.template = template

@@ -99,6 +99,8 @@ def tune(
     process. Raises TensorLangError for a task that cannot be searched; what candidates do is never an error, but an outcome in
     the result.
     """
+    if trials < 1:
+        raise tl.TensorLangError(f"tune(trials={trials}): at least one candidate is measured", try_="trials=64")
     start = time.perf_counter()
     log = records if isinstance(records, RecordLog) else RecordLog(records)
     how = STRATEGIES[strategy]() if isinstance(strategy, str) else strategy

@@ -6,7 +6,8 @@ schedule → concrete state → loop IR → passes → LLVM text → object code
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from .codegen import compile_ll, emit, kernel_signature
 from .core.names import identifier
@@ -41,10 +42,21 @@ def lower(schedule: Schedule, args: Args, name: str = "main", *, simple: bool = 
         raise LowerError(f"lower(s, {getattr(args, 'name', type(args).__name__)}): the arguments are no list",
                          try_="tl.lower(s, [A, B, C])")
     start = time.perf_counter()
-    func = lower_state(schedule.concrete().state, list(args), identifier(name))
-    for hook in hooks:
-        hook(LOWERING, func, time.perf_counter() - start)
-    return func if simple else (CHECKED if bounds_check else PIPELINE).run(func, hooks)
+    with _depth(f"lower({name})"):
+        func = lower_state(schedule.concrete().state, list(args), identifier(name))
+        for hook in hooks:
+            hook(LOWERING, func, time.perf_counter() - start)
+        return func if simple else (CHECKED if bounds_check else PIPELINE).run(func, hooks)
+
+
+@contextmanager
+def _depth(what: str) -> Iterator[None]:
+    """Python's limit on recursion as a clear error: the trees of expressions are walked by functions that call themselves."""
+    try:
+        yield
+    except RecursionError:
+        raise LowerError(f"{what}: an expression is too deep", because="one element is computed by hundreds of nested operations",
+                         try_="several te.compute stages, which the schedule may keep apart") from None
 
 
 LOWERING = Pass("lower", lambda f: f)
@@ -57,6 +69,7 @@ def build(schedule: Schedule, args: Args, target: str | Target | None = None, na
     ``target`` is a string in TVM's form (``"llvm -mcpu=skylake-avx512"``), a Target, or None for this CPU.
     ``bounds_check=True`` builds a kernel that, instead of reading or writing outside a tensor, raises CallError with the access, the
     index, its extent and the turn of the loops. ``times``, when given, collects the seconds each stage of compilation took.
+    A kernel for another machine can be read and saved, and says so when it is called.
     Raises LowerError for arguments that do not fit, TargetError for a target that means nothing.
     """
     where = as_target(target)
@@ -70,7 +83,7 @@ def build(schedule: Schedule, args: Args, target: str | Target | None = None, na
             times.add(f"LLVM {stage}", seconds)
     start = time.perf_counter()
     sources = {"ir": lambda: str(func), "ll": lambda: code.optimised_ll, "asm": lambda: code.asm}
-    module = Module(code.object, kernel_signature(func), sources, str(where))
+    module = Module(code.object, kernel_signature(func), sources, str(where), refused=where.why_not_here())
     if times is not None:
         times.add("load", time.perf_counter() - start)
     return module
@@ -80,10 +93,15 @@ def compile(args: Sequence[Tensor | Var], target: str | Target | None = None, na
             outputs: Sequence[Tensor] | None = None, bounds_check: bool = False) -> Module:
     """A kernel with a default schedule: ``tl.compile([A, B, C])``, no tuning.
 
-    ``outputs`` are the computed ones among ``args`` unless given. ``bounds_check`` as in ``build``. Raises LowerError when no argument is computed.
+    ``outputs`` are the computed ones among ``args`` unless given. ``bounds_check`` as in ``build``.
+    Raises LowerError when no argument is computed.
     """
+    if not isinstance(args, list | tuple):
+        raise LowerError(f"compile({getattr(args, 'name', type(args).__name__)}): the arguments are no list", try_="tl.compile([A, B, C])")
     wanted = [a for a in args if isinstance(a, Tensor) and isinstance(a.op, ComputeOp)] if outputs is None else list(outputs)
     if not wanted:
         raise LowerError("compile: no argument is computed", try_="tl.compile([A, B, C]) with C made by te.compute")
     where = as_target(target)
-    return build(default_schedule(wanted, where), args, where, name, bounds_check=bounds_check)
+    with _depth("compile"):
+        schedule = default_schedule(wanted, where)
+    return build(schedule, args, where, name, bounds_check=bounds_check)

@@ -31,8 +31,8 @@ def user_location() -> str | None:
 
 
 def _ours(module: object) -> bool:
-    """Whether a frame runs in a module of this package: also the code that dataclasses make of text, which has no file."""
-    return isinstance(module, str) and (module == __package__ or module.startswith(f"{__package__}."))
+    """Whether a frame runs in a module of this project: also the code that dataclasses make of text, which has no file."""
+    return isinstance(module, str) and module.partition(".")[0] in (__package__, "autosched")
 
 
 def _readable(file: str) -> str:

@@ -272,6 +272,15 @@ def _append(a: Any, b: Expr, dtype: DType) -> Expr | None:
     return total if const is None else intern(type(a), total, const)
 
 
+def is_atom(e: Expr) -> bool:
+    """Whether an index expression is its own and only term."""
+    p = poly(e)
+    if len(p) != 1:
+        return False
+    ((mono, c),) = p.items()
+    return c == 1 and len(mono) == 1 and mono[0] is e
+
+
 def reads_data(e: Expr) -> bool:
     """Whether the value depends on memory. Index arithmetic on loaded values may wrap, so divisions are left alone."""
     t = type(e)

@@ -466,6 +466,9 @@ def cast(dtype_: str | DType, a: ExprLike) -> Expr:
         return ramp(cast(t.element, a.base), cast(t.element, a.stride), a.lanes)
     if t.is_bool:
         return ne(a, const(0, a.dtype.element))
+    if t is INT64 and a.dtype is INT32 and not linear.is_atom(a) and not linear.reads_data(a):
+        # index arithmetic does not overflow by contract, so each term may be widened by itself: the sum stays canonical
+        return linear.from_poly({tuple([cast(INT64, x) for x in mono]): c for mono, c in linear.poly(a).items()}, INT64)
     return intern(Cast, t, a)
 
 

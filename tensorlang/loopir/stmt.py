@@ -25,13 +25,14 @@ All indices count elements; ``strides`` None means compact row-major.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..core.dtype import INT64, DType
 from ..core.node import intern
 from ..expr import make
-from ..expr.nodes import Access, Expr, Var
+from ..expr.nodes import Access, Expr, Var, const_int
 from ..expr.walk import preorder as expr_preorder
 
 SERIAL, PARALLEL, VECTORIZED, UNROLLED = "serial", "parallel", "vectorized", "unrolled"
@@ -56,11 +57,13 @@ class Buffer:
         return f"Buffer({self.name}: {self.dtype}[{', '.join(map(str, self.shape))}] {self.scope})"
 
     def element_strides(self) -> tuple[Expr, ...]:
-        """Elements between neighbours in each dimension."""
+        """Elements between neighbours in each dimension; 64 bits wide when offsets may not fit 32."""
         if self.strides is not None:
             return self.strides
+        sizes = [const_int(e) for e in self.shape]
+        narrow = len(self.shape) < 2 or (None not in sizes and math.prod(n for n in sizes if n) < 1 << 31)
         out: list[Expr] = []
-        step = make.const(1, "int32")
+        step = make.const(1, "int32" if narrow else "int64")
         for extent in reversed(self.shape):
             out.append(step)
             step = make.mul(step, extent)

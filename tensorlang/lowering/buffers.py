@@ -105,7 +105,7 @@ def sizes_of(params: Sequence[Buffer | Var], exprs: Sequence[Expr]) -> tuple[Var
     given = [p for p in params if isinstance(p, Var)]
     shaped = [e for p in params if isinstance(p, Buffer) for e in p.shape]
     direct = {e for e in shaped if type(e) is Var}
-    dims = [v for v in dims_of(*shaped) if not any(v is g for g in given)]
+    dims = dims_of(*shaped)  # also those that are given: what shapes say and what is passed must agree
     for v in (*dims, *dims_of(*exprs)):
         if v.kind == "knob":
             raise LowerError(f"`{v.name}` is a sampled value outside a schedule")

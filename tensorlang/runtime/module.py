@@ -14,7 +14,7 @@ from typing import Any
 from .. import options
 from ..core.externs import symbols
 from ..core.signature import OUT_OF_BOUNDS, Signature
-from ..errors import CallError, TensorLangError
+from ..errors import CallError, TargetError, TensorLangError
 from . import store
 from .arguments import Binder, Bound
 from .call import native_entry
@@ -86,37 +86,56 @@ class Module:
 
     Parameters: relocatable ``object_code`` with the entry ``signature.name``; ``sources`` makes the texts of
     ``get_source`` when they are asked for; ``target`` is the target string it was compiled for, None for this processor.
+    ``refused`` says why this process cannot run it: then it can be read and saved, and calls raise TargetError.
     Raises TensorLangError when the code cannot be loaded.
     """
 
-    __slots__ = ("__weakref__", "_call", "_plan", "_sources", "object_code", "target")
+    __slots__ = ("__weakref__", "_call", "_loaded", "_refused", "_sources", "object_code", "signature", "target")
 
-    def __init__(self, object_code: bytes, signature: Signature, sources: Sources | None = None, target: str | None = None) -> None:
-        called = Callbacks(signature.externs)
-        imports = {**helpers(parallel=b"tensorlang_parallel" in object_code), **symbols(), **called.addresses()}
-        code = load_object(object_code, [signature.name, *([f"{signature.name}.report"] if signature.checks else [])], imports)
+    def __init__(self, object_code: bytes, signature: Signature, sources: Sources | None = None, target: str | None = None,
+                 refused: str | None = None) -> None:
+        self.signature = signature
         self.object_code = object_code
         self.target = target
         self._sources = dict(sources or {})
-        self._plan = Plan(signature, code, called)
+        self._refused = refused
+        self._loaded: Plan | None = None
+        self._call: Callable[..., Any] = self._refuse
+        if refused is None:
+            self._load()
+
+    def _refuse(self, *args: Any) -> Any:
+        raise TargetError(f"{self.name} cannot run here", because=f"{self._refused}",
+                          try_="build it with target=None for this processor, or save it and load it there")
+
+    @property
+    def _plan(self) -> Plan:
+        if self._loaded is None:
+            self._refuse()
+        assert self._loaded is not None
+        return self._loaded
+
+    def _load(self) -> None:
+        object_code, signature = self.object_code, self.signature
+        called = Callbacks(signature.externs)
+        imports = {**helpers(parallel=b"tensorlang_parallel" in object_code), **symbols(), **called.addresses()}
+        code = load_object(object_code, [signature.name, *([f"{signature.name}.report"] if signature.checks else [])], imports)
+        plan = self._loaded = Plan(signature, code, called)
         # the native entry keeps the interpreter's lock in short kernels, which callbacks from other threads would wait for
-        native = native_entry(self._plan) if options.native_calls() and not signature.externs else None
-        self._call: Callable[..., Any] = native or self._plan.portable
+        native = native_entry(plan) if options.native_calls() and not signature.externs else None
+        self._call = native or plan.portable
 
     def __call__(self, *args: Any) -> Any:
         """Run the kernel. Raises CallError for arguments it cannot take, before anything is written."""
         return self._call(*args)
 
     def __repr__(self) -> str:
-        return f"<kernel {form(self._plan.binder)}>"
+        return f"<kernel {form(Binder(self.signature))}>"
 
     @property
     def name(self) -> str:
-        return self._plan.signature.name
-
-    @property
-    def signature(self) -> Signature:
-        return self._plan.signature
+        """The name of the kernel, which is that of its entry."""
+        return self.signature.name
 
     @property
     def entry(self) -> Callable[..., Any]:

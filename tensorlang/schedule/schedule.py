@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import DeclareError, ScheduleError, user_location
 from ..expr.nodes import Expr, Var
 from ..te.axis import IterVar
+from ..te.inside import refuse_reads_outside
 from ..te.tensor import ComputeOp, Operation, Tensor
 from .legality.places import legal_places, misplaced
 from .legality.tensorize import mismatched
@@ -324,6 +325,8 @@ def create_schedule(outputs: Tensor | Operation | Iterable[Tensor | Operation]) 
     for op in ops:
         if not isinstance(op, ComputeOp):
             raise ScheduleError(f"create_schedule({op.name}): a placeholder is computed by nobody", try_="pass the outputs of a te.compute")
-    return Schedule(ScheduleState.initial(ops), tuple(ops))
+    state = ScheduleState.initial(ops)
+    refuse_reads_outside(st.op for st in state.stages if st.within is None)  # turns of a scan begin later than their axes
+    return Schedule(state, tuple(ops))
 
 

@@ -75,6 +75,19 @@ class Target:
         """Whether this is the machine (triple and CPU) the process runs on."""
         return self.triple == host.triple() and self.mcpu == host.cpu_name()
 
+    def why_not_here(self) -> str | None:
+        """Why this process cannot run code made for the target; None when it can, as far as features and vector widths tell."""
+        if self.is_host and not self.mattr:
+            return None
+        here = _host()
+        if self.arch != here.arch or ("linux" in self.triple and "linux" not in here.triple):
+            return f"it is for {self.triple}, this is {here.triple}"
+        if self.vector_bits > here.vector_bits:
+            return f"{self.mcpu} has vectors of {self.vector_bits} bits, this processor ({here.mcpu}) of {here.vector_bits}"
+        have = host.features()
+        missing = [f[1:] for f in self.mattr if f.startswith("+") and not have.get(f[1:])]
+        return f"this processor ({here.mcpu}) has not {', '.join(missing)}" if missing else None
+
     def vector_lanes(self, element: str | DType) -> int:
         """How many elements of that type one vector register holds (at least 1)."""
         return max(1, self.vector_bits // (8 * dtype(element).bytes))

@@ -368,3 +368,14 @@ def test_a_sampled_location_does_not_take_the_update_out_of_its_scan():
         s.sample_location(mid, value=0)
 
     agree([X, Y], [Y], change)
+
+
+@pytest.mark.parametrize("digits", [((0, 1, 0), (1, 1, 0), (2, 1, 0)), ((0, 1, 0), (1, 1, 0), (-1, 1, 0)), ((0, -1, 0), (1, 1, 0))])
+def test_a_layout_in_a_trace_that_names_axes_that_are_not_there_is_refused(digits):
+    """It was an IndexError once."""
+    A = te.placeholder((4, 6), name="A")
+    B = te.compute((4, 6), lambda i, j: A[i, j] + 1, "B")
+    C = te.compute((4, 6), lambda i, j: B[i, j] * 2, "C")
+    s = te.create_schedule(C)
+    with pytest.raises(tl.ScheduleError, match="positive stride"):
+        s.step("transform_layout", stage="B", digits=digits)

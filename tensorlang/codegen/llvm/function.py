@@ -50,7 +50,7 @@ def _kernel(module: Module, func: Func, math: str) -> None:
     for i, p in enumerate(func.params):
         if isinstance(p, Buffer):
             em.storage[p] = Storage(f"%p{i}", 0)
-        else:
+        elif not any(p is d for d in func.dims):  # a size that is also passed: the call has seen to it that both agree
             em.bind(p, f"%p{i}", 0, p.lo, p.hi)
     for i, d in enumerate(func.dims):
         em.bind(d, f"%d{i}", 0, max(0, d.lo or 0), d.hi)

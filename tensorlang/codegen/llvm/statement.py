@@ -195,11 +195,11 @@ def loop(em: Emitter, var: Var, begin: str, end: str, bounds: tuple[int | None, 
 def size_in_elements(b: Buffer) -> Expr:
     """Elements the buffer spans, from its shape and strides."""
     if b.strides is None:
-        total: Expr = make.const(1, "int32")
+        total: Expr = make.const(1, "int64")
         for extent in b.shape:
             total = make.mul(total, extent)
         return total
-    reach: Expr = make.const(1, "int32")
+    reach: Expr = make.const(1, "int64")
     for extent, stride in zip(b.shape, b.strides, strict=True):
         reach = make.add(reach, make.mul(make.sub(extent, 1), stride))
     return reach

@@ -54,6 +54,9 @@ class TransformLayout(Primitive):
         if st.relations or st.kinds or state.attached(self.stage) or st.align:
             return no(f"`{self.stage}` is scheduled already, and its axes would change", mark=(self.stage, None),
                       try_="transform_layout before split, fuse and the like")
+        for digit in self.digits:
+            if not (0 <= digit[0] < len(st.compute.axis) and digit[1] > 0 and digit[2] >= 0):
+                return no(f"the digit {digit}: (axis from 0 to {len(st.compute.axis) - 1}, positive stride, size or 0)")
         if any(isinstance(e, Reduce) for e in st.compute.body) and self._pads(st.compute.axis):
             return no(f"a reduction is not padded, and the sizes of `{self.stage}` do not divide", mark=(self.stage, None),
                       try_=f"s.cache_read({self.stage}, 'global', readers) and transform_layout of the copy")

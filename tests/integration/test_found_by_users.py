@@ -1,0 +1,98 @@
+"""What fresh eyes broke, each once: large tensors, foreign targets, sizes passed by hand, reads outside, deep expressions."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang import te
+
+
+def test_offsets_beyond_31_bits_do_not_wrap() -> None:
+    A = te.placeholder((65536, 50000), "uint8", name="A")
+    B = te.compute((4,), lambda i: A[65535, i + 49996], name="B")
+    text = tl.build(te.create_schedule(B.op), [A, B]).get_source("ll")
+    steps = [int(n) for n in re.findall(r"getelementptr [^\n]*i64 (-?\d+)$", text, re.M)]
+    assert 65535 * 50000 + 49996 in steps and min(steps) >= 0
+    n = te.var("n")
+    A = te.placeholder((n, 50000), "uint8", name="A")
+    B = te.compute((4,), lambda i: A[65535, i + 49996], name="B")
+    text = tl.build(te.create_schedule(B.op), [A, B]).get_source("ll")
+    assert min(int(n) for n in re.findall(r"getelementptr [^\n]*i64 (-?\d+)$", text, re.M)) >= 0
+
+
+def test_a_stage_of_more_than_31_bits_is_not_on_the_stack() -> None:
+    A = te.placeholder((4,), "uint8", name="A")
+    B = te.compute((65536, 65536), lambda i, j: A[i % 4], name="B")
+    C = te.compute((4,), lambda i: B[i + 65532, i + 65530], name="C")
+    text = tl.build(te.create_schedule(C.op), [A, C]).get_source("ll")
+    assert "alloca [1 x" not in text and str(1 << 32) in text
+
+
+@pytest.mark.parametrize("target", ["llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-n1", "llvm -mtriple=riscv64-linux-gnu"])
+def test_a_kernel_for_another_machine_is_read_but_not_called(target: str) -> None:
+    A = te.placeholder((64,), name="A")
+    B = te.compute((64,), lambda i: A[i] * 2, name="B")
+    f = tl.compile([A, B], target=target)
+    assert len(f.get_source("asm")) > 100
+    with pytest.raises(tl.TargetError, match="cannot run here"):
+        f(np.ones(64, "float32"))
+
+
+def test_a_size_may_be_passed_by_hand() -> None:
+    m = te.var("m")
+    X = te.placeholder((8,), name="X")
+    Y = te.compute((m,), lambda i: X[i % 8], name="Y")
+    f = tl.build(te.create_schedule(Y.op), [X, m, Y])
+    x, y = np.arange(8, dtype="float32"), np.zeros(11, "float32")
+    f(x, 11, y)
+    assert np.array_equal(y, x[np.arange(11) % 8])
+    with pytest.raises(tl.CallError, match="m is 12"):
+        f(x, 12, y)
+
+
+def test_a_step_given_by_hand_decides_a_shape() -> None:
+    st, n = te.var("st"), te.var("n")
+    X = te.placeholder((n,), name="X")
+    Y = te.compute(((n + st - 1) // st,), lambda i: X[i * st], name="Y")
+    x = np.arange(10, dtype="float32")
+    assert np.array_equal(tl.build(te.create_schedule(Y.op), [X, st, Y])(x, 3), x[::3])
+
+
+@pytest.mark.parametrize("read, message", [
+    (lambda A, i: A[i + 1], "index 0 is 4 at one point"), (lambda A, i: A[2 - i], "index 0 is -1 at one point"), (lambda A, i: A[2 * i], "index 0 is 6"),
+])
+def test_reads_that_are_certainly_outside_are_refused(read, message) -> None:
+    A = te.placeholder((4,), name="A")
+    B = te.compute((4,), lambda i: read(A, i), name="B")
+    with pytest.raises(tl.DeclareError, match=message):
+        te.create_schedule(B)
+
+
+def test_guarded_and_empty_reads_are_not() -> None:
+    A = te.placeholder((4,), name="A")
+    te.create_schedule(te.compute((6,), lambda i: te.if_then_else(i < 4, A[i], 0.0), name="B"))
+    te.create_schedule(te.compute((0,), lambda i: A[i + 9], name="B"))
+    te.create_schedule(te.compute((te.var("n"),), lambda i: A[i], name="B"))
+
+
+def test_a_very_deep_expression_is_refused_with_a_remedy() -> None:
+    x = te.placeholder((4,), name="x")
+
+    def deep(i):
+        e = x[i]
+        for _ in range(600):
+            e = te.sin(e) + 1
+        return e
+
+    with pytest.raises(tl.TensorLangError, match="too deep"):
+        tl.compile([x, te.compute((4,), deep, name="D")])
+
+
+def test_a_tensor_in_place_of_the_list_of_arguments() -> None:
+    A = te.placeholder((4,), name="A")
+    with pytest.raises(tl.LowerError, match="no list"):
+        tl.compile(A)
