@@ -120,15 +120,15 @@ def test_references_are_kept_straight(path: str) -> None:
     objects = (a, b, c, None, f.entry)
     gc.collect()  # what earlier tests left behind holds None too, and may be collected at any time
     before = [sys.getrefcount(x) for x in objects]
-    for _ in range(1000):
+    for _ in range(5000):
         f(a, b, c)
         f(a, b)
         with pytest.raises(CallError):
             f(a, b, a)
     gc.collect()
     after = [sys.getrefcount(x) for x in objects]
-    # A reference lost or gained by each call would make a thousand; None has other users.
-    assert all(abs(x - y) < 500 for x, y in zip(before, after, strict=True)), (before, after)
+    # A reference lost or gained by each call would make five thousand; None has other users, a few hundred of which come and go.
+    assert all(abs(x - y) < 2500 for x, y in zip(before, after, strict=True)), (before, after)
 
 
 def test_dropping_the_module_frees_it_at_once() -> None:
