@@ -38,6 +38,7 @@ except ImportError:
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 110)
 CPU = tl.Target.host()
 LANES = CPU.vector_lanes("float32")
+ROWS = 6 if CPU.vector_registers <= 16 else 12  # of a register tile: as many sums as there is room for
 VECTORS = [LANES * n for n in (1, 2, 3, 4)]
 
 
@@ -69,7 +70,8 @@ def conv2d(filters: int, height: int, width: int) -> list[te.Tensor]:
 
 
 # -- how to compute it ---------------------------------------------------------------------------------------------------------
-# One function serves the hand and the search: given tile sizes it is a schedule, without them a space of schedules.
+# One function serves the hand and the search: given tile sizes it is a schedule, without them a space of schedules, in which the search
+# begins at the hand's sizes.
 
 
 def schedule_matmul(s: tl.Schedule, tensors: Sequence[te.Tensor], rows: Any = None, columns: Any = None, steps: Any = None) -> None:
@@ -78,15 +80,15 @@ def schedule_matmul(s: tl.Schedule, tensors: Sequence[te.Tensor], rows: Any = No
     acc = s.cache_write(C, "local")
     panel = s.cache_read(B, "global", [acc])
     i, j = s[C].op.axis
-    io, jo, ii, ji = s[C].tile(i, j, x_factor=rows or s.sample_tile(i, max_factor=16, name="rows"),
-                               y_factor=columns or s.sample_tile(j, candidates=VECTORS, name="columns", role="vector"))
+    io, jo, ii, ji = s[C].tile(i, j, x_factor=rows or s.sample_tile(i, max_factor=16, name="rows", values=ROWS),
+                               y_factor=columns or s.sample_tile(j, candidates=VECTORS, name="columns", role="vector", values=2 * LANES))
     s[C].reorder(jo, io, ii, ji)
     s[C].unroll(ii)
     s[C].vectorize(ji)
     s[acc].compute_at(s[C], io)
     i, j = s[acc].op.axis
     (k,) = s[acc].op.reduce_axis
-    ko, ki = s[acc].split(k, steps or s.sample_tile(k, candidates=[1, 2, 4, 8], name="steps", role="unroll"))
+    ko, ki = s[acc].split(k, steps or s.sample_tile(k, candidates=[1, 2, 4, 8], name="steps", role="unroll", values=1))
     s[acc].reorder(ko, ki, i, j)
     s[acc].unroll(ki)
     s[acc].unroll(i)
@@ -102,9 +104,9 @@ def schedule_conv2d(s: tl.Schedule, tensors: Sequence[te.Tensor], band: Any = No
     conv, _ = out.op.input_tensors
     padded, _ = conv.op.input_tensors
     f, y, x = s[out].op.axis
-    yo, yi = s[out].split(y, band or s.sample_tile(y, max_factor=64, name="band"))
-    fo, fi = s[out].split(f, filters or s.sample_tile(f, max_factor=8, name="filters"))
-    xo, xi = s[out].split(x, pixels or s.sample_tile(x, candidates=VECTORS, name="pixels", role="vector"))
+    yo, yi = s[out].split(y, band or s.sample_tile(y, max_factor=64, name="band", values=16))
+    fo, fi = s[out].split(f, filters or s.sample_tile(f, max_factor=8, name="filters", values=4))
+    xo, xi = s[out].split(x, pixels or s.sample_tile(x, candidates=VECTORS, name="pixels", role="vector", values=2 * LANES))
     s[out].reorder(yo, fo, yi, xo, fi, xi)
     s[out].unroll(fi)
     s[out].vectorize(xi)
@@ -354,7 +356,7 @@ def run(trials: int, out: Path) -> None:
     heading(f"1  Declare what to compute      [dim]{CPU}[/]")
     show("matmul, and the filter bank for the photograph", code("\n\n".join(map(source, (matmul, conv2d))), "python"))
     heading("2  Schedule by hand how to compute it")
-    without_search(product, schedule_matmul, rows=6 if CPU.vector_registers <= 16 else 12, columns=2 * LANES, steps=1)
+    without_search(product, schedule_matmul, rows=ROWS, columns=2 * LANES, steps=1)
     show_code(product.built["by hand"], "k.outer", reads="A")
     without_search(filtered, schedule_conv2d, band=16, filters=4, pixels=2 * LANES)
     heading("3  Let a search choose the numbers")
