@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from ..core.dtype import DType
-from ..expr import make
 from ..expr.intrinsics import EFFECTS
 from ..expr.linear import reads_data
 from ..expr.nodes import Access, Add, Call, Const, Expr, Mul, Sub, Var
@@ -288,7 +287,7 @@ class Translator:
         index = f"({''.join(f'{a}, ' for a in atoms)})"
         if tests:
             self.line(f"if not ({tests}): bounds({site}, {index}, s{suffix}, {word!r})")
-        return self.value(offset(b, indices)) if indices else "0", index
+        return self.value(b.offset(indices)) if indices else "0", index
 
     def load(self, e: Load) -> Atom:
         b, lanes = e.buffer, e.dtype.lanes
@@ -417,14 +416,6 @@ def _touched(s: Stmt) -> tuple[set[Buffer], set[Buffer]]:
         for whole in node.exprs():
             read.update(e.buffer for e in expr_preorder(whole) if isinstance(e, Load))
     return written, read
-
-
-def offset(b: Buffer, indices: tuple[Expr, ...]) -> Expr:
-    """The flat offset of an element as an expression."""
-    total: Expr = make.const(0)
-    for i, stride in zip(indices, b.element_strides(), strict=True):
-        total = make.add(total, make.mul(i, stride))
-    return total
 
 
 def _reads(e: Expr) -> bool:

@@ -69,6 +69,13 @@ class Buffer:
             step = make.mul(step, extent)
         return tuple(reversed(out))
 
+    def offset(self, indices: tuple[Expr, ...]) -> Expr:
+        """The element's distance from the first one; of a vector of indices a vector."""
+        flat: Expr = make.const(0, "int32")
+        for i, stride in zip(indices, self.element_strides(), strict=True):
+            flat = make.add(flat, make.mul(i, stride))
+        return flat
+
 
 class Load(Access):
     """``buffer[indices]``; with vector indices a vector of elements, zero in lanes where ``mask`` is false."""

@@ -188,10 +188,7 @@ def _rename(s: Stmt, home: dict[Buffer, Buffer]) -> Stmt:
     def place(b: Buffer, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
         if _same_form(b, home[b]):
             return indices
-        flat: Expr = make.const(0, "int32")
-        for i, stride in zip(indices, b.element_strides(), strict=True):
-            flat = make.add(flat, make.mul(i, stride))
-        return (flat,)
+        return (b.offset(indices),)
 
     def in_expr(e: Expr) -> Expr | None:
         return load(home[e.buffer], place(e.buffer, e.indices), e.mask) if type(e) is Load and e.buffer in home else None

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..arith.facts import Facts
-from ..errors import ScheduleError
 from ..expr import make
 from ..expr.nodes import Expr, Var, const_int
 from ..expr.walk import preorder, substitute
@@ -23,18 +22,20 @@ from .state import INLINED, At, ScheduleState, Split, StageState, depends_on_dim
 class StageBounds:
     """What region inference found for one stage.
 
-    ``low`` and ``extent`` give the computed box per data axis (``low`` speaks of the loops around); ``loops`` the extent of every loop and
-    axis; ``local`` each axis's value from the stage's own loops, counted from the box's corner (a reduction axis from its begin);
-    ``value`` the absolute value. ``store_low`` and ``store_extent`` are the box its memory holds, larger only after store_at.
+    ``low`` and ``extent`` give the computed box per data axis (``low`` speaks of the loops around). ``loops`` has the extent of every loop
+    and axis, ``counts`` what each counts in terms of the innermost loops. ``local`` is each axis's value from the stage's own loops, counted
+    from the box's corner (a reduction axis from its begin), ``value`` the absolute value. ``store_low`` and ``store_extent`` are the box its
+    memory holds, larger only after store_at.
     """
 
-    __slots__ = ("extent", "local", "loops", "low", "store_extent", "store_low", "value")
+    __slots__ = ("counts", "extent", "local", "loops", "low", "store_extent", "store_low", "value")
 
-    def __init__(self, low: tuple[Expr, ...], extent: tuple[Expr, ...], loops: dict[IterVar, Expr], local: dict[Var, Expr],
-                 value: dict[Var, Expr], store: list[tuple[Expr, Expr]] | None = None) -> None:
+    def __init__(self, low: tuple[Expr, ...], extent: tuple[Expr, ...], loops: dict[IterVar, Expr], counts: dict[IterVar, Expr],
+                 local: dict[Var, Expr], value: dict[Var, Expr], store: list[tuple[Expr, Expr]] | None = None) -> None:
         self.low = low
         self.extent = extent
         self.loops = loops
+        self.counts = counts
         self.local = local
         self.value = value
         self.store_low = low if store is None else tuple(b[0] for b in store)
@@ -78,17 +79,13 @@ class Bounds:
         self.facts = self.facts.bind_all((iv.var, make.const(0, iv.dtype), make.sub(loops[iv], 1)) for iv in stage.leaves)
         for rel in reversed(stage.relations):
             rel.values(value, loops)
-        # a fused and re-split pair of loops recovers `f // e` and `f % e`, which often are plain again once ranges are known
-        local = {a.var: self._plain(value[a]) for a in (*op.axis, *op.reduce_axis)}
+        local = {a.var: value[a] for a in (*op.axis, *op.reduce_axis)}
         absolute = {a.var: make.add(low, local[a.var]) for a, (low, _) in zip(op.axis, box, strict=True)}
         for a in op.reduce_axis:
             assert a.dom is not None
             absolute[a.var] = make.add(a.dom[0], local[a.var])
         store = None if stage.store is None else self._required(stage, stage.store)
-        self.stages[stage.name] = StageBounds(tuple(b[0] for b in box), tuple(b[1] for b in box), loops, local, absolute, store)
-
-    def _plain(self, e: Expr) -> Expr:
-        return e
+        self.stages[stage.name] = StageBounds(tuple(b[0] for b in box), tuple(b[1] for b in box), loops, value, local, absolute, store)
 
     # -- regions -----------------------------------------------------------------------------------------------------
 
@@ -161,9 +158,6 @@ class Bounds:
             if self.facts.prove(cond) is not True:
                 found[cond] = None
 
-        value: dict[IterVar, Expr] = {iv: make.const(0, iv.dtype) if const_int(b.loops[iv]) == 1 else iv.var for iv in stage.leaves}
-        for rel in reversed(stage.relations):
-            rel.values(value, b.loops)
         own = {a: (a.extent, low) for a, low in zip(op.axis, b.low, strict=True)}
         for rel in stage.relations:
             if isinstance(rel, Split):
@@ -171,7 +165,7 @@ class Bounds:
                     continue
                 if rel.parent in own and own[rel.parent][0] is b.loops[rel.parent] and const_int(own[rel.parent][1]) == 0:
                     continue  # the domain's own guard below says the same
-                need(make.lt(value[rel.parent], b.loops[rel.parent]))
+                need(make.lt(b.counts[rel.parent], b.loops[rel.parent]))
         for a in op.axis:
             begin, extent = _domain(a)
             need(make.lt(b.value[a.var], make.add(begin, extent)))
@@ -199,14 +193,3 @@ def region_size(tensor: Tensor, bounds: Bounds) -> tuple[Expr, ...]:
     """The extents of the storage of a tensor: the computed box, or the whole shape at root and for arguments."""
     stage = bounds.state.of(tensor)
     return tensor.shape if stage.is_placeholder or stage.is_opaque else bounds[stage.name].store_extent
-
-
-def constant_extent(state: ScheduleState, stage: StageState, loop: IterVar) -> Expr:
-    """The extent of a loop, for primitives that need it constant: an int or an expression of knobs.
-
-    Raises ScheduleError when a run-time size decides it.
-    """
-    extent = bounds_of(state)[stage.name].loops[loop]
-    if depends_on_dims(extent):
-        raise ScheduleError(f"the extent of {stage.name}.{loop.name} is {extent}, which is known only at run time")
-    return extent

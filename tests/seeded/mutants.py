@@ -10,7 +10,7 @@ MUTANTS = (
     M("the guard of a domain's end is dropped", f"{BOUNDS}.guards", "need(make.lt(b.value[a.var], make.add(begin, extent)))", "pass", ("split_tail",)),
     M("the guard of a domain's end is one late", f"{BOUNDS}.guards", "need(make.lt(b.value[a.var], make.add(begin, extent)))",
       "need(make.le(b.value[a.var], make.add(begin, extent)))", ("split_tail",)),
-    M("the guard of a split of a split is dropped", f"{BOUNDS}.guards", "need(make.lt(value[rel.parent], b.loops[rel.parent]))", "pass",
+    M("the guard of a split of a split is dropped", f"{BOUNDS}.guards", "need(make.lt(b.counts[rel.parent], b.loops[rel.parent]))", "pass",
       ("split_of_split", "reduction_split")),
     M("a guard is thought proved when it is unknown", f"{BOUNDS}.guards", "is not True", "is False", ("split_tail",)),
     M("a region is one element short", f"{BOUNDS}.box", "make.add(make.sub(hi, lo), 1)", "make.sub(hi, lo)", ("stencil_in_tiles",)),

@@ -8,7 +8,6 @@ read; a status that is not 0 ends the kernel with code 3.
 from __future__ import annotations
 
 from ...core.signature import Extern as ExternLayout
-from ...expr import make
 from ...expr.nodes import Expr
 from ...loopir.stmt import Buffer, Extern, View
 from .emitter import Emitter
@@ -32,10 +31,7 @@ def _kind(a: Buffer | Expr) -> tuple[str, str, int]:
 
 def _address(em: Emitter, v: View) -> str:
     """Where a view begins."""
-    offset: Expr = make.const(0, "int32")
-    for i, stride in zip(v.corner, v.buffer.element_strides(), strict=True):
-        offset = make.add(offset, make.mul(i, stride))
-    return pointer(em, v.buffer, offset)
+    return pointer(em, v.buffer, v.buffer.offset(v.corner))
 
 
 def call_symbol(em: Emitter, s: Extern) -> None:

@@ -123,12 +123,6 @@ def _max(a: Range, b: Range) -> Range:
 _ARITHMETIC = {Add: _add, Sub: _sub, Mul: _mul, FloorDiv: _floordiv, FloorMod: _floormod, Min: _min, Max: _max}
 
 
-def non_negative(em: Emitter, e: Expr) -> bool:
-    """Whether ``e`` is known to be at least 0 in every lane."""
-    lo = interval(em, e)[0]
-    return lo is not None and lo >= 0
-
-
 @rules.on(Add, Sub, Mul)
 def _nsw(em: Emitter, e: Add | Sub | Mul) -> str:
     if not e.dtype.is_index:  # narrow integers wrap

@@ -59,10 +59,7 @@ def _flat(em: Emitter, buffer: Buffer, indices: tuple[Expr, ...]) -> Expr:
     key = (buffer, indices)
     found = em.flat.get(key)
     if found is None:
-        found = make.const(0, "int32")
-        for i, stride in zip(indices, buffer.element_strides(), strict=True):
-            found = make.add(found, make.mul(i, stride))
-        em.flat[key] = found
+        found = em.flat[key] = buffer.offset(indices)
     return found
 
 

@@ -156,9 +156,7 @@ def _use(uses: dict[Buffer, _Uses], b: Buffer, indices: tuple[Expr, ...], mask: 
 
 def _offset(b: Buffer, indices: tuple[Expr, ...]) -> Expr | None:
     """The element offset of the first lane; None when the lanes are not one element after the other."""
-    flat: Expr = make.const(0, "int32")
-    for i, stride in zip(indices, b.element_strides(), strict=True):
-        flat = make.add(flat, make.mul(i, stride))
+    flat = b.offset(indices)
     if type(flat) is Ramp:
         return flat.base if const_int(flat.stride) == 1 else None
     return None if type(flat) is Broadcast or flat.dtype.lanes > 1 else flat
