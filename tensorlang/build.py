@@ -6,33 +6,39 @@ schedule → concrete state → loop IR → passes → LLVM text → object code
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
 
 from .codegen import compile_ll, emit, kernel_signature
 from .core.names import identifier
 from .errors import LowerError
-from .expr.nodes import Var
+from .expr.nodes import Var, const_int
 from .loopir.stmt import Func
+from .lowering.constants import Packing, split_constants
 from .lowering.lower import lower_state
 from .passes.base import Hook, Pass, TimeTable
 from .passes.pipeline import CHECKED, PIPELINE
 from .recipes import default_schedule
 from .runtime import Module
+from .runtime import constants as memory
 from .schedule.schedule import Schedule
 from .target import Target, as_target
-from .te.tensor import ComputeOp, Tensor
+from .te.tensor import ComputeOp, PlaceholderOp, Tensor
 
 Args = Sequence[Tensor | Var]
 
 
 def lower(schedule: Schedule, args: Args, name: str = "main", *, simple: bool = False, bounds_check: bool = False,
-          hooks: tuple[Hook, ...] = (), simple_mode: bool = False) -> Func:
+          hooks: tuple[Hook, ...] = (), simple_mode: bool = False, constants: Sequence[Tensor] = ()) -> Func:
     """The loop IR of a schedule: ``print(tl.lower(s, [A, B, C]))``. ``simple=True`` shows it before any pass.
 
     ``bounds_check=True`` adds a check to every access that is not proved to be in bounds; a kernel that fails one raises CallError.
     ``hooks`` are called after each pass with (pass, kernel, seconds). Sampled values count with their present choice.
-    ``simple_mode`` is accepted for TVM's sake: what is printed is always the short form.
+    ``simple_mode`` is accepted for TVM's sake: what is printed is always the short form. ``constants`` are inputs whose values are given
+    to ``build``: what depends on them alone is not part of the kernel.
     Raises LowerError for arguments that do not fit the computation.
     """
     if not isinstance(schedule, Schedule):
@@ -41,12 +47,21 @@ def lower(schedule: Schedule, args: Args, name: str = "main", *, simple: bool = 
     if not isinstance(args, list | tuple):
         raise LowerError(f"lower(s, {getattr(args, 'name', type(args).__name__)}): the arguments are no list",
                          try_="tl.lower(s, [A, B, C])")
+    return _lowered(schedule, args, name, simple=simple, bounds_check=bounds_check, hooks=hooks, constants=constants)[0]
+
+
+def _lowered(schedule: Schedule, args: Args, name: str, *, simple: bool = False, bounds_check: bool = False, hooks: tuple[Hook, ...] = (),
+             constants: Sequence[Tensor] = ()) -> tuple[Func, tuple[Packing, ...]]:
+    """The kernel, and what is to be computed before it can be loaded."""
     start = time.perf_counter()
     with _depth(f"lower({name})"):
-        func = lower_state(schedule.concrete().state, list(args), identifier(name))
+        state, packings = schedule.concrete().state, ()
+        if constants:
+            state, packings = split_constants(state, constants)
+        func = lower_state(state, [a for a in args if not any(a is c for c in constants)], identifier(name), [t for p in packings for t in p.tensors])
         for hook in hooks:
             hook(LOWERING, func, time.perf_counter() - start)
-        return func if simple else (CHECKED if bounds_check else PIPELINE).run(func, hooks)
+        return (func if simple else (CHECKED if bounds_check else PIPELINE).run(func, hooks)), packings
 
 
 @contextmanager
@@ -63,17 +78,22 @@ LOWERING = Pass("lower", lambda f: f)
 
 
 def build(schedule: Schedule, args: Args, target: str | Target | None = None, name: str = "main", *,
-          bounds_check: bool = False, times: TimeTable | None = None) -> Module:
+          bounds_check: bool = False, times: TimeTable | None = None, constants: Mapping[Tensor, Any] | None = None) -> Module:
     """A kernel that runs on numpy arrays given in the order of ``args``.
+
+    ``constants`` gives inputs their values now, ``{W: array}``: they are no parameters of the kernel (whether ``args`` names them or not), and
+    every stage at the root that depends on nothing else, such as a packed copy of weights, is computed once, here. The kernel keeps its own
+    copy of the results, which kernels with equal weights and equal packing share; later changes of the array have no effect.
 
     ``target`` is a string in TVM's form (``"llvm -mcpu=skylake-avx512"``), a Target, or None for this CPU.
     ``bounds_check=True`` builds a kernel that, instead of reading or writing outside a tensor, raises CallError with the access, the
     index, its extent and the turn of the loops. ``times``, when given, collects the seconds each stage of compilation took.
     A kernel for another machine can be read and saved, and says so when it is called.
-    Raises LowerError for arguments that do not fit, TargetError for a target that means nothing.
+    Raises LowerError for arguments and constants that do not fit, TargetError for a target that means nothing.
     """
     where = as_target(target)
-    func = lower(schedule, args, name, bounds_check=bounds_check, hooks=(times,) if times is not None else ())
+    values = _values(schedule, args, constants or {})
+    func, packings = _lowered(schedule, args, name, bounds_check=bounds_check, hooks=(times,) if times is not None else (), constants=list(values))
     start = time.perf_counter()
     text = emit(func, where)
     code = compile_ll(text, where)
@@ -83,17 +103,53 @@ def build(schedule: Schedule, args: Args, target: str | Target | None = None, na
             times.add(f"LLVM {stage}", seconds)
     start = time.perf_counter()
     sources = {"ir": lambda: str(func), "ll": lambda: code.optimised_ll, "asm": lambda: code.asm}
-    module = Module(code.object, kernel_signature(func), sources, str(where), refused=where.why_not_here())
+    signature = kernel_signature(func)
+    data = [a for p in packings for a in _packed(p, values)]
+    module = Module(code.object, signature, sources, str(where), refused=where.why_not_here(),
+                    constants={c.symbol: a for c, a in zip(signature.constants, data, strict=True)})
     if times is not None:
         times.add("load", time.perf_counter() - start)
     return module
 
 
+def _values(schedule: Schedule, args: Args, constants: Mapping[Tensor, Any]) -> dict[Tensor, Any]:
+    """The arrays of constants, checked against their declarations."""
+    out: dict[Tensor, Any] = {}
+    if not isinstance(constants, Mapping):
+        raise LowerError("build: constants is no mapping", try_="constants={W: array} with W = te.placeholder(…)")
+    for t, value in constants.items():
+        if not isinstance(t, Tensor):
+            raise LowerError(f"build: constants has the key {t!r}, which is no tensor", try_="constants={W: array} with W = te.placeholder(…)")
+        array = np.asarray(value)
+        wanted = tuple(const_int(n) for n in t.shape)
+        if isinstance(t.op, PlaceholderOp) and None not in wanted and (array.shape != wanted or array.dtype != t.dtype.to_numpy()):
+            raise LowerError(f"constant `{t.name}` is {array.dtype}{list(array.shape)}",
+                             because=f"it is declared as {t.dtype}{[n or 0 for n in wanted]}", try_="an array of that shape and dtype")
+        out[t] = array
+    return out
+
+
+def _packed(packing: Packing, values: Mapping[Tensor, Any]) -> list[Any]:
+    """The arrays a Packing computes; those that another kernel still reads are not computed again."""
+    sources = [values[t] for t in packing.sources]
+    forms = [(tuple(const_int(n) or 0 for n in t.shape), t.dtype.to_numpy()) for t in packing.tensors]
+    if packing.sources == packing.tensors:
+        return memory.shared(memory.digest(*sources), forms, lambda copy: np.copyto(copy, sources[0]))
+    here = as_target(None)
+    func = PIPELINE.run(lower_state(packing.state, [*packing.sources, *packing.tensors], "prepack"))
+
+    def fill(*made: Any) -> None:
+        Module(compile_ll(emit(func, here), here).object, kernel_signature(func))(*map(np.ascontiguousarray, sources), *made)
+
+    return memory.shared(memory.digest(str(func), *sources), forms, fill)
+
+
 def compile(args: Sequence[Tensor | Var], target: str | Target | None = None, name: str = "main", *,
-            outputs: Sequence[Tensor] | None = None, bounds_check: bool = False) -> Module:
+            outputs: Sequence[Tensor] | None = None, bounds_check: bool = False, constants: Mapping[Tensor, Any] | None = None) -> Module:
     """A kernel with a default schedule: ``tl.compile([A, B, C])``, no tuning.
 
-    ``outputs`` are the computed ones among ``args`` unless given. ``bounds_check`` as in ``build``.
+    ``outputs`` are the computed ones among ``args`` unless given. ``bounds_check`` and ``constants`` as in ``build``; the schedule packs
+    constants as a whole, ahead of the call.
     Raises LowerError when no argument is computed.
     """
     if not isinstance(args, list | tuple):
@@ -103,5 +159,5 @@ def compile(args: Sequence[Tensor | Var], target: str | Target | None = None, na
         raise LowerError("compile: no argument is computed", try_="tl.compile([A, B, C]) with C made by te.compute")
     where = as_target(target)
     with _depth("compile"):
-        schedule = default_schedule(wanted, where)
-    return build(schedule, args, where, name, bounds_check=bounds_check)
+        schedule = default_schedule(wanted, where, constants=list(constants or {}))
+    return build(schedule, args, where, name, bounds_check=bounds_check, constants=constants)

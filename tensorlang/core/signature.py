@@ -64,26 +64,37 @@ class Check:
     loops: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Constant:
+    """Memory a kernel comes with: ``symbol`` is where its code expects compact row-major data, aligned to 64 bytes."""
+
+    symbol: str
+    dtype: str
+    shape: tuple[int, ...]
+
+
 OUT_OF_BOUNDS = 4  # the status of a kernel that found an index outside its tensor
 
 
 @dataclass(frozen=True)
 class Signature:
     """``params`` in call order, outputs marked; ``dims`` in the order of their scalar slots; ``externs`` what it calls in Python;
-    ``checks`` the accesses it checks."""
+    ``checks`` the accesses it checks; ``constants`` the data its code refers to."""
 
     name: str
     params: tuple[Param, ...]
     dims: tuple[Dim, ...] = ()
     externs: tuple[Extern, ...] = ()
     checks: tuple[Check, ...] = ()
+    constants: tuple[Constant, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {"name": self.name,
                 "params": [[p.name, p.kind, p.dtype, list(p.shape), p.output] for p in self.params],
                 "dims": [[d.name, d.lo, d.hi, d.multiple_of] for d in self.dims],
                 "externs": [[e.name, [list(a) for a in e.args]] for e in self.externs],
-                "checks": [[c.access, c.dim, list(c.loops)] for c in self.checks]}
+                "checks": [[c.access, c.dim, list(c.loops)] for c in self.checks],
+                "constants": [[c.symbol, c.dtype, list(c.shape)] for c in self.constants]}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Signature:
@@ -93,7 +104,8 @@ class Signature:
         params = tuple(Param(n, k, t, tuple(size(x) for x in shape), out) for n, k, t, shape, out in data["params"])
         externs = tuple(Extern(n, tuple((k, t, r) for k, t, r in args)) for n, args in data.get("externs", ()))
         checks = tuple(Check(access, dim, tuple(loops)) for access, dim, loops in data.get("checks", ()))
-        return Signature(data["name"], params, tuple(Dim(*d) for d in data["dims"]), externs, checks)
+        constants = tuple(Constant(symbol, t, tuple(shape)) for symbol, t, shape in data.get("constants", ()))
+        return Signature(data["name"], params, tuple(Dim(*d) for d in data["dims"]), externs, checks, constants)
 
 
 _OPS: dict[str, Callable[[int, int], int]] = {

@@ -376,21 +376,24 @@ class Report(Stmt):
 
 class Func:
     """A kernel: ``params`` are its buffers and scalar values in call order, ``dims`` the symbolic sizes their shapes speak of
-    (solved from the arrays at the call), ``outputs`` the names of buffers that are written."""
+    (solved from the arrays at the call), ``outputs`` the names of buffers that are written, ``constants`` those of ``params`` (the last ones)
+    that the kernel comes with: they are read, and no call passes them."""
 
-    __slots__ = ("attrs", "body", "dims", "name", "outputs", "params")
+    __slots__ = ("attrs", "body", "constants", "dims", "name", "outputs", "params")
 
     def __init__(self, name: str, params: tuple[Buffer | Var, ...], body: Stmt, dims: tuple[Var, ...] = (),
-                 outputs: tuple[Buffer, ...] = (), attrs: tuple[tuple[str, Any], ...] = ()) -> None:
+                 outputs: tuple[Buffer, ...] = (), attrs: tuple[tuple[str, Any], ...] = (),
+                 constants: tuple[Buffer, ...] = ()) -> None:
         self.name = name
         self.params = params
         self.body = body
         self.dims = dims
         self.outputs = outputs
         self.attrs = attrs
+        self.constants = constants
 
     def with_body(self, body: Stmt) -> Func:
-        return Func(self.name, self.params, body, self.dims, self.outputs, self.attrs)
+        return Func(self.name, self.params, body, self.dims, self.outputs, self.attrs, self.constants)
 
     def buffers(self) -> tuple[Buffer, ...]:
         """The parameters that are buffers."""

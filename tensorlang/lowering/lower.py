@@ -28,12 +28,12 @@ from .buffers import argument_buffers, share_buffers, sizes_of, workspace_buffer
 CACHE_LINE = 64  # bytes
 
 
-def lower_state(state: ScheduleState, args: Sequence[Tensor | Var], name: str) -> Func:
-    """The kernel of a schedule whose sampled values are numbers, before any pass.
+def lower_state(state: ScheduleState, args: Sequence[Tensor | Var], name: str, constants: Sequence[Tensor] = ()) -> Func:
+    """The kernel of a schedule whose sampled values are numbers, before any pass. ``constants`` are inputs that no call passes.
 
     Raises LowerError for arguments that do not fit the computation, and for a loop whose kind needs a constant extent it lost.
     """
-    buffers, params = argument_buffers(state, args)
+    buffers, params = argument_buffers(state, [*args, *constants])
     bounds = bounds_of(state)
     workspace_buffers(state, bounds, buffers)
     share_buffers(state, buffers)
@@ -42,7 +42,7 @@ def lower_state(state: ScheduleState, args: Sequence[Tensor | Var], name: str) -
     dims = sizes_of(params, used)
     writer = _Writer(state, bounds, buffers, params)
     outputs = tuple(buffers[t] for st in state.stages if st.is_output for t in st.op.outputs)
-    return Func(name, params, writer.nodes(tree_of(state)), dims, outputs)
+    return Func(name, params, writer.nodes(tree_of(state)), dims, outputs, constants=tuple(buffers[t] for t in constants))
 
 
 def _scalars(stage: StageState) -> list[Expr]:

@@ -7,7 +7,7 @@ loops. Uses public primitives only, and knows no passes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ..analysis import constant, cost, reads_of, reducer_kind, typical
 from ..schedule import Schedule, Stage, create_schedule
@@ -20,8 +20,12 @@ MIN_PACKED_ROWS = 48
 MAX_INLINE_COST = 8  # operations a body may have to be written into a reduction, where it is evaluated again and again
 
 
-def default_schedule(outputs: Tensor | Operation | Iterable[Tensor | Operation], target: str | Target | None = None) -> Schedule:
-    """A schedule for these outputs, tuned to the vector registers of ``target`` (this CPU when left out)."""
+def default_schedule(outputs: Tensor | Operation | Iterable[Tensor | Operation], target: str | Target | None = None,
+                     constants: Sequence[Tensor] = ()) -> Schedule:
+    """A schedule for these outputs, tuned to the vector registers of ``target`` (this CPU when left out).
+
+    ``constants`` are inputs whose values are known when the kernel is built: stages at the root that read nothing else cost a call nothing.
+    """
     where = as_target(target)
     s = create_schedule(outputs)
     _inline(s)

@@ -16,7 +16,7 @@ from ..core.externs import symbols
 from ..core.signature import OUT_OF_BOUNDS, Signature
 from ..errors import CallError, TargetError, TensorLangError
 from . import store
-from .arguments import Binder, Bound
+from .arguments import Binder, Bound, address_of
 from .call import native_entry
 from .callbacks import Callbacks
 from .loader import Code, load_object
@@ -34,11 +34,12 @@ OUT_OF_MEMORY = 1
 class Plan:
     """Everything a call needs; it never points back to its Module, so that dropping the Module frees the code at once."""
 
-    __slots__ = ("address", "binder", "called", "code", "entry", "signature")
+    __slots__ = ("address", "binder", "called", "code", "constants", "entry", "signature")
 
-    def __init__(self, signature: Signature, code: Code, called: Callbacks) -> None:
+    def __init__(self, signature: Signature, code: Code, called: Callbacks, constants: Mapping[str, Any]) -> None:
         self.signature = signature
         self.code = code
+        self.constants = constants  # the code reads them where they are
         self.called = called  # the callbacks live as long as the code that calls them
         self.address = code.address[signature.name]
         self.entry = _ENTRY(self.address)
@@ -86,14 +87,16 @@ class Module:
 
     Parameters: relocatable ``object_code`` with the entry ``signature.name``; ``sources`` makes the texts of
     ``get_source`` when they are asked for; ``target`` is the target string it was compiled for, None for this processor.
-    ``refused`` says why this process cannot run it: then it can be read and saved, and calls raise TargetError.
+    ``refused`` says why this process cannot run it: then it can be read and saved, and calls raise TargetError. ``constants`` holds, for each
+    symbol of ``signature.constants``, a compact array aligned to 64 bytes that nobody writes.
     Raises TensorLangError when the code cannot be loaded.
     """
 
-    __slots__ = ("__weakref__", "_call", "_loaded", "_refused", "_sources", "object_code", "signature", "target")
+    __slots__ = ("__weakref__", "_call", "_loaded", "_refused", "_sources", "constants", "object_code", "signature", "target")
 
     def __init__(self, object_code: bytes, signature: Signature, sources: Sources | None = None, target: str | None = None,
-                 refused: str | None = None) -> None:
+                 refused: str | None = None, constants: Mapping[str, Any] | None = None) -> None:
+        self.constants = dict(constants or {})
         self.signature = signature
         self.object_code = object_code
         self.target = target
@@ -118,9 +121,10 @@ class Module:
     def _load(self) -> None:
         object_code, signature = self.object_code, self.signature
         called = Callbacks(signature.externs)
-        imports = {**helpers(parallel=b"tensorlang_parallel" in object_code), **symbols(), **called.addresses()}
+        imports = {**helpers(parallel=b"tensorlang_parallel" in object_code), **symbols(), **called.addresses(),
+                   **{symbol: address_of(a) for symbol, a in self.constants.items()}}
         code = load_object(object_code, [signature.name, *([f"{signature.name}.report"] if signature.checks else [])], imports)
-        plan = self._loaded = Plan(signature, code, called)
+        plan = self._loaded = Plan(signature, code, called, self.constants)
         # the native entry keeps the interpreter's lock in short kernels, which callbacks from other threads would wait for
         native = native_entry(plan) if options.native_calls() and not signature.externs else None
         self._call = native or plan.portable

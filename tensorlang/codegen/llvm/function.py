@@ -5,11 +5,11 @@ Knows the calling convention of ``core.signature`` and nothing of what the body 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ...core.dtype import FLOAT64, INT64
 from ...core.names import NameSupply, identifier
-from ...core.signature import Dim, Param, Signature, Size
+from ...core.signature import Constant, Dim, Param, Signature, Size
 from ...expr.nodes import Add, Cast, Const, Expr, FloorDiv, FloorMod, Max, Min, Mul, Sub, Var
 from ...loopir.stmt import Buffer, Extern, Func, preorder
 from ...target import Target
@@ -29,11 +29,12 @@ def emit(funcs: Func | Sequence[Func], target: Target, math: str = "default") ->
         raise ValueError(f"math is one of {', '.join(MODES)}, not {math!r}")
     module = Module(target)
     for func in [funcs] if isinstance(funcs, Func) else funcs:
-        _kernel(module, promote(func), math)
+        kernel(module, promote(func), math, _entry)
     return module.text()
 
 
-def _kernel(module: Module, func: Func, math: str) -> None:
+def kernel(module: Module, func: Func, math: str, entry: Callable[[Module, Func, str], Function]) -> None:
+    """Add a kernel: its body, and the function ``entry`` makes for whoever calls it, which passes arguments on to ``@name.body``."""
     name = module.unique(identifier(func.name))
     writes = statement.written(func.body)
     arguments = []
@@ -41,7 +42,7 @@ def _kernel(module: Module, func: Func, math: str) -> None:
         if isinstance(p, Buffer):
             arguments.append(parallel.pointer_argument(p, f"%p{i}", p not in writes))
         else:
-            arguments.append(f"{_scalar_type(module, p)} %p{i}")
+            arguments.append(f"{scalar_type(module, p)} %p{i}")
     arguments += [f"i64 %d{i}" for i in range(len(func.dims))]
     body = Function(f"define internal i32 @{name}.body({', '.join(arguments)}) #0")
     em = Emitter(module, body, math)
@@ -56,11 +57,12 @@ def _kernel(module: Module, func: Func, math: str) -> None:
         em.bind(d, f"%d{i}", 0, max(0, d.lo or 0), d.hi)
     statement.emit(em, func.body)
     em.block.end = "  ret i32 0"
-    module.add(_entry(module, func, name))
+    module.add(entry(module, func, name))
     module.add(body)
 
 
-def _scalar_type(module: Module, v: Var) -> str:
+def scalar_type(module: Module, v: Var) -> str:
+    """The LLVM type in which the body takes a scalar parameter."""
     return "i64" if v.dtype.is_index else types.register_type(v.dtype, module.target)
 
 
@@ -72,16 +74,23 @@ def _entry(module: Module, func: Func, name: str) -> Function:
     for i in range(len(func.dims)):
         dims.append(f"i64 {em.ins(f'load i64, ptr {_slot(em, scalars, i)}, align 8')}")
     for p in func.params:
-        if isinstance(p, Buffer):
+        if isinstance(p, Buffer) and any(p is c for c in func.constants):
+            passed.append(f"ptr {module.data(constant_symbol(func, p))}")
+        elif isinstance(p, Buffer):
             address = _slot(em, "%buffers", buffers, "ptr")
             passed.append(f"ptr {em.ins(f'load ptr, ptr {address}, align 8')}")
             buffers += 1
         else:
-            passed.append(f"{_scalar_type(module, p)} {_scalar(em, p, _slot(em, scalars, slot))}")
+            passed.append(f"{scalar_type(module, p)} {_scalar(em, p, _slot(em, scalars, slot))}")
             slot += 1
     operands = ", ".join(passed + dims)
     entry.entry.end = f"  ret i32 {em.ins(f'call i32 @{name}.body({operands})')}"
     return entry
+
+
+def constant_symbol(func: Func, constant: Buffer) -> str:
+    """Where the code looks for a constant."""
+    return f"{identifier(func.name)}.constant{next(i for i, c in enumerate(func.constants) if c is constant)}"
 
 
 def _slot(em: Emitter, base: str, i: int, element: str = "i64") -> str:
@@ -122,10 +131,13 @@ def kernel_signature(func: Func) -> Signature:
     params = []
     for p in func.params:
         if isinstance(p, Buffer):
+            if any(p is c for c in func.constants):
+                continue
             shape = tuple(size(e) for e in p.shape)
             params.append(Param(taken.fresh(p.name), "buffer", p.dtype.name, shape, any(p is o for o in func.outputs)))
         else:
             params.append(Param(taken.fresh(p.name), "scalar", p.dtype.name))
     dims = tuple(Dim(names[d], d.lo, d.hi, d.multiple_of) for d in func.dims)
     externs = dict.fromkeys(layout(s) for s in preorder(func.body) if isinstance(s, Extern) and s.kind == "packed")
-    return Signature(identifier(func.name), tuple(params), dims, tuple(externs), report.sites(func))
+    constants = tuple(Constant(constant_symbol(func, c), c.dtype.name, tuple(size(e) for e in c.shape)) for c in func.constants)
+    return Signature(identifier(func.name), tuple(params), dims, tuple(externs), report.sites(func), constants)

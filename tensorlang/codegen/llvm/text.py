@@ -70,6 +70,16 @@ class Module:
             self._declared[name] = f"declare {result} @{name}({args}){' ' + attributes if attributes else ''}"
         return f"@{name}"
 
+    def data(self, name: str) -> str:
+        """``@name``, memory that whoever loads the code provides."""
+        self._declared.setdefault(name, f"@{name} = external global i8, align 64")
+        return f"@{name}"
+
+    def provide(self, name: str, definition: str) -> None:
+        """Define here what the code so far expects from elsewhere; nothing when it does not."""
+        if name in self._declared:
+            self._declared[name] = definition
+
     def unique(self, wish: str) -> str:
         """A function name that is not taken."""
         name, n = wish, 0
