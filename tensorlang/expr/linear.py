@@ -15,7 +15,7 @@ from typing import Any
 
 from ..core.dtype import INT32, INT64, DType
 from ..core.node import intern, intern_as
-from .nodes import Access, Add, Call, Cast, Const, Expr, Mul, Sub, Var
+from .nodes import Access, Add, Call, Cast, Const, Expr, FloorDiv, FloorMod, Mul, Sub, Var
 
 Monomial = tuple[Expr, ...]
 Poly = dict[Monomial, int]
@@ -134,6 +134,7 @@ def _order(mono: Monomial, c: int) -> tuple[Any, ...]:
 
 def from_poly(p: Poly, dtype: DType) -> Expr:
     """The one expression for a polynomial: positive terms first, larger strides before smaller, the constant last."""
+    p = joined(p)
     if not p:
         return literal(0, dtype)
     const = p.get((), 0)
@@ -168,6 +169,31 @@ def from_poly(p: Poly, dtype: DType) -> Expr:
     elif "poly" not in memo and type(total) in (Add, Sub, Mul):
         memo["poly"] = p
     return total
+
+
+def joined(p: Poly) -> Poly:
+    """``x // n * n + x % n`` is ``x``: quotients and remainders that belong together, put together."""
+    for mono, c in p.items():
+        if len(mono) != 1 or type(mono[0]) is not FloorMod:
+            continue
+        rest = mono[0]
+        n = rest.b
+        for other, k in p.items():
+            if type(n) is Const:
+                fits = len(other) == 1 and k == c * n.value  # type: ignore[operator]
+            else:  # the product of the quotient and a symbolic size
+                fits = k == c and len(other) == 2 and any(a is n for a in other)
+            whole = next((a.a for a in other if type(a) is FloorDiv and a.b is n and _congruent(a.a, rest.a, n)), None) if fits else None
+            if whole is not None:
+                return joined(add_poly({m: v for m, v in p.items() if m is not mono and m is not other}, poly(whole), c))
+    return p
+
+
+def _congruent(a: Expr, b: Expr, n: Expr) -> bool:
+    """Whether ``a`` and ``b`` differ by a multiple of ``n`` for certain: a remainder keeps less of its operand than a quotient does."""
+    if a is b:
+        return True
+    return type(n) is Const and all(c % n.value == 0 for c in add_poly(poly(a), poly(b), -1).values())  # type: ignore[operator]
 
 
 def _first(item: tuple[Any, ...]) -> Any:
@@ -266,7 +292,8 @@ def _append(a: Any, b: Expr, dtype: DType) -> Expr | None:
     if place[0] or not _place(total.b if type(total) is Add else total) < place:
         return None
     (mono,) = poly(b)
-    if mono in poly(total):
+    before = poly(total)
+    if mono in before or (type(mono[0]) is FloorMod and any(type(a) is FloorDiv for m in before for a in m)):
         return None
     total = intern(Add, total, b)
     return total if const is None else intern(type(a), total, const)

@@ -109,6 +109,20 @@ def test_the_inside_of_a_sum_is_as_canonical_as_the_sum():
     assert linear.poly(p.a) == linear.poly(i * j)
 
 
+def test_quotient_and_remainder_make_the_whole():
+    x, y, n = Var("x", INT32, "loop"), Var("y", INT32, "loop"), Var("n", INT32, "dim")
+    assert (x // 7) * 7 + x % 7 is x
+    assert x % 7 + y + (x // 7) * 7 - y is x
+    assert ((x * 6 + 2) // 56) * 56 + (x * 6 + 2) % 56 is x * 6 + 2
+    assert (x * 6 // 56) * 56 + (x * 6) % 56 is x * 6  # both are kept in lowest terms
+    assert (x * 6 + y) // 5 * 5 + (x * 6 + y) % 5 is x * 6 + y  # the remainder says (x + y) % 5
+    assert (x // n) * n + x % n is x
+    assert (x // 7) * 14 + (x % 7) * 2 + 3 is x * 2 + 3
+    assert ((x // 7) * 7 + x % 7) // 4 is x // 4
+    for other in ((x // 7) * 8 + x % 7, (x // 7) * 7 + y % 7, (x // 7) * 7 - x % 7):
+        assert other is not x and any(type(e) is FloorMod for e in preorder(other))
+
+
 def test_two_variables_of_one_name_are_two_atoms_in_a_fixed_order():
     a, b = Var("i", INT32), Var("i", INT32)
     for f in (lambda v: v, lambda v: v // 3, lambda v: make.min_(v, 7), lambda v: make.call("abs", v)):

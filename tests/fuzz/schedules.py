@@ -197,9 +197,14 @@ class Sampler:
         rank, cut = len(st.compute.axis), self.rng.choice((2, 3, 4, 8))
         order = self.rng.sample(range(rank), rank)
         split = self.rng.randrange(rank) if self.rng.random() < 0.6 else None
+        size = const_int(st.compute.axis[order[-1]].extent)
+        merge = rank > 1 and order[-1] != split and size is not None and size > 0 and self.rng.random() < 0.3
 
         def index_map(*i: Any) -> list[Any]:
             out = [i[d] // cut if d == split else i[d] for d in order]
+            if merge:  # the last two as one number
+                last = out.pop()
+                out[-1] = out[-1] * size + last
             return out if split is None else [*out, i[split] % cut]
 
         self.s[st.name].transform_layout(index_map)

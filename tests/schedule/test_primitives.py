@@ -218,3 +218,37 @@ def test_a_loop_of_unknown_extent_is_not_vectorized():
     s = te.create_schedule(C.op)
     with pytest.raises(tl.ScheduleError, match="known only at run time"):
         s[C].vectorize(s[C].op.axis[0])
+
+
+def test_pixels_merged_into_one_dimension_are_tiled_across_rows():
+    """What a convolution wants: six neighbouring pixels in registers, wherever their row ends."""
+    c, h, w, o = 3, 7, 5, 8
+    X, W = te.placeholder((c, h + 2, w + 2), name="X"), te.placeholder((o, c, 3, 3), name="W")
+    rc, ry, rx = (te.reduce_axis((0, n), name=m) for n, m in ((c, "rc"), (3, "ry"), (3, "rx")))
+    C = te.compute((o, h, w), lambda q, y, x: te.sum(X[rc, y + ry, x + rx] * W[q, rc, ry, rx], axis=[rc, ry, rx]), name="C")
+    O = te.compute((o, h, w), lambda q, y, x: te.max(C[q, y, x], 0.0), name="O")
+    s = te.create_schedule(O.op)
+    s[C].transform_layout(lambda q, y, x: (q // 4, y * w + x, q % 4))
+    assert [a.name for a in s[C].op.axis] == ["q.outer", "y.x.fused", "q.inner"]
+    outer, inner = s[O].split(s[O].fuse(*s[O].op.axis[1:]), 6)
+    s[O].reorder(outer, s[O].op.axis[0], inner)
+    s[C].compute_at(s[O], outer)
+    func = tl.lower(s, [X, W, O])
+    assert "C: float32[2, 6, 4]" in str(func)  # the tile, not the rows it touches
+    run(s, [X, W, O])
+    again = Trace.from_json(s.trace.to_json()).apply(te.create_schedule(O.op))
+    assert str(tl.lower(again, [X, W, O])) == str(func)
+
+
+@pytest.mark.parametrize("index_map", [
+    lambda i, j: [i * 23 + j],  # a weight that is not the size below it
+    lambda i, j: [i * 24 + j + 1],
+    lambda i, j: [i * 24 - j],
+    lambda i, j: [j * 30 + j],
+    lambda i, j: [i * j],
+])
+def test_what_is_no_number_in_a_mixed_base_is_no_layout(index_map):
+    _, _, C, s = changed(None)
+    with pytest.raises(tl.ScheduleError, match="transform_layout"):
+        s[C].transform_layout(index_map)
+    assert len(s.trace) == 0

@@ -47,7 +47,7 @@ MUTANTS = (
       "zip((a.var for a in op.axis), e.indices[::-1], strict=True)", ("padded_convolution",)),
     M("a padded layout computes its padding from the source", "schedule.primitives.transform_layout:TransformLayout.apply", "if inside is not None:", "if False:",
       ("packed_with_padding",)),
-    M("readers of a new layout ask for the wrong digit", "schedule.primitives.transform_layout:_digit", "make.floordiv(e, stride)", "make.floormod(e, stride)",
+    M("readers of a new layout ask for the wrong digit", "schedule.primitives.transform_layout:TransformLayout._place", "make.floordiv(indices[a], stride)", "make.floormod(indices[a], stride)",
       ("packed_with_padding",)),
     M("start values of a reduction are written inside it", "schedule.state:StageState.first_reduce", "if iv.kind == REDUCE:\n            return p",
       "if iv.kind == REDUCE:\n            return p + 1", ("reduction_split",)),

@@ -3,8 +3,8 @@
 ``P[i, j]`` with ``lambda i, j: (j // 16, i, j % 16)`` → ``P[jo, i, ji]`` and every reader asks for ``P[j // 16, i, j % 16]``
 
 The map is kept as digits: every new dimension is one digit ``axis // stride % size`` of one old axis, the outermost digit of an axis
-without ``% size``. That covers splitting and permuting axes, which is what packing is. A size that does not divide is padded; the
-padding is computed as zero so that vectors may read it.
+without ``% size``, or several such digits read as one number, ``y * 56 + x`` for an ``x`` of 56 values. That covers splitting, permuting and
+merging axes, which is what packing is. A size that does not divide is padded; the padding is computed as zero so that vectors may read it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ...core.names import NameSupply
 from ...core.node import intern
 from ...errors import ScheduleError
-from ...expr import make
+from ...expr import linear, make
 from ...expr.nodes import Const, Expr, FloorDiv, FloorMod, Var, const_int
 from ...expr.walk import rewrite, substitute
 from ...te.axis import IterVar, fresh_axis
@@ -34,11 +34,21 @@ Digit = tuple[int, int, int]  # (old axis, stride, size); size 0: all that is le
 
 @dataclass(frozen=True, slots=True)
 class TransformLayout(Primitive):
-    """Lay ``stage`` out by ``digits``: for each new dimension (old axis, stride, size), size 0 for the outermost digit of an axis."""
+    """Lay ``stage`` out by ``digits``: for each new dimension (old axis, stride, size), size 0 for the outermost digit of an axis.
+    ``merged`` says how many digits make up each new dimension, the most significant first; empty: one each."""
 
     stage: str
     digits: tuple[Digit, ...]
+    merged: tuple[int, ...] = ()
     name = "transform_layout"
+
+    def groups(self) -> list[tuple[Digit, ...]]:
+        """The digits of each new dimension."""
+        out, at = [], 0
+        for n in self.merged or (1,) * len(self.digits):
+            out.append(self.digits[at:at + n])
+            at += n
+        return out
 
     def check(self, state: ScheduleState) -> Verdict:
         found = find_own_memory(state, self.stage)
@@ -60,6 +70,13 @@ class TransformLayout(Primitive):
         if any(isinstance(e, Reduce) for e in st.compute.body) and self._pads(st.compute.axis):
             return no(f"a reduction is not padded, and the sizes of `{self.stage}` do not divide", mark=(self.stage, None),
                       try_=f"s.cache_read({self.stage}, 'global', readers) and transform_layout of the copy")
+        if self.merged and (sum(self.merged) != len(self.digits) or any(n < 1 for n in self.merged)):
+            return no(f"{self.merged} is no way to take {len(self.digits)} digits together")
+        for group in self.groups():
+            for axis, stride, size in group[1:]:
+                if not size and const_int(st.compute.axis[axis].extent) is None:
+                    return no(f"axis `{st.compute.axis[axis].name}` has a symbolic size, and only the first part of a merged index may have one",
+                              mark=(self.stage, None))
         for axis in range(len(st.compute.axis)):
             why = self._covers(axis, st.compute.axis[axis].name)
             if why:
@@ -90,18 +107,27 @@ class TransformLayout(Primitive):
         st = state.stage(self.stage)
         op = st.compute
         new_axes: list[IterVar] = []
+        parts: list[list[Expr]] = [[] for _ in op.axis]  # of the value of each old axis
         names = NameSupply()
-        for axis, stride, size in self.digits:
-            old = op.axis[axis]
-            extent = make.const(size, old.dtype) if size else make.ceildiv(old.extent, stride)
-            wish = old.name if stride == 1 and not size else f"{old.name}.{'inner' if size else 'outer'}"
+        for group in self.groups():
+            sizes = [make.const(size, op.axis[a].dtype) if size else make.ceildiv(op.axis[a].extent, stride) for a, stride, size in group]
+            extent = sizes[0]
+            for n in sizes[1:]:
+                extent = make.mul(extent, n)
+            axis, stride, size = group[0]
+            own = op.axis[axis].name if stride == 1 and not size else f"{op.axis[axis].name}.{'inner' if size else 'outer'}"
+            wish = own if len(group) == 1 else f"{'.'.join(op.axis[a].name for a, _, _ in group)}.fused"
             new_axes.append(fresh_axis(names.fresh(wish), extent))
+            rest: Expr = new_axes[-1].var
+            for p in reversed(range(len(group))):
+                digit = rest if p == 0 else make.floormod(rest, sizes[p])
+                rest = rest if p == 0 else make.floordiv(rest, sizes[p])
+                parts[group[p][0]].append(make.mul(digit, group[p][1]))
         value: dict[Var, Expr] = {}
         inside: Expr | None = None
         for i, old in enumerate(op.axis):
-            parts = [make.mul(n.var, stride) for n, (a, stride, _) in zip(new_axes, self.digits, strict=True) if a == i]
-            total = parts[0]
-            for p in parts[1:]:
+            total = parts[i][0]
+            for p in parts[i][1:]:
                 total = make.add(total, p)
             value[old.var] = total
             largest = max(stride for a, stride, _ in self.digits if a == i)
@@ -116,7 +142,7 @@ class TransformLayout(Primitive):
 
         def read(e: Expr) -> Expr | None:
             if type(e) is TensorRead and e.tensor.op is st.key:
-                index = tuple(_digit(e.indices[a], stride, size) for a, stride, size in self.digits)
+                index = tuple(self._place(group, e.indices, op.axis) for group in self.groups())
                 return intern(TensorRead, laid_out.outputs[e.tensor.value_index], index)
             return None
 
@@ -124,9 +150,21 @@ class TransformLayout(Primitive):
         new = change(st, op=laid_out, leaves=(*new_axes, *op.reduce_axis), aliases=(*st.aliases, st.key))
         return state.with_stage(new, *readers), tuple(new_axes)
 
+    @staticmethod
+    def _place(group: tuple[Digit, ...], indices: Sequence[Expr], axes: Sequence[IterVar]) -> Expr:
+        """The new index that the digits of these old ones make."""
+        out: Expr | None = None
+        for a, stride, size in group:
+            digit = make.floordiv(indices[a], stride)
+            digit = make.floormod(digit, size) if size else digit
+            out = digit if out is None else make.add(make.mul(out, size or make.ceildiv(axes[a].extent, stride)), digit)
+        assert out is not None
+        return out
+
     def __str__(self) -> str:
-        parts = [f"axis {a}" + (f" // {stride}" if stride != 1 else "") + (f" % {size}" if size else "") for a, stride, size in self.digits]
-        return f"transform_layout({self.stage}, [{', '.join(parts)}])"
+        shown = [" ++ ".join(f"axis {a}" + (f" // {stride}" if stride != 1 else "") + (f" % {size}" if size else "") for a, stride, size in group)
+                 for group in self.groups()]
+        return f"transform_layout({self.stage}, [{', '.join(shown)}])"
 
     @staticmethod
     def call(stage: Stage, index_map: Callable[..., Any]) -> tuple[IterVar, ...]:
@@ -144,24 +182,34 @@ class TransformLayout(Primitive):
                                 because=f"`{stage.name}` has the axes {', '.join(names)}; "
                                 + str(e).rpartition("() ")[2], try_=f"lambda {', '.join(names)}: [{', '.join(reversed(names))}]") from None
         listed = list(new) if isinstance(new, list | tuple) else [new]
-        digits = tuple(_as_digit(stage.name, make.as_expr(e), shown) for e in listed)
-        return stage.do(TransformLayout(stage.name, digits))  # type: ignore[no-any-return]
+        groups = [_as_digits(stage.name, make.as_expr(e), shown, [const_int(a.extent) for a in axes]) for e in listed]
+        merged = tuple(map(len, groups)) if any(len(g) > 1 for g in groups) else ()
+        return stage.do(TransformLayout(stage.name, tuple(d for g in groups for d in g), merged))  # type: ignore[no-any-return]
 
 
-def _digit(e: Expr, stride: int, size: int) -> Expr:
-    high = make.floordiv(e, stride)
-    return make.floormod(high, size) if size else high
+def _as_digits(stage: str, e: Expr, axes: tuple[Var, ...], extents: Sequence[int | None]) -> tuple[Digit, ...]:
+    """The digits an index is made of, the most significant first: weights must be the products of the sizes of those below."""
+    terms = sorted(linear.poly(e).items(), key=lambda term: -term[1])
+    found: list[Digit] = []
+    below = 1
+    for factors, weight in reversed(terms):
+        digit = _as_digit(factors[0], axes) if len(factors) == 1 and below and weight == below else None
+        if digit is None:
+            break
+        axis, stride, size = digit
+        extent = extents[axis]
+        below *= size or (0 if extent is None else -(-extent // stride))
+        found.append(digit)
+    if len(found) == len(terms) and found:
+        return tuple(reversed(found))
+    raise ScheduleError(f"s[{stage}].transform_layout: `{e}` is not one axis, or i // c, i % c or i // c % d of one, nor such parts read as one number",
+                        try_="a permutation of axes, with axes cut as i // 16 and i % 16, or merged as y * 56 + x for an x of 56 values")
 
 
-def _as_digit(stage: str, e: Expr, axes: tuple[Var, ...]) -> Digit:
-    shown = str(e)
+def _as_digit(e: Expr, axes: tuple[Var, ...]) -> Digit | None:
     size, stride = 0, 1
     if isinstance(e, FloorMod) and type(e.b) is Const:
         size, e = int(e.b.value), e.a
     if isinstance(e, FloorDiv) and type(e.b) is Const:
         stride, e = int(e.b.value), e.a
-    for i, v in enumerate(axes):
-        if v is e:
-            return i, stride, size
-    raise ScheduleError(f"s[{stage}].transform_layout: `{shown}` is not one axis, or i // c, i % c or i // c % d of one",
-                        try_="a permutation of axes, with axes cut as i // 16 and i % 16")
+    return next(((i, stride, size) for i, v in enumerate(axes) if v is e), None)
