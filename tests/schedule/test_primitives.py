@@ -235,7 +235,7 @@ def test_pixels_merged_into_one_dimension_are_tiled_across_rows():
     s[C].compute_at(s[O], outer)
     func = tl.lower(s, [X, W, O])
     assert "C: float32[2, 6, 4]" in str(func)  # the tile, not the rows it touches
-    run(s, [X, W, O])
+    assert run([X, W, O], [O], {"X": (-4, 5), "W": (-4, 5)}, s, [{}]) == (2, 1)
     again = Trace.from_json(s.trace.to_json()).apply(te.create_schedule(O.op))
     assert str(tl.lower(again, [X, W, O])) == str(func)
 
