@@ -8,37 +8,43 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .codegen import compile_ll, emit, kernel_signature
+from .codegen import compile_ll, emit, emit_export, kernel_signature
 from .core.names import identifier
 from .errors import LowerError
-from .expr.nodes import Var, const_int
+from .expr.nodes import Expr, Var, const_int
 from .loopir.stmt import Func
 from .lowering.constants import Packing, split_constants
 from .lowering.lower import lower_state
 from .passes.base import Hook, Pass, TimeTable
+from .passes.instrument import instrument
 from .passes.pipeline import CHECKED, PIPELINE
 from .recipes import default_schedule
 from .runtime import Module
 from .runtime import constants as memory
+from .runtime.export import CFunction
+from .runtime.profile import Instrumented
 from .schedule.schedule import Schedule
-from .target import Target, as_target
+from .target import Target, arch_of, as_target
+from .te.strides import BufferDecl
 from .te.tensor import ComputeOp, PlaceholderOp, Tensor
 
 Args = Sequence[Tensor | Var]
 
 
 def lower(schedule: Schedule, args: Args, name: str = "main", *, simple: bool = False, bounds_check: bool = False,
-          hooks: tuple[Hook, ...] = (), simple_mode: bool = False, constants: Sequence[Tensor] = ()) -> Func:
+          hooks: tuple[Hook, ...] = (), simple_mode: bool = False, constants: Sequence[Tensor] = (),
+          binds: Mapping[Tensor, BufferDecl] | None = None) -> Func:
     """The loop IR of a schedule: ``print(tl.lower(s, [A, B, C]))``. ``simple=True`` shows it before any pass.
 
     ``bounds_check=True`` adds a check to every access that is not proved to be in bounds; a kernel that fails one raises CallError.
     ``hooks`` are called after each pass with (pass, kernel, seconds). Sampled values count with their present choice.
     ``simple_mode`` is accepted for TVM's sake: what is printed is always the short form. ``constants`` are inputs whose values are given
-    to ``build``: what depends on them alone is not part of the kernel.
+    to ``build``: what depends on them alone is not part of the kernel. ``binds`` as in ``build``.
     Raises LowerError for arguments that do not fit the computation.
     """
     if not isinstance(schedule, Schedule):
@@ -47,18 +53,19 @@ def lower(schedule: Schedule, args: Args, name: str = "main", *, simple: bool = 
     if not isinstance(args, list | tuple):
         raise LowerError(f"lower(s, {getattr(args, 'name', type(args).__name__)}): the arguments are no list",
                          try_="tl.lower(s, [A, B, C])")
-    return _lowered(schedule, args, name, simple=simple, bounds_check=bounds_check, hooks=hooks, constants=constants)[0]
+    return _lowered(schedule, args, name, simple=simple, bounds_check=bounds_check, hooks=hooks, constants=constants, binds=binds)[0]
 
 
 def _lowered(schedule: Schedule, args: Args, name: str, *, simple: bool = False, bounds_check: bool = False, hooks: tuple[Hook, ...] = (),
-             constants: Sequence[Tensor] = ()) -> tuple[Func, tuple[Packing, ...]]:
+             constants: Sequence[Tensor] = (), binds: Mapping[Tensor, BufferDecl] | None = None) -> tuple[Func, tuple[Packing, ...]]:
     """The kernel, and what is to be computed before it can be loaded."""
     start = time.perf_counter()
     with _depth(f"lower({name})"):
         state, packings = schedule.concrete().state, ()
         if constants:
             state, packings = split_constants(state, constants)
-        func = lower_state(state, [a for a in args if not any(a is c for c in constants)], identifier(name), [t for p in packings for t in p.tensors])
+        func = lower_state(state, [a for a in args if not any(a is c for c in constants)], identifier(name), [t for p in packings for t in p.tensors],
+                          _strides(args, binds or {}))
         for hook in hooks:
             hook(LOWERING, func, time.perf_counter() - start)
         return (func if simple else (CHECKED if bounds_check else PIPELINE).run(func, hooks)), packings
@@ -78,24 +85,31 @@ LOWERING = Pass("lower", lambda f: f)
 
 
 def build(schedule: Schedule, args: Args, target: str | Target | None = None, name: str = "main", *,
-          bounds_check: bool = False, times: TimeTable | None = None, constants: Mapping[Tensor, Any] | None = None) -> Module:
+          bounds_check: bool = False, times: TimeTable | None = None, constants: Mapping[Tensor, Any] | None = None,
+          binds: Mapping[Tensor, BufferDecl] | None = None, math: str = "default") -> Module:
     """A kernel that runs on numpy arrays given in the order of ``args``.
 
     ``constants`` gives inputs their values now, ``{W: array}``: they are no parameters of the kernel (whether ``args`` names them or not), and
     every stage at the root that depends on nothing else, such as a packed copy of weights, is computed once, here. The kernel keeps its own
     copy of the results, which kernels with equal weights and equal packing share; later changes of the array have no effect.
 
+    ``binds`` tells how arguments lie in memory, outputs too: ``{C: te.decl_buffer(C.shape, C.dtype, strides="any")}``; inputs may say
+    so themselves, ``te.placeholder(…, strides="any")``.
+
     ``target`` is a string in TVM's form (``"llvm -mcpu=skylake-avx512"``), a Target, or None for this CPU.
+    ``math`` is how exp, sin and their like are computed: ``"default"``, our vector code (at most 2 ulp, pow 4, in float32 and float64), or
+    ``"precise"``, the C library's functions element by element.
     ``bounds_check=True`` builds a kernel that, instead of reading or writing outside a tensor, raises CallError with the access, the
     index, its extent and the turn of the loops. ``times``, when given, collects the seconds each stage of compilation took.
     A kernel for another machine can be read and saved, and says so when it is called.
-    Raises LowerError for arguments and constants that do not fit, TargetError for a target that means nothing.
+    Raises LowerError for arguments, constants and a ``math`` that do not fit, TargetError for a target that means nothing.
     """
     where = as_target(target)
     values = _values(schedule, args, constants or {})
-    func, packings = _lowered(schedule, args, name, bounds_check=bounds_check, hooks=(times,) if times is not None else (), constants=list(values))
+    func, packings = _lowered(schedule, args, name, bounds_check=bounds_check, hooks=(times,) if times is not None else (), constants=list(values),
+                              binds=binds)
     start = time.perf_counter()
-    text = emit(func, where)
+    text = emit(func, where, math)
     code = compile_ll(text, where)
     if times is not None:
         times.add("emit LLVM text", time.perf_counter() - start - sum(code.seconds.values()))
@@ -105,11 +119,49 @@ def build(schedule: Schedule, args: Args, target: str | Target | None = None, na
     sources = {"ir": lambda: str(func), "ll": lambda: code.optimised_ll, "asm": lambda: code.asm}
     signature = kernel_signature(func)
     data = [a for p in packings for a in _packed(p, values)]
+    held = {c.symbol: a for c, a in zip(signature.constants, data, strict=True)}
     module = Module(code.object, signature, sources, str(where), refused=where.why_not_here(),
-                    constants={c.symbol: a for c, a in zip(signature.constants, data, strict=True)})
+                    constants=held, features=where.instruction_sets, tools=_Tools(func, where, held))
     if times is not None:
         times.add("load", time.perf_counter() - start)
     return module
+
+
+def _strides(args: Args, binds: Mapping[Tensor, BufferDecl]) -> dict[Tensor, tuple[Expr, ...] | None]:
+    """The strides of the arguments that are bound to a buffer."""
+    if not isinstance(binds, Mapping):
+        raise LowerError("binds is no mapping", try_="binds={A: te.decl_buffer(A.shape, A.dtype, strides=…)}")
+    for t, b in binds.items():
+        name = getattr(t, "name", type(t).__name__)
+        if not isinstance(t, Tensor) or not any(t is a for a in args):
+            raise LowerError(f"binds has the key {name}, which is no argument",
+                             because=f"the arguments are {', '.join(a.name for a in args)}", try_="binds={A: te.decl_buffer(A.shape, …)}")
+        if not isinstance(b, BufferDecl):
+            raise LowerError(f"binds[{name}] is no buffer, but a {type(b).__name__}", try_="te.decl_buffer(A.shape, A.dtype, strides=…)")
+        if not b.describes(t.dtype, t.shape):
+            raise LowerError(f"binds[{name}] is {b.dtype}[{', '.join(map(str, b.shape))}]",
+                             because=f"{name} is {t.dtype}[{', '.join(map(str, t.shape))}]",
+                             try_=f"te.decl_buffer({name}.shape, {name}.dtype, strides=…)")
+    return {t: b.strides for t, b in binds.items()}
+
+
+@dataclass(frozen=True)
+class _Tools:
+    """What else can be made of a kernel, from its loop IR (see runtime.module.Tools)."""
+
+    func: Func
+    target: Target
+    constants: Mapping[str, Any]
+
+    def c_function(self, name: str) -> CFunction:
+        text, signature = emit_export(self.func, self.target, name, self.constants)
+        here = as_target(None)
+        foreign = arch_of(self.target.triple) != arch_of(here.triple)
+        return CFunction(compile_ll(text, self.target).object, signature, str(self.target), self.target.triple, foreign)
+
+    def instrumented(self, deep: bool) -> Instrumented:
+        func, nests = instrument(self.func, deep)
+        return Instrumented(compile_ll(emit(func, self.target), self.target).object, nests)
 
 
 def _values(schedule: Schedule, args: Args, constants: Mapping[Tensor, Any]) -> dict[Tensor, Any]:

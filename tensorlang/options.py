@@ -29,3 +29,22 @@ def native_calls() -> bool:
     if text not in ("", "0", "1"):
         raise TensorLangError(f"TENSORLANG_NATIVE_CALLS={text}", because="it is 0 (portable calls) or 1 (native calls)")
     return text != "0"
+
+
+def workspace_bytes() -> int | None:
+    """``TENSORLANG_WORKSPACE_BYTES``: most bytes of temporary memory kept between calls, 0 for none, or None when it is not set."""
+    text = os.environ.get("TENSORLANG_WORKSPACE_BYTES", "").strip()
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and int(text) < 1 << 62):
+        raise TensorLangError(f"TENSORLANG_WORKSPACE_BYTES={text}", because="it is a whole number of bytes",
+                              try_="0 keeps nothing; unset it for the default")
+    return int(text)
+
+
+def perf_map() -> bool:
+    """``TENSORLANG_PERF_MAP=1`` lists the functions of loaded kernels in /tmp/perf-PID.map, where ``perf`` finds their names."""
+    text = os.environ.get("TENSORLANG_PERF_MAP", "").strip()
+    if text not in ("", "0", "1"):
+        raise TensorLangError(f"TENSORLANG_PERF_MAP={text}", because="it is 0 (no list) or 1 (kernels are listed for perf)")
+    return text == "1"

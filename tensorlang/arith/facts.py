@@ -197,7 +197,7 @@ class Facts:
         """Whether the polynomial is provably never negative."""
         if self._nonneg(p, _MAX_DEPTH):
             return True
-        return any(self._nonneg(add_poly(p, k, -1), _MAX_DEPTH // 2) for k in self.known if _shares_atom(p, k))
+        return any(self._nonneg(add_poly(p, k, -n), _MAX_DEPTH // 2) for k in self.known for n in _times(p, k))
 
     def _nonneg(self, p: Poly, depth: int) -> bool:
         lo, hi = self.interval_poly(p)
@@ -512,9 +512,12 @@ def _replace(q: Poly, end: Poly, r: Poly) -> Poly:
     return {(): -1} if product is None else add_poly(r, product)
 
 
-def _shares_atom(p: Poly, k: Poly) -> bool:
+def _times(p: Poly, k: Poly) -> list[int]:
+    """How many times ``k``, never negative, is worth taking from ``p``: so often that a term they share vanishes, and once."""
     atoms = {a for m in p for a in m}
-    return any(a in atoms for m in k for a in m)
+    if not any(a in atoms for m in k for a in m):
+        return []
+    return sorted({1, *(abs(p[m] // c) for m, c in k.items() if m and m in p)} - {0})
 
 
 def _floordiv(a: Interval, b: Interval) -> Interval:

@@ -20,18 +20,20 @@ Size = Any  # int | str | tuple
 
 @dataclass(frozen=True)
 class Param:
-    """One parameter of a kernel in call order. ``kind`` is ``buffer`` or ``scalar``; ``shape`` only for buffers."""
+    """One parameter of a kernel in call order. ``kind`` is ``buffer`` or ``scalar``; ``shape`` only for buffers, and ``strides``, which
+    count elements and may be zero or negative; None: compact in C order."""
 
     name: str
     kind: str
     dtype: str
     shape: tuple[Size, ...] = ()
     output: bool = False
+    strides: tuple[Size, ...] | None = None
 
 
 @dataclass(frozen=True)
 class Dim:
-    """A symbolic size solved from the shapes of the arguments: inclusive bounds (None: open) and a known divisor."""
+    """A symbolic size solved from the shapes and strides of the arguments: inclusive bounds (None: open) and a known divisor."""
 
     name: str
     lo: int | None = None
@@ -79,7 +81,8 @@ OUT_OF_BOUNDS = 4  # the status of a kernel that found an index outside its tens
 @dataclass(frozen=True)
 class Signature:
     """``params`` in call order, outputs marked; ``dims`` in the order of their scalar slots; ``externs`` what it calls in Python;
-    ``checks`` the accesses it checks; ``constants`` the data its code refers to."""
+    ``checks`` the accesses it checks; ``constants`` the data its code refers to; ``work`` about how many statements a call runs, as a sum
+    of (factor, the scalar slots it is multiplied with)."""
 
     name: str
     params: tuple[Param, ...]
@@ -87,25 +90,29 @@ class Signature:
     externs: tuple[Extern, ...] = ()
     checks: tuple[Check, ...] = ()
     constants: tuple[Constant, ...] = ()
+    work: tuple[tuple[float, tuple[int, ...]], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {"name": self.name,
-                "params": [[p.name, p.kind, p.dtype, list(p.shape), p.output] for p in self.params],
+                "params": [[p.name, p.kind, p.dtype, list(p.shape), p.output, *([] if p.strides is None else [list(p.strides)])]
+                           for p in self.params],
                 "dims": [[d.name, d.lo, d.hi, d.multiple_of] for d in self.dims],
                 "externs": [[e.name, [list(a) for a in e.args]] for e in self.externs],
                 "checks": [[c.access, c.dim, list(c.loops)] for c in self.checks],
-                "constants": [[c.symbol, c.dtype, list(c.shape)] for c in self.constants]}
+                "constants": [[c.symbol, c.dtype, list(c.shape)] for c in self.constants],
+                "work": [[c, list(slots)] for c, slots in self.work]}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Signature:
         def size(x: Any) -> Size:
             return tuple(size(y) for y in x) if isinstance(x, list) else x
 
-        params = tuple(Param(n, k, t, tuple(size(x) for x in shape), out) for n, k, t, shape, out in data["params"])
+        params = tuple(Param(n, k, t, size(shape), out, *(size(s) for s in strides)) for n, k, t, shape, out, *strides in data["params"])
         externs = tuple(Extern(n, tuple((k, t, r) for k, t, r in args)) for n, args in data.get("externs", ()))
         checks = tuple(Check(access, dim, tuple(loops)) for access, dim, loops in data.get("checks", ()))
         constants = tuple(Constant(symbol, t, tuple(shape)) for symbol, t, shape in data.get("constants", ()))
-        return Signature(data["name"], params, tuple(Dim(*d) for d in data["dims"]), externs, checks, constants)
+        work = tuple((float(c), tuple(slots)) for c, slots in data.get("work", ()))
+        return Signature(data["name"], params, tuple(Dim(*d) for d in data["dims"]), externs, checks, constants, work)
 
 
 _OPS: dict[str, Callable[[int, int], int]] = {

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from ..core.dtype import DType
 from ..core.node import Node, intern
 
+if TYPE_CHECKING:
+    from .operators import Operators  # what `expr.operators` puts on Expr when the package is imported
+else:
+    Operators = object
 
-class Expr(Node):
+
+class Expr(Node, Operators):
     """Base of scalar and vector expressions. ``==`` builds a comparison; ``a is b`` tells whether two are the same."""
 
     __slots__ = ("_memo", "dtype")

@@ -26,7 +26,7 @@ import numpy as np
 
 from ..core.dtype import DType
 from ..expr import linear, make
-from ..expr.nodes import Expr, Var
+from ..expr.nodes import Expr, Var, const_int
 from ..expr.printer import show
 from ..expr.walk import substitute, variables
 from .interpret_memory import FILE, Block, InterpretError
@@ -82,23 +82,32 @@ class Program:
         sizes = solve(func, arrays, dims or {})
         blocks, back = [], []
         for b, array in arrays.items():
-            flat = np.ascontiguousarray(array).reshape(-1)
             out = any(b is o for o in func.outputs)
-            if out and not np.shares_memory(flat, array) and flat.size:
-                back.append((array, flat))
-            blocks.append(Block(b.dtype, array.shape, None, self._depth.get(b, 0), flat, not out))
+            if b.strides is None:
+                flat = np.ascontiguousarray(array).reshape(-1)
+                block = Block(b.dtype, array.shape, None, self._depth.get(b, 0), flat, not out)
+                inside = flat.reshape(array.shape)
+            else:
+                steps = tuple(_value(s, sizes) for s in b.strides)
+                block = Block(b.dtype, array.shape, steps, self._depth.get(b, 0), None, not out)
+                inside = block.elements(block.data)
+                inside[...] = array
+            if out and array.size and not np.shares_memory(inside, array):
+                back.append((array, inside))
+            blocks.append(block)
         with np.errstate(all="ignore"):
             self._globals["kernel"](blocks, scalars, list(sizes.values()), [0])
-        for array, flat in back:
-            array[...] = flat.reshape(array.shape)
+        for array, inside in back:
+            array[...] = inside
         unwritten: dict[str, int] = {}
         for b, block in zip(arrays, blocks, strict=True):
-            missing = np.flatnonzero(block.init == 0)
+            written = block.elements(block.init)
+            missing = np.flatnonzero(written == 0)
             if missing.size:
                 unwritten[b.name] = int(missing.size)
                 if coverage:
                     first = tuple(int(i) for i in np.unravel_index(int(missing[0]), block.shape))
-                    raise InterpretError("coverage", f"{missing.size} of {block.init.size} elements of the output {b.name} are "
+                    raise InterpretError("coverage", f"{missing.size} of {written.size} elements of the output {b.name} are "
                                          f"never written, the first is {b.name}[{', '.join(map(str, first))}]", b.name, first)
         return Report(unwritten, {d.name: n for d, n in sizes.items()})
 
@@ -122,10 +131,20 @@ def _scalar(v: Var, a: Any) -> Any:
     return t.wrap(int(a)) if t.is_int else np.float32(a)
 
 
+def _value(e: Expr, known: Mapping[Var, int]) -> int:
+    n = const_int(substitute(e, {v: make.const(x, v.dtype) for v, x in known.items()}))
+    assert n is not None
+    return n
+
+
 def solve(func: Func, arrays: Mapping[Buffer, np.ndarray[Any, Any]], given: Mapping[str, int]) -> dict[Var, int]:
-    """The values of the symbolic sizes, in the order of ``func.dims``, checked against every shape and what is known of them."""
+    """The values of the symbolic sizes, in the order of ``func.dims``, checked against every shape and what is known of them.
+
+    Strides of an array are asked for where it has more than one element along an axis; those that nothing tells are 0."""
     known: dict[Var, int] = {d: int(given[d.name]) for d in func.dims if d.name in given}
     sizes = [(b, i, n, array.shape[i]) for b, array in arrays.items() for i, n in enumerate(b.shape)]
+    sizes += [(b, i, n, array.strides[i] // array.itemsize) for b, array in arrays.items()
+              for i, n in enumerate(b.strides or ()) if array.size and array.shape[i] > 1]
 
     def value(e: Expr) -> Expr:
         return substitute(e, {v: make.const(n, v.dtype) for v, n in known.items()})
@@ -143,6 +162,8 @@ def solve(func: Func, arrays: Mapping[Buffer, np.ndarray[Any, Any]], given: Mapp
             if set(p) <= {(), (v,)} and v not in known:  # c*v + k: the only form a shape can be solved for
                 known[v] = (size - p.get((), 0)) // p[(v,)]
                 progress = True
+    shaped = {v for b in arrays for n in b.shape for v in variables(n)}
+    known |= {d: max(0, d.lo or 0) for d in func.dims if d not in known and d not in shaped}
     lost = [d.name for d in func.dims if d not in known]
     if lost:
         raise InterpretError("arguments", f"the size {lost[0]} cannot be solved from the shapes; give dims={{{lost[0]!r}: ...}}")

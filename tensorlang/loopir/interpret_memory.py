@@ -56,13 +56,15 @@ class Site:
 
 class Block:
     """The memory of one buffer: ``data`` (flat) and ``view`` (the same for scalar access), ``flags`` with a byte set for every
-    written element, ``written_by`` and ``read_by`` with tickets, one array for each nesting level of parallel loops in its life."""
+    written element, ``written_by`` and ``read_by`` with tickets, one array for each nesting level of parallel loops in its life.
+    ``first`` is where the first element lies: not at 0 when a stride is negative."""
 
-    __slots__ = ("data", "flags", "init", "read_by", "readers", "shape", "strides", "view", "writers", "written_by")
+    __slots__ = ("data", "first", "flags", "init", "read_by", "readers", "shape", "strides", "view", "writers", "written_by")
 
     def __init__(self, dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...] | None, levels: int,
                  data: Array | None = None, written: bool = False) -> None:
         self.shape = shape
+        self.first = 0
         if strides is None:
             step, reverse = 1, []
             for n in reversed(shape):
@@ -70,7 +72,8 @@ class Block:
                 step *= n
             strides, size = tuple(reversed(reverse)), step
         else:
-            size = 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) if all(shape) else 0
+            size = 1 + sum((n - 1) * abs(s) for n, s in zip(shape, strides, strict=True)) if all(shape) else 0
+            self.first = -sum((n - 1) * s for n, s in zip(shape, strides, strict=True) if s < 0) if size else 0
         self.strides = strides
         size = max(size, 0)
         self.data = np.empty(size, dtype.to_numpy()) if data is None else data
@@ -82,6 +85,11 @@ class Block:
         self.read_by = [np.full(size, -1, np.int64) for _ in range(levels)]
         self.writers = [memoryview(cast(Any, a)) for a in self.written_by]
         self.readers = [memoryview(cast(Any, a)) for a in self.read_by]
+
+    def elements(self, flat: Array) -> Array:
+        """One of the flat arrays with the shape of the buffer."""
+        steps = tuple(s * flat.itemsize for s in self.strides)
+        return np.lib.stride_tricks.as_strided(flat[self.first:], self.shape, steps)
 
 
 # ---- failures --------------------------------------------------------------------------------------------------------------------
@@ -144,7 +152,7 @@ def _offsets(site: Site, block: Block, index: tuple[Any, ...], mask: Array | Non
     """The live lanes and their offsets, checked against the bounds."""
     lanes = site.lanes
     live = np.arange(lanes) if mask is None else np.flatnonzero(np.broadcast_to(mask, lanes))
-    at = np.zeros(len(live), np.int64)
+    at = np.full(len(live), block.first, np.int64)
     for i, n, stride in zip(index, block.shape, block.strides, strict=True):
         one = np.asarray(i, np.int64)
         one = one[live] if one.ndim else np.full(len(live), one)
@@ -297,10 +305,11 @@ def reduce_lanes(op: str, x: Array) -> Any:
 
 def view(block: Block, corner: tuple[int, ...], extents: tuple[int, ...], strides: tuple[int, ...]) -> Array:
     """The box of a block's memory; its elements count as written from here on, since whoever gets it may write them."""
-    start = sum(i * s for i, s in zip(corner, block.strides, strict=True))
-    end = start + sum((n - 1) * s for n, s in zip(extents, strides, strict=True))
-    if start < 0 or end >= len(block.data):
-        raise InterpretError("bounds", f"a view from element {start} to {end} of a buffer of {len(block.data)}", "", corner, ())
+    start = block.first + sum(i * s for i, s in zip(corner, block.strides, strict=True))
+    reach = [(n - 1) * s for n, s in zip(extents, strides, strict=True)]
+    low, high = start + sum(r for r in reach if r < 0), start + sum(r for r in reach if r > 0)
+    if low < 0 or high >= len(block.data):
+        raise InterpretError("bounds", f"a view from element {low} to {high} of a buffer of {len(block.data)}", "", corner, ())
     size = block.data.itemsize
     np.lib.stride_tricks.as_strided(block.init[start:], extents, strides)[...] = 1
     return np.lib.stride_tricks.as_strided(block.data[start:], extents, tuple(s * size for s in strides))

@@ -287,7 +287,8 @@ class Translator:
         index = f"({''.join(f'{a}, ' for a in atoms)})"
         if tests:
             self.line(f"if not ({tests}): bounds({site}, {index}, s{suffix}, {word!r})")
-        return self.value(b.offset(indices)) if indices else "0", index
+        offset = self.value(b.offset(indices)) if indices else "0"
+        return (offset if b.strides is None else self.define(f"B{suffix}.first + {offset}")), index
 
     def load(self, e: Load) -> Atom:
         b, lanes = e.buffer, e.dtype.lanes

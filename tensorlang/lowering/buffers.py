@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..errors import LowerError
 from ..expr import make
@@ -14,14 +14,17 @@ from ..te.axis import dims_of
 from ..te.tensor import Tensor
 
 
-def argument_buffers(state: ScheduleState, args: Sequence[Tensor | Var]) -> tuple[dict[Tensor, Buffer], tuple[Buffer | Var, ...]]:
-    """A buffer for each tensor argument, and the parameters in call order.
+def argument_buffers(state: ScheduleState, args: Sequence[Tensor | Var], constants: Sequence[Tensor] = (),
+                     strides: Mapping[Tensor, tuple[Expr, ...] | None] | None = None,
+                     ) -> tuple[dict[Tensor, Buffer], tuple[Buffer | Var, ...]]:
+    """A buffer for each tensor argument, and the parameters in call order. ``constants`` are compact; an argument lies as ``strides``
+    says, or as it is declared.
 
     Raises LowerError when an argument is foreign, named twice, or one that is needed is missing.
     """
     buffers: dict[Tensor, Buffer] = {}
     params: list[Buffer | Var] = []
-    for a in args:
+    for a in (*args, *constants):
         if isinstance(a, Var):
             if any(a is p for p in params):
                 raise LowerError(f"argument `{a.name}` is given twice", try_="name each argument once")
@@ -45,7 +48,8 @@ def argument_buffers(state: ScheduleState, args: Sequence[Tensor | Var]) -> tupl
                              try_=f"te.create_schedule([…, {a.name}]) to make it an output")
         if stage.shares:
             raise LowerError(f"argument `{a.name}` is part of the scan `{stage.shares[0].name}`: its memory is the scan's result")
-        buffers[a] = Buffer(a.name, a.dtype, a.shape, "arg")
+        lies = None if a in constants else (strides or {}).get(a, getattr(a.op, "strides", None))
+        buffers[a] = Buffer(a.name, a.dtype, a.shape, "arg", lies)
         params.append(buffers[a])
     for stage in state.stages:
         for t in stage.op.outputs:
@@ -98,12 +102,13 @@ def _padded(shape: tuple[Expr, ...], align: dict[int, tuple[int, int]]) -> tuple
 
 
 def sizes_of(params: Sequence[Buffer | Var], exprs: Sequence[Expr]) -> tuple[Var, ...]:
-    """The symbolic sizes of a kernel: named in shapes of arguments, solved at the call.
+    """The symbolic sizes of a kernel: named in shapes and strides of arguments, solved at the call.
 
     Raises LowerError for one that no argument determines.
     """
     given = [p for p in params if isinstance(p, Var)]
     shaped = [e for p in params if isinstance(p, Buffer) for e in p.shape]
+    shaped += [e for p in params if isinstance(p, Buffer) for e in p.strides or ()]
     direct = {e for e in shaped if type(e) is Var}
     dims = dims_of(*shaped)  # also those that are given: what shapes say and what is passed must agree
     for v in (*dims, *dims_of(*exprs)):

@@ -5,7 +5,7 @@ Every guard stands as far out as its loops allow. Loops of one turn vanish. Noth
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..arith.conditions import conjunction, conjuncts
 from ..errors import LowerError
@@ -28,12 +28,14 @@ from .buffers import argument_buffers, share_buffers, sizes_of, workspace_buffer
 CACHE_LINE = 64  # bytes
 
 
-def lower_state(state: ScheduleState, args: Sequence[Tensor | Var], name: str, constants: Sequence[Tensor] = ()) -> Func:
-    """The kernel of a schedule whose sampled values are numbers, before any pass. ``constants`` are inputs that no call passes.
+def lower_state(state: ScheduleState, args: Sequence[Tensor | Var], name: str, constants: Sequence[Tensor] = (),
+                strides: Mapping[Tensor, tuple[Expr, ...] | None] | None = None) -> Func:
+    """The kernel of a schedule whose sampled values are numbers, before any pass. ``constants`` are inputs that no call passes;
+    ``strides`` tells how arguments lie where that differs from their declaration.
 
     Raises LowerError for arguments that do not fit the computation, and for a loop whose kind needs a constant extent it lost.
     """
-    buffers, params = argument_buffers(state, [*args, *constants])
+    buffers, params = argument_buffers(state, args, constants, strides)
     bounds = bounds_of(state)
     workspace_buffers(state, bounds, buffers)
     share_buffers(state, buffers)
@@ -224,6 +226,11 @@ class _Writer:
     def extern(self, op: ExternOp) -> Stmt:
         """The call of an extern, with buffers for its handles."""
         args = tuple(a if isinstance(a, Expr) else self.buffers[(op.outputs if a.output else op.inputs)[a.position]] for a in op.call.args)
+        for a in args:
+            if isinstance(a, Buffer) and a.scope == "arg" and a.strides is not None:
+                raise LowerError(f"`{op.call.name}` is given {a.name}, which may lie strided",
+                                 because="a function that is called gets the address of compact memory",
+                                 try_=f"s.cache_read({a.name}, ...), or {a.name} without strides")
         return Extern(op.call.kind, op.call.name, args, tuple(self.buffers[t] for t in op.outputs), op.call.result)
 
     def store_all(self, tensors: tuple[Tensor, ...], index: tuple[Expr, ...], values: tuple[Expr, ...]) -> Stmt:

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..analysis import constant, cost, reads_of, reducer_kind, typical
+from ..analysis import constant, cost, reads_of, typical
+from ..ops import tags
 from ..schedule import Schedule, Stage, create_schedule
 from ..target import Target, as_target
 from ..te import ComputeOp, IterVar, Operation, Tensor
+from .attention import attention
+from .lanes import reduce_in_lanes
 
 MIN_PARALLEL_WORK = 1 << 16  # turns of the innermost body below which a second thread costs more than it brings
 MIN_PACKED_WORK = 1 << 20  # multiply-adds below which copying a panel of the right matrix does not pay
@@ -28,8 +31,11 @@ def default_schedule(outputs: Tensor | Operation | Iterable[Tensor | Operation],
     """
     where = as_target(target)
     s = create_schedule(outputs)
-    _inline(s)
     done: set[str] = set()
+    for stage in s.stages:
+        if stage.op.tag == tags.ATTENTION:
+            done |= attention(s, stage, where)
+    _inline(s, done)
     for stage in reversed(s.stages):
         if stage.name in done or not isinstance(stage.op, ComputeOp) or stage.state.is_opaque or stage.state.attach is not None:
             continue
@@ -44,14 +50,21 @@ def default_schedule(outputs: Tensor | Operation | Iterable[Tensor | Operation],
     return s
 
 
-def _inline(s: Schedule) -> None:
+def _inline(s: Schedule, done: set[str]) -> None:
     for stage in s.stages:
-        if not isinstance(stage.op, ComputeOp) or stage.state.is_output or stage.op.reduce_axis or not s.can("compute_inline", stage.name):
+        if stage.name in done or not isinstance(stage.op, ComputeOp) or stage.state.is_output or stage.op.reduce_axis:
+            continue
+        if not s.can("compute_inline", stage.name):
             continue
         readers = s.state.readers(stage.name)
-        again = any(r.compute.reduce_axis for r in readers) or len(readers) > 1
+        again = any(r.compute.reduce_axis for r in readers) or len(readers) > 1 or any(_places(r.compute, stage) > 1 for r in readers)
         if cost(stage.op.body) <= (MAX_INLINE_COST if again else 1000):
             stage.compute_inline()
+
+
+def _places(op: ComputeOp, producer: Stage) -> int:
+    """At how many places of the producer one element of ``op`` reads it: as often would an inlined body be evaluated."""
+    return len({tuple(map(id, indices)) for tensor, indices in reads_of(op).plain if tensor in producer.op.outputs})
 
 
 def _reduction_to_fuse(s: Schedule, stage: Stage) -> Stage | None:
@@ -115,7 +128,7 @@ def _reduction(s: Schedule, stage: Stage, target: Target) -> None:
     if last is not None and reads.along(last) and _size(last) != 1 and s.can("cache_write", stage.name):
         cached = s.cache_write(stage.name, "local")
         _tile(s, stage, s[cached], target)
-    elif _vector_reduction(s, stage, target):
+    elif reduce_in_lanes(s, stage, target):
         return
     else:
         _parallel(stage, list(op.axis[:1]), _work(stage))
@@ -134,7 +147,7 @@ def _tile(s: Schedule, out: Stage, inside: Stage, target: Target) -> None:
     if not reads.along(own[-1]) or n == 1:
         # the reduction itself runs along memory: one element at a time, its partial sums in vector lanes
         inside.compute_at(out, axes[-1])
-        _vector_reduction(s, inside, target)
+        reduce_in_lanes(s, inside, target)
         _parallel(out, axes[:1], work)
         return
     rows = next((d for d in range(len(own) - 2, -1, -1) if reads.reused_over(own[d], own[-1]) and _size(own[d]) != 1), None)
@@ -181,30 +194,3 @@ def _panel(s: Schedule, inside: Stage, rows: int | None, work: int) -> Tensor | 
         if len(indices) == 2 and indices[0] is op.reduce_axis[0].var and indices[1] is op.axis[1].var:
             return tensor
     return None
-
-
-def _vector_reduction(s: Schedule, stage: Stage, target: Target) -> bool:
-    """Partial results in vector lanes, for a reduction whose innermost axis runs along memory. Whether it was done."""
-    op = stage.op
-    last = op.reduce_axis[-1]
-    if reducer_kind(op) in (None, "custom") or not reads_of(op).along(last):
-        return False
-    lanes = target.vector_lanes(op.body[0].dtype) * 4
-    n = _size(last)
-    if n is not None and n < 2 * lanes:
-        return False
-    _, inner = stage.split(last, lanes)
-    if not s.can("rfactor", stage.name, inner):
-        return True
-    partial = s[s.rfactor(stage.name, inner)]
-    axes = stage.op.axis
-    partial.reorder(*partial.op.axis[1:], *partial.op.reduce_axis, partial.op.axis[0])
-    partial.vectorize(partial.op.axis[0])
-    if axes:
-        partial.compute_at(stage, axes[-1])
-        partial.set_scope("local")
-    combined = stage.op.reduce_axis[0]
-    stage.vectorize(combined)
-    if axes and stage.state.attach is None:
-        _parallel(stage, list(axes[:1]), _work(partial))
-    return True

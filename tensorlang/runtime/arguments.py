@@ -21,7 +21,7 @@ import numpy as np
 from ..core.dtype import DType, dtype
 from ..core.signature import Param, Signature, Size, evaluate, names_in
 from ..errors import TensorLangError
-from .mistakes import explain
+from .mistakes import distinct, explain
 
 C_CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
 ALLOCATION = 64  # outputs we allocate start on a cache line, so that full-width stores do not straddle two
@@ -55,7 +55,7 @@ class Bound(NamedTuple):
 class Slot:
     """What the fast check needs to know of one parameter."""
 
-    __slots__ = ("axes", "constant", "dtype", "flags", "index", "ndim", "output", "param", "shape")
+    __slots__ = ("axes", "constant", "dtype", "flags", "index", "ndim", "output", "param", "shape", "strides")
 
     def __init__(self, index: int, param: Param) -> None:
         self.index = index
@@ -66,7 +66,8 @@ class Slot:
         # A vector type is held as one more axis of its lanes.
         self.shape: tuple[Size, ...] = param.shape + ((kind.lanes,) if kind.lanes > 1 else ())
         self.ndim = len(self.shape)
-        self.flags = C_CONTIGUOUS | ALIGNED | (WRITEABLE if param.output else 0)
+        self.strides = None if param.strides is None else param.strides + ((1,) if kind.lanes > 1 else ())
+        self.flags = ALIGNED | (C_CONTIGUOUS if self.strides is None else 0) | (WRITEABLE if param.output else 0)
         self.constant = tuple(self.shape) if all(isinstance(x, int) for x in self.shape) else None
         self.axes = tuple(enumerate(self.shape))
 
@@ -88,7 +89,7 @@ class Binder:
         self._pack_buffers = struct.Struct(f"={len(self.slots)}q").pack
         self._pack_scalars = struct.Struct("=" + "q" * len(self.dims) + "".join(code for _, _, code, _, _ in self.scalars)).pack
         named = {p.name for p in params if p.kind == "scalar" and not dtype(p.dtype).is_float}
-        bare = {size for s in self.slots for size in s.shape if isinstance(size, str)} | named
+        bare = {size for s in self.slots for size in (*s.shape, *(s.strides or ())) if isinstance(size, str)} | named
         for dim in self.dims:
             if dim.name not in bare:
                 raise TensorLangError(f"kernel {signature.name}: dim {dim.name} cannot be solved from the arguments",
@@ -96,14 +97,17 @@ class Binder:
                                       try_=f"add an argument with such an axis, or a scalar argument named {dim.name}")
         known = {d.name for d in self.dims} | named
         for s in self.slots:
-            for size in s.shape:
+            for size in (*s.shape, *(s.strides or ())):
                 for name in names_in(size):
                     if name not in known:
                         raise TensorLangError(f"kernel {signature.name}: {s.param.name} has the unknown dim {name}")
         # Dims and sizes given by a scalar parameter of their name are left to the slow check.
-        used = {name for s in self.slots for size in s.shape for name in names_in(size)} | {d.name for d in self.dims}
+        used = {name for s in self.slots for size in (*s.shape, *(s.strides or ())) for name in names_in(size)} | {d.name for d in self.dims}
         self.named = {p.name for p in params if p.name in named & used}
         self.simple = not self.named
+        self.compact = all(s.strides is None for s in self.slots)
+        sizes = {name for s in self.slots for size in s.shape for name in names_in(size)} | named
+        self.lying = {d.name for d in self.dims} - sizes  # dims that only strides tell
 
     def bind(self, args: Sequence[Any]) -> Bound:
         """The arguments in machine form. Raises CallError; touches no array."""
@@ -150,12 +154,23 @@ class Binder:
                             return None
                     else:
                         later = True
+            if slot.strides is not None:
+                for declared, stride in zip(slot.strides, a.strides, strict=True):
+                    elements, rest = divmod(stride, a.itemsize)
+                    if rest or (declared.__class__ is int and declared != elements):
+                        return None
+                    if declared.__class__ is str and dims.setdefault(declared, elements) != elements:
+                        return None
+                    later = later or declared.__class__ is tuple
             pointers.append(address_of(a))
             keep.append(a)
         if len(dims) != len(self.dims):
             return None
         if later and not all(evaluate(size, dims) == n for a, slot in zip(keep, self.slots, strict=True)
                              if a is not None and slot.constant is None for size, n in zip(slot.shape, a.shape, strict=True)):
+            return None
+        if later and not all(evaluate(size, dims) * a.itemsize == n for a, slot in zip(keep, self.slots, strict=True)
+                             if a is not None and slot.strides is not None for size, n in zip(slot.strides, a.strides, strict=True)):
             return None
         values = []
         for dim in self.dims:
@@ -171,13 +186,23 @@ class Binder:
             if limits is not None and not limits[0] <= value <= limits[1]:  # type: ignore[operator]
                 return None
             numbers.append(value)
+        spans = None if make or self.compact else [span(a) for a in keep]
         for k, slot in self.outputs:
             if make:
+                if slot.strides is not None:
+                    return None
                 shape = slot.constant or tuple([evaluate(size, dims) for size in slot.shape])
                 if shape and min(shape) < 0:
                     return None
                 a = keep[k] = empty(shape, slot.dtype)
                 pointers[k] = address_of(a)
+                continue
+            if spans is not None:
+                low, high = spans[k]
+                if any(j != k and low < up and down < high for j, (down, up) in enumerate(spans)):
+                    return None
+                if slot.strides is not None and not distinct(keep[k]):
+                    return None
                 continue
             start = pointers[k]
             end = start + keep[k].nbytes
@@ -185,6 +210,19 @@ class Binder:
                 if at < end and j != k and start < at + keep[j].nbytes:
                     return None
         return self._pack(pointers, values, numbers, keep, make)
+
+
+def span(a: Any) -> tuple[int, int]:
+    """The bytes an array lies in: from the first to past the last, which are equal for an empty one."""
+    low = high = address_of(a)
+    if not a.size:
+        return low, low
+    for n, stride in zip(a.shape, a.strides, strict=True):
+        if stride < 0:
+            low += (n - 1) * stride
+        else:
+            high += (n - 1) * stride
+    return low, high + a.itemsize
 
 
 def _scalar_plan(kind: DType) -> tuple[str, type, tuple[int, int] | None]:

@@ -18,14 +18,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.dtype import dtype
+from ..core.signature import Dim
 from . import call_text as words
-from .arguments import address_of
+from .arguments import Binder, address_of
 from .loader import compile_text
 
 if TYPE_CHECKING:
     from .module import Plan
 
-RELEASE_BYTES = 32 << 10  # calls that touch less keep the interpreter lock: giving it up may cost more than they take
+# Calls that touch fewer bytes and run fewer statements keep the interpreter's lock: giving it up may cost more than they take.
+RELEASE_BYTES, RELEASE_WORK = 32 << 10, 16 << 10
 _I64 = (-(1 << 63), (1 << 63) - 1)
 
 _lock = threading.Lock()
@@ -51,37 +53,54 @@ def describe(plan: Plan) -> tuple[Any, ...] | None:
     binder = plan.binder
     signature = plan.signature
     slots = len(signature.dims) + len(binder.scalars)
-    if not binder.simple or len(binder.slots) > words.MAX_BUFFERS or slots > words.MAX_SLOTS:
+    if signature.checks or not binder.simple or len(binder.slots) > words.MAX_BUFFERS or slots > words.MAX_SLOTS:
         return None
     dim_slot = {d.name: i for i, d in enumerate(signature.dims)}
     buffers = {s.index: s for s in binder.slots}
     scalar_slot = {s[0]: len(signature.dims) + k for k, s in enumerate(binder.scalars)}
+    constant = sum(c for c, factors in signature.work if not factors)
+    terms = [(c, factors) for c, factors in signature.work if factors]
+    release = 0 if constant >= RELEASE_WORK and not terms else RELEASE_BYTES
     portable, fail = plan.portable, plan.fail
     keep: list[Any] = [portable, fail, plan]
-    head = [plan.address, id(portable), id(fail), len(signature.params), len(signature.dims), RELEASE_BYTES, id(np.ndarray),
-            id(None)]
+    head = [plan.address, id(portable), id(fail), len(signature.params), len(signature.dims), release, id(np.ndarray),
+            id(None), len(terms), _bits(RELEASE_WORK - constant)]
     body: list[int] = []
     for index, param in enumerate(signature.params):
         slot = buffers.get(index)
         if slot is None:
             kind = dtype(param.dtype)
             if kind.is_float:
-                body += [words.FLOAT, id(float), scalar_slot[index], 0, 0, words.RECORD]
+                body += [words.FLOAT, id(float), scalar_slot[index], 0, 0, 0, words.RECORD]
             else:
                 lo, hi = kind.limits()
                 python = bool if kind.is_bool else int
-                body += [words.INT, id(python), scalar_slot[index], max(lo, _I64[0]), min(hi, _I64[1]), words.RECORD]
+                body += [words.INT, id(python), scalar_slot[index], max(lo, _I64[0]), min(hi, _I64[1]), 0, words.RECORD]
             continue
         keep.append(slot.dtype)
         body += [words.OUTPUT if param.output else words.INPUT, id(slot.dtype), slot.ndim, slot.flags, slot.dtype.itemsize,
-                 words.RECORD + 2 * slot.ndim]
-        for size in slot.shape:
+                 int(slot.strides is not None), words.RECORD + 2 * (slot.ndim + len(slot.strides or ()))]
+        for size in (*slot.shape, *(slot.strides or ())):
             if isinstance(size, tuple):  # a computed size: the portable path evaluates it
                 return None
             body += [words.DIM, dim_slot[size]] if isinstance(size, str) else [words.CONSTANT, size]
     for dim in signature.dims:
-        body += [0 if dim.lo is None else max(0, dim.lo), _I64[1] if dim.hi is None else dim.hi, dim.multiple_of]
+        body += [_lowest(dim, binder), _I64[1] if dim.hi is None else dim.hi, dim.multiple_of]
+    for c, factors in terms:
+        body += [_bits(c), len(factors), *factors]
     return struct.pack(f"={len(head) + len(body)}q", *head, *body), *keep
+
+
+def _bits(x: float) -> int:
+    """A double as a word."""
+    return int(struct.unpack("=q", struct.pack("=d", x))[0])
+
+
+def _lowest(dim: Dim, binder: Binder) -> int:
+    """The smallest value to be taken: a stride may be negative, but must have been told."""
+    if dim.name in binder.lying:
+        return words.UNBOUND + 1 if dim.lo is None else dim.lo
+    return max(0, dim.lo or 0)
 
 
 def _ready() -> bool:
@@ -121,10 +140,11 @@ def layout_holds() -> bool:
     samples = (base, base[1:, ::2], base.T, frozen, np.zeros((0, 3), np.int64), np.zeros((), np.uint8), np.arange(7, dtype=">i4"))
     for a in samples:
         at = id(a)
-        shape = pointer(at + words.SHAPE).value or 0
+        shape, strides = pointer(at + words.SHAPE).value or 0, pointer(at + words.STRIDES).value or 0
         if (pointer(at + words.DATA).value != a.__array_interface__["data"][0] or int32(at + words.ND).value != a.ndim
                 or pointer(at + words.DESCR).value != id(a.dtype) or int32(at + words.ARRAY_FLAGS).value != a.flags.num
                 or any(word(shape + 8 * i).value != n for i, n in enumerate(a.shape))
+                or any(word(strides + 8 * i).value != n for i, n in enumerate(a.strides))
                 or pointer(at + words.TYPE_AT).value != id(np.ndarray)):
             return False
     return address_of(base) == base.ctypes.data

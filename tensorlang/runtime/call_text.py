@@ -3,17 +3,18 @@
 ``ptr entry(ptr self, ptr args, i64 nargs)`` is a METH_FASTCALL function. It reads the array objects directly, checks them against
 the descriptor, binds dims and runs the kernel. Whatever it does not know exactly it hands, untouched, to the portable callable.
 
-The descriptor is an array of i64 words: a head, a record for each parameter, and three words for each dim (see the names below
-and ``call.describe``).
+The descriptor is an array of i64 words: a head, a record for each parameter, three words for each dim, and the terms of the work that
+depends on sizes (see the names below and ``call.describe``). The interpreter's lock is given up for calls that touch many bytes or do
+much work.
 """
 
 from __future__ import annotations
 
 # Words of the head.
-KERNEL, PORTABLE, FAIL, PARAMS, DIMS, RELEASE, NDARRAY, NONE, HEAD = range(9)
-# Words of a parameter's record. Buffers: expected descr, number of axes, flags, item size; then (tag, value) for each axis.
-# Scalars: expected type, slot, smallest and largest value.
-KIND, TYPE, NDIM, FLAGS, ITEMSIZE, SIZE, RECORD = range(7)
+KERNEL, PORTABLE, FAIL, PARAMS, DIMS, RELEASE, NDARRAY, NONE, TERMS, RELEASE_WORK, HEAD = range(11)
+# Words of a parameter's record. Buffers: expected descr, number of axes, flags, item size, whether strides are declared; then (tag, value)
+# for each axis, and, if so, as many for the strides in elements. Scalars: expected type, slot, smallest and largest value.
+KIND, TYPE, NDIM, FLAGS, ITEMSIZE, STRIDED, SIZE, RECORD = range(8)
 SLOT, LO, HI = NDIM, FLAGS, ITEMSIZE
 INPUT, OUTPUT, FLOAT, INT = range(4)
 CONSTANT, DIM = range(2)
@@ -21,7 +22,8 @@ MAX_BUFFERS, MAX_SLOTS = 16, 32
 
 # Byte offsets in CPython's and numpy's structures; ``call.layout_holds`` compares them with this interpreter.
 TYPE_AT, TUPLE_ITEMS, BYTES_DATA, FLOAT_VALUE = 8, 24, 32, 16
-DATA, ND, SHAPE, DESCR, ARRAY_FLAGS = 16, 24, 32, 56, 64
+DATA, ND, SHAPE, STRIDES, DESCR, ARRAY_FLAGS = 16, 24, 32, 40, 56, 64
+UNBOUND = -(1 << 63)  # a dim no array has told yet
 
 IMPORTS = ("PyObject_Vectorcall", "PyEval_SaveThread", "PyEval_RestoreThread", "PyLong_AsLongLongAndOverflow", "PyLong_FromLong",
            "Py_IncRef", "Py_DecRef")
@@ -44,6 +46,8 @@ declare i64 @PyLong_AsLongLongAndOverflow(ptr, ptr)
 declare ptr @PyLong_FromLong(i64)
 declare void @Py_IncRef(ptr)
 declare void @Py_DecRef(ptr)
+declare i64 @llvm.abs.i64(i64, i1)
+declare i64 @llvm.cttz.i64(i64, i1)
 
 define ptr @tensorlang_entry(ptr %self, ptr %args, i64 %nargs) {
 entry:
@@ -72,7 +76,7 @@ clear:
   br i1 %cleared, label %first, label %clearone
 clearone:
   %pz = getelementptr i64, ptr %scalars, i64 %z
-  store i64 -1, ptr %pz
+  store i64 @@UNBOUND@@, ptr %pz
   %z1 = add i64 %z, 1
   br label %clear
 first:
@@ -146,7 +150,7 @@ constant:
 dim:
   %pslot = getelementptr i64, ptr %scalars, i64 %value
   %bound = load i64, ptr %pslot
-  %unbound = icmp eq i64 %bound, -1
+  %unbound = icmp eq i64 %bound, @@UNBOUND@@
   br i1 %unbound, label %bind, label %compare
 bind:
   store i64 %n, ptr %pslot
@@ -166,13 +170,92 @@ data:
   %itemsize = load i64, ptr %pitemsize
   %nbytes = mul i64 %count, %itemsize
   %end = add i64 %start, %nbytes
+  %pstrided = getelementptr i8, ptr %r, i64 @@8*STRIDED@@
+  %strided = load i64, ptr %pstrided
+  %compact = icmp eq i64 %strided, 0
+  br i1 %compact, label %place, label %lies
+
+lies:
+  ; from the last axis to the first: the strides, the bytes the array lies in, and whether each steps over all that later ones reach
+  %some = icmp ne i64 %count, 0
+  %bits = call i64 @llvm.cttz.i64(i64 %itemsize, i1 true)
+  %part = sub i64 %itemsize, 1
+  %pstrides = getelementptr i8, ptr %arg, i64 @@STRIDES@@
+  %stridesof = load ptr, ptr %pstrides
+  %steps = getelementptr {i64, i64}, ptr %axes, i64 %nd
+  br i1 %some, label %lie, label %portable
+lie:
+  %y = phi i64 [%nd, %lies], [%y1, %lieok]
+  %low = phi i64 [0, %lies], [%low1, %lieok]
+  %high = phi i64 [%itemsize, %lies], [%high1, %lieok]
+  %reach = phi i64 [%itemsize, %lies], [%reach1, %lieok]
+  %nested = phi i1 [true, %lies], [%nested1, %lieok]
+  %alllie = icmp eq i64 %y, 0
+  br i1 %alllie, label %lain, label %onelie
+onelie:
+  %y1 = sub i64 %y, 1
+  %pstride = getelementptr i64, ptr %stridesof, i64 %y1
+  %stride = load i64, ptr %pstride
+  %pm = getelementptr i64, ptr %dimsof, i64 %y1
+  %m = load i64, ptr %pm
+  %m1 = sub i64 %m, 1
+  %ext = mul i64 %m1, %stride
+  %backwards = icmp slt i64 %ext, 0
+  %down = select i1 %backwards, i64 %ext, i64 0
+  %up = select i1 %backwards, i64 0, i64 %ext
+  %low1 = add i64 %low, %down
+  %high1 = add i64 %high, %up
+  %step = call i64 @llvm.abs.i64(i64 %stride, i1 false)
+  %over = icmp sge i64 %step, %reach
+  %single = icmp eq i64 %m1, 0
+  %fine = or i1 %over, %single
+  %nested1 = and i1 %nested, %fine
+  %aext = sub i64 %up, %down
+  %reach1 = add i64 %reach, %aext
+  %fraction = and i64 %stride, %part
+  %whole = icmp eq i64 %fraction, 0
+  %elements = ashr i64 %stride, %bits
+  %pltag = getelementptr {i64, i64}, ptr %steps, i64 %y1
+  %ltag = load i64, ptr %pltag
+  %plvalue = getelementptr i64, ptr %pltag, i64 1
+  %lvalue = load i64, ptr %plvalue
+  br i1 %whole, label %told, label %portable
+told:
+  %lisdim = icmp eq i64 %ltag, @@DIM@@
+  br i1 %lisdim, label %ldim, label %lconstant
+lconstant:
+  %lsame = icmp eq i64 %elements, %lvalue
+  br i1 %lsame, label %lieok, label %portable
+ldim:
+  %plslot = getelementptr i64, ptr %scalars, i64 %lvalue
+  %lbound = load i64, ptr %plslot
+  %lunbound = icmp eq i64 %lbound, @@UNBOUND@@
+  br i1 %lunbound, label %lbind, label %lcompare
+lbind:
+  store i64 %elements, ptr %plslot
+  br label %lieok
+lcompare:
+  %lagrees = icmp eq i64 %elements, %lbound
+  br i1 %lagrees, label %lieok, label %portable
+lieok:
+  br label %lie
+lain:
+  %lowest = add i64 %start, %low
+  %highest = add i64 %start, %high
+  %read = icmp ne i64 %kind, @@OUTPUT@@
+  %lainok = or i1 %read, %nested
+  br i1 %lainok, label %place, label %portable
+
+place:
+  %from = phi i64 [%start, %data], [%lowest, %lain]
+  %to = phi i64 [%end, %data], [%highest, %lain]
   %pbuf = getelementptr ptr, ptr %buffers, i64 %nb
   %pstart = getelementptr i64, ptr %starts, i64 %nb
   %pend = getelementptr i64, ptr %ends, i64 %nb
   %pkind = getelementptr i64, ptr %kinds, i64 %nb
   store ptr %pointer, ptr %pbuf
-  store i64 %start, ptr %pstart
-  store i64 %end, ptr %pend
+  store i64 %from, ptr %pstart
+  store i64 %to, ptr %pend
   store i64 %kind, ptr %pkind
   %nbuf = add i64 %nb, 1
   %totalb = add i64 %total, %nbytes
@@ -210,8 +293,8 @@ intok:
   br label %next
 
 next:
-  %nb1 = phi i64 [%nbuf, %data], [%nb, %float], [%nb, %intok]
-  %total1 = phi i64 [%totalb, %data], [%total, %float], [%total, %intok]
+  %nb1 = phi i64 [%nbuf, %place], [%nb, %float], [%nb, %intok]
+  %total1 = phi i64 [%totalb, %place], [%total, %float], [%total, %intok]
   %p1 = add i64 %p, 1
   %psize = getelementptr i8, ptr %r, i64 @@8*SIZE@@
   %size = load i64, ptr %psize
@@ -241,7 +324,7 @@ multiple:
   %plain = icmp eq i64 %dmul, 1
   br i1 %plain, label %dimok, label %divide
 divide:
-  %rest = urem i64 %dv, %dmul
+  %rest = srem i64 %dv, %dmul
   %even = icmp eq i64 %rest, 0
   br i1 %even, label %dimok, label %portable
 dimok:
@@ -288,7 +371,50 @@ ready:
   %prelease = getelementptr i8, ptr %d, i64 @@8*RELEASE@@
   %release = load i64, ptr %prelease
   %long = icmp sge i64 %total, %release
-  br i1 %long, label %free, label %held
+  br i1 %long, label %free, label %weigh
+weigh:
+  ; past the dims: for each term its factor, the number of slots, the slots
+  %pterms = getelementptr i8, ptr %d, i64 @@8*TERMS@@
+  %terms = load i64, ptr %pterms
+  %pheavy = getelementptr i8, ptr %d, i64 @@8*RELEASE_WORK@@
+  %heavy = load double, ptr %pheavy
+  %dims3 = mul i64 %ndims, 3
+  %pterm0 = getelementptr i64, ptr %r, i64 %dims3
+  br label %term
+term:
+  %t = phi i64 [0, %weigh], [%t1, %added]
+  %pterm = phi ptr [%pterm0, %weigh], [%pterm1, %added]
+  %work = phi double [0.0, %weigh], [%work1, %added]
+  %allterms = icmp eq i64 %t, %terms
+  br i1 %allterms, label %weighed, label %oneterm
+oneterm:
+  %t1 = add i64 %t, 1
+  %coefficient = load double, ptr %pterm
+  %pfactors = getelementptr i64, ptr %pterm, i64 1
+  %factors = load i64, ptr %pfactors
+  %pfactor0 = getelementptr i64, ptr %pterm, i64 2
+  %pterm1 = getelementptr i64, ptr %pfactor0, i64 %factors
+  br label %factor
+factor:
+  %g = phi i64 [0, %oneterm], [%g1, %onefactor]
+  %product = phi double [%coefficient, %oneterm], [%product1, %onefactor]
+  %allfactors = icmp eq i64 %g, %factors
+  br i1 %allfactors, label %added, label %onefactor
+onefactor:
+  %pg = getelementptr i64, ptr %pfactor0, i64 %g
+  %gslot = load i64, ptr %pg
+  %pgvalue = getelementptr i64, ptr %scalars, i64 %gslot
+  %gvalue = load i64, ptr %pgvalue
+  %gdouble = sitofp i64 %gvalue to double
+  %product1 = fmul double %product, %gdouble
+  %g1 = add i64 %g, 1
+  br label %factor
+added:
+  %work1 = fadd double %work, %product
+  br label %term
+weighed:
+  %much = fcmp oge double %work, %heavy
+  br i1 %much, label %free, label %held
 held:
   %status1 = call i32 %kernel(ptr %buffers, ptr %scalars)
   br label %ran

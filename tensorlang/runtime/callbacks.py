@@ -84,5 +84,7 @@ def _array(pointer: int, name: str, shape: tuple[int, ...]) -> np.ndarray[Any, A
 
 
 def _view(pointer: int, name: str, shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    span = 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
-    return np.lib.stride_tricks.as_strided(_array(pointer, name, (span,)), shape, tuple(s * dtype(name).bytes for s in strides))
+    reach = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
+    low, size = sum(r for r in reach if r < 0), dtype(name).bytes  # the first element lies above those that negative strides lead to
+    whole = _array(pointer + low * size, name, (1 + sum(map(abs, reach)),))
+    return np.lib.stride_tricks.as_strided(whole[-low:], shape, tuple(s * size for s in strides))

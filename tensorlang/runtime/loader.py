@@ -10,7 +10,6 @@ from __future__ import annotations
 import atexit
 import ctypes
 import os
-import struct
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,6 +18,8 @@ import llvmlite.binding as llvm
 from llvmlite.binding import ffi
 
 from ..errors import TensorLangError
+from . import perf_map
+from .elf import undefined_symbols
 
 _lock = threading.Lock()
 _prepared = False
@@ -106,32 +107,13 @@ def load_object(object_code: bytes, exports: Sequence[str], imports: Mapping[str
                    if s not in imports and not llvm.address_of_symbol(s) and not _in_process(s)]
         because = f"nothing here defines {', '.join(unknown)}" if unknown else str(error).strip()
         raise TensorLangError(f"machine code of {', '.join(exports)} cannot be loaded", because=because) from None
-    return Code(linker, tracker, exports)
+    code = Code(linker, tracker, exports)
+    perf_map.register(object_code, code.address)
+    return code
 
 
 def _in_process(symbol: str) -> bool:
     return hasattr(ctypes.CDLL(None), symbol) if os.name == "posix" else False
-
-
-def undefined_symbols(object_code: bytes) -> list[str]:
-    """Names that 64-bit little-endian ELF object code leaves to the linker; empty for any other bytes."""
-    try:
-        if object_code[:6] != b"\x7fELF\x02\x01":
-            return []
-        (sections,), (width, count) = struct.unpack_from("<Q", object_code, 40), struct.unpack_from("<HH", object_code, 58)
-        headers = [struct.unpack_from("<IIQQQQIIQQ", object_code, sections + width * i) for i in range(count)]
-        found = []
-        for _, kind, _, _, at, size, link, *_ in headers:
-            if kind != 2:  # SHT_SYMTAB
-                continue
-            strings = headers[link][4]
-            for name, _, _, section, _, _ in struct.iter_unpack("<IBBHQQ", object_code[at:at + size]):
-                if section == 0 and name:
-                    start = strings + name
-                    found.append(object_code[start:object_code.index(b"\0", start)].decode("ascii", "replace"))
-        return found
-    except (struct.error, IndexError, ValueError):
-        return []
 
 
 def compile_text(text: str, exports: Sequence[str], imports: Mapping[str, int], *, opt: int = 0) -> Code:

@@ -6,6 +6,7 @@ outputs to be allocated.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ import numpy as np
 from ..core.dtype import dtype
 from ..core.signature import Param, evaluate, names_in, show
 from ..errors import CallError
+from . import dlpack
 
 if TYPE_CHECKING:
     from .arguments import Binder, Slot
@@ -40,15 +42,32 @@ def explain(binder: Binder, args: Sequence[Any],
                 raise CallError(f"{_title(binder, slot.index)} cannot be allocated",
                                 because=f"its shape {_shape(slot.shape)} would be {shape}" + _where(dims))
             arrays[k] = allocate(shape, slot.dtype)  # type: ignore[misc]
+            lies = tuple(evaluate(s, dims) * slot.dtype.itemsize for s in slot.strides or ())
+            if slot.strides is not None and arrays[k].size and any(n > 1 and s != t for n, s, t in zip(shape, lies, arrays[k].strides, strict=True)):
+                raise CallError(f"{_title(binder, slot.index)} cannot be allocated", because=f"its declared strides {_shape(slot.strides)} "
+                                f"are not those of a compact array{_where(dims)}", try_=f"pass {slot.param.name}")
     _overlap(binder, arrays)
     return arrays, [dims[d.name] for d in binder.dims], numbers
+
+
+def distinct(a: Any) -> bool:
+    """Whether all elements of an array are surely apart: each stride steps over all that the smaller ones reach."""
+    if not a.size:
+        return True
+    reach = a.itemsize
+    for stride, n in sorted((abs(s), n) for n, s in zip(a.shape, a.strides, strict=True) if n > 1):
+        if stride < reach:
+            return False
+        reach += stride * (n - 1)
+    return True
 
 
 def form(binder: Binder) -> str:
     """How the kernel is called: ``matmul(A: float32[n, 4], alpha: float32, C: float32[n] out)``."""
     def one(p: Param) -> str:
         shape = f"[{', '.join(show(s) for s in p.shape)}]" if p.kind == "buffer" else ""
-        return f"{p.name}: {p.dtype}{shape}{' out' if p.output else ''}"
+        strides = "" if p.strides is None else f" strides [{', '.join(show(s) for s in p.strides)}]"
+        return f"{p.name}: {p.dtype}{shape}{strides}{' out' if p.output else ''}"
 
     return f"{binder.signature.name}({', '.join(one(p) for p in binder.signature.params)})"
 
@@ -77,26 +96,37 @@ def _count(binder: Binder, args: Sequence[Any]) -> None:
 def _array(binder: Binder, slot: Slot, a: Any) -> Any:
     title = _title(binder, slot.index)
     wanted = slot.param.dtype
+    foreign = not isinstance(a, np.ndarray) and dlpack.exports(a)
+    if foreign:
+        a = dlpack.array_of(a, title, wanted)
     if not isinstance(a, np.ndarray):
         try_ = None
         if slot.output:
             try_ = "pass an array to write to, or leave all outputs out to have them allocated"
         elif isinstance(a, (list, tuple)) or (hasattr(a, "__array__") and not isinstance(a, np.generic)):
             try_ = f"np.asarray({slot.param.name}, np.{slot.dtype})"
-        raise CallError(f"{title} is no array", because=f"it must be a numpy array of {wanted}, not {_type_name(a)}", try_=try_)
+        raise CallError(f"{title} is no array", because=f"it must be an array of {wanted}, numpy's or one with __dlpack__, not {_type_name(a)}",
+                        try_=try_)
     if isinstance(a, np.ma.MaskedArray):
         raise CallError(f"{title} is a masked array", because="a kernel would use the masked elements too",
                         try_=f"pass {slot.param.name}.filled(value)")
+    if wanted.startswith("bfloat") and a.dtype.name == "bfloat16" and a.itemsize == 2:  # of ml_dtypes: the same bits
+        a = a.view(np.uint16)
     if a.dtype != slot.dtype:
         swapped = a.dtype.newbyteorder() == slot.dtype
         got = f"{a.dtype.name} in the other byte order ({a.dtype.str})" if swapped else a.dtype.name
         held = " (held as uint16)" if wanted.startswith("bfloat") else ""
-        if slot.output:
+        if foreign:
+            try_ = f"{slot.param.name} converted to {wanted}"
+        elif slot.output:
             try_ = f"allocate it as np.empty(shape, np.{slot.dtype})"
         elif held:
             try_ = f"the upper halves of float32: ({slot.param.name}.view(np.uint32) >> 16).astype(np.uint16)"
-        else:
+        elif a.dtype.kind in "biufO":
             try_ = f"{slot.param.name}.astype(np.{slot.dtype})"
+        else:  # parts of it may do
+            try_ = {"c": f"{slot.param.name}.real.astype(np.{slot.dtype})",
+                    "V": f"one field: {slot.param.name}[{(a.dtype.names or ('name',))[0]!r}]"}.get(a.dtype.kind)
         raise CallError(f"{title} has dtype {got}, declared {wanted}{held}", try_=try_)
     if a.ndim != slot.ndim:
         raise CallError(f"{title} has {a.ndim} {'axis' if a.ndim == 1 else 'axes'}, declared with {slot.ndim}",
@@ -108,14 +138,20 @@ def _array(binder: Binder, slot: Slot, a: Any) -> Any:
     if slot.output and not a.flags.writeable:
         raise CallError(f"{title} is read-only", because="it is an output of the kernel",
                         try_="pass a writable array, or leave the outputs out to have them allocated")
-    if not a.flags.c_contiguous:
-        raise CallError(f"{title} is not compact in C order", because=f"its strides are {a.strides}, {_compact(a)} are needed",
-                        try_="write to a compact array and copy from it" if slot.output
-                        else f"np.ascontiguousarray({slot.param.name})")
+    name = slot.param.name
+    if slot.strides is None and not a.flags.c_contiguous:
+        try_ = (f"write to a compact array and copy from it, or build with binds={{{name}: te.decl_buffer({name}.shape, {name}.dtype, "
+                "strides='any')}" if slot.output
+                else f"np.ascontiguousarray({name}), or te.placeholder(..., strides='any') for a kernel that takes strided arrays")
+        raise CallError(f"{title} is not compact in C order", because=f"its strides are {a.strides}, {_compact(a)} are needed", try_=try_)
     if not a.flags.aligned and a.size:
         raise CallError(f"{title} is not aligned",
-                        because=f"elements of {a.dtype.name} start at multiples of {a.dtype.alignment} bytes",
-                        try_=None if slot.output else f"{slot.param.name}.copy()")
+                        because=f"elements of {a.dtype.name} start at multiples of {a.dtype.alignment} bytes" + (
+                            f", its strides are {a.strides}" if any(s % a.dtype.alignment for s in a.strides) else ""),
+                        try_=None if slot.output else f"{name}.copy()")
+    if slot.strides is not None and slot.output and not distinct(a):
+        raise CallError(f"{title} has elements that share memory", because=f"its strides are {a.strides} bytes for the shape {a.shape}",
+                        try_="pass an array of separate elements, or leave the outputs out to have them allocated")
     return a
 
 
@@ -177,10 +213,29 @@ def _solve(binder: Binder, arrays: Sequence[Any], args: Sequence[Any]) -> dict[s
                     raise CallError(f"{_title(binder, slot.index)} has shape {a.shape}, declared {_shape(slot.shape)}",
                                     because=f"{size} is {dims[size]} by {source[size]}, and {a.shape[axis]} by {here}")
     for dim in binder.dims:
-        if dim.name not in dims:  # only an output that is to be allocated has it
+        if dim.name not in dims and dim.name not in binder.lying:  # only an output that is to be allocated has it
             holder = next(s.param.name for s in binder.slots if dim.name in s.shape)
             raise CallError(f"{binder.signature.name}: {holder} cannot be allocated",
                             because=f"no other argument tells its size {dim.name}", try_=f"pass {holder}")
+    strided = [(slot, axis, declared, a.strides[axis] // a.itemsize) for slot, a in zip(binder.slots, arrays, strict=True)
+               if slot.strides is not None and a is not None and a.size for axis, declared in enumerate(slot.strides) if a.shape[axis] > 1]
+    for slot, axis, declared, stride in strided:
+        if isinstance(declared, str):
+            here = f"stride {axis} of {slot.param.name}"
+            if dims.setdefault(declared, stride) != stride:
+                raise CallError(f"{_title(binder, slot.index)} has stride {stride} along axis {axis}, declared {declared}",
+                                because=f"{declared} is {dims[declared]} by {source[declared]}, and {stride} by {here}, in elements")
+            source.setdefault(declared, here)
+    for slot, a in zip(binder.slots, arrays, strict=True):
+        if a is None and slot.strides is not None:  # to be allocated, so compact where nothing else is said
+            shape = [evaluate(size, dims) for size in slot.shape]
+            for axis, declared in enumerate(slot.strides):
+                if isinstance(declared, str) and declared not in dims:
+                    dims[declared], source[declared] = math.prod(max(1, n) for n in shape[axis + 1:]), f"stride {axis} of {slot.param.name}"
+    for dim in binder.dims:  # strides along axes of one element: any will do
+        if dim.name not in dims:
+            dims[dim.name] = -(-max(0, dim.lo or 0) // dim.multiple_of) * dim.multiple_of
+            source[dim.name] = "free here"
     for dim in binder.dims:
         n = dims[dim.name]
         title, here = f"{binder.signature.name}: {dim.name} = {n}", f"({dim.name} is {source[dim.name]})"
@@ -198,6 +253,11 @@ def _solve(binder: Binder, arrays: Sequence[Any], args: Sequence[Any]) -> dict[s
                     where = _where(_used(size, dims))
                     raise CallError(f"{_title(binder, slot.index)} has shape {a.shape}, declared {_shape(slot.shape)}",
                                     because=f"axis {axis} is {a.shape[axis]}, not {show(size)} = {value}{where}")
+    for slot, axis, declared, stride in strided:
+        if evaluate(declared, dims) != stride:
+            told = f", which is {evaluate(declared, dims)}{_where(_used(declared, dims))}" if isinstance(declared, tuple) else ""
+            raise CallError(f"{_title(binder, slot.index)} has stride {stride} along axis {axis}, declared {show(declared)}{told}",
+                            because="strides count elements: neighbours along an axis lie that far apart")
     return dims
 
 
@@ -211,8 +271,15 @@ def _overlap(binder: Binder, arrays: Sequence[Any]) -> None:
         if not slot.output:
             continue
         for j, other in enumerate(binder.slots):
-            # Compact arrays: the bounds check is exact.
-            if j != k and np.may_share_memory(arrays[k], arrays[j]):
+            if j != k and _meet(arrays[k], arrays[j]):
                 raise CallError(f"{_title(binder, slot.index)} overlaps {other.param.name}",
                                 because="an output may share no memory with another argument",
                                 try_="pass a separate array for the output")
+
+
+def _meet(a: Any, b: Any) -> bool:
+    """Whether two arrays share a byte; also when that is too hard to tell, which it never is of compact ones."""
+    try:
+        return bool(np.shares_memory(a, b, max_work=10_000))
+    except np.exceptions.TooHardError:
+        return True

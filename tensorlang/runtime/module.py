@@ -7,15 +7,17 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from .. import options
 from ..core.externs import symbols
 from ..core.signature import OUT_OF_BOUNDS, Signature
 from ..errors import CallError, TargetError, TensorLangError
-from . import store
+from . import export, files, profile, store
 from .arguments import Binder, Bound, address_of
 from .call import native_entry
 from .callbacks import Callbacks
@@ -29,6 +31,26 @@ _ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
 _REPORT = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _KINDS = ("ir", "ll", "asm")
 OUT_OF_MEMORY = 1
+_turn = threading.Lock()  # calls of kernels with bounds checks, one at a time
+
+
+def _renew() -> None:
+    global _turn
+    _turn = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)  # another thread may have been in such a call
+
+
+class Tools(Protocol):
+    """What only whoever compiled a kernel can make of it."""
+
+    def c_function(self, name: str) -> export.CFunction:
+        """The kernel as a C function of that name."""
+
+    def instrumented(self, deep: bool) -> profile.Instrumented:
+        """A copy of the kernel that takes the time of its outermost loop nests and, if ``deep``, of those within them."""
 
 
 class Plan:
@@ -49,15 +71,21 @@ class Plan:
         """A call with all its checks in Python."""
         # Naming all four keeps alive what the buffers point to until the kernel is done.
         buffers, scalars, _keep, outputs = self.binder.bind(args)
-        status = self.entry(buffers, scalars)
-        if status:
-            self.fail(status)
+        if self.signature.checks and not self.signature.externs:
+            with _turn:  # the record of what failed is the kernel's, not the call's
+                status = self.entry(buffers, scalars)
+                if status:
+                    self.fail(status)
+        else:
+            status = self.entry(buffers, scalars)
+            if status:
+                self.fail(status)
         if not outputs:
             return None
         return outputs[0] if len(outputs) == 1 else outputs
 
     def outside(self) -> str:
-        """What the kernel recorded of an index out of bounds; calls that fail at the same time share one record."""
+        """What the kernel recorded of an index out of bounds; calls of Python functions that fail at the same time share one record."""
         checks = self.signature.checks
         slots = (ctypes.c_int64 * (3 + max((len(c.loops) for c in checks), default=0)))()
         _REPORT(self.code.address[f"{self.signature.name}.report"])(ctypes.addressof(slots))
@@ -88,18 +116,23 @@ class Module:
     Parameters: relocatable ``object_code`` with the entry ``signature.name``; ``sources`` makes the texts of
     ``get_source`` when they are asked for; ``target`` is the target string it was compiled for, None for this processor.
     ``refused`` says why this process cannot run it: then it can be read and saved, and calls raise TargetError. ``constants`` holds, for each
-    symbol of ``signature.constants``, a compact array aligned to 64 bytes that nobody writes.
+    symbol of ``signature.constants``, a compact array aligned to 64 bytes that nobody writes. ``features`` names the instruction sets the
+    code may use (None: all of this processor); ``tools`` makes more from the kernel's source, None when it is not at hand.
     Raises TensorLangError when the code cannot be loaded.
     """
 
-    __slots__ = ("__weakref__", "_call", "_loaded", "_refused", "_sources", "constants", "object_code", "signature", "target")
+    __slots__ = ("__weakref__", "_call", "_loaded", "_refused", "_sources", "_tools", "constants", "features", "object_code",
+                 "signature", "target")
 
     def __init__(self, object_code: bytes, signature: Signature, sources: Sources | None = None, target: str | None = None,
-                 refused: str | None = None, constants: Mapping[str, Any] | None = None) -> None:
+                 refused: str | None = None, constants: Mapping[str, Any] | None = None, features: Sequence[str] | None = None,
+                 tools: Tools | None = None) -> None:
         self.constants = dict(constants or {})
         self.signature = signature
         self.object_code = object_code
         self.target = target
+        self.features = features
+        self._tools = tools
         self._sources = dict(sources or {})
         self._refused = refused
         self._loaded: Plan | None = None
@@ -118,13 +151,18 @@ class Module:
         assert self._loaded is not None
         return self._loaded
 
-    def _load(self) -> None:
-        object_code, signature = self.object_code, self.signature
+    def _linked(self, object_code: bytes, more: Mapping[str, int]) -> Plan:
+        """This kernel's object code, or that of a copy of it that also calls ``more``, in the process."""
+        signature = self.signature
         called = Callbacks(signature.externs)
         imports = {**helpers(parallel=b"tensorlang_parallel" in object_code), **symbols(), **called.addresses(),
-                   **{symbol: address_of(a) for symbol, a in self.constants.items()}}
+                   **{symbol: address_of(a) for symbol, a in self.constants.items()}, **more}
         code = load_object(object_code, [signature.name, *([f"{signature.name}.report"] if signature.checks else [])], imports)
-        plan = self._loaded = Plan(signature, code, called, self.constants)
+        return Plan(signature, code, called, self.constants)
+
+    def _load(self) -> None:
+        signature = self.signature
+        plan = self._loaded = self._linked(self.object_code, {})
         # the native entry keeps the interpreter's lock in short kernels, which callbacks from other threads would wait for
         native = native_entry(plan) if options.native_calls() and not signature.externs else None
         self._call = native or plan.portable
@@ -182,6 +220,30 @@ class Module:
             raise TensorLangError(f"time_evaluator({name!r}): this module has one kernel, {self.name!r}")
         return self.benchmark
 
+    def profile(self, *args: Any, seconds: float = 0.5) -> profile.Profile:
+        """Where the time goes: the share of each outer loop nest, and of the nests within it where that can be told, over about ``seconds``
+        seconds; ``print(f.profile(a, b, c))`` is a table. The arguments are treated as by ``benchmark``.
+
+        A copy of the kernel is built that looks at the clock around its nests. Raises TensorLangError for a kernel that was loaded.
+        """
+        if self._tools is None:
+            raise TensorLangError(f"profile: {self.name} was loaded, not built here", because="the loops it was made from are not at hand",
+                                  try_="build it again; perf can name loaded kernels with TENSORLANG_PERF_MAP=1")
+        bound = self._plan.binder.bind(args)
+        plain = measure(self._repeater(bound), seconds=seconds / 4)
+        for deep in (True, False):
+            copy = self._tools.instrumented(deep)
+            plan = self._linked(copy.object_code, profile.clock())
+            found = profile.measure(lambda buffers, plan=plan: self._once(plan, buffers, bound.scalars), bound.buffers, copy.nests, seconds / 2)
+            if found.copy_seconds <= profile.SLOW * plain.median:
+                break
+        return found
+
+    def _once(self, plan: Plan, buffers: bytes, scalars: bytes) -> None:
+        status = plan.entry(buffers, scalars)
+        if status:
+            plan.fail(status)
+
     def _repeater(self, bound: Bound) -> Callable[[int], None]:
         loop, plan = repeater(), self._plan
 
@@ -194,16 +256,36 @@ class Module:
 
     def save(self, path: str | Path, *, sources: bool = False) -> None:
         """Write the kernel to one file that ``load`` reads back without the compiler, with its texts when asked."""
+        files.write({path: self._packed(sources)}, f"save {self.name}")
+
+    def _packed(self, sources: bool) -> bytes:
         texts = {kind: make() for kind, make in self._sources.items()} if sources else {}
-        store.write(path, self.object_code, self.signature, self.target, texts)
+        return store.pack(self.object_code, self.signature, self.target, self.features, texts, self.constants)
+
+    def export(self, path: str | Path, *, name: str | None = None, cc: str | None = None) -> None:
+        """Write the kernel for other programs: ``matmul.o`` (object file) or ``matmul.so`` (shared library, by the C compiler ``cc``), with
+        the header ``matmul.h`` beside it, or ``matmul.h`` alone.
+
+        The C function ``name`` (this kernel's own unless given) takes pointers to the arrays, the numbers, then the sizes as ``int64_t``, as
+        the header says; it needs the C library only. ``.o`` and ``.so`` also carry the kernel itself: ``load`` takes them.
+        Raises TensorLangError for a kernel that calls Python, for one that was loaded, without a C compiler, and when nothing can be written;
+        then nothing is.
+        """
+        if self._tools is None:
+            raise TensorLangError(f"export: {self.name} was loaded, not built here", because="only the compiler makes functions for C",
+                                  try_="export it where it is built")
+        make = self._tools.c_function
+        export.export(path, lambda: make(name or self.name), lambda: self._packed(False), cc)
+
+    export_library = export  # TVM's word
 
 
 def load(path: str | Path) -> Module:
-    """A kernel from a file that ``Module.save`` wrote.
+    """A kernel from a file that ``Module.save`` or ``Module.export`` wrote.
 
     Raises TargetError when it was compiled for another machine, TensorLangError when the file is torn, changed or no kernel.
     The file holds machine code: load only what you would run.
     """
-    object_code, signature, target, texts = store.read(path)
-    sources = {kind: (lambda text=text: text) for kind, text in texts.items()}
-    return Module(object_code, signature, sources, target)
+    found = store.read(path)
+    sources = {kind: (lambda text=text: text) for kind, text in found.texts.items()}
+    return Module(found.object_code, found.signature, sources, found.target, constants=found.constants, features=found.features)

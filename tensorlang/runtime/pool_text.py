@@ -4,21 +4,29 @@ Memory. All state of the pool is one page-aligned block of zeroes that a forked 
 (MADV_WIPEONFORK): zero means "no workers, no region", so a child starts its own workers at its first parallel kernel and a
 fork in the middle of a region leaves nothing behind. The head (one cache line each for what different threads write):
 
-    0 busy i32      64 remaining i32     128 fn, 136 ctx, 144 begin, 152 end, 160 parts, 168 mode (the task)
-    192 workers i32 (started; only the thread that holds busy changes it)
+    0 busy i32      64 remaining i32     128 fn, 136 ctx, 144 begin, 152 end, 160 parts, 168 mode, 176 crew (the task)
+    192 workers i32 (started; only the thread that holds busy changes it)     256 the processors of the caller (1024 bits)
 
-then one line of 128 bytes a worker: state i32 at 0, index i32 at 4, patience i32 at 8 (nanoseconds it spins).
-Settings that a child keeps are globals: wanted (threads) and spin (nanoseconds at most).
+then one line of 128 bytes for each of the crew, the caller's first: state i32 at 0, index i32 at 4, patience i32 at 8
+(nanoseconds it spins), moved i32 at 12, tid i32 at 16, and on a cache line of its own ``taken`` i64 at 64. Settings that a
+child keeps are globals: wanted (threads asked for), width (threads that may run at once) and spin (nanoseconds at most).
+
+Work. A region is cut into parts, and each of the crew owns a run of neighbouring parts, so that a thread finds in its caches
+what it touched in the last region. It takes its own parts one by one by counting up ``taken``, then those that the others
+have not begun. So nobody waits for a sleeping or preempted thread that has not started, and for one that has, only until
+its present part is done. The crew is never larger than the processors: asking for more threads makes more parts, not more
+threads. Iterations are independent, so neither the cut nor who runs what can change a result.
+
+Wake-ups. The system may put a thread that wakes on the processor of the one that woke it, above all where it knows of no caches
+that processors share, as in many virtual machines: the worker then starts when the caller's time slice is over, 2 to 4 ms
+later as measured, with another processor idle. So a sleeping worker is first forbidden the caller's processor (2 µs), and when
+it has run its share it may again go wherever the caller may; a change of the caller's affinity reaches the workers this way.
 
 A worker's state is one atomic word, so that no wake-up can be lost:
 
     IDLE 0 ── worker goes to sleep ──> ASLEEP 1        caller posts: exchange to POSTED 2; wake it if it was ASLEEP
     POSTED ── worker takes it ──> RUNNING 3 ── done ──> IDLE
     POSTED ── caller takes it back (the worker has not come) ──> IDLE
-
-The caller runs part 0, then takes back every part that no worker has begun: a region never waits for a sleeping or
-preempted thread that has not started, so asking for more threads than processors costs little. The cut into parts depends
-on the extent and the number of threads only, never on who runs them.
 
 Order. The task is written before the exchange to POSTED (release) and read after POSTED -> RUNNING (acquire). A worker
 stores IDLE before it counts down ``remaining`` (release); the caller leaves only after it has read zero there (acquire),
@@ -28,10 +36,12 @@ so the next region finds all its workers idle and the task unread. While it slee
 
 from __future__ import annotations
 
-HEAD, LINE = 256, 128
+HEAD, LINE = 512, 128
+FINE = 4  # parts for each of the crew: the last one to finish is late by at most one of them
 SLEEPER = 1 << 16  # above any count of workers
 
 _FUTEX = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
+_GETTID = {"x86_64": 186, "aarch64": 178, "riscv64": 178}
 
 _MODE = {  # read and set the floating-point control word
     "x86_64": ("""
@@ -53,34 +63,8 @@ _MODE = {  # read and set the floating-point control word
 _PAUSE = {"x86_64": ("call void @llvm.x86.sse2.pause()", "declare void @llvm.x86.sse2.pause()"),
           "aarch64": ("call void @llvm.aarch64.hint(i32 1)", "declare void @llvm.aarch64.hint(i32)")}
 
-# Needed everywhere: aligned memory, and the loop that f.benchmark times.
-COMMON = """
-declare i32 @posix_memalign(ptr, i64, i64)
-declare void @free(ptr)
-
-define ptr @tensorlang_alloc(i64 %size) {
-entry:
-  %slot = alloca ptr, align 8
-  %bad = icmp slt i64 %size, 0
-  br i1 %bad, label %none, label %ask
-ask:
-  %nonzero = call i64 @llvm.umax.i64(i64 %size, i64 1)
-  %error = call i32 @posix_memalign(ptr %slot, i64 64, i64 %nonzero)
-  %failed = icmp ne i32 %error, 0
-  br i1 %failed, label %none, label %some
-some:
-  %p = load ptr, ptr %slot
-  ret ptr %p
-none:
-  ret ptr null
-}
-declare i64 @llvm.umax.i64(i64, i64)
-
-define void @tensorlang_free(ptr %p) {
-  call void @free(ptr %p)
-  ret void
-}
-
+# Needed everywhere: the loop that f.benchmark times.
+REPEAT = """
 define i32 @tensorlang_repeat(ptr %kernel, ptr %buffers, ptr %scalars, i64 %times) {
 entry:
   br label %loop
@@ -122,8 +106,8 @@ def pool(arch: str) -> str:
     pause, pause_decl = _PAUSE.get(arch, ("", ""))
     text = _POOL
     for key, value in {"PAUSE_DECL": pause_decl, "PAUSE": pause, "MODE_DECL": mode_decl, "READ_MODE": read_mode,
-                       "WRITE_MODE": write_mode, "FUTEX": str(_FUTEX[arch]), "HEAD": str(HEAD),
-                       "LINE": str(LINE), "SLEEPER": str(SLEEPER)}.items():
+                       "WRITE_MODE": write_mode, "FUTEX": str(_FUTEX[arch]), "GETTID": str(_GETTID[arch]), "HEAD": str(HEAD),
+                       "LINE": str(LINE), "SLEEPER": str(SLEEPER), "FINE": str(FINE)}.items():
         text = text.replace(f"@@{key}@@", value)
     return text
 
@@ -131,6 +115,7 @@ def pool(arch: str) -> str:
 _POOL = """
 @tensorlang_state = global ptr null
 @tensorlang_wanted = global i32 1
+@tensorlang_width = global i32 1
 @tensorlang_spin = global i32 0
 
 declare i64 @syscall(i64, ...)
@@ -139,8 +124,13 @@ declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @pthread_detach(i64)
 declare i32 @pthread_sigmask(i32, ptr, ptr)
 declare i32 @sigfillset(ptr)
+declare i32 @sched_getcpu()
+declare i32 @sched_getaffinity(i32, i64, ptr)
+declare i32 @sched_setaffinity(i32, i64, ptr)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 declare i32 @llvm.smin.i32(i32, i32)
 declare i64 @llvm.smin.i64(i64, i64)
+declare i64 @llvm.smax.i64(i64, i64)
 @@PAUSE_DECL@@
 @@MODE_DECL@@
 
@@ -210,7 +200,7 @@ no:
   ret i1 false
 }
 
-; Run part number p of the task: balanced pieces, the first ones longer by one.
+; Run part number p of the task: balanced, the first ones longer by one.
 define internal void @run_part(i64 %p) {
   %state = load ptr, ptr @tensorlang_state
   %pfn = getelementptr i8, ptr %state, i64 128
@@ -239,8 +229,103 @@ define internal void @run_part(i64 %p) {
   ret void
 }
 
+; The line of one of the crew; the caller is number 0.
+define internal ptr @line_of(i64 %i) {
+  %state = load ptr, ptr @tensorlang_state
+  %offset = mul i64 %i, @@LINE@@
+  %from = add i64 %offset, @@HEAD@@
+  %line = getelementptr i8, ptr %state, i64 %from
+  ret ptr %line
+}
+
+; Run the parts that number ``me`` owns, then what the others, from the next one on, have not begun.
+define internal void @run_share(i64 %me) {
+entry:
+  %state = load ptr, ptr @tensorlang_state
+  %pparts = getelementptr i8, ptr %state, i64 160
+  %pcrew = getelementptr i8, ptr %state, i64 176
+  %parts = load i64, ptr %pparts
+  %crew = load i64, ptr %pcrew
+  %q = udiv i64 %parts, %crew
+  %r = urem i64 %parts, %crew
+  br label %visit
+visit:
+  %owner = phi i64 [%me, %entry], [%following, %exhausted]
+  %line = call ptr @line_of(i64 %owner)
+  %ptaken = getelementptr i8, ptr %line, i64 64
+  %longer = icmp slt i64 %owner, %r
+  %one = zext i1 %longer to i64
+  %count = add i64 %q, %one
+  %start = mul i64 %owner, %q
+  %shift = call i64 @llvm.smin.i64(i64 %owner, i64 %r)
+  %first = add i64 %start, %shift
+  br label %look
+look:
+  %seen = load atomic i64, ptr %ptaken monotonic, align 8
+  %left = icmp slt i64 %seen, %count
+  br i1 %left, label %claim, label %exhausted
+claim:
+  %t = atomicrmw add ptr %ptaken, i64 1 monotonic
+  %got = icmp slt i64 %t, %count
+  br i1 %got, label %run, label %exhausted
+run:
+  %p = add i64 %first, %t
+  call void @run_part(i64 %p)
+  br label %look
+exhausted:
+  %next = add i64 %owner, 1
+  %last = icmp eq i64 %next, %crew
+  %following = select i1 %last, i64 0, i64 %next
+  %round = icmp eq i64 %following, %me
+  br i1 %round, label %done, label %visit
+done:
+  ret void
+}
+
+; Before a sleeping worker is woken: let it not be where the caller is.
+define internal void @keep_apart(ptr %line) {
+entry:
+  %mask = alloca [128 x i8], align 8
+  %here = call i32 @sched_getcpu()
+  %small = icmp ult i32 %here, 1024
+  br i1 %small, label %ask, label %done
+ask:
+  %state = load ptr, ptr @tensorlang_state
+  %all = getelementptr i8, ptr %state, i64 256
+  %error = call i32 @sched_getaffinity(i32 0, i64 128, ptr %all)
+  %known = icmp eq i32 %error, 0
+  br i1 %known, label %move, label %done
+move:
+  call void @llvm.memcpy.p0.p0.i64(ptr %mask, ptr %all, i64 128, i1 false)
+  %byte = lshr i32 %here, 3
+  %wide = zext i32 %byte to i64
+  %pbyte = getelementptr i8, ptr %mask, i64 %wide
+  %bits = load i8, ptr %pbyte
+  %low = and i32 %here, 7
+  %low8 = trunc i32 %low to i8
+  %bit = shl i8 1, %low8
+  %others = xor i8 %bit, -1
+  %rest = and i8 %bits, %others
+  store i8 %rest, ptr %pbyte
+  %ptid = getelementptr i8, ptr %line, i64 16
+  %tid = load i32, ptr %ptid
+  %refused = call i32 @sched_setaffinity(i32 %tid, i64 128, ptr %mask)
+  %went = icmp eq i32 %refused, 0
+  %flag = zext i1 %went to i32
+  %pmoved = getelementptr i8, ptr %line, i64 12
+  store atomic i32 %flag, ptr %pmoved monotonic, align 4
+  br label %done
+done:
+  ret void
+}
+
 define internal ptr @worker_loop(ptr %me) {
 entry:
+  %ptid = getelementptr i8, ptr %me, i64 16
+  %tid64 = call i64 (i64, ...) @syscall(i64 @@GETTID@@)
+  %tid = trunc i64 %tid64 to i32
+  store i32 %tid, ptr %ptid
+  %pmoved = getelementptr i8, ptr %me, i64 12
   %state = load ptr, ptr @tensorlang_state
   %remaining = getelementptr i8, ptr %state, i64 64
   %pmode = getelementptr i8, ptr %state, i64 168
@@ -280,13 +365,23 @@ take:
 run:
   %mode = load i64, ptr %pmode
   call void @write_mode(i64 %mode)
-  call void @run_part(i64 %part)
+  call void @run_share(i64 %part)
   store atomic i32 0, ptr %me release, align 4
   %old = atomicrmw sub ptr %remaining, i32 1 acq_rel
   %waited = icmp eq i32 %old, @@SLEEPER_PLUS_1@@
-  br i1 %waited, label %ring, label %idle
+  br i1 %waited, label %ring, label %after
 ring:
   call void @wake(ptr %remaining)
+  br label %after
+after:
+  ; nobody waits for us now
+  %moved = load atomic i32, ptr %pmoved monotonic, align 4
+  %elsewhere = icmp ne i32 %moved, 0
+  br i1 %elsewhere, label %free, label %idle
+free:
+  store atomic i32 0, ptr %pmoved monotonic, align 4
+  %callers = getelementptr i8, ptr %state, i64 256
+  %freed = call i32 @sched_setaffinity(i32 0, i64 128, ptr %callers)
   br label %idle
 }
 
@@ -313,10 +408,8 @@ loop:
   br i1 %full, label %out, label %make
 make:
   %n1 = add i32 %n, 1
-  %wide = zext i32 %n to i64
-  %offset = mul i64 %wide, @@LINE@@
-  %from = add i64 %offset, @@HEAD@@
-  %line = getelementptr i8, ptr %state, i64 %from
+  %wide = zext i32 %n1 to i64
+  %line = call ptr @line_of(i64 %wide)
   %pindex = getelementptr i8, ptr %line, i64 4
   %ppatience = getelementptr i8, ptr %line, i64 8
   store i32 %n1, ptr %pindex
@@ -344,9 +437,9 @@ nothing:
   ret void
 size:
   %state = load ptr, ptr @tensorlang_state
-  %wanted32 = load atomic i32, ptr @tensorlang_wanted monotonic, align 4
-  %wanted = zext i32 %wanted32 to i64
-  %most = call i64 @llvm.smin.i64(i64 %n, i64 %wanted)
+  %width32 = load atomic i32, ptr @tensorlang_width monotonic, align 4
+  %width = zext i32 %width32 to i64
+  %most = call i64 @llvm.smin.i64(i64 %n, i64 %width)
   %many = icmp sgt i64 %most, 1
   br i1 %many, label %enter, label %inline
 enter:
@@ -363,7 +456,12 @@ start:
   %have = call i32 @start_workers(ptr %state, i32 %want)
   %helpers = call i32 @llvm.smin.i32(i32 %have, i32 %want)
   %helpers64 = zext i32 %helpers to i64
-  %parts = add i64 %helpers64, 1
+  %crew = add i64 %helpers64, 1
+  %fine = mul i64 %crew, @@FINE@@
+  %wanted32 = load atomic i32, ptr @tensorlang_wanted monotonic, align 4
+  %wanted = zext i32 %wanted32 to i64
+  %enough = call i64 @llvm.smax.i64(i64 %fine, i64 %wanted)
+  %parts = call i64 @llvm.smin.i64(i64 %n, i64 %enough)
   %remaining = getelementptr i8, ptr %state, i64 64
   %pfn = getelementptr i8, ptr %state, i64 128
   %pctx = getelementptr i8, ptr %state, i64 136
@@ -371,50 +469,57 @@ start:
   %pend = getelementptr i8, ptr %state, i64 152
   %pparts = getelementptr i8, ptr %state, i64 160
   %pmode = getelementptr i8, ptr %state, i64 168
+  %pcrew = getelementptr i8, ptr %state, i64 176
   store ptr %fn, ptr %pfn
   store ptr %ctx, ptr %pctx
   store i64 %begin, ptr %pbegin
   store i64 %end, ptr %pend
   store i64 %parts, ptr %pparts
+  store i64 %crew, ptr %pcrew
   %mode = call i64 @read_mode()
   store i64 %mode, ptr %pmode
   store atomic i32 %helpers, ptr %remaining release, align 4
-  br label %post
+  br label %fresh
+fresh:
+  ; nothing is taken yet, of anybody: the first one posted may look at the shares of all
+  %c = phi i64 [0, %start], [%c1, %fresh]
+  %c1 = add i64 %c, 1
+  %cline = call ptr @line_of(i64 %c)
+  %ctaken = getelementptr i8, ptr %cline, i64 64
+  store atomic i64 0, ptr %ctaken monotonic, align 8
+  %allfresh = icmp eq i64 %c1, %crew
+  br i1 %allfresh, label %post, label %fresh
 post:
-  %w = phi i64 [0, %start], [%w1, %posted]
+  %w = phi i64 [0, %fresh], [%w1, %posted]
   %allposted = icmp sge i64 %w, %helpers64
   br i1 %allposted, label %own, label %postone
 postone:
   %w1 = add i64 %w, 1
-  %offset = mul i64 %w, @@LINE@@
-  %from = add i64 %offset, @@HEAD@@
-  %line = getelementptr i8, ptr %state, i64 %from
+  %line = call ptr @line_of(i64 %w1)
   %old = atomicrmw xchg ptr %line, i32 2 seq_cst
   %slept = icmp eq i32 %old, 1
   br i1 %slept, label %rouse, label %posted
 rouse:
+  call void @keep_apart(ptr %line)
   call void @wake(ptr %line)
   br label %posted
 posted:
   br label %post
 own:
-  call void @run_part(i64 0)
+  call void @run_share(i64 0)
   br label %back
 back:
-  ; take back what nobody has begun, the last part first: its worker was woken last
+  ; all parts have begun: whoever has not come is not needed
   %k = phi i64 [%helpers64, %own], [%k1, %backnext]
   %allback = icmp eq i64 %k, 0
   br i1 %allback, label %wait, label %backone
 backone:
   %k1 = sub i64 %k, 1
-  %koffset = mul i64 %k1, @@LINE@@
-  %kfrom = add i64 %koffset, @@HEAD@@
-  %kline = getelementptr i8, ptr %state, i64 %kfrom
+  %kline = call ptr @line_of(i64 %k)
   %kc = cmpxchg ptr %kline, i32 2, i32 0 acq_rel monotonic
   %took = extractvalue { i32, i1 } %kc, 1
-  br i1 %took, label %runback, label %backnext
-runback:
-  call void @run_part(i64 %k)
+  br i1 %took, label %without, label %backnext
+without:
   %kold = atomicrmw sub ptr %remaining, i32 1 acq_rel
   br label %backnext
 backnext:

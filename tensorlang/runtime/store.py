@@ -1,37 +1,56 @@
-"""One kernel, one file: a header, object code and texts under one hash. Knows no compiler; compares machines at load.
+"""One kernel, one file: a header, object code, constants and texts under one hash. Knows no compiler; compares machines at load.
 
-Layout: the line ``tensorlang kernel 1``, the line of the SHA-256 of all that follows, a line of JSON, the object code.
+Layout: the line ``tensorlang kernel 2``, the line of the SHA-256 of all that follows, a line of JSON, the object code, the bytes of the
+constants in the order of the signature. Exported objects and libraries carry the same behind their last byte, then a line
+``tensorlang kernel behind`` with its length and the SHA-256 of the bytes before it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
+import math
 import re
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
+import numpy as np
 
+from ..core import isa
+from ..core.dtype import dtype
 from ..core.signature import Signature
 from ..errors import TargetError, TensorLangError
+from . import constants as memory
+from . import files
 
 _MAGIC = b"tensorlang kernel "
-VERSION = 1
+_BEHIND = re.compile(rb"\ntensorlang kernel behind ([0-9a-f]{16}) ([0-9a-f]{64})\n\Z")
+_TRAILER = 1 + len("tensorlang kernel behind ") + 16 + 1 + 64 + 1
+VERSION = 2
 
 
-def machine(target: str | None) -> dict[str, Any]:
-    """What a processor must be to run code of this target string: triple, cpu, and the features the code may use."""
+class Saved(NamedTuple):
+    """What a file holds. ``features`` are those of the processor that the code may use."""
+
+    object_code: bytes
+    signature: Signature
+    target: str | None
+    texts: dict[str, str]
+    constants: dict[str, Any]
+    features: tuple[str, ...]
+
+
+def machine(target: str | None, features: Sequence[str] | None) -> dict[str, Any]:
+    """What a processor must be to run code of this target string: triple, cpu, and the instruction sets the code may use. Without
+    ``features``: those of this processor, or those the string names for another one."""
     options = dict(re.findall(r"-(mtriple|mcpu|mattr)=(\S+)", target or ""))
     host_cpu, host_triple = llvm.get_host_cpu_name(), llvm.get_process_triple()
     triple, cpu = options.get("mtriple", host_triple), options.get("mcpu", host_cpu)
-    features = {f[1:] for f in options.get("mattr", "").split(",") if f.startswith("+")}
-    if cpu == host_cpu and _platform(triple) == _platform(host_triple):
-        removed = {f[1:] for f in options.get("mattr", "").split(",") if f.startswith("-")}
-        features |= {name for name, on in llvm.get_host_cpu_features().items() if on} - removed
+    if features is None:
+        here = cpu == host_cpu and _platform(triple) == _platform(host_triple)
+        features = isa.used(_platform(triple)[0], llvm.get_host_cpu_features() if here else {}, options.get("mattr", "").split(","))
     return {"triple": triple, "cpu": cpu, "features": sorted(features)}
 
 
@@ -41,39 +60,26 @@ def _platform(triple: str) -> tuple[str, str]:
     return {"amd64": "x86_64", "arm64": "aarch64"}.get(parts[0], parts[0]), system
 
 
-def write(path: str | Path, object_code: bytes, signature: Signature, target: str | None, texts: Mapping[str, str]) -> None:
-    """Write the file aside and rename it, so that a reader sees all of it or nothing."""
-    header = {"signature": signature.to_json(), "target": target, "machine": machine(target), "size": len(object_code),
+def pack(object_code: bytes, signature: Signature, target: str | None, features: Sequence[str] | None, texts: Mapping[str, str],
+         constants: Mapping[str, Any]) -> bytes:
+    """The bytes of a saved kernel."""
+    header = {"signature": signature.to_json(), "target": target, "machine": machine(target, features), "size": len(object_code),
               "sources": dict(texts)}
-    body = json.dumps(header, ensure_ascii=True).encode() + b"\n" + object_code
-    data = _MAGIC + str(VERSION).encode() + b"\n" + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
-    path = Path(path)
-    try:
-        handle, aside = tempfile.mkstemp(prefix=path.name, suffix=".part", dir=path.parent)
-    except OSError as error:
-        raise TensorLangError(f"cannot save {signature.name} to {path}", because=error.strerror or str(error)) from None
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(aside, 0o666 & ~umask)  # mkstemp makes it private; a saved kernel is an ordinary file
-        os.replace(aside, path)
-    except BaseException as error:
-        os.unlink(aside)
-        if isinstance(error, OSError):
-            raise TensorLangError(f"cannot save {signature.name} to {path}", because=error.strerror or str(error)) from None
-        raise
+    data = [np.ascontiguousarray(constants[c.symbol]).tobytes() for c in signature.constants]
+    body = b"".join([json.dumps(header, ensure_ascii=True).encode(), b"\n", object_code, *data])
+    return _MAGIC + str(VERSION).encode() + b"\n" + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
 
 
-def read(path: str | Path) -> tuple[bytes, Signature, str | None, dict[str, str]]:
-    """Object code, signature, target string and texts. Raises TensorLangError or TargetError."""
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise TensorLangError(f"cannot load {path}", because=error.strerror or str(error)) from None
+def behind(image: bytes, saved: bytes) -> bytes:
+    """An object file or library with a saved kernel behind it."""
+    return image + saved + f"\ntensorlang kernel behind {len(saved):016x} {hashlib.sha256(image).hexdigest()}\n".encode()
+
+
+def read(path: str | Path) -> Saved:
+    """The kernel in a file. Raises TensorLangError or TargetError."""
+    data = files.read(path)
+    if data[:4] == b"\x7fELF":
+        data = _carried(path, data)
     first, _, rest = data.partition(b"\n")
     if not first.startswith(_MAGIC):
         raise TensorLangError(f"cannot load {path}", because="it is no saved tensorlang kernel")
@@ -83,24 +89,58 @@ def read(path: str | Path) -> tuple[bytes, Signature, str | None, dict[str, str]
                               try_="build and save the kernel again")
     digest, _, body = rest.partition(b"\n")
     if hashlib.sha256(body).hexdigest().encode() != digest:
-        raise TensorLangError(f"cannot load {path}", because="its contents do not match its hash: the file is torn or was changed",
-                              try_="build and save the kernel again")
-    line, _, object_code = body.partition(b"\n")
+        raise _changed(path)
+    line, _, content = body.partition(b"\n")
     try:
         header = json.loads(line)
         signature = Signature.from_json(header["signature"])
-        needs, target, texts = header["machine"], header["target"], dict(header["sources"])
-        whole = header["size"] == len(object_code)
-        names = needs["triple"], needs["cpu"], list(needs["features"])
-    except (ValueError, KeyError, TypeError):
+        needs, target, texts, size = header["machine"], header["target"], dict(header["sources"]), int(header["size"])
+        forms = [(tuple(c.shape), dtype(c.dtype).to_numpy()) for c in signature.constants]
+        names = str(needs["triple"]), str(needs["cpu"]), tuple(str(f) for f in needs["features"])
+        whole = size + sum(math.prod(shape) * kind.itemsize for shape, kind in forms) == len(content)
+    except (ValueError, KeyError, TypeError, AttributeError, TensorLangError):
         whole = False
     if not whole:
         raise TensorLangError(f"cannot load {path}", because="its header makes no sense", try_="build and save the kernel again")
     _check_machine(path, signature.name, *names)
-    return object_code, signature, target, texts
+    constants = _constants(signature, forms, memoryview(content)[size:])
+    return Saved(content[:size], signature, target, texts, constants, names[2])
 
 
-def _check_machine(path: str | Path, name: str, triple: str, cpu: str, features: list[str]) -> None:
+def _changed(path: str | Path) -> TensorLangError:
+    return TensorLangError(f"cannot load {path}", because="its contents do not match its hash: the file is torn or was changed",
+                           try_="build and save the kernel again")
+
+
+def _carried(path: str | Path, data: bytes) -> bytes:
+    """The saved kernel behind an object file or library."""
+    found = _BEHIND.match(data[-_TRAILER:])
+    if found is None:
+        raise TensorLangError(f"cannot load {path}", because="it is an object file or library with no tensorlang kernel behind it: "
+                                                             "not exported here, stripped, or truncated", try_="export the kernel again")
+    end = len(data) - _TRAILER
+    start = end - int(found[1], 16)
+    if start < 0 or hashlib.sha256(data[:start]).hexdigest().encode() != found[2]:
+        raise _changed(path)
+    return data[start:end]
+
+
+def _constants(signature: Signature, forms: Sequence[tuple[tuple[int, ...], Any]], content: memoryview) -> dict[str, Any]:
+    """The constants as arrays the code can use; kernels that hold the same data share them."""
+    made, at = {}, 0
+    for c, (shape, kind) in zip(signature.constants, forms, strict=True):
+        size = math.prod(shape) * kind.itemsize
+        array = np.frombuffer(content[at:at + size], kind).reshape(shape)
+
+        def copy(out: Any, source: Any = array) -> None:
+            np.copyto(out, source)
+
+        made[c.symbol] = memory.shared(memory.digest(array), [(shape, kind)], copy)[0]
+        at += size
+    return made
+
+
+def _check_machine(path: str | Path, name: str, triple: str, cpu: str, features: Sequence[str]) -> None:
     here = llvm.get_process_triple()
     if _platform(triple) != _platform(here):
         raise TargetError(f"cannot load {path}", because=f"{name} was compiled for {triple}, this is {here}")
@@ -111,6 +151,3 @@ def _check_machine(path: str | Path, name: str, triple: str, cpu: str, features:
                           because=f"{name} was compiled for {cpu} and may use {', '.join(missing)}, which this processor "
                                   f"({llvm.get_host_cpu_name()}) has not",
                           try_="build it for this processor")
-    if not features and cpu not in ("generic", "x86-64", llvm.get_host_cpu_name()):
-        raise TargetError(f"cannot load {path}", because=f"{name} was compiled for {cpu}, this is {llvm.get_host_cpu_name()}",
-                          try_="name the features it may use with -mattr=+…")

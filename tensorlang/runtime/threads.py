@@ -4,7 +4,10 @@ The pool itself is machine code (``pool_text`` says how it works) and its thread
 first parallel region, hold no lock, block all signals, and are simply gone when the process ends or forks.
 
 Kernels see ``void tensorlang_parallel(fn, ctx, i64 begin, i64 end)``, which returns when ``void fn(ctx, i64 b, i64 e)`` has run on
-pieces b … e that cover begin … end, ``ptr tensorlang_alloc(i64)`` (64-byte aligned or null) and ``void tensorlang_free(ptr)``.
+pieces b … e that cover begin … end, ``ptr tensorlang_alloc(i64)`` (64-byte aligned or null) and ``void tensorlang_free(ptr)``, which
+are those of ``workspace``.
+
+The processors this process may use are looked up when the pool starts and when a limit is set.
 """
 
 from __future__ import annotations
@@ -12,7 +15,6 @@ from __future__ import annotations
 import ctypes
 import mmap
 import operator
-import os
 import platform
 import sys
 import threading
@@ -20,25 +22,19 @@ from collections.abc import Callable
 
 from .. import options
 from ..errors import TensorLangError
-from . import pool_text
+from . import pool_text, workspace
 from .loader import Code, compile_text
+from .processors import processors, whole_processors
 
 SPIN = 50_000  # nanoseconds a thread spins at most before it sleeps
 _WIPE_ON_FORK = 18  # MADV_WIPEONFORK of Linux
 
 _lock = threading.Lock()
-_common: Code | None = None
+_memory: workspace.Workspace | None = None
 _pool: Code | None = None
 _helpers: dict[str, int] = {}
 _repeat: Callable[..., int] | None = None
 _wanted: int | None = None  # what the user asked for, else None
-
-
-def processors() -> int:
-    """How many processors this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return max(1, len(os.sched_getaffinity(0)))
-    return os.cpu_count() or 1
 
 
 def num_threads() -> int:
@@ -51,11 +47,14 @@ def num_threads() -> int:
 def set_num_threads(count: int | None) -> None:
     """Limit parallel kernels to ``count`` threads from their next region on; None returns to the default.
 
+    No more threads run at once than there are processors for this process (affinity, control groups), whatever the count.
     Raises TensorLangError for a count that is no whole number from 1 to 1024.
     """
     global _wanted
     if count is not None:
         try:
+            if isinstance(count, bool):
+                raise TypeError
             count = operator.index(count)
         except TypeError:
             raise TensorLangError(f"set_num_threads({count!r})",
@@ -89,13 +88,22 @@ def repeater() -> Callable[..., int]:
     return _repeat
 
 
+def release_workspace() -> int:
+    """Give the temporary memory that is kept between calls of kernels back to the system; the bytes given back.
+
+    At most TENSORLANG_WORKSPACE_BYTES (128 MiB unless set) are kept. Safe at any time: what running kernels use is not touched.
+    """
+    return 0 if _memory is None else _memory.release()
+
+
 def _start_common() -> None:
-    global _common, _repeat
-    names = ("tensorlang_alloc", "tensorlang_free", "tensorlang_repeat")
-    _common = compile_text(pool_text.COMMON, names, {}).keep()
+    global _memory, _repeat
+    memory = workspace.start()
+    loop = compile_text(pool_text.REPEAT, ["tensorlang_repeat"], {}).keep()
     _repeat = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(
-        _common.address["tensorlang_repeat"])
-    _helpers.update((name, _common.address[name]) for name in names[:2])
+        loop.address["tensorlang_repeat"])
+    _memory = memory
+    _helpers.update(memory.address)
 
 
 def _start_pool() -> None:
@@ -105,7 +113,7 @@ def _start_pool() -> None:
     if state is None:
         code = compile_text(pool_text.SERIAL, ["tensorlang_parallel"], {}).keep()
     else:
-        names = ["tensorlang_parallel", "tensorlang_state", "tensorlang_wanted", "tensorlang_spin"]
+        names = ["tensorlang_parallel", *(f"tensorlang_{word}" for word in ("state", "wanted", "width", "spin"))]
         code = compile_text(pool_text.pool(arch), names, {}).keep()
         ctypes.c_void_p.from_address(code.address["tensorlang_state"]).value = state
         _apply(code)
@@ -116,8 +124,9 @@ def _start_pool() -> None:
 def _apply(pool: Code) -> None:
     """Write the limits where the pool reads them. Spinning is for those who have a processor each."""
     count = num_threads()
-    ctypes.c_int32.from_address(pool.address["tensorlang_spin"]).value = SPIN if count <= processors() else 0
-    ctypes.c_int32.from_address(pool.address["tensorlang_wanted"]).value = count
+    width = min(count, processors())
+    for word, value in (("spin", SPIN if width <= whole_processors() else 0), ("wanted", count), ("width", width)):
+        ctypes.c_int32.from_address(pool.address[f"tensorlang_{word}"]).value = value
 
 
 def _block() -> int | None:

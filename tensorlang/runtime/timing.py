@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import gc
 import math
-import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+
+import numpy as np
 
 SAMPLE = 1e-3  # shortest sample in seconds: well above the resolution of the clock and the cost of one call of the loop
 MIN_RUNS, MAX_RUNS = 5, 1000
@@ -68,5 +69,5 @@ def measure(run: Callable[[int], None], *, seconds: float = 0.5) -> Timing:
     finally:
         if was_collecting:
             gc.enable()
-    return Timing(statistics.median(samples), min(samples), statistics.fmean(samples),
-                  statistics.stdev(samples) if len(samples) > 1 else 0.0, len(samples), repeat)
+    return Timing(float(np.median(samples)), min(samples), float(np.mean(samples)),
+                  float(np.std(samples, ddof=1)) if len(samples) > 1 else 0.0, len(samples), repeat)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from ..arith.facts import Facts
 from ..expr import make
 from ..expr.nodes import Expr, Var, const_int
-from ..expr.walk import preorder, substitute
+from ..expr.walk import preorder, substitute, variables
 from ..te.axis import IterVar, dims_of
 from ..te.extern import OpaqueOp
 from ..te.tensor import Operation, Tensor, TensorRead
@@ -45,11 +45,12 @@ class StageBounds:
 class Bounds:
     """The result for a whole state: a StageBounds per stage, and the facts about all loop variables."""
 
-    __slots__ = ("facts", "stages", "state")
+    __slots__ = ("_guards", "facts", "stages", "state")
 
     def __init__(self, state: ScheduleState) -> None:
         self.state = state
         self.stages: dict[str, StageBounds] = {}
+        self._guards: dict[str, tuple[Expr, ...]] = {}
         sizes = dims_of(*(e for st in state.stages for t in st.op.outputs for e in t.shape))
         self.facts = Facts(sizes=frozenset(v for v in sizes if v.kind == "dim"))
         for stage in reversed(state.stages):
@@ -149,14 +150,36 @@ class Bounds:
     # -- guards ------------------------------------------------------------------------------------------------------
 
     def guards(self, stage: StageState) -> tuple[Expr, ...]:
-        """The conditions under which one turn of the stage's loops is a point of its domain, without the provable ones."""
+        """The conditions under which one turn of the stage's loops is a point of its domain, without the provable ones: those that follow
+        from the guards of the stages around it, or from other guards of its own, are not asked again."""
+        done = self._guards.get(stage.name)
+        if done is None:
+            done = self._guards[stage.name] = self._needed(stage, self._known_at(stage.attach))
+        return done
+
+    def _known_at(self, place: At | str | None) -> Facts:
+        """What holds inside a place: the ranges of all loops, and the guards of the stages around that stand outside of it."""
+        facts = self.facts
+        while isinstance(place, At):
+            outer = self.state.stage(place.stage)
+            at = [iv.name for iv in outer.leaves].index(place.loop)
+            inside = {iv.var for iv in outer.leaves[at + 1:]}
+            for g in self.guards(outer):
+                if not any(v in inside for v in variables(g)):
+                    facts = facts.assume(g)
+            place = outer.attach
+        return facts
+
+    def _needed(self, stage: StageState, facts: Facts) -> tuple[Expr, ...]:
         found: dict[Expr, None] = {}
         b = self.stages[stage.name]
         op = stage.compute
 
         def need(cond: Expr) -> None:
-            if self.facts.prove(cond) is not True:
+            nonlocal facts
+            if facts.prove(cond) is not True:
                 found[cond] = None
+                facts = facts.assume(cond)
 
         own = {a: (a.extent, low) for a, low in zip(op.axis, b.low, strict=True)}
         for rel in stage.relations:

@@ -13,9 +13,10 @@ import shlex
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
+from ..core import isa
 from ..core.dtype import DType, dtype
 from ..errors import TargetError
-from . import aarch64, host, riscv, x86
+from . import aarch64, features, host, riscv, x86
 from .machine import Core
 
 _OPTIONS = ("-mtriple", "-mcpu", "-mattr", "-num-cores")
@@ -71,6 +72,18 @@ class Target:
         return arch_of(self.triple)
 
     @property
+    def instruction_sets(self) -> tuple[str, ...]:
+        """What code for the target may use of a processor, by LLVM's names (those of ``core.isa``), sorted. Of CPUs of other machines than
+        x86-64 only what ``mattr`` names and every such CPU has is known."""
+        return _instruction_sets(self.arch, self.mcpu, self.mattr, self.is_host)
+
+    @property
+    def llvm_features(self) -> str:
+        """The feature flags for LLVM beyond the CPU's name. On this machine all of them, so that nothing is used that a hypervisor hides."""
+        base = host.feature_string() if self.is_host else ",".join(f"+{f}" for f in _BASE.get(self.arch, ()))
+        return ",".join(f for f in (base, *self.mattr) if f)
+
+    @property
     def is_host(self) -> bool:
         """Whether this is the machine (triple and CPU) the process runs on."""
         return self.triple == host.triple() and self.mcpu == host.cpu_name()
@@ -85,7 +98,7 @@ class Target:
         if self.vector_bits > here.vector_bits:
             return f"{self.mcpu} has vectors of {self.vector_bits} bits, this processor ({here.mcpu}) of {here.vector_bits}"
         have = host.features()
-        missing = [f[1:] for f in self.mattr if f.startswith("+") and not have.get(f[1:])]
+        missing = [f for f in self.instruction_sets if not have.get(f)]
         return f"this processor ({here.mcpu}) has not {', '.join(missing)}" if missing else None
 
     def vector_lanes(self, element: str | DType) -> int:
@@ -99,8 +112,21 @@ def arch_of(triple: str) -> str:
     arch = _ALIASES.get(first, first)
     if arch not in _ARCHES:
         raise TargetError(f"unknown triple {triple!r}", because=f"no rules for the architecture {first!r}",
-                          try_=f"one beginning with {', '.join(_ARCHES)}")
+                          try_=f"one beginning with {_nearest(first, [*_ARCHES, *_ALIASES])}")
     return arch
+
+
+# What every Linux of the architecture asks of a processor, and LLVM's generic CPU has not.
+_BASE = {"riscv64": ("m", "a", "f", "d", "c")}
+
+
+@functools.lru_cache(maxsize=256)
+def _instruction_sets(arch: str, mcpu: str, mattr: tuple[str, ...], here: bool) -> tuple[str, ...]:
+    if here:
+        return isa.used(arch, host.features(), mattr)
+    if arch == "x86_64":
+        return isa.used(arch, x86.features(mcpu, mattr))
+    return isa.used(arch, _BASE.get(arch, ()), mattr)
 
 
 def _make(triple: str, mcpu: str, mattr: tuple[str, ...], num_cores: int) -> Target:
@@ -111,10 +137,14 @@ def _make(triple: str, mcpu: str, mattr: tuple[str, ...], num_cores: int) -> Tar
     here = triple == host.triple() and mcpu == host.cpu_name()
     if mcpu not in known and not here:
         raise TargetError(f"unknown CPU {mcpu!r} for {arch}", try_=_nearest(mcpu, known))
+    for flag in mattr:
+        if flag[1:] not in features.NAMES[arch]:
+            raise TargetError(f"unknown feature {flag!r} for {arch}", because="LLVM knows none of that name",
+                              try_=_nearest(flag[1:], features.NAMES[arch], isa.SETS[arch]))
     flags = mattr
     name = mcpu if mcpu in known else "generic"
     if here:  # what the machine says of itself counts for more than the table's row
-        told = sorted((f, on) for f, on in host.features().items() if f in x86.WATCHED or f == "v")
+        told = sorted((f, on) for f, on in host.features().items() if f in isa.SETS[arch])
         flags = tuple(f"{'+' if on else '-'}{f}" for f, on in told) + mattr
     core = core_of(name, flags)
     facts = {"l1_bytes": core.l1_bytes, "l2_bytes": core.l2_bytes, "l3_bytes": core.l3_bytes, "cache_line": core.cache_line}
@@ -124,9 +154,11 @@ def _make(triple: str, mcpu: str, mattr: tuple[str, ...], num_cores: int) -> Tar
                   **facts)
 
 
-def _nearest(name: str, known: Collection[str]) -> str:
-    close = difflib.get_close_matches(name, sorted(known), n=4, cutoff=0.5)
-    return ", ".join(close) if close else f"one of {', '.join(sorted(known)[:12])}, ..."
+def _nearest(name: str, known: Collection[str], common: Collection[str] = ()) -> str:
+    """What may have been meant: similar names, else the first of the ``common`` ones."""
+    close = difflib.get_close_matches(name, sorted(known), n=4, cutoff=0.6) or difflib.get_close_matches(name, sorted(known), n=4, cutoff=0.4)
+    told = sorted(common or known)
+    return ", ".join(close) if close else f"one of {', '.join(told[:12])}{', ...' if len(told) > 12 else ''}"
 
 
 @functools.cache
@@ -136,7 +168,10 @@ def _host() -> Target:
 
 @functools.lru_cache(maxsize=256)
 def _parse(text: str) -> Target:
-    words = shlex.split(text)
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise TargetError(f"unknown target {text!r}", because=str(error).lower(), try_="llvm -mcpu=skylake-avx512") from None
     if not words or words[0] != "llvm":
         raise TargetError(f"unknown target {text!r}", because=f"the kind is {words[0]!r}" if words else "it is empty",
                           try_="llvm, with options such as -mcpu=skylake-avx512")
@@ -149,6 +184,8 @@ def _parse(text: str) -> Target:
             key = key[1:]
         if key not in _OPTIONS:
             raise TargetError(f"unknown option {word!r} in target {text!r}", try_=", ".join(f"{o}=..." for o in _OPTIONS))
+        if key in options:
+            raise TargetError(f"option {key} is given twice in target {text!r}", try_=f"{key}=... once")
         if not eq:
             if not rest:
                 raise TargetError(f"option {key} has no value in target {text!r}", try_=f"{key}=...")
@@ -175,4 +212,6 @@ def as_target(target: str | Target | None) -> Target:
     """``None`` is this machine, a string is parsed."""
     if target is None:
         return Target.host()
+    if not isinstance(target, Target | str):
+        raise TargetError(f"a target is no {type(target).__name__}", try_='a string such as "llvm -mcpu=skylake-avx512", a Target, or None')
     return target if isinstance(target, Target) else Target.parse(target)

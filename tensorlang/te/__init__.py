@@ -8,7 +8,7 @@ from typing import NoReturn
 from ..expr.make import cast, ceildiv, const, floordiv, floormod, if_then_else, select, truncdiv, truncmod
 from . import reference, serialize
 from .axis import IterVar, Range, dim, reduce_axis, size_var, var
-from .compute import compute, placeholder, tag_scope
+from .compute import compute, decl_buffer, placeholder, tag_scope
 from .extern import ExternOp, call_extern, call_packed, extern
 from .intrinsics import (
     abs,
@@ -74,16 +74,17 @@ from .intrinsics import (
 )
 from .reducers import all, any, comm_reducer, infinity, max, max_value, min, min_value, prod, sum
 from .scan import ScanOp, scan
+from .strides import BufferDecl
 from .tensor import ComputeOp, Operation, PlaceholderOp, Tensor, TensorRead, TensorSlice
 from .tensor_intrin import TensorIntrin, decl_tensor_intrin
 
 Select = select  # TVM's class of that name, which users call like a function
 
 __all__ = [
-    "ComputeOp", "ExternOp", "IterVar", "Operation", "PlaceholderOp", "Range", "ScanOp", "Select", "Tensor", "TensorIntrin",
+    "BufferDecl", "ComputeOp", "ExternOp", "IterVar", "Operation", "PlaceholderOp", "Range", "ScanOp", "Select", "Tensor", "TensorIntrin",
     "TensorRead", "TensorSlice", "abs", "acos", "acosh", "add", "all", "any", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and",
     "bitwise_not", "bitwise_or", "bitwise_xor", "call_extern", "call_packed", "cast", "ceil", "ceildiv", "clz", "comm_reducer",
-    "compute", "const", "convert", "copysign", "cos", "cosh", "decl_tensor_intrin", "dim", "div", "erf", "exp", "exp2", "exp10", "expm1",
+    "compute", "const", "convert", "copysign", "cos", "cosh", "decl_buffer", "decl_tensor_intrin", "dim", "div", "erf", "exp", "exp2", "exp10", "expm1",
     "extern", "floor",
     "floordiv", "floormod", "fmod", "hypot", "if_then_else", "indexdiv", "indexmod", "infinity", "isfinite", "isinf", "isnan",
     "ldexp", "likely", "log", "log1p", "log2", "log10", "logical_and", "logical_not", "logical_or", "max", "max_value", "min", "min_value",

@@ -152,11 +152,11 @@ def size(value: ExprLike, where: str) -> Expr:
     n = const_int(e)
     if n is not None and n < 0:
         raise DeclareError(f"{where}: the size is {n}", because="a size is never negative; zero is a size like any other")
-    _fixed(f"{where}: the size", e)
+    fixed(f"{where}: the size", e)
     return e
 
 
-def _fixed(what: str, e: Expr) -> None:
+def fixed(what: str, e: Expr) -> None:
     """Raises DeclareError when ``e`` is not the same for every element and known before any is computed."""
     for node in preorder(e):
         if type(node) is Var and node.kind == "loop":
@@ -209,7 +209,7 @@ def reduce_axis(dom: Range | tuple[ExprLike, ExprLike], name: str = "rv") -> Ite
                            because="the pair is (begin, end), not (begin, extent)",
                            try_=f"te.reduce_axis(({end}, {begin}))")
     size(extent, f"reduce_axis {name!r}")
-    _fixed(f"reduce_axis {name!r}: the begin", begin)
+    fixed(f"reduce_axis {name!r}: the begin", begin)
     return fresh_axis(name, extent, REDUCE, begin)
 
 

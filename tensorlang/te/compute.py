@@ -16,6 +16,7 @@ from ..expr.nodes import Expr, Var
 from ..expr.walk import preorder
 from .axis import IterVar, checked_name, fresh_axis, known_dtype, size
 from .reducers import Reduce, forbid_nested
+from .strides import BufferDecl, Strides, checked_strides
 from .tensor import ComputeOp, PlaceholderOp, Tensor, TensorRead, TensorSlice, letters
 
 _tag: ContextVar[str] = ContextVar("tag", default="")
@@ -54,13 +55,35 @@ def _shape(what: str, shape: ExprLike | Sequence[ExprLike]) -> tuple[Expr, ...]:
     return tuple(size(s, f"{what}, dimension {d}") for d, s in enumerate(listed))
 
 
-def placeholder(shape: ExprLike | Sequence[ExprLike], dtype: str | DType | None = None, name: str = "placeholder") -> Tensor:
+def placeholder(shape: ExprLike | Sequence[ExprLike], dtype: str | DType | None = None, name: str = "placeholder",
+                strides: Strides = None) -> Tensor:
     """An argument of that shape and dtype (float32 when left out); sizes may be symbolic.
 
-    Raises DeclareError for an unknown dtype or a negative size.
+    Its arrays are compact in C order, unless ``strides`` says else: ``"any"``, or for each axis the number of elements between
+    neighbours as an int, an expression of sizes, or None for any; solved from the array at the call, 0 and negative ones too.
+    Raises DeclareError for an unknown dtype, a negative size, or strides that are none.
     """
     where = f"placeholder {checked_name('te.placeholder', name)!r}"
-    return PlaceholderOp(name, _shape(where, shape), FLOAT32 if dtype is None else _dtype(where, dtype)).outputs[0]
+    sizes = _shape(where, shape)
+    return PlaceholderOp(name, sizes, FLOAT32 if dtype is None else _dtype(where, dtype),
+                         checked_strides(where, name, strides, sizes)).outputs[0]
+
+
+def decl_buffer(shape: Any, dtype: str | DType | None = None, name: str = "buffer", strides: Strides = None, *, data: Any = None,
+                elem_offset: Any = None, scope: str = "", data_alignment: int = -1, offset_factor: int = 0,
+                buffer_type: str = "") -> BufferDecl:
+    """TVM's way to say how an argument lies in memory: ``tl.build(s, [A, C], binds={A: te.decl_buffer(A.shape, A.dtype, strides="any")})``.
+
+    ``strides`` as in ``te.placeholder``. The other names are accepted when they ask for nothing: an array is passed with the address of
+    its first element, aligned to its type. Raises DeclareError.
+    """
+    for word, value, plain in (("data", data, (None,)), ("elem_offset", elem_offset, (None, 0)), ("scope", scope, ("", "global")),
+                               ("buffer_type", buffer_type, ("", "default"))):
+        if not any(value is p or (isinstance(value, type(p)) and value == p) for p in plain):
+            raise DeclareError(f"decl_buffer({name!r}, {word}={value!r}): not here", because="an argument is an array of the caller",
+                               try_=f"leave {word} out")
+    t = placeholder(shape, dtype, name, strides=strides)
+    return BufferDecl(name, t.shape, t.dtype, t.op.strides)  # type: ignore[attr-defined]
 
 
 def _dtype(where: str, t: str | DType) -> DType:

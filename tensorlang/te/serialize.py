@@ -28,7 +28,7 @@ _BUILT_IN = {r.name: r for r in (SUM, PROD, MIN, MAX, ANY, ALL)}
 _PLAIN: dict[str, type[Any]] = {
     c.__name__: c for c in vars(nodes).values() if isinstance(c, type) and issubclass(c, Binary | Choice) and hasattr(c, "make")
 } | {"Not": Not}
-_KINDS = ("dim", "value", "loop")
+_KINDS = ("dim", "value", "loop", "stride")
 _MAX_NODES = 200_000
 
 
@@ -82,7 +82,8 @@ class _Writer:
 
     def operation(self, op: Any) -> Any:
         if isinstance(op, PlaceholderOp):
-            return ["placeholder", op.name, op.dtype.name, [self.expr(e) for e in op.shape]]
+            row = ["placeholder", op.name, op.dtype.name, [self.expr(e) for e in op.shape]]
+            return row if op.strides is None else [*row, [self.expr(e) for e in op.strides]]
         if not isinstance(op, ComputeOp):
             raise DeclareError(f"{op.name}: a {type(op).__name__} cannot be written as JSON yet")
         axes, reduced = [self.axis(a) for a in op.axis], [self.axis(a) for a in op.reduce_axis]
@@ -195,8 +196,9 @@ class _Reader:
     def operation(self, row: Any) -> Any:
         kind, name, *rest = row
         if kind == "placeholder":
-            t, shape = rest
-            return PlaceholderOp(name, tuple(self.expr(i) for i in shape), dtype(t))
+            t, shape, *strides = rest
+            lies = tuple(self.expr(i) for i in strides[0]) if strides else None
+            return PlaceholderOp(name, tuple(self.expr(i) for i in shape), dtype(t), lies)
         if kind != "compute":
             raise ValueError(f"no operation of kind {kind!r}")
         axes, reduced, body, tag, attrs = rest

@@ -50,14 +50,15 @@ class Operation:
 
 
 class PlaceholderOp(Operation):
-    """An argument of the computation."""
+    """An argument of the computation. ``strides`` counts elements between neighbours; None: its arrays are compact in C order."""
 
-    __slots__ = ("dtype", "shape")
+    __slots__ = ("dtype", "shape", "strides")
 
-    def __init__(self, name: str, shape: tuple[Expr, ...], dtype: DType) -> None:
+    def __init__(self, name: str, shape: tuple[Expr, ...], dtype: DType, strides: tuple[Expr, ...] | None = None) -> None:
         super().__init__(name)
         self.shape = shape
         self.dtype = dtype
+        self.strides = strides
         self.outputs = (Tensor(self, 0, shape, dtype),)
 
 

@@ -113,6 +113,10 @@ class Sketch:
         read = [a for a in self.inputs if any(re.search(rf"\b{a}[][,]", line) and f"{a} = " not in line for line in self.lines)]
         args = [*read, *self.outputs]
         body = "\n".join(f"    {line}" for line in self.lines)
+        if "te.extern" not in body:  # some inputs may lie as they like, chosen apart so that the rest of the case stays as it is
+            own = random.Random(body)
+            body = "\n".join(line[:-1] + ', strides="any")' if "te.placeholder" in line and own.random() < 0.15 else line
+                             for line in body.split("\n"))
         text = (f"def graph():\n{body}\n    return [{', '.join(args)}], [{', '.join(self.outputs)}], {self.ranges!r}\n")
         return Graph(family, text, self.sizes)
 

@@ -29,6 +29,18 @@ def arrays(args, ranges, sizes, seed=0):
     return out, dims
 
 
+def laid(t, a, seed=0):
+    """A copy of an array that lies in memory as its tensor allows: compact, or with axes in any order, steps and directions."""
+    if getattr(t.op, "strides", None) is None or not a.ndim:
+        return a.copy()
+    rng = np.random.default_rng([seed, a.size, a.ndim])
+    steps, order = [int(rng.choice((1, 1, 2, -1, -2))) for _ in a.shape], rng.permutation(a.ndim)
+    whole = np.full([a.shape[d] * abs(steps[d]) for d in order], 55, a.dtype)
+    view = whole.transpose(np.argsort(order))[tuple(slice(None, None, s) for s in steps)]
+    view[...] = a
+    return view
+
+
 def compare(where, want, outputs, args, got, sizes):
     """Raise AssertionError at the first element that differs."""
     for t, w in zip(outputs, want, strict=True):
@@ -41,7 +53,7 @@ def compare(where, want, outputs, args, got, sizes):
 
 def interpreted(where, func, args, values, outputs, want, sizes, races=True):
     """Interpret a kernel; compare with the reference."""
-    got = [a.copy() for a in values]
+    got = [laid(t, a) for t, a in zip(args, values, strict=True)]
     try:
         interpret(func, *got, races=races)
     except Exception as e:
@@ -93,7 +105,7 @@ def run(args, outputs, ranges, schedule, sizes, *, interpret_it=True, build_it=T
             interpreted("after all passes", final, args, values, outputs, want, one, thorough)
             runs[0] += 2
         if built is not None:
-            got = [a.copy() for a in values]
+            got = [laid(t, a, 1) for t, a in zip(args, values, strict=True)]
             built(*got)
             compare("compiled", want, outputs, args, got, one)
             for a, v, t in zip(got, values, args, strict=True):

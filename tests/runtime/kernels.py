@@ -134,6 +134,54 @@ done:
 }
 """
 
+# Under the control word it is given: parts 0 and 1, each once both have begun, store tiny * 0.5 and 1 + 2**-30 at out[2 * part].
+FLOAT_MODE = """
+declare void @tensorlang_parallel(ptr, ptr, i64, i64)
+declare void @llvm.x86.sse.stmxcsr(ptr)
+declare void @llvm.x86.sse.ldmxcsr(ptr)
+@met = global i64 0
+@half = global float 0.5
+@tiny = global float 0x3810000000000000
+@one = global float 1.0
+@small = global float 0x3E10000000000000
+define internal void @body(ptr %out, i64 %begin, i64 %end) {
+entry:
+  %mine = atomicrmw add ptr @met, i64 1 acq_rel
+  br label %wait
+wait:
+  %v = load atomic i64, ptr @met acquire, align 8
+  %both = icmp sge i64 %v, 2
+  br i1 %both, label %go, label %wait
+go:
+  %at = mul i64 %begin, 2
+  %p = getelementptr float, ptr %out, i64 %at
+  %q = getelementptr float, ptr %p, i64 1
+  %h = load volatile float, ptr @half
+  %t = load volatile float, ptr @tiny
+  %x = fmul float %h, %t
+  store float %x, ptr %p
+  %o = load volatile float, ptr @one
+  %s = load volatile float, ptr @small
+  %y = fadd float %o, %s
+  store float %y, ptr %q
+  ret void
+}
+define i32 @float_mode(ptr %buffers, ptr %scalars) {
+  %old = alloca i32
+  %new = alloca i32
+  %mode = load i64, ptr %scalars
+  %short = trunc i64 %mode to i32
+  store i32 %short, ptr %new
+  call void @llvm.x86.sse.stmxcsr(ptr %old)
+  call void @llvm.x86.sse.ldmxcsr(ptr %new)
+  %out = load ptr, ptr %buffers
+  store i64 0, ptr @met
+  call void @tensorlang_parallel(ptr @body, ptr %out, i64 0, i64 2)
+  call void @llvm.x86.sse.ldmxcsr(ptr %old)
+  ret i32 0
+}
+"""
+
 # alloc(n bytes), write both ends, free; status 1 when there is no memory.
 SCRATCH = """
 declare ptr @tensorlang_alloc(i64)
@@ -206,6 +254,11 @@ def counter(name: str = "count") -> Module:
     if name == "repeated":
         params += (scalar("times", "int64"),)
     return Module(object_code(COUNT), Signature(name, params, (Dim("n"),)))
+
+
+def float_mode() -> Module:
+    params = (scalar("mode", "int64"), vector("out", output=True, shape=(4,)))
+    return Module(object_code(FLOAT_MODE), Signature("float_mode", params))
 
 
 def scratch() -> Module:

@@ -26,14 +26,52 @@ def half() -> Module:
     return Module(kernels.object_code(kernels.STATUS), Signature("status", params, (Dim("m"),)))
 
 
+def lying() -> Module:
+    """y[m, n] lying anyhow = f(x[m, n] lying anyhow, z[m, n] in rows ld apart, ld even): a kernel that is never entered."""
+    params = (Param("x", "buffer", "float32", ("m", "n"), strides=("s", "t")), Param("z", "buffer", "float32", ("m", "n"), strides=("ld", 1)),
+              Param("w", "buffer", "float32", ("m",), strides=(("*", "ld", 2),)),
+              Param("y", "buffer", "float32", ("m", "n"), True, ("u", "v")))
+    dims = (Dim("m"), Dim("n"), Dim("s"), Dim("t"), Dim("ld", 0, None, 2), Dim("u"), Dim("v"))
+    return Module(kernels.object_code(kernels.STATUS), Signature("status", params, dims))
+
+
+class Elsewhere:
+    """An array of another library on another device."""
+
+    def __init__(self, device: int = 2) -> None:
+        self.device = device
+
+    def __dlpack__(self, **_: Any) -> Any:
+        raise BufferError("the tensor requires grad")
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.device, 0
+
+
+class Owned:
+    """An array of another library whose memory is not to be written."""
+
+    def __init__(self, a: Any) -> None:
+        self.a = a
+        self.a.flags.writeable = False
+
+    def __dlpack__(self, **kw: Any) -> Any:
+        return self.a.__dlpack__(**kw)
+
+    def __dlpack_device__(self) -> Any:
+        return self.a.__dlpack_device__()
+
+
 def cases() -> dict[str, Callable[[], Any]]:
-    f, g, h = kernels.add(), sized(), half()
+    f, g, h, e = kernels.add(), sized(), half(), lying()
     a, b, c = np.arange(8, dtype=np.float32), np.ones(8, np.float32), np.full(8, 7, np.float32)
     x, w, y = np.zeros(8, np.float32), np.zeros((4, 4), np.float16), np.zeros(10, np.float32)
     frozen = c.copy()
     frozen.flags.writeable = False
     raw = np.zeros(33, np.uint8)
     crooked = raw[1:33].view(np.float32)
+    rows, lines = np.zeros((4, 6), np.float32), np.zeros(24, np.float32)[::4][:4]
+    record = np.zeros(8, [("u", "f4"), ("v", "u1")])
     q, mask = np.zeros(4, np.uint16), np.zeros(4, np.bool_)
     return {
         "too few": lambda: f(a),
@@ -72,6 +110,21 @@ def cases() -> dict[str, Callable[[], Any]]:
         "number out of range": lambda: g(x, w, 1.0, 128, y),
         "number too large": lambda: g(x, w, 10**400, 1, y),
         "array for number": lambda: g(x, w, x, 1, y),
+        "complex dtype": lambda: f(a.astype(np.complex64), b, c),
+        "records": lambda: f(record, b, c),
+        "text dtype": lambda: f(a.astype("U3"), b, c),
+        "on another device": lambda: f(a, Elsewhere(), c),
+        "on an unknown device": lambda: f(a, Elsewhere(99), c),
+        "not to be exported": lambda: f(a, Elsewhere(1), c),
+        "read-only output of another library": lambda: f(a, b, Owned(c.copy())),
+        "wrong dtype of another library": lambda: f(a, Owned(b.astype(np.float64)), c),
+        "stride that is not one": lambda: e(rows, np.zeros((4, 12), np.float32)[:, ::2], lines, rows.copy()),
+        "stride of no multiple": lambda: e(rows, np.zeros((4, 7), np.float32)[:, :6], lines, rows.copy()),
+        "stride that is negative": lambda: e(rows, rows[::-1], lines, rows.copy()),
+        "computed stride": lambda: e(rows, rows, lines, rows.copy()),
+        "parts of elements": lambda: e(np.zeros(24, record.dtype)["u"].reshape(4, 6), rows, lines, rows.copy()),
+        "output on itself": lambda: e(rows, rows, np.zeros(48, np.float32)[::12], np.lib.stride_tricks.as_strided(rows.copy(), (4, 6), (8, 4))),
+        "strided output overlaps": lambda: e(rows, rows, np.zeros(48, np.float32)[::12], rows[::-1]),
     }
 
 

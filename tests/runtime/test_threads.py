@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import subprocess
 import sys
 import threading
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 from tensorlang.errors import TensorLangError
-from tensorlang.runtime import num_threads, set_num_threads
+from tensorlang.runtime import num_threads, set_num_threads, threads
 
 from . import kernels
 
@@ -21,8 +22,11 @@ linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the poo
 
 
 @pytest.fixture(autouse=True)
-def _default() -> Iterator[None]:
+def _many_processors(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No more threads run than there are processors: here the pool believes in eight, so that all it can do happens anywhere."""
+    monkeypatch.setattr(threads, "processors", lambda: 8)
     yield
+    monkeypatch.undo()
     set_num_threads(None)
 
 
@@ -73,12 +77,12 @@ def test_eight_python_threads() -> None:
         if not (x == 1000).all():
             wrong.append(x)
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for t in threads:
+    callers = [threading.Thread(target=work) for _ in range(8)]
+    for t in callers:
         t.start()
-    for t in threads:
+    for t in callers:
         t.join(120)
-    assert not any(t.is_alive() for t in threads)
+    assert not any(t.is_alive() for t in callers)
     assert not wrong
 
 
@@ -92,7 +96,7 @@ def test_limits_change_between_regions() -> None:
 
 
 @pytest.mark.parametrize(("count", "text"), [(0, "from 1 to 1024"), (10_000, "from 1 to 1024"), (-1, "from 1 to"), (2.5, "not a float"),
-                                             ("2", "not a str")])
+                                             ("two", "not a str"), (True, "not a bool")])
 def test_bad_limits(count: object, text: str) -> None:
     before = num_threads()
     with pytest.raises(TensorLangError, match=text):
@@ -100,7 +104,7 @@ def test_bad_limits(count: object, text: str) -> None:
     assert num_threads() == before
 
 
-@pytest.mark.parametrize("value", ["0", "10000", "many", "-2", "2.0", "²"])
+@pytest.mark.parametrize("value", ["0", "10000", "two", "-1", "2.5", "²"])
 def test_bad_limit_in_the_environment(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TENSORLANG_NUM_THREADS", value)
     with pytest.raises(TensorLangError, match="TENSORLANG_NUM_THREADS"):
@@ -125,9 +129,16 @@ def test_scratch_memory() -> None:
             f(n, c)
 
 
-def run(script: str) -> str:
+def run(script: str, processors: str = "lambda: 8") -> str:
     """The output of a script in a process of its own that must end by itself."""
-    head = "import os, sys, threading, time\nimport numpy as np\nfrom tests.runtime import kernels\nfrom tensorlang.runtime import *\n"
+    head = f"""
+import os, sys, threading, time
+import numpy as np
+from tests.runtime import kernels
+from tensorlang.runtime import *
+from tensorlang.runtime import threads as pool
+pool.processors = {processors}
+"""
     done = subprocess.run([sys.executable, "-c", head + script], cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -135,7 +146,49 @@ def run(script: str) -> str:
 
 @linux
 def test_the_default_honours_affinity() -> None:
-    assert run("os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\nprint(num_threads())") == "1\n"
+    assert run("os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\nprint(num_threads())", "pool.processors") == "1\n"
+
+
+@linux
+def test_no_more_threads_run_than_there_are_processors() -> None:
+    """Asked for eight on two: eight parts or more, one worker beside the caller."""
+    script = """
+set_num_threads(8); f = kernels.counter("repeated"); x = np.zeros(1000, np.int64)
+before = len(os.listdir("/proc/self/task")); f(x, 100)
+print(len(os.listdir("/proc/self/task")) - before, x.sum())
+"""
+    assert run(script, "lambda: 2") == "1 100000\n"
+
+
+@linux
+def test_affinity_reaches_workers_that_slept() -> None:
+    """A woken worker goes where its caller may go: here where only one processor is left to both."""
+    script = """
+set_num_threads(2); f = kernels.counter("repeated"); x = np.zeros(100_000, np.int64)
+before = set(os.listdir("/proc/self/task")); f(x, 100)
+(worker,) = set(os.listdir("/proc/self/task")) - before
+all = os.sched_getaffinity(0)
+for _ in range(20):
+    time.sleep(0.01); f(x, 50)
+for _ in range(1000):
+    if os.sched_getaffinity(int(worker)) == all: break
+    time.sleep(0.001)
+print(os.sched_getaffinity(int(worker)) == all, x[0])
+os.sched_setaffinity(0, {min(all)}); time.sleep(0.01); f(x, 50); print((x == 1150).all())
+"""
+    assert run(script) == "True 1100\nTrue\n"
+
+
+@linux
+@pytest.mark.skipif(platform.machine().lower() not in ("x86_64", "amd64"), reason="the kernel sets the control word of x86")
+def test_the_callers_floating_point_mode() -> None:
+    """Two threads that surely both run: subnormals kept or flushed and sums rounded as the caller has it, one region after the other."""
+    set_num_threads(2)
+    f, out = kernels.float_mode(), np.zeros(4, np.float32)
+    tiny, above = np.float32(2.0) ** -127, np.nextafter(np.float32(1), np.float32(2))
+    for mode, expected in ((0x1F80, (tiny, 1)), (0x1F80 | 0x8040, (0, 1)), (0x1F80 | 0x4000, (tiny, above)), (0x1F80, (tiny, 1))):
+        f(mode, out)
+        assert out.tolist() == [expected[0], expected[1]] * 2
 
 
 @linux

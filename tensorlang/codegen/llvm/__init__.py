@@ -2,10 +2,11 @@
 
 ``emit`` writes text: ``function`` (entry and arguments) calls ``statement`` (control flow), which calls ``expression`` (values),
 ``index`` (addresses, always 64 bits), ``memory`` (loads and stores of every form), ``mathlib`` (intrinsics) and ``parallel``
-(outlined loops). All share one ``Emitter``, which knows where each value is placed. ``compile_ll`` is the only file that runs LLVM.
+(outlined loops). ``export`` writes functions for C instead of the runtime's entry. All share one ``Emitter``, which knows where each value is placed. ``compile_ll`` is the only file that runs LLVM.
 """
 
 from .compile import CompiledCode, compile_ll
+from .export import emit_export
 from .function import emit, kernel_signature
 
-__all__ = ["CompiledCode", "compile_ll", "emit", "kernel_signature"]
+__all__ = ["CompiledCode", "compile_ll", "emit", "emit_export", "kernel_signature"]

@@ -96,10 +96,8 @@ def _start(arch: str) -> None:
 @functools.lru_cache(maxsize=32)
 def _machine(target: Target, opt_level: int) -> llvm.TargetMachine:
     _start(target.arch)
-    features = [host.feature_string()] if target.is_host else []
-    features += target.mattr
     return llvm.Target.from_triple(target.triple).create_target_machine(
-        cpu=target.mcpu, features=",".join(f for f in features if f), opt=opt_level, reloc="pic", codemodel="small",
+        cpu=target.mcpu, features=target.llvm_features, opt=opt_level, reloc="pic", codemodel="small",
         abiname="lp64d" if target.arch == "riscv64" else "")
 
 

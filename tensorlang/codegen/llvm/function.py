@@ -11,6 +11,7 @@ from ...core.dtype import FLOAT64, INT64
 from ...core.names import NameSupply, identifier
 from ...core.signature import Constant, Dim, Param, Signature, Size
 from ...expr.nodes import Add, Cast, Const, Expr, FloorDiv, FloorMod, Max, Min, Mul, Sub, Var
+from ...expr.walk import variables
 from ...loopir.stmt import Buffer, Extern, Func, preorder
 from ...target import Target
 from . import convert, expression, index, memory, parallel, report, statement, types
@@ -19,6 +20,7 @@ from .extern import layout
 from .mathlib import MODES
 from .promote import promote
 from .text import Function, Module
+from .work import work
 
 _ = (expression, index, memory)  # importing them fills the rule tables
 
@@ -54,7 +56,7 @@ def kernel(module: Module, func: Func, math: str, entry: Callable[[Module, Func,
         elif not any(p is d for d in func.dims):  # a size that is also passed: the call has seen to it that both agree
             em.bind(p, f"%p{i}", 0, p.lo, p.hi)
     for i, d in enumerate(func.dims):
-        em.bind(d, f"%d{i}", 0, max(0, d.lo or 0), d.hi)
+        em.bind(d, f"%d{i}", 0, d.lo if d.kind == "stride" else max(0, d.lo or 0), d.hi)
     statement.emit(em, func.body)
     em.block.end = "  ret i32 0"
     module.add(entry(module, func, name))
@@ -105,6 +107,12 @@ def _scalar(em: Emitter, v: Var, address: str) -> str:
     return raw if v.dtype.is_index else convert.cast(em, raw, INT64, v.dtype)
 
 
+def _bounds(d: Var, lying: bool) -> tuple[int | None, int | None]:
+    """What a call must see to: a size that strides tell could be negative, one of an array could be beyond the type it is counted in."""
+    lo = 0 if d.lo is None and lying and d.kind != "stride" else d.lo
+    return lo, d.dtype.limits()[1] if d.hi is None and d.dtype.bits < 64 else d.hi
+
+
 _SIZE_OPS: dict[type, str] = {Add: "+", Sub: "-", Mul: "*", FloorDiv: "//", FloorMod: "%", Min: "min", Max: "max"}
 
 
@@ -134,10 +142,13 @@ def kernel_signature(func: Func) -> Signature:
             if any(p is c for c in func.constants):
                 continue
             shape = tuple(size(e) for e in p.shape)
-            params.append(Param(taken.fresh(p.name), "buffer", p.dtype.name, shape, any(p is o for o in func.outputs)))
+            strides = None if p.strides is None else tuple(size(e) for e in p.strides)
+            params.append(Param(taken.fresh(p.name), "buffer", p.dtype.name, shape, any(p is o for o in func.outputs), strides))
         else:
             params.append(Param(taken.fresh(p.name), "scalar", p.dtype.name))
-    dims = tuple(Dim(names[d], d.lo, d.hi, d.multiple_of) for d in func.dims)
+    lying = {v for p in func.params if isinstance(p, Buffer) for e in p.strides or () for v in variables(e)}
+    dims = tuple(Dim(names[d], *_bounds(d, d in lying), d.multiple_of) for d in func.dims)
     externs = dict.fromkeys(layout(s) for s in preorder(func.body) if isinstance(s, Extern) and s.kind == "packed")
     constants = tuple(Constant(constant_symbol(func, c), c.dtype.name, tuple(size(e) for e in c.shape)) for c in func.constants)
-    return Signature(identifier(func.name), tuple(params), dims, tuple(externs), report.sites(func), constants)
+    slots = {v: i for i, v in reversed(list(enumerate([*func.dims, *[p for p in func.params if isinstance(p, Var)]]))) if v.dtype.is_index}
+    return Signature(identifier(func.name), tuple(params), dims, tuple(externs), report.sites(func), constants, work(func, slots))

@@ -75,7 +75,7 @@ def _fits(buffer: Buffer) -> bool:
         n, s = const_int(extent), const_int(stride)
         if n is None or s is None:
             return False
-        total = max(total, n * max(1, abs(s)))
+        total += n * max(1, abs(s))
     return total <= _LARGEST
 
 

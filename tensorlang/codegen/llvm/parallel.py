@@ -5,21 +5,28 @@ the stack of the caller, and calls an inner function that takes it as arguments 
 told that buffers do not overlap. The first field of ``ctx`` is a status: a body that runs out of memory sets it to 1 and the
 caller looks at it after the loop. Knows nothing of threads: the pool is behind ``void tensorlang_parallel(ptr fn, ptr ctx,
 i64 begin, i64 end)``.
+
+To hand work to a thread takes about a microsecond, and ten or more when the thread sleeps. So the pool is given not the turns of the loop
+but pieces that are each worth it, by the estimate of ``work``: neighbouring turns, evenly cut. What is one piece for certain is a
+plain loop; where the sizes tell, the number of pieces is computed, and the pool runs one piece in the calling thread.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from ...core.dtype import FLOAT64
 from ...expr import make
-from ...expr.nodes import Expr, Var
+from ...expr.nodes import Expr, Var, const_int
 from ...expr.walk import preorder as walk
 from ...loopir.stmt import Alloc, Buffer, Extern, For, Let, Load, Stmt, Store, preorder
 from . import types
 from .emitter import Emitter, Storage
 from .index import interval
 from .text import Block, Function
+from .work import ENDLESS, estimate
 
+PIECE = 4096  # least work of a piece in the unit of ``work``, 0.2 to 1 ns each
 _RANGE = "i64 %begin, i64 %end"
 
 
@@ -57,13 +64,49 @@ def captured(s: Stmt) -> tuple[list[Buffer], list[Var]]:
     return [b for b in buffers if b not in made], [v for v in names if id(v) not in {id(m) for m in made}]
 
 
-def emit(em: Emitter, s: For, writes: frozenset[Buffer], loop: Callable[..., None], leave: Callable[[Emitter, Block], None]) -> None:
-    """The loop ``s`` as a call of the pool. ``loop`` and ``leave`` are those of ``statement``, which knows this file."""
+def pieces(em: Emitter, s: For) -> int | str | None:
+    """In how many pieces to cut the loop: a number, the operand that holds it (not positive for a loop without turns), or None when every
+    turn is a piece."""
+    if PIECE <= 1:
+        return None
+    symbols = {v: i for i, v in enumerate(em.vars) if v.dtype.is_index}
+    terms = estimate(s, symbols)
+    if any(abs(c) >= ENDLESS for c in terms.values()):
+        return None
+    count, total = const_int(s.extent), terms.get((), 0.0)
+    if count is not None and all(mono == () for mono in terms):
+        worth = max(1, min(count, int(total / PIECE)))
+        return None if worth == count else worth
+    em.at = em.depth
+    operands = [em.vars[v] for v in symbols]
+    number = {v: em.ins(f"sitofp i64 {operands[v]} to double") for v in sorted({v for mono in terms for v in mono})}
+    parts = []
+    for mono, c in terms.items():
+        product = types.literal(c / PIECE, FLOAT64, em.target)
+        for v in mono:
+            product = em.ins(f"fmul double {product}, {number[v]}")
+        parts.append(product)
+    most = em.index(s.extent)
+    worthwhile = types.literal(0.0, FLOAT64, em.target)
+    for part in parts:
+        worthwhile = em.ins(f"fadd double {worthwhile}, {part}")
+    turns = em.ins(f"sitofp i64 {most} to double")
+    worthwhile = em.call("double", "llvm.maxnum.f64", ("double", worthwhile), ("double", types.literal(1.0, FLOAT64, em.target)))
+    return em.ins(f"fptosi double {em.call('double', 'llvm.minnum.f64', ('double', worthwhile), ('double', turns))} to i64")
+
+
+def emit(em: Emitter, s: For, cut: int | str | None, writes: frozenset[Buffer], loop: Callable[..., None],
+         leave: Callable[[Emitter, Block], None]) -> None:
+    """The loop ``s``, ``cut`` as ``pieces`` says, as a call of the pool. ``loop`` and ``leave`` are those of ``statement``, which knows this
+    file."""
     begin, end = em.index(s.begin), em.index(make.add(s.begin, s.extent))
     buffers, names = captured(For(s.var, s.begin, s.extent, s.kind, s.body))
     names = [v for v in names if v is not s.var]
     name = em.module.unique(em.function.head.split("@")[1].split("(")[0].removesuffix(".body") + ".parallel")
     fields = ["i32", *("ptr" for _ in buffers), *(variable_type(em, v) for v in names)]
+    passes = len(fields)
+    if cut is not None:
+        fields += ["i64", "i64", "i64"]  # first turn, turns, pieces
     struct = "{ " + ", ".join(fields) + " }"
 
     # The inner function: the loop over typed arguments.
@@ -88,7 +131,8 @@ def emit(em: Emitter, s: For, writes: frozenset[Buffer], loop: Callable[..., Non
     for i, field in enumerate(fields[1:], 1):
         address = glue.ins(f"getelementptr {struct}, ptr %ctx, i32 0, i32 {i}")
         passed.append(f"{field} {glue.ins(f'load {field}, ptr {address}')}")
-    operands = ", ".join([*passed, _RANGE])
+    turns = _RANGE if cut is None else _turns(glue, *(text.split()[1] for text in passed[passes - 1:]))
+    operands = ", ".join([*passed[:passes - 1], turns])
     status = glue.ins(f"call i32 @{name}.body({operands})")
     if body.may_fail:
         bad, done = thunk.block("bad"), thunk.block("done")
@@ -105,10 +149,13 @@ def emit(em: Emitter, s: For, writes: frozenset[Buffer], loop: Callable[..., Non
     em.at = em.depth
     em.do(f"store i32 0, ptr {context}, align 8")
     values = [f"ptr {em.storage[b].pointer}" for b in buffers] + [f"{variable_type(em, v)} {em.vars[v]}" for v in names]
+    if cut is not None:
+        values += [f"i64 {begin}", f"i64 {em.index(s.extent)}", f"i64 {cut}"]
     for i, text in enumerate(values, 1):
         em.do(f"store {text}, ptr {em.ins(f'getelementptr {struct}, ptr {context}, i32 0, i32 {i}')}")
     pool = em.module.declare("tensorlang_parallel", "void", "ptr, ptr, i64, i64")
-    em.do(f"call void {pool}(ptr @{name}, ptr {context}, i64 {begin}, i64 {end})")
+    what = f"i64 {begin}, i64 {end}" if cut is None else f"i64 0, i64 {cut}"
+    em.do(f"call void {pool}(ptr @{name}, ptr {context}, {what})")
     em.module.add(inner)
     em.module.add(thunk)
     if body.may_fail:
@@ -119,6 +166,17 @@ def emit(em: Emitter, s: For, writes: frozenset[Buffer], loop: Callable[..., Non
         leave(em, failed)
         failed.end = f"  ret i32 {status}"
         em.scopes[-1].block = go_on
+
+
+def _turns(glue: Emitter, first: str, count: str, cut: str) -> str:
+    """The turns of pieces ``%begin`` … ``%end``: the first ``count % cut`` pieces are longer by one."""
+    least, longer = glue.ins(f"udiv i64 {count}, {cut}"), glue.ins(f"urem i64 {count}, {cut}")
+    ends = []
+    for piece in ("%begin", "%end"):
+        extra = glue.call("i64", "llvm.smin.i64", ("i64", piece), ("i64", longer))
+        before = glue.ins(f"add i64 {glue.ins(f'mul i64 {piece}, {least}')}, {extra}")
+        ends.append(f"i64 {glue.ins(f'add i64 {first}, {before}')}")
+    return ", ".join(ends)
 
 
 def variable_type(em: Emitter, v: Var) -> str:

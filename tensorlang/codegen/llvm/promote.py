@@ -4,7 +4,7 @@
 Where a loop touches a buffer only at places that do not move with it, and surely writes each of them, the places are read into
 small local buffers in front of the loop and written back behind it. Those become registers, like the local buffers of a schedule.
 
-It is done for the outermost loop that allows it. Nothing is done across parallel loops, or where two places might overlap.
+It is done for the outermost loop that allows it, and for a row of stores that write the same places again. Nothing is done across parallel loops, or where two places might overlap.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from ...loopir.stmt import (
     If,
     Let,
     Load,
+    Seq,
     Stmt,
     Store,
     load,
@@ -59,6 +60,10 @@ def _walk(s: Stmt) -> Stmt:
         changed = _promote_loop(s)
         if changed is not None:
             return changed
+    if type(s) is Seq:
+        changed = _promote_row(s)
+        if changed is not None:
+            return changed
     parts = s.parts()
     if not parts:
         return s
@@ -67,38 +72,59 @@ def _walk(s: Stmt) -> Stmt:
 
 
 def _promote_loop(s: For) -> Stmt | None:
-    bound: set[int] = {id(s.var)}
-    for node in preorder(s.body):
+    slots = _slots(s.body, {id(s.var)})
+    if not slots:
+        return None
+    body = _between(For(s.var, s.begin, s.extent, s.kind, _walk(_replace(s.body, slots)), s.attrs), slots)
+    extent = const_int(s.extent)
+    if extent is None:
+        body = If(make.lt(make.const(0, s.extent.dtype), s.extent), body)
+    return _allocated(body, slots)
+
+
+def _promote_row(s: Seq) -> Stmt | None:
+    """Unrolled turns that add to the same places: what all but the last of them would store is overwritten."""
+    stored = [(one.buffer, one.indices) for one in s.stmts if type(one) is Store]
+    if len(stored) < len(s.stmts) or len(set(stored)) == len(stored):
+        return None
+    slots = _slots(s, set())
+    return _allocated(_between(_replace(s, slots), slots), slots) if slots else None
+
+
+def _slots(body: Stmt, bound: set[int]) -> dict[Buffer, dict[Where, Buffer]]:
+    """A small buffer for each place of the buffers that may live in registers while ``body`` runs. ``bound``: variables that change."""
+    for node in preorder(body):
         if type(node) is For:
             if node.kind == PARALLEL:
-                return None
+                return {}
             bound.add(id(node.var))
         elif type(node) is Let:
             bound.add(id(node.var))
     uses: dict[Buffer, _Uses] = {}
-    _collect(s.body, uses, True, bound)
+    _collect(body, uses, True, bound)
     slots: dict[Buffer, dict[Where, Buffer]] = {}
     for b, u in uses.items():
         if u.allowed and u.sure and len(u.places) <= MOST_PLACES and set(u.places) == u.sure and _disjoint(b, u.places):
             slots[b] = {w: Buffer(f"{b.name}.reg", b.dtype, (make.const(n, "int32"),), "local") for w, n in u.places.items()}
-    if not slots:
-        return None
-    inner: Stmt = For(s.var, s.begin, s.extent, s.kind, _walk(_replace(s.body, slots)), s.attrs)
+    return slots
+
+
+def _between(inner: Stmt, slots: dict[Buffer, dict[Where, Buffer]]) -> Stmt:
+    """``inner``, with the slots filled in front of it and written back behind it."""
     before: list[Stmt] = []
     after: list[Stmt] = []
-    every: list[Buffer] = []
     for b, places in slots.items():
         for (indices, mask), slot in places.items():
             at = _slot_index(slot)
-            every.append(slot)
             before.append(Store(slot, load(b, indices, mask), at))
             after.append(Store(b, load(slot, at), indices, mask))
-    body = seq(*before, inner, *after)
-    extent = const_int(s.extent)
-    if extent is None:
-        body = If(make.lt(make.const(0, s.extent.dtype), s.extent), body)
-    for slot in every:
-        body = Alloc(slot, body)
+    return seq(*before, inner, *after)
+
+
+def _allocated(body: Stmt, slots: dict[Buffer, dict[Where, Buffer]]) -> Stmt:
+    for places in slots.values():
+        for slot in places.values():
+            body = Alloc(slot, body)
     return body
 
 

@@ -148,8 +148,9 @@ def _for(em: Emitter, s: For) -> None:
     extent = const_int(s.extent)
     if extent is not None and extent <= 0:
         return
-    if s.kind == PARALLEL and extent != 1:
-        parallel.emit(em, s, written(s.body), loop, leave)
+    cut = parallel.pieces(em, s) if s.kind == PARALLEL and extent != 1 else 1
+    if cut != 1:
+        parallel.emit(em, s, cut, written(s.body), loop, leave)
         for b in written(s.body):
             em.forget(b)
         return

@@ -60,6 +60,7 @@ class Module:
         self.functions: list[Function] = []
         self._declared: dict[str, str] = {}
         self._names: set[str] = set()
+        self._constants: dict[str, str] = {}
         self.records: dict[str, str] = {}  # definitions of globals by name
         self.recording = ""  # the record of the kernel being written
         self.numbers: dict[Check, int] = {}  # its checks
@@ -89,6 +90,16 @@ class Module:
         self._names.add(name)
         return name
 
+    def constant(self, text: str) -> str:
+        name = f"@tensorlang.constant.{len(self._constants)}"
+        return self._constants.setdefault(text, name)
+
+    def claim(self, name: str) -> bool:
+        """Take a function name; False when it is taken already: the function is there."""
+        free = name not in self._names
+        self._names.add(name)
+        return free
+
     def add(self, function: Function) -> None:
         self.functions.append(function)
 
@@ -98,5 +109,6 @@ class Module:
         attributes = f'attributes #0 = {{ nounwind mustprogress "no-trapping-math"="true"{wide} }}'
         parts = [f'target triple = "{self.target.triple}"', *self.records.values(), *(f.text() for f in self.functions),
                  "\n".join(self._declared.values()),
+                 "\n".join(f"{n} = internal global {t}, align 32" for t, n in self._constants.items()),
                  attributes]
         return "\n\n".join(p for p in parts if p) + "\n"

@@ -6,11 +6,41 @@ instruction is a product and a sum again (never a library call).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
 
 from .. import types
 from ..emitter import Emitter
+from ..text import Function
 
+
+@dataclass(frozen=True)
+class Format:
+    """A binary float of IEEE 754: its bits, how many of them are the fraction, the bias of the exponent."""
+
+    bits: int
+    fraction: int
+    bias: int
+
+    @property
+    def least(self) -> float:
+        """The smallest normal number."""
+        return 2.0 ** (1 - self.bias)
+
+    @property
+    def magic(self) -> float:
+        """1.5 * 2**fraction: adding it rounds to an integer, which is left in the low bits."""
+        return 1.5 * 2.0**self.fraction
+
+    def literal(self, x: float) -> int:
+        """The bits of ``x`` as an integer."""
+        kind = {32: np.float32, 64: np.float64}[self.bits]
+        return int(kind(x).view(f"i{self.bits // 8}"))
+
+
+FORMATS = {"float": Format(32, 23, 127), "double": Format(64, 52, 1023)}
 _BITS = {"half": 16, "float": 32, "double": 64}
 
 
@@ -71,6 +101,10 @@ class Num:
         """Keeps the sign."""
         return self._op("ashr", other)
 
+    def logical(self, n: int) -> Num:
+        """Shifted right by ``n``, zeros from the left. Cheap in 64 bits too, where AVX2 cannot keep the sign."""
+        return self._op("lshr", n)
+
     def __neg__(self) -> Num:
         return self.kit.emit("f", f"fneg {self.kit.type('f')} {self.operand}")
 
@@ -91,6 +125,10 @@ class Num:
         """Equality."""
         return self._compare("oeq", "eq", other)
 
+    def beyond(self, limit: float) -> Num:
+        """Whether it is above ``limit`` or NaN."""
+        return self._compare("ugt", "", limit)
+
     def unordered(self) -> Num:
         """Whether it is NaN."""
         return self._compare("uno", "", self)
@@ -104,6 +142,10 @@ class Kit:
         self.element = element
         self.lanes = lanes
         self.bits = _BITS[element]
+
+    @property
+    def format(self) -> Format:
+        return FORMATS[self.element]
 
     def type(self, kind: str) -> str:
         return types.lanes_of(self._element(kind), self.lanes)
@@ -119,7 +161,12 @@ class Kit:
         if isinstance(x, Num):
             return x
         text = types.float_literal(x, self.element) if kind == "f" else str(int(x)) if kind == "i" else ("true" if x else "false")
-        return Num(self, kind, types.splat_literal(text, self._element(kind), self.lanes))
+        literal = types.splat_literal(text, self._element(kind), self.lanes)
+        if kind == "f" and self.lanes * self.bits >= 256 and self.em.target.arch == "x86_64" and x not in (0.0, 1.0, -1.0):
+            t = self.type(kind)
+            at = self.em.module.constant(f"{t} {literal}")
+            return self.emit(kind, f"load {t}, ptr {at}, align 32, !invariant.load !{{}}")
+        return Num(self, kind, literal)
 
     def _call(self, name: str, *args: Num) -> Num:
         t = self.type("f")
@@ -131,18 +178,26 @@ class Kit:
         a, b, c = self.num(a), self.num(b), self.num(c)
         return self._call("fma", a, b, c) if self.em.target.has_fma else a * b + c
 
-    def horner(self, x: Num, coefficients: Sequence[float]) -> Num:
-        """The polynomial with these coefficients, lowest power first."""
-        out = self.num(coefficients[-1])
-        for c in reversed(coefficients[:-1]):
-            out = self.fma(out, x, c)
-        return out
+    def polynomial(self, x: Num, coefficients: Sequence[Num | float]) -> Num:
+        """The polynomial with these coefficients, lowest power first. Terms are paired, ``a + b x``, and pairs of pairs again (Estrin, 1960):
+        a step or two more than Horner's rule, in chains half as long. A processor cannot hold so many instructions in flight that they
+        would hide a long one."""
+        first, rest = coefficients[0], coefficients[1:]
+        if not rest:
+            return self.num(first)
+        if len(coefficients) <= 3 or len(rest) % 2 == 0:
+            return self.fma(self.polynomial(x, rest), x, first)
+        return self.polynomial(x * x, [self.fma(b, x, a) for a, b in zip(coefficients[::2], coefficients[1::2], strict=True)])
 
     def abs(self, x: Num) -> Num:
         return self._call("fabs", x)
 
     def sqrt(self, x: Num) -> Num:
         return self._call("sqrt", x)
+
+    def integral(self, x: Num) -> Num:
+        """Whether it is an integer or infinite."""
+        return self._call("trunc", x).same(x)
 
     def copysign(self, size: Num, sign: Num) -> Num:
         return self._call("copysign", size, sign)
@@ -169,16 +224,102 @@ class Kit:
         return self.emit("f", f"bitcast {self.type('i')} {x.operand} to {self.type('f')}")
 
     def to_float(self, x: Num) -> Num:
-        """Integers as floats."""
+        """Integers as floats; in 64 bits those below 2**51 only (no conversion of vectors before AVX-512)."""
+        if self.bits == 64:
+            return self.from_bits(x + self.format.literal(self.format.magic)) - self.format.magic
         return self.emit("f", f"sitofp {self.type('i')} {x.operand} to {self.type('f')}")
 
-    def nearest(self, x: Num) -> tuple[Num, Num]:
-        """``x`` rounded to an integer, as float and as integer, for ``|x|`` below 2**22: adding 1.5 * 2**23 rounds, and leaves the
-        integer in the low bits. Unlike a conversion it has a value (a meaningless one) for NaN."""
-        magic = 1.5 * 2.0**23
-        moved = x + magic
-        return moved - magic, self.bits_of(moved) - 0x4B400000
+    def rounded(self, x: Num, factor: float) -> tuple[Num, Num]:
+        """``x * factor`` rounded to an integer: as float, and with the integer in the low bits of its bits, the rest of which is no
+        matter; for results below 2**(fraction - 1). Unlike a conversion it has a value (a meaningless one) for NaN."""
+        moved = self.fma(x, factor, self.format.magic)
+        return moved - self.format.magic, self.bits_of(moved)
+
+    def nearest(self, x: Num, factor: float = 1.0) -> tuple[Num, Num]:
+        """``x * factor`` rounded to an integer, as float and as integer."""
+        whole, bits = self.rounded(x, factor)
+        return whole, bits - self.format.literal(self.format.magic)
 
     def power_of_two(self, n: Num) -> Num:
-        """2**n for integers in the range of normal floats (of ``float``)."""
-        return self.from_bits((n + 127) << 23)
+        """2**n for integers in the range of normal floats."""
+        return self.from_bits((n + self.format.bias) << self.format.fraction)
+
+    def moved_exponent(self, x: Num, n: Num) -> Num:
+        """``x * 2**n`` where both are normal, ``n`` the low bits of an integer; other bits of ``n`` do not matter."""
+        return self.from_bits(self.bits_of(x) + (n << self.format.fraction))
+
+    def scaled(self, x: Num, n: Num) -> Num:
+        """``x * 2**n`` in two steps, for x near 1: the first is exact, the second rounds into subnormals or overflows, as it should."""
+        even = self.format.bias + 1 & -2
+        half = (n + 4 * even).logical(1) - 2 * even
+        return x * self.power_of_two(half) * self.power_of_two(n - half)
+
+    def flipped(self, x: Num, n: Num) -> Num:
+        """``-x`` where the integer ``n`` is odd."""
+        return self.from_bits(self.bits_of(x) ^ (n << (self.bits - 1)))
+
+    def times(self, a: Num, b: Num) -> Num:
+        """The low half of the product of integers."""
+        return self.emit("i", f"mul {self.type('i')} {a.operand}, {b.operand}")
+
+    def funnel(self, a: Num, b: Num, n: Num) -> Num:
+        """The upper half of the integers ``a`` and ``b``, joined and shifted left by ``n``."""
+        t = self.type("i")
+        return Num(self, "i", self.em.call(t, f"llvm.fshl.{types.mangle(self._element('i'), self.lanes)}", *((t, x.operand) for x in (a, b, n))))
+
+    def product(self, a: Num, b: Num | float) -> tuple[Num, Num]:
+        """``a * b`` as the rounded product and what rounding took from it. Without fma by Dekker's splitting (Numer. Math. 18, 1971)."""
+        b = self.num(b)
+        high = a * b
+        if self.em.target.has_fma:
+            return high, self.fma(a, b, -high)
+        (ah, al), (bh, bl) = self._split(a), self._split(b)
+        return high, ((ah * bh - high) + ah * bl + al * bh) + al * bl
+
+    def _split(self, x: Num) -> tuple[Num, Num]:
+        scaled = x * (2.0 ** (self.format.fraction // 2 + 1) + 1.0)
+        high = scaled - (scaled - x)
+        return high, x - high
+
+    # -- other widths -------------------------------------------------------------------------------------------
+
+    def wide(self, x: Num) -> Num:
+        """Floats as doubles, exactly."""
+        kit = Kit(self.em, "double", self.lanes)
+        return kit.emit("f", f"fpext {self.type('f')} {x.operand} to {kit.type('f')}")
+
+    def narrow(self, x: Num) -> Num:
+        """Doubles rounded to these floats."""
+        return self.emit("f", f"fptrunc {x.kit.type('f')} {x.operand} to {self.type('f')}")
+
+    # -- rare lanes ---------------------------------------------------------------------------------------------
+
+    def repaired(self, fast: Num, rare: Num, slow: Callable[..., Num], *args: Num) -> Num:
+        """``fast``, but ``slow(kit, *args)`` in the lanes that are ``rare``. ``slow`` becomes a function of its own, called when some lane
+        needs it. Each lane is chosen by itself, so the result does not depend on what stands beside it."""
+        em, t = self.em, self.type("f")
+        name = f"tensorlang.{slow.__name__}.{types.mangle(self.element, self.lanes)}"
+        if em.module.claim(name):
+            self._define(name, slow, len(args))
+        call = f"call {t} @{name}({', '.join(f'{t} {a.operand}' for a in args)})"
+        if em.at != em.depth:  # placed in front of a loop, in a block that may be closed already: no branch there
+            return self.select(rare, self.emit("f", call), fast)
+        any_lane = rare.operand
+        if self.lanes > 1:
+            any_lane = em.call("i1", f"llvm.vector.reduce.or.v{self.lanes}i1", (self.type("b"), rare.operand))
+        before, inside, after = em.block, em.function.block("rare"), em.function.block("usual")
+        before.end = f"  br i1 {any_lane}, label %{inside.label}, label %{after.label}"
+        em.scopes[-1].block = inside
+        right = self.select(rare, self.emit("f", call), fast)
+        inside.end = f"  br label %{after.label}"
+        em.scopes[-1].block = after
+        return self.emit("f", f"phi {t} [ {fast.operand}, %{before.label} ], [ {right.operand}, %{inside.label} ]")
+
+    def _define(self, name: str, slow: Callable[..., Num], count: int) -> None:
+        em, t = self.em, self.type("f")
+        names = [f"%x{i}" for i in range(count)]
+        function = Function(f"define internal {t} @{name}({', '.join(f'{t} {x}' for x in names)}) noinline cold willreturn memory(none) #0")
+        kit = Kit(Emitter(em.module, function, em.math), self.element, self.lanes)
+        result = slow(kit, *(Num(kit, "f", x) for x in names))
+        kit.em.block.end = f"  ret {t} {result.operand}"
+        em.module.add(function)

@@ -1,6 +1,6 @@
 """The table: how each intrinsic of ``expr.intrinsics`` becomes code. A new intrinsic is one row.
 
-A row may have code of our own for float32 (``single``), a formula for any float width (``any_width``) or for integers, an LLVM
+A row may have code of our own (``own``) for float32 and, if ``double``, for float64, a formula for any float width (``any_width``) or for integers, an LLVM
 intrinsic that every target turns into instructions, or the name of a libm function, called lane by lane. 16-bit floats are
 computed in float32 and rounded. ``ulp`` is the bound in float32 that the tests hold the row to, in float64 it is that of libm.
 """
@@ -15,8 +15,9 @@ from ....expr.nodes import Call
 from .. import convert, types
 from ..emitter import Emitter
 from ..expression import rules
-from . import exact, single
+from . import circular, exact, exponential, gauss, inverse, logarithm, power
 from .kit import Kit, Num
+from .libm import lanewise
 
 MODES = ("default", "precise")
 
@@ -26,7 +27,8 @@ class Row:
     """How one intrinsic is emitted; the first that applies is taken, from top to bottom."""
 
     exact: Callable[[Emitter, DType, tuple[str, ...]], str] | None = None
-    single: Callable[..., Num] | None = None
+    own: Callable[..., Num] | None = None
+    double: bool = False
     any_width: Callable[..., Num] | None = None
     llvm: str = ""
     libm: str = ""
@@ -34,40 +36,40 @@ class Row:
 
 
 ROWS: dict[str, Row] = {
-    "exp": Row(single=single.exp, libm="exp"),
-    "exp2": Row(single=single.exp2, libm="exp2"),
-    "exp10": Row(libm="exp10"),
-    "expm1": Row(libm="expm1"),
-    "log": Row(single=single.log, libm="log"),
-    "log2": Row(libm="log2"),
-    "log10": Row(libm="log10", ulp=2),
-    "log1p": Row(libm="log1p"),
+    "exp": Row(own=exponential.exp, double=True, libm="exp"),
+    "exp2": Row(own=exponential.exp2, double=True, libm="exp2"),
+    "exp10": Row(own=exponential.exp10, double=True, libm="exp10"),
+    "expm1": Row(own=exponential.expm1, double=True, libm="expm1", ulp=2),
+    "log": Row(own=logarithm.log, double=True, libm="log"),
+    "log2": Row(own=logarithm.log2, double=True, libm="log2", ulp=2),
+    "log10": Row(own=logarithm.log10, double=True, libm="log10", ulp=2),
+    "log1p": Row(own=logarithm.log1p, double=True, libm="log1p", ulp=2),
     "sqrt": Row(llvm="sqrt", ulp=0.5),
     "rsqrt": Row(any_width=lambda m, x: 1.0 / m.sqrt(x)),
-    "sin": Row(libm="sin"),
-    "cos": Row(libm="cos"),
-    "tan": Row(libm="tan"),
-    "asin": Row(libm="asin"),
-    "acos": Row(libm="acos"),
-    "atan": Row(libm="atan"),
-    "sinh": Row(libm="sinh", ulp=2),
-    "cosh": Row(libm="cosh", ulp=2),
-    "tanh": Row(single=single.tanh, libm="tanh", ulp=2),
-    "asinh": Row(libm="asinh", ulp=2),
-    "acosh": Row(libm="acosh", ulp=2),
-    "atanh": Row(libm="atanh", ulp=2),
-    "sigmoid": Row(single=single.sigmoid, libm="sigmoid"),
-    "erf": Row(single=single.erf, libm="erf"),
+    "sin": Row(own=circular.sin, double=True, libm="sin", ulp=2),
+    "cos": Row(own=circular.cos, double=True, libm="cos", ulp=2),
+    "tan": Row(own=circular.tan, libm="tan", ulp=2),
+    "asin": Row(own=inverse.asin, libm="asin", ulp=2),
+    "acos": Row(own=inverse.acos, libm="acos", ulp=2),
+    "atan": Row(own=inverse.atan, libm="atan", ulp=2),
+    "sinh": Row(own=exponential.sinh, libm="sinh", ulp=2),
+    "cosh": Row(own=exponential.cosh, libm="cosh", ulp=2),
+    "tanh": Row(own=exponential.tanh, double=True, libm="tanh", ulp=2),
+    "asinh": Row(own=inverse.asinh, libm="asinh"),
+    "acosh": Row(own=inverse.acosh, libm="acosh"),
+    "atanh": Row(own=inverse.atanh, libm="atanh"),
+    "sigmoid": Row(own=exponential.sigmoid, double=True, libm="sigmoid", ulp=2),
+    "erf": Row(own=gauss.erf, libm="erf"),
     "floor": Row(llvm="floor", ulp=0),
     "ceil": Row(llvm="ceil", ulp=0),
     "trunc": Row(llvm="trunc", ulp=0),
     "round": Row(llvm="round", ulp=0),
     "nearbyint": Row(llvm="rint", ulp=0),
     "abs": Row(exact=exact.absolute, ulp=0),
-    "pow": Row(libm="pow"),
+    "pow": Row(own=power.pow, double=True, libm="pow", ulp=4),
     "fmod": Row(libm="fmod", ulp=0),
-    "atan2": Row(libm="atan2"),
-    "hypot": Row(libm="hypot"),
+    "atan2": Row(own=inverse.atan2, libm="atan2", ulp=2),
+    "hypot": Row(own=inverse.hypot, libm="hypot"),
     "copysign": Row(llvm="copysign", ulp=0),
     "nextafter": Row(libm="nextafter", ulp=0),
     "ldexp": Row(any_width=exact.ldexp, ulp=0.5),
@@ -104,35 +106,18 @@ def _call(em: Emitter, e: Call) -> str:
 
 
 def _float(em: Emitter, row: Row, t: DType, operands: tuple[str, ...]) -> str:
-    element, n = em.element(t), t.lanes
-    kit = Kit(em, element, n)
-    own = row.single if t.bits == 32 and em.math == "default" else None
-    own = own or row.any_width
-    if own is not None:
-        return own(kit, *(Num(kit, "f", x) for x in operands)).operand
-    vector = em.type(t)
+    kit = Kit(em, em.element(t), t.lanes)
+    x = tuple(Num(kit, "f", operand) for operand in operands)
+    if row.own is not None and em.math == "default" and (t.bits == 32 or row.double):
+        return row.own(kit, *x).operand
+    if row.any_width is not None:
+        return row.any_width(kit, *x).operand
     if row.llvm:
-        return em.call(vector, f"llvm.{row.llvm}.{types.mangle(element, n)}", *((vector, x) for x in operands))
-    if row.libm == "sigmoid":
-        return _sigmoid(em, kit, t, operands[0])
-    return _libm(em, row.libm, t, operands)
+        vector = em.type(t)
+        return em.call(vector, f"llvm.{row.llvm}.{types.mangle(em.element(t), t.lanes)}", *((vector, operand) for operand in operands))
+    return (_sigmoid(kit, *x) if row.libm == "sigmoid" else lanewise(kit, row.libm, *x)).operand
 
 
-def _libm(em: Emitter, name: str, t: DType, operands: tuple[str, ...]) -> str:
-    """The C library's function, for one lane after the other."""
-    element, n = em.element(t), t.lanes
-    name += "f" if element == "float" else ""
-    if n == 1:
-        return em.call(element, name, *((element, x) for x in operands), attributes="nounwind willreturn memory(none)")
-    vector, out = em.type(t), "poison"
-    for lane in range(n):
-        args = tuple((element, em.ins(f"extractelement {vector} {x}, i64 {lane}")) for x in operands)
-        one = em.call(element, name, *args, attributes="nounwind willreturn memory(none)")
-        out = em.ins(f"insertelement {vector} {out}, {element} {one}, i64 {lane}")
-    return out
-
-
-def _sigmoid(em: Emitter, m: Kit, t: DType, operand: str) -> str:
-    x = Num(m, "f", operand)
-    z = Num(m, "f", _libm(em, "exp", t, ((-m.abs(x)).operand,)))
-    return (m.select(x < 0.0, z, m.num(1.0)) / (z + 1.0)).operand
+def _sigmoid(m: Kit, x: Num) -> Num:
+    z = lanewise(m, "exp", -m.abs(x))
+    return m.select(x < 0.0, z, m.num(1.0)) / (z + 1.0)

@@ -1,0 +1,115 @@
+"""numpy with its BLAS: what it takes to write each case in a few lines of array code, results into given arrays where numpy can."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from ..harness.case import Array, Case
+from ..harness.peer import Peer, Prepared
+
+
+class Numpy(Peer):
+    name = "numpy"
+    package = "numpy"
+
+    def start(self, threads: int) -> None:
+        threadpool_limits(threads)
+
+    def unsupported(self, case: Case) -> str | None:
+        if case.packed:
+            return "no packed weights"
+        return None if case.op in OPERATORS else f"no {case.op}"
+
+    def prepare(self, case: Case, arrays: dict[str, Array]) -> Prepared:
+        out, inputs, params = case.empty(), list(arrays.values()), dict(case.params)
+        compute = OPERATORS[case.op]
+
+        def run() -> Array:
+            return compute(*inputs, out=out, **params)
+
+        return Prepared(run, lambda: (run(), out)[1])
+
+
+def conv2d(data: Array, weight: Array, bias: Array, *, out: Array, stride: int, padding: int, groups: int) -> None:
+    """Windows copied to a matrix and one product; for one channel a group, a sum of shifted images."""
+    if padding:
+        data = np.pad(data, ((0, 0), (0, 0), (padding, padding), (padding, padding)))
+    filters, inner, height, width = weight.shape
+    rows, columns = out.shape[2:]
+    if groups == 1:
+        windows = np.lib.stride_tricks.sliding_window_view(data, (height, width), axis=(2, 3))[:, :, ::stride, ::stride]
+        matrix = windows.transpose(0, 1, 4, 5, 2, 3).reshape(inner * height * width, rows * columns)
+        np.matmul(weight.reshape(filters, -1), matrix, out=out.reshape(filters, -1))
+    else:
+        out.fill(0)
+        for y in range(height):
+            for x in range(width):
+                out += data[:, :, y:y + stride * rows:stride, x:x + stride * columns:stride] * weight[:, 0, y, x, None, None]
+    out += bias[:, None, None]
+    np.maximum(out, 0, out=out)
+
+
+def softmax(x: Array, *, out: Array, axis: int) -> None:
+    np.subtract(x, x.max(axis=axis, keepdims=True), out=out)
+    np.exp(out, out=out)
+    out /= out.sum(axis=axis, keepdims=True)
+
+
+def layer_norm(x: Array, scale: Array, shift: Array, *, out: Array, epsilon: float) -> None:
+    np.subtract(x, x.mean(axis=-1, keepdims=True), out=out)
+    variance = np.einsum("ij,ij->i", out, out)[:, None] / x.shape[-1]
+    out *= 1 / np.sqrt(variance + np.float32(epsilon))
+    out *= scale
+    out += shift
+
+
+def batch_norm_relu(x: Array, mean: Array, variance: Array, scale: Array, shift: Array, *, out: Array, epsilon: float) -> None:
+    factor = scale / np.sqrt(variance + np.float32(epsilon))
+    np.multiply(x, factor[:, None, None], out=out)
+    out += (shift - mean * factor)[:, None, None]
+    np.maximum(out, 0, out=out)
+
+
+def chain(x: Array, a: Array, b: Array, *, out: Array) -> None:
+    np.multiply(x, a, out=out)
+    out += b
+    np.maximum(out, 0, out=out)
+    out *= np.float32(0.5)
+
+
+def attention(q: Array, k: Array, v: Array, *, out: Array) -> None:
+    scores = q @ k.swapaxes(-1, -2)
+    scores *= np.float32(1 / math.sqrt(q.shape[-1]))
+    softmax(scores, out=scores, axis=-1)
+    np.matmul(scores, v, out=out)
+
+
+def matmul_int8(a: Array, b: Array, *, out: Array) -> None:
+    """Through float32 and the BLAS: exact while depth · 128² stays within 24 bits; integers have no BLAS."""
+    if a.shape[1] << 14 > 1 << 24:
+        np.matmul(a, b, out=out, dtype="int32")
+    else:
+        out[...] = a.astype("float32") @ b.astype("float32")
+
+
+OPERATORS: dict[str, Callable[..., Any]] = {
+    "matmul": np.matmul,
+    "matmul_int8": matmul_int8,
+    "conv2d": conv2d,
+    "attention": attention,
+    "softmax": softmax,
+    "layer_norm": layer_norm,
+    "batch_norm_relu": batch_norm_relu,
+    "sum_last": np.sum,
+    "sum_first": np.sum,
+    "max_last": np.max,
+    "max_first": np.max,
+    "transpose": lambda x, *, out: np.copyto(out, x.T),
+    "chain": chain,
+    "copy": lambda x, *, out: np.copyto(out, x),
+}

@@ -1,0 +1,84 @@
+"""This project as a user meets it: ``tl.compile`` of what ``tensorlang.ops`` declares; default schedules, nothing tuned; results into a given array.
+
+``TensorLangF32`` is a yardstick for int8: our own product of matrices of the same shape in float32.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+import tensorlang as tl
+from tensorlang import ops, te
+
+from ..harness.case import Array, Case, aligned
+from ..harness.peer import Peer, Prepared
+
+
+class TensorLang(Peer):
+    name = "tensorlang"
+    package = "tensorlang"
+
+    def start(self, threads: int) -> None:
+        tl.set_num_threads(threads)
+
+    def unsupported(self, case: Case) -> str | None:
+        return None if case.op in OPERATORS else f"no {case.op}"
+
+    def prepare(self, case: Case, arrays: dict[str, Array]) -> Prepared:
+        start = time.perf_counter()
+        inputs = [te.placeholder(a.shape, a.dtype, name=a.name) for a in case.arguments]
+        out = OPERATORS[case.op](*inputs, **case.params)
+        constants = {t: arrays[a.name] for t, a in zip(inputs, case.arguments, strict=True) if a.constant}
+        given = [t for t in inputs if t not in constants]
+        kernel = tl.compile([*given, out], constants=constants, name=case.op)
+        seconds = time.perf_counter() - start
+        result = case.empty()
+        run = partial(kernel, *(arrays[t.name] for t in given), result)
+        return Prepared(run, lambda: (run(), result)[1], seconds)
+
+
+class TensorLangF32(TensorLang):
+    """The same product in float32."""
+
+    name = "tensorlang f32"
+    counted = False
+
+    def unsupported(self, case: Case) -> str | None:
+        return None if case.op == "matmul_int8" else "a yardstick for int8"
+
+    def prepare(self, case: Case, arrays: dict[str, Array]) -> Prepared:
+        arguments = tuple(replace(a, dtype="float32") for a in case.arguments)
+        floats = replace(case, op="matmul", arguments=arguments, result=replace(case.result, dtype="float32"))
+        values = {name: aligned(a.shape, "float32") for name, a in arrays.items()}
+        for name, array in values.items():
+            array[...] = arrays[name]
+        prepared = super().prepare(floats, values)
+        return replace(prepared, result=lambda: np.rint(prepared.result()).astype("int32"))
+
+
+def _batch_norm_relu(x: te.Tensor, mean: te.Tensor, variance: te.Tensor, scale: te.Tensor, shift: te.Tensor, epsilon: float) -> te.Tensor:
+    return ops.relu(ops.batch_norm(x, mean, variance, scale, shift, eps=epsilon))
+
+
+OPERATORS: dict[str, Callable[..., te.Tensor]] = {
+    "matmul": lambda a, b: ops.matmul(a, b),
+    "matmul_int8": lambda a, b: ops.matmul(a, b, out_dtype="int32"),
+    "conv2d": lambda x, w, b, stride, padding, groups: ops.relu(ops.conv2d(x, w, b, stride=stride, padding=padding, groups=groups)),
+    "attention": lambda q, k, v: ops.attention(q, k, v),
+    "softmax": lambda x, axis: ops.softmax(x, axis),
+    "layer_norm": lambda x, scale, shift, epsilon: ops.layer_norm(x, weight=scale, bias=shift, eps=epsilon),
+    "batch_norm_relu": _batch_norm_relu,
+    "gelu": lambda x: ops.gelu(x),
+    "sum_last": lambda x, axis: ops.sum(x, axis),
+    "sum_first": lambda x, axis: ops.sum(x, axis),
+    "max_last": lambda x, axis: ops.max(x, axis),
+    "max_first": lambda x, axis: ops.max(x, axis),
+    "transpose": lambda x: ops.transpose(x),
+    "chain": lambda x, a, b: ops.multiply(ops.relu(ops.add(ops.multiply(x, a), b)), 0.5),
+    "copy": lambda x: te.compute(x.shape, lambda *i: x[i], name="copy"),
+}

@@ -1,0 +1,62 @@
+"""PyTorch eager: the functional call a user would write, into a given tensor where the function takes one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from ..harness.case import Array, Case
+from ..harness.peer import Peer, Prepared
+
+
+class Torch(Peer):
+    name = "torch"
+    package = "torch"
+
+    def start(self, threads: int) -> None:
+        torch.set_num_threads(threads)
+        torch.set_grad_enabled(False)
+
+    def unsupported(self, case: Case) -> str | None:
+        if case.packed:
+            return "no packed weights; torch.compile has them"
+        return None if case.op in OPERATORS else f"no {case.op}"
+
+    def prepare(self, case: Case, arrays: dict[str, Array]) -> Prepared:
+        inputs = [torch.from_numpy(a) for a in arrays.values()]
+        out, params, compute = torch.from_numpy(case.empty()), dict(case.params), OPERATORS[case.op]
+
+        def run() -> Any:
+            return compute(*inputs, out=out, **params)
+
+        return Prepared(run, lambda: run().numpy())
+
+
+def conv2d(data: Any, weight: Any, bias: Any, *, out: Any, stride: int, padding: int, groups: int) -> Any:
+    return F.conv2d(data, weight, bias, stride, padding, groups=groups).relu_()
+
+
+def batch_norm_relu(x: Any, mean: Any, variance: Any, scale: Any, shift: Any, *, out: Any, epsilon: float) -> Any:
+    return F.batch_norm(x, mean, variance, scale, shift, eps=epsilon).relu_()
+
+
+OPERATORS: dict[str, Callable[..., Any]] = {
+    "matmul": lambda a, b, *, out: torch.matmul(a, b, out=out),
+    "matmul_int8": lambda a, b, *, out: torch._int_mm(a, b, out=out),
+    "conv2d": conv2d,
+    "attention": lambda q, k, v, *, out: F.scaled_dot_product_attention(q, k, v),
+    "softmax": lambda x, *, out, axis: torch.softmax(x, axis, out=out),
+    "layer_norm": lambda x, scale, shift, *, out, epsilon: F.layer_norm(x, scale.shape, scale, shift, epsilon),
+    "batch_norm_relu": batch_norm_relu,
+    "gelu": lambda x, *, out: F.gelu(x),
+    "sum_last": lambda x, *, out, axis: torch.sum(x, axis, out=out),
+    "sum_first": lambda x, *, out, axis: torch.sum(x, axis, out=out),
+    "max_last": lambda x, *, out, axis: torch.amax(x, axis, out=out),
+    "max_first": lambda x, *, out, axis: torch.amax(x, axis, out=out),
+    "transpose": lambda x, *, out: out.copy_(x.t()),
+    "chain": lambda x, a, b, *, out: torch.addcmul(b, x, a, out=out).relu_().mul_(0.5),
+    "copy": lambda x, *, out: out.copy_(x),
+}

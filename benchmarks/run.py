@@ -1,0 +1,134 @@
+"""``python -m benchmarks.run``: this project beside what a user would pick instead, on the same work, in turns, in one process a suite.
+
+    python -m benchmarks.run                                    everything: a quarter of an hour on two cores
+    python -m benchmarks.run --quick                            a part of the cases: two minutes
+    python -m benchmarks.run --suite matmul conv --threads 1 --peers numpy torch
+
+Prints tables of ratios, checks every result against numpy before it is timed, and writes a JSON file and a picture under
+``benchmarks/results/``. Exits with 1 when a result of ours was wrong. Peers that are not installed are left out with a note.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from .harness import machine, table
+from .harness.measure import MIN_ROUNDS, ROUNDS
+from .harness.peer import environment
+from .peers import OURS, PEERS
+from .report import picture
+from .suites import SUITES
+
+FORMAT = 1
+RESULTS = Path(__file__).parent / "results"
+BUDGET, QUICK_BUDGET = 2.5, 0.4  # seconds of a case
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = _options(arguments)
+    console = Console(width=options.width)
+    peers = list(dict.fromkeys([OURS, *options.peers]))
+    result: dict[str, Any] = {"format": FORMAT, "date": machine.now(), "machine": machine.describe(), "versions": {}, "peers": peers,
+                              "options": {"quick": options.quick, "budget": options.budget, "rounds": options.rounds, "case": options.case},
+                              "peaks": {}, "cases": []}
+    begin = time.perf_counter()
+    for suites in [options.suite] if options.quick else [[s] for s in options.suite]:  # to import the peers takes as long as a quick suite
+        for threads in options.threads:
+            entries = _run(suites, threads, peers, options, result)
+            for suite in suites:
+                table.show_cases(console, [e for e in entries if e["suite"] == suite], peers, f"{suite}, {table.threads(threads)}")
+    result["seconds"] = round(time.perf_counter() - begin)
+    table.show_summary(console, result)
+    _write(result, options, console)
+    return int(any(e["peers"][OURS]["status"] in ("wrong", "failed") for e in result["cases"]))
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description="The project beside its peers.")
+    parser.add_argument("--suite", nargs="+", choices=SUITES, default=list(SUITES))
+    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS))
+    parser.add_argument("--case", help="only cases with this in their name")
+    parser.add_argument("--quick", action="store_true", help="a part of the cases, and a short look at each")
+    parser.add_argument("--budget", type=float, help=f"seconds of a case (default {BUDGET}, quick {QUICK_BUDGET})")
+    parser.add_argument("--rounds", type=int, help=f"turns a peer has in a case at most (default {ROUNDS}); {MIN_ROUNDS} whatever the budget")
+    parser.add_argument("--json", type=Path, help=f"where to write the result (default {RESULTS.name}/ by date)")
+    parser.add_argument("--width", type=int, help="columns of the tables")
+    options = parser.parse_args(arguments)
+    if options.budget is None:
+        options.budget = QUICK_BUDGET if options.quick else BUDGET
+    if options.rounds is None:
+        options.rounds = ROUNDS
+    return options
+
+
+def _run(suites: list[str], threads: int, peers: list[str], options: argparse.Namespace, result: dict[str, Any]) -> list[dict[str, Any]]:
+    """The entries of some suites, measured in a process of their own, added to the result."""
+    command = [sys.executable, "-m", "benchmarks.harness.worker", *suites, "--threads", str(threads), "--peers", *peers,
+               "--budget", str(options.budget), "--rounds", str(options.rounds)]
+    command += ["--quick"] if options.quick else []
+    command += ["--case", options.case] if options.case else []
+    entries: list[dict[str, Any]] = []
+    surroundings = os.environ | environment(threads)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=surroundings, cwd=Path(__file__).parents[1]) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if not line.startswith("{"):
+                continue  # what a peer prints
+            said = json.loads(line)
+            if "case" in said:
+                entries.append(said["case"])
+                _progress(f"{said['case']['suite']}, {table.threads(threads)}: {len(entries)} {said['case']['name']}")
+            elif "versions" in said:
+                result["versions"] |= said["versions"]
+            else:
+                result["peaks"].setdefault(str(threads), {})[" ".join(suites)] = said["peaks"]
+                for e, bound in zip(entries, said["bounds"], strict=True):
+                    e |= bound
+    _progress("")
+    if process.returncode:  # a peer has taken the process with it: what was measured until then is kept
+        print(f"{', '.join(suites)} on {table.threads(threads)}: the process ended with {process.returncode} after "
+              f"{entries[-1]['name'] if entries else 'the start'}", file=sys.stderr)
+    result["cases"] += entries
+    return entries
+
+
+def _progress(text: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r{text}\033[K", end="", file=sys.stderr, flush=True)
+
+
+def _write(result: dict[str, Any], options: argparse.Namespace, console: Console) -> None:
+    path = options.json or RESULTS / f"{result['date'][:10]}-{'quick' if options.quick else 'full'}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(dumps(result), encoding="utf-8")
+    console.print(f"{path}, {result['seconds']} s")
+    drawn = picture(result, path.with_suffix(".png"))
+    console.print(str(drawn) if drawn else "no picture: matplotlib is not installed")
+
+
+def dumps(result: dict[str, Any]) -> str:
+    """JSON with a line a case, so that a diff of two results can be read; six digits are more than is known."""
+    def short(value: Any) -> Any:
+        if isinstance(value, float):
+            return float(f"{value:.6g}")
+        if isinstance(value, dict):
+            return {k: short(v) for k, v in value.items()}
+        return [short(v) for v in value] if isinstance(value, list) else value
+
+    head = json.dumps(short({k: v for k, v in result.items() if k != "cases"}), indent=1)
+    cases = ",\n  ".join(json.dumps(short(e), ensure_ascii=False) for e in result["cases"])
+    return f'{head[:-2]},\n "cases": [\n  {cases}\n ]\n}}\n'
+
+
+if __name__ == "__main__":
+    sys.exit(main())

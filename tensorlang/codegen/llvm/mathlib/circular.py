@@ -1,0 +1,133 @@
+"""sin, cos, tan for any number of lanes, in float32 and float64: at most 2 ulp over the whole range.
+
+The argument less the nearest multiple of pi (for tan: pi / 2), by Cody and Waite's subtraction in parts while that multiple is moderate.
+Far out, in lanes that have it so, float32 takes the reduction of Payne and Hanek ("Radian reduction for trigonometric functions",
+SIGNUM Newsletter 18, 1983), which needs only those bits of 1 / pi that matter; float64 calls the C library for these lanes.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ..emitter import Emitter
+from .kit import Kit, Num
+from .libm import lanewise
+
+# (sin(r) / r - 1) / r**2 in r**2 on |r| <= 1.005 pi / 2: relative errors 2**-27.2 and 2**-61.4
+_SIN = {32: (-0.16666659712791443, 0.008333067409694195, -0.00019809542573057115, 2.6054090085381176e-06),
+        64: (-0.16666666666666666, 0.008333333333333205, -0.00019841269841211408, 2.755731921132879e-06, -2.5052106878238044e-08,
+             1.6058939514928362e-10, -7.6429769044571e-13, 2.720938255483049e-15)}
+# (tan(r) / r - 1) / r**2 in r**2 on |r| <= 1.005 pi / 4: relative error 2**-29.3
+_TAN = (0.3333335220813751, 0.13332587480545044, 0.05406805872917175, 0.0212413240224123, 0.010940219275653362, -4.200993862468749e-05,
+        0.004441097844392061)
+# pi in parts: with fma three of full precision; without, so short that the product of all but the last with the multiple is exact
+_PI_FUSED = {32: (3.1415927410125732, -8.742277657347586e-08, -3.4302489988857658e-15),
+             64: (3.141592653589793, 1.2246467991473532e-16, -2.9947698097183397e-33)}
+_PI_SHORT = (3.1415926534682512, 1.2154201012607932e-10, 4.044532497422333e-21, 1.69568553207378e-31)
+_FAR = {32: 2.0**17, 64: 2.0**20}  # beyond, the multiple is too large for that
+# 1 / pi, its first 256 bits behind the point
+_INVERSE_PI = 0x517CC1B727220A94FE13ABE8FA9A6EE06DB14ACC9E21C820FF28B1D5EF5DE2B0
+
+
+def _subtracted(m: Kit, x: Num, multiple: Num, unit: float) -> Num:
+    """``x - multiple * unit * pi``; ``unit`` is a power of two."""
+    fused = m.em.target.has_fma
+    if m.bits == 32 and not fused:  # 24 bits are too few for short parts
+        wide = Kit(m.em, "double", m.lanes)
+        return m.narrow(_subtracted(wide, m.wide(x), m.wide(multiple), unit))
+    for part in _PI_FUSED[m.bits] if fused else _PI_SHORT:
+        x = m.fma(multiple, -part * unit, x)
+    return x
+
+
+def _sine(m: Kit, r: Num) -> Num:
+    """Half of ``r`` is added last, not all of it: what is left has the sign of ``r``, so that -0 stays -0."""
+    return m.fma(r, m.polynomial(r * r, (0.5, *_SIN[m.bits])), r * 0.5)
+
+
+def sin(m: Kit, x: Num) -> Num:
+    """2 ulp."""
+    multiple, n = m.rounded(x, 1 / math.pi)
+    near = m.flipped(_sine(m, _subtracted(m, x, multiple, 1.0)), n)
+    return m.repaired(near, m.abs(x).beyond(_FAR[m.bits]), far_sin, x)
+
+
+def cos(m: Kit, x: Num) -> Num:
+    """2 ulp. ``cos(x) = sin(x + pi / 2)``: the multiples of pi are those by a half more than an integer."""
+    size = m.abs(x)
+    moved = m.fma(size, 1 / math.pi, 0.5) + m.format.magic
+    multiple = (moved - m.format.magic) - 0.5
+    r = _subtracted(m, size, multiple, 1.0)
+    near = m.flipped(_sine(m, r), m.bits_of(moved))
+    return m.repaired(near, size.beyond(_FAR[m.bits]), far_cos, x)
+
+
+def tan(m: Kit, x: Num) -> Num:
+    """2 ulp."""
+    multiple, n = m.rounded(x, 2 / math.pi)
+    wide = Kit(m.em, "double", m.lanes)
+    r = m.narrow(_subtracted(wide, m.wide(x), m.wide(multiple), 0.5))
+    return m.repaired(_tangent(m, r, n), m.abs(x).beyond(_FAR[32]), far_tan, x)
+
+
+def _tangent(m: Kit, r: Num, n: Num) -> Num:
+    """``tan(r)``, or ``-1 / tan(r)`` for odd ``n``: what rounding took from tan(r) is put back into the reciprocal."""
+    square = r * r
+    tail = m.polynomial(square, _TAN) * square * r
+    t = r + tail
+    rest = (r - t) + tail
+    q = -1.0 / t
+    missing = m.fma(q, rest, m.fma(q, t, 1.0))
+    return m.select((n & 1).same(1), m.select(t.same(0.0), q, m.fma(q, missing, q)), t)
+
+
+def far_sin(m: Kit, x: Num) -> Num:
+    """sin for large arguments, infinities and NaN."""
+    if m.bits == 64:
+        return lanewise(m, "sin", x)
+    r, n = _payne_hanek(m, x, 0, 63)
+    return m.flipped(_sine(m, r), n ^ m.bits_of(x).logical(31))
+
+
+def far_cos(m: Kit, x: Num) -> Num:
+    """cos for large arguments, infinities and NaN."""
+    if m.bits == 64:
+        return lanewise(m, "cos", x)
+    r, n = _payne_hanek(m, x, 1 << 62, 63)
+    return m.flipped(_sine(m, r), n)
+
+
+def far_tan(m: Kit, x: Num) -> Num:
+    """tan for large arguments, infinities and NaN."""
+    r, n = _payne_hanek(m, x, 0, 62)
+    return m.flipped(_tangent(m, r, n), m.bits_of(x).logical(31))
+
+
+def _payne_hanek(m: Kit, x: Num, offset: int, point: int) -> tuple[Num, Num]:
+    """``|x|`` (at least 2**17) less the nearest multiple of a unit, and that multiple in the lowest bit: with ``point`` 63 the unit is pi, with
+    62 it is pi / 2. |x| / pi modulo 2 is computed as an integer over 2**63; ``offset`` is added to it.
+
+    With ``|x| = M 2**e`` (M of 24 bits) only the bits of 1 / pi from the one of weight ``2**-e`` on can matter, of which 96 are used:
+    the first 64 times M modulo 2**64, and the upper half of the next 32 times M. NaN for infinities and NaN.
+    """
+    w = Kit(m.em, "double", m.lanes)
+    bits = w.emit("i", f"zext {m.type('i')} {(m.bits_of(x) & 0x7FFFFFFF).operand} to {w.type('i')}")
+    mantissa = (bits & 0x7FFFFF) | 0x800000
+    start = bits.logical(23) - (150 - 32 + 1)  # the first bit that matters, in 1 / pi with 31 zero bits and the point in front
+    word, shift = start.logical(5), start & 31
+    words = [(_INVERSE_PI >> (224 - 32 * i)) & 0xFFFFFFFF for i in range(8)]
+    words = [0, *words]
+
+    def chosen(ahead: int) -> Num:
+        out = w.num(words[ahead], "i")
+        for k in range(1, 5):
+            out = w.select((word > k - 1), w.num(words[k + ahead], "i"), out)
+        return out
+
+    a, b = (chosen(0) << 32) | chosen(1), (chosen(2) << 32) | chosen(3)
+    first, rest = w.funnel(a, b, shift), w.funnel(b, b, shift).logical(32)
+    turns = w.times(mantissa, first) + w.times(mantissa, rest).logical(32) + offset
+    n = (turns + (1 << (point - 1))).logical(point)
+    r = w.emit("f", f"sitofp {w.type('i')} {(turns << (64 - point)).operand} to {w.type('f')}") * (math.pi * 2.0 ** (point - 127))
+    n = m.emit("i", f"trunc {w.type('i')} {n.operand} to {m.type('i')}")
+    return m.select(m.abs(x) < math.inf, m.narrow(r), math.nan), n

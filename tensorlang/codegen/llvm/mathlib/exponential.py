@@ -1,0 +1,148 @@
+"""exp and what is made of it, for any number of lanes, in float32 and float64: at most 2 ulp, right for infinities, NaN, overflow and
+subnormals. No tables. What overflows or loses bits to subnormals is left to a second formula where that is quicker.
+
+All rest on ``x = n ln2 + r`` with ``|r| <= ln2 / 2`` and a polynomial for ``e**r - 1``.
+"""
+
+from __future__ import annotations
+
+import math
+
+from .kit import Kit, Num
+
+# (e**r - 1 - r) / r**2 on |r| <= 1.01 ln2 / 2: relative errors in e**r 2**-28.1 and 2**-63.5
+_EXP = {32: (0.4999999403953552, 0.1666651964187622, 0.04166839271783829, 0.008368780836462975, 0.0013814467238262296),
+        64: (0.5, 0.16666666666666685, 0.0416666666666665, 0.00833333333331569, 0.0013888888888982918, 0.0001984126989975526,
+             2.48015871283554e-05, 2.755723145867895e-06, 2.7557437395931945e-07, 2.511323325904818e-08, 2.086608509680292e-09)}
+# (2**r - 1) / r on |r| <= 1/2: relative errors in 2**r 2**-28 and 2**-59.2
+_EXP2 = {32: (0.6931471824645996, 0.24022650718688965, 0.055504102259874344, 0.00961803738027811, 0.0013333936221897602,
+              0.0001546688290545717, 1.5196043932519387e-05),
+         64: (0.6931471805599453, 0.24022650695910064, 0.05550410866482291, 0.009618129107631991, 0.0013333558146173291,
+              0.00015403530387605947, 1.5252734027085884e-05, 1.3215491066826446e-06, 1.0177990051597896e-07, 7.053443868676241e-09,
+              4.464828003473794e-10, 2.759589006631527e-11)}
+# (10**r - 1) / r on |r| <= 1.01 log10(2) / 2: relative errors in 10**r 2**-30 and 2**-57.6
+_EXP10 = {32: (2.3025851249694824, 2.650949001312256, 2.034669876098633, 1.1712557077407837, 0.5400479435920715, 0.20751287043094635,
+               0.052998218685388565),
+          64: (2.302585092994046, 2.6509490552392014, 2.0346785922933477, 1.1712551489109748, 0.5393829292202764, 0.2069958489327927,
+               0.06808936303843305, 0.01959767529629014, 0.005014000926606979, 0.0011552298441684687, 0.00024096533840413972,
+               3.6048009244806355e-05)}
+# (tanh(x) - x) / x**3 in x**2 on |x| <= 0.625 and 0.55: relative errors 2**-27 and 2**-60.6
+_TANH = {32: (-0.3333333134651184, 0.13333210349082947, -0.05394720286130905, 0.021702969446778297, -0.008182677440345287,
+              0.0021475397516041994),
+         64: (-0.333333333333333, 0.13333333333326589, -0.053968253963744627, 0.021869488385451125, -0.008863232595434813,
+              0.0035920919745604483, -0.0014555425103582355, 0.0005884431878792908, -0.0002333784344556068, 8.331216962697255e-05,
+              -1.949215796387355e-05)}
+# (sinh(x) - x) / x**3 in x**2 on |x| <= 1: relative error 2**-31.4
+_SINH = (0.1666666716337204, 0.008333315141499043, 0.00019841664470732212, 2.7899995984626003e-06)
+
+# ln2 and log10(2) in two parts, the first with so few bits that its product with n is exact
+_LN2 = {32: (0.693359375, -2.12194440e-4), 64: (0.6931471805598903, 5.497923018708371e-14)}
+_LG2 = {32: (0.301025390625, 4.605038981195214e-06), 64: (0.30102999566395283, 2.8363394551044964e-14)}
+
+_USUAL = {32: 87.0, 64: 708.0}  # |x| up to which e**x is a normal number
+_LOWEST, _HIGHEST = {32: -104.0, 64: -746.0}, {32: 89.0, 64: 710.0}  # outside e**x is 0 or infinite
+
+
+def _remainder(m: Kit, x: Num, whole: Num, parts: tuple[float, float]) -> Num:
+    return m.fma(whole, -parts[1], m.fma(whole, -parts[0], x))
+
+
+def _minus_one(m: Kit, r: Num) -> Num:
+    """``e**r - 1``."""
+    return m.fma(m.polynomial(r, _EXP[m.bits]), r * r, r)
+
+
+def reduced(m: Kit, x: Num) -> tuple[Num, Num]:
+    """``n`` and ``e**r - 1`` with x = n ln2 + r; for |x| below 2**21."""
+    whole, n = m.nearest(x, 1 / math.log(2))
+    return n, _minus_one(m, _remainder(m, x, whole, _LN2[m.bits]))
+
+
+def exp(m: Kit, x: Num) -> Num:
+    """1 ulp."""
+    whole, n = m.rounded(x, 1 / math.log(2))
+    r = _remainder(m, x, whole, _LN2[m.bits])
+    p = m.fma(m.polynomial(r, _EXP[m.bits]), r * r, r + 1.0)
+    return m.repaired(m.moved_exponent(p, n), m.abs(x).beyond(_USUAL[m.bits]), wide_exp, x)
+
+
+def wide_exp(m: Kit, x: Num) -> Num:
+    """exp over the whole range."""
+    n, p = reduced(m, m.at_least(m.at_most(x, _HIGHEST[m.bits]), _LOWEST[m.bits]))
+    return m.scaled(p + 1.0, n)
+
+
+def exp2_fraction(m: Kit, r: Num) -> Num:
+    """``2**r`` for |r| not above 1/2 by more than rounding."""
+    return m.fma(m.polynomial(r, _EXP2[m.bits]), r, 1.0)
+
+
+def exp2(m: Kit, x: Num) -> Num:
+    """1 ulp."""
+    x = m.at_least(m.at_most(x, m.format.bias + 2.0), -m.format.bias - m.format.fraction - 1.0)
+    whole, n = m.nearest(x)
+    return m.scaled(exp2_fraction(m, x - whole), n)
+
+
+def exp10(m: Kit, x: Num) -> Num:
+    """1 ulp."""
+    x = m.at_least(m.at_most(x, _HIGHEST[m.bits] / 2), _LOWEST[m.bits] / 2)
+    whole, n = m.nearest(x, math.log2(10))
+    r = _remainder(m, x, whole, _LG2[m.bits])
+    return m.scaled(m.fma(m.polynomial(r, _EXP10[m.bits]), r, 1.0), n)
+
+
+def expm1(m: Kit, x: Num) -> Num:
+    """1 ulp. ``2**n (e**r - 1) + (2**n - 1)``, all by half because n may be one more than the largest exponent."""
+    clamped = m.at_least(m.at_most(x, _HIGHEST[m.bits]), -2.0 * m.format.fraction)
+    n, p = reduced(m, clamped)
+    half = m.power_of_two(n - 1)
+    return m.select(n.same(0), m.copysign(p, x), m.fma(p, half, half - 0.5) * 2.0)
+
+
+def sinh(m: Kit, x: Num) -> Num:
+    """2 ulp."""
+    size = m.abs(x)
+    up, down = _halves(m, size)
+    square = x * x
+    small = m.fma(m.polynomial(square, _SINH) * square, x, x)
+    return m.select(size > 1.0, m.copysign(up - down, x), small)
+
+
+def cosh(m: Kit, x: Num) -> Num:
+    """2 ulp."""
+    up, down = _halves(m, m.abs(x))
+    return up + down
+
+
+def _halves(m: Kit, size: Num) -> tuple[Num, Num]:
+    """``e**size / 2`` and ``e**-size / 2``, for positive ``size``."""
+    n, p = reduced(m, m.at_most(size, _HIGHEST[m.bits] + 0.5))  # n is at most 129
+    up = (p + 1.0) * 2.0 * m.power_of_two(n - 2)
+    return up, 0.25 / up
+
+
+def tanh(m: Kit, x: Num) -> Num:
+    """2 ulp."""
+    size = m.abs(x)
+    square = x * x
+    small = m.fma(m.polynomial(square, _TANH[m.bits]) * square, size, size)
+    n, p = reduced(m, m.at_most(size, 10.0 if m.bits == 32 else 20.0) * 2.0)
+    large = 1.0 - 2.0 / ((p + 1.0) * m.power_of_two(n) + 1.0)
+    return m.copysign(m.select(size < (0.625 if m.bits == 32 else 0.55), small, large), x)
+
+
+def sigmoid(m: Kit, x: Num) -> Num:
+    """2 ulp. ``1 / (1 + e**-x)`` with ``e**-x = 2**n + 2**n (e**r - 1)``; the larger of 1 and ``2**n`` is added last."""
+    whole, n = m.rounded(x, -1 / math.log(2))
+    t = _minus_one(m, _remainder(m, -x, whole, _LN2[m.bits]))
+    scale = m.moved_exponent(m.num(1.0), n)
+    below = m.fma(scale, t, m.at_most(scale, 1.0)) + m.at_least(scale, 1.0)
+    return m.repaired(1.0 / below, m.abs(x).beyond(_USUAL[m.bits]), wide_sigmoid, x)
+
+
+def wide_sigmoid(m: Kit, x: Num) -> Num:
+    """sigmoid over the whole range: ``z / (1 + z)`` or ``1 / (1 + z)`` with z = e**-|x|, so that neither end overflows and small results
+    keep their precision."""
+    z = wide_exp(m, -m.abs(x))
+    return m.select(x < 0.0, z, 1.0) / (z + 1.0)

@@ -1,0 +1,113 @@
+"""Inverses of the trigonometric and hyperbolic functions, and hypot, in float32 for any number of lanes: at most 2 ulp.
+
+asinh, acosh, atanh and hypot are computed in float64 and rounded.
+"""
+
+from __future__ import annotations
+
+import math
+
+from .kit import Kit, Num
+from .logarithm import log1p
+
+# (asin(x) / x - 1) / x**2 in x**2 on |x| <= 1/2: relative error 2**-27.6
+_ASIN = (0.16666752099990845, 0.0749531164765358, 0.04546874389052391, 0.02418709732592106, 0.04215408116579056)
+# (atan(x) / x - 1) / x**2 in x**2 on |x| <= 1: relative error 2**-30.8
+_ATAN = (-0.33333325386047363, 0.1999962329864502, -0.1427927166223526, 0.11054851114749908, -0.08799313753843307, 0.06716292351484299,
+         -0.04435054585337639, 0.022262880578637123, -0.007192108314484358, 0.0010893776779994369)
+_HALF_PI = (1.5707963705062866, -4.371138828673793e-08)
+
+
+def _arcsine(m: Kit, x: Num) -> tuple[Num, Num, Num, Num]:
+    """Whether ``|x| > 1/2``; with ``s = sqrt((1 - |x|) / 2)`` there and ``|x|`` else: ``s``, what rounding took from it, and
+    ``asin(s) - s``."""
+    size = m.abs(x)
+    large = size > 0.5
+    square = m.select(large, 0.5 - size * 0.5, x * x)
+    root = m.sqrt(square)
+    s = m.select(large, root, size)
+    high, low = m.product(root, root)
+    rest = m.select(large & (root > 0.0), ((square - high) - low) / (root + root), 0.0)
+    return large, s, rest, m.polynomial(square, _ASIN) * square * s
+
+
+def asin(m: Kit, x: Num) -> Num:
+    """2 ulp. ``asin(x) = pi / 2 - 2 asin(sqrt((1 - x) / 2))`` above 1/2."""
+    large, s, rest, tail = _arcsine(m, x)
+    far = (_HALF_PI[0] - 2.0 * s) + (_HALF_PI[1] - 2.0 * (tail + rest))
+    return m.copysign(m.select(large, far, s + tail), x)
+
+
+def acos(m: Kit, x: Num) -> Num:
+    """2 ulp."""
+    large, s, rest, tail = _arcsine(m, x)
+    near = m.copysign(s, x)
+    middle = (_HALF_PI[0] - near) + (_HALF_PI[1] - m.copysign(tail, x))
+    twice = 2.0 * (s + (tail + rest))
+    far = m.select(x < 0.0, (2 * _HALF_PI[0] - 2.0 * s) + (2 * _HALF_PI[1] - 2.0 * (tail + rest)), twice)
+    return m.select(large, far, middle)
+
+
+def _arctangent(m: Kit, t: Num) -> Num:
+    square = t * t
+    return m.fma(m.polynomial(square, _ATAN) * square, t, t)
+
+
+def atan(m: Kit, x: Num) -> Num:
+    """2 ulp. ``atan(x) = pi / 2 - atan(1 / x)`` above 1."""
+    size = m.abs(x)
+    large = size > 1.0
+    t = _arctangent(m, m.select(large, -1.0 / size, size))
+    return m.copysign(m.select(large, (t + _HALF_PI[1]) + _HALF_PI[0], t), x)
+
+
+def atan2(m: Kit, y: Num, x: Num) -> Num:
+    """2 ulp."""
+    up, side = m.abs(y), m.abs(x)
+    steep = up > side
+    least, most = m.select(steep, side, up), m.select(steep, up, side)
+    q = least / most
+    q = m.select(most.same(0.0), 0.0, m.select(least.same(math.inf), 1.0, q))
+    t = _arctangent(m, q)
+    left = m.bits_of(x) < 0
+    t = m.select(steep ^ left, -t, t)
+    quarters = m.select(steep, 1.0, m.select(left, 2.0, 0.0))
+    out = (t + quarters * _HALF_PI[1]) + quarters * _HALF_PI[0]
+    out = m.copysign(m.select(steep | left, out, t), y)
+    return m.select(x.unordered(), x, m.select(y.unordered(), y, out))
+
+
+def _double(m: Kit) -> Kit:
+    return Kit(m.em, "double", m.lanes)
+
+
+def asinh(m: Kit, x: Num) -> Num:
+    """1 ulp. ``log1p(a + a**2 / (1 + sqrt(1 + a**2)))`` for a = |x|."""
+    w = _double(m)
+    a = w.abs(m.wide(x))
+    square = a * a
+    out = m.narrow(log1p(w, a + square / (w.sqrt(square + 1.0) + 1.0)))
+    return m.copysign(m.select(m.abs(x) < math.inf, out, x), x)
+
+
+def acosh(m: Kit, x: Num) -> Num:
+    """1 ulp. ``log1p(t + sqrt(2 t + t**2))`` for t = x - 1."""
+    w = _double(m)
+    t = m.wide(x) - 1.0
+    out = m.narrow(log1p(w, t + w.sqrt(t * (t + 2.0))))
+    return m.select(x < 1.0, math.nan, out)
+
+
+def atanh(m: Kit, x: Num) -> Num:
+    """1 ulp. ``log1p(2 a / (1 - a)) / 2`` for a = |x|."""
+    w = _double(m)
+    a = w.abs(m.wide(x))
+    return m.copysign(m.narrow(log1p(w, (a + a) / (1.0 - a)) * 0.5), x)
+
+
+def hypot(m: Kit, x: Num, y: Num) -> Num:
+    """1 ulp."""
+    w = _double(m)
+    a, b = m.wide(x), m.wide(y)
+    out = m.narrow(w.sqrt(w.fma(a, a, b * b)))
+    return m.select(m.abs(x).same(math.inf) | m.abs(y).same(math.inf), math.inf, out)

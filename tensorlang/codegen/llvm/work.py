@@ -1,0 +1,102 @@
+"""About how much a kernel does in one call, as a function of its sizes: what decides whether a call gives up the interpreter's lock.
+
+The estimate counts statements, a vector of eight lanes as one, and an intrinsic as four more. It is a polynomial in the slots of the
+scalars (see ``core.signature``): loop variables stand at their middle, divisions by constants divide, of a minimum the constant counts.
+An extent nothing is known of, and a call of foreign code, count as endless. Knows statements; nothing of locks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...core.nests import START, STOP
+from ...expr.nodes import Add, Call, Cast, Choice, Const, Expr, FloorDiv, FloorMod, Max, Min, Mul, Sub, TruncDiv, TruncMod, Var, const_int
+from ...expr.walk import preorder as walk
+from ...loopir.stmt import Alloc, Extern, For, Func, If, Let, Seq, Stmt, Store
+
+Poly = dict[tuple[int, ...], float]  # a product of slots -> its coefficient
+ENDLESS = 1e300
+_LANES, _CALL = 8, 4
+_ENDLESS: Poly = {(): ENDLESS}
+
+
+def work(func: Func, slots: Mapping[Var, int]) -> tuple[tuple[float, tuple[int, ...]], ...]:
+    """The terms of the estimate, the constant one first; ``slots`` says where the sizes and numbers of a call are."""
+    known: dict[Var, Poly] = {v: {(i,): 1.0} for v, i in slots.items()}
+    out = _stmt(func.body, known)
+    if any(abs(c) >= ENDLESS for c in out.values()):
+        return ((ENDLESS, ()),)
+    return tuple((c, mono) for mono, c in sorted(out.items()) if c)
+
+
+def estimate(s: Stmt, symbols: Mapping[Var, int]) -> Poly:
+    """The same of one statement, in what ``symbols`` numbers; a coefficient of ENDLESS or more when nothing is known."""
+    return _stmt(s, {v: {(i,): 1.0} for v, i in symbols.items()})
+
+
+def _add(a: Poly, b: Poly, factor: float = 1.0) -> Poly:
+    out = dict(a)
+    for mono, c in b.items():
+        out[mono] = out.get(mono, 0.0) + factor * c
+    return out
+
+
+def _mul(a: Poly, b: Poly) -> Poly:
+    out: Poly = {}
+    for x, c in a.items():
+        for y, d in b.items():
+            mono = tuple(sorted(x + y))
+            out[mono] = out.get(mono, 0.0) + c * d
+    return out
+
+
+def _stmt(s: Stmt, known: dict[Var, Poly]) -> Poly:
+    if isinstance(s, Seq):
+        out: Poly = {}
+        for part in s.stmts:
+            out = _add(out, _stmt(part, known))
+        return out
+    if isinstance(s, For):
+        begin, extent = _expr(s.begin, known), _expr(s.extent, known)
+        known[s.var] = _ENDLESS if begin is None or extent is None else _add(begin, extent, 0.5)
+        return _ENDLESS if extent is None else _mul(extent, _stmt(s.body, known))
+    if isinstance(s, If):
+        then = _stmt(s.then, known)
+        return then if s.orelse is None else _add(then, _stmt(s.orelse, known))
+    if isinstance(s, Let):
+        known[s.var] = _expr(s.value, known) or _ENDLESS
+        return _stmt(s.body, known)
+    if isinstance(s, Alloc):
+        return _stmt(s.body, known)
+    if isinstance(s, Extern):
+        return {} if s.name in (START, STOP) else _ENDLESS  # taking the time changes no decision
+    if isinstance(s, Store):
+        nodes = [s.value.dtype.lanes] + [_CALL * e.dtype.lanes for e in walk(s.value) if isinstance(e, Call)]
+        return {(): float(sum(-(-n // _LANES) for n in nodes))}
+    return {(): 1.0}
+
+
+def _expr(e: Expr, known: Mapping[Var, Poly]) -> Poly | None:
+    """The polynomial an extent is about, None when there is none."""
+    if isinstance(e, Const):
+        return {(): float(e.value)}
+    if isinstance(e, Var):
+        return known.get(e)
+    if isinstance(e, Cast):
+        return _expr(e.a, known)
+    if isinstance(e, FloorDiv | TruncDiv | FloorMod | TruncMod):
+        c, a = const_int(e.b), _expr(e.a, known)
+        if not c or a is None:
+            return None
+        return {(): abs(c) / 2} if isinstance(e, FloorMod | TruncMod) else {mono: x / c for mono, x in a.items()}
+    if not isinstance(e, Add | Sub | Mul | Min | Max | Choice):
+        return None
+    a, b = _expr(e.a, known), _expr(e.b, known)
+    if isinstance(e, Min | Max | Choice):
+        if a is None or b is None:
+            return a or b
+        constant = isinstance(e, Min)
+        return a if (set(a) <= {()}) == constant else b
+    if a is None or b is None:
+        return None
+    return _mul(a, b) if isinstance(e, Mul) else _add(a, b, -1.0 if isinstance(e, Sub) else 1.0)

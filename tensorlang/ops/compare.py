@@ -1,0 +1,83 @@
+"""Comparisons, logic and choice, elementwise with numpy's names and broadcasting.
+
+Comparisons with NaN are false, except ``not_equal``. The logical operators take any dtype: what is not zero is true. Knows ``te``
+elements and the checks of arguments; no reductions.
+"""
+
+from __future__ import annotations
+
+from .. import te
+from ..core.dtype import BOOL, DType
+from ..core.dtype import dtype as as_dtype
+from ..expr import make
+from ..te import Tensor
+from . import inputs
+from .maps import Operand, broadcast, nary
+
+
+def _bool(_: DType) -> DType:
+    return BOOL
+
+
+def _ordered(t: DType) -> DType:
+    return as_dtype("uint8") if t.is_bool else t
+
+
+def equal(x: Operand, y: Operand) -> Tensor:
+    """Whether ``x == y``, broadcast: bool. int64 beside uint64 is compared as float64, their promoted type."""
+    return nary("equal", (x, y), make.eq, _bool, _ordered)
+
+
+def not_equal(x: Operand, y: Operand) -> Tensor:
+    """Whether ``x != y``, broadcast: bool."""
+    return nary("not_equal", (x, y), make.ne, _bool, _ordered)
+
+
+def less(x: Operand, y: Operand) -> Tensor:
+    """Whether ``x < y``, broadcast: bool."""
+    return nary("less", (x, y), make.lt, _bool, _ordered)
+
+
+def less_equal(x: Operand, y: Operand) -> Tensor:
+    """Whether ``x <= y``, broadcast: bool."""
+    return nary("less_equal", (x, y), make.le, _bool, _ordered)
+
+
+def greater(x: Operand, y: Operand) -> Tensor:
+    """Whether ``x > y``, broadcast: bool."""
+    return nary("greater", (x, y), make.gt, _bool, _ordered)
+
+
+def greater_equal(x: Operand, y: Operand) -> Tensor:
+    """Whether ``x >= y``, broadcast: bool."""
+    return nary("greater_equal", (x, y), make.ge, _bool, _ordered)
+
+
+def logical_and(x: Operand, y: Operand) -> Tensor:
+    """Whether both are true (not zero), broadcast: bool."""
+    return nary("logical_and", (x, y), make.and_, _bool, _bool)
+
+
+def logical_or(x: Operand, y: Operand) -> Tensor:
+    """Whether one is true (not zero), broadcast: bool."""
+    return nary("logical_or", (x, y), make.or_, _bool, _bool)
+
+
+def logical_xor(x: Operand, y: Operand) -> Tensor:
+    """Whether exactly one is true (not zero), broadcast: bool."""
+    return nary("logical_xor", (x, y), make.ne, _bool, _bool)
+
+
+def logical_not(x: Tensor) -> Tensor:
+    """Whether ``x`` is false (zero): bool."""
+    return nary("logical_not", (inputs.tensor("logical_not", x),), make.not_, _bool, _bool)
+
+
+def where(condition: Tensor, x: Operand, y: Operand) -> Tensor:
+    """``x`` where ``condition`` is true (not zero), else ``y``; all three broadcast. Both sides are evaluated.
+
+    The result has the common type of ``x`` and ``y``.
+    """
+    condition = inputs.tensor("where", condition, "condition")
+    (a, b), common = inputs.operands("where", (x, y))
+    return broadcast("where", (condition, a, b), lambda c, u, v: te.select(te.cast(BOOL, c), te.cast(common, u), te.cast(common, v)))

@@ -1,0 +1,275 @@
+"""What operators accept: tensors and numbers, dimensions counted as numpy counts them, sizes that must agree, and the dtypes of results.
+Every check of an operator's arguments is here, with the words of its error. Knows tensors and expressions; no operator."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..arith.facts import Facts
+from ..core.dtype import FLOAT32, FLOAT64, INT64, DType, dtype
+from ..errors import DeclareError
+from ..expr import make
+from ..expr.make import ExprLike
+from ..expr.nodes import Const, Expr, const_int
+from ..expr.walk import variables
+from ..te import Tensor, compute
+
+Axis = int | Sequence[int] | None
+
+
+# --- tensors and numbers --------------------------------------------------------------------------------------------------------
+
+def tensor(op: str, x: Any, what: str = "x") -> Tensor:
+    """``x``, which must be a tensor. Raises DeclareError for anything else."""
+    if isinstance(x, Tensor):
+        return x
+    shape = getattr(x, "shape", None)
+    if isinstance(shape, tuple) and not isinstance(x, np.generic):
+        raise DeclareError(f"ops.{op}: {what} is an array of shape {shape}, a tensor is needed",
+                           because="an operator declares what to compute; arrays are given when the kernel is called",
+                           try_=f"te.placeholder({shape}, {str(getattr(x, 'dtype', 'float32'))!r}), and the array in the call")
+    raise DeclareError(f"ops.{op}: {what} is {_said(x)}, a tensor is needed", try_="te.placeholder(shape, dtype, name)")
+
+
+def floating(op: str, x: Any, what: str = "x") -> Tensor:
+    """``x``, which must be a tensor of floats. Raises DeclareError."""
+    t = tensor(op, x, what)
+    if not t.dtype.is_float:
+        raise DeclareError(f"ops.{op}: {t.name} is {t.dtype}, floats are needed", try_=f"ops.cast({t.name}, 'float32')")
+    return t
+
+
+def number(op: str, what: str, value: Any) -> float:
+    """A Python number, fixed when the kernel is declared. Raises DeclareError for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise DeclareError(f"ops.{op}: {what} is {_said(value)}, a Python number is needed", because=f"{what} is fixed when the kernel is declared")
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def integer(op: str, what: str, value: Any) -> int:
+    """A Python whole number. Raises DeclareError for anything else."""
+    try:
+        if isinstance(value, bool | np.bool_):
+            raise TypeError
+        return operator.index(value)
+    except (TypeError, DeclareError):
+        raise DeclareError(f"ops.{op}: {what} is {_said(value)}, a Python int is needed") from None
+
+
+def _said(x: Any) -> str:
+    if isinstance(x, str | int | float | tuple | list | None):
+        return repr(x)
+    name = getattr(x, "name", None)
+    return f"`{x}`" if isinstance(x, Expr) else f"the {type(x).__name__} {name}" if isinstance(name, str) else f"of type {type(x).__name__}"
+
+
+# --- shapes ---------------------------------------------------------------------------------------------------------------------
+
+def text(shape: Sequence[ExprLike]) -> str:
+    """A shape as one writes it."""
+    return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
+
+
+def named(x: Tensor) -> str:
+    """A tensor with its shape, for messages."""
+    return f"{x.name} {text(x.shape)}"
+
+
+def _facts(e: Expr) -> Facts:
+    """What symbols say of themselves, and that sizes are not negative."""
+    return Facts(sizes=variables(e))
+
+
+def equal(a: ExprLike, b: ExprLike) -> bool | None:
+    """Whether two sizes are one: True or False when that is sure whatever the symbols stand for, else None."""
+    e = make.eq(a, b)
+    return bool(e.value) if isinstance(e, Const) else _facts(e).prove(e)
+
+
+def at_most(a: ExprLike, b: ExprLike) -> bool | None:
+    """Whether ``a <= b``: True or False when that is sure whatever the symbols stand for, else None."""
+    e = make.le(a, b)
+    return bool(e.value) if isinstance(e, Const) else _facts(e).prove(e)
+
+
+def divides(divisor: ExprLike, size: ExprLike) -> bool:
+    """Whether ``size`` is sure to be a multiple of ``divisor``."""
+    size, divisor = make.unify(size, divisor)
+    n, d = const_int(size), const_int(divisor)
+    if d is not None and d < 1:
+        return False
+    return n % d == 0 if n is not None and d is not None else Facts().divisible(size, divisor)
+
+
+def is_one(n: ExprLike) -> bool:
+    return const_int(make.as_expr(n)) == 1
+
+
+def product(sizes: Sequence[ExprLike]) -> Expr:
+    """The number of elements of a shape; wide enough for a product of symbols."""
+    known, rest = 1, []
+    for s in sizes:
+        n = const_int(make.as_expr(s))
+        if n is None:
+            rest.append(make.as_expr(s))
+        else:
+            known *= n
+    total = make.as_expr(known, rest[0].dtype if rest else None)
+    for e in rest:
+        total = make.mul(total, e)
+    return total
+
+
+def same_size(op: str, what: str, size: ExprLike, wanted: ExprLike, because: str) -> None:
+    """Raises DeclareError unless the sizes are one, or may be for what is known: a symbol that never met the other is refused."""
+    if equal(size, wanted):
+        return
+    sure = equal(size, wanted) is False
+    raise DeclareError(f"ops.{op}: {what} is {size}, {wanted} is needed", because=because,
+                       try_=None if sure else "the same symbol, or the same number, for sizes that are one")
+
+
+def axis_of(op: str, axis: Any, rank: int, what: str = "axis", of: str = "x") -> int:
+    """A dimension counted from 0, given as numpy takes it (negative counts from the end). Raises DeclareError."""
+    n = integer(op, what, axis)
+    if not -rank <= n < rank:
+        have = "no dimensions" if rank == 0 else f"{rank} dimension{'' if rank == 1 else 's'}"
+        raise DeclareError(f"ops.{op}: {what}={n}, and {of} has {have}",
+                           legal=f"{-rank} to {rank - 1}" if rank else None)
+    return n % rank
+
+
+def axes_of(op: str, axis: Axis, rank: int, what: str = "axis", of: str = "x") -> tuple[int, ...]:
+    """Dimensions in rising order; all of them for None. Raises DeclareError for one out of range or named twice."""
+    if axis is None:
+        return tuple(range(rank))
+    listed = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
+    found = [axis_of(op, a, rank, what, of) for a in listed]
+    if len(set(found)) != len(found):
+        raise DeclareError(f"ops.{op}: {what}={tuple(listed)} names a dimension twice", because=f"{of} has {rank} dimensions")
+    return tuple(sorted(found))
+
+
+def broadcast_shape(op: str, tensors: Sequence[Tensor], but_last: int = 0) -> tuple[Expr, ...]:
+    """The shape of the result by numpy's rule: aligned at the last dimension, sizes are one or 1; without the last ``but_last`` dimensions.
+
+    A symbolic size counts as itself, never as a 1 to repeat: two that may differ do not broadcast. Raises DeclareError.
+    """
+    out: list[Expr] = []
+    for d in range(1 + but_last, max((t.ndim for t in tensors), default=0) + 1):
+        size = make.as_expr(1)
+        for t in tensors:
+            if d > t.ndim or is_one(t.shape[-d]):
+                continue
+            if is_one(size):
+                size = t.shape[-d]
+            elif not equal(size, t.shape[-d]):
+                sure = equal(size, t.shape[-d]) is False
+                raise DeclareError(
+                    f"ops.{op}: shapes {' and '.join(named(x) for x in tensors)} do not broadcast",
+                    because=f"counted from the end, dimension {d} is {size} in one and {t.shape[-d]} in the other"
+                            + ("" if sure else ", which may differ when the kernel is called"),
+                    try_="ops.expand_dims or ops.reshape to line them up" if sure else "one symbol for sizes that are equal")
+        out.append(size)
+    return tuple(reversed(out))
+
+
+def read(x: Tensor, indices: Sequence[ExprLike]) -> Expr:
+    """The element of ``x`` that a broadcast result reads at ``indices``."""
+    own = indices[len(indices) - x.ndim:]
+    return x(*[0 if is_one(n) else i for i, n in zip(own, x.shape, strict=True)])
+
+
+# --- dtypes ---------------------------------------------------------------------------------------------------------------------
+
+def result_type(*types: DType) -> DType:
+    """numpy's promotion. bfloat16, which numpy lacks, holds bool and 8-bit integers; with float16 and 16-bit integers it gives float32,
+    with wider integers float64, as the ml_dtypes package has it."""
+    found = types[0]
+    for t in types[1:]:
+        if t is found:
+            continue
+        brain, other = (found, t) if found.code == "bfloat" else (t, found)
+        if brain.code != "bfloat":
+            found = dtype(np.promote_types(found.to_numpy(), t.to_numpy()))
+        elif other.is_float:
+            found = other if other.bits > 16 else FLOAT32
+        else:
+            found = brain if other.bits <= 8 else FLOAT32 if other.bits == 16 else FLOAT64
+    return found
+
+
+def float_type(t: DType) -> DType:
+    """The float type in which a function such as exp gives the result for ``t``: numpy's, by the width of an integer."""
+    if t.is_float:
+        return t
+    return dtype("float16") if t.bits <= 8 else FLOAT32 if t.bits == 16 else FLOAT64
+
+
+def sum_type(t: DType) -> DType:
+    """The type of a sum or product, as in numpy: integers in 64 bits, floats as they are."""
+    if t.is_float:
+        return t
+    return dtype("uint64") if t.code == "uint" else INT64
+
+
+def wide(t: DType) -> DType:
+    """The type in which values of ``t`` are computed: float32 for the 16-bit floats, else the type itself."""
+    return FLOAT32 if t.is_float and t.bits == 16 else t
+
+
+def operands(op: str, values: Sequence[Any]) -> tuple[list[Tensor | Expr], DType]:
+    """Tensors and numbers of an elementwise operator as tensors and expressions, and their common type. A Python number has no type of its
+    own but lifts integers to float64 when it is a float, as in numpy; where there are only Python numbers they are float32 or int32.
+    Raises DeclareError for what is neither tensor nor number."""
+    types = [v.dtype for v in values if isinstance(v, Tensor | Expr)]
+    for v in values:
+        if isinstance(v, np.generic):
+            types.append(dtype(v.dtype))
+        elif not isinstance(v, Tensor | Expr | int | float):
+            tensor(op, v, "an operand")
+    if not types:
+        types = [make.as_expr(v).dtype for v in values]
+    common = result_type(*types)
+    for v in values:
+        if isinstance(v, float) and not isinstance(v, np.generic) and not common.is_float:
+            common = FLOAT64
+        elif isinstance(v, int) and not isinstance(v, bool) and common.is_bool:
+            common = INT64
+    return [_literal(op, v, common) if isinstance(v, int | float | np.generic) else v for v in values], common
+
+
+def _literal(op: str, v: Any, t: DType) -> Expr:
+    v = v.item() if isinstance(v, np.generic) else v
+    if t.is_int and not t.limits()[0] <= v <= t.limits()[1]:
+        raise DeclareError(f"ops.{op}: {v} does not fit {t}", because="a Python number takes the type of the tensor beside it",
+                           try_="ops.cast of the tensor to a wider type first")
+    return make.const(v, t)
+
+
+def some_tensor(op: str, values: Sequence[Any]) -> None:
+    """Raises DeclareError when there is no tensor among the values."""
+    if not any(isinstance(v, Tensor) for v in values):
+        raise DeclareError(f"ops.{op}: no operand is a tensor", because="operators work on tensors, and on numbers beside them",
+                           try_="te.placeholder(shape, dtype, name); the functions of te work on single elements")
+
+
+def at(values: Sequence[Tensor | Expr], indices: Sequence[ExprLike]) -> list[Expr]:
+    """The elements a broadcast result reads at ``indices``; numbers stand for themselves."""
+    return [read(v, indices) if isinstance(v, Tensor) else v for v in values]
+
+
+# --- stages ---------------------------------------------------------------------------------------------------------------------
+
+def stage(name: str, tag: str, shape: Sequence[ExprLike], f: Callable[..., ExprLike], attrs: dict[str, Any] | None = None) -> Tensor:
+    """A compute of one output, its axes called ``i0, i1, …``."""
+    return compute(tuple(shape), f, name=name, tag=tag, attrs=attrs)  # type: ignore[no-any-return]
+
+
+def without(items: Sequence[Any], axes: Sequence[int]) -> Iterator[Any]:
+    """The items whose positions are not in ``axes``."""
+    return (x for d, x in enumerate(items) if d not in axes)

@@ -1,0 +1,238 @@
+"""Reductions over any dimensions, with numpy's names and meaning: ``axis`` None (all), an int or several, ``keepdims``.
+
+Sums and products of integers are made in 64 bits, those of float16 and bfloat16 in float32 and rounded once. ``max``, ``min``, ``argmax``
+and ``argmin`` hand a NaN on and of equal values take the first, as numpy's do. The reduction axes of a stage stand in the order of the
+dimensions, the innermost last. Of an empty range ``sum`` gives 0, ``prod`` 1, ``max`` minus infinity (or the least integer), ``mean`` NaN.
+Knows ``te`` reductions and the checks of arguments.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .. import te
+from ..core.dtype import BOOL, FLOAT64, INT32, INT64, DType
+from ..core.dtype import dtype as as_dtype
+from ..errors import DeclareError
+from ..expr import make
+from ..expr.nodes import Expr, const_int
+from ..te import Tensor
+from . import inputs, tags
+from .inputs import Axis
+
+
+def over(name: str, x: Tensor, axes: Sequence[int], reducer: Callable[..., Expr], f: Callable[[Expr], Expr] = lambda e: e,
+         keepdims: bool = False, tag: str = tags.REDUCE) -> Tensor:
+    """The stage ``reducer(f(element))`` over the dimensions ``axes`` of ``x``; with none, ``f`` of each element."""
+    return over_elements(name, x.shape, axes, reducer, lambda *i: f(x(*i)), keepdims, tag)
+
+
+def over_elements(name: str, shape: Sequence[Expr], axes: Sequence[int], reducer: Callable[..., Expr], element: Callable[..., Expr],
+                  keepdims: bool = False, tag: str = tags.REDUCE) -> Tensor:
+    """The stage ``reducer(element(i, …))`` over the dimensions ``axes`` of a box of that shape. Its attrs hold the axes and the rank."""
+    rest = [n if d not in axes else 1 for d, n in enumerate(shape) if keepdims or d not in axes]
+    inner = {d: te.reduce_axis((0, shape[d]), name=f"k{d}") for d in axes}
+
+    def body(*i: Any) -> Expr:
+        given = iter(i if not keepdims else [v for d, v in enumerate(i) if d not in axes])
+        e = element(*[inner[d] if d in inner else next(given) for d in range(len(shape))])
+        return reducer(e, axis=list(inner.values())) if inner else e
+
+    return inputs.stage(name, tag, rest, body, {"axes": tuple(axes), "rank": len(shape)})
+
+
+def scaled(name: str, total: Tensor, f: Callable[[Expr], Expr], result: DType) -> Tensor:
+    """``f`` of each total, rounded to ``result``: the small stage after a reduction."""
+    return inputs.stage(name, tags.ELEMENTWISE, total.shape, lambda *i: te.cast(result, f(total(*i))))
+
+
+def count(shape: Sequence[Expr], axes: Sequence[int], t: DType) -> Expr:
+    """How many elements of a box one result is made of, in the type ``t``."""
+    return te.cast(t, inputs.product([te.cast(INT64, shape[d]) for d in axes]))
+
+
+def mean_stages(name: str, shape: Sequence[Expr], axes: Sequence[int], element: Callable[..., Expr], out: DType | None = None,
+                keepdims: bool = False) -> Tensor:
+    """The sum stage and the mean, rounded to ``out``, over the dimensions ``axes`` of a box."""
+    total = over_elements(f"{name}.sum", shape, axes, te.sum, element, keepdims)
+    return scaled(name, total, lambda e: e / count(shape, axes, e.dtype), out or total.dtype)
+
+
+def squares_about(name: str, shape: Sequence[Expr], axes: Sequence[int], element: Callable[..., Expr], center: Tensor,
+                  keepdims: bool = False) -> Tensor:
+    """The sum of squared distances from ``center``, which has the dimensions of the box without ``axes``: the second pass of a variance."""
+    def squared(*i: Any) -> Expr:
+        d = element(*i) - center(*inputs.without(i, axes))
+        return d * d
+
+    return over_elements(name, shape, axes, te.sum, squared, keepdims)
+
+
+def _total(op: str, x: Any, axis: Axis, dtype: str | DType | None, keepdims: bool, reducer: Callable[..., Expr]) -> Tensor:
+    x = inputs.tensor(op, x)
+    axes = inputs.axes_of(op, axis, x.ndim)
+    out = inputs.sum_type(x.dtype) if dtype is None else as_dtype(dtype)
+    if out.is_bool:
+        raise DeclareError(f"ops.{op}: dtype=bool", because="sums and products are numbers", try_="ops.any or ops.all")
+    inside = inputs.wide(out)
+    if inside is out:
+        return over(op, x, axes, reducer, lambda e: te.cast(out, e), keepdims)
+    total = over(f"{op}.wide", x, axes, reducer, lambda e: te.cast(inside, e), keepdims)
+    return scaled(op, total, lambda e: e, out)
+
+
+def sum(x: Tensor, axis: Axis = None, dtype: str | DType | None = None, keepdims: bool = False) -> Tensor:
+    """The sum over ``axis``, in ``dtype`` (64 bits of integers and bools, else the type of ``x``)."""
+    return _total("sum", x, axis, dtype, keepdims, te.sum)
+
+
+def prod(x: Tensor, axis: Axis = None, dtype: str | DType | None = None, keepdims: bool = False) -> Tensor:
+    """The product over ``axis``, in ``dtype`` (64 bits of integers and bools, else the type of ``x``)."""
+    return _total("prod", x, axis, dtype, keepdims, te.prod)
+
+
+def _float_of(t: DType) -> DType:
+    return t if t.is_float else FLOAT64
+
+
+def mean(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """The mean over ``axis``; of integers and bools in float64, as in numpy. Stages ``mean.sum`` and ``mean``."""
+    x = inputs.tensor("mean", x)
+    axes, out = inputs.axes_of("mean", axis, x.ndim), _float_of(x.dtype)
+    return mean_stages("mean", x.shape, axes, lambda *i: te.cast(inputs.wide(out), x(*i)), out, keepdims)
+
+
+def var(x: Tensor, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Tensor:
+    """The variance over ``axis``, divided by ``n - ddof``; of integers in float64. Two passes, the second about the mean: no cancellation."""
+    return _spread("var", x, axis, ddof, keepdims, lambda e: e)
+
+
+def std(x: Tensor, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Tensor:
+    """The standard deviation: the square root of :func:`var`."""
+    return _spread("std", x, axis, ddof, keepdims, te.sqrt)
+
+
+def _spread(op: str, x: Any, axis: Axis, ddof: int, keepdims: bool, finish: Callable[[Expr], Expr]) -> Tensor:
+    x = inputs.tensor(op, x)
+    axes, out, less = inputs.axes_of(op, axis, x.ndim), _float_of(x.dtype), inputs.number(op, "ddof", ddof)
+    inside = inputs.wide(out)
+
+    def element(*i: Any) -> Expr:
+        return te.cast(inside, x(*i))
+
+    center = mean_stages(f"{op}.mean", x.shape, axes, element)
+    total = squares_about(f"{op}.squares", x.shape, axes, element, center, keepdims)
+    return scaled(op, total, lambda e: finish(e / (count(x.shape, axes, inside) - make.const(less, inside))), out)
+
+
+def max(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """The largest element over ``axis``, NaN when there is one. Of bools, whether any holds."""
+    x = inputs.tensor("max", x)
+    return over("max", x, inputs.axes_of("max", axis, x.ndim), te.any if x.dtype.is_bool else te.max, keepdims=keepdims)
+
+
+def min(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """The smallest element over ``axis``, NaN when there is one. Of bools, whether all hold."""
+    x = inputs.tensor("min", x)
+    return over("min", x, inputs.axes_of("min", axis, x.ndim), te.all if x.dtype.is_bool else te.min, keepdims=keepdims)
+
+
+def any(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Whether some element over ``axis`` is true (not zero): bool."""
+    x = inputs.tensor("any", x)
+    return over("any", x, inputs.axes_of("any", axis, x.ndim), te.any, lambda e: te.cast(BOOL, e), keepdims)
+
+
+def all(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Whether every element over ``axis`` is true (not zero): bool."""
+    x = inputs.tensor("all", x)
+    return over("all", x, inputs.axes_of("all", axis, x.ndim), te.all, lambda e: te.cast(BOOL, e), keepdims)
+
+
+def argmax(x: Tensor, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """The index of the largest element along ``axis``, or in the flattened tensor: int64. The first of equals; the first NaN, if any.
+
+    Two passes, both of plain vector reductions: the maximum, then the least index at which it stands. Raises DeclareError for a dimension
+    that is empty; of a symbolic one that turns out to be, the result is the greatest int32 (int64 of several flattened ones).
+    """
+    return _where_extreme("argmax", x, axis, keepdims, te.max, te.any)
+
+
+def argmin(x: Tensor, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """The index of the smallest element along ``axis``, or in the flattened tensor: int64. The first of equals; the first NaN, if any."""
+    return _where_extreme("argmin", x, axis, keepdims, te.min, te.all)
+
+
+def _where_extreme(op: str, x: Any, axis: int | None, keepdims: bool, reducer: Callable[..., Expr], of_bools: Callable[..., Expr]) -> Tensor:
+    x = inputs.tensor(op, x)
+    axes = tuple(range(x.ndim)) if axis is None else (inputs.axis_of(op, axis, x.ndim),)
+    elements = inputs.product([x.shape[d] for d in axes])
+    n = const_int(elements)
+    if n == 0:
+        raise DeclareError(f"ops.{op}: {inputs.named(x)} has no element to choose", because="the dimension reduced is empty")
+    index = INT64 if elements.dtype is INT64 or (n is None and len(axes) > 1) or (n is not None and n > 0x7FFFFFFF) else INT32
+    best = over(f"{op}.value", x, axes, of_bools if x.dtype.is_bool else reducer)
+
+    def element(*i: Any) -> Expr:
+        place = make.const(0, index)
+        for d in axes:
+            place = place * te.cast(index, x.shape[d]) + te.cast(index, i[d])
+        value, found = x(*i), best(*inputs.without(i, axes))
+        is_best = make.not_(make.ne(value, found)) if x.dtype.is_bool else make.eq(value, found)
+        if x.dtype.is_float:
+            is_best = te.any(is_best, te.isnan(value))
+        return te.select(is_best, place, te.max_value(index))
+
+    first = over_elements(f"{op}.first", x.shape, axes, te.min, element, keepdims, tags.ARG_REDUCE)
+    return scaled(op, first, lambda e: e, INT64)
+
+
+def norm(x: Tensor, ord: float = 2, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """The vector norm over ``axis``: ``sum(|x| ** ord) ** (1 / ord)``, of which 1, 2, inf and -inf are direct; 0 counts what is not zero.
+
+    As torch.linalg.vector_norm, and numpy's norm of vectors. Integers give float64.
+    """
+    x, p = inputs.tensor("norm", x), inputs.number("norm", "ord", ord)
+    axes, out = inputs.axes_of("norm", axis, x.ndim), _float_of(x.dtype)
+    inside = inputs.wide(out)
+
+    def size(e: Expr) -> Expr:
+        return te.abs(te.cast(inside, e))
+
+    if math.isinf(p):
+        total = over("norm.extreme", x, axes, te.max if p > 0 else te.min, size, keepdims)
+        return scaled("norm", total, lambda e: e, out)
+    if p == 2:
+        total = over("norm.sum", x, axes, te.sum, lambda e: te.cast(inside, e) * te.cast(inside, e), keepdims)
+        return scaled("norm", total, te.sqrt, out)
+    if p in (0, 1):
+        total = over("norm.sum", x, axes, te.sum, size if p else lambda e: te.cast(inside, make.ne(e, make.const(0, e.dtype))), keepdims)
+        return scaled("norm", total, lambda e: e, out)
+    total = over("norm.sum", x, axes, te.sum, lambda e: te.power(size(e), make.const(p, inside)), keepdims)
+    return scaled("norm", total, lambda e: te.power(e, make.const(1 / p, inside)), out)
+
+
+def logsumexp(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """``log(sum(exp(x)))`` over ``axis`` without overflow: the maximum is taken out first. Of floats.
+
+    A row of minus infinities gives minus infinity. Stages ``logsumexp.max``, ``logsumexp.exp``, ``logsumexp.sum``.
+    """
+    x = inputs.floating("logsumexp", x)
+    axes, inside = inputs.axes_of("logsumexp", axis, x.ndim), inputs.wide(x.dtype)
+    top = over("logsumexp.max", x, axes, te.max, lambda e: te.cast(inside, e))
+
+    def shift(*i: Any) -> Expr:
+        t = top(*i)
+        return te.select(te.isinf(t), make.const(0.0, inside), t)  # inf - inf is no number
+
+    grown = inputs.stage("logsumexp.exp", tags.BROADCAST, x.shape,
+                         lambda *i: te.exp(te.cast(inside, x(*i)) - shift(*inputs.without(i, axes))))
+    total = over("logsumexp.sum", grown, axes, te.sum, keepdims=keepdims)
+
+    def element(*i: Any) -> Expr:
+        own = list(inputs.without(i, axes)) if keepdims else i
+        return te.cast(x.dtype, te.log(total(*i)) + shift(*own))
+
+    return inputs.stage("logsumexp", tags.ELEMENTWISE, total.shape, element)

@@ -1,0 +1,55 @@
+"""Running sums and products along one dimension, as recurrences of ``te.scan``. Knows the checks of arguments; no other operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .. import te
+from ..core.dtype import DType
+from ..core.dtype import dtype as as_dtype
+from ..errors import DeclareError
+from ..expr import make
+from ..expr.nodes import Expr, const_int
+from ..te import Tensor
+from . import inputs, tags
+from .shape import flatten
+
+
+def cumsum(x: Tensor, axis: int | None = None, dtype: str | DType | None = None) -> Tensor:
+    """The running sum along ``axis`` (of the flattened tensor for None), in ``dtype``: 64 bits of integers and bools, else that of ``x``.
+
+    The terms are added one after the other; 16-bit floats in float32, rounded once. Raises DeclareError for a dimension that is empty.
+    """
+    return _running("cumsum", x, axis, dtype, make.add)
+
+
+def cumprod(x: Tensor, axis: int | None = None, dtype: str | DType | None = None) -> Tensor:
+    """The running product along ``axis`` (of the flattened tensor for None), dtypes as for :func:`cumsum`."""
+    return _running("cumprod", x, axis, dtype, make.mul)
+
+
+def _running(op: str, x: Any, axis: int | None, dtype: str | DType | None, combine: Callable[[Expr, Expr], Expr]) -> Tensor:
+    x = inputs.tensor(op, x)
+    if axis is None and x.ndim != 1:
+        x, axis = flatten(x), 0
+    d = inputs.axis_of(op, 0 if axis is None else axis, x.ndim)
+    out = inputs.sum_type(x.dtype) if dtype is None else as_dtype(dtype)
+    if out.is_bool:
+        raise DeclareError(f"ops.{op}: dtype=bool", because="sums and products are numbers")
+    inside, rows = inputs.wide(out), x.shape[d]
+    if const_int(rows) == 0:
+        raise DeclareError(f"ops.{op}: dimension {d} of {inputs.named(x)} is empty", because="a running total begins with the first element")
+    rest = list(inputs.without(x.shape, (d,)))
+
+    def element(t: Any, *i: Any) -> Expr:  # the recurrence runs over the first dimension of its state
+        return te.cast(inside, x(*i[:d], t, *i[d:]))
+
+    state = te.placeholder((rows, *rest), inside, name=f"{op}.state")
+    first = inputs.stage(f"{op}.first", tags.ELEMENTWISE, [1, *rest], element)
+    step = inputs.stage(f"{op}.step", tags.ELEMENTWISE, [rows, *rest], lambda t, *i: combine(state(t - 1, *i), element(t, *i)))
+    straight = d == 0 and inside is out
+    total = te.scan(first, step, state, name=op if straight else f"{op}.scan", tag=tags.SCAN)
+    if straight:
+        return total  # type: ignore[no-any-return]
+    return inputs.stage(op, tags.INJECTIVE, x.shape, lambda *i: te.cast(out, total(i[d], *inputs.without(i, (d,)))))

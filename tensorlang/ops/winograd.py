@@ -1,0 +1,162 @@
+"""Convolution by 3×3 kernels with fewer multiplications: Winograd's minimal filtering F(m×m, 3×3), after Lavin and Gray, "Fast algorithms for
+convolutional neural networks", CVPR 2016, equations 8 to 13 and section 4.3. Knows windows and what products share.
+
+The image is cut into tiles of m × m outputs. With G, B and A of ``POINTS`` each tile of outputs is Aᵀ[(G g Gᵀ) ⊙ (Bᵀ d B)]A, summed over the channels
+between the brackets: (m + 2)² matrix products over all tiles of [O, C] by [C, tiles], 2.25 (m = 2) or 4 times fewer multiplications than the direct
+sum. Each transform runs over rows, then over columns, as a stage of its own; coefficients are written out, zeros and ones cost nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from .. import te
+from ..core.dtype import DType
+from ..errors import DeclareError
+from ..expr import make
+from ..expr.nodes import Expr, const_int
+from ..te import Tensor
+from . import inputs, tags
+from .matmul import biased, rounded
+from .window import Padding, image, layout_of, padded, window
+
+Matrix = tuple[tuple[Fraction, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """The matrices of one F(m×m, 3×3), in the paper's letters: Bᵀ for data, G for the kernel, Aᵀ for the way back."""
+
+    data: Matrix
+    kernel: Matrix
+    inverse: Matrix
+
+
+def _matrix(text: str) -> Matrix:
+    return tuple(tuple(Fraction(x) for x in row.split()) for row in text.split(","))
+
+
+POINTS = {
+    2: Points(_matrix("1 0 -1 0, 0 1 1 0, 0 -1 1 0, 0 1 0 -1"),
+              _matrix("1 0 0, 1/2 1/2 1/2, 1/2 -1/2 1/2, 0 0 1"),
+              _matrix("1 1 1 0, 0 1 -1 -1")),
+    4: Points(_matrix("4 0 -5 0 1 0, 0 -4 -4 1 1 0, 0 4 -4 -1 1 0, 0 -2 -1 2 1 0, 0 2 -1 -2 1 0, 0 4 0 -5 0 1"),
+              _matrix("1/4 0 0, -1/6 -1/6 -1/6, -1/6 1/6 -1/6, 1/24 1/12 1/6, 1/24 -1/12 1/6, 0 0 1"),
+              _matrix("1 1 1 1 1 0, 0 1 -1 2 -2 0, 0 1 1 4 4 0, 0 1 -1 8 -8 1")),
+}
+
+
+def conv2d_winograd(data: Tensor, weight: Tensor, bias: Tensor | None = None, padding: Padding = 0, tile: int = 4,
+                    transformed: bool = False) -> Tensor:
+    """``ops.conv2d(data, weight, bias, padding=padding)`` for [N, C, H, W] and ``weight`` [O, C, 3, 3] of floats, by F(tile×tile, 3×3).
+
+    ``tile`` is 2 or 4: 4 saves more and loses about two bits of accuracy. ``transformed=True`` takes the weight as :func:`winograd_weight` gives it
+    (with the same tile), so that it can be computed once. N, H and W may be symbolic. 16-bit floats are computed in float32, rounded once.
+    Raises DeclareError for another kernel or tile, for channels that do not fit, and for integers, of which the transforms make fractions.
+    """
+    op = "conv2d_winograd"
+    points, m = _points(op, tile), tile
+    alpha = m + 2
+    lay = layout_of(op, "NCHW", 2)
+    data, weight = inputs.floating(op, image(op, data, lay), "data"), inputs.floating(op, weight, "weight")
+    kernel = winograd_weight(weight, tile) if not transformed else weight
+    if kernel.ndim != 4 or const_int(kernel.shape[0]) != alpha or const_int(kernel.shape[1]) != alpha:
+        raise DeclareError(f"ops.{op}: weight {inputs.named(weight)} is not transformed for tile={tile}",
+                           because=f"transformed=True takes ({alpha}, {alpha}, channels, outputs)", try_=f"ops.winograd_weight(weight, {tile})")
+    inputs.same_size(op, f"the number of input channels of weight {weight.name}", kernel.shape[2], data.shape[1], f"data is {inputs.named(data)}")
+    batch, channels, *extents = data.shape
+    w = window(op, extents, [make.as_expr(3)] * 2, 1, padding, 1)
+    w.fits(op, "the kernel", extents, "HW")
+    out_type = inputs.result_type(data.dtype, weight.dtype)
+    inside = inputs.wide(out_type)
+    height, width = w.output(extents)
+    rows, columns = make.ceildiv(height, m), make.ceildiv(width, m)  # of tiles
+    behind = [make.sub(make.add(make.mul(n, m), 2), make.add(extent, before))
+              for n, extent, before in zip((rows, columns), extents, w.before, strict=True)]
+    source = padded(f"{op}.pad", data, (2, 3), w.before, behind, 0)
+    tiles = make.mul(batch, make.mul(rows, columns))
+    outputs = kernel.shape[3]
+
+    def place(p: Any) -> tuple[Expr, Expr, Expr]:
+        return (make.floordiv(p, make.mul(rows, columns)), make.floormod(make.floordiv(p, columns), rows), make.floormod(p, columns))
+
+    def element(i: Any, j: Any, c: Any, p: Any) -> Expr:
+        n, y, x = place(make.as_expr(p))
+        return te.cast(inside, source(n, c, y * m + i, x * m + j))
+
+    half = te.compute((alpha, alpha, channels, tiles), lambda a, j, c, p: _row(points.data, a, [element(i, j, c, p) for i in range(alpha)]),
+                      name=f"{op}.data.rows", tag=tags.WINOGRAD_DATA)
+    seen = te.compute((alpha, alpha, channels, tiles), lambda a, b, c, p: _row(points.data, b, [half(a, j, c, p) for j in range(alpha)]),
+                      name=f"{op}.data", tag=tags.WINOGRAD_DATA)
+    rc = te.reduce_axis((0, channels), "rc")
+    product = te.compute((alpha, alpha, outputs, tiles), lambda a, b, o, p: te.sum(te.cast(inside, kernel(a, b, rc, o)) * seen(a, b, rc, p), axis=rc),
+                         name=f"{op}.matmul", tag=tags.WINOGRAD_MATMUL)
+    back = te.compute((m, alpha, outputs, tiles), lambda i, b, o, p: _row(points.inverse, i, [product(a, b, o, p) for a in range(alpha)]),
+                      name=f"{op}.inverse.rows", tag=tags.WINOGRAD_INVERSE)
+    made = te.compute((m, m, outputs, tiles), lambda i, j, o, p: _row(points.inverse, j, [back(i, b, o, p) for b in range(alpha)]),
+                      name=f"{op}.inverse", tag=tags.WINOGRAD_INVERSE)
+
+    def put(n: Any, o: Any, y: Any, x: Any) -> Expr:
+        y, x = make.as_expr(y), make.as_expr(x)
+        number = make.add(make.mul(make.add(make.mul(make.as_expr(n), rows), make.floordiv(y, m)), columns), make.floordiv(x, m))
+        return made(make.floormod(y, m), make.floormod(x, m), o, number)  # type: ignore[no-any-return]
+
+    result = te.compute((batch, outputs, height, width), lambda n, o, y, x: put(n, o, y, x), name=op, tag=tags.WINOGRAD)
+    return rounded(op, biased(op, result, bias, lambda i: i[1], outputs), out_type)
+
+
+def winograd_weight(weight: Tensor, tile: int = 4) -> Tensor:
+    """G g Gᵀ: a weight [O, C, 3, 3] of floats as :func:`conv2d_winograd` multiplies by it, [tile + 2, tile + 2, C, O]; in float32 for
+    16-bit floats. It depends on the weight alone, so it can be computed once."""
+    op = "winograd_weight"
+    points = _points(op, tile)
+    weight = inputs.floating(op, weight, "weight")
+    if weight.ndim != 4 or any(const_int(k) != 3 for k in weight.shape[2:]):
+        raise DeclareError(f"ops.{op}: weight {inputs.named(weight)} is not [outputs, channels, 3, 3]",
+                           because="F(m×m, 3×3) is for kernels of 3 by 3",
+                           try_="ops.conv2d")
+    inside, alpha = inputs.wide(weight.dtype), tile + 2
+    outputs, channels = weight.shape[:2]
+    rows = te.compute((alpha, 3, channels, outputs),
+                      lambda a, j, c, o: _row(points.kernel, a, [te.cast(inside, weight(o, c, i, j)) for i in range(3)]),
+                      name="conv2d_winograd.weight.rows", tag=tags.WINOGRAD_WEIGHT)
+    return te.compute((alpha, alpha, channels, outputs),  # type: ignore[no-any-return]
+                      lambda a, b, c, o: _row(points.kernel, b, [rows(a, j, c, o) for j in range(3)]),
+                      name="conv2d_winograd.weight", tag=tags.WINOGRAD_WEIGHT)
+
+
+def _points(op: str, tile: Any) -> Points:
+    if not isinstance(tile, int) or tile not in POINTS:
+        raise DeclareError(f"ops.{op}: tile={tile!r}", because="tile × tile outputs are computed together", legal=", ".join(map(str, POINTS)))
+    return POINTS[tile]
+
+
+def _row(matrix: Matrix, index: Any, elements: Sequence[Expr]) -> Expr:
+    """Row ``index`` of ``matrix`` times ``elements``: a choice of the rows written out, of which one is computed. When the loop over ``index``
+    is unrolled, only the sum is left."""
+    t = elements[0].dtype
+
+    def chosen(lo: int, hi: int) -> Expr:
+        if hi - lo == 1:
+            return _sum(matrix[lo], elements, t)
+        middle = (lo + hi) // 2
+        return te.if_then_else(make.lt(make.as_expr(index), middle), chosen(lo, middle), chosen(middle, hi))
+
+    return chosen(0, len(matrix))
+
+
+def _sum(row: Sequence[Fraction], elements: Sequence[Expr], t: DType) -> Expr:
+    total: Expr | None = None
+    for factor, e in zip(row, elements, strict=True):
+        if not factor:
+            continue
+        term = e if abs(factor) == 1 else e * make.const(float(abs(factor)), t)
+        if total is None:
+            total = term if factor > 0 else make.neg(term)
+        else:
+            total = total + term if factor > 0 else total - term
+    assert total is not None
+    return total

@@ -1,0 +1,86 @@
+"""Takes the time of loop nests: a kernel with one more output, a table of nanoseconds and counts, and calls of a clock around each nest.
+
+The outermost nests are marked; ``deep`` marks also the nests inside them, at the first place where one does more than run the next loop. The
+clock is a C function, so nothing of it is known here. For a kernel that went through the whole pipeline: it is not one of its passes.
+"""
+
+from __future__ import annotations
+
+from ..core.dtype import INT32, INT64
+from ..core.nests import START, STOP, Nest
+from ..expr import make
+from ..loopir.stmt import PARALLEL, Alloc, Buffer, Extern, For, Func, Seq, Stmt, Store, preorder, seq
+
+TABLE = "profile"
+
+
+def instrument(func: Func, deep: bool) -> tuple[Func, tuple[Nest, ...]]:
+    """The kernel with the table as its last parameter, int64[rows, 2], to which each row's nanoseconds and runs are added; and its rows: the
+    first is the whole kernel."""
+    marks = _Marks(deep)
+    body = marks.timed(Nest(func.name, shown=False), lambda row: marks.nests(func.body, None))
+    table = Buffer(TABLE, INT64, (make.const(len(marks.rows), "int64"), make.const(2, "int64")))
+    body = _with_table(body, marks.table, table)
+    return Func(func.name, (*func.params, table), body, func.dims, (*func.outputs, table), func.attrs, func.constants), tuple(marks.rows)
+
+
+class _Marks:
+    def __init__(self, deep: bool) -> None:
+        self.deep = deep
+        self.rows: list[Nest] = []
+        self.table = Buffer(TABLE, INT64, ())  # its size is known when all rows are
+
+    def timed(self, nest: Nest, body: object) -> Stmt:
+        """What ``body(row)`` makes, between two looks at the clock."""
+        row = len(self.rows)
+        self.rows.append(nest)
+        began = Buffer(f"{TABLE}.began", INT64, (make.const(1, "int64"),), "local")
+        made: Stmt = body(row)  # type: ignore[operator]
+        start = Extern("c", START, (began,), (began,), INT32)
+        stop = Extern("c", STOP, (began, self.table, make.const(row, "int64")), (self.table,), INT32)
+        return Alloc(began, seq(start, made, stop))
+
+    def nests(self, s: Stmt, within: int | None) -> Stmt:
+        """Every outermost loop of ``s`` marked."""
+        if isinstance(s, For):
+            nest = Nest(_loops(s), _written(s), within)
+            return self.timed(nest, lambda row: self.inner(s, row) if self.deep and within is None else s)
+        return s.with_parts(*(self.nests(p, within) for p in s.parts())) if s.parts() else s
+
+    def inner(self, s: Stmt, row: int) -> Stmt:
+        """The nests inside the loop ``s`` of this row marked, where it comes to more than one thing."""
+        if isinstance(s, For) and _divided(s):
+            return For(s.var, s.begin, s.extent, s.kind, self.inner(s.body, row), s.attrs)
+        if _divided(s):
+            return self.timed(Nest("", within=row, shown=False), lambda turns: self.nests(s, turns))
+        return s
+
+
+def _divided(s: Stmt) -> bool:
+    """Whether a single chain of loops leads to several things, one of them a loop."""
+    while not isinstance(s, Seq):
+        if len(s.parts()) != 1:
+            return False
+        (s,) = s.parts()
+    return any(isinstance(n, For) for n in preorder(s))
+
+
+def _loops(s: Stmt) -> str:
+    """The names of the loops from ``s`` inwards, as long as each does nothing but run the next."""
+    names = []
+    while isinstance(s, For):
+        names.append(f"{s.var.name} (parallel)" if s.kind == PARALLEL else s.var.name)
+        s = s.body
+    return ", ".join(names)
+
+
+def _written(s: Stmt) -> tuple[str, ...]:
+    made = {n.buffer for n in preorder(s) if isinstance(n, Alloc)}
+    stored = [b for n in preorder(s) for b in ((n.buffer,) if isinstance(n, Store) else n.outputs if isinstance(n, Extern) else ())]
+    return tuple(dict.fromkeys(b.name for b in stored if b not in made))
+
+
+def _with_table(s: Stmt, old: Buffer, new: Buffer) -> Stmt:
+    if isinstance(s, Extern) and any(a is old for a in s.args):
+        return Extern(s.kind, s.name, tuple(new if a is old else a for a in s.args), (new,), s.result)
+    return s.with_parts(*(_with_table(p, old, new) for p in s.parts())) if s.parts() else s

@@ -1,0 +1,66 @@
+"""Transposed convolutions against numpy's scattering sum: bit for bit on small integers; and against torch when it is there."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tensorlang import ops, te
+from tests.ops import images
+from tests.ops.arrays import exact
+from tests.ops.images import run, small, symbolic
+
+RNG = np.random.default_rng(7)
+
+# strides that divide the kernel and that do not, with the kernel's own dilation; margins wider than the kernel reaches
+CASES = [(3, dict(stride=2, padding=1, output_padding=1)), ((3, 2), dict(stride=(2, 3), padding=(0, 1), groups=2, output_padding=(1, 2))),
+         (4, dict(stride=2, padding=1)), (3, dict(padding=1, dilation=2)), (3, dict(stride=2, padding=1, dilation=2)), (2, dict(stride=3)),
+         (5, dict(stride=3, padding=4)), (3, dict(stride=3, dilation=3, padding=((2, 1), (0, 3)))), (1, dict())]
+
+
+@pytest.mark.parametrize(("kernel", "options"), CASES, ids=str)
+def test_conv_transpose2d(kernel, options):
+    groups = options.get("groups", 1)
+    x, w, b = small(RNG, (2, 6, 5, 7)), small(RNG, (6, 4 // groups, *images.each(kernel, 2))), small(RNG, (4,))
+    exact(run(ops.conv_transpose2d, x, w, b, **options), images.conv_transpose(x, w, b, **options), "float32")
+
+
+def test_conv_transpose1d():
+    x, w = small(RNG, (2, 6, 7)), small(RNG, (6, 4, 3))
+    exact(run(ops.conv_transpose1d, x, w, stride=2), images.conv_transpose(x, w, stride=2), "float32")
+
+
+def test_conv_transpose3d():
+    x, w = small(RNG, (1, 2, 3, 4, 5)), small(RNG, (2, 3, 3, 2, 2))
+    exact(run(ops.conv_transpose3d, x, w, stride=2, padding=1), images.conv_transpose(x, w, stride=2, padding=1), "float32")
+
+
+@pytest.mark.parametrize(("types", "out"), [("float64", None), ("float16", None), ("int8", "int32")])
+def test_dtypes(types, out):
+    x, w = small(RNG, (1, 5, 4, 5), types), small(RNG, (5, 3, 3, 3), types)
+    exact(run(ops.conv_transpose2d, x, w, stride=2, out_dtype=out), images.conv_transpose(x.astype(out or types), w.astype(out or types), stride=2), out or types)
+
+
+@pytest.mark.parametrize("options", [dict(stride=2, padding=1, output_padding=1), dict(stride=3), dict(dilation=2, padding=1)], ids=str)
+def test_one_kernel_for_any_image(options):
+    n, h, w = te.var("n"), te.var("h"), te.var("w")
+    f = symbolic(lambda x, k: ops.conv_transpose2d(x, k, **options), [(n, 3, h, w), (3, 4, 3, 3)])
+    kernel = small(RNG, (3, 4, 3, 3))
+    for shape in ((1, 3, 9, 11), (2, 3, 16, 7), (1, 3, 3, 4)):
+        x = small(RNG, shape)
+        exact(f(x, kernel), images.conv_transpose(x, kernel, **options), "float32")
+
+
+@pytest.mark.parametrize(("kernel", "options"), [CASES[0], CASES[1], CASES[4]], ids=str)
+def test_as_torch(kernel, options):
+    torch = pytest.importorskip("torch")
+    x, w = small(RNG, (2, 6, 5, 7)), small(RNG, (6, 4 // options.get("groups", 1), *images.each(kernel, 2)))
+    want = torch.nn.functional.conv_transpose2d(torch.from_numpy(x), torch.from_numpy(w), **options).numpy()
+    exact(run(ops.conv_transpose2d, x, w, **options), want, "float32")
+
+
+def test_no_multiplication_by_an_inserted_zero():
+    """The reduction runs over the taps of one phase: 2 of 4 along each dimension when the stride is 2."""
+    total = ops.conv_transpose2d(te.placeholder((1, 3, 8, 8)), te.placeholder((3, 4, 4, 4)), stride=2, padding=1)
+    assert total.op.tag == "conv2d_transpose_nchw"
+    assert [int(a.extent) for a in total.op.reduce_axis] == [3, 2, 2]

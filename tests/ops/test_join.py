@@ -1,0 +1,122 @@
+"""Joining, cutting and padding against numpy, bit by bit, of constant and symbolic sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang import te
+from tests.ops.arrays import compiled, exact, sample
+
+ops = tl.ops
+
+
+@pytest.mark.parametrize(("shapes", "axis"), [(((3, 5), (1, 5), (17, 5)), 0), (((3, 1), (3, 17), (3, 33)), 1), (((3, 5, 2), (3, 4, 2)), -2),
+                                              (((7,),), 0), (((0, 3), (2, 3)), 0), (((2, 0), (2, 3), (2, 0)), 1)], ids=str)
+@pytest.mark.parametrize("t", ["float32", "int8"])
+def test_concatenate(shapes, axis, t):
+    feed = {te.placeholder(s, t, name=f"x{k}"): sample(s, t, k) for k, s in enumerate(shapes)}
+    exact(compiled(ops.concatenate(list(feed), axis), feed), np.concatenate(list(feed.values()), axis), t)
+
+
+def test_concatenate_promotes_and_has_a_short_name():
+    feed = {te.placeholder((3,), t, name=t): sample((3,), t) for t in ("int8", "float32", "float16")}
+    exact(compiled(ops.concat(list(feed)), feed), np.concatenate(list(feed.values())), "float32")
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1])
+def test_stack(axis):
+    feed = {te.placeholder((3, 17), name=f"x{k}"): sample((3, 17), "float32", k) for k in range(3)}
+    exact(compiled(ops.stack(list(feed), axis), feed), np.stack(list(feed.values()), axis), "float32")
+
+
+@pytest.mark.parametrize(("parts", "axis"), [(3, 0), (1, 1), (17, 1), ([1, 4], 0), ([3, 3, 9], 1), ([0, 6], 0)], ids=str)
+def test_split(parts, axis):
+    a = sample((6, 17), "float32")
+    x = te.placeholder(a.shape, name="x")
+    found = ops.split(x, parts, axis)
+    want = np.split(a, parts, axis)
+    assert isinstance(found, tuple) and len(found) == len(want)
+    for got, w in zip(compiled(found, {x: a}) if len(found) > 1 else [compiled(found[0], {x: a})], want, strict=True):
+        exact(got, w, "float32")
+
+
+@pytest.mark.parametrize(("begin", "end", "strides"), [
+    ((1, 2), (3, 9), None), ((0, 16), (6, 2), (1, -3)), ((None, None), (None, None), (2, -1)), ((-3, -100), (-1, 100), (1, 4)), ((5,), (2,), None),
+    ((4, 1), (None, None), (-2, 5))], ids=str)
+def test_strided_slice(begin, end, strides):
+    a = sample((6, 17), "float32")
+    x = te.placeholder(a.shape, name="x")
+    cut = tuple(slice(*b) for b in zip(begin, end, strides or [1] * len(begin), strict=True))
+    exact(compiled(ops.strided_slice(x, begin, end, strides), {x: a}), a[cut], "float32")
+
+
+def test_strided_slice_of_named_axes():
+    a = sample((3, 5, 17), "int32")
+    x = te.placeholder(a.shape, "int32", name="x")
+    exact(compiled(ops.strided_slice(x, [1], [-1], [3], axes=[-1]), {x: a}), a[:, :, 1:-1:3], "int32")
+
+
+MARGINS = [2, (1, 3), ((1, 0), (0, 4)), ((0, 0), (2, 2)), ((0, 0), (0, 0))]
+
+
+@pytest.mark.parametrize("width", MARGINS, ids=str)
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect"])
+def test_pad(mode, width):
+    a = sample((5, 17), "float32")
+    x = te.placeholder(a.shape, name="x")
+    exact(compiled(ops.pad(x, width, mode), {x: a}), np.pad(a, width, mode), "float32")
+
+
+def test_pad_with_a_value_of_every_type_and_of_nothing():
+    for t in ("float32", "int8", "float16"):
+        a = sample((3, 5), t)
+        x = te.placeholder(a.shape, t, name="x")
+        exact(compiled(ops.pad(x, 1, constant_values=-7), {x: a}), np.pad(a, 1, constant_values=-7), t)
+    none = np.zeros((0, 3), "float32")
+    x = te.placeholder((0, 3), name="x")
+    exact(compiled(ops.pad(x, 1), {x: none}), np.pad(none, 1), "float32")
+
+
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect"])
+def test_pad_of_what_is_computed(mode):
+    a = sample((5, 17), "float32")
+    x = te.placeholder(a.shape, name="x")
+    out = ops.sum(ops.pad(ops.softmax(x), 2, mode), 0)
+    want = np.exp(a.astype("float64") - a.max(1, keepdims=True))
+    want = np.pad(want / want.sum(1, keepdims=True), 2, mode).sum(0)
+    np.testing.assert_allclose(compiled(out, {x: a}), want, rtol=1e-5)
+
+
+def test_one_kernel_for_all_sizes():
+    n, m = te.dim("n", 4, 64, multiple_of=2), te.dim("m", 3, 64)
+    x, y = te.placeholder((n, m), name="x"), te.placeholder((2, m), name="y")
+    table = [(ops.stack([x, x], 1), lambda a: np.stack([a, a], 1)),
+             (ops.split(x, 2)[1], lambda a: np.split(a, 2)[1]), (ops.split(x, [1, n - 1])[1], lambda a: a[1:-1]),
+             (ops.strided_slice(x, [1, None], [None, -1], [2, 1]), lambda a: a[1::2, :-1]),
+             (ops.strided_slice(x, [None], [None], [-1]), lambda a: a[::-1]),
+             (ops.pad(x, 2), lambda a: np.pad(a, 2)), (ops.pad(x, 2, "edge"), lambda a: np.pad(a, 2, "edge")),
+             (ops.pad(x, 2, "reflect"), lambda a: np.pad(a, 2, "reflect"))]
+    kernels = [tl.compile([x, out]) for out, _ in table]
+    joined = tl.compile([x, y, ops.concatenate([x, y, x])])
+    for rows, columns in ((4, 3), (4, 17), (18, 33)):
+        a, b = sample((rows, columns), "float32", rows), sample((2, columns), "float32", 1)
+        for kernel, (_, numpys) in zip(kernels, table, strict=True):
+            exact(kernel(a), numpys(a), "float32")
+        exact(joined(a, b), np.concatenate([a, b, a]), "float32")
+
+
+def test_slices_of_symbolic_sizes_are_cut_where_they_end():
+    n, k = te.var("n"), te.var("k")
+    x = te.placeholder((n,), name="x")
+    table = [(2, 5, 1), (-3, None, 1), (None, -2, 2), (10, 1, -3), (1, -1, 1)]
+    kernels = [tl.compile([x, ops.strided_slice(x, [b], [e], [s])]) for b, e, s in table]
+    upto = tl.compile([x, k, *ops.split(x, [k])])
+    for size in (0, 1, 3, 4, 17):
+        a = sample((size,), "float32", size)
+        for kernel, (b, e, s) in zip(kernels, table, strict=True):
+            exact(kernel(a), a[b:e:s], "float32")
+        for at in (0, 2, 17, 33):
+            for got, want in zip(upto(a, at), np.split(a, [at]), strict=True):
+                exact(got, want, "float32")

@@ -1,0 +1,60 @@
+"""The table of operators: each public one is a documented function, has an example, carries known tags, lowers to a valid program within
+its bounds, and is compared with numpy by some test of this folder."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+
+import pytest
+
+import tensorlang as tl
+from benchmarks.ops_compile_time import EXAMPLES
+from tensorlang import ops
+from tensorlang.loopir.verify import verify
+from tensorlang.te.graph import operations
+
+OPERATORS = sorted(n for n in ops.__all__ if not inspect.ismodule(getattr(ops, n)))
+
+
+def _named_in_tests() -> dict[str, set[str]]:
+    """Operator → the test files that call it: ``ops.name`` in their text, or its name as a string beside ``getattr(ops, …)``."""
+    found: dict[str, set[str]] = {}
+    for path in Path(__file__).parent.glob("test_*.py"):
+        if path.name == Path(__file__).name:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            name = (node.attr if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "ops" else
+                    node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None)
+            if name is not None:
+                found.setdefault(name, set()).add(path.name)
+    return found
+
+
+def test_operators_are_documented_functions():
+    for name in OPERATORS:
+        f = getattr(ops, name)
+        assert inspect.isfunction(f), f"ops.{name} is {f!r}: a module of that name hides the operator"
+        assert len(inspect.getdoc(f) or "") > 6, f"ops.{name} has no docstring"
+        assert all(p.kind is not p.VAR_POSITIONAL for p in inspect.signature(f).parameters.values())
+
+
+def test_operators_are_compared_with_numpy_somewhere():
+    tested = _named_in_tests()
+    missing = [n for n in OPERATORS if n not in tested]
+    assert not missing, f"no test in tests/ops calls {', '.join(missing)}"
+
+
+def test_operators_have_an_example():
+    assert not [n for n in OPERATORS if n not in EXAMPLES], "a new operator has a row in EXAMPLES of benchmarks/ops_compile_time.py"
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_example_is_a_valid_program_with_known_tags(name):
+    args = EXAMPLES[name]()
+    outputs = [t for t in args if t.op.input_tensors or name in ("arange", "full")]
+    for op in operations([t.op for t in outputs]):
+        assert op.tag in ops.tags.TAGS or op.tag.startswith("conv") or op.tag.startswith("depthwise") or not op.input_tensors, f"{op.name} has the tag {op.tag!r}"
+    s = tl.te.create_schedule([t.op for t in outputs])
+    verify(tl.lower(s, args, simple=True), in_bounds=name not in ("take", "gather"))

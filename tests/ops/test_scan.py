@@ -1,0 +1,64 @@
+"""Running sums and products against numpy: every axis, dtype, and symbolic sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang import te
+from tests.ops.arrays import compiled, exact, near, real, sample, stored, whole
+
+ops = tl.ops
+
+
+@pytest.mark.parametrize("t", ["float32", "float64", "int8", "uint8", "int32", "bool", "float16"])
+@pytest.mark.parametrize("axis", [0, 1, -1, None])
+def test_cumsum(t, axis):
+    a = sample((3, 17), t, 2) if t in ("bool", "uint8") else whole((3, 17), t, 2)
+    x = te.placeholder(a.shape, t, name="x")
+    want = np.cumsum(a, axis)
+    exact(compiled(ops.cumsum(x, axis), {x: a}), want, str(want.dtype))
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((1,), 0), ((33,), 0), ((3, 5, 7), 1), ((3, 1, 17), 2), ((1, 33), 0)])
+def test_shapes(shape, axis):
+    a = whole(shape, "float32", 3)
+    x = te.placeholder(shape, name="x")
+    exact(compiled(ops.cumsum(x, axis), {x: a}), np.cumsum(a, axis), "float32")
+
+
+def test_cumprod():
+    a = np.where(whole((3, 17), "float32") > 0, 2, -1).astype("float32")
+    x = te.placeholder(a.shape, name="x")
+    rows, columns = compiled([ops.cumprod(x, 0), ops.cumprod(x, 1)], {x: a})
+    exact(rows, np.cumprod(a, 0), "float32")
+    exact(columns, np.cumprod(a, 1), "float32")
+
+
+def test_the_type_may_be_given():
+    a = np.full((17,), 100, "int8")
+    x = te.placeholder((17,), "int8", name="x")
+    exact(compiled(ops.cumsum(x, dtype="int8"), {x: a}), a.cumsum(dtype="int8"), "int8")
+
+
+def test_sixteen_bits_are_summed_in_thirty_two():
+    a = stored(np.full((3000,), 0.1), "bfloat16")
+    x = te.placeholder((3000,), "bfloat16", name="x")
+    near(compiled(ops.cumsum(x), {x: a}), np.cumsum(real(a, "bfloat16")), "bfloat16", 1)
+
+
+def test_it_feeds_and_is_fed():
+    a = whole((3, 17), "float32")
+    x = te.placeholder(a.shape, name="x")
+    exact(compiled(ops.max(ops.cumsum(ops.relu(x), 1), 1), {x: a}), np.cumsum(np.maximum(a, 0), 1).max(1), "float32")
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_one_kernel_for_all_sizes(axis):
+    n, m = te.dim("n", 1, 100), te.dim("m", 1, 100)
+    x = te.placeholder((n, m), name="x")
+    kernel = tl.compile([x, ops.cumsum(x, axis)])
+    for shape in ((1, 1), (3, 17), (33, 3)):
+        a = whole(shape, "float32", sum(shape))
+        exact(kernel(a), np.cumsum(a, axis), "float32")
