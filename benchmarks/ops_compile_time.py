@@ -64,9 +64,9 @@ EXAMPLES: dict[str, Callable[[], list]] = {
     **_row("add", "subtract", "multiply", "divide", "floor_divide", "mod", "power", "maximum", "minimum", "equal", "not_equal", "less",
            "less_equal", "greater", "greater_equal", "logical_and", "logical_or", "logical_xor")((ROWS, COLUMNS), (COLUMNS,)),
     **_row("negative", "abs", "sign", "square", "floor", "ceil", "trunc", "round", "sqrt", "rsqrt", "reciprocal", "exp", "exp2", "expm1", "log",
-           "log2", "log10", "log1p", "sin", "cos", "tan", "erf", "isnan", "isfinite", "logical_not", "relu", "relu6", "leaky_relu", "elu", "selu",
-           "gelu", "sigmoid", "tanh", "silu", "swish", "softplus", "softsign", "hard_sigmoid", "hard_swish", "hard_tanh", "mish", "softmax", "log_softmax",
-           "layer_norm", "rms_norm", "transpose", "flatten", "squeeze", "flip")((ROWS, COLUMNS)),
+           "log2", "log10", "log1p", "sin", "cos", "tan", "erf", "isnan", "isfinite", "logical_not", "relu", "relu6", "leaky_relu", "elu",
+           "selu", "gelu", "sigmoid", "tanh", "silu", "swish", "softplus", "softsign", "hard_sigmoid", "hard_swish", "hard_tanh", "mish",
+           "softmax", "log_softmax", "layer_norm", "rms_norm", "transpose", "flatten", "squeeze", "flip")((ROWS, COLUMNS)),
     **_row("sum", "mean", "max", "min", "prod", "any", "all", "argmax", "argmin", "var", "std", "norm", "logsumexp", "cumsum", "cumprod")(
         (ROWS, COLUMNS), axis=1),
     "where": _where,

@@ -47,18 +47,18 @@ def lower(schedule: Schedule, args: Args, name: str = "main", *, simple: bool = 
     to ``build``: what depends on them alone is not part of the kernel. ``binds`` as in ``build``.
     Raises LowerError for arguments that do not fit the computation.
     """
-    if not isinstance(schedule, Schedule):
-        raise LowerError(f"lower({getattr(schedule, 'name', type(schedule).__name__)}, …): the first argument is a schedule",
-                         try_="tl.lower(te.create_schedule(C.op), [A, B, C])")
-    if not isinstance(args, list | tuple):
-        raise LowerError(f"lower(s, {getattr(args, 'name', type(args).__name__)}): the arguments are no list",
-                         try_="tl.lower(s, [A, B, C])")
     return _lowered(schedule, args, name, simple=simple, bounds_check=bounds_check, hooks=hooks, constants=constants, binds=binds)[0]
 
 
 def _lowered(schedule: Schedule, args: Args, name: str, *, simple: bool = False, bounds_check: bool = False, hooks: tuple[Hook, ...] = (),
              constants: Sequence[Tensor] = (), binds: Mapping[Tensor, BufferDecl] | None = None) -> tuple[Func, tuple[Packing, ...]]:
     """The kernel, and what is to be computed before it can be loaded."""
+    if not isinstance(schedule, Schedule):
+        raise LowerError(f"lower({getattr(schedule, 'name', type(schedule).__name__)}, …): the first argument is a schedule",
+                         try_="tl.lower(te.create_schedule(C.op), [A, B, C])")
+    if not isinstance(args, list | tuple):
+        raise LowerError(f"lower(s, {getattr(args, 'name', type(args).__name__)}): the arguments are no list",
+                         try_="tl.lower(s, [A, B, C])")
     start = time.perf_counter()
     with _depth(f"lower({name})"):
         state, packings = schedule.concrete().state, ()

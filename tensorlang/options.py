@@ -43,7 +43,7 @@ def workspace_bytes() -> int | None:
 
 
 def perf_map() -> bool:
-    """``TENSORLANG_PERF_MAP=1`` lists the functions of loaded kernels in /tmp/perf-PID.map, where ``perf`` finds their names."""
+    """``TENSORLANG_PERF_MAP=1`` lists the functions of loaded kernels in the file perf-PID.map, where ``perf`` finds their names."""
     text = os.environ.get("TENSORLANG_PERF_MAP", "").strip()
     if text not in ("", "0", "1"):
         raise TensorLangError(f"TENSORLANG_PERF_MAP={text}", because="it is 0 (no list) or 1 (kernels are listed for perf)")

@@ -39,7 +39,7 @@ class CParameter:
 
 def parameters(signature: Signature) -> tuple[CParameter, ...]:
     """The parameters of the C function in order. A dim that a number of the same name passes is not passed again."""
-    supply = NameSupply(tuple(RESERVED) + (signature.name,))
+    supply = NameSupply((*RESERVED, signature.name))
     out = [CParameter(_name(supply, p.name), _type(p), p) for p in signature.params]
     numbers = {p.name for p in signature.params if p.kind == "scalar"}
     return (*out, *(CParameter(_name(supply, d.name), "int64_t", d) for d in signature.dims if d.name not in numbers))
@@ -128,8 +128,8 @@ def _rules(signature: Signature, symbols: tuple[str, ...]) -> list[str]:
     if signature.checks:
         codes.append(f"or {OUT_OF_BOUNDS} when an index is out of bounds (the outputs are then incomplete; see below)")
     compact = "unless their strides are told above, " if any(p.strides is not None for p in signature.params) else ""
-    texts = [f"Arrays are compact, {compact}in row-major order, and not NULL; each begins at a multiple of its element's size (64 bytes are faster). An "
-             "output may not overlap any other array.", ", ".join(codes) + ".",
+    texts = [f"Arrays are compact, {compact}in row-major order, and not NULL; each begins at a multiple of its element's size (64 bytes are "
+             "faster). An output may not overlap any other array.", ", ".join(codes) + ".",
              "Safe to call from several threads at once. Link with -lm."]
     if symbols:
         texts.append(f"The program must define what the kernel calls: {', '.join(symbols)}.")

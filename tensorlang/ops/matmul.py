@@ -92,7 +92,8 @@ def dense(x: Tensor, weight: Tensor, bias: Tensor | None = None, activation: Cal
         raise DeclareError(f"ops.{op}: activation={activation!r} is no function", try_="activation=ops.relu")
     o, i = (0, 1) if weight_layout == "OI" else (1, 0)
     inputs.same_size(op, f"the number of inputs of weight {weight.name}", weight.shape[i], x.shape[-1],
-                     f"x is {inputs.named(x)}, and weight {inputs.text(weight.shape)} is [{'out, in' if o == 0 else 'in, out'}]")
+                     f"x is {inputs.named(x)}, and weight {inputs.text(weight.shape)} is [{'out, in' if o == 0 else 'in, out'}], "
+                     f"as weight_layout={weight_layout!r} says")
     inside, out = accumulator(op, x.dtype, weight.dtype, out_dtype)
     k = te.reduce_axis((0, x.shape[-1]), "k")
     names = [*([f"i{d}" for d in range(x.ndim - 1)] if x.ndim > 2 else ["i"] * (x.ndim - 1)), "j"]

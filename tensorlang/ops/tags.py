@@ -26,7 +26,7 @@ DEPTHWISE_CONV = "depthwise_conv"  # depthwise_conv2d_nchw …: one input channe
 CONV_TRANSPOSE = "conv_transpose"  # conv1d_transpose_ncw, conv2d_transpose_nchw, conv3d_transpose_ncdhw: reduces over the taps of one phase
 PAD = "pad"  # a copy with a margin of one value, where a window reads beyond the edge
 WINOGRAD_WEIGHT = "winograd_weight"  # stages conv2d_winograd.weight.rows and .weight, which depend on the weight only
-WINOGRAD_DATA = "winograd_data"  # stages conv2d_winograd.data.rows and .data
+WINOGRAD_DATA = "winograd_data"  # stages conv2d_winograd.data.rows, .data.tiles (a copy, tile by tile) and .data
 WINOGRAD_MATMUL = "winograd_matmul"  # M[a, b, o, p] = sum_c U[a, b, c, o] V[a, b, c, p]: one matrix product for each of the points a, b
 WINOGRAD_INVERSE = "winograd_inverse"  # stages .inverse.rows and .inverse
 WINOGRAD = "winograd"  # the tiles put in their places

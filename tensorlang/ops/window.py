@@ -130,7 +130,7 @@ class Window:
         for d, extent in enumerate(extents):
             whole, span = const_int(make.add(make.add(extent, self.before[d]), self.after[d])), const_int(self.span(d))
             if whole is not None and span is not None and span > whole:
-                apart = f" with dilation {self.dilation[d]} spans {span}" if self.dilation[d] > 1 else ""
+                apart = f", {span} with dilation {self.dilation[d]}," if self.dilation[d] > 1 else ""
                 raise DeclareError(f"ops.{op}: {what} {self.kernel[d]} along {letters[d]}{apart} is larger than the padded input, {whole}",
                                    because=f"the input is {extent}, padded by {self.before[d]} and {self.after[d]}",
                                    try_=f"padding={-(-(span - int(const_int(extent) or 0)) // 2)} or more")

@@ -83,13 +83,17 @@ def conv2d_winograd(data: Tensor, weight: Tensor, bias: Tensor | None = None, pa
     def place(p: Any) -> tuple[Expr, Expr, Expr]:
         return (make.floordiv(p, make.mul(rows, columns)), make.floormod(make.floordiv(p, columns), rows), make.floormod(p, columns))
 
-    def element(i: Any, j: Any, c: Any, p: Any) -> Expr:
-        n, y, x = place(make.as_expr(p))
-        return te.cast(inside, source(n, c, y * m + i, x * m + j))
+    def rows_of(a: Any, c: Any, n: Any, y: Any, x: Any) -> Expr:
+        return _row(points.data, a, [te.cast(inside, source(n, c, make.as_expr(y) * m + i, x)) for i in range(alpha)])
 
-    half = te.compute((alpha, alpha, channels, tiles), lambda a, j, c, p: _row(points.data, a, [element(i, j, c, p) for i in range(alpha)]),
-                      name=f"{op}.data.rows", tag=tags.WINOGRAD_DATA)
-    seen = te.compute((alpha, alpha, channels, tiles), lambda a, b, c, p: _row(points.data, b, [half(a, j, c, p) for j in range(alpha)]),
+    def cut(a: Any, j: Any, c: Any, p: Any) -> Expr:
+        n, y, x = place(make.as_expr(p))
+        return half(a, c, n, y, x * m + j)  # type: ignore[no-any-return]
+
+    # whole rows of the image first: they stand side by side in memory, and columns that two tiles share are transformed once
+    half = te.compute((alpha, channels, batch, rows, source.shape[3]), rows_of, name=f"{op}.data.rows", tag=tags.WINOGRAD_DATA)
+    tiled = te.compute((alpha, alpha, channels, tiles), cut, name=f"{op}.data.tiles", tag=tags.WINOGRAD_DATA)
+    seen = te.compute((alpha, alpha, channels, tiles), lambda a, b, c, p: _row(points.data, b, [tiled(a, j, c, p) for j in range(alpha)]),
                       name=f"{op}.data", tag=tags.WINOGRAD_DATA)
     rc = te.reduce_axis((0, channels), "rc")
     product = te.compute((alpha, alpha, outputs, tiles), lambda a, b, o, p: te.sum(te.cast(inside, kernel(a, b, rc, o)) * seen(a, b, rc, p), axis=rc),

@@ -6,9 +6,12 @@ clock is a C function, so nothing of it is known here. For a kernel that went th
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..core.dtype import INT32, INT64
 from ..core.nests import START, STOP, Nest
 from ..expr import make
+from ..loopir.printer import Names, lines_of
 from ..loopir.stmt import PARALLEL, Alloc, Buffer, Extern, For, Func, Seq, Stmt, Store, preorder, seq
 
 TABLE = "profile"
@@ -17,7 +20,9 @@ TABLE = "profile"
 def instrument(func: Func, deep: bool) -> tuple[Func, tuple[Nest, ...]]:
     """The kernel with the table as its last parameter, int64[rows, 2], to which each row's nanoseconds and runs are added; and its rows: the
     first is the whole kernel."""
-    marks = _Marks(deep)
+    names = Names()
+    lines_of(func, names)  # the names of the printed loop IR
+    marks = _Marks(deep, names)
     body = marks.timed(Nest(func.name, shown=False), lambda row: marks.nests(func.body, None))
     table = Buffer(TABLE, INT64, (make.const(len(marks.rows), "int64"), make.const(2, "int64")))
     body = _with_table(body, marks.table, table)
@@ -25,17 +30,18 @@ def instrument(func: Func, deep: bool) -> tuple[Func, tuple[Nest, ...]]:
 
 
 class _Marks:
-    def __init__(self, deep: bool) -> None:
+    def __init__(self, deep: bool, names: Names) -> None:
         self.deep = deep
+        self.names = names
         self.rows: list[Nest] = []
         self.table = Buffer(TABLE, INT64, ())  # its size is known when all rows are
 
-    def timed(self, nest: Nest, body: object) -> Stmt:
+    def timed(self, nest: Nest, body: Callable[[int], Stmt]) -> Stmt:
         """What ``body(row)`` makes, between two looks at the clock."""
         row = len(self.rows)
         self.rows.append(nest)
         began = Buffer(f"{TABLE}.began", INT64, (make.const(1, "int64"),), "local")
-        made: Stmt = body(row)  # type: ignore[operator]
+        made = body(row)
         start = Extern("c", START, (began,), (began,), INT32)
         stop = Extern("c", STOP, (began, self.table, make.const(row, "int64")), (self.table,), INT32)
         return Alloc(began, seq(start, made, stop))
@@ -43,7 +49,7 @@ class _Marks:
     def nests(self, s: Stmt, within: int | None) -> Stmt:
         """Every outermost loop of ``s`` marked."""
         if isinstance(s, For):
-            nest = Nest(_loops(s), _written(s), within)
+            nest = Nest(_loops(s, self.names), _written(s, self.names), within)
             return self.timed(nest, lambda row: self.inner(s, row) if self.deep and within is None else s)
         return s.with_parts(*(self.nests(p, within) for p in s.parts())) if s.parts() else s
 
@@ -65,19 +71,19 @@ def _divided(s: Stmt) -> bool:
     return any(isinstance(n, For) for n in preorder(s))
 
 
-def _loops(s: Stmt) -> str:
+def _loops(s: Stmt, name: Names) -> str:
     """The names of the loops from ``s`` inwards, as long as each does nothing but run the next."""
     names = []
     while isinstance(s, For):
-        names.append(f"{s.var.name} (parallel)" if s.kind == PARALLEL else s.var.name)
+        names.append(f"{name(s.var)} (parallel)" if s.kind == PARALLEL else name(s.var))
         s = s.body
     return ", ".join(names)
 
 
-def _written(s: Stmt) -> tuple[str, ...]:
+def _written(s: Stmt, name: Names) -> tuple[str, ...]:
     made = {n.buffer for n in preorder(s) if isinstance(n, Alloc)}
     stored = [b for n in preorder(s) for b in ((n.buffer,) if isinstance(n, Store) else n.outputs if isinstance(n, Extern) else ())]
-    return tuple(dict.fromkeys(b.name for b in stored if b not in made))
+    return tuple(dict.fromkeys(name.buffer(b) for b in stored if b not in made))
 
 
 def _with_table(s: Stmt, old: Buffer, new: Buffer) -> Stmt:

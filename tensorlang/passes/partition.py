@@ -2,6 +2,8 @@
 
 ``for io: for i in unrolled 0..8: if io * 8 + i < n: S`` → ``for io: if io * 8 + 7 < n: (for i: S) else: (for i: if …: S)``
 
+A choice that a store makes for its whole value, as the copy of a padded operand does, is a guard like the others.
+
 The test stands inside the innermost plain loop on which such a guard depends, one test for all guards below, so a nest has one fast
 and one careful copy. Only guards below vectorised or unrolled loops ask for it: those of plain loops became bounds (``tighten``).
 """
@@ -12,9 +14,9 @@ from ..arith.conditions import conjunction, conjuncts, holds_when_nonneg, never_
 from ..arith.facts import Facts
 from ..expr import make
 from ..expr.linear import from_poly, poly
-from ..expr.nodes import Expr, Var
+from ..expr.nodes import Expr, IfThenElse, Var
 from ..expr.walk import variables
-from ..loopir.stmt import Alloc, For, Func, If, Let, Seq, Stmt, preorder, rewrite, seq
+from ..loopir.stmt import Alloc, For, Func, If, Let, Seq, Stmt, Store, preorder, rewrite, seq
 
 MAX_COPIED = 4000  # statements after unrolling that may be written twice
 
@@ -54,8 +56,9 @@ def _guards(s: Stmt, fixed: tuple[Var, ...], facts: Facts, found: dict[Expr, Fac
         facts = facts.bind(s.var, s.begin, make.sub(make.add(s.begin, s.extent), 1))
         fixed = (*fixed, s.var) if s.kind in ("vectorized", "unrolled") else fixed
         return _guards(s.body, fixed, facts, found)
-    if isinstance(s, If):
-        for c in conjuncts(s.cond):
+    asked = s.cond if isinstance(s, If) else s.value.cond if isinstance(s, Store) and isinstance(s.value, IfThenElse) else None
+    if asked is not None:
+        for c in conjuncts(asked):
             if never_negative(c) is not None and any(v in variables(c) for v in fixed):
                 found.setdefault(c, facts)
     for part in s.parts():
@@ -94,6 +97,11 @@ def _two_copies(body: Stmt, facts: Facts) -> Stmt:
             left = [c for c in conjuncts(s.cond) if c not in decided]
             if len(left) < len(conjuncts(s.cond)):
                 return If(conjunction(left), s.then) if left else s.then
+        if isinstance(s, Store) and isinstance(s.value, IfThenElse):
+            left = [c for c in conjuncts(s.value.cond) if c not in decided]
+            if len(left) < len(conjuncts(s.value.cond)):
+                value = make.if_then_else(conjunction(left), s.value.a, s.value.b) if left else s.value.a
+                return Store(s.buffer, value, s.indices, s.mask)
         return None
 
     return If(conjunction(_needed(list(clean), facts)), rewrite(body, drop), body)

@@ -14,12 +14,16 @@ from ..ops import tags
 from ..schedule import Schedule, Stage, create_schedule
 from ..target import Target, as_target
 from ..te import ComputeOp, IterVar, Operation, Tensor
+from . import gemm
 from .attention import attention
 from .lanes import reduce_in_lanes
 
 MIN_PARALLEL_WORK = 1 << 16  # turns of the innermost body below which a second thread costs more than it brings
 MIN_PACKED_WORK = 1 << 20  # multiply-adds below which copying a panel of the right matrix does not pay
 MIN_PACKED_ROWS = 48
+FAMILIES = (gemm,)  # reductions with a recipe of their own; each has applies(s, inside, target, constants) and apply(s, out, inside, target, constants)
+# choices among the rows of a transform: one for a whole vector in a stage of its own, one for each lane in a reader
+KEPT = (tags.WINOGRAD_DATA, tags.WINOGRAD_INVERSE)
 MAX_INLINE_COST = 8  # operations a body may have to be written into a reduction, where it is evaluated again and again
 
 
@@ -42,9 +46,9 @@ def default_schedule(outputs: Tensor | Operation | Iterable[Tensor | Operation],
         fused = _reduction_to_fuse(s, stage)
         if fused is not None:
             done.add(fused.name)
-            _tile(s, stage, fused, where)
+            _in_tiles(s, stage, fused, where, constants)
         elif stage.op.reduce_axis:
-            _reduction(s, stage, where)
+            _reduction(s, stage, where, constants)
         else:
             _elementwise(s, stage, where)
     return s
@@ -52,7 +56,7 @@ def default_schedule(outputs: Tensor | Operation | Iterable[Tensor | Operation],
 
 def _inline(s: Schedule, done: set[str]) -> None:
     for stage in s.stages:
-        if stage.name in done or not isinstance(stage.op, ComputeOp) or stage.state.is_output or stage.op.reduce_axis:
+        if stage.name in done or not isinstance(stage.op, ComputeOp) or stage.state.is_output or stage.op.reduce_axis or stage.op.tag in KEPT:
             continue
         if not s.can("compute_inline", stage.name):
             continue
@@ -118,10 +122,22 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> None:
     _parallel(stage, axes[:-1] or axes, work)
 
 
-def _reduction(s: Schedule, stage: Stage, target: Target) -> None:
+def _in_tiles(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> None:
+    """A reduction computed in tiles of ``out``, as the first family that knows it does, or in plain register tiles."""
+    for family in FAMILIES:
+        if family.applies(s, inside, target, constants):
+            family.apply(s, out, inside, target, constants)
+            return
+    _tile(s, out, inside, target)
+
+
+def _reduction(s: Schedule, stage: Stage, target: Target, constants: Sequence[Tensor]) -> None:
     """A reduction that is read by nobody in its own shape: an output, or the input of another shape."""
     op = stage.op
     if any(_size(a) == 0 for a in (*op.axis, *op.reduce_axis)):
+        return
+    if s.can("cache_write", stage.name) and any(f.applies(s, stage, target, constants) for f in FAMILIES):
+        _in_tiles(s, stage, s[s.cache_write(stage.name, "local")], target, constants)
         return
     reads = reads_of(op)
     last = op.axis[-1] if op.axis else None

@@ -19,6 +19,9 @@ from .common import share_out, size, work
 LATENCY = 4  # turns of k that a multiply-add takes, times the number of them that begin in one: chains needed to keep the units busy
 PER_CYCLE = 2  # multiply-adds, and also loads, that begin in one cycle
 BLOCK_COLUMNS = 256  # of the right operand that are packed at a time
+MIN_TURNS = 1 << 19  # multiply-adds below which a second thread costs more than it brings
+STREAMED_ROWS = 12  # rows up to which the right operand is read where it lies
+STREAMED_DEPTH = 8  # rows of it that are read side by side
 PACKED_ROWS = 16  # rows from which a copy of the right operand pays
 
 
@@ -30,7 +33,7 @@ class Product:
     right: Tensor
     left_axes: dict[IterVar, int]
     right_axes: dict[IterVar, int]
-    row: IterVar | None
+    row: IterVar | None  # the innermost axis that the right operand does not have
     column: IterVar
 
 
@@ -56,9 +59,9 @@ def product_of(stage: Stage) -> Product | None:
         return None
     (right, right_axes), (left, left_axes) = operands[sides[0]], operands[1 - sides[0]]
     rows = [a for a in op.axis if a not in right_axes]
-    if len(rows) > 1 or not all(a in left_axes and a in right_axes for a in op.reduce_axis):
+    if not all(a in left_axes and a in right_axes for a in op.reduce_axis):
         return None
-    return Product(left, right, left_axes, right_axes, rows[0] if rows else None, column)
+    return Product(left, right, left_axes, right_axes, rows[-1] if rows else None, column)
 
 
 def tile_for(rows: int | None, columns: int | None, lanes: int, registers: int) -> tuple[int, int]:
@@ -90,19 +93,50 @@ def _cycles(r: int, v: int) -> float:
     return max(r * v, r + v, LATENCY * PER_CYCLE) / PER_CYCLE + 0.02 * (r + 3 * v)
 
 
-def apply(s: Schedule, out: Stage, inside: Stage, product: Product, target: Target, constants: Sequence[Tensor] = ()) -> None:
+def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
+    """Whether ``inside`` is a matrix product for ``apply``: not of one column, and not a few rows with a right operand that lies column
+    by column, which are products along memory."""
+    product = product_of(inside)
+    if product is None or size(product.column) == 1 or any(size(a) == 0 for a in (*inside.op.axis, *inside.op.reduce_axis)):
+        return False
+    return _fixed(product, constants) or _packs(product) or _in_lines(product)
+
+
+def _fixed(product: Product, constants: Sequence[Tensor]) -> bool:
+    return any(t is product.right for t in constants)
+
+
+def _rows(product: Product) -> int | None:
+    return 1 if product.row is None else size(product.row)
+
+
+def _packs(product: Product) -> bool:
+    m = _rows(product)
+    return m is None or m >= PACKED_ROWS
+
+
+def _in_lines(product: Product) -> bool:
+    """Whether the columns of the right operand are neighbours in memory."""
+    return product.right_axes[product.column] == len(product.right_axes) - 1
+
+
+def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> None:
     """Compute the product ``inside`` in register tiles of ``out``, which has its shape and reads it at its own place."""
+    product = product_of(inside)
+    assert product is not None
     own = dict(zip(inside.op.axis, out.op.axis, strict=True))
     lanes = target.vector_lanes(inside.op.body[0].dtype)
-    m, n = (size(product.row) if product.row is not None else 1), size(product.column)
+    m, n = _rows(product), size(product.column)
     high, vectors = tile_for(m, n, lanes, target.vector_registers)
     width = lanes * vectors
-    fixed = any(t is product.right for t in constants)
-    if m is not None and m <= STREAMED_ROWS and product.right_axes[product.column] == len(product.right_axes) - 1 and len(inside.op.reduce_axis) == 1:
+    fixed = _fixed(product, constants)
+    if m is not None and not fixed and _streams(inside, product, m, target):
         _stream(s, out, inside, product, own, m, lanes, target)
         return
-    packs = fixed or m is None or m >= PACKED_ROWS
-    copy = _panels(s, inside, product, width) if packs else None
+    packs = fixed or _packs(product)
+    copy = _panels(s, inside, product.right, product.right_axes, product.column, width) if packs else None
+    if product.row is not None and packs and _far(product, target):
+        _left(s, inside, product, high)
 
     jo, ji = out.split(own[product.column], width)
     rows = [own[product.row]] if product.row is not None else []
@@ -111,7 +145,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, product: Product, target: Targ
         io, ii = out.split(rows[0], high)
         rows, tile = [io], [ii]
     outer = [own[a] for a in inside.op.axis if a is not product.row and a is not product.column]
-    block = _block(n, width, packs, target)
+    block = _block(n, width, packs and (m is None or m >= 4 * PACKED_ROWS), target)
     around = list(outer)
     if block is not None:
         jc, jo = out.split(jo, block)
@@ -138,24 +172,39 @@ def apply(s: Schedule, out: Stage, inside: Stage, product: Product, target: Targ
     for ii in tile:
         inside.unroll(ii)
     if copy is not None:
-        if place is not None and not fixed:
+        shared = any(a not in product.right_axes for a in keep)
+        if shared or fixed:
+            place = None
+        if place is not None:
             copy.compute_at(out, place)
         *others, lane = copy.op.axis
         at = len(others) - 1 - len(inside.op.reduce_axis)
-        panel = others.pop(at)
-        copy.reorder(*others, panel, lane)  # whole lines of a block are read one after the other
+        if _in_lines(product):
+            panel = others.pop(at)
+            copy.reorder(*others, panel, lane)  # whole lines of a block are read one after the other
+        else:
+            _, ki = copy.split(others[-1], STREAMED_DEPTH)  # turned in registers, so many columns at a time
+            copy.unroll(ki)
         copy.vectorize(lane)
         if place is None and not fixed:
             share_out(copy, [others[0]], turns // 16)
 
 
-MIN_TURNS = 1 << 19
+def _streams(inside: Stage, product: Product, m: int, target: Target) -> bool:
+    if len(inside.op.reduce_axis) != 1 or not _in_lines(product):
+        return False
+    depth, n = (size(a) for a in (inside.op.reduce_axis[0], product.column))
+    if depth is None or n is None or depth < 2 * STREAMED_DEPTH:
+        return False
+    small = depth * n * inside.op.body[0].dtype.bytes <= 8 * target.l2_bytes
+    return m <= (STREAMED_ROWS * 3 // 2 if small else STREAMED_ROWS)
 
 
 def _stream(s: Schedule, out: Stage, inside: Stage, product: Product, own: dict[IterVar, IterVar], m: int, lanes: int, target: Target) -> None:
     """Few rows: the right operand is read once, ``STREAMED_DEPTH`` of its rows side by side, while the sums wait in the first cache. The
     cores take parts of k, so that each reads memory as it lies."""
-    high, vectors = STREAM_TILE(m)
+    high = -(-m // -(-m // 4))
+    vectors = max(2, min(4, 8 // high))
     width = lanes * vectors
     k, = inside.op.reduce_axis
     depth, shares = size(k), target.num_cores
@@ -177,7 +226,7 @@ def _stream(s: Schedule, out: Stage, inside: Stage, product: Product, own: dict[
         io, ii = partial.split(rows[0], high)
         blocks, rows = [io], [ii]
     partial.reorder(*([] if place is None else [place]), *around, ko, jo, *blocks, ki, *rows, ji)
-    if STREAM_UNROLL: partial.unroll(ki)
+    partial.unroll(ki)
     for i in rows:
         partial.unroll(i)
     partial.vectorize(ji)
@@ -191,31 +240,44 @@ def _stream(s: Schedule, out: Stage, inside: Stage, product: Product, own: dict[
         inside.vectorize(inside.op.axis[-1])
 
 
-def STREAM_TILE(m):
-    high = -(-m // -(-m // 4))
-    return high, max(1, min(4, 12 // high))
-STREAM_UNROLL=True
-STREAMED_ROWS = 8
-STREAMED_DEPTH = 8
-
-
-def _panels(s: Schedule, inside: Stage, product: Product, width: int) -> Stage:
-    """A copy of the right operand in panels: the data axes in front, then the panel, k, and the columns of a panel."""
-    copy = s[s.cache_read(product.right, "global", [inside.name])]
-    column = product.right_axes[product.column]
-    deep = [d for a, d in product.right_axes.items() if a.kind == "reduce"]
-    front = [d for d in product.right_axes.values() if d != column and d not in deep]
-    copy.transform_layout(lambda *at: [*[at[d] for d in front], at[column] // width, *[at[d] for d in deep], at[column] % width])
+def _panels(s: Schedule, inside: Stage, tensor: Tensor, axes: dict[IterVar, int], across: IterVar, width: int) -> Stage:
+    """A copy of an operand in panels: the other data axes in front, then the panel, k, and the rows or columns of a panel."""
+    copy = s[s.cache_read(tensor, "global", [inside.name])]
+    deep = [d for a, d in axes.items() if a.kind == "reduce"]
+    front = [d for d in axes.values() if d != axes[across] and d not in deep]
+    copy.transform_layout(lambda *at: [*[at[d] for d in front], at[axes[across]] // width, *[at[d] for d in deep], at[axes[across]] % width])
     return copy
 
 
-def _block(n: int | None, width: int, packs: bool, target: Target) -> int | None:
+def _far(product: Product, target: Target) -> bool:
+    """Whether the rows of the left operand are neighbours in memory and k is far apart, in more of it than the first cache holds."""
+    sizes = [size(a) for a in product.left_axes]
+    if product.row is None or product.left_axes[product.row] != len(sizes) - 1 or len(sizes) < 2:
+        return False
+    total = product.left.dtype.bytes
+    for n in sizes:
+        total *= n or 64
+    return total > target.l1_bytes
+
+
+def _left(s: Schedule, inside: Stage, product: Product, high: int) -> None:
+    """The left operand in panels of a tile's height, so that a turn of k reads one line and not one line far away."""
+    assert product.row is not None
+    copy = _panels(s, inside, product.left, product.left_axes, product.row, high)
+    *others, lane = copy.op.axis
+    panel = others.pop(len(others) - 1 - len(inside.op.reduce_axis))
+    copy.reorder(*others, panel, lane)
+    copy.vectorize(lane)
+    share_out(copy, [others[0]], work(copy) // 4)
+
+
+def _block(n: int | None, width: int, wide: bool, target: Target) -> int | None:
     """Panels of a block of columns, shared out evenly among the cores; None for one block.
 
     Measured (Zen 3, 512 KiB of L2): blocks of about 256 columns are as good as any from k = 256 to 3072, though from k = 1024 on they
     live in the third cache. Smaller ones read A too often, larger ones lose up to 6 %.
     """
-    fit = max(1, BLOCK_COLUMNS // width) if packs else 1
+    fit = max(1, (BLOCK_COLUMNS if wide else BLOCK_COLUMNS // 2) // width)
     if n is None:
         return fit
     panels = -(-n // width)

@@ -4,7 +4,8 @@ A saved module loads and runs with this room, ``core``, ``errors`` and ``options
 """
 
 from .module import Module, load
+from .profile import Profile
 from .threads import num_threads, release_workspace, set_num_threads
 from .timing import Timing
 
-__all__ = ["Module", "Timing", "load", "num_threads", "release_workspace", "set_num_threads"]
+__all__ = ["Module", "Profile", "Timing", "load", "num_threads", "release_workspace", "set_num_threads"]

@@ -194,7 +194,10 @@ class Binder:
                 shape = slot.constant or tuple([evaluate(size, dims) for size in slot.shape])
                 if shape and min(shape) < 0:
                     return None
-                a = keep[k] = empty(shape, slot.dtype)
+                try:
+                    a = keep[k] = empty(shape, slot.dtype)
+                except (MemoryError, ValueError):
+                    return None
                 pointers[k] = address_of(a)
                 continue
             if spans is not None:

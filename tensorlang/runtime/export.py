@@ -89,10 +89,8 @@ def _debian(triple: str) -> str:
     return "-".join([parts[0], *parts[2:]]) if len(parts) > 3 else triple
 
 
-# What kernels may call of the C library and of the mathematical library beside it.
-_LIBRARY = frozenset(
-    ["memcpy", "memset", "memmove", "memcmp", "bcmp", "posix_memalign", "free", "tensorlang_parallel",
-     *(name + suffix for suffix in ("", "f")
-       for name in ("acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp10 exp2 expm1 fabs floor fma fmax "
-                    "fmin fmod frexp hypot ldexp lgamma log log10 log1p log2 modf nearbyint nextafter pow remainder rint round roundeven sin "
-                    "sincos sinh sqrt tan tanh tgamma trunc").split())])
+_MATH = """acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp10 exp2 expm1 fabs floor fma fmax fmin fmod
+frexp hypot ldexp lgamma log log10 log1p log2 modf nearbyint nextafter pow remainder rint round roundeven sin sincos sinh sqrt tan tanh tgamma
+trunc"""
+_OTHERS = "memcpy memset memmove memcmp bcmp posix_memalign free tensorlang_parallel"
+_LIBRARY = frozenset([*_OTHERS.split(), *(name + suffix for name in _MATH.split() for suffix in ("", "f"))])  # needs no mention in the header

@@ -18,6 +18,8 @@ from ..core.signature import Param, evaluate, names_in, show
 from ..errors import CallError
 from . import dlpack
 
+_FEW = 1000
+
 if TYPE_CHECKING:
     from .arguments import Binder, Slot
 
@@ -41,7 +43,11 @@ def explain(binder: Binder, args: Sequence[Any],
             if min(shape, default=0) < 0:
                 raise CallError(f"{_title(binder, slot.index)} cannot be allocated",
                                 because=f"its shape {_shape(slot.shape)} would be {shape}" + _where(dims))
-            arrays[k] = allocate(shape, slot.dtype)  # type: ignore[misc]
+            try:
+                arrays[k] = allocate(shape, slot.dtype)  # type: ignore[misc]
+            except (MemoryError, ValueError):  # the second for more than an address can tell
+                raise CallError(f"{_title(binder, slot.index)} cannot be allocated", because=f"its shape {shape} takes "
+                                f"{math.prod(shape) * slot.dtype.itemsize} bytes") from None
             lies = tuple(evaluate(s, dims) * slot.dtype.itemsize for s in slot.strides or ())
             if slot.strides is not None and arrays[k].size and any(n > 1 and s != t for n, s, t in zip(shape, lies, arrays[k].strides, strict=True)):
                 raise CallError(f"{_title(binder, slot.index)} cannot be allocated", because=f"its declared strides {_shape(slot.strides)} "
@@ -51,15 +57,24 @@ def explain(binder: Binder, args: Sequence[Any],
 
 
 def distinct(a: Any) -> bool:
-    """Whether all elements of an array are surely apart: each stride steps over all that the smaller ones reach."""
+    """Whether all elements of an array are surely apart: each stride steps over all that the smaller ones reach, or, of a few elements,
+    no two have one address."""
     if not a.size:
         return True
+    axes = sorted((abs(s), n) for n, s in zip(a.shape, a.strides, strict=True) if n > 1)
     reach = a.itemsize
-    for stride, n in sorted((abs(s), n) for n, s in zip(a.shape, a.strides, strict=True) if n > 1):
+    for stride, n in axes:
         if stride < reach:
-            return False
+            break
         reach += stride * (n - 1)
-    return True
+    else:
+        return True
+    if axes[0][0] == 0 or a.size > _FEW:
+        return False
+    at = np.zeros(1, np.int64)
+    for stride, n in axes:
+        at = np.add.outer(at, np.arange(n) * stride).ravel()
+    return len(np.unique(at)) == a.size
 
 
 def form(binder: Binder) -> str:

@@ -10,6 +10,7 @@ import ctypes
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -234,12 +235,12 @@ class Module:
         for deep in (True, False):
             copy = self._tools.instrumented(deep)
             plan = self._linked(copy.object_code, profile.clock())
-            found = profile.measure(lambda buffers, plan=plan: self._once(plan, buffers, bound.scalars), bound.buffers, copy.nests, seconds / 2)
+            found = profile.measure(partial(self._once, plan, bound.scalars), bound.buffers, copy.nests, seconds / 2)
             if found.copy_seconds <= profile.SLOW * plain.median:
                 break
         return found
 
-    def _once(self, plan: Plan, buffers: bytes, scalars: bytes) -> None:
+    def _once(self, plan: Plan, scalars: bytes, buffers: bytes) -> None:
         status = plan.entry(buffers, scalars)
         if status:
             plan.fail(status)

@@ -1,5 +1,5 @@
-"""Names of kernels for ``perf``: with TENSORLANG_PERF_MAP=1 every loaded function is listed in /tmp/perf-PID.map, one line ``address size
-name`` in hexadecimal, where perf looks for the names of code made at run time. Knows object code and addresses.
+"""Names of kernels for ``perf``: with TENSORLANG_PERF_MAP=1 every loaded function is listed in the file perf-PID.map, one line ``address
+size name`` in hexadecimal, where perf looks for the names of code made at run time. Knows object code and addresses.
 
 Lines are only added: code that was unloaded stays listed until other code takes its place. The file is never written through a link, nor when
 it belongs to somebody else; what a dead process of the same number left behind is removed. A forked child gets a file of its own.
@@ -16,6 +16,8 @@ from collections.abc import Mapping
 
 from .. import options
 from .elf import symbols
+
+FOLDER = "/tmp"  # perf knows no other
 
 _lock = threading.Lock()
 _listed: list[str] = []
@@ -38,7 +40,7 @@ def register(object_code: bytes, addresses: Mapping[str, int]) -> None:
 
 def path() -> str:
     """Where perf looks for the names of this process."""
-    return f"/tmp/perf-{os.getpid()}.map"
+    return os.path.join(FOLDER, f"perf-{os.getpid()}.map")
 
 
 def _in_child() -> None:

@@ -311,9 +311,14 @@ move:
   %tid = load i32, ptr %ptid
   %refused = call i32 @sched_setaffinity(i32 %tid, i64 128, ptr %mask)
   %went = icmp eq i32 %refused, 0
-  %flag = zext i1 %went to i32
   %pmoved = getelementptr i8, ptr %line, i64 12
-  store atomic i32 %flag, ptr %pmoved monotonic, align 4
+  br i1 %went, label %moved, label %together
+moved:
+  store atomic i32 1, ptr %pmoved monotonic, align 4
+  br label %done
+together:
+  ; the caller has but one processor
+  %r = call i32 @sched_setaffinity(i32 %tid, i64 128, ptr %all)
   br label %done
 done:
   ret void

@@ -176,8 +176,8 @@ def summarise(table: Any, nests: Sequence[Nest], cost: tuple[float, float], runs
         share = spent[i] / whole
         rows.append(Row(nests[i].loop, nests[i].writes, share, spent[i] * 1e-9, float(table[i, 1]), 0))
         rows += _within(i, share, spent, table, nests)
-    rest = max(0.0, 1.0 - sum(spent[i] for i in tops) / whole)
-    return Profile((*rows, Row("elsewhere", (), rest, rest * whole * 1e-9, 0.0, 0)), whole * 1e-9, runs, float(table[0, 0]) * 1e-9)
+    rest = whole - sum(spent[i] for i in tops)
+    return Profile((*rows, Row("elsewhere", (), rest / whole, rest * 1e-9, 0.0, 0)), whole * 1e-9, runs, float(table[0, 0]) * 1e-9)
 
 
 def _within(top: int, share: float, spent: Sequence[float], table: Any, nests: Sequence[Nest]) -> list[Row]:

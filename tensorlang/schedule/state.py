@@ -69,18 +69,18 @@ class Fuse:
 
     def extents(self, extent: dict[IterVar, Expr]) -> None:
         """Derive the extent of the fused loop."""
-        extent[self.fused] = make.mul(extent[self.outer], extent[self.inner])
+        extent[self.fused] = make.cast(self.fused.dtype, make.mul(make.cast(self.fused.dtype, extent[self.outer]), extent[self.inner]))
 
     def values(self, value: dict[IterVar, Expr], extent: dict[IterVar, Expr]) -> None:
         """Recover the values of the two loops."""
         inner = extent[self.inner]
         if const_int(extent[self.outer]) == 1:  # said outright: the bounds of `fused // n` for a symbolic n are wider than 0..1
-            value[self.outer], value[self.inner] = make.const(0, self.fused.dtype), value[self.fused]
+            value[self.outer], value[self.inner] = make.const(0, self.outer.dtype), make.cast(self.inner.dtype, value[self.fused])
             return
         if const_int(inner) == 0:  # the loops never run; any divisor but zero will do
             inner = make.const(1, inner.dtype)
-        value[self.outer] = make.floordiv(value[self.fused], inner)
-        value[self.inner] = make.floormod(value[self.fused], inner)
+        value[self.outer] = make.cast(self.outer.dtype, make.floordiv(value[self.fused], inner))
+        value[self.inner] = make.cast(self.inner.dtype, make.floormod(value[self.fused], inner))
 
     @property
     def parents(self) -> tuple[IterVar, ...]:

@@ -87,7 +87,7 @@ class _Writer:
         if not isinstance(op, ComputeOp):
             raise DeclareError(f"{op.name}: a {type(op).__name__} cannot be written as JSON yet")
         axes, reduced = [self.axis(a) for a in op.axis], [self.axis(a) for a in op.reduce_axis]
-        attrs = {k: v for k, v in op.attrs.items() if isinstance(v, str | int | float | bool | None)}
+        attrs = {k: v for k, v in op.attrs.items() if all(isinstance(x, str | int | float | None) for x in (v if isinstance(v, tuple) else (v,)))}
         return ["compute", op.name, axes, reduced, [self.expr(e) for e in op.body], op.tag, attrs]
 
     def axis(self, a: IterVar) -> int:
@@ -208,7 +208,7 @@ class _Reader:
             tuple(self.axis(i) for i in reduced),
             tuple(self.expr(i) for i in body),
             tag,
-            attrs,
+            {k: tuple(v) if isinstance(v, list) else v for k, v in attrs.items()},
         )
 
     def axis(self, i: int) -> IterVar:

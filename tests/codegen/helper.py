@@ -27,6 +27,8 @@ fail_after: list[int | None] = [None]
 
 def _parallel(fn: int, ctx: int, begin: int, end: int) -> None:
     regions.append((begin, end))
+    if begin >= end:
+        return
     middle = (begin + end) // 2
     call = _FN(fn)
     call(ctx, begin, middle)

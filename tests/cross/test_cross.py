@@ -3,7 +3,6 @@ with numpy; exactly, where the numbers are small integers."""
 
 from __future__ import annotations
 
-import re
 import shutil
 import sys
 from pathlib import Path
@@ -25,9 +24,6 @@ TARGETS = {  # what is built for → compiler, flags, emulator (none: this machi
                        ["qemu-riscv64", "-cpu", "rv64,v=true,vlen=128,vext_spec=v1.0"], "qemu-user gcc-riscv64-linux-gnu"),
 }
 
-# QEMU before 8.0 ends with a failed assertion of its own at a vector conversion that rounds to zero, unless the same block holds an
-# instruction with the dynamic rounding mode before it.
-BROKEN_EMULATION = {"riscv64-vector": {"float_to_bytes", "truncation"}}
 ONLY = {"aarch64-extended": {"half", "brain_float", "matmul_int8", "sum_and_argmax", "narrow_casts"}}  # what the extensions are for
 
 
@@ -52,16 +48,30 @@ def test_every_kernel_equals_numpy(name: str, tmp_path: Path) -> None:
     missing = [tool for tool in (compiler, *emulator[:1]) if shutil.which(tool) is None]
     if missing or sys.platform != "linux":
         pytest.skip(f"needs {' and '.join(missing)} (Debian: apt install {packages})")
-    old = emulator and int(re.findall(r"version (\d+)", program.run([emulator[0], "--version"]))[0]) < 8
-    cases = [c for c in CASES if c.name in ONLY.get(name, [c.name]) and not (old and c.name in BROKEN_EMULATION.get(name, ()))]
+    cases = [c for c in CASES if c.name in ONLY.get(name, [c.name])]
     files = program.write(cases, target, tmp_path)
     assert name in ONLY or "tensorlang_parallel" in (tmp_path / "matmul_parallel.h").read_text()
     said = program.run([compiler, "-std=c11", "-Wall", "-Werror", "-O1", *flags, "-o", tmp_path / "program", *files, "-lm"])
     assert said == ""
-    program.run([*emulator, tmp_path / "program", tmp_path / "inputs", tmp_path / "results"])
+    left_out = emulated([*emulator, tmp_path / "program", tmp_path / "inputs", tmp_path / "results"])
+    assert len(left_out) <= len(cases) // 4, left_out
     wrong = []
     for c, (status, arrays) in zip(cases, program.read(cases, (tmp_path / "results").read_bytes()), strict=True):
         far = [distance(got, want) for got, want in zip(arrays, c.expected(), strict=True)]
-        if status or max(far) > c.ulps:
+        if c.name not in left_out and (status or max(far) > c.ulps):
             wrong.append((c.name, status, far))
     assert wrong == [], wrong
+
+
+def emulated(command: list[str | Path]) -> list[str]:
+    """Run the program; the kernels that were left out. QEMU before 8.0 ends with a failed assertion of its own at a vector conversion that rounds
+    to zero, unless an instruction with the dynamic rounding mode stands before it in the same block: what meets that is not called."""
+    left_out: list[str] = []
+    while True:
+        status, said = program.attempt([*command, *left_out])
+        lines = said.splitlines()
+        broken = next((i for i, line in enumerate(lines) if line.startswith("qemu-riscv64:") and "decode_save_opc: Assertion" in line), None)
+        if broken is None:
+            assert status == 0, f"ended with {status}\n{said}"
+            return left_out
+        left_out.append(lines[broken - 1])

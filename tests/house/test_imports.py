@@ -39,9 +39,9 @@ ROOMS: dict[str, set[str]] = {
 
 # rooms that use public names only: they import packages as a user does, never the modules inside
 PUBLIC_ONLY = {
-    "tensorlang.recipes": {"tensorlang", "tensorlang.te", "tensorlang.ops", "tensorlang.analysis", "tensorlang.target", "tensorlang.errors",
+    "tensorlang.recipes": {"tensorlang", "tensorlang.te", "tensorlang.ops", "tensorlang.ops.tags", "tensorlang.analysis", "tensorlang.target", "tensorlang.errors",
                            "tensorlang.schedule"},
-    "autosched": {"tensorlang", "tensorlang.te", "tensorlang.ops", "tensorlang.recipes", "tensorlang.analysis", "tensorlang.errors"},
+    "autosched": {"tensorlang", "tensorlang.te", "tensorlang.ops", "tensorlang.ops.tags", "tensorlang.recipes", "tensorlang.analysis", "tensorlang.errors"},
 }
 
 # package → the only places (prefixes) that may import it

@@ -19,8 +19,8 @@ def last(x):
     return np.ascontiguousarray(np.moveaxis(x, 1, -1))
 
 
-CASES_2D = [dict(), dict(padding=1), dict(stride=2, padding=1), dict(stride=(2, 1), padding=((1, 0), (2, 1)), dilation=(1, 2)), dict(padding=(0, 2)),
-            dict(stride=3), dict(dilation=2, padding=2), dict(groups=2, padding=1), dict(stride=2, groups=6, padding=1)]
+CASES_2D = [{}, {"padding": 1}, {"stride": 2, "padding": 1}, {"stride": (2, 1), "padding": ((1, 0), (2, 1)), "dilation": (1, 2)}, {"padding": (0, 2)},
+            {"stride": 3}, {"dilation": 2, "padding": 2}, {"groups": 2, "padding": 1}, {"stride": 2, "groups": 6, "padding": 1}]
 
 
 @pytest.mark.parametrize("options", CASES_2D, ids=str)
@@ -48,7 +48,7 @@ def test_padding_same(stride, dilation, extent, margins):
     exact(got, images.conv(x, w, padding=(margins, margins), stride=stride, dilation=dilation), "float32")
 
 
-@pytest.mark.parametrize("options", [dict(padding=1), dict(stride=2, groups=2), dict(groups=4, padding=1)], ids=str)
+@pytest.mark.parametrize("options", [{"padding": 1}, {"stride": 2, "groups": 2}, {"groups": 4, "padding": 1}], ids=str)
 def test_channels_last(options):
     x, w, b = small(RNG, (2, 4, 7, 9)), small(RNG, (8, 4 // options.get("groups", 1), 3, 3)), small(RNG, (8,))
     want = last(images.conv(x, w, b, **options))
@@ -60,8 +60,8 @@ def test_channels_last_with_a_weight_in_torchs_layout():
     exact(run(ops.conv2d, last(x), w, layout="NHWC", weight_layout="OIHW"), last(images.conv(x, w)), "float32")
 
 
-@pytest.mark.parametrize(("block", "outer", "options"), [(8, 8, dict(padding=1)), (4, 16, dict(stride=2)), (8, 8, dict(groups=2, padding=1)),
-                                                         (8, 8, dict(groups=16, padding=1))], ids=str)
+@pytest.mark.parametrize(("block", "outer", "options"), [(8, 8, {"padding": 1}), (4, 16, {"stride": 2}), (8, 8, {"groups": 2, "padding": 1}),
+                                                         (8, 8, {"groups": 16, "padding": 1})], ids=str)
 def test_packed(block, outer, options):
     groups = options.get("groups", 1)
     x, w, b = small(RNG, (2, 16, 7, 9)), small(RNG, (16, 16 // groups, 3, 3)), small(RNG, (16,))
@@ -69,14 +69,14 @@ def test_packed(block, outer, options):
     exact(unpacked(got), images.conv(x, w, b, **options), "float32")
 
 
-@pytest.mark.parametrize("options", [dict(padding=2, stride=3), dict(dilation=4), dict(groups=3, padding=1), dict(padding="same")], ids=str)
+@pytest.mark.parametrize("options", [{"padding": 2, "stride": 3}, {"dilation": 4}, {"groups": 3, "padding": 1}, {"padding": "same"}], ids=str)
 def test_conv1d(options):
     x, w = small(RNG, (2, 3, 50)), small(RNG, (6, 3 // options.get("groups", 1), 5))
     exact(run(ops.conv1d, x, w, **options), images.conv(x, w, **{**options, "padding": 2 if options.get("padding") == "same" else options.get("padding", 0)}),
           "float32")
 
 
-@pytest.mark.parametrize("options", [dict(padding=1), dict(stride=2, padding=(1, 0, 1), dilation=(1, 2, 1))], ids=str)
+@pytest.mark.parametrize("options", [{"padding": 1}, {"stride": 2, "padding": (1, 0, 1), "dilation": (1, 2, 1)}], ids=str)
 def test_conv3d(options):
     x, w, b = small(RNG, (2, 3, 5, 6, 7)), small(RNG, (4, 3, 3, 2, 3)), small(RNG, (4,))
     exact(run(ops.conv3d, x, w, b, **options), images.conv(x, w, b, **options), "float32")
@@ -90,7 +90,7 @@ def test_depthwise(times):
     exact(run(ops.depthwise_conv2d, x, w, b, stride=2, padding=1), images.conv(x, w, b, stride=2, padding=1, groups=5), "float32")
 
 
-@pytest.mark.parametrize("options", [dict(padding=1), dict(stride=2, padding="same"), dict(stride=3, dilation=2)], ids=str)
+@pytest.mark.parametrize("options", [{"padding": 1}, {"stride": 2, "padding": "same"}, {"stride": 3, "dilation": 2}], ids=str)
 def test_one_kernel_for_any_batch_height_and_width(options):
     n, h, w = te.var("n"), te.var("h"), te.var("w")
     f = symbolic(lambda x, k: ops.conv2d(x, k, **options), [(n, 3, h, w), (8, 3, 3, 3)])
@@ -112,7 +112,7 @@ def test_one_kernel_for_any_image_in_packed_layout():
         exact(unpacked(f(packed(x, 8), packed_weight(kernel, 8, 8))), images.conv(x, kernel, padding=1), "float32")
 
 
-@pytest.mark.parametrize("options", [dict(stride=2, padding=1, dilation=2), dict(groups=2, padding=(0, 1))], ids=str)
+@pytest.mark.parametrize("options", [{"stride": 2, "padding": 1, "dilation": 2}, {"groups": 2, "padding": (0, 1)}], ids=str)
 def test_as_torch(options):
     torch = pytest.importorskip("torch")
     x, w, b = (RNG.standard_normal(s).astype("float32") for s in ((2, 6, 9, 11), (4, 6 // options.get("groups", 1), 3, 3), (4,)))

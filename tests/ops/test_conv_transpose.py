@@ -13,9 +13,9 @@ from tests.ops.images import run, small, symbolic
 RNG = np.random.default_rng(7)
 
 # strides that divide the kernel and that do not, with the kernel's own dilation; margins wider than the kernel reaches
-CASES = [(3, dict(stride=2, padding=1, output_padding=1)), ((3, 2), dict(stride=(2, 3), padding=(0, 1), groups=2, output_padding=(1, 2))),
-         (4, dict(stride=2, padding=1)), (3, dict(padding=1, dilation=2)), (3, dict(stride=2, padding=1, dilation=2)), (2, dict(stride=3)),
-         (5, dict(stride=3, padding=4)), (3, dict(stride=3, dilation=3, padding=((2, 1), (0, 3)))), (1, dict())]
+CASES = [(3, {"stride": 2, "padding": 1, "output_padding": 1}), ((3, 2), {"stride": (2, 3), "padding": (0, 1), "groups": 2, "output_padding": (1, 2)}),
+         (4, {"stride": 2, "padding": 1}), (3, {"padding": 1, "dilation": 2}), (3, {"stride": 2, "padding": 1, "dilation": 2}), (2, {"stride": 3}),
+         (5, {"stride": 3, "padding": 4}), (3, {"stride": 3, "dilation": 3, "padding": ((2, 1), (0, 3))}), (1, {})]
 
 
 @pytest.mark.parametrize(("kernel", "options"), CASES, ids=str)
@@ -41,7 +41,7 @@ def test_dtypes(types, out):
     exact(run(ops.conv_transpose2d, x, w, stride=2, out_dtype=out), images.conv_transpose(x.astype(out or types), w.astype(out or types), stride=2), out or types)
 
 
-@pytest.mark.parametrize("options", [dict(stride=2, padding=1, output_padding=1), dict(stride=3), dict(dilation=2, padding=1)], ids=str)
+@pytest.mark.parametrize("options", [{"stride": 2, "padding": 1, "output_padding": 1}, {"stride": 3}, {"dilation": 2, "padding": 1}], ids=str)
 def test_one_kernel_for_any_image(options):
     n, h, w = te.var("n"), te.var("h"), te.var("w")
     f = symbolic(lambda x, k: ops.conv_transpose2d(x, k, **options), [(n, 3, h, w), (3, 4, 3, 3)])

@@ -11,8 +11,8 @@ from tests.ops.arrays import exact, near
 from tests.ops.images import packed, run, small, symbolic, unpacked
 
 RNG = np.random.default_rng(8)
-WINDOWS = [((2, 3, 9, 11), 3, dict(stride=2, padding=1)), ((2, 3, 9, 12), (3, 2), dict(stride=(2, 3), padding=((1, 0), (0, 1)), ceil_mode=True)),
-           ((2, 3, 9, 12), 3, dict(stride=2, ceil_mode=True)), ((1, 4, 9), 2, {}), ((1, 2, 5, 6, 7), 2, dict(stride=1, padding=1))]
+WINDOWS = [((2, 3, 9, 11), 3, {"stride": 2, "padding": 1}), ((2, 3, 9, 12), (3, 2), {"stride": (2, 3), "padding": ((1, 0), (0, 1)), "ceil_mode": True}),
+           ((2, 3, 9, 12), 3, {"stride": 2, "ceil_mode": True}), ((1, 4, 9), 2, {}), ((1, 2, 5, 6, 7), 2, {"stride": 1, "padding": 1})]
 
 
 @pytest.mark.parametrize(("shape", "kernel", "options"), WINDOWS, ids=str)
@@ -88,7 +88,7 @@ def test_one_kernel_for_any_image(f, want):
 def test_as_torch(ceil_mode):
     torch = pytest.importorskip("torch")
     x = small(RNG, (2, 3, 9, 12))
-    options = dict(kernel_size=3, stride=2, padding=1, ceil_mode=ceil_mode)
+    options = {"kernel_size": 3, "stride": 2, "padding": 1, "ceil_mode": ceil_mode}
     exact(run(ops.max_pool2d, x, **options), torch.nn.functional.max_pool2d(torch.from_numpy(x), **options).numpy(), "float32")
     for include in (False, True):
         want = torch.nn.functional.avg_pool2d(torch.from_numpy(x), count_include_pad=include, **options).numpy()

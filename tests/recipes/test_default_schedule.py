@@ -66,3 +66,14 @@ def test_nothing_computed_is_refused() -> None:
     A = te.placeholder((4,), name="A")
     with pytest.raises(tl.LowerError, match="no argument is computed"):
         tl.compile([A])
+
+
+def test_a_dear_stage_read_at_many_places_is_not_written_into_each():
+    """Stages that read one another at several places would otherwise grow by that factor each, and take seconds to compile."""
+    A = te.placeholder((64, 64), name="A")
+    stages = [A]
+    for n in range(3):
+        before = stages[-1]
+        stages.append(te.compute((64, 64), lambda i, j, b=before: te.exp(b[i, j]) + te.exp(b[i, (j + 1) % 64]) + te.exp(b[i, (j + 2) % 64]), name=f"S{n}"))
+    s = default_schedule(stages[-1])
+    assert [st.name for st in s.stages if st.state.attach == "inlined"] == []

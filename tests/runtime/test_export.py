@@ -257,3 +257,15 @@ def test_a_name_the_kernel_itself_calls_is_refused(tmp_path: Path) -> None:
     Z = te.extern((4,), [X], lambda i, o: te.call_extern("int32", "c_twice", i[0], o[0]), dtype="float32", name="Z")
     f = tl.build(te.create_schedule(Z.op), [X, Z], "llvm -mtriple=riscv64-linux-gnu", name="outside")
     refused(f, tmp_path / "twice.o", "the kernel calls the library's c_twice", name="c_twice")
+
+
+def test_texts_go_with_a_kernel_for_another_machine_and_with_a_loaded_one(tmp_path: Path) -> None:
+    foreign = matmul("llvm -mtriple=riscv64-linux-gnu -mattr=+v")
+    assert "rv64i2p1" in foreign.get_source("asm") and "riscv64-linux-gnu" in foreign.get_source("ll") and "for k in" in foreign.get_source("ir")
+    f = matmul()
+    f.save(tmp_path / "matmul.tl", sources=True)
+    g = tl.load(tmp_path / "matmul.tl")
+    for kind in ("ir", "ll", "asm"):
+        assert g.get_source(kind) == f.get_source(kind) != ""
+    g.save(tmp_path / "again.tl", sources=True)
+    assert (tmp_path / "again.tl").read_bytes() == (tmp_path / "matmul.tl").read_bytes()

@@ -9,10 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
-from tensorlang.errors import TensorLangError
+from tensorlang.core import isa
+from tensorlang.errors import TargetError, TensorLangError
 from tensorlang.runtime import files, load, store
 
 from . import kernels
@@ -135,3 +137,18 @@ def test_a_link_stays_a_link_and_the_file_has_ordinary_rights(tmp_path: Path) ->
     umask = os.umask(0)
     os.umask(umask)
     assert (tmp_path / "real").stat().st_mode & 0o777 == 0o666 & ~umask
+
+
+def test_a_file_asks_for_the_instruction_sets_its_code_may_use_and_no_more(tmp_path: Path) -> None:
+    path, f = tmp_path / "f", kernels.add()
+    f.save(path)
+    asked = set(load(path).features or ())
+    arch = llvm.get_process_triple().split("-")[0]
+    assert asked <= isa.SETS[arch] and not {a for a in asked if a.startswith(("fast-", "slow-", "prefer-")) or a in ("rdseed", "sgx", "cldemote")}
+    for features, missing in (((), None), (("instructions-of-tomorrow",), "may use instructions-of-tomorrow")):
+        path.write_bytes(store.pack(f.object_code, f.signature, "llvm -mcpu=generic", features, {}, {}))
+        if missing is None:
+            np.testing.assert_array_equal(load(path)(X, X), 2 * X)
+        else:
+            with pytest.raises(TargetError, match=missing):
+                load(path)

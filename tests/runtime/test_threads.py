@@ -1,11 +1,10 @@
-"""The thread pool: every element once, under limits, nesting, concurrency, forks and exits. No times are asserted."""
+"""The thread pool: every element once, under limits, nesting and forks; the caller's affinity and floating-point mode. No times are asserted."""
 
 from __future__ import annotations
 
 import platform
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -64,26 +63,6 @@ def test_regions_of_some_length() -> None:
     x = np.zeros(300_000, np.int64)
     kernels.counter("repeated")(x, 200)
     assert (x == 200).all()
-
-
-def test_eight_python_threads() -> None:
-    set_num_threads(3)
-    f, wrong = kernels.counter(), []
-
-    def work() -> None:
-        x = np.zeros(9000, np.int64)  # large enough that the interpreter lock is given up
-        for _ in range(1000):
-            f(x)
-        if not (x == 1000).all():
-            wrong.append(x)
-
-    callers = [threading.Thread(target=work) for _ in range(8)]
-    for t in callers:
-        t.start()
-    for t in callers:
-        t.join(120)
-    assert not any(t.is_alive() for t in callers)
-    assert not wrong
 
 
 def test_limits_change_between_regions() -> None:
@@ -174,9 +153,9 @@ for _ in range(1000):
     if os.sched_getaffinity(int(worker)) == all: break
     time.sleep(0.001)
 print(os.sched_getaffinity(int(worker)) == all, x[0])
-os.sched_setaffinity(0, {min(all)}); time.sleep(0.01); f(x, 50); print((x == 1150).all())
+os.sched_setaffinity(0, {min(all)}); time.sleep(0.01); f(x, 50); print((x == 1150).all(), os.sched_getaffinity(int(worker)) == {min(all)})
 """
-    assert run(script) == "True 1100\nTrue\n"
+    assert run(script) == "True 1100\nTrue True\n"
 
 
 @linux
@@ -189,46 +168,6 @@ def test_the_callers_floating_point_mode() -> None:
     for mode, expected in ((0x1F80, (tiny, 1)), (0x1F80 | 0x8040, (0, 1)), (0x1F80 | 0x4000, (tiny, above)), (0x1F80, (tiny, 1))):
         f(mode, out)
         assert out.tolist() == [expected[0], expected[1]] * 2
-
-
-@linux
-def test_exit_with_parked_workers() -> None:
-    assert run("set_num_threads(4); f = kernels.counter(); x = np.zeros(100, np.int64); f(x); time.sleep(0.05); print(x.sum())") == "100\n"
-
-
-@linux
-def test_exit_right_after_a_region_and_inside_one() -> None:
-    script = """
-set_num_threads(4)
-f = kernels.counter("repeated")
-x = np.zeros(100_000, np.int64)
-f(x, 3)
-threading.Thread(target=f, args=(x, 10**9), daemon=True).start()
-time.sleep(0.05)
-print("end")
-"""
-    assert run(script) == "end\n"
-
-
-@linux
-def test_fork_then_compute_in_the_child() -> None:
-    script = """
-set_num_threads(4)
-f = kernels.counter()
-x = np.zeros(1000, np.int64)
-f(x)
-for _ in range(30):
-    pid = os.fork()
-    if pid == 0:
-        y = np.zeros(100_000, np.int64)
-        for _ in range(20): f(y)
-        g = kernels.counter("nested"); g(y)
-        os._exit(0 if (y == 21).all() else 1)
-    assert os.waitpid(pid, 0)[1] == 0
-    f(x)
-print((x == 31).all())
-"""
-    assert run(script) == "True\n"
 
 
 @linux

@@ -6,8 +6,10 @@ import dataclasses
 
 import pytest
 
+from tensorlang.core import isa
 from tensorlang.errors import TargetError
-from tensorlang.target import Target, as_target, host
+from tensorlang.target import Target, as_target, host, x86
+from tensorlang.target.target import _host, _instruction_sets, _parse
 
 
 @pytest.mark.parametrize("text", ["llvm", "llvm -mcpu=skylake-avx512", "llvm -mcpu=haswell -mattr=+avx512f,-fma -num-cores=3",
@@ -45,11 +47,56 @@ def test_facts(text: str, bits: int, registers: int, fma: bool) -> None:
     ("cuda", "unknown target"), ("", "unknown target"), ("llvm -mcpus=skylake", "unknown option"), ("llvm -mcpu=skylak", "skylake"),
     ("llvm -mtriple=z80-unknown-none", "unknown triple"), ("llvm -mtriple=x86_64", "unknown triple"), ("llvm -mattr=avx2", "+avx2"),
     ("llvm -num-cores=0", "positive"), ("llvm -num-cores", "no value"), ("llvm -mtriple=aarch64-linux-gnu -mcpu=haswell", "unknown CPU"),
-    ("llvm -mtriple=aarch64-linux-gnu -mcpu=native", "another machine")])
+    ("llvm -mtriple=aarch64-linux-gnu -mcpu=native", "another machine"), ("llvm -mattr=+avx521f", "avx512f"),
+    ("llvm -mtriple=aarch64-linux-gnu -mattr=+avx2", "unknown feature"), ("llvm -mtriple=riscv64-linux-gnu -mattr=+zvffh", "zvfh"),
+    ("llvm -mtriple=aarch46-linux-gnu", "aarch64"), ("llvm -mcpu=haswell -mcpu=znver3", "given twice"), ("llvm -mcpu='haswell", "quotation"),
+    ("llvm -mcpu=", "unknown CPU"), ("llvm -num-cores=two", "positive"), ("llvm haswell", "unknown option")])
 def test_mistakes_are_named(text: str, word: str) -> None:
     with pytest.raises(TargetError) as caught:
         Target.parse(text)
     assert word in str(caught.value)
+
+
+@pytest.mark.parametrize("what", [5, b"llvm", ["llvm"]])
+def test_a_target_is_a_string_or_a_target(what: object) -> None:
+    with pytest.raises(TargetError, match="a target is no"):
+        as_target(what)  # type: ignore[arg-type]
+
+
+def test_instruction_sets_are_what_the_string_enables() -> None:
+    def sets(text: str) -> set[str]:
+        return set(Target.parse(text).instruction_sets)
+
+    x86 = "llvm -mtriple=x86_64-linux-gnu -mcpu="
+    assert sets(x86 + "x86-64") == set()
+    assert {"avx2", "fma", "bmi2"} <= sets(x86 + "haswell") and not {s for s in sets(x86 + "haswell") if s.startswith("avx512")}
+    assert sets(x86 + "haswell -mattr=-avx2") == sets(x86 + "haswell") - {"avx2"}
+    assert {"avx512f", "avx2", "fma"} <= sets(x86 + "x86-64 -mattr=+avx512f")
+    assert sets(x86 + "haswell -mattr=+prefer-256-bit,+fast-gather,+sgx,+rdseed") == sets(x86 + "haswell")
+    assert sets("llvm -mtriple=riscv64-linux-gnu -mattr=+v") == {"a", "c", "d", "f", "m", "v"}
+    assert sets("llvm -mtriple=aarch64-linux-gnu -mattr=+dotprod,+use-postra-scheduler") == {"dotprod"}
+    assert set(Target.host().instruction_sets) <= {f for f, on in host.features().items() if on}
+
+
+def test_why_a_target_cannot_run_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a Haswell: what needs more is refused by name, what tunes differently is not."""
+    told = {f: f in x86.CPUS["haswell"] for f in isa.SETS["x86_64"]}
+    for name, value in (("triple", "x86_64-unknown-linux-gnu"), ("cpu_name", "haswell"), ("features", told)):
+        monkeypatch.setattr(host, name, lambda value=value: value)
+    _host.cache_clear()
+    _instruction_sets.cache_clear()
+    try:
+        for text in ("-mcpu=haswell", "-mcpu=x86-64-v3", "-mcpu=ivybridge", "-mcpu=nehalem", "-mcpu=haswell -mattr=+prefer-256-bit,-avx2",
+                     "-mcpu=znver1 -mattr=-sse4a,-prfchw"):
+            assert Target.parse(f"llvm -mtriple=x86_64-unknown-linux-gnu {text}").why_not_here() is None, text
+        for text, word in (("-mcpu=znver3", "prfchw, sse4a"), ("-mcpu=alderlake", "avxvnni, gfni"), ("-mcpu=skylake-avx512", "512 bits"),
+                           ("-mcpu=haswell -mattr=+gfni", "gfni"), ("-mtriple=aarch64-linux-gnu", "for aarch64-linux-gnu")):
+            why = Target.parse("llvm " + ("" if "triple" in text else "-mtriple=x86_64-unknown-linux-gnu ") + text).why_not_here()
+            assert why is not None and word in why, text
+    finally:
+        _host.cache_clear()
+        _instruction_sets.cache_clear()
+        _parse.cache_clear()
 
 
 def test_targets_are_values() -> None:

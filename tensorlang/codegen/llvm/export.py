@@ -13,13 +13,13 @@ from dataclasses import replace
 from typing import Any
 
 from ...core.c_interface import BAD_SIZE, CParameter, check_name, parameters
-from ...core.dtype import FLOAT32, FLOAT64, INT64, DType, dtype
+from ...core.dtype import FLOAT32, DType, dtype
 from ...core.signature import Dim, Signature
 from ...errors import TensorLangError
 from ...expr.nodes import Var
 from ...loopir.stmt import Buffer, Func
 from ...target import Target
-from . import convert, types
+from . import convert
 from .emitter import Emitter
 from .function import constant_symbol, kernel, kernel_signature, scalar_type
 from .promote import promote

@@ -28,7 +28,7 @@ from ...loopir.stmt import (
     map_exprs,
     preorder,
 )
-from . import extern, memory, parallel, report, types
+from . import extern, memory, parallel, report, transposed, types
 from .emitter import Emitter, Storage
 from .index import interval
 from .text import Block
@@ -53,6 +53,7 @@ def written(s: Stmt) -> frozenset[Buffer]:
 
 @rules.on(Seq)
 def _seq(em: Emitter, s: Seq) -> None:
+    transposed.prepare(em, s.stmts)
     for one in s.stmts:
         emit(em, one)
 

@@ -90,9 +90,10 @@ class Module:
         self._names.add(name)
         return name
 
-    def constant(self, text: str) -> str:
-        name = f"@tensorlang.constant.{len(self._constants)}"
-        return self._constants.setdefault(text, name)
+    def constant(self, kind: str, value: str) -> str:
+        """The address of an aligned value of type ``kind`` in memory, which LLVM does not know to be constant."""
+        text = f"internal global {kind} {value}, align 64"
+        return self._constants.setdefault(text, f"@tensorlang.constant.{len(self._constants)}")
 
     def claim(self, name: str) -> bool:
         """Take a function name; False when it is taken already: the function is there."""
@@ -109,6 +110,6 @@ class Module:
         attributes = f'attributes #0 = {{ nounwind mustprogress "no-trapping-math"="true"{wide} }}'
         parts = [f'target triple = "{self.target.triple}"', *self.records.values(), *(f.text() for f in self.functions),
                  "\n".join(self._declared.values()),
-                 "\n".join(f"{n} = internal global {t}, align 32" for t, n in self._constants.items()),
+                 "\n".join(f"{name} = {text}" for text, name in self._constants.items()),
                  attributes]
         return "\n\n".join(p for p in parts if p) + "\n"

@@ -8,16 +8,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...core.dtype import INT32
+from ...arith.facts import Facts
+from ...core.dtype import INT32, INT64, DType
 from ...expr.nodes import Var
 from ...te.axis import DATA, IterVar
 from ..legality.verdict import YES, Verdict, no
 from ..state import Fuse as FuseRelation
-from ..state import ScheduleState, Singleton, change
+from ..state import ScheduleState, Singleton, StageState, change
 from .base import Primitive, find_loop, find_stage, fresh_loop_name, leaf, nobody_inside, position
 
 if TYPE_CHECKING:
     from ..schedule import Stage
+
+_MANY = 1 << 30  # tails may round the turns up
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,7 @@ class Fuse(Primitive):
                 fused = iv
                 continue
             name = fresh_loop_name(st, f"{fused.name.removesuffix('.fused')}.{iv.name}.fused")
-            both = IterVar(Var(name, iv.dtype, "loop"), None, iv.kind)
+            both = IterVar(Var(name, _counter(st, iv), "loop"), None, iv.kind)
             p = position(st, fused.name)
             state = state.with_stage(change(st, leaves=(*st.leaves[:p], both, *st.leaves[p + 2:]),
                                             relations=(*st.relations, FuseRelation(fused, iv, both))))
@@ -82,3 +85,14 @@ class Fuse(Primitive):
         """Fuse neighbouring loops into one; returns it. Without loops, a new outermost loop of one turn."""
         listed = tuple(loops[0]) if len(loops) == 1 and isinstance(loops[0], list | tuple) else loops
         return stage.do(Fuse(stage.name, tuple(stage.loop_name("fuse", x) for x in listed)))  # type: ignore[no-any-return]
+
+
+def _counter(st: StageState, iv: IterVar) -> DType:
+    """The type a fused loop is counted in: that of its part, unless the turns of all loops of the kind may be too many for it."""
+    facts, turns = Facts(), 1
+    for axis in st.compute.axis if iv.kind == DATA else st.compute.reduce_axis:
+        most = facts.interval(axis.extent)[1]
+        if most is None:
+            return INT64
+        turns *= max(1, most)
+    return iv.dtype if turns < _MANY else INT64

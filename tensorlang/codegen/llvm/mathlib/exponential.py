@@ -40,6 +40,7 @@ _LN2 = {32: (0.693359375, -2.12194440e-4), 64: (0.6931471805598903, 5.4979230187
 _LG2 = {32: (0.301025390625, 4.605038981195214e-06), 64: (0.30102999566395283, 2.8363394551044964e-14)}
 
 _USUAL = {32: 87.0, 64: 708.0}  # |x| up to which e**x is a normal number
+_EXACT_SUM = {32: 16.0, 64: 36.0}  # |x| up to which 1 + 2**n has no rounding for e**x near 2**n
 _LOWEST, _HIGHEST = {32: -104.0, 64: -746.0}, {32: 89.0, 64: 710.0}  # outside e**x is 0 or infinite
 
 
@@ -133,12 +134,11 @@ def tanh(m: Kit, x: Num) -> Num:
 
 
 def sigmoid(m: Kit, x: Num) -> Num:
-    """2 ulp. ``1 / (1 + e**-x)`` with ``e**-x = 2**n + 2**n (e**r - 1)``; the larger of 1 and ``2**n`` is added last."""
+    """2 ulp. ``1 / (1 + e**-x)`` with ``1 + e**-x = (1 + 2**n) + 2**n (e**r - 1)``, while the first bracket is exact."""
     whole, n = m.rounded(x, -1 / math.log(2))
     t = _minus_one(m, _remainder(m, -x, whole, _LN2[m.bits]))
     scale = m.moved_exponent(m.num(1.0), n)
-    below = m.fma(scale, t, m.at_most(scale, 1.0)) + m.at_least(scale, 1.0)
-    return m.repaired(1.0 / below, m.abs(x).beyond(_USUAL[m.bits]), wide_sigmoid, x)
+    return m.repaired(1.0 / m.fma(scale, t, scale + 1.0), m.abs(x).beyond(_EXACT_SUM[m.bits]), wide_sigmoid, x)
 
 
 def wide_sigmoid(m: Kit, x: Num) -> Num:

@@ -77,13 +77,9 @@ def atan2(m: Kit, y: Num, x: Num) -> Num:
     return m.select(x.unordered(), x, m.select(y.unordered(), y, out))
 
 
-def _double(m: Kit) -> Kit:
-    return Kit(m.em, "double", m.lanes)
-
-
 def asinh(m: Kit, x: Num) -> Num:
     """1 ulp. ``log1p(a + a**2 / (1 + sqrt(1 + a**2)))`` for a = |x|."""
-    w = _double(m)
+    w = m.doubles
     a = w.abs(m.wide(x))
     square = a * a
     out = m.narrow(log1p(w, a + square / (w.sqrt(square + 1.0) + 1.0)))
@@ -92,7 +88,7 @@ def asinh(m: Kit, x: Num) -> Num:
 
 def acosh(m: Kit, x: Num) -> Num:
     """1 ulp. ``log1p(t + sqrt(2 t + t**2))`` for t = x - 1."""
-    w = _double(m)
+    w = m.doubles
     t = m.wide(x) - 1.0
     out = m.narrow(log1p(w, t + w.sqrt(t * (t + 2.0))))
     return m.select(x < 1.0, math.nan, out)
@@ -100,14 +96,14 @@ def acosh(m: Kit, x: Num) -> Num:
 
 def atanh(m: Kit, x: Num) -> Num:
     """1 ulp. ``log1p(2 a / (1 - a)) / 2`` for a = |x|."""
-    w = _double(m)
+    w = m.doubles
     a = w.abs(m.wide(x))
     return m.copysign(m.narrow(log1p(w, (a + a) / (1.0 - a)) * 0.5), x)
 
 
 def hypot(m: Kit, x: Num, y: Num) -> Num:
     """1 ulp."""
-    w = _double(m)
+    w = m.doubles
     a, b = m.wide(x), m.wide(y)
     out = m.narrow(w.sqrt(w.fma(a, a, b * b)))
     return m.select(m.abs(x).same(math.inf) | m.abs(y).same(math.inf), math.inf, out)

@@ -41,6 +41,7 @@ class Format:
 
 
 FORMATS = {"float": Format(32, 23, 127), "double": Format(64, 52, 1023)}
+_SHIFTS = ("shl", "lshr", "ashr")
 _BITS = {"half": 16, "float": 32, "double": 64}
 
 
@@ -55,7 +56,7 @@ class Num:
         self.operand = operand
 
     def _op(self, word: str, other: Num | float, flipped: bool = False) -> Num:
-        a, b = self, self.kit.num(other, self.kind)
+        a, b = self, other if isinstance(other, Num) else self.kit.literal(other, "i") if word in _SHIFTS else self.kit.num(other, self.kind)
         if flipped:
             a, b = b, a
         return self.kit.emit(self.kind, f"{word} {self.kit.type(self.kind)} {a.operand}, {b.operand}")
@@ -156,17 +157,25 @@ class Kit:
     def emit(self, kind: str, text: str) -> Num:
         return Num(self, kind, self.em.ins(text))
 
+    def literal(self, x: float, kind: str) -> Num:
+        """A number in every lane, written into the instruction."""
+        text = types.float_literal(x, self.element) if kind == "f" else str(int(x)) if kind == "i" else ("true" if x else "false")
+        return Num(self, kind, types.splat_literal(text, self._element(kind), self.lanes))
+
     def num(self, x: Num | float, kind: str = "f") -> Num:
-        """A number as a literal in every lane."""
+        """A number in every lane.
+
+        Where registers are few, LLVM broadcasts some constants anew each time, which takes an instruction and a register. In memory as
+        whole vectors, which LLVM must not know to be constant, they are operands of the instructions that use them.
+        """
         if isinstance(x, Num):
             return x
-        text = types.float_literal(x, self.element) if kind == "f" else str(int(x)) if kind == "i" else ("true" if x else "false")
-        literal = types.splat_literal(text, self._element(kind), self.lanes)
-        if kind == "f" and self.lanes * self.bits >= 256 and self.em.target.arch == "x86_64" and x not in (0.0, 1.0, -1.0):
-            t = self.type(kind)
-            at = self.em.module.constant(f"{t} {literal}")
-            return self.emit(kind, f"load {t}, ptr {at}, align 32, !invariant.load !{{}}")
-        return Num(self, kind, literal)
+        literal = self.literal(x, kind)
+        size = self.lanes * self.bits
+        if kind == "b" or x == 0 or size % 256 or self.em.target.vector_registers > 16:
+            return literal
+        at = self.em.module.constant(self.type(kind), literal.operand)
+        return self.emit(kind, f"load {self.type(kind)}, ptr {at}, align 32, !invariant.load !{{}}")
 
     def _call(self, name: str, *args: Num) -> Num:
         t = self.type("f")
@@ -177,6 +186,13 @@ class Kit:
         """``a * b + c``, rounded once where the machine can."""
         a, b, c = self.num(a), self.num(b), self.num(c)
         return self._call("fma", a, b, c) if self.em.target.has_fma else a * b + c
+
+    def horner(self, x: Num, coefficients: Sequence[float]) -> Num:
+        """The polynomial with these coefficients, lowest power first, one after the other: the fewest and the most precise steps."""
+        out = self.num(coefficients[-1])
+        for c in reversed(coefficients[:-1]):
+            out = self.fma(out, x, c)
+        return out
 
     def polynomial(self, x: Num, coefficients: Sequence[Num | float]) -> Num:
         """The polynomial with these coefficients, lowest power first. Terms are paired, ``a + b x``, and pairs of pairs again (Estrin, 1960):
@@ -283,9 +299,14 @@ class Kit:
 
     # -- other widths -------------------------------------------------------------------------------------------
 
+    @property
+    def doubles(self) -> Kit:
+        """The same lanes in float64."""
+        return Kit(self.em, "double", self.lanes)
+
     def wide(self, x: Num) -> Num:
         """Floats as doubles, exactly."""
-        kit = Kit(self.em, "double", self.lanes)
+        kit = self.doubles
         return kit.emit("f", f"fpext {self.type('f')} {x.operand} to {kit.type('f')}")
 
     def narrow(self, x: Num) -> Num:

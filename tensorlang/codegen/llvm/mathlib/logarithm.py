@@ -46,6 +46,9 @@ def _correction(m: Kit, f: Num) -> tuple[Num, Num]:
 def _normal(m: Kit, base: str, e: Num, mantissa: Num) -> Num:
     f = mantissa - 1.0
     high, low = _TWO[base][m.bits]
+    if base == "e" and m.bits == 32:
+        small = m.fma(e, low, f)
+        return m.fma(e, high, m.fma(m.polynomial(f, (-0.5, *_LOG)), f * f, small))
     square, y = _correction(m, f)
     if base == "e":
         y = m.fma(square, -0.5, m.fma(e, low, y))

@@ -24,11 +24,12 @@ _THIRD = (0.3333333333333333, 1.850371707708594e-17)
 _LOWEST = 0.81
 _MIDDLE = 8 / 7  # from here on the mantissa is taken times 3/4
 _LOG2_4_3 = (0.4150390625, -1.5632211561814537e-06)
+_SPLIT = {32: 2.0**100, 64: 2.0**900}  # y above cannot be split for an exact product, and makes the result 0, 1 or infinite
 _LOG2_E = {32: (1.4426950216293335, 1.925963033500011e-08), 64: (1.4426950408889634, 2.0355273740931033e-17)}
 
 
 def _log2(m: Kit, x: Num) -> tuple[Num, Num]:
-    """log2 of positive normal numbers as the sum of a float and a small one: relative error about 2**-29 (float32), 2**-61 (float64)."""
+    """log2 of positive normal numbers as the sum of a float and a smaller one: relative error about 2**-29 (float32), 2**-61 (float64)."""
     e, mantissa = split(m, x, _LOWEST)
     large = mantissa > _MIDDLE
     f = m.fma(mantissa, -m.select(large, 0.25, m.num(0.0)), mantissa - 1.0)  # exact
@@ -46,7 +47,8 @@ def _log2(m: Kit, x: Num) -> tuple[Num, Num]:
         v = u + third
         rest = ((u - v) + third) + (rest + third_rest)
         rest = m.fma(m.polynomial(f, _TAIL[64]), square * square, rest)
-        u = v
+        u = v + rest
+        rest = (v - u) + rest
     factor, factor_rest = _LOG2_E[m.bits]
     high, low = m.product(u, factor)
     low = low + m.fma(u, factor_rest, rest * factor)
@@ -59,11 +61,12 @@ def pow(m: Kit, x: Num, y: Num) -> Num:
     high, low = _log2(m, x)
     z, rest = m.product(high, y)
     rest = m.fma(low, y, rest)
-    whole, n = m.rounded(z, 1.0)
+    total = z + rest
+    whole, n = m.rounded(total, 1.0)
     fast = m.moved_exponent(exp2_fraction(m, (z - whole) + rest), n)
-    rare = unusual(m, x) | m.abs(z).beyond(m.format.bias - 1.5)
+    rare = unusual(m, x) | m.abs(total).beyond(m.format.bias - 1.5)
     if not m.em.target.has_fma:
-        rare = rare | m.abs(y).beyond(2.0**60)  # too large to be split
+        rare = rare | m.abs(y).beyond(_SPLIT[m.bits])
     return m.repaired(fast, rare, wide_pow, x, y)
 
 
@@ -80,9 +83,9 @@ def wide_pow(m: Kit, x: Num, y: Num) -> Num:
     rest = m.fma(low, y, rest)
     z = m.select(size.same(0.0), -y * math.inf, m.select(size.same(math.inf), y * math.inf, z))
     top = m.format.bias + m.format.fraction + 4.0
-    rest = m.select(m.abs(z).beyond(top), 0.0, rest)
+    rest = m.select(m.abs(z).beyond(top) | m.abs(y).beyond(_SPLIT[m.bits]), 0.0, rest)
     z = m.at_least(m.at_most(z, top), -top)
-    whole, n = m.nearest(z)
+    whole, n = m.nearest(z + rest)
     out = m.scaled(exp2_fraction(m, (z - whole) + rest), n)
     out = m.select(x.unordered(), x, m.select(y.unordered(), y, out))
     whole_y = m.integral(y)

@@ -1,0 +1,104 @@
+"""Columns of a block are read as its rows and turned in registers.
+
+``D[0] = S[ramp(0, 100, 8)]; D[1] = S[ramp(1, 100, 8)]; …`` reads eight far places for every vector. Four such vectors side by side (two of
+64-bit elements) are what eight short contiguous loads hold: shuffles within 128 bits make one of the other. This prepares the loads
+of a row of stores before they are asked for; it reads the same elements and no others. Knows no statements but stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...expr import linear, make
+from ...expr.nodes import Expr, Ramp, const_int
+from ...expr.walk import preorder
+from ...loopir.stmt import Buffer, Load, Stmt, Store
+from . import memory, types
+from .emitter import Emitter, buffers_read
+
+_NEAR = 4  # elements apart up to which whole vectors are loaded and thinned out
+
+
+def prepare(em: Emitter, stmts: Sequence[Stmt]) -> None:
+    """Read what a row of stores reads at a distance, as far as it makes up blocks. The values wait where loads are remembered."""
+    if len(stmts) < 2 or not all(type(s) is Store for s in stmts):
+        return
+    written = {s.buffer for s in stmts}  # type: ignore[attr-defined]
+    found: dict[tuple[Buffer, Expr, Expr], dict[int, Load]] = {}
+    for s in stmts:
+        for e in preorder(s.value):  # type: ignore[attr-defined]
+            if type(e) is Load and e.mask is None and e.buffer not in written and e not in em.memo:
+                at = _far(em, e)
+                if at is not None:
+                    base, stride = at
+                    terms = dict(linear.poly(base))
+                    offset = terms.pop((), 0)
+                    found.setdefault((e.buffer, linear.from_poly(terms, base.dtype), stride), {})[offset] = e
+    for (buffer, base, stride), loads in found.items():
+        few = 16 // buffer.dtype.bytes
+        rest = sorted(loads)
+        while rest:
+            first = rest.pop(0)
+            if all(first + i in loads for i in range(few)):
+                _block(em, buffer, base, stride, first, [loads[first + i] for i in range(few)])
+                rest = [o for o in rest if o >= first + few]
+
+
+def _far(em: Emitter, e: Load) -> tuple[Expr, Expr] | None:
+    """Base and stride of lanes that lie apart and fill 128 bits, of an element of 4 or 8 bytes."""
+    t = e.dtype
+    if t.lanes == 1 or t.bytes not in (4, 8) or t.lanes % (16 // t.bytes):
+        return None
+    flat = e.buffer.offset(e.indices)
+    if type(flat) is not Ramp or flat.base.dtype.lanes != 1:
+        return None
+    step = const_int(flat.stride)
+    return None if step is not None and abs(step) <= _NEAR else (flat.base, flat.stride)
+
+
+def _block(em: Emitter, buffer: Buffer, base: Expr, stride: Expr, first: int, loads: list[Load]) -> None:
+    """The vectors of loads that are neighbours: ``few`` elements of each lane are read together, and turned."""
+    em.at = em.depth
+    element = types.memory_element(buffer.dtype, em.target)
+    few, lanes = len(loads), loads[0].dtype.lanes
+    wide = min(em.target.vector_bits // 8 // buffer.dtype.bytes, lanes)
+    short = f"<{few} x {element}>"
+    made: list[list[str]] = [[] for _ in loads]
+    for chunk in range(0, lanes, wide):
+        rows = []
+        for i in range(few):  # lane i of each 128 bits
+            parts = []
+            for lane in range(chunk + i, chunk + wide, few):
+                at = make.add(make.add(base, make.mul(stride, lane)), first)
+                parts.append(em.ins(f"load {short}, ptr {memory.pointer(em, buffer, at)}, align {buffer.dtype.bytes}"))
+            rows.append(_joined(em, parts, few, element))
+        for column, value in zip(made, _turned(em, rows, few, wide, element), strict=True):
+            column.append(value)
+    for e, column in zip(loads, made, strict=True):
+        em.remember(em.memo, e, _joined(em, column, wide, element), em.depth, buffers_read(e))
+
+
+def _turned(em: Emitter, rows: list[str], few: int, wide: int, element: str) -> list[str]:
+    """The transposes of all blocks of 128 bits."""
+    if few == 2:
+        return [_shuffled(em, rows[0], rows[1], pick, wide, element) for pick in ((0, 2), (1, 3))]
+    low = [_shuffled(em, rows[i], rows[i + 1], (0, 4, 1, 5), wide, element) for i in (0, 2)]
+    high = [_shuffled(em, rows[i], rows[i + 1], (2, 6, 3, 7), wide, element) for i in (0, 2)]
+    return [_shuffled(em, *pair, pick, wide, element) for pair in (low, high) for pick in ((0, 1, 4, 5), (2, 3, 6, 7))]
+
+
+def _shuffled(em: Emitter, a: str, b: str, pick: tuple[int, ...], wide: int, element: str) -> str:
+    """The same choice of elements from each 128 bits of two vectors."""
+    few = len(pick)
+    order = [(p if p < few else p - few + wide) + at for at in range(0, wide, few) for p in pick]
+    return em.ins(f"shufflevector <{wide} x {element}> {a}, <{wide} x {element}> {b}, <{wide} x i32> {types.vector_literal('i32', order)}")
+
+
+def _joined(em: Emitter, parts: list[str], lanes: int, element: str) -> str:
+    """Vectors one behind the other."""
+    while len(parts) > 1:
+        order = types.vector_literal("i32", list(range(2 * lanes)))
+        parts = [em.ins(f"shufflevector <{lanes} x {element}> {a}, <{lanes} x {element}> {b}, <{2 * lanes} x i32> {order}")
+                 for a, b in zip(parts[::2], parts[1::2], strict=True)]
+        lanes *= 2
+    return parts[0]

@@ -1,0 +1,82 @@
+"""Parallel loops in pieces that are worth a thread: how many, that they cover every turn once, and plain loops where one is all."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tensorlang.codegen.llvm import parallel
+from tensorlang.expr.nodes import Expr
+
+from . import helper
+from .helper import PARALLEL, Buffer, Func, Kernel, Store, buffer, load, loop, var
+
+
+def counting(extent: int | Expr, y: Buffer, inner: int | Expr = 1, begin: int | Expr = 0) -> Func:
+    """y[i, j] += 1 for every i of the loop and ``inner`` j: a unit of work each."""
+    n = [extent] if isinstance(extent, Expr) else []
+    m = [inner] if isinstance(inner, Expr) else []
+    body = loop(extent, lambda i: loop(inner, lambda j: Store(y, load(y, (i, j)) + 1, (i, j)), name="j"), PARALLEL, begin=begin)
+    return Func("k", (y,), body, (*n, *m), (y,))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("turns", "inner", "pieces"), [(100, 1, 10), (105, 1, 10), (99, 1, 9), (25, 1, 2), (7, 100, 7), (7, 20, 7), (7, 10, 7), (7, 5, 3)])
+def test_pieces_of_known_loops(turns: int, inner: int, pieces: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "PIECE", 10)
+    y = buffer("Y", "int32", turns, inner)
+    helper.regions.clear()
+    got = np.zeros((turns, inner), np.int32)
+    assert Kernel(counting(turns, y, inner))(got) == 0
+    assert (got == 1).all()
+    assert helper.regions == [(0, pieces)]
+
+
+def test_a_small_loop_is_a_plain_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "PIECE", 4096)
+    y = buffer("Y", "int32", 4000, 1)
+    kernel = Kernel(counting(4000, y))
+    assert "tensorlang_parallel" not in kernel.ll
+    got = np.zeros((4000, 1), np.int32)
+    assert kernel(got) == 0 and (got == 1).all()
+
+
+@pytest.mark.parametrize("begin", [0, 3])
+def test_pieces_of_loops_known_at_run_time(begin: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "PIECE", 10)
+    n, m = var("n", kind="dim"), var("m", kind="dim")
+    y = buffer("Y", "int32", n + begin, m)
+    kernel = Kernel(counting(n, y, m, begin))
+    for turns, inner, pieces in ((1, 1, 1), (9, 1, 1), (25, 1, 2), (105, 1, 10), (7, 100, 7), (13, 4, 5), (1000, 3, 300)):
+        helper.regions.clear()
+        got = np.zeros((turns + begin, inner), np.int32)
+        assert kernel(got, dims=(turns, inner)) == 0
+        assert (got[begin:] == 1).all() and not got[:begin].any()
+        assert helper.regions == [(0, pieces)]
+
+
+def test_no_turns_at_run_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pool is asked for nothing."""
+    monkeypatch.setattr(parallel, "PIECE", 10)
+    n = var("n", kind="dim")
+    y = buffer("Y", "int32", 8)
+    func = Func("k", (y,), loop(n - 5, lambda i: Store(y, i, (i,)), PARALLEL), (n,), (y,))
+    kernel = Kernel(func)
+    for size in (0, 3, 5):
+        helper.regions.clear()
+        got = np.full(8, -1, np.int32)
+        assert kernel(got, dims=(size,)) == 0
+        assert (got == -1).all() and all(begin >= end for begin, end in helper.regions)
+    assert kernel(got, dims=(9,)) == 0
+    assert got.tolist() == [0, 1, 2, 3, -1, -1, -1, -1]
+
+
+def test_unknown_work_is_worth_a_thread_each_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An extent that is read from memory."""
+    monkeypatch.setattr(parallel, "PIECE", 4096)
+    x, y = buffer("X", "int32", 6), buffer("Y", "int32", 6)
+    body = loop(6, lambda i: loop(load(x, (i,)), lambda j: Store(y, load(y, (i,)) + j, (i,)), name="j"), PARALLEL)
+    helper.regions.clear()
+    counts, got = np.array([0, 1, 5, 100, 2, 3], np.int32), np.zeros(6, np.int32)
+    assert Kernel(Func("k", (x, y), body, (), (y,)))(counts, got) == 0
+    np.testing.assert_array_equal(got, counts * (counts - 1) // 2)
+    assert helper.regions == [(0, 6)]

@@ -1,0 +1,114 @@
+"""Attention against numpy in double precision, and against torch when it is there; its default schedule keeps scores in the cache."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang import ops, te
+from tensorlang.recipes import default_schedule
+from tests.ops.arrays import near, real, sample
+from tests.ops.images import run, symbolic
+
+attend = ops.scaled_dot_product_attention
+
+
+def oracle(q, k, v, mask=None, is_causal=False, scale=None):
+    q, k, v = (np.asarray(t, "float64") for t in (q, k, v))
+    scores = q @ k.swapaxes(-1, -2) * (q.shape[-1] ** -0.5 if scale is None else scale)
+    if is_causal:
+        mask = np.tril(np.ones(scores.shape[-2:], bool))
+    if mask is not None:
+        scores = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask
+    top = scores.max(axis=-1, keepdims=True)
+    e = np.exp(scores - np.where(np.isfinite(top), top, 0))
+    total = e.sum(axis=-1, keepdims=True)
+    return e @ v / np.where(total == 0, 1, total)
+
+
+def three(q, k, v, t="float32"):
+    return tuple(sample(s, t, seed) for seed, s in enumerate((q, k, v)))
+
+
+SHAPES = [((2, 3, 5, 8), (2, 3, 7, 8), (2, 3, 7, 8)), ((65, 16), (33, 16), (33, 5)), ((2, 1, 9, 8), (3, 7, 8), (1, 7, 8)), ((1, 1, 4), (1, 1, 4), (1, 1, 4))]
+CLOSE = {"t": "float32", "ulps": 40, "floor": 40 * 2.0**-23 * 10}  # scores up to 40 lose that many units in exp; values are up to 10
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+@pytest.mark.parametrize("shapes", SHAPES, ids=str)
+def test_shapes(shapes, is_causal):
+    q, k, v = three(*shapes)
+    near(run(attend, q, k, v, is_causal=is_causal), oracle(q, k, v, is_causal=is_causal), **CLOSE)
+
+
+@pytest.mark.parametrize("kind", ["bool", "float32"])
+def test_masks(kind):
+    q, k, v = three((2, 9, 8), (2, 70, 8), (2, 70, 20))
+    mask = sample((2, 9, 70) if kind == "bool" else (1, 70), kind, 3)
+    if kind == "bool":
+        mask[1, 3] = False  # a row that sees no key
+    got = run(lambda q, k, v, m: attend(q, k, v, m), q, k, v, mask)
+    near(got, oracle(q, k, v, mask), **CLOSE)
+    assert kind != "bool" or (got[1, 3] == 0).all()
+
+
+@pytest.mark.parametrize("t", ["float16", "bfloat16", "float64"])
+def test_dtypes(t):
+    q, k, v = three((2, 9, 16), (2, 17, 16), (2, 17, 16), t)
+    tensors = [te.placeholder(a.shape, t) for a in (q, k, v)]
+    got = tl.compile([*tensors, attend(*tensors)])(q, k, v)
+    near(got, oracle(*(real(a, t) for a in (q, k, v))), t, 1 if t != "float64" else 100, floor=1e-12 if t == "float64" else 1e-4)
+
+
+def test_scale_and_one_tensor_for_all():
+    x = sample((2, 20, 8), "float32")
+    X = te.placeholder(x.shape)
+    near(tl.compile([X, attend(X, X, X, scale=0.25)])(x), oracle(x, x, x, scale=0.25), **CLOSE)
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_one_kernel_for_any_tokens(is_causal):
+    n, rows, keys = te.var("n"), te.var("rows"), te.var("keys")
+    f = symbolic(lambda q, k, v: attend(q, k, v, is_causal=is_causal), [(n, rows, 16), (n, keys, 16), (n, keys, 16)])
+    for batch, m, s in ((1, 5, 7), (3, 33, 64), (2, 130, 1)):
+        q, k, v = three((batch, m, 16), (batch, s, 16), (batch, s, 16))
+        near(f(q, k, v), oracle(q, k, v, is_causal=is_causal), **CLOSE)
+
+
+def test_scores_never_go_to_memory():
+    """The buffer of scores is one for a block of query rows, not one for all of them."""
+    q, k, v = (te.placeholder((1, 4, 512, 64), name=n) for n in "qkv")
+    tree = default_schedule(attend(q, k, v)).tree()
+    buffers = [line for line in tree.splitlines() if "storage attention.scores" in line or "storage attention.exp" in line or "storage attention.dots" in line]
+    assert len(buffers) == 3
+    assert not any("[1, 4, 512, 512]" in line for line in buffers), tree
+    assert all("[1, 1, " in line for line in buffers), tree
+
+
+def test_scores_that_are_asked_for_are_computed():
+    """An output among the stages: the recipe for attention leaves them alone, and the result is right."""
+    q, k, v = three((2, 6, 8), (2, 7, 8), (2, 7, 8))
+    tensors = [te.placeholder(a.shape) for a in (q, k, v)]
+    out = attend(*tensors)
+    exps = next(t for t in out.op.input_tensors[0].op.input_tensors if t.op.name == "attention.exp")
+    _, got = tl.compile([*tensors, exps, out])(q, k, v)
+    near(got, oracle(q, k, v), **CLOSE)
+
+
+def test_projections_around():
+    """Heads cut out of a matrix product, and joined again behind."""
+    x, w = sample((10, 12), "float32", 4) / 8, sample((12, 12), "float32", 5) / 4
+    X, W = te.placeholder(x.shape), te.placeholder(w.shape)
+    heads = ops.transpose(ops.reshape(ops.matmul(X, W), (10, 3, 4)), (1, 0, 2))
+    out = ops.reshape(ops.transpose(attend(heads, heads, heads), (1, 0, 2)), (10, 12))
+    h = (x.astype("float64") @ w).reshape(10, 3, 4).transpose(1, 0, 2)
+    near(tl.compile([X, W, out])(x, w), oracle(h, h, h).transpose(1, 0, 2).reshape(10, 12), "float32", 40, floor=40 * 2.0**-23 * 10)
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_as_torch(is_causal):
+    torch = pytest.importorskip("torch")
+    q, k, v = three((2, 3, 40, 32), (2, 3, 70, 32), (2, 3, 70, 32))
+    want = torch.nn.functional.scaled_dot_product_attention(*map(torch.from_numpy, (q, k, v)), is_causal=is_causal).numpy()
+    near(run(attend, q, k, v, is_causal=is_causal), want.astype("float64"), "float32", 80, floor=1e-3)
