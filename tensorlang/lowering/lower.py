@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..arith.conditions import conjunction, conjuncts
+from ..arith.facts import Facts
 from ..errors import LowerError
 from ..expr import make
 from ..expr.linear import reads_data
@@ -24,6 +25,7 @@ from ..te.reducers import Reduce
 from ..te.tensor import Tensor, TensorRead
 from ..te.tensor_intrin import declared
 from .buffers import argument_buffers, share_buffers, sizes_of, workspace_buffers
+from .lanes import in_range, spare_guards
 
 CACHE_LINE = 64  # bytes
 
@@ -59,6 +61,7 @@ class _Writer:
         self.buffers = buffers
         self.low = {st.key: bounds[st.name].store_low for st in state.stages if st.name in bounds.stages and not st.shares and not st.is_opaque}
         self.guards: dict[str, list[tuple[int, Expr]]] = {}
+        self.spare: dict[str, tuple[Expr, Facts]] = {}  # guards that reads ask instead of the store, with what else holds there
         self.alive = {p for p in params if isinstance(p, Buffer)}  # memory that exists where the walk is
 
     # -- the tree ----------------------------------------------------------------------------------------------------
@@ -113,7 +116,15 @@ class _Writer:
     def placed_guards(self, stage: StageState) -> list[tuple[int, Expr]]:
         """Each guard with the position of the innermost own loop it speaks of; -1 when it speaks of none."""
         where = {iv.var: p for p, iv in enumerate(stage.leaves)}
-        return [(max((where.get(v, -1) for v in variables(g)), default=-1), g) for g in self.bounds.guards(stage)]
+        guards = self.bounds.guards(stage)
+        facts = self.bounds.known_at(stage.attach)
+        spare = spare_guards(stage, self.bounds, guards, facts) if guards else []
+        if spare:
+            guards = tuple(g for g in guards if not any(g is x for x in spare))
+            for g in guards:
+                facts = facts.assume(g)
+            self.spare[stage.name] = (conjunction(spare), facts)
+        return [(max((where.get(v, -1) for v in variables(g)), default=-1), g) for g in guards]
 
     def guarded(self, stage: StageState, position: int, body: Stmt, renamed: dict[Var, Expr] | None = None) -> Stmt:
         conds = [g for p, g in self.guards[stage.name] if p == position]
@@ -183,9 +194,14 @@ class _Writer:
     def value(self, stage: StageState, e: Expr) -> Expr:
         """A body expression with axes in terms of loops and reads in terms of buffers."""
 
+        cond, facts = self.spare.get(stage.name, (None, None))
+
         def read(node: Expr) -> Expr | None:
             if type(node) is TensorRead:
-                return self.element(node.tensor, node.indices)
+                found = self.element(node.tensor, node.indices)
+                if cond is None or facts is None or in_range(node, facts):
+                    return found
+                return make.if_then_else(cond, found, make.const(0, found.dtype))
             return None
 
         return rewrite(substitute(e, self.bounds[stage.name].value), read)

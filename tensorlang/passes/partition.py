@@ -2,7 +2,7 @@
 
 ``for io: for i in unrolled 0..8: if io * 8 + i < n: S`` → ``for io: if io * 8 + 7 < n: (for i: S) else: (for i: if …: S)``
 
-A choice that a store makes for its whole value, as the copy of a padded operand does, is a guard like the others.
+A choice in the value of a store, as the copy of a padded operand makes, is a guard like the others.
 
 The test stands inside the innermost plain loop on which such a guard depends, one test for all guards below, so a nest has one fast
 and one careful copy. Only guards below vectorised or unrolled loops ask for it: those of plain loops became bounds (``tighten``).
@@ -15,6 +15,8 @@ from ..arith.facts import Facts
 from ..expr import make
 from ..expr.linear import from_poly, poly
 from ..expr.nodes import Expr, IfThenElse, Var
+from ..expr.walk import preorder as walk
+from ..expr.walk import rewrite as rewrite_expr
 from ..expr.walk import variables
 from ..loopir.stmt import Alloc, For, Func, If, Let, Seq, Stmt, Store, preorder, rewrite, seq
 
@@ -56,14 +58,19 @@ def _guards(s: Stmt, fixed: tuple[Var, ...], facts: Facts, found: dict[Expr, Fac
         facts = facts.bind(s.var, s.begin, make.sub(make.add(s.begin, s.extent), 1))
         fixed = (*fixed, s.var) if s.kind in ("vectorized", "unrolled") else fixed
         return _guards(s.body, fixed, facts, found)
-    asked = s.cond if isinstance(s, If) else s.value.cond if isinstance(s, Store) and isinstance(s.value, IfThenElse) else None
-    if asked is not None:
-        for c in conjuncts(asked):
+    asked = [s.cond] if isinstance(s, If) else [e.cond for e in _choices(s)]
+    for one in asked:
+        for c in conjuncts(one):
             if never_negative(c) is not None and any(v in variables(c) for v in fixed):
                 found.setdefault(c, facts)
     for part in s.parts():
         _guards(part, fixed, facts, found)
     return found
+
+
+def _choices(s: Stmt) -> list[IfThenElse]:
+    """The choices that the value of a store makes."""
+    return [e for e in walk(s.value) if isinstance(e, IfThenElse)] if isinstance(s, Store) else []
 
 
 def _wanted(body: Stmt) -> dict[Var, None]:
@@ -97,11 +104,15 @@ def _two_copies(body: Stmt, facts: Facts) -> Stmt:
             left = [c for c in conjuncts(s.cond) if c not in decided]
             if len(left) < len(conjuncts(s.cond)):
                 return If(conjunction(left), s.then) if left else s.then
-        if isinstance(s, Store) and isinstance(s.value, IfThenElse):
-            left = [c for c in conjuncts(s.value.cond) if c not in decided]
-            if len(left) < len(conjuncts(s.value.cond)):
-                value = make.if_then_else(conjunction(left), s.value.a, s.value.b) if left else s.value.a
-                return Store(s.buffer, value, s.indices, s.mask)
+        if any(c in decided for e in _choices(s) for c in conjuncts(e.cond)):
+            return s.with_exprs(*[rewrite_expr(e, taken) for e in s.exprs()])
+        return None
+
+    def taken(e: Expr) -> Expr | None:
+        if isinstance(e, IfThenElse):
+            left = [c for c in conjuncts(e.cond) if c not in decided]
+            if len(left) < len(conjuncts(e.cond)):
+                return make.if_then_else(conjunction(left), e.a, e.b) if left else e.a
         return None
 
     return If(conjunction(_needed(list(clean), facts)), rewrite(body, drop), body)

@@ -68,20 +68,20 @@ def tile_for(rows: int | None, columns: int | None, lanes: int, registers: int) 
     """(rows, vectors) of the register tile with the least time for a product of that many rows and columns.
 
     A tile of r × v takes a turn of k in max(r * v, r + v, chains) / PER_CYCLE cycles: multiply-adds, loads, latency. Blocks of rows are of
-    nearly equal height; the last block of columns may have fewer vectors.
+    nearly equal height.
     """
     best: tuple[float, int, int] | None = None
     vectors = None if columns is None else -(-columns // lanes)
     for v in range(1, registers):
         for r in range(1, registers):
-            if r * v + (v if r > 1 else 1) + 1 > registers:
+            if r * v + (v if r > 1 else 1) + 1 > registers or (r > 1 and v > 4):
                 break
             m, n = rows or 1 << 12, vectors or 1 << 12
             if (r > m and r > 1) or v > n:
                 continue
             high = -(-m // -(-m // r))  # blocks of nearly equal height
             heights = [(m // high, high), (1, m % high)]
-            widths = [(n // v, v), (1, n % v)]
+            widths = [(-(-n // v), v)]
             cost = sum(a * b * _cycles(h, w) for a, h in heights for b, w in widths if h and w)
             if best is None or (cost, -r * v) < best:
                 best = (cost, high, v)

@@ -19,6 +19,7 @@ from ..errors import CallError
 from . import dlpack
 
 _FEW = 1000
+_INT32 = (1 << 31) - 1
 
 if TYPE_CHECKING:
     from .arguments import Binder, Slot
@@ -256,6 +257,9 @@ def _solve(binder: Binder, arrays: Sequence[Any], args: Sequence[Any]) -> dict[s
         title, here = f"{binder.signature.name}: {dim.name} = {n}", f"({dim.name} is {source[dim.name]})"
         if dim.lo is not None and n < dim.lo:
             raise CallError(f"{title} is too small", because=f"{dim.name} is declared at least {dim.lo} {here}")
+        if dim.hi == _INT32 and n > dim.hi:
+            raise CallError(f"{title} is too large", because=f"{dim.name} is counted in 32 bits {here}",
+                            try_=f"declare it te.var({dim.name!r}, 'int64')")
         if dim.hi is not None and n > dim.hi:
             raise CallError(f"{title} is too large", because=f"{dim.name} is declared at most {dim.hi} {here}")
         if n % dim.multiple_of:

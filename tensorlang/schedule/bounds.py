@@ -154,10 +154,10 @@ class Bounds:
         from the guards of the stages around it, or from other guards of its own, are not asked again."""
         done = self._guards.get(stage.name)
         if done is None:
-            done = self._guards[stage.name] = self._needed(stage, self._known_at(stage.attach))
+            done = self._guards[stage.name] = self._needed(stage, self.known_at(stage.attach))
         return done
 
-    def _known_at(self, place: At | str | None) -> Facts:
+    def known_at(self, place: At | str | None) -> Facts:
         """What holds inside a place: the ranges of all loops, and the guards of the stages around that stand outside of it."""
         facts = self.facts
         while isinstance(place, At):

@@ -43,7 +43,8 @@ def errors(got: np.ndarray, want: np.ndarray) -> np.ndarray:
     """
     with np.errstate(all="ignore"):
         exponent = np.maximum((want.view(np.int64) >> 52) & 0x7FF, 1023 - 126) - 23
-        exact = np.where(np.isinf(got) & (np.abs(want) > 3e38), np.copysign(2.0**128, got), got.astype(np.float64))
+        wide = got.astype(np.float64)
+        exact = np.where(np.isinf(got) & (np.abs(want) > 3e38), np.copysign(2.0**128, wide), wide)
         far = np.abs(exact - np.clip(want, -(2.0**128), 2.0**128)) / (exponent << 52).view(np.float64)
         strange = ~(far < np.inf)
         if strange.any():

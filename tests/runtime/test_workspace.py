@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import resource
 import subprocess
 import sys
@@ -51,7 +52,7 @@ def test_every_size_is_aligned_apart_and_writable_to_its_end() -> None:
         ctypes.memset(p, size % 251, size)
         blocks.append((p, size))
     blocks.sort()
-    assert all(p + size <= q for (p, size), (q, _) in zip(blocks, blocks[1:], strict=False))
+    assert all(p + size <= q for (p, size), (q, _) in itertools.pairwise(blocks))
     for p, size in blocks:
         assert size == 0 or ctypes.string_at(p, size) == bytes([size % 251]) * size
         a.free(p)

@@ -1,0 +1,66 @@
+"""Lanes to spare: elements of a register tile beyond the edge of its tensor may be computed, since nobody reads them.
+
+``if j < n: acc[jj] = acc[jj] + A[i, k] * B[k, j]`` → ``acc[jj] = acc[jj] + A[i, k] * (B[k, j] if j < n else 0)``
+
+A guard on a vector loop that is left out of the store leaves plain multiply-adds where each would be followed by a blend. The reads that
+the guard kept in range ask it themselves; those of padded memory need not. Knows bounds; writes no loop IR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..arith.facts import Facts
+from ..expr import make
+from ..expr.nodes import Div, Expr, FloorDiv, FloorMod, TruncDiv, TruncMod
+from ..expr.walk import preorder, variables
+from ..schedule.bounds import Bounds
+from ..schedule.state import At, StageState
+from ..te.axis import REDUCE
+from ..te.extern import ExternOp
+from ..te.reducers import Reduce
+from ..te.tensor import TensorRead
+
+_DIVISIONS = (Div, FloorDiv, FloorMod, TruncDiv, TruncMod)
+
+
+def spare_guards(stage: StageState, bounds: Bounds, guards: Sequence[Expr], facts: Facts) -> list[Expr]:
+    """Those of the guards that the store of ``stage`` does without. ``facts``: what holds where the stage is computed."""
+    if stage.scope != "local" or stage.store is not None or not isinstance(stage.attach, At) or stage.is_output or stage.tensorized is not None:
+        return []
+    lanes = [iv.var for iv in stage.leaves if stage.kind(iv) == "vectorized" and iv.kind != REDUCE]
+    asked = [g for g in guards if any(v in variables(g) for v in lanes)]
+    if not asked or not _harmless(stage):
+        return []
+    for g in guards:
+        if not any(g is a for a in asked):
+            facts = facts.assume(g)
+    b = bounds[stage.name]
+    for a, extent in zip(stage.compute.axis, b.store_extent, strict=True):  # the extra elements have room
+        at = b.local[a.var]
+        if facts.prove(make.lt(at, extent)) is not True or facts.prove(make.ge(at, 0)) is not True:
+            return []
+    return asked
+
+
+def _harmless(stage: StageState) -> bool:
+    """Whether the body may be computed of anything: nothing divides whole numbers, no index is data, no condition depends on what is read."""
+    op = stage.compute
+    if isinstance(op, ExternOp):
+        return False
+    first = op.body[0]
+    if isinstance(first, Reduce) and (first.condition is not None or first.init is not None):
+        return False
+    for e in first.sources if isinstance(first, Reduce) else op.body:
+        for node in preorder(e):
+            if isinstance(node, _DIVISIONS) and not node.dtype.is_float:
+                return False
+            if isinstance(node, TensorRead) and any(isinstance(x, TensorRead) for i in node.indices for x in preorder(i)):
+                return False
+    return True
+
+
+def in_range(read: TensorRead, facts: Facts) -> bool:
+    """Whether a read stays inside its tensor whether the guards hold or not."""
+    return all(facts.prove(make.lt(i, n)) is True and facts.prove(make.ge(i, 0)) is True
+               for i, n in zip(read.indices, read.tensor.shape, strict=True))

@@ -1,0 +1,123 @@
+"""The recipe for matrix products: exact on awkward sizes in every orientation, and shaped as it should be."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang import te
+from tensorlang.recipes import default_schedule, gemm
+from tensorlang.target import as_target
+
+HASWELL = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=haswell"
+
+
+def product(m: object, n: object, k: object, left: bool = False, right: bool = False, dtype: str = "float32", batch: int = 0) -> list[te.Tensor]:
+    """[A, B, A @ B], either operand transposed."""
+    front = (batch,) if batch else ()
+    A = te.placeholder((*front, k, m) if left else (*front, m, k), name="A", dtype=dtype)
+    B = te.placeholder((*front, n, k) if right else (*front, k, n), name="B", dtype=dtype)
+    r = te.reduce_axis((0, k), name="k")
+
+    def body(*at: te.Var) -> te.Expr:
+        *b, i, j = at
+        return te.sum((A[(*b, r, i)] if left else A[(*b, i, r)]) * (B[(*b, j, r)] if right else B[(*b, r, j)]), axis=r)
+
+    return [A, B, te.compute((*front, m, n), body, name="C")]
+
+
+def agree(tensors: list[te.Tensor], m: int, n: int, k: int, left: bool = False, right: bool = False, batch: int = 0) -> None:
+    """Bit for bit: small whole numbers have one sum in whatever order."""
+    rng = np.random.default_rng(m * 10007 + n * 101 + k)
+    front = (batch,) if batch else ()
+    kind = tensors[0].dtype.to_numpy()
+    a = rng.integers(-4, 5, (*front, *((k, m) if left else (m, k)))).astype(kind)
+    b = rng.integers(-4, 5, (*front, *((n, k) if right else (k, n)))).astype(kind)
+    c = np.full((*front, m, n), 77, kind)
+    tl.compile(tensors)(a, b, c)
+    assert np.array_equal(c, (a.swapaxes(-1, -2) if left else a) @ (b.swapaxes(-1, -2) if right else b))
+
+
+@pytest.mark.parametrize(("left", "right"), [(False, False), (False, True), (True, False), (True, True)])
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (1, 50, 64), (3, 17, 40), (12, 33, 48), (13, 100, 7), (16, 24, 16), (17, 40, 33), (37, 130, 65),
+                                           (97, 89, 101), (130, 200, 9), (64, 531, 61)])
+def test_exact_in_every_orientation(m: int, n: int, k: int, left: bool, right: bool) -> None:
+    agree(product(m, n, k, left, right), m, n, k, left, right)
+
+
+@pytest.mark.parametrize("m", [1, 2, 5, 12, 16, 40])
+def test_parts_of_k_and_blocks_of_columns_on_two_threads(m: int) -> None:
+    before = tl.num_threads()
+    tl.set_num_threads(2)
+    try:
+        agree(product(m, 772, 768), m, 772, 768)
+    finally:
+        tl.set_num_threads(before)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int32", "int64"])
+def test_other_dtypes(dtype: str) -> None:
+    agree(product(33, 45, 29, dtype=dtype), 33, 45, 29)
+
+
+@pytest.mark.parametrize("right", [False, True])
+def test_batches(right: bool) -> None:
+    agree(product(19, 37, 23, right=right, batch=5), 19, 37, 23, right=right, batch=5)
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(0, 5, 3), (1, 1, 1), (7, 40, 30), (100, 61, 77)])
+def test_symbolic_sizes(m: int, n: int, k: int) -> None:
+    some = product(te.var("m"), 61, 77)
+    if (n, k) == (61, 77):
+        agree(some, m, n, k)
+    agree(product(te.var("m"), te.var("n"), te.var("k")), m, n, k)
+
+
+def test_what_follows_is_computed_in_the_tile() -> None:
+    A, B, C = product(70, 50, 40)
+    bias = te.placeholder((50,), name="bias")
+    D = te.compute((70, 50), lambda i, j: te.max(C[i, j] + bias[j], 0.0), name="D")
+    rng = np.random.default_rng(1)
+    a, b, c = (rng.integers(-4, 5, s).astype("float32") for s in ((70, 40), (40, 50), (50,)))
+    assert np.array_equal(tl.compile([A, B, bias, D])(a, b, c), np.maximum(a @ b + c, 0))
+    assert "storage C " in default_schedule(D).tree()
+
+
+def test_rows_of_two_axes_share_one_packed_operand() -> None:
+    A, B = te.placeholder((6, 20, 30), name="A"), te.placeholder((30, 40), name="B")
+    r = te.reduce_axis((0, 30), name="k")
+    C = te.compute((6, 20, 40), lambda b, i, j: te.sum(A[b, i, r] * B[r, j], axis=r), name="C")
+    tree = default_schedule(C).tree()
+    assert tree.index("compute B.global") < tree.index("loop C.b")
+    rng = np.random.default_rng(2)
+    a, b = rng.integers(-4, 5, (6, 20, 30)).astype("float32"), rng.integers(-4, 5, (30, 40)).astype("float32")
+    assert np.array_equal(tl.compile([A, B, C])(a, b), a @ b)
+
+
+def test_a_constant_right_operand_is_packed_whole() -> None:
+    A, B, C = product(64, 512, 64)
+    tree = default_schedule(C, HASWELL, constants=[B]).tree()
+    assert tree.splitlines()[1].startswith("├─ storage B.global")
+    rng = np.random.default_rng(3)
+    a, b = rng.integers(-4, 5, (64, 64)).astype("float32"), rng.integers(-4, 5, (64, 512)).astype("float32")
+    assert np.array_equal(tl.compile([A, B, C], constants={B: b})(a), a @ b)
+
+
+@pytest.mark.parametrize(("m", "n", "tile"), [(512, 512, (6, 2)), (4, 512, (4, 3)), (1, 512, (1, 8)), (64, 64, (4, 2)), (None, None, (6, 2))])
+def test_tiles_by_shape(m: int | None, n: int | None, tile: tuple[int, int]) -> None:
+    rows, vectors = gemm.tile_for(m, n, 8, 16)
+    assert rows * vectors >= 8, "too few chains to keep the multipliers busy"
+    assert (rows, vectors) == tile or (m, n) != (512, 512)
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(512, 512, 512), (128, 768, 768), (16, 3072, 768)])
+def test_no_accumulator_leaves_its_register(m: int, n: int, k: int) -> None:
+    A, B, C = product(m, n, k)
+    asm = tl.build(default_schedule(C, HASWELL), [A, B, C], HASWELL).get_source("asm")
+    fma = [line for line in asm.splitlines() if "vfmadd" in line]
+    rows, vectors = gemm.tile_for(m, n, as_target(HASWELL).vector_lanes("float32"), 16)
+    assert len(fma) >= rows * vectors
+    assert not [line for line in fma if re.search(r"\(%r[sb]p", line)], "the register tile spills"
