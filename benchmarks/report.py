@@ -68,7 +68,8 @@ def _by_peer(result: Entry) -> Iterator[str]:
 
 
 def picture(result: Entry, path: Path) -> Path | None:
-    """A row of bars for each group of cases (times faster than each peer, on a logarithmic scale), and rooflines. None without matplotlib."""
+    """A row of bars for each group of cases (times faster than each peer, on a logarithmic scale), and rooflines. None without matplotlib
+    and when there is nothing to compare."""
     try:
         import matplotlib
 
@@ -78,6 +79,8 @@ def picture(result: Entry, path: Path) -> Path | None:
         return None
     rows = {key: with_ratios for key, entries in groups(result).items() if (with_ratios := [e for e in entries if e.get("ratios")])}
     roofs = [t for t in result["peaks"] if any(ours(e) and str(e["threads"]) == t for e in result["cases"])]
+    if not rows and not roofs:
+        return None
     heights = [3.0] * len(rows) + [4.2] * bool(roofs)
     figure = plt.figure(figsize=(14, sum(heights) + 1), layout="constrained")
     grid = figure.add_gridspec(len(heights), max(1, len(roofs)), height_ratios=heights)

@@ -113,7 +113,7 @@ def _write(result: dict[str, Any], options: argparse.Namespace, console: Console
     path.write_text(dumps(result), encoding="utf-8")
     console.print(f"{path}, {result['seconds']} s")
     drawn = picture(result, path.with_suffix(".png"))
-    console.print(str(drawn) if drawn else "no picture: matplotlib is not installed")
+    console.print(str(drawn) if drawn else "no picture: matplotlib is not installed, or nothing was compared")
 
 
 def dumps(result: dict[str, Any]) -> str:

@@ -14,7 +14,8 @@ from .case import Array, Case
 
 @dataclass
 class Prepared:
-    """``run()`` computes once, ``result()`` once more and gives what came of it as a numpy array.
+    """``run()`` computes once, ``result()`` once more and gives what came of it as a numpy array. Together they keep alive what is
+    read and written.
 
     Whoever makes a new array a call lets it go before the next, so that no more memory is touched than the work needs.
     ``seconds`` is how long compiling took, when ``prepare`` does more than that.

@@ -41,7 +41,7 @@ def run_case(case: Case, peers: Mapping[str, Peer], notes: Mapping[str, str], ou
     arrays = case.inputs()
     expected = case.reference(*arrays.values())
     results: dict[str, Entry] = {name: {"status": "skipped", "note": note} for name, note in notes.items()}
-    runs: dict[str, Callable[[], object]] = {}
+    there: dict[str, Prepared] = {}  # kept until the end: they own the arrays that are written
     for name, peer in peers.items():
         reason = peer.unsupported(case)
         if reason is not None:
@@ -49,8 +49,8 @@ def run_case(case: Case, peers: Mapping[str, Peer], notes: Mapping[str, str], ou
             continue
         prepared, results[name] = _prepare(peer, case, arrays, expected)
         if prepared is not None:
-            runs[name] = prepared.run
-    samples = take_turns(runs)
+            there[name] = prepared
+    samples = take_turns({name: prepared.run for name, prepared in there.items()})
     for name, found in samples.items():
         first, third = found.quartiles
         results[name] |= {"median": found.median, "quartiles": [first, third], "rounds": len(found.seconds), "calls": found.calls,

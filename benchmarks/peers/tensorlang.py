@@ -69,7 +69,7 @@ OPERATORS: dict[str, Callable[..., te.Tensor]] = {
     "matmul": lambda a, b: ops.matmul(a, b),
     "matmul_int8": lambda a, b: ops.matmul(a, b, out_dtype="int32"),
     "conv2d": lambda x, w, b, stride, padding, groups: ops.relu(ops.conv2d(x, w, b, stride=stride, padding=padding, groups=groups)),
-    "attention": lambda q, k, v: ops.attention(q, k, v),
+    "attention": lambda q, k, v: ops.scaled_dot_product_attention(q, k, v),
     "softmax": lambda x, axis: ops.softmax(x, axis),
     "layer_norm": lambda x, scale, shift, epsilon: ops.layer_norm(x, weight=scale, bias=shift, eps=epsilon),
     "batch_norm_relu": _batch_norm_relu,

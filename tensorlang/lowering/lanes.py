@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from ..arith.facts import Facts
 from ..expr import make
-from ..expr.nodes import Div, Expr, FloorDiv, FloorMod, TruncDiv, TruncMod
+from ..expr.nodes import Const, Div, Expr, FloorDiv, FloorMod, TruncDiv, TruncMod
 from ..expr.walk import preorder, variables
 from ..schedule.bounds import Bounds
 from ..schedule.state import At, StageState
@@ -53,7 +53,7 @@ def _harmless(stage: StageState) -> bool:
         return False
     for e in first.sources if isinstance(first, Reduce) else op.body:
         for node in preorder(e):
-            if isinstance(node, _DIVISIONS) and not node.dtype.is_float:
+            if isinstance(node, _DIVISIONS) and not node.dtype.is_float and type(node.b) is not Const:
                 return False
             if isinstance(node, TensorRead) and any(isinstance(x, TensorRead) for i in node.indices for x in preorder(i)):
                 return False

@@ -9,19 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..analysis import constant, cost, reads_of, typical
+from ..analysis import cost, reads_of
 from ..ops import tags
 from ..schedule import Schedule, Stage, create_schedule
 from ..target import Target, as_target
-from ..te import ComputeOp, IterVar, Operation, Tensor
+from ..te import ComputeOp, Operation, Tensor
 from . import gemm
 from .attention import attention
+from .common import share_out, size, work
 from .lanes import reduce_in_lanes
 
-MIN_PARALLEL_WORK = 1 << 16  # turns of the innermost body below which a second thread costs more than it brings
-MIN_PACKED_WORK = 1 << 20  # multiply-adds below which copying a panel of the right matrix does not pay
-MIN_PACKED_ROWS = 48
-FAMILIES = (gemm,)  # reductions with a recipe of their own; each has applies(s, inside, target, constants) and apply(s, out, inside, target, constants)
+# reductions with a recipe of their own: applies(s, inside, target, constants) and apply(s, out, inside, target, constants)
+FAMILIES = (gemm,)
 # choices among the rows of a transform: one for a whole vector in a stage of its own, one for each lane in a reader
 KEPT = (tags.WINOGRAD_DATA, tags.WINOGRAD_INVERSE)
 MAX_INLINE_COST = 8  # operations a body may have to be written into a reduction, where it is evaluated again and again
@@ -85,41 +84,20 @@ def _reduction_to_fuse(s: Schedule, stage: Stage) -> Stage | None:
     return found[0] if len(found) == 1 else None
 
 
-def _size(axis: IterVar) -> int | None:
-    return constant(axis.extent)
-
-
-def _work(stage: Stage) -> int:
-    """Turns of the body, counting a symbolic size by its hint."""
-    total = 1
-    for a in (*stage.op.axis, *stage.op.reduce_axis):
-        total *= typical(a.extent, 64)
-    return total
-
-
-def _parallel(stage: Stage, loops: list[IterVar], work: int) -> None:
-    """One parallel loop out of the outermost ones."""
-    loops = [iv for iv in loops if iv.kind != "reduce"]
-    if not loops or work < MIN_PARALLEL_WORK:
-        return
-    outer = loops[0] if len(loops) == 1 else stage.fuse(*loops)
-    stage.parallel(outer)
-
-
 def _elementwise(s: Schedule, stage: Stage, target: Target) -> None:
     axes = list(stage.op.axis)
     if not axes:
         return
-    work = _work(stage)
+    turns = work(stage)
     lanes = target.vector_lanes(stage.op.body[0].dtype)
-    n = _size(axes[-1])
+    n = size(axes[-1])
     if n == 0:
         return
     if n is None or n >= 2:
         outer, inner = stage.split(axes[-1], lanes if n is None else min(lanes, n))
         stage.vectorize(inner)
         axes[-1] = outer
-    _parallel(stage, axes[:-1] or axes, work)
+    share_out(stage, axes[:-1] or axes, turns)
 
 
 def _in_tiles(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> None:
@@ -134,42 +112,42 @@ def _in_tiles(s: Schedule, out: Stage, inside: Stage, target: Target, constants:
 def _reduction(s: Schedule, stage: Stage, target: Target, constants: Sequence[Tensor]) -> None:
     """A reduction that is read by nobody in its own shape: an output, or the input of another shape."""
     op = stage.op
-    if any(_size(a) == 0 for a in (*op.axis, *op.reduce_axis)):
+    if any(size(a) == 0 for a in (*op.axis, *op.reduce_axis)):
         return
     if s.can("cache_write", stage.name) and any(f.applies(s, stage, target, constants) for f in FAMILIES):
         _in_tiles(s, stage, s[s.cache_write(stage.name, "local")], target, constants)
         return
     reads = reads_of(op)
     last = op.axis[-1] if op.axis else None
-    if last is not None and reads.along(last) and _size(last) != 1 and s.can("cache_write", stage.name):
+    if last is not None and reads.along(last) and size(last) != 1 and s.can("cache_write", stage.name):
         cached = s.cache_write(stage.name, "local")
         _tile(s, stage, s[cached], target)
     elif reduce_in_lanes(s, stage, target):
         return
     else:
-        _parallel(stage, list(op.axis[:1]), _work(stage))
+        share_out(stage, list(op.axis[:1]), work(stage))
 
 
 def _tile(s: Schedule, out: Stage, inside: Stage, target: Target) -> None:
     """Compute the reduction ``inside`` in register tiles of ``out``: rows × vectors, the reduction loops around the tile."""
-    work = _work(inside)
+    turns = work(inside)
     lanes = target.vector_lanes(inside.op.body[0].dtype)
     reads = reads_of(inside.op)
     axes = list(out.op.axis)
     own = list(inside.op.axis)
-    n = _size(axes[-1])
-    if any(_size(a) == 0 for a in (*own, *inside.op.reduce_axis)):
+    n = size(axes[-1])
+    if any(size(a) == 0 for a in (*own, *inside.op.reduce_axis)):
         return
     if not reads.along(own[-1]) or n == 1:
         # the reduction itself runs along memory: one element at a time, its partial sums in vector lanes
         inside.compute_at(out, axes[-1])
         reduce_in_lanes(s, inside, target)
-        _parallel(out, axes[:1], work)
+        share_out(out, axes[:1], turns)
         return
-    rows = next((d for d in range(len(own) - 2, -1, -1) if reads.reused_over(own[d], own[-1]) and _size(own[d]) != 1), None)
+    rows = next((d for d in range(len(own) - 2, -1, -1) if reads.reused_over(own[d], own[-1]) and size(own[d]) != 1), None)
     vectors = 2 if rows is not None and (n is None or n >= 2 * lanes) else 1
     height = max(1, min(6 if target.vector_registers <= 16 else 12, (target.vector_registers - vectors - 1) // vectors))
-    if rows is not None and (m := _size(own[rows])) is not None:
+    if rows is not None and (m := size(own[rows])) is not None:
         blocks = -(-m // height)
         height = -(-m // blocks)  # blocks of nearly equal height beat full ones and a remainder
     width = lanes * vectors
@@ -182,31 +160,10 @@ def _tile(s: Schedule, out: Stage, inside: Stage, target: Target) -> None:
         out.unroll(ii)
     out.vectorize(ji)
     inside.compute_at(out, jo)
-    packed = _panel(s, inside, rows, work)
-    if packed is not None:  # the panel of one column block is copied once and read by every row block
-        out.reorder(jo, io)
-        inside.compute_at(out, io)
-        panel = s[s.cache_read(packed, "global", [inside.name])]
-        panel.compute_at(out, jo)
-        panel.vectorize(panel.op.axis[-1])
-        order = [jo, io]
     if s.can("set_scope", inside.name, "local"):
         inside.set_scope("local")
     inside.reorder(*inside.op.reduce_axis, *own)
     inside.vectorize(own[-1])
     if rows is not None:
         inside.unroll(own[rows])
-    _parallel(out, order[:-1] or order, work)
-
-
-def _panel(s: Schedule, inside: Stage, rows: int | None, work: int) -> Tensor | None:
-    """The matrix whose column panel is worth a copy: read as ``B[k, j]`` by a matrix product with enough rows to read it again and again."""
-    op = inside.op
-    if rows is None or len(op.axis) != 2 or len(op.reduce_axis) != 1 or work < MIN_PACKED_WORK:
-        return None
-    if any(_size(a) is None for a in (*op.axis, *op.reduce_axis)) or (_size(op.axis[0]) or 0) < MIN_PACKED_ROWS:
-        return None
-    for tensor, indices in reads_of(op).plain:
-        if len(indices) == 2 and indices[0] is op.reduce_axis[0].var and indices[1] is op.axis[1].var:
-            return tensor
-    return None
+    share_out(out, order[:-1] or order, turns)

@@ -90,7 +90,7 @@ def tile_for(rows: int | None, columns: int | None, lanes: int, registers: int) 
 
 
 def _cycles(r: int, v: int) -> float:
-    return max(r * v, r + v, LATENCY * PER_CYCLE) / PER_CYCLE + 0.02 * (r + 3 * v)
+    return max(r * v, r + v, LATENCY * PER_CYCLE) / PER_CYCLE + 0.04 * (r + 3 * v)
 
 
 def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
@@ -183,7 +183,8 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
             panel = others.pop(at)
             copy.reorder(*others, panel, lane)  # whole lines of a block are read one after the other
         else:
-            _, ki = copy.split(others[-1], STREAMED_DEPTH)  # turned in registers, so many columns at a time
+            depth = size(inside.op.reduce_axis[-1])
+            _, ki = copy.split(others[-1], 8 if depth is None or depth % 8 == 0 else 4)  # turned in registers, so many columns at a time
             copy.unroll(ki)
         copy.vectorize(lane)
         if place is None and not fixed:
@@ -194,7 +195,7 @@ def _streams(inside: Stage, product: Product, m: int, target: Target) -> bool:
     if len(inside.op.reduce_axis) != 1 or not _in_lines(product):
         return False
     depth, n = (size(a) for a in (inside.op.reduce_axis[0], product.column))
-    if depth is None or n is None or depth < 2 * STREAMED_DEPTH:
+    if depth is None or n is None or depth < 8 * STREAMED_DEPTH:
         return False
     small = depth * n * inside.op.body[0].dtype.bytes <= 8 * target.l2_bytes
     return m <= (STREAMED_ROWS * 3 // 2 if small else STREAMED_ROWS)

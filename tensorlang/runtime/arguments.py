@@ -32,6 +32,7 @@ _pointer_at = ctypes.c_void_p.from_address
 _DATA_OFFSET = 24 + 2 * ctypes.sizeof(ctypes.c_void_p)  # of ``data`` in numpy's public PyArrayInterface: five ints and two pointers
 _byte = ctypes.c_char.from_buffer
 _addressof = ctypes.addressof
+_new = tuple.__new__
 
 
 def address_of(array: Any) -> int:
@@ -80,6 +81,8 @@ class Binder:
         params = signature.params
         self.count = len(params)
         self.slots = tuple(Slot(i, p) for i, p in enumerate(params) if p.kind == "buffer")
+        # for the fast check: unpacking a tuple costs less than reading as many attributes
+        self.rows = tuple((s.index, s.output, s.dtype, s.flags, s.constant, s.ndim, s.axes, s.strides) for s in self.slots)
         self.outputs = tuple((k, s) for k, s in enumerate(self.slots) if s.output)
         self.scalars: tuple[tuple[int, str, str, type, tuple[int, int] | None], ...] = tuple(
             (i, p.dtype, *_scalar_plan(dtype(p.dtype)))
@@ -125,7 +128,7 @@ class Binder:
     def _pack(self, pointers: Sequence[int], dims: Sequence[int], numbers: Sequence[Any], keep: Sequence[Any], make: bool) -> Bound:
         """Machine form of checked values."""
         made = tuple([keep[k] for k, slot in enumerate(self.slots) if slot.output]) if make else ()
-        return Bound(self._pack_buffers(*pointers), self._pack_scalars(*dims, *numbers), keep, made)
+        return _new(Bound, (self._pack_buffers(*pointers), self._pack_scalars(*dims, *numbers), keep, made))
 
     def _quick(self, args: Sequence[Any], make: bool) -> Bound | None:
         """The machine form of plainly right arguments, else None. With ``make``, outputs are None and made here."""
@@ -133,19 +136,19 @@ class Binder:
         later = False
         pointers: list[int] = []
         keep: list[Any] = []
-        for slot in self.slots:
-            if make and slot.output:
+        for index, output, kind, flags, constant, ndim, axes, strides in self.rows:
+            if make and output:
                 pointers.append(0)
                 keep.append(None)
                 continue
-            a = args[slot.index]
-            if type(a) is not np.ndarray or a.dtype is not slot.dtype or a.flags.num & slot.flags != slot.flags:
+            a = args[index]
+            if type(a) is not np.ndarray or a.dtype is not kind or a.flags.num & flags != flags:
                 return None
             shape = a.shape
-            if shape != slot.constant:
-                if slot.constant is not None or len(shape) != slot.ndim:
+            if shape != constant:
+                if constant is not None or len(shape) != ndim:
                     return None
-                for axis, size in slot.axes:
+                for axis, size in axes:
                     if size.__class__ is str:
                         if dims.setdefault(size, shape[axis]) != shape[axis]:
                             return None
@@ -154,8 +157,8 @@ class Binder:
                             return None
                     else:
                         later = True
-            if slot.strides is not None:
-                for declared, stride in zip(slot.strides, a.strides, strict=True):
+            if strides is not None:
+                for declared, stride in zip(strides, a.strides, strict=True):
                     elements, rest = divmod(stride, a.itemsize)
                     if rest or (declared.__class__ is int and declared != elements):
                         return None
@@ -179,9 +182,9 @@ class Binder:
                 return None
             values.append(n)
         numbers = []
-        for index, _, _, kind, limits in self.scalars:
+        for index, _, _, python, limits in self.scalars:
             value: Any = args[index]
-            if type(value) is not kind:
+            if type(value) is not python:
                 return None
             if limits is not None and not limits[0] <= value <= limits[1]:  # type: ignore[operator]
                 return None

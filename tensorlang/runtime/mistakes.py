@@ -299,6 +299,6 @@ def _overlap(binder: Binder, arrays: Sequence[Any]) -> None:
 def _meet(a: Any, b: Any) -> bool:
     """Whether two arrays share a byte; also when that is too hard to tell, which it never is of compact ones."""
     try:
-        return bool(np.shares_memory(a, b, max_work=10_000))
+        return bool(np.shares_memory(a, b, max_work=10_000))  # type: ignore[arg-type]
     except np.exceptions.TooHardError:
         return True

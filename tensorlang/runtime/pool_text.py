@@ -20,7 +20,7 @@ threads. Iterations are independent, so neither the cut nor who runs what can ch
 Wake-ups. The system may put a thread that wakes on the processor of the one that woke it, above all where it knows of no caches
 that processors share, as in many virtual machines: the worker then starts when the caller's time slice is over, 2 to 4 ms
 later as measured, with another processor idle. So a sleeping worker is first forbidden the caller's processor (2 µs), and when
-it has run its share it may again go wherever the caller may; a change of the caller's affinity reaches the workers this way.
+it is done it may again go wherever the caller may; a change of the caller's affinity reaches the workers this way.
 
 A worker's state is one atomic word, so that no wake-up can be lost:
 
@@ -366,7 +366,7 @@ asleep:
 take:
   %takec = cmpxchg ptr %me, i32 2, i32 3 acq_rel acquire
   %taken = extractvalue { i32, i1 } %takec, 1
-  br i1 %taken, label %run, label %idle
+  br i1 %taken, label %run, label %after
 run:
   %mode = load i64, ptr %pmode
   call void @write_mode(i64 %mode)
@@ -379,7 +379,7 @@ ring:
   call void @wake(ptr %remaining)
   br label %after
 after:
-  ; nobody waits for us now
+  ; nobody waits for us now, or we came too late
   %moved = load atomic i32, ptr %pmoved monotonic, align 4
   %elsewhere = icmp ne i32 %moved, 0
   br i1 %elsewhere, label %free, label %idle

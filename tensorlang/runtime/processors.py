@@ -41,6 +41,7 @@ def _shares(line: str, mounted: Path) -> Iterator[float]:
     """The limits that bind a process in the group of a line ``number:controllers:path``."""
     number, _, rest = line.partition(":")
     controllers, _, path = rest.partition(":")
+    files: tuple[str, ...]
     if number == "0":
         roots, files = [mounted, mounted / "unified"], ("cpu.max",)
     elif "cpu" in controllers.split(","):

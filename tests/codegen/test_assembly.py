@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from .helper import Func, Store, buffer, compiled, i32, load, loop, make, ramp, var
+from .helper import Func, Store, buffer, compiled, i32, load, loop, make, ramp, seq, var
 from .test_control import matmul
 
 AVX2 = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=haswell"
@@ -110,3 +110,22 @@ def test_every_architecture_gets_an_object(target: str) -> None:
     code = compiled(matmul(12, 32, 8, 6, 16, 8), target)
     assert code.object[:4] == b"\x7fELF"
     assert i32(0) is i32(0)
+
+
+def test_columns_of_a_block_are_turned_in_registers() -> None:
+    x, y = buffer("X", "float32", 64, 200), buffer("Y", "float32", 200, 8)
+    func = Func("k", (x, y), loop(25, lambda i: seq(*[
+        Store(y, load(x, (ramp(0, 8), i * 8 + u)), (i * 8 + u, ramp(0, 8))) for u in range(8)])), (), (y,))
+    body = inner_loop(compiled(func, AVX2).asm, "unpck")
+    assert sum("unpck" in b or "shufp" in b or "permilp" in b or "blend" in b or "movlhps" in b for b in body) <= 40
+    assert sum(b.startswith("vinsertps") for b in body) == 0, "the columns are gathered lane by lane"
+    assert sum("ymm" in b and re.search(r", [-\d]*\(", b) is not None and b.startswith("vmovup") for b in body) == 8
+
+
+def test_turns_that_add_to_the_same_place_store_it_once() -> None:
+    a, b, c = buffer("A", "float32", 8), buffer("B", "float32", 8, 64), buffer("C", "float32", 64)
+    func = Func("k", (a, b, c), loop(8, lambda j: seq(*[
+        Store(c, load(c, (ramp(j * 8, 8),)) + make.broadcast(load(a, (i32(u),)), 8) * load(b, (i32(u), ramp(j * 8, 8))), (ramp(j * 8, 8),))
+        for u in range(8)])), (), (c,))
+    body = inner_loop(compiled(func, AVX2).asm, "vfmadd")
+    assert sum(x.startswith("vmovups\t%ymm") for x in body) == 1

@@ -9,7 +9,7 @@ from tensorlang.codegen.llvm.mathlib import ROWS
 from tensorlang.core.dtype import dtype
 from tensorlang.expr.intrinsics import TABLE
 
-from .helper import Func, Kernel, Store, buffer, i32, load, loop, make, ramp
+from .helper import Func, Kernel, Store, buffer, compiled, i32, load, loop, make, ramp, seq
 
 N = 3072  # a multiple of all lane counts used
 
@@ -132,3 +132,54 @@ def test_scalars_use_the_same_code_as_vectors_so_a_reduction_tail_cannot_differ(
     ll = kernel("exp", "float32", 1).ll
     assert "expf" not in ll and "llvm.exp" not in ll
     assert i32(0).dtype.name == "int32"
+
+
+TARGETS = ["llvm -mtriple=aarch64-unknown-linux-gnu -mcpu=neoverse-n1", "llvm -mtriple=riscv64-unknown-linux-gnu -mcpu=sifive-x280",
+           "llvm -mtriple=riscv64-unknown-linux-gnu", "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=x86-64",
+           "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=skylake-avx512"]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_function_compiles_for_other_machines(target: str) -> None:
+    """All functions in one kernel each for float32 and float64, in the lanes of the machine; ours call libm in rare lanes of float64 only."""
+    for t, lanes in (("float32", 8), ("float64", 4)):
+        names = [n for n in FLOATS if ROWS[n].own is not None and (t == "float32" or ROWS[n].double)]
+        a, b, out = buffer("A", t, 64), buffer("B", t, 64), buffer("C", t, len(names), 64)
+        body = seq(*[Store(out, make.call(n, *[load(x, (ramp(0, lanes),)) for x in (a, b)][:TABLE[n].arity]), (i32(k), ramp(0, lanes)))
+                     for k, n in enumerate(names)])
+        code = compiled(Func("k", (a, b, out), body, (), (out,)), target)
+        assert len(code.object) > 1000
+        called = {line.split("@")[1].split("(")[0] for line in code.optimised_ll.splitlines() if line.startswith("declare") and "@llvm" not in line}
+        assert called <= (set() if t == "float32" else {"sin", "cos"}), called
+
+
+def test_a_call_in_front_of_a_loop_is_right_where_its_argument_is_rare() -> None:
+    """It is placed ahead of the loop that does not change it, where no branch can be; also within a branch, and for one lane."""
+    for lanes in (1, 8):
+        a, s, out = buffer("A", "float32", 64), buffer("S", "float32", 8), buffer("C", "float32", 64)
+        scale = make.call("exp", load(s, (ramp(0, lanes),)))
+        func = Func("k", (a, s, out), loop(64 // lanes, lambda i: Store(out, load(a, (ramp(i * lanes, lanes),)) * scale,
+                                                                       (ramp(i * lanes, lanes),))), (), (out,))
+        for special in (-100.0, 1.0, np.inf, -np.inf, np.nan):
+            x, given, got = np.ones(64, np.float32), np.full(8, special, np.float32), np.zeros(64, np.float32)
+            assert Kernel(func)(x, given, got) == 0
+            with np.errstate(all="ignore"):
+                np.testing.assert_allclose(got, np.exp(np.float64(special)).astype(np.float32), rtol=1e-6)
+
+
+def test_two_rare_calls_that_depend_on_each_other_in_one_loop() -> None:
+    """The branch of the second begins where that of the first ended."""
+    a, out = buffer("A", "float32", 64), buffer("C", "float32", 64)
+    func = Func("k", (a, out), loop(8, lambda i: Store(out, make.call("log", make.call("exp", load(a, (ramp(i * 8, 8),)))) +
+                                                       make.call("sin", load(a, (ramp(i * 8, 8),))), (ramp(i * 8, 8),))), (), (out,))
+    x, got = np.linspace(-120, 90, 64).astype(np.float32), np.zeros(64, np.float32)
+    assert Kernel(func)(x, got) == 0
+    with np.errstate(all="ignore"):
+        want = np.log(np.exp(x.astype(np.float64)).astype(np.float32).astype(np.float64)) + np.sin(x.astype(np.float64))
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
+def test_zeros_keep_their_sign() -> None:
+    zeros = np.resize(np.array([0.0, -0.0], np.float32), N)
+    for name in ("sin", "tan", "asin", "atan", "sinh", "tanh", "asinh", "atanh", "erf", "expm1", "log1p"):
+        np.testing.assert_array_equal(np.signbit(evaluate(name, "float32", 8, [zeros])), np.signbit(zeros), err_msg=name)

@@ -48,7 +48,7 @@ def check(name: str, found: Worst, bound: float | None = None) -> None:
 @pytest.mark.parametrize("name", UNARY)
 def test_ten_million_random_numbers_and_the_hard_points(name: str) -> None:
     points = around(hard_points(name), 40)
-    check(name, worst(name, [*points.reshape(-1, CHUNK), *bit_patterns(10**7, seed=len(name))]))
+    check(name, worst(name, [np.resize(SPECIAL, CHUNK), *points.reshape(-1, CHUNK), *bit_patterns(10**7, seed=len(name))]))
 
 
 def pairs(name: str, count: int, seed: int) -> object:
@@ -66,7 +66,8 @@ def pairs(name: str, count: int, seed: int) -> object:
             if i % 4 == 3:
                 a, b = -a, np.rint(b)
         elif i % 2:
-            b = (a * rng.uniform(-4, 4, CHUNK)).astype(np.float32)
+            with np.errstate(all="ignore"):
+                b = (a * rng.uniform(-4, 4, CHUNK)).astype(np.float32)
         yield a, b
 
 
@@ -110,10 +111,10 @@ def test_without_fma(name: str) -> None:
         check(name, worst(name, [*around(hard_points(name), 40).reshape(-1, CHUNK), *bit_patterns(10**6, seed=7)], target))
 
 
-LONG: dict[str, Callable[..., np.ndarray]] = {"exp10": lambda x: np.power(np.longdouble(10), x), "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "pow": np.power}
-RANGE = {"exp": (-760, 720), "exp2": (-1080, 1030), "exp10": (-330, 310), "expm1": (-40, 40), "log1p": (-1, 2), "tanh": (-20, 20), "sigmoid": (-750, 50),
-         "sin": (-1000, 1000), "cos": (-1000, 1000)}
-F64_POW = 4.0
+LONG: dict[str, Callable[..., np.ndarray]] = {
+    "exp10": lambda x: np.power(np.longdouble(10), x), "sigmoid": lambda x: 1 / (1 + np.exp(-x))}
+RANGE = {"exp": (-760, 720), "exp2": (-1080, 1030), "exp10": (-330, 310), "expm1": (-40, 40), "log1p": (-1, 2), "tanh": (-20, 20),
+         "sigmoid": (-750, 50), "sin": (-1000, 1000), "cos": (-1000, 1000)}
 
 
 def double_arguments(name: str) -> list[tuple[np.ndarray, ...]]:
@@ -142,19 +143,21 @@ def test_float64_against_long_double(name: str) -> None:
             got = run(*arguments)
             exponent = np.maximum(np.frexp(np.minimum(np.abs(want), np.longdouble(1.7976931348623157e308)))[1] - 53, -1074)
             far = np.abs(got.astype(np.longdouble) - want) / np.ldexp(np.longdouble(1), exponent)
-        good = (got == nearest) & (np.signbit(got) == np.signbit(nearest)) | (np.isnan(got) & np.isnan(nearest)) | (far <= (4 if name == "pow" else 2))
+        same = (got == nearest) & (np.signbit(got) == np.signbit(nearest)) | (np.isnan(got) & np.isnan(nearest))
+        good = same | (far <= ROWS[name].ulp)
         bad = np.flatnonzero(~good)
         assert bad.size == 0, (name, [float(a[bad[0]]).hex() for a in arguments], got[bad[0]], want[bad[0]], bad.size)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_sine_and_cosine_stay_within_one(dtype: str) -> None:
-    centres = np.arange(0, 3000) * (np.pi / 2)
+    centres = np.arange(1, 3001) * (np.pi / 2)
     kind = np.dtype(dtype).type
-    x = np.resize((centres.astype(kind)[:, None].view(f"i{kind().itemsize}") + np.arange(-100, 101)).astype(f"i{kind().itemsize}").view(kind), CHUNK * 4)
+    word = f"i{kind().itemsize}"
+    x = np.resize((centres.astype(kind)[:, None].view(word) + np.arange(-100, 101, dtype=word)).view(kind), CHUNK * 5)
     for name in ("sin", "cos"):
         run = chunk_kernel(name, dtype, 4)
-        for part in x.reshape(4, CHUNK):
+        for part in x.reshape(5, CHUNK):
             assert np.nanmax(np.abs(run(part))) <= 1.0
 
 

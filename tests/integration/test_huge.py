@@ -42,7 +42,7 @@ def test_a_view_of_one_element():
     f = tl.build(te.create_schedule(B.op), [A, B])
     one = np.broadcast_to(np.int32(7), (1 << 32,))
     assert (f(one) == 7).all()
-    with pytest.raises(CallError, match="m = 4294967296 is too large\n.*counted in 32 bits"):
+    with pytest.raises(CallError, match=r"m = 4294967296 is too large\n.*counted in 32 bits"):
         m = te.var("m")  # counted in 32 bits
         C = te.placeholder((m,), "int32", name="C", strides="any")
         D = te.compute((1,), lambda i: C[i], name="D")

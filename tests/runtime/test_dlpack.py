@@ -145,7 +145,7 @@ def test_torch() -> None:
     out = torch.zeros(2, 4, dtype=torch.bfloat16)
     h(x.t(), out)
     assert torch.equal(out, 2 * x.t())
-    with pytest.raises(CallError, match="requires? grad"):
+    with pytest.raises(CallError, match=r"requires? grad"):
         f(a, torch.ones(5, requires_grad=True), c)
     with pytest.raises(CallError, match="has dtype bfloat16, declared float32"):
         f(a, b.to(torch.bfloat16), c)

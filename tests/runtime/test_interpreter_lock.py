@@ -100,10 +100,10 @@ def test_what_is_told_of_the_work() -> None:
     k = te.reduce_axis((0, n), name="k")
     C = te.compute((n, n), lambda i, j: te.sum(A[i, k] * A[k, j], axis=k), name="C")
     s = te.create_schedule(C.op)
-    terms = dict((slots, c) for c, slots in tl.build(s, [A, C]).signature.work)
+    terms = {slots: c for c, slots in tl.build(s, [A, C]).signature.work}
     assert terms[(0, 0, 0)] == 1
     s[C].vectorize(s[C].split(C.op.axis[1], 8)[1])
-    terms = dict((slots, c) for c, slots in tl.build(s, [A, C]).signature.work)
+    terms = {slots: c for c, slots in tl.build(s, [A, C]).signature.work}
     assert 1 / 8 <= terms[(0, 0, 0)] <= 1 / 2  # body and tail
 
 

@@ -277,7 +277,7 @@ assert grown <= 150 * 3_400, f"150 compilations took {grown} bytes"
 
 def test_compiling_calling_dropping_does_not_leak() -> None:
     """A canary for llvmlite, whose pass managers free nothing unless their disposal is called by hand. A compilation of next to nothing
-    takes 1.5 kB of the heap, and 5.3 kB when that is forgotten; a kernel that is not unloaded costs 100 kB."""
+    takes 1.5 kB of the heap, and 5.3 kB when that is forgotten."""
     run(CYCLES.replace("LIMIT", str(40 * 25_000)).replace('print("all well")', "") + CANARY + 'print("all well")', 40)
 
 

@@ -4,7 +4,8 @@
 Where a loop touches a buffer only at places that do not move with it, and surely writes each of them, the places are read into
 small local buffers in front of the loop and written back behind it. Those become registers, like the local buffers of a schedule.
 
-It is done for the outermost loop that allows it, and for a row of stores that write the same places again. Nothing is done across parallel loops, or where two places might overlap.
+It is done for the outermost loop that allows it, and for a row of stores that write the same places again. Nothing is done across
+parallel loops, or where two places might overlap.
 """
 
 from __future__ import annotations

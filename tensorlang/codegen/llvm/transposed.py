@@ -84,7 +84,7 @@ def _turned(em: Emitter, rows: list[str], few: int, wide: int, element: str) -> 
         return [_shuffled(em, rows[0], rows[1], pick, wide, element) for pick in ((0, 2), (1, 3))]
     low = [_shuffled(em, rows[i], rows[i + 1], (0, 4, 1, 5), wide, element) for i in (0, 2)]
     high = [_shuffled(em, rows[i], rows[i + 1], (2, 6, 3, 7), wide, element) for i in (0, 2)]
-    return [_shuffled(em, *pair, pick, wide, element) for pair in (low, high) for pick in ((0, 1, 4, 5), (2, 3, 6, 7))]
+    return [_shuffled(em, a, b, pick, wide, element) for a, b in (low, high) for pick in ((0, 1, 4, 5), (2, 3, 6, 7))]
 
 
 def _shuffled(em: Emitter, a: str, b: str, pick: tuple[int, ...], wide: int, element: str) -> str:

@@ -12,16 +12,18 @@ import math
 from .kit import Kit, Num
 from .libm import lanewise
 
-# (sin(r) / r - 1) / r**2 in r**2 on |r| <= 1.005 pi / 2: relative errors 2**-27.2 and 2**-61.4
-_SIN = {32: (-0.16666659712791443, 0.008333067409694195, -0.00019809542573057115, 2.6054090085381176e-06),
+# (sin(r) / r - 1) / r**2 in r**2 on |r| <= 1.005 pi / 2: relative errors 2**-26 and 2**-61.4; in float32 fitted to sin(r) less
+# 2**-26 (2 r / pi)**8, so that rounding never makes more than 1 of it
+_SIN = {32: (-0.16666659712791443, 0.00833306834101677, -0.00019809679361060262, 2.6055720354634104e-06),
         64: (-0.16666666666666666, 0.008333333333333205, -0.00019841269841211408, 2.755731921132879e-06, -2.5052106878238044e-08,
              1.6058939514928362e-10, -7.6429769044571e-13, 2.720938255483049e-15)}
 # (tan(r) / r - 1) / r**2 in r**2 on |r| <= 1.005 pi / 4: relative error 2**-29.3
 _TAN = (0.3333335220813751, 0.13332587480545044, 0.05406805872917175, 0.0212413240224123, 0.010940219275653362, -4.200993862468749e-05,
         0.004441097844392061)
-# pi in parts: with fma three of full precision; without, so short that the product of all but the last with the multiple is exact
-_PI_FUSED = {32: (3.1415927410125732, -8.742277657347586e-08, -3.4302489988857658e-15),
-             64: (3.141592653589793, 1.2246467991473532e-16, -2.9947698097183397e-33)}
+# pi in parts, all positive, so that -0 stays -0: with fma three of full precision; without, so short that the product of all but the
+# last with the multiple is exact
+_PI_FUSED = {32: (3.141592502593994, 1.5099578831723193e-07, 1.078060505991553e-14),
+             64: (3.141592653589793, 1.224646799147353e-16, 2.1657133478438278e-32)}
 _PI_SHORT = (3.1415926534682512, 1.2154201012607932e-10, 4.044532497422333e-21, 1.69568553207378e-31)
 _FAR = {32: 2.0**17, 64: 2.0**20}  # beyond, the multiple is too large for that
 # 1 / pi, its first 256 bits behind the point
@@ -44,7 +46,7 @@ def _sine(m: Kit, r: Num) -> Num:
     k = r.kit
     s = k.fma(r, k.horner(r * r, (0.5, *_SIN[m.bits])), r * 0.5)
     if m.bits == 64:
-        s = m.at_least(m.at_most(s, 1.0), -1.0)  # float32 never rounds beyond; tests try all its numbers
+        s = m.at_least(m.at_most(s, 1.0), -1.0)  # rounding may go beyond
     return s if k.bits == m.bits else m.narrow(s)
 
 
@@ -106,9 +108,9 @@ def _usual_width(m: Kit, r: Num) -> Num:
 
 
 def _payne_hanek(m: Kit, x: Num, offset: int, point: int) -> tuple[Num, Num]:
-    """``|x|`` (at least 2**17) less the nearest multiple of a unit, in float64, and that multiple in the lowest bit: with ``point`` 63 the unit is pi, with
-    62 it is pi / 2. |x| / pi modulo 2 is computed as an integer over 2**63; ``offset`` is added to it.
+    """``|x|`` (at least 2**17) less the nearest multiple of a unit, in float64, and that multiple in the lowest bit.
 
+    With ``point`` 63 the unit is pi, with 62 it is pi / 2. |x| / pi modulo 2 is computed as an integer over 2**63; ``offset`` is added to it.
     With ``|x| = M 2**e`` (M of 24 bits) only the bits of 1 / pi from the one of weight ``2**-e`` on can matter, of which 96 are used:
     the first 64 times M modulo 2**64, and the upper half of the next 32 times M. NaN for infinities and NaN.
     """

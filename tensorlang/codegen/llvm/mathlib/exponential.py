@@ -75,7 +75,7 @@ def wide_exp(m: Kit, x: Num) -> Num:
 
 def exp2_fraction(m: Kit, r: Num) -> Num:
     """``2**r`` for |r| not above 1/2 by more than rounding."""
-    return m.fma(m.polynomial(r, _EXP2[m.bits]), r, 1.0)
+    return m.polynomial(r, (1.0, *_EXP2[m.bits]))
 
 
 def exp2(m: Kit, x: Num) -> Num:

@@ -36,8 +36,7 @@ class Format:
 
     def literal(self, x: float) -> int:
         """The bits of ``x`` as an integer."""
-        kind = {32: np.float32, 64: np.float64}[self.bits]
-        return int(kind(x).view(f"i{self.bits // 8}"))
+        return int(np.array(x, f"f{self.bits // 8}").view(f"i{self.bits // 8}"))
 
 
 FORMATS = {"float": Format(32, 23, 127), "double": Format(64, 52, 1023)}
@@ -245,11 +244,12 @@ class Kit:
             return self.from_bits(x + self.format.literal(self.format.magic)) - self.format.magic
         return self.emit("f", f"sitofp {self.type('i')} {x.operand} to {self.type('f')}")
 
-    def rounded(self, x: Num, factor: float) -> tuple[Num, Num]:
+    def rounded(self, x: Num, factor: float = 1.0) -> tuple[Num, Num]:
         """``x * factor`` rounded to an integer: as float, and with the integer in the low bits of its bits, the rest of which is no
         matter; for results below 2**(fraction - 1). Unlike a conversion it has a value (a meaningless one) for NaN."""
-        moved = self.fma(x, factor, self.format.magic)
-        return moved - self.format.magic, self.bits_of(moved)
+        magic = self.format.magic
+        moved = x + magic if factor == 1.0 else self.fma(x, factor, magic)
+        return moved - magic, self.bits_of(moved)
 
     def nearest(self, x: Num, factor: float = 1.0) -> tuple[Num, Num]:
         """``x * factor`` rounded to an integer, as float and as integer."""

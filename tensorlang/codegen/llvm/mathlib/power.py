@@ -34,13 +34,13 @@ def _log2(m: Kit, x: Num) -> tuple[Num, Num]:
     large = mantissa > _MIDDLE
     f = m.fma(mantissa, -m.select(large, 0.25, m.num(0.0)), mantissa - 1.0)  # exact
     e = e + m.select(large, _LOG2_4_3[0], m.num(0.0))  # exact
-    square, square_rest = m.product(f, f)
-    half = square * 0.5
+    half, half_rest = m.product(f, f * 0.5)
     u = f - half
-    rest = ((f - u) - half) - square_rest * 0.5
+    rest = ((f - u) - half) - half_rest
     if m.bits == 32:
-        rest = m.fma(m.polynomial(f, _TAIL[32]), square * f, rest)
+        rest = m.fma(m.polynomial(f, _TAIL[32]), half * (f + f), rest)
     else:
+        square, square_rest = half + half, half_rest + half_rest
         cube, cube_rest = m.product(square, f)
         third, third_rest = m.product(cube, _THIRD[0])
         third_rest = third_rest + m.fma(cube, _THIRD[1], m.fma(square_rest, f, cube_rest) * _THIRD[0])
@@ -60,10 +60,9 @@ def pow(m: Kit, x: Num, y: Num) -> Num:
     """4 ulp; 1 and a little in practice."""
     high, low = _log2(m, x)
     z, rest = m.product(high, y)
-    rest = m.fma(low, y, rest)
-    total = z + rest
-    whole, n = m.rounded(total, 1.0)
-    fast = m.moved_exponent(exp2_fraction(m, (z - whole) + rest), n)
+    total = m.fma(low, y, z)  # the low part is not small enough to be left out here
+    whole, n = m.rounded(total)
+    fast = m.moved_exponent(exp2_fraction(m, (z - whole) + m.fma(low, y, rest)), n)
     rare = unusual(m, x) | m.abs(total).beyond(m.format.bias - 1.5)
     if not m.em.target.has_fma:
         rare = rare | m.abs(y).beyond(_SPLIT[m.bits])

@@ -1,8 +1,9 @@
 """The table: how each intrinsic of ``expr.intrinsics`` becomes code. A new intrinsic is one row.
 
-A row may have code of our own (``own``) for float32 and, if ``double``, for float64, a formula for any float width (``any_width``) or for integers, an LLVM
-intrinsic that every target turns into instructions, or the name of a libm function, called lane by lane. 16-bit floats are
-computed in float32 and rounded. ``ulp`` is the bound in float32 that the tests hold the row to, in float64 it is that of libm.
+A row may have code of our own (``own``) for float32 and, if ``double``, for float64; a formula for any float width (``any_width``) or for
+integers; an LLVM intrinsic that every target turns into instructions; or the name of a libm function, called lane by lane. 16-bit floats
+are computed in float32 and rounded. ``ulp`` is the bound that the tests hold the row to, in float32 and, where ``double``, in float64; libm
+is held to 4 in float64.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ class Row:
 
 ROWS: dict[str, Row] = {
     "exp": Row(own=exponential.exp, double=True, libm="exp", ulp=2),
-    "exp2": Row(own=exponential.exp2, double=True, libm="exp2"),
-    "exp10": Row(own=exponential.exp10, double=True, libm="exp10"),
+    "exp2": Row(own=exponential.exp2, double=True, libm="exp2", ulp=2),
+    "exp10": Row(own=exponential.exp10, double=True, libm="exp10", ulp=2),
     "expm1": Row(own=exponential.expm1, double=True, libm="expm1", ulp=2),
     "log": Row(own=logarithm.log, double=True, libm="log"),
     "log2": Row(own=logarithm.log2, double=True, libm="log2", ulp=2),
@@ -59,7 +60,7 @@ ROWS: dict[str, Row] = {
     "acosh": Row(own=inverse.acosh, libm="acosh"),
     "atanh": Row(own=inverse.atanh, libm="atanh"),
     "sigmoid": Row(own=exponential.sigmoid, double=True, libm="sigmoid", ulp=2),
-    "erf": Row(own=gauss.erf, libm="erf"),
+    "erf": Row(own=gauss.erf, libm="erf", ulp=2),
     "floor": Row(llvm="floor", ulp=0),
     "ceil": Row(llvm="ceil", ulp=0),
     "trunc": Row(llvm="trunc", ulp=0),

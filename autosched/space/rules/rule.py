@@ -1,0 +1,114 @@
+"""The form of a sketch rule, and what rules see. Knows tensorlang's public names; nothing of tasks, search or measurement.
+
+A rule looks at one stage of an unfinished schedule and gives the schedules that go on from there, as in Ansor (Zheng et al., "Ansor:
+Generating High-Performance Tensor Programs for Deep Learning", OSDI 2020, section 4.1). Tile sizes stay open (``s.sample_tile``), so
+what comes out is a trace with knobs.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import tensorlang as tl
+from tensorlang import te
+from tensorlang.analysis import constant, typical
+
+
+class Answer(enum.Enum):
+    """Whether a rule has something to say about a stage: nothing; one way among others; the only way that makes sense."""
+
+    SKIP = "skip"
+    APPLY = "apply"
+    ALWAYS = "always"
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """What a sketch is made for: the machine, and the inputs whose values are known when the kernel is built."""
+
+    target: tl.Target
+    constants: tuple[str, ...] = ()
+
+    def lanes(self, stage: tl.Stage) -> int:
+        """Elements of a stage's type in one vector."""
+        return self.target.vector_lanes(stage.op.body[0].dtype)
+
+
+class Rule(Protocol):
+    """One way to schedule a stage. ``name`` is shown with the sketches it made."""
+
+    name: str
+
+    def applies(self, s: tl.Schedule, stage: tl.Stage, where: Where) -> Answer:
+        """Whether the rule knows what to do with ``stage``; changes nothing."""
+
+    def apply(self, s: tl.Schedule, stage: tl.Stage, where: Where) -> Sequence[tl.Schedule]:
+        """The schedules that go on from ``s``, each a copy. A ScheduleError means that the way is closed here."""
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionRule:
+    """A rule made of two functions: what the decorator ``rule`` gives."""
+
+    name: str
+    condition: Callable[[tl.Schedule, tl.Stage, Where], Answer | bool]
+    action: Callable[[tl.Schedule, tl.Stage, Where], Sequence[tl.Schedule] | tl.Schedule]
+
+    def applies(self, s: tl.Schedule, stage: tl.Stage, where: Where) -> Answer:
+        """The condition's answer; True counts as one way among others."""
+        said = self.condition(s, stage, where)
+        return said if isinstance(said, Answer) else Answer.APPLY if said else Answer.SKIP
+
+    def apply(self, s: tl.Schedule, stage: tl.Stage, where: Where) -> Sequence[tl.Schedule]:
+        """What the action makes of a copy."""
+        trial = s.copy()
+        made = self.action(trial, trial[stage.name], where)
+        return [made] if isinstance(made, tl.Schedule) else list(made)
+
+
+def rule(applies: Callable[[tl.Schedule, tl.Stage, Where], Answer | bool]) -> Callable[..., FunctionRule]:
+    """A rule from a function: ``@rule(applies=…)`` over ``def my_rule(s, stage, where)`` that returns schedules made from ``s.copy()``."""
+    return lambda action: FunctionRule(action.__name__, applies, action)
+
+
+Way = Callable[[tl.Schedule], object]
+
+
+def ways(s: tl.Schedule, *attempts: Way) -> list[tl.Schedule]:
+    """A copy of the schedule for each attempt, changed by it; those that are refused are left out."""
+    found = []
+    for attempt in attempts:
+        trial = s.copy()
+        try:
+            attempt(trial)
+        except tl.ScheduleError:
+            continue
+        found.append(trial)
+    return found
+
+
+def untouched(stage: tl.Stage) -> bool:
+    """Whether a stage computes something and nothing was decided about it."""
+    st = stage.state
+    return isinstance(stage.op, te.ComputeOp) and not st.is_opaque and st.attach is None and not st.relations and not st.kinds
+
+
+def sizes(stage: tl.Stage) -> list[int | None]:
+    """The extents of the axes and reduction axes; None for a symbolic one."""
+    return [constant(a.extent) for a in (*stage.op.axis, *stage.op.reduce_axis)]
+
+
+def empty(stage: tl.Stage) -> bool:
+    """Whether a stage has no elements or no turns: there is nothing to tune."""
+    return 0 in sizes(stage)
+
+
+def turns(stage: tl.Stage) -> int:
+    """Turns of the body, counting a symbolic size by its hint."""
+    total = 1
+    for a in (*stage.op.axis, *stage.op.reduce_axis):
+        total *= typical(a.extent, 64)
+    return total
