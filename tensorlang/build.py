@@ -197,10 +197,11 @@ def _packed(packing: Packing, values: Mapping[Tensor, Any]) -> list[Any]:
 
 
 def compile(args: Sequence[Tensor | Var], target: str | Target | None = None, name: str = "main", *,
-            outputs: Sequence[Tensor] | None = None, bounds_check: bool = False, constants: Mapping[Tensor, Any] | None = None) -> Module:
+            outputs: Sequence[Tensor] | None = None, bounds_check: bool = False, constants: Mapping[Tensor, Any] | None = None,
+            math: str = "default") -> Module:
     """A kernel with a default schedule: ``tl.compile([A, B, C])``, no tuning.
 
-    ``outputs`` are the computed ones among ``args`` unless given. ``bounds_check`` and ``constants`` as in ``build``; the schedule packs
+    ``outputs`` are the computed ones among ``args`` unless given. ``bounds_check``, ``constants`` and ``math`` as in ``build``; the schedule packs
     constants as a whole, ahead of the call.
     Raises LowerError when no argument is computed.
     """
@@ -212,4 +213,4 @@ def compile(args: Sequence[Tensor | Var], target: str | Target | None = None, na
     where = as_target(target)
     with _depth("compile"):
         schedule = default_schedule(wanted, where, constants=list(constants or {}))
-    return build(schedule, args, where, name, bounds_check=bounds_check, constants=constants)
+    return build(schedule, args, where, name, bounds_check=bounds_check, constants=constants, math=math)

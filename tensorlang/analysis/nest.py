@@ -120,7 +120,9 @@ class Nests:
         op = nest.stage.compute
         touched: list[Expr] | None = None
         for reader in self.state.readers(nest.stage.name):
-            other = self.by_stage[reader.name]
+            other = self.by_stage.get(reader.name)
+            if other is None:  # a scan or an extern: it takes all there is
+                return {**{a.var: self.extents(nest.stage)[a] for a in op.reduce_axis}, **{a.var: amount(self.sizes(a.extent)) for a in op.axis}}
             for t in op.outputs:
                 reads = [r.indices for r in reads_of(reader) if r.tensor is t]
                 if reads:

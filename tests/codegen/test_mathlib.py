@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tensorlang as tl
+from tensorlang import te
 from tensorlang.codegen.llvm.mathlib import ROWS
 from tensorlang.core.dtype import dtype
+from tensorlang.errors import LowerError
 from tensorlang.expr.intrinsics import TABLE
 
 from .helper import Func, Kernel, Store, buffer, compiled, i32, load, loop, make, ramp, seq
@@ -183,3 +186,12 @@ def test_zeros_keep_their_sign() -> None:
     zeros = np.resize(np.array([0.0, -0.0], np.float32), N)
     for name in ("sin", "tan", "asin", "atan", "sinh", "tanh", "asinh", "atanh", "erf", "expm1", "log1p"):
         np.testing.assert_array_equal(np.signbit(evaluate(name, "float32", 8, [zeros])), np.signbit(zeros), err_msg=name)
+
+
+def test_the_mode_is_chosen_where_a_kernel_is_built() -> None:
+    A = te.placeholder((64,), name="A")
+    B = te.compute((64,), lambda i: te.sin(A[i]), name="B")
+    assert "sinf" in tl.compile([A, B], math="precise").get_source("ll")
+    assert "sinf" not in tl.compile([A, B]).get_source("ll")
+    with pytest.raises(LowerError, match="math='quick'.*default, precise"):
+        tl.compile([A, B], math="quick")

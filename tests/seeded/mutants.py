@@ -23,10 +23,14 @@ MUTANTS = (
       ("sliding_rows",)),
     M("loops of attached stages stand still inside them", f"{BOUNDS}.around", "if iv.name == place.loop:", "if False:", ("matmul_in_registers",)),
     # --- relations of loops
-    M("fuse swaps the two loops", "schedule.state:Fuse.values", "value[self.outer] = make.floordiv(value[self.fused], inner)\n    value[self.inner] = make.floormod(value[self.fused], inner)",
-      "value[self.inner] = make.floordiv(value[self.fused], inner)\n    value[self.outer] = make.floormod(value[self.fused], inner)", ("fused",)),
-    M("fuse multiplies by the wrong extent", "schedule.state:Fuse.extents", "make.mul(extent[self.outer], extent[self.inner])",
-      "make.mul(extent[self.inner], extent[self.inner])", ("fused",)),
+    M("fuse swaps the two loops", "schedule.state:Fuse.values",
+      "value[self.outer] = make.cast(self.outer.dtype, make.floordiv(value[self.fused], inner))\n"
+      "    value[self.inner] = make.cast(self.inner.dtype, make.floormod(value[self.fused], inner))",
+      "value[self.inner] = make.cast(self.inner.dtype, make.floordiv(value[self.fused], inner))\n"
+      "    value[self.outer] = make.cast(self.outer.dtype, make.floormod(value[self.fused], inner))", ("fused",)),
+    M("fuse multiplies by the wrong extent", "schedule.state:Fuse.extents",
+      "make.mul(make.cast(self.fused.dtype, extent[self.outer]), extent[self.inner])",
+      "make.mul(make.cast(self.fused.dtype, extent[self.inner]), extent[self.inner])", ("fused",)),
     M("split by factor rounds down", "schedule.state:Split.extents", "extent[self.outer] = make.ceildiv(whole, inner)",
       "extent[self.outer] = make.floordiv(whole, inner)", ("split_tail",)),
     M("split into parts rounds down", "schedule.state:Split.extents", "extent[self.inner] = make.ceildiv(whole, outer)",

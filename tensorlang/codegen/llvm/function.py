@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from ...core.dtype import FLOAT64, INT64
 from ...core.names import NameSupply, identifier
 from ...core.signature import Constant, Dim, Param, Signature, Size
+from ...errors import LowerError
 from ...expr.nodes import Add, Cast, Const, Expr, FloorDiv, FloorMod, Max, Min, Mul, Sub, Var
 from ...expr.walk import variables
 from ...loopir.stmt import Buffer, Extern, Func, preorder
@@ -28,7 +29,7 @@ _ = (expression, index, memory)  # importing them fills the rule tables
 def emit(funcs: Func | Sequence[Func], target: Target, math: str = "default") -> str:
     """The LLVM text of one module with these kernels. ``math``: ``default`` (own vector code, 2 ulp) or ``precise`` (libm)."""
     if math not in MODES:
-        raise ValueError(f"math is one of {', '.join(MODES)}, not {math!r}")
+        raise LowerError(f"math={math!r}", because=f"the modes are {', '.join(MODES)}", try_='math="precise" for the C library\'s functions')
     module = Module(target)
     for func in [funcs] if isinstance(funcs, Func) else funcs:
         kernel(module, promote(func), math, _entry)

@@ -1,0 +1,16 @@
+"""THE list of sketch rules, in the order they are asked. Adding one: a file, a line here, a test; or ``SearchTask(rules=[…])``.
+
+Know schedules and targets; nothing of tasks, search, models or measurement.
+"""
+
+from __future__ import annotations
+
+from .inline import Inline
+from .maps import Map
+from .rows import Rows
+from .rule import Answer, FunctionRule, Rule, Where, rule
+from .tiling import CacheWrite, Tiling
+
+RULES: tuple[Rule, ...] = (Inline(), CacheWrite(), Tiling(), Rows(), Map())
+
+__all__ = ["RULES", "Answer", "FunctionRule", "Rule", "Where", "rule"]

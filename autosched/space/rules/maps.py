@@ -1,0 +1,73 @@
+"""Elementwise stages: a vector loop, the outer loops shared out, at root or inside what reads them. Knows schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import tensorlang as tl
+from tensorlang.analysis import constant
+
+from .placing import places
+from .rule import Answer, Where, empty, turns, untouched, ways
+from .tiling import SERIAL, settle
+
+VECTORS = (1, 2, 4, 8)
+MAX_CHUNK = 256
+
+
+class Map:
+    """A stage without reduction that was not inlined."""
+
+    name = "map"
+
+    def applies(self, s: tl.Schedule, stage: tl.Stage, where: Where) -> Answer:
+        """When no reduction waits to be computed in its tiles."""
+        if not untouched(stage) or stage.op.reduce_axis or not stage.op.axis or empty(stage) or settle(stage, s) is not None:
+            return Answer.SKIP
+        return Answer.APPLY
+
+    def apply(self, s: tl.Schedule, stage: tl.Stage, where: Where) -> Sequence[tl.Schedule]:
+        """Inside its readers first, then at root, by threads and by one."""
+        work, cores = turns(stage), where.target.num_cores
+        threads = [False] if cores == 1 or work < SERIAL else [True, False] if work < 4 * SERIAL else [True]
+        inside = [] if stage.state.is_output else [partial(_inside, stage.name, place, where) for place in places(s, stage)]
+        return ways(s, *inside, *[partial(_root, stage.name, parallel, where) for parallel in threads])
+
+
+def _inside(name: str, place: tuple[str, str], where: Where, s: tl.Schedule) -> None:
+    stage, at = s[name], s[place[0]]
+    stage.compute_at(at, at.loop(place[1]))
+    _vector(s, stage, where)
+
+
+def _root(name: str, parallel: bool, where: Where, s: tl.Schedule) -> None:
+    stage = s[name]
+    loops = _vector(s, stage, where)
+    if parallel:
+        share_out(s, stage, loops)
+
+
+def _vector(s: tl.Schedule, stage: tl.Stage, where: Where) -> list[object]:
+    """Split the last axis by the width of a vector loop; the loops around it."""
+    axes, lanes = list(stage.op.axis), where.lanes(stage)
+    n = constant(axes[-1].extent)
+    if n is not None and n < 2:
+        return axes[:-1] or axes
+    allowed = [lanes * v for v in VECTORS] if n is None else sorted({min(n, lanes * v) for v in VECTORS})
+    width = s.sample_tile(axes[-1], candidates=allowed, values=allowed[0], role="vector", name=s.free_decision(f"width_{stage.name}"))
+    outer, inner = stage.split(axes[-1], width)
+    stage.vectorize(inner)
+    return [*axes[:-1], outer]
+
+
+def share_out(s: tl.Schedule, stage: tl.Stage, loops: list[object]) -> None:
+    """The outermost loops as one parallel loop: all but the last of them, or chunks of the only one."""
+    if len(loops) > 1:
+        outer = loops[0] if len(loops) == 2 else stage.fuse(*loops[:-1])
+        if constant(getattr(loops[0], "extent", 2) if len(loops) == 2 else 2) != 1:
+            stage.parallel(outer)
+            return
+    chunk = s.sample_tile(loops[-1], max_factor=MAX_CHUNK, values=16, role="parallel", name=s.free_decision(f"chunk_{stage.name}"))
+    outer, _ = stage.split(loops[-1], chunk)
+    stage.parallel(outer)
