@@ -55,7 +55,8 @@ class SearchTask:
     """A computation to tune: ``func(*args)`` returns its tensors, outputs last.
 
     ``func`` is a function or the name of a registered one; ``target`` as in ``tl.build``; ``template(s, tensors)`` makes the
-    schedule with sampled values. Raises TensorLangError when the function does not return such tensors.
+    schedule with sampled values; without one, sketches are derived by rules, of which ``rules`` are asked first (see
+    ``autosched.space.rules``). Raises TensorLangError when the function does not return such tensors.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class SearchTask:
         target: str | tl.Target | None = None,
         *,
         template: Template | None = None,
+        rules: Sequence[Any] = (),
         name: str | None = None,
     ) -> None:
         call = workload(func) if isinstance(func, str) else func
@@ -72,16 +74,22 @@ class SearchTask:
         self.name = name if name is not None else f"{getattr(call, '__name__', 'task')}({', '.join(map(str, self.args))})"
         self.target = target if isinstance(target, tl.Target) else tl.Target.parse(target) if target else tl.Target.host()
         self.template = template
+        self.rules = tuple(rules)
         self.tensors = _tensors(self.name, call(*self.args))
         self.graph = te.serialize.to_json(self.tensors)
         self.workload_key = te.serialize.key_of(self.tensors)
 
     @staticmethod
     def of(
-        tensors: Sequence[te.Tensor], target: str | tl.Target | None = None, *, template: Template | None = None, name: str = "task"
+        tensors: Sequence[te.Tensor],
+        target: str | tl.Target | None = None,
+        *,
+        template: Template | None = None,
+        rules: Sequence[Any] = (),
+        name: str = "task",
     ) -> SearchTask:
         """A task from tensors already declared, outputs last."""
-        return SearchTask(lambda: list(tensors), (), target, template=template, name=name)
+        return SearchTask(lambda: list(tensors), (), target, template=template, rules=rules, name=name)
 
     def __repr__(self) -> str:
         return f"SearchTask({self.name}, {self.workload_key}, {self.target})"

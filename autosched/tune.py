@@ -21,8 +21,8 @@ from .measure import Job, Measurer, Outcome
 from .records import Record, RecordLog, best_of
 from .records.record import canonical
 from .report import Report, reporter, seconds_text
-from .search import STRATEGIES, Seen, Strategy
-from .space import Variant, variants_of
+from .search import STRATEGIES, Seen, Strategy, allot
+from .space import variants_of
 from .task import SearchTask
 
 FINALISTS = 4
@@ -101,6 +101,13 @@ def tune(
     """
     if trials < 1:
         raise tl.TensorLangError(f"tune(trials={trials}): at least one candidate is measured", try_="trials=64")
+    why_not = task.target.why_not_here() if measurer is None else None
+    if why_not is not None:
+        raise tl.TensorLangError(
+            f"tune({task.name}): candidates for {task.target} cannot be measured here",
+            because=why_not,
+            try_="the target of this machine (target=None), or measurer= for one that measures elsewhere",
+        )
     start = time.perf_counter()
     log = records if isinstance(records, RecordLog) else RecordLog(records)
     how = STRATEGIES[strategy]() if isinstance(strategy, str) else strategy
@@ -203,21 +210,14 @@ class _Session:
 
     def round(self, n: int) -> list[Record]:
         """Propose and measure up to ``n`` candidates, and learn from them."""
-        traces = [canonical_trace(v.trace_of(row)) for v, rows in self._propose(n) for row in rows]
+        scores = [lambda rows, v=v: self.model.predict(v.features(rows)) for v in self.variants] if self.learnt else None
+        chosen = allot(self.variants, self.seen, self.strategy, n, self.rng, scores)
+        traces = list(dict.fromkeys(canonical_trace(self.variants[i].trace_of(row)) for i, row in chosen))
         jobs = (self._job(t) for t in traces)  # made one by one: what is hopeless is known better after each
         done = [self._record(t, o) for t, o in zip(traces, self.measurer.run(jobs), strict=True)]
         if done:
             self._learn()
         return done
-
-    def _propose(self, n: int) -> list[tuple[Variant, Any]]:
-        share = -(-n // len(self.variants))
-        found: list[tuple[Variant, Any]] = []
-        for v, seen in zip(self.variants, self.seen, strict=True):
-            score = (lambda rows, v=v: self.model.predict(v.features(rows))) if self.learnt else None
-            rows = self.strategy.propose(v, min(share, n - sum(len(r) for _, r in found)), self.rng, score, seen)
-            found.append((v, rows))
-        return found
 
     def _job(self, steps: str, *, again: bool = False) -> Job:
         self.jobs += 1

@@ -77,7 +77,7 @@ def picture(result: Entry, path: Path) -> Path | None:
         from matplotlib import pyplot as plt
     except ImportError:
         return None
-    rows = {key: with_ratios for key, entries in groups(result).items() if (with_ratios := [e for e in entries if e.get("ratios")])}
+    rows = {key: with_ratios for key, entries in groups(result).items() if (with_ratios := [e for e in entries if "best" in e])}
     roofs = [t for t in result["peaks"] if any(ours(e) and str(e["threads"]) == t for e in result["cases"])]
     if not rows and not roofs:
         return None

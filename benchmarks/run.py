@@ -54,9 +54,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description="The project beside its peers.")
-    parser.add_argument("--suite", nargs="+", choices=SUITES, default=list(SUITES))
-    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
-    parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS))
+    parser.add_argument("--suite", nargs="+", action="extend", choices=SUITES)
+    parser.add_argument("--threads", nargs="+", action="extend", type=int, help="numbers of threads (default 1 2)")
+    parser.add_argument("--peers", nargs="+", action="extend", choices=PEERS)
     parser.add_argument("--case", help="only cases with this in their name")
     parser.add_argument("--quick", action="store_true", help="a part of the cases, and a short look at each")
     parser.add_argument("--budget", type=float, help=f"seconds of a case (default {BUDGET}, quick {QUICK_BUDGET})")
@@ -64,6 +64,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--json", type=Path, help=f"where to write the result (default {RESULTS.name}/ by date)")
     parser.add_argument("--width", type=int, help="columns of the tables")
     options = parser.parse_args(arguments)
+    options.suite, options.threads, options.peers = options.suite or list(SUITES), options.threads or [1, 2], options.peers or list(PEERS)
     if options.budget is None:
         options.budget = QUICK_BUDGET if options.quick else BUDGET
     if options.rounds is None:

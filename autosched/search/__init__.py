@@ -9,10 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from .allot import allot
+from .annealing import Annealing
 from .evolutionary import Evolutionary
+from .exhaustive import Exhaustive
 from .random import Random
 from .strategy import Seen, Strategy
 
-STRATEGIES: dict[str, Callable[[], Strategy]] = {"evolutionary": Evolutionary, "random": Random}
+STRATEGIES: dict[str, Callable[[], Strategy]] = {
+    "evolutionary": Evolutionary,
+    "random": Random,
+    "exhaustive": Exhaustive,
+    "annealing": Annealing,
+}
 
-__all__ = ["STRATEGIES", "Evolutionary", "Random", "Seen", "Strategy"]
+__all__ = ["STRATEGIES", "Annealing", "Evolutionary", "Exhaustive", "Random", "Seen", "Strategy", "allot"]

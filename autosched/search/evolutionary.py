@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from ..space import Variant
-from ..space.roles import mutate
 from .random import Random
-from .strategy import Rows, Score, Seen
+from .roles import mutate_rows, trade
+from .strategy import Rows, Score, Seen, distinct
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,16 @@ class Evolutionary:
     epsilon: float = 0.1
     mutation: float = 1.2  # knobs changed in a child, on average
     crossover: float = 0.5
+    trades: float = 0.1  # children whose tiles trade a factor of two instead
 
     def propose(self, variant: Variant, n: int, rng: np.random.Generator, score: Score | None, seen: Seen) -> Rows:
         """The best-scored new rows, and a few random ones at the end."""
         if score is None:
             return self._first(variant, n, rng, seen)
-        people = np.concatenate([seen.best(self.survivors), variant.sample_valid(rng, self.population)])
+        guests = seen.guests[variant.valid(seen.guests)] if len(seen.guests) else seen.guests
+        people = np.concatenate([seen.best(self.survivors), guests, variant.sample_valid(rng, self.population)])[: self.population]
+        if not len(people):
+            return people
         fitness = score(people)
         for _ in range(self.generations):
             children = self.children(variant, people, fitness, rng)
@@ -47,7 +51,7 @@ class Evolutionary:
         return np.concatenate([chosen, Random().propose(variant, n - len(chosen), rng, None, also)])
 
     def _first(self, variant: Variant, n: int, rng: np.random.Generator, seen: Seen) -> Rows:
-        # what the template's author wrote is a guess worth a trial
+        # what the author of the schedule wrote is a guess worth a trial
         own = variant.present()
         rows = seen.fresh(np.concatenate([own[variant.valid(own)], variant.sample_valid(rng, 4 * n)]))
         return rows[:n]
@@ -63,14 +67,13 @@ class Evolutionary:
         mother, father = people[parents[0]], people[parents[1]]
         crossed = (rng.random(n) < self.crossover)[:, None] & (rng.random((n, width)) < 0.5)
         born = np.where(crossed, father, mother)
-        changed = rng.random((n, width)) < self.mutation / width
-        for k, d in enumerate(variant.domains):
-            born[:, k] = np.where(changed[:, k], mutate(rng, d.role, d.values, born[:, k]), born[:, k])
+        traded = rng.random(n) < self.trades
+        born = np.where(traded[:, None], trade(rng, variant, born), mutate_rows(rng, variant, born, self.mutation))
         return born[variant.valid(born)]
 
 
 def _best(rows: Rows, fitness: Any, n: int) -> tuple[Rows, Any]:
-    rows, first = np.unique(rows, axis=0, return_index=True)
-    fitness = fitness[first]
+    first = distinct(rows)
+    rows, fitness = rows[first], fitness[first]
     order = np.argsort(-fitness, kind="stable")[:n]
     return rows[order], fitness[order]

@@ -26,6 +26,7 @@ class Seen:
     def __init__(self, width: int) -> None:
         self.rows = np.empty((0, width), np.int64)
         self.costs = np.empty(0)
+        self.guests = np.empty((0, width), np.int64)  # good candidates of other variants, as rows of this one; not measured
 
     def add(self, rows: Rows, costs: Any) -> None:
         """Remember measured rows."""
@@ -36,14 +37,23 @@ class Seen:
         """The rows that were not seen, each once, in their order."""
         if not len(rows):
             return rows
-        _, first = np.unique(rows, axis=0, return_index=True)
-        rows = rows[np.sort(first)]
+        rows = rows[distinct(rows)]
+        if not rows.shape[1]:
+            return rows[: 0 if len(self.rows) else 1]
         return rows[~np.isin(_keys(rows), _keys(self.rows))] if len(self.rows) else rows
 
     def best(self, n: int) -> Rows:
         """The fastest rows that gave the right answer."""
         order = np.argsort(self.costs, kind="stable")[:n]
         return self.rows[order[np.isfinite(self.costs[order])]]
+
+
+def distinct(rows: Rows) -> Any:
+    """The numbers of the first of all equal rows, ascending."""
+    if not rows.shape[1]:
+        return np.arange(min(1, len(rows)))
+    _, first = np.unique(_keys(rows), return_index=True)
+    return np.sort(first)
 
 
 def _keys(rows: Rows) -> Any:

@@ -1,22 +1,36 @@
-"""Variants of a task. A template is a plain function ``template(s, tensors)`` that makes schedule calls with ``s.sample_*``: it
-runs once, with the sampled values left symbolic. Knows tasks and variants."""
+"""Variants of a task: what its template gives, or the sketches that rules derive. Knows tasks, sketches and variants.
+
+A template is a plain function ``template(s, tensors)`` that makes schedule calls with ``s.sample_*``: it runs once, with the sampled values
+left symbolic. Each place that ``s.sample_location`` may choose makes a variant, for a place is structure and no number.
+"""
 
 from __future__ import annotations
 
+import itertools
+
 import tensorlang as tl
+from tensorlang.recipes import default_schedule
 
 from ..task import SearchTask
+from .rules import RULES, Where
+from .sketch import derive, opened
 from .variant import Variant
+
+MAX_VARIANTS = 32  # of one task
 
 
 def variants_of(task: SearchTask) -> list[Variant]:
-    """The variants to search. Raises TensorLangError when the task has no template, or the template samples nothing."""
-    if task.template is None:
-        raise tl.TensorLangError(
-            f"{task.name}: no template",
-            because="sketches are not derived by rules yet",
-            try_="SearchTask(func, args, template=autosched.templates.matmul), or a template of your own",
-        )
+    """The variants to search, at most ``MAX_VARIANTS``. Without a template, the first is the default schedule with its tile sizes left open.
+
+    Raises TensorLangError for a template that samples nothing, and for a computation of which nothing is open.
+    """
+    found = _sketches(task) if task.template is None else [_template(task)]
+    placed = [(why, p) for why, s in found for p in placements(s)][:MAX_VARIANTS]
+    return [Variant(s, task.target, why=why) for why, s in placed]
+
+
+def _template(task: SearchTask) -> tuple[tuple[str, ...], tl.Schedule]:
+    assert task.template is not None
     s = task.schedule()
     returned = task.template(s, task.tensors)
     if isinstance(returned, tl.Schedule):
@@ -27,4 +41,45 @@ def variants_of(task: SearchTask) -> list[Variant]:
             because="there is exactly one candidate",
             try_="s.sample_tile(loop, …) where the template has a number",
         )
-    return [Variant(s, task.target)]
+    return ("template",), s
+
+
+def _sketches(task: SearchTask) -> list[tuple[tuple[str, ...], tl.Schedule]]:
+    where = Where(task.target)
+    known = opened(task.schedule(), default_schedule(task.outputs, task.target), where)
+    derived = derive(task.schedule(), where, (*task.rules, *RULES))
+    found = [(("default schedule",), known), *[(x.rules, x.schedule) for x in derived]]
+    if not any(s.decisions for _, s in found) and len({s.trace.to_json() for _, s in found}) == 1:
+        parts = ", ".join(f"{st.name} ({_kind(st)})" for st in known.stages if not st.state.is_placeholder)
+        raise tl.TensorLangError(
+            f"{task.name}: nothing to tune",
+            because=f"no rule has anything to decide about {parts}",
+            try_="a template that samples sizes, or SearchTask(rules=[…]) with a rule for it",
+        )
+    return found
+
+
+def _kind(stage: tl.Stage) -> str:
+    st = stage.state
+    if st.is_scan:
+        return "a scan: its rows are computed in order"
+    return "an extern: somebody else computes it" if st.is_opaque else f"{len(stage.leaf_iter_vars)} loops"
+
+
+def placements(s: tl.Schedule) -> list[tl.Schedule]:
+    """The schedule with each combination of the places its ``sample_location`` calls may choose; those that later calls do not fit are
+    left out. What the schedule has now comes first."""
+    places = {d.name: d.bounds[0] for d in s.state.decisions if d.role == "location"}
+    if not places:
+        return [s]
+    found = [s]
+    now = tuple(s.decisions[name][0] for name in places)
+    for values in itertools.islice(itertools.product(*[range(lo, hi + 1) for lo, hi in places.values()]), 4 * MAX_VARIANTS):
+        if values == now:
+            continue
+        trace = s.trace.with_decisions({name: (v,) for name, v in zip(places, values, strict=True)})
+        try:
+            found.append(trace.apply(s.fresh()))
+        except tl.ScheduleError:
+            continue
+    return found[:MAX_VARIANTS]

@@ -31,8 +31,9 @@ class Domain:
 class Variant:
     """Candidates of one symbolic schedule: ``sample``, ``valid``, ``features`` work on whole matrices."""
 
-    def __init__(self, schedule: tl.Schedule, target: tl.Target, limits: Limits | None = None) -> None:
+    def __init__(self, schedule: tl.Schedule, target: tl.Target, limits: Limits | None = None, why: tuple[str, ...] = ()) -> None:
         self.base = schedule
+        self.why = why  # the rules that made it
         self.target = target
         self.analysis = analyse(schedule)
         self.domains = tuple(x for d in self.analysis.decisions for x in _domains(d))
@@ -62,6 +63,8 @@ class Variant:
 
     def sample(self, rng: np.random.Generator, n: int) -> Rows:
         """Rows drawn from the domains, each knob uniform in the logarithm of its value; limits are not asked."""
+        if not self.domains:
+            return np.empty((n, 0), np.int64)
         columns = []
         for d in self.domains:
             if len(d.values) == 1:
@@ -83,20 +86,33 @@ class Variant:
 
     def present(self) -> Rows:
         """The row of the values the template itself gave: the first candidate."""
-        return np.array([[v for d in self.analysis.decisions for v in d.values]], np.int64)
+        return np.array([[v for d in self.analysis.decisions if d.knobs for v in d.values]], np.int64).reshape(1, -1)
 
     def decisions(self, row: Any) -> dict[str, tuple[int, ...]]:
         """One row as the sampled values of a trace."""
         at = iter(np.asarray(row).tolist())
-        return {d.name: tuple(next(at) for _ in d.knobs) for d in self.analysis.decisions}
+        return {d.name: tuple(next(at) for _ in d.knobs) if d.knobs else d.values for d in self.analysis.decisions}
 
     def row(self, decisions: dict[str, tuple[int, ...]]) -> Any:
         """The row of the sampled values of a trace, or None when they are not of this variant."""
-        try:
-            values = [v for d in self.analysis.decisions for v in decisions[d.name]]
-        except KeyError:
-            return None
+        values: list[int] = []
+        for d in self.analysis.decisions:
+            given = decisions.get(d.name)
+            if given is None or (not d.knobs and tuple(given) != d.values):
+                return None  # a place is part of the structure
+            values += given if d.knobs else ()
         return np.array(values, np.int64) if len(values) == len(self.domains) else None
+
+    def adopt(self, decisions: dict[str, tuple[int, ...]]) -> Any:
+        """The row nearest to sampled values of another variant: equal names take the nearest value allowed here, others stay as present."""
+        row = self.present()[0]
+        known = [values[k] if (values := decisions.get(d.name)) and k < len(values) else None
+                 for d in self.analysis.decisions for k in range(len(d.knobs))]
+        for k, value in enumerate(known):
+            if value is not None:
+                values_here = self.domains[k].values
+                row[k] = values_here[np.abs(values_here - value).argmin()]
+        return row
 
     def trace_of(self, row: Any) -> tl.Trace:
         """The trace of one candidate."""

@@ -56,24 +56,25 @@ class Peaks:
         return asdict(self)
 
 
-def measure(threads: int, caches: dict[str, int]) -> Peaks:
-    """The peaks with so many threads (the limit is set by the caller); ``caches``: bytes of ``L2`` (a core's) and ``L3``."""
+def measure(threads: int, caches: dict[str, int], rounds: int) -> Peaks:
+    """The peaks with so many threads (the limit is set here); ``caches``: bytes of ``L2`` (a core's) and ``L3``."""
+    tl.set_num_threads(threads)
     second, third = caches.get("L2", 1 << 19), caches.get("L3", 1 << 24)
     capacity = {"L2": 0.9 * second * threads, "L3": 0.7 * third}
     sizes = {"L2": 0.5 * second * threads, "L3": min(0.5 * third, 8.0 * second), "memory": 4.0 * third}
     loop, lanes = _multiply_adds(threads)
     out = aligned((threads, CHAINS, lanes), "float32")
     values = np.full(lanes, 0.25, "float32")
-    flops = 2.0 * out.size * STEPS / _least({"fma": lambda: loop(values, out)})["fma"]
+    flops = 2.0 * out.size * STEPS / _least({"fma": lambda: loop(values, out)}, rounds)["fma"]
     read, write, triad = {}, {}, {}
     for level, size in sizes.items():
-        read[level], write[level], triad[level] = _bandwidth(int(size) // 12 // (lanes * 64) * lanes * 64, lanes, threads)
+        read[level], write[level], triad[level] = _bandwidth(int(size) // 12 // (lanes * 64) * lanes * 64, lanes, threads, rounds)
     return Peaks(flops, read, write, triad, capacity)
 
 
-def _least(runs: dict[str, Callable[[], object]]) -> dict[str, float]:
+def _least(runs: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
     """The best time each: a peak is what the machine did at its best moment."""
-    return {name: min(s.seconds.values()) for name, s in take_turns(runs, budget=BUDGET).items()}
+    return {name: min(s.seconds.values()) for name, s in take_turns(runs, budget=BUDGET, rounds=rounds).items()}
 
 
 def _multiply_adds(threads: int) -> tuple[tl.Module, int]:
@@ -95,7 +96,7 @@ def _multiply_adds(threads: int) -> tuple[tl.Module, int]:
     return tl.build(s, [values, out], name="multiply_adds"), lanes
 
 
-def _bandwidth(n: int, lanes: int, threads: int) -> tuple[float, float, float]:
+def _bandwidth(n: int, lanes: int, threads: int, rounds: int) -> tuple[float, float, float]:
     """(read, written, triad) in bytes a second with three float32 arrays of n elements, each thread on its own part."""
     a, b, c = (aligned((n,), "float32") for _ in range(3))
     for array in (a, b, c):
@@ -103,7 +104,7 @@ def _bandwidth(n: int, lanes: int, threads: int) -> tuple[float, float, float]:
     total, triad = _sum(n, lanes, threads), _triad(n, lanes, threads)
     sums = aligned((threads, 8, lanes), "float32")
     flat = a.reshape(threads, -1, 8, lanes)
-    seconds = _least({"sum": lambda: total(flat, sums), "triad": lambda: triad(a, b, c), "copy": lambda: np.copyto(c, a)})
+    seconds = _least({"sum": lambda: total(flat, sums), "triad": lambda: triad(a, b, c), "copy": lambda: np.copyto(c, a)}, rounds)
     size = 4.0 * n
     read = size / seconds["sum"]
     writes = [size / max(seconds["triad"] - 2 * size / read, 1e-2 * seconds["triad"])]

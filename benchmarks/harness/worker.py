@@ -102,7 +102,7 @@ def main(arguments: list[str]) -> None:
     options = parser.parse_args(arguments)
     peers, notes = started(PEERS, options.peers, options.threads)
     caches = machine.caches()
-    found = peaks.measure(options.threads, caches)
+    found = peaks.measure(options.threads, caches, options.rounds)
     _say({"versions": {name: machine.version(peer.package) for name, peer in peers.items() if peer.package}})
     cases = [c for suite in options.suites for c in SUITES[suite]()
              if (c.quick or not options.quick) and (not options.case or options.case in c.name)]
@@ -110,7 +110,7 @@ def main(arguments: list[str]) -> None:
         entry = run_case(case, peers, notes, OURS, lambda runs: measure.take_turns(runs, budget=options.budget, rounds=options.rounds))
         _say({"case": entry | {"threads": options.threads}})
         gc.collect()
-    found = found.best(peaks.measure(options.threads, caches))  # again: what disturbed the first is over
+    found = found.best(peaks.measure(options.threads, caches, options.rounds))  # again: what disturbed the first is over
     _say({"peaks": found.as_json(), "bounds": [found.bound(c) for c in cases]})
 
 

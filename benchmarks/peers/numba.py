@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -36,7 +37,7 @@ class Numba(Peer):
 
     def prepare(self, case: Case, arrays: dict[str, Array]) -> Prepared:
         out, inputs = case.empty(), list(arrays.values())
-        compute = numba.njit(OPERATORS[case.op], fastmath=True, parallel=self.parallel)
+        compute = _compiled(case.op, self.parallel)
         params = [case.params[p] for p in PARAMETERS.get(case.op, ())]
 
         def run() -> None:
@@ -44,6 +45,12 @@ class Numba(Peer):
 
         run()
         return Prepared(run, lambda: (run(), out)[1])
+
+
+@functools.cache
+def _compiled(op: str, parallel: bool) -> Any:
+    """One function for all shapes: numba compiles for types."""
+    return numba.njit(OPERATORS[op], fastmath=True, parallel=parallel)
 
 
 def matmul(a: Array, b: Array, out: Array) -> None:

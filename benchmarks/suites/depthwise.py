@@ -7,7 +7,7 @@ from .conv import conv_case
 
 # channels, size, stride: every shape of the network once
 MOBILENET = ((32, 112, 1), (64, 112, 2), (128, 56, 1), (128, 56, 2), (256, 28, 1), (256, 28, 2), (512, 14, 1), (512, 14, 2), (1024, 7, 1))
-QUICK = {0, 3, 6, 8}
+QUICK = {0, 3, 6}
 
 
 def cases() -> list[Case]:

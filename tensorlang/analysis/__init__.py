@@ -11,7 +11,7 @@ from ..expr.nodes import Expr, Var
 from ..schedule.state import Decision
 from .analysis import Analysis, Limit, Limits, Storage, analyse
 from .nest import Loop
-from .patterns import Reads, constant, cost, reads_of, reducer_kind, typical
+from .patterns import Reads, constant, cost, reads_of, reducer_kind, step, typical
 from .quantity import absolute, amount, ceil_quotient, choose, least, minus, most, plus, quotient, ratio, times
 from .sizes import Sizes
 from .statement import Access, Statement
@@ -47,6 +47,7 @@ __all__ = [
     "ratio",
     "reads_of",
     "reducer_kind",
+    "step",
     "times",
     "typical",
 ]

@@ -89,7 +89,7 @@ class Nests:
     def box(self, tensor: Tensor) -> tuple[Expr, ...]:
         """The extents of the memory a tensor lives in: its shape, or the computed box."""
         stage = self.state.of(tensor)
-        shape = tensor.shape if stage.is_placeholder or stage.is_output else self.bounds[stage.name].extent
+        shape = tensor.shape if stage.is_placeholder or stage.is_output or stage.is_opaque else self.bounds[stage.name].extent
         return tuple(amount(self.sizes(e)) for e in shape)
 
     # -- widths ------------------------------------------------------------------------------------------------------

@@ -49,6 +49,13 @@ def _unit(index: Expr, v: Var) -> bool:
     return poly(index).get((v,), 0) == 1
 
 
+def step(index: Expr, axis: IterVar) -> int | None:
+    """How far an index moves in one turn of ``axis``; None when that is not always the same."""
+    if any(axis.var in variables(e) for term in poly(index) for e in term if e is not axis.var or len(term) > 1):
+        return None
+    return poly(index).get((axis.var,), 0)
+
+
 def cost(body: tuple[Expr, ...]) -> int:
     """Roughly how many operations one element takes; intrinsics count more."""
     total = 0

@@ -106,7 +106,7 @@ def _access(nests: Nests, nest: Nest, tensor: Tensor, reads: list[tuple[Expr, ..
     box = nests.box(tensor)
     # a buffer is used again at each turn of the loops around it: its memory is the box, however much passes through
     extents = tuple(nests.region(nest, level, reads, box) for level in range(len(nest.loops) + 1))
-    around = 0 if is_argument(stage) or write else nests.by_stage[stage.name].start
+    around = 0 if is_argument(stage) or write or stage.name not in nests.by_stage else nests.by_stage[stage.name].start
     strides = tuple(amount(0) if p < around else _stride(nests, nest, p, reads[0], box) for p in range(len(nest.loops)))
     return Access(
         tensor.name, "argument" if is_argument(stage) else stage.scope, write, tensor.dtype.bytes, extents, strides, len(reads)

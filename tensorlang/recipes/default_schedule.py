@@ -14,13 +14,13 @@ from ..ops import tags
 from ..schedule import Schedule, Stage, create_schedule
 from ..target import Target, as_target
 from ..te import ComputeOp, Operation, Tensor
-from . import gemm
+from . import columns, conv, copies, gemm, rows
 from .attention import attention
 from .common import share_out, size, work
-from .lanes import reduce_in_lanes
+from .lanes import along_memory, reduce_in_lanes, share_reduction
 
 # reductions with a recipe of their own: applies(s, inside, target, constants) and apply(s, out, inside, target, constants)
-FAMILIES = (gemm,)
+FAMILIES = (gemm, conv)
 # choices among the rows of a transform: one for a whole vector in a stage of its own, one for each lane in a reader
 KEPT = (tags.WINOGRAD_DATA, tags.WINOGRAD_INVERSE)
 MAX_INLINE_COST = 8  # operations a body may have to be written into a reduction, where it is evaluated again and again
@@ -41,6 +41,10 @@ def default_schedule(outputs: Tensor | Operation | Iterable[Tensor | Operation],
     _inline(s, done)
     for stage in reversed(s.stages):
         if stage.name in done or not isinstance(stage.op, ComputeOp) or stage.state.is_opaque or stage.state.attach is not None:
+            continue
+        by_row = rows.rows_of(s, stage)
+        if by_row is not None:
+            done |= rows.row_by_row(s, stage, by_row, where)
             continue
         fused = _reduction_to_fuse(s, stage)
         if fused is not None:
@@ -91,7 +95,11 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> None:
     turns = work(stage)
     lanes = target.vector_lanes(stage.op.body[0].dtype)
     n = size(axes[-1])
-    if n == 0:
+    if any(size(a) == 0 for a in axes):
+        return
+    turn = copies.turned(stage)
+    if turn is not None:
+        copies.turn_in_tiles(s, stage, turn, target)
         return
     if n is None or n >= 2:
         outer, inner = stage.split(axes[-1], lanes if n is None else min(lanes, n))
@@ -106,6 +114,9 @@ def _in_tiles(s: Schedule, out: Stage, inside: Stage, target: Target, constants:
         if family.applies(s, inside, target, constants):
             family.apply(s, out, inside, target, constants)
             return
+    if _of_matrix(s, inside, target):
+        _elementwise(s, out, target)
+        return
     _tile(s, out, inside, target)
 
 
@@ -117,15 +128,29 @@ def _reduction(s: Schedule, stage: Stage, target: Target, constants: Sequence[Te
     if s.can("cache_write", stage.name) and any(f.applies(s, stage, target, constants) for f in FAMILIES):
         _in_tiles(s, stage, s[s.cache_write(stage.name, "local")], target, constants)
         return
-    reads = reads_of(op)
+    if _of_matrix(s, stage, target):
+        return
     last = op.axis[-1] if op.axis else None
-    if last is not None and reads.along(last) and size(last) != 1 and s.can("cache_write", stage.name):
+    if last is not None and reads_of(op).along(last) and size(last) != 1 and not along_memory(stage) and s.can("cache_write", stage.name):
         cached = s.cache_write(stage.name, "local")
         _tile(s, stage, s[cached], target)
     elif reduce_in_lanes(s, stage, target):
         return
     else:
         share_out(stage, list(op.axis[:1]), work(stage))
+
+
+def _of_matrix(s: Schedule, stage: Stage, target: Target) -> bool:
+    """A reduction of the rows of a matrix, or of nearly everything to a few elements, scheduled at the root. Whether it is one."""
+    if any(size(a) == 0 for a in (*stage.op.axis, *stage.op.reduce_axis)):
+        return False
+    if columns.applies(stage):
+        columns.reduce_columns(s, stage, target)
+        return True
+    partial = share_reduction(s, stage, target) if along_memory(stage) else None
+    if partial is not None and not reduce_in_lanes(s, partial, target):
+        partial.parallel(partial.op.axis[0])
+    return partial is not None
 
 
 def _tile(s: Schedule, out: Stage, inside: Stage, target: Target) -> None:
@@ -138,7 +163,7 @@ def _tile(s: Schedule, out: Stage, inside: Stage, target: Target) -> None:
     n = size(axes[-1])
     if any(size(a) == 0 for a in (*own, *inside.op.reduce_axis)):
         return
-    if not reads.along(own[-1]) or n == 1:
+    if not reads.along(own[-1]) or n == 1 or along_memory(inside):
         # the reduction itself runs along memory: one element at a time, its partial sums in vector lanes
         inside.compute_at(out, axes[-1])
         reduce_in_lanes(s, inside, target)

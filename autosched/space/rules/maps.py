@@ -9,7 +9,7 @@ import tensorlang as tl
 from tensorlang.analysis import constant
 
 from .placing import places
-from .rule import Answer, Where, empty, turns, untouched, ways
+from .rule import Answer, Where, empty, inside_scan, turns, untouched, ways
 from .tiling import SERIAL, settle
 
 VECTORS = (1, 2, 4, 8)
@@ -30,8 +30,8 @@ class Map:
     def apply(self, s: tl.Schedule, stage: tl.Stage, where: Where) -> Sequence[tl.Schedule]:
         """Inside its readers first, then at root, by threads and by one."""
         work, cores = turns(stage), where.target.num_cores
-        threads = [False] if cores == 1 or work < SERIAL else [True, False] if work < 4 * SERIAL else [True]
-        inside = [] if stage.state.is_output else [partial(_inside, stage.name, place, where) for place in places(s, stage)]
+        threads = [False] if cores == 1 or inside_scan(stage) or work < SERIAL else [True, False] if work < 4 * SERIAL else [True]
+        inside = [] if stage.state.is_output or inside_scan(stage) else [partial(_inside, stage.name, place, where) for place in places(s, stage)]
         return ways(s, *inside, *[partial(_root, stage.name, parallel, where) for parallel in threads])
 
 

@@ -10,7 +10,7 @@ import tensorlang as tl
 from tensorlang.analysis import constant, reads_of, reducer_kind
 
 from .placing import places
-from .rule import Answer, Where, empty, turns, untouched, ways
+from .rule import Answer, Where, empty, inside_scan, turns, untouched, ways
 from .tiling import SERIAL, consumer, reuses
 
 VECTORS = (1, 2, 4, 8)
@@ -36,18 +36,14 @@ class Rows:
         points = 1
         for a in stage.op.axis:
             points *= constant(a.extent) or 64
-        inside = [] if stage.state.is_output else [partial(_at, stage.name, place, where) for place in places(s, stage)]
+        inside = [] if stage.state.is_output or inside_scan(stage) else [partial(_at, stage.name, place, where) for place in places(s, stage)]
         threads: list[partial[None]] = []
-        if cores > 1 and work >= SERIAL:
+        if cores > 1 and not inside_scan(stage) and work >= SERIAL:
             threads = [partial(_root, stage.name, "rows", where)] if points >= cores else []
             if points < 8 * cores and reducer_kind(stage.op) != "custom":
                 threads.append(partial(_root, stage.name, "parts", where))
         alone = [] if threads and work >= 4 * SERIAL else [partial(_root, stage.name, "", where)]
-        return ways(s, *inside, *threads, *alone) or ways(s, lambda t: _mark(t, stage.name))
-
-
-def _mark(s: tl.Schedule, name: str) -> None:
-    s[name].compute_root()
+        return ways(s, *inside, *threads, *alone)
 
 
 def _at(name: str, place: tuple[str, str], where: Where, s: tl.Schedule) -> None:

@@ -93,7 +93,13 @@ def ways(s: tl.Schedule, *attempts: Way) -> list[tl.Schedule]:
 def untouched(stage: tl.Stage) -> bool:
     """Whether a stage computes something and nothing was decided about it."""
     st = stage.state
-    return isinstance(stage.op, te.ComputeOp) and not st.is_opaque and st.attach is None and not st.relations and not st.kinds
+    return isinstance(stage.op, te.ComputeOp) and not st.is_opaque and (st.attach is None or inside_scan(stage)) and not st.relations and not st.kinds
+
+
+def inside_scan(stage: tl.Stage) -> bool:
+    """Whether a stage hangs on the state of a scan and stands in its loop, as it was declared."""
+    st = stage.state
+    return st.within is not None and getattr(st.attach, "stage", None) == st.within
 
 
 def sizes(stage: tl.Stage) -> list[int | None]:

@@ -1,0 +1,77 @@
+"""Shares the candidates of a round out among the variants of a task. Knows variants, strategies and scores.
+
+Before anything was learnt, the first candidate of every variant in turn (the values its author wrote), then random ones. Afterwards every
+variant proposes, and the best-scored of all proposals are taken, whatever variant they are of; a share goes to variants in turn, so that
+none is given up for what the model believes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..space import Variant
+from .random import Random
+from .strategy import Rows, Score, Seen, Strategy
+
+GUESTS = 8
+EXPLORE = 0.1  # of a round, taken from variants in turn
+Proposals = list[tuple[int, Rows]]  # (number of the variant, one row)
+
+
+def allot(variants: Sequence[Variant], seen: Sequence[Seen], strategy: Strategy, n: int, rng: np.random.Generator,
+          scores: Sequence[Score] | None) -> Proposals:
+    """Up to ``n`` new candidates, each a variant's number and a row, the most promising first."""
+    if scores is None:
+        return _first(variants, seen, n, rng)
+    pooled = [Seen(len(v.domains)) for v in variants]
+    for s, p in zip(seen, pooled, strict=True):
+        p.add(s.rows, s.costs)
+    _invite(variants, seen)
+    found: list[tuple[float, int, Rows]] = []
+    for i, v in enumerate(variants):
+        rows = strategy.propose(v, n, rng, scores[i], seen[i])
+        found += [(-float(x), i, row) for x, row in zip(scores[i](rows), rows, strict=True)] if len(rows) else []
+    found.sort(key=lambda f: f[:2])  # stable: what a variant put first stays first
+    lots = round(n * EXPLORE) if len(variants) > 1 else 0
+    chosen = [(i, row) for _, i, row in found[: n - lots]]
+    for i, row in chosen:
+        pooled[i].add(row[None, :], [0.0])
+    return chosen + _in_turn(variants, pooled, n - len(chosen), rng, start=sum(len(s.rows) for s in seen))
+
+
+def _invite(variants: Sequence[Variant], seen: Sequence[Seen]) -> None:
+    """The best measured candidates of all variants as guests in every other: the same sizes in another structure."""
+    best = sorted(((float(c), i, k) for i, s in enumerate(seen) for k, c in enumerate(s.costs) if np.isfinite(c)))[:GUESTS]
+    for i, v in enumerate(variants):
+        rows = [v.adopt(variants[j].decisions(seen[j].rows[k])) for _, j, k in best if j != i]
+        seen[i].guests = np.array(rows, np.int64).reshape(len(rows), len(v.domains))
+
+
+def _first(variants: Sequence[Variant], seen: Sequence[Seen], n: int, rng: np.random.Generator) -> Proposals:
+    pooled = [Seen(len(v.domains)) for v in variants]
+    chosen: Proposals = []
+    for i, v in enumerate(variants):
+        pooled[i].add(seen[i].rows, seen[i].costs)
+        own = v.present()
+        for row in pooled[i].fresh(own[v.valid(own)]):
+            if len(chosen) < n:
+                chosen.append((i, row))
+                pooled[i].add(row[None, :], [0.0])
+    return chosen + _in_turn(variants, pooled, n - len(chosen), rng)
+
+
+def _in_turn(variants: Sequence[Variant], pooled: Sequence[Seen], n: int, rng: np.random.Generator, start: int = 0) -> Proposals:
+    """One random row of each variant after the other, until there are enough or nobody has any."""
+    chosen: Proposals = []
+    i, without = start, 0
+    while len(chosen) < n and without < len(variants):
+        k = i % len(variants)
+        rows = Random().propose(variants[k], 1, rng, None, pooled[k])
+        without = 0 if len(rows) else without + 1
+        for row in rows:
+            chosen.append((k, row))
+            pooled[k].add(row[None, :], [0.0])
+        i += 1
+    return chosen

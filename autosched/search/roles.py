@@ -1,0 +1,92 @@
+"""How knobs of each role are changed by a mutation: one function a role, on whole columns. Knows domains only.
+
+Places (role ``location``) are structure: they make variants, and a candidate moves to another variant as a guest (see ``allot``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..space import Variant
+
+Column = Any  # np.ndarray of int64: positions in the domain's values
+Mutation = Callable[[np.random.Generator, Any, Column], Column]
+
+
+def tile(rng: np.random.Generator, values: Any, at: Column) -> Column:
+    """A neighbour, half or double, or anything."""
+    n = len(at)
+    now = values[at]
+    kind = rng.integers(0, 4, n)
+    wanted = np.select(
+        [kind == 0, kind == 1, kind == 2],
+        [now + rng.choice(np.array([-1, 1]), n), now * 2, now // 2],
+        values[rng.integers(0, len(values), n)],
+    )
+    return np.searchsorted(values, wanted).clip(0, len(values) - 1)
+
+
+def neighbour(rng: np.random.Generator, values: Any, at: Column) -> Column:
+    """The next or the one before: unrolled copies and vectors change by one."""
+    return (at + rng.choice(np.array([-1, 1]), len(at))).clip(0, len(values) - 1)
+
+
+def share(rng: np.random.Generator, values: Any, at: Column) -> Column:
+    """Half or double: how much work is in one parallel turn matters by its order of magnitude."""
+    wanted = np.where(rng.random(len(at)) < 0.5, values[at] * 2, values[at] // 2)
+    return np.searchsorted(values, wanted).clip(0, len(values) - 1)
+
+
+def choice(rng: np.random.Generator, values: Any, at: Column) -> Column:
+    """Any other value."""
+    return (at + rng.integers(1, max(2, len(values)), len(at))) % len(values)
+
+
+def either(first: Mutation, second: Mutation) -> Mutation:
+    """One of two, by lot for each row."""
+    return lambda rng, values, at: np.where(rng.random(len(at)) < 0.5, first(rng, values, at), second(rng, values, at))
+
+
+MUTATIONS: dict[str, Mutation] = {
+    "tile": tile,
+    "unroll": either(neighbour, tile),
+    "parallel": share,
+    "vector": either(neighbour, choice),
+    "categorical": choice,
+}
+
+
+def mutate(rng: np.random.Generator, role: str, values: Any, column: Any) -> Any:
+    """New values for a column of one knob."""
+    at = np.searchsorted(values, column).clip(0, len(values) - 1)
+    return values[MUTATIONS.get(role, tile)(rng, values, at)]
+
+
+def mutate_rows(rng: np.random.Generator, variant: Variant, rows: Any, knobs: float) -> Any:
+    """A copy of the rows with ``knobs`` of the knobs of each changed, on average; limits are not asked."""
+    changed = rng.random(rows.shape) < knobs / max(1, rows.shape[1])
+    born = rows.copy()
+    for k, d in enumerate(variant.domains):
+        which = np.nonzero(changed[:, k])[0]
+        if len(which) and len(d.values) > 1:
+            born[which, k] = mutate(rng, d.role, d.values, rows[which, k])
+    return born
+
+
+def trade(rng: np.random.Generator, variant: Variant, rows: Any) -> Any:
+    """A copy of the rows in which one tile size was doubled and another halved, as Ansor's mutation of tile sizes does: the work in a
+    tile stays the same."""
+    tiles = [k for k, d in enumerate(variant.domains) if d.role == "tile" and len(d.values) > 1]
+    if len(tiles) < 2:
+        return rows
+    more, less = rng.permuted(np.tile(np.array(tiles), (len(rows), 1)), axis=1)[:, :2].T
+    born, every = rows.copy(), np.arange(len(rows))
+    born[every, more] *= 2
+    born[every, less] //= 2
+    for k in tiles:
+        values = variant.domains[k].values
+        born[:, k] = values[np.searchsorted(values, born[:, k]).clip(0, len(values) - 1)]
+    return born

@@ -1,0 +1,89 @@
+"""Reductions over axes before the last one, as a sum over the rows of a matrix: rows are read as they lie in memory and added, some at a
+time, to a strip of partial results that stays in the first cache. Threads take strips of columns, or groups of rows where the columns
+are few. Uses public primitives only.
+"""
+
+from __future__ import annotations
+
+from ..analysis import reads_of, reducer_kind, typical
+from ..expr.nodes import Var
+from ..expr.walk import variables
+from ..schedule import Schedule, Stage
+from ..target import Target
+from ..te import IterVar
+from .common import MIN_PARALLEL_WORK, size, work
+
+ROWS = 8  # read for each time the partial results are read and written
+VECTORS = 4  # of partial results side by side in registers
+
+
+def applies(stage: Stage) -> bool:
+    """Whether the stage reduces a tensor over axes of which none is the last dimension: every read that moves with the reduction runs along the
+    last data axis, each of its indices one axis, and all data axes are among them."""
+    op = stage.op
+    if not op.axis or not op.reduce_axis or reducer_kind(op) in (None, "custom"):
+        return False
+    reduced, data = {a.var for a in op.reduce_axis}, {a.var for a in op.axis}
+    found = False
+    for _, indices in reads_of(op).plain:
+        used = frozenset().union(*[variables(i) for i in indices]) if indices else frozenset()
+        if not used & reduced:
+            continue
+        plain = [i for i in indices if isinstance(i, Var)]
+        if len(plain) < len(indices) or set(plain) != reduced | data or plain[-1] is not op.axis[-1].var:
+            return False
+        found = True
+    return found and size(op.axis[-1]) != 1 and all(size(a) != 0 for a in (*op.axis, *op.reduce_axis))
+
+
+def reduce_columns(s: Schedule, stage: Stage, target: Target) -> None:
+    """Schedule the stage, for which :func:`applies` holds, at the root."""
+    turns, cores = work(stage), target.num_cores
+    *outer, last = stage.op.axis
+    columns = typical(last.extent, 64)
+    many = columns
+    for a in outer:
+        many *= typical(a.extent, 8)
+    element = stage.op.body[0].dtype
+    few = many < 16 * cores * target.vector_lanes(element)
+    if turns >= MIN_PARALLEL_WORK and cores > 1 and few:
+        part = _share_of_rows(s, stage, cores)
+        if part is not None:
+            _stream(part, target, list(part.op.axis[:1]))
+            _stream(stage, target, [])
+            return
+    _stream(stage, target, outer if turns >= MIN_PARALLEL_WORK else [], strips=turns >= MIN_PARALLEL_WORK)
+
+
+def _share_of_rows(s: Schedule, stage: Stage, cores: int) -> Stage | None:
+    """Partial results of groups of rows, as many groups as threads; None where the rows are too few."""
+    rows = max(stage.op.reduce_axis, key=lambda a: typical(a.extent, 64))
+    if typical(rows.extent, 64) < 4 * ROWS * cores:
+        return None
+    group, _ = stage.split(rows, nparts=cores)
+    return s[s.rfactor(stage.name, group)] if s.can("rfactor", stage.name, group) else None
+
+
+def _stream(stage: Stage, target: Target, shared: list[IterVar], strips: bool = False) -> None:
+    """The loops: ``shared`` (with the strips of columns) one parallel loop, then rows, strips of vectors, some rows unrolled."""
+    *outer, last = stage.op.axis
+    *above, rows = stage.op.reduce_axis
+    n, m = size(last), size(rows)
+    lanes = target.vector_lanes(stage.op.body[0].dtype)
+    strip = target.l1_bytes // 4 // stage.op.body[0].dtype.bytes  # columns whose partial results take a quarter of the first cache
+    if strips and not outer and n is not None:
+        strip = min(strip, -(-n // (target.num_cores * 4 * lanes)) * 4 * lanes)  # at least one for each thread
+    cut = n is None or n > strip
+    places = [*outer]
+    if cut:
+        column, last = stage.split(last, strip)
+        places.append(column)
+    block, inner = stage.split(last, lanes if n is None else min(lanes, n))
+    row, some = stage.split(rows, ROWS if m is None else min(ROWS, m))
+    stage.reorder(*places, *above, row, block, some, inner)
+    stage.unroll(some)
+    stage.vectorize(inner)
+    loops = [*[a for a in places if any(a is b for b in shared)], *([column] if cut and strips else [])]
+    loops = loops if [id(a) for a in loops] == [id(a) for a in places[:len(loops)]] else []
+    if loops:
+        stage.parallel(loops[0] if len(loops) == 1 else stage.fuse(*loops))

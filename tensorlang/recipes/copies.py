@@ -1,0 +1,131 @@
+"""Copies that turn the order of elements: transposes and changes of layout. Read along one axis, written along another, tile by tile: rows
+of a tile are neighbours in the source, vectors are neighbours in the result, and the code generator turns the tile in registers.
+Where both do not fit the caches a block is turned in the first cache and written in long rows. Uses public primitives only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..analysis import constant, reads_of, typical
+from ..expr.linear import poly
+from ..expr.nodes import Expr, FloorMod, Var, const_int
+from ..expr.walk import variables
+from ..schedule import Schedule, Stage
+from ..target import Target
+from ..te import IterVar
+from .common import MIN_PARALLEL_WORK, size, work
+
+BLOCK = 64  # rows and columns of a block that is turned in the first cache, in elements of 4 bytes
+ALIAS = 4096  # bytes: rows this far apart meet in the same lines of the first cache
+
+
+@dataclass(frozen=True)
+class Turn:
+    """``axis`` is the one along which the source is contiguous; ``every``: of which so many stand together (None: all)."""
+
+    axis: IterVar
+    every: int | None
+
+
+def turned(stage: Stage) -> Turn | None:
+    """The axis, other than the last, along which a read of the stage runs through memory while the last axis jumps; None if there is none."""
+    op = stage.op
+    if len(op.axis) < 2 or op.reduce_axis or len(op.body) != 1:
+        return None
+    last = op.axis[-1]
+    axes = {a.var: a for a in op.axis[:-1]}
+    found: list[Turn] = []
+    for _, indices in reads_of(op).plain:
+        used = frozenset().union(*[variables(i) for i in indices]) if indices else frozenset()
+        if not indices or last.var not in used or last.var in variables(indices[-1]):
+            continue
+        turn = _along(indices[-1], axes)
+        if turn is not None and (size(turn.axis) is None or size(turn.axis) >= 4):  # type: ignore[operator]
+            found.append(turn)
+    return found[0] if found and (size(last) is None or size(last) >= 4) else None  # type: ignore[operator]
+
+
+def _along(index: Expr, axes: dict[Var, IterVar]) -> Turn | None:
+    """The axis by which the last index of a read moves one by one, wholly or modulo the size of a block."""
+    for term, factor in poly(index).items():
+        if factor != 1 or len(term) != 1:
+            continue
+        (atom,) = term
+        if isinstance(atom, Var) and atom in axes:
+            return Turn(axes[atom], None)
+        if isinstance(atom, FloorMod) and isinstance(atom.a, Var) and atom.a in axes:
+            every = const_int(atom.b)
+            if every is not None and every >= 4:
+                return Turn(axes[atom.a], every)
+    return None
+
+
+def turn_in_tiles(s: Schedule, stage: Stage, turn: Turn, target: Target) -> None:
+    """Schedule a stage for which :func:`turned` found ``turn``."""
+    op = stage.op
+    bytes_each = op.body[0].dtype.bytes
+    lanes = target.vector_lanes(op.body[0].dtype)
+    last, along = op.axis[-1], turn.axis
+    outer = [a for a in op.axis if a is not last and a is not along]
+    turns = work(stage)
+    fixed = all(size(a) is not None for a in op.axis)
+    block = BLOCK * 4 // bytes_each if bytes_each > 4 else BLOCK
+    blocked = (fixed and turn.every is None and 2 * turns * bytes_each >= target.l3_bytes and min(size(last) or 0, size(along) or 0) >= 2 * block
+               and s.can("cache_write", stage.name, "local"))
+    if blocked:
+        _in_blocks(s, stage, outer, along, block, lanes)
+        return
+    far_source = fixed and _aliases(_source_row(stage, last), bytes_each)
+    far_result = fixed and _aliases(typical(last.extent, 0), bytes_each)
+    high = turn.every or (lanes if far_source or far_result else 2 * lanes)
+    wide = lanes if far_source and not far_result else 2 * lanes
+    n, m = size(last), size(along)
+    jo, ji = stage.split(last, wide if n is None else min(wide, n))
+    io, ii = stage.split(along, high if m is None else min(high, m))
+    order = [jo, io] if far_source and not far_result else [io, jo]
+    stage.reorder(*outer, *order, ii, ji)
+    stage.unroll(ii)
+    stage.vectorize(ji)
+    if turns >= MIN_PARALLEL_WORK:
+        loops = [*outer, order[0]]
+        stage.parallel(loops[0] if len(loops) == 1 else stage.fuse(*loops))
+
+
+def _in_blocks(s: Schedule, stage: Stage, outer: list[IterVar], along: IterVar, block: int, lanes: int) -> None:
+    """A block is read in whole lines and turned into a buffer, which is written row by row."""
+    places = [list(stage.op.axis).index(a) for a in (*outer, along)]
+    kept = s[s.cache_write(stage.name, "local")]
+    *_, last = stage.op.axis
+    *outer, along = [stage.op.axis[d] for d in places]
+    io, ii = stage.split(along, block)
+    jo, ji = stage.split(last, block)
+    stage.reorder(*outer, io, jo, ii, ji)
+    _, wide = stage.split(ji, min(block, 4 * lanes))
+    stage.vectorize(wide)
+    loops = [*outer, io]
+    kept.compute_at(stage, jo)
+    stage.parallel(loops[0] if len(loops) == 1 else stage.fuse(*loops))
+    own = list(kept.op.axis)
+    row, column = own[places[-1]], own[-1]
+    ro, ri = kept.split(row, lanes)
+    co, ci = kept.split(column, lanes)
+    kept.reorder(*[a for a in own if a is not row and a is not column], co, ro, ri, ci)
+    kept.unroll(ri)
+    kept.vectorize(ci)
+
+
+def _source_row(stage: Stage, last: IterVar) -> int:
+    """Elements of the source between neighbours along the last axis of the result; 0 when it is not a plain index."""
+    for tensor, indices in reads_of(stage.op).plain:
+        for d, i in enumerate(indices[:-1]):
+            if i is last.var:
+                step = 1
+                for n in tensor.shape[d + 1:]:
+                    step *= constant(n) or 0
+                return step
+    return 0
+
+
+def _aliases(elements: int, bytes_each: int) -> bool:
+    return elements > 0 and elements * bytes_each % ALIAS == 0

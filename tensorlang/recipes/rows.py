@@ -1,0 +1,118 @@
+"""Operators row by row: softmax, norms and whatever else is made of reductions over the last axes and of elements that read them. All
+stages of a row are computed in one loop over rows, so that a row is fetched from memory once and stays in the first caches until its
+result is written (one pass over memory, whatever the number of stages). Uses public primitives only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..analysis import constant, reads_of, reducer_kind
+from ..expr.nodes import FloorDiv, Var
+from ..schedule import Schedule, Stage
+from ..target import Target
+from ..te import ComputeOp, IterVar
+from .common import MIN_PARALLEL_WORK, size, work
+from .lanes import along_memory, reduce_in_lanes
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The stages of rows, the last one left out, readers first. A row is what belongs to one turn of the first ``depth`` axes of the result,
+    of which the last is taken ``every`` elements at a time (None: one)."""
+
+    members: tuple[Stage, ...]
+    depth: int
+    every: int | None
+
+
+def rows_of(s: Schedule, out: Stage) -> Rows | None:
+    """The stages that ``out`` is made of row by row; None when no row reduction is read by it alone."""
+    if out.op.reduce_axis or not out.op.axis:
+        return None
+    found: dict[str, Stage] = {}
+    depth = 0
+    todo = [out]
+    while todo:
+        for t in todo.pop().op.input_tensors:
+            producer = s.state.of(t)
+            if not isinstance(producer.op, ComputeOp) or producer.is_output or producer.attach is not None or producer.name in found:
+                continue
+            stage = s[producer.name]
+            if producer.op.reduce_axis:
+                if not _row_reduction(stage) or len(producer.op.axis) != (depth or len(producer.op.axis)):
+                    continue
+                depth = len(producer.op.axis)
+            found[stage.name] = stage
+            todo.append(stage)
+    every = 1
+    for st in reversed(s.stages):  # readers before what they read: a stage that leaves takes what it reads with it
+        if st.name not in found:
+            continue
+        cuts = [_place(indices[:depth], reader.op.axis) for reader in (s[r.name] for r in s.state.readers(st.name))
+                for tensor, indices in reads_of(reader.op).plain if tensor in st.op.outputs]
+        inside = all(r.name in found or r.name == out.name for r in s.state.readers(st.name))
+        if not inside or None in cuts or len({c for c in cuts if c != 1} | ({every} - {1})) > 1:
+            del found[st.name]
+            continue
+        every = max(every, *[c for c in cuts if c is not None])
+    members = tuple(st for st in reversed(s.stages) if st.name in found)
+    sums = [st for st in members if st.op.reduce_axis]
+    if not sums or depth == 0 or depth > len(out.op.axis) or (depth == len(out.op.axis) and len(sums) == 1):
+        return None
+    if any(constant(a.extent) == 0 for st in (out, *members) for a in (*st.op.axis, *st.op.reduce_axis)):
+        return None
+    if every > 1 and any(_place(i[:depth], r.op.axis) not in (1, None) for st in members for r in members
+                         for t, i in reads_of(r.op).plain if t in st.op.outputs):
+        return None
+    return Rows(members, depth, None if every == 1 else every)
+
+
+def _row_reduction(stage: Stage) -> bool:
+    """Whether the stage reduces along memory and reads each element once."""
+    return reducer_kind(stage.op) not in (None, "custom") and along_memory(stage)
+
+
+def _place(indices: tuple[object, ...], axes: tuple[IterVar, ...]) -> int | None:
+    """1 when these are the first axes of the reader, n when the last of them is an axis divided by n; None otherwise."""
+    for d, i in enumerate(indices):
+        if i is axes[d].var:
+            continue
+        if d + 1 == len(indices) and isinstance(i, FloorDiv) and i.a is axes[d].var and isinstance(i.a, Var):
+            return constant(i.b)
+        return None
+    return 1
+
+
+def row_by_row(s: Schedule, out: Stage, rows: Rows, target: Target) -> set[str]:
+    """Schedule the stages of ``rows`` in one loop of ``out``. The names of the stages that are done."""
+    axes = list(out.op.axis)
+    outer, inner = axes[:rows.depth], axes[rows.depth:]
+    turns = max(work(st) for st in (out, *rows.members))
+    if rows.every is not None:
+        outer[-1], part = out.split(outer[-1], rows.every)
+        inner = [part, *inner]
+    row = outer[0] if len(outer) == 1 else out.fuse(*outer)
+    if turns >= MIN_PARALLEL_WORK // 8:
+        out.parallel(row)
+    for st in rows.members:
+        st.compute_at(out, row)
+    for st in rows.members:
+        own = st.op.axis
+        if not st.op.reduce_axis and len(own) > rows.depth:
+            _elements(st, own[-1], size(own[-1]), target)
+        elif st.op.reduce_axis:
+            reduce_in_lanes(s, st, target)
+        if s.can("set_scope", st.name, "local"):
+            st.set_scope("local")
+    if inner:
+        _elements(out, inner[-1], rows.every if len(inner) == 1 and rows.every else size(inner[-1]), target)
+    return {out.name, *(st.name for st in s.stages if st.state.attach is not None)}
+
+
+def _elements(stage: Stage, loop: IterVar, n: int | None, target: Target) -> None:
+    """Vectors along a loop of ``n`` turns (None: not known)."""
+    lanes = target.vector_lanes(stage.op.body[0].dtype)
+    if n is None or n >= 2:
+        _, inner = stage.split(loop, lanes if n is None else min(lanes, n))
+        stage.vectorize(inner)

@@ -1,0 +1,189 @@
+"""A run of the benchmarks: peers that are missing, wrong or failing are reported and not counted; what is written can be read."""
+
+from __future__ import annotations
+
+import json
+import weakref
+
+import numpy as np
+import pytest
+
+from benchmarks import report, run
+from benchmarks.harness import worker
+from benchmarks.harness.case import Argument, Case
+from benchmarks.harness.figures import figures, share, summaries
+from benchmarks.harness.measure import Samples
+from benchmarks.harness.peer import Peer, Prepared
+from benchmarks.harness.table import notes
+
+CASE = Case("matmul", "2", "double", (Argument("x", (2,)),), Argument("y", (2,)), lambda x: 2 * x, flops=2.0)
+
+
+def peer(result, *, counted=True, skip=None):
+    """A peer whose result is a function of x."""
+    class Fake(Peer):
+        def unsupported(self, case):
+            return skip
+
+        def prepare(self, case, arrays):
+            value = result(arrays["x"])
+            return Prepared(lambda: None, lambda: value)
+
+    Fake.counted = counted
+    return Fake()
+
+
+def times(**seconds):
+    return lambda runs: {name: sampled(seconds[name]) for name in runs}
+
+
+def sampled(seconds):
+    return Samples(seconds=dict(enumerate(seconds)), busy=[1.0] * len(seconds))
+
+
+def fails(x):
+    raise MemoryError("no room\nat all")
+
+
+def test_the_best_peer_is_the_fastest_that_counts_and_is_right():
+    peers = {"ours": peer(lambda x: 2 * x), "slow": peer(lambda x: x + x), "fast": peer(lambda x: 2 * x), "wrong": peer(lambda x: 3 * x),
+             "none": peer(lambda x: x, skip="no double"), "broken": peer(fails), "yardstick": peer(lambda x: 2 * x, counted=False)}
+    measured = times(ours=[2.0, 2.0, 4.0], slow=[8.0, 8.0, 8.0], fast=[3.0, 3.0, 8.0], yardstick=[1.0, 1.0, 1.0])
+    entry = worker.run_case(CASE, peers, {"absent": "not installed"}, "ours", measured)
+    assert (entry["best"], entry["ratio"]) == ("fast", 1.5)
+    assert entry["ratios"] == {"slow": 4.0, "fast": 1.5, "yardstick": 0.5}
+    status = {name: (p["status"], p.get("note", "")) for name, p in entry["peers"].items()}
+    assert status["wrong"][0] == "wrong" and "wrong at 2 of 2 places" in status["wrong"][1]
+    assert status["broken"] == ("failed", "MemoryError: no room")
+    assert status["none"] == ("skipped", "no double")
+    assert status["absent"] == ("skipped", "not installed")
+    assert "median" not in entry["peers"]["wrong"]
+    assert "absent: not installed" in notes([entry | {"threads": 1}])
+
+
+def test_without_a_right_result_of_ours_there_is_no_ratio():
+    entry = worker.run_case(CASE, {"ours": peer(lambda x: x), "fast": peer(lambda x: 2 * x)}, {}, "ours", times(fast=[1.0]))
+    assert "ratio" not in entry and entry["peers"]["ours"]["status"] == "wrong"
+
+
+def test_peers_that_cannot_be_imported_leave_a_note():
+    def missing():
+        raise ModuleNotFoundError("No module named 'nothing'")
+
+    there, left_out = worker.started({"missing": missing}, ["missing"], 1)
+    assert not there and left_out == {"missing": "not installed (No module named 'nothing')"}
+
+
+def test_arrays_of_a_peer_live_while_it_is_timed():
+    """A run given to native code by address once wrote into an array that only ``result`` had kept."""
+    seen = []
+
+    class Native(Peer):
+        def unsupported(self, case):
+            return None
+
+        def prepare(self, case, arrays):
+            out = 2 * arrays["x"]
+            seen.append(weakref.ref(out))
+            return Prepared(lambda: None, lambda: out)
+
+    def measured(runs):
+        assert seen[0]() is not None
+        return {name: sampled([1.0]) for name in runs}
+
+    worker.run_case(CASE, {"native": Native()}, {}, "ours", measured)
+
+
+def entry(suite="conv", ratio=1.0, *, name="a", threads=1, weights="call", op="conv2d", note="", median=1.0, bound=0.5, limit="operations", f32=None):
+    ratios = {"torch": ratio} | ({"tensorlang f32": f32} if f32 else {})
+    mine = {"status": "ok", "median": median, "prepare": 0.1, "busy": 1.0}
+    return {"suite": suite, "name": name, "op": op, "threads": threads, "weights": weights, "note": note, "flops": 2.0, "read": 4, "written": 4,
+            "peers": {"tensorlang": mine, "torch": {"status": "ok", "median": median * ratio}}, "ratios": ratios, "best": "torch", "ratio": ratio,
+            "ratio_quartiles": [ratio, ratio], "bound": bound, "limit": limit, "level": "L2"}
+
+
+def verdict(what, *entries):
+    found = {f.what: f.passed for f in figures({"cases": list(entries)})}
+    return found[what]
+
+
+@pytest.mark.parametrize(("ratios", "passed"), [([1.0] * 4 + [0.85], True), ([1.0] * 4 + [0.84], False), ([1.0] * 3 + [0.9] * 2, False)])
+def test_figure_of_matmul(ratios, passed):
+    assert verdict("matmul, 1 thread", *(entry("matmul", r) for r in ratios)) is passed
+
+
+def test_figure_of_the_peak():
+    big = {"name": "1024x1024x1024"}
+    assert verdict("matmul, 1 thread: 1024³", entry("matmul", bound=0.85, **big)) is True
+    assert verdict("matmul, 1 thread: 1024³", entry("matmul", bound=0.84, **big)) is False
+
+
+@pytest.mark.parametrize(("ratios", "passed"), [([2.0, 0.8], True), ([2.0, 0.79], False), ([1.1, 0.9], False)])
+def test_figure_of_convolutions(ratios, passed):
+    assert verdict("conv, 2 threads, packed weights", *(entry(ratio=r, threads=2, weights="packed") for r in ratios)) is passed
+
+
+def test_figure_of_depthwise_has_no_worst():
+    assert verdict("depthwise, 1 thread", entry("depthwise", 4.0), entry("depthwise", 0.5)) is True
+    assert verdict("depthwise, 1 thread", entry("depthwise", 1.1)) is False
+
+
+def test_figures_of_memory():
+    def memory(**given):
+        return entry("memory", op="softmax", note="memory", **given)
+
+    assert verdict("memory, 1 thread: bandwidth", memory(bound=0.86), memory(bound=0.84, name="b")) is False
+    assert verdict("memory, 1 thread: bandwidth", memory(bound=0.86)) is True
+    assert verdict("memory, 1 thread: bandwidth", entry("memory", op="softmax", note="L2", bound=0.9)) is None, "in the cache it says nothing"
+    assert verdict("memory, 1 thread", memory(ratio=0.99), memory(ratio=3.0)) is False
+
+
+def test_figure_of_threads_takes_long_cases_bound_by_operations():
+    def pair(name, one, two, **more):
+        return entry(name=name, median=one, **more), entry(name=name, median=two, threads=2, **more)
+
+    what = "two threads against one"
+    assert verdict(what, *pair("a", 1.8, 1.0)) is True
+    assert verdict(what, *pair("a", 1.7, 1.0)) is False
+    assert verdict(what, *pair("a", 1.8, 1.0), *pair("short", 9e-4, 9e-4), *pair("bytes", 1.0, 1.0, limit="bytes")) is True
+    assert verdict(what, entry()) is None
+
+
+def test_figure_of_int8_is_against_our_own_float():
+    assert verdict("int8, 1 thread", entry("int8", 0.1, f32=1.5)) is True
+    assert verdict("int8, 1 thread", entry("int8", 9.0, f32=1.4)) is False
+
+
+def test_a_summary_names_the_worst():
+    found, = summaries({"cases": [entry(ratio=2.0), entry(ratio=0.5, name="bad")]})
+    assert (found.geomean, found.worst, found.worst_case, found.ahead) == (pytest.approx(1.0), 0.5, "bad", 0.5)
+
+
+def test_a_run_is_written_as_one_json_file_and_drawn(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "result.json"
+    arguments = ["--suite", "matmul", "--case", "64x64x64", "--threads", "1", "--peers", "numpy", "--rounds", "3", "--budget", "0.1"]
+    assert run.main([*arguments, "--json", str(path), "--width", "160"]) == 0
+    result = json.loads(path.read_text(encoding="utf-8"))
+    assert {"format", "date", "machine", "versions", "peers", "options", "peaks", "cases", "seconds"} <= set(result)
+    assert {"cpu", "cores", "flags", "caches", "python"} <= set(result["machine"])
+    assert result["versions"]["numpy"] == np.__version__
+    assert [(e["name"], e["weights"]) for e in result["cases"]] == [("64x64x64", "call"), ("64x64x64", "packed")]
+    first, packed = result["cases"]
+    assert packed["peers"]["numpy"]["status"] == "skipped"
+    for mine in (first["peers"]["tensorlang"], first["peers"]["numpy"], packed["peers"]["tensorlang"]):
+        assert mine["status"] == "ok" and mine["rounds"] == 3 and mine["quartiles"][0] <= mine["median"] <= mine["quartiles"][1]
+    assert first["best"] == "numpy" and set(first["ratios"]) == {"numpy"}
+    assert 0 < share(first) < 1.5, "a share of the measured peak"
+    assert result["peaks"]["1"]["matmul"]["flops"] > 1e9
+    assert "64x64x64" in capsys.readouterr().out
+    assert path.with_suffix(".png").stat().st_size > 10_000
+    text = report.markdown(result)
+    assert "| matmul | call | 1 | 1 |" in text and "numpy" in text
+    assert report.cases_markdown(result).count("64x64x64") == 2
+
+
+def test_numbers_are_shortened_and_a_case_is_a_line():
+    text = run.dumps({"format": 1, "cases": [{"a": 1 / 3}, {"a": [2 / 3]}]})
+    assert json.loads(text) == {"format": 1, "cases": [{"a": 0.333333}, {"a": [0.666667]}]}
+    assert len(text.splitlines()) == 7

@@ -1,0 +1,146 @@
+"""The recipe for convolutions: right bit for bit on odd shapes, with weights known ahead and given in the call; and its machine code."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang import ops, te
+from tensorlang.recipes import default_schedule
+from tests.codegen.test_assembly import AVX2, AVX512, inner_loop
+from tests.ops import images
+from tests.ops.arrays import exact
+from tests.ops.images import small
+
+RNG = np.random.default_rng(8)
+
+
+def declared(x, w, b, relu=True, op=ops.conv2d, **options):
+    X, W = (te.placeholder(a.shape, str(a.dtype), n) for a, n in ((x, "X"), (w, "W")))
+    B = None if b is None else te.placeholder(b.shape, str(b.dtype), "B")
+    out = op(X, W, B, **options)
+    return X, W, B, ops.relu(out) if relu else out
+
+
+def both(x, w, b, relu=True, op=ops.conv2d, **options):
+    """The result with the weight known ahead, after checking that it is the same with the weight as an argument."""
+    X, W, B, out = declared(x, w, b, relu, op, **options)
+    rest = [] if B is None else [B]
+    values = [] if b is None else [b]
+    ahead = tl.compile([X, *rest, out], constants={W: w})(x, *values)
+    exact(tl.compile([X, W, *rest, out])(x, w, *values), ahead, str(ahead.dtype))
+    return ahead
+
+
+# (channels, outputs, height, width, kernel, options): sizes that leave a rest in pixels, in tiles, in vectors and in blocks
+SHAPES = [
+    (3, 16, 13, 11, (3, 3), {"padding": 1}),
+    (5, 24, 9, 9, (3, 3), {"padding": 1, "stride": 2}),
+    (4, 19, 7, 7, (3, 3), {}),
+    (6, 33, 5, 23, (1, 3), {"padding": (0, 1), "dilation": (1, 2)}),
+    (3, 16, 21, 20, (7, 7), {"stride": 2, "padding": 3}),
+    (2, 8, 12, 14, (11, 11), {"padding": 5}),
+    (9, 40, 7, 7, (1, 1), {}),
+    (13, 17, 12, 11, (1, 1), {}),
+    (13, 32, 12, 11, (1, 1), {"stride": 2}),
+    (8, 16, 11, 13, (1, 1), {"stride": (3, 1)}),
+    (8, 16, 11, 13, (1, 1), {"stride": (1, 2), "padding": 1}),
+    (70, 16, 33, 31, (1, 1), {}),
+    (4, 16, 1, 29, (1, 1), {}),
+    (4, 16, 29, 1, (3, 1), {"padding": (1, 0)}),
+    (8, 32, 9, 9, (3, 3), {"padding": 1, "groups": 2}),
+    (6, 60, 9, 5, (3, 3), {"padding": 1, "groups": 3}),
+    (8, 32, 9, 9, (1, 1), {"groups": 4}),
+    (8, 16, 1, 1, (1, 1), {}),
+]
+
+
+@pytest.mark.parametrize(("channels", "outputs", "height", "width", "kernel", "options"), SHAPES, ids=str)
+def test_odd_shapes(channels, outputs, height, width, kernel, options):
+    x, w = small(RNG, (2, channels, height, width)), small(RNG, (outputs, channels // options.get("groups", 1), *kernel))
+    b = small(RNG, (outputs,))
+    exact(both(x, w, b, **options), np.maximum(images.conv(x, w, b, **options), 0), "float32")
+
+
+@pytest.mark.parametrize("types", ["float64", "int8", "int32", "float16"])
+def test_dtypes(types):
+    x, w, b = small(RNG, (1, 3, 6, 7), types, -2, 3), small(RNG, (16, 3, 3, 3), types, -2, 3), small(RNG, (16,), types)
+    exact(both(x, w, b, padding=1), np.maximum(images.conv(x, w, b, padding=1), 0), types)
+    x, w = small(RNG, (1, 5, 6, 7), types, -2, 3), small(RNG, (16, 5, 1, 1), types, -2, 3)
+    exact(both(x, w, None, relu=False), images.conv(x, w), types)
+
+
+def test_int8_in_int32():
+    x, w = small(RNG, (1, 12, 6, 7), "int8", -128, 128), small(RNG, (16, 12, 3, 3), "int8", -128, 128)
+    want = images.conv(x.astype("int32"), w.astype("int32"), padding=1)
+    exact(both(x, w, None, relu=False, padding=1, out_dtype="int32"), want, "int32")
+
+
+@pytest.mark.parametrize("op, shape, kernel", [(ops.conv1d, (2, 5, 37), (16, 5, 3)), (ops.conv3d, (1, 3, 4, 5, 6), (16, 3, 3, 3, 3)),
+                                               (ops.conv3d, (1, 9, 3, 4, 5), (16, 9, 1, 1, 1))])
+def test_one_and_three_dimensions(op, shape, kernel):
+    x, w, b = small(RNG, shape), small(RNG, kernel), small(RNG, kernel[:1])
+    padding = kernel[-1] // 2
+    exact(both(x, w, b, op=op, padding=padding), np.maximum(images.conv(x, w, b, padding=padding), 0), "float32")
+
+
+def test_a_symbolic_batch_is_tiled_and_symbolic_sizes_of_the_image_stay_right():
+    w, b = small(RNG, (16, 6, 3, 3)), small(RNG, (16,))
+    n, h, v = te.var("n"), te.var("h"), te.var("v")
+    for shape, sizes in [((n, 6, 7, 9), [(1, 6, 7, 9), (3, 6, 7, 9)]), ((n, 6, h, v), [(1, 6, 5, 4), (2, 6, 9, 17)])]:
+        X, W, B = te.placeholder(shape, name="X"), te.placeholder(w.shape, name="W"), te.placeholder(b.shape, name="B")
+        out = ops.relu(ops.conv2d(X, W, B, padding=1))
+        f = tl.compile([X, B, out], constants={W: w})
+        if shape[2] is not h:
+            assert "storage relu.local" in default_schedule(out).tree()
+        for size in sizes:
+            x = small(RNG, size)
+            exact(f(x, b), np.maximum(images.conv(x, w, b, padding=1), 0), "float32")
+
+
+def test_a_convolution_written_by_hand_is_known_by_its_shape():
+    """No tag, taps before channels, the weight written first."""
+    X, W = te.placeholder((1, 4, 10, 12), name="X"), te.placeholder((16, 4, 3, 3), name="W")
+    c, y, x = te.reduce_axis((0, 4), "c"), te.reduce_axis((0, 3), "y"), te.reduce_axis((0, 3), "x")
+    C = te.compute((1, 16, 8, 10), lambda n, o, i, j: te.sum(W[o, c, y, x] * X[n, c, i + y, j + x], axis=[c, y, x]), name="C")
+    assert "storage C.local" in default_schedule(C).tree() and "storage W.global" in default_schedule(C).tree()
+    a, w = small(RNG, (1, 4, 10, 12)), small(RNG, (16, 4, 3, 3))
+    exact(tl.compile([X, W, C])(a, w), images.conv(a, w), "float32")
+
+
+def test_a_chain_of_two():
+    x, v, w = small(RNG, (1, 4, 9, 10)), small(RNG, (16, 4, 3, 3), "float32", -2, 3), small(RNG, (24, 16, 1, 1), "float32", -2, 3)
+    X, V, W = (te.placeholder(a.shape, name=n) for a, n in ((x, "X"), (v, "V"), (w, "W")))
+    out = ops.conv2d(ops.relu(ops.conv2d(X, V, padding=1)), W)
+    want = images.conv(np.maximum(images.conv(x, v, padding=1), 0), w)
+    exact(tl.compile([X, out], constants={V: v, W: w})(x), want, "float32")
+
+
+@pytest.mark.parametrize(("target", "register", "accumulators"), [(AVX2, "ymm", 12), (AVX512, "zmm", 24)])
+@pytest.mark.parametrize(("kernel", "side"), [(1, 1), (3, 3)])
+def test_the_inner_loop_is_fused_multiply_adds_without_stack_traffic(target, register, accumulators, kernel, side):
+    """One broadcast for each pixel, one load for each vector of outputs, and all taps of a row, in a turn."""
+    X, W, B, out = declared(np.empty((1, 64, 24, 24), "f4"), np.empty((96, 64, kernel, kernel), "f4"), np.empty(96, "f4"), padding=kernel // 2)
+    asm = tl.build(default_schedule(out, target, constants=[W]), [X, B, out], target, constants={W: np.zeros((96, 64, kernel, kernel), "f4")}).get_source("asm")
+    body = inner_loop(asm, "vfmadd")
+    fma = [x for x in body if "vfmadd" in x and register in x]
+    assert len(fma) >= accumulators * side and len(fma) % side == 0
+    assert not [x for x in body if re.search(r"\(%r[sb]p", x)], "the register tile spills"
+    assert len(body) <= len(fma) * 7 / 4 + 12
+
+
+def test_finished_pixels_are_turned_in_registers():
+    X, W, B, out = declared(np.empty((1, 64, 28, 28), "f4"), np.empty((64, 64, 1, 1), "f4"), np.empty(64, "f4"))
+    asm = tl.build(default_schedule(out, AVX2, constants=[W]), [X, B, out], AVX2, constants={W: np.zeros((64, 64, 1, 1), "f4")}).get_source("asm")
+    assert len(re.findall(r"vunpck[lh]p", asm)) >= 16
+
+
+def test_strided_pixels_that_are_not_read_are_not_copied():
+    X, W, _, out = declared(np.empty((1, 32, 28, 28), "f4"), np.empty((64, 32, 1, 1), "f4"), None, stride=2)
+    func = str(tl.lower(default_schedule(out), [X, W, out]))
+    shape = re.search(r"X\.global: float32\[([\d, ]+)\]", func)
+    assert shape and math.prod(map(int, shape[1].split(","))) <= 32 * 14 * 14
