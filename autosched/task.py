@@ -119,7 +119,7 @@ class SearchTask:
     def print_best(self, records: str | Path | Sequence[Record]) -> str:
         """The best measured schedule as Python text that a person can paste."""
         s, _ = self.apply_best(records)
-        return s.trace.to_python()
+        return s.trace.to_python(numbers=True)
 
 
 def _computed(t: te.Tensor) -> bool:

@@ -1,4 +1,4 @@
-"""Square f32 products of every extent, and mixed ones, on one thread: useful flops a second beside the next multiple of 8 lanes and of 24.
+"""Square f32 products of every extent, and mixed ones, on one thread: useful flops a second beside the next multiple of 8 lanes.
 
 ``python -m benchmarks.odd_sizes`` prints one line for each extent and a summary. A kernel with vectors of 8 lanes cannot do better on e columns
 than e / ceil(e / 8) / 8 of a full vector: the ratio to the next multiple of 8 is shown as it is and divided by this bound.
@@ -33,7 +33,8 @@ def main(extents: list[int] | None = None) -> None:
             bound = n / up[1]
             shares.append(ratio)
             bounded.append(ratio / bound)
-            print(f"{m:4} x {n:4} x {k:4} {micros:8.2f} us   of {' x '.join(map(str, up)):>15}: {ratio:5.2f}   of the bound {ratio / bound:5.2f}", flush=True)
+            beside = " x ".join(map(str, up))
+            print(f"{m:4} x {n:4} x {k:4} {micros:8.2f} us   of {beside:>15}: {ratio:5.2f}   of the bound {ratio / bound:5.2f}", flush=True)
         for name, values in (("flops of the next multiple", shares), ("of what the lanes allow", bounded)):
             print(f"{name}: median {statistics.median(values):.2f}, at least 0.85 in {sum(v >= 0.85 for v in values)} of {len(values)}")
     finally:

@@ -15,8 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .harness.figures import OURS, Entry, figures, geomean, group_name, groups, ours, summaries
+from .harness.figures import OURS, Entry, figures, geomean, groups, ours, ratios, summaries
 from .harness.table import rate, seconds
+from .harness.table import threads as threads_text
 
 COLOURS = {"numpy": "#4d77cf", "torch": "#ee4c2c", "torch.compile": "#8c1d04", "onnxruntime": "#7a7a7a", "jax": "#9b59b6", "numba": "#00a3e0",
            "halide": "#c9a227"}
@@ -68,8 +69,9 @@ def _by_peer(result: Entry) -> Iterator[str]:
 
 
 def picture(result: Entry, path: Path) -> Path | None:
-    """A row of bars for each group of cases (times faster than each peer, on a logarithmic scale), and rooflines. None without matplotlib
-    and when there is nothing to compare."""
+    """For each number of threads bars of how many times faster than each peer, and a roofline. None without matplotlib and when there is
+    nothing to compare.
+    """
     try:
         import matplotlib
 
@@ -77,42 +79,41 @@ def picture(result: Entry, path: Path) -> Path | None:
         from matplotlib import pyplot as plt
     except ImportError:
         return None
-    rows = {key: with_ratios for key, entries in groups(result).items() if (with_ratios := [e for e in entries if "best" in e])}
-    roofs = [t for t in result["peaks"] if any(ours(e) and str(e["threads"]) == t for e in result["cases"])]
-    if not rows and not roofs:
+    threads = sorted({e["threads"] for e in result["cases"] if "best" in e and str(e["threads"]) in result["peaks"]})
+    if not threads:
         return None
-    heights = [3.0] * len(rows) + [4.2] * bool(roofs)
-    figure = plt.figure(figsize=(14, sum(heights) + 1), layout="constrained")
-    grid = figure.add_gridspec(len(heights), max(1, len(roofs)), height_ratios=heights)
-    for row, (key, entries) in enumerate(rows.items()):
-        _bars(figure.add_subplot(grid[row, :]), entries, f"{group_name(*key)}: times faster than each peer (dashes: the best of them)")
-    for column, threads in enumerate(roofs):
-        _roofline(figure.add_subplot(grid[len(rows), column]), result, threads)
+    figure = plt.figure(figsize=(14, 3.6 * len(threads) + 4.6), layout="constrained")
+    grid = figure.add_gridspec(len(threads) + 1, len(threads), height_ratios=[3.6] * len(threads) + [4.4])
+    for row, count in enumerate(threads):
+        _bars(figure.add_subplot(grid[row, :]), result, count)
+        _roofline(figure.add_subplot(grid[len(threads), row]), result, str(count))
     figure.suptitle(f"tensorlang on {result['machine']['cpu']}, {result['date'][:10]}", x=0.01, ha="left", color=INK)
     figure.savefig(path, dpi=100)
     plt.close(figure)
     return path
 
 
-def _bars(axes: Any, entries: list[Entry], title: str) -> None:
-    peers = [p for p in COLOURS if _against(entries, p)]
-    width = 0.8 / max(1, len(peers))
-    for n, peer in enumerate(peers):
-        at = [(i + (n + 0.5) * width - 0.4, e["ratios"][peer]) for i, e in enumerate(entries) if peer in e["ratios"]]
-        axes.bar([x for x, _ in at], [math.log2(r) for _, r in at], width, color=COLOURS[peer], label=peer)
-    for i, e in enumerate(entries):
-        if "ratio" in e:
-            axes.plot([i - 0.42, i + 0.42], [math.log2(e["ratio"])] * 2, color=GOOD if e["ratio"] >= 1 else INK, linewidth=2, linestyle=(0, (2, 1)))
+def _bars(axes: Any, result: Entry, threads: int) -> None:
+    """Geomeans by peer for each suite, a dot for each case; what goes beyond the axis is cut off, the table has the number."""
+    suites = {key[:2]: entries for key, entries in groups(result).items() if key[2] == threads and any("best" in e for e in entries)}
+    peers = [p for p in COLOURS if any(_against(entries, p) for entries in suites.values())]
+    width = 0.84 / (len(peers) + 1)
+    for n, peer in enumerate(["best", *peers]):
+        bars = [(i + (n + 0.5) * width - 0.42, ratios(entries) if peer == "best" else _against(entries, peer)) for i, entries in enumerate(suites.values())]
+        bars = [(x, values) for x, values in bars if values]
+        label = "best peer of each case" if peer == "best" else peer
+        axes.bar([x for x, _ in bars], [math.log2(geomean(v)) for _, v in bars], 0.9 * width, color=COLOURS.get(peer, GOOD), label=label)
+        dots = [(x, math.log2(v)) for x, values in bars for v in values]
+        axes.plot([x for x, _ in dots], [y for _, y in dots], ".", color=INK, markersize=2.5, alpha=0.6)
     axes.axhline(0, color=INK, linewidth=0.8)
-    axes.set_ylim(-2.2, 3.4)  # what goes beyond is cut off: the table has the number
-    axes.set_yticks(range(-2, 4), ["¼", "½", "1", "2", "4", "8"])
-    labels = [f"{e['name']}\n{e['note']}".strip() for e in entries]
-    axes.set_xticks(range(len(entries)), labels, fontsize=6.5, rotation=0 if len(entries) < 14 else 30)
-    axes.set_xlim(-0.6, len(entries) - 0.4)
-    axes.set_title(title, loc="left", fontsize=10)
+    axes.set_ylim(-2.3, 4.3)
+    axes.set_yticks(range(-2, 5), ["¼", "½", "1", "2", "4", "8", "16"])
+    axes.set_xticks(range(len(suites)), [f"{suite}{', packed' if weights == 'packed' else ''}" for suite, weights in suites], fontsize=9)
+    axes.set_xlim(-0.55, len(suites) - 0.45)
+    axes.set_title(f"{threads_text(threads)}: times faster than each peer (bars: geomean, dots: cases)", loc="left", fontsize=10)
     axes.grid(axis="y", color="#dddddd", linewidth=0.6)
     axes.set_axisbelow(True)
-    axes.legend(ncols=len(peers), fontsize=7, loc="upper right", frameon=False)
+    axes.legend(ncols=len(peers) + 1, fontsize=8, loc="upper right", frameon=False)
     axes.spines[["top", "right", "bottom"]].set_visible(False)
 
 
@@ -136,7 +137,7 @@ def _roofline(axes: Any, result: Entry, threads: str) -> None:
     axes.yaxis.set_major_formatter(lambda y, _: f"{y:g}")
     axes.set_xlabel("operations a byte")
     axes.set_ylabel("Gop/s")
-    axes.set_title(f"roofline, {threads} thread{'s' if threads != '1' else ''}: peak {flops / 1e9:.0f} GFLOP/s", loc="left", fontsize=10)
+    axes.set_title(f"roofline, {threads_text(int(threads))}: peak {flops / 1e9:.0f} GFLOP/s", loc="left", fontsize=10)
     axes.grid(color="#eeeeee", linewidth=0.6)
     axes.legend(fontsize=7, frameon=False)
     axes.spines[["top", "right"]].set_visible(False)

@@ -1,7 +1,7 @@
 """``python -m benchmarks.run``: this project beside what a user would pick instead, on the same work, in turns, in one process a suite.
 
     python -m benchmarks.run                                    everything: a quarter of an hour on two cores
-    python -m benchmarks.run --quick                            a part of the cases: two minutes
+    python -m benchmarks.run --quick                            a part of the cases, without torch.compile: two minutes
     python -m benchmarks.run --suite matmul conv --threads 1 --peers numpy torch
 
 Prints tables of ratios, checks every result against numpy before it is timed, and writes a JSON file and a picture under
@@ -22,7 +22,7 @@ from typing import Any
 from rich.console import Console
 
 from .harness import machine, table
-from .harness.measure import MIN_ROUNDS, ROUNDS
+from .harness.measure import ROUNDS
 from .harness.peer import environment
 from .peers import OURS, PEERS
 from .report import picture
@@ -30,7 +30,8 @@ from .suites import SUITES
 
 FORMAT = 1
 RESULTS = Path(__file__).parent / "results"
-BUDGET, QUICK_BUDGET = 2.5, 0.4  # seconds of a case
+BUDGET = 2.5  # seconds of a case
+QUICK_BUDGET, QUICK_ROUNDS, QUICK_WITHOUT = 0.4, 7, {"torch.compile"}  # its C++ compiler takes longer than a quick run should
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -60,15 +61,17 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--case", help="only cases with this in their name")
     parser.add_argument("--quick", action="store_true", help="a part of the cases, and a short look at each")
     parser.add_argument("--budget", type=float, help=f"seconds of a case (default {BUDGET}, quick {QUICK_BUDGET})")
-    parser.add_argument("--rounds", type=int, help=f"turns a peer has in a case at most (default {ROUNDS}); {MIN_ROUNDS} whatever the budget")
+    parser.add_argument("--rounds", type=int, help=f"turns a peer has in a case at most (default {ROUNDS}, quick {QUICK_ROUNDS}); a third at least")
     parser.add_argument("--json", type=Path, help=f"where to write the result (default {RESULTS.name}/ by date)")
     parser.add_argument("--width", type=int, help="columns of the tables")
     options = parser.parse_args(arguments)
-    options.suite, options.threads, options.peers = options.suite or list(SUITES), options.threads or [1, 2], options.peers or list(PEERS)
+    options.suite, options.threads = options.suite or list(SUITES), options.threads or [1, 2]
+    if options.peers is None:
+        options.peers = [p for p in PEERS if not (options.quick and p in QUICK_WITHOUT)]
     if options.budget is None:
         options.budget = QUICK_BUDGET if options.quick else BUDGET
     if options.rounds is None:
-        options.rounds = ROUNDS
+        options.rounds = QUICK_ROUNDS if options.quick else ROUNDS
     return options
 
 

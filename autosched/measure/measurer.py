@@ -4,74 +4,109 @@ processes."""
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
+import select
 import subprocess
 import sys
-import time
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 
-from .nursery import ENTRY, Lines
-from .protocol import CRASH, Job, Outcome
+from .nursery import PREPARING, Lines
+from .protocol import CRASH, Job, Outcome, Stages
 
-GRACE = 30.0  # seconds beyond a job's own limit before the nursery itself is given up; its first answer waits for its imports
-_START = "import sys; sys.path[:] = {path!r}; from autosched.measure.nursery import main; main([{entry!r}])"
+AHEAD = 6  # jobs on their way at once: one that runs, what is built, and what is being built
+GRACE = 30.0  # seconds beyond the jobs' own limits before a silent nursery is given up; its first answer waits for its imports
+_START = "import sys; sys.path[:] = {path!r}; from autosched.measure.nursery import main; main({entries!r})"
 
 
 class Measurer:
-    """Measures jobs in another process. ``with Measurer() as m: for outcome in m.run(jobs): …``"""
+    """Measures jobs in other processes. ``with Measurer() as m: for outcome in m.run(jobs): …``
 
-    def __init__(self, entry: str = ENTRY) -> None:
-        self.entry = entry
+    ``command`` starts the nursery elsewhere: ``["ssh", host, "python3", "-m", "autosched.measure.nursery"]`` measures on another machine,
+    which needs this package and nothing of the caller's.
+    """
+
+    def __init__(self, stages: Stages | None = None, command: Sequence[str] | None = None) -> None:
+        self.stages = stages or Stages()
+        self.command = command
         self.process: subprocess.Popen[bytes] | None = None
         self.lines: Lines | None = None
         self.restarts = 0
 
     def start(self) -> None:
         """Start the nursery; it imports while the caller goes on."""
-        if self.process is None:
-            # the path is handed over as it is: the worker must see the same packages, wherever the caller was started
-            code = _START.format(path=[p or os.getcwd() for p in sys.path], entry=self.entry)
-            self.process = subprocess.Popen(
-                [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-            )
-            assert self.process.stdout is not None
-            self.lines = Lines(self.process.stdout.fileno())
+        if self.process is not None:
+            return
+        entries = [self.stages.build, self.stages.run]
+        # the path is handed over as it is: the worker must see the same packages, wherever the caller was started
+        code = _START.format(path=[p or os.getcwd() for p in sys.path], entries=entries)
+        command = [sys.executable, "-c", code] if self.command is None else [*self.command, *entries]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        assert self.process.stdout is not None
+        self.lines = Lines(self.process.stdout.fileno())
 
     def measure(self, job: Job) -> Outcome:
         """The outcome of one job, whatever happens."""
         return next(iter(self.run([job])))
 
     def run(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
-        """The outcomes of the jobs, in order, each as soon as it is known."""
-        for job in jobs:
-            yield self._one(job)
+        """The outcomes of the jobs, in order. A few jobs are taken ahead of the outcomes: always as many, so that which jobs follow may
+        depend on outcomes and yet not on the clock."""
+        source = iter(jobs)
+        sent: deque[Job] = deque()  # taken, and not yet answered for
+        done: dict[int, Outcome] = {}
+        fed: set[int] = set()  # given to the present nursery
+        suspects: set[int] = set()  # on their way when a nursery died: they go one by one, so that the guilty one is known
+        while True:
+            sent.extend(itertools.islice(source, AHEAD - len(sent)))
+            if not sent:
+                return
+            while sent[0].id not in done:
+                open_ = [j for j in sent if j.id not in done]
+                for j in open_[: 1 if suspects else AHEAD]:
+                    if j.id not in fed:
+                        self._send(j)
+                        fed.add(j.id)
+                why = self._receive(sent, done)
+                if why is not None:
+                    self.close()
+                    self.restarts += 1
+                    lost = fed - done.keys()
+                    if len(lost) == 1:
+                        done.update((i, Outcome(i, CRASH, why)) for i in lost)
+                    suspects |= lost
+                    fed.clear()
+                suspects -= done.keys()
+            yield done.pop(sent.popleft().id)
 
-    def _one(self, job: Job) -> Outcome:
-        begin = time.monotonic()
+    def _send(self, job: Job) -> None:
         self.start()
-        assert self.process is not None and self.process.stdin is not None and self.lines is not None
-        try:
+        assert self.process is not None and self.process.stdin is not None
+        with contextlib.suppress(OSError):  # a nursery that is dead is found out by what it says
             self.process.stdin.write((job.to_json() + "\n").encode())
             self.process.stdin.flush()
-            while True:
-                reply = self.lines.next(begin + job.timeout + GRACE)
-                if reply is None:
-                    why = "the measuring process died"
-                    break
-                outcome = Outcome.from_json(reply)
-                if outcome.id == job.id:  # an older answer belongs to a run that was interrupted
-                    return outcome
-        except TimeoutError:
-            why = "the measuring process did not answer"
-        except (BrokenPipeError, OSError, ValueError) as e:
-            why = f"the measuring process died: {e}"
-        self.close()
-        self.restarts += 1
-        return Outcome(job.id, CRASH, why, seconds=time.monotonic() - begin)
+
+    def _receive(self, sent: Iterable[Job], done: dict[int, Outcome]) -> str | None:
+        """Wait for something new; why nothing can come any more, else None."""
+        assert self.lines is not None
+        wanted = {j.id: j for j in sent if j.id not in done}
+        limit = sum(2 * j.timeout for j in wanted.values()) + PREPARING + GRACE
+        ready, _, _ = select.select([self.lines.fd], [], [], limit)
+        if not ready:
+            return "the measuring process did not answer"
+        for line in self.lines.read():
+            try:
+                outcome = Outcome.from_json(line)
+            except (ValueError, TypeError, AttributeError):
+                return f"the measuring process said {line[:80]!r}"
+            if outcome.id in wanted:  # an older answer belongs to a run that was interrupted
+                done[outcome.id] = outcome
+        return "the measuring process died" if self.lines.ended else None
 
     def close(self) -> None:
-        """End the nursery and its worker."""
+        """End the nursery and its workers."""
         process, self.process, self.lines = self.process, None, None
         if process is None:
             return

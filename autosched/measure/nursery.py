@@ -1,183 +1,205 @@
-"""The process that forks workers and watches them: ``python -m autosched.measure.nursery [entry]``, JSON lines on stdin and stdout.
+"""The process that forks workers and watches them: ``python -m autosched.measure.nursery [build entry, run entry]``, JSON lines on stdin and
+stdout.
 
-It imports what a worker needs, once, and stays single-threaded so that forking is safe. A worker runs jobs until it dies; how it
-died is the outcome of the job it was at. When stdin closes, the worker is killed and the nursery ends, so a tuner that is killed
-leaves nobody behind; a worker also dies with its nursery. ``entry`` ("module:function") is what a worker calls for each job.
-Knows the protocol only.
+It imports what a worker needs, once, and stays single-threaded so that forking is safe. Builders compile the next candidates while
+the one runner times the present one. A worker that overstays its time is killed; a new one is there in milliseconds. When stdin closes,
+the workers are killed and the nursery ends, so a tuner that is killed leaves nobody behind. Knows the protocol and workers.
+
+Between its jobs' outcomes a worker says what comes next: ``prepare`` (the right answer is being computed, once, which may take long)
+and ``timing`` (a measurement that needs all processors begins: builders are stopped until the runner is done).
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import importlib
 import os
-import resource
 import select
 import shutil
 import signal
 import sys
 import tempfile
 import time
-import traceback
-from collections.abc import Callable
+from collections import deque
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .protocol import CRASH, OUT_OF_MEMORY, TIMEOUT, Job, Outcome
+from .protocol import BUILT, PREPARE, TIMEOUT, TIMING, Job, Outcome, Stages
+from .worker import Entry, Worker, write_line
 
-ENTRY = "autosched.measure.runner:measure"
-_NO_MEMORY = ("out of memory", "bad_alloc", "Cannot allocate memory", "MemoryError")
-_DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
-
-
-class Worker:
-    """A forked process that measures jobs, and the two pipes to it."""
-
-    def __init__(self, entry: Callable[[Job, str | None], Outcome], directory: str) -> None:
-        job_out, self.jobs = os.pipe()
-        self.results, result_in = os.pipe()
-        self.log = os.path.join(directory, "worker.log")
-        self.pid = os.fork()
-        if self.pid == 0:
-            try:
-                os.close(self.jobs)
-                os.close(self.results)
-                _live(entry, directory, job_out, result_in, self.log)
-            except BaseException:
-                traceback.print_exc()  # its last line is the reason the parent is told
-                sys.stderr.flush()
-            finally:
-                os._exit(1)
-        os.close(job_out)
-        os.close(result_in)
-
-    def end(self, *, kill: bool = True) -> int:
-        """Kill it (or wait for it), and tell how it ended."""
-        if kill:
-            os.kill(self.pid, signal.SIGKILL)  # not reaped yet, so the number is still its own
-        _, status = os.waitpid(self.pid, 0)
-        os.close(self.jobs)
-        os.close(self.results)
-        return status
-
-    def last_words(self) -> str:
-        """The end of what it wrote to stderr."""
-        try:
-            with open(self.log, "rb") as f:
-                return f.read()[-2000:].decode(errors="replace").strip()
-        except OSError:
-            return ""
-
-
-def _live(entry: Callable[[Job, str | None], Outcome], directory: str, jobs: int, results: int, log: str) -> None:
-    """The life of a worker."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
-    fd = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
-    os.dup2(fd, 1)
-    os.dup2(fd, 2)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    base = _address_space()
-    with os.fdopen(jobs, "r") as lines:
-        for line in lines:
-            job = Job.from_json(line)
-            os.ftruncate(fd, 0)
-            with contextlib.suppress(ValueError, OSError):
-                resource.setrlimit(resource.RLIMIT_AS, (base + job.memory, resource.RLIM_INFINITY))
-            outcome = entry(job, directory)
-            _write(results, outcome.to_json())
-    os._exit(0)
-
-
-def _address_space() -> int:
-    with open("/proc/self/statm") as f:
-        return int(f.read().split()[0]) * resource.getpagesize()
-
-
-def _write(fd: int, line: str) -> None:
-    data = (line + "\n").encode()
-    while data:
-        data = data[os.write(fd, data) :]
+AHEAD = 3  # kernels built and not yet run
+PREPARING = 300.0  # seconds
+_SHARED_MEMORY = "/dev/shm"
 
 
 class Lines:
-    """Whole lines from a pipe, with a deadline."""
+    """Whole lines from a pipe."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
         self.rest = b""
+        self.ended = False
 
-    def next(self, deadline: float | None, also: int | None = None) -> str | None:
-        """The next line; None at the end of the pipe. Raises TimeoutError at the deadline, EOFError when the pipe ``also`` ends."""
-        while b"\n" not in self.rest:
-            wait = None if deadline is None else max(0.0, deadline - time.monotonic())
-            ready, _, _ = select.select([self.fd, *([] if also is None else [also])], [], [], wait)
-            if not ready:
-                raise TimeoutError
-            if self.fd not in ready:
-                raise EOFError
+    def read(self) -> list[str]:
+        """What has come, when something has; at the end of the pipe ``ended`` is set."""
+        try:
             data = os.read(self.fd, 1 << 16)
-            if not data:
-                return None
-            self.rest += data
-        line, _, self.rest = self.rest.partition(b"\n")
-        return line.decode()
+        except ConnectionResetError:
+            data = b""
+        self.ended = not data
+        *whole, self.rest = (self.rest + data).split(b"\n")
+        return [line.decode() for line in whole]
 
 
-def serve(entry_name: str, jobs: int, results: int) -> None:
-    """Measure the jobs that come in, one after the other, until the pipe ends."""
-    module, _, function = entry_name.partition(":")
-    entry = getattr(importlib.import_module(module), function)
-    directory = tempfile.mkdtemp(prefix="autosched-")
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
-    incoming = Lines(jobs)
+@dataclass
+class Bench:
+    """A place where one worker at a time works; the worker is forked when there is something to do."""
+
+    entry: Entry
+    directory: str
+    name: str
+    cores: set[int] | None
     worker: Worker | None = None
-    replies: Lines | None = None
+    lines: Lines | None = None
+    job: Job | None = None
+    since: float = 0.0
+    deadline: float = 0.0
+    stopped_at: float | None = None
+
+    def give(self, job: Job) -> None:
+        """Begin a job."""
+        if self.worker is None:
+            self.worker = Worker(self.entry, self.directory, self.name, self.cores)
+            self.lines = Lines(self.worker.results)
+        self.job, self.since = job, time.monotonic()
+        self.deadline = self.since + job.timeout
+        self.worker.give(job)
+
+    def hold(self, stop: bool) -> None:
+        """Stop the clock and the worker, or let both go on."""
+        if self.worker is None or (self.stopped_at is not None) == stop:
+            return
+        now = time.monotonic()
+        if not stop and self.stopped_at is not None:
+            self.deadline += now - self.stopped_at
+        self.stopped_at = now if stop else None
+        self.worker.stop(stop)
+
+    def close(self, reason: tuple[str, str]) -> Outcome | None:
+        """The outcome of the present job of a worker that is gone."""
+        self.worker, self.lines, self.stopped_at = None, None, None
+        job, self.job = self.job, None
+        return None if job is None else Outcome(job.id, *reason, seconds=time.monotonic() - self.since)
+
+    def died(self) -> Outcome | None:
+        """Bury the worker."""
+        assert self.worker is not None
+        return self.close(self.worker.why_dead())
+
+    def kill(self, reason: tuple[str, str] = (TIMEOUT, "")) -> Outcome | None:
+        """Kill the worker."""
+        assert self.worker is not None
+        self.worker.end()
+        return self.close(reason)
+
+
+@dataclass
+class Nursery:
+    """The jobs on their way through the two stages."""
+
+    builders: list[Bench]
+    runner: Bench
+    results: int
+    waiting: deque[Job] = field(default_factory=deque)
+    built: deque[tuple[Job, Outcome]] = field(default_factory=deque)
+    build_seconds: float = 0.0  # of what the runner has now
+
+    @property
+    def benches(self) -> list[Bench]:
+        """All of them."""
+        return [*self.builders, self.runner]
+
+    def serve(self, jobs: int) -> None:
+        """Measure the jobs that come in until the pipe ends."""
+        incoming = Lines(jobs)
+        while not incoming.ended:
+            self.assign()
+            busy = {b.lines.fd: b for b in self.benches if b.lines is not None}
+            deadlines = [b.deadline for b in busy.values() if b.job is not None and b.stopped_at is None]
+            wait = max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
+            ready, _, _ = select.select([incoming.fd, *busy], [], [], wait)
+            if incoming.fd in ready:
+                self.waiting.extend(Job.from_json(line) for line in incoming.read())
+            for fd in ready:
+                if fd in busy:
+                    self.hear(busy[fd])
+            now = time.monotonic()
+            for b in self.benches:
+                if b.job is not None and b.stopped_at is None and now >= b.deadline:
+                    what = "run" if b is self.runner else "built"
+                    self.finished(b, b.kill((TIMEOUT, f"not {what} after {b.job.timeout:g} s")))
+
+    def assign(self) -> None:
+        """Give idle workers what there is to do."""
+        if self.runner.job is None and self.built:
+            job, outcome = self.built.popleft()
+            self.build_seconds = outcome.build_seconds
+            self.runner.give(job)
+        for b in self.builders:
+            if b.job is None and self.waiting and len(self.built) < AHEAD:
+                b.give(self.waiting.popleft())
+
+    def hear(self, b: Bench) -> None:
+        """What a worker says: what it does next, an outcome, or its last."""
+        assert b.lines is not None and b.worker is not None
+        for line in b.lines.read():
+            if line == PREPARE:
+                b.deadline += PREPARING
+            elif line == TIMING:
+                for other in self.builders:
+                    other.hold(True)
+            else:
+                self.finished(b, Outcome.from_json(line))
+                b.job = None
+        if b.lines.ended:
+            self.finished(b, b.died())
+
+    def finished(self, b: Bench, outcome: Outcome | None) -> None:
+        """Pass a job on, or tell what became of it."""
+        if b is self.runner:
+            for other in self.builders:
+                other.hold(False)
+        if outcome is None:
+            return
+        if b is not self.runner and outcome.status == BUILT and b.job is not None:
+            self.built.append((b.job, outcome))
+            return
+        if b is self.runner:
+            outcome = replace(outcome, build_seconds=self.build_seconds, seconds=outcome.seconds + self.build_seconds)
+        write_line(self.results, outcome.to_json())
+
+    def close(self) -> None:
+        """End all workers."""
+        for b in self.benches:
+            if b.worker is not None:
+                b.kill()
+
+
+def serve(stages: Stages, jobs: int, results: int) -> None:
+    """Measure the jobs that come in on one pipe, tell the outcomes on the other, in the order in which they are known."""
+    build, run = (getattr(importlib.import_module(m), f) for m, _, f in (s.partition(":") for s in (stages.build, stages.run)))
+    directory = tempfile.mkdtemp(prefix="autosched-", dir=_SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK) else None)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
+    cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+    spare = cores - {max(cores)} if len(cores) > 1 else None  # the runner's own is the last
+    builders = [Bench(build, directory, f"builder{i}", spare) for i in range(max(1, len(cores) - 1))]
+    nursery = Nursery(builders, Bench(run, directory, "runner", None), results)
     try:
-        while (line := incoming.next(None)) is not None:
-            job = Job.from_json(line)
-            if worker is None:
-                worker = Worker(entry, directory)
-                replies = Lines(worker.results)
-            start = time.monotonic()
-            outcome, alive = _one(worker, replies, job, jobs, start)  # type: ignore[arg-type]
-            if not alive:
-                worker = None
-            _write(results, outcome.to_json())
-    except (EOFError, BrokenPipeError):
-        pass
+        with contextlib.suppress(BrokenPipeError):
+            nursery.serve(jobs)
     finally:
-        if worker is not None:
-            worker.end()
+        nursery.close()
         shutil.rmtree(directory, ignore_errors=True)
-
-
-def _one(worker: Worker, replies: Lines, job: Job, parent: int, start: float) -> tuple[Outcome, bool]:
-    with contextlib.suppress(BrokenPipeError):
-        _write(worker.jobs, job.to_json())
-    try:
-        reply = replies.next(start + job.timeout, also=parent)
-    except TimeoutError:
-        worker.end()
-        return Outcome(job.id, TIMEOUT, f"not done after {job.timeout:g} s", seconds=time.monotonic() - start), False
-    if reply is not None:
-        return Outcome.from_json(reply), True
-    status = worker.end(kill=False)  # the pipe ended because it did
-    words = worker.last_words()
-    return Outcome(job.id, *_death(status, words), seconds=time.monotonic() - start), False
-
-
-def _death(status: int, words: str) -> tuple[str, str]:
-    """(outcome, reason) of a worker that ended by itself."""
-    said = f": {words.splitlines()[-1]}" if words else ""
-    if any(w in words for w in _NO_MEMORY):
-        return OUT_OF_MEMORY, f"the worker ran out of memory{said}"
-    if os.WIFSIGNALED(status):
-        number = os.WTERMSIG(status)
-        if number == signal.SIGKILL:
-            return OUT_OF_MEMORY, "the worker was killed by the system, most likely for its memory"
-        return CRASH, f"the worker died of {signal.Signals(number).name}{said}"
-    return CRASH, f"the worker ended with status {os.waitstatus_to_exitcode(status)}{said}"
 
 
 def main(arguments: list[str] | None = None) -> Any:
@@ -185,7 +207,7 @@ def main(arguments: list[str] | None = None) -> Any:
     given = sys.argv[1:] if arguments is None else arguments
     results = os.dup(1)
     os.dup2(2, 1)
-    serve(given[0] if given else ENTRY, 0, results)
+    serve(Stages(*given), 0, results)
 
 
 if __name__ == "__main__":

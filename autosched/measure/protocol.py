@@ -7,15 +7,16 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 OK, REFUSED, BUILD_ERROR, WRONG_ANSWER = "ok", "refused", "build_error", "wrong_answer"
-CRASH, TIMEOUT, OUT_OF_MEMORY = "crash", "timeout", "out_of_memory"
-STATUSES = (OK, REFUSED, BUILD_ERROR, WRONG_ANSWER, CRASH, TIMEOUT, OUT_OF_MEMORY)
+CRASH, TIMEOUT, OUT_OF_MEMORY, KILLED = "crash", "timeout", "out_of_memory", "killed"
+STATUSES = (OK, REFUSED, BUILD_ERROR, WRONG_ANSWER, CRASH, TIMEOUT, OUT_OF_MEMORY, KILLED)
+BUILT = "built"  # what a builder answers; never the end of a job
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Measure one candidate: ``graph`` and ``trace`` as JSON text, ``key`` the graph's. ``timeout`` seconds for all of it,
-    ``memory`` bytes beyond what the worker has at birth, ``seconds`` to spend on timing; a candidate ``hopeless`` seconds slow is
-    timed only once."""
+    """Measure one candidate: ``graph`` and ``trace`` as JSON text, ``key`` the graph's. ``timeout`` seconds to build it and as many to
+    run it, ``memory`` bytes beyond what a worker has at birth, ``seconds`` to spend on timing, ``best`` the seconds of the fastest
+    candidate so far (0: none): what is much slower is timed only once."""
 
     id: int
     graph: str
@@ -25,7 +26,7 @@ class Job:
     timeout: float = 20.0
     memory: int = 4 << 30
     seconds: float = 0.05
-    hopeless: float = 0.0
+    best: float = 0.0
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -54,3 +55,15 @@ class Outcome:
         known = {f.name for f in fields(Outcome)}
         data: dict[str, Any] = {k: v for k, v in json.loads(line).items() if k in known}
         return Outcome(**{**data, "times": tuple(data.get("times", ()))})
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """The two halves of a measurement, each ``"module:function"`` of ``(job, directory, say)``: the builder leaves a kernel in the directory
+    and answers BUILT, the runner finds it there. ``say(phase)`` tells the nursery what comes next: see ``nursery``."""
+
+    build: str = "autosched.measure.builder:build"
+    run: str = "autosched.measure.runner:run"
+
+
+PREPARE, TIMING = "prepare", "timing"

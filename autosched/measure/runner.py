@@ -1,13 +1,19 @@
-"""Inside a worker: replay the trace, build, check the answer against the reference, time. Knows tensorlang's public names.
+"""Inside a runner: load a kernel, check its answer against the reference, time it. Knows tensorlang's public names.
 
 The check uses small integers, of which every order of summation gives the same bits, so a schedule that drops or doubles a term
 is far outside the tolerance, which is there for division and the functions of the mathematical library only. Outputs are poisoned
 before the run.
+
+A serial kernel is timed on one processor, the last of those of this process, which builders keep away from; a parallel one on all of them,
+while the builders are stopped.
 """
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +23,14 @@ import tensorlang as tl
 from tensorlang import te
 from tensorlang.analysis import Sizes
 
-from .protocol import BUILD_ERROR, OK, OUT_OF_MEMORY, REFUSED, WRONG_ANSWER, Job, Outcome
+from ..records.record import median_interval
+from .builder import computation, kernel_file, outputs_of
+from .protocol import OK, OUT_OF_MEMORY, PREPARE, TIMING, WRONG_ANSWER, Job, Outcome
 
-SAMPLES = 3
+SAMPLES, MOST_SAMPLES = 3, 9
+PRECISE = 0.02  # of the median: an interval as narrow as this needs no more samples
+HOPELESS = 3.0  # so many times slower than the best is timed once
+PROMISING = 1.1  # up to so many times slower than the best, a wide interval is worth more samples
 LONG = 2e-3  # seconds: from here on a run is timed by itself, and the call from Python does not count
 _workbenches: dict[str, Workbench] = {}
 
@@ -27,9 +38,9 @@ _workbenches: dict[str, Workbench] = {}
 class Workbench:
     """A computation ready to be measured: its tensors, inputs, and the right answers."""
 
-    def __init__(self, graph: str, cache: Path | None) -> None:
-        self.tensors = te.serialize.from_json(graph)
-        self.outputs = [t for t in self.tensors if not isinstance(t.op, te.PlaceholderOp)]
+    def __init__(self, tensors: list[te.Tensor], cache: Path | None, say: Callable[[str], None] = lambda phase: None) -> None:
+        self.tensors = tensors
+        self.outputs = outputs_of(tensors)
         sizes = Sizes()
         rng = np.random.default_rng(20)
         self.arrays: dict[te.Tensor, Any] = {t: self.array(rng, t, [int(str(sizes(e))) for e in t.shape]) for t in self.tensors}
@@ -38,6 +49,7 @@ class Workbench:
             with np.load(cache) as kept:
                 self.right = [kept[f"a{i}"] for i in range(len(self.outputs))]
         else:
+            say(PREPARE)
             self.right = list(te.reference.evaluate(self.outputs, inputs))
             if cache is not None:  # a worker that dies leaves this to the next; renamed, so that it is whole or not there
                 part = cache.with_suffix(".part.npz")
@@ -78,33 +90,18 @@ def _close(got: Any, right: Any) -> Any:
         return same | both | (np.abs(got.astype(np.float64) - right.astype(np.float64)) <= 64 * np.finfo(got.dtype).eps * size)
 
 
-def measure(job: Job, directory: str | None = None) -> Outcome:
-    """Measure one candidate in this process. Never raises for what a candidate may do, except by dying."""
+def run(job: Job, directory: str, say: Callable[[str], None]) -> Outcome:
+    """Check and time the kernel that a builder left. Never raises for what a candidate may do, except by dying."""
     start = time.perf_counter()
-    built = 0.0
 
     def outcome(status: str, error: str = "", times: tuple[float, ...] = ()) -> Outcome:
-        return Outcome(job.id, status, error, times, built, time.perf_counter() - start)
+        return Outcome(job.id, status, error, times, seconds=time.perf_counter() - start)
 
     try:
+        kernel = tl.load(kernel_file(job, directory))
         bench = _workbenches.get(job.key)
         if bench is None:
-            cache = Path(directory) / f"{job.key}.npz" if directory else None
-            bench = _workbenches[job.key] = Workbench(job.graph, cache)
-        try:
-            schedule = tl.create_schedule(bench.outputs).fresh(symbolic=False).replay(tl.Trace.from_json(job.trace))
-        except tl.ScheduleError as e:
-            return outcome(REFUSED, str(e))
-        began = time.perf_counter()
-        try:
-            kernel = tl.build(schedule, bench.tensors, target=job.target, name="candidate")
-        except MemoryError:
-            raise
-        except tl.TensorLangError as e:
-            return outcome(BUILD_ERROR, str(e))
-        except Exception as e:
-            return outcome(BUILD_ERROR, f"{type(e).__name__}: {e} (a bug of the compiler)")
-        built = time.perf_counter() - began
+            bench = _workbenches[job.key] = Workbench(computation(job), Path(directory) / f"{job.key}.npz", say)
         args = [bench.arrays[t] for t in bench.tensors]
         bench.poison()
         began = time.perf_counter()
@@ -113,24 +110,57 @@ def measure(job: Job, directory: str | None = None) -> Outcome:
         wrong = bench.wrong()
         if wrong:
             return outcome(WRONG_ANSWER, wrong)
-        if job.hopeless and first > job.hopeless:
-            return outcome(OK, times=(first,))
-        return outcome(OK, times=_timed(kernel, args, first, job.seconds))
+        with _alone(b"tensorlang_parallel" in kernel.object_code, say):
+            return outcome(OK, times=timed(kernel, args, first, job.seconds, job.best))
     except MemoryError as e:
         return outcome(OUT_OF_MEMORY, str(e) or "no memory")
 
 
-def _timed(kernel: tl.Module, args: list[Any], first: float, seconds: float) -> tuple[float, ...]:
-    """A few samples, each the fastest of several runs: what disturbs a run only ever makes it slower."""
-    if first < LONG:
-        return tuple(kernel.benchmark(*args, seconds=seconds / SAMPLES).min for _ in range(SAMPLES))
-    call, clock, samples = kernel.entry, time.perf_counter, []
-    runs = max(1, min(5, int(seconds / SAMPLES / first)))
-    for _ in range(SAMPLES):
-        best = float("inf")
-        for _ in range(runs):
-            start = clock()
-            call(*args)
-            best = min(best, clock() - start)
-        samples.append(best)
+@contextmanager
+def _alone(parallel: bool, say: Callable[[str], None]) -> Iterator[None]:
+    """Keep others off the processors that the kernel runs on."""
+    if not hasattr(os, "sched_getaffinity"):
+        yield
+        return
+    mine = os.sched_getaffinity(0)
+    if parallel or len(mine) == 1:
+        say(TIMING)
+        yield
+        return
+    os.sched_setaffinity(0, {max(mine)})  # of this thread only: the pool's threads are not asked
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, mine)
+
+
+def timed(kernel: tl.Module, args: list[Any], first: float, seconds: float, best: float) -> tuple[float, ...]:
+    """Samples in seconds, each the fastest of several runs: what disturbs a run only ever makes it slower. ``first`` is what the first
+    run took, caches cold; it alone condemns nobody."""
+    if best and first > HOPELESS * best:
+        first = _sample(kernel, args, first, 0.0)
+        if first > HOPELESS * best:
+            return (first,)
+    share = seconds / SAMPLES
+    samples = [_sample(kernel, args, first, share)]
+    while len(samples) < MOST_SAMPLES:
+        fastest = min(samples)
+        if best and fastest > HOPELESS * best:
+            break
+        if len(samples) >= SAMPLES:
+            low, high = median_interval(samples)
+            if high - low <= PRECISE * fastest or (best and fastest > PROMISING * best):
+                break
+        samples.append(_sample(kernel, args, first, share))
     return tuple(samples)
+
+
+def _sample(kernel: tl.Module, args: list[Any], first: float, seconds: float) -> float:
+    if first < LONG and seconds:
+        return kernel.benchmark(*args, seconds=seconds).min
+    call, clock, fastest = kernel.entry, time.perf_counter, float("inf")
+    for _ in range(max(1, min(5, int(seconds / first)))):
+        start = clock()
+        call(*args)
+        fastest = min(fastest, clock() - start)
+    return fastest

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -102,3 +103,13 @@ def _seconds(t: Any) -> float:
 def canonical(steps: Any) -> str:
     """The one text of a trace document, so that equal traces are equal strings."""
     return json.dumps(steps, separators=(",", ":"))
+
+
+def median_interval(times: Sequence[float]) -> tuple[float, float]:
+    """A range that holds the true median with 95 % confidence, whatever the distribution: two of the sorted samples (David and Nagaraja,
+    Order Statistics, section 7.1). With fewer than six samples there is no such pair, and it is the whole range."""
+    ordered, n = sorted(times), len(times)
+    low = 0
+    while 2 * sum(math.comb(n, i) for i in range(low + 2)) <= 0.05 * 2**n:
+        low += 1
+    return ordered[low], ordered[n - 1 - low]

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 
 TURN = 2e-3
 ROUNDS = 15
-MIN_ROUNDS = 5  # even when the budget is spent
+LEAST = 1 / 3  # the part of the rounds that is done even when the budget is spent
 SLOW, SLOW_ROUNDS = 20.0, 3  # who takes 20 times the fastest has few turns: its place is not in doubt
-QUIET_SLICE, QUIET_SHARE, QUIET_LIMIT = 5e-4, 0.25, 0.06  # threads are quiet when they use less than a quarter of half a millisecond
+QUIET_SLICE, QUIET_SHARE, QUIET_LIMIT = 5e-4, 0.25, 0.03  # threads are quiet when they use less than a quarter of half a millisecond
 
 Run = Callable[[], object]
 Clock = Callable[[], float]
@@ -68,7 +68,7 @@ def settle() -> None:
 
 def take_turns(runs: Mapping[str, Run], *, budget: float, rounds: int = ROUNDS, clock: Clock = time.perf_counter,
                processor_clock: Clock = time.process_time, settle: Callable[[], None] = settle, seed: int = 0) -> dict[str, Samples]:
-    """Samples of each run: ``rounds`` of them, fewer (but MIN_ROUNDS) when ``budget`` seconds are spent."""
+    """Samples of each run: ``rounds`` of them, fewer, but a third of them, when ``budget`` seconds are spent."""
     begin = clock()
     once = {name: _once(run, clock) for name, run in runs.items()}
     fastest = min(once.values(), default=0.0)
@@ -78,7 +78,7 @@ def take_turns(runs: Mapping[str, Run], *, budget: float, rounds: int = ROUNDS, 
     gc.disable()
     try:
         for n in range(rounds):
-            if n >= min(MIN_ROUNDS, rounds) and clock() - begin > budget:
+            if n >= LEAST * rounds and clock() - begin > budget:
                 break
             names = [name for name in runs if n < SLOW_ROUNDS or once[name] <= SLOW * fastest]
             for name in order.sample(names, len(names)):

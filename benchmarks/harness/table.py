@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import statistics
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from .figures import OURS, Entry, figures, ours, share, summaries
+
+QUIET = 0.9  # of a processor on one thread: with less somebody else had the rest
 
 
 def seconds(value: float) -> str:
@@ -71,7 +74,7 @@ def _coloured(value: float) -> str:
 
 
 def notes(entries: list[Entry]) -> list[str]:
-    """Each reason for an empty cell once, and whoever was wrong, failed, or used more threads than it was allowed."""
+    """Each reason for an empty cell once; whoever was wrong, failed, or used more threads than it was allowed; a machine that was not quiet."""
     found: dict[str, None] = {}
     for e in entries:
         for name, peer in e["peers"].items():
@@ -81,6 +84,9 @@ def notes(entries: list[Entry]) -> list[str]:
                 found[f"{name} {peer['status']} in {e['name']}: {peer['note']}"] = None
             elif peer.get("busy", 0) > e["threads"] + 0.5:
                 found[f"{name} used more than {threads(e['threads'])}"] = None
+    shares = [mine["busy"] for e in entries if (mine := ours(e)) and e["threads"] == 1 and "busy" in mine]
+    if shares and statistics.median(shares) < QUIET:
+        found[f"the machine was busy with something else: we had {statistics.median(shares):.0%} of a processor; measure again"] = None
     return list(found)
 
 

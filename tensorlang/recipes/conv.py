@@ -25,7 +25,6 @@ BLOCK_PIXELS = 48  # that wait to be turned: 3 KiB for 16 channels. Measured: 48
 MOST_TAPS = 9  # that are unrolled
 MIN_BLOCKS = 8  # of pixels for each core, to be shared out evenly
 PACKED_PIXELS = 16  # from which packing a weight in the call pays
-SPARE = 2  # registers that LLVM wants for the loads of the next tap, where a tile of 28 would leave it one
 FEW = 4  # elements of 32 bits that are turned together
 UNROLLED_PIXELS = 8  # of the image that are turned side by side: half a cache line
 
@@ -96,12 +95,13 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     conv = conv_of(inside)
     assert conv is not None
     pixels, lanes, cores = math.prod(conv.sizes), target.vector_lanes(inside.op.body[0].dtype), target.num_cores
-    registers = target.vector_registers - (SPARE if target.vector_registers > 16 else 0)
-    high, vectors = tile_for(pixels, conv.each, lanes, registers)
+    registers = target.vector_registers if conv.pointwise else target.vector_registers * 15 // 16
+    high, vectors = tile_for(pixels, conv.each, lanes, registers)  # the loads of the next tap want a few, or LLVM spills
     width = lanes * vectors
     turns = work(inside)
     fixed = any(t is conv.weight for t in constants)
-    weight = _panels(s, conv, inside, width)
+    order = _order(conv, _taps_unrolled(conv, high))
+    weight = _panels(s, conv, inside, width, order)
     rows = _by_pixel(s, conv, inside) if conv.pointwise else None
 
     def laid_out(n: Any, o: Any, *at: Any) -> list[Any]:
@@ -149,13 +149,13 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     if s.can("set_scope", inside.name, "local"):
         inside.set_scope("local")
     *front, ip, io = inside.op.axis
-    inside.reorder(*front, *_order(conv), ip, io)
+    inside.reorder(*front, *order, ip, io)
     inside.unroll(ip)
     inside.vectorize(io)
-    if conv.taps and (size(conv.taps[-1]) or 1) <= MOST_TAPS:
+    if _taps_unrolled(conv, high):
         inside.unroll(conv.taps[-1])
     if not fixed:
-        _pack_in_blocks(weight, conv, turns)
+        _pack_in_blocks(weight, conv, order, turns)
     if rows is not None:
         rows.compute_at(out, place)
         _turn(rows, lanes, 0 if in_blocks else turns)
@@ -175,20 +175,26 @@ def _by_group(conv: Conv, o: Any, between: Sequence[Any]) -> list[Any]:
     return [*between, o] if conv.groups == 1 else [o // conv.each, *between, o % conv.each]
 
 
-def _order(conv: Conv) -> list[IterVar]:
-    """The reduction loops: the taps of a row innermost, since they share a cache line, and around them the longest of the others.
-    Measured at 3×3 with 64 to 512 channels: unrolled taps of a row inside of the channels are 1 to 4 % faster than all nine, in half the code."""
-    *taps, last = conv.taps if conv.taps else (conv.channels,)
-    if not conv.taps:
-        return [last]
+def _taps_unrolled(conv: Conv, high: int) -> bool:
+    """Whether the taps of a row are written out. Not where tiles of ``high`` pixels never run over the end of a row: neighbouring taps then read
+    the same pixels, LLVM keeps them all in registers, and the sums are spilled (measured: 43 instead of 94 GFLOP/s)."""
+    return bool(conv.taps) and (size(conv.taps[-1]) or 1) <= MOST_TAPS and conv.sizes[-1] % high != 0
+
+
+def _order(conv: Conv, unrolled: bool) -> list[IterVar]:
+    """The reduction loops: unrolled taps of a row innermost, since they share a cache line, and around them the longest of the others.
+    Measured at 3×3 with 64 to 512 channels: taps of a row inside of the channels are 1 to 4 % faster than all nine, in half the code."""
+    if not unrolled:
+        return [*conv.taps, conv.channels]
+    *taps, last = conv.taps
     longer = max((size(t) or 1 for t in taps), default=1) > (size(conv.channels) or 1)
     return [conv.channels, *taps, last] if longer else [*taps, conv.channels, last]
 
 
-def _panels(s: Schedule, conv: Conv, inside: Stage, width: int) -> Stage:
+def _panels(s: Schedule, conv: Conv, inside: Stage, width: int, order: Sequence[IterVar]) -> Stage:
     """The weight in panels of ``width`` outputs of a group, the rest in the order of the reduction."""
     copy = s[s.cache_read(conv.weight, "global", [inside.name])]
-    axes, order = [conv.channels, *conv.taps], _order(conv)
+    axes = [conv.channels, *conv.taps]
 
     def packed(o: Any, *at: Any) -> list[Any]:
         here = dict(zip(axes, at, strict=True))
@@ -205,10 +211,9 @@ def _panels(s: Schedule, conv: Conv, inside: Stage, width: int) -> Stage:
     return copy
 
 
-def _pack_in_blocks(weight: Stage, conv: Conv, turns: int) -> None:
+def _pack_in_blocks(weight: Stage, conv: Conv, order: Sequence[IterVar], turns: int) -> None:
     """The copy of a weight that is packed in each call: as many of its neighbours side by side as can be turned."""
     *front, lane = weight.op.axis
-    order = _order(conv)
     loops = dict(zip(order, front[-len(order):], strict=True))
     front = front[:-len(order)]
     taps = [loops[a] for a in conv.taps]

@@ -14,13 +14,13 @@ from ..ops import tags
 from ..schedule import Schedule, Stage, create_schedule
 from ..target import Target, as_target
 from ..te import ComputeOp, Operation, Tensor
-from . import columns, conv, copies, gemm, rows
+from . import columns, conv, copies, depthwise, gemm, rows
 from .attention import attention
 from .common import share_out, size, work
-from .lanes import along_memory, reduce_in_lanes, share_reduction
+from .lanes import along_memory, reduce_in_lanes, share_reduction, vector_width
 
 # reductions with a recipe of their own: applies(s, inside, target, constants) and apply(s, out, inside, target, constants)
-FAMILIES = (gemm, conv)
+FAMILIES = (gemm, conv, depthwise)
 # choices among the rows of a transform: one for a whole vector in a stage of its own, one for each lane in a reader
 KEPT = (tags.WINOGRAD_DATA, tags.WINOGRAD_INVERSE)
 MAX_INLINE_COST = 8  # operations a body may have to be written into a reduction, where it is evaluated again and again
@@ -93,16 +93,15 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> None:
     if not axes:
         return
     turns = work(stage)
-    lanes = target.vector_lanes(stage.op.body[0].dtype)
-    n = size(axes[-1])
     if any(size(a) == 0 for a in axes):
         return
     turn = copies.turned(stage)
     if turn is not None:
         copies.turn_in_tiles(s, stage, turn, target)
         return
+    n = size(axes[-1])
     if n is None or n >= 2:
-        outer, inner = stage.split(axes[-1], lanes if n is None else min(lanes, n))
+        outer, inner = stage.split(axes[-1], vector_width(stage, n, target))
         stage.vectorize(inner)
         axes[-1] = outer
     share_out(stage, axes[:-1] or axes, turns)

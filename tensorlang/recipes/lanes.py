@@ -1,18 +1,17 @@
 """Reductions that run along memory: partial results in vector lanes, combined at the end; a few long rows are first divided among the
-threads. Uses public primitives only.
+threads. How wide elementwise loops are. Uses public primitives only.
 """
 
 from __future__ import annotations
 
 from ..analysis import reads_of, reducer_kind, typical
-from ..expr.nodes import Var
-from ..expr.walk import variables
+from ..expr.nodes import Call, Var
+from ..expr.walk import preorder, variables
 from ..schedule import Schedule, Stage
 from ..target import Target
-from ..te import IterVar
 from .common import MIN_PARALLEL_WORK, share_out, size, work
 
-VECTORS = 4  # of partial results: as many chains of additions
+VECTORS = 4  # side by side: as many chains of operations, of which each waits for the one before
 
 
 def reduce_in_lanes(s: Schedule, stage: Stage, target: Target) -> bool:
@@ -21,22 +20,17 @@ def reduce_in_lanes(s: Schedule, stage: Stage, target: Target) -> bool:
     last = op.reduce_axis[-1]
     if reducer_kind(op) in (None, "custom") or not reads_of(op).along(last):
         return False
-    together = _dense_axes(stage)
     least = target.vector_lanes(op.body[0].dtype)
     lanes = least * VECTORS
     n = size(last)
-    if len(together) > 1:
-        n = 1
-        for a in together:
-            n *= size(a) or 1
-    if n is not None:
-        while lanes > least and n < 2 * lanes:
+    if n is not None and 1 < n <= lanes and len(op.reduce_axis) > 1:
+        inner = last  # short rows: a lane for each place, and no masks
+    else:
+        while n is not None and lanes > least and n < 2 * lanes:
             lanes //= 2
-        if n < 2 * lanes:
+        if n is not None and n < 2 * lanes:
             return False
-    if len(together) > 1:
-        last = stage.fuse(*together)
-    _, inner = stage.split(last, lanes)
+        _, inner = stage.split(last, lanes)
     if not s.can("rfactor", stage.name, inner):
         return True
     partial = s[s.rfactor(stage.name, inner)]
@@ -56,21 +50,18 @@ def reduce_in_lanes(s: Schedule, stage: Stage, target: Target) -> bool:
     return True
 
 
-def _dense_axes(stage: Stage) -> list[IterVar]:
-    """The last reduction axes, of constant size, that are the last indices of everything read along them, in their order: one long axis."""
-    op = stage.op
-    reduced = {a.var for a in op.reduce_axis}
-    found = list(op.reduce_axis)
-    for tensor, indices in reads_of(op).plain:
-        if not any(variables(i) & reduced for i in indices):
-            continue
-        same: list[IterVar] = []
-        for a, i, extent in zip(reversed(op.reduce_axis), reversed(indices), reversed(tensor.shape), strict=False):
-            if i is not a.var or size(a) is None or extent is not a.extent:
-                break
-            same.insert(0, a)
-        found = found[len(found) - min(len(found), len(same)):] if same else []
-    return found
+def vector_width(stage: Stage, n: int | None, target: Target) -> int:
+    """Elements to compute at once of ``n`` that lie side by side: a vector, or several when an element takes a long chain of operations."""
+    lanes = target.vector_lanes(stage.op.body[0].dtype)
+    if n is None:
+        return lanes
+    if n <= VECTORS * lanes:
+        return n  # a whole row: narrower vectors at its end are cheaper than a masked one
+    if any(isinstance(e, Call) for body in stage.op.body for e in preorder(body)):
+        for v in (VECTORS, VECTORS // 2):
+            if n % (v * lanes) == 0 or n >= 8 * v * lanes:
+                return v * lanes
+    return min(lanes, n)
 
 
 def share_reduction(s: Schedule, stage: Stage, target: Target) -> Stage | None:

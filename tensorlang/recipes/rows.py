@@ -13,7 +13,7 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar
 from .common import MIN_PARALLEL_WORK, size, work
-from .lanes import along_memory, reduce_in_lanes
+from .lanes import along_memory, reduce_in_lanes, vector_width
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,6 @@ def row_by_row(s: Schedule, out: Stage, rows: Rows, target: Target) -> set[str]:
 
 def _elements(stage: Stage, loop: IterVar, n: int | None, target: Target) -> None:
     """Vectors along a loop of ``n`` turns (None: not known)."""
-    lanes = target.vector_lanes(stage.op.body[0].dtype)
     if n is None or n >= 2:
-        _, inner = stage.split(loop, lanes if n is None else min(lanes, n))
+        _, inner = stage.split(loop, vector_width(stage, n, target))
         stage.vectorize(inner)

@@ -22,7 +22,7 @@ from .state import ScheduleState, StageState
 from .trace import Decisions, Trace, primitive_of
 from .tree.printer import draw
 
-StageKey = Tensor | Operation | str
+StageKey = Tensor | Operation | str | tuple[Tensor, ...]
 
 
 class Schedule:
@@ -79,7 +79,9 @@ class Schedule:
         return self.tree()
 
     def stage_name(self, key: StageKey) -> str:
-        """The name of the stage that computes a tensor or operation."""
+        """The name of the stage that computes a tensor or operation, or the tensors of one operation."""
+        if isinstance(key, tuple) and key and all(isinstance(t, Tensor) and t.op is key[0].op for t in key):
+            key = key[0]
         if isinstance(key, Tensor | Operation):
             op = key.op if isinstance(key, Tensor) else (key.outputs[0].op if key.outputs else key)
             stage = self._state.by_key.get(op)

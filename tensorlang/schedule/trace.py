@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ScheduleError
 from .primitives import BY_NAME
 from .primitives.base import Knob, Primitive, mistyped
+from .python_text import python_text
 
 if TYPE_CHECKING:
     from .schedule import Schedule
@@ -74,19 +75,12 @@ class Trace:
 
     # -- Python text -------------------------------------------------------------------------------------------------
 
-    def to_python(self) -> str:
-        """A function ``apply(s)`` that makes the same calls on a fresh schedule ``s``; paste it, read it, change it."""
-        lines = ["def apply(s):"]
-        for p in self.steps:
-            args = ", ".join(f"{k}={_literal(self._current(p, k, v))}" for k, v in p.arguments().items())
-            lines.append(f"    s.step({p.name!r}, {args})")
-        lines.append("    return s")
-        return "\n".join(lines) + "\n"
+    def to_python(self, *, numbers: bool = False) -> str:
+        """A function ``apply(s)`` that makes the same calls on a fresh schedule ``s``; paste it, read it, change it.
 
-    def _current(self, p: Primitive, key: str, value: Any) -> Any:
-        if key == "values" and getattr(p, "decision", None) in self.decisions:
-            return self.decisions[p.decision]  # type: ignore[attr-defined]
-        return value
+        ``numbers=True`` writes sampled sizes as numbers instead of sampling them again.
+        """
+        return python_text(self.steps, self.decisions, numbers)
 
     def __str__(self) -> str:
         return "\n".join(f"{i + 1:3}  {p}" for i, p in enumerate(self.steps))
@@ -104,12 +98,6 @@ def _value(data: Any) -> Any:
             raise ValueError(f"not a value: {data!r}")
         return Knob(data["knob"])
     return tuple(_value(v) for v in data) if isinstance(data, list) else data
-
-
-def _literal(value: Any) -> str:
-    if isinstance(value, Knob):
-        return f"s.knob({value.name!r})"
-    return repr(value)
 
 
 def primitive_of(name: str, arguments: Mapping[str, Any]) -> Primitive:

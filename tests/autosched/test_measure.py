@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 
+import numpy as np
 import psutil
 import pytest
 
 from autosched import SearchTask
-from autosched.measure import Job, Measurer
+from autosched.measure import Job, Measurer, Stages
 from autosched.space import Variant, variants_of
 
 from .workloads import matmul, scale, scale_template
@@ -23,6 +26,12 @@ def _scale() -> tuple[SearchTask, Variant]:
     return task, variants_of(task)[0]
 
 
+def _family(m: Measurer) -> list[psutil.Process]:
+    assert m.process is not None
+    nursery = psutil.Process(m.process.pid)
+    return [nursery, *nursery.children(recursive=True)]
+
+
 def _job(task: SearchTask, trace: str, number: int = 0, **more: float) -> Job:
     return Job(number, task.graph, task.workload_key, str(task.target), trace, seconds=0.003, **more)  # type: ignore[arg-type]
 
@@ -30,20 +39,52 @@ def _job(task: SearchTask, trace: str, number: int = 0, **more: float) -> Job:
 def test_disasters_are_outcomes() -> None:
     task, v = _scale()
     trace = v.trace.to_json()
-    with Measurer(f"{HERE}:faulty") as m:
-        got = list(m.run(_job(task, trace, i, timeout=2.0, memory=1 << 30) for i in range(8)))
-    assert [o.status for o in got] == ["ok", "crash", "timeout", "out_of_memory", "crash", "crash", "ok", "ok"]
-    assert "SIGSEGV" in got[1].error and "2 s" in got[2].error and "status 7" in got[4].error and "SIGABRT" in got[5].error
+    with Measurer(Stages(run=f"{HERE}:faulty")) as m:
+        got = list(m.run(_job(task, trace, i, timeout=2.0, memory=1 << 30) for i in range(9)))
+    assert [o.status for o in got] == ["ok", "crash", "timeout", "out_of_memory", "crash", "crash", "killed", "ok", "ok"]
+    assert "SIGSEGV" in got[1].error and "not run after 2 s" in got[2].error and "status 7" in got[4].error and "SIGABRT" in got[5].error
+    assert "from outside" in got[6].error
     assert all(o.times and min(o.times) > 0 for o in got if o.status == "ok")
     assert m.restarts == 0
 
 
+def test_disasters_of_the_compiler_are_outcomes_too() -> None:
+    task, v = _scale()
+    rows = v.sample(np.random.default_rng(0), 8)
+    with Measurer(Stages(build=f"{HERE}:faulty_build")) as m:
+        got = list(m.run(_job(task, v.trace_of(row).to_json(), i, timeout=2.0, memory=1 << 30) for i, row in enumerate(rows)))
+    assert [o.status for o in got] == ["ok", "crash", "timeout", "out_of_memory", "crash", "crash", "killed", "ok"]
+    assert "not built after 2 s" in got[2].error
+
+
 def test_wrong_answer() -> None:
     task, v = _scale()
-    with Measurer(f"{HERE}:swap_operands") as m:
+    with Measurer(Stages(run=f"{HERE}:wrong")) as m:
         o = m.measure(_job(task, v.trace.to_json()))
     assert o.status == "wrong_answer"
     assert "B: " in o.error and "should be" in o.error
+
+
+def test_the_one_that_kills_the_nursery_is_found() -> None:
+    task, v = _scale()
+    rows = v.sample(np.random.default_rng(0), 8)
+    with Measurer(Stages(build=f"{HERE}:kills_the_nursery")) as m:
+        got = list(m.run(_job(task, v.trace_of(row).to_json(), i) for i, row in enumerate(rows)))
+    assert [o.status for o in got] == ["ok", "ok", "ok", "crash", "ok", "ok", "ok", "ok"]
+    assert "measuring process died" in got[3].error and m.restarts >= 1
+
+
+def test_the_compiler_works_while_a_kernel_runs() -> None:
+    """Building and running overlap: in wall time the whole is shorter than its parts."""
+    task, v = _scale()
+    rows = v.sample(np.random.default_rng(0), 8)
+    with Measurer(Stages(f"{HERE}:slow_build", f"{HERE}:slow_run")) as m:
+        m.measure(_job(task, v.trace.to_json(), 99))
+        got = list(m.run(_job(task, v.trace_of(row).to_json(), i) for i, row in enumerate(rows)))
+    spans = [json.loads(o.error) for o in got]
+    assert [o.id for o in got] == list(range(8))
+    overlaps = [b for b in range(1, 8) if spans[b]["build"][0] < spans[b - 1]["run"][1]]
+    assert len(overlaps) >= 6
 
 
 def test_refused_and_not_a_trace() -> None:
@@ -61,14 +102,13 @@ def test_the_nursery_itself_may_die() -> None:
     trace = v.trace.to_json()
     with Measurer() as m:
         assert m.measure(_job(task, trace)).status == "ok"
-        assert m.process is not None
-        children = psutil.Process(m.process.pid).children(recursive=True)
-        os.kill(m.process.pid, signal.SIGKILL)
+        family = _family(m)
+        os.kill(family[0].pid, signal.SIGKILL)
         o = m.measure(_job(task, trace))
         assert o.status == "crash" and "measuring process" in o.error
         assert m.measure(_job(task, trace)).status == "ok"
         assert m.restarts == 1
-        _, alive = psutil.wait_procs(children, timeout=5)
+        _, alive = psutil.wait_procs(family[1:], timeout=5)
         assert not alive
 
 
@@ -76,12 +116,25 @@ def test_nobody_is_left_behind() -> None:
     task, v = _scale()
     m = Measurer()
     m.measure(_job(task, v.trace.to_json()))
-    assert m.process is not None
-    family = [psutil.Process(m.process.pid), *psutil.Process(m.process.pid).children(recursive=True)]
-    assert len(family) == 2
+    family = _family(m)
+    assert len(family) == 3  # the nursery, a builder, the runner
     m.close()
     _, alive = psutil.wait_procs(family, timeout=5)
     assert not alive
+
+
+def test_a_tuner_that_is_killed_leaves_nobody_behind() -> None:
+    code = (f"import sys, time; from {HERE} import *; from autosched import SearchTask; from autosched.measure import Job, Measurer, Stages\n"
+            f"task = SearchTask(scale, (100,)); m = Measurer(Stages(run='{HERE}:slow_run'))\n"
+            "m.measure(Job(0, task.graph, task.workload_key, str(task.target), task.schedule().trace.to_json()))\n"
+            "print(m.process.pid, flush=True); time.sleep(60)")
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as tuner:
+        assert tuner.stdout is not None
+        nursery = psutil.Process(int(tuner.stdout.readline()))
+        family = [nursery, *nursery.children(recursive=True)]
+        tuner.kill()
+    _, alive = psutil.wait_procs(family, timeout=5)
+    assert len(family) == 3 and not alive
 
 
 @pytest.mark.parametrize("text", ["", "{}", "nonsense"])
@@ -94,5 +147,21 @@ def test_a_graph_that_is_none(text: str) -> None:
 
 def test_hopeless_ones_are_timed_once() -> None:
     task = SearchTask(matmul, (16, 16, 16))
+    trace = task.schedule().trace.to_json()
     with Measurer() as m:
-        assert len(m.measure(_job(task, task.schedule().trace.to_json(), hopeless=1e-12)).times) == 1
+        assert len(m.measure(_job(task, trace, best=1e-12)).times) == 1
+        assert len(m.measure(_job(task, trace, best=1.0)).times) >= 3
+
+
+def test_lines_travel_over_any_pipe() -> None:
+    task = SearchTask(matmul, (16, 16, 16))
+    away = ["env", f"PYTHONPATH={os.pathsep.join(sys.path)}", sys.executable, "-m", "autosched.measure.nursery"]
+    with Measurer(command=away) as m:
+        assert m.measure(_job(task, task.schedule().trace.to_json())).status == "ok"
+
+
+def test_a_command_that_is_no_nursery() -> None:
+    task = SearchTask(matmul, (16, 16, 16))
+    with Measurer(command=["echo"]) as m:
+        o = m.measure(_job(task, task.schedule().trace.to_json()))
+    assert o.status == "crash" and "measuring process said 'autosched.measure.builder:build" in o.error

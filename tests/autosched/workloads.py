@@ -6,11 +6,12 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterable, Iterator, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 
 import tensorlang as tl
-from autosched.measure import Job, Outcome, runner
-from autosched.measure.runner import measure
+from autosched.measure import Job, Outcome, builder, runner
 from tensorlang import te
 
 
@@ -62,29 +63,80 @@ class Pretend:
                 yield Outcome(job.id, "ok", times=(cost,))
 
 
-def faulty(job: Job, directory: str | None = None) -> Outcome:
-    """A worker's entry that misbehaves by the number of the job: each kind of disaster, between good ones."""
-    kind = job.id % 8
+Say = Callable[[str], None]
+
+
+def faulty(job: Job, directory: str, say: Say) -> Outcome:
+    """A runner that misbehaves by the number of the job: each kind of disaster, between good ones."""
+    disaster(job.id % 8)
+    return runner.run(job, directory, say)
+
+
+def faulty_build(job: Job, directory: str, say: Say) -> Outcome:
+    """A builder that misbehaves in the same way."""
+    disaster(job.id % 8)
+    return builder.build(job, directory, say)
+
+
+def disaster(kind: int) -> None:
+    """1 segmentation fault, 2 hang, 3 memory, 4 exit, 5 abort, 6 killed from outside; nothing else does harm."""
     if kind == 1:
         os.kill(os.getpid(), signal.SIGSEGV)
     if kind == 2:
         time.sleep(60)
     if kind == 3:
-        return Outcome(job.id, "ok" if len(bytearray(8 << 30)) < 0 else "lost")
+        bytearray(8 << 30)
     if kind == 4:
         os._exit(7)
     if kind == 5:
         os.abort()
-    return measure(job, directory)
+    if kind == 6:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
-def swap_operands(job: Job, directory: str | None = None) -> Outcome:
-    """A worker whose compiler is wrong: it builds another computation than the one whose answers it holds."""
-    other = job.graph.replace("2.0", "3.0")
-    first = measure(Job(0, job.graph, job.key, job.target, job.trace), directory)
-    assert first.status == "ok"
-    runner._workbenches[job.key].tensors = runner.Workbench(other, None).tensors
-    bench = runner._workbenches[job.key]
-    bench.outputs = [bench.tensors[-1]]
-    bench.arrays = dict(zip(bench.tensors, bench.arrays.values(), strict=True))
-    return measure(job, directory)
+def kills_the_nursery(job: Job, directory: str, say: Say) -> Outcome:
+    """A builder whose third job takes everybody down."""
+    if job.id == 3:
+        os.kill(os.getppid(), signal.SIGKILL)
+    return builder.build(job, directory, say)
+
+
+def scripted(job: Job, directory: str, say: Say) -> Outcome:
+    """A runner with one candidate in ten each a crash, a hang, a memory hog, a wrong answer and a killed worker, by its trace."""
+    lot = zlib.crc32(job.trace.encode()) % 10
+    if lot == 9:
+        return wrong(job, directory, say)
+    disaster({1: 1, 2: 2, 3: 3, 4: 6}.get(lot, 0))
+    return runner.run(job, directory, say)
+
+
+def wrong(job: Job, directory: str, say: Say) -> Outcome:
+    """A runner that finds a kernel of another computation than the one whose answers it holds: the compiler is wrong."""
+    other = Job(job.id, job.graph.replace("2.0", "3.0"), job.key + "x", job.target, job.trace)
+    if other.graph == job.graph:  # no constant to change: another order of the operands' elements
+        runner.run(job, directory, say)
+        bench = runner._workbenches[job.key]
+        kept, bench.right = bench.right, [a + 1 for a in bench.right]
+        o = runner.run(job, directory, say)
+        bench.right = kept
+        return o
+    assert builder.build(other, directory, say).status == "built"
+    os.replace(builder.kernel_file(other, directory), builder.kernel_file(job, directory))
+    return runner.run(job, directory, say)
+
+
+def slow_build(job: Job, directory: str, say: Say) -> Outcome:
+    """A builder that takes its time and leaves when it began."""
+    begin = time.monotonic()
+    time.sleep(0.05)
+    (Path(directory) / f"{job.id}.begin").write_text(str(begin))
+    return Outcome(job.id, "built")
+
+
+def slow_run(job: Job, directory: str, say: Say) -> Outcome:
+    """A runner that takes its time and tells when the parts of the job were."""
+    begin = time.monotonic()
+    time.sleep(0.1)
+    file = Path(directory) / f"{job.id}.begin"
+    built = float(file.read_text()) if file.exists() else begin
+    return Outcome(job.id, "ok", json.dumps({"build": [built, begin], "run": [begin, time.monotonic()]}), (0.1,))

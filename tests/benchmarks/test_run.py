@@ -159,6 +159,18 @@ def test_a_summary_names_the_worst():
     assert (found.geomean, found.worst, found.worst_case, found.ahead) == (pytest.approx(1.0), 0.5, "bad", 0.5)
 
 
+def test_a_machine_that_is_not_quiet_is_noted():
+    busy = entry()
+    busy["peers"]["tensorlang"]["busy"] = 0.5
+    assert any("busy with something else" in n for n in notes([busy])) and not notes([entry()])
+
+
+def test_hidden_threads_are_noted():
+    greedy = entry()
+    greedy["peers"]["torch"]["busy"] = 1.9
+    assert notes([greedy]) == ["torch used more than 1 thread"]
+
+
 def test_a_run_is_written_as_one_json_file_and_drawn(tmp_path, capsys):
     pytest.importorskip("matplotlib")
     path = tmp_path / "result.json"

@@ -193,5 +193,5 @@ def test_the_mode_is_chosen_where_a_kernel_is_built() -> None:
     B = te.compute((64,), lambda i: te.sin(A[i]), name="B")
     assert "sinf" in tl.compile([A, B], math="precise").get_source("ll")
     assert "sinf" not in tl.compile([A, B]).get_source("ll")
-    with pytest.raises(LowerError, match="(?s)math='quick'.*default, precise"):
+    with pytest.raises(LowerError, match=r"(?s)math='quick'.*default, precise"):
         tl.compile([A, B], math="quick")

@@ -121,16 +121,18 @@ def test_a_chain_of_two():
 
 
 @pytest.mark.parametrize(("target", "register", "accumulators"), [(AVX2, "ymm", 12), (AVX512, "zmm", 24)])
-@pytest.mark.parametrize(("kernel", "side"), [(1, 1), (3, 3)])
-def test_the_inner_loop_is_fused_multiply_adds_without_stack_traffic(target, register, accumulators, kernel, side):
-    """One broadcast for each pixel, one load for each vector of outputs, and all taps of a row, in a turn."""
-    X, W, B, out = declared(np.empty((1, 64, 24, 24), "f4"), np.empty((96, 64, kernel, kernel), "f4"), np.empty(96, "f4"), padding=kernel // 2)
-    asm = tl.build(default_schedule(out, target, constants=[W]), [X, B, out], target, constants={W: np.zeros((96, 64, kernel, kernel), "f4")}).get_source("asm")
+@pytest.mark.parametrize(("kernel", "width", "side"), [(1, 24, 1), (3, 28, 3), (3, 24, 1)])
+def test_the_inner_loop_is_fused_multiply_adds_without_stack_traffic(target, register, accumulators, kernel, width, side):
+    """One broadcast for each pixel and one load for each vector of outputs; all taps of a row in a turn, unless tiles of pixels end with the
+    row: their taps would share pixels, and LLVM spilled sums to keep them."""
+    x, w = np.zeros((1, 64, width, width), "f4"), np.zeros((128, 64, kernel, kernel), "f4")
+    X, W, B, out = declared(x, w, np.zeros(128, "f4"), padding=kernel // 2)
+    asm = tl.build(default_schedule(out, target, constants=[W]), [X, B, out], target, constants={W: w}).get_source("asm")
     body = inner_loop(asm, "vfmadd")
     fma = [x for x in body if "vfmadd" in x and register in x]
-    assert len(fma) >= accumulators * side and len(fma) % side == 0
-    assert not [x for x in body if re.search(r"\(%r[sb]p", x)], "the register tile spills"
-    assert len(body) <= len(fma) * 7 / 4 + 12
+    assert len(fma) >= accumulators * side
+    assert not [x for x in body if register in x and re.search(r"\(%r[sb]p", x)], "the register tile spills"
+    assert len([x for x in body if register in x]) <= len(fma) * 7 / 4  # the rest counts, and finds the pixels of a tile of several rows
 
 
 def test_finished_pixels_are_turned_in_registers():

@@ -51,7 +51,7 @@ def _sine(m: Kit, r: Num) -> Num:
 
 
 def sin(m: Kit, x: Num) -> Num:
-    """2 ulp."""
+    """2 ulp; 1.86 at most in float32."""
     multiple, n = m.rounded(x, 1 / math.pi)
     near = m.flipped(_sine(m, _subtracted(m, x, multiple)), n)
     return m.repaired(near, m.abs(x).beyond(_FAR[m.bits]), far_sin, x)

@@ -57,7 +57,7 @@ def _log2(m: Kit, x: Num) -> tuple[Num, Num]:
 
 
 def pow(m: Kit, x: Num, y: Num) -> Num:
-    """4 ulp; 1 and a little in practice."""
+    """4 ulp: what is taken from the logarithm as negligible counts up to 128 (float64: 1,024) times in the exponent."""
     high, low = _log2(m, x)
     z, rest = m.product(high, y)
     total = m.fma(low, y, z)  # the low part is not small enough to be left out here

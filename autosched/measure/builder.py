@@ -1,0 +1,78 @@
+"""Inside a builder: replay the trace within bounds, compile, leave the kernel in a file. Knows tensorlang's public names.
+
+A kernel stays in the directory for a while, so that timing a finalist again builds nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import tensorlang as tl
+from tensorlang import te
+
+from ..records.replay import replay
+from .protocol import BUILD_ERROR, BUILT, OUT_OF_MEMORY, REFUSED, Job, Outcome
+
+KEPT = 64  # kernels in the directory
+_computations: dict[str, list[te.Tensor]] = {}
+
+
+def kernel_file(job: Job, directory: str) -> Path:
+    """Where the kernel of a job is, or will be."""
+    name = hashlib.sha256(f"{job.key}\n{job.target}\n{job.trace}".encode()).hexdigest()[:24]
+    return Path(directory) / f"{name}.kernel"
+
+
+def computation(job: Job) -> list[te.Tensor]:
+    """The tensors of a job, read once."""
+    found = _computations.get(job.key)
+    if found is None:
+        found = _computations[job.key] = te.serialize.from_json(job.graph)
+    return found
+
+
+def outputs_of(tensors: list[te.Tensor]) -> list[te.Tensor]:
+    """Those that are computed."""
+    return [t for t in tensors if not isinstance(t.op, te.PlaceholderOp)]
+
+
+def build(job: Job, directory: str, say: Callable[[str], None]) -> Outcome:
+    """Compile one candidate. Never raises for what a candidate may do, except by dying."""
+    start = time.perf_counter()
+
+    def outcome(status: str, error: str = "") -> Outcome:
+        return Outcome(job.id, status, error, build_seconds=time.perf_counter() - start)
+
+    try:
+        file = kernel_file(job, directory)
+        if file.exists():
+            return outcome(BUILT)
+        tensors = computation(job)
+        try:
+            schedule = replay(job.trace, tl.create_schedule(outputs_of(tensors)))
+        except tl.ScheduleError as e:
+            return outcome(REFUSED, str(e))
+        try:
+            kernel = tl.build(schedule, tensors, target=job.target, name="candidate")
+        except MemoryError:
+            raise
+        except tl.TensorLangError as e:
+            return outcome(BUILD_ERROR, str(e))
+        except Exception as e:
+            return outcome(BUILD_ERROR, f"{type(e).__name__}: {e} (a bug of the compiler)")
+        _make_room(Path(directory))
+        kernel.save(file)
+        return outcome(BUILT)
+    except MemoryError as e:
+        return outcome(OUT_OF_MEMORY, str(e) or "no memory")
+
+
+def _make_room(directory: Path) -> None:
+    kernels = sorted(directory.glob("*.kernel"), key=lambda f: f.stat().st_mtime)
+    for old in kernels[: max(0, len(kernels) - KEPT)]:
+        with contextlib.suppress(OSError):
+            old.unlink()

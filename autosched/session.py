@@ -1,0 +1,161 @@
+"""One task being tuned: its space, what is known of it, who proposes and who learns. Knows every room of the package by its protocol and
+none by its inside; does not decide how many trials there are, nor measures.
+
+Candidates may be proposed while others are still being measured: these count as seen, and nothing is learnt of them yet.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import platform
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+import numpy as np
+
+import tensorlang as tl
+
+from .cost_model import CostModel
+from .measure import Job, Outcome
+from .records import Record, RecordLog
+from .records.record import canonical
+from .search import Seen, Strategy, allot
+from .space import variants_of
+from .task import SearchTask
+
+FINALISTS, TURNS = 4, 3
+_job_numbers = itertools.count(1)
+
+
+class Measures(Protocol):
+    """What the loop needs of measurement."""
+
+    def run(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
+        """The outcome of each job, in order. Jobs may be taken some way ahead of the outcomes."""
+
+
+class Session:
+    """A task with its variants and everything measured of it."""
+
+    def __init__(self, task: SearchTask, log: RecordLog, strategy: Strategy, model: CostModel, seed: int, timeout: float) -> None:
+        self.task, self.log, self.strategy, self.model, self.timeout = task, log, strategy, model, timeout
+        self.rng = np.random.default_rng(seed)
+        self.key, self.target = task.workload_key, str(task.target)
+        self.variants = variants_of(task)
+        self.seen = [Seen(len(v.domains)) for v in self.variants]
+        self.known: dict[str, float] = {}
+        self.waiting: dict[str, tuple[int, np.ndarray]] = {}
+        self.flops = float(self.variants[0].analysis.flops)
+        self.learnt = False
+        self.unsaved: tl.TensorLangError | None = None
+        self._news = False
+        for r in log.of(self.key, self.target):
+            self._remember(r)
+
+    @property
+    def trials(self) -> int:
+        """How many different candidates were measured or are on their way."""
+        return len(self.known) + len(self.waiting)
+
+    @property
+    def best(self) -> float:
+        """Seconds of the fastest candidate; infinite when nothing worked yet."""
+        return min(self.known.values(), default=float("inf"))
+
+    def propose(self, n: int) -> list[str]:
+        """Up to ``n`` new candidates as the texts of their traces; none when the space is exhausted."""
+        for r in self.log.refresh():  # of other processes
+            if r.task == self.key and r.target == self.target:
+                self._remember(r)
+        self._learn()
+        scores = [lambda rows, v=v: self.model.predict(v.features(rows)) for v in self.variants] if self.learnt else None
+        chosen = allot(self.variants, self._seen(), self.strategy, n, self.rng, scores)
+        found = {canonical_trace(self.variants[i].trace_of(row)): (i, row) for i, row in chosen}
+        new = [t for t in found if t not in self.known and t not in self.waiting]
+        self.waiting.update((t, found[t]) for t in new)
+        return new
+
+    def _seen(self) -> list[Seen]:
+        """What was measured, and what is on its way as if it had failed: not proposed again, and not taken for good."""
+        both = [Seen(len(v.domains)) for v in self.variants]
+        for s, b in zip(self.seen, both, strict=True):
+            b.add(s.rows, s.costs)
+        for i, row in self.waiting.values():
+            both[i].add(row[None, :], [np.inf])
+        return both
+
+    def job(self, steps: str, *, again: bool = False) -> Job:
+        """The job to measure a candidate; ``again``: with all care, however slow it was."""
+        best = 0.0 if again or self.best == float("inf") else self.best
+        return Job(next(_job_numbers), self.task.graph, self.key, self.target, steps, timeout=self.timeout, best=best)
+
+    def record(self, steps: str, o: Outcome) -> Record:
+        """Remember an outcome, and write it down. A file that cannot be written loses nothing: see ``unsaved``."""
+        now, versions = time.time(), {"tensorlang": tl.__version__}
+        r = Record(self.key, self.target, steps, o.status, o.times, o.error, self.task.name, machine(), o.build_seconds, o.seconds, now,
+                   versions)
+        try:
+            self.log.append(r)
+            self.unsaved = None
+        except tl.TensorLangError as e:
+            self.unsaved = e
+        self._remember(r)
+        return r
+
+    def finalists(self) -> list[str]:
+        """The fastest few, several times in turns, to be measured again so that a lucky moment does not win."""
+        order = sorted((c, s) for s, c in self.known.items() if c < float("inf"))[:FINALISTS]
+        return [s for _ in range(TURNS) for _, s in order] if len(order) > 1 else []
+
+    def _remember(self, r: Record) -> None:
+        self.waiting.pop(r.steps, None)
+        if r.steps in self.known:
+            return
+        self.known[r.steps] = r.cost
+        try:
+            trace = r.trace()
+        except tl.ScheduleError:
+            return
+        for v, seen in zip(self.variants, self.seen, strict=True):
+            row = v.row(trace.decisions) if trace.steps == v.trace.steps else None
+            if row is not None:
+                seen.add(row[None, :], [r.cost])
+                self._news = True
+                return
+
+    def _learn(self) -> None:
+        rows = [v.features(s.rows) for v, s in zip(self.variants, self.seen, strict=True) if len(s.rows)]
+        if rows and self._news:
+            costs = np.concatenate([s.costs for s in self.seen if len(s.rows)])
+            self.model.fit(np.concatenate(rows), costs)
+            self.learnt = bool(np.isfinite(costs).sum() >= 2)
+        self._news = False
+
+
+def measured(measurer: Measures, batches: Iterable[tuple[Session, list[str]]], *, again: bool = False) -> Iterator[tuple[Session, Record]]:
+    """The records of the candidates of all batches, in order. The next batch is asked for while the last candidates of the one before are
+    still being measured."""
+    sent: deque[tuple[Session, str]] = deque()
+
+    def jobs() -> Iterator[Job]:
+        for session, traces in batches:
+            for t in traces:  # one by one: how fast the best is is known better after each
+                sent.append((session, t))
+                yield session.job(t, again=again)
+
+    for outcome in measurer.run(jobs()):
+        session, trace = sent.popleft()
+        yield session, session.record(trace, outcome)
+
+
+def canonical_trace(trace: tl.Trace) -> str:
+    """The one text of a trace."""
+    return canonical(json.loads(trace.to_json()))
+
+
+def machine() -> str:
+    """A fingerprint of this machine."""
+    return f"{platform.machine()} {platform.processor() or platform.system()} {tl.Target.host().mcpu}".replace("  ", " ")
