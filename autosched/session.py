@@ -20,6 +20,7 @@ import tensorlang as tl
 
 from .cost_model import CostModel
 from .measure import Job, Outcome
+from .measure.protocol import OK, WRONG_ANSWER
 from .records import Record, RecordLog
 from .records.record import canonical
 from .search import Seen, Strategy, allot
@@ -148,6 +149,8 @@ def measured(measurer: Measures, batches: Iterable[tuple[Session, list[str]]], *
 
     for outcome in measurer.run(jobs()):
         session, trace = sent.popleft()
+        if again and outcome.status not in (OK, WRONG_ANSWER):
+            continue  # an accident: what was measured before still holds
         yield session, session.record(trace, outcome)
 
 

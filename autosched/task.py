@@ -15,7 +15,7 @@ from typing import Any
 import tensorlang as tl
 from tensorlang import te
 
-from .records import Record, best_of
+from .records import Record, apply_best
 
 Template = Callable[[tl.Schedule, Sequence[te.Tensor]], Any]
 _workloads: dict[str, Callable[..., Any]] = {}
@@ -108,13 +108,7 @@ class SearchTask:
 
         Raises TensorLangError when no record of it succeeded.
         """
-        best = best_of(records, self.workload_key, str(self.target))
-        if best is None:
-            raise tl.TensorLangError(
-                f"no measured schedule of {self.name} for {self.target}",
-                try_="autosched.tune(task, records=…) first, with the same sizes and target",
-            )
-        return best.trace().apply(self.schedule()).concrete(), list(self.tensors)
+        return apply_best(records, self.workload_key, str(self.target), self.name, self.schedule()), list(self.tensors)
 
     def print_best(self, records: str | Path | Sequence[Record]) -> str:
         """The best measured schedule as Python text that a person can paste."""

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import platform
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,23 +14,12 @@ import tensorlang as tl
 from tensorlang import te
 
 from .cost_model import MODELS, CostModel
-from .measure import Job, Measurer, Outcome
+from .measure import Measurer
 from .records import Record, RecordLog, best_of
-from .records.record import canonical
 from .report import Report, reporter, seconds_text
-from .search import STRATEGIES, Seen, Strategy, allot
-from .space import variants_of
+from .search import STRATEGIES, Strategy
+from .session import Measures, Session, measured
 from .task import SearchTask
-
-FINALISTS = 4
-HOPELESS = 3.0  # a candidate so many times slower than the best is timed once
-
-
-class Measures(Protocol):
-    """What the loop needs of measurement."""
-
-    def run(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
-        """The outcome of each job, in order."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +36,7 @@ class TuneResult:
     history: tuple[float, ...] = ()
     failures: dict[str, int] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     @property
     def schedule(self) -> tl.Schedule | None:
@@ -76,6 +63,7 @@ class TuneResult:
         else:
             values = ", ".join(f"{k}={list(v) if len(v) > 1 else v[0]}" for k, v in self.best.trace().decisions.items())
             lines.append(f"  best {seconds_text(self.best.cost)}  {self.gflops:.1f} GFLOP/s  {values}")
+        lines += [f"  {note}" for note in self.notes]
         lines += [f"  {n} × {status}: {self.reasons[status].splitlines()[0]}" for status, n in sorted(self.failures.items())]
         return "\n".join(lines)
 
@@ -97,7 +85,8 @@ def tune(
 
     Measurements in ``records`` count as trials and are not repeated; new ones are appended. ``measurer`` replaces the worker
     process. Raises TensorLangError for a task that cannot be searched; what candidates do is never an error, but an outcome in
-    the result.
+    the result. A file that cannot be written is an error before anything is measured; when it fails later, the result is whole and says
+    so in ``notes``.
     """
     if trials < 1:
         raise tl.TensorLangError(f"tune(trials={trials}): at least one candidate is measured", try_="trials=64")
@@ -112,149 +101,49 @@ def tune(
     log = records if isinstance(records, RecordLog) else RecordLog(records)
     how = STRATEGIES[strategy]() if isinstance(strategy, str) else strategy
     learner = MODELS[model](seed) if isinstance(model, str) else model
+    log.open()
     learner.prepare()
     own = None if measurer is not None else Measurer()
     if own is not None:
         own.start()  # it imports while the space is made
     try:
-        session = _Session(task, log, how, learner, own if measurer is None else measurer, np.random.default_rng(seed), timeout)  # type: ignore[arg-type]
+        session = Session(task, log, how, learner, seed, timeout)
         report = reporter(progress) if isinstance(progress, bool | None) else progress
         report.begin(task.name, trials, session.trials)
+        meter: Measures = own if measurer is None else measurer  # type: ignore[assignment]
         new = 0
-        while session.trials < trials:
-            done = session.round(min(batch, trials - session.trials))
-            if not done:
-                break  # the space is exhausted
-            new += len(done)
-            report.round(done, log.best(task.workload_key, str(task.target)), session.flops)
+        for _, record in measured(meter, _batches(session, trials, batch)):
+            new += 1
+            report.round([record], log.best(task.workload_key, str(task.target)), session.flops)
         if new:
-            session.finals()
+            for _ in measured(meter, [(session, session.finalists())], again=True):
+                pass
     finally:
         if own is not None:
             own.close()
-    mine = log.of(task.workload_key, str(task.target))
-    failed = [r for r in mine if not r.ok]
-    result = TuneResult(
-        task,
-        best_of(mine, task.workload_key, str(task.target)),
-        session.trials,
-        new,
-        time.perf_counter() - start,
-        session.flops,
-        _running([r.cost for r in mine]),
-        dict(Counter(r.status for r in failed)),
-        {r.status: r.error for r in failed},
-    )
+    result = result_of(session, new, time.perf_counter() - start)
     report.end(result)
     return result
 
 
-class _Session:
-    """One run of the loop: the space, what was seen of it, and who proposes, learns and measures."""
-
-    def __init__(
-        self,
-        task: SearchTask,
-        log: RecordLog,
-        strategy: Strategy,
-        model: CostModel,
-        measurer: Measures,
-        rng: np.random.Generator,
-        timeout: float,
-    ) -> None:
-        self.task, self.log, self.strategy, self.model, self.measurer, self.rng, self.timeout = (
-            task,
-            log,
-            strategy,
-            model,
-            measurer,
-            rng,
-            timeout,
-        )
-        self.key, self.target = task.workload_key, str(task.target)
-        self.variants = variants_of(task)
-        self.seen = [Seen(len(v.domains)) for v in self.variants]
-        self.known: dict[str, float] = {}
-        self.flops = float(self.variants[0].analysis.flops)
-        self.learnt = False
-        self.jobs = 0
-        for r in log.of(self.key, self.target):
-            self._remember(r)
-        if self.known:
-            self._learn()
-
-    @property
-    def trials(self) -> int:
-        """How many different candidates were measured."""
-        return len(self.known)
-
-    def _remember(self, r: Record) -> None:
-        if r.steps in self.known:
+def _batches(session: Session, trials: int, batch: int) -> Iterator[tuple[Session, list[str]]]:
+    """Proposals until there are enough, or the space is exhausted."""
+    while session.trials < trials:
+        traces = session.propose(min(batch, trials - session.trials))
+        if not traces:
             return
-        self.known[r.steps] = r.cost
-        try:
-            trace = r.trace()
-        except tl.ScheduleError:
-            return
-        for v, seen in zip(self.variants, self.seen, strict=True):
-            row = v.row(trace.decisions) if trace.steps == v.trace.steps else None
-            if row is not None:
-                seen.add(row[None, :], [r.cost])
-                return
+        yield session, traces
 
-    def _learn(self) -> None:
-        rows = [v.features(s.rows) for v, s in zip(self.variants, self.seen, strict=True) if len(s.rows)]
-        if rows:
-            self.model.fit(np.concatenate(rows), np.concatenate([s.costs for s in self.seen if len(s.rows)]))
-            self.learnt = bool(np.isfinite(np.concatenate([s.costs for s in self.seen])).sum() >= 2)
 
-    def round(self, n: int) -> list[Record]:
-        """Propose and measure up to ``n`` candidates, and learn from them."""
-        scores = [lambda rows, v=v: self.model.predict(v.features(rows)) for v in self.variants] if self.learnt else None
-        chosen = allot(self.variants, self.seen, self.strategy, n, self.rng, scores)
-        traces = list(dict.fromkeys(canonical_trace(self.variants[i].trace_of(row)) for i, row in chosen))
-        jobs = (self._job(t) for t in traces)  # made one by one: what is hopeless is known better after each
-        done = [self._record(t, o) for t, o in zip(traces, self.measurer.run(jobs), strict=True)]
-        if done:
-            self._learn()
-        return done
-
-    def _job(self, steps: str, *, again: bool = False) -> Job:
-        self.jobs += 1
-        best = min(self.known.values(), default=float("inf"))
-        hopeless = HOPELESS * best if best < float("inf") and not again else 0.0
-        return Job(self.jobs, self.task.graph, self.key, self.target, steps, timeout=self.timeout, hopeless=hopeless)
-
-    def _record(self, steps: str, o: Outcome) -> Record:
-        now, versions = time.time(), {"tensorlang": tl.__version__}
-        r = Record(
-            self.key, self.target, steps, o.status, o.times, o.error, self.task.name, machine(), o.build_seconds, o.seconds, now, versions
-        )
-        self.log.append(r)
-        self._remember(r)
-        return r
-
-    def finals(self) -> None:
-        """Measure the fastest few again, in turns, so that a lucky moment does not win."""
-        order = sorted((c, s) for s, c in self.known.items() if c < float("inf"))[:FINALISTS]
-        if len(order) < 2:
-            return
-        traces = [s for _ in range(3) for _, s in order]
-        for t, o in zip(traces, self.measurer.run(self._job(t, again=True) for t in traces), strict=True):
-            if o.status == "ok":
-                self._record(t, o)
+def result_of(session: Session, new: int, seconds: float) -> TuneResult:
+    """What is known of a task after ``new`` measurements."""
+    mine = session.log.of(session.key, session.target)
+    failed = [r for r in mine if not r.ok]
+    notes = () if session.unsaved is None else (f"{len(session.log.unwritten)} records are in memory only: {session.unsaved}",)
+    return TuneResult(session.task, best_of(mine, session.key, session.target), len(session.known), new, seconds, session.flops,
+                      _running([r.cost for r in mine]), dict(Counter(r.status for r in failed)), {r.status: r.error for r in failed}, notes)
 
 
 def _running(costs: list[float]) -> tuple[float, ...]:
     """The smallest cost so far, after each."""
     return tuple(float(c) for c in np.minimum.accumulate(costs)) if costs else ()
-
-
-def canonical_trace(trace: tl.Trace) -> str:
-    """The one text of a trace."""
-    return canonical(json.loads(trace.to_json()))
-
-
-def machine() -> str:
-    """A fingerprint of this machine."""
-    return f"{platform.machine()} {platform.processor() or platform.system()} {tl.Target.host().mcpu}".replace("  ", " ")

@@ -99,8 +99,8 @@ def _bars(axes: Any, result: Entry, threads: int) -> None:
     peers = [p for p in COLOURS if any(_against(entries, p) for entries in suites.values())]
     width = 0.84 / (len(peers) + 1)
     for n, peer in enumerate(["best", *peers]):
-        bars = [(i + (n + 0.5) * width - 0.42, ratios(entries) if peer == "best" else _against(entries, peer)) for i, entries in enumerate(suites.values())]
-        bars = [(x, values) for x, values in bars if values]
+        found = [ratios(entries) if peer == "best" else _against(entries, peer) for entries in suites.values()]
+        bars = [(i + (n + 0.5) * width - 0.42, values) for i, values in enumerate(found) if values]
         label = "best peer of each case" if peer == "best" else peer
         axes.bar([x for x, _ in bars], [math.log2(geomean(v)) for _, v in bars], 0.9 * width, color=COLOURS.get(peer, GOOD), label=label)
         dots = [(x, math.log2(v)) for x, values in bars for v in values]
@@ -113,7 +113,7 @@ def _bars(axes: Any, result: Entry, threads: int) -> None:
     axes.set_title(f"{threads_text(threads)}: times faster than each peer (bars: geomean, dots: cases)", loc="left", fontsize=10)
     axes.grid(axis="y", color="#dddddd", linewidth=0.6)
     axes.set_axisbelow(True)
-    axes.legend(ncols=len(peers) + 1, fontsize=8, loc="upper right", frameon=False)
+    axes.legend(ncols=len(peers) + 1, fontsize=8, loc="lower right", bbox_to_anchor=(1, 0.99), frameon=False, borderaxespad=0)
     axes.spines[["top", "right", "bottom"]].set_visible(False)
 
 

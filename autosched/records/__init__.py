@@ -5,7 +5,8 @@ Knows traces (to hand them back) and nothing of search or measurement. Loading n
 
 from __future__ import annotations
 
-from .database import RecordLog, best_of, load
+from .database import BadLine, RecordLog, apply_best, best_of, load, merge
 from .record import OK, Record
+from .replay import replay
 
-__all__ = ["OK", "Record", "RecordLog", "best_of", "load"]
+__all__ = ["OK", "BadLine", "Record", "RecordLog", "apply_best", "best_of", "load", "merge", "replay"]

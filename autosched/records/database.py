@@ -3,16 +3,20 @@ files."""
 
 from __future__ import annotations
 
+import hashlib
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import tensorlang as tl
 
-from .record import Record
+from .record import WRONG_ANSWER, Record
+from .replay import replay
 
-MAX_LINE = 4 << 20  # bytes: a line longer than this is not a record of ours
+MAX_LINE = 1 << 20  # bytes: a line longer than this is not a record of ours
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +32,18 @@ class BadLine:
 
 
 class RecordLog:
-    """A file of records. Reading takes what it can; ``bad`` lists the rest. Nothing is written before the first ``append``."""
+    """A file of records. Reading takes what it can; ``bad`` lists the rest. Nothing is written before ``open`` or the first ``append``."""
 
     def __init__(self, path: str | Path | None) -> None:
         self.path = None if path is None else Path(path)
         self.records: list[Record] = []
         self.bad: list[BadLine] = []
+        self.unwritten: list[bytes] = []  # lines that the file did not take yet
+        self._own: set[bytes] = set()  # digests of lines written here, not read again
+        self._read = self._lines = 0  # how far the file was read, in bytes and lines
+        self._torn = False  # the last line had no end
         if self.path is not None and self.path.exists():
-            self.records, self.bad = load(self.path)
+            self.refresh()
 
     def __iter__(self) -> Iterator[Record]:
         return iter(self.records)
@@ -43,29 +51,55 @@ class RecordLog:
     def __len__(self) -> int:
         return len(self.records)
 
+    def open(self) -> None:
+        """Make sure that the file can be written. Raises TensorLangError when it cannot."""
+        if self.path is not None:
+            with self._appending() as fd:
+                os.fstat(fd)
+
     def append(self, record: Record) -> None:
         """Keep one record: in one write at the end of the file, so that processes may share it and a kill leaves no half line
         inside.
 
-        Raises TensorLangError when the file cannot be written; the record is kept in memory all the same.
+        Raises TensorLangError when the file cannot be written; the record is kept in memory all the same, and written with the next.
         """
         self.records.append(record)
         if self.path is None:
             return
-        line = (record.to_json() + "\n").encode()
+        self.unwritten.append((record.to_json() + "\n").encode())
+        with self._appending() as fd:
+            size = os.fstat(fd).st_size
+            torn = bool(size) and os.pread(fd, 1, size - 1) != b"\n"  # a writer died in the middle of its line
+            while self.unwritten:
+                line = self.unwritten[0]
+                if os.write(fd, b"\n" * torn + line) != len(line) + torn:
+                    raise OSError("the disk is full")
+                self._own.add(_digest(line))
+                del self.unwritten[0]
+                torn = False
+
+    @contextmanager
+    def _appending(self) -> Iterator[int]:
+        assert self.path is not None
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
             try:
-                size = os.fstat(fd).st_size
-                if size and os.pread(fd, 1, size - 1) != b"\n":  # a writer died in the middle of its line
-                    line = b"\n" + line
-                if os.write(fd, line) != len(line):
-                    raise OSError("the disk is full")
+                yield fd
             finally:
                 os.close(fd)
         except OSError as e:
-            raise tl.TensorLangError(f"cannot write records to {self.path}", because=str(e)) from None
+            raise tl.TensorLangError(f"cannot write records to {self.path}", because=str(e),
+                                     try_="another file, or records=None to keep them in memory") from None
+
+    def refresh(self) -> list[Record]:
+        """Take in what others have appended since; returns it. Raises TensorLangError when the file cannot be read."""
+        if self.path is None or not self.path.exists():
+            return []
+        new, bad, self._read, self._lines, self._torn = _read(self.path, self._read, self._lines, self._torn, self._own)
+        self.records += new
+        self.bad += bad
+        return new
 
     def of(self, task: str, target: str) -> list[Record]:
         """The records of one task on one target."""
@@ -78,34 +112,109 @@ class RecordLog:
 
 def load(path: str | Path) -> tuple[list[Record], list[BadLine]]:
     """The records of a file and the lines that are none. Raises TensorLangError when the file cannot be read at all."""
+    return _read(Path(path))[:2]
+
+
+def _read(path: Path, offset: int = 0, number: int = 0, torn: bool = False,
+          own: set[bytes] | None = None) -> tuple[list[Record], list[BadLine], int, int, bool]:
+    """The records and bad lines of a file from an offset on, and how far it was read. Lines of which ``own`` has the digest are left out;
+    a line beyond ``MAX_LINE`` is never held in memory."""
     records: list[Record] = []
     bad: list[BadLine] = []
     try:
         with open(path, "rb") as f:
-            for number, raw in enumerate(f, 1):
-                if not raw.strip():
-                    continue
-                try:
-                    if len(raw) > MAX_LINE:
-                        raise ValueError(f"{len(raw)} bytes long")
-                    records.append(Record.from_json(raw.decode()))
-                except (ValueError, TypeError, KeyError, RecursionError) as e:
-                    bad.append(BadLine(str(path), number, str(e) or type(e).__name__))
+            f.seek(offset)
+            if torn and f.read(1) != b"\n":  # the end of a line that is known
+                f.seek(offset)
+            while raw := f.readline(MAX_LINE + 1):
+                number, size = number + 1, len(raw)
+                while not raw.endswith(b"\n") and (more := f.readline(MAX_LINE)):
+                    size, raw = size + len(more), more
+                torn = not raw.endswith(b"\n")
+                if size > MAX_LINE:
+                    bad.append(BadLine(str(path), number, f"{size} bytes long; a record has at most {MAX_LINE}"))
+                elif own and _digest(raw) in own:
+                    own.discard(_digest(raw))
+                elif raw.strip():
+                    try:
+                        records.append(Record.from_json(raw.decode()))
+                    except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as e:
+                        bad.append(BadLine(str(path), number, str(e) or type(e).__name__))
+            return records, bad, f.tell(), number, torn
     except OSError as e:
         raise tl.TensorLangError(f"cannot read records from {path}", because=str(e)) from None
-    return records, bad
 
 
-def best_of(records: str | Path | Sequence[Record] | Iterable[Record], task: str, target: str) -> Record | None:
-    """The fastest right record of a task on a target. Several measurements of one trace count together: the median of all times."""
-    listed = load(records)[0] if isinstance(records, str | Path) else records
+def _digest(line: bytes) -> bytes:
+    return hashlib.blake2b(line.rstrip(b"\n"), digest_size=16).digest()
+
+
+def ranked(records: Iterable[Record], task: str, target: str) -> list[Record]:
+    """The right records of a task on a target, fastest first, one for each trace. Several measurements of one trace count together: the
+    median of all times; one that ever gave a wrong answer is not right."""
+    mine = [r for r in records if r.task == task and r.target == target]
+    wrong = {r.steps for r in mine if r.status == WRONG_ANSWER}
     together: dict[str, Record] = {}
-    for r in listed:
-        if r.ok and r.task == task and r.target == target:
+    for r in mine:
+        if r.ok and r.steps not in wrong:
             known = together.get(r.steps)
-            together[r.steps] = r if known is None else _joined(known, r)
-    return min(together.values(), key=lambda r: r.cost, default=None)
+            together[r.steps] = r if known is None else replace(known, times=(*known.times, *r.times))
+    return sorted(together.values(), key=lambda r: r.cost)
 
 
-def _joined(a: Record, b: Record) -> Record:
-    return replace(a, times=(*a.times, *b.times))
+def best_of(records: str | Path | Iterable[Record], task: str, target: str) -> Record | None:
+    """The fastest right record of a task on a target."""
+    listed = load(records)[0] if isinstance(records, str | Path) else records
+    return next(iter(ranked(listed, task, target)), None)
+
+
+def apply_best(records: str | Path | Iterable[Record], task: str, target: str, name: str, schedule: tl.Schedule) -> tl.Schedule:
+    """The fastest right record that replays on a fresh schedule of the task; records that do not are passed over.
+
+    Raises TensorLangError when there is none, and says what the records hold instead.
+    """
+    listed, bad = load(records) if isinstance(records, str | Path) else (list(records), [])
+    refused: list[str] = []
+    for r in ranked(listed, task, target):
+        try:
+            return replay(r.steps, schedule)
+        except tl.ScheduleError as e:
+            refused.append(" ".join(str(e).split()))
+    mine = [r for r in listed if r.task == task]
+    why = [f"{n} × {status}" for status, n in sorted(Counter(r.status for r in mine if r.target == target and not r.ok).items())]
+    others = dict.fromkeys(r.target for r in mine if r.target != target)
+    why += [f"measured for {t} only" for t in others]
+    why += [f"{len(refused)} records do not replay: {refused[0]}"] if refused else []
+    why += [f"{n} records of other tasks"] if (n := len(listed) - len(mine)) else []
+    why += [f"{len(bad)} lines skipped, the first {bad[0]}"] if bad else []
+    raise tl.TensorLangError(f"no measured schedule of {name} for {target}", because="\n".join(why) or "there are no records",
+                             try_="autosched.tune(task, records=…) first, with the same sizes and target")
+
+
+def merge(inputs: Sequence[str | Path], output: str | Path, keep: int | None = None) -> tuple[int, list[BadLine]]:
+    """Write the records of several files to one, each once; ``keep``: distilled to so many of the fastest of each task and target, with
+    all measurements of these. Returns how many were written, and the lines that were skipped.
+
+    The output is written beside its place and renamed, so it may be one of the inputs. Raises TensorLangError when a file cannot be read
+    or written.
+    """
+    found: dict[str, Record] = {}
+    bad: list[BadLine] = []
+    for path in inputs:
+        records, skipped = load(path)
+        found.update((r.to_json(), r) for r in records)
+        bad += skipped
+    if keep is not None:
+        groups = dict.fromkeys((r.task, r.target) for r in found.values())
+        kept = {r.identity for task, target in groups for r in ranked(found.values(), task, target)[:keep]}
+        found = {line: r for line, r in found.items() if r.ok and r.identity in kept}
+    place = Path(output)
+    part = place.with_name(f"{place.name}.{os.getpid()}.part")
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text("".join(line + "\n" for line in found), encoding="utf-8")
+        part.replace(place)
+    except OSError as e:
+        part.unlink(missing_ok=True)
+        raise tl.TensorLangError(f"cannot write records to {output}", because=str(e)) from None
+    return len(found), bad

@@ -12,12 +12,12 @@ from typing import Any
 import tensorlang as tl
 
 VERSION = 1
-OK = "ok"
+OK, WRONG_ANSWER = "ok", "wrong_answer"
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """``status`` is ok, refused, build_error, wrong_answer, crash, timeout or out_of_memory; ``error`` the reason in words;
+    """``status`` is ok, refused, build_error, wrong_answer, crash, timeout, out_of_memory or killed; ``error`` the reason in words;
     ``times`` seconds of one run, one per sample; ``steps`` the trace as JSON text, sampled values included."""
 
     task: str
@@ -45,6 +45,11 @@ class Record:
         return statistics.median(self.times) if self.ok else float("inf")
 
     @property
+    def interval(self) -> tuple[float, float]:
+        """A range that holds the true median with 95 % confidence (see ``median_interval``)."""
+        return median_interval(self.times) if self.ok else (float("inf"), float("inf"))
+
+    @property
     def identity(self) -> tuple[str, str, str]:
         """By what measurements of the same thing are recognised."""
         return self.task, self.target, self.steps
@@ -54,8 +59,9 @@ class Record:
         return tl.Trace.from_json(self.steps)
 
     def to_json(self) -> str:
-        """One line, without the newline."""
-        return json.dumps({**asdict(self), "steps": json.loads(self.steps)}, separators=(",", ":"))
+        """One line, without the newline. The median and its interval are written for other readers, and not read."""
+        derived = {"median": self.cost, "interval": self.interval} if self.ok else {}
+        return json.dumps({**asdict(self), "steps": json.loads(self.steps), **derived}, separators=(",", ":"))
 
     @staticmethod
     def from_json(line: str) -> Record:
@@ -74,6 +80,7 @@ class Record:
         if missing:
             raise ValueError(f"without {', '.join(missing)}")
         values["times"] = tuple(_seconds(t) for t in values.get("times", ()))
+        _check_form(values["steps"])
         values["steps"] = canonical(values["steps"])
         return Record(**values)
 
@@ -92,6 +99,19 @@ _TYPES: dict[str, Any] = {
     "when": int | float,
     "versions": dict,
 }
+
+
+def _check_form(steps: Mapping[str, Any]) -> None:
+    """Raise ValueError unless this has the form of a trace; whether its steps mean something is found out when they are replayed."""
+    listed, decisions = steps.get("steps"), steps.get("decisions")
+    if not isinstance(listed, list) or not isinstance(decisions, dict):
+        raise ValueError("steps is no trace")
+    for s in listed:
+        if not (isinstance(s, list) and len(s) == 2 and isinstance(s[0], str) and isinstance(s[1], dict)):
+            raise ValueError(f"a step is {str(s)[:40]}, not [name, arguments]")
+    for name, values in decisions.items():
+        if not (isinstance(values, list) and all(type(v) is int for v in values)):
+            raise ValueError(f"the decision {name[:40]} is no list of whole numbers")
 
 
 def _seconds(t: Any) -> float:

@@ -39,7 +39,10 @@ class Peaks:
         return next((level for level in LEVELS[:-1] if size <= self.capacity[level]), "memory")
 
     def bound(self, case: Case) -> dict[str, object]:
-        """``bound``: seconds no call can beat, as far as we know; ``limit``: ``operations`` or ``bytes``; ``level``: where the bytes are."""
+        """``bound``: seconds no call can beat, as far as we know; ``limit``: ``operations`` or ``bytes``; ``level``: where the bytes are.
+
+        Operations of every type are held against the peak of float32.
+        """
         level = self.level(case.read + case.written)
         operations, moving = case.flops / self.flops, case.read / self.read[level] + case.written / self.write[level]
         return {"bound": max(operations, moving), "limit": "operations" if operations > moving else "bytes", "level": level}

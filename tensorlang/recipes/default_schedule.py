@@ -14,7 +14,7 @@ from ..ops import tags
 from ..schedule import Schedule, Stage, create_schedule
 from ..target import Target, as_target
 from ..te import ComputeOp, Operation, Tensor
-from . import columns, conv, copies, depthwise, gemm, rows
+from . import columns, conv, copies, depthwise, gemm, rows, scans
 from .attention import attention
 from .common import share_out, size, work
 from .lanes import along_memory, reduce_in_lanes, share_reduction, vector_width
@@ -40,6 +40,8 @@ def default_schedule(outputs: Tensor | Operation | Iterable[Tensor | Operation],
             done |= attention(s, stage, where)
     _inline(s, done)
     for stage in reversed(s.stages):
+        if stage.name not in done and isinstance(stage.op, ComputeOp) and stage.state.within is not None and stage.state.attach is not None:
+            done |= scans.scan_step(s, stage, where)
         if stage.name in done or not isinstance(stage.op, ComputeOp) or stage.state.is_opaque or stage.state.attach is not None:
             continue
         by_row = rows.rows_of(s, stage)

@@ -43,17 +43,16 @@ def _image(inside: Stage) -> Tensor | None:
 def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> None:
     """Compute ``inside`` in tiles of rows × a vector of ``out``, which has its shape and reads it at its own place."""
     lanes = target.vector_lanes(inside.op.body[0].dtype)
-    image, turns = _image(inside), work(inside)
+    turns = work(inside)
     n, c, *around, x = out.op.axis
     own = inside.op.axis
-    wide = size(x) or 1
-    # the last vector and the last rows overlap those before: masked loads with a stride would go one by one
-    xo, xi = out.split(x, min(lanes, wide), tail="shift" if wide > lanes else "auto")
+    padded = _pad(s, inside, lanes)
+    xo, xi = out.split(x, lanes if padded is not None else min(lanes, size(x) or 1))
     tile: list[IterVar] = []
     if around:
         y = around.pop()
         high = size(y) or 1
-        y, yi = out.split(y, -(-high // -(-high // TILE)), tail="shift")
+        y, yi = out.split(y, -(-high // -(-high // TILE)))
         around.append(y)
         tile = [yi]
     out.reorder(n, c, *around, xo, *tile, xi)
@@ -70,18 +69,23 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     inside.vectorize(own[-1])
     for a in (*inside.op.reduce_axis, *([own[-2]] if tile else [])):
         inside.unroll(a)
-    _pad(s, image, out, inside, channel, target)
+    if padded is not None:
+        padded.compute_at(out, channel)
+        padded.vectorize(padded.split(padded.op.axis[-1], lanes)[1])
 
 
-def _pad(s: Schedule, image: Tensor | None, out: Stage, inside: Stage, channel: IterVar, target: Target) -> None:
-    """Put the margin around one channel at a time, when nothing else reads the padded image."""
-    if image is None:
-        return
+def _pad(s: Schedule, inside: Stage, lanes: int) -> Stage | None:
+    """The stage that pads, its rows made long enough for whole vectors, when nothing else reads it; no lane of a sum then needs a mask."""
+    image = _image(inside)
+    assert image is not None
     producer = s.state.of(image)
-    if not isinstance(producer.op, ComputeOp) or producer.op.tag != tags.PAD or not s.can("compute_at", producer.name, out.name, channel.name):
-        return
+    if not isinstance(producer.op, ComputeOp) or producer.op.tag != tags.PAD or len(s.state.readers(producer.name)) != 1 or producer.is_output:
+        return None
+    at = next(at for t, at in reads_of(inside.op).plain if t is image)
+    x, tap = inside.op.axis[-1], inside.op.reduce_axis[-1]
+    last = -(-(size(x) or 1) // lanes) * lanes - 1
+    reach = last * (step(at[-1], x) or 1) + ((size(tap) or 1) - 1) * (step(at[-1], tap) or 1) + 1
+    long = max(reach, size(producer.op.axis[-1]) or 1)
     padded = s[producer.name]
-    padded.compute_at(out, channel)
-    n = size(padded.op.axis[-1])
-    lanes = target.vector_lanes(padded.op.body[0].dtype)
-    padded.vectorize(padded.split(padded.op.axis[-1], lanes if n is None else min(lanes, n))[1])
+    padded.transform_layout(lambda *at: [*at[:-1], at[-1] // long, at[-1] % long])
+    return padded

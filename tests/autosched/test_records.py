@@ -60,7 +60,7 @@ def test_best_takes_the_median_over_repeats() -> None:
 def test_several_writers(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     code = ("import sys; from autosched import Record, RecordLog; log = RecordLog(sys.argv[1])\n"
-            "for i in range(200): log.append(Record('t' + sys.argv[2], 'llvm', '{\"pad\":\"' + 'x' * (i * 7) + '\"}', 'ok', (1e-3,)))")
+            "for i in range(200): log.append(Record('t' + sys.argv[2], 'llvm', '{\"version\":1,\"steps\":[],\"decisions\":{},\"pad\":\"' + 'x' * (i * 7) + '\"}', 'ok', (1e-3,)))")
     writers = [subprocess.Popen([sys.executable, "-c", code, str(path), str(n)]) for n in range(3)]
     assert [w.wait() for w in writers] == [0, 0, 0]
     records, bad = load(path)

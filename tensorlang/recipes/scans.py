@@ -1,0 +1,42 @@
+"""Recurrences: the step of a scan in vectors along its last axis. What the step reads across memory is turned once before, so that it
+reads lines. Uses public primitives only.
+"""
+
+from __future__ import annotations
+
+from ..analysis import reads_of
+from ..expr.walk import variables
+from ..schedule import Schedule, Stage
+from ..target import Target
+from ..te import Tensor
+from .common import size
+from .copies import turn_in_tiles, turned
+from .lanes import vector_width
+
+
+def scan_step(s: Schedule, step: Stage, target: Target) -> set[str]:
+    """Schedule the update of a scan, which hangs on the loop of the scan. The names of the stages that are done."""
+    op = step.op
+    if op.reduce_axis or not op.axis or size(op.axis[-1]) in (0, 1):
+        return {step.name}
+    done = {step.name}
+    for t in op.input_tensors:
+        if len(t.shape) != len(op.axis) or len(t.shape) < 2 or s.state.of(t).within is not None or not s.can("cache_read", t, "global", [step.name]):
+            continue
+        trial = s.copy()
+        copy = trial[trial.cache_read(t, "global", [step.name])]
+        copy.transform_layout(lambda *at: [at[-1], *at[:-1]])
+        turn = turned(copy)
+        if turn is not None and not _reads_lines(step, t):
+            turn_in_tiles(trial, copy, turn, target)
+            s.take(trial)
+            done.add(copy.name)
+    _, inner = step.split(step.op.axis[-1], vector_width(step, size(step.op.axis[-1]), target))
+    step.vectorize(inner)
+    return done
+
+
+def _reads_lines(step: Stage, tensor: Tensor) -> bool:
+    """Whether the step reads the tensor one element after the other along its own last axis."""
+    last = step.op.axis[-1].var
+    return any(t is tensor and last in variables(indices[-1]) for t, indices in reads_of(step.op).plain)

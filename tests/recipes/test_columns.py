@@ -1,0 +1,74 @@
+"""Reductions of the columns of a matrix, and of nearly everything: right to the last bit on small integers, read row by row."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang import ops, te
+from tensorlang.recipes import columns, default_schedule
+
+
+def whole(shape, dtype="float32"):
+    return np.random.default_rng(sum(shape)).integers(-4, 5, shape).astype(dtype)
+
+
+@pytest.mark.parametrize("shape", [(1, 9), (2, 64), (9, 65), (64, 1024), (300, 33), (17, 4099), (4000, 12)])
+@pytest.mark.parametrize(("op", "want"), [(ops.sum, np.sum), (ops.max, np.max), (ops.min, np.min)])
+def test_columns(shape, op, want):
+    a = whole(shape)
+    x = te.placeholder(shape, name="x")
+    assert np.array_equal(tl.compile([x, op(x, axis=0)])(a), want(a, axis=0))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int32", "int8", "float16"])
+def test_columns_of_other_types(dtype):
+    a = whole((130, 70), dtype)
+    x = te.placeholder(a.shape, dtype, name="x")
+    assert np.array_equal(tl.compile([x, ops.sum(x, axis=0)])(a), a.sum(0))
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, (0, 1), (0, 2), (1, 2), (0, 1, 2)])
+@pytest.mark.parametrize("shape", [(5, 7, 9), (8, 33, 28), (3, 64, 7), (70, 60, 40)])
+def test_any_axes(shape, axis):
+    a = whole(shape)
+    x = te.placeholder(shape, name="x")
+    assert np.array_equal(tl.compile([x, ops.sum(x, axis=axis)])(a), a.sum(axis))
+
+
+@pytest.mark.parametrize(("m", "n"), [(1, 1), (100, 7), (7, 100), (1000, 300)])
+def test_symbolic_sizes(m, n):
+    a = whole((m, n))
+    x = te.placeholder((te.var("m"), te.var("n")), name="x")
+    total, first, last = (tl.compile([x, ops.sum(x, axis=axis)]) for axis in (None, 0, 1))
+    assert np.array_equal(total(a), a.sum()) and np.array_equal(first(a), a.sum(0)) and np.array_equal(last(a), a.sum(1))
+
+
+def test_some_rows_are_added_for_one_turn_of_the_partial_results():
+    x = te.placeholder((4096, 1024), name="x")
+    f = tl.compile([x, ops.sum(x, axis=0)], target="llvm -mcpu=haswell")
+    additions = [line for line in f.get_source("asm").splitlines() if "vaddps" in line]
+    stores = [line for line in f.get_source("asm").splitlines() if "vmovups\t%ymm" in line]
+    assert len(additions) >= columns.ROWS > 2 * len(stores) - columns.ROWS, "partial results go to memory for every row"
+
+
+def test_few_columns_are_shared_out_by_rows():
+    x = te.placeholder((100000, 16), name="x")
+    tree = default_schedule(ops.sum(x, axis=0), "llvm -num-cores=2").tree()
+    assert "sum.rf" in tree and "parallel" in tree
+
+
+def test_a_sum_of_everything_is_shared_out():
+    x = te.placeholder((4096, 1024), name="x")
+    tree = default_schedule(ops.sum(x), "llvm -num-cores=2").tree()
+    assert "parallel" in tree and "vectorized" in tree
+
+
+def test_a_product_is_no_sum_of_columns():
+    a, b = te.placeholder((8, 8), name="a"), te.placeholder((8, 8), name="b")
+    k = te.reduce_axis((0, 8), name="k")
+    c = te.compute((8, 8), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="c")
+    d = te.compute((8,), lambda j: te.sum(a[k, j], axis=k), name="d")
+    s = te.create_schedule([c, d])
+    assert not columns.applies(s[c]) and columns.applies(s[d])

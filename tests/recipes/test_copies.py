@@ -1,0 +1,73 @@
+"""Transposes and changes of layout: right for all sizes and types, turned in registers, never read element by element."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang import ops, te
+from tensorlang.recipes import copies
+
+
+def counted(shape, dtype="float32"):
+    return np.arange(int(np.prod(shape))).reshape(shape).astype(dtype)
+
+
+@pytest.mark.parametrize("shape", [(1, 9), (4, 4), (5, 3), (8, 8), (17, 31), (64, 1024), (1024, 64), (129, 67)])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "float16"])
+def test_transpose(shape, dtype):
+    a = counted(shape, "float32").astype(dtype)
+    x = te.placeholder(shape, dtype, name="x")
+    assert np.array_equal(tl.compile([x, ops.transpose(x)])(a), a.T)
+
+
+@pytest.mark.parametrize("axes", list(itertools.permutations(range(3))))
+def test_permutations(axes):
+    a = counted((6, 17, 20))
+    x = te.placeholder(a.shape, name="x")
+    assert np.array_equal(tl.compile([x, ops.transpose(x, axes)])(a), a.transpose(axes))
+
+
+def test_far_larger_than_the_caches():
+    """Blocks are turned in the first cache: a size that is no multiple of them."""
+    a = counted((1500, 4100))
+    x = te.placeholder(a.shape, name="x")
+    f = tl.compile([x, ops.transpose(x)], target="llvm -num-cores=2")
+    assert np.array_equal(f(a), a.T)
+
+
+@pytest.mark.parametrize(("m", "n"), [(1, 1), (16, 16), (33, 70), (200, 3)])
+def test_symbolic_sizes(m, n):
+    a = counted((m, n))
+    x = te.placeholder((te.var("m"), te.var("n")), name="x")
+    assert np.array_equal(tl.compile([x, ops.transpose(x)])(a), a.T)
+
+
+def test_blocks_of_channels_there_and_back():
+    """NCHW to NCHW8c and back: the second reads along ``c % 8``."""
+    a = counted((2, 24, 5, 9))
+    x = te.placeholder(a.shape, name="x")
+    there = te.compute((2, 3, 5, 9, 8), lambda n, o, h, w, c: x[n, o * 8 + c, h, w], name="there")
+    packed = tl.compile([x, there])(a)
+    assert np.array_equal(packed, a.reshape(2, 3, 8, 5, 9).transpose(0, 1, 3, 4, 2))
+    y = te.placeholder(packed.shape, name="y")
+    back = te.compute(a.shape, lambda n, c, h, w: y[n, c // 8, h, w, c % 8], name="back")
+    assert copies.turned(te.create_schedule(back)[back]).every == 8
+    assert np.array_equal(tl.compile([y, back])(packed), a)
+
+
+@pytest.mark.parametrize("shape", [(64, 1024), (224, 224)])
+def test_a_tile_is_turned_in_registers(shape):
+    x = te.placeholder(shape, name="x")
+    asm = tl.compile([x, ops.transpose(x)], target="llvm -mcpu=haswell").get_source("asm")
+    assert asm.count("vunpcklps") + asm.count("vunpckhps") + asm.count("vshufps") + asm.count("vunpcklpd") >= 8
+    assert "vinsertps" not in asm and "vpinsrd" not in asm, "columns are gathered element by element"
+
+
+def test_what_is_read_in_its_order_is_not_turned():
+    x = te.placeholder((64, 64), name="x")
+    for y in (ops.relu(x), ops.strided_slice(x, [1, 2], [60, 60]), ops.transpose(te.placeholder((4, 5, 6), name="z"), (1, 0, 2))):
+        assert copies.turned(te.create_schedule(y)[y]) is None

@@ -1,0 +1,100 @@
+"""Row operators: all stages of a row in one loop, and right for every number of rows and columns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang import ops, te
+from tensorlang.recipes import default_schedule
+
+
+def softmax(a: np.ndarray, axis: int) -> np.ndarray:
+    e = np.exp(a.astype("float64") - a.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+def loops(s: tl.Schedule) -> list[str]:
+    return [line.split("loop ")[1] for line in s.tree().splitlines() if "loop " in line]
+
+
+@pytest.mark.parametrize("op", [ops.softmax, ops.log_softmax, ops.layer_norm, ops.rms_norm])
+def test_all_stages_of_a_row_are_in_one_parallel_loop(op):
+    s = default_schedule(op(te.placeholder((4096, 1024), name="x")))
+    roots = [line for line in s.tree().splitlines() if line.startswith(("├─ loop", "└─ loop"))]
+    assert len(roots) == 1 and "parallel" in roots[0]
+    assert sum("parallel" in loop for loop in loops(s)) == 1
+
+
+def test_every_loop_of_a_layer_norm_reads_in_vectors():
+    x, w, b = te.placeholder((64, 1024), name="x"), te.placeholder((1024,), name="w"), te.placeholder((1024,), name="b")
+    asm = tl.compile([x, w, b, ops.layer_norm(x, 1024, w, b)]).get_source("asm")
+    assert "vinsertps" not in asm and "vpinsrd" not in asm, "rows are gathered element by element"
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 1), (5, 10), (7, 17), (2, 64), (3, 65), (9, 127), (2, 3, 131), (33, 1000)])
+def test_odd_sizes(shape):
+    rng = np.random.default_rng(1)
+    a = rng.standard_normal(shape).astype("float32")
+    x = te.placeholder(shape, name="x")
+    for axis in range(-1, -len(shape) - 1, -1):
+        assert np.allclose(tl.compile([x, ops.softmax(x, axis)])(a), softmax(a, axis), rtol=2e-6, atol=1e-12)
+    n = a.astype("float64")
+    want = (n - n.mean(-1, keepdims=True)) / np.sqrt(n.var(-1, keepdims=True) + 1e-5)
+    assert np.allclose(tl.compile([x, ops.layer_norm(x)])(a), want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("m", "n"), [(1, 1), (4, 31), (130, 64), (3, 1001)])
+def test_symbolic_sizes(m, n):
+    a = np.random.default_rng(m).standard_normal((m, n)).astype("float32")
+    x = te.placeholder((te.var("m"), te.var("n")), name="x")
+    assert np.allclose(tl.compile([x, ops.softmax(x)])(a), softmax(a, -1), rtol=2e-6, atol=1e-12)
+
+
+def test_what_is_read_outside_the_rows_stays_outside():
+    """The exponentials are an output too: they may not be computed in the row's own buffer."""
+    x = te.placeholder((6, 40), name="x")
+    y = ops.softmax(x)
+    e = next(t for t in y.op.input_tensors if t.op.name == "softmax.exp")
+    a = np.random.default_rng(0).standard_normal((6, 40)).astype("float32")
+    out, grown = np.empty_like(a), np.empty_like(a)
+    tl.build(default_schedule([y, e]), [x, y, e])(a, out, grown)
+    assert np.allclose(out, softmax(a, -1), rtol=2e-6) and np.allclose(grown, np.exp(a - a.max(1, keepdims=True)), rtol=2e-6)
+
+
+def test_a_matrix_product_in_front_is_no_row_reduction():
+    a, b = te.placeholder((64, 64), name="a"), te.placeholder((64, 64), name="b")
+    f = tl.compile([a, b, ops.softmax(ops.matmul(a, b))])
+    rng = np.random.default_rng(3)
+    u, v = rng.standard_normal((64, 64)).astype("float32"), rng.standard_normal((64, 64)).astype("float32")
+    assert np.allclose(f(u, v), softmax(u.astype("float64") @ v, -1), rtol=1e-4, atol=1e-7)
+    assert "vfmadd" in f.get_source("asm")
+
+
+@pytest.mark.parametrize("shape", [(2, 9), (3, 8, 7), (2, 12, 5, 9)])
+@pytest.mark.parametrize("groups", [1, 2, 3])
+def test_groups_of_channels_are_rows(shape, groups):
+    if shape[1] % groups:
+        pytest.skip("the groups do not divide the channels")
+    a = np.random.default_rng(0).standard_normal(shape).astype("float32")
+    x = te.placeholder(shape, name="x")
+    rows = a.reshape(shape[0], groups, -1).astype("float64")
+    want = (rows - rows.mean(-1, keepdims=True)) / np.sqrt(rows.var(-1, keepdims=True) + 1e-5)
+    assert np.allclose(tl.compile([x, ops.group_norm(x, groups)])(a), want.reshape(shape), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(5, 33), (70, 129), (1, 8)])
+@pytest.mark.parametrize("axis", [0, 1, None])
+def test_argmax(shape, axis):
+    a = np.random.default_rng(5).integers(-9, 9, shape).astype("float32")
+    x = te.placeholder(shape, name="x")
+    assert np.array_equal(tl.compile([x, ops.argmax(x, axis)])(a), np.argmax(a, axis))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("shape", [(37, 5), (64, 48), (1, 9), (9, 1)])
+def test_cumsum_in_vectors(shape, axis):
+    a = np.random.default_rng(7).integers(-9, 9, shape).astype("float32")
+    x = te.placeholder(shape, name="x")
+    assert np.array_equal(tl.compile([x, ops.cumsum(x, axis)])(a), np.cumsum(a, axis))
