@@ -19,5 +19,5 @@ te.create_schedule = create_schedule  # type: ignore[assignment]
 
 __version__ = "0.1.0"
 __all__ = ["CallError", "DeclareError", "LowerError", "Module", "Profile", "Schedule", "ScheduleError", "Stage", "Target", "TargetError",
-           "TensorLangError", "TimeTable", "Timing", "Trace", "build", "compile", "create_schedule", "load", "lower", "num_threads", "ops", "register_func",
-           "register_symbol", "release_workspace", "set_num_threads", "te"]
+           "TensorLangError", "TimeTable", "Timing", "Trace", "build", "compile", "create_schedule", "load", "lower", "num_threads", "ops",
+           "register_func", "register_symbol", "release_workspace", "set_num_threads", "te"]

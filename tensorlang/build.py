@@ -61,9 +61,7 @@ def _lowered(schedule: Schedule, args: Args, name: str, *, simple: bool = False,
                          try_="tl.lower(s, [A, B, C])")
     start = time.perf_counter()
     with _depth(f"lower({name})"):
-        state, packings = schedule.concrete().state, ()
-        if constants:
-            state, packings = split_constants(state, constants)
+        state, packings = split_constants(schedule.concrete().state, constants)
         func = lower_state(state, [a for a in args if not any(a is c for c in constants)], identifier(name), [t for p in packings for t in p.tensors],
                           _strides(args, binds or {}))
         for hook in hooks:

@@ -27,7 +27,7 @@ from ..records.record import median_interval
 from .builder import computation, kernel_file, outputs_of
 from .protocol import OK, OUT_OF_MEMORY, PREPARE, TIMING, WRONG_ANSWER, Job, Outcome
 
-SAMPLES, MOST_SAMPLES = 3, 9
+SAMPLES, MOST_SAMPLES = 3, 6
 PRECISE = 0.02  # of the median: an interval as narrow as this needs no more samples
 HOPELESS = 3.0  # so many times slower than the best is timed once
 PROMISING = 1.1  # up to so many times slower than the best, a wide interval is worth more samples

@@ -30,6 +30,8 @@ def split_constants(state: ScheduleState, constants: Sequence[Tensor]) -> tuple[
 
     ``state`` holds no symbolic choices. Raises LowerError for a constant that is no placeholder of it or has a symbolic size.
     """
+    if not constants:
+        return state, ()
     for t in constants:
         _check(state, t)
     fixed = _fixed(state, constants)

@@ -78,8 +78,9 @@ def turn_in_tiles(s: Schedule, stage: Stage, turn: Turn, target: Target) -> None
         return
     far_source = fixed and _aliases(_source_row(stage, last), bytes_each)
     far_result = fixed and _aliases(typical(last.extent, 0), bytes_each)
-    high = turn.every or (lanes if far_source or far_result else 2 * lanes)
-    wide = lanes if far_source and not far_result else 2 * lanes
+    long = 2 * lanes if fixed and bytes_each >= 4 else lanes  # of both sides, or else the code of a tile is very long
+    high = min(turn.every or (lanes if far_source or far_result else long), 16)
+    wide = lanes if far_source and not far_result else long
     n, m = size(last), size(along)
     jo, ji = stage.split(last, wide if n is None else min(wide, n))
     io, ii = stage.split(along, high if m is None else min(high, m))

@@ -33,7 +33,7 @@ def digest(*parts: str | np.ndarray) -> str:
     """One text for the contents of all parts."""
     whole = hashlib.blake2b(digest_size=20)
     for part in parts:
-        data = part.encode() if isinstance(part, str) else memoryview(np.ascontiguousarray(part)).cast("B") if part.size else b""
+        data = part.encode() if isinstance(part, str) else np.ascontiguousarray(part).reshape(-1).view(np.uint8).data if part.size else b""
         shape = "" if isinstance(part, str) else f"{part.dtype}{part.shape}"
         whole.update(f"{len(data)} {shape}\n".encode())
         whole.update(data)

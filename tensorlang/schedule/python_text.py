@@ -71,7 +71,7 @@ class Writer:
     def loop(self, stage: str, name: str) -> str:
         """A loop as an argument."""
         if stage in self.foreign:
-            return f"s[{self.tensor(stage)}].loop({name!r})"
+            return repr(name)  # calls take the name of a loop as well
         return self.loops[stage, name]
 
     def need(self, stage: str, *loops: str) -> list[str]:
@@ -188,8 +188,8 @@ def _transform_layout(w: Writer, name: str, a: Arguments) -> None:
         text = ""
         for axis, stride, size in group:
             digit = names[axis] + (f" // {stride}" if stride != 1 else "") + (f" % {size}" if size else "")
-            text = digit if not text else f"({text}) * {size or f's[{of}].op.axis[{axis}].extent'} + {digit}"
-            if text is not digit and not size and stride != 1:  # the number of blocks of an axis has no short name
+            text = digit if not text else f"{text if text.isidentifier() else f'({text})'} * {size or f's[{of}].op.axis[{axis}].extent'} + {digit}"
+            if text != digit and not size and stride != 1:  # the number of blocks of an axis has no short name
                 w.lines.append(f"s.step('transform_layout', stage={stage!r}, digits={digits!r}, merged={a['merged']!r})")
                 w.renewed(stage, layout=True)
                 return
@@ -200,6 +200,7 @@ def _transform_layout(w: Writer, name: str, a: Arguments) -> None:
 
 def _sample_tile(w: Writer, name: str, a: Arguments) -> None:
     (loop,) = w.need(a["stage"], a["loop"])
+    loop = f"s[{w.tensor(a['stage'])}].loop({loop})" if a["stage"] in w.foreign else loop
     values = w.decisions.get(a["decision"], a["values"])
     given = [f"{a['parts']}"] if a["parts"] != 1 else []
     given += [f"max_factor={a['max_factor']}"] if a["candidates"] is None or a["max_factor"] != 64 else []

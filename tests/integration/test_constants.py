@@ -47,7 +47,7 @@ def test_a_constant_is_no_parameter_and_its_packing_no_part_of_the_kernel(arrays
 
 
 def test_kernels_with_equal_weights_and_packing_share_them_and_free_them(arrays):
-    (A, W, C), (a, w) = declared(), arrays
+    (A, W, C), (_, w) = declared(), arrays
     f = tl.build(packed(A, W, C), [A, C], constants={W: w}, name="f")
     A2, W2, C2 = declared()
     g = tl.build(packed(A2, W2, C2), [A2, C2], constants={W2: w.copy()}, name="g")

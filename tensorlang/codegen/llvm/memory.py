@@ -126,7 +126,8 @@ def _on_stack(em: Emitter, buffer: Buffer, place: Place) -> bool:
     return min(first, last) >= 0 and max(first, last) < room
 
 
-def _from_memory(em: Emitter, raw: str, t: DType) -> str:
+def from_memory(em: Emitter, raw: str, t: DType) -> str:
+    """What was loaded, as values of that type are held in registers."""
     if t.is_bool:
         return em.ins(f"icmp ne {types.lanes_of('i8', t.lanes)} {raw}, {types.splat_literal('0', 'i8', t.lanes)}")
     return convert.widen(em, raw, t) if t.is_float and types.is_soft(t, em.target) else raw
@@ -152,7 +153,7 @@ def _load(em: Emitter, e: Load) -> str:
     element = types.memory_element(t, em.target)
     place = locate(em, e.buffer, e.indices, t.lanes)
     raw = _load_raw(em, e.buffer, place, e.mask, element, t)
-    return _from_memory(em, raw, t)
+    return from_memory(em, raw, t)
 
 
 def _load_raw(em: Emitter, buffer: Buffer, place: Place, mask: Expr | None, element: str, t: DType) -> str:

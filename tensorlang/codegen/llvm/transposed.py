@@ -45,9 +45,9 @@ def prepare(em: Emitter, stmts: Sequence[Stmt]) -> None:
 
 
 def _far(em: Emitter, e: Load) -> tuple[Expr, Expr] | None:
-    """Base and stride of lanes that lie apart and fill 128 bits, of an element of 4 or 8 bytes."""
+    """Base and stride of lanes that lie apart and fill 128 bits."""
     t = e.dtype
-    if t.lanes == 1 or t.bytes not in (4, 8) or t.lanes % (16 // t.bytes):
+    if t.lanes == 1 or t.lanes % (16 // t.bytes):
         return None
     flat = e.buffer.offset(e.indices)
     if type(flat) is not Ramp or flat.base.dtype.lanes != 1:
@@ -75,16 +75,16 @@ def _block(em: Emitter, buffer: Buffer, base: Expr, stride: Expr, first: int, lo
         for column, value in zip(made, _turned(em, rows, few, wide, element), strict=True):
             column.append(value)
     for e, column in zip(loads, made, strict=True):
-        em.remember(em.memo, e, _joined(em, column, wide, element), em.depth, buffers_read(e))
+        em.remember(em.memo, e, memory.from_memory(em, _joined(em, column, wide, element), e.dtype), em.depth, buffers_read(e))
 
 
 def _turned(em: Emitter, rows: list[str], few: int, wide: int, element: str) -> list[str]:
-    """The transposes of all blocks of 128 bits."""
-    if few == 2:
-        return [_shuffled(em, rows[0], rows[1], pick, wide, element) for pick in ((0, 2), (1, 3))]
-    low = [_shuffled(em, rows[i], rows[i + 1], (0, 4, 1, 5), wide, element) for i in (0, 2)]
-    high = [_shuffled(em, rows[i], rows[i + 1], (2, 6, 3, 7), wide, element) for i in (0, 2)]
-    return [_shuffled(em, a, b, pick, wide, element) for a, b in (low, high) for pick in ((0, 1, 4, 5), (2, 3, 6, 7))]
+    """The transposes of all blocks of 128 bits: to interleave the first half of the rows with the second, log2 ``few`` times."""
+    half = few // 2
+    low, high = (tuple(i for pair in zip(range(at, at + half), range(few + at, few + at + half), strict=True) for i in pair) for at in (0, half))
+    for _ in range(half.bit_length()):
+        rows = [_shuffled(em, a, b, pick, wide, element) for a, b in zip(rows[:half], rows[half:], strict=True) for pick in (low, high)]
+    return rows
 
 
 def _shuffled(em: Emitter, a: str, b: str, pick: tuple[int, ...], wide: int, element: str) -> str:

@@ -73,7 +73,7 @@ class TransformLayout(Primitive):
         if self.merged and (sum(self.merged) != len(self.digits) or any(n < 1 for n in self.merged)):
             return no(f"{self.merged} is no way to take {len(self.digits)} digits together")
         for group in self.groups():
-            for axis, stride, size in group[1:]:
+            for axis, _, size in group[1:]:
                 if not size and const_int(st.compute.axis[axis].extent) is None:
                     return no(f"axis `{st.compute.axis[axis].name}` has a symbolic size, and only the first part of a merged index may have one",
                               mark=(self.stage, None))
@@ -112,8 +112,8 @@ class TransformLayout(Primitive):
         for group in self.groups():
             sizes = [make.const(size, op.axis[a].dtype) if size else make.ceildiv(op.axis[a].extent, stride) for a, stride, size in group]
             extent = sizes[0]
-            for n in sizes[1:]:
-                extent = make.mul(extent, n)
+            for below in sizes[1:]:
+                extent = make.mul(extent, below)
             axis, stride, size = group[0]
             own = op.axis[axis].name if stride == 1 and not size else f"{op.axis[axis].name}.{'inner' if size else 'outer'}"
             wish = own if len(group) == 1 else f"{'.'.join(op.axis[a].name for a, _, _ in group)}.fused"
@@ -127,8 +127,8 @@ class TransformLayout(Primitive):
         inside: Expr | None = None
         for i, old in enumerate(op.axis):
             total = parts[i][0]
-            for p in parts[i][1:]:
-                total = make.add(total, p)
+            for part in parts[i][1:]:
+                total = make.add(total, part)
             value[old.var] = total
             largest = max(stride for a, stride, _ in self.digits if a == i)
             n = const_int(old.extent)
@@ -202,7 +202,8 @@ def _as_digits(stage: str, e: Expr, axes: tuple[Var, ...], extents: Sequence[int
         found.append(digit)
     if len(found) == len(terms) and found:
         return tuple(reversed(found))
-    raise ScheduleError(f"s[{stage}].transform_layout: `{e}` is not one axis, or i // c, i % c or i // c % d of one, nor such parts read as one number",
+    raise ScheduleError(f"s[{stage}].transform_layout: `{e}` is not one axis, or i // c, i % c or i // c % d of one, "
+                        "nor such parts read as one number",
                         try_="a permutation of axes, with axes cut as i // 16 and i % 16, or merged as y * 56 + x for an x of 56 values")
 
 

@@ -1,0 +1,77 @@
+"""The recipe for depthwise convolutions: right bit for bit on odd shapes, without masks or spills in its sums."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang import ops, te
+from tensorlang.recipes import default_schedule
+from tests.codegen.test_assembly import AVX2, inner_loop
+from tests.ops import images
+from tests.ops.arrays import exact
+from tests.ops.images import small
+
+RNG = np.random.default_rng(9)
+
+
+def declared(x, w, b, op=ops.conv2d, **options):
+    X, W, B = (te.placeholder(a.shape, str(a.dtype), n) for a, n in ((x, "X"), (w, "W"), (b, "B")))
+    return X, W, B, ops.relu(op(X, W, B, **options))
+
+
+# (channels, outputs of each, height, width, kernel, options): rows shorter than a vector, with a rest, and exact
+SHAPES = [
+    (5, 1, 14, 14, (3, 3), {"padding": 1}),
+    (5, 1, 14, 14, (3, 3), {"padding": 1, "stride": 2}),
+    (4, 1, 7, 7, (3, 3), {"padding": 1}),
+    (3, 2, 9, 17, (3, 3), {"padding": 1}),
+    (3, 1, 11, 16, (3, 3), {}),
+    (2, 1, 12, 31, (5, 5), {"padding": 2, "stride": (1, 2)}),
+    (2, 3, 12, 13, (3, 2), {"padding": ((1, 0), (2, 1)), "dilation": (1, 2), "stride": 3}),
+    (2, 1, 1, 300, (1, 3), {"padding": (0, 1)}),
+    (2, 1, 9, 1, (3, 1), {"padding": (1, 0)}),
+    (2, 1, 9, 9, (7, 7), {"padding": 3}),
+]
+
+
+@pytest.mark.parametrize(("channels", "each", "height", "width", "kernel", "options"), SHAPES, ids=str)
+def test_odd_shapes(channels, each, height, width, kernel, options):
+    x, w = small(RNG, (2, channels, height, width)), small(RNG, (channels * each, 1, *kernel))
+    b = small(RNG, (channels * each,))
+    X, W, B, out = declared(x, w, b, groups=channels, **options)
+    want = np.maximum(images.conv(x, w, b, groups=channels, **options), 0)
+    exact(tl.compile([X, W, B, out])(x, w, b), want, "float32")
+    exact(tl.compile([X, B, out], constants={W: w})(x, b), want, "float32")
+
+
+@pytest.mark.parametrize("types", ["float64", "int8", "float16"])
+def test_dtypes(types):
+    x, w, b = small(RNG, (1, 3, 6, 7), types, -2, 3), small(RNG, (3, 1, 3, 3), types, -2, 3), small(RNG, (3,), types)
+    X, W, B, out = declared(x, w, b, groups=3, padding=1)
+    exact(tl.compile([X, W, B, out])(x, w, b), np.maximum(images.conv(x, w, b, groups=3, padding=1), 0), types)
+
+
+def test_one_and_three_dimensions_and_a_symbolic_batch():
+    n = te.var("n")
+    for op, shape, kernel in [(ops.conv1d, (2, 3, 37), (3, 1, 3)), (ops.conv3d, (1, 3, 4, 5, 9), (3, 1, 3, 3, 3))]:
+        x, w, b = small(RNG, shape), small(RNG, kernel), small(RNG, (3,))
+        X, W, B = te.placeholder((n, *shape[1:]), name="X"), te.placeholder(kernel, name="W"), te.placeholder((3,), name="B")
+        f = tl.compile([X, B, ops.relu(op(X, W, B, groups=3, padding=1))], constants={W: w})
+        exact(f(x, b), np.maximum(images.conv(x, w, b, groups=3, padding=1), 0), "float32")
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_rows_of_sums_are_in_registers_and_one_plane_is_padded_at_a_time(stride):
+    x, w, b = np.zeros((1, 64, 28, 28), "f4"), np.zeros((64, 1, 3, 3), "f4"), np.zeros(64, "f4")
+    X, W, B, out = declared(x, w, b, groups=64, stride=stride, padding=1)
+    s = default_schedule(out, AVX2, constants=[W])
+    assert re.search(r"conv2d\.pad: float32\[1, 1, 30, 1, \d+\]", str(tl.lower(s, [X, B, out], constants=[W])))
+    body = inner_loop(tl.build(s, [X, B, out], AVX2, constants={W: w}).get_source("asm"), "vfmadd")
+    sums = [line for line in body if re.search(r"vf(n?m)(add|sub)\w+ps", line)]
+    assert len(sums) + sum("vmulps" in line for line in body) >= 36  # four rows of nine taps
+    assert not [line for line in body if "vmaskmov" in line or "ymm" in line and "vinsertps" in line]
+    assert len([line for line in body if re.search(r"\(%rsp\)", line) and "vfmadd" not in line]) <= 4
