@@ -6,8 +6,10 @@ tensorlang's public names only.
 
 from __future__ import annotations
 
+from .autotune import autotune
 from .records import Record, RecordLog
 from .task import SearchTask, register_workload
+from .task_scheduler import TasksResult, tune_tasks
 from .tune import TuneResult, tune
 
-__all__ = ["Record", "RecordLog", "SearchTask", "TuneResult", "register_workload", "tune"]
+__all__ = ["Record", "RecordLog", "SearchTask", "TasksResult", "TuneResult", "autotune", "register_workload", "tune", "tune_tasks"]

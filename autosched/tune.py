@@ -114,7 +114,7 @@ def tune(
         new = 0
         for _, record in measured(meter, _batches(session, trials, batch)):
             new += 1
-            report.round([record], log.best(task.workload_key, str(task.target)), session.flops)
+            report.round([record], session.fastest, session.flops)
         if new:
             for _ in measured(meter, [(session, session.finalists())], again=True):
                 pass

@@ -119,7 +119,7 @@ def build(schedule: Schedule, args: Args, target: str | Target | None = None, na
     data = [a for p in packings for a in _packed(p, values)]
     held = {c.symbol: a for c, a in zip(signature.constants, data, strict=True)}
     module = Module(code.object, signature, sources, str(where), refused=where.why_not_here(),
-                    constants=held, features=where.instruction_sets, tools=_Tools(func, where, held))
+                    constants=held, features=where.instruction_sets, tools=_Tools(func, where, held, math))
     if times is not None:
         times.add("load", time.perf_counter() - start)
     return module
@@ -150,16 +150,17 @@ class _Tools:
     func: Func
     target: Target
     constants: Mapping[str, Any]
+    math: str
 
     def c_function(self, name: str) -> CFunction:
-        text, signature = emit_export(self.func, self.target, name, self.constants)
+        text, signature = emit_export(self.func, self.target, name, self.constants, self.math)
         here = as_target(None)
         foreign = arch_of(self.target.triple) != arch_of(here.triple)
         return CFunction(compile_ll(text, self.target).object, signature, str(self.target), self.target.triple, foreign)
 
     def instrumented(self, deep: bool) -> Instrumented:
         func, nests = instrument(self.func, deep)
-        return Instrumented(compile_ll(emit(func, self.target), self.target).object, nests)
+        return Instrumented(compile_ll(emit(func, self.target, self.math), self.target).object, nests)
 
 
 def _values(schedule: Schedule, args: Args, constants: Mapping[Tensor, Any]) -> dict[Tensor, Any]:

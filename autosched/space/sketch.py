@@ -84,15 +84,16 @@ def _best(sketches: list[Sketch], most: int) -> list[Sketch]:
 def opened(s: tl.Schedule, made: tl.Schedule, where: Where) -> tl.Schedule:
     """The calls of ``made``, a schedule of plain numbers, repeated on ``s`` with its split factors left open.
 
-    A factor stays as it is where a layout has it too: a panel and the tile that reads it have one width. The values sampled at first are
-    the numbers ``made`` had.
+    The factor of an axis stays as it is where a layout has it too: a panel and the tile that reads it have one width. The values sampled
+    at first are the numbers ``made`` had.
     """
     steps = made.trace.steps
     numbers = {n for p in steps if p.name == "transform_layout" for _, *digit in p.arguments()["digits"] for n in digit}
     kinds = {(a["stage"], a["loop"]): p.name for p in steps for a in [p.arguments()] if p.name in ("vectorize", "unroll", "parallel")}
     for p in steps:
         a = p.arguments()
-        if p.name == "split" and isinstance(a["factor"], int) and a["factor"] not in numbers and a["factor"] <= 1024:
+        fixed = a.get("factor") in numbers and not str(a["loop"]).endswith(".outer")
+        if p.name == "split" and isinstance(a["factor"], int) and not fixed and a["factor"] <= 1024:
             _open(s, a, kinds, where)
         else:
             s.step(p.name, **a)

@@ -11,10 +11,11 @@ from ..expr.nodes import Expr, Var
 from ..schedule.state import Decision
 from .analysis import Analysis, Limit, Limits, Storage, analyse
 from .nest import Loop
-from .patterns import Reads, constant, cost, reads_of, reducer_kind, step, typical
+from .patterns import Reads, constant, cost, narrow_product, reads_of, reducer_kind, step, typical
 from .quantity import absolute, amount, ceil_quotient, choose, least, minus, most, plus, quotient, ratio, times
 from .sizes import Sizes
 from .statement import Access, Statement
+from .streams import Turn, has_calls, reads_lines, reduces_columns, reduces_rows, row_of, turned
 from .work import Work
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "Sizes",
     "Statement",
     "Storage",
+    "Turn",
     "Var",
     "Work",
     "absolute",
@@ -39,15 +41,22 @@ __all__ = [
     "compile_columns",
     "constant",
     "cost",
+    "has_calls",
     "least",
     "minus",
     "most",
+    "narrow_product",
     "plus",
     "quotient",
     "ratio",
+    "reads_lines",
     "reads_of",
     "reducer_kind",
+    "reduces_columns",
+    "reduces_rows",
+    "row_of",
     "step",
     "times",
+    "turned",
     "typical",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..expr.linear import poly
-from ..expr.nodes import Access, Call, Choice, Const, Expr, Var, const_int
+from ..expr.nodes import Access, Call, Cast, Choice, Const, Expr, Mul, Var, const_int
 from ..expr.walk import preorder, variables
 from ..te.axis import IterVar
 from ..te.reducers import Reduce
@@ -83,3 +83,13 @@ def reducer_kind(op: ComputeOp) -> str | None:
     """``add``, ``mul``, ``min``, ``max``, ``and``, ``or`` or ``custom`` for a reduction, None for any other compute."""
     first = op.body[0] if op.body else None
     return first.reducer.kind if isinstance(first, Reduce) else None
+
+
+def narrow_product(op: ComputeOp) -> bool:
+    """Whether a compute sums products of two reads of 8- or 16-bit integers in int32."""
+    first = op.body[0] if op.body else None
+    if not isinstance(first, Reduce) or first.reducer.kind != "add" or len(first.sources) != 1:
+        return False
+    product = first.sources[0]
+    return type(product) is Mul and product.dtype == "int32" and all(
+        type(e) is Cast and type(e.a) is TensorRead and e.a.dtype in ("int8", "uint8", "int16") for e in (product.a, product.b))

@@ -18,6 +18,13 @@ zvkb zvbc zca zcb zcd zcf zcmp zcmt zve32x zve32f zve64x zve64f zve64d zvl64b zv
 SETS: dict[str, frozenset[str]] = {"x86_64": frozenset(_X86.split()), "aarch64": frozenset(_AARCH64.split()), "riscv64": frozenset(_RISCV64.split())}
 
 
+def platform(triple: str) -> tuple[str, str]:
+    """Architecture and system of a triple: what must agree for one machine to run code made for the other."""
+    parts = triple.split("-")
+    system = next((s for s in ("linux", "darwin", "windows") if s in triple), parts[-1])
+    return {"amd64": "x86_64", "arm64": "aarch64"}.get(parts[0], parts[0]), system
+
+
 def used(arch: str, present: Mapping[str, bool] | Iterable[str], mattr: Iterable[str] = ()) -> tuple[str, ...]:
     """The instruction sets among the features that are ``present``, after the flags ``+x`` and ``-x``, sorted."""
     found = {f for f, on in present.items() if on} if isinstance(present, Mapping) else set(present)

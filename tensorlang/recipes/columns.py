@@ -5,9 +5,7 @@ are few. Uses public primitives only.
 
 from __future__ import annotations
 
-from ..analysis import reads_of, reducer_kind, typical
-from ..expr.nodes import Var
-from ..expr.walk import variables
+from ..analysis import reduces_columns, typical
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar
@@ -18,22 +16,9 @@ VECTORS = 4  # of partial results side by side in registers
 
 
 def applies(stage: Stage) -> bool:
-    """Whether the stage reduces a tensor over axes of which none is the last dimension: every read that moves with the reduction runs along the
-    last data axis, each of its indices one axis, and all data axes are among them."""
+    """Whether the stage reduces a tensor over axes of which none is the last dimension, and has something to do."""
     op = stage.op
-    if not op.axis or not op.reduce_axis or reducer_kind(op) in (None, "custom"):
-        return False
-    reduced, data = {a.var for a in op.reduce_axis}, {a.var for a in op.axis}
-    found = False
-    for _, indices in reads_of(op).plain:
-        used = frozenset().union(*[variables(i) for i in indices]) if indices else frozenset()
-        if not used & reduced:
-            continue
-        plain = [i for i in indices if isinstance(i, Var)]
-        if len(plain) < len(indices) or set(plain) != reduced | data or plain[-1] is not op.axis[-1].var:
-            return False
-        found = True
-    return found and size(op.axis[-1]) != 1 and all(size(a) != 0 for a in (*op.axis, *op.reduce_axis))
+    return reduces_columns(op) and size(op.axis[-1]) != 1 and all(size(a) != 0 for a in (*op.axis, *op.reduce_axis))
 
 
 def reduce_columns(s: Schedule, stage: Stage, target: Target) -> None:

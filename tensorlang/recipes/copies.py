@@ -5,12 +5,7 @@ Where both do not fit the caches a block is turned in the first cache and writte
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from ..analysis import constant, reads_of, typical
-from ..expr.linear import poly
-from ..expr.nodes import Expr, FloorMod, Var, const_int
-from ..expr.walk import variables
+from ..analysis import Turn, constant, reads_of, typical
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar
@@ -20,49 +15,8 @@ BLOCK = 64  # rows and columns of a block that is turned in the first cache, in 
 ALIAS = 4096  # bytes: rows this far apart meet in the same lines of the first cache
 
 
-@dataclass(frozen=True)
-class Turn:
-    """``axis`` is the one along which the source is contiguous; ``every``: of which so many stand together (None: all)."""
-
-    axis: IterVar
-    every: int | None
-
-
-def turned(stage: Stage) -> Turn | None:
-    """The axis, other than the last, along which a read of the stage runs through memory while the last axis jumps; None if there is none."""
-    op = stage.op
-    if len(op.axis) < 2 or op.reduce_axis or len(op.body) != 1:
-        return None
-    last = op.axis[-1]
-    axes = {a.var: a for a in op.axis[:-1]}
-    found: list[Turn] = []
-    for _, indices in reads_of(op).plain:
-        used = frozenset().union(*[variables(i) for i in indices]) if indices else frozenset()
-        if not indices or last.var not in used or last.var in variables(indices[-1]):
-            continue
-        turn = _along(indices[-1], axes)
-        if turn is not None and (size(turn.axis) is None or size(turn.axis) >= 4):  # type: ignore[operator]
-            found.append(turn)
-    return found[0] if found and (size(last) is None or size(last) >= 4) else None  # type: ignore[operator]
-
-
-def _along(index: Expr, axes: dict[Var, IterVar]) -> Turn | None:
-    """The axis by which the last index of a read moves one by one, wholly or modulo the size of a block."""
-    for term, factor in poly(index).items():
-        if factor != 1 or len(term) != 1:
-            continue
-        (atom,) = term
-        if isinstance(atom, Var) and atom in axes:
-            return Turn(axes[atom], None)
-        if isinstance(atom, FloorMod) and isinstance(atom.a, Var) and atom.a in axes:
-            every = const_int(atom.b)
-            if every is not None and every >= 4:
-                return Turn(axes[atom.a], every)
-    return None
-
-
 def turn_in_tiles(s: Schedule, stage: Stage, turn: Turn, target: Target) -> None:
-    """Schedule a stage for which :func:`turned` found ``turn``."""
+    """Schedule a stage for which ``analysis.turned`` found ``turn``."""
     op = stage.op
     bytes_each = op.body[0].dtype.bytes
     lanes = target.vector_lanes(op.body[0].dtype)
@@ -81,6 +35,8 @@ def turn_in_tiles(s: Schedule, stage: Stage, turn: Turn, target: Target) -> None
     long = 2 * lanes if fixed and bytes_each >= 4 else lanes  # of both sides, or else the code of a tile is very long
     high = min(turn.every or (lanes if far_source or far_result else long), 16)
     wide = lanes if far_source and not far_result else long
+    if (size(last) or 1) % wide or (size(along) or 1) % high:
+        wide = min(wide, 16)  # nor in the copy of the tile with masks
     n, m = size(last), size(along)
     jo, ji = stage.split(last, wide if n is None else min(wide, n))
     io, ii = stage.split(along, high if m is None else min(high, m))

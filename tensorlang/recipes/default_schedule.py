@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..analysis import cost, reads_of
+from ..analysis import cost, reads_of, reduces_rows, turned
 from ..ops import tags
 from ..schedule import Schedule, Stage, create_schedule
 from ..target import Target, as_target
@@ -17,7 +17,7 @@ from ..te import ComputeOp, Operation, Tensor
 from . import columns, conv, copies, depthwise, gemm, rows, scans
 from .attention import attention
 from .common import share_out, size, work
-from .lanes import along_memory, reduce_in_lanes, share_reduction, vector_width
+from .lanes import reduce_in_lanes, share_reduction, vector_width
 
 # reductions with a recipe of their own: applies(s, inside, target, constants) and apply(s, out, inside, target, constants)
 FAMILIES = (gemm, conv, depthwise)
@@ -97,7 +97,7 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> None:
     turns = work(stage)
     if any(size(a) == 0 for a in axes):
         return
-    turn = copies.turned(stage)
+    turn = turned(stage.op)
     if turn is not None:
         copies.turn_in_tiles(s, stage, turn, target)
         return
@@ -132,7 +132,7 @@ def _reduction(s: Schedule, stage: Stage, target: Target, constants: Sequence[Te
     if _of_matrix(s, stage, target):
         return
     last = op.axis[-1] if op.axis else None
-    if last is not None and reads_of(op).along(last) and size(last) != 1 and not along_memory(stage) and s.can("cache_write", stage.name):
+    if last is not None and reads_of(op).along(last) and size(last) != 1 and not reduces_rows(stage.op) and s.can("cache_write", stage.name):
         cached = s.cache_write(stage.name, "local")
         _tile(s, stage, s[cached], target)
     elif reduce_in_lanes(s, stage, target):
@@ -148,7 +148,7 @@ def _of_matrix(s: Schedule, stage: Stage, target: Target) -> bool:
     if columns.applies(stage):
         columns.reduce_columns(s, stage, target)
         return True
-    partial = share_reduction(s, stage, target) if along_memory(stage) else None
+    partial = share_reduction(s, stage, target) if reduces_rows(stage.op) else None
     if partial is not None and not reduce_in_lanes(s, partial, target):
         partial.parallel(partial.op.axis[0])
     return partial is not None
@@ -164,7 +164,7 @@ def _tile(s: Schedule, out: Stage, inside: Stage, target: Target) -> None:
     n = size(axes[-1])
     if any(size(a) == 0 for a in (*own, *inside.op.reduce_axis)):
         return
-    if not reads.along(own[-1]) or n == 1 or along_memory(inside):
+    if not reads.along(own[-1]) or n == 1 or reduces_rows(inside.op):
         # the reduction itself runs along memory: one element at a time, its partial sums in vector lanes
         inside.compute_at(out, axes[-1])
         reduce_in_lanes(s, inside, target)

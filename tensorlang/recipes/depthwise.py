@@ -10,15 +10,14 @@ import math
 from collections.abc import Sequence
 
 from ..analysis import reads_of, reducer_kind, step
-from ..ops import tags
 from ..schedule import Schedule, Stage
 from ..target import Target
-from ..te import ComputeOp, IterVar, Tensor
+from ..te import IterVar, Tensor
 from .common import MIN_PARALLEL_WORK, size, work
+from .conv import padding_of, rows_in_vectors
 
 MOST_TAPS = 25  # that are written out
 TILE = 4  # vectors of sums
-MOST_VECTORS = 32  # of a padded row that are written out
 
 
 def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
@@ -72,24 +71,20 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         inside.unroll(a)
     if padded is not None:
         padded.compute_at(out, channel)
-        whole, lane = padded.split(padded.op.axis[-1], lanes)
-        if (size(padded.op.axis[-1]) or 1) <= MOST_VECTORS * lanes:
-            padded.unroll(whole)  # which lanes are margin is then known: twice as fast for the whole at 28 × 28
-        padded.vectorize(lane)
+        rows_in_vectors(padded, lanes)
 
 
 def _pad(s: Schedule, inside: Stage, lanes: int) -> Stage | None:
     """The stage that pads, its rows made long enough for whole vectors, when nothing else reads it; no lane of a sum then needs a mask."""
     image = _image(inside)
     assert image is not None
-    producer = s.state.of(image)
-    if not isinstance(producer.op, ComputeOp) or producer.op.tag != tags.PAD or len(s.state.readers(producer.name)) != 1 or producer.is_output:
+    padded = padding_of(s, image)
+    if padded is None:
         return None
     at = next(at for t, at in reads_of(inside.op).plain if t is image)
     x, tap = inside.op.axis[-1], inside.op.reduce_axis[-1]
     last = -(-(size(x) or 1) // lanes) * lanes - 1
     reach = last * (step(at[-1], x) or 1) + ((size(tap) or 1) - 1) * (step(at[-1], tap) or 1) + 1
-    long = -(-max(reach, size(producer.op.axis[-1]) or 1) // lanes) * lanes
-    padded = s[producer.name]
+    long = -(-max(reach, size(padded.op.axis[-1]) or 1) // lanes) * lanes
     padded.transform_layout(lambda *at: [*at[:-1], at[-1] // long, at[-1] % long])
     return padded

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..analysis import reads_of, reducer_kind
+from ..analysis import narrow_product, reads_of, reducer_kind
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
@@ -22,6 +22,7 @@ BLOCK_COLUMNS = 256  # of the right operand that are packed at a time
 MIN_TURNS = 1 << 19  # multiply-adds below which a second thread costs more than it brings
 STREAMED_ROWS = 12  # rows up to which the right operand is read where it lies
 STREAMED_DEPTH = 8  # rows of it that are read side by side
+WIDENED = 32  # elements of the left operand that become 16 bits wide at a time
 PACKED_ROWS = 16  # rows from which a copy of the right operand pays
 
 
@@ -35,6 +36,7 @@ class Product:
     right_axes: dict[IterVar, int]
     row: IterVar | None  # the innermost axis that the right operand does not have
     column: IterVar
+    narrow: bool  # of 8- or 16-bit integers, summed in 32 bits
 
 
 def product_of(stage: Stage) -> Product | None:
@@ -61,7 +63,7 @@ def product_of(stage: Stage) -> Product | None:
     rows = [a for a in op.axis if a not in right_axes]
     if not all(a in left_axes and a in right_axes for a in op.reduce_axis):
         return None
-    return Product(left, right, left_axes, right_axes, rows[-1] if rows else None, column)
+    return Product(left, right, left_axes, right_axes, rows[-1] if rows else None, column, narrow_product(op))
 
 
 def tile_for(rows: int | None, columns: int | None, lanes: int, registers: int) -> tuple[int, int]:
@@ -127,16 +129,17 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     own = dict(zip(inside.op.axis, out.op.axis, strict=True))
     lanes = target.vector_lanes(inside.op.body[0].dtype)
     m, n = _rows(product), size(product.column)
-    high, vectors = tile_for(m, n, lanes, target.vector_registers)
-    width = lanes * vectors
     fixed = _fixed(product, constants)
+    packs = fixed or _packs(product)
+    pairs = packs and product.narrow and target.arch == "x86_64"  # two products of 16-bit integers are one instruction
+    high, vectors = tile_for(m, n, lanes, target.vector_registers - pairs)  # one for a pair of products on its way to the sum
+    width = lanes * vectors
     if m is not None and not fixed and _streams(inside, product, m, target):
         _stream(s, out, inside, product, own, m, lanes, target)
         return
-    packs = fixed or _packs(product)
-    copy = _panels(s, inside, product.right, product.right_axes, product.column, width) if packs else None
-    if product.row is not None and packs and _far(product, target):
-        _left(s, inside, product, high)
+    copy = _panels(s, inside, product.right, product.right_axes, product.column, width, pairs) if packs else None
+    if pairs or (packs and high > 1 and _far(product, target)):
+        _left(s, inside, product, high, pairs)
 
     jo, ji = out.split(own[product.column], width)
     rows = [own[product.row]] if product.row is not None else []
@@ -167,7 +170,11 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         inside.set_scope("local")
     keep = [a for a in inside.op.axis if a is not product.row and a is not product.column]
     tile = [product.row] if product.row is not None else []
-    inside.reorder(*keep, *inside.op.reduce_axis, *tile, product.column)
+    deep = list(inside.op.reduce_axis)
+    if pairs:  # both products of a pair follow each other
+        deep[-1], ki = inside.split(deep[-1], 2)
+        tile.append(ki)
+    inside.reorder(*keep, *deep, *tile, product.column)
     inside.vectorize(product.column)
     for ii in tile:
         inside.unroll(ii)
@@ -177,16 +184,16 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
             place = None
         if place is not None:
             copy.compute_at(out, place)
-        *others, lane = copy.op.axis
+        *others, lane, pair = copy.op.axis if pairs else (*copy.op.axis, None)
         at = len(others) - 1 - len(inside.op.reduce_axis)
-        if _in_lines(product):
+        if pair is not None or _in_lines(product):
             panel = others.pop(at)
-            copy.reorder(*others, panel, lane)  # whole lines of a block are read one after the other
+            _lines(copy, [*others, panel], pair, lane)  # whole lines of a block are read one after the other
         else:
             depth = size(inside.op.reduce_axis[-1])
             _, ki = copy.split(others[-1], 8 if depth is None or depth % 8 == 0 else 4)  # turned in registers, so many columns at a time
             copy.unroll(ki)
-        copy.vectorize(lane)
+            copy.vectorize(lane)
         if place is None and not fixed:
             share_out(copy, [others[0]], turns // 16)
 
@@ -241,13 +248,26 @@ def _stream(s: Schedule, out: Stage, inside: Stage, product: Product, own: dict[
         inside.vectorize(inside.op.axis[-1])
 
 
-def _panels(s: Schedule, inside: Stage, tensor: Tensor, axes: dict[IterVar, int], across: IterVar, width: int) -> Stage:
-    """A copy of an operand in panels: the other data axes in front, then the panel, k, and the rows or columns of a panel."""
-    copy = s[s.cache_read(tensor, "global", [inside.name])]
-    deep = [d for a, d in axes.items() if a.kind == "reduce"]
+def _panels(s: Schedule, inside: Stage, tensor: Tensor, axes: dict[IterVar, int], across: IterVar, width: int, pairs: bool) -> Stage:
+    """A copy of an operand in panels: the other data axes in front, then the panel, k, and the rows or columns of a panel; of pairs, 16-bit
+    neighbours along k side by side."""
+    copy = s[s.cache_read(tensor, "global", [inside.name], "int16" if pairs else "")]
+    deep = [axes[a] for a in inside.op.reduce_axis]
     front = [d for d in axes.values() if d != axes[across] and d not in deep]
-    copy.transform_layout(lambda *at: [*[at[d] for d in front], at[axes[across]] // width, *[at[d] for d in deep], at[axes[across]] % width])
+    last = deep.pop() if pairs else None
+    by_two = [] if last is None else [last]
+    copy.transform_layout(lambda *at: [*[at[d] for d in front], at[axes[across]] // width, *[at[d] for d in deep], *[at[d] // 2 for d in by_two],
+                                       at[axes[across]] % width, *[at[d] % 2 for d in by_two]])
     return copy
+
+
+def _lines(copy: Stage, outer: list[IterVar], pair: IterVar | None, lane: IterVar) -> None:
+    """The loops of a copy in panels, one vector or two interleaved ones at a time."""
+    if pair is not None:
+        outer = [*outer, pair]
+        copy.unroll(pair)
+    copy.reorder(*outer, lane)
+    copy.vectorize(lane)
 
 
 def _far(product: Product, target: Target) -> bool:
@@ -261,15 +281,22 @@ def _far(product: Product, target: Target) -> bool:
     return total > target.l1_bytes
 
 
-def _left(s: Schedule, inside: Stage, product: Product, high: int) -> None:
-    """The left operand in panels of a tile's height, so that a turn of k reads one line and not one line far away."""
-    assert product.row is not None
-    copy = _panels(s, inside, product.left, product.left_axes, product.row, high)
-    *others, lane = copy.op.axis
+def _left(s: Schedule, inside: Stage, product: Product, high: int, pairs: bool) -> None:
+    """The left operand in panels of a tile's height, so that a turn of k reads one line and not one line far away. Pairs whose elements are
+    neighbours are widened where they lie."""
+    k = inside.op.reduce_axis[-1]
+    if product.row is None or high == 1 or (pairs and product.left_axes[k] == len(product.left_axes) - 1):
+        copy = s[s.cache_read(product.left, "global", [inside.name], "int16")]
+        *others, last = copy.op.axis
+        outer, inner = copy.split(last, WIDENED)
+        copy.vectorize(inner)
+        share_out(copy, others[:1] or [outer], work(copy) // 4)
+        return
+    copy = _panels(s, inside, product.left, product.left_axes, product.row, high, pairs)
+    *others, lane, pair = copy.op.axis if pairs else (*copy.op.axis, None)
     panel = others.pop(len(others) - 1 - len(inside.op.reduce_axis))
-    copy.reorder(*others, panel, lane)
-    copy.vectorize(lane)
-    share_out(copy, [others[0]], work(copy) // 4)
+    _lines(copy, [*others, panel], pair, lane)
+    share_out(copy, [others[0] if others else panel], work(copy) // 4)
 
 
 def _block(n: int | None, width: int, wide: bool, target: Target) -> int | None:

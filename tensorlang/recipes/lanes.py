@@ -4,9 +4,7 @@ threads. How wide elementwise loops are. Uses public primitives only.
 
 from __future__ import annotations
 
-from ..analysis import reads_of, reducer_kind, typical
-from ..expr.nodes import Call, Var
-from ..expr.walk import preorder, variables
+from ..analysis import has_calls, reads_of, reducer_kind, typical
 from ..schedule import Schedule, Stage
 from ..target import Target
 from .common import MIN_PARALLEL_WORK, share_out, size, work
@@ -57,7 +55,7 @@ def vector_width(stage: Stage, n: int | None, target: Target) -> int:
         return lanes
     if n <= VECTORS * lanes:
         return n  # a whole row: narrower vectors at its end are cheaper than a masked one
-    if any(isinstance(e, Call) for body in stage.op.body for e in preorder(body)):
+    if has_calls(stage.op):
         for v in (VECTORS, VECTORS // 2):
             if n % (v * lanes) == 0 or n >= 8 * v * lanes:
                 return v * lanes
@@ -76,15 +74,3 @@ def share_reduction(s: Schedule, stage: Stage, target: Target) -> Stage | None:
     longest = max(op.reduce_axis, key=lambda a: typical(a.extent, 64))
     group, _ = stage.split(longest, nparts=cores)
     return s[s.rfactor(stage.name, group)]
-
-
-def along_memory(stage: Stage) -> bool:
-    """Whether the innermost reduction axis runs along memory and all that is read along reduction axes is read once: no reuse that a tile
-    could live on."""
-    op = stage.op
-    reduced, data = {a.var for a in op.reduce_axis}, {a.var for a in op.axis}
-    for _, indices in reads_of(op).plain:
-        used: set[Var] = set().union(*[variables(i) for i in indices])
-        if used & reduced and not used >= data:
-            return False
-    return reads_of(op).along(op.reduce_axis[-1])

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..analysis import constant, reads_of, reducer_kind
-from ..expr.nodes import FloorDiv, Var
+from ..analysis import constant, reads_of, reducer_kind, reduces_rows, row_of
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar
 from .common import MIN_PARALLEL_WORK, size, work
-from .lanes import along_memory, reduce_in_lanes, vector_width
+from .lanes import reduce_in_lanes, vector_width
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ def rows_of(s: Schedule, out: Stage) -> Rows | None:
     for st in reversed(s.stages):  # readers before what they read: a stage that leaves takes what it reads with it
         if st.name not in found:
             continue
-        cuts = [_place(indices[:depth], reader.op.axis) for reader in (s[r.name] for r in s.state.readers(st.name))
+        cuts = [row_of(indices[:depth], reader.op.axis) for reader in (s[r.name] for r in s.state.readers(st.name))
                 for tensor, indices in reads_of(reader.op).plain if tensor in st.op.outputs]
         inside = all(r.name in found or r.name == out.name for r in s.state.readers(st.name))
         if not inside or None in cuts or len({c for c in cuts if c != 1} | ({every} - {1})) > 1:
@@ -62,7 +61,7 @@ def rows_of(s: Schedule, out: Stage) -> Rows | None:
         return None
     if any(constant(a.extent) == 0 for st in (out, *members) for a in (*st.op.axis, *st.op.reduce_axis)):
         return None
-    if every > 1 and any(_place(i[:depth], r.op.axis) not in (1, None) for st in members for r in members
+    if every > 1 and any(row_of(i[:depth], r.op.axis) not in (1, None) for st in members for r in members
                          for t, i in reads_of(r.op).plain if t in st.op.outputs):
         return None
     return Rows(members, depth, None if every == 1 else every)
@@ -70,18 +69,7 @@ def rows_of(s: Schedule, out: Stage) -> Rows | None:
 
 def _row_reduction(stage: Stage) -> bool:
     """Whether the stage reduces along memory and reads each element once."""
-    return reducer_kind(stage.op) not in (None, "custom") and along_memory(stage)
-
-
-def _place(indices: tuple[object, ...], axes: tuple[IterVar, ...]) -> int | None:
-    """1 when these are the first axes of the reader, n when the last of them is an axis divided by n; None otherwise."""
-    for d, i in enumerate(indices):
-        if i is axes[d].var:
-            continue
-        if d + 1 == len(indices) and isinstance(i, FloorDiv) and i.a is axes[d].var and isinstance(i.a, Var):
-            return constant(i.b)
-        return None
-    return 1
+    return reducer_kind(stage.op) not in (None, "custom") and reduces_rows(stage.op)
 
 
 def row_by_row(s: Schedule, out: Stage, rows: Rows, target: Target) -> set[str]:

@@ -4,13 +4,11 @@ reads lines. Uses public primitives only.
 
 from __future__ import annotations
 
-from ..analysis import reads_of
-from ..expr.walk import variables
+from ..analysis import reads_lines, turned
 from ..schedule import Schedule, Stage
 from ..target import Target
-from ..te import Tensor
 from .common import size
-from .copies import turn_in_tiles, turned
+from .copies import turn_in_tiles
 from .lanes import vector_width
 
 
@@ -26,17 +24,11 @@ def scan_step(s: Schedule, step: Stage, target: Target) -> set[str]:
         trial = s.copy()
         copy = trial[trial.cache_read(t, "global", [step.name])]
         copy.transform_layout(lambda *at: [at[-1], *at[:-1]])
-        turn = turned(copy)
-        if turn is not None and not _reads_lines(step, t):
+        turn = turned(copy.op)
+        if turn is not None and not reads_lines(op, t):
             turn_in_tiles(trial, copy, turn, target)
             s.take(trial)
             done.add(copy.name)
     _, inner = step.split(step.op.axis[-1], vector_width(step, size(step.op.axis[-1]), target))
     step.vectorize(inner)
     return done
-
-
-def _reads_lines(step: Stage, tensor: Tensor) -> bool:
-    """Whether the step reads the tensor one element after the other along its own last axis."""
-    last = step.op.axis[-1].var
-    return any(t is tensor and last in variables(indices[-1]) for t, indices in reads_of(step.op).plain)

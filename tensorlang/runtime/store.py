@@ -49,15 +49,9 @@ def machine(target: str | None, features: Sequence[str] | None) -> dict[str, Any
     host_cpu, host_triple = llvm.get_host_cpu_name(), llvm.get_process_triple()
     triple, cpu = options.get("mtriple", host_triple), options.get("mcpu", host_cpu)
     if features is None:
-        here = cpu == host_cpu and _platform(triple) == _platform(host_triple)
-        features = isa.used(_platform(triple)[0], llvm.get_host_cpu_features() if here else {}, options.get("mattr", "").split(","))
+        here = cpu == host_cpu and isa.platform(triple) == isa.platform(host_triple)
+        features = isa.used(isa.platform(triple)[0], llvm.get_host_cpu_features() if here else {}, options.get("mattr", "").split(","))
     return {"triple": triple, "cpu": cpu, "features": sorted(features)}
-
-
-def _platform(triple: str) -> tuple[str, str]:
-    parts = triple.split("-")
-    system = next((s for s in ("linux", "darwin", "windows") if s in triple), parts[-1])
-    return {"amd64": "x86_64", "arm64": "aarch64"}.get(parts[0], parts[0]), system
 
 
 def pack(object_code: bytes, signature: Signature, target: str | None, features: Sequence[str] | None, texts: Mapping[str, str],
@@ -142,7 +136,7 @@ def _constants(signature: Signature, forms: Sequence[tuple[tuple[int, ...], Any]
 
 def _check_machine(path: str | Path, name: str, triple: str, cpu: str, features: Sequence[str]) -> None:
     here = llvm.get_process_triple()
-    if _platform(triple) != _platform(here):
+    if isa.platform(triple) != isa.platform(here):
         raise TargetError(f"cannot load {path}", because=f"{name} was compiled for {triple}, this is {here}")
     have = llvm.get_host_cpu_features()
     missing = [f for f in features if not have.get(f)]

@@ -163,7 +163,8 @@ def _cache_read(w: Writer, name: str, a: Arguments) -> None:
     of = w.tensor(a["tensor"]) if not a["index"] else f"s.tensor({a['tensor']!r}, {a['index']})"
     readers = ", ".join([w.tensor(r) for r in a["readers"]])
     new = w.new_stage(f"{a['tensor']}.{a['scope']}", "")
-    w.lines.append(f"{new} = s.cache_read({of}, {a['scope']!r}, [{readers}])")
+    more = f", {a['dtype']!r}" if a["dtype"] else ""
+    w.lines.append(f"{new} = s.cache_read({of}, {a['scope']!r}, [{readers}]{more})")
 
 
 def _rfactor(w: Writer, name: str, a: Arguments) -> None:

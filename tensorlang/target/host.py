@@ -17,6 +17,12 @@ def triple() -> str:
 
 
 @functools.cache
+def object_format(of: str) -> str:
+    """The format of object files for a triple: ``ELF``, ``COFF``, ``MachO`` and others."""
+    return str(llvm.get_object_format(of))
+
+
+@functools.cache
 def cpu_name() -> str:
     """LLVM's name for this CPU."""
     return str(llvm.get_host_cpu_name())

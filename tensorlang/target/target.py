@@ -22,7 +22,7 @@ from .machine import Core
 _OPTIONS = ("-mtriple", "-mcpu", "-mattr", "-num-cores")
 _ARCHES: dict[str, tuple[Collection[str], Callable[[str, tuple[str, ...]], Core]]] = {
     "x86_64": (x86.CPUS, x86.core), "aarch64": (aarch64.CPUS, aarch64.core), "riscv64": (riscv.CPUS, riscv.core)}
-_ALIASES = {"amd64": "x86_64", "x86-64": "x86_64", "arm64": "aarch64"}
+_ALIASES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Target:
         if self.is_host and not self.mattr:
             return None
         here = _host()
-        if self.arch != here.arch or ("linux" in self.triple and "linux" not in here.triple):
+        if isa.platform(self.triple) != isa.platform(here.triple):
             return f"it is for {self.triple}, this is {here.triple}"
         if self.vector_bits > here.vector_bits:
             return f"{self.mcpu} has vectors of {self.vector_bits} bits, this processor ({here.mcpu}) of {here.vector_bits}"
@@ -108,7 +108,7 @@ class Target:
 
 def arch_of(triple: str) -> str:
     """The architecture of a triple. Raises TargetError for one that no table knows."""
-    first = triple.split("-", 1)[0].lower()
+    first = triple.split("-", 1)[0]
     arch = _ALIASES.get(first, first)
     if arch not in _ARCHES:
         raise TargetError(f"unknown triple {triple!r}", because=f"no rules for the architecture {first!r}",
@@ -133,6 +133,11 @@ def _make(triple: str, mcpu: str, mattr: tuple[str, ...], num_cores: int) -> Tar
     arch = arch_of(triple)
     if re.fullmatch(r"[A-Za-z0-9_]+(-[A-Za-z0-9_.]+){1,4}", triple) is None:
         raise TargetError(f"unknown triple {triple!r}", try_="a form such as x86_64-unknown-linux-gnu")
+    form = host.object_format(triple)
+    if form not in ("ELF", host.object_format(host.triple())) or re.search(r"(x32|ilp32)$", triple):
+        raise TargetError(f"no kernels can be made for the triple {triple!r}",
+                          because=f"its object files are {form}, not ELF" if form != "ELF" else "its pointers have 32 bits",
+                          try_="that of a Linux with 64 bits, such as x86_64-unknown-linux-gnu or aarch64-linux-gnu")
     known, core_of = _ARCHES[arch]
     here = triple == host.triple() and mcpu == host.cpu_name()
     if mcpu not in known and not here:
@@ -203,8 +208,8 @@ def _parse(text: str) -> Target:
         if re.fullmatch(r"[+-][A-Za-z0-9_.-]+", flag) is None:
             raise TargetError(f"bad feature {flag!r} in target {text!r}", try_=f"+{flag.lstrip('+-')} or -{flag.lstrip('+-')}")
     cores = options.get("-num-cores", str(host.num_cores()))
-    if not cores.isdigit() or int(cores) < 1:
-        raise TargetError(f"bad -num-cores={cores} in target {text!r}", try_="a positive number")
+    if re.fullmatch(r"[0-9]{1,6}", cores) is None or int(cores) < 1:
+        raise TargetError(f"bad -num-cores={cores} in target {text!r}", try_="a positive number, at most 999999")
     return _make(triple, mcpu, mattr, int(cores))
 
 

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from autosched import Record, RecordLog
-from autosched.records import best_of, load
+import tensorlang as tl
+from autosched import Record, RecordLog, SearchTask, tune
+from autosched.records import best_of, load, merge, replay
+from autosched.records.record import median_interval
+from autosched.templates import matmul as template
 from tensorlang.errors import TensorLangError
+
+from .workloads import Pretend, matmul
 
 STEPS = '{"version":1,"steps":[],"decisions":{"t":[%d]}}'
 
@@ -82,3 +90,227 @@ def test_a_directory_is_no_file(tmp_path: Path) -> None:
         log = RecordLog(None)
         log.path = tmp_path
         log.append(_record())
+
+
+def test_the_median_and_its_confidence_are_written() -> None:
+    r = _record(1, (3e-3, 1e-3, 2e-3))
+    written = json.loads(r.to_json())
+    assert written["median"] == 2e-3 and written["interval"] == [1e-3, 3e-3]
+    assert median_interval(range(9)) == (1, 7)  # P(1 < median < 7 of 9) = 1 - 2 (1 + 9) / 512 = 0.961, and one pair further in 0.82
+    assert "median" not in json.loads(_record(2, ()).to_json())
+
+
+def test_a_wrong_answer_is_never_forgiven() -> None:
+    wrong = Record("task", "llvm", STEPS % 1, "wrong_answer", error="C: 3 of 4 elements differ")
+    best = best_of([_record(1, (1e-4,)), _record(2, (2e-3,)), wrong], "task", "llvm")
+    assert best is not None and best.trace().decisions == {"t": (2,)}
+
+
+def test_others_lines_are_taken_in(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    mine, other = RecordLog(path), RecordLog(path)
+    mine.append(_record(1))
+    other.append(_record(2))
+    path.open("a").write("nonsense\n")
+    other.append(_record(3))
+    assert [r.steps for r in mine.refresh()] == [STEPS % 2, STEPS % 3] and not mine.refresh()
+    assert [b.line for b in mine.bad] == [3] and len(mine) == 3
+    assert [r.steps for r in other.refresh()] == [STEPS % 1]
+    path.open("a").write(_record(4).to_json())  # the end of the line is still to come
+    late = RecordLog(path)
+    assert len(late) == 4
+    late.append(_record(5))
+    assert len(load(path)[0]) == 5 and not late.refresh()
+
+
+def test_a_disk_that_is_full_loses_nothing(tmp_path: Path) -> None:
+    log = RecordLog(tmp_path / "r.jsonl")
+    log.open()
+    write, room = os.write, 1500
+
+    def full(fd: int, data: bytes) -> int:
+        nonlocal room
+        n = write(fd, data[:room])
+        room -= n
+        return n
+
+    os.write = full  # type: ignore[assignment]
+    try:
+        result = tune(SearchTask(matmul, (64, 64, 64), template=template), trials=8, records=log, measurer=Pretend(), model="random", progress=False)
+    finally:
+        os.write = write
+    assert result.trials == 8 and result.best is not None
+    assert "in memory only" in str(result) and "disk is full" in str(result) and str(log.path) in str(result)
+    n = len(log.unwritten)
+    log.append(_record(1))  # there is room again: what waited is written too
+    records, bad = load(tmp_path / "r.jsonl")
+    assert n and len(records) == len(log) and len(bad) == 1  # the line at which it stopped
+
+
+def test_a_file_that_cannot_be_written_is_an_error_before_anything_is_measured(tmp_path: Path) -> None:
+    pretend = Pretend()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TensorLangError, match="cannot write records"):
+        tune(SearchTask(matmul, (64, 64, 64), template=template), trials=8, records=tmp_path / "file" / "r.jsonl", measurer=pretend, progress=False)
+    assert not pretend.traces
+
+
+def test_merge_and_distill(tmp_path: Path) -> None:
+    a, b, out = (tmp_path / f"{n}.jsonl" for n in "abc")
+    for r in (_record(1, (1e-3,)), _record(2, (2e-3,)), _record(3, ())):
+        RecordLog(a).append(r)
+    for r in (_record(2, (2e-3,)), _record(4, (4e-3,)), Record("other", "llvm", STEPS % 1, "ok", (1.0,))):
+        RecordLog(b).append(r)
+    b.open("a").write("{\n")
+    n, bad = merge([a, b], out)
+    assert n == 5 == len(load(out)[0]) and [str(x).startswith(f"{b}:4") for x in bad] == [True]
+    assert merge([out], out, keep=1) == (2, [])
+    assert sorted(r.task for r in load(out)[0]) == ["other", "task"]
+    with pytest.raises(TensorLangError, match="cannot read"):
+        merge([tmp_path / "nowhere"], out)
+    assert len(load(out)[0]) == 2
+    with pytest.raises(TensorLangError, match="cannot write"):
+        merge([a], tmp_path)
+
+
+def test_the_best_that_replays_is_taken_and_the_message_tells_the_rest(tmp_path: Path) -> None:
+    task, path = SearchTask(matmul, (16, 16, 16)), tmp_path / "r.jsonl"
+    key, target = task.workload_key, str(task.target)
+    log = RecordLog(path)
+    broken = '{"version":1,"steps":[["unroll",{"stage":"C","loop":"nowhere"}]],"decisions":{}}'
+    log.append(Record(key, target, broken, "ok", (1e-9,)))
+    path.open("a").write("{\n")
+    log.append(Record(key, "llvm -mcpu=other", STEPS % 1, "ok", (1e-9,)))
+    log.append(Record(key, target, STEPS % 1, "crash", error="the worker died"))
+    log.append(Record("else", target, STEPS % 1, "ok", (1e-9,)))
+    with pytest.raises(TensorLangError) as e:
+        task.apply_best(path)
+    for words in ("1 × crash", "measured for llvm -mcpu=other only", "1 records do not replay", "nowhere", "1 records of other tasks",
+                  f"1 lines skipped, the first {path}:2"):
+        assert words in str(e.value)
+    log.append(Record(key, target, '{"version":1,"steps":[],"decisions":{}}', "ok", (1e-3,)))
+    assert task.apply_best(path)[0].trace.steps == ()
+
+
+@pytest.mark.parametrize("steps, words", [
+    ([["split", {"stage": "C", "loop": "i", "factor": 2, "tail": "auto"}]] * 2001, "2001 steps"),
+    ([["unroll", {"stage": "C", "loop": "i"}], ["unroll", {"stage": "C", "loop": "j"}]], "unrolled into"),
+    ([["cache_write", {"stage": "C", "scope": "global"}]], "bytes"),
+    ([["exec", {"code": "print(1)"}]], "does not exist"),
+    ([["unroll", {"stage": "C", "loop": ["i"]}]], "i"),
+])
+def test_replay_is_bounded(steps: list[object], words: str) -> None:
+    n = 1 << 17 if "bytes" in words else 1000
+    c = SearchTask(matmul, (n, n, 4))
+    with pytest.raises(tl.ScheduleError, match=words):
+        replay(json.dumps({"version": 1, "steps": steps, "decisions": {}}), c.schedule())
+    with pytest.raises(tl.ScheduleError, match="too long"):
+        replay(" " * (1 << 21), c.schedule())
+
+
+def _mutated(rng: random.Random, line: str) -> bytes:
+    """A record as files, disks and malice may leave it."""
+    data = bytearray(line.encode())
+    kind = rng.randrange(6)
+    if kind == 0:
+        for _ in range(rng.randrange(1, 8)):
+            data[rng.randrange(len(data))] = rng.randrange(256)
+    elif kind == 1:
+        del data[rng.randrange(len(data)) :]
+    elif kind == 2:
+        at = rng.randrange(len(data))
+        data[at:at] = data[rng.randrange(len(data)) :][: rng.randrange(200)]
+    elif kind == 3:
+        document = json.loads(line)
+        place = document if rng.random() < 0.5 else document["steps"]
+        place[rng.choice(list(place))] = rng.choice([None, True, -1, 1e308, 10**30, "x", [], {}, [[]], [["unroll", {}]], {"t": [1.5]}, "__import__('os')"])
+        data = bytearray(json.dumps(document).encode())
+    elif kind == 4:
+        document = json.loads(line)
+        step = rng.choice(document["steps"]["steps"])
+        step[1][rng.choice(list(step[1]))] = rng.choice([None, -1, 0, 10**9, "C", "i", ["i", "j"], {"knob": "t"}, {"a": 1}, [[[]]]])
+        data = bytearray(json.dumps(document).encode())
+    else:
+        document = json.loads(line)
+        del document[rng.choice(list(document))]
+        data = bytearray(json.dumps(document).encode())
+    return bytes(data).replace(b"\n", b" ")
+
+
+def _fuzzed_records(count: int, replays: int, path: Path) -> None:
+    task = SearchTask(matmul, (16, 16, 16), template=template)
+    pretend = Pretend()
+    log = RecordLog(None)
+    tune(task, trials=8, records=log, measurer=pretend, model="random", progress=False)
+    lines = [r.to_json() for r in log]
+    rng = random.Random(7)
+    path.write_bytes(b"\n".join(_mutated(rng, rng.choice(lines)) for _ in range(count)) + b"\n")
+    blank = sum(not raw.strip() for raw in path.read_bytes().split(b"\n")[:-1])
+    start = time.process_time()
+    records, bad = load(path)
+    print(f"{(time.process_time() - start) / count * 1e3:.3f} ms a line")
+    assert len(records) + len(bad) + blank == count
+    assert 0.05 < len(records) / count < 0.95
+    for r in records[:: max(1, len(records) // replays)]:
+        try:
+            replay(r.steps, task.schedule())
+        except tl.ScheduleError:
+            pass
+
+
+def test_mutated_records_are_taken_or_named(tmp_path: Path) -> None:
+    _fuzzed_records(2000, 150, tmp_path / "r.jsonl")
+
+
+FUZZ = pytest.mark.skipif("TENSORLANG_FUZZ_ROUNDS" not in os.environ, reason="make fuzz")
+
+
+@FUZZ
+@pytest.mark.fuzz
+def test_many_mutated_records_are_taken_or_named(tmp_path: Path) -> None:
+    _fuzzed_records(100_000, 20_000, tmp_path / "r.jsonl")
+
+
+TUNER = """
+import sys, time
+from autosched import RecordLog, SearchTask, tune
+from autosched.records import Record
+from autosched.templates import matmul as template
+from tests.autosched.workloads import Pretend, matmul
+log = RecordLog(sys.argv[1])
+write = log.append
+def append(r):
+    write(r)
+    print(r.steps, flush=True)  # acknowledged
+log.append = append
+print("ready", flush=True)
+tune(SearchTask(matmul, (96, 80, 64), "llvm -mcpu=haswell -num-cores=2", template=template), trials=100000, batch=8, records=log,
+     strategy="random", model="random", measurer=Pretend(), progress=False)
+"""
+
+
+def _killed_and_resumed(rounds: int, path: Path) -> None:
+    rng = random.Random(3)
+    acknowledged: list[str] = []
+    for _ in range(rounds):
+        with subprocess.Popen([sys.executable, "-c", TUNER, str(path)], stdout=subprocess.PIPE, text=True) as tuner:
+            assert tuner.stdout is not None and tuner.stdout.readline() == "ready\n"
+            time.sleep(rng.uniform(0.0, 0.4))
+            tuner.send_signal(signal.SIGKILL)
+            acknowledged += [line.rstrip("\n") for line in tuner.stdout if line.endswith("}\n")]
+        records, bad = load(path)
+        kept = [r.steps for r in records]
+        assert set(acknowledged) <= set(kept)
+        assert len(kept) == len(set(kept)), "something was measured twice"
+        assert not bad
+    assert acknowledged
+
+
+def test_kill_9_loses_nothing_and_repeats_nothing(tmp_path: Path) -> None:
+    _killed_and_resumed(5, tmp_path / "r.jsonl")
+
+
+@FUZZ
+@pytest.mark.fuzz
+def test_kill_9_a_hundred_times(tmp_path: Path) -> None:
+    _killed_and_resumed(100, tmp_path / "r.jsonl")

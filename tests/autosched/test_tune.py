@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 import autosched
 import tensorlang as tl
 from autosched import RecordLog, SearchTask, tune
+from autosched.measure import Job, Measurer, Stages
 from autosched.templates import conv2d
 from autosched.templates import matmul as matmul_template
 from tensorlang.errors import TensorLangError
@@ -92,8 +95,6 @@ def test_same_seed_same_candidates_in_every_process() -> None:
 
 
 def test_errors_say_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(TensorLangError, match="no template"):
-        tune(SearchTask(scale, (8,)), trials=1, measurer=Pretend(), progress=False)
     with pytest.raises(TensorLangError, match="samples nothing"):
         tune(SearchTask(scale, (8,), template=lambda s, t: None), trials=1, measurer=Pretend(), progress=False)
     with pytest.raises(TensorLangError, match="outputs last"):
@@ -111,3 +112,68 @@ def test_registered_workloads_by_name() -> None:
     assert SearchTask("tests.scale", (8,)).workload_key == SearchTask(scale, (8,)).workload_key
     with pytest.raises(TensorLangError, match="taken"):
         autosched.register_workload("tests.scale")(matmul)
+
+
+def test_a_tune_survives_every_disaster(tmp_path: Path) -> None:
+    """One candidate in ten each crashes, hangs, eats memory, computes something wrong, or has its worker killed."""
+    task = SearchTask(matmul, (31, 37, 29), template=matmul_template)
+    before = set(psutil.Process().children(recursive=True))
+    with Measurer(Stages(run="tests.autosched.workloads:scripted")) as m:
+        result = tune(task, trials=40, records=tmp_path / "r.jsonl", seed=2, model="random", measurer=m, timeout=2.0, progress=False)
+        assert m.restarts == 0
+    assert result.trials == 40
+    assert set(result.failures) == {"crash", "timeout", "out_of_memory", "wrong_answer", "killed"}
+    assert all(result.reasons.values()) and all(f"{n} × {status}: " in str(result) for status, n in result.failures.items())
+    for r in RecordLog(tmp_path / "r.jsonl"):
+        assert r.ok or r.error
+    assert result.schedule is not None and result.best is not None
+    f = tl.build(result.schedule, result.tensors)
+    a, b = np.arange(31 * 29, dtype=np.float32).reshape(31, 29) % 7, np.arange(29 * 37, dtype=np.float32).reshape(29, 37) % 5
+    assert (f(a, b) == a @ b).all()
+    left = [p for p in set(psutil.Process().children(recursive=True)) - before if p.is_running()]
+    assert not left
+
+
+def test_the_search_goes_on_while_candidates_are_measured() -> None:
+    """The next batch is proposed before the last outcomes of the one before, and nothing is proposed twice."""
+    task = SearchTask(matmul, (64, 64, 64), template=matmul_template)
+
+    class Ahead(Pretend):
+        def run(self, jobs):  # type: ignore[no-untyped-def]
+            taken = []
+            for job in jobs:
+                taken.append(job)
+                if len(taken) > 5:
+                    yield from super().run([taken.pop(0)])
+            yield from super().run(taken)
+
+    m = Ahead()
+    result = tune(task, trials=48, batch=8, measurer=m, model="random", progress=False)
+    assert result.trials == 48
+    assert len(set(m.traces)) == 48
+
+
+def test_a_flaky_winner_is_found_out() -> None:
+    """A candidate that is right once and wrong when it is measured again does not win."""
+    task = SearchTask(matmul, (64, 64, 64), template=matmul_template)
+
+    class Flaky(Pretend):
+        def run(self, jobs):  # type: ignore[no-untyped-def]
+            for job in jobs:
+                again = job.trace in self.traces
+                for o in super().run([job]):
+                    yield replace(o, times=(), status="wrong_answer", error="C: 1 of 9 elements differ") if again and job.trace == self.fastest(o) else o
+
+        def fastest(self, o):  # type: ignore[no-untyped-def]
+            costs = {t: c for t, c in self.costs.items()}
+            return min(costs, key=costs.__getitem__)
+
+        @property
+        def costs(self) -> dict[str, float]:
+            return {t: next(iter(Pretend().run([Job(0, "", "", "", t)]))).times[0] for t in dict.fromkeys(self.traces)}
+
+    m = Flaky()
+    result = tune(task, trials=16, measurer=m, model="random", progress=False)
+    costs = m.costs
+    assert result.best is not None and result.best.steps != min(costs, key=costs.__getitem__)
+    assert result.failures == {"wrong_answer": 3}

@@ -6,7 +6,7 @@ Each function returns a schedule that is symbolic in its knobs.
 from __future__ import annotations
 
 import tensorlang as tl
-from tensorlang import te
+from tensorlang import ops, te
 
 
 def matmul(m: int = 37, n: int = 50, k: int = 23) -> tuple[te.Tensor, te.Tensor, te.Tensor]:
@@ -165,4 +165,25 @@ SPACES = {
     "matmul": tiled_matmul, "matmul 64": lambda: tiled_matmul(m=64, n=64, k=64), "matmul 1": lambda: tiled_matmul(m=1, n=97, k=1),
     "fused matmul": fused_matmul, "conv inlined": conv, "conv at out": lambda: conv("out"), "conv at local": lambda: conv("local"),
     "fused tiles": fused_tiles, "fused chunks": lambda: fused_tiles("chunk"), "folded elementwise": folded_elementwise, "elementwise": elementwise, "fused elementwise": fused_elementwise, "row sums": row_sums,
+}
+
+
+def _input(*shape: int, name: str = "X") -> te.Tensor:
+    return te.placeholder(shape, name=name)
+
+
+def _conv() -> list[te.Tensor]:
+    data, weight = _input(1, 5, 13, 11), _input(16, 5, 3, 3, name="W")
+    return [data, weight, ops.conv2d(data, weight, padding=1)]
+
+
+def _batch() -> list[te.Tensor]:
+    a, b = _input(2, 33, 20, name="A"), _input(2, 41, 20, name="B")
+    return [a, b, ops.batch_matmul(a, b, transpose_b=True)]
+
+
+# computations whose spaces the rules derive
+SKETCHED = {
+    "matmul": lambda: list(matmul(65, 47, 33)), "conv": _conv, "transposed batch": _batch, "softmax": lambda: [x := _input(40, 70), ops.softmax(x)],
+    "whole sum": lambda: [x := _input(40_001), ops.sum(x)], "cumsum": lambda: [x := _input(16, 20), ops.cumsum(x, axis=1)],
 }

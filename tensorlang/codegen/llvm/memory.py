@@ -133,7 +133,7 @@ def from_memory(em: Emitter, raw: str, t: DType) -> str:
     return convert.widen(em, raw, t) if t.is_float and types.is_soft(t, em.target) else raw
 
 
-def _to_memory(em: Emitter, operand: str, t: DType) -> str:
+def to_memory(em: Emitter, operand: str, t: DType) -> str:
     if t.is_bool:
         return em.ins(f"zext {types.lanes_of('i1', t.lanes)} {operand} to {types.lanes_of('i8', t.lanes)}")
     return convert.narrow(em, operand, t) if t.is_float and types.is_soft(t, em.target) else operand
@@ -272,7 +272,7 @@ def store(em: Emitter, buffer: Buffer, value: Expr, indices: tuple[Expr, ...], m
     value = make.broadcast(value, lanes)
     t = value.dtype
     element = types.memory_element(t, em.target)
-    operand = _to_memory(em, em.value(value), t)
+    operand = to_memory(em, em.value(value), t)
     place = locate(em, buffer, indices, lanes)
     align, vector = _align(t), types.lanes_of(element, lanes)
     if lanes == 1:
@@ -283,16 +283,7 @@ def store(em: Emitter, buffer: Buffer, value: Expr, indices: tuple[Expr, ...], m
         if place.stride == -1:
             operand = _reversed(em, operand, element, lanes)
             flags = None if flags is None else _reversed(em, flags, "i1", lanes)
-        address = pointer(em, buffer, low)
-        if flags is not None and _on_stack(em, buffer, place):
-            old = em.ins(f"load {vector}, ptr {address}, align {align}")
-            operand = em.ins(f"select <{lanes} x i1> {flags}, {vector} {operand}, {vector} {old}")
-            flags = None
-        if flags is None:
-            em.do(f"store {vector} {operand}, ptr {address}, align {align}")
-        else:
-            _call_void(em, f"llvm.masked.store.{types.mangle(element, lanes)}.p0", (vector, operand),
-                       (f"ptr align {align}", address), (f"<{lanes} x i1>", flags))
+        store_row(em, buffer, low, lanes, operand, flags)
     elif mask is None:
         for lane, address in enumerate(_lane_pointers(em, buffer, place, element)):
             one = em.ins(f"extractelement {vector} {operand}, i64 {lane}")
@@ -301,6 +292,21 @@ def store(em: Emitter, buffer: Buffer, value: Expr, indices: tuple[Expr, ...], m
         name = f"llvm.masked.scatter.{types.mangle(element, lanes)}.{types.mangle('ptr', lanes)}"
         _call_void(em, name, (vector, operand), (f"<{lanes} x ptr> align {align}", _pointers(em, buffer, place, element)),
                    (f"<{lanes} x i1>", em.value(mask)))
+
+
+def store_row(em: Emitter, buffer: Buffer, first: Expr, lanes: int, operand: str, flags: str | None) -> None:
+    """Write a vector, as it is in memory, to the elements from ``first`` on, in the lanes where ``flags`` holds."""
+    element, align = types.memory_element(buffer.dtype, em.target), _align(buffer.dtype)
+    vector, address = types.lanes_of(element, lanes), pointer(em, buffer, first)
+    if flags is not None and _on_stack(em, buffer, Place(first, 1, None, lanes)):
+        old = em.ins(f"load {vector}, ptr {address}, align {align}")
+        operand = em.ins(f"select <{lanes} x i1> {flags}, {vector} {operand}, {vector} {old}")
+        flags = None
+    if flags is None:
+        em.do(f"store {vector} {operand}, ptr {address}, align {align}")
+    else:
+        _call_void(em, f"llvm.masked.store.{types.mangle(element, lanes)}.p0", (vector, operand),
+                   (f"ptr align {align}", address), (f"<{lanes} x i1>", flags))
 
 
 def _call_void(em: Emitter, name: str, *args: tuple[str, str]) -> None:

@@ -28,7 +28,7 @@ from ...loopir.stmt import (
     map_exprs,
     preorder,
 )
-from . import extern, memory, parallel, report, transposed, types
+from . import extern, memory, pairs, parallel, report, transposed, types
 from .emitter import Emitter, Storage
 from .index import interval
 from .text import Block
@@ -54,8 +54,14 @@ def written(s: Stmt) -> frozenset[Buffer]:
 @rules.on(Seq)
 def _seq(em: Emitter, s: Seq) -> None:
     transposed.prepare(em, s.stmts)
-    for one in s.stmts:
-        emit(em, one)
+    rest = list(s.stmts)
+    while rest:
+        one = rest.pop(0)
+        if type(one) is Store and rest and type(rest[0]) is Store and pairs.store_pair(em, one, rest[0]):
+            em.forget(one.buffer)
+            rest.pop(0)
+        else:
+            emit(em, one)
 
 
 @rules.on(Store)

@@ -71,11 +71,11 @@ def _block(em: Emitter, buffer: Buffer, base: Expr, stride: Expr, first: int, lo
             for lane in range(chunk + i, chunk + wide, few):
                 at = make.add(make.add(base, make.mul(stride, lane)), first)
                 parts.append(em.ins(f"load {short}, ptr {memory.pointer(em, buffer, at)}, align {buffer.dtype.bytes}"))
-            rows.append(_joined(em, parts, few, element))
+            rows.append(joined(em, parts, few, element))
         for column, value in zip(made, _turned(em, rows, few, wide, element), strict=True):
             column.append(value)
     for e, column in zip(loads, made, strict=True):
-        em.remember(em.memo, e, memory.from_memory(em, _joined(em, column, wide, element), e.dtype), em.depth, buffers_read(e))
+        em.remember(em.memo, e, memory.from_memory(em, joined(em, column, wide, element), e.dtype), em.depth, buffers_read(e))
 
 
 def _turned(em: Emitter, rows: list[str], few: int, wide: int, element: str) -> list[str]:
@@ -94,7 +94,7 @@ def _shuffled(em: Emitter, a: str, b: str, pick: tuple[int, ...], wide: int, ele
     return em.ins(f"shufflevector <{wide} x {element}> {a}, <{wide} x {element}> {b}, <{wide} x i32> {types.vector_literal('i32', order)}")
 
 
-def _joined(em: Emitter, parts: list[str], lanes: int, element: str) -> str:
+def joined(em: Emitter, parts: list[str], lanes: int, element: str) -> str:
     """Vectors one behind the other."""
     while len(parts) > 1:
         order = types.vector_literal("i32", list(range(2 * lanes)))

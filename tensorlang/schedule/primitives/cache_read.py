@@ -1,6 +1,6 @@
 """cache_read: readers get a copy of a tensor in a buffer of its own.
 
-``C reads A`` → ``A.local[i, j] = A[i, j]``, ``C reads A.local``
+``C reads A`` → ``A.local[i, j] = A[i, j]``, ``C reads A.local``; with a wider ``dtype``, ``A.local[i, j] = int16(A[i, j])``
 """
 
 from __future__ import annotations
@@ -8,8 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ...core.dtype import KNOWN, DType, dtype
 from ...core.node import intern
-from ...expr.nodes import Expr
+from ...expr import make
+from ...expr.nodes import Cast, Expr
 from ...expr.walk import rewrite
 from ...te.axis import fresh_axis
 from ...te.tensor import ComputeOp, Tensor, TensorRead
@@ -23,12 +25,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CacheRead(Primitive):
-    """Let ``readers`` read a copy of output ``index`` of stage ``tensor``, kept in ``scope``; returns the copy."""
+    """Let ``readers`` read a copy of output ``index`` of stage ``tensor``, kept in ``scope``, in a wider ``dtype`` if one is named;
+    returns the copy."""
 
     tensor: str
     scope: str
     readers: tuple[str, ...]
     index: int = 0
+    dtype: str = ""
     name = "cache_read"
     of = "schedule"
 
@@ -51,17 +55,28 @@ class CacheRead(Primitive):
                 return no(f"`{r}` is {'a scan' if state.stage(r).is_scan else 'an extern'}: what it reads is fixed", try_="name the stages inside it")
             if r not in reading:
                 return no(f"`{r}` does not read `{self.tensor}`", legal=lambda: "readers: " + (", ".join(reading) or "none"))
+        if self.dtype:
+            kind = state.stage(self.tensor).op.outputs[self.index].dtype
+            if self.dtype not in KNOWN:
+                return no(f"dtype {self.dtype!r} is not known", legal=", ".join(t for t in KNOWN if _holds(dtype(t), kind)))
+            if not _holds(dtype(self.dtype), kind):
+                return no(f"{self.dtype} does not hold every value of {kind}", legal=lambda: ", ".join(t for t in KNOWN if _holds(dtype(t), kind)))
         return YES
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
         source = state.stage(self.tensor).op.outputs[self.index]
         axes = tuple(fresh_axis(f"ax{d}", e) for d, e in enumerate(source.shape))
         name = state.free_name(f"{source.name}.{self.scope}")
-        op = ComputeOp(name, axes, (), (intern(TensorRead, source, tuple(a.var for a in axes)),))
+        element = intern(TensorRead, source, tuple(a.var for a in axes))
+        op = ComputeOp(name, axes, (), (make.cast(self.dtype, element) if self.dtype else element,))
         copy = op.outputs[0]
 
         def redirect(e: Expr) -> Expr | None:
-            return intern(TensorRead, copy, e.indices) if type(e) is TensorRead and e.tensor is source else None
+            if type(e) is TensorRead and e.tensor is source:
+                return make.cast(source.dtype, intern(TensorRead, copy, e.indices))
+            if type(e) is Cast and copy.dtype is not source.dtype and type(e.a) is Cast and type(e.a.a) is TensorRead and e.a.a.tensor is copy:
+                return make.cast(e.dtype, e.a.a)  # narrowed to the source's type and widened again: the same value
+            return None
 
         changed = []
         for r in self.readers:
@@ -79,9 +94,24 @@ class CacheRead(Primitive):
         return f"cache_read({self.tensor}, {quoted(self.scope)}, [{', '.join(self.readers)}])"
 
     @staticmethod
-    def call(schedule: Schedule, tensor: Tensor, scope: str, readers: Any) -> Tensor:
-        """Let ``readers`` (tensors or operations) read a copy of ``tensor`` in a buffer of its own; returns the copy."""
+    def call(schedule: Schedule, tensor: Tensor, scope: str, readers: Any, dtype: str | DType = "") -> Tensor:
+        """Let ``readers`` (tensors or operations) read a copy of ``tensor`` in a buffer of its own; returns the copy.
+
+        ``dtype`` is the type of the copy, one that holds every value of ``tensor`` exactly (int16 for int8); its own when left out.
+        """
         listed = readers if isinstance(readers, list | tuple) else (readers,)
         index = tensor.value_index if isinstance(tensor, Tensor) else 0
         return schedule.perform(CacheRead(schedule.stage_name(tensor), scope,  # type: ignore[no-any-return]
-                                          tuple(schedule.stage_name(r) for r in listed), index))
+                                          tuple(schedule.stage_name(r) for r in listed), index, str(dtype)))
+
+
+def _holds(wide: DType, narrow: DType) -> bool:
+    """Whether each value of one type is a value of the other."""
+    if wide is narrow:
+        return True
+    if wide.is_float and narrow.is_float:
+        return wide.bits > narrow.bits
+    if not (wide.is_int and narrow.is_int):
+        return False
+    (lo, hi), (low, high) = wide.limits(), narrow.limits()
+    return lo <= low and high <= hi

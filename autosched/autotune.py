@@ -1,0 +1,153 @@
+"""``@autotune``: a function written over tensors becomes one that takes arrays, tuned when a shape is first seen and remembered on disk.
+Knows tasks, tune and records; nothing of search or workers.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from filelock import FileLock
+from platformdirs import user_cache_path
+
+import tensorlang as tl
+from tensorlang import te
+
+from .records import RecordLog
+from .task import SearchTask
+from .tune import tune
+
+_SCALARS = (bool, int, float, str, type(None))
+
+
+class AutotuneWarning(UserWarning):
+    """A tune failed, and the kernel is the one of ``tl.compile``."""
+
+
+def cache_directory() -> Path:
+    """Where records are kept when no ``cache`` is given."""
+    return Path(user_cache_path("tensorlang", appauthor=False)) / "autosched"
+
+
+def autotune(
+    func: Callable[..., Any] | None = None,
+    *,
+    trials: int = 64,
+    target: str | tl.Target | None = None,
+    template: Any = None,
+    cache: str | Path | None = None,
+    seed: int = 0,
+    progress: bool | None = False,
+    **options: Any,
+) -> Any:
+    """Make a function over tensors one that takes numpy arrays: ``@autosched.autotune`` or ``@autosched.autotune(trials=200)``.
+
+    ``func(A, B, *, …)`` gets a placeholder for each array (its parameter's name, shape and dtype) and every other argument (numbers,
+    strings, None) as it is; it returns the output tensor, or a tuple or list of them. When such shapes are first seen, the computation is
+    tuned with ``trials`` candidates and the records go to ``cache`` (a directory; the user's cache directory unless given), where other processes
+    and later runs find them; a second process that wants the same at the same time waits for the first. When tuning fails, an
+    AutotuneWarning says why and ``tl.compile`` makes the kernel. ``options`` go to ``tune``.
+
+    The result has ``kernel(*args)`` and ``task(*args)``, which take the same arguments, and ``cache_clear()`` for what this process holds.
+    Raises TensorLangError for arguments it cannot take.
+    """
+    if func is None:
+        return functools.partial(autotune, trials=trials, target=target, template=template, cache=cache, seed=seed, progress=progress, **options)
+    if not callable(func):
+        raise tl.TensorLangError(f"autotune({func!r}): not a function", try_="@autosched.autotune(trials=200) over a def")
+    where = target if isinstance(target, tl.Target) else tl.Target.parse(target) if target else tl.Target.host()
+    settings = {"trials": trials, "seed": seed, "progress": progress, **options}
+    return Tuned(func, where, template, Path(cache) if cache is not None else cache_directory(), settings)
+
+
+class Tuned:
+    """What ``autotune`` makes of a function."""
+
+    def __init__(self, func: Callable[..., Any], target: tl.Target, template: Any, cache: Path, settings: dict[str, Any]) -> None:
+        functools.update_wrapper(self, func)
+        self.func, self.target, self.template, self.cache, self.settings = func, target, template, cache, settings
+        self._names = _positional(func)
+        self._kernels: dict[Any, tl.Module] = {}
+        self._lock = threading.RLock()
+
+    def __call__(self, *args: Any, **more: Any) -> Any:
+        """The outputs for these arrays."""
+        kernel = self.kernel(*args, **more)
+        return kernel(*[np.ascontiguousarray(a) for a in args if _is_array(a)])
+
+    def kernel(self, *args: Any, **more: Any) -> tl.Module:
+        """The kernel for arrays of these shapes, tuned if need be."""
+        key = self._key(args, more)
+        found = self._kernels.get(key)
+        if found is None:
+            with self._lock:  # two threads tune once
+                found = self._kernels.get(key)
+                if found is None:
+                    found = self._kernels[key] = self._made(self.task(*args, **more))
+        return found
+
+    def task(self, *args: Any, **more: Any) -> SearchTask:
+        """The task for arrays of these shapes."""
+        self._key(args, more)
+        name = f"{self.func.__name__}({', '.join('×'.join(map(str, a.shape)) if _is_array(a) else str(a) for a in args)})"
+        return SearchTask(lambda: self._declared(args, more), (), self.target, template=self.template, name=name)
+
+    def cache_clear(self) -> None:
+        """Forget the kernels of this process; records on disk stay."""
+        self._kernels.clear()
+
+    def _key(self, args: Sequence[Any], more: dict[str, Any]) -> Any:
+        """Arguments that are equal under this key share a kernel."""
+        for what, a in [*zip([*self._names, *map(str, range(len(args)))], args, strict=False), *more.items()]:
+            if not (_is_array(a) and what not in more) and not isinstance(a, _SCALARS):
+                raise tl.TensorLangError(f"{self.func.__name__}: argument {what} is a {type(a).__name__}",
+                                         because="arrays (by position) become tensors; numbers, strings and None are taken as they are",
+                                         try_="np.asarray(…)")
+        described = tuple(("array", a.shape, a.dtype.str) if _is_array(a) else (type(a).__name__, a) for a in args)
+        return described, tuple(sorted((k, type(v).__name__, v) for k, v in more.items()))
+
+    def _declared(self, args: Sequence[Any], more: dict[str, Any]) -> list[te.Tensor]:
+        inputs: list[te.Tensor] = []
+        given: list[Any] = []
+        for i, a in enumerate(args):
+            if _is_array(a):
+                name = self._names[i] if i < len(self._names) else f"arg{i}"
+                inputs.append(te.placeholder(a.shape, dtype=str(a.dtype), name=name))
+                given.append(inputs[-1])
+            else:
+                given.append(a)
+        made = self.func(*given, **more)
+        outputs = list(made) if isinstance(made, tuple | list) else [made]
+        if any(t is i for t in outputs for i in inputs):
+            raise tl.TensorLangError(f"{self.func.__name__} returned one of its inputs", try_="return what te.compute made")
+        return [*inputs, *outputs]
+
+    def _made(self, task: SearchTask) -> tl.Module:
+        try:
+            self.cache.mkdir(parents=True, exist_ok=True)
+            name = hashlib.sha256(f"{task.workload_key}\n{task.target}".encode()).hexdigest()[:24]
+            file = self.cache / f"{name}.jsonl"
+            with FileLock(self.cache / f"{name}.lock"):
+                log = RecordLog(file)
+                if log.best(task.workload_key, str(task.target)) is None:
+                    tune(task, records=log, **self.settings)
+                schedule, tensors = task.apply_best(log.records)
+            return tl.build(schedule, tensors, target=task.target, name=self.func.__name__)
+        except (tl.TensorLangError, OSError) as e:
+            warnings.warn(f"{task.name} runs untuned: {e}", AutotuneWarning, stacklevel=4)
+            return tl.compile(task.tensors, target=task.target, name=self.func.__name__)
+
+
+def _positional(func: Callable[..., Any]) -> list[str]:
+    code = getattr(func, "__code__", None)
+    return list(code.co_varnames[: code.co_argcount]) if code is not None else []
+
+
+def _is_array(a: Any) -> bool:
+    return isinstance(a, np.ndarray)

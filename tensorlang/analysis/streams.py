@@ -1,0 +1,115 @@
+"""How a compute runs through memory when nothing is read twice: reductions along rows, reductions of columns, copies that turn the order of
+elements, rows that stages share. Read off the bodies; knows te and no schedules.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..expr.linear import poly
+from ..expr.nodes import Call, Expr, FloorDiv, FloorMod, Var, const_int
+from ..expr.walk import preorder, variables
+from ..te.axis import IterVar
+from ..te.tensor import ComputeOp, Tensor
+from .patterns import constant, reads_of, reducer_kind
+
+
+def has_calls(op: ComputeOp) -> bool:
+    """Whether an element takes functions such as exp: long chains of operations."""
+    return any(isinstance(e, Call) for body in op.body for e in preorder(body))
+
+
+def reduces_rows(op: ComputeOp) -> bool:
+    """Whether the innermost reduction axis runs along memory and all that is read along reduction axes is read once: no reuse that a tile
+    could live on."""
+    reduced, data = {a.var for a in op.reduce_axis}, {a.var for a in op.axis}
+    for _, indices in reads_of(op).plain:
+        used = _used(indices)
+        if used & reduced and not used >= data:
+            return False
+    return reads_of(op).along(op.reduce_axis[-1])
+
+
+def reduces_columns(op: ComputeOp) -> bool:
+    """Whether a tensor is reduced over axes of which none is its last dimension: every read that moves with the reduction runs along the last
+    data axis, each of its indices one axis, and all data axes are among them."""
+    if not op.axis or not op.reduce_axis or reducer_kind(op) in (None, "custom"):
+        return False
+    reduced, data = {a.var for a in op.reduce_axis}, {a.var for a in op.axis}
+    found = False
+    for _, indices in reads_of(op).plain:
+        if not _used(indices) & reduced:
+            continue
+        plain = [i for i in indices if isinstance(i, Var)]
+        if len(plain) < len(indices) or set(plain) != reduced | data or plain[-1] is not op.axis[-1].var:
+            return False
+        found = True
+    return found
+
+
+def reads_lines(op: ComputeOp, tensor: Tensor) -> bool:
+    """Whether the last index by which ``tensor`` is read moves with the last axis."""
+    last = op.axis[-1].var
+    return any(t is tensor and last in variables(indices[-1]) for t, indices in reads_of(op).plain)
+
+
+def row_of(indices: tuple[Expr, ...], axes: tuple[IterVar, ...]) -> int | None:
+    """1 when these are the first axes of the reader, n when the last of them is an axis divided by n; None otherwise."""
+    for d, i in enumerate(indices):
+        if i is axes[d].var:
+            continue
+        if d + 1 == len(indices) and isinstance(i, FloorDiv) and i.a is axes[d].var:
+            return constant(i.b)
+        return None
+    return 1
+
+
+@dataclass(frozen=True)
+class Turn:
+    """``axis`` is the one along which the source is contiguous; ``every``: of which so many stand together (None: all)."""
+
+    axis: IterVar
+    every: int | None
+
+
+def turned(op: ComputeOp) -> Turn | None:
+    """The axis, other than the last, along which a read runs through memory while the last axis jumps; None if there is none."""
+    if len(op.axis) < 2 or op.reduce_axis or len(op.body) != 1:
+        return None
+    last = op.axis[-1]
+    if op.body[0].dtype.bytes < 4 and any(constant(a.extent) is None for a in op.axis):
+        return None  # tiles of narrow elements are large, and their masks would take seconds to compile
+    axes = {a.var: a for a in op.axis[:-1]}
+    found: list[Turn] = []
+    for _, indices in reads_of(op).plain:
+        used = _used(indices)
+        if not indices or last.var not in used or last.var in variables(indices[-1]):
+            continue
+        turn = _along(indices[-1], axes)
+        if turn is not None and _some(turn.axis):
+            found.append(turn)
+    return found[0] if found and _some(last) else None
+
+
+def _along(index: Expr, axes: dict[Var, IterVar]) -> Turn | None:
+    """The axis by which the last index of a read moves one by one, wholly or modulo the size of a block."""
+    for term, factor in poly(index).items():
+        if factor != 1 or len(term) != 1:
+            continue
+        (atom,) = term
+        if isinstance(atom, Var) and atom in axes:
+            return Turn(axes[atom], None)
+        if isinstance(atom, FloorMod) and isinstance(atom.a, Var) and atom.a in axes:
+            every = const_int(atom.b)
+            if every is not None and every >= 4:
+                return Turn(axes[atom.a], every)
+    return None
+
+
+def _some(axis: IterVar) -> bool:
+    n = constant(axis.extent)
+    return n is None or n >= 4
+
+
+def _used(indices: tuple[Expr, ...]) -> frozenset[Var]:
+    return frozenset(v for i in indices for v in variables(i))

@@ -1,0 +1,220 @@
+"""Sketches: every computation has a space, every candidate of it computes the right thing, and there are never too many of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from autosched import SearchTask, tune
+from autosched.session import canonical_trace
+from autosched.space import Variant, variants_of
+from autosched.space.rules import RULES, Answer, Where, rule
+from autosched.space.sketch import MAX_SKETCHES, derive, opened
+from autosched.space.template import MAX_VARIANTS
+from tensorlang import ops, te
+from tensorlang.errors import TensorLangError
+from tensorlang.recipes import default_schedule
+
+from .workloads import Pretend, conv, matmul, scale
+
+X86 = "llvm -mcpu=haswell -num-cores=2"
+
+
+def p(*shape: int, name: str = "X") -> te.Tensor:
+    """An input."""
+    return te.placeholder(shape, name=name)
+
+
+def computation(name: str) -> list[te.Tensor]:
+    """Small, of awkward sizes; inputs first."""
+    x, y, w = p(13, 37), p(37, 22, name="Y"), p(22, 37, name="W")
+    image, taps, each = p(1, 5, 9, 11), p(10, 5, 3, 3, name="taps"), p(5, 1, 3, 3, name="each")
+    return {
+        "matmul": lambda: [x, y, ops.matmul(x, y)],
+        "dense": lambda: [x, w, ops.dense(x, w, activation=ops.relu)],
+        "transposed batch": lambda: [a := p(2, 9, 20, name="A"), b := p(2, 17, 20, name="B"), ops.batch_matmul(a, b, transpose_b=True)],
+        "conv": lambda: [image, taps, ops.conv2d(image, taps, padding=1)],
+        "depthwise": lambda: [image, each, ops.depthwise_conv2d(image, each, stride=2, padding=1)],
+        "softmax": lambda: [x, ops.softmax(x)],
+        "layer norm": lambda: [x, ops.layer_norm(x, (37,))],
+        "row sums": lambda: [x, ops.sum(x, axis=1)],
+        "column sums": lambda: [x, ops.sum(x, axis=0)],
+        "whole sum": lambda: [big := p(40_001), ops.sum(big)],
+        "argmax": lambda: [x, ops.argmax(x, axis=1)],
+        "pool": lambda: [image, ops.max_pool2d(image, 3, 2)],
+        "chain": lambda: [x, ops.relu(ops.add(ops.exp(x), x))],
+        "transpose": lambda: [x, ops.transpose(x)],
+    }[name]()
+
+
+NAMES = ("matmul", "dense", "transposed batch", "conv", "depthwise", "softmax", "layer norm", "row sums", "column sums", "whole sum", "argmax",
+         "pool", "chain", "transpose")
+
+
+def task_of(name: str) -> SearchTask:
+    return SearchTask.of(computation(name), name=name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_sketch_is_right(name: str) -> None:
+    """What the author wrote in a few variants, and one random candidate of the last of them, against the reference."""
+    task = task_of(name)
+    variants = variants_of(task)
+    assert 1 <= len(variants) <= MAX_VARIANTS
+    assert sum(len(v.domains) for v in variants) > 0
+    rng = np.random.default_rng(len(name))
+    some = variants[:: max(1, len(variants) // 3)]
+    candidates = [(v, row) for v in some for row in v.present()] + [(some[-1], row) for row in some[-1].sample_valid(rng, 1)]
+    inputs = {x: rng.integers(-4, 5, [int(str(e)) for e in x.shape]).astype(np.float32) for x in task.tensors[:-1]}
+    (right,) = te.reference.evaluate(task.outputs, inputs)
+    for v, row in candidates:
+        got = tl.build(v.schedule(row), task.tensors)(*inputs.values())
+        # sums of small integers are exact; what divides or calls exp is off by some ulp of the largest value
+        bound = 0 if name not in ("softmax", "layer norm", "chain") else 64 * np.finfo(np.float32).eps * np.abs(right).max()
+        assert got.dtype == right.dtype and (np.abs(got - right) <= bound).all(), (v.why, v.decisions(row))
+
+
+@pytest.mark.parametrize("name", ["matmul", "conv", "softmax", "chain"])
+def test_the_first_candidate_is_the_default_schedule(name: str) -> None:
+    task = SearchTask.of(computation(name), X86)
+    first = variants_of(task)[0]
+    own = first.schedule(first.present()[0])
+    assert str(tl.lower(own, task.tensors)) == str(tl.lower(default_schedule(task.outputs, task.target), task.tensors))
+    pretend = Pretend()
+    tune(task, trials=1, measurer=pretend, model="random", progress=False)
+    assert pretend.traces == [canonical_trace(first.trace_of(first.present()[0]))]
+
+
+def test_open_sizes_keep_panel_and_tile_of_one_width() -> None:
+    task = SearchTask(matmul, (512, 512, 512), X86)
+    s = opened(task.schedule(), default_schedule(task.outputs, task.target), Where(task.target))
+    assert s.decisions and "transform_layout" in str(s.trace)
+    v = Variant(s, task.target)
+    for row in v.sample_valid(np.random.default_rng(0), 3):
+        width = next(d for step in s.trace.steps if step.name == "transform_layout" for _, _, d in step.arguments()["digits"] if d)
+        assert any(f"0..{width} " in line and "vectorized" in line for line in v.schedule(row).tree().splitlines())
+
+
+def test_structures_of_a_matmul() -> None:
+    """Packed at root and in blocks, tiled in one level and in two."""
+    task = SearchTask(matmul, (512, 512, 512), X86)
+    sketches = derive(task.schedule(), Where(task.target))
+    texts = [str(x.schedule.trace) for x in sketches]
+    assert all(x.rules == ("cache write: C", "multi-level tiling: C.local") for x in sketches)
+    packed = [t for t in texts if "transform_layout(B.global" in t]
+    assert {"compute_at(B.global" in t for t in packed} == {True, False}
+    assert any("depth_k" in t for t in texts) and any("cache_read" not in t for t in texts)
+    assert all("vectorize(C.local" in t and "unroll(C.local" in t for t in texts)
+
+
+def test_structures_of_a_softmax() -> None:
+    """All stages in one loop over rows, and apart."""
+    task = SearchTask.of([x := p(64, 1000), ops.softmax(x)], X86)
+    texts = [str(x.schedule.trace) for x in derive(task.schedule(), Where(task.target))]
+    assert any(all(f"compute_at(softmax.{part}, at=softmax.i0)" in t for part in ("max", "exp", "sum")) for t in texts)
+    assert any("compute_at(softmax.exp" not in t for t in texts)
+
+
+def test_prime_sizes_have_the_same_sketches_as_round_ones() -> None:
+    found = [derive(SearchTask(matmul, (n, n, n), X86).schedule(), Where(tl.Target.parse(X86))) for n in (256, 257)]
+    assert len(found[0]) == len(found[1])
+    knobs = [max(d.values[-1] for d in Variant(x.schedule, tl.Target.parse(X86)).domains if d.name.startswith("tile_i")) for x in (found[0][-1], found[1][-1])]
+    assert knobs[0] == knobs[1] == 16  # every height up to 16, not only divisors
+
+
+@pytest.mark.parametrize("most", [1, 5, MAX_SKETCHES])
+def test_the_number_of_sketches_is_bounded(most: int) -> None:
+    x = p(64, 64)
+    for _ in range(6):  # six reductions, each with several places
+        x = ops.softmax(x)
+    start = tl.create_schedule(x)
+    found = derive(start, Where(tl.Target.parse(X86)), most=most)
+    assert 1 <= len(found) <= most
+    assert len({x.schedule.trace.to_json() for x in found}) == len(found)
+    assert [x.rank for x in found] == sorted(x.rank for x in found)
+
+
+def test_a_rule_of_the_user_is_asked_first() -> None:
+    @rule(applies=lambda s, stage, where: Answer.ALWAYS if stage.name == "B" else Answer.SKIP)
+    def in_threes(s: tl.Schedule, stage: tl.Stage, where: Where) -> tl.Schedule:
+        stage.split(stage.op.axis[0], s.sample_tile(stage.op.axis[0], candidates=[3, 6, 9], name="threes"))
+        return s
+
+    task = SearchTask(scale, (90,), rules=[in_threes])
+    names = {d.name for v in variants_of(task) for d in v.domains}
+    assert "threes.0" in names
+    assert ("in_threes: B",) in [v.why for v in variants_of(task)]
+    result = tune(task, trials=8, measurer=Pretend(), model="random", progress=False)
+    assert result.best is not None
+
+
+def test_rules_that_never_end_are_an_error() -> None:
+    @rule(applies=lambda s, stage, where: stage.name.startswith("B"))
+    def again(s: tl.Schedule, stage: tl.Stage, where: Where) -> tl.Schedule:
+        s.cache_write(stage.name, "global")
+        return s
+
+    with pytest.raises(TensorLangError, match="do not end"):
+        variants_of(SearchTask(scale, (8,), rules=[again]))
+
+
+def test_places_make_variants() -> None:
+    def template(s: tl.Schedule, tensors: list[te.Tensor]) -> None:
+        out = tensors[-1]
+        s.sample_tile(s[out].op.axis[0], name="unused")
+        s[out].vectorize(s[out].split(s[out].op.axis[1], s.sample_tile(s[out].op.axis[1], candidates=[4, 8], name="v"))[1])
+        s.sample_location(s.stages[1].name, name="place")
+
+    x = p(12, 30)
+    mid = te.compute((12, 30), lambda i, j: te.exp(x[i, j]), name="mid")
+    out = te.compute((12, 30), lambda i, j: mid[i, j] + mid[i, 29 - j], name="out")
+    variants = variants_of(SearchTask.of([x, out], template=template))
+    assert [v.base.decisions["place"] for v in variants] == [(0,), (1,), (2,)]
+    for v in variants:
+        row = v.present()[0]
+        assert v.row(v.decisions(row)) is not None
+        assert [w.row(v.decisions(row)) is not None for w in variants] == [w is v for w in variants]
+    result = tune(SearchTask.of([x, out], template=template), trials=12, seed=2, model="random", progress=False)
+    assert result.best is not None and not result.failures
+
+
+def test_too_many_places_are_cut() -> None:
+    def template(s: tl.Schedule, tensors: list[te.Tensor]) -> None:
+        for st in s.stages[1:-1]:
+            s.sample_location(st.name)
+        s[tensors[-1]].split(s[tensors[-1]].op.axis[0], s.sample_tile(s[tensors[-1]].op.axis[0], name="t"))
+
+    x = t = p(6, 5, 4)
+    for n in range(5):
+        t = te.compute((6, 5, 4), lambda i, j, k, t=t: t[i, j, k] + 1.0, name=f"m{n}")
+    assert len(variants_of(SearchTask.of([x, t], template=template))) <= MAX_VARIANTS
+
+
+def test_what_cannot_be_tuned_says_why() -> None:
+    x = p(4)
+    doubled = te.extern((4,), [x], lambda ins, outs: te.call_packed("double", ins[0], outs[0]), name="doubled")
+    with pytest.raises(TensorLangError, match=r"nothing to tune(.|\n)*doubled \(an extern"):
+        variants_of(SearchTask.of([x, doubled]))
+    with pytest.raises(TensorLangError, match="nothing to tune"):
+        variants_of(SearchTask.of([x, te.compute((1,), lambda i: x[i] + x[i + 1], name="one")]))
+
+
+def test_a_target_of_another_machine_is_refused_before_anything_starts() -> None:
+    task = SearchTask(scale, (64,), "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72 -num-cores=4")
+    assert variants_of(task)
+    with pytest.raises(TensorLangError, match="cannot be measured here"):
+        tune(task, trials=2, progress=False)
+
+
+def test_tuned_conv_end_to_end() -> None:
+    result = tune(SearchTask(conv, (4, 8, 7, 9)), trials=5, seed=1, model="random", progress=False)
+    assert result.best is not None and not result.failures, result
+    scope: dict = {}
+    exec(result.task.print_best([result.best]), scope)
+    s = scope["apply"](result.task.schedule())
+    assert result.schedule is not None and s.tree() == result.schedule.tree()
+
+
+def test_the_table_of_rules() -> None:
+    assert len({r.name for r in RULES}) == len(RULES)
