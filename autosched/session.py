@@ -18,7 +18,7 @@ import numpy as np
 
 import tensorlang as tl
 
-from .cost_model import CostModel
+from .cost_model import CostModel, Explains
 from .measure import Job, Outcome
 from .measure.protocol import OK, WRONG_ANSWER
 from .records import Record, RecordLog
@@ -114,6 +114,11 @@ class Session:
         if first not in order and self.known.get(first, float("inf")) < float("inf"):
             order.append(first)  # the default schedule, measured while everything was cold: it must not lose by that
         return order * TURNS if len(order) > 1 else []
+
+    def weights(self) -> dict[str, float]:
+        """What the cost model goes by, heaviest first; empty when it cannot say or has learnt nothing."""
+        self._learn()
+        return self.model.weights(self.variants[0].feature_set.names) if isinstance(self.model, Explains) else {}
 
     def _remember(self, r: Record) -> None:
         self.waiting.pop(r.steps, None)

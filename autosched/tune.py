@@ -15,8 +15,9 @@ from tensorlang import te
 
 from .cost_model import MODELS, CostModel
 from .measure import Measurer
+from .progress import Report, reporter, seconds_text
 from .records import Record, RecordLog, best_of
-from .report import Report, reporter, seconds_text
+from .report import TuneReport
 from .search import STRATEGIES, Strategy
 from .session import Measures, Session, measured
 from .task import SearchTask
@@ -25,7 +26,8 @@ from .task import SearchTask
 @dataclass(frozen=True)
 class TuneResult:
     """What a tune found. ``schedule`` and ``tensors`` go to ``tl.build``; None when nothing worked. ``history`` is the best cost
-    after each trial; ``failures`` counts outcomes by status, with an example of each in ``reasons``."""
+    after each measurement; ``failures`` counts outcomes by status, with an example of each in ``reasons``; ``weights`` is what the cost
+    model goes by, the share of each feature, when it can say so."""
 
     task: SearchTask
     best: Record | None
@@ -37,6 +39,7 @@ class TuneResult:
     failures: dict[str, int] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    weights: dict[str, float] = field(default_factory=dict)
 
     @property
     def schedule(self) -> tl.Schedule | None:
@@ -52,6 +55,10 @@ class TuneResult:
     def gflops(self) -> float:
         """Billions of operations per second of the best."""
         return 0.0 if self.best is None else self.flops / self.best.cost / 1e9
+
+    def report(self) -> TuneReport:
+        """The whole story: curve, schedule, why it is fast, what failed; ``report.plot()``, ``report.save("tune.html")``."""
+        return TuneReport(self)
 
     def __str__(self) -> str:
         lines = [
@@ -141,7 +148,7 @@ def result_of(session: Session, new: int, seconds: float) -> TuneResult:
     failed = [r for r in mine if not r.ok]
     notes = () if session.unsaved is None else (f"{len(session.log.unwritten)} records are in memory only: {session.unsaved}",)
     return TuneResult(session.task, best_of(mine, session.key, session.target), len(session.known), new, seconds, session.flops,
-                      _running([r.cost for r in mine]), dict(Counter(r.status for r in failed)), {r.status: r.error for r in failed}, notes)
+                      _running([r.cost for r in mine]), dict(Counter(r.status for r in failed)), {r.status: r.error for r in failed}, notes, session.weights())
 
 
 def _running(costs: list[float]) -> tuple[float, ...]:

@@ -187,7 +187,8 @@ def _packed(packing: Packing, values: Mapping[Tensor, Any]) -> list[Any]:
     if packing.sources == packing.tensors:
         return memory.shared(memory.digest(*sources), forms, lambda copy: np.copyto(copy, sources[0]))
     here = as_target(None)
-    func = PIPELINE.run(lower_state(packing.state, [*packing.sources, *packing.tensors], "prepack"))
+    func = PIPELINE.run(lower_state(packing.state, [*packing.sources, *packing.tensors], "prepack",
+                                    strides=dict.fromkeys(packing.sources)))  # what ``fill`` passes is compact, however it is declared
 
     def fill(*made: Any) -> None:
         Module(compile_ll(emit(func, here), here).object, kernel_signature(func))(*map(np.ascontiguousarray, sources), *made)

@@ -27,7 +27,7 @@ from threadpoolctl import threadpool_limits
 
 import autosched
 import tensorlang as tl
-from autosched.report import Live
+from autosched.progress import Live
 from tensorlang import te
 
 try:

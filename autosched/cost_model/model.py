@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
 
 Matrix = Any  # np.ndarray
 
@@ -19,3 +20,11 @@ class CostModel(Protocol):
 
     def predict(self, features: Matrix) -> Matrix:
         """A score for each row."""
+
+
+@runtime_checkable
+class Explains(Protocol):
+    """A model that can say what it goes by."""
+
+    def weights(self, names: Sequence[str]) -> dict[str, float]:
+        """The share of each feature in its decisions, heaviest first; ``names`` are those of the columns. Empty before it has learnt."""

@@ -8,6 +8,7 @@ bad the bad ones are. Trained anew on everything at each call: a few hundred row
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -55,6 +56,14 @@ class XGBModel:
         if self.booster is None or not len(features):
             return np.zeros(len(features))
         return self.booster.inplace_predict(np.asarray(features, np.float32)).astype(np.float64)
+
+    def weights(self, names: Sequence[str]) -> dict[str, float]:
+        """The share of each feature in the gain of all splits."""
+        if self.booster is None:
+            return {}
+        gains = self.booster.get_score(importance_type="total_gain")
+        total = sum(gains.values()) or 1.0
+        return {names[int(k[1:])]: v / total for k, v in sorted(gains.items(), key=lambda kv: -kv[1])}
 
 
 def _library() -> Any:

@@ -30,7 +30,7 @@ class Seen:
 
     def add(self, rows: Rows, costs: Any) -> None:
         """Remember measured rows."""
-        self.rows = np.concatenate([self.rows, np.asarray(rows, np.int64).reshape(-1, self.rows.shape[1])])
+        self.rows = np.concatenate([self.rows, np.asarray(rows, np.int64).reshape(len(rows), self.rows.shape[1])])
         self.costs = np.concatenate([self.costs, np.asarray(costs, np.float64)])
 
     def fresh(self, rows: Rows) -> Rows:

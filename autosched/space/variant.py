@@ -125,7 +125,7 @@ class Variant:
 
 def _domains(d: Decision) -> list[Domain]:
     return [Domain(k.name, d.role, np.array(d.candidates if d.candidates is not None else range(lo, hi + 1), np.int64))
-            for k, (lo, hi) in zip(d.knobs, d.bounds, strict=True)]
+            for k, (lo, hi) in zip(d.knobs, d.bounds[: len(d.knobs)], strict=True)]  # a place has no knob
 
 
 def _weights(values: Any) -> Any:

@@ -19,8 +19,8 @@ from tensorlang import te
 
 from ..cost_model import MODELS, CostModel
 from ..measure import Measurer
+from ..progress import Report, reporter
 from ..records import RecordLog
-from ..report import Report, reporter
 from ..search import STRATEGIES, Strategy
 from ..session import Measures, Session, measured
 from ..task import SearchTask

@@ -6,11 +6,12 @@ cannot be followed (it reads data, say), and the caller takes the whole dimensio
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ..expr.linear import poly
 from ..expr.nodes import Add, Cast, Choice, Const, Expr, FloorDiv, FloorMod, Max, Min, Mul, Sub, Var
 from ..expr.nodes import const_int as literal_value
+from ..expr.walk import variables
 from .quantity import Amount, amount, least, minus, most, plus, quotient, times
 
 Ends = tuple[Amount, Amount]
@@ -52,12 +53,13 @@ def _sum(e: Expr, width: Mapping[Var, Expr]) -> Ends | None:
     lo: list[Amount] = []
     hi: list[Amount] = []
     for mono, c in poly(e).items():
-        if len(mono) > 1 or (mono and mono[0] is e):  # a product of axes: no box
+        moving, sizes = _factors(mono)
+        if len(moving) > 1 or (moving and moving[0] is e):  # a product of axes: no box
             return None
-        ends: Ends | None = (1, 1) if not mono else span(mono[0], width)
+        ends: Ends | None = (1, 1) if not moving else span(moving[0], width)
         if ends is None:
             return None
-        a, b = (times(x, c) for x in ends)
+        a, b = (times(x, *sizes, c) for x in ends)
         lo.append(a if c > 0 else b)
         hi.append(b if c > 0 else a)
     return plus(*lo), plus(*hi)
@@ -69,13 +71,20 @@ def slope(e: Expr, step: Mapping[Var, Expr]) -> Expr | None:
     for mono, c in poly(e).items():
         if not mono:
             continue
-        moving = [a for a in mono if _moves(a, step)]
-        if not moving:
+        if not any(_moves(a, step) for a in mono):
             continue
-        if len(mono) > 1 or type(mono[0]) is not Var:
+        moving, sizes = _factors(mono)
+        if len(moving) > 1 or type(moving[0]) is not Var:
             return None
-        out.append(times(step[mono[0]], c))
+        out.append(times(step[moving[0]], *sizes, c))
     return plus(*out) if out else amount(0)
+
+
+def _factors(mono: Sequence[Expr]) -> tuple[list[Expr], list[Amount]]:
+    """The factors of a product apart: those that move with axes, and tile sizes, of which nothing but knobs decides (they are at least 1:
+    a partial reduction reads ``outer * tile + inner``)."""
+    sizes = [bool(known := variables(f)) and all(v.kind == "knob" for v in known) for f in mono]
+    return [f for f, fixed in zip(mono, sizes, strict=True) if not fixed], [amount(f) for f, fixed in zip(mono, sizes, strict=True) if fixed]
 
 
 def _moves(e: Expr, step: Mapping[Var, Expr]) -> bool:

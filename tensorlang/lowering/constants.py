@@ -83,7 +83,7 @@ def _held(stage: StageState, fixed: set[str]) -> bool:
 
 
 def _given(stage: StageState) -> PlaceholderOp:
-    """The stage's tensors as something that is simply there, compact however its declaration says that it lies."""
+    """The stage's tensors as something that is simply there."""
     first = stage.op.outputs[0]
     op = PlaceholderOp(stage.op.name, first.shape, first.dtype)
     op.outputs = stage.op.outputs  # readers know these tensors
@@ -100,8 +100,7 @@ def _packing(state: ScheduleState, stage: StageState) -> Packing:
             needed |= {state.of(t).name for t in st.op.input_tensors}
         elif isinstance(st.attach, At) and st.attach.stage in needed:
             needed.add(st.name)
-    kept = [StageState(st.name, _given(st), aliases=st.aliases) if st.is_placeholder else st
-            for st in state.stages if st.name in needed and st.attach != INLINED]
+    kept = [st for st in state.stages if st.name in needed and st.attach != INLINED]
     stages = tuple(replace(st, is_output=True, scope="global") if st.name == stage.name else st for st in kept)
     sources = tuple(t for st in stages if st.is_placeholder for t in st.op.outputs)
     return Packing(ScheduleState(stages, (), False), sources, stage.op.outputs)

@@ -211,7 +211,7 @@ def repeat(x: Tensor, repeats: int, axis: int | None = None) -> Tensor:
         x, axis = flatten(x), 0
     d = inputs.axis_of("repeat", axis, x.ndim)
     return moved("repeat", x, [n * times if k == d else n for k, n in enumerate(x.shape)],
-                 lambda *i: [make.floordiv(v, times) if k == d else v for k, v in enumerate(i)])
+                 lambda *i: [make.floordiv(v, max(1, times)) if k == d else v for k, v in enumerate(i)])  # 0 times: no element asks
 
 
 def _times(op: str, value: Any) -> int:

@@ -150,7 +150,7 @@ def test_a_rule_of_the_user_is_asked_first() -> None:
 
 
 def test_rules_that_never_end_are_an_error() -> None:
-    @rule(applies=lambda s, stage, where: stage.name.startswith("B"))
+    @rule(applies=lambda s, stage, where: Answer.ALWAYS if stage.name.startswith("B") else Answer.SKIP)
     def again(s: tl.Schedule, stage: tl.Stage, where: Where) -> tl.Schedule:
         s.cache_write(stage.name, "global")
         return s

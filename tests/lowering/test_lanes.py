@@ -42,3 +42,23 @@ def test_a_division_of_whole_numbers_keeps_its_guard() -> None:
     rng = np.random.default_rng(0)
     a, b = rng.integers(-40, 50, 5).astype("int32"), rng.integers(1, 5, (5, 13)).astype("int32")
     assert np.array_equal(f(a, b), (a[:, None] // b).sum(0))
+
+
+def test_what_a_condition_guards_is_not_read_ahead_of_it():
+    """Rows of stores turn far reads in registers; a read under ``if_then_else`` may be out of bounds when the condition is false."""
+    m = te.var("m")
+    A = te.placeholder((8, m), name="A")
+
+    def kernel(guarded):
+        B = te.compute((8, 8), lambda i, j: te.if_then_else(m >= 8, A[j, i], 0.0) if guarded else A[j, i], name="B")
+        s = te.create_schedule(B.op)
+        s[B].unroll(B.op.axis[0])
+        s[B].vectorize(B.op.axis[1])
+        return tl.build(s, [A, B])
+
+    a = np.arange(80, dtype="float32").reshape(8, 10)
+    guarded, plain = kernel(True), kernel(False)
+    assert np.array_equal(guarded(a), a[:, :8].T) and np.array_equal(plain(a), a[:, :8].T)
+    assert not guarded(a[:, :3].copy()).any()
+    assert "load <4 x float>" in plain.get_source("ll")
+    assert "load <4 x float>" not in guarded.get_source("ll")

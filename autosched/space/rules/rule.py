@@ -63,9 +63,12 @@ class FunctionRule:
         return said if isinstance(said, Answer) else Answer.APPLY if said else Answer.SKIP
 
     def apply(self, s: tl.Schedule, stage: tl.Stage, where: Where) -> Sequence[tl.Schedule]:
-        """What the action makes of a copy."""
+        """What the action makes of a copy; nothing when it is refused."""
         trial = s.copy()
-        made = self.action(trial, trial[stage.name], where)
+        try:
+            made = self.action(trial, trial[stage.name], where)
+        except tl.ScheduleError:
+            return []
         return [made] if isinstance(made, tl.Schedule) else list(made)
 
 

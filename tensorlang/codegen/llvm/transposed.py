@@ -7,11 +7,10 @@ of a row of stores before they are asked for; it reads the same elements and no 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ...expr import linear, make
-from ...expr.nodes import Expr, Ramp, const_int
-from ...expr.walk import preorder
+from ...expr.nodes import Expr, IfThenElse, Ramp, const_int
 from ...loopir.stmt import Buffer, Load, Stmt, Store
 from . import memory, types
 from .emitter import Emitter, buffers_read
@@ -26,7 +25,7 @@ def prepare(em: Emitter, stmts: Sequence[Stmt]) -> None:
     written = {s.buffer for s in stmts}  # type: ignore[attr-defined]
     found: dict[tuple[Buffer, Expr, Expr], dict[int, Load]] = {}
     for s in stmts:
-        for e in preorder(s.value):  # type: ignore[attr-defined]
+        for e in _evaluated(s.value):  # type: ignore[attr-defined]
             if type(e) is Load and e.mask is None and e.buffer not in written and e not in em.memo:
                 at = _far(em, e)
                 if at is not None:
@@ -42,6 +41,13 @@ def prepare(em: Emitter, stmts: Sequence[Stmt]) -> None:
             if all(first + i in loads for i in range(few)):
                 _block(em, buffer, base, stride, first, [loads[first + i] for i in range(few)])
                 rest = [o for o in rest if o >= first + few]
+
+
+def _evaluated(e: Expr) -> Iterator[Expr]:
+    """What is evaluated for certain: not the sides of an ``if_then_else``, of which the other may be out of bounds."""
+    yield e
+    for kid in (e.cond,) if isinstance(e, IfThenElse) else e.children():
+        yield from _evaluated(kid)
 
 
 def _far(em: Emitter, e: Load) -> tuple[Expr, Expr] | None:
