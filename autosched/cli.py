@@ -1,46 +1,73 @@
-"""``python -m autosched tune|show|best``: thin. Knows the public names of the package."""
+"""``python -m autosched tune|show|best|merge|doctor``: thin. Knows the public names of the package."""
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import tensorlang as tl
 
-from .records import RecordLog
-from .report import seconds_text
+from .doctor import examine
+from .progress import seconds_text
+from .records import Record, RecordLog, merge
+from .search import STRATEGIES
 from .task import SearchTask
 from .tune import tune
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command line; returns the exit status."""
+    """The command line; returns the exit status: 0 when it did what was asked, 1 when not, 2 for a wrong command."""
+    given = _parser().parse_args(arguments)
+    try:
+        return {"tune": _tune, "show": _show, "best": _best, "merge": _merge, "doctor": _doctor}[given.command](given)
+    except tl.TensorLangError as e:
+        print(e, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("stopped; what was measured is in the records", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of our output has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="autosched", description="Find schedules for tensorlang kernels.")
     sub = parser.add_subparsers(dest="command", required=True)
     t = sub.add_parser("tune", help="search for a schedule")
     t.add_argument("workload", help="module:function that returns the tensors, outputs last")
-    t.add_argument("sizes", nargs="*", type=int)
-    t.add_argument("--template", required=True, help="module:function(s, tensors)")
-    t.add_argument("--target")
+    t.add_argument("sizes", nargs="*", type=int, help="its arguments")
+    t.add_argument("--template", help="module:function(s, tensors); rules derive sketches without one")
+    t.add_argument("--target", help="a target in TVM's form; this processor unless given")
     t.add_argument("--trials", type=int, default=64)
-    t.add_argument("--records", required=True)
+    t.add_argument("--records", required=True, help="a file of JSON lines; what it holds is not measured again")
     t.add_argument("--seed", type=int, default=0)
-    for name, text in (("show", "what a file of records holds"), ("best", "the best schedule of each task, as Python text")):
-        p = sub.add_parser(name, help=text)
-        p.add_argument("records")
-    given = parser.parse_args(arguments)
-    try:
-        return {"tune": _tune, "show": _show, "best": _best}[given.command](given)
-    except tl.TensorLangError as e:
-        print(e, file=sys.stderr)
-        return 1
+    t.add_argument("--strategy", choices=sorted(STRATEGIES), default="evolutionary")
+    t.add_argument("--timeout", type=float, default=20.0, help="seconds to build a candidate, and as many to run it")
+    t.add_argument("--html", help="write the report to this file")
+    s = sub.add_parser("show", help="what files of records hold")
+    b = sub.add_parser("best", help="the best schedule of each task, as Python text")
+    for p in (s, b):
+        p.add_argument("records", nargs="+")
+        p.add_argument("--task", help="only tasks whose name or key begins with this")
+    m = sub.add_parser("merge", help="several files of records as one, each record once")
+    m.add_argument("records", nargs="+")
+    m.add_argument("--output", "-o", required=True, help="may be one of the inputs")
+    m.add_argument("--keep", type=int, help="only so many of the fastest of each task and target")
+    d = sub.add_parser("doctor", help="whether this machine can tune, and how well")
+    d.add_argument("records", nargs="*", help="files of records to check")
+    return parser
 
 
 def _named(path: str) -> Any:
     module, _, name = path.partition(":")
+    if "" not in sys.path:
+        sys.path.insert(0, "")  # as python -m does
     try:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as e:
@@ -48,31 +75,85 @@ def _named(path: str) -> Any:
 
 
 def _tune(given: argparse.Namespace) -> int:
-    task = SearchTask(_named(given.workload), given.sizes, given.target, template=_named(given.template))
-    return 0 if tune(task, given.trials, given.records, given.seed).best is not None else 1
+    template = None if given.template is None else _named(given.template)
+    func = _named(given.workload)
+    try:
+        task = SearchTask(func, given.sizes, given.target, template=template)
+    except TypeError as e:
+        raise tl.TensorLangError(f"{given.workload} with {given.sizes}", because=str(e), try_="as many sizes as the function takes") from None
+    result = tune(task, given.trials, given.records, given.seed, strategy=given.strategy, timeout=given.timeout)
+    if given.html:
+        result.report().save(given.html)
+    return 0 if result.best is not None else 1
 
 
-def _groups(log: RecordLog) -> list[tuple[str, str]]:
-    return list(dict.fromkeys((r.task, r.target) for r in log))
+def _groups(given: argparse.Namespace) -> tuple[dict[tuple[str, str], list[Record]], list[RecordLog]]:
+    logs = [_log(path) for path in given.records]
+    groups: dict[tuple[str, str], list[Record]] = {}
+    for r in (r for log in logs for r in log):
+        if given.task is None or r.name.startswith(given.task) or r.task.startswith(given.task):
+            groups.setdefault((r.task, r.target), []).append(r)
+    if not groups:
+        held = sum(len(log) for log in logs)
+        bad = [b for log in logs for b in log.bad]
+        what = f"{held} records, none of a task {given.task!r}" if held else "no records"
+        raise tl.TensorLangError(f"{', '.join(given.records)}: {what}",
+                                 because=f"{len(bad)} lines skipped, the first {bad[0]}" if bad else None)
+    return groups, logs
+
+
+def _log(path: str) -> RecordLog:
+    if not Path(path).exists():
+        raise tl.TensorLangError(f"cannot read records from {path}", because="there is no such file")
+    return RecordLog(path)
 
 
 def _show(given: argparse.Namespace) -> int:
-    log = RecordLog(given.records)
-    for task, target in _groups(log):
-        mine, best = log.of(task, target), log.best(task, target)
+    groups, logs = _groups(given)
+    for (task, target), mine in groups.items():
+        log = RecordLog(None)
+        log.records = mine
+        best = log.best(task, target)
         found = "nothing worked" if best is None else f"best {seconds_text(best.cost)}"
         print(f"{mine[0].name}  {task}  {target}: {len(mine)} measurements, {found}")
         for status, n in sorted(Counter(r.status for r in mine if not r.ok).items()):
-            print(f"  {n} × {status}: {next(r.error for r in mine if r.status == status).splitlines()[0]}")
-    for bad in log.bad:
+            why = next(r.error for r in mine if r.status == status)
+            print(f"  {n} × {status}: {why.splitlines()[0] if why else 'no reason given'}")
+    for bad in (b for log in logs for b in log.bad):
         print(f"skipped {bad}")
     return 0
 
 
 def _best(given: argparse.Namespace) -> int:
-    log = RecordLog(given.records)
-    for task, target in _groups(log):
+    status = 1
+    for (task, target), mine in _groups(given)[0].items():
+        log = RecordLog(None)
+        log.records = mine
         best = log.best(task, target)
-        if best is not None:
-            print(f"# {best.name} for {target}: {seconds_text(best.cost)}\n{best.trace().to_python()}")
+        if best is None:
+            print(f"# {mine[0].name} for {target}: nothing worked\n")
+            continue
+        try:
+            text = best.trace().to_python()
+        except tl.ScheduleError as e:
+            print(f"# {best.name} for {target}: {' '.join(str(e).split())}\n")
+            continue
+        print(f"# {best.name} for {target}: {seconds_text(best.cost)}\n{text}")
+        status = 0
+    return status
+
+
+def _merge(given: argparse.Namespace) -> int:
+    n, bad = merge([_log(p).path or p for p in given.records], given.output, given.keep)
+    for b in bad:
+        print(f"skipped {b}")
+    print(f"{n} records in {given.output}")
     return 0
+
+
+def _doctor(given: argparse.Namespace) -> int:
+    good = True
+    for finding in examine(given.records):
+        good = good and finding.good
+        print(finding, flush=True)
+    return 0 if good else 1

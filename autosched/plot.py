@@ -14,11 +14,11 @@ def tuning_curve(curve: Sequence[tuple[int, float]], flops: float, title: str, a
     Raises TensorLangError when matplotlib is missing.
     """
     if axes is None:
-        _, axes = _library().subplots(figsize=(7, 3))
+        _, axes = _library().subplots(figsize=(7, 3), layout="constrained")
     axes.step([n for n, _ in curve], [flops / c / 1e9 if flops else c * 1e3 for _, c in curve], where="post")
     axes.set_xlabel("measurements")
     axes.set_ylabel("best GFLOP/s" if flops else "best ms")
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.05 * max((flops / c / 1e9 if flops else c * 1e3 for _, c in curve), default=1.0))
     axes.set_title(title)
     return axes
 

@@ -72,8 +72,8 @@ class Lines:
         self.said, self.last = self.done, now
         rate = (self.done - self.first) / max(now - self.start, 1e-9)
         left = f"  {(self.trials - self.done) / rate:.0f} s left" if self.done < self.trials and rate else ""
-        print(f"  {self.done:4}/{self.trials}  {best_text(best, flops)}  {rate:.1f} a second{left}{_counted(self.failed, '  failed: ')}", file=self.out,
-              flush=True)
+        said = f"{best_text(best, flops)}  {rate:.1f} a second{left}{_counted(self.failed, '  failed: ')}"
+        print(f"  {self.done:4}/{self.trials}  {said}", file=self.out, flush=True)
 
     def end(self, result: TuneResult) -> None:
         print(result, file=self.out, flush=True)

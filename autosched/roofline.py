@@ -79,7 +79,7 @@ def _flops(threads: int) -> float:
     chain = te.comm_reducer(lambda x, v: x * 0.5 + v, lambda dtype: te.const(0.0, dtype), name="chain")
     k = te.reduce_axis((0, STEPS), name="k")
     out = te.compute((threads, CHAINS, lanes), lambda t, i, j: chain(values[j], axis=k), name="x")
-    s = te.create_schedule(out.op)
+    s: tl.Schedule = te.create_schedule(out.op)
     registers = s[s.cache_write(out, "local")]
     thread, i, j = s[out].op.axis
     s[out].parallel(thread)

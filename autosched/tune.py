@@ -22,6 +22,8 @@ from .search import STRATEGIES, Strategy
 from .session import Measures, Session, measured
 from .task import SearchTask
 
+NEWLINE = "\n"
+
 
 @dataclass(frozen=True)
 class TuneResult:
@@ -71,7 +73,7 @@ class TuneResult:
             values = ", ".join(f"{k}={list(v) if len(v) > 1 else v[0]}" for k, v in self.best.trace().decisions.items())
             lines.append(f"  best {seconds_text(self.best.cost)}  {self.gflops:.1f} GFLOP/s  {values}")
         lines += [f"  {note}" for note in self.notes]
-        lines += [f"  {n} × {status}: {self.reasons[status].splitlines()[0]}" for status, n in sorted(self.failures.items())]
+        lines += [f"  {n} × {status}: {self.reasons[status].partition(NEWLINE)[0]}" for status, n in sorted(self.failures.items())]
         return "\n".join(lines)
 
 
@@ -148,7 +150,8 @@ def result_of(session: Session, new: int, seconds: float) -> TuneResult:
     failed = [r for r in mine if not r.ok]
     notes = () if session.unsaved is None else (f"{len(session.log.unwritten)} records are in memory only: {session.unsaved}",)
     return TuneResult(session.task, best_of(mine, session.key, session.target), len(session.known), new, seconds, session.flops,
-                      _running([r.cost for r in mine]), dict(Counter(r.status for r in failed)), {r.status: r.error for r in failed}, notes, session.weights())
+                      _running([r.cost for r in mine]), dict(Counter(r.status for r in failed)), {r.status: r.error for r in failed}, notes,
+                      session.weights())
 
 
 def _running(costs: list[float]) -> tuple[float, ...]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from autosched import SearchTask, tune
 from autosched.cost_model import XGBModel
-from autosched.search import Evolutionary, Seen
+from autosched.search import Evolutionary, Seen, allot
 from autosched.space import variants_of
 from autosched.templates import conv2d, matmul
 from tensorlang import te
@@ -57,12 +57,26 @@ def seconds(f: Callable[[], Any], repeat: int = 7) -> float:
     return min(times)
 
 
+class Counting:
+    """Score functions that count their rows."""
+
+    def __init__(self, scores: list[Callable[[Any], Any]]) -> None:
+        self.rows = 0
+        self.scores = [lambda rows, s=s: self._count(s, rows) for s in scores]
+
+    def _count(self, score: Callable[[Any], Any], rows: Any) -> Any:
+        self.rows += len(rows)
+        return score(rows)
+
+
 def speed(task: SearchTask) -> None:
-    """The table of one template."""
+    """The table of one task: its largest variant by itself, then a round over all of them."""
     start = time.perf_counter()
-    (v,) = variants_of(task)
+    variants = variants_of(task)
+    v = max(variants, key=lambda v: v.size)
     print(
-        f"{task.name}: variant made in {time.perf_counter() - start:.3f} s, {v.size:.3g} rows, {len(v.feature_set.names)} features"
+        f"{task.name}: {len(variants)} variants made in {time.perf_counter() - start:.3f} s, "
+        f"the largest of {v.size:.3g} rows, {len(v.feature_set.names)} features"
     )
     rng = np.random.default_rng(0)
     rows = v.sample_valid(rng, ROWS)
@@ -83,12 +97,18 @@ def speed(task: SearchTask) -> None:
         ("featurise and score", ROWS, lambda: score(rows)),
         ("evolve, end to end", evolved, lambda: how.propose(v, 16, rng, score, seen)),
     ]
+    if len(variants) > 1:
+        every = [Seen(len(x.domains)) for x in variants]
+        scores = [lambda rows, x=x: model.predict(x.features(rows)) for x in variants]
+        counted = Counting(scores)
+        allot(variants, every, how, 16, rng, counted.scores)
+        parts.append(("a round over all variants", counted.rows, lambda: allot(variants, every, how, 16, rng, scores)))
     for what, n, f in parts:
         print(f"  {what:<22}{n / seconds(f):>12,.0f} candidates/s")
 
 
 def main() -> None:
-    """Both templates, then a whole tune."""
+    """Both templates and the sketches of the same computations, then whole tunes."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--trials", type=int, default=32)
     parser.add_argument("--size", type=int, default=512)
@@ -96,8 +116,10 @@ def main() -> None:
     task = SearchTask(matmul_of, (given.size,), template=matmul)
     speed(task)
     speed(SearchTask(conv_of, (64, 64, 56, 56), template=conv2d))
+    speed(SearchTask(matmul_of, (given.size,)))
+    speed(SearchTask(conv_of, (64, 64, 56, 56)))
     small = SearchTask(matmul_of, (256,), template=matmul)
-    for t in (small, task):
+    for t in (small, task, SearchTask(matmul_of, (given.size,))):
         result = tune(t, trials=given.trials, seed=1, progress=False)
         rate = result.measured / result.seconds
         print(f"{t.name}: {rate:.1f} trials/s, best {result.gflops:.1f} GFLOP/s, {result.failures or 'no failures'}")

@@ -26,6 +26,7 @@ from .passes.pipeline import CHECKED, PIPELINE
 from .recipes import default_schedule
 from .runtime import Module
 from .runtime import constants as memory
+from .runtime import dlpack
 from .runtime.export import CFunction
 from .runtime.profile import Instrumented
 from .schedule.schedule import Schedule
@@ -171,13 +172,26 @@ def _values(schedule: Schedule, args: Args, constants: Mapping[Tensor, Any]) -> 
     for t, value in constants.items():
         if not isinstance(t, Tensor):
             raise LowerError(f"build: constants has the key {t!r}, which is no tensor", try_="constants={W: array} with W = te.placeholder(…)")
-        array = np.asarray(value)
+        array = _array(t, value)
         wanted = tuple(const_int(n) for n in t.shape)
         if isinstance(t.op, PlaceholderOp) and None not in wanted and (array.shape != wanted or array.dtype != t.dtype.to_numpy()):
             raise LowerError(f"constant `{t.name}` is {array.dtype}{list(array.shape)}",
                              because=f"it is declared as {t.dtype}{[n or 0 for n in wanted]}", try_="an array of that shape and dtype")
         out[t] = array
     return out
+
+
+def _array(t: Tensor, value: Any) -> Any:
+    """The array a constant is given by: what a call of the kernel takes, and what numpy makes an array of."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise LowerError(f"constant `{t.name}` is a masked array", because="a kernel would use the masked elements too",
+                         try_=f"constants={{{t.name}: array.filled(value)}}")
+    if dlpack.exports(value) and not isinstance(value, np.ndarray | np.generic):
+        return dlpack.array_of(value, f"constant `{t.name}`", str(t.dtype))
+    try:
+        return np.asarray(value)
+    except Exception as error:  # the value's own
+        raise LowerError(f"constant `{t.name}` is no array", because=f"{error}", try_="an array of its shape and dtype") from None
 
 
 def _packed(packing: Packing, values: Mapping[Tensor, Any]) -> list[Any]:

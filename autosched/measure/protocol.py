@@ -25,7 +25,7 @@ class Job:
     trace: str
     timeout: float = 20.0
     memory: int = 4 << 30
-    seconds: float = 0.05
+    seconds: float = 0.03
     best: float = 0.0
 
     def to_json(self) -> str:

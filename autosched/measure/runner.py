@@ -149,7 +149,7 @@ def timed(kernel: tl.Module, args: list[Any], first: float, seconds: float, best
             break
         if len(samples) >= SAMPLES:
             low, high = median_interval(samples)
-            if high - low <= PRECISE * fastest or (best and fastest > PROMISING * best):
+            if not best or fastest > PROMISING * best or high - low <= PRECISE * fastest:
                 break
         samples.append(_sample(kernel, args, first, share))
     return tuple(samples)

@@ -1,8 +1,8 @@
 """Shares the candidates of a round out among the variants of a task. Knows variants, strategies and scores.
 
-Before anything was learnt, the first candidate of every variant in turn (the values its author wrote), then random ones. Afterwards every
-variant proposes, and the best-scored of all proposals are taken, whatever variant they are of; a share goes to variants in turn, so that
-none is given up for what the model believes.
+Before anything was learnt, the first candidate of every variant in turn (the values its author wrote), then random ones. Afterwards the
+variants that the model believes in propose, and the best-scored of all proposals are taken, whatever variant they are of; a share goes to
+all variants in turn, so that none is given up for what the model believes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from ..space import Variant
 from .random import Random
 from .strategy import Rows, Score, Seen, Strategy
 
-GUESTS = 8
+GUESTS = 8  # measured candidates that visit the other variants
+SEARCHED = 4  # variants that are searched in a round
+GLANCE = 128  # random rows by which a variant is judged before
 EXPLORE = 0.1  # of a round, taken from variants in turn
 Proposals = list[tuple[int, Rows]]  # (number of the variant, one row)
 
@@ -30,7 +32,8 @@ def allot(variants: Sequence[Variant], seen: Sequence[Seen], strategy: Strategy,
         p.add(s.rows, s.costs)
     _invite(variants, seen)
     found: list[tuple[float, int, Rows]] = []
-    for i, v in enumerate(variants):
+    for i in _promising(variants, seen, rng, scores):
+        v = variants[i]
         rows = strategy.propose(v, n, rng, scores[i], seen[i])
         found += [(-float(x), i, row) for x, row in zip(scores[i](rows), rows, strict=True)] if len(rows) else []
     found.sort(key=lambda f: f[:2])  # stable: what a variant put first stays first
@@ -39,6 +42,17 @@ def allot(variants: Sequence[Variant], seen: Sequence[Seen], strategy: Strategy,
     for i, row in chosen:
         pooled[i].add(row[None, :], [0.0])
     return chosen + _in_turn(variants, pooled, n - len(chosen), rng, start=sum(len(s.rows) for s in seen))
+
+
+def _promising(variants: Sequence[Variant], seen: Sequence[Seen], rng: np.random.Generator, scores: Sequence[Score]) -> list[int]:
+    """The variants with the best-scored of their measured, visiting and random rows."""
+    if len(variants) <= SEARCHED:
+        return list(range(len(variants)))
+    hopes = []
+    for i, v in enumerate(variants):
+        rows = np.concatenate([seen[i].best(GUESTS), seen[i].guests, v.sample_valid(rng, GLANCE, tries=2)])
+        hopes.append(float(scores[i](rows).max()) if len(rows) else -np.inf)
+    return sorted(range(len(variants)), key=lambda i: (-hopes[i], i))[:SEARCHED]
 
 
 def _invite(variants: Sequence[Variant], seen: Sequence[Seen]) -> None:

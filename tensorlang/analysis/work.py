@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from ..expr.nodes import (
+    EQ,
+    LE,
+    LT,
+    NE,
     Access,
     Add,
     Binary,
@@ -20,6 +24,7 @@ from ..expr.nodes import (
     TruncDiv,
     TruncMod,
 )
+from ..expr.walk import preorder
 from ..te.reducers import Reduce
 from ..te.tensor import ComputeOp
 
@@ -86,6 +91,8 @@ def _count(e: Expr, work: Work, seen: dict[Expr, None]) -> None:
         return
     seen[e] = None
     kids = e.children()
+    if isinstance(e, EQ | NE | LT | LE) and not any(isinstance(x, Access) for x in preorder(e)):
+        kids = ()  # where an element is, not what it is: address arithmetic
     if isinstance(e, Add | Sub) and e.dtype.is_float and (type(e.a) is Mul or type(e.b) is Mul):  # contracted by the code generator
         product = e.a if type(e.a) is Mul else e.b
         other = e.b if product is e.a else e.a

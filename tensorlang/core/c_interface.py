@@ -25,6 +25,14 @@ switch template this thread_local throw true try typedef typeid typename typeof 
 unsigned using virtual void volatile wchar_t while xor xor_eq"""
 RESERVED = frozenset(_KEYWORDS.split())  # what no function and no parameter of C or C++ may be called, and the program's own ``main``
 
+_MATH = """acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp10 exp2 expm1 fabs floor fma fmax fmin fmod
+frexp hypot ldexp lgamma log log10 log1p log2 modf nearbyint nextafter pow remainder rint round roundeven sin sincos sinh sqrt tan tanh tgamma
+trunc"""
+_OTHERS = """abort abs bcmp calloc close div exit fclose fopen fprintf fread free fwrite getenv index kill link malloc memchr memcmp memcpy memmove
+memset open pause pipe posix_memalign printf puts qsort raise rand read realloc remove rename scanf select send signal sleep snprintf sprintf
+strchr strcmp strcpy strlen system time wait write tensorlang_parallel"""
+LIBRARY = frozenset([*_OTHERS.split(), *(name + suffix for name in _MATH.split() for suffix in ("", "f"))])  # what programs and kernels call
+
 _ROW = 118
 
 
@@ -65,12 +73,20 @@ def _element(t: DType) -> str:
 
 
 def check_name(name: str, called: frozenset[str]) -> None:
-    """Raises TensorLangError when C cannot call a function of that name, or when the kernel itself calls another of that name."""
-    if name in RESERVED or identifier(name) != name:
-        raise TensorLangError(f"export: no C function can be called {name!r}", try_="name=… of export, or of tl.build")
+    """Raises TensorLangError when C cannot call a function of that name, when the C library has one, whose place this would take, and when the
+    kernel itself calls another of that name."""
+    other = "name=… of export, or of tl.build"
+    if not isinstance(name, str) or identifier(name) != name:
+        raise TensorLangError(f"export: no C function can be called {name!r}", because="names are made of letters, digits and underscores",
+                              try_=other)
+    if name in RESERVED:
+        raise TensorLangError(f"export: no C function can be called {name!r}",
+                              because="that is what a program's own function is called" if name == "main" else "C or C++ gives that word a meaning", try_=other)
+    if name in LIBRARY:
+        raise TensorLangError(f"export: a C function cannot be called {name!r} here",
+                              because=f"programs that link it would call it in place of the C library's {name}", try_=other)
     if name in called:
-        raise TensorLangError(f"export: a C function cannot be called {name!r} here", because=f"the kernel calls the library's {name}",
-                              try_="name=… of export, or of tl.build")
+        raise TensorLangError(f"export: a C function cannot be called {name!r} here", because=f"the kernel calls the library's {name}", try_=other)
 
 
 def header(signature: Signature, target: str, parallel: bool, symbols: tuple[str, ...]) -> str:

@@ -104,6 +104,7 @@ class Signature:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Signature:
+        """The signature that ``to_json`` told. Raises ValueError, KeyError or TypeError for what it never tells."""
         def size(x: Any) -> Size:
             return tuple(size(y) for y in x) if isinstance(x, list) else x
 
@@ -112,7 +113,23 @@ class Signature:
         checks = tuple(Check(access, dim, tuple(loops)) for access, dim, loops in data.get("checks", ()))
         constants = tuple(Constant(symbol, t, tuple(shape)) for symbol, t, shape in data.get("constants", ()))
         work = tuple((float(c), tuple(slots)) for c, slots in data.get("work", ()))
-        return Signature(data["name"], params, tuple(Dim(*d) for d in data["dims"]), externs, checks, constants, work)
+        made = Signature(data["name"], params, tuple(Dim(*d) for d in data["dims"]), externs, checks, constants, work)
+        slots = len(made.dims) + sum(p.kind == "scalar" for p in params)
+        sizes = [size for p in params for size in (*p.shape, *(p.strides or ()))]
+        if not (isinstance(made.name, str) and identifier(made.name) == made.name and all(map(_is_size, sizes))
+                and all(isinstance(p.name, str) and p.kind in ("buffer", "scalar") for p in params)
+                and all(isinstance(d.name, str) and isinstance(d.multiple_of, int) and d.multiple_of > 0 for d in made.dims)
+                and all(isinstance(bound, int | None) for d in made.dims for bound in (d.lo, d.hi))
+                and all(isinstance(n, int) and n >= 0 for c in constants for n in c.shape)
+                and all(isinstance(i, int) and 0 <= i < slots for _, at in work for i in at)):
+            raise ValueError(f"no signature: {data}")
+        return made
+
+
+def _is_size(x: Any) -> bool:
+    if isinstance(x, tuple):
+        return len(x) == 3 and x[0] in _OPS and _is_size(x[1]) and _is_size(x[2])
+    return isinstance(x, int | str)
 
 
 _OPS: dict[str, Callable[[int, int], int]] = {

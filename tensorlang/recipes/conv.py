@@ -28,6 +28,7 @@ MOST_TAPS = 9  # that are unrolled
 MIN_BLOCKS = 2  # of pixels for each core: turned one at a time they stay in the second cache, 10 % faster than the whole at 1024 × 14 × 14
 PACKED_PIXELS = 16  # from which packing a weight in the call pays
 FEW = 4  # elements of 32 bits that are turned together
+UNROLLED_CHANNELS = 4  # of a 1×1 tap. Measured: 10 to 25 % faster than one at a time, where the loop costs as much as three multiply-adds
 UNROLLED_PIXELS = 8  # of the image that are turned side by side: half a cache line
 
 
@@ -159,6 +160,9 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     inside.vectorize(io)
     if _taps_unrolled(conv, high):
         inside.unroll(conv.taps[-1])
+    if conv.pointwise and (size(conv.channels) or 1) % UNROLLED_CHANNELS == 0:
+        _, few = inside.split(conv.channels, UNROLLED_CHANNELS)
+        inside.unroll(few)
     if not fixed:
         _pack_in_blocks(weight, conv, order, turns)
     if padded is not None:

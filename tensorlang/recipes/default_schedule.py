@@ -40,7 +40,7 @@ def default_schedule(outputs: Tensor | Operation | Iterable[Tensor | Operation],
             done |= attention(s, stage, where)
     _inline(s, done)
     for stage in reversed(s.stages):
-        if stage.name not in done and isinstance(stage.op, ComputeOp) and stage.state.within is not None and stage.state.attach is not None:
+        if stage.name not in done and isinstance(stage.op, ComputeOp) and stage.state.within and stage.state.attach not in (None, "inlined"):
             done |= scans.scan_step(s, stage, where)
         if stage.name in done or not isinstance(stage.op, ComputeOp) or stage.state.is_opaque or stage.state.attach is not None:
             continue

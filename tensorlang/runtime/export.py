@@ -40,13 +40,15 @@ def export(path: str | Path, make: Callable[[], CFunction], saved: Callable[[], 
 
     Raises TensorLangError for another suffix, for a file that cannot be written, and where a C compiler is missing or fails.
     """
-    path = Path(path)
+    if cc is not None and not isinstance(cc, str):
+        raise TensorLangError(f"export: cc is a {type(cc).__name__}", because="a C compiler is named by one string", try_="cc='gcc'")
+    path = files.named(path, "export")
     if path.suffix not in _SUFFIXES:
         raise TensorLangError(f"export: {path} has no known suffix", try_="file.o (object file and header), file.so (shared library and header) "
                                                                           "or file.h (header)")
     made = make()
     called = undefined_symbols(made.object_code)
-    symbols = tuple(sorted(s for s in called if s not in _LIBRARY and not s.startswith("_")))
+    symbols = tuple(sorted(s for s in called if s not in c_interface.LIBRARY and not s.startswith("_")))
     text = c_interface.header(made.signature, made.target, b"tensorlang_parallel" in made.object_code, symbols)
     out: dict[str | Path, bytes] = {path.with_suffix(".h"): text.encode()}
     if path.suffix != ".h":
@@ -68,6 +70,9 @@ def _library(made: CFunction, path: Path, cc: str | None) -> bytes:
         if done.returncode:
             raise TensorLangError(f"export: {command} did not make {path}", because=done.stderr.strip() or f"it ended with {done.returncode}",
                                   try_="export an object file (.o) and link it where it is used")
+        if not os.path.exists(library):
+            raise TensorLangError(f"export: {command} did not make {path}", because="it ended without an error and wrote nothing",
+                                  try_="cc=… with a C compiler")
         return Path(library).read_bytes()
 
 
@@ -87,10 +92,3 @@ def _debian(triple: str) -> str:
     """``aarch64-unknown-linux-gnu`` as Debian says it: ``aarch64-linux-gnu``."""
     parts = triple.split("-")
     return "-".join([parts[0], *parts[2:]]) if len(parts) > 3 else triple
-
-
-_MATH = """acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp10 exp2 expm1 fabs floor fma fmax fmin fmod
-frexp hypot ldexp lgamma log log10 log1p log2 modf nearbyint nextafter pow remainder rint round roundeven sin sincos sinh sqrt tan tanh tgamma
-trunc"""
-_OTHERS = "memcpy memset memmove memcmp bcmp posix_memalign free tensorlang_parallel"
-_LIBRARY = frozenset([*_OTHERS.split(), *(name + suffix for name in _MATH.split() for suffix in ("", "f"))])  # needs no mention in the header

@@ -11,6 +11,13 @@ from pathlib import Path
 from ..errors import TensorLangError
 
 
+def named(path: str | os.PathLike[str], what: str) -> Path:
+    """``path`` as a Path. Raises TensorLangError, which says ``what`` was asked, for what names no file."""
+    if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
+        raise TensorLangError(f"{what}({path!r})", because=f"a path is a string or a pathlib.Path, not {type(path).__name__}")
+    return Path(path)
+
+
 def write(files: Mapping[str | Path, bytes], what: str) -> None:
     """Write every file aside, then rename them all, so that a reader sees all of a file or nothing; an error changes none.
 

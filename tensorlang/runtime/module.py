@@ -257,7 +257,7 @@ class Module:
 
     def save(self, path: str | Path, *, sources: bool = False) -> None:
         """Write the kernel to one file that ``load`` reads back without the compiler, with its texts when asked."""
-        files.write({path: self._packed(sources)}, f"save {self.name}")
+        files.write({files.named(path, "save"): self._packed(sources)}, f"save {self.name}")
 
     def _packed(self, sources: bool) -> bytes:
         texts = {kind: make() for kind, make in self._sources.items()} if sources else {}

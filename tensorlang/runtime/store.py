@@ -71,6 +71,7 @@ def behind(image: bytes, saved: bytes) -> bytes:
 
 def read(path: str | Path) -> Saved:
     """The kernel in a file. Raises TensorLangError or TargetError."""
+    path = files.named(path, "load")
     data = files.read(path)
     if data[:4] == b"\x7fELF":
         data = _carried(path, data)

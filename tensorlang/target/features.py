@@ -84,3 +84,6 @@ zvksh zvkt zvl1024b zvl128b zvl16384b zvl2048b zvl256b zvl32768b zvl32b zvl4096b
 
 NAMES: dict[str, frozenset[str]] = {"x86_64": frozenset(_X86_64.split()), "aarch64": frozenset(_AARCH64.split()),
                                     "riscv64": frozenset(_RISCV64.split())}
+
+# Those that choose another machine (its word, its calls), or another assembler's rules; no kernel is right with them changed.
+MODES = frozenset(["16bit-mode", "32bit-mode", "64bit-mode", "32bit", "64bit", "x32", "soft-float", "exact-asm"])

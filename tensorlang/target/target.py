@@ -146,6 +146,9 @@ def _make(triple: str, mcpu: str, mattr: tuple[str, ...], num_cores: int) -> Tar
         if flag[1:] not in features.NAMES[arch]:
             raise TargetError(f"unknown feature {flag!r} for {arch}", because="LLVM knows none of that name",
                               try_=_nearest(flag[1:], features.NAMES[arch], isa.SETS[arch]))
+        if flag[1:] in features.MODES:
+            raise TargetError(f"no kernels can be made with the feature {flag!r}", because="it makes another machine of this one",
+                              try_=f"leave it out; -mtriple=... names the machine, and here it is {triple}")
     flags = mattr
     name = mcpu if mcpu in known else "generic"
     if here:  # what the machine says of itself counts for more than the table's row

@@ -76,7 +76,8 @@ _IMPLIES = {"ssse3": ("sse3",), "sse4.1": ("ssse3",), "sse4.2": ("sse4.1",), "ss
             "avx512bitalg": ("avx512bw",), "avx512bf16": ("avx512bw",), "avx512fp16": ("avx512bw", "avx512vl", "avx512dq"), "avxvnni": ("avx2",),
             "avxneconvert": ("avx2",), "avxifma": ("avx2",), "avxvnniint8": ("avx2",), "avxvnniint16": ("avx2",), "gfni": (),
             "avx10.1": ("avx512fp16", "avx512bf16", "avx512vnni", "avx512vbmi", "avx512vbmi2", "avx512bitalg", "avx512vpopcntdq", "avx512ifma",
-                        "avx512cd"), "avx10.2": ("avx10.1",)}
+                        "avx512cd"), "avx10.2": ("avx10.1",), "avx10.1-512": ("avx10.1",), "avx10.2-512": ("avx10.2",),
+            "avx512vp2intersect": ("avx512f",), "vaes": ("avx2",), "vpclmulqdq": ("avx",), "sha512": ("avx2",), "sm3": ("avx",), "sm4": ("avx2",)}
 
 _BIG_L2 = ("skylake-avx512", "skylake_avx512", "skx", "cascadelake", "cooperlake", "znver4", "znver5", "x86-64-v4")
 

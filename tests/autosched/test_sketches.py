@@ -64,7 +64,7 @@ def test_every_sketch_is_right(name: str) -> None:
     assert 1 <= len(variants) <= MAX_VARIANTS
     assert sum(len(v.domains) for v in variants) > 0
     rng = np.random.default_rng(len(name))
-    some = variants[:: max(1, len(variants) // 3)]
+    some = variants[:: max(1, len(variants) // 2)]
     candidates = [(v, row) for v in some for row in v.present()] + [(some[-1], row) for row in some[-1].sample_valid(rng, 1)]
     inputs = {x: rng.integers(-4, 5, [int(str(e)) for e in x.shape]).astype(np.float32) for x in task.tensors[:-1]}
     (right,) = te.reference.evaluate(task.outputs, inputs)
@@ -119,14 +119,15 @@ def test_structures_of_a_softmax() -> None:
 def test_prime_sizes_have_the_same_sketches_as_round_ones() -> None:
     found = [derive(SearchTask(matmul, (n, n, n), X86).schedule(), Where(tl.Target.parse(X86))) for n in (256, 257)]
     assert len(found[0]) == len(found[1])
-    knobs = [max(d.values[-1] for d in Variant(x.schedule, tl.Target.parse(X86)).domains if d.name.startswith("tile_i")) for x in (found[0][-1], found[1][-1])]
-    assert knobs[0] == knobs[1] == 16  # every height up to 16, not only divisors
+    for sketches in found:
+        heights = [d.values.tolist() for x in sketches for d in Variant(x.schedule, tl.Target.parse(X86)).domains if d.name == "tile_i.0"]
+        assert list(range(1, 17)) in heights  # every height, not only divisors
 
 
 @pytest.mark.parametrize("most", [1, 5, MAX_SKETCHES])
 def test_the_number_of_sketches_is_bounded(most: int) -> None:
     x = p(64, 64)
-    for _ in range(6):  # six reductions, each with several places
+    for _ in range(2):  # four reductions, each with several places
         x = ops.softmax(x)
     start = tl.create_schedule(x)
     found = derive(start, Where(tl.Target.parse(X86)), most=most)

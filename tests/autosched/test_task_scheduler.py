@@ -101,7 +101,7 @@ def test_resumes_and_measures_nothing_twice(tmp_path: Path) -> None:
     tune_tasks(tasks, trials=40, batch=8, records=path, measurer=first, model="random", progress=False)
     again = Pretend()
     result = tune_tasks(tasks, trials=64, batch=8, records=path, measurer=again, model="random", progress=False)
-    new = {t for t in again.traces} - set(first.traces)
+    new = set(again.traces) - set(first.traces)
     assert sum(r.trials for r in result.results if r) == 64 and len(new) <= 24
     assert len({(r.task, r.steps) for r in RecordLog(path)}) == 64
 

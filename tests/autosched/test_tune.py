@@ -165,7 +165,7 @@ def test_a_flaky_winner_is_found_out() -> None:
                     yield replace(o, times=(), status="wrong_answer", error="C: 1 of 9 elements differ") if again and job.trace == self.fastest(o) else o
 
         def fastest(self, o):  # type: ignore[no-untyped-def]
-            costs = {t: c for t, c in self.costs.items()}
+            costs = self.costs
             return min(costs, key=costs.__getitem__)
 
         @property

@@ -406,6 +406,16 @@ def cache_read_into_an_unknown_scope(t: Scene):
     t.watch(s).cache_read(A, "wmma", [P])
 
 
+def cache_read_in_a_narrower_type(t: Scene):
+    s, A, P, *_ = _chain()
+    t.watch(s).cache_read(A, "local", [P], "float16")
+
+
+def cache_read_in_no_type(t: Scene):
+    s, A, P, *_ = _chain()
+    t.watch(s).cache_read(A, "local", [P], "float33")
+
+
 def scope_of_an_output(t: Scene):
     s, C = _matmul()
     t.watch(s)[C].set_scope("local")

@@ -19,6 +19,7 @@ from tensorlang.te.axis import REDUCE
 from .functions import DOUBLE, GEMV
 
 FACTORS = (1, 2, 3, 4, 5, 7, 8, 8, 16, 16, 32, 100)
+WIDER = {"int8": "int32", "uint8": "int16", "int16": "int32", "int32": "int64", "float16": "float32", "bfloat16": "float32", "float32": "float64"}
 EARLY = {"tensorize", "reverse_compute_at", "compute_inline", "transform_layout"}
 MAX_COPIES = 24  # of a statement by unrolled loops of one stage
 NEEDS = {  # what a refused step may lack
@@ -127,7 +128,8 @@ class Sampler:
         readers = [r.name for r in state.readers(source.name)]
         some = self.rng.sample(readers, self.rng.randint(1, len(readers)))
         tensor = self.s.tensor(source.name, self.rng.randrange(len(source.op.outputs)))
-        self.s.cache_read(tensor, self.rng.choice(("local", "global")), some)
+        wide = WIDER.get(tensor.dtype.name, "") if len(state.stages) % 3 == 0 else ""  # not drawn: seeds keep their schedules
+        self.s.cache_read(tensor, self.rng.choice(("local", "global")), some, wide)
 
     def cache_write(self) -> None:
         self.s.cache_write(self.stage_with_loops().name, self.rng.choice(("local", "local", "global")))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tensorlang import te
+from tensorlang import ops, te
 from tensorlang.recipes import default_schedule, gemm
 from tensorlang.target import as_target
 
@@ -121,3 +121,42 @@ def test_no_accumulator_leaves_its_register(m: int, n: int, k: int) -> None:
     rows, vectors = gemm.tile_for(m, n, as_target(HASWELL).vector_lanes("float32"), 16)
     assert len(fma) >= rows * vectors
     assert not [line for line in fma if re.search(r"\(%r[sb]p", line)], "the register tile spills"
+
+
+def narrow(m: int, n: int, k: int, left: bool, right: bool, kinds: tuple[str, str]) -> list[te.Tensor]:
+    A = te.placeholder((k, m) if left else (m, k), kinds[0], name="A")
+    B = te.placeholder((n, k) if right else (k, n), kinds[1], name="B")
+    return [A, B, ops.matmul(A, B, left, right, out_dtype="int32")]
+
+
+@pytest.mark.parametrize(("kinds", "left", "right", "m", "n", "k"), [
+    *[(("int8", "int8"), left, right, *size) for left in (False, True) for right in (False, True) for size in ((19, 50, 33), (33, 19, 1), (1, 33, 8))],
+    (("uint8", "int8"), False, False, 17, 24, 9), (("int16", "int16"), False, True, 17, 24, 9), (("int16", "uint8"), True, False, 17, 24, 9)])
+def test_narrow_integers_are_exact_to_the_last_bit(kinds: tuple[str, str], left: bool, right: bool, m: int, n: int, k: int) -> None:
+    A, B, C = narrow(m, n, k, left, right, kinds)
+    rng = np.random.default_rng(m + n + k)
+    limits = [np.iinfo(kind) for kind in kinds]
+    a = rng.integers(limits[0].min, limits[0].max + 1, (k, m) if left else (m, k)).astype(kinds[0])
+    b = rng.integers(limits[1].min, limits[1].max + 1, (n, k) if right else (k, n)).astype(kinds[1])
+    a[:1], b[:, :1] = limits[0].min, limits[1].min
+    wanted = (a.T if left else a).astype("int32") @ (b.T if right else b).astype("int32")
+    assert np.array_equal(tl.compile([A, B, C])(a, b), wanted)
+    if m > 1:
+        assert np.array_equal(tl.compile([A, C], constants={B: b})(a), wanted), "the constant operand"
+
+
+@pytest.mark.parametrize("right", [False, True])
+def test_a_tile_of_narrow_integers_is_products_in_pairs_without_stack_traffic(right: bool) -> None:
+    A, B, C = narrow(96, 256, 128, False, right, ("int8", "int8"))
+    lines = tl.build(default_schedule(C, HASWELL), [A, B, C], HASWELL).get_source("asm").splitlines()
+    pairs = [line for line in lines if "vpmaddwd" in line]
+    rows, vectors = gemm.tile_for(96, 256, 8, 15)
+    assert len(pairs) >= rows * vectors and not [line for line in lines if "vpmulld" in line]
+    assert not [line for line in pairs if re.search(r"\(%r[sb]p", line)], "the register tile spills"
+
+
+def test_narrow_integers_on_other_processors_stay_plain() -> None:
+    A, B, C = narrow(32, 48, 20, False, False, ("int8", "int8"))
+    text = "llvm -mtriple=aarch64-unknown-linux-gnu -mcpu=neoverse-n1"
+    assert "int16" not in default_schedule(C, text).tree()
+    assert tl.build(default_schedule(C, text), [A, B, C], text).get_source("asm")

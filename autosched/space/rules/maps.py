@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 import tensorlang as tl
+from tensorlang import te
 from tensorlang.analysis import constant
 
 from .placing import places
@@ -48,7 +49,7 @@ def _root(name: str, parallel: bool, where: Where, s: tl.Schedule) -> None:
         share_out(s, stage, loops)
 
 
-def _vector(s: tl.Schedule, stage: tl.Stage, where: Where) -> list[object]:
+def _vector(s: tl.Schedule, stage: tl.Stage, where: Where) -> list[te.IterVar]:
     """Split the last axis by the width of a vector loop; the loops around it."""
     axes, lanes = list(stage.op.axis), where.lanes(stage)
     n = constant(axes[-1].extent)
@@ -61,13 +62,12 @@ def _vector(s: tl.Schedule, stage: tl.Stage, where: Where) -> list[object]:
     return [*axes[:-1], outer]
 
 
-def share_out(s: tl.Schedule, stage: tl.Stage, loops: list[object]) -> None:
-    """The outermost loops as one parallel loop: all but the last of them, or chunks of the only one."""
-    if len(loops) > 1:
-        outer = loops[0] if len(loops) == 2 else stage.fuse(*loops[:-1])
-        if constant(getattr(loops[0], "extent", 2) if len(loops) == 2 else 2) != 1:
-            stage.parallel(outer)
-            return
+def share_out(s: tl.Schedule, stage: tl.Stage, loops: list[te.IterVar]) -> None:
+    """The outermost loops as one parallel loop: all but the last of them, or chunks of the only one that turns."""
+    around = [x for x in loops[:-1] if x.dom is None or constant(x.extent) != 1]
+    if around:
+        stage.parallel(loops[0] if len(loops) == 2 else stage.fuse(*loops[:-1]))
+        return
     chunk = s.sample_tile(loops[-1], max_factor=MAX_CHUNK, values=16, role="parallel", name=s.free_decision(f"chunk_{stage.name}"))
     outer, _ = stage.split(loops[-1], chunk)
     stage.parallel(outer)

@@ -53,7 +53,7 @@ def tile(s: tl.Schedule, out: tl.Stage, inside: tl.Stage, form: Form, where: Whe
     column = form.column
     copy = _panels(s, inside, column, lanes * form.panel) if form.panel else None
     # dimensions of the tile in the order they lie in its buffer: the column last, the last two of the others as one when they are merged
-    groups = [(d,) for d in range(n) if d != column]
+    groups: list[tuple[int, ...]] = [(d,) for d in range(n) if d != column]
     rows = [g for g in groups if g[0] in form.rows]
     if form.merged:
         groups[-2:] = [groups[-2] + groups[-1]]

@@ -79,8 +79,9 @@ def in_lanes(s: tl.Schedule, stage: tl.Stage, where: Where) -> None:
     if reducer_kind(op) in (None, "custom") or not reads_of(op).along(last) or (n is not None and n < 2 * lanes):
         return
     allowed = [lanes * v for v in VECTORS if n is None or lanes * v <= n]
-    width = s.sample_tile(last, candidates=allowed, values=allowed[min(2, len(allowed) - 1)], role="vector", name=s.free_decision(f"lanes_{stage.name}"))
-    outer, inner = stage.split(last, width)
+    usual = allowed[min(2, len(allowed) - 1)]
+    width = s.sample_tile(last, candidates=allowed, values=usual, role="vector", name=s.free_decision(f"lanes_{stage.name}"))
+    _, inner = stage.split(last, width)
     axes = list(op.axis)
     part = s[s.rfactor(stage.name, inner)]
     part.reorder(*part.op.axis[1:], *part.op.reduce_axis, part.op.axis[0])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import tensorlang as tl
 from tensorlang import te
@@ -76,9 +77,14 @@ def columns(stage: tl.Stage) -> list[int]:
 
 
 def _in_lines(stage: tl.Stage) -> bool:
-    """Whether some read runs through memory one by one along the last axis, and none jumps from line to line."""
-    reads, last = reads_of(stage.op), stage.op.axis[-1]
-    return reads.along(last) and not any(i is last.var for _, indices in reads.plain for i in indices[:-1])
+    """Whether some read moves through memory along the last axis (by one, or by the stride of a window), and none jumps from line to line."""
+    last = stage.op.axis[-1]
+    moving = [read for read in reads_of(stage.op).plain if any(_mentions(i, last) for i in read[1])]
+    return bool(moving) and not any(_mentions(i, last) for _, indices in moving for i in indices[:-1])
+
+
+def _mentions(index: Any, axis: te.IterVar) -> bool:
+    return index is axis.var or any(_mentions(part, axis) for part in index.children())
 
 
 def _rows(stage: tl.Stage, column: int) -> tuple[int, ...]:

@@ -30,6 +30,7 @@ import llvmlite.binding as llvm
 from llvmlite.binding.newpassmanagers import NewPassManager
 
 from ...target import Target, host
+from .probe import check
 
 _lock = threading.RLock()  # a target machine is not to be used by two threads at once
 
@@ -69,7 +70,7 @@ def compile_ll(ll: str, target: Target, opt_level: int = 2, verify: bool = False
     """Object code for the module ``ll``. ``opt_level`` 0 is no passes and quick code; 2 is the default. ``verify`` has LLVM check
     the text.
 
-    Raises RuntimeError when LLVM refuses the text, which is a bug of the caller.
+    Raises TargetError when LLVM makes no code for the target, RuntimeError when it refuses the text, which is a bug of the caller.
     """
     seconds: dict[str, float] = {}
     with _lock:
@@ -95,10 +96,11 @@ def _start(arch: str) -> None:
 
 @functools.lru_cache(maxsize=32)
 def _machine(target: Target, opt_level: int) -> llvm.TargetMachine:
+    abi = "lp64d" if target.arch == "riscv64" else ""
+    check(target, abi)
     _start(target.arch)
     return llvm.Target.from_triple(target.triple).create_target_machine(
-        cpu=target.mcpu, features=target.llvm_features, opt=opt_level, reloc="pic", codemodel="small",
-        abiname="lp64d" if target.arch == "riscv64" else "")
+        cpu=target.mcpu, features=target.llvm_features, opt=opt_level, reloc="pic", codemodel="small", abiname=abi)
 
 
 def _optimised(ll: str, target: Target, opt_level: int, seconds: dict[str, float], verify: bool = False) -> llvm.ModuleRef:

@@ -65,11 +65,11 @@ def captured(s: Stmt) -> tuple[list[Buffer], list[Var]]:
 
 
 def pieces(em: Emitter, s: For) -> int | str | None:
-    """In how many pieces to cut the loop: a number, the operand that holds it (not positive for a loop without turns), or None when every
-    turn is a piece."""
+    """In how many pieces to cut the loop: a number, the operand that holds it (0 for a loop without turns, which a program's own
+    ``tensorlang_parallel`` may hand on all the same), or None when every turn is a piece."""
     if PIECE <= 1:
         return None
-    symbols = {v: i for i, v in enumerate(em.vars) if v.dtype.is_index}
+    symbols = {v: i for i, v in enumerate(v for v in em.vars if v.dtype.is_index)}
     terms = estimate(s, symbols)
     if any(abs(c) >= ENDLESS for c in terms.values()):
         return None
@@ -90,7 +90,7 @@ def pieces(em: Emitter, s: For) -> int | str | None:
     worthwhile = types.literal(0.0, FLOAT64, em.target)
     for part in parts:
         worthwhile = em.ins(f"fadd double {worthwhile}, {part}")
-    turns = em.ins(f"sitofp i64 {most} to double")
+    turns = em.ins(f"sitofp i64 {em.call('i64', 'llvm.smax.i64', ('i64', most), ('i64', '0'))} to double")
     worthwhile = em.call("double", "llvm.maxnum.f64", ("double", worthwhile), ("double", types.literal(1.0, FLOAT64, em.target)))
     return em.ins(f"fptosi double {em.call('double', 'llvm.minnum.f64', ('double', worthwhile), ('double', turns))} to i64")
 
@@ -150,7 +150,8 @@ def emit(em: Emitter, s: For, cut: int | str | None, writes: frozenset[Buffer], 
     em.do(f"store i32 0, ptr {context}, align 8")
     values = [f"ptr {em.storage[b].pointer}" for b in buffers] + [f"{variable_type(em, v)} {em.vars[v]}" for v in names]
     if cut is not None:
-        values += [f"i64 {begin}", f"i64 {em.index(s.extent)}", f"i64 {cut}"]
+        divisor = cut if isinstance(cut, int) else em.call("i64", "llvm.smax.i64", ("i64", cut), ("i64", "1"))
+        values += [f"i64 {begin}", f"i64 {em.index(s.extent)}", f"i64 {divisor}"]
     for i, text in enumerate(values, 1):
         em.do(f"store {text}, ptr {em.ins(f'getelementptr {struct}, ptr {context}, i32 0, i32 {i}')}")
     pool = em.module.declare("tensorlang_parallel", "void", "ptr, ptr, i64, i64")

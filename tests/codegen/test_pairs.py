@@ -1,0 +1,94 @@
+"""Neighbouring stores that become one: interleaved columns, and products of 16-bit neighbours summed in pairs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from .helper import Func, Store, buffer, compiled, load, loop, make, ramp, run, seq
+from .test_assembly import AVX2, AVX512, NEON, inner_loop
+
+K, N = 40, 32
+
+
+def interleaved(dtype: str, lanes: int, valid: int | None = None) -> Func:
+    """D[j, 0] = X[0, j], D[j, 1] = X[1, j], of the columns below ``valid``."""
+    x, d = buffer("X", dtype, 2, N), buffer("D", dtype, N, 2)
+
+    def body(j: object) -> object:
+        at = ramp(make.mul(j, lanes), lanes)
+        mask = None if valid is None else make.lt(at, make.broadcast(make.const(valid, "int32"), lanes))
+        return seq(*[Store(d, load(x, (make.const(side, "int32"), at), mask), (at, make.const(side, "int32")), mask) for side in (0, 1)])
+
+    return Func("k", (x, d), loop(N // lanes, body), (), (d,))
+
+
+def products(lanes: int, swap: bool = False, dtype: str = "int16", apart: int = 1) -> Func:
+    """S[j] = sum of A[k] * B[k // 2, j, k % 2], two k in each turn; ``apart`` is what separates the two."""
+    a, b, s = buffer("A", dtype, K), buffer("B", dtype, K // 2, N, 2), buffer("S", "int32", N)
+
+    def body(j: object, k: object) -> object:
+        at = ramp(make.mul(j, lanes), lanes)
+        turns = []
+        for side in (0, apart):
+            x = make.broadcast(make.cast("int32", load(a, (make.add(make.mul(k, 2), side),))), lanes)
+            y = make.cast("int32", load(b, (k, at, make.const(side, "int32"))))
+            turns.append(Store(s, load(s, (at,)) + (y * x if swap and side else x * y), (at,)))
+        return seq(*turns)
+
+    return Func("k", (a, b, s), loop(N // lanes, lambda j: loop(K // 2, lambda k: body(j, k))), (), (s,))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "float32", "float64"])
+@pytest.mark.parametrize("valid", [None, 0, 5, 19, 32])
+def test_two_columns_are_stored_side_by_side(dtype: str, valid: int | None) -> None:
+    rng = np.random.default_rng(3)
+    x = rng.integers(-100, 100, (2, N)).astype(dtype)
+    d = np.full((N, 2), 7, dtype)
+    run(interleaved(dtype, 16, valid), x, d)
+    n = N if valid is None else valid
+    assert np.array_equal(d[:n], x[:, :n].T) and np.all(d[n:] == 7)
+
+
+@pytest.mark.parametrize("target", [AVX2, NEON])
+def test_no_lane_of_two_columns_is_stored_alone(target: str) -> None:
+    asm = compiled(interleaved("int16", 16), target).asm
+    assert not [line for line in asm.splitlines() if "vpextrw" in line or "umov" in line]
+
+
+@pytest.mark.parametrize("swap", [False, True])
+@pytest.mark.parametrize("lanes", [1, 2, 4, 8, 16, 32])
+def test_sums_of_products_are_exact_to_the_last_bit_and_wrap(lanes: int, swap: bool) -> None:
+    rng = np.random.default_rng(lanes)
+    a, b = rng.integers(-32768, 32768, K).astype("int16"), rng.integers(-32768, 32768, (K // 2, N, 2)).astype("int16")
+    for low in (False, True):
+        if low:  # the one pair whose sum does not fit 32 bits
+            a[...], b[...] = -32768, -32768
+        s = np.arange(N, dtype="int32")
+        run(products(lanes, swap), a, b, s)
+        wanted = np.arange(N, dtype="int32") + np.einsum("k,kj->j", a.astype("int32"), b.transpose(0, 2, 1).reshape(K, N).astype("int32"))
+        assert np.array_equal(s, wanted)
+
+
+@pytest.mark.parametrize(("target", "register", "count"), [(AVX2, "ymm", 2), (AVX512, "zmm", 1), ("llvm -mcpu=x86-64 -mtriple=x86_64-linux-gnu", "xmm", 4)])
+def test_a_pair_of_products_is_one_instruction(target: str, register: str, count: int) -> None:
+    body = inner_loop(compiled(products(16), target).asm, "pmaddwd")
+    assert sum("pmaddwd" in x and f"%{register}" in x for x in body) == count
+    assert not [x for x in body if "pmulld" in x or "pmovsx" in x]
+
+
+@pytest.mark.parametrize("func", [products(16, dtype="int8"), products(16, apart=0)], ids=["int8", "the same element twice"])
+def test_what_is_no_pair_is_left_alone(func: Func) -> None:
+    assert "pmaddwd" not in compiled(func, AVX2).asm
+    rng = np.random.default_rng(5)
+    kind = str(func.params[0].dtype)
+    a, b = rng.integers(-99, 100, K).astype(kind), rng.integers(-99, 100, (K // 2, N, 2)).astype(kind)
+    s = np.zeros(N, "int32")
+    run(func, a, b, s)
+    even, odd = a[::2].astype("int32"), (a[::2] if kind == "int16" else a[1::2]).astype("int32")
+    assert np.array_equal(s, even @ b[..., 0].astype("int32") + odd @ b[..., 0 if kind == "int16" else 1].astype("int32"))
+
+
+@pytest.mark.parametrize("target", [NEON, "llvm -mtriple=riscv64-unknown-linux-gnu"])
+def test_other_targets_multiply_and_add(target: str) -> None:
+    assert compiled(products(16), target).object[:4] == b"\x7fELF"
