@@ -15,7 +15,7 @@ import numpy as np
 
 from .codegen import compile_ll, emit, emit_export, kernel_signature
 from .core.names import identifier
-from .errors import LowerError
+from .errors import CallError, LowerError
 from .expr.nodes import Expr, Var, const_int
 from .loopir.stmt import Func
 from .lowering.constants import Packing, split_constants
@@ -24,9 +24,8 @@ from .passes.base import Hook, Pass, TimeTable
 from .passes.instrument import instrument
 from .passes.pipeline import CHECKED, PIPELINE
 from .recipes import default_schedule
-from .runtime import Module
+from .runtime import Module, dlpack
 from .runtime import constants as memory
-from .runtime import dlpack
 from .runtime.export import CFunction
 from .runtime.profile import Instrumented
 from .schedule.schedule import Schedule
@@ -187,7 +186,10 @@ def _array(t: Tensor, value: Any) -> Any:
         raise LowerError(f"constant `{t.name}` is a masked array", because="a kernel would use the masked elements too",
                          try_=f"constants={{{t.name}: array.filled(value)}}")
     if dlpack.exports(value) and not isinstance(value, np.ndarray | np.generic):
-        return dlpack.array_of(value, f"constant `{t.name}`", str(t.dtype))
+        try:
+            return dlpack.array_of(value, f"constant `{t.name}`", str(t.dtype))
+        except CallError as error:
+            raise LowerError(error.what, because=error.because, try_=error.try_) from None
     try:
         return np.asarray(value)
     except Exception as error:  # the value's own

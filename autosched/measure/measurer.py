@@ -7,13 +7,14 @@ import contextlib
 import itertools
 import os
 import select
+import shutil
 import subprocess
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 
-from .nursery import PREPARING, Lines
+from .nursery import PREPARING, Lines, new_directory
 from .protocol import CRASH, Job, Outcome, Stages
 
 AHEAD = 6  # jobs on their way at once: one that runs, what is built, and what is being built
@@ -33,6 +34,7 @@ class Measurer:
         self.command = command
         self.process: subprocess.Popen[bytes] | None = None
         self.lines: Lines | None = None
+        self.directory: str | None = None
         self.restarts = 0
 
     def start(self) -> None:
@@ -40,8 +42,10 @@ class Measurer:
         if self.process is not None:
             return
         entries = [self.stages.build, self.stages.run]
+        if self.command is None:
+            self.directory = new_directory()  # ours, so that it goes even when the nursery has no time to tidy up
         # the path is handed over as it is: the worker must see the same packages, wherever the caller was started
-        code = _START.format(path=[p or os.getcwd() for p in sys.path], entries=entries)
+        code = _START.format(path=[p or os.getcwd() for p in sys.path], entries=[*entries, self.directory])
         command = [sys.executable, "-c", code] if self.command is None else [*self.command, *entries]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         assert self.process.stdout is not None
@@ -120,6 +124,9 @@ class Measurer:
             process.wait()
         if process.stdout is not None:
             process.stdout.close()
+        if self.directory is not None:
+            shutil.rmtree(self.directory, ignore_errors=True)
+            self.directory = None
 
     def __enter__(self) -> Measurer:
         self.start()

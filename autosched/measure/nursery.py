@@ -1,5 +1,5 @@
-"""The process that forks workers and watches them: ``python -m autosched.measure.nursery [build entry, run entry]``, JSON lines on stdin and
-stdout.
+"""The process that forks workers and watches them: ``python -m autosched.measure.nursery [build entry, run entry, directory]``,
+JSON lines on stdin and stdout.
 
 It imports what a worker needs, once, and stays single-threaded so that forking is safe. Builders compile the next candidates while
 the one runner times the present one. A worker that overstays its time is killed; a new one is there in milliseconds. When stdin closes,
@@ -185,10 +185,15 @@ class Nursery:
                 b.kill()
 
 
-def serve(stages: Stages, jobs: int, results: int) -> None:
-    """Measure the jobs that come in on one pipe, tell the outcomes on the other, in the order in which they are known."""
+def new_directory() -> str:
+    """Where kernels and right answers are left from one worker to the next: in memory, where the system has such a place."""
+    return tempfile.mkdtemp(prefix="autosched-", dir=_SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK) else None)
+
+
+def serve(stages: Stages, jobs: int, results: int, directory: str) -> None:
+    """Measure the jobs that come in on one pipe, tell the outcomes on the other, in the order in which they are known. The directory is
+    removed at the end."""
     build, run = (getattr(importlib.import_module(m), f) for m, _, f in (s.partition(":") for s in (stages.build, stages.run)))
-    directory = tempfile.mkdtemp(prefix="autosched-", dir=_SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK) else None)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
     cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
     spare = cores - {max(cores)} if len(cores) > 1 else None  # the runner's own is the last
@@ -207,7 +212,7 @@ def main(arguments: list[str] | None = None) -> Any:
     given = sys.argv[1:] if arguments is None else arguments
     results = os.dup(1)
     os.dup2(2, 1)
-    serve(Stages(*given), 0, results)
+    serve(Stages(*given[:2]), 0, results, given[2] if len(given) > 2 else new_directory())
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 
 import tensorlang as tl
-from tensorlang.recipes import default_schedule
+from tensorlang import recipes
 
 from ..task import SearchTask
 from .rules import RULES, Where
@@ -46,7 +46,7 @@ def _template(task: SearchTask) -> tuple[tuple[str, ...], tl.Schedule]:
 
 def _sketches(task: SearchTask) -> list[tuple[tuple[str, ...], tl.Schedule]]:
     where = Where(task.target)
-    known = opened(task.schedule(), default_schedule(task.outputs, task.target), where)
+    known = opened(task.schedule(), recipes.default_schedule(task.outputs, task.target), where)
     derived = derive(task.schedule(), where, (*task.rules, *RULES))
     found = [(("default schedule",), known), *[(x.rules, x.schedule) for x in derived]]
     if not any(s.decisions for _, s in found) and len({s.trace.to_json() for _, s in found}) == 1:

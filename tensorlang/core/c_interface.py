@@ -80,8 +80,8 @@ def check_name(name: str, called: frozenset[str]) -> None:
         raise TensorLangError(f"export: no C function can be called {name!r}", because="names are made of letters, digits and underscores",
                               try_=other)
     if name in RESERVED:
-        raise TensorLangError(f"export: no C function can be called {name!r}",
-                              because="that is what a program's own function is called" if name == "main" else "C or C++ gives that word a meaning", try_=other)
+        why = "that is what a program's own function is called" if name == "main" else "C or C++ gives that word a meaning"
+        raise TensorLangError(f"export: no C function can be called {name!r}", because=why, try_=other)
     if name in LIBRARY:
         raise TensorLangError(f"export: a C function cannot be called {name!r} here",
                               because=f"programs that link it would call it in place of the C library's {name}", try_=other)

@@ -38,6 +38,10 @@ def _normalised(op: str, x: Tensor, shape: Any, axis: Axis) -> tuple[int, ...]:
     if axis is not None:
         raise DeclareError(f"ops.{op}: both normalized_shape and axis are given", try_="one of them")
     sizes = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
+    for t in sizes:
+        if isinstance(t, Tensor):
+            raise DeclareError(f"ops.{op}: normalized_shape is the tensor {t.name}", because="as in torch, the sizes come before the weight",
+                               try_=f"weight={t.name}")
     if len(sizes) > x.ndim:
         raise DeclareError(f"ops.{op}: normalized_shape {inputs.text(sizes)} has more dimensions than {inputs.named(x)}")
     for want, have in zip(sizes, x.shape[x.ndim - len(sizes):], strict=True):

@@ -24,6 +24,7 @@ STREAMED_ROWS = 12  # rows up to which the right operand is read where it lies
 STREAMED_DEPTH = 8  # rows of it that are read side by side
 WIDENED = 32  # elements of the left operand that become 16 bits wide at a time
 PACKED_ROWS = 16  # rows from which a copy of the right operand pays
+PAIRED_ROWS = 4  # the same for 8- and 16-bit integers, which are multiplied in pairs only in a copy
 
 
 @dataclass(frozen=True)
@@ -130,11 +131,13 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     lanes = target.vector_lanes(inside.op.body[0].dtype)
     m, n = _rows(product), size(product.column)
     fixed = _fixed(product, constants)
-    packs = fixed or _packs(product)
-    pairs = packs and product.narrow and target.arch == "x86_64"  # two products of 16-bit integers are one instruction
+    pairs = product.narrow and target.arch == "x86_64" and (fixed or m is None or m >= PAIRED_ROWS)  # two 16-bit products in one instruction
+    packs = fixed or pairs or _packs(product)
     high, vectors = tile_for(m, n, lanes, target.vector_registers - pairs)  # one for a pair of products on its way to the sum
+    if pairs:
+        vectors = 1 << vectors.bit_length() - 1  # one vector of the loop IR, so that both products of a pair are neighbours
     width = lanes * vectors
-    if m is not None and not fixed and _streams(inside, product, m, target):
+    if m is not None and not fixed and not pairs and _streams(inside, product, m, target):
         _stream(s, out, inside, product, own, m, lanes, target)
         return
     copy = _panels(s, inside, product.right, product.right_axes, product.column, width, pairs) if packs else None

@@ -175,6 +175,16 @@ class Module:
     def __repr__(self) -> str:
         return f"<kernel {form(Binder(self.signature))}>"
 
+    def __copy__(self) -> Module:
+        return self  # nothing of a kernel ever changes
+
+    def __deepcopy__(self, memo: Any) -> Module:
+        return self
+
+    def __reduce__(self) -> Any:
+        raise TensorLangError(f"{self.name} cannot be pickled", because="its machine code stands at an address of this process",
+                              try_="f.save(path) here, tl.load(path) there")
+
     @property
     def name(self) -> str:
         """The name of the kernel, which is that of its entry."""

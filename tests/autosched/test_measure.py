@@ -108,8 +108,10 @@ def test_the_nursery_itself_may_die() -> None:
         assert o.status == "crash" and "measuring process" in o.error
         assert m.measure(_job(task, trace)).status == "ok"
         assert m.restarts == 1
+        directory = m.directory
         _, alive = psutil.wait_procs(family[1:], timeout=5)
         assert not alive
+    assert directory is not None and not os.path.exists(directory)
 
 
 def test_nobody_is_left_behind() -> None:

@@ -10,6 +10,7 @@ import pytest
 import tensorlang as tl
 from tensorlang import LowerError, te
 from tensorlang.loopir.interpret import interpret
+from tests.runtime.foreign import Foreign
 
 M, N, K = 13, 24, 17
 
@@ -138,3 +139,28 @@ def test_a_constant_of_symbolic_size_is_refused():
     B = te.compute(W.shape, lambda i: W[i] + 1.0, name="B")
     with pytest.raises(LowerError, match=r"constant `W` has a symbolic size: \(n\)"):
         tl.build(te.create_schedule(B.op), [B], constants={W: np.zeros(4, "float32")})
+
+
+@pytest.mark.parametrize("strides", [(1, K), (N + 8, 1), (0, 1), (-N, 1), "any", (None, 1)])
+def test_how_a_constant_is_declared_to_lie_is_nobodys_business(arrays, strides):
+    """The kernel keeps its own copy: packed or not, from an array that lies as it likes."""
+    a, w = arrays
+    A, W = te.placeholder((M, K), name="A"), te.placeholder((K, N), name="W", strides=strides)
+    k = te.reduce_axis((0, K), name="k")
+    C = te.compute((M, N), lambda i, j: te.sum(A[i, k] * W[k, j], axis=k), name="C")
+    for s in (packed(A, W, C), te.create_schedule(C.op)):
+        np.testing.assert_array_equal(tl.build(s, [A, C], constants={W: np.asfortranarray(w)})(a), a @ w)
+
+
+def test_constants_of_other_libraries_and_what_is_none(arrays):
+    (A, W, C), (a, w) = declared(), arrays
+    s = te.create_schedule(C.op)
+    np.testing.assert_array_equal(tl.build(s, [A, C], constants={W: Foreign(w)})(a), a @ w)
+    for value, words in (([[1], [1, 2]], "`W` is no array"), (np.ma.array(w, mask=w > 0), "`W` is a masked array"), (None, "`W` is object")):
+        with pytest.raises(LowerError, match=words):
+            tl.build(s, [A, C], constants={W: value})
+    X, V = te.placeholder((4,), "bfloat16", name="X"), te.placeholder((4,), "bfloat16", name="V")
+    Y = te.compute((4,), lambda i: X[i] * V[i], name="Y")
+    one, two = np.full(4, 0x3F80, np.uint16), np.full(4, 0x4000, np.uint16)
+    f = tl.build(te.create_schedule(Y.op), [X, Y], constants={V: Foreign(two, bfloat=True)})
+    np.testing.assert_array_equal(f(one), two)

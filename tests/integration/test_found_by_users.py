@@ -96,3 +96,15 @@ def test_a_tensor_in_place_of_the_list_of_arguments() -> None:
     A = te.placeholder((4,), name="A")
     with pytest.raises(tl.LowerError, match="no list"):
         tl.compile(A)
+
+
+def test_a_parallel_loop_beside_numbers_of_other_kinds() -> None:
+    """How many pieces it is cut into is estimated from the sizes alone, wherever floats stand among them."""
+    n, a, k = te.var("n"), te.var("a", "float32"), te.var("k", "int32")
+    X = te.placeholder((n, 64), name="X")
+    Y = te.compute((n, 64), lambda i, j: X[i, j] * a + te.cast("float32", k), name="Y")
+    s = te.create_schedule(Y.op)
+    s[Y].parallel(Y.op.axis[0])
+    for args in ([X, a, k, Y], [k, a, X, Y], [a, X, Y, k]):
+        values = {X: np.ones((999, 64), np.float32), a: 2.0, k: 3}
+        np.testing.assert_array_equal(tl.build(s, args)(*(values[x] for x in args if x is not Y)), np.full((999, 64), 5))

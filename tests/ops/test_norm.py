@@ -149,3 +149,10 @@ def test_it_is_torchs():
             f.batch_norm(ta, tb, tv, tw, tb), f.rms_norm(ta, (7,), tl_)]
     for g, r in zip(got, want, strict=True):
         near(g, r.numpy(), "float64", 16, 2.0**-44)
+
+
+@pytest.mark.parametrize("op", [ops.layer_norm, ops.rms_norm])
+def test_a_weight_in_the_place_of_the_shape_is_named(op):
+    x, w = te.placeholder((3, 8), name="x"), te.placeholder((8,), name="w")
+    with pytest.raises(tl.DeclareError, match="normalized_shape is the tensor w"):
+        op(x, w)

@@ -85,6 +85,7 @@ def test_tile(reps):
 def test_repeat(axis):
     check(lambda x: ops.repeat(x, 3, axis), lambda a: np.repeat(a, 3, axis), (3, 5))
     check(lambda x: ops.repeat(x, 1, axis), lambda a: np.repeat(a, 1, axis), (3, 5))
+    check(lambda x: ops.repeat(x, 0, axis), lambda a: np.repeat(a, 0, axis), (3, 5))
 
 
 def test_one_kernel_for_all_sizes():

@@ -15,6 +15,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import te
+from tensorlang.runtime.elf import undefined_symbols
 
 needs_cc = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs a C compiler (Debian: apt install gcc)")
 HEADER = """/*
@@ -269,3 +270,40 @@ def test_texts_go_with_a_kernel_for_another_machine_and_with_a_loaded_one(tmp_pa
         assert g.get_source(kind) == f.get_source(kind) != ""
     g.save(tmp_path / "again.tl", sources=True)
     assert (tmp_path / "again.tl").read_bytes() == (tmp_path / "matmul.tl").read_bytes()
+
+
+@needs_cc
+def test_a_parallel_loop_without_turns_in_c(tmp_path: Path) -> None:
+    """It divided by its number of pieces, 0: SIGFPE. A program's own ``tensorlang_parallel`` may pass the empty range on too."""
+    n, scale, shift = te.var("n"), te.var("scale", "float32"), te.var("shift", "int32")
+    X = te.placeholder((n, 64), name="X")
+    Y = te.compute((n, 64), lambda i, j: X[i, j] * scale + te.cast("float32", shift), name="Y")
+    s = te.create_schedule(Y.op)
+    s[Y].parallel(Y.op.axis[0])
+    f = tl.build(s, [X, scale, shift, Y], name="scaled")
+    assert f(np.zeros((0, 64), np.float32), 2.0, 3).shape == (0, 64)
+    np.testing.assert_array_equal(f(np.ones((5, 64), np.float32), 2.0, 3), np.full((5, 64), 5))
+    f.export(tmp_path / "scaled.so")
+    script = ("import ctypes, sys\nf = ctypes.CDLL(sys.argv[1]).scaled\n"
+              "x = (ctypes.c_float * 320)(*[1.0] * 320)\ny = (ctypes.c_float * 320)()\n"
+              "print(*(f(x, ctypes.c_float(2), 3, y, ctypes.c_int64(n)) for n in (0, 5, -1)), set(y))\n")
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path / "scaled.so")], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, "0 0 2 {5.0}"), done.stderr
+
+
+def test_math_is_that_of_the_kernel(tmp_path: Path) -> None:
+    X = te.placeholder((16,), name="X")
+    Y = te.compute((16,), lambda i: te.exp(X[i]), name="Y")
+    for math, calls in (("precise", True), ("default", False)):
+        tl.build(te.create_schedule(Y.op), [X, Y], name="e", math=math).export(tmp_path / f"{math}.o")
+        assert ("expf" in undefined_symbols((tmp_path / f"{math}.o").read_bytes())) == calls
+
+
+def test_what_would_take_the_place_of_the_c_library_is_refused(tmp_path: Path) -> None:
+    f = matmul()
+    for name in ("exp", "memcpy", "malloc", "tanhf", "tensorlang_parallel"):
+        refused(f, tmp_path / "matmul.o", f"the C library's {name}", name=name)
+    refused(f, tmp_path / "matmul.o", "can be called 3", name=3)
+    refused(f, tmp_path / "matmul.so", "cc is a list", cc=["gcc", "-O2"])
+    if shutil.which("true"):
+        refused(f, tmp_path / "matmul.so", "wrote nothing", cc="true")

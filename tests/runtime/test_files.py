@@ -152,3 +152,30 @@ def test_a_file_asks_for_the_instruction_sets_its_code_may_use_and_no_more(tmp_p
         else:
             with pytest.raises(TargetError, match=missing):
                 load(path)
+
+
+def test_a_right_hash_over_a_header_of_the_right_form(tmp_path: Path) -> None:
+    """Each value of a header alone may be nonsense: what the runtime would trip over later is refused when it is read."""
+    import hashlib
+    import json
+
+    first, _, body = saved().split(b"\n", 2)
+    line, _, rest = body.partition(b"\n")
+    for key, value in (("name", 3), ("name", ""), ("name", "a b"), ("params", [["A", "weird", "float32", [3], False]]),
+                       ("params", [["A", "buffer", "float32", [[1, 2]], False]]), ("params", [["A", "buffer", "float32", [["/", 1, 2]], False]]),
+                       ("params", [[3, "buffer", "float32", [3], False]]), ("dims", [["n", 0, None, 0]]), ("dims", [["n", "x", None, 1]]),
+                       ("work", [[1.0, [99]]]), ("constants", [["c", "float32", [-1]]])):
+        header = json.loads(line)
+        header["signature"][key] = value
+        changed = json.dumps(header).encode() + b"\n" + rest
+        (tmp_path / "f").write_bytes(first + b"\n" + hashlib.sha256(changed).hexdigest().encode() + b"\n" + changed)
+        with pytest.raises(TensorLangError, match="its header makes no sense"):
+            load(tmp_path / "f")
+
+
+def test_what_is_no_path() -> None:
+    for path in (None, 3, b"f"):
+        with pytest.raises(TensorLangError, match="a path is a string"):
+            load(path)  # type: ignore[arg-type]
+        with pytest.raises(TensorLangError, match="a path is a string"):
+            kernels.add().save(path)  # type: ignore[arg-type]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import hashlib
 import json
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -148,3 +150,10 @@ def test_loads_in_a_fresh_process_without_the_compiler(tmp_path: Path) -> None:
               "('runtime', 'core', 'errors', 'options')))")
     out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True).stdout
     assert out == "[2. 2. 2.]\n[]\n"
+
+
+def test_copies_are_the_kernel_and_pickles_are_refused() -> None:
+    f = kernels.add()
+    assert copy.copy(f) is f and copy.deepcopy([f])[0] is f
+    with pytest.raises(TensorLangError, match="cannot be pickled"):
+        pickle.dumps(f)

@@ -155,6 +155,27 @@ def test_trace_replays_from_json_and_python(change):
     assert str(tl.lower(scope["apply"](te.create_schedule(D.op)), args, simple=True)) == want
 
 
+def test_python_text_is_what_a_person_writes():
+    args, D, C, s = changed(None)
+    i, j = s[D].op.axis
+    io, jo, ii, ji = s[D].tile(i, j, s.sample_tile(i, max_factor=16, values=6, name="rows"), 8)
+    s[C].transform_layout(lambda i, j: [j, i])
+    s[C].compute_at(s[D], jo)
+    s[C].vectorize(s[C].op.axis[1])
+    text = s.trace.to_python()
+    assert "io, ii = s[D].split(i, factor=rows)" in text and "s[D].reorder(io, jo, ii, ji)" in text
+    assert "s[C].transform_layout(lambda i0, i1: [i1, i0])" in text and "s[C].compute_at(s[D], jo)" in text
+    assert "s.step" not in text and "rows = s.sample_tile(i, max_factor=16, values=6, name='rows')" in text
+    want = str(tl.lower(s, args, simple=True))
+    for numbers in (False, True):
+        scope: dict = {}
+        exec(s.trace.to_python(numbers=numbers), scope)
+        again = scope["apply"](te.create_schedule(D.op))
+        assert str(tl.lower(again, args, simple=True)) == want
+        assert (again.trace == s.trace) is (not numbers)
+        assert bool(again.decisions) is (not numbers)
+
+
 def test_a_copy_is_free_and_independent():
     args, D, C, s = changed(tile)
     other = s.copy()

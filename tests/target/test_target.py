@@ -50,6 +50,9 @@ def test_facts(text: str, bits: int, registers: int, fma: bool) -> None:
     ("llvm -mtriple=aarch64-linux-gnu -mcpu=native", "another machine"), ("llvm -mattr=+avx521f", "avx512f"),
     ("llvm -mtriple=aarch64-linux-gnu -mattr=+avx2", "unknown feature"), ("llvm -mtriple=riscv64-linux-gnu -mattr=+zvffh", "zvfh"),
     ("llvm -mtriple=aarch46-linux-gnu", "aarch64"), ("llvm -mcpu=haswell -mcpu=znver3", "given twice"), ("llvm -mcpu='haswell", "quotation"),
+    ("llvm -mtriple=x86_64-pc-windows-msvc", "COFF, not ELF"), ("llvm -mtriple=x86_64-unknown-linux-gnux32", "32 bits"),
+    ("llvm -mtriple=X86_64-linux-gnu", "beginning with x86_64"), ("llvm -mtriple=aarch64-linux-gnu_ilp32", "32 bits"),
+    ("llvm -mtriple=x86_64-linux-gnu -mattr=+x32", "another machine"), ("llvm -num-cores=\u00b2", "positive"), ("llvm -num-cores=1000000", "999999"),
     ("llvm -mcpu=", "unknown CPU"), ("llvm -num-cores=two", "positive"), ("llvm haswell", "unknown option")])
 def test_mistakes_are_named(text: str, word: str) -> None:
     with pytest.raises(TargetError) as caught:

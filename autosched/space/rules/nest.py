@@ -156,7 +156,8 @@ def _copy(copy: tl.Stage, out: tl.Stage, place: te.IterVar | None, parallel: boo
 def packable(inside: tl.Stage, column: te.IterVar) -> tuple[te.Tensor, dict[te.IterVar, int]] | None:
     """The one operand that moves with ``column``, when each of its indices is an axis by itself; with the dimension of each axis."""
     by_var = {a.var: a for a in (*inside.op.axis, *inside.op.reduce_axis)}
-    found = [(t, indices) for (t, indices), moves in zip(reads_of(inside.op).plain, reads_of(inside.op).everywhere, strict=True) if column.var in moves]
+    reads = reads_of(inside.op)
+    found = [read for read, moves in zip(reads.plain, reads.everywhere, strict=True) if column.var in moves]
     if len(found) != 1:
         return None
     tensor, indices = found[0]

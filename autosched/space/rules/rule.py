@@ -27,10 +27,9 @@ class Answer(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """What a sketch is made for: the machine, and the inputs whose values are known when the kernel is built."""
+    """What a sketch is made for."""
 
     target: tl.Target
-    constants: tuple[str, ...] = ()
 
     def lanes(self, stage: tl.Stage) -> int:
         """Elements of a stage's type in one vector."""

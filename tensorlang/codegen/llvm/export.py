@@ -54,13 +54,13 @@ def emit_export(func: Func, target: Target, name: str, constants: Mapping[str, A
 
     Raises TensorLangError for a kernel that calls Python, or whose constants are too large for an object file made from text.
     """
+    check_name(name, frozenset())
     symbols = [constant_symbol(func, c) for c in func.constants]
     named = Func(name, func.params, func.body, func.dims, func.outputs, func.attrs, func.constants)
     signature = kernel_signature(named)
     if signature.externs:
         raise TensorLangError(f"export: {func.name} calls {', '.join(sorted({e.name for e in signature.externs}))}",
                               because="a Python function cannot be called from C", try_="te.call_extern with a C function")
-    check_name(name, frozenset())
     module = Module(target)
     kernel(module, promote(named), math, _c_entry)
     for symbol, text in _HELPERS.items():

@@ -6,7 +6,6 @@ a process of its own. Knows no kernels.
 from __future__ import annotations
 
 import functools
-import os
 import subprocess
 import sys
 
@@ -16,12 +15,13 @@ from ...target import Target
 
 _PROGRAM = """
 import sys
+triple, cpu, features, abi, *sys.path = sys.argv[1:]
 import llvmlite.binding as llvm
-triple, cpu, features, abi = sys.argv[1:]
 llvm.initialize_all_targets()
 llvm.initialize_all_asmprinters()
 module = llvm.parse_assembly(sys.stdin.read())
-llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, features=features, opt=2, reloc="pic", codemodel="small", abiname=abi).emit_object(module)
+machine = llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, features=features, opt=2, reloc="pic", codemodel="small", abiname=abi)
+machine.emit_object(module)
 """
 
 # What kernels are made of: calls with many arguments, float, double, half, masked vectors, integers, a loop, constants in memory.
@@ -86,9 +86,11 @@ def _harmless(arch: str, flag: str) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def _dies(triple: str, cpu: str, features: str, abi: str) -> str | None:
-    command = [sys.executable, "-c", _PROGRAM, triple, cpu, features, abi]
-    done = subprocess.run(command, input=_TEXT, capture_output=True, text=True, errors="replace", timeout=60, check=False,
-                          env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)})
+    command = [sys.executable, "-c", _PROGRAM, triple, cpu, features, abi, *sys.path]
+    try:
+        done = subprocess.run(command, input=_TEXT, capture_output=True, text=True, errors="replace", timeout=60, check=False)
+    except (OSError, subprocess.SubprocessError):  # no interpreter to ask, as where Python is embedded: nothing is known against the flags
+        return None
     if done.returncode == 0:
         return None
     said = [line.partition("error: ")[2] or line.removeprefix("LLVM ERROR: ") for line in done.stderr.splitlines() if "error" in line.lower()]
