@@ -7,12 +7,12 @@ from .inject import Mutant as M
 BOUNDS = "schedule.bounds:Bounds"
 MUTANTS = (
     # --- region inference: extents and guards
-    M("the guard of a domain's end is dropped", f"{BOUNDS}.guards", "need(make.lt(b.value[a.var], make.add(begin, extent)))", "pass", ("split_tail",)),
-    M("the guard of a domain's end is one late", f"{BOUNDS}.guards", "need(make.lt(b.value[a.var], make.add(begin, extent)))",
+    M("the guard of a domain's end is dropped", f"{BOUNDS}._needed", "need(make.lt(b.value[a.var], make.add(begin, extent)))", "pass", ("split_tail",)),
+    M("the guard of a domain's end is one late", f"{BOUNDS}._needed", "need(make.lt(b.value[a.var], make.add(begin, extent)))",
       "need(make.le(b.value[a.var], make.add(begin, extent)))", ("split_tail",)),
-    M("the guard of a split of a split is dropped", f"{BOUNDS}.guards", "need(make.lt(b.counts[rel.parent], b.loops[rel.parent]))", "pass",
+    M("the guard of a split of a split is dropped", f"{BOUNDS}._needed", "need(make.lt(b.counts[rel.parent], b.loops[rel.parent]))", "pass",
       ("split_of_split", "reduction_split")),
-    M("a guard is thought proved when it is unknown", f"{BOUNDS}.guards", "is not True", "is False", ("split_tail",)),
+    M("a guard is thought proved when it is unknown", f"{BOUNDS}._needed", "is not True", "is False", ("split_tail",)),
     M("a region is one element short", f"{BOUNDS}.box", "make.add(make.sub(hi, lo), 1)", "make.sub(hi, lo)", ("stencil_in_tiles",)),
     M("a region starts at zero", f"{BOUNDS}.box", "return lo, extent", "return full[0], extent", ("stencil_in_tiles",)),
     M("of two readers the last one counts", f"{BOUNDS}.touched", "boxes = list(ends) if boxes is None else [_union(a, b) for a, b in zip(boxes, ends, strict=True)]",
@@ -124,8 +124,8 @@ MUTANTS = (
       "[i * n for i in range((span + n - 1) // n)]", ("guard",)),
     M("division rounds to zero in machine code", "codegen.llvm.index:divide", "floor = kind is FloorDiv or kind is FloorMod", "floor = False", ("divisions",)),
     M("a negative number is divided as if it were not", "codegen.llvm.index:divide", "lo_a is not None and lo_a >= 0 and lo_b", "lo_b", ("divisions",)),
-    M("registers are not written back", "codegen.llvm.promote:_promote_loop", "seq(*before, inner, *after)", "seq(*before, inner)", ("unrolled_rows", "reduction_split")),
-    M("registers do not start from memory", "codegen.llvm.promote:_promote_loop", "seq(*before, inner, *after)", "seq(inner, *after)", ("unrolled_rows", "reduction_split", "where_and_init")),
+    M("registers are not written back", "codegen.llvm.promote:_between", "seq(*before, inner, *after)", "seq(*before, inner)", ("unrolled_rows", "reduction_split")),
+    M("registers do not start from memory", "codegen.llvm.promote:_between", "seq(*before, inner, *after)", "seq(inner, *after)", ("unrolled_rows", "reduction_split", "where_and_init")),
     M("registers may overlap", "codegen.llvm.promote:_disjoint", "at + n <= following", "at <= following", ("kernels by hand",)),
     M("a temporary is one element short", "codegen.llvm.statement:size_in_elements", "total = make.mul(total, extent)", "total = make.mul(total, make.sub(extent, 1))", ("guard", "many_threads")),
     # --- traces
