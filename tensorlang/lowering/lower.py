@@ -26,6 +26,7 @@ from ..te.tensor import Tensor, TensorRead
 from ..te.tensor_intrin import declared
 from .buffers import argument_buffers, share_buffers, sizes_of, workspace_buffers
 from .lanes import in_range, spare_guards
+from .tails import check_tails, tail_note
 
 CACHE_LINE = 64  # bytes
 
@@ -83,6 +84,7 @@ class _Writer:
     def nest(self, node: TreeNode) -> Stmt:
         stage = node.stage
         if stage.name not in self.guards:
+            check_tails(stage)
             self.guards[stage.name] = self.placed_guards(stage)
             first = True
         else:
@@ -109,7 +111,8 @@ class _Writer:
             raise LowerError(f"loop {stage.name}.{iv.name} is {kind}, but its extent {extent} is known only at run time",
                              because="it was constant when it was annotated; the stage was moved since",
                              try_=f"split it by a constant after the last compute_at of {stage.name}, and take the inner half")
-        return For(iv.var if var is None else var, make.const(0, iv.dtype), extent, kind, body, stage.pragmas.get(iv, ()) if var is None else ())
+        notes = (*(stage.pragmas.get(iv, ()) if var is None else ()), *tail_note(stage, iv))
+        return For(iv.var if var is None else var, make.const(0, iv.dtype), extent, kind, body, tuple(sorted(notes)))
 
     # -- guards ------------------------------------------------------------------------------------------------------
 

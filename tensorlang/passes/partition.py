@@ -4,21 +4,20 @@
 
 A choice in the value of a store, as the copy of a padded operand makes, is a guard like the others.
 
-The test stands inside the innermost plain loop on which such a guard depends, one test for all guards below, so a nest has one fast
+A loop that was split with ``tail="guard"`` or ``"mask"`` keeps its one copy. The test stands inside the innermost plain loop on which such a guard depends, one test for all guards below, so a nest has one fast
 and one careful copy. Only guards below vectorised or unrolled loops ask for it: those of plain loops became bounds (``tighten``).
 """
 
 from __future__ import annotations
 
-from ..arith.conditions import conjunction, conjuncts, holds_when_nonneg, never_negative
+from ..arith.conditions import conjunction, holds_when_nonneg, never_negative
 from ..arith.facts import Facts
 from ..expr import make
 from ..expr.linear import from_poly, poly
-from ..expr.nodes import Expr, IfThenElse, Var
-from ..expr.walk import preorder as walk
-from ..expr.walk import rewrite as rewrite_expr
+from ..expr.nodes import Expr, Var
 from ..expr.walk import variables
-from ..loopir.stmt import Alloc, For, Func, If, Let, Seq, Stmt, Store, preorder, rewrite, seq
+from ..loopir.stmt import Alloc, For, Func, If, Let, Seq, Stmt, preorder, seq
+from .guards import asked, without
 
 MAX_COPIED = 4000  # statements after unrolling that may be written twice
 
@@ -38,7 +37,7 @@ def _walk(s: Stmt, facts: Facts) -> Stmt:
         if s.kind in ("vectorized", "unrolled"):
             return s
         body = _walk(s.body, inside)
-        if body is s.body and s.var in _wanted(s.body):
+        if body is s.body and not dict(s.attrs).get("tail") and s.var in _wanted(s.body):
             body = _two_copies(s.body, inside)
         return s if body is s.body else For(s.var, s.begin, s.extent, s.kind, body, s.attrs)
     if isinstance(s, If):
@@ -58,19 +57,12 @@ def _guards(s: Stmt, fixed: tuple[Var, ...], facts: Facts, found: dict[Expr, Fac
         facts = facts.bind(s.var, s.begin, make.sub(make.add(s.begin, s.extent), 1))
         fixed = (*fixed, s.var) if s.kind in ("vectorized", "unrolled") else fixed
         return _guards(s.body, fixed, facts, found)
-    asked = [s.cond] if isinstance(s, If) else [e.cond for e in _choices(s)]
-    for one in asked:
-        for c in conjuncts(one):
-            if never_negative(c) is not None and any(v in variables(c) for v in fixed):
-                found.setdefault(c, facts)
+    for c in asked(s):
+        if never_negative(c) is not None and any(v in variables(c) for v in fixed):
+            found.setdefault(c, facts)
     for part in s.parts():
         _guards(part, fixed, facts, found)
     return found
-
-
-def _choices(s: Stmt) -> list[IfThenElse]:
-    """The choices that the value of a store makes."""
-    return [e for e in walk(s.value) if isinstance(e, IfThenElse)] if isinstance(s, Store) else []
 
 
 def _wanted(body: Stmt) -> dict[Var, None]:
@@ -99,23 +91,7 @@ def _two_copies(body: Stmt, facts: Facts) -> Stmt:
     if not clean:
         return body
 
-    def drop(s: Stmt) -> Stmt | None:
-        if isinstance(s, If) and s.orelse is None:
-            left = [c for c in conjuncts(s.cond) if c not in decided]
-            if len(left) < len(conjuncts(s.cond)):
-                return If(conjunction(left), s.then) if left else s.then
-        if any(c in decided for e in _choices(s) for c in conjuncts(e.cond)):
-            return s.with_exprs(*[rewrite_expr(e, taken) for e in s.exprs()])
-        return None
-
-    def taken(e: Expr) -> Expr | None:
-        if isinstance(e, IfThenElse):
-            left = [c for c in conjuncts(e.cond) if c not in decided]
-            if len(left) < len(conjuncts(e.cond)):
-                return make.if_then_else(conjunction(left), e.a, e.b) if left else e.a
-        return None
-
-    return If(conjunction(_needed(list(clean), facts)), rewrite(body, drop), body)
+    return If(conjunction(_needed(list(clean), facts)), without(body, decided), body)
 
 
 def _needed(tests: list[Expr], facts: Facts) -> list[Expr]:

@@ -9,6 +9,7 @@ from .cse import cse
 from .dead_code import dead_code
 from .hoist_guards import hoist_guards
 from .partition import partition
+from .peel import peel
 from .reuse_storage import reuse_storage
 from .simplify import simplify
 from .split_lanes import split_lanes
@@ -21,6 +22,7 @@ _PLAIN = ("serial", "parallel")
 
 PIPELINE = PassPipeline((
     Pass("simplify", simplify),                                        # fold what the ranges of loops decide
+    Pass("peel", peel),                                                # tail="peel": the last turns by themselves
     Pass("tighten", tighten),                                          # guards of plain loops become their bounds
     Pass("reuse storage", reuse_storage),                              # workspace no longer read becomes the next one's
     Pass("auto unroll", auto_unroll),                                  # what the pragma asks for

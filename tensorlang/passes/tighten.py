@@ -27,7 +27,7 @@ def _loop(s: Stmt) -> Stmt | None:
     begin, extent = s.begin, s.extent
     rest: list[Expr] = []
     for cond in conjuncts(s.body.cond):
-        ends = _limits(cond, s.var)
+        ends = limits(cond, s.var)
         if ends is None:
             rest.append(cond)
             continue
@@ -44,7 +44,7 @@ def _loop(s: Stmt) -> Stmt | None:
     return For(s.var, begin, extent, s.kind, body, s.attrs)
 
 
-def _limits(cond: Expr, var: Var) -> tuple[Expr | None, Expr | None] | None:
+def limits(cond: Expr, var: Var) -> tuple[Expr | None, Expr | None] | None:
     """(first value, first value past the last) of ``var`` for which a condition linear in it holds."""
     p = never_negative(cond)
     if p is None:

@@ -47,8 +47,13 @@ class Split:
             extent[self.outer] = outer
 
     def values(self, value: dict[IterVar, Expr], extent: dict[IterVar, Expr]) -> None:
-        """Recover the parent's value from those of the new loops."""
-        value[self.parent] = make.add(make.mul(value[self.outer], extent[self.inner]), value[self.inner])
+        """Recover the parent's value from those of the new loops. With ``tail="shift"`` no tile ends past the whole: the last one begins
+        earlier instead."""
+        begin, size, whole = make.mul(value[self.outer], extent[self.inner]), extent[self.inner], extent[self.parent]
+        if self.tail == "shift" and EMPTY.divisible(whole, size) is not True:
+            last = make.sub(whole, size)
+            begin = make.min_(begin, last if EMPTY.prove(make.ge(last, 0)) is True else make.max_(last, 0))
+        value[self.parent] = make.add(begin, value[self.inner])
 
     @property
     def parents(self) -> tuple[IterVar, ...]:

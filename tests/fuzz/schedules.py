@@ -58,10 +58,11 @@ class Sampler:
     def split(self) -> None:
         st = self.stage_with_loops()
         loop = self.rng.choice(st.leaves)
+        tail = self.rng.choices(("auto", "guard", "peel", "shift"), (7, 1, 2, 1 if loop.kind != "reduce" else 0))[0]
         if self.rng.random() < 0.7:
-            self.s[st.name].split(loop.name, factor=self.rng.choice(FACTORS))
+            self.s[st.name].split(loop.name, factor=self.rng.choice(FACTORS), tail=tail)
         else:
-            self.s[st.name].split(loop.name, nparts=self.rng.choice((1, 2, 3, 4, 7, 50)))
+            self.s[st.name].split(loop.name, nparts=self.rng.choice((1, 2, 3, 4, 7, 50)), tail=tail)
 
     def tile(self) -> None:
         st = self.stage_with_loops(2)

@@ -45,6 +45,16 @@ def vector_tail():
     return s, [A, C], C
 
 
+def peeled_tail():
+    """The tail of a vector loop by itself: peel."""
+    A = te.placeholder((30,), name="A")
+    C = te.compute((30,), lambda i: A[i] * 2, "C")
+    s = te.create_schedule(C.op)
+    _, inner = s[C].split(C.op.axis[0], factor=8, tail="peel")
+    s[C].vectorize(inner)
+    return s, [A, C], C
+
+
 def odd_vector():
     """Six lanes: split lanes."""
     A = te.placeholder((4, 6), name="A")
@@ -105,7 +115,7 @@ def symbolic_tile():
     return s, [A, B, C], C
 
 
-KERNELS = [guarded_tile, vector_tail, odd_vector, unrolled_tail, vector_sum, padded, symbolic_tile]
+KERNELS = [guarded_tile, vector_tail, peeled_tail, odd_vector, unrolled_tail, vector_sum, padded, symbolic_tile]
 SIZES = {"symbolic_tile": [{"n": n} for n in (0, 1, 2, 5)]}
 
 

@@ -1,6 +1,14 @@
 """split: one loop becomes two.
 
 ``for i in 0..N`` → ``for i.outer in 0..ceil(N / f): for i.inner in 0..f: i = i.outer * f + i.inner``
+
+What happens where the tiles do not fit is ``tail``:
+
+- ``auto``: a test a tile chooses a body without guards where it can (``passes.partition``), a masked or shorter one else;
+- ``guard``: one body with its test, the least code; ``mask``: the same, and the inner half must be a vector, whose lanes are masked;
+- ``peel``: the last tiles are a loop of their own (``passes.peel``): no test in the main loop, the most code;
+- ``shift``: the last tile begins earlier and computes some elements again: no guard, no mask, no second body. Not for reductions, nor
+  for parallel loops.
 """
 
 from __future__ import annotations
@@ -72,6 +80,11 @@ class Split(Primitive):
 
     @staticmethod
     def call(stage: Stage, parent: IterVar | str, factor: Any = None, nparts: Any = None, tail: str = "auto") -> tuple[IterVar, IterVar]:
-        """Split a loop by ``factor`` (extent of the inner loop) or into ``nparts`` (extent of the outer); returns (outer, inner)."""
+        """Split a loop by ``factor`` (extent of the inner loop) or into ``nparts`` (extent of the outer); returns (outer, inner).
+
+        ``tail`` says what happens where the tiles do not fit: ``"auto"`` (a choice for each tile), ``"guard"`` (a test or a mask in every
+        tile), ``"mask"`` (the same; the inner half must be a vector), ``"peel"`` (the last tiles are a loop of their own), ``"shift"`` (the
+        last tile begins earlier and computes some elements twice). Lowering raises LowerError for a tail the loops do not allow.
+        """
         return stage.do(Split(stage.name, stage.loop_name("split", parent), stage.number("split", factor),  # type: ignore[no-any-return]
                               stage.number("split", nparts), tail))

@@ -1,0 +1,117 @@
+"""``split(tail=…)``: every choice gives numpy's numbers for sizes around the tile, and the code it promises."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang import te
+from tensorlang.loopir.stmt import For, If, Store, preorder
+from tests.fuzz.harness import run
+
+
+def rows(n, tail, vector, factor=8):
+    A = te.placeholder((n, 3), name="A")
+    C = te.compute((n, 3), lambda i, j: A[i, j] * 2, "C")
+    s = te.create_schedule(C.op)
+    i, j = s[C].op.axis
+    s[C].reorder(j, i)
+    _, inner = s[C].split(i, factor, tail=tail)
+    if vector:
+        s[C].vectorize(inner)
+    return s, [A, C], C
+
+
+def masked(func):
+    return [st for st in preorder(func.body) if isinstance(st, Store) and st.mask is not None]
+
+
+@pytest.mark.parametrize(("tail", "vector"), [(t, v) for t in ("auto", "guard", "mask", "peel", "shift") for v in (False, True) if v or t != "mask"])
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_right_for_sizes_around_the_tile(tail, vector, symbolic):
+    sizes = (0, 1, 7, 8, 9, 16, 30)
+    if symbolic:
+        n = te.var("n")
+        s, args, out = rows(n, tail, vector)
+        run(args, [out], {"A": (-4, 5)}, s, [{"n": k} for k in sizes], each_pass=True)
+    else:
+        for k in sizes:
+            s, args, out = rows(k, tail, vector)
+            run(args, [out], {"A": (-4, 5)}, s, [{}], each_pass=True)
+
+
+def test_guard_and_mask_have_one_body():
+    for tail in ("guard", "mask"):
+        func = tl.lower(*rows(30, tail, True)[:2])
+        assert [len(masked(func)), len([st for st in preorder(func.body) if isinstance(st, Store)])] == [1, 1]
+
+
+def test_peel_has_no_test_in_the_main_loop():
+    func = tl.lower(*rows(te.var("n"), "peel", True)[:2])
+    assert not [st for st in preorder(func.body) if isinstance(st, If)]
+    assert len([st for st in preorder(func.body) if isinstance(st, For)]) == 3  # j, the whole tiles, the last one
+    assert len(masked(func)) == 1
+
+
+def test_shift_has_neither_test_nor_mask_nor_second_body():
+    func = tl.lower(*rows(30, "shift", True)[:2])
+    assert "min(i.outer*8, 22)" in str(func)
+    assert not masked(func)
+    assert len([st for st in preorder(func.body) if isinstance(st, Store | If)]) == 1
+
+
+def test_what_fits_needs_nothing():
+    texts = {tail: str(tl.lower(*rows(32, tail, True)[:2])) for tail in ("auto", "peel", "shift")}
+    assert len(set(texts.values())) == 1
+
+
+def matmul(order, tail, mark=None):
+    A, B = te.placeholder((10, 6), name="A"), te.placeholder((6, 10), name="B")
+    k = te.reduce_axis((0, 6), "k")
+    C = te.compute((10, 10), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), "C")
+    s = te.create_schedule(C.op)
+    i, j = s[C].op.axis
+    io, ii = s[C].split(i, 4, tail=tail)
+    s[C].reorder(*[{"io": io, "ii": ii, "j": j, "k": k}[x] for x in order.split()])
+    if mark:
+        getattr(s[C], mark)({"io": io, "ii": ii}["io"])
+    return s, [A, B, C], C
+
+
+@pytest.mark.parametrize("order", ["io ii j k", "io k ii j", "j io ii k", "k io j ii"])
+def test_shifted_tiles_of_a_reduction(order):
+    s, args, out = matmul(order, "shift")
+    if order.startswith("k"):  # the sums of a shifted tile would grow twice
+        with pytest.raises(tl.LowerError, match="reorder k inside"):
+            tl.lower(s, args)
+    else:
+        run(args, [out], {"A": (-4, 5), "B": (-4, 5)}, s, [{}], each_pass=True)
+
+
+def test_tails_that_cannot_be_had_are_refused():
+    with pytest.raises(tl.LowerError, match=r"tail='peel', or another loop than"):
+        tl.lower(*matmul("io ii j k", "shift", "parallel")[:2])
+    with pytest.raises(tl.LowerError, match=r"no loop of i\.inner is a vector"):
+        tl.lower(*rows(30, "mask", False)[:2])
+    A = te.placeholder((30,), name="A")
+    k = te.reduce_axis((0, 30), "k")
+    C = te.compute((1,), lambda i: te.sum(A[k], axis=k), "C")
+    s = te.create_schedule(C.op)
+    s[C].split(k, 8, tail="shift")
+    with pytest.raises(tl.LowerError, match="count twice"):
+        tl.lower(s, [A, C])
+    with pytest.raises(tl.ScheduleError, match="tail='wild' is not known"):
+        s[C].split(s[C].op.axis[0], 8, tail="wild")
+
+
+def test_a_shifted_output_does_not_take_the_memory_of_what_it_reads():
+    """In place, an element of the last tile would be doubled twice."""
+    A = te.placeholder((30,), name="A")
+    B = te.compute((30,), lambda i: A[i] + 1, "B")
+    C = te.compute((30,), lambda i: B[i] * 2, "C")
+    D = te.compute((30,), lambda i: C[i] - 1, "D")
+    s = te.create_schedule(D.op)
+    s[C].split(s[C].op.axis[0], 8, tail="shift")
+    a = np.arange(30, dtype=np.float32)
+    np.testing.assert_array_equal(tl.build(s, [A, D])(a), (a + 1) * 2 - 1)
