@@ -22,6 +22,7 @@ def counting(extent: int | Expr, y: Buffer, inner: int | Expr = 1, begin: int | 
 
 @pytest.mark.parametrize(("turns", "inner", "pieces"), [(100, 1, 10), (105, 1, 10), (99, 1, 9), (25, 1, 2), (7, 100, 7), (7, 20, 7), (7, 10, 7), (7, 5, 3)])
 def test_pieces_of_known_loops(turns: int, inner: int, pieces: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "REGION", 1)
     monkeypatch.setattr(parallel, "PIECE", 10)
     y = buffer("Y", "int32", turns, inner)
     helper.regions.clear()
@@ -42,6 +43,7 @@ def test_a_small_loop_is_a_plain_loop(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("begin", [0, 3])
 def test_pieces_of_loops_known_at_run_time(begin: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "REGION", 1)
     monkeypatch.setattr(parallel, "PIECE", 10)
     n, m = var("n", kind="dim"), var("m", kind="dim")
     y = buffer("Y", "int32", n + begin, m)
@@ -52,6 +54,21 @@ def test_pieces_of_loops_known_at_run_time(begin: int, monkeypatch: pytest.Monke
         assert kernel(got, dims=(turns, inner)) == 0
         assert (got[begin:] == 1).all() and not got[:begin].any()
         assert helper.regions == [(0, pieces)]
+
+
+def test_a_region_is_worth_waking_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Below eight pieces of work in all, the caller does it by itself."""
+    monkeypatch.setattr(parallel, "PIECE", 10)
+    n = var("n", kind="dim")
+    y = buffer("Y", "int32", n, 1)
+    kernel = Kernel(counting(n, y))
+    for turns, pieces in ((79, 1), (80, 8), (95, 9)):
+        helper.regions.clear()
+        got = np.zeros((turns, 1), np.int32)
+        assert kernel(got, dims=(turns,)) == 0 and (got == 1).all()
+        assert helper.regions == [(0, pieces)]
+        fixed = Kernel(counting(turns, buffer("Y", "int32", turns, 1)))
+        assert ("tensorlang_parallel" in fixed.ll) == (pieces > 1)
 
 
 def test_no_turns_at_run_time(monkeypatch: pytest.MonkeyPatch) -> None:

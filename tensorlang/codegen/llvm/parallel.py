@@ -18,15 +18,15 @@ from collections.abc import Callable
 from ...core.dtype import FLOAT64
 from ...expr import make
 from ...expr.nodes import Expr, Var, const_int
-from ...expr.walk import preorder as walk
 from ...loopir.stmt import Alloc, Buffer, Extern, For, Let, Load, Stmt, Store, preorder
-from . import types
+from . import streaming, types
 from .emitter import Emitter, Storage
 from .index import interval
 from .text import Block, Function
 from .work import ENDLESS, estimate
 
 PIECE = 4096  # least work of a piece in the unit of ``work``, 0.2 to 1 ns each
+REGION = 8  # least pieces of a region: waking a worker that sleeps costs the caller more than a microsecond
 _RANGE = "i64 %begin, i64 %end"
 
 
@@ -35,18 +35,27 @@ def captured(s: Stmt) -> tuple[list[Buffer], list[Var]]:
     buffers: dict[Buffer, None] = {}
     names: dict[Var, None] = {}
     made: set[object] = set()
+    seen: set[Expr] = set()
 
     def use_buffer(b: Buffer) -> None:
-        buffers.setdefault(b)
+        if b in buffers:
+            return
+        buffers[b] = None
         for e in (*b.shape, *b.element_strides()):
             use(e)
 
     def use(e: Expr) -> None:
-        for node in walk(e):
+        stack = [e]
+        while stack:
+            node = stack.pop()
+            if node in seen:
+                continue
+            seen.add(node)
             if type(node) is Var:
-                names.setdefault(node)
+                names[node] = None
             elif type(node) is Load:
                 use_buffer(node.buffer)
+            stack.extend(reversed(node.children()))
 
     for node in preorder(s):
         for e in node.exprs():
@@ -75,7 +84,7 @@ def pieces(em: Emitter, s: For) -> int | str | None:
         return None
     count, total = const_int(s.extent), terms.get((), 0.0)
     if count is not None and all(mono == () for mono in terms):
-        worth = max(1, min(count, int(total / PIECE)))
+        worth = max(1, min(count, int(total / PIECE))) if total >= REGION * PIECE else 1
         return None if worth == count else worth
     em.at = em.depth
     operands = [em.vars[v] for v in symbols]
@@ -90,6 +99,8 @@ def pieces(em: Emitter, s: For) -> int | str | None:
     worthwhile = types.literal(0.0, FLOAT64, em.target)
     for part in parts:
         worthwhile = em.ins(f"fadd double {worthwhile}, {part}")
+    enough = em.ins(f"fcmp oge double {worthwhile}, {types.literal(float(REGION), FLOAT64, em.target)}")
+    worthwhile = em.ins(f"select i1 {enough}, double {worthwhile}, double {types.literal(1.0, FLOAT64, em.target)}")
     turns = em.ins(f"sitofp i64 {em.call('i64', 'llvm.smax.i64', ('i64', most), ('i64', '0'))} to double")
     worthwhile = em.call("double", "llvm.maxnum.f64", ("double", worthwhile), ("double", types.literal(1.0, FLOAT64, em.target)))
     return em.ins(f"fptosi double {em.call('double', 'llvm.minnum.f64', ('double', worthwhile), ('double', turns))} to i64")
@@ -121,7 +132,10 @@ def emit(em: Emitter, s: For, cut: int | str | None, writes: frozenset[Buffer], 
     body.fail = lambda: setattr(body.block, "end", "  ret i32 1")
     first, count = interval(em, s.begin), interval(em, s.extent)
     hi = None if first[1] is None or count[1] is None else first[1] + max(0, count[1] - 1)
+    body.streamed = em.streamed
     loop(body, s.var, "%begin", "%end", (first[0], hi), False, s.body)
+    if body.streamed:
+        streaming.fence(body)
     body.block.end = "  ret i32 0"
 
     # What the pool calls.
