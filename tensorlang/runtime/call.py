@@ -12,6 +12,7 @@ import struct
 import sys
 import sysconfig
 import threading
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from ..core.signature import Dim
 from . import call_text as words
 from .arguments import Binder, address_of
 from .loader import compile_text
+from .returned import returning
 
 if TYPE_CHECKING:
     from .module import Plan
@@ -42,14 +44,18 @@ class _MethodDef(ctypes.Structure):
 
 def native_entry(plan: Plan) -> Callable[..., Any] | None:
     """A builtin function that runs the plan's kernel, or None when it must be called the portable way."""
-    parts = describe(plan)
+    own: list[weakref.ref[Callable[..., Any]]] = []  # weak: a cycle would keep the code until the collector comes by
+    parts = describe(plan, returning(lambda: own[0](), plan.binder, plan.portable))  # type: ignore[arg-type, return-value]
     if parts is None or not _ready():
         return None
-    return _new_builtin(ctypes.addressof(_method), parts, None)  # type: ignore[no-any-return]
+    entry = _new_builtin(ctypes.addressof(_method), parts, None)
+    own.append(weakref.ref(entry))
+    return entry  # type: ignore[no-any-return]
 
 
-def describe(plan: Plan) -> tuple[Any, ...] | None:
-    """The ``self`` of a kernel's builtin: the descriptor, then all it points to. None for a signature beyond it."""
+def describe(plan: Plan, other: Callable[..., Any] | None = None) -> tuple[Any, ...] | None:
+    """The ``self`` of a kernel's builtin: the descriptor, then all it points to. None for a signature beyond it. Calls that the builtin
+    does not take go to ``other``, the portable path unless given."""
     binder = plan.binder
     signature = plan.signature
     slots = len(signature.dims) + len(binder.scalars)
@@ -61,7 +67,7 @@ def describe(plan: Plan) -> tuple[Any, ...] | None:
     constant = sum(c for c, factors in signature.work if not factors)
     terms = [(c, factors) for c, factors in signature.work if factors]
     release = 0 if constant >= RELEASE_WORK and not terms else RELEASE_BYTES
-    portable, fail = plan.portable, plan.fail
+    portable, fail = other or plan.portable, plan.fail
     keep: list[Any] = [portable, fail, plan]
     head = [plan.address, id(portable), id(fail), len(signature.params), len(signature.dims), release, id(np.ndarray),
             id(None), len(terms), _bits(RELEASE_WORK - constant)]

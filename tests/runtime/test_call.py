@@ -12,6 +12,7 @@ import pytest
 from tensorlang.core.signature import Dim, Param, Signature
 from tensorlang.errors import CallError, TensorLangError
 from tensorlang.runtime import Module, call
+from tensorlang.runtime.arguments import Binder
 
 from . import kernels
 
@@ -37,6 +38,27 @@ def test_in_place_and_allocated(path: str, n: int) -> None:
     assert d.dtype == np.float32
     if n >= 5000:
         assert d.__array_interface__["data"][0] % 64 == 0
+
+
+def test_outputs_left_out_go_through_the_native_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The checks in Python are for what the native entry does not take; and nothing keeps a kernel alive."""
+    f = kernels.add()
+    if type(f.entry).__name__ != "builtin_function_or_method":
+        pytest.skip("native calls are off here")
+    monkeypatch.setattr(Binder, "bind", lambda *_: pytest.fail("checked in Python"))
+    a, b, _ = arrays(7)
+    np.testing.assert_array_equal(f(a, b), a + b)
+    monkeypatch.undo()
+    with pytest.raises(CallError, match="float64"):
+        f(a.astype(np.float64), b)
+    entry = weakref.ref(f.entry)
+    gc.collect()
+    gc.disable()
+    try:
+        del f
+        assert entry() is None
+    finally:
+        gc.enable()
 
 
 def test_native_path_is_there() -> None:
