@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..core.signature import Size, evaluate, names_in
-from .arguments import Binder, empty
+from ..core.signature import evaluate, names_in
+from .arguments import Binder, Slot, empty
+
+_WRONG = (AttributeError, IndexError, TypeError, ValueError, ZeroDivisionError, MemoryError)  # the portable path says what
 
 
 def returning(native: Callable[[], Callable[..., Any]], binder: Binder, portable: Callable[..., Any]) -> Callable[..., Any]:
@@ -28,33 +30,49 @@ def returning(native: Callable[[], Callable[..., Any]], binder: Binder, portable
     if not outputs or not used <= set(where) or any(s.strides is not None for s in outputs):
         return portable
     count, last = len(binder.given), tuple(binder.given) == tuple(range(len(binder.given)))
-    fixed = [s.constant for s in outputs]
-    sources = tuple((name, *where[name]) for name in sorted(used))
+    makers = [_maker(s, tuple((name, *where[name]) for name in sorted(used & {n for x in s.shape for n in names_in(x)}))) for s in outputs]
 
-    def made(args: tuple[Any, ...]) -> list[Any]:
-        dims = {name: args[k].shape[axis] for name, k, axis in sources}
-        return [empty(f if f is not None else _shape(s.shape, dims), s.dtype) for s, f in zip(outputs, fixed, strict=True)]
+    if last and len(makers) == 1:  # the common case, without a step more than it needs
+        make = makers[0]
+
+        def call_one(*args: Any) -> Any:
+            if len(args) == count:
+                try:
+                    new = make(args)
+                except _WRONG:
+                    return portable(*args)
+                native()(*args, new)
+                return new
+            return portable(*args)
+
+        return call_one
 
     def call(*args: Any) -> Any:
         if len(args) != count:
             return portable(*args)
         try:
-            new = made(args)
-        except (AttributeError, IndexError, TypeError, ValueError, ZeroDivisionError, MemoryError):
-            return portable(*args)  # it says what is wrong
-        if last:
-            native()(*args, *new)
-        else:
-            every: list[Any] = [None] * binder.count
-            for index, value in zip(binder.given, args, strict=True):
-                every[index] = value
-            for s, value in zip(outputs, new, strict=True):
-                every[s.index] = value
-            native()(*every)
+            new = [make(args) for make in makers]
+        except _WRONG:
+            return portable(*args)
+        every: list[Any] = [None] * binder.count
+        for index, value in zip(binder.given, args, strict=True):
+            every[index] = value
+        for s, value in zip(outputs, new, strict=True):
+            every[s.index] = value
+        native()(*every)
         return new[0] if len(new) == 1 else tuple(new)
 
     return call
 
 
-def _shape(sizes: tuple[Size, ...], dims: dict[str, int]) -> tuple[int, ...]:
-    return tuple([dims[x] if x.__class__ is str else x if x.__class__ is int else evaluate(x, dims) for x in sizes])  # type: ignore[index]
+def _maker(slot: Slot, sources: tuple[tuple[str, int, int], ...]) -> Callable[[tuple[Any, ...]], Any]:
+    """What makes an output, from the arguments of a call."""
+    sizes, kind, fixed = slot.shape, slot.dtype, slot.constant
+    if fixed is not None:
+        return lambda args: empty(fixed, kind)
+
+    def make(args: tuple[Any, ...]) -> Any:
+        dims = {name: args[k].shape[axis] for name, k, axis in sources}
+        return empty([dims[x] if x.__class__ is str else evaluate(x, dims) for x in sizes], kind)  # type: ignore[index]
+
+    return make
