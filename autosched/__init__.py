@@ -7,9 +7,11 @@ tensorlang's public names only.
 from __future__ import annotations
 
 from .autotune import autotune
+from .dynamic import DynamicKernel, ShapeProfile, tune_dynamic
 from .records import Record, RecordLog
 from .task import SearchTask, register_workload
 from .task_scheduler import TasksResult, tune_tasks
 from .tune import TuneResult, tune
 
-__all__ = ["Record", "RecordLog", "SearchTask", "TasksResult", "TuneResult", "autotune", "register_workload", "tune", "tune_tasks"]
+__all__ = ["DynamicKernel", "Record", "RecordLog", "SearchTask", "ShapeProfile", "TasksResult", "TuneResult", "autotune", "register_workload", "tune",
+           "tune_dynamic", "tune_tasks"]

@@ -51,8 +51,9 @@ def autotune(
     ``func(A, B, *, …)`` gets a placeholder for each array (its parameter's name, shape and dtype) and every other argument (numbers,
     strings, None) as it is; it returns the output tensor, or a tuple or list of them. When such shapes are first seen, the computation is
     tuned with ``trials`` candidates and the records go to ``cache`` (a directory; the user's cache directory unless given), where other processes
-    and later runs find them; a second process that wants the same at the same time waits for the first. When tuning fails, an
-    AutotuneWarning says why and ``tl.compile`` makes the kernel. ``options`` go to ``tune``.
+    and later runs find them; a tune that was broken off is taken up where it was, one with fewer trials is continued, and a second process
+    that wants the same at the same time waits for the first. When tuning fails, an AutotuneWarning says why and ``tl.compile`` makes the
+    kernel. ``options`` go to ``tune``; ``progress=None`` shows it.
 
     The result has ``kernel(*args)`` and ``task(*args)``, which take the same arguments, and ``cache_clear()`` for what this process holds.
     Raises TensorLangError for arguments it cannot take.
@@ -118,7 +119,11 @@ class Tuned:
         for i, a in enumerate(args):
             if _is_array(a):
                 name = self._names[i] if i < len(self._names) else f"arg{i}"
-                inputs.append(te.placeholder(a.shape, dtype=str(a.dtype), name=name))
+                try:
+                    inputs.append(te.placeholder(a.shape, dtype=str(a.dtype), name=name))
+                except tl.DeclareError as e:
+                    raise tl.TensorLangError(f"{self.func.__name__}: argument {name} is an array of {a.dtype}{list(a.shape)}",
+                                             because="kernels do not take such arrays", legal=e.legal) from None
                 given.append(inputs[-1])
             else:
                 given.append(a)
@@ -132,11 +137,12 @@ class Tuned:
         try:
             self.cache.mkdir(parents=True, exist_ok=True)
             name = hashlib.sha256(f"{task.workload_key}\n{task.target}".encode()).hexdigest()[:24]
-            file = self.cache / f"{name}.jsonl"
+            done = self.cache / f"{name}.done"  # holds how many trials were asked for when a tune came to its end
             with FileLock(self.cache / f"{name}.lock"):
-                log = RecordLog(file)
-                if log.best(task.workload_key, str(task.target)) is None:
+                log = RecordLog(self.cache / f"{name}.jsonl")
+                if _number(done) < self.settings["trials"] or not len(log):
                     tune(task, records=log, **self.settings)
+                    done.write_text(f"{self.settings['trials']}\n")
                 schedule, tensors = task.apply_best(log.records)
             return tl.build(schedule, tensors, target=task.target, name=self.func.__name__)
         except (tl.TensorLangError, OSError) as e:
@@ -147,6 +153,14 @@ class Tuned:
 def _positional(func: Callable[..., Any]) -> list[str]:
     code = getattr(func, "__code__", None)
     return list(code.co_varnames[: code.co_argcount]) if code is not None else []
+
+
+def _number(file: Path) -> int:
+    """The number in a file, 0 when there is none."""
+    try:
+        return int(file.read_text())
+    except (OSError, ValueError):
+        return 0
 
 
 def _is_array(a: Any) -> bool:

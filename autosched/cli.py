@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import importlib.util
 import os
 import sys
 from collections import Counter
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import tensorlang as tl
 
 from .doctor import examine
-from .progress import seconds_text
+from .progress import counted, seconds_text
 from .records import Record, RecordLog, merge
 from .search import STRATEGIES
 from .task import SearchTask
@@ -37,41 +39,63 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="autosched", description="Find schedules for tensorlang kernels.")
-    sub = parser.add_subparsers(dest="command", required=True)
-    t = sub.add_parser("tune", help="search for a schedule")
-    t.add_argument("workload", help="module:function that returns the tensors, outputs last")
-    t.add_argument("sizes", nargs="*", type=int, help="its arguments")
-    t.add_argument("--template", help="module:function(s, tensors); rules derive sketches without one")
-    t.add_argument("--target", help="a target in TVM's form; this processor unless given")
-    t.add_argument("--trials", type=int, default=64)
-    t.add_argument("--records", required=True, help="a file of JSON lines; what it holds is not measured again")
-    t.add_argument("--seed", type=int, default=0)
-    t.add_argument("--strategy", choices=sorted(STRATEGIES), default="evolutionary")
-    t.add_argument("--timeout", type=float, default=20.0, help="seconds to build a candidate, and as many to run it")
-    t.add_argument("--html", help="write the report to this file")
-    s = sub.add_parser("show", help="what files of records hold")
-    b = sub.add_parser("best", help="the best schedule of each task, as Python text")
+    parser = argparse.ArgumentParser(prog="python -m autosched", description="Find fast schedules for tensorlang kernels by search and measurement.",
+                                     epilog="exit status: 0 when it did what was asked, 1 when not, 2 for a wrong command")
+    sub = parser.add_subparsers(dest="command", required=True, metavar="tune|show|best|merge|doctor")
+
+    def command(name: str, does: str, example: str) -> argparse.ArgumentParser:
+        return sub.add_parser(name, help=does, description=f"{does[0].upper()}{does[1:]}.", epilog=f"example: python -m autosched {example}")
+
+    t = command("tune", "search for a fast schedule and append every measurement to a file",
+                "tune kernels.py:matmul 512 512 512 --trials 200 --records matmul.jsonl --html matmul.html")
+    t.add_argument("workload", help="file.py:function or module:function; called with the sizes, it returns the kernel's tensors, outputs last")
+    t.add_argument("sizes", nargs="*", type=int, metavar="size", help="the arguments of the function")
+    t.add_argument("--template", help="file.py:function or module:function(s, tensors) that samples sizes; rules derive schedules without one")
+    t.add_argument("--target", help="a target in TVM's form, such as \"llvm -mcpu=znver3\" (default: this processor)")
+    t.add_argument("--trials", type=int, default=64, help="candidates, those already in the records included (default: 64)")
+    t.add_argument("--seconds", type=float, help="begin no more candidates after this time")
+    t.add_argument("--records", required=True, help="a file of JSON lines: appended to, and what it holds is not measured again")
+    t.add_argument("--seed", type=int, default=0, help="of all random choices (default: 0)")
+    t.add_argument("--strategy", choices=sorted(STRATEGIES), default="evolutionary", help="how candidates are chosen (default: evolutionary)")
+    t.add_argument("--timeout", type=float, default=20.0, help="seconds to build a candidate, and as many to run it (default: 20)")
+    t.add_argument("--html", help="write the report, a page of its own, to this file")
+    s = command("show", "what files of records hold: tasks, measurements, the best, what failed and why", "show matmul.jsonl")
+    b = command("best", "the best schedule of each task as Python text, ready to paste", "best matmul.jsonl --task matmul")
     for p in (s, b):
-        p.add_argument("records", nargs="+")
+        p.add_argument("records", nargs="+", help="files of records")
         p.add_argument("--task", help="only tasks whose name or key begins with this")
-    m = sub.add_parser("merge", help="several files of records as one, each record once")
-    m.add_argument("records", nargs="+")
-    m.add_argument("--output", "-o", required=True, help="may be one of the inputs")
+    m = command("merge", "several files of records as one, each record once", "merge a.jsonl b.jsonl -o all.jsonl --keep 10")
+    m.add_argument("records", nargs="+", help="files of records")
+    m.add_argument("--output", "-o", required=True, help="the file to write; may be one of the inputs")
     m.add_argument("--keep", type=int, help="only so many of the fastest of each task and target")
-    d = sub.add_parser("doctor", help="whether this machine can tune, and how well")
-    d.add_argument("records", nargs="*", help="files of records to check")
+    d = command("doctor", "whether this machine can tune, and how well: packages, processors, load, a trial measurement", "doctor matmul.jsonl")
+    d.add_argument("records", nargs="*", help="files of records to check as well")
     return parser
 
 
 def _named(path: str) -> Any:
-    module, _, name = path.partition(":")
+    place, _, name = path.rpartition(":")
+    if not place or not name:
+        raise tl.TensorLangError(f"{path!r} names no function", because="a file or module, a colon and a function are needed",
+                                 try_=f"{path.strip(':')}:matmul")
     if "" not in sys.path:
         sys.path.insert(0, "")  # as python -m does
     try:
-        return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as e:
-        raise tl.TensorLangError(f"{path!r} names no function", because=str(e), try_="module:function") from None
+        return getattr(_module(place), name)
+    except (ImportError, AttributeError, ValueError, OSError, SyntaxError) as e:
+        raise tl.TensorLangError(f"{path!r} names no function", because=str(e), try_="kernels.py:matmul or package.kernels:matmul") from None
+
+
+def _module(place: str) -> ModuleType:
+    """A module by the path of its file or by its name."""
+    if not place.endswith(".py"):
+        return importlib.import_module(place)
+    spec = importlib.util.spec_from_file_location(Path(place).stem, place)
+    assert spec is not None and spec.loader is not None  # of a .py file
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 def _tune(given: argparse.Namespace) -> int:
@@ -81,7 +105,7 @@ def _tune(given: argparse.Namespace) -> int:
         task = SearchTask(func, given.sizes, given.target, template=template)
     except TypeError as e:
         raise tl.TensorLangError(f"{given.workload} with {given.sizes}", because=str(e), try_="as many sizes as the function takes") from None
-    result = tune(task, given.trials, given.records, given.seed, strategy=given.strategy, timeout=given.timeout)
+    result = tune(task, given.trials, given.records, given.seed, strategy=given.strategy, seconds=given.seconds, timeout=given.timeout)
     if given.html:
         result.report().save(given.html)
     return 0 if result.best is not None else 1
@@ -115,7 +139,7 @@ def _show(given: argparse.Namespace) -> int:
         log.records = mine
         best = log.best(task, target)
         found = "nothing worked" if best is None else f"best {seconds_text(best.cost)}"
-        print(f"{mine[0].name}  {task}  {target}: {len(mine)} measurements, {found}")
+        print(f"{mine[0].name}  {task}  {target}: {counted(len(mine), 'measurement')}, {found}")
         for status, n in sorted(Counter(r.status for r in mine if not r.ok).items()):
             why = next(r.error for r in mine if r.status == status)
             print(f"  {n} × {status}: {why.splitlines()[0] if why else 'no reason given'}")
@@ -134,11 +158,11 @@ def _best(given: argparse.Namespace) -> int:
             print(f"# {mine[0].name} for {target}: nothing worked\n")
             continue
         try:
-            text = best.trace().to_python()
+            text = best.trace().to_python(numbers=True)
         except tl.ScheduleError as e:
             print(f"# {best.name} for {target}: {' '.join(str(e).split())}\n")
             continue
-        print(f"# {best.name} for {target}: {seconds_text(best.cost)}\n{text}")
+        print(f"# {best.name} for {target}: {seconds_text(best.cost)}; s is a fresh schedule of it, as of te.create_schedule\n{text}")
         status = 0
     return status
 
@@ -147,7 +171,7 @@ def _merge(given: argparse.Namespace) -> int:
     n, bad = merge([_log(p).path or p for p in given.records], given.output, given.keep)
     for b in bad:
         print(f"skipped {b}")
-    print(f"{n} records in {given.output}")
+    print(f"{counted(n, 'record')} in {given.output}")
     return 0
 
 

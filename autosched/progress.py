@@ -1,16 +1,20 @@
-"""What a person sees of a tune while it runs: a live bar on a terminal or in a notebook, plain lines elsewhere, a summary at the end. Knows
-results; decides nothing."""
+"""What a person sees of a tune while it runs: two lines that move on a terminal, the same in a notebook, plain lines elsewhere; a summary
+at the end. Knows results; decides nothing."""
 
 from __future__ import annotations
 
+import html
 import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.console import Console, Group
+from rich.live import Live as Moving
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
 
 from .records import Record
 from .roofline import peak_flops
@@ -22,103 +26,195 @@ if TYPE_CHECKING:
 class Report(Protocol):
     """Told of every candidate."""
 
-    def begin(self, name: str, trials: int, done: int) -> None:
-        """A tune begins; so many trials of it are known from records."""
+    def begin(self, name: str, trials: int, done: int, seconds: float | None = None) -> None:
+        """A tune begins; so many trials of it are known from records, and it ends after so many seconds if not before."""
 
     def round(self, records: Sequence[Record], best: Record | None, flops: float) -> None:
         """Candidates were measured; ``best`` is the fastest so far, ``flops`` the operations of its task."""
 
-    def end(self, result: TuneResult) -> None:
-        """The tune is over."""
+    def end(self, result: TuneResult | None) -> None:
+        """The tune is over; None when it was broken off."""
 
 
 class Silent:
     """Says nothing."""
 
-    def begin(self, name: str, trials: int, done: int) -> None:
+    def begin(self, name: str, trials: int, done: int, seconds: float | None = None) -> None:
         """Nothing."""
 
     def round(self, records: Sequence[Record], best: Record | None, flops: float) -> None:
         """Nothing."""
 
-    def end(self, result: TuneResult) -> None:
+    def end(self, result: TuneResult | None) -> None:
         """Nothing."""
 
 
+class Standing:
+    """How a tune stands, in numbers and words: what every display shows."""
+
+    def __init__(self, name: str, trials: int, done: int, seconds: float | None) -> None:
+        self.name, self.trials, self.known, self.done, self.seconds = name, trials, done, done, seconds
+        self.start = time.monotonic()
+        self.peak = peak_flops()
+        self.best = "nothing measured yet"
+        self.failed: Counter[str] = Counter()
+
+    def add(self, records: Sequence[Record], best: Record | None, flops: float) -> None:
+        """So many more were measured."""
+        self.done += len(records)
+        self.failed.update(r.status for r in records if not r.ok)
+        if best is not None:
+            self.peak = max(self.peak, flops / best.cost)  # others were at work when it was measured
+        self.best = best_text(best, flops, self.peak)
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since it began."""
+        return time.monotonic() - self.start
+
+    @property
+    def rate(self) -> float:
+        """Candidates measured in a second."""
+        return (self.done - self.known) / max(self.elapsed, 1e-9)
+
+    @property
+    def left(self) -> float | None:
+        """The seconds it will probably take; None when that cannot be said yet."""
+        late = [] if self.seconds is None else [max(0.0, self.seconds - self.elapsed)]
+        steady = [(self.trials - self.done) / self.rate] if self.rate else []
+        return min([*late, *steady], default=None)
+
+    @property
+    def share(self) -> float:
+        """How much of it is done, 0 to 1."""
+        return min(1.0, max(self.done / self.trials, self.elapsed / self.seconds if self.seconds else 0.0))
+
+    @property
+    def count(self) -> str:
+        """``34/64``."""
+        return f"{self.done}/{self.trials}"
+
+    @property
+    def pace(self) -> str:
+        """The speed, and how long it will take."""
+        left = "" if self.left is None or self.done >= self.trials else f"  {self.left:.0f} s left"
+        return f"{self.rate:.1f} a second{left}" if self.rate else left.strip()
+
+    @property
+    def failures(self) -> str:
+        """What failed, by reason; empty when nothing did."""
+        return "failed: " + ", ".join(f"{n} {status}" for status, n in sorted(self.failed.items())) if self.failed else ""
+
+
 class Lines:
-    """A plain line from time to time: after every tenth of the trials, and when nothing was said for a while."""
+    """A plain line from time to time: after every tenth of it, and when nothing was said for a while."""
 
     SILENCE = 10.0  # seconds
 
     def __init__(self, out: TextIO | None = None) -> None:
         self.out = out or sys.stdout
-        self.trials = self.done = self.said = 0
-        self.first = 0
-        self.start = self.last = 0.0
-        self.failed: Counter[str] = Counter()
+        self.now: Standing | None = None
+        self.said = self.last = 0.0
 
-    def begin(self, name: str, trials: int, done: int) -> None:
-        self.trials, self.done, self.said = trials, done, done
-        self.first, self.start = done, time.monotonic()
-        self.last = self.start
-        print(f"tune {name}: {trials} trials" + (f", {done} of them from records" if done else ""), file=self.out, flush=True)
+    def begin(self, name: str, trials: int, done: int, seconds: float | None = None) -> None:
+        self.now = Standing(name, trials, done, seconds)
+        self.said, self.last = self.now.share, 0.0
+        most = "" if seconds is None else f", at most {seconds:.0f} s"
+        print(f"tune {name}: {trials} trials{most}" + (f", {done} of them from records" if done else ""), file=self.out, flush=True)
 
     def round(self, records: Sequence[Record], best: Record | None, flops: float) -> None:
-        self.done += len(records)
-        self.failed.update(r.status for r in records if not r.ok)
-        now = time.monotonic()
-        if self.done - self.said < max(1, self.trials // 10) and self.done < self.trials and now - self.last < self.SILENCE:
-            return
-        self.said, self.last = self.done, now
-        rate = (self.done - self.first) / max(now - self.start, 1e-9)
-        left = f"  {(self.trials - self.done) / rate:.0f} s left" if self.done < self.trials and rate else ""
-        said = f"{best_text(best, flops)}  {rate:.1f} a second{left}{_counted(self.failed, '  failed: ')}"
-        print(f"  {self.done:4}/{self.trials}  {said}", file=self.out, flush=True)
+        now = self.now
+        assert now is not None
+        now.add(records, best, flops)
+        if now.share - self.said >= 0.0999 or now.done >= now.trials or now.elapsed - self.last >= self.SILENCE:
+            self.said, self.last = now.share, now.elapsed
+            print("  ".join(filter(None, ["", f"{now.count:>9}", now.best, now.pace, now.failures])), file=self.out, flush=True)
 
-    def end(self, result: TuneResult) -> None:
-        print(result, file=self.out, flush=True)
+    def end(self, result: TuneResult | None) -> None:
+        if result is not None:
+            print(result, file=self.out, flush=True)
 
 
 class Live:
-    """A bar that moves, for a terminal or a notebook."""
+    """A bar that moves and what is known so far, for a terminal."""
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console()
-        self.progress = Progress(
-            TextColumn("tune {task.fields[name]}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[best]}"),
-            TextColumn("[red]{task.fields[failed]}"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            console=self.console,
-        )
-        self.id: Any = None
-        self.failed: Counter[str] = Counter()
-        self.peak = 0.0
+        self.now: Standing | None = None
+        self.moving: Moving | None = None
 
-    def begin(self, name: str, trials: int, done: int) -> None:
-        self.peak = peak_flops()
-        self.progress.start()
-        self.id = self.progress.add_task("tune", total=trials, completed=done, name=name, best="", failed="")
+    def begin(self, name: str, trials: int, done: int, seconds: float | None = None) -> None:
+        self.now = Standing(name, trials, done, seconds)
+        self.moving = Moving(get_renderable=self._picture, console=self.console, refresh_per_second=5)
+        self.moving.start()
 
     def round(self, records: Sequence[Record], best: Record | None, flops: float) -> None:
-        self.failed.update(r.status for r in records if not r.ok)
-        self.progress.update(self.id, advance=len(records), best=best_text(best, flops, self.peak), failed=_counted(self.failed))
+        assert self.now is not None
+        self.now.add(records, best, flops)
 
-    def end(self, result: TuneResult) -> None:
-        self.progress.stop()
-        self.console.print(str(result), highlight=False, markup=False)
+    def end(self, result: TuneResult | None) -> None:
+        if self.moving is not None:
+            self.moving.stop()
+        if result is not None:
+            self.console.print(str(result), highlight=False, markup=False)
+
+    def _picture(self) -> Group:
+        now = self.now
+        assert now is not None
+        bar = Table.grid(padding=(0, 1), expand=False)
+        bar.add_row(Text(f"tune {now.name}", no_wrap=True, overflow="ellipsis"), ProgressBar(1.0, now.share, width=24), Text(now.count),
+                    Text(f"{now.elapsed:.0f} s", style="cyan"), Text(now.pace, style="cyan", no_wrap=True))
+        return Group(bar, Text(f"  {now.best}", style="bold"), *([Text(f"  {now.failures}", style="red")] if now.failures else []))
+
+
+class Notebook:
+    """The same in the output of a notebook's cell, which is replaced as it changes."""
+
+    EVERY = 0.3  # seconds
+
+    def __init__(self) -> None:
+        self.now: Standing | None = None
+        self.handle: Any = None
+        self.last = 0.0
+
+    def begin(self, name: str, trials: int, done: int, seconds: float | None = None) -> None:
+        from IPython.display import DisplayHandle
+
+        self.now, self.last = Standing(name, trials, done, seconds), 0.0
+        self.handle = DisplayHandle()
+        self.handle.display(self)
+
+    def round(self, records: Sequence[Record], best: Record | None, flops: float) -> None:
+        assert self.now is not None
+        self.now.add(records, best, flops)
+        if self.now.elapsed - self.last >= self.EVERY or self.now.done >= self.now.trials:
+            self.last = self.now.elapsed
+            self.handle.update(self)
+
+    def end(self, result: TuneResult | None) -> None:
+        if self.handle is not None:
+            self.handle.update(self)
+        if result is not None:
+            print(result)
+
+    def _repr_html_(self) -> str:
+        e, now = html.escape, self.now
+        assert now is not None
+        failed = f'<div style="color:#b00020">{e(now.failures)}</div>' if now.failures else ""
+        return (f'<div>tune {e(now.name)} <progress value="{now.share:.3f}" max="1"></progress> {e(now.count)} &nbsp;{now.elapsed:.0f} s &nbsp;'
+                f"{e(now.pace)}</div><div><b>{e(now.best)}</b></div>{failed}")
+
+    def __repr__(self) -> str:
+        now = self.now
+        return "" if now is None else "  ".join(filter(None, [f"tune {now.name}", now.count, now.best, now.pace, now.failures]))
 
 
 def reporter(progress: bool | None) -> Report:
-    """The report for this process: live on a terminal, lines elsewhere, none when ``progress`` is False."""
+    """The report for this process: live in a notebook and on a terminal, lines elsewhere, none when ``progress`` is False."""
     if progress is False:
         return Silent()
     console = Console()
-    return Live(console) if console.is_terminal or console.is_jupyter else Lines()
+    return Notebook() if console.is_jupyter else Live(console) if console.is_terminal else Lines()
 
 
 def seconds_text(t: float) -> str:
@@ -129,13 +225,20 @@ def seconds_text(t: float) -> str:
     return f"{t * 1e9:.3g} ns"
 
 
+def counted(n: int, what: str) -> str:
+    """``1 record``, ``2 records``."""
+    return f"{n} {what}{'' if n == 1 else 's'}"
+
+
+def speed_text(flops: float) -> str:
+    """``1.5e9`` operations a second as ``1.5 GFLOP/s``."""
+    return f"{flops / 1e9:.1f} GFLOP/s" if flops >= 1e9 else f"{flops / 1e9:.2g} GFLOP/s"
+
+
 def best_text(best: Record | None, flops: float, peak: float = 0.0) -> str:
-    """The best so far in words."""
+    """The best so far in words; no speed when operations are not counted, as with symbolic sizes."""
     if best is None:
         return "nothing works yet"
     speed = flops / best.cost
-    return f"best {seconds_text(best.cost)}  {speed / 1e9:.1f} GFLOP/s" + (f"  {speed / peak:.0%} of peak" if peak else "")
-
-
-def _counted(failed: Counter[str], before: str = "") -> str:
-    return before + ", ".join(f"{n} {status}" for status, n in sorted(failed.items())) if failed else ""
+    parts = [f"best {seconds_text(best.cost)}", speed_text(speed) if flops else "", f"{speed / peak:.0%} of peak" if flops and peak else ""]
+    return "  ".join(filter(None, parts))

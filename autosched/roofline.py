@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,23 +16,24 @@ from tensorlang.analysis import Sizes
 
 CHAINS = 12  # independent sums: latency (4) times throughput (2) of a multiply-add, and some
 STEPS = 1 << 14
-TRIAD = 1 << 23  # elements of float32: beyond most caches
-SECONDS = 0.05
+SMALLEST, LARGEST = 1 << 14, 96 << 20  # bytes of the arrays that bandwidth is measured with
+SECONDS, TRIES = 0.04, 3  # of one try; others may be at work during some of them
 
 
 @dataclass(frozen=True)
 class Peaks:
-    """Operations a second in float32 and bytes a second from memory, with ``threads`` threads."""
+    """Operations a second in float32, and bytes a second to and from arrays of ``size`` bytes together, with ``threads`` threads."""
 
     flops: float
     bandwidth: float
     threads: int
+    size: int
 
 
 @dataclass(frozen=True)
 class Position:
     """A kernel below the roof: ``roof`` is what its operations for each byte of its arguments allow, in operations a second; ``share`` of
-    it was reached. Arguments that stay in a cache may go beyond the roof of memory."""
+    it was reached. Bandwidth is that of arguments of this size used again and again, from whichever cache holds them."""
 
     intensity: float
     attained: float
@@ -47,13 +48,15 @@ class Position:
 
     def __str__(self) -> str:
         return (f"{self.attained / 1e9:.1f} GFLOP/s, {self.share:.0%} of the {self.roof / 1e9:.1f} that {self.limit} allows at {self.intensity:.3g} "
-                f"operations a byte (peaks with {self.peaks.threads} threads: {self.peaks.flops / 1e9:.0f} GFLOP/s, "
-                f"{self.peaks.bandwidth / 1e9:.0f} GB/s)")
+                f"operations a byte (peaks with {self.peaks.threads} threads: {self.peaks.flops / 1e9:.0f} GFLOP/s; "
+                f"{self.peaks.bandwidth / 1e9:.0f} GB/s with {bytes_text(self.peaks.size)} of arrays)")
 
 
-def peaks() -> Peaks:
-    """The peaks of this process, measured once for each number of threads."""
-    return _measured(tl.num_threads())
+def peaks(size: int = LARGEST) -> Peaks:
+    """The peaks of this process for arrays of ``size`` bytes together, by default too many for any cache; measured once for each size and number
+    of threads."""
+    size = min(max(size, SMALLEST), LARGEST)
+    return Peaks(peak_flops(), _bandwidth(tl.num_threads(), size), tl.num_threads(), size)
 
 
 def peak_flops() -> float:
@@ -63,12 +66,22 @@ def peak_flops() -> float:
 
 def position(tensors: Sequence[te.Tensor], flops: float, seconds: float) -> Position:
     """Where a kernel with these arguments stands that does ``flops`` operations in ``seconds``."""
-    p, sizes = peaks(), Sizes()
-    size = sum(t.dtype.bytes * float(np.prod([int(str(sizes(n))) for n in t.shape])) for t in tensors)
-    intensity = flops / max(size, 1.0)
+    sizes = Sizes()
+    size = sum(t.dtype.bytes * int(np.prod([int(str(sizes(n))) for n in t.shape])) for t in tensors)
+    p = peaks(size)
+    intensity = flops / max(size, 1)
     bound = intensity * p.bandwidth
-    roof, limit = (p.flops, "the arithmetic") if p.flops <= bound else (bound, "memory")
+    p = replace(p, flops=max(p.flops, flops / seconds))  # others were at work when it was measured
+    roof, limit = (p.flops, "arithmetic") if p.flops <= bound else (bound, "bandwidth")
     return Position(intensity, flops / seconds, max(roof, 1.0), limit, p)
+
+
+def bytes_text(n: float) -> str:
+    """``65536`` as ``64 KiB``."""
+    for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if n >= scale:
+            return f"{n / scale:.3g} {unit}"
+    return f"{n:.0f} B"
 
 
 @functools.cache
@@ -90,12 +103,15 @@ def _flops(threads: int) -> float:
     registers.reorder(*registers.op.reduce_axis, *registers.op.axis)
     f = tl.build(s, [values, out], name="multiply_adds")
     v = np.full(lanes, 0.25, np.float32)
-    return 2.0 * threads * CHAINS * lanes * STEPS / f.benchmark(v, seconds=SECONDS).min
+    fastest = min(f.benchmark(v, seconds=SECONDS).min for _ in range(TRIES))
+    return 2.0 * threads * CHAINS * lanes * STEPS / fastest
 
 
 @functools.cache
-def _measured(threads: int) -> Peaks:
-    a, b = te.placeholder((TRIAD,), name="a"), te.placeholder((TRIAD,), name="b")
-    f = tl.compile([a, b, te.compute((TRIAD,), lambda i: a[i] + b[i] * 0.25, name="c")])
-    arrays = [np.ones(TRIAD, np.float32) for _ in range(3)]
-    return Peaks(_flops(threads), 3 * 4 * TRIAD / f.benchmark(*arrays, seconds=SECONDS).min, threads)
+def _bandwidth(threads: int, size: int) -> float:
+    """c ← a + b · ¼, by the default schedule, over three arrays of ``size`` bytes together."""
+    n = size // 12
+    a, b = te.placeholder((n,), name="a"), te.placeholder((n,), name="b")
+    f = tl.compile([a, b, te.compute((n,), lambda i: a[i] + b[i] * 0.25, name="c")], name="triad")
+    arrays = [np.ones(n, np.float32) for _ in range(3)]
+    return 12 * n / min(f.benchmark(*arrays, seconds=SECONDS).min for _ in range(TRIES))

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import itertools
 import json
-import platform
+import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -19,7 +19,7 @@ import numpy as np
 import tensorlang as tl
 
 from .cost_model import CostModel, Explains
-from .measure import Job, Outcome
+from .measure import Job, Outcome, fingerprint
 from .measure.protocol import OK, WRONG_ANSWER
 from .records import Record, RecordLog
 from .records.record import canonical
@@ -49,10 +49,11 @@ class Session:
         self.seen = [Seen(len(v.domains)) for v in self.variants]
         self.known: dict[str, float] = {}
         self.waiting: dict[str, tuple[int, np.ndarray]] = {}
-        self.flops = float(self.variants[0].analysis.flops)
+        self.flops = task.flops
         self.learnt = False
         self.fastest: Record | None = None  # by one measurement; the last word is the log's
         self.unsaved: tl.TensorLangError | None = None
+        self.exhausted = False  # there was nothing left to propose
         self._news = False
         for r in log.of(self.key, self.target):
             self._remember(r)
@@ -78,6 +79,7 @@ class Session:
         found = {canonical_trace(self.variants[i].trace_of(row)): (i, row) for i, row in chosen}
         new = [t for t in found if t not in self.known and t not in self.waiting]
         self.waiting.update((t, found[t]) for t in new)
+        self.exhausted = not new
         return new
 
     def _seen(self) -> list[Seen]:
@@ -97,8 +99,8 @@ class Session:
     def record(self, steps: str, o: Outcome) -> Record:
         """Remember an outcome, and write it down. A file that cannot be written loses nothing: see ``unsaved``."""
         now, versions = time.time(), {"tensorlang": tl.__version__}
-        r = Record(self.key, self.target, steps, o.status, o.times, o.error, self.task.name, machine(), o.build_seconds, o.seconds, now,
-                   versions)
+        r = Record(self.key, self.target, steps, o.status, o.times, o.error, self.task.name, o.machine or fingerprint(), o.build_seconds,
+                   o.seconds, now, versions)
         try:
             self.log.append(r)
             self.unsaved = None
@@ -107,12 +109,16 @@ class Session:
         self._remember(r)
         return r
 
+    @property
+    def first(self) -> str:
+        """The candidate that the search begins with: the default schedule, or the template with the values it was written with."""
+        return canonical_trace(self.variants[0].trace_of(self.variants[0].present()[0]))
+
     def finalists(self) -> list[str]:
         """The fastest few, several times in turns, to be measured again so that a lucky moment does not win."""
         order = [s for _, s in sorted((c, s) for s, c in self.known.items() if c < float("inf"))[:FINALISTS]]
-        first = canonical_trace(self.variants[0].trace_of(self.variants[0].present()[0]))
-        if first not in order and self.known.get(first, float("inf")) < float("inf"):
-            order.append(first)  # the default schedule, measured while everything was cold: it must not lose by that
+        if self.first not in order and self.known.get(self.first, float("inf")) < float("inf"):
+            order.append(self.first)  # the default schedule, measured while everything was cold: it must not lose by that
         return order * TURNS if len(order) > 1 else []
 
     def weights(self) -> dict[str, float]:
@@ -165,11 +171,13 @@ def measured(measurer: Measures, batches: Iterable[tuple[Session, list[str]]], *
         yield session, session.record(trace, outcome)
 
 
+def prepared(models: Sequence[CostModel]) -> threading.Thread:
+    """The models load what they need, in a thread that is to be waited for before anything is timed."""
+    thread = threading.Thread(target=lambda: [m.prepare() for m in models], daemon=True)
+    thread.start()
+    return thread
+
+
 def canonical_trace(trace: tl.Trace) -> str:
     """The one text of a trace."""
     return canonical(json.loads(trace.to_json()))
-
-
-def machine() -> str:
-    """A fingerprint of this machine."""
-    return f"{platform.machine()} {platform.processor() or platform.system()} {tl.Target.host().mcpu}".replace("  ", " ")

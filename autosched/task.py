@@ -9,11 +9,13 @@ on this or another machine rebuilds the computation from text without importing 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import tensorlang as tl
 from tensorlang import te
+from tensorlang.analysis import analyse
 
 from .records import Record, apply_best
 
@@ -98,6 +100,11 @@ class SearchTask:
     def outputs(self) -> list[te.Tensor]:
         """The tensors that are computed."""
         return [t for t in self.tensors if _computed(t)]
+
+    @cached_property
+    def flops(self) -> float:
+        """Operations of the computation as it is declared, whatever a schedule makes of it; 0 when a size is symbolic."""
+        return float(analyse(self.schedule()).flops)
 
     def schedule(self) -> tl.Schedule:
         """A fresh schedule, no step made."""

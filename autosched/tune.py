@@ -15,11 +15,12 @@ from tensorlang import te
 
 from .cost_model import MODELS, CostModel
 from .measure import Measurer
-from .progress import Report, reporter, seconds_text
+from .progress import Report, best_text, reporter, seconds_text
 from .records import Record, RecordLog, best_of
+from .records.database import ranked
 from .report import TuneReport
 from .search import STRATEGIES, Strategy
-from .session import Measures, Session, measured
+from .session import Measures, Session, measured, prepared
 from .task import SearchTask
 
 NEWLINE = "\n"
@@ -27,9 +28,11 @@ NEWLINE = "\n"
 
 @dataclass(frozen=True)
 class TuneResult:
-    """What a tune found. ``schedule`` and ``tensors`` go to ``tl.build``; None when nothing worked. ``history`` is the best cost
-    after each measurement; ``failures`` counts outcomes by status, with an example of each in ``reasons``; ``weights`` is what the cost
-    model goes by, the share of each feature, when it can say so."""
+    """What a tune found. ``schedule`` and ``tensors`` go to ``tl.build``; None when nothing worked. ``costs`` are the seconds
+    of the candidates in the order of their first measurement, all measurements of one taken together, infinite for one that failed;
+    ``begun`` those of the schedule the search began with (the default schedule, or the template as written), None when it was not measured.
+    ``failures`` counts outcomes by status, with an example of each in ``reasons``; ``weights`` is what the cost model goes by, the share of
+    each feature, when it can say so."""
 
     task: SearchTask
     best: Record | None
@@ -37,7 +40,8 @@ class TuneResult:
     measured: int
     seconds: float
     flops: float
-    history: tuple[float, ...] = ()
+    costs: tuple[float, ...] = ()
+    begun: float | None = None
     failures: dict[str, int] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -52,6 +56,16 @@ class TuneResult:
     def tensors(self) -> list[te.Tensor]:
         """The arguments to build it with."""
         return self.task.tensors
+
+    @property
+    def history(self) -> tuple[float, ...]:
+        """The smallest of the costs so far, after each candidate."""
+        return tuple(float(c) for c in np.minimum.accumulate(self.costs)) if self.costs else ()
+
+    @property
+    def gain(self) -> float | None:
+        """How many times as fast the best is as the schedule the search began with; None when either is missing."""
+        return None if self.best is None or self.begun is None else self.begun / self.best.cost
 
     @property
     def gflops(self) -> float:
@@ -71,7 +85,8 @@ class TuneResult:
             lines.append("  no candidate worked")
         else:
             values = ", ".join(f"{k}={list(v) if len(v) > 1 else v[0]}" for k, v in self.best.trace().decisions.items())
-            lines.append(f"  best {seconds_text(self.best.cost)}  {self.gflops:.1f} GFLOP/s  {values}")
+            gain = "" if self.gain is None else f"  {self.gain:.2f}× as fast as the {seconds_text(self.begun or 0.0)} it began with"
+            lines += [f"  {best_text(self.best, self.flops)}{gain}", f"  {values}"]
         lines += [f"  {note}" for note in self.notes]
         lines += [f"  {n} × {status}: {self.reasons[status].partition(NEWLINE)[0]}" for status, n in sorted(self.failures.items())]
         return "\n".join(lines)
@@ -85,6 +100,7 @@ def tune(
     *,
     strategy: str | Strategy = "evolutionary",
     model: str | CostModel = "xgb",
+    seconds: float | None = None,
     batch: int = 16,
     measurer: Measures | None = None,
     timeout: float = 20.0,
@@ -92,10 +108,10 @@ def tune(
 ) -> TuneResult:
     """Search for a fast schedule of ``task`` by measuring up to ``trials`` candidates.
 
-    Measurements in ``records`` count as trials and are not repeated; new ones are appended. ``measurer`` replaces the worker
-    process. Raises TensorLangError for a task that cannot be searched; what candidates do is never an error, but an outcome in
-    the result. A file that cannot be written is an error before anything is measured; when it fails later, the result is whole and says
-    so in ``notes``.
+    Measurements in ``records`` count as trials and are not repeated; new ones are appended. After ``seconds`` no more are begun.
+    ``measurer`` replaces the worker process. Raises TensorLangError for a task that cannot be searched; what candidates do is never an
+    error, but an outcome in the result. A file that cannot be written is an error before anything is measured; when it fails later, the
+    result is whole and says so in ``notes``.
     """
     if trials < 1:
         raise tl.TensorLangError(f"tune(trials={trials}): at least one candidate is measured", try_="trials=64")
@@ -111,22 +127,27 @@ def tune(
     how = STRATEGIES[strategy]() if isinstance(strategy, str) else strategy
     learner = MODELS[model](seed) if isinstance(model, str) else model
     log.open()
-    learner.prepare()
+    loading = prepared([learner])
+    report = reporter(progress) if isinstance(progress, bool | None) else progress
     own = None if measurer is not None else Measurer()
     if own is not None:
         own.start()  # it imports while the space is made
     try:
         session = Session(task, log, how, learner, seed, timeout)
-        report = reporter(progress) if isinstance(progress, bool | None) else progress
-        report.begin(task.name, trials, session.trials)
+        loading.join()  # what still loads would be in the way of the first kernels that are timed
+        report.begin(task.name, trials, session.trials, seconds)
         meter: Measures = own if measurer is None else measurer  # type: ignore[assignment]
         new = 0
-        for _, record in measured(meter, _batches(session, trials, batch)):
+        until = float("inf") if seconds is None else start + seconds
+        for _, record in measured(meter, _batches(session, trials, batch, until)):
             new += 1
             report.round([record], session.fastest, session.flops)
         if new:
             for _ in measured(meter, [(session, session.finalists())], again=True):
                 pass
+    except BaseException:
+        report.end(None)
+        raise
     finally:
         if own is not None:
             own.close()
@@ -135,9 +156,9 @@ def tune(
     return result
 
 
-def _batches(session: Session, trials: int, batch: int) -> Iterator[tuple[Session, list[str]]]:
-    """Proposals until there are enough, or the space is exhausted."""
-    while session.trials < trials:
+def _batches(session: Session, trials: int, batch: int, until: float) -> Iterator[tuple[Session, list[str]]]:
+    """Proposals until there are enough, the space is exhausted, or it is too late."""
+    while session.trials < trials and time.perf_counter() < until:
         traces = session.propose(min(batch, trials - session.trials))
         if not traces:
             return
@@ -148,12 +169,10 @@ def result_of(session: Session, new: int, seconds: float) -> TuneResult:
     """What is known of a task after ``new`` measurements."""
     mine = session.log.of(session.key, session.target)
     failed = [r for r in mine if not r.ok]
-    notes = () if session.unsaved is None else (f"{len(session.log.unwritten)} records are in memory only: {session.unsaved}",)
+    final = {r.steps: r.cost for r in ranked(mine, session.key, session.target)}
+    costs = tuple(final.get(steps, float("inf")) for steps in dict.fromkeys(r.steps for r in mine))
+    notes = ["every candidate of the space was measured"] if session.exhausted else []
+    notes += [] if session.unsaved is None else [f"{len(session.log.unwritten)} records are in memory only: {session.unsaved}"]
     return TuneResult(session.task, best_of(mine, session.key, session.target), len(session.known), new, seconds, session.flops,
-                      _running([r.cost for r in mine]), dict(Counter(r.status for r in failed)), {r.status: r.error for r in failed}, notes,
+                      costs, final.get(session.first), dict(Counter(r.status for r in failed)), {r.status: r.error for r in failed}, tuple(notes),
                       session.weights())
-
-
-def _running(costs: list[float]) -> tuple[float, ...]:
-    """The smallest cost so far, after each."""
-    return tuple(float(c) for c in np.minimum.accumulate(costs)) if costs else ()

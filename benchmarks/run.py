@@ -3,6 +3,7 @@
     python -m benchmarks.run                                    everything: a quarter of an hour on two cores
     python -m benchmarks.run --quick                            a part of the cases, without torch.compile: two minutes
     python -m benchmarks.run --suite matmul conv --threads 1 --peers numpy torch
+    python -m benchmarks.run --suite conv --threads 2 --weights packed --into FILE.json       a piece of a full run, added to FILE
 
 Prints tables of ratios, checks every result against numpy before it is timed, and writes a JSON file and a picture under
 ``benchmarks/results/``. Exits with 1 when a result of ours was wrong. Peers that are not installed are left out with a note.
@@ -23,6 +24,7 @@ from rich.console import Console
 
 from .harness import machine, table
 from .harness.measure import ROUNDS
+from .harness.merge import DifferentError, merged
 from .harness.peer import environment
 from .peers import OURS, PEERS
 from .report import picture
@@ -38,19 +40,31 @@ def main(arguments: list[str] | None = None) -> int:
     options = _options(arguments)
     console = Console(width=options.width)
     peers = list(dict.fromkeys([OURS, *options.peers]))
-    result: dict[str, Any] = {"format": FORMAT, "date": machine.now(), "machine": machine.describe(), "versions": {}, "peers": peers,
-                              "options": {"quick": options.quick, "budget": options.budget, "rounds": options.rounds, "case": options.case},
-                              "peaks": {}, "cases": []}
-    begin = time.perf_counter()
-    for suites in [options.suite] if options.quick else [[s] for s in options.suite]:  # to import the peers takes as long as a quick suite
-        for threads in options.threads:
-            entries = _run(suites, threads, peers, options, result)
-            for suite in suites:
-                table.show_cases(console, [e for e in entries if e["suite"] == suite], peers, f"{suite}, {table.threads(threads)}")
-    result["seconds"] = round(time.perf_counter() - begin)
+    result = _empty(peers, options)
+    try:
+        if options.into and options.into.exists():
+            result = merged(json.loads(options.into.read_text(encoding="utf-8")), result)
+        for suites in [options.suite] if options.quick else [[s] for s in options.suite]:  # to import the peers takes as long as a quick suite
+            for threads in options.threads:
+                piece = _empty(peers, options)
+                entries = _run(suites, threads, peers, options, piece)
+                result = merged(result, piece)
+                if options.into:  # what was measured stays when the rest is not
+                    _save(result, options.into)
+                for suite in suites:
+                    table.show_cases(console, [e for e in entries if e["suite"] == suite], peers, f"{suite}, {table.threads(threads)}")
+    except DifferentError as error:
+        print(f"{options.into} was not measured like this, and stays as it is: {error}", file=sys.stderr)
+        return 2
     table.show_summary(console, result)
     _write(result, options, console)
-    return int(any(e["peers"][OURS]["status"] in ("wrong", "failed") for e in result["cases"]))
+    return int(any(e["peers"][OURS]["status"] in ("wrong", "failed") for e in result["cases"] if OURS in e["peers"]))
+
+
+def _empty(peers: list[str], options: argparse.Namespace) -> dict[str, Any]:
+    return {"format": FORMAT, "date": machine.now(), "machine": machine.describe(), "versions": {}, "peers": peers,
+            "options": {"quick": options.quick, "budget": options.budget, "rounds": options.rounds, "case": options.case},
+            "peaks": {}, "cases": [], "seconds": 0}
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
@@ -59,10 +73,14 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--threads", nargs="+", action="extend", type=int, help="numbers of threads (default 1 2)")
     parser.add_argument("--peers", nargs="+", action="extend", choices=PEERS)
     parser.add_argument("--case", help="only cases with this in their name")
+    parser.add_argument("--weights", choices=("call", "packed"), help="only cases with weights given at the call, or packed beforehand")
     parser.add_argument("--quick", action="store_true", help="a part of the cases, and a short look at each")
     parser.add_argument("--budget", type=float, help=f"seconds of a case (default {BUDGET}, quick {QUICK_BUDGET})")
     parser.add_argument("--rounds", type=int, help=f"turns a peer has in a case at most (default {ROUNDS}, quick {QUICK_ROUNDS}); a third at least")
-    parser.add_argument("--json", type=Path, help=f"where to write the result (default {RESULTS.name}/ by date)")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--json", type=Path, help=f"where to write the result (default {RESULTS.name}/ by date)")
+    where.add_argument("--into", type=Path, metavar="FILE", help="add the result to this one, measured on the same machine with the same packages; "
+                       "cases that it has are replaced")
     parser.add_argument("--width", type=int, help="columns of the tables")
     options = parser.parse_args(arguments)
     options.suite, options.threads = options.suite or list(SUITES), options.threads or [1, 2]
@@ -81,6 +99,8 @@ def _run(suites: list[str], threads: int, peers: list[str], options: argparse.Na
                "--budget", str(options.budget), "--rounds", str(options.rounds)]
     command += ["--quick"] if options.quick else []
     command += ["--case", options.case] if options.case else []
+    command += ["--weights", options.weights] if options.weights else []
+    begin = time.perf_counter()
     entries: list[dict[str, Any]] = []
     surroundings = os.environ | environment(threads)
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=surroundings, cwd=Path(__file__).parents[1]) as process:
@@ -103,6 +123,7 @@ def _run(suites: list[str], threads: int, peers: list[str], options: argparse.Na
         print(f"{', '.join(suites)} on {table.threads(threads)}: the process ended with {process.returncode} after "
               f"{entries[-1]['name'] if entries else 'the start'}", file=sys.stderr)
     result["cases"] += entries
+    result["seconds"] += round(time.perf_counter() - begin)
     return entries
 
 
@@ -112,12 +133,19 @@ def _progress(text: str) -> None:
 
 
 def _write(result: dict[str, Any], options: argparse.Namespace, console: Console) -> None:
-    path = options.json or RESULTS / f"{result['date'][:10]}-{'quick' if options.quick else 'full'}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(dumps(result), encoding="utf-8")
+    path = options.into or options.json or RESULTS / f"{result['date'][:10]}-{'quick' if options.quick else 'full'}.json"
+    _save(result, path)
     console.print(f"{path}, {result['seconds']} s")
     drawn = picture(result, path.with_suffix(".png"))
     console.print(str(drawn) if drawn else "no picture: matplotlib is not installed, or nothing was compared")
+
+
+def _save(result: dict[str, Any], path: Path) -> None:
+    """At once or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_suffix(".new")
+    new.write_text(dumps(result), encoding="utf-8")
+    new.replace(path)
 
 
 def dumps(result: dict[str, Any]) -> str:

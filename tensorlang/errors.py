@@ -24,15 +24,17 @@ def user_location() -> str | None:
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
-        if not name.startswith((_HERE, "<frozen ", "<__array_function__")) and not _ours(frame.f_globals.get("__name__")):
+        if not name.startswith((_HERE, "<frozen ", "<__array_function__")) and not _ours(frame.f_globals):
             return f"{_readable(name)}{frame.f_lineno}"
         frame = frame.f_back  # type: ignore[assignment]
     return None
 
 
-def _ours(module: object) -> bool:
-    """Whether a frame runs in a module of this project: also the code that dataclasses make of text, which has no file."""
-    return isinstance(module, str) and module.partition(".")[0] in (__package__, "autosched")
+def _ours(names: dict[str, object]) -> bool:
+    """Whether a frame with these globals runs in a module of this project: also the code that dataclasses make of text, which has no file, the
+    module that ``python -m autosched`` runs, and what stands between a context manager of ours and its user."""
+    module = names.get("__package__" if names.get("__name__") == "__main__" else "__name__")
+    return isinstance(module, str) and module.partition(".")[0] in (__package__, "autosched", "contextlib")
 
 
 def _readable(file: str) -> str:

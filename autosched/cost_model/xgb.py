@@ -7,7 +7,6 @@ bad the bad ones are. Trained anew on everything at each call: a few hundred row
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -37,8 +36,8 @@ class XGBModel:
         self.booster: Any = None
 
     def prepare(self) -> None:
-        """Import xgboost in the background: the first candidates are measured meanwhile."""
-        threading.Thread(target=_library, daemon=True).start()
+        """Import xgboost."""
+        _library()
 
     def fit(self, features: Any, costs: Any) -> None:
         """Learn from all rows."""

@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 
 from .nursery import PREPARING, Lines, new_directory
-from .protocol import CRASH, Job, Outcome, Stages
+from .protocol import CRASH, GO, HELD, HOLD, Job, Outcome, Stages
 
-AHEAD = 6  # jobs on their way at once: one that runs, what is built, and what is being built
+AHEAD = 8  # jobs on their way at once: one that runs, what is built, what is being built, and what is built next
 GRACE = 30.0  # seconds beyond the jobs' own limits before a silent nursery is given up; its first answer waits for its imports
 _START = "import sys; sys.path[:] = {path!r}; from autosched.measure.nursery import main; main({entries!r})"
 
@@ -36,6 +36,7 @@ class Measurer:
         self.lines: Lines | None = None
         self.directory: str | None = None
         self.restarts = 0
+        self.held = False  # the nursery has said that nothing runs
 
     def start(self) -> None:
         """Start the nursery; it imports while the caller goes on."""
@@ -57,40 +58,55 @@ class Measurer:
 
     def run(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
         """The outcomes of the jobs, in order. A few jobs are taken ahead of the outcomes: always as many, so that which jobs follow may
-        depend on outcomes and yet not on the clock."""
+        depend on outcomes and yet not on the clock. Nothing is timed while a job is being taken: whoever makes it may think hard."""
         source = iter(jobs)
         sent: deque[Job] = deque()  # taken, and not yet answered for
         done: dict[int, Outcome] = {}
         fed: set[int] = set()  # given to the present nursery
         suspects: set[int] = set()  # on their way when a nursery died: they go one by one, so that the guilty one is known
+
+        def hear() -> None:
+            why = self._receive(sent, done)
+            if why is not None:
+                self.close()
+                self.restarts += 1
+                lost = fed - done.keys()
+                if len(lost) == 1:
+                    done.update((i, Outcome(i, CRASH, why)) for i in lost)
+                suspects.update(lost)
+                fed.clear()
+            suspects.difference_update(done)
+
+        ended = False
         while True:
-            sent.extend(itertools.islice(source, AHEAD - len(sent)))
+            if not ended and len(sent) < AHEAD:
+                self._say(HOLD)
+                while self.process is not None and not self.held:
+                    hear()
+                taken = list(itertools.islice(source, AHEAD - len(sent)))
+                ended = len(taken) < AHEAD - len(sent)
+                sent.extend(taken)
+                self._say(GO)
             if not sent:
                 return
             while sent[0].id not in done:
                 open_ = [j for j in sent if j.id not in done]
                 for j in open_[: 1 if suspects else AHEAD]:
                     if j.id not in fed:
-                        self._send(j)
+                        self.start()
+                        self._say(j.to_json())
                         fed.add(j.id)
-                why = self._receive(sent, done)
-                if why is not None:
-                    self.close()
-                    self.restarts += 1
-                    lost = fed - done.keys()
-                    if len(lost) == 1:
-                        done.update((i, Outcome(i, CRASH, why)) for i in lost)
-                    suspects |= lost
-                    fed.clear()
-                suspects -= done.keys()
+                hear()
             yield done.pop(sent.popleft().id)
 
-    def _send(self, job: Job) -> None:
-        self.start()
-        assert self.process is not None and self.process.stdin is not None
-        with contextlib.suppress(OSError):  # a nursery that is dead is found out by what it says
-            self.process.stdin.write((job.to_json() + "\n").encode())
-            self.process.stdin.flush()
+    def _say(self, line: str) -> None:
+        """Tell the nursery, if there is one. One that is dead is found out by what it says."""
+        self.held = False
+        if self.process is not None:
+            assert self.process.stdin is not None
+            with contextlib.suppress(OSError):
+                self.process.stdin.write((line + "\n").encode())
+                self.process.stdin.flush()
 
     def _receive(self, sent: Iterable[Job], done: dict[int, Outcome]) -> str | None:
         """Wait for something new; why nothing can come any more, else None."""
@@ -101,6 +117,9 @@ class Measurer:
         if not ready:
             return "the measuring process did not answer"
         for line in self.lines.read():
+            if line == HELD:
+                self.held = True
+                continue
             try:
                 outcome = Outcome.from_json(line)
             except (ValueError, TypeError, AttributeError):

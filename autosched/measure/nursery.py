@@ -1,17 +1,23 @@
 """The process that forks workers and watches them: ``python -m autosched.measure.nursery [build entry, run entry, directory]``,
 JSON lines on stdin and stdout.
 
-It imports what a worker needs, once, and stays single-threaded so that forking is safe. Builders compile the next candidates while
-the one runner times the present one. A worker that overstays its time is killed; a new one is there in milliseconds. When stdin closes,
-the workers are killed and the nursery ends, so a tuner that is killed leaves nobody behind. Knows the protocol and workers.
+It imports what a worker needs, once, and stays single-threaded so that forking is safe. Builders, one a processor, compile the next
+candidates while the one runner times the present one. A worker that overstays its time is killed; a new one is there in milliseconds.
+When stdin closes, the workers are killed and the nursery ends, so a tuner that is killed leaves nobody behind. Knows the protocol and
+workers.
 
 Between its jobs' outcomes a worker says what comes next: ``prepare`` (the right answer is being computed, once, which may take long)
-and ``timing`` (a measurement that needs all processors begins: builders are stopped until the runner is done).
+``timing`` (a measurement that needs all processors begins: builders are stopped until the runner is done) and ``timing serial`` (one
+that needs the runner's own processor: only the builder that shares it is stopped).
+
+Between jobs the parent may say ``hold``: it is about to think, and a kernel timed meanwhile would look slow. No run is begun then until it
+says ``go``; ``held`` tells it that none is under way. Builders go on.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import os
 import select
@@ -24,10 +30,12 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .protocol import BUILT, PREPARE, TIMEOUT, TIMING, Job, Outcome, Stages
+from .fingerprint import fingerprint
+from .protocol import BUILT, GO, HELD, HOLD, PREPARE, TIMEOUT, TIMING, TIMING_SERIAL, Job, Outcome, Stages
 from .worker import Entry, Worker, write_line
 
-AHEAD = 3  # kernels built and not yet run
+AHEAD = 8  # kernels built and not yet run
+YIELDING = 5  # niceness of builders: the runner's checks go first
 PREPARING = 300.0  # seconds
 _SHARED_MEMORY = "/dev/shm"
 
@@ -59,6 +67,8 @@ class Bench:
     directory: str
     name: str
     cores: set[int] | None
+    niceness: int = 0
+    held: bool = False
     worker: Worker | None = None
     lines: Lines | None = None
     job: Job | None = None
@@ -69,14 +79,15 @@ class Bench:
     def give(self, job: Job) -> None:
         """Begin a job."""
         if self.worker is None:
-            self.worker = Worker(self.entry, self.directory, self.name, self.cores)
+            self.worker = Worker(self.entry, self.directory, self.name, self.cores, self.niceness)
             self.lines = Lines(self.worker.results)
         self.job, self.since = job, time.monotonic()
         self.deadline = self.since + job.timeout
         self.worker.give(job)
 
     def hold(self, stop: bool) -> None:
-        """Stop the clock and the worker, or let both go on."""
+        """Stop the clock and the worker, or let both go on. Meanwhile it gets no job."""
+        self.held = stop
         if self.worker is None or (self.stopped_at is not None) == stop:
             return
         now = time.monotonic()
@@ -113,6 +124,8 @@ class Nursery:
     waiting: deque[Job] = field(default_factory=deque)
     built: deque[tuple[Job, Outcome]] = field(default_factory=deque)
     build_seconds: float = 0.0  # of what the runner has now
+    hold: bool = False  # begin no run
+    asked: bool = False  # the parent waits to hear that nothing runs
 
     @property
     def benches(self) -> list[Bench]:
@@ -129,7 +142,8 @@ class Nursery:
             wait = max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
             ready, _, _ = select.select([incoming.fd, *busy], [], [], wait)
             if incoming.fd in ready:
-                self.waiting.extend(Job.from_json(line) for line in incoming.read())
+                for line in incoming.read():
+                    self.told(line)
             for fd in ready:
                 if fd in busy:
                     self.hear(busy[fd])
@@ -139,14 +153,24 @@ class Nursery:
                     what = "run" if b is self.runner else "built"
                     self.finished(b, b.kill((TIMEOUT, f"not {what} after {b.job.timeout:g} s")))
 
+    def told(self, line: str) -> None:
+        """What the parent says: a job, or whether runs may begin."""
+        if line in (HOLD, GO):
+            self.hold = self.asked = line == HOLD
+        else:
+            self.waiting.append(Job.from_json(line))
+
     def assign(self) -> None:
         """Give idle workers what there is to do."""
-        if self.runner.job is None and self.built:
+        if self.asked and self.runner.job is None:
+            write_line(self.results, HELD)
+            self.asked = False
+        if self.runner.job is None and self.built and not self.hold:
             job, outcome = self.built.popleft()
             self.build_seconds = outcome.build_seconds
             self.runner.give(job)
         for b in self.builders:
-            if b.job is None and self.waiting and len(self.built) < AHEAD:
+            if b.job is None and not b.held and self.waiting and len(self.built) < AHEAD:
                 b.give(self.waiting.popleft())
 
     def hear(self, b: Bench) -> None:
@@ -158,6 +182,8 @@ class Nursery:
             elif line == TIMING:
                 for other in self.builders:
                     other.hold(True)
+            elif line == TIMING_SERIAL:
+                self.builders[-1].hold(True)
             else:
                 self.finished(b, Outcome.from_json(line))
                 b.job = None
@@ -176,7 +202,7 @@ class Nursery:
             return
         if b is self.runner:
             outcome = replace(outcome, build_seconds=self.build_seconds, seconds=outcome.seconds + self.build_seconds)
-        write_line(self.results, outcome.to_json())
+        write_line(self.results, replace(outcome, machine=fingerprint()).to_json())
 
     def close(self) -> None:
         """End all workers."""
@@ -195,9 +221,12 @@ def serve(stages: Stages, jobs: int, results: int, directory: str) -> None:
     removed at the end."""
     build, run = (getattr(importlib.import_module(m), f) for m, _, f in (s.partition(":") for s in (stages.build, stages.run)))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
-    cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
-    spare = cores - {max(cores)} if len(cores) > 1 else None  # the runner's own is the last
-    builders = [Bench(build, directory, f"builder{i}", spare) for i in range(max(1, len(cores) - 1))]
+    gc.collect()
+    gc.freeze()  # what is imported stays, and no worker looks through it again
+    gc.set_threshold(100_000)  # a builder makes millions of small objects that die by themselves; less often is a tenth of its time
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    places = [{c} for c in cores] or [None]  # the runner's own processor is the last
+    builders = [Bench(build, directory, f"builder{i}", place, YIELDING) for i, place in enumerate(places)]
     nursery = Nursery(builders, Bench(run, directory, "runner", None), results)
     try:
         with contextlib.suppress(BrokenPipeError):

@@ -25,7 +25,7 @@ class Job:
     trace: str
     timeout: float = 20.0
     memory: int = 4 << 30
-    seconds: float = 0.03
+    seconds: float = 0.015
     best: float = 0.0
 
     def to_json(self) -> str:
@@ -38,7 +38,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a job: ``times`` when ``status`` is ok, the reason in ``error`` otherwise."""
+    """What became of a job: ``times`` when ``status`` is ok, the reason in ``error`` otherwise. ``machine`` is where it was measured."""
 
     id: int
     status: str
@@ -46,6 +46,7 @@ class Outcome:
     times: tuple[float, ...] = ()
     build_seconds: float = 0.0
     seconds: float = 0.0
+    machine: str = ""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -66,4 +67,6 @@ class Stages:
     run: str = "autosched.measure.runner:run"
 
 
-PREPARE, TIMING = "prepare", "timing"
+PREPARE, TIMING, TIMING_SERIAL = "prepare", "timing", "timing serial"  # what a runner says comes next
+HOLD, GO = "hold", "go"  # what a parent says between jobs: begin no run now; begin them again
+HELD = "held"  # the answer to the first: nothing runs

@@ -4,8 +4,8 @@ The check uses small integers, of which every order of summation gives the same 
 is far outside the tolerance, which is there for division and the functions of the mathematical library only. Outputs are poisoned
 before the run.
 
-A serial kernel is timed on one processor, the last of those of this process, which builders keep away from; a parallel one on all of them,
-while the builders are stopped.
+A serial kernel is timed on one processor, the last of those of this process, while the builder of that processor is stopped; a parallel one
+on all of them, while all builders are.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from tensorlang.analysis import Sizes
 
 from ..records.record import median_interval
 from .builder import computation, kernel_file, outputs_of
-from .protocol import OK, OUT_OF_MEMORY, PREPARE, TIMING, WRONG_ANSWER, Job, Outcome
+from .protocol import OK, OUT_OF_MEMORY, PREPARE, TIMING, TIMING_SERIAL, WRONG_ANSWER, Job, Outcome
 
 SAMPLES, MOST_SAMPLES = 3, 6
 PRECISE = 0.02  # of the median: an interval as narrow as this needs no more samples
-HOPELESS = 3.0  # so many times slower than the best is timed once
+HOPELESS = 2.0  # so many times slower than the best is timed once
 PROMISING = 1.1  # up to so many times slower than the best, a wide interval is worth more samples
-LONG = 2e-3  # seconds: from here on a run is timed by itself, and the call from Python does not count
+LONG = 3e-4  # seconds: from here on a run is timed by itself, and the call from Python (some 0.1 µs) does not count
 _workbenches: dict[str, Workbench] = {}
 
 
@@ -127,6 +127,7 @@ def _alone(parallel: bool, say: Callable[[str], None]) -> Iterator[None]:
         say(TIMING)
         yield
         return
+    say(TIMING_SERIAL)
     os.sched_setaffinity(0, {max(mine)})  # of this thread only: the pool's threads are not asked
     try:
         yield
@@ -159,7 +160,7 @@ def _sample(kernel: tl.Module, args: list[Any], first: float, seconds: float) ->
     if first < LONG and seconds:
         return kernel.benchmark(*args, seconds=seconds).min
     call, clock, fastest = kernel.entry, time.perf_counter, float("inf")
-    for _ in range(max(1, min(5, int(seconds / first)))):
+    for _ in range(max(2 if seconds else 1, min(5, int(seconds / first)))):
         start = clock()
         call(*args)
         fastest = min(fastest, clock() - start)

@@ -22,7 +22,7 @@ from ..measure import Measurer
 from ..progress import Report, reporter
 from ..records import RecordLog
 from ..search import STRATEGIES, Strategy
-from ..session import Measures, Session, measured
+from ..session import Measures, Session, measured, prepared
 from ..task import SearchTask
 from ..tune import TuneResult, result_of
 from .policies import POLICIES
@@ -108,12 +108,13 @@ def tune_tasks(
     if own is not None:
         own.start()
     try:
+        learners = [MODELS[model](seed) if isinstance(model, str) else model(seed) for _ in tasks]
+        loading = prepared(learners)
         run = _Run(tasks, given, log, policy, min(batch, trials), patience)
         for i, task in enumerate(tasks):
             how = STRATEGIES[strategy]() if isinstance(strategy, str) else strategy()
-            learner = MODELS[model](seed) if isinstance(model, str) else model(seed)
-            learner.prepare()
-            run.add(i, task, how, learner, seed, timeout)
+            run.add(i, task, how, learners[i], seed, timeout)
+        loading.join()
         if not run.members:
             raise tl.TensorLangError("tune_tasks: no task can be searched", because="\n".join(run.closed.values()))
         report = reporter(progress) if isinstance(progress, bool | None) else progress

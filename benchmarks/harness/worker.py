@@ -99,13 +99,14 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--rounds", type=int, default=measure.ROUNDS)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--case", help="only cases with this in their name")
+    parser.add_argument("--weights", choices=("call", "packed"))
     options = parser.parse_args(arguments)
     peers, notes = started(PEERS, options.peers, options.threads)
     caches = machine.caches()
     found = peaks.measure(options.threads, caches, options.rounds)
     _say({"versions": {name: machine.version(peer.package) for name, peer in peers.items() if peer.package}})
     cases = [c for suite in options.suites for c in SUITES[suite]()
-             if (c.quick or not options.quick) and (not options.case or options.case in c.name)]
+             if (c.quick or not options.quick) and (options.case or "") in c.name and options.weights in (None, c.weights)]
     for case in cases:
         entry = run_case(case, peers, notes, OURS, lambda runs: measure.take_turns(runs, budget=options.budget, rounds=options.rounds))
         _say({"case": entry | {"threads": options.threads}})

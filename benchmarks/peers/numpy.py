@@ -100,6 +100,7 @@ def matmul_int8(a: Array, b: Array, *, out: Array) -> None:
 OPERATORS: dict[str, Callable[..., Any]] = {
     "matmul": np.matmul,
     "matmul_int8": matmul_int8,
+    "batch_matmul_nt": lambda a, b, *, out: np.matmul(a, b.transpose(0, 2, 1), out=out),
     "conv2d": conv2d,
     "attention": attention,
     "softmax": softmax,

@@ -106,6 +106,12 @@ def _chain(case: Case) -> Graph:
     return nodes, {"half": np.array(0.5, "float32")}
 
 
+def _batch_matmul_nt(case: Case) -> Graph:
+    """The optimiser makes one node of both."""
+    turn = helper.make_node("Transpose", ["B"], ["turned"], perm=[0, 2, 1])
+    return [turn, helper.make_node("MatMul", ["A", "turned"], [case.result.name])], {}
+
+
 def _attention(case: Case) -> Graph:
     """The standard operator's meaning written out: its own kernel is slower on the CPU."""
     nodes = [helper.make_node("Transpose", ["k"], ["kt"], perm=[0, 1, 3, 2]), helper.make_node("MatMul", ["q", "kt"], ["scores"]),
@@ -117,6 +123,7 @@ def _attention(case: Case) -> Graph:
 OPERATORS: dict[str, Callable[[Case], Graph]] = {
     "matmul": _one("MatMul"),
     "matmul_int8": _int8,
+    "batch_matmul_nt": _batch_matmul_nt,
     "conv2d": _conv2d,
     "attention": _attention,
     "softmax": _one("Softmax", axis=-1),

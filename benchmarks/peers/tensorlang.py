@@ -68,6 +68,7 @@ def _batch_norm_relu(x: te.Tensor, mean: te.Tensor, variance: te.Tensor, scale: 
 OPERATORS: dict[str, Callable[..., te.Tensor]] = {
     "matmul": lambda a, b: ops.matmul(a, b),
     "matmul_int8": lambda a, b: ops.matmul(a, b, out_dtype="int32"),
+    "batch_matmul_nt": lambda a, b: ops.batch_matmul(a, b, transpose_b=True),
     "conv2d": lambda x, w, b, stride, padding, groups: ops.relu(ops.conv2d(x, w, b, stride=stride, padding=padding, groups=groups)),
     "attention": lambda q, k, v: ops.scaled_dot_product_attention(q, k, v),
     "softmax": lambda x, axis: ops.softmax(x, axis),

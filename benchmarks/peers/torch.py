@@ -46,6 +46,7 @@ def batch_norm_relu(x: Any, mean: Any, variance: Any, scale: Any, shift: Any, *,
 OPERATORS: dict[str, Callable[..., Any]] = {
     "matmul": lambda a, b, *, out: torch.matmul(a, b, out=out),
     "matmul_int8": lambda a, b, *, out: torch._int_mm(a, b, out=out),
+    "batch_matmul_nt": lambda a, b, *, out: torch.bmm(a, b.transpose(1, 2), out=out),
     "conv2d": conv2d,
     "attention": lambda q, k, v, *, out: F.scaled_dot_product_attention(q, k, v),
     "softmax": lambda x, *, out, axis: torch.softmax(x, axis, out=out),

@@ -74,10 +74,24 @@ def slope(e: Expr, step: Mapping[Var, Expr]) -> Expr | None:
         if not any(_moves(a, step) for a in mono):
             continue
         moving, sizes = _factors(mono)
-        if len(moving) > 1 or type(moving[0]) is not Var:
+        move = _move(moving[0], step) if len(moving) == 1 else None
+        if move is None:
             return None
-        out.append(times(step[moving[0]], *sizes, c))
+        out.append(times(move, *sizes, c))
     return plus(*out) if out else amount(0)
+
+
+def _move(e: Expr, step: Mapping[Var, Expr]) -> Amount | None:
+    """The same for one factor. Of a quotient and a remainder, between two places where they wrap around: panels are as wide as the tiles that
+    read them."""
+    if type(e) is Var:
+        return step[e]
+    n = literal_value(e.b) if isinstance(e, FloorDiv | FloorMod) else None
+    inner = slope(e.a, step) if isinstance(e, FloorDiv | FloorMod) and n is not None and n > 0 else None
+    if inner is None:
+        return None
+    whole = quotient(inner, n)
+    return whole if isinstance(e, FloorDiv) else minus(inner, times(whole, n))
 
 
 def _factors(mono: Sequence[Expr]) -> tuple[list[Expr], list[Amount]]:

@@ -43,7 +43,7 @@ class Buffer:
     """A block of memory with a shape. ``scope`` is ``arg`` (of the function), ``global`` (workspace) or ``local`` (registers or
     stack). Known by identity."""
 
-    __slots__ = ("__weakref__", "dtype", "name", "scope", "shape", "strides")
+    __slots__ = ("__weakref__", "_steps", "dtype", "name", "scope", "shape", "strides")
 
     def __init__(self, name: str, dtype: DType, shape: tuple[Expr, ...], scope: str = "arg",
                  strides: tuple[Expr, ...] | None = None) -> None:
@@ -52,14 +52,15 @@ class Buffer:
         self.shape = shape
         self.scope = scope
         self.strides = strides
+        self._steps = strides
 
     def __repr__(self) -> str:
         return f"Buffer({self.name}: {self.dtype}[{', '.join(map(str, self.shape))}] {self.scope})"
 
     def element_strides(self) -> tuple[Expr, ...]:
         """Elements between neighbours in each dimension; 64 bits wide when offsets may not fit 32."""
-        if self.strides is not None:
-            return self.strides
+        if self._steps is not None:
+            return self._steps
         sizes = [const_int(e) for e in self.shape]
         narrow = len(self.shape) < 2 or (None not in sizes and math.prod(n for n in sizes if n) < 1 << 31)
         out: list[Expr] = []
@@ -67,7 +68,8 @@ class Buffer:
         for extent in reversed(self.shape):
             out.append(step)
             step = make.mul(step, extent)
-        return tuple(reversed(out))
+        self._steps = tuple(reversed(out))  # asked for at every access
+        return self._steps
 
     def offset(self, indices: tuple[Expr, ...]) -> Expr:
         """The element's distance from the first one; of a vector of indices a vector."""

@@ -127,7 +127,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         blocks = -(-blocks // cores) * cores
     around, place = [*front, oo], None
     if pixels * 2 > BLOCK_PIXELS * 3:
-        pc, p = out.split(p, -(-tiles // blocks) * high)
+        pc, p = out.split(p, _whole(-(-tiles // blocks) * high, high, lanes))
         around = [*front, pc, oo] if rows is not None else [*front, oo, pc]
     po, pi = out.split(p, lanes)
     ob, oi = out.split(oi, FEW)
@@ -173,6 +173,12 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     if rows is not None:
         rows.compute_at(out, place)
         _turn(rows, lanes, 0 if in_blocks else turns)
+
+
+def _whole(pixels: int, high: int, lanes: int) -> int:
+    """So many pixels or some more, in whole tiles and whole vectors: a block that is turned in vectors is computed to the end of the last one."""
+    both = math.lcm(high, lanes)
+    return pixels if both > BLOCK_PIXELS else -(-pixels // both) * both
 
 
 def _counted(at: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
@@ -232,7 +238,10 @@ def _pack_in_blocks(weight: Stage, conv: Conv, order: Sequence[IterVar], turns: 
     front = front[:-len(order)]
     taps = [loops[a] for a in conv.taps]
     channel = loops[conv.channels]
-    if math.prod(size(a) or 1 for a in taps) <= MOST_TAPS:
+    if conv.each % (size(lane) or 1):
+        beside = []  # the last panel reads lane by lane, each behind a test: written out, that alone took LLVM half a second
+        weight.reorder(*front, channel, *taps, lane)
+    elif math.prod(size(a) or 1 for a in taps) <= MOST_TAPS:
         channel, few = weight.split(channel, FEW)
         beside = [few, *taps]
         weight.reorder(*front, channel, *beside, lane)

@@ -9,7 +9,7 @@ from ..analysis import Turn, constant, reads_of, typical
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar
-from .common import MIN_PARALLEL_WORK, size, work
+from .common import MIN_PARALLEL_WORK, size, stream_stores, work
 
 BLOCK = 64  # rows and columns of a block that is turned in the first cache, in elements of 4 bytes
 ALIAS = 4096  # bytes: rows this far apart meet in the same lines of the first cache
@@ -28,7 +28,7 @@ def turn_in_tiles(s: Schedule, stage: Stage, turn: Turn, target: Target) -> None
     blocked = (fixed and turn.every is None and 2 * turns * bytes_each >= target.l3_bytes and min(size(last) or 0, size(along) or 0) >= 2 * block
                and s.can("cache_write", stage.name, "local"))
     if blocked:
-        _in_blocks(s, stage, outer, along, block, lanes)
+        _in_blocks(s, stage, outer, along, block, lanes, target)
         return
     far_source = fixed and _aliases(_source_row(stage, last), bytes_each)
     far_result = fixed and _aliases(typical(last.extent, 0), bytes_each)
@@ -49,7 +49,7 @@ def turn_in_tiles(s: Schedule, stage: Stage, turn: Turn, target: Target) -> None
         stage.parallel(loops[0] if len(loops) == 1 else stage.fuse(*loops))
 
 
-def _in_blocks(s: Schedule, stage: Stage, outer: list[IterVar], along: IterVar, block: int, lanes: int) -> None:
+def _in_blocks(s: Schedule, stage: Stage, outer: list[IterVar], along: IterVar, block: int, lanes: int, target: Target) -> None:
     """A block is read in whole lines and turned into a buffer, which is written row by row."""
     places = [list(stage.op.axis).index(a) for a in (*outer, along)]
     kept = s[s.cache_write(stage.name, "local")]
@@ -62,7 +62,9 @@ def _in_blocks(s: Schedule, stage: Stage, outer: list[IterVar], along: IterVar, 
     stage.vectorize(wide)
     loops = [*outer, io]
     kept.compute_at(stage, jo)
-    stage.parallel(loops[0] if len(loops) == 1 else stage.fuse(*loops))
+    shared = loops[0] if len(loops) == 1 else stage.fuse(*loops)
+    stage.parallel(shared)
+    stream_stores(stage, shared, target)
     own = list(kept.op.axis)
     row, column = own[places[-1]], own[-1]
     ro, ri = kept.split(row, lanes)

@@ -16,7 +16,7 @@ from ..target import Target, as_target
 from ..te import ComputeOp, Operation, Tensor
 from . import columns, conv, copies, depthwise, gemm, rows, scans
 from .attention import attention
-from .common import share_out, size, work
+from .common import share_out, size, stream_stores, work
 from .lanes import reduce_in_lanes, share_reduction, vector_width
 
 # reductions with a recipe of their own: applies(s, inside, target, constants) and apply(s, out, inside, target, constants)
@@ -106,7 +106,9 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> None:
         outer, inner = stage.split(axes[-1], vector_width(stage, n, target))
         stage.vectorize(inner)
         axes[-1] = outer
-    share_out(stage, axes[:-1] or axes, turns)
+    shared = share_out(stage, axes[:-1] or axes, turns)
+    if shared is not None:
+        stream_stores(stage, shared, target)
 
 
 def _in_tiles(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> None:

@@ -18,6 +18,7 @@ from .common import share_out, size, work
 
 LATENCY = 4  # turns of k that a multiply-add takes, times the number of them that begin in one: chains needed to keep the units busy
 PER_CYCLE = 2  # multiply-adds, and also loads, that begin in one cycle
+BUSY = 1.1  # loads wait for each other more often than multiply-adds do: measured, a column of one vector reaches 85 of 95 GFLOP/s
 BLOCK_COLUMNS = 256  # of the right operand that are packed at a time
 MIN_TURNS = 1 << 19  # multiply-adds below which a second thread costs more than it brings
 STREAMED_ROWS = 12  # rows up to which the right operand is read where it lies
@@ -71,20 +72,22 @@ def tile_for(rows: int | None, columns: int | None, lanes: int, registers: int) 
     """(rows, vectors) of the register tile with the least time for a product of that many rows and columns.
 
     A tile of r × v takes a turn of k in max(r * v, r + v, chains) / PER_CYCLE cycles: multiply-adds, loads, latency. Blocks of rows are of
-    nearly equal height.
+    nearly equal height. The rest of a vector, where one tile has all columns, is sums of fewer lanes in registers of their own: 7 columns are
+    4 and 2 and 1.
     """
     best: tuple[float, int, int] | None = None
     vectors = None if columns is None else -(-columns // lanes)
     for v in range(1, registers):
         for r in range(1, registers):
-            if r * v + (v if r > 1 else 1) + 1 > registers or (r > 1 and v > 4):
+            held = v if columns is None or columns >= v * lanes else columns // lanes + (columns % lanes).bit_count()
+            if r * held + (held if r > 1 else 1) + 1 > registers or (r > 1 and v > 4):
                 break
             m, n = rows or 1 << 12, vectors or 1 << 12
             if (r > m and r > 1) or v > n:
                 continue
             high = -(-m // -(-m // r))  # blocks of nearly equal height
             heights = [(m // high, high), (1, m % high)]
-            widths = [(-(-n // v), v)]
+            widths = [(-(-n // v), held)]
             cost = sum(a * b * _cycles(h, w) for a, h in heights for b, w in widths if h and w)
             if best is None or (cost, -r * v) < best:
                 best = (cost, high, v)
@@ -93,7 +96,7 @@ def tile_for(rows: int | None, columns: int | None, lanes: int, registers: int) 
 
 
 def _cycles(r: int, v: int) -> float:
-    return max(r * v, r + v, LATENCY * PER_CYCLE) / PER_CYCLE + 0.04 * (r + 3 * v)
+    return max(r * v, BUSY * (r + v), LATENCY * PER_CYCLE) / PER_CYCLE + 0.04 * (r + 3 * v)
 
 
 def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
@@ -151,7 +154,8 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         io, ii = out.split(rows[0], high)
         rows, tile = [io], [ii]
     outer = [own[a] for a in inside.op.axis if a is not product.row and a is not product.column]
-    block = _block(n, width, packs and (m is None or m >= 4 * PACKED_ROWS), target)
+    turns = work(inside)
+    block = _block(n, width, packs and (m is None or m >= 4 * PACKED_ROWS), target.num_cores if turns >= MIN_TURNS else 1)
     around = list(outer)
     if block is not None:
         jc, jo = out.split(jo, block)
@@ -160,7 +164,6 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     for ii in tile:
         out.unroll(ii)
     out.vectorize(ji)
-    turns = work(inside)
     place = None
     if around:
         place = around[0] if len(around) == 1 else out.fuse(*around)
@@ -302,8 +305,8 @@ def _left(s: Schedule, inside: Stage, product: Product, high: int, pairs: bool) 
     share_out(copy, [others[0] if others else panel], work(copy) // 4)
 
 
-def _block(n: int | None, width: int, wide: bool, target: Target) -> int | None:
-    """Panels of a block of columns, shared out evenly among the cores; None for one block.
+def _block(n: int | None, width: int, wide: bool, threads: int) -> int | None:
+    """Panels of a block of columns, shared out evenly among the threads; None for one block.
 
     Measured (Zen 3, 512 KiB of L2): blocks of about 256 columns are as good as any from k = 256 to 3072, though from k = 1024 on they
     live in the third cache. Smaller ones read A too often, larger ones lose up to 6 %.
@@ -313,7 +316,7 @@ def _block(n: int | None, width: int, wide: bool, target: Target) -> int | None:
         return fit
     panels = -(-n // width)
     blocks = -(-panels // fit)
-    if panels >= target.num_cores:
-        blocks = -(-blocks // target.num_cores) * target.num_cores
+    if panels >= threads:
+        blocks = -(-blocks // threads) * threads
     block = -(-panels // blocks)
     return None if block >= panels else block

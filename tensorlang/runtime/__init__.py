@@ -3,9 +3,11 @@
 A saved module loads and runs with this room, ``core``, ``errors`` and ``options`` alone.
 """
 
+from .dispatch import Dispatcher
 from .module import Module, load
 from .profile import Profile
+from .routes import Rows
 from .threads import num_threads, release_workspace, set_num_threads
 from .timing import Timing
 
-__all__ = ["Module", "Profile", "Timing", "load", "num_threads", "release_workspace", "set_num_threads"]
+__all__ = ["Dispatcher", "Module", "Profile", "Rows", "Timing", "load", "num_threads", "release_workspace", "set_num_threads"]

@@ -97,7 +97,7 @@ def read(path: str | Path) -> Saved:
         whole = False
     if not whole:
         raise TensorLangError(f"cannot load {path}", because="its header makes no sense", try_="build and save the kernel again")
-    _check_machine(path, signature.name, *names)
+    check_machine(path, signature.name, *names)
     constants = _constants(signature, forms, memoryview(content)[size:])
     return Saved(content[:size], signature, target, texts, constants, names[2])
 
@@ -135,7 +135,8 @@ def _constants(signature: Signature, forms: Sequence[tuple[tuple[int, ...], Any]
     return made
 
 
-def _check_machine(path: str | Path, name: str, triple: str, cpu: str, features: Sequence[str]) -> None:
+def check_machine(path: str | Path, name: str, triple: str, cpu: str, features: Sequence[str]) -> None:
+    """Raises TargetError when this processor cannot run code that needs such a machine."""
     here = llvm.get_process_triple()
     if isa.platform(triple) != isa.platform(here):
         raise TargetError(f"cannot load {path}", because=f"{name} was compiled for {triple}, this is {here}")

@@ -191,7 +191,7 @@ class Schedule:
 
     def concrete(self, decisions: Decisions | None = None) -> Schedule:
         """The same schedule with every sampled value a plain number (these values, else its own)."""
-        if not self._state.decisions:
+        if not self._state.decisions or (decisions is None and not self._state.symbolic):
             return self
         return self.fresh(symbolic=False).replay(self.trace.with_decisions(decisions or {}))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..core.dtype import DType, dtype
@@ -19,8 +19,10 @@ from ..expr import make, nodes
 from ..expr.nodes import Binary, Call, Cast, Choice, Const, Expr, Not, Var
 from ..expr.walk import substitute
 from .axis import IterVar
+from .extern import OpaqueOp
 from .graph import operations
 from .reducers import ALL, ANY, MAX, MIN, PROD, SUM, Reduce, Reducer
+from .scan import ScanOp
 from .tensor import ComputeOp, PlaceholderOp, Tensor, TensorRead
 
 VERSION = 1
@@ -29,6 +31,7 @@ _PLAIN: dict[str, type[Any]] = {
     c.__name__: c for c in vars(nodes).values() if isinstance(c, type) and issubclass(c, Binary | Choice) and hasattr(c, "make")
 } | {"Not": Not}
 _KINDS = ("dim", "value", "loop", "stride")
+_FACTS = ("lo", "hi", "multiple_of", "hint")
 _MAX_NODES = 200_000
 
 
@@ -52,6 +55,34 @@ def from_json(text: str) -> list[Tensor]:
         ) from None
 
 
+def resized(tensors: Sequence[Tensor], sizes: Mapping[str, int | Mapping[str, int | None]]) -> list[Tensor]:
+    """The same computation with other sizes: for the name of a dim a number, or facts that are stated anew, ``{"lo": 0, "hi": 512}`` (``lo``,
+    ``hi``, ``multiple_of``, ``hint``). Operations, axes and names are those of ``tensors``, so a trace of the one replays on the other.
+
+    Raises DeclareError for a dim or a fact that is not there, and for what has no JSON form.
+    """
+    document = _Writer(tensors).document
+    rows = document["vars"]
+    dims = {row[0]: i for i, row in enumerate(rows) if row[2] == "dim"}
+    numbers: dict[int, int] = {}
+    for name, what in sizes.items():
+        if name not in dims:
+            raise DeclareError(f"resized: there is no dim {name!r}", legal=", ".join(sorted(dims)) or "none")
+        row = rows[dims[name]]
+        if isinstance(what, int):
+            numbers[dims[name]] = what
+            continue
+        for fact, value in what.items():
+            if fact not in _FACTS:
+                raise DeclareError(f"resized: a dim has no fact {fact!r}", legal=", ".join(_FACTS))
+            row[3 + _FACTS.index(fact)] = value
+    nodes = document["nodes"]
+    for i, node in enumerate(nodes):
+        if node[0] == "var" and node[1] in numbers:
+            nodes[i] = ["const", rows[node[1]][1], numbers[node[1]]]
+    return _Reader(document).tensors
+
+
 def key_of(tensors: Sequence[Tensor]) -> str:
     """A name for the computation that is the same in every process: a hash of its JSON."""
     return hashlib.sha256(to_json(tensors).encode()).hexdigest()[:16]
@@ -67,7 +98,9 @@ class _Writer:
         self._axis: dict[int, int] = {}
         self._reducer: dict[int, int] = {}
         self._node: dict[Expr, int] = {}
-        ops = operations([t.op for t in tensors])
+        made = [t.op for t in tensors]
+        states = [s.op for op in operations(made) if isinstance(op, ScanOp) for s in op.state]  # an update need not read them
+        ops = operations([*states, *made])
         self._op = {id(op): i for i, op in enumerate(ops)}
         listed = [self.operation(op) for op in ops]
         self.document = {
@@ -84,11 +117,18 @@ class _Writer:
         if isinstance(op, PlaceholderOp):
             row = ["placeholder", op.name, op.dtype.name, [self.expr(e) for e in op.shape]]
             return row if op.strides is None else [*row, [self.expr(e) for e in op.strides]]
-        if not isinstance(op, ComputeOp):
-            raise DeclareError(f"{op.name}: a {type(op).__name__} cannot be written as JSON yet")
+        if isinstance(op, ScanOp):
+            parts = [[[self._op[id(t.op)], t.value_index] for t in part] for part in (op.init, op.update, op.state)]
+            return ["scan", op.name, self.axis(op.axis[0]), *parts, op.tag, self.attrs(op)]
+        if not isinstance(op, ComputeOp) or isinstance(op, OpaqueOp):
+            raise DeclareError(f"{op.name}: a {type(op).__name__} cannot be written as JSON",
+                               because="somebody else's code computes it, which does not travel as text")
         axes, reduced = [self.axis(a) for a in op.axis], [self.axis(a) for a in op.reduce_axis]
-        attrs = {k: v for k, v in op.attrs.items() if all(isinstance(x, str | int | float | None) for x in (v if isinstance(v, tuple) else (v,)))}
-        return ["compute", op.name, axes, reduced, [self.expr(e) for e in op.body], op.tag, attrs]
+        return ["compute", op.name, axes, reduced, [self.expr(e) for e in op.body], op.tag, self.attrs(op)]
+
+    @staticmethod
+    def attrs(op: Any) -> Any:
+        return {k: v for k, v in op.attrs.items() if all(isinstance(x, str | int | float | None) for x in (v if isinstance(v, tuple) else (v,)))}
 
     def axis(self, a: IterVar) -> int:
         found = self._axis.get(id(a))
@@ -199,6 +239,10 @@ class _Reader:
             t, shape, *strides = rest
             lies = tuple(self.expr(i) for i in strides[0]) if strides else None
             return PlaceholderOp(name, tuple(self.expr(i) for i in shape), dtype(t), lies)
+        if kind == "scan":
+            axis, init, update, state, tag, attrs = rest
+            parts = [tuple(self.ops[i].outputs[j] for i, j in part) for part in (init, update, state)]
+            return ScanOp(name, self.axis(axis), *parts, tag, self.attrs(attrs))
         if kind != "compute":
             raise ValueError(f"no operation of kind {kind!r}")
         axes, reduced, body, tag, attrs = rest
@@ -208,8 +252,12 @@ class _Reader:
             tuple(self.axis(i) for i in reduced),
             tuple(self.expr(i) for i in body),
             tag,
-            {k: tuple(v) if isinstance(v, list) else v for k, v in attrs.items()},
+            self.attrs(attrs),
         )
+
+    @staticmethod
+    def attrs(attrs: Any) -> Any:
+        return {k: tuple(v) if isinstance(v, list) else v for k, v in attrs.items()}
 
     def axis(self, i: int) -> IterVar:
         if i not in self._axes:

@@ -59,6 +59,40 @@ def test_the_cache_outlives_the_process(tmp_path: Path) -> None:
     assert (f(a, b) == a @ b).all() and not again.traces
 
 
+def test_a_tune_that_was_broken_off_goes_on(tmp_path: Path) -> None:
+    class Stopped(Pretend):
+        def run(self, jobs):  # type: ignore[no-untyped-def]
+            for n, o in enumerate(super().run(jobs)):
+                if n == 3:
+                    raise KeyboardInterrupt
+                yield o
+
+    a, b = _arrays(12, 20, 8)
+    first, second, third = Stopped(), Pretend(), Pretend()
+    f = autosched.autotune(product, trials=6, model="random", cache=tmp_path, measurer=first)
+    with pytest.raises(KeyboardInterrupt):
+        f(a, b)
+    (file,) = tmp_path.glob("*.jsonl")
+    assert len(load(file)[0]) == 3
+    f = autosched.autotune(product, trials=6, model="random", cache=tmp_path, measurer=second)
+    assert (f(a, b) == a @ b).all()
+    steps = [r.steps for r in load(file)[0]]
+    assert len(set(steps)) == 6 and not set(steps[:3]) & set(second.traces[:3])
+    g = autosched.autotune(product, trials=9, model="random", cache=tmp_path, measurer=third)
+    assert (g(a, b) == a @ b).all() and len({r.steps for r in load(file)[0]}) == 9  # more trials: only the rest is measured
+
+
+def test_a_space_that_is_exhausted_is_not_searched_again(tmp_path: Path) -> None:
+    def double(x):  # type: ignore[no-untyped-def]
+        return te.compute(x.shape, lambda i: x[i] * 2, name="y")
+
+    x = np.arange(40, dtype=np.float32)
+    m, again = Pretend(), Pretend()
+    assert (autosched.autotune(double, trials=500, model="random", cache=tmp_path, measurer=m)(x) == x * 2).all() and len(set(m.traces)) < 500
+    autosched.autotune(double, trials=500, model="random", cache=tmp_path, measurer=again)(x)
+    assert not again.traces
+
+
 def test_two_threads_tune_once(tmp_path: Path) -> None:
     a, b = _arrays(12, 20, 8)
     m = Pretend()

@@ -12,10 +12,12 @@ from autosched import Record, RecordLog, SearchTask, tune
 from autosched.cli import main
 from autosched.records import load
 from autosched.templates import matmul as template
+from tests import golden
 
-from .workloads import Pretend, matmul
+from .workloads import Pretend, matmul, scale, scale_template
 
 HERE = "tests.autosched.workloads"
+GOLDEN = Path(__file__).parent / "cli.txt"
 
 
 @pytest.fixture
@@ -48,6 +50,62 @@ def test_show_best_merge(records: Path, tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["merge", str(records), str(records), "-o", str(out), "--keep", "2"]) == 0
     assert f"skipped {records}" in capsys.readouterr().out and len({r.steps for r in load(out)[0]}) == 2
     assert main(["best", str(out), "--task", "matmul"]) == 0 and "# matmul(64, 64, 64)" in capsys.readouterr().out
+
+
+@pytest.fixture
+def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with the records of two tasks, always the same."""
+    monkeypatch.chdir(tmp_path)
+    log = RecordLog("r.jsonl")
+    tasks = [SearchTask(scale, (n,), "llvm -mcpu=haswell -num-cores=4", template=scale_template) for n in (50, 70)]
+    for task, factor, status, times, error in ((tasks[0], 4, "ok", (2e-6, 2.5e-6, 2.2e-6), ""), (tasks[0], 8, "ok", (1.5e-6,), ""),
+                                               (tasks[0], 3, "crash", (), "the worker died of SIGSEGV\nwhile it ran"),
+                                               (tasks[0], 5, "crash", (), "the worker died of SIGSEGV"), (tasks[1], 7, "timeout", (), "")):
+        s = task.schedule()
+        scale_template(s, task.tensors)
+        steps = s.trace.with_decisions({"v": (factor,)}).to_json()
+        log.append(Record(task.workload_key, str(task.target), steps, status, times, error, task.name))
+    Path("r.jsonl").open("a").write('{"version":99}\n{\n')
+    return tmp_path
+
+
+@pytest.mark.parametrize("command", ["show r.jsonl", "best r.jsonl", "best r.jsonl --task scale(7", "show r.jsonl --task conv",
+                                     "merge r.jsonl r.jsonl -o all.jsonl", "merge r.jsonl -o best.jsonl --keep 1", "show nowhere.jsonl",
+                                     "tune nowhere:f --records x", "tune nowhere.py:f --records x", "tune kernels.py --records x"])
+def test_what_it_says(command: str, told: Path, capsys: pytest.CaptureFixture[str], pytestconfig: pytest.Config) -> None:
+    status = main(command.split())
+    said = capsys.readouterr()
+    text = "\n".join(filter(None, [said.out.rstrip(), said.err.rstrip(), f"[exit status {status}]"])).replace(str(told), "…")
+    text = "\n".join(line for line in text.splitlines() if not line.startswith("  at "))  # the line of this test
+    golden.same(pytestconfig, GOLDEN, command, text)
+
+
+def test_a_function_in_a_file(told: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("kernels_of_mine.py").write_text("from tensorlang import te\ndef twice(n):\n    a = te.placeholder((n,), name='a')\n"
+                                          "    return [a, te.compute((n,), lambda i: a[i] * 2)]\n"
+                                          "def split(s, tensors):\n    b = tensors[-1]\n"
+                                          "    s[b].split(s[b].op.axis[0], s.sample_tile(s[b].op.axis[0], max_factor=2, name='v'))\n")
+    assert main("tune kernels_of_mine.py:twice 10 --template kernels_of_mine.py:split --trials 2 --records t.jsonl --strategy random".split()) == 0
+    assert "twice(10): 2 trials" in capsys.readouterr().out
+    Path("wrong.py").write_text("def")
+    assert main("tune wrong.py:f 10 --records t.jsonl".split()) == 1 and "invalid syntax" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command, words", [
+    ([], "tune show best merge doctor"),
+    (["tune"], "workload size --template --target --trials --seconds --records --seed --strategy --timeout --html example:"),
+    (["show"], "records --task example:"), (["best"], "records --task ready to paste example:"),
+    (["merge"], "records --output --keep example:"), (["doctor"], "records example:"),
+])
+def test_help_says_what_everything_is_for(command: list[str], words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    with pytest.raises(SystemExit) as stopped:
+        main([*command, "--help"])
+    said = capsys.readouterr().out
+    assert stopped.value.code == 0
+    assert all(word in said for word in words.split())
+    bare = [line for line in said.splitlines() if line.startswith("  ") and len(line.split()) == 1]  # a name without an explanation
+    assert not [line for line in bare if not line.strip().startswith(("tune|show", "-"))], bare
 
 
 def test_nothing_worked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

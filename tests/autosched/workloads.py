@@ -140,3 +140,27 @@ def slow_run(job: Job, directory: str, say: Say) -> Outcome:
     file = Path(directory) / f"{job.id}.begin"
     built = float(file.read_text()) if file.exists() else begin
     return Outcome(job.id, "ok", json.dumps({"build": [built, begin], "run": [begin, time.monotonic()]}), (0.1,))
+
+
+def quick_build(job: Job, directory: str, say: Say) -> Outcome:
+    """A builder with nothing to do."""
+    return Outcome(job.id, "built")
+
+
+def busy_build(job: Job, directory: str, say: Say) -> Outcome:
+    """A builder that makes a mark at every turn of its work."""
+    with open(Path(directory) / "beats", "ab", buffering=0) as f:
+        for _ in range(10):
+            time.sleep(0.01)
+            f.write(b".")
+    return Outcome(job.id, "built")
+
+
+def timing_run(job: Job, directory: str, say: Say) -> Outcome:
+    """A runner that needs all processors, and counts the marks that builders make meanwhile."""
+    beats = Path(directory) / "beats"
+    say("timing")
+    time.sleep(0.01)
+    before = beats.stat().st_size
+    time.sleep(0.1)
+    return Outcome(job.id, "ok", json.dumps(beats.stat().st_size - before), (0.1,))

@@ -13,6 +13,7 @@ from benchmarks.harness import worker
 from benchmarks.harness.case import Argument, Case
 from benchmarks.harness.figures import figures, share, summaries
 from benchmarks.harness.measure import Samples
+from benchmarks.harness.merge import DifferentError, merged
 from benchmarks.harness.peer import Peer, Prepared
 from benchmarks.harness.table import notes
 
@@ -199,3 +200,34 @@ def test_numbers_are_shortened_and_a_case_is_a_line():
     text = run.dumps({"format": 1, "cases": [{"a": 1 / 3}, {"a": [2 / 3]}]})
     assert json.loads(text) == {"format": 1, "cases": [{"a": 0.333333}, {"a": [0.666667]}]}
     assert len(text.splitlines()) == 7
+
+
+def piece(*entries, **machine):
+    return {"format": 1, "date": "2026-01-01", "machine": {"cpu": "fast", "cores": 2, "load": 0.1} | machine, "versions": {"torch": "2"},
+            "peers": ["tensorlang", "torch"], "options": {"quick": False}, "peaks": {"1": {"conv": {"flops": 1.0}}}, "cases": list(entries), "seconds": 3}
+
+
+def test_pieces_become_one_result():
+    first = piece(entry(ratio=1.0, name="a"), entry(ratio=1.0, name="b"))
+    second = piece(entry(ratio=2.0, name="b"), entry(ratio=2.0, name="b", threads=2), load=7.0) | {
+        "versions": {"jax": "1"}, "peers": ["tensorlang", "jax"], "peaks": {"2": {"conv": {"flops": 2.0}}}}
+    both = merged(first, second)
+    assert [(e["name"], e["threads"], e["ratio"]) for e in both["cases"]] == [("a", 1, 1.0), ("b", 1, 2.0), ("b", 2, 2.0)]
+    assert both["versions"] == {"torch": "2", "jax": "1"} and both["peers"] == ["tensorlang", "torch", "jax"]
+    assert set(both["peaks"]) == {"1", "2"} and both["seconds"] == 6
+    assert len(first["cases"]) == 2 and set(first["peaks"]) == {"1"}, "what is merged stays as it was"
+
+
+@pytest.mark.parametrize(("other", "what"), [(piece(cpu="slow"), "cpu 'fast' and 'slow'"), (piece() | {"versions": {"torch": "3"}}, "torch version"),
+                                             (piece() | {"options": {"quick": True}}, "quick"), (piece() | {"format": 2}, "format")])
+def test_pieces_of_another_machine_or_version_are_refused(other, what):
+    with pytest.raises(DifferentError, match=what):
+        merged(piece(), other)
+
+
+def test_a_file_of_another_machine_stays_as_it_is(tmp_path, capsys):
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps(piece()), encoding="utf-8")
+    before = path.read_bytes()
+    assert run.main(["--suite", "matmul", "--threads", "1", "--into", str(path)]) == 2
+    assert path.read_bytes() == before and "cpu 'fast'" in capsys.readouterr().err

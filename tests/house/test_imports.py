@@ -59,9 +59,11 @@ HEAVY = {
 
 # imports inside functions: (file, package) → why
 LAZY = {
+    ("autosched/measure/fleet.py", "dask"): "an extra; takes a second to import",
     ("autosched/cost_model/xgb.py", "xgboost"): "takes seconds to import",
     ("autosched/dynamic/dispatch.py", "sklearn"): "takes seconds to import",
     ("autosched/plot.py", "matplotlib"): "an extra; takes a second to import",
+    ("autosched/progress.py", "IPython"): "is there in notebooks only",
 }
 
 FILES = python_files(*PACKAGES)

@@ -40,33 +40,36 @@ def both(x, w, b, relu=True, op=ops.conv2d, **options):
 SHAPES = [
     (3, 16, 13, 11, (3, 3), {"padding": 1}),
     (5, 24, 9, 9, (3, 3), {"padding": 1, "stride": 2}),
-    (4, 19, 7, 7, (3, 3), {}),
-    (6, 33, 5, 23, (1, 3), {"padding": (0, 1), "dilation": (1, 2)}),
     (3, 16, 21, 20, (7, 7), {"stride": 2, "padding": 3}),
-    (2, 8, 12, 14, (11, 11), {"padding": 5}),
-    (9, 40, 7, 7, (1, 1), {}),
-    (13, 17, 12, 11, (1, 1), {}),
     (13, 32, 12, 11, (1, 1), {"stride": 2}),
     (8, 16, 11, 13, (1, 1), {"stride": (3, 1)}),
-    (8, 16, 11, 13, (1, 1), {"stride": (1, 2), "padding": 1}),
     (70, 16, 33, 31, (1, 1), {}),
     (4, 16, 1, 29, (1, 1), {}),
-    (4, 16, 29, 1, (3, 1), {"padding": (1, 0)}),
     (8, 32, 9, 9, (3, 3), {"padding": 1, "groups": 2}),
+    (8, 16, 1, 1, (1, 1), {}),
+    (4, 19, 8, 25, (1, 3), {"padding": (0, 1), "dilation": (1, 2)}),
+]
+MORE_SHAPES = [
+    (6, 33, 5, 23, (1, 3), {"padding": (0, 1), "dilation": (1, 2)}),
+    (2, 8, 12, 14, (11, 11), {"padding": 5}),
+    (13, 17, 12, 11, (1, 1), {}),
+    (8, 16, 11, 13, (1, 1), {"stride": (1, 2), "padding": 1}),
+    (4, 16, 29, 1, (3, 1), {"padding": (1, 0)}),
     (6, 60, 9, 5, (3, 3), {"padding": 1, "groups": 3}),
     (8, 32, 9, 9, (1, 1), {"groups": 4}),
-    (8, 16, 1, 1, (1, 1), {}),
+    (9, 40, 7, 7, (1, 1), {}),
 ]
 
 
-@pytest.mark.parametrize(("channels", "outputs", "height", "width", "kernel", "options"), SHAPES, ids=str)
+@pytest.mark.parametrize(("channels", "outputs", "height", "width", "kernel", "options"),
+                         [*SHAPES, *(pytest.param(*shape, marks=pytest.mark.fuzz) for shape in MORE_SHAPES)], ids=str)
 def test_odd_shapes(channels, outputs, height, width, kernel, options):
     x, w = small(RNG, (2, channels, height, width)), small(RNG, (outputs, channels // options.get("groups", 1), *kernel))
     b = small(RNG, (outputs,))
     exact(both(x, w, b, **options), np.maximum(images.conv(x, w, b, **options), 0), "float32")
 
 
-@pytest.mark.parametrize("types", ["float64", "int8", "int32", "float16"])
+@pytest.mark.parametrize("types", ["float64", "int8", "float16", pytest.param("int32", marks=pytest.mark.fuzz)])
 def test_dtypes(types):
     x, w, b = small(RNG, (1, 3, 6, 7), types, -2, 3), small(RNG, (16, 3, 3, 3), types, -2, 3), small(RNG, (16,), types)
     exact(both(x, w, b, padding=1), np.maximum(images.conv(x, w, b, padding=1), 0), types)
@@ -120,8 +123,9 @@ def test_a_chain_of_two():
     exact(tl.compile([X, out], constants={V: v, W: w})(x), want, "float32")
 
 
-@pytest.mark.parametrize(("target", "register", "accumulators"), [(AVX2, "ymm", 12), (AVX512, "zmm", 24)])
-@pytest.mark.parametrize(("kernel", "width", "side"), [(1, 24, 1), (3, 28, 3), (3, 24, 1)])
+@pytest.mark.parametrize(("target", "register", "accumulators", "kernel", "width", "side"), [
+    (AVX2, "ymm", 12, 1, 24, 1), (AVX2, "ymm", 12, 3, 28, 3), (AVX2, "ymm", 12, 3, 24, 1), (AVX512, "zmm", 24, 3, 28, 3),
+    *(pytest.param(AVX512, "zmm", 24, kernel, 24, 1, marks=pytest.mark.fuzz) for kernel in (1, 3))])
 def test_the_inner_loop_is_fused_multiply_adds_without_stack_traffic(target, register, accumulators, kernel, width, side):
     """One broadcast for each pixel and one load for each vector of outputs; all taps of a row in a turn, unless tiles of pixels end with the
     row: their taps would share pixels, and LLVM spilled sums to keep them."""

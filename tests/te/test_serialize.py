@@ -24,10 +24,13 @@ def _cases() -> dict[str, list[te.Tensor]]:
     argmax = te.comm_reducer(lambda p, q: (te.select(p[1] >= q[1], p[0], q[0]), te.select(p[1] >= q[1], p[1], q[1])),
                              lambda t0, t1: (te.const(-1, t0), te.min_value(t1)), name="argmax")
     index, value = te.compute((7,), lambda i: argmax((te.cast("int32", r), x[i, r]), axis=r), name="best")
-    return {"relu matmul": [a, b, d], "argmax": [x, index, value]}
+    y, state = te.placeholder((7, 9), name="Y"), te.placeholder((7, 9), name="state")
+    first = te.compute((1, 9), lambda _, j: y[0, j], name="first")
+    update = te.compute((7, 9), lambda t, j: state[t - 1, j] * 2.0 + y[t, j], name="update")
+    return {"relu matmul": [a, b, d], "argmax": [x, index, value], "scan": [y, te.scan(first, update, state)]}
 
 
-@pytest.mark.parametrize("name", ["relu matmul", "argmax"])
+@pytest.mark.parametrize("name", ["relu matmul", "argmax", "scan"])
 def test_round_trip(name: str) -> None:
     tensors = _cases()[name]
     text = serialize.to_json(tensors)

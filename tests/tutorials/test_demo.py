@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.tutorial
 @pytest.mark.slow
 def test_demo(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, str(ROOT / "tutorials" / "demo.py"), "--trials", "4", "--out", str(tmp_path)], text=True, cwd=tmp_path,
+    done = subprocess.run([sys.executable, str(ROOT / "tutorials" / "demo.py"), "--trials", "4", "--seconds", "3", "--out", str(tmp_path)], text=True, cwd=tmp_path,
                           env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, timeout=280)
     assert done.returncode == 0, done.stderr
     assert "\x1b" not in done.stdout
@@ -29,6 +29,11 @@ def test_demo(tmp_path: Path) -> None:
     rows = re.findall(r"^  (plain loops|tl\.compile|by hand|searched|numpy) +([\d.]+) +[\d.]+× +([\d.]+) ", done.stdout, re.MULTILINE)
     assert [row[0] for row in rows] == ["plain loops", "tl.compile", "by hand", "searched", "numpy"]
     assert all(float(figure) > 0 for row in rows for figure in row[1:])
+    step5 = done.stdout[done.stdout.index("5  Let a search"):]
+    assert "tune conv2d: 5000 trials, at most 3 s" in step5 and "def apply(s):" in step5
+    assert re.findall(r"^  (tl\.compile|found|numpy) +[\d.]+ +[\d.]+× ", step5, re.MULTILINE) == ["tl.compile", "found", "numpy"]
+    assert re.search(r"Gain over the default schedule: +[\d.]+×", step5)
+    assert (tmp_path / "conv2d.html").stat().st_size <= 500_000 and "def apply(s):" in (tmp_path / "conv2d.html").read_text(encoding="utf-8")
     records = [json.loads(line) for line in (tmp_path / "demo.jsonl").read_text().splitlines()]
     assert {record["status"] for record in records} == {"ok"} and len({record["task"] for record in records}) == 2
     picture = Image.open(tmp_path / "demo.png")

@@ -3,13 +3,14 @@ test.
 
 A block maps one statement and the target to named expressions over the knobs. Knows tensorlang's analysis; no schedules, no rows:
 the variant compiles the expressions to columns. A program has one vector of fixed length whatever its number of statements: the
-blocks of its heaviest statements, then of all others added up.
+blocks of its heaviest statements, then of all others added up (see ``vector_of``).
 """
 
 from __future__ import annotations
 
 from .block import Block
 from .caches import caches
+from .estimate import estimate
 from .extents import extents
 from .parallel import parallel
 from .registers import registers
@@ -18,6 +19,6 @@ from .vector_of import FeatureSet
 from .vectors import vectors
 from .work import work
 
-BLOCKS: tuple[Block, ...] = (work, extents, caches, registers, vectors, strides, parallel)
+BLOCKS: tuple[Block, ...] = (work, extents, caches, estimate, registers, vectors, strides, parallel)
 
 __all__ = ["BLOCKS", "Block", "FeatureSet"]

@@ -1,4 +1,5 @@
-"""The vector of a whole program: the blocks of its heaviest statements, then the sum of all the others. Knows blocks and analysis.
+"""The vector of a whole program: the blocks of its heaviest statements, the sum of all the others, and what all together ought to cost
+against what the computation needs at least, which is the same unit for every task. Knows blocks and analysis.
 
 Which statements are the heaviest is decided once for a variant, at the values its schedule has now, so a column always speaks of
 the same statement. Everything is an amount that is never negative, and is given to the model as ``log2(1 + x)``.
@@ -12,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from tensorlang import Target
-from tensorlang.analysis import Analysis, Expr, Statement, amount, compile_columns, plus, times
+from tensorlang.analysis import Analysis, Expr, Statement, amount, compile_columns, plus, ratio, times
 
 from .block import Block
+from .estimate import SCALE, estimate
 
 SLOTS = 2
 SUMMED = 3  # of the list of blocks, so many are added up for the lighter statements
@@ -42,6 +44,7 @@ class FeatureSet:
             for name, e in block(analysis.statements[0], target).items():
                 if not e.dtype.is_float:
                     named[f"rest.{name}"] = plus(*rest.get(name, [amount(0)]))
+        named |= _whole(analysis, target)
         named["storage"] = plus(*[m.bytes for m in analysis.storage])
         named["statements"] = amount(len(analysis.statements))
         self.names = tuple(named)
@@ -51,6 +54,13 @@ class FeatureSet:
     def scaled(table: Any) -> Any:
         """``log2(1 + x)`` as float32."""
         return np.log2(1.0 + np.maximum(table, 0)).astype(np.float32)
+
+
+def _whole(analysis: Analysis, target: Target) -> dict[str, Expr]:
+    """Estimates of all statements added up, as multiples (of a 64th) of the time the declared operations take at full speed."""
+    every = [estimate(st, target) for st in analysis.statements]
+    ideal = max(1, SCALE * analysis.flops // (4 * target.vector_lanes("float32") * target.num_cores))
+    return {f"whole.{name}": ratio(times(64, plus(*[e[name] for e in every])), ideal) for name in every[0]}
 
 
 def _nothing(block: Any, st: Statement, target: Target) -> dict[str, Expr]:

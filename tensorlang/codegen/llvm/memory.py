@@ -13,7 +13,7 @@ from ...core.dtype import INT64, DType
 from ...expr import linear, make
 from ...expr.nodes import Broadcast, Expr, Ramp, const_int
 from ...loopir.stmt import Buffer, Load, load
-from . import convert, types
+from . import convert, streaming, types
 from .emitter import Emitter, buffers_read
 from .expression import rules
 
@@ -303,7 +303,8 @@ def store_row(em: Emitter, buffer: Buffer, first: Expr, lanes: int, operand: str
         operand = em.ins(f"select <{lanes} x i1> {flags}, {vector} {operand}, {vector} {old}")
         flags = None
     if flags is None:
-        em.do(f"store {vector} {operand}, ptr {address}, align {align}")
+        if buffer not in em.streamed or not streaming.store(em, address, operand, element, lanes, buffer.dtype.bytes):
+            em.do(f"store {vector} {operand}, ptr {address}, align {align}")
     else:
         _call_void(em, f"llvm.masked.store.{types.mangle(element, lanes)}.p0", (vector, operand),
                    (f"ptr align {align}", address), (f"<{lanes} x i1>", flags))

@@ -28,7 +28,7 @@ from ...loopir.stmt import (
     map_exprs,
     preorder,
 )
-from . import extern, memory, pairs, parallel, report, transposed, types
+from . import extern, memory, pairs, parallel, report, streaming, transposed, types
 from .emitter import Emitter, Storage
 from .index import interval
 from .text import Block
@@ -155,6 +155,16 @@ def _for(em: Emitter, s: For) -> None:
     extent = const_int(s.extent)
     if extent is not None and extent <= 0:
         return
+    streamed = streaming.buffers(em, s)
+    before, em.streamed = em.streamed, em.streamed | streamed
+    _turns(em, s, extent)
+    em.streamed = before
+    if streamed:
+        em.at = em.depth
+        streaming.fence(em)
+
+
+def _turns(em: Emitter, s: For, extent: int | None) -> None:
     cut = parallel.pieces(em, s) if s.kind == PARALLEL and extent != 1 else 1
     if cut != 1:
         parallel.emit(em, s, cut, written(s.body), loop, leave)
@@ -217,7 +227,7 @@ def size_in_elements(b: Buffer) -> Expr:
 def _alloc(em: Emitter, s: Alloc) -> None:
     b = s.buffer
     elements = size_in_elements(b)
-    count = const_int(elements)
+    count = interval(em, elements)[1]  # of a symbolic size, the most it can be: a buffer of a known limit needs no allocation in the call
     element = types.memory_element(b.dtype, em.target)
     em.forget(b)
     if count is not None:

@@ -61,6 +61,7 @@ class Module:
         self._declared: dict[str, str] = {}
         self._names: set[str] = set()
         self._constants: dict[str, str] = {}
+        self._notes: dict[str, str] = {}
         self.records: dict[str, str] = {}  # definitions of globals by name
         self.recording = ""  # the record of the kernel being written
         self.numbers: dict[Check, int] = {}  # its checks
@@ -95,6 +96,10 @@ class Module:
         text = f"internal global {kind} {value}, align 64"
         return self._constants.setdefault(text, f"@tensorlang.constant.{len(self._constants)}")
 
+    def note(self, text: str) -> str:
+        """The number of a node of metadata."""
+        return self._notes.setdefault(f"!{{{text}}}", f"!{len(self._notes)}")
+
     def claim(self, name: str) -> bool:
         """Take a function name; False when it is taken already: the function is there."""
         free = name not in self._names
@@ -111,5 +116,6 @@ class Module:
         parts = [f'target triple = "{self.target.triple}"', *self.records.values(), *(f.text() for f in self.functions),
                  "\n".join(self._declared.values()),
                  "\n".join(f"{name} = {text}" for text, name in self._constants.items()),
+                 "\n".join(f"{name} = {text}" for text, name in self._notes.items()),
                  attributes]
         return "\n\n".join(p for p in parts if p) + "\n"

@@ -26,7 +26,7 @@ def prepare(em: Emitter, stmts: Sequence[Stmt]) -> None:
     found: dict[tuple[Buffer, Expr, Expr], dict[int, Load]] = {}
     for s in stmts:
         for e in _evaluated(s.value):  # type: ignore[attr-defined]
-            if type(e) is Load and e.mask is None and e.buffer not in written and e not in em.memo:
+            if e.mask is None and e.buffer not in written and e not in em.memo:
                 at = _far(em, e)
                 if at is not None:
                     base, stride = at
@@ -43,11 +43,17 @@ def prepare(em: Emitter, stmts: Sequence[Stmt]) -> None:
                 rest = [o for o in rest if o >= first + few]
 
 
-def _evaluated(e: Expr) -> Iterator[Expr]:
-    """What is evaluated for certain: not the sides of an ``if_then_else``, of which the other may be out of bounds."""
-    yield e
-    for kid in (e.cond,) if isinstance(e, IfThenElse) else e.children():
-        yield from _evaluated(kid)
+def _evaluated(root: Expr) -> Iterator[Load]:
+    """The reads that are made for certain: not those in the sides of an ``if_then_else``, of which the other may be out of bounds."""
+    seen, stack = {root}, [root]
+    while stack:
+        e = stack.pop()
+        if type(e) is Load:
+            yield e
+        for kid in reversed((e.cond,) if isinstance(e, IfThenElse) else e.children()):
+            if kid not in seen:
+                seen.add(kid)
+                stack.append(kid)
 
 
 def _far(em: Emitter, e: Load) -> tuple[Expr, Expr] | None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 KNOWN = {
     "auto_unroll_max_step": "constant loops inside are unrolled while the result has at most this many steps",
+    "stream_stores": "vectors that are written inside go past the caches, where the target can: for a result that no cache holds",
     "unroll_explicit": "accepted for TVM's sake: unrolled loops are always written out",
 }
 
@@ -47,5 +48,5 @@ class Pragma(Primitive):
 
     @staticmethod
     def call(stage: Stage, loop: IterVar, pragma_type: str, pragma_value: int | None = None) -> None:
-        """Note ``pragma_type`` on a loop: ``auto_unroll_max_step`` (a number of steps) or ``unroll_explicit``."""
+        """Note ``pragma_type`` on a loop: ``auto_unroll_max_step`` (a number of steps), ``stream_stores`` or ``unroll_explicit``."""
         stage.do(Pragma(stage.name, stage.loop_name("pragma", loop), pragma_type, whole(pragma_value)))

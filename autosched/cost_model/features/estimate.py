@@ -1,0 +1,65 @@
+"""What a statement ought to cost: cycles of the multiply-adds, loads, stores and loops, and of the bytes that move through the caches, by
+the numbers of a present-day core. Wrong by a factor now and then; but it is in one unit for all tasks, and it puts together what trees
+learn separately only from many examples: a sum over statements of products.
+
+The form is the roofline of Williams, Waterman and Patterson (CACM 52, 2009) with the latency of a chain of sums (Fog, "Instruction tables").
+"""
+
+from __future__ import annotations
+
+from tensorlang import Target
+from tensorlang.analysis import Expr, Statement, amount, ceil_quotient, choose, least, most, plus, quotient, times
+
+from .registers import tile_of
+
+PER_CYCLE = 2  # vector operations, and also loads, that begin in one cycle
+LATENCY = 4  # cycles from one sum to the next that needs it
+DIVISION, CALL = 4, 16  # vector operations that these count as
+SPILL = 2  # cycles to write a vector to memory and read it again
+TURN = 1  # cycles of a loop around a tile
+START = 8000  # cycles to begin and end a parallel loop
+BYTES = {"l1": 32, "l2": 16, "l3": 6}  # that come in a cycle from behind that cache
+SCALE = 16  # of cycles: an eighth of a load is an amount too
+
+
+def estimate(st: Statement, target: Target) -> dict[str, Expr]:
+    """Sixteenths of cycles on the critical path, all threads working: ``compute`` of the core, ``memory`` of the caches, ``starts`` of
+    parallel loops, ``time`` all of it together."""
+    tile = tile_of(st, target)
+    work = st.work
+    weight = max(1, work.fma + work.add + work.mul + work.select + work.cast + DIVISION * work.div + CALL * work.call)
+    around = tile.level - 1
+    kept = st.reduction and around >= st.own and st.loops[around].reduce  # the sums stay in registers while the reduction turns
+    stores = amount(0) if kept else times(tile.held, len([a for a in st.accesses if a.write]))
+    loads = plus(tile.loaded, stores) if st.reduction and not kept else tile.loaded
+    chain = times(LATENCY, *[p.extent for p in st.loops[tile.level:] if p.reduce and p.kind == "unrolled"]) if kept else amount(0)
+    spilled = most(plus(tile.held, least(tile.loaded, 4), 1 - target.vector_registers), 0)
+    busy = most(times(tile.vectors, weight, SCALE // PER_CYCLE), most(times(loads, SCALE // PER_CYCLE), most(times(stores, SCALE), times(chain, SCALE))))
+    one = plus(busy, times(spilled, SPILL * SCALE), TURN * SCALE)
+    at = next((p for p, loop in enumerate(st.loops) if loop.kind == "parallel"), None)
+    outer = st.loops[:tile.level]
+    turns = times(*[p.extent for i, p in enumerate(outer) if i != at])
+    shared = amount(1) if at is None else st.loops[at].extent
+    rounds = ceil_quotient(shared, target.num_cores)  # as many turns as the busiest thread has
+    compute = times(one, turns, rounds)
+    moved = [quotient(times(brought, SCALE), BYTES[name]) for name, brought in traffic(st, target).items()]
+    memory = plus(*moved)
+    if at is not None:
+        memory = times(quotient(memory, most(shared, 1)), rounds)
+    starts = amount(0) if at is None else times(START * SCALE, *[p.extent for p in st.loops[:at]])
+    return {"estimate.compute": compute, "estimate.memory": memory, "estimate.starts": starts,
+            "estimate.time": plus(most(compute, memory), starts)}
+
+
+def traffic(st: Statement, target: Target) -> dict[str, Expr]:
+    """Bytes that move into each cache. Of the loops of which one turn fits the cache, the outermost streams: each of its runs brings in what it
+    touches once. Which loop that is depends on the knobs, so the traffic is a chain of choices from the inside outwards. What is written by
+    one statement and read by the next counts for both."""
+    lines = [plus(*[times(a.lines(p, target.cache_line), target.cache_line) for a in st.accesses]) for p in range(len(st.loops) + 1)]
+    found: dict[str, Expr] = {}
+    for name, size in (("l1", target.l1_bytes), ("l2", target.l2_bytes), ("l3", target.l3_bytes)):
+        brought = times(st.turns, lines[-1])
+        for p in reversed(range(len(st.loops))):
+            brought = choose(lines[p + 1], size * 3 // 4, times(st.extent(0, p), lines[p]), brought)
+        found[name] = brought
+    return found

@@ -1,0 +1,162 @@
+"""Any operator: default schedules of representative shapes, replayed with sizes open. Knows traces and times; no operators.
+
+What a careful hand writes for 64 rows of 1000 differs from what it writes for 1000 rows of 7: widths of vectors, tiles, whether to pack, where to
+share work out. A trace of the one replays on the open computation wherever it is legal there (its tails become guards and masks), and is then
+right for every size; which is fastest where is measured. Schedules tuned for a representative shape (``records``) count among them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+import tensorlang as tl
+from tensorlang import te
+from tensorlang.recipes import default_schedule
+
+from ...records import RecordLog
+from ..calibrate import times
+from ..declaration import Declaration
+from ..plan import Measured
+from .base import Box, Options, Settings
+from .generic import LABEL, facts, generic
+
+PER_DIM = {1: 7, 2: 5, 3: 3}  # representative sizes of each dim, by how many dims there are
+MOST = 25  # representative shapes
+POINTS = 48  # shapes at which the variants are measured
+SLOW = 10e-3  # seconds of a call that is not worth waiting for: larger shapes take after the largest that are measured
+GAIN = 0.01  # by which a variant must speed up the whole to be kept
+KEPT = 8
+
+
+def variants(decl: Declaration, box: Box, settings: Settings) -> Options | None:
+    """The family, None when no schedule but the generic one is worth having."""
+    base = generic(decl, box, settings)
+    dims = base.dims
+    if not all(d in box for d in dims):
+        return None
+    modules: dict[tuple[str, str], tl.Module] = {}
+    for label, schedule, tensors in _schedules(decl, box, settings, dims):
+        try:
+            module = tl.build(schedule, tensors, decl.target, name=decl.short_name, constants=decl.values(tensors))
+        except tl.TensorLangError:
+            continue  # legal step by step, but not to be lowered with sizes open
+        if tuple(d.name for d in module.signature.dims) == dims:
+            modules[label] = module
+    modules[LABEL] = base.like  # last: what is as fast is the one without conditions
+    if len(modules) == 1:
+        return None
+    what = ["variants", decl.key, sorted(decl.constants), [list(x) for x in modules], {d: list(box[d]) for d in dims}]
+    shapes, seconds = _known(settings, what, len(modules)) or _measured(decl, box, settings, dims, list(modules.values()), what)
+    keep = _worth(seconds)
+    labels = [label for i, label in enumerate(modules) if i in keep]
+    plans = Measured(tuple(labels), tuple(shapes), tuple(tuple(row[i] for i in keep) for row in seconds))
+    routes = [modules[label] for label in labels]
+    return Options("variants", base.like, dims, routes, plans, len(routes) - 1, len(modules))
+
+
+def _schedules(decl: Declaration, box: Box, settings: Settings, dims: Sequence[str]) -> Iterator[tuple[tuple[str, str], tl.Schedule, list[te.Tensor]]]:
+    """(name and what it is, schedule, tensors) of each different schedule that is legal with sizes open."""
+    seen: set[str] = set()
+    tuned = None if settings.records is None else RecordLog(settings.records)
+    for shape in representatives(box, dims, settings.opt, multiples_of(decl)):
+        fixed = decl.fixed(shape)
+        outputs = [t for t in fixed if not isinstance(t.op, te.PlaceholderOp)]
+        traces = [("as for", default_schedule(outputs, decl.target, constants=list(decl.values(fixed))).trace)]
+        best = None if tuned is None else tuned.best(te.serialize.key_of(fixed), str(decl.target))
+        if best is not None:
+            traces.append(("tuned for", best.trace()))
+        for word, trace in traces:
+            if trace.to_json() in seen:
+                continue
+            seen.add(trace.to_json())
+            tensors = decl.stated(facts(box, shape))
+            schedule = tl.create_schedule([t for t in tensors if not isinstance(t.op, te.PlaceholderOp)])
+            try:
+                trace.apply(schedule)
+            except tl.ScheduleError:
+                continue
+            name = f"{word} {'×'.join(str(shape[d]) for d in dims)}"
+            yield (name, f"the {'default' if word == 'as for' else 'tuned'} schedule of {', '.join(f'{d}={n}' for d, n in shape.items())}"), schedule, tensors
+
+
+def representatives(box: Box, dims: Sequence[str], opt: Mapping[str, int], multiples: Mapping[str, int]) -> list[dict[str, int]]:
+    """Sizes far apart, in proportion: the expected ones first."""
+    count = PER_DIM.get(len(dims), 2)
+    grids = [_spread(box[d], count, multiples[d]) for d in dims]
+    every = [dict(zip(dims, row, strict=True)) for row in itertools.product(*grids)]
+    if len(every) > MOST:
+        every = [every[i] for i in sorted(np.random.default_rng(0).permutation(len(every))[:MOST])]
+    first = {d: _spread((opt[d], opt[d]), 1, multiples[d])[0] for d in dims}
+    return [first, *(s for s in every if s != first)]
+
+
+def multiples_of(decl: Declaration) -> dict[str, int]:
+    """By what each dim counts."""
+    return {name: d.multiple_of for name, d in decl.dims.items()}
+
+
+def _spread(span: tuple[int, int], count: int, by: int) -> list[int]:
+    """Sizes from the least to the most, in proportion, none of them zero."""
+    least, most = max(by, -(-span[0] // by) * by), max(by, span[1] // by * by)
+    return sorted({max(by, round(x / by) * by) for x in np.geomspace(least, most, count)})
+
+
+def _points(box: Box, dims: Sequence[str], multiples: Mapping[str, int]) -> list[dict[str, int]]:
+    """Shapes to measure at, smallest first: log-uniform, and the corners of what is small."""
+    rng = np.random.default_rng(1)
+    rows = [rng.permutation(_spread(box[d], POINTS, multiples[d])) for d in dims]
+    picked = {tuple(int(r[i % len(r)]) for r in rows) for i in range(POINTS)}
+    picked.add(tuple(int(min(r)) for r in rows))
+    return [dict(zip(dims, s, strict=True)) for s in sorted(picked, key=lambda s: float(np.prod(np.array(s, dtype=float))))]
+
+
+def _measured(decl: Declaration, box: Box, settings: Settings, dims: Sequence[str], modules: Sequence[tl.Module],
+              what: Any) -> tuple[list[tuple[int, ...]], list[tuple[float, ...]]]:
+    """Seconds of every module at every point, measured now."""
+    shapes: list[tuple[int, ...]] = []
+    seconds: list[tuple[float, ...]] = []
+    points = _points(box, dims, multiples_of(decl))
+    for shape in points:
+        args = decl.arrays(shape)
+        runs = {i: (lambda entry=m.entry: entry(*args)) for i, m in enumerate(modules)}
+        found = times(runs, settings.seconds / len(points))
+        shapes.append(tuple(shape[d] for d in dims))
+        seconds.append(tuple(found[i] for i in range(len(modules))))
+        if min(found.values()) > SLOW:
+            break
+    settings.tables.write(what, {"shapes": shapes, "seconds": seconds})
+    return shapes, seconds
+
+
+def _known(settings: Settings, what: Any, count: int) -> tuple[list[tuple[int, ...]], list[tuple[float, ...]]] | None:
+    table = settings.tables.read(what)
+    if table is None:
+        return None
+    try:
+        shapes, seconds = [tuple(s) for s in table["shapes"]], [tuple(s) for s in table["seconds"]]
+        sound = len(shapes) == len(seconds) > 0 and all(len(s) == count for s in seconds)
+    except (KeyError, TypeError):
+        sound = False
+    if not sound:
+        settings.tables.misses.append("its contents make no sense")
+        return None
+    return shapes, seconds
+
+
+def _worth(seconds: Sequence[Sequence[float]]) -> list[int]:
+    """The variants to keep, the generic one among them: greedily, those that speed up the whole the most."""
+    log = np.log(np.maximum(np.array(seconds), 1e-9))
+    keep = [log.shape[1] - 1]
+    now = log[:, -1]
+    while len(keep) < min(KEPT, log.shape[1]):
+        gains = [float((now - np.minimum(now, log[:, i])).mean()) for i in range(log.shape[1])]
+        best = int(np.argmax(gains))
+        if gains[best] < GAIN:
+            break
+        keep.append(best)
+        now = np.minimum(now, log[:, best])
+    return sorted(keep)

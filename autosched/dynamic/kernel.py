@@ -1,0 +1,154 @@
+"""The kernel of all shapes that the user holds. Knows the dispatcher and how to talk of what it chose; makes and measures nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tensorlang as tl
+
+from .plan import Plans, plans_of
+from .profile import ShapeProfile
+
+
+@dataclass(frozen=True)
+class Account:
+    """How a DynamicKernel came to be, for people: the family, what was compiled, how good the tree is by the model."""
+
+    name: str
+    family: str
+    kernels: int
+    seconds: float
+    leaves: int
+    shapes: int
+    exhaustive: bool
+    mean_loss: float
+    worst_loss: float
+    worst_shape: tuple[int, ...]
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        seen = f"{'all' if self.exhaustive else 'of'} {self.shapes} shapes"
+        lines = [f"{self.name}: family {self.family}, {self.kernels} kernels, {self.leaves} leaves, made in {self.seconds:.1f} s",
+                 f"  the tree loses {self.mean_loss:.2%} on average and {self.worst_loss:.1%} at worst ({self.worst_shape}) by the model, {seen}"]
+        return "\n".join([*lines, *(f"  {n}" for n in self.notes)])
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a shape runs as it does. ``alternatives`` are (name, predicted seconds or None, what it does), the chosen one first."""
+
+    shape: dict[str, int]
+    chosen: str
+    alternatives: tuple[tuple[str, float | None, str], ...]
+    reason: str
+
+    def __str__(self) -> str:
+        lines = [f"{', '.join(f'{d}={n}' for d, n in self.shape.items())}: {self.reason}"]
+        width = max((len(name) for name, _, _ in self.alternatives), default=0)
+        for i, (name, seconds, what) in enumerate(self.alternatives):
+            told = "" if seconds is None else f"{seconds * 1e6:10.2f} µs"
+            lines.append(f"  {'→' if i == 0 else ' '} {name:<{width}}  {told:>13}  {what}".rstrip())
+        return "\n".join(lines)
+
+
+class DynamicKernel:
+    """A kernel of every shape in its profiles, made by ``tune_dynamic``.
+
+    Call it on arrays like any kernel: ``f(x, y)`` writes the outputs, ``y = f(x)`` makes them. ``explain(m=17)`` says what runs and what else
+    could, ``stats()`` what ran.
+    """
+
+    def __init__(self, dispatcher: tl.Dispatcher, profiles: Sequence[ShapeProfile], account: Account, plans: Plans) -> None:
+        self.dispatcher, self.profiles, self.account, self._plans = dispatcher, tuple(profiles), account, plans
+        self._call = dispatcher.entry
+
+    def __call__(self, *args: Any) -> Any:
+        """Run it. Raises CallError for arguments it cannot take and, unless the profile says ``generic``, for sizes outside of all profiles."""
+        return self._call(*args)
+
+    @property
+    def entry(self) -> Any:
+        """The function behind ``f(...)``."""
+        return self._call
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """The names of the open sizes, in the order of shapes."""
+        return self.dispatcher.dims
+
+    def __repr__(self) -> str:
+        return f"<dynamic kernel {self.account.name}({', '.join(self.dims)}): {self.account.family}, {self.account.kernels} kernels>"
+
+    def benchmark(self, *args: Any, seconds: float = 0.5) -> tl.Timing:
+        """Time it on these arrays, dispatch included, call from Python not."""
+        return self.dispatcher.benchmark(*args, seconds=seconds)
+
+    def explain(self, shape: Any = None, **sizes: int) -> Explanation:
+        """What runs for a shape, ``explain((17,))``, ``explain({"m": 17})`` or ``explain(m=17)``: the plan, the alternatives, predicted seconds."""
+        named = self._named(shape, sizes)
+        values = tuple(named[d] for d in self.dims)
+        predicted = self._plans.cost(np.array([values]))
+        costs = [None] * len(self._plans.names) if predicted is None else [float(s) for s in predicted[0]]
+        rows = [(name, costs[i], self._plans.describe(i, values)) for i, name in enumerate(self._plans.names)]
+        slot = self.dispatcher.slot(values)
+        published = self.dispatcher.published.get(values)
+        inside = any(p.holds(named) for p in self.profiles)
+        chosen = rows.pop(slot)
+        rest = sorted(rows, key=lambda r: r[1] if r[1] is not None else 0.0)
+        if published is not None:
+            special = (published.name, None, "a kernel of this exact shape")
+            return Explanation(named, special[0], (special, chosen, *rest), "code of its own was published for it")
+        reason = f"the tree picks {chosen[0]}" if inside else f"outside of all profiles: {chosen[0]}"
+        return Explanation(named, chosen[0], (chosen, *rest), reason)
+
+    def stats(self) -> dict[str, Any]:
+        """Calls so far and, of those the dispatcher remembers, how many there were of each shape and by each route."""
+        names = {id(r): n for r, n in zip(self.dispatcher.routes, self._plans.names, strict=True)}
+        calls, rows = self.dispatcher.since(0)
+        shapes = Counter(tuple(int(n) for n in row[2:]) for row in rows)
+        numbers = Counter(int(n) for n in rows[:, 0])
+        routes: Counter[str] = Counter()
+        for number, n in numbers.items():
+            route = self.dispatcher.route_of(number)
+            routes["retired" if route is None else names.get(id(route)) or getattr(route, "name", "published")] += n
+        return {"calls": calls, "recent shapes": dict(shapes), "recent routes": dict(routes)}
+
+    def save(self, path: str | Path) -> None:
+        """Write it to one file that ``load`` reads back without the compiler. Kernels published for exact shapes stay behind.
+
+        Raises TensorLangError when nothing can be written.
+        """
+        note = {"kind": "dynamic kernel", "profiles": [p.to_json() for p in self.profiles], "account": asdict(self.account), "plans": self._plans.to_json()}
+        self.dispatcher.save(path, note)
+
+    @staticmethod
+    def load(path: str | Path) -> DynamicKernel:
+        """A kernel that ``save`` wrote. Raises TargetError for one of another machine, TensorLangError for a file that is torn or something else.
+        The file holds machine code: load only what you would run."""
+        dispatcher, note = tl.Dispatcher.load(path)
+        try:
+            if note["kind"] != "dynamic kernel":
+                raise ValueError(note["kind"])
+            account = dict(note["account"])
+            account.update(worst_shape=tuple(account["worst_shape"]), notes=tuple(account["notes"]))
+            return DynamicKernel(dispatcher, [ShapeProfile.from_json(p) for p in note["profiles"]], Account(**account), plans_of(note["plans"]))
+        except (KeyError, TypeError, ValueError):
+            raise tl.TensorLangError(f"cannot load {path}", because="it is a dispatcher, but no DynamicKernel", try_="tl.Dispatcher.load") from None
+
+    def _named(self, shape: Any, sizes: Mapping[str, int]) -> dict[str, int]:
+        given = dict(shape) if isinstance(shape, Mapping) else {} if shape is None else dict(zip(self.dims, _tuple(shape), strict=False))
+        given.update(sizes)
+        if sorted(given) != sorted(self.dims):
+            raise tl.CallError(f"explain: sizes of {', '.join(sorted(given)) or 'nothing'}", because=f"the dims are {', '.join(self.dims)}",
+                               try_=f"explain({', '.join(f'{d}=…' for d in self.dims)})")
+        return {d: int(given[d]) for d in self.dims}
+
+
+def _tuple(shape: Any) -> tuple[Any, ...]:
+    return tuple(shape) if isinstance(shape, list | tuple) else (shape,)

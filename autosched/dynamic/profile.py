@@ -1,0 +1,143 @@
+"""Which sizes a kernel is to serve, and how much each matters. Plain data; knows no kernels."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import tensorlang as tl
+
+OUT_OF_RANGE = ("error", "generic")
+EXHAUSTIVE = 1 << 14  # shapes up to which all of a profile are looked at
+SAMPLES = 4096  # else about so many
+RESIDUES = 48  # sizes next to each other around a sample, so that every remainder by a tile's height is seen
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Span:
+    """The sizes of one dim: inclusive bounds and the one that is expected most."""
+
+    least: int
+    opt: int
+    most: int
+
+    def __str__(self) -> str:
+        return f"{self.least} … {self.opt} … {self.most}"
+
+
+class ShapeProfile:
+    """A box of sizes: ``{"m": (min, opt, max), …}``; a pair is (min, max), a number one size only.
+
+    ``weights`` says how much shapes matter, 1 unless given: ``{(128,): 10.0}`` with the dims in the order of the profile, or a function of the shape.
+    ``out_of_range`` is what happens beyond all profiles: ``"error"``, a CallError, or ``"generic"``, the kernel that knows no profile.
+    Raises TensorLangError for bounds out of order.
+    """
+
+    def __init__(self, dims: Mapping[str, Any], weights: Mapping[Any, float] | Callable[[Shape], float] | None = None, out_of_range: str = "error") -> None:
+        if not isinstance(dims, Mapping) or not dims:
+            raise tl.TensorLangError(f"ShapeProfile({dims!r}): no dims", try_='ShapeProfile({"m": (1, 128, 4096)})')
+        if out_of_range not in OUT_OF_RANGE:
+            raise tl.TensorLangError(f"ShapeProfile(out_of_range={out_of_range!r})", legal=", ".join(map(repr, OUT_OF_RANGE)))
+        self.dims = {name: _span(name, given) for name, given in dims.items()}
+        self.weights = weights
+        self.out_of_range = out_of_range
+
+    @staticmethod
+    def of(given: Any, out_of_range: str = "error") -> ShapeProfile:
+        """The profile itself, or one of a dict."""
+        return given if isinstance(given, ShapeProfile) else ShapeProfile(given, out_of_range=out_of_range)
+
+    def __repr__(self) -> str:
+        return f"ShapeProfile({', '.join(f'{d}: {s}' for d, s in self.dims.items())}, out_of_range={self.out_of_range!r})"
+
+    def to_json(self) -> dict[str, Any]:
+        """Its sizes as plain data; weights matter only while a kernel is made."""
+        return {"dims": {d: [s.least, s.opt, s.most] for d, s in self.dims.items()}, "out_of_range": self.out_of_range}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> ShapeProfile:
+        """That of plain data."""
+        return ShapeProfile({d: tuple(s) for d, s in data["dims"].items()}, out_of_range=data["out_of_range"])
+
+    def holds(self, shape: Mapping[str, int]) -> bool:
+        """Whether all dims are inside."""
+        return all(s.least <= shape[d] <= s.most for d, s in self.dims.items())
+
+    def weight(self, shape: Shape) -> float:
+        """How much a shape matters, its sizes in the order of the profile."""
+        if self.weights is None:
+            return 1.0
+        if callable(self.weights):
+            return float(self.weights(shape))
+        key: Any = shape if shape in self.weights or len(shape) > 1 else shape[0]
+        return float(self.weights.get(key, 1.0))
+
+    @property
+    def size(self) -> int:
+        """How many shapes it holds."""
+        total = 1
+        for s in self.dims.values():
+            total *= s.most - s.least + 1
+        return total
+
+    def samples(self, order: Sequence[str], multiples: Mapping[str, int], seed: int = 0) -> tuple[Any, bool]:
+        """Shapes to look at as rows of integers, dims in ``order``, and whether these are all: else log-uniform ones, and beside them runs of
+        neighbours, so that remainders of every kind are among them."""
+        spans = [(self.dims[d], multiples.get(d, 1)) for d in order]
+        if self.size <= EXHAUSTIVE:
+            values = [range(-(-s.least // by) * by, s.most + 1, by) for s, by in spans]
+            return np.array(list(itertools.product(*values)), dtype=np.int64).reshape(-1, len(order)), True
+        rng = np.random.default_rng(seed)
+        columns = []
+        for s, by in spans:
+            low, high = np.log(max(1, s.least)), np.log(max(1, s.most))
+            free = np.exp(rng.uniform(low, high, SAMPLES)).astype(np.int64)
+            runs = np.exp(rng.uniform(low, high, max(1, SAMPLES // RESIDUES))).astype(np.int64)
+            near = (np.sort(runs)[:, None] + np.arange(RESIDUES)).reshape(-1)
+            column = np.concatenate([free, near if len(spans) == 1 else rng.permutation(near), [s.least, s.opt, s.most]])
+            columns.append(np.clip(column // by * by, -(-s.least // by) * by, s.most // by * by))
+        return np.unique(np.stack(columns, axis=1), axis=0), False
+
+
+def profiles_of(given: Any, out_of_range: str = "error") -> tuple[ShapeProfile, ...]:
+    """One profile or several, all of the same dims. Raises TensorLangError."""
+    listed = tuple(ShapeProfile.of(p, out_of_range) for p in (given if isinstance(given, list | tuple) else [given]))
+    if not listed:
+        raise tl.TensorLangError("tune_dynamic: no profile", try_='profile={"m": (1, 128, 4096)}')
+    names = sorted(listed[0].dims)
+    for p in listed:
+        if sorted(p.dims) != names:
+            raise tl.TensorLangError("tune_dynamic: the profiles are of other dims", because=f"{', '.join(names)} and {', '.join(sorted(p.dims))}")
+    return listed
+
+
+def hull(profiles: Sequence[ShapeProfile]) -> dict[str, tuple[int, int]]:
+    """The smallest box that holds all profiles."""
+    return {d: (min(p.dims[d].least for p in profiles), max(p.dims[d].most for p in profiles)) for d in profiles[0].dims}
+
+
+def _span(name: str, given: Any) -> Span:
+    values = given if isinstance(given, list | tuple) else (given,)
+    whole = list(_whole(name, values))
+    if len(whole) == 1:
+        whole = whole * 3
+    elif len(whole) == 2:
+        least, most = whole
+        whole = [least, int(round((max(1, least) * max(1, most)) ** 0.5)), most]
+    if len(whole) != 3 or not 0 <= whole[0] <= whole[1] <= whole[2]:
+        raise tl.TensorLangError(f"ShapeProfile: {name} is {given!r}", because="its sizes are (min, opt, max) with 0 <= min <= opt <= max",
+                                 try_=f'{{"{name}": (1, 128, 4096)}}')
+    return Span(*whole)
+
+
+def _whole(name: str, values: Sequence[Any]) -> Iterator[int]:
+    for v in values:
+        if isinstance(v, bool) or not isinstance(v, int | np.integer):
+            raise tl.TensorLangError(f"ShapeProfile: {name} has the size {v!r}", because="sizes are whole numbers", try_=f'{{"{name}": (1, 128, 4096)}}')
+        yield int(v)

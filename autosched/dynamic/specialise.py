@@ -1,0 +1,40 @@
+"""``specialise``: let a DynamicKernel grow code of its own for the shapes that pay. Knows the kernel, its declaration and the tiers by their one constructor each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import tensorlang as tl
+
+from ..task import SearchTask
+from .declaration import Declaration
+from .kernel import DynamicKernel
+from .tiers import GENERIC, SPECIALISED, TABLE, TUNED, CodeCache, Dispatched, Manager, Thresholds, Tiers, Trials, Workshop, cycle_of
+
+BUDGET = 64 << 20
+
+
+def specialise(kernel: DynamicKernel, task: SearchTask, *, constants: Mapping[Any, Any] | None = None, directory: str | Path | None = None,
+               budget: int = BUDGET, highest: int = SPECIALISED, trials: int = 64, dwell: float = 1.0) -> Tiers:
+    """Look after a kernel while it is called: shapes whose benefit is worth it get code of their own, made in the background.
+
+    ``task`` and ``constants`` are those the kernel was made from. ``directory`` keeps the code for later runs (None: until the tiers go), at most
+    ``budget`` bytes are held in memory; ``highest=3`` also searches, ``trials`` candidates a shape; a shape changes at most every ``dwell`` seconds.
+    Call ``start()`` on the result, or use it in a ``with``; ``stats()`` says what happened.
+    Raises TensorLangError for a task whose arguments are not the kernel's, and for a directory that cannot be made.
+    """
+    decl = Declaration(task, constants)
+    if sorted(decl.dims) != sorted(kernel.dims):
+        raise tl.TensorLangError(f"specialise({kernel.account.name}): the task has the dims {', '.join(decl.dims)}",
+                                 because=f"those of the kernel are {', '.join(kernel.dims)}", try_="the task the kernel was made from")
+    if highest not in (SPECIALISED, TUNED):
+        raise tl.TensorLangError(f"specialise(highest={highest})", legal=f"{SPECIALISED} (specialised) or {TUNED} (searched)")
+    d = kernel.dispatcher
+    twin = tl.Dispatcher(d, d.routes, d.tree)  # type: ignore[arg-type]  # of the first, only the signature counts
+    typical = {name: span.opt for name, span in kernel.profiles[0].dims.items()}
+    tier = GENERIC if kernel.account.family == "generic" else TABLE
+    served = Dispatched(d, lambda shape: tier, cycle_of(twin, decl.arrays(typical)))
+    workshop = Workshop(decl.tensors, kernel.dims, constants=decl.constants, target=decl.target, directory=directory, trials=trials)
+    return Tiers(Manager(served, workshop, Trials(twin), thresholds=Thresholds(dwell=dwell), cache=CodeCache(budget), highest=highest))

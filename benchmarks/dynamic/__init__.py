@@ -1,0 +1,1 @@
+"""Kernels of every shape: dispatch, tiers and whole traces, against other ways to serve sizes that change."""
