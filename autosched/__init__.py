@@ -12,6 +12,7 @@ from .records import Record, RecordLog
 from .task import SearchTask, register_workload
 from .task_scheduler import TasksResult, tune_tasks
 from .tune import TuneResult, tune
+from .warm_start import model_from
 
-__all__ = ["DynamicKernel", "Record", "RecordLog", "SearchTask", "ShapeProfile", "TasksResult", "TuneResult", "autotune", "register_workload", "tune",
-           "tune_dynamic", "tune_tasks"]
+__all__ = ["DynamicKernel", "Record", "RecordLog", "SearchTask", "ShapeProfile", "TasksResult", "TuneResult", "autotune", "model_from",
+           "register_workload", "tune", "tune_dynamic", "tune_tasks"]

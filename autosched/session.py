@@ -18,7 +18,7 @@ import numpy as np
 
 import tensorlang as tl
 
-from .cost_model import CostModel, Explains
+from .cost_model import CostModel, Explains, Informed
 from .measure import Job, Outcome, fingerprint
 from .measure.protocol import OK, WRONG_ANSWER
 from .records import Record, RecordLog
@@ -50,7 +50,7 @@ class Session:
         self.known: dict[str, float] = {}
         self.waiting: dict[str, tuple[int, np.ndarray]] = {}
         self.flops = task.flops
-        self.learnt = False
+        self.learnt = isinstance(model, Informed) and model.informed
         self.fastest: Record | None = None  # by one measurement; the last word is the log's
         self.unsaved: tl.TensorLangError | None = None
         self.exhausted = False  # there was nothing left to propose
@@ -149,7 +149,7 @@ class Session:
         if rows and self._news:
             costs = np.concatenate([s.costs for s in self.seen if len(s.rows)])
             self.model.fit(np.concatenate(rows), costs)
-            self.learnt = bool(np.isfinite(costs).sum() >= 2)
+            self.learnt = self.learnt or bool(np.isfinite(costs).sum() >= 2)
         self._news = False
 
 

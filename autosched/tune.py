@@ -108,7 +108,7 @@ def tune(
 ) -> TuneResult:
     """Search for a fast schedule of ``task`` by measuring up to ``trials`` candidates.
 
-    Measurements in ``records`` count as trials and are not repeated; new ones are appended. After ``seconds`` no more are begun.
+    Measurements in ``records`` count as trials and are not repeated; new ones are appended. ``seconds`` after the first no more are begun.
     ``measurer`` replaces the worker process. Raises TensorLangError for a task that cannot be searched; what candidates do is never an
     error, but an outcome in the result. A file that cannot be written is an error before anything is measured; when it fails later, the
     result is whole and says so in ``notes``.
@@ -138,7 +138,7 @@ def tune(
         report.begin(task.name, trials, session.trials, seconds)
         meter: Measures = own if measurer is None else measurer  # type: ignore[assignment]
         new = 0
-        until = float("inf") if seconds is None else start + seconds
+        until = float("inf") if seconds is None else time.perf_counter() + seconds
         for _, record in measured(meter, _batches(session, trials, batch, until)):
             new += 1
             report.round([record], session.fastest, session.flops)

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .harness.figures import OURS, Entry, figures, geomean, groups, ours, ratios, summaries
+from .harness.figures import OURS, YARDSTICK, Entry, figures, geomean, groups, ours, ratios, summaries
 from .harness.table import rate, seconds
 from .harness.table import threads as threads_text
 
@@ -29,7 +29,7 @@ def markdown(result: Entry) -> str:
     machine, versions = result["machine"], result["versions"]
     caches = ", ".join(f"{level} {size >> 10} KiB" for level, size in machine["caches"].items())
     lines = [f"{machine['cpu']}, {machine['cores']} cores, {', '.join(machine['flags'])}; {caches}; {machine['system']}, Python {machine['python']}. "
-             f"{', '.join(f'{name} {v}' for name, v in versions.items() if name != OURS)}. {result['date'][:10]}.", ""]
+             f"{', '.join(f'{name} {v}' for name, v in versions.items() if name not in (OURS, YARDSTICK))}. {result['date'][:10]}.", ""]
     lines += ["| suite | weights | threads | cases | geomean | worst | at 1.0× or better |", "|---|---|---|---|---|---|---|"]
     for s in summaries(result):
         if s.compared:

@@ -10,7 +10,7 @@ from .build import build, compile, lower
 from .core.externs import register_func, register_symbol
 from .errors import CallError, DeclareError, LowerError, ScheduleError, TargetError, TensorLangError
 from .passes.base import TimeTable
-from .runtime import Dispatcher, Module, Profile, Rows, Timing, load, num_threads, release_workspace, set_num_threads
+from .runtime import Dispatcher, Module, Profile, Rows, Timing, load, num_threads, plan_workspace, release_workspace, set_num_threads
 from .schedule.schedule import Schedule, Stage, create_schedule
 from .schedule.trace import Trace
 from .target import Target
@@ -20,4 +20,4 @@ te.create_schedule = create_schedule  # type: ignore[assignment]
 __version__ = "0.1.0"
 __all__ = ["CallError", "DeclareError", "Dispatcher", "LowerError", "Module", "Profile", "Rows", "Schedule", "ScheduleError", "Stage", "Target", "TargetError",
            "TensorLangError", "TimeTable", "Timing", "Trace", "build", "compile", "create_schedule", "load", "lower", "num_threads", "ops",
-           "register_func", "register_symbol", "release_workspace", "set_num_threads", "te"]
+           "plan_workspace", "register_func", "register_symbol", "release_workspace", "set_num_threads", "te"]

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .metrics import pairwise_accuracy, top_share
-from .model import CostModel, Explains
+from .model import CostModel, Explains, Informed
 from .random import RandomModel
 from .xgb import XGBModel
 
 MODELS: dict[str, Callable[[int], CostModel]] = {"xgb": XGBModel, "random": RandomModel}
 
-__all__ = ["MODELS", "CostModel", "Explains", "RandomModel", "XGBModel", "pairwise_accuracy", "top_share"]
+__all__ = ["MODELS", "CostModel", "Explains", "Informed", "RandomModel", "XGBModel", "pairwise_accuracy", "top_share"]

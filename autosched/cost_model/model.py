@@ -23,6 +23,13 @@ class CostModel(Protocol):
 
 
 @runtime_checkable
+class Informed(Protocol):
+    """A model that may know something before the first measurement."""
+
+    informed: bool
+
+
+@runtime_checkable
 class Explains(Protocol):
     """A model that can say what it goes by."""
 

@@ -68,8 +68,8 @@ class Tables:
     def parts(self, what: Any) -> dict[str, Any]:
         """Everything a table depends on."""
         e = self.environment
-        return {"format": FORMAT, "package": e.package, "sources": e.sources, "llvm": e.llvm, "cpu": e.cpu, "features": list(e.features), "flags": e.flags,
-                "threads": tl.num_threads(), "what": what}
+        return {"format": FORMAT, "package": e.package, "sources": e.sources, "llvm": e.llvm, "cpu": e.cpu, "features": list(e.features),
+                "flags": e.flags, "threads": tl.num_threads(), "what": what}
 
     def read(self, what: Any) -> Any | None:
         """The table of that name, None when there is none to be believed."""
@@ -108,8 +108,9 @@ class Tables:
         assert self.directory is not None
         return self.directory / f"{combined([what, self.environment.cpu, tl.num_threads()])[:32]}.table"
 
-    def _miss(self, why: str) -> None:
+    def _miss(self, why: str) -> Any:
         self.misses.append(why)
+        return None
 
 
 def holds(stored: Sequence[float], now: Sequence[float]) -> str:

@@ -116,7 +116,7 @@ class DynamicKernel:
         routes: Counter[str] = Counter()
         for number, n in numbers.items():
             route = self.dispatcher.route_of(number)
-            routes["retired" if route is None else names.get(id(route)) or getattr(route, "name", "published")] += n
+            routes["retired" if route is None else names.get(id(route), "published")] += n
         return {"calls": calls, "recent shapes": dict(shapes), "recent routes": dict(routes)}
 
     def save(self, path: str | Path) -> None:
@@ -124,7 +124,8 @@ class DynamicKernel:
 
         Raises TensorLangError when nothing can be written.
         """
-        note = {"kind": "dynamic kernel", "profiles": [p.to_json() for p in self.profiles], "account": asdict(self.account), "plans": self._plans.to_json()}
+        note = {"kind": "dynamic kernel", "profiles": [p.to_json() for p in self.profiles], "account": asdict(self.account),
+                "plans": self._plans.to_json()}
         self.dispatcher.save(path, note)
 
     @staticmethod

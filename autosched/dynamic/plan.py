@@ -113,8 +113,8 @@ class RowPlans:
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
-        return {"kind": self.kind, "highest": list(self.highest), "curves": {str(h): [list(c.blocks), list(c.seconds)] for h, c in self.curves.items()},
-                "tiles": {str(h): t for h, t in self.tiles.items()}}
+        curves = {str(h): [list(c.blocks), list(c.seconds)] for h, c in self.curves.items()}
+        return {"kind": self.kind, "highest": list(self.highest), "curves": curves, "tiles": {str(h): t for h, t in self.tiles.items()}}
 
     @staticmethod
     def of(data: Mapping[str, Any]) -> RowPlans:
@@ -162,7 +162,8 @@ class Measured:
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
-        return {"kind": self.kind, "labels": [list(x) for x in self.labels], "shapes": [list(x) for x in self.shapes], "seconds": [list(x) for x in self.seconds]}
+        parts = {"labels": self.labels, "shapes": self.shapes, "seconds": self.seconds}
+        return {"kind": self.kind, **{name: [list(row) for row in part] for name, part in parts.items()}}
 
     @staticmethod
     def of(data: Mapping[str, Any]) -> Measured:

@@ -39,7 +39,8 @@ class ShapeProfile:
     Raises TensorLangError for bounds out of order.
     """
 
-    def __init__(self, dims: Mapping[str, Any], weights: Mapping[Any, float] | Callable[[Shape], float] | None = None, out_of_range: str = "error") -> None:
+    def __init__(self, dims: Mapping[str, Any], weights: Mapping[Any, float] | Callable[[Shape], float] | None = None,
+                 out_of_range: str = "error") -> None:
         if not isinstance(dims, Mapping) or not dims:
             raise tl.TensorLangError(f"ShapeProfile({dims!r}): no dims", try_='ShapeProfile({"m": (1, 128, 4096)})')
         if out_of_range not in OUT_OF_RANGE:
@@ -129,7 +130,7 @@ def _span(name: str, given: Any) -> Span:
         whole = whole * 3
     elif len(whole) == 2:
         least, most = whole
-        whole = [least, int(round((max(1, least) * max(1, most)) ** 0.5)), most]
+        whole = [least, round((max(1, least) * max(1, most)) ** 0.5), most]
     if len(whole) != 3 or not 0 <= whole[0] <= whole[1] <= whole[2]:
         raise tl.TensorLangError(f"ShapeProfile: {name} is {given!r}", because="its sizes are (min, opt, max) with 0 <= min <= opt <= max",
                                  try_=f'{{"{name}": (1, 128, 4096)}}')
@@ -139,5 +140,6 @@ def _span(name: str, given: Any) -> Span:
 def _whole(name: str, values: Sequence[Any]) -> Iterator[int]:
     for v in values:
         if isinstance(v, bool) or not isinstance(v, int | np.integer):
-            raise tl.TensorLangError(f"ShapeProfile: {name} has the size {v!r}", because="sizes are whole numbers", try_=f'{{"{name}": (1, 128, 4096)}}')
+            raise tl.TensorLangError(f"ShapeProfile: {name} has the size {v!r}", because="sizes are whole numbers",
+                                     try_=f'{{"{name}": (1, 128, 4096)}}')
         yield int(v)

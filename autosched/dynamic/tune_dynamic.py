@@ -52,7 +52,8 @@ def tune_dynamic(task: SearchTask, profile: Any, records: str | Path | None = No
 def _check(decl: Declaration, profiles: tuple[ShapeProfile, ...]) -> None:
     names = sorted(profiles[0].dims)
     if names != sorted(decl.dims):
-        raise tl.TensorLangError(f"tune_dynamic({decl.name}): the profile is of {', '.join(names)}", because=f"its dims are {', '.join(sorted(decl.dims))}")
+        raise tl.TensorLangError(f"tune_dynamic({decl.name}): the profile is of {', '.join(names)}",
+                                 because=f"its dims are {', '.join(sorted(decl.dims))}")
     for p in profiles:
         if p.out_of_range != profiles[0].out_of_range:
             raise tl.TensorLangError("tune_dynamic: the profiles differ in out_of_range")

@@ -42,8 +42,7 @@ class RecordLog:
         self._own: set[bytes] = set()  # digests of lines written here, not read again
         self._read = self._lines = 0  # how far the file was read, in bytes and lines
         self._torn = False  # the last line had no end
-        if self.path is not None and self.path.exists():
-            self.refresh()
+        self.refresh()
 
     def __iter__(self) -> Iterator[Record]:
         return iter(self.records)
@@ -94,7 +93,7 @@ class RecordLog:
 
     def refresh(self) -> list[Record]:
         """Take in what others have appended since; returns it. Raises TensorLangError when the file cannot be read."""
-        if self.path is None or not self.path.exists():
+        if self.path is None or not self.path.exists() or self.path.is_char_device():  # a device may have no end
             return []
         new, bad, self._read, self._lines, self._torn = _read(self.path, self._read, self._lines, self._torn, self._own)
         self.records += new

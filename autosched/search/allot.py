@@ -1,8 +1,8 @@
 """Shares the candidates of a round out among the variants of a task. Knows variants, strategies and scores.
 
-Before anything was learnt, the first candidate of every variant in turn (the values its author wrote), then random ones. Afterwards the
-variants that the model believes in propose, and the best-scored of all proposals are taken, whatever variant they are of; a share goes to
-all variants in turn, so that none is given up for what the model believes.
+The very first candidate is the values the author of the first variant wrote. Where no model knows anything, the first candidate of every
+variant follows in turn, then random ones. Else the variants that the model believes in propose, and the best-scored of all proposals are
+taken, whatever variant they are of; a share goes to all variants in turn, so that none is given up for what the model believes.
 """
 
 from __future__ import annotations
@@ -31,6 +31,12 @@ def allot(variants: Sequence[Variant], seen: Sequence[Seen], strategy: Strategy,
     for s, p in zip(seen, pooled, strict=True):
         p.add(s.rows, s.costs)
     _invite(variants, seen)
+    chosen: Proposals = []
+    if not any(len(s.rows) for s in seen):  # whatever a model believes, what its author wrote is where a search begins
+        own = variants[0].present()
+        chosen = [(0, row) for row in own[variants[0].valid(own)]]
+        for i, row in chosen:
+            pooled[i].add(row[None, :], [0.0])
     found: list[tuple[float, int, Rows]] = []
     for i in _promising(variants, seen, rng, scores):
         v = variants[i]
@@ -38,9 +44,10 @@ def allot(variants: Sequence[Variant], seen: Sequence[Seen], strategy: Strategy,
         found += [(-float(x), i, row) for x, row in zip(scores[i](rows), rows, strict=True)] if len(rows) else []
     found.sort(key=lambda f: f[:2])  # stable: what a variant put first stays first
     lots = round(n * EXPLORE) if len(variants) > 1 else 0
-    chosen = [(i, row) for _, i, row in found[: n - lots]]
-    for i, row in chosen:
-        pooled[i].add(row[None, :], [0.0])
+    for _, i, row in found:
+        if len(chosen) < n - lots and len(pooled[i].fresh(row[None, :])):
+            chosen.append((i, row))
+            pooled[i].add(row[None, :], [0.0])
     return chosen + _in_turn(variants, pooled, n - len(chosen), rng, start=sum(len(s.rows) for s in seen))
 
 

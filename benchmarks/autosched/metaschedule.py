@@ -20,11 +20,12 @@ from .urgent import urgent
 
 
 def _operators() -> dict[str, Callable[..., Any]]:
-    from tvm import topi
+    from tvm import te, tirx, topi
 
     def conv2d(x: Any, w: Any, b: Any, stride: int, padding: int, groups: int) -> Any:
         convolve = topi.nn.conv2d_nchw if groups == 1 else topi.nn.depthwise_conv2d_nchw
-        return topi.nn.relu(topi.add(convolve(x, w, stride, padding, 1), topi.reshape(b, (1, b.shape[0], 1, 1))))
+        total = convolve(x, w, stride, padding, 1)
+        return te.compute(total.shape, lambda n, c, i, j: tirx.max(total[n, c, i, j] + b[c], tirx.const(0.0, "float32")), name="relu")
 
     return {
         "matmul": topi.matmul,

@@ -1,15 +1,12 @@
 """What the shipped cost model learns from: tasks unlike those it is judged by (see ``cases``), each measured a few dozen times.
 
-``measure`` tunes them all with a large share of random candidates and leaves records; ``load`` turns records into rows of features by
-task. Knows autosched.
+``measure`` tunes them all with a large share of random candidates and leaves records. Knows autosched.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from autosched import SearchTask, tune
 from autosched.measure import Measurer, Stages
@@ -89,12 +86,3 @@ def measure(records: Path, trials: int, names: Iterable[str] = TASKS) -> None:
         for name in names:
             how = Evolutionary(epsilon=RANDOM)
             print(tune(task_of(name), trials=trials, seed=SEED, strategy=how, measurer=measurer, records=records, progress=False), flush=True)
-
-
-@dataclass(frozen=True)
-class Samples:
-    """The measured candidates of one task: a row of features, and seconds (infinite for one that failed), each."""
-
-    name: str
-    features: Any
-    costs: Any

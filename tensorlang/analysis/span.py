@@ -86,9 +86,10 @@ def _move(e: Expr, step: Mapping[Var, Expr]) -> Amount | None:
     read them."""
     if type(e) is Var:
         return step[e]
-    n = literal_value(e.b) if isinstance(e, FloorDiv | FloorMod) else None
-    inner = slope(e.a, step) if isinstance(e, FloorDiv | FloorMod) and n is not None and n > 0 else None
-    if inner is None:
+    if not isinstance(e, FloorDiv | FloorMod):
+        return None
+    n, inner = literal_value(e.b), slope(e.a, step)
+    if n is None or n < 1 or inner is None:
         return None
     whole = quotient(inner, n)
     return whole if isinstance(e, FloorDiv) else minus(inner, times(whole, n))

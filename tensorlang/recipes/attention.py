@@ -13,7 +13,7 @@ from ..target import Target
 from ..te import ComputeOp
 from .common import share_out, work
 from .gemm import tile_for
-from .lanes import reduce_in_lanes
+from .lanes import reduce_in_lanes, vector_width
 
 PARTS = (tags.ATTENTION_DOTS, tags.ATTENTION_SCORES, tags.ATTENTION_MAX, tags.ATTENTION_EXP, tags.ATTENTION_SUM, tags.ATTENTION_VALUES)
 MOST_ROWS = 64  # of a block: more bring nothing, the panels are already read from the second cache
@@ -52,11 +52,13 @@ def attention(s: Schedule, out: Stage, target: Target) -> set[str]:
 
     values.compute_at(out, im)
     _register_tile(s, values)
-    for stage in (total, exps, most, scores):
+    for stage in (total, exps):
         stage.compute_at(out, block)
+    most.compute_at(exps, exps.op.axis[-2])  # a row at a time, which is still in the first cache when its exponentials are taken
+    scores.compute_at(out, block)
     for stage in (total, most):
         reduce_in_lanes(s, stage, target)
-    exps.vectorize(exps.split(exps.op.axis[-1], lanes)[1])
+    exps.vectorize(exps.split(exps.op.axis[-1], vector_width(exps, constant(keys), target))[1])
     *outer, si, sj = scores.op.axis
     jo, ji = scores.split(sj, wide * lanes)
     sm, si = scores.split(si, high)

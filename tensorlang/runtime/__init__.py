@@ -7,7 +7,7 @@ from .dispatch import Dispatcher
 from .module import Module, load
 from .profile import Profile
 from .routes import Rows
-from .threads import num_threads, release_workspace, set_num_threads
+from .threads import num_threads, plan_workspace, release_workspace, set_num_threads
 from .timing import Timing
 
-__all__ = ["Dispatcher", "Module", "Profile", "Rows", "Timing", "load", "num_threads", "release_workspace", "set_num_threads"]
+__all__ = ["Dispatcher", "Module", "Profile", "Rows", "Timing", "load", "num_threads", "plan_workspace", "release_workspace", "set_num_threads"]

@@ -80,8 +80,9 @@ class Dispatcher:
         scalars = len(self.dims) + sum(p.kind == "scalar" for p in signature.params)
         steps = [step_of(p, self._row_dim, self._places) for p in buffers]
         rows = None if self._row_dim is None else self._places[self._row_dim]
-        code = compile_text(words.text(signature.name, len(buffers), len(self.dims), scalars, numbered(self.tree, self._places), len(routes), rows, steps),
-                            [signature.name, "state", "swap"], {}, opt=1)
+        places = numbered(self.tree, self._places)
+        text = words.text(signature.name, len(buffers), len(self.dims), scalars, places, len(routes), rows, steps)
+        code = compile_text(text, [signature.name, "state", "swap"], {}, opt=1)
         self._state = State(code, len(self.dims), len(routes))
         self._lock = threading.Lock()
         self._next = 0

@@ -38,10 +38,12 @@ def read(path: str | Path) -> Parts:
         raise TensorLangError(f"cannot load {path}", because="it is no saved tensorlang dispatcher")
     version = first[len(_MAGIC):].decode("ascii", "replace")
     if version != str(VERSION):
-        raise TensorLangError(f"cannot load {path}", because=f"its format is version {version[:20]}, this is version {VERSION}", try_="make and save it again")
+        raise TensorLangError(f"cannot load {path}", because=f"its format is version {version[:20]}, this is version {VERSION}",
+                              try_="make and save it again")
     digest, _, body = rest.partition(b"\n")
     if hashlib.sha256(body).hexdigest().encode() != digest:
-        raise TensorLangError(f"cannot load {path}", because="its contents do not match its hash: the file is torn or was changed", try_="make and save it again")
+        raise TensorLangError(f"cannot load {path}", because="its contents do not match its hash: the file is torn or was changed",
+                              try_="make and save it again")
     line, _, content = body.partition(b"\n")
     try:
         return _unpacked(path, json.loads(line), content)
@@ -64,8 +66,8 @@ def pack(signature: Signature, routes: Sequence[Route], tree: Any, note: Any) ->
     told = []
     for k in kernels:
         held = [arrays.setdefault(id(a), (len(arrays), a))[0] for c in k.signature.constants for a in [k.constants[c.symbol]]]
-        told.append({"signature": k.signature.to_json(), "target": k.target, "machine": store.machine(k.target, k.features), "size": len(k.object_code),
-                     "constants": held})
+        told.append({"signature": k.signature.to_json(), "target": k.target, "machine": store.machine(k.target, k.features),
+                     "size": len(k.object_code), "constants": held})
     listed = [a for _, a in arrays.values()]
     header = {"signature": signature.to_json(), "tree": tree, "routes": listed_routes, "kernels": told, "note": note,
               "arrays": [[str(a.dtype), list(a.shape)] for a in listed]}

@@ -11,13 +11,15 @@ changes once it can be seen:
 ROWS cuts the rows into ceil(rows / highest) blocks of nearly equal height: first those of h rows, then those of h - 1, each lot in one call on
 its part of the arrays. So no code is made for a shape, and a remainder never runs alone.
 
-The table and the slots change by one exchange of a pointer (``swap(word, value)``, a full barrier). Two counters of calls inside, one for each parity of the epoch, tell when nobody can
-see what was replaced (Fraser, "Practical lock-freedom", 2004, section 5.2.3). The ring holds the last calls: which route, how long, which sizes.
+The table and the slots change by one exchange of a pointer (``swap(word, value)``, a full barrier). Two counters of calls inside, one for each
+parity of the epoch, tell when nobody can see what was replaced (Fraser, "Practical lock-freedom", 2004, section 5.2.3). The ring holds the last
+calls: which route, how long, which sizes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 CALL, PICK, ROWS = range(3)
 # Words of the state. Counters that calls write have a cache line of their own.
@@ -29,7 +31,7 @@ RING_HEAD = 3  # words of a turn of the ring before the sizes: its number (0: be
 TABLE_HEAD = 1  # the table: mask, then entries of (route, sizes …)
 MIX = 0x9E3779B97F4A7C15  # 2^64 / golden ratio
 
-Tree = object  # int | tuple[int, int, Tree, Tree]: a slot, or (dim, most, where dim <= most, where it is more)
+Tree = Any  # int | tuple[int, int, Tree, Tree]: a slot, or (dim, most, where dim <= most, where it is more)
 Steps = Sequence[tuple[int, Sequence[int]] | None]
 
 
@@ -195,7 +197,7 @@ def _walk(tree: Tree) -> tuple[str, list[tuple[int, str]]]:
             blocks[here] = f"{label}:\n  br label %leaf"
             leaves.append((node, label))
             return label
-        dim, most, low, high = node  # type: ignore[misc]
+        dim, most, low, high = node
         a, b = visit(low), visit(high)
         blocks[here] = f"{label}:\n  %{label}c = icmp sle i64 %d{dim}, {most}\n  br i1 %{label}c, label %{a}, label %{b}"
         return label

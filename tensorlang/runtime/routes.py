@@ -1,4 +1,5 @@
-"""What a dispatcher may run: kernels, kernels that share rows, the tree that picks among them, and whether each fits. Knows signatures; runs nothing."""
+"""What a dispatcher may run: kernels, kernels that share rows, the tree that picks among them, and whether each fits. Knows signatures; runs
+nothing."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ Route = Module | Rows
 def check_shape(signature: Signature, shape: Shape) -> None:
     """Raises TensorLangError for sizes that are none of the dispatcher's."""
     if len(shape) != len(signature.dims):
-        raise TensorLangError(f"{signature.name}: {shape} are {len(shape)} sizes", because=f"its dims are {', '.join(d.name for d in signature.dims)}")
+        raise TensorLangError(f"{signature.name}: {shape} are {len(shape)} sizes",
+                              because=f"its dims are {', '.join(d.name for d in signature.dims)}")
     for d, n in zip(signature.dims, shape, strict=True):
         if n < max(0, d.lo or 0) or (d.hi is not None and n > d.hi) or n % d.multiple_of:
             raise TensorLangError(f"{signature.name}: {d.name}={n} is no size it takes", because=_range(d))
@@ -83,7 +85,8 @@ def check_module(mine: Signature, module: Module, box: Box, multiples: Mapping[s
     for p, q in zip(mine.params, its.params, strict=True):
         same = (p.kind, p.dtype, p.output, len(p.shape), p.strides) == (q.kind, q.dtype, q.output, len(q.shape), q.strides)
         if not same or any(not _same(a, b, fixed) for a, b in zip(p.shape, q.shape, strict=True)):
-            raise TensorLangError(f"{where} takes other arguments", because=f"{p.name} is {p.dtype}{list(p.shape)} here, {q.dtype}{list(q.shape)} there")
+            raise TensorLangError(f"{where} takes other arguments",
+                                  because=f"{p.name} is {p.dtype}{list(p.shape)} here, {q.dtype}{list(q.shape)} there")
 
 
 def box_of(signature: Signature, tree: Tree, slot: int) -> Box:

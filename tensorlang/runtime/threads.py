@@ -96,6 +96,19 @@ def release_workspace() -> int:
     return 0 if _memory is None else _memory.release()
 
 
+def plan_workspace(run: Callable[[], object]) -> None:
+    """Plan temporary memory by a call at the largest sizes: ``run()`` makes it, and its blocks are kept and serve smaller sizes too, so that calls
+    of kernels of open sizes allocate nothing from then on. Without a plan a block serves what is at least half as large.
+
+    Blocks that nobody asks for during seconds in which others are asked for go back to the system, as ever.
+    """
+    if _memory is None:
+        helpers(parallel=False)
+    assert _memory is not None
+    _memory.reach(workspace.FAR_REACH)
+    run()
+
+
 def _start_common() -> None:
     global _memory, _repeat
     memory = workspace.start()

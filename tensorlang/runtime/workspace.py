@@ -27,16 +27,19 @@ DEFAULT_BUDGET = 128 << 20
 SMALL = 64 << 10  # bytes, with the header: up to here a block comes from the C library, which keeps it
 HUGE = 2 << 20
 SLOTS = 128  # kept blocks
+REACH, FAR_REACH = 4, 255  # how many classes above its own a request may take a kept block of: twice as large, any
 IDLE_SECONDS = 2  # a kept block that nobody asked for between two looks this far apart is given back
 
 
 @dataclass(frozen=True)
 class Workspace:
-    """The loaded allocator: ``address`` of what kernels import; ``release`` gives kept blocks back and returns how many bytes."""
+    """The loaded allocator: ``address`` of what kernels import; ``release`` gives kept blocks back and returns how many bytes; ``reach`` sets how
+    many classes above its own a request may take a kept block of."""
 
     code: Code
     address: dict[str, int]
     release: Callable[[], int]
+    reach: Callable[[int], None]
 
 
 def start() -> Workspace:
@@ -44,11 +47,15 @@ def start() -> Workspace:
     asked = options.workspace_bytes()
     keeps = sys.platform == "linux" and asked != 0
     text = PLAIN + (KEEPING if keeps else NOTHING_KEPT)
-    code = compile_text(text, [*NAMES, "tensorlang_release", "tensorlang_budget", "tensorlang_idle"], {}).keep()
-    for name, value in (("budget", DEFAULT_BUDGET if asked is None else asked), ("idle", IDLE_SECONDS)):
+    code = compile_text(text, [*NAMES, "tensorlang_release", "tensorlang_budget", "tensorlang_idle", "tensorlang_reach"], {}).keep()
+    for name, value in (("budget", DEFAULT_BUDGET if asked is None else asked), ("idle", IDLE_SECONDS), ("reach", REACH)):
         ctypes.c_int64.from_address(code.address[f"tensorlang_{name}"]).value = value
     release = ctypes.CFUNCTYPE(ctypes.c_int64)(code.address["tensorlang_release"])
-    return Workspace(code, {name: code.address[name] for name in NAMES}, release)
+
+    def reach(classes: int) -> None:
+        ctypes.c_int64.from_address(code.address["tensorlang_reach"]).value = classes
+
+    return Workspace(code, {name: code.address[name] for name in NAMES}, release, reach)
 
 
 PLAIN = """
@@ -56,6 +63,7 @@ declare i32 @posix_memalign(ptr, i64, i64)
 declare void @free(ptr)
 @tensorlang_budget = global i64 0
 @tensorlang_idle = global i64 0
+@tensorlang_reach = global i64 0
 
 ; A block of the C library: class 0.
 define internal ptr @plain(i64 %total) {
@@ -270,11 +278,17 @@ kept_one:
   %has_exact = icmp ne i64 %exact, 0
   br i1 %has_exact, label %have, label %wider
 wider:
-  ; at most twice as large
-  %high = add i64 %class, 4
+  ; at most twice as large, then four times, and so on up to the reach
+  %reach = phi i64 [4, %kept_one], [%farther, %far]
+  %high = add i64 %class, %reach
   %near = call i64 @claim(i64 %class, i64 %high)
   %has_near = icmp ne i64 %near, 0
-  br i1 %has_near, label %have, label %new
+  br i1 %has_near, label %have, label %far
+far:
+  %farther = add i64 %reach, 4
+  %most = load i64, ptr @tensorlang_reach
+  %go_on = icmp sle i64 %farther, %most
+  br i1 %go_on, label %wider, label %new
 new:
   %first = call i64 @fresh(i64 %class)
   %has_first = icmp ne i64 %first, 0

@@ -61,8 +61,8 @@ def resized(tensors: Sequence[Tensor], sizes: Mapping[str, int | Mapping[str, in
 
     Raises DeclareError for a dim or a fact that is not there, and for what has no JSON form.
     """
-    document = _Writer(tensors).document
-    rows = document["vars"]
+    document: dict[str, Any] = dict(_Writer(tensors).document)
+    rows: list[Any] = document["vars"]
     dims = {row[0]: i for i, row in enumerate(rows) if row[2] == "dim"}
     numbers: dict[int, int] = {}
     for name, what in sizes.items():
@@ -76,7 +76,7 @@ def resized(tensors: Sequence[Tensor], sizes: Mapping[str, int | Mapping[str, in
             if fact not in _FACTS:
                 raise DeclareError(f"resized: a dim has no fact {fact!r}", legal=", ".join(_FACTS))
             row[3 + _FACTS.index(fact)] = value
-    nodes = document["nodes"]
+    nodes: list[Any] = document["nodes"]
     for i, node in enumerate(nodes):
         if node[0] == "var" and node[1] in numbers:
             nodes[i] = ["const", rows[node[1]][1], numbers[node[1]]]

@@ -103,11 +103,19 @@ def kills_the_nursery(job: Job, directory: str, say: Say) -> Outcome:
 
 def scripted(job: Job, directory: str, say: Say) -> Outcome:
     """A runner with one candidate in ten each a crash, a hang, a memory hog, a wrong answer and a killed worker, by its trace."""
-    lot = zlib.crc32(job.trace.encode()) % 10
-    if lot == 9:
+    fate = scripted_fate(job.trace)
+    if fate == WRONG:
         return wrong(job, directory, say)
-    disaster({1: 1, 2: 2, 3: 3, 4: 6}.get(lot, 0))
+    disaster(fate)
     return runner.run(job, directory, say)
+
+
+WRONG = 9
+
+
+def scripted_fate(trace: str) -> int:
+    """The number of the disaster of a candidate, 0 for none."""
+    return {1: 1, 2: 2, 3: 3, 4: 6, 9: WRONG}.get(zlib.crc32(trace.encode()) % 10, 0)
 
 
 def wrong(job: Job, directory: str, say: Say) -> Outcome:

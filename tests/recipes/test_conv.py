@@ -15,6 +15,7 @@ from tests.codegen.test_assembly import AVX2, AVX512, inner_loop
 from tests.ops import images
 from tests.ops.arrays import exact
 from tests.ops.images import small
+from tests.recipes.long import LONG
 
 RNG = np.random.default_rng(8)
 
@@ -62,14 +63,14 @@ MORE_SHAPES = [
 
 
 @pytest.mark.parametrize(("channels", "outputs", "height", "width", "kernel", "options"),
-                         [*SHAPES, *(pytest.param(*shape, marks=pytest.mark.fuzz) for shape in MORE_SHAPES)], ids=str)
+                         [*SHAPES, *(pytest.param(*shape, marks=LONG) for shape in MORE_SHAPES)], ids=str)
 def test_odd_shapes(channels, outputs, height, width, kernel, options):
     x, w = small(RNG, (2, channels, height, width)), small(RNG, (outputs, channels // options.get("groups", 1), *kernel))
     b = small(RNG, (outputs,))
     exact(both(x, w, b, **options), np.maximum(images.conv(x, w, b, **options), 0), "float32")
 
 
-@pytest.mark.parametrize("types", ["float64", "int8", "float16", pytest.param("int32", marks=pytest.mark.fuzz)])
+@pytest.mark.parametrize("types", ["float64", "int8", "float16", pytest.param("int32", marks=LONG)])
 def test_dtypes(types):
     x, w, b = small(RNG, (1, 3, 6, 7), types, -2, 3), small(RNG, (16, 3, 3, 3), types, -2, 3), small(RNG, (16,), types)
     exact(both(x, w, b, padding=1), np.maximum(images.conv(x, w, b, padding=1), 0), types)
@@ -125,7 +126,7 @@ def test_a_chain_of_two():
 
 @pytest.mark.parametrize(("target", "register", "accumulators", "kernel", "width", "side"), [
     (AVX2, "ymm", 12, 1, 24, 1), (AVX2, "ymm", 12, 3, 28, 3), (AVX2, "ymm", 12, 3, 24, 1), (AVX512, "zmm", 24, 3, 28, 3),
-    *(pytest.param(AVX512, "zmm", 24, kernel, 24, 1, marks=pytest.mark.fuzz) for kernel in (1, 3))])
+    *(pytest.param(AVX512, "zmm", 24, kernel, 24, 1, marks=LONG) for kernel in (1, 3))])
 def test_the_inner_loop_is_fused_multiply_adds_without_stack_traffic(target, register, accumulators, kernel, width, side):
     """One broadcast for each pixel and one load for each vector of outputs; all taps of a row in a turn, unless tiles of pixels end with the
     row: their taps would share pixels, and LLVM spilled sums to keep them."""

@@ -11,6 +11,7 @@ import tensorlang as tl
 from tensorlang import ops, te
 from tensorlang.recipes import default_schedule, gemm
 from tensorlang.target import as_target
+from tests.recipes.long import LONG
 
 HASWELL = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=haswell"
 
@@ -43,7 +44,7 @@ def agree(tensors: list[te.Tensor], m: int, n: int, k: int, left: bool = False, 
 
 @pytest.mark.parametrize(("left", "right"), [(False, False), (False, True), (True, False), (True, True)])
 @pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (1, 50, 64), (3, 17, 40), (16, 23, 16), (37, 130, 65), (97, 89, 101), *(
-    pytest.param(*size, marks=pytest.mark.fuzz) for size in [(12, 33, 48), (13, 100, 7), (16, 24, 16), (17, 40, 33), (130, 200, 9), (64, 531, 61)])])
+    pytest.param(*size, marks=LONG) for size in [(12, 33, 48), (13, 100, 7), (16, 24, 16), (17, 40, 33), (130, 200, 9), (64, 531, 61)])])
 def test_exact_in_every_orientation(m: int, n: int, k: int, left: bool, right: bool) -> None:
     agree(product(m, n, k, left, right), m, n, k, left, right)
 

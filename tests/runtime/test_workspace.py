@@ -185,3 +185,15 @@ def test_kernels_use_it_and_a_nested_kernel_too() -> None:
     for _ in range(3):
         np.testing.assert_array_equal(outer(x), (x + 1) * 2 + ((x + 1) * 2 + 1) * 2)
     assert tl.release_workspace() > 3 * 4 * n, "temporaries of both were kept"
+
+
+def test_a_far_reach_takes_any_larger_block_the_nearest_first() -> None:
+    a = Allocator()
+    blocks = [a.alloc(size) for size in (8 * MIB, 300_000, 2 * MIB)]
+    for p in blocks:
+        a.free(p)
+    large, small, middle = blocks
+    a.space.reach(workspace.FAR_REACH)
+    assert a.use(70_000) == small and a.use(400_000) == middle and a.use(3 * MIB) == large
+    held = a.alloc(70_000)
+    assert held == small and a.use(70_000) == middle

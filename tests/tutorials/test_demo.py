@@ -30,10 +30,11 @@ def test_demo(tmp_path: Path) -> None:
     assert [row[0] for row in rows] == ["plain loops", "tl.compile", "by hand", "searched", "numpy"]
     assert all(float(figure) > 0 for row in rows for figure in row[1:])
     step5 = done.stdout[done.stdout.index("5  Let a search"):]
-    assert "tune conv2d: 5000 trials, at most 3 s" in step5 and "def apply(s):" in step5
+    assert "tune conv2d(48, 28, 28, 32): 5000 trials, at most 3 s" in step5 and "def apply(s):" in step5
     assert re.findall(r"^  (tl\.compile|found|numpy) +[\d.]+ +[\d.]+× ", step5, re.MULTILINE) == ["tl.compile", "found", "numpy"]
     assert re.search(r"Gain over the default schedule: +[\d.]+×", step5)
-    assert (tmp_path / "conv2d.html").stat().st_size <= 500_000 and "def apply(s):" in (tmp_path / "conv2d.html").read_text(encoding="utf-8")
+    page = (tmp_path / "layer.html").read_text(encoding="utf-8")
+    assert len(page.encode()) <= 500_000 and "def apply(s):" in page
     records = [json.loads(line) for line in (tmp_path / "demo.jsonl").read_text().splitlines()]
     assert {record["status"] for record in records} == {"ok"} and len({record["task"] for record in records}) == 2
     picture = Image.open(tmp_path / "demo.png")

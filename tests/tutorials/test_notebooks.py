@@ -43,7 +43,7 @@ def text_of(notebook: nbformat.NotebookNode, cell_id: str) -> str:
 
 
 def test_there_are_notebooks() -> None:
-    assert {"01_declare", "02_schedule_by_hand", "03_read_the_tree_and_the_code"} <= {path.stem for path in NOTEBOOKS}
+    assert set(SHOWS) <= {path.stem for path in NOTEBOOKS}
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -66,8 +66,15 @@ SHOWS = {
                             "chart": "numpy (BLAS)", "refused-code": "threads would race"},
     "03_read_the_tree_and_the_code": {"pieces": "float32[1, 18]", "error": "also reads `B`", "ir-before": "if x.outer*16 + x.inner < 1003",
                                       "partition": "+            else:", "build-times": "LLVM", "count": "multiply-adds"},
+    "04_templates_and_knobs": {"knob": "499 // rows.0", "trace": "0..63", "tune": "40 trials, 40 measured", "resume": "48 trials, 8 measured",
+                               "mistakes-code": "threads would race"},
+    "05_auto_schedule": {"tune": "conv_hswish(32, 48, 28, 28): ", "report": "def apply(s):", "page": "kB", "paste": "compute conv", "compare": "numpy",
+                         "autotune": "median", "shell": "measurements, best"},
+    "06_inside_the_search": {"sketches-code": "default schedule", "rows": "thousand a second", "model": "pairwise accuracy", "evolution": "medians",
+                             "versus-picture": "median of the second half"},
 }
-PICTURES = {"02_schedule_by_hand": ("chart",)}
+PICTURES = {"02_schedule_by_hand": ("chart",), "04_templates_and_knobs": ("curve", "look"), "05_auto_schedule": ("curve",),
+            "06_inside_the_search": ("model", "evolution", "versus-picture")}
 
 
 @pytest.mark.tutorial

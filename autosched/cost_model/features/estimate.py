@@ -34,7 +34,8 @@ def estimate(st: Statement, target: Target) -> dict[str, Expr]:
     loads = plus(tile.loaded, stores) if st.reduction and not kept else tile.loaded
     chain = times(LATENCY, *[p.extent for p in st.loops[tile.level:] if p.reduce and p.kind == "unrolled"]) if kept else amount(0)
     spilled = most(plus(tile.held, least(tile.loaded, 4), 1 - target.vector_registers), 0)
-    busy = most(times(tile.vectors, weight, SCALE // PER_CYCLE), most(times(loads, SCALE // PER_CYCLE), most(times(stores, SCALE), times(chain, SCALE))))
+    issued = most(times(tile.vectors, weight, SCALE // PER_CYCLE), times(loads, SCALE // PER_CYCLE))
+    busy = most(issued, times(most(stores, chain), SCALE))
     one = plus(busy, times(spilled, SPILL * SCALE), TURN * SCALE)
     at = next((p for p, loop in enumerate(st.loops) if loop.kind == "parallel"), None)
     outer = st.loops[:tile.level]

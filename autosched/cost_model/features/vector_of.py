@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tensorlang import Target
-from tensorlang.analysis import Analysis, Expr, Statement, amount, compile_columns, plus, ratio, times
+from tensorlang.analysis import Analysis, Expr, Statement, amount, compile_columns, most, plus, quotient, ratio, times
 
 from .block import Block
 from .estimate import SCALE, estimate
@@ -59,7 +59,8 @@ class FeatureSet:
 def _whole(analysis: Analysis, target: Target) -> dict[str, Expr]:
     """Estimates of all statements added up, as multiples (of a 64th) of the time the declared operations take at full speed."""
     every = [estimate(st, target) for st in analysis.statements]
-    ideal = max(1, SCALE * analysis.flops // (4 * target.vector_lanes("float32") * target.num_cores))
+    declared = plus(*[times(st.points, SCALE * st.work.flops) for st in analysis.statements])
+    ideal = most(quotient(declared, 4 * target.vector_lanes("float32") * target.num_cores), 1)
     return {f"whole.{name}": ratio(times(64, plus(*[e[name] for e in every])), ideal) for name in every[0]}
 
 

@@ -17,6 +17,7 @@ from ..plan import Curve, RowPlans, grid
 from .base import Box, Options, Settings
 
 MEASURED, MOST_BLOCKS = 6e7, 8  # multiply-adds of the largest measured call, but so many blocks in any case: beyond, time is a line
+LEAST_LIMIT = 3  # rows: lower limits make blocks that are never the best but for fewer rows than that, which are cut alike
 BLOCKS = (1, 4)  # at which the widths of one height are compared
 
 
@@ -41,12 +42,11 @@ def dense(decl: Declaration, box: Box, settings: Settings) -> Options | None:
     kernels = {h: modules[t] for h, t in best.items()}
     heights = sorted(kernels)
     top = heights[-1]
-    plans = [h for h in heights if h >= min(top, 3)] or heights
-    plans = [*[h for h in plans if h != top], top]
+    limits = [h for h in heights if h >= min(top, LEAST_LIMIT)]
 
-    routes = [tl.Rows(found.row, {h: kernels[h] for h in heights if h <= most}) for most in plans]
-    made = RowPlans(tuple(plans), curves, {h: str(t) for h, t in best.items()})
-    return Options("dense", kernels[1], (found.row,), routes, made, len(plans) - 1, len(modules), notes)
+    routes = [tl.Rows(found.row, {h: kernels[h] for h in heights if h <= most}) for most in limits]
+    plans = RowPlans(tuple(limits), curves, {h: str(t) for h, t in best.items()})
+    return Options("dense", kernels[1], (found.row,), routes, plans, len(limits) - 1, len(modules), notes)
 
 
 def _build(decl: Declaration, found: Dense, tile: Tile, lanes: int, settings: Settings) -> tl.Module | None:

@@ -7,20 +7,22 @@ right for every size; which is fastest where is measured. Schedules tuned for a 
 
 from __future__ import annotations
 
+import functools
 import itertools
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 import tensorlang as tl
-from tensorlang import te
-from tensorlang.recipes import default_schedule
+from tensorlang import recipes, te
 
 from ...records import RecordLog
 from ..calibrate import times
 from ..declaration import Declaration
 from ..plan import Measured
+from . import conv
 from .base import Box, Options, Settings
 from .generic import LABEL, facts, generic
 
@@ -30,6 +32,7 @@ POINTS = 48  # shapes at which the variants are measured
 SLOW = 10e-3  # seconds of a call that is not worth waiting for: larger shapes take after the largest that are measured
 GAIN = 0.01  # by which a variant must speed up the whole to be kept
 KEPT = 8
+COMPILING = 6.0  # seconds of making variants; what is not made by then is left out
 
 
 def variants(decl: Declaration, box: Box, settings: Settings) -> Options | None:
@@ -39,7 +42,10 @@ def variants(decl: Declaration, box: Box, settings: Settings) -> Options | None:
     if not all(d in box for d in dims):
         return None
     modules: dict[tuple[str, str], tl.Module] = {}
-    for label, schedule, tensors in _schedules(decl, box, settings, dims):
+    end = time.perf_counter() + COMPILING
+    for label, schedule, tensors in schedules(decl, box, settings, dims):
+        if time.perf_counter() > end:
+            break
         try:
             module = tl.build(schedule, tensors, decl.target, name=decl.short_name, constants=decl.values(tensors))
         except tl.TensorLangError:
@@ -58,14 +64,17 @@ def variants(decl: Declaration, box: Box, settings: Settings) -> Options | None:
     return Options("variants", base.like, dims, routes, plans, len(routes) - 1, len(modules))
 
 
-def _schedules(decl: Declaration, box: Box, settings: Settings, dims: Sequence[str]) -> Iterator[tuple[tuple[str, str], tl.Schedule, list[te.Tensor]]]:
+def schedules(decl: Declaration, box: Box, settings: Settings, dims: Sequence[str]) -> Iterator[tuple[tuple[str, str], tl.Schedule, list[te.Tensor]]]:
     """(name and what it is, schedule, tensors) of each different schedule that is legal with sizes open."""
+    tensors = decl.stated(facts(box, settings.opt))
+    for name, schedule in conv.schedules_of(tensors, decl.target, list(decl.values(tensors)), tl.num_threads()):
+        yield (name, f"register tiles of {name} of output channels"), schedule, tensors
     seen: set[str] = set()
     tuned = None if settings.records is None else RecordLog(settings.records)
     for shape in representatives(box, dims, settings.opt, multiples_of(decl)):
         fixed = decl.fixed(shape)
         outputs = [t for t in fixed if not isinstance(t.op, te.PlaceholderOp)]
-        traces = [("as for", default_schedule(outputs, decl.target, constants=list(decl.values(fixed))).trace)]
+        traces = [("as for", recipes.default_schedule(outputs, decl.target, constants=list(decl.values(fixed))).trace)]
         best = None if tuned is None else tuned.best(te.serialize.key_of(fixed), str(decl.target))
         if best is not None:
             traces.append(("tuned for", best.trace()))
@@ -79,8 +88,8 @@ def _schedules(decl: Declaration, box: Box, settings: Settings, dims: Sequence[s
                 trace.apply(schedule)
             except tl.ScheduleError:
                 continue
-            name = f"{word} {'×'.join(str(shape[d]) for d in dims)}"
-            yield (name, f"the {'default' if word == 'as for' else 'tuned'} schedule of {', '.join(f'{d}={n}' for d, n in shape.items())}"), schedule, tensors
+            told = f"the {'default' if word == 'as for' else 'tuned'} schedule of {', '.join(f'{d}={n}' for d, n in shape.items())}"
+            yield (f"{word} {'×'.join(str(shape[d]) for d in dims)}", told), schedule, tensors
 
 
 def representatives(box: Box, dims: Sequence[str], opt: Mapping[str, int], multiples: Mapping[str, int]) -> list[dict[str, int]]:
@@ -122,7 +131,7 @@ def _measured(decl: Declaration, box: Box, settings: Settings, dims: Sequence[st
     points = _points(box, dims, multiples_of(decl))
     for shape in points:
         args = decl.arrays(shape)
-        runs = {i: (lambda entry=m.entry: entry(*args)) for i, m in enumerate(modules)}
+        runs = {i: functools.partial(m.entry, *args) for i, m in enumerate(modules)}
         found = times(runs, settings.seconds / len(points))
         shapes.append(tuple(shape[d] for d in dims))
         seconds.append(tuple(found[i] for i in range(len(modules))))

@@ -12,13 +12,13 @@ import math
 from collections import deque
 from dataclasses import dataclass
 
-from .serves import SPECIALISED, TUNED, Shape
+from .serves import GENERIC, SPECIALISED, TABLE, TUNED, Shape
 
 LOWEST, HIGHEST = -0.9, 3.0  # of ``high``: from a tenth of the price to four times it
 EAGERER, WARIER = 0.8, 1.25  # what the required share of the price is multiplied with
 PUBLISHING, LOADING = 1e-4, 5e-3  # seconds: code that is in memory, code that is in a file
 GUESS = {SPECIALISED: 0.15, TUNED: 30.0}  # seconds to make code of a tier, before the first was made
-PRIOR = {SPECIALISED: 0.85, TUNED: 0.85}  # time against the tier below, before the first trial
+PRIOR = {GENERIC: 0.6, TABLE: 0.9, SPECIALISED: 0.85}  # time against this tier, before the first trial: generic code has most to gain
 KEPT = 256  # trials remembered for each tier
 
 
@@ -58,8 +58,8 @@ class Experience:
     def __init__(self) -> None:
         self._seconds = dict(GUESS)
         self._made = dict.fromkeys(GUESS, 0)
-        self._ratios: dict[int, deque[tuple[Shape, float]]] = {tier: deque(maxlen=KEPT) for tier in PRIOR}
-        self._guessed: dict[tuple[int, Shape], float] = {}  # since the last trial
+        self._ratios: dict[int, deque[tuple[Shape, float]]] = {tier: deque(maxlen=KEPT) for tier in GUESS}
+        self._guessed: dict[tuple[int, Shape, int], float] = {}  # since the last trial
 
     def made(self, tier: int, seconds: float) -> None:
         """Code of a tier took so long to make."""
@@ -75,16 +75,16 @@ class Experience:
         self._ratios[tier].append((shape, math.log(min(1.0, ratio))))
         self._guessed.clear()
 
-    def ratio(self, tier: int, shape: Shape) -> float:
-        """The ratio to expect for a shape: the geometric mean of the trials, near shapes weighing more (1 / (1 + d²), d the distance in powers
+    def ratio(self, tier: int, shape: Shape, below: int) -> float:
+        """The ratio to expect for a shape that is served by the tier ``below``: the geometric mean of the trials, near shapes weighing more (1 / (1 + d²), d the distance in powers
         of two), and of one trial's weight for the guess before any."""
-        known = self._guessed.get((tier, shape))
+        known = self._guessed.get((tier, shape, below))
         if known is not None:
             return known
-        total, weights = math.log(PRIOR[tier]), 1.0
+        total, weights = math.log(PRIOR[below]), 1.0
         for other, value in self._ratios[tier]:
             w = 1 / (1 + sum((math.log2(a + 1) - math.log2(b + 1)) ** 2 for a, b in zip(shape, other, strict=True)))
             total += w * value
             weights += w
-        guess = self._guessed[tier, shape] = math.exp(total / weights)
+        guess = self._guessed[tier, shape, below] = math.exp(total / weights)
         return guess

@@ -267,7 +267,7 @@ class Manager:
                 continue  # the search begins at the tier below
             if calls < self._refused.get(order, 0.0) or seconds is None:
                 continue
-            gain = seconds * (1 - self.experience.ratio(goal, shape))
+            gain = seconds * (1 - self.experience.ratio(goal, shape, tier))
             if gain * calls <= PUBLISHING:
                 continue
             cost = PUBLISHING if self.cache.find(shape, goal) else LOADING if self.makes.has(order) else self.experience.cost(goal)

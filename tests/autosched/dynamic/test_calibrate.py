@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 
 import tensorlang as tl
@@ -14,7 +15,7 @@ def test_every_candidate_is_called_in_turns():
     order: list[str] = []
     found = times({"a": lambda: order.append("a"), "b": lambda: order.append("b")}, 0.0)
     assert set(found) == {"a", "b"} and all(s >= 0 for s in found.values())
-    switches = sum(x != y for x, y in zip(order, order[1:], strict=False))
+    switches = sum(x != y for x, y in itertools.pairwise(order))
     assert switches >= 2 * calibrate.ROUNDS[0]
 
 

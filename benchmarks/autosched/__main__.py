@@ -1,0 +1,61 @@
+"""The command line of the tuner's benchmarks; results as JSON in ``benchmarks/results``.
+
+    python -m benchmarks.autosched peers --trials 64 --case matmul512 softmax   ours, MetaSchedule, libraries
+    python -m benchmarks.autosched ablation --trials 64 --seeds 3               parts of the search left out
+    python -m benchmarks.autosched sample --trials 72 --records samples.jsonl   measure what the shipped model learns from
+    python -m benchmarks.autosched model --records samples.jsonl [--train]      how good it is on tasks not seen; write it
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from ..harness import machine
+from . import ablation, cases, model, peers, samples
+
+RESULTS = Path(__file__).parent.parent / "results"
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Parse, run, print, write."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.autosched")
+    parser.add_argument("what", choices=("peers", "ablation", "sample", "model"))
+    parser.add_argument("--trials", type=int, default=64)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--case", nargs="+", choices=cases.CASES, default=list(cases.CASES))
+    parser.add_argument("--arm", nargs="+", choices=ablation.ARMS, default=list(ablation.ARMS))
+    parser.add_argument("--tuner", nargs="*", choices=("ours", "metaschedule"), default=["ours", "metaschedule"])
+    parser.add_argument("--limit", type=float, default=1800.0, help="seconds that MetaSchedule may take for a case")
+    parser.add_argument("--directory", type=Path, help="keep kernels here, and tune no case again that is here already")
+    parser.add_argument("--records", type=Path, default=Path("samples.jsonl"))
+    parser.add_argument("--held-out", type=Path, help="records of the cases")
+    parser.add_argument("--train", action="store_true")
+    given = parser.parse_args(arguments)
+    if given.what == "sample":
+        samples.measure(given.records, given.trials)
+    elif given.what == "model":
+        learnt, test = model.groups(given.records, given.held_out)
+        found = model.judge(learnt, test)
+        _write("cost_model", {"trained on": list(learnt), "tasks": found}, model.table(found))
+        if given.train:
+            model.train(learnt)
+    elif given.what == "ablation":
+        found = ablation.ablate(given.case, given.trials, given.seeds, given.arm)
+        _write("autosched_ablation", {"trials": given.trials, "runs": found}, ablation.table(found))
+    else:
+        entries = peers.compare(given.case, given.trials, given.seed, given.directory or peers.scratch(), given.limit, given.tuner)
+        _write(f"autosched_peers_{given.trials}", {"trials": given.trials, "seed": given.seed, "cases": entries}, peers.table(entries))
+
+
+def _write(name: str, result: dict[str, Any], text: str) -> None:
+    print(text)
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{name}.json").write_text(json.dumps({"date": machine.now(), "machine": machine.describe(), **result}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""Convolutions with open heights and widths: every tile is right for every size, whatever follows or precedes."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from autosched.dynamic.families.conv import schedules_of
+from tensorlang import ops, te
+from tests.autosched.dynamic.computations import whole
+
+
+def conv(n, h, w, outputs=24, stride=1, padding=1, relu=False):
+    x, k = te.placeholder((n, 3, h, w), name="X"), te.placeholder((outputs, 3, 3, 3), name="K")
+    y = ops.conv2d(x, k, stride=stride, padding=padding)
+    return [x, k, ops.relu(y) if relu else y]
+
+
+@pytest.mark.parametrize(("outputs", "stride", "padding", "relu"), [(24, 1, 1, False), (8, 1, 1, True), (17, 2, 1, False), (32, 1, 0, True)])
+def test_every_tile_is_right(outputs, stride, padding, relu):
+    tensors = conv(te.dim("n", 1, 3), te.dim("h", 3, 40), te.dim("w", 3, 40), outputs, stride, padding, relu)
+    found = dict(schedules_of(tensors, tl.Target.host(), [], 2))
+    assert len(found) == 3
+    rng = np.random.default_rng(0)
+    kernels = {name: tl.build(s, tensors) for name, s in found.items()}
+    for n, h, w in itertools.product((1, 2), (3, 9), (3, 7, 8, 17, 33)):
+        fixed = conv(n, h, w, outputs, stride, padding, relu)
+        x, k = whole(rng, n, 3, h, w), whole(rng, outputs, 3, 3, 3)
+        want = te.reference.evaluate(fixed[-1:], {fixed[0]: x, fixed[1]: k})[0]
+        for name, kernel in kernels.items():
+            assert (kernel(x, k) == want).all(), (name, n, h, w)
+
+
+def test_nothing_leaks_from_other_pixels():
+    tensors = conv(te.dim("n", 1, 3), te.dim("h", 3, 40), te.dim("w", 3, 40))
+    rng = np.random.default_rng(0)
+    x, k = whole(rng, 1, 3, 9, 13), whole(rng, 24, 3, 3, 3)
+    for _, s in schedules_of(tensors, tl.Target.host(), [], 1):
+        kernel = tl.build(s, tensors)
+        clean = kernel(x, k)
+        poisoned = x.copy()
+        poisoned[0, 1, 4, 12] = np.nan
+        near = np.zeros((9, 13), bool)
+        near[3:6, 11:] = True
+        got = kernel(poisoned, k)
+        assert (got[0][:, ~near] == clean[0][:, ~near]).all() and np.isnan(got[0][:, near]).all()
+
+
+def test_other_computations_have_no_such_schedule():
+    x = te.placeholder((te.dim("m"), 8), name="X")
+    assert not list(schedules_of([x, ops.softmax(x)], tl.Target.host(), [], 1))
+    a = te.placeholder((te.dim("n"), 8, te.dim("h"), te.dim("w")), name="A")
+    grouped = [a, k := te.placeholder((8, 4, 3, 3), name="K"), ops.conv2d(a, k, padding=1, groups=2)]
+    assert not list(schedules_of(grouped, tl.Target.host(), [], 1))

@@ -1,0 +1,206 @@
+"""From a declaration with open sizes to a kernel of every shape: right for all of them, errors, profiles, files, threads."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from autosched import DynamicKernel, SearchTask, ShapeProfile, tune_dynamic
+from tensorlang import te
+from tests.autosched.dynamic.computations import QUICK, dense, layer, made, tiny_dense, whole
+from tests.house.source import ROOT
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    return tiny_dense()
+
+
+def test_every_number_of_rows_is_right(tiny):
+    f, w = tiny
+    rng = np.random.default_rng(1)
+    for m in range(65):
+        x = whole(rng, m, 16)
+        assert (f(x) == x @ w).all()
+        y = np.full((m, 24), np.nan, "float32")
+        assert f(x, y) is None and (y == x @ w).all()
+    assert f.account.family == "dense" and f.account.exhaustive and f.account.shapes == 65
+
+
+def test_a_large_number_of_rows_is_right(tiny):
+    f, w = tiny_dense(40, 16, 4096)
+    x = whole(np.random.default_rng(1), 4095, 16)
+    assert (f(x) == x @ w).all()
+
+
+def test_what_follows_the_product_is_computed_too():
+    n, k = 21, 13
+    rng = np.random.default_rng(2)
+    w, b = whole(rng, n, k), whole(rng, n)
+    f = made(layer, (te.dim("m", 0, 100), n, k), {"m": (0, 8, 40)}, constants={"W": w, "b": b})
+    assert f.account.family == "dense"
+    for m in range(41):
+        x, r = whole(rng, m, k), whole(rng, m, n)
+        assert (f(x, r) == np.maximum(x @ w.T + b + r, 0)).all()
+
+
+@pytest.mark.parametrize("poison", [np.nan, np.inf, -np.inf])
+def test_what_is_not_a_number_stays_in_its_row(tiny, poison):
+    f, w = tiny
+    rng = np.random.default_rng(3)
+    for m in (1, 2, 5, 7, 11, 13, 32):
+        for row in {0, m // 2, m - 1}:
+            x = whole(rng, m, 16)
+            want = x @ w
+            x[row, 3] = poison
+            guard = np.full((m + 2, 16), np.nan, "float32")  # what lies beside the rows is poison too
+            guard[1:-1] = x
+            got = f(guard[1:-1])
+            others = np.arange(m) != row
+            assert (got[others] == want[others]).all()
+
+
+def test_sizes_outside_of_the_profile(tiny):
+    f, w = tiny
+    x = whole(np.random.default_rng(4), 65, 16)
+    with pytest.raises(tl.CallError, match="m = 65"):
+        f(x)
+    g, w = tiny_dense(out_of_range="generic")
+    x = whole(np.random.default_rng(4), 300, 16)
+    assert (g(x) == x @ w).all() and "outside of all profiles" in g.explain(m=300).reason
+    with pytest.raises(tl.CallError, match="m = 4097"):  # the declaration holds all the same
+        g(np.zeros((4097, 16), "float32"))
+
+
+def test_several_profiles():
+    w = whole(np.random.default_rng(0), 16, 24)
+    task = SearchTask(dense, (te.dim("m", 0, 4096), 24, 16))
+    f = tune_dynamic(task, [ShapeProfile({"m": (1, 2, 4)}, out_of_range="generic"), ShapeProfile({"m": (32, 64)}, out_of_range="generic")],
+                     constants={"W": w}, **QUICK)
+    for m in (0, 1, 4, 5, 31, 32, 64, 65, 200):
+        x = whole(np.random.default_rng(m), m, 16)
+        assert (f(x) == x @ w).all()
+    closed = tune_dynamic(task, [{"m": (1, 4)}, {"m": (32, 64)}], constants={"W": w}, **QUICK)
+    assert (closed(x[:32]) == x[:32] @ w).all()
+    with pytest.raises(tl.CallError):
+        closed(x[:70])
+
+
+def test_explain_and_stats(tiny):
+    f, _ = tiny
+    e = f.explain(m=7)
+    assert f.explain((7,)) == e == f.explain({"m": 7}) == f.explain(7)
+    assert len(e.alternatives) == len(f.dispatcher.routes) and e.alternatives[0][0] == e.chosen
+    assert all(s > 0 for _, s, _ in e.alternatives) and e.chosen in str(e) and "µs" in str(e)
+    with pytest.raises(tl.CallError, match="the dims are m"):
+        f.explain(n=7)
+    before = f.stats()["calls"]
+    f(np.zeros((7, 16), "float32"))
+    stats = f.stats()
+    assert stats["calls"] == before + 1 and stats["recent shapes"][(7,)] >= 1
+    assert f.account.family in str(f.account)
+
+
+def test_the_declaration_and_the_profile_must_fit():
+    task = SearchTask(dense, (te.dim("m", 2, 64), 8, 8))
+    declared = "declared from 2 to 64"
+    for profile, word in (({"n": 3}, "its dims are m"), ({"m": (1, 8)}, declared), ({"m": (2, 100)}, declared), ([], "no profile")):
+        with pytest.raises(tl.TensorLangError, match=word):
+            tune_dynamic(task, profile, **QUICK)
+    with pytest.raises(tl.TensorLangError, match="no size of it is open"):
+        tune_dynamic(SearchTask(dense, (4, 8, 8)), {"m": 4}, **QUICK)
+    with pytest.raises(tl.TensorLangError, match="'V' is no input"):
+        tune_dynamic(task, {"m": (2, 8)}, constants={"V": np.zeros((8, 8), "float32")}, **QUICK)
+
+
+def test_published_code_serves_its_shape(tiny):
+    f, w = tiny_dense()
+    x = whole(np.random.default_rng(5), 9, 16)
+    fixed = te.serialize.resized(SearchTask(dense, (te.dim("m"), 24, 16)).tensors, {"m": 9})
+    special = tl.compile(fixed, constants={fixed[1]: w + 1}, name="special")
+    f.dispatcher.publish((9,), special)
+    assert (f(x) == x @ (w + 1)).all() and f.explain(m=9).chosen == "special"
+    f.dispatcher.retire((9,))
+    assert (f(x) == x @ w).all()
+
+
+def test_a_file_serves_a_process_without_the_compiler(tiny, tmp_path):
+    f, w = tiny
+    path = tmp_path / "dense.dyn"
+    f.save(path)
+    x = whole(np.random.default_rng(6), 11, 16)
+    np.savez(tmp_path / "xy.npz", x=x, y=x @ w)
+    g = DynamicKernel.load(path)
+    assert (g(x) == x @ w).all() and g.explain(m=11).alternatives == f.explain(m=11).alternatives and str(g.account) == str(f.account)
+    code = f"""
+import sys, types, pathlib
+import numpy as np
+package = types.ModuleType("tensorlang")
+package.__path__ = [str(pathlib.Path({str(ROOT)!r}) / "tensorlang")]
+sys.modules["tensorlang"] = package
+from tensorlang.runtime import Dispatcher
+d, note = Dispatcher.load({str(path)!r})
+a = np.load({str(tmp_path / 'xy.npz')!r})
+assert note["kind"] == "dynamic kernel" and (d(a["x"]) == a["y"]).all()
+loaded = {{m.split(".")[1] for m in sys.modules if m.startswith("tensorlang.")}}
+assert not loaded & {{"codegen", "te", "expr", "schedule", "lowering", "passes", "build"}}, loaded
+assert "sklearn" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=120)
+
+
+def test_a_cut_file_is_refused_with_a_reason(tiny, tmp_path):
+    f, _ = tiny
+    path = tmp_path / "dense.dyn"
+    f.save(path)
+    data = path.read_bytes()
+    for cut in range(0, len(data), 64):
+        path.write_bytes(data[:cut])
+        with pytest.raises(tl.TensorLangError, match=r"cannot load"):
+            DynamicKernel.load(path)
+    tl.Dispatcher(f.dispatcher.routes[0].kernels[1], [f.dispatcher.routes[0].kernels[1]]).save(path)
+    with pytest.raises(tl.TensorLangError, match="no DynamicKernel"):
+        DynamicKernel.load(path)
+
+
+def test_a_table_is_measured_once(tmp_path):
+    w = whole(np.random.default_rng(0), 16, 24)
+    kernels = [made(dense, (te.dim("m", 0, 64), 24, 16), {"m": (0, 64)}, constants={"W": w}, cache=tmp_path) for _ in range(2)]
+    said = [" ".join(k.account.notes) for k in kernels]
+    assert "there is no table yet" in said[0]
+    assert "an earlier run" in said[1] or "sentinels" in said[1]
+
+
+def test_threads_call_one_kernel(tiny):
+    f, w = tiny
+    wrong: list[int] = []
+
+    def call(seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        for _ in range(300):
+            x = whole(rng, int(rng.integers(0, 65)), 16)
+            if not (f(x) == x @ w).all():
+                wrong.append(len(x))
+
+    threads = [threading.Thread(target=call, args=(i,)) for i in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+@pytest.mark.fuzz
+def test_all_shapes_up_to_40_bitwise():
+    for n in range(1, 41):
+        for k in range(1, 41):
+            w = whole(np.random.default_rng(n * 41 + k), k, n)
+            f = made(dense, (te.dim("m", 0, 40), n, k), {"m": (0, 40)}, constants={"W": w}, seconds=0.0)
+            for m in range(41):
+                x = whole(np.random.default_rng(m), m, k)
+                assert (f(x) == x @ w).all(), (m, n, k)
