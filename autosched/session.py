@@ -173,7 +173,12 @@ def measured(measurer: Measures, batches: Iterable[tuple[Session, list[str]]], *
 
 def prepared(models: Sequence[CostModel]) -> threading.Thread:
     """The models load what they need, in a thread that is to be waited for before anything is timed."""
-    thread = threading.Thread(target=lambda: [m.prepare() for m in models], daemon=True)
+
+    def load() -> None:
+        for m in models:
+            m.prepare()
+
+    thread = threading.Thread(target=load, daemon=True)
     thread.start()
     return thread
 

@@ -346,8 +346,8 @@ def search_schedule(seconds: float, records: Path) -> None:
     """Let the search find the whole schedule of a layer of a network, and race it against the default one and numpy, on all threads."""
     filters, height, width, channels = 48, 28, 28, 32
     task = autosched.SearchTask(conv2d, (filters, height, width, channels), CPU)
-    console.print(f"  The same convolution as a layer of a network, {channels} channels to {filters} at {height}×{width}. No template: the search has\n"
-                  f"  the declaration, rules, {tl.num_threads()} threads and {seconds:.0f} seconds.\n")
+    console.print(f"  The same convolution as a layer of a network, {channels} channels to {filters} at {height}×{width}. No template: the search\n"
+                  f"  has the declaration, rules, {tl.num_threads()} threads and {seconds:.0f} seconds.\n")
     result = autosched.tune(task, trials=5000, seconds=seconds, records=records, progress=Live(console) if console.is_terminal else None)
     rng = np.random.default_rng(1)
     inputs = [rng.standard_normal(shape, dtype=np.float32) for shape in ((channels, height, width), (filters, channels, 3, 3), (filters,))]

@@ -1,4 +1,5 @@
-"""``specialise``: let a DynamicKernel grow code of its own for the shapes that pay. Knows the kernel, its declaration and the tiers by their one constructor each."""
+"""``specialise``: let a DynamicKernel grow code of its own for the shapes that pay. Knows the kernel, its declaration and the tiers by their one
+constructor each."""
 
 from __future__ import annotations
 
@@ -22,6 +23,7 @@ def specialise(kernel: DynamicKernel, task: SearchTask, *, constants: Mapping[An
 
     ``task`` and ``constants`` are those the kernel was made from. ``directory`` keeps the code for later runs (None: until the tiers go), at most
     ``budget`` bytes are held in memory; ``highest=3`` also searches, ``trials`` candidates a shape; a shape changes at most every ``dwell`` seconds.
+    Temporary memory is planned by one call at the largest sizes of the profiles, and none is allocated while serving them.
     Call ``start()`` on the result, or use it in a ``with``; ``stats()`` says what happened.
     Raises TensorLangError for a task whose arguments are not the kernel's, and for a directory that cannot be made.
     """
@@ -33,6 +35,8 @@ def specialise(kernel: DynamicKernel, task: SearchTask, *, constants: Mapping[An
         raise tl.TensorLangError(f"specialise(highest={highest})", legal=f"{SPECIALISED} (specialised) or {TUNED} (searched)")
     d = kernel.dispatcher
     twin = tl.Dispatcher(d, d.routes, d.tree)  # type: ignore[arg-type]  # of the first, only the signature counts
+    most = {name: max(p.dims[name].most for p in kernel.profiles) for name in kernel.profiles[0].dims}
+    tl.plan_workspace(lambda: twin(*decl.arrays(most)))
     typical = {name: span.opt for name, span in kernel.profiles[0].dims.items()}
     tier = GENERIC if kernel.account.family == "generic" else TABLE
     served = Dispatched(d, lambda shape: tier, cycle_of(twin, decl.arrays(typical)))

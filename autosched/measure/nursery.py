@@ -35,7 +35,6 @@ from .protocol import BUILT, GO, HELD, HOLD, PREPARE, TIMEOUT, TIMING, TIMING_SE
 from .worker import Entry, Worker, write_line
 
 AHEAD = 8  # kernels built and not yet run
-YIELDING = 5  # niceness of builders: the runner's checks go first
 PREPARING = 300.0  # seconds
 _SHARED_MEMORY = "/dev/shm"
 
@@ -67,7 +66,6 @@ class Bench:
     directory: str
     name: str
     cores: set[int] | None
-    niceness: int = 0
     held: bool = False
     worker: Worker | None = None
     lines: Lines | None = None
@@ -79,7 +77,7 @@ class Bench:
     def give(self, job: Job) -> None:
         """Begin a job."""
         if self.worker is None:
-            self.worker = Worker(self.entry, self.directory, self.name, self.cores, self.niceness)
+            self.worker = Worker(self.entry, self.directory, self.name, self.cores)
             self.lines = Lines(self.worker.results)
         self.job, self.since = job, time.monotonic()
         self.deadline = self.since + job.timeout
@@ -225,8 +223,8 @@ def serve(stages: Stages, jobs: int, results: int, directory: str) -> None:
     gc.freeze()  # what is imported stays, and no worker looks through it again
     gc.set_threshold(100_000)  # a builder makes millions of small objects that die by themselves; less often is a tenth of its time
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-    places = [{c} for c in cores] or [None]  # the runner's own processor is the last
-    builders = [Bench(build, directory, f"builder{i}", place, YIELDING) for i, place in enumerate(places)]
+    places: list[set[int] | None] = [{c} for c in cores] or [None]  # the runner's own processor is the last
+    builders = [Bench(build, directory, f"builder{i}", place) for i, place in enumerate(places)]
     nursery = Nursery(builders, Bench(run, directory, "runner", None), results)
     try:
         with contextlib.suppress(BrokenPipeError):

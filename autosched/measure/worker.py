@@ -22,9 +22,9 @@ _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 
 
 class Worker:
-    """``cores`` is where it may run; None: everywhere. ``niceness`` is how far it lets others go first."""
+    """``cores`` is where it may run; None: everywhere."""
 
-    def __init__(self, entry: Entry, directory: str, name: str, cores: set[int] | None = None, niceness: int = 0) -> None:
+    def __init__(self, entry: Entry, directory: str, name: str, cores: set[int] | None = None) -> None:
         job_out, self.jobs = os.pipe()
         self.results, result_in = os.pipe()
         self.log = os.path.join(directory, f"{name}.log")
@@ -36,7 +36,6 @@ class Worker:
                 os.close(self.results)
                 if cores:
                     os.sched_setaffinity(0, cores)
-                os.nice(niceness)
                 _live(entry, directory, job_out, result_in, self.log)
             except BaseException:
                 traceback.print_exc()  # its last line is the reason the parent is told

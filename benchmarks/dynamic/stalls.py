@@ -1,7 +1,8 @@
 """What a caller notices while specialised code is being made: nobody compiling, a thread of the same process compiling, the workshop's process
 compiling, and each time the code is loaded.
 
-``python -m benchmarks.dynamic.stalls`` calls a small kernel from Python without pause and prints the percentiles of the times between two calls. The ways
+``python -m benchmarks.dynamic.stalls`` calls a small kernel from Python without pause and prints the percentiles of the times between two calls.
+The ways
 take turns, so that a machine that is busy with something else is so for all of them.
 """
 
@@ -64,7 +65,8 @@ def main() -> None:
             time.sleep(0.002)
         return made
 
-    ways: dict[str, Callable[[threading.Event], int]] = {"nobody compiles": lambda stop: 0, "a thread compiles": thread, "the workshop compiles": process}
+    ways: dict[str, Callable[[threading.Event], int]] = {"nobody compiles": lambda stop: 0, "a thread compiles": thread,
+                                                         "the workshop compiles": process}
     workshop.order(Order((0,), SPECIALISED))  # its workers start
     while workshop.busy():
         workshop.finished()

@@ -4,10 +4,12 @@
 
 - the oracle has the best kernel of every shape (the exact one or the table's, whichever was measured faster; of ``all different`` only some have an
   exact one), made before and for free;
-- ours begins with the table of micro-kernels (the last workload without: with the one generic kernel) and makes the rest in the background; ``again`` is a later run that finds the files of the first;
+- ours begins with the table of micro-kernels (the last workload without: with the one generic kernel) and makes the rest in the background;
+  ``again`` is a later run that finds the files of the first;
 - always generic is one kernel with run-time extents; always recompile makes each shape's kernel when it is first seen, while the caller waits.
 
-Calls are made in turns, a few hundred by each way, so that a busy machine is so for all. A stall is a call that took a millisecond and eight times the
+Calls are made in turns, a few hundred by each way, so that a busy machine is so for all. A stall is a call that took a millisecond and eight times
+the
 usual of its shape longer; the oracle, which nothing can make wait, shows how many of these are the machine's.
 """
 
@@ -75,7 +77,8 @@ def workloads() -> list[Workload]:
     return [Workload("dense m×256×256", dense, {"W": weight}, lambda m, r: (r.random((m, 256), np.float32), np.empty((m, 256), np.float32))),
             Workload("scores 4×m×m×64", scores, {}, heads),
             Workload("softmax 64×m", softmax, {}, lambda m, r: (r.random((64, m), np.float32), np.empty((64, m), np.float32))),
-            Workload("decoding m×1024×1024", decode, {}, lambda m, r: (r.random((m, 1024), np.float32), large, np.empty((m, 1024), np.float32)), 12, False)]
+            Workload("decoding m×1024×1024", decode, {},
+                     lambda m, r: (r.random((m, 1024), np.float32), large, np.empty((m, 1024), np.float32)), 12, False)]
 
 
 def traces(shapes: Sequence[int], highest: int, calls: int, seed: int) -> dict[str, np.ndarray]:
@@ -86,8 +89,8 @@ def traces(shapes: Sequence[int], highest: int, calls: int, seed: int) -> dict[s
     zipf /= zipf.sum()
     middle = np.exp(rng.normal(np.log(len(some) / 4), 0.7, calls)).astype(int).clip(0, len(some) - 1)
     phases = [rng.permutation(some)[rng.choice(len(some), calls // 4, p=zipf)] for _ in range(4)]
-    return {"uniform": some[rng.integers(len(some), size=calls)], "Zipf": some[rng.choice(len(some), calls, p=zipf)], "log-normal": np.sort(some)[middle],
-            "phase change": np.concatenate(phases), "all different": rng.permutation(np.arange(1, highest + 1))}
+    return {"uniform": some[rng.integers(len(some), size=calls)], "Zipf": some[rng.choice(len(some), calls, p=zipf)],
+            "log-normal": np.sort(some)[middle], "phase change": np.concatenate(phases), "all different": rng.permutation(np.arange(1, highest + 1))}
 
 
 @dataclass
@@ -152,7 +155,7 @@ class Bench:
         self.compiling: dict[int, float] = {}
         self.twin = table = tl.Dispatcher(self.generic, self.kernel.routes, self.kernel.tree)
         self.best: dict[int, Kernel] = dict.fromkeys(self.arrays, table)
-        for m, given in self.arrays.items():
+        for given in self.arrays.values():
             table(*given)  # memory that was never touched would slow down whoever comes first
             self.generic(*given)
         for m in self.shapes:
@@ -203,8 +206,9 @@ def rows(bench: Bench, seconds: float, seed: int) -> Iterator[tuple[str, dict[st
                 recompile = oracle + sum(bench.compiling.get(m, each) for m in set(sizes))  # its calls are as fast as the oracle's at best
                 half = len(sizes) // 2
                 late = ways["ours"].total_from(half) / ways["oracle"].total_from(half)
-                yield name + turn, {"calls": len(sizes), "ours": ways["ours"].total / oracle, "second half": late, "generic": ways["generic"].total / oracle,
-                                    "recompile": recompile / oracle, "stalls": ways["ours"].stalls, "machine": ways["oracle"].stalls}, stats
+                yield name + turn, {"calls": len(sizes), "ours": ways["ours"].total / oracle, "second half": late,
+                                    "generic": ways["generic"].total / oracle, "recompile": recompile / oracle, "stalls": ways["ours"].stalls,
+                                    "machine": ways["oracle"].stalls}, stats
 
 
 def timed(kernel: Kernel, arrays: tuple[Any, ...]) -> float:
@@ -218,7 +222,8 @@ def run(options: argparse.Namespace) -> Iterator[str]:
     """The tables, line by line."""
     for work in workloads():
         begin = time.perf_counter()
-        shapes = sorted(np.random.default_rng(options.seed).permutation(np.arange(1, work.highest + 1))[:SHAPES // (2 if options.quick else 1)].tolist())
+        every = np.random.default_rng(options.seed).permutation(np.arange(1, work.highest + 1))
+        shapes = sorted(every[:SHAPES // (2 if options.quick else 1)].tolist())
         bench = Bench(work, shapes)
         made = f"table {bench.dynamic.account.seconds:.1f} s" if bench.dynamic is not None else "no table"
         yield (f"{work.name}: {len(shapes)} sizes, {made}, exact kernels {sum(bench.compiling.values()):.1f} s, best of "

@@ -268,25 +268,32 @@ advise:
 define internal ptr @sized(i64 %total) {
 entry:
   %small = icmp sle i64 %total, @@SMALL@@
-  br i1 %small, label %library, label %kept_one
+  %most = load i64, ptr @tensorlang_reach
+  br i1 %small, label %little, label %kept_one
+little:
+  ; the C library's heap may grow: under a plan a kept block serves these too
+  %planned = icmp sgt i64 %most, @@REACH@@
+  br i1 %planned, label %classed, label %library
 library:
   %l = call ptr @plain(i64 %total)
   ret ptr %l
 kept_one:
-  %class = call i64 @class_of(i64 %total)
+  %own = call i64 @class_of(i64 %total)
+  br label %classed
+classed:
+  %class = phi i64 [1, %little], [%own, %kept_one]
   %exact = call i64 @claim(i64 %class, i64 %class)
   %has_exact = icmp ne i64 %exact, 0
   br i1 %has_exact, label %have, label %wider
 wider:
   ; at most twice as large, then four times, and so on up to the reach
-  %reach = phi i64 [4, %kept_one], [%farther, %far]
+  %reach = phi i64 [@@REACH@@, %classed], [%farther, %far]
   %high = add i64 %class, %reach
   %near = call i64 @claim(i64 %class, i64 %high)
   %has_near = icmp ne i64 %near, 0
   br i1 %has_near, label %have, label %far
 far:
-  %farther = add i64 %reach, 4
-  %most = load i64, ptr @tensorlang_reach
+  %farther = add i64 %reach, @@REACH@@
   %go_on = icmp sle i64 %farther, %most
   br i1 %go_on, label %wider, label %new
 new:
@@ -299,7 +306,7 @@ again:
   %has_second = icmp ne i64 %second, 0
   br i1 %has_second, label %have, label %none
 have:
-  %word = phi i64 [%exact, %kept_one], [%near, %wider], [%first, %new], [%second, %again]
+  %word = phi i64 [%exact, %classed], [%near, %wider], [%first, %new], [%second, %again]
   %address = and i64 %word, -4096
   %base = inttoptr i64 %address to ptr
   store i64 %word, ptr %base
@@ -421,5 +428,5 @@ done:
 }
 """
 for _key, _value in {"SLOTS": SLOTS, "LAST": SLOTS - 1, "PLACE": 64 - SLOTS.bit_length() + 1, "CLASS": _CLASS, "YOUNG": _YOUNG, "OLD": ~_YOUNG,
-                     "HUGE": HUGE, "HUGE_LESS_1": HUGE - 1, "HUGE_MASK": -HUGE, "SMALL": SMALL}.items():
+                     "HUGE": HUGE, "HUGE_LESS_1": HUGE - 1, "HUGE_MASK": -HUGE, "SMALL": SMALL, "REACH": REACH}.items():
     KEEPING = KEEPING.replace(f"@@{_key}@@", str(_value))

@@ -241,8 +241,8 @@ class _Reader:
             return PlaceholderOp(name, tuple(self.expr(i) for i in shape), dtype(t), lies)
         if kind == "scan":
             axis, init, update, state, tag, attrs = rest
-            parts = [tuple(self.ops[i].outputs[j] for i, j in part) for part in (init, update, state)]
-            return ScanOp(name, self.axis(axis), *parts, tag, self.attrs(attrs))
+            inits, updates, states = (tuple(self.ops[i].outputs[j] for i, j in part) for part in (init, update, state))
+            return ScanOp(name, self.axis(axis), inits, updates, states, tag, self.attrs(attrs))
         if kind != "compute":
             raise ValueError(f"no operation of kind {kind!r}")
         axes, reduced, body, tag, attrs = rest

@@ -129,6 +129,15 @@ def test_every_variant_has_its_turn_and_the_best_ones_more() -> None:
         assert len(seen[i].fresh(row[None, :])) == 1
 
 
+def test_a_search_that_knows_something_still_begins_with_the_default_schedule() -> None:
+    variants = variants_of(SearchTask(matmul, (512, 512, 512), X86))
+    seen = [Seen(len(v.domains)) for v in variants]
+    scores = [lambda rows, i=i: np.full(len(rows), float(i)) for i in range(len(variants))]
+    found = allot(variants, seen, Evolutionary(population=64, generations=1), 16, np.random.default_rng(0), scores)
+    assert found[0][0] == 0 and (found[0][1] == variants[0].present()[0]).all()
+    assert len(found) == 16 and sum(i == len(variants) - 1 for i, _ in found) >= 13  # then what is believed in
+
+
 def test_good_candidates_visit_other_variants() -> None:
     variants = variants_of(SearchTask(matmul, (512, 512, 512), X86))[1:4]
     seen = [Seen(len(v.domains)) for v in variants]

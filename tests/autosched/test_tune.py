@@ -16,6 +16,7 @@ import pytest
 import autosched
 import tensorlang as tl
 from autosched import RecordLog, SearchTask, tune
+from autosched.cost_model import XGBModel
 from autosched.measure import Job, Measurer, Stages
 from autosched.templates import conv2d
 from autosched.templates import matmul as matmul_template
@@ -62,7 +63,7 @@ def test_evolution_finds_the_optimum() -> None:
     task = SearchTask(matmul, (512, 512, 512), template=matmul_template)
     found = {}
     for strategy in ("random", "evolutionary"):
-        best = tune(task, trials=64, strategy=strategy, measurer=Pretend(), seed=5, progress=False).best
+        best = tune(task, trials=64, strategy=strategy, model=XGBModel(5, start=None), measurer=Pretend(), seed=5, progress=False).best
         assert best is not None
         found[strategy] = best.cost
     assert found["evolutionary"] < found["random"]
@@ -126,7 +127,7 @@ def _tuned_through_disasters(trials: int, path: Path) -> autosched.TuneResult:
     task = SearchTask(matmul, (31, 37, 29), template=matmul_template)
     before = set(psutil.Process().children(recursive=True))
     with Measurer(Stages(run="tests.autosched.workloads:scripted")) as m:
-        result = tune(task, trials=trials, records=path, seed=2, model="random", measurer=m, timeout=1.5, progress=False)
+        result = tune(task, trials=trials, records=path, seed=2, model="random", measurer=m, timeout=3.0, progress=False)
         assert m.restarts == 0
     assert result.trials == trials and set(result.failures) <= KINDS
     assert all(result.reasons.values()) and all(f"{n} × {status}: " in str(result) for status, n in result.failures.items())

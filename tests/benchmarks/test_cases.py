@@ -22,7 +22,7 @@ def test_a_case_is_there_once():
 
 
 def test_whatever_is_measured_we_compute_ourselves():
-    assert {c.op for c in CASES} <= set(OPERATORS)
+    assert {c.op for c in CASES} | {"batch_matmul_nt"} == set(OPERATORS)  # the latter is one of benchmarks.autosched
 
 
 @pytest.mark.parametrize("suite", SUITES)

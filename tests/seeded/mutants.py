@@ -115,7 +115,7 @@ MUTANTS = (
     # --- machine code
     M("strides run the other way", "loopir.stmt:Buffer.element_strides", "for extent in reversed(self.shape):", "for extent in self.shape:", ("cached_transpose", "fused")),
     M("a loop runs one turn too many", "codegen.llvm.statement:loop", "icmp slt i64 {following}, {end}", "icmp sle i64 {following}, {end}", ("split_tail", "vector_tail")),
-    M("an empty loop runs once", "codegen.llvm.statement:_for", "(first[0], hi), extent is not None, s.body)", "(first[0], hi), True, s.body)", ("guard",)),
+    M("an empty loop runs once", "codegen.llvm.statement:_turns", "(first[0], hi), extent is not None, s.body)", "(first[0], hi), True, s.body)", ("guard",)),
     M("threads get one turn less", "codegen.llvm.parallel:emit", "em.index(make.add(s.begin, s.extent))", "em.index(make.sub(make.add(s.begin, s.extent), 1))", ("many_threads",)),
     M("the mask of a load is dropped in machine code", "codegen.llvm.memory:_load_raw", "if mask is None or _on_stack(em, buffer, place):", "if True:", ("guard", "vector_tail")),
     M("the mask of a store is dropped in machine code", "codegen.llvm.memory:store", "flags = None if mask is None else em.value(mask)", "flags = None", ("vector_tail", "guard")),

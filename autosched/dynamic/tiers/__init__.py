@@ -15,5 +15,6 @@ from .serves import GENERIC, SPECIALISED, TABLE, TUNED, Made, Makes, Order, Rece
 from .stats import TierStats
 from .workshop import Workshop
 
-__all__ = ["GENERIC", "SPECIALISED", "TABLE", "TUNED", "CodeCache", "Dispatched", "Entry", "Histogram", "Made", "Makes", "Manager", "Order", "Range", "Recent", "Referee",
-           "Serves", "Shape", "Thresholds", "TierStats", "Tiers", "Trials", "Verdict", "Workshop", "cycle_of"]
+__all__ = ["GENERIC", "SPECIALISED", "TABLE", "TUNED", "CodeCache", "Dispatched", "Entry", "Histogram", "Made", "Makes", "Manager",
+           "Order", "Range", "Recent", "Referee", "Serves", "Shape", "Thresholds", "TierStats", "Tiers", "Trials", "Verdict", "Workshop",
+           "cycle_of"]

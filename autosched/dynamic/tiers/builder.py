@@ -1,7 +1,10 @@
-"""In a worker process: fix the sizes of a computation, compile or tune it, leave the kernel in its file. Knows tensorlang's public names, tasks and tune.
+"""In a worker process: fix the sizes of a computation, compile or tune it, leave the kernel in its file. Knows tensorlang's public names, tasks and
+tune.
 
-A job's ``trace`` is a ``Request`` as JSON. The workers are those of measurement (``autosched.measure``): they may crash, hang or run out of memory, and
-their outcome says so. They run at low priority on any processor (pinned to one they would wait for whoever is served there), so that the caller goes first.
+A job's ``trace`` is a ``Request`` as JSON. The workers are those of measurement (``autosched.measure``): they may crash, hang or run out of memory,
+and
+their outcome says so. They run at low priority on any processor (pinned to one they would wait for whoever is served there), so that the caller
+goes first.
 """
 
 from __future__ import annotations
@@ -32,7 +35,8 @@ NICE = 10  # a tenth of a processor that others want too
 
 @dataclass(frozen=True)
 class Request:
-    """Make the kernel ``name`` for these ``sizes`` in ``file``, with the ``parts`` of its key. ``constants`` is a file of arrays by the name of their tensors, or empty; with
+    """Make the kernel ``name`` for these ``sizes`` in ``file``, with the ``parts`` of its key. ``constants`` is a file of arrays by the name of
+    their tensors, or empty; with
     ``trials`` the schedule is searched for and ``records`` keeps what was measured, with none it is the default schedule."""
 
     name: str

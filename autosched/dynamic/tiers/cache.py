@@ -1,6 +1,7 @@
 """Specialised code in memory within a budget of bytes. Knows what code costs and when it was used; not what it computes, nor who is served by it.
 
-An entry is for one shape or for a range of shapes (the box of a tree's leaf). When room is needed, the entry goes whose age · size / cost is greatest, with the
+An entry is for one shape or for a range of shapes (the box of a tree's leaf). When room is needed, the entry goes whose age · size / cost is
+greatest, with the
 age of LRU-2: the time since the use before the last, remembered for entries that are gone (O'Neil, O'Neil and Weikum, *The LRU-K page
 replacement algorithm*, 1993). ``python -m benchmarks.dynamic.eviction`` replays traces under the rules there are; seconds of compiling over those
 of the best rule, geometric mean: 1.00 for this one, 1.13 for age · size / (uses · cost), 1.28 for the same with remembered uses, 4.8 for LRU-2 and
@@ -71,8 +72,9 @@ class CodeCache:
 
     def find(self, shape: Shape, least: int = 0) -> Entry | None:
         """The code for a shape: the highest tier, at least ``least``; of one tier that for the shape itself, else that of the smallest range."""
-        exact = [e for (where, tier), e in self._entries.items() if tier >= least and (where == shape or isinstance(where, Range) and shape in where)]
-        return max(exact, key=lambda e: (e.tier, -_extent(e.where)), default=None)
+        fitting = [e for (where, tier), e in self._entries.items()
+                   if tier >= least and (where == shape or (isinstance(where, Range) and shape in where))]
+        return max(fitting, key=lambda e: (e.tier, -_extent(e.where)), default=None)
 
     def put(self, entry: Entry, now: float, stays: Callable[[Entry], bool] = lambda e: False) -> list[Entry] | None:
         """Take in an entry; those that had to go. None, and nothing changed, when there is no room beside those that ``stays`` holds."""

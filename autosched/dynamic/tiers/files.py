@@ -37,7 +37,8 @@ class Shelf:
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
         except OSError as e:
-            raise tl.TensorLangError(f"cannot keep kernels in {directory}", because=e.strerror or str(e), try_="a directory that can be written") from None
+            raise tl.TensorLangError(f"cannot keep kernels in {directory}", because=e.strerror or str(e),
+                                     try_="a directory that can be written") from None
 
     def path(self, key: Key) -> Path:
         """Where the kernel of a key is, or will be."""

@@ -1,6 +1,7 @@
 """What a piece of code is made from, as one name: everything that would make other code, or none. Knows no files and no kernels.
 
-The parts are written as JSON, a list in which order and nesting count, and hashed with SHA-256: (8, 16) and (16, 8) differ, as do (1, 23) and (12, 3).
+The parts are written as JSON, a list in which order and nesting count, and hashed with SHA-256: (8, 16) and (16, 8) differ, as do (1, 23) and (12,
+3).
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class Environment:
 
 @dataclass(frozen=True)
 class Key:
-    """One piece of code: a digest of the computation with its sizes left open, the sizes by name, a digest of the constants that are baked in, and how it
+    """One piece of code: a digest of the computation with its sizes left open, the sizes by name, a digest of the constants that are baked in, and
+    how it
     was made (``compile``, or ``tune`` and how long)."""
 
     computation: str
@@ -70,9 +72,10 @@ class Key:
         """Why code with these parts is not the one that is wanted; empty when it is."""
         wanted = self.parts()
         mine, its = {**wanted, **wanted["environment"]}, {**found, **_mapping(found.get("environment"))}
-        words = {"format": "its format is version", "computation": "it computes something else:", "sizes": "it is for the sizes", "constants": "it has other constants:",
-                 "how": "it was made in another way:", "package": "it was made by tensorlang", "sources": "it was made by other sources:",
-                 "llvm": "it was made by", "cpu": "it was made for", "features": "it was made for a processor with", "flags": "it was made for the target"}
+        words = {"format": "its format is version", "computation": "it computes something else:", "sizes": "it is for the sizes",
+                 "constants": "it has other constants:", "how": "it was made in another way:", "package": "it was made by tensorlang",
+                 "sources": "it was made by other sources:", "llvm": "it was made by", "cpu": "it was made for",
+                 "features": "it was made for a processor with", "flags": "it was made for the target"}
         for part, said in words.items():
             if its.get(part) != mine[part]:
                 return f"{said} {_text(its.get(part))}, not {_text(mine[part])}"

@@ -29,7 +29,7 @@ from .window import Window
 MARGIN = 0.02  # a newcomer must be faster by this share
 LOOKED_AT = 64  # shapes a step considers, the most called first
 FOLLOWED = 64  # transitions of one step that the chain learns
-TIMES = 15  # latencies kept for a shape
+TIMES, ENOUGH = 15, 9  # latencies kept for a shape, and how many tell what it takes
 SLOW, OUTLIER = 1e-3, 8.0  # a slow call took longer than this many seconds and this many times the usual of its shape together
 PATIENCE = 4.0  # after code of a shape was dropped, so many times the expected calls are needed to try again
 Pause = Callable[[], None]
@@ -47,6 +47,7 @@ class Served:
     entry: Entry
     since: float
     cost: float  # seconds
+    before: float  # seconds of a call by what it replaced, as served
     calls: float = 0.0
     paid: bool = False
 
@@ -111,9 +112,9 @@ class Manager:
     def stats(self) -> TierStats:
         """What has happened so far."""
         c = self._counts
-        return TierStats(Counter(c.hits), Counter(c.promotions), c.demotions, c.evictions, Counter(c.dropped), Counter(self.makes.misses), c.stored, c.ahead,
-                         c.slow, self.cache.bytes, self.cache.budget, len(self.cache), Counter(c.making), self.makes.busy(), self.thresholds.high,
-                         Histogram(self.latencies.counts), {s: p.entry.tier for s, p in self.published.items()})
+        return TierStats(Counter(c.hits), Counter(c.promotions), c.demotions, c.evictions, Counter(c.dropped), Counter(self.makes.misses), c.stored,
+                         c.ahead, c.slow, self.cache.bytes, self.cache.budget, len(self.cache), Counter(c.making), self.makes.busy(),
+                         self.thresholds.high, Histogram(self.latencies.counts), {s: p.entry.tier for s, p in self.published.items()})
 
     def tier(self, shape: Shape) -> int:
         """What serves a shape now."""
@@ -197,7 +198,8 @@ class Manager:
 
     def _publish(self, shape: Shape, entry: Entry, cost: float, now: float) -> None:
         self.serves.publish(shape, entry.module)
-        self.published[shape] = Served(entry, now, cost)
+        times = self._times.get(shape, ())
+        self.published[shape] = Served(entry, now, cost, statistics.median(times) if len(times) >= ENOUGH else math.inf)
         self._changed[shape] = now
         self._times.pop(shape, None)
         self._counts.promotions[entry.tier] += 1
@@ -224,9 +226,19 @@ class Manager:
         self._refused[order] = PATIENCE * max(1.0, self.window.expected(order.shape)) if calls is None else calls
 
     def _demote(self, now: float) -> None:
-        """Retire what is not called any more; its code stays in the cache while there is room."""
+        """Retire what serves its calls slower than what it replaced, whatever its trial said: where arrays lie can double the time of a kernel. And
+        what is not called any more; its code stays in the cache while there is room."""
         for shape, served in list(self.published.items()):
             if now - served.since < self.thresholds.dwell:
+                continue
+            times = self._times.get(shape, ())
+            if len(times) >= ENOUGH and statistics.median(times) > served.before * (1 + MARGIN):
+                order = Order(shape, served.entry.tier)
+                self._retire(shape, now)
+                self._counts.demotions += 1
+                self.cache.drop(served.entry)
+                self.makes.discard(order)
+                self._refuse(order, "slower in use than what it replaced", math.inf)
                 continue
             b = benefit(served.entry.gain, 0.0, self.window.expected(shape), served.cost)
             if self.thresholds.demotes(b, served.cost):

@@ -39,21 +39,22 @@ STAGES = Stages(build=f"{__package__}.builder:build", run=f"{__package__}.builde
 _numbers = itertools.count(1)
 
 class Workshop:
-    """Makes code of the shapes of one computation: ``tensors`` are those of the kernel's signature with dims for sizes, outputs last, and a shape gives
+    """Makes code of the shapes of one computation: ``tensors`` are those of the kernel's signature with dims for sizes, outputs last, and a shape
+    gives
     the values of the ``dims`` in this order. ``constants`` are arrays by the name of their tensor. ``directory`` keeps the code for later runs; None:
     until this object goes. ``trials`` is what a search may measure.
 
     Raises TensorLangError for a directory that cannot be made, and for a computation that has no JSON form.
     """
 
-    def __init__(self, tensors: Sequence[te.Tensor], dims: Sequence[str], *, constants: Mapping[str, Any] | None = None, target: tl.Target | None = None,
-                 directory: str | Path | None = None, trials: int = 64) -> None:
+    def __init__(self, tensors: Sequence[te.Tensor], dims: Sequence[str], *, constants: Mapping[str, Any] | None = None,
+                 target: tl.Target | None = None, directory: str | Path | None = None, trials: int = 64) -> None:
         self.dims, self.target, self.trials = tuple(dims), target or tl.Target.host(), trials
         self.misses: Counter[str] = Counter()
         self._graph, self._computation = te.serialize.to_json(tensors), te.serialize.key_of(tensors)
-        self._constants = {name: np.ascontiguousarray(a) for name, a in (constants or {}).items()}
+        self._constants: dict[str, Any] = {name: np.ascontiguousarray(a) for name, a in (constants or {}).items()}
         self._temporary = None if directory is not None else tempfile.TemporaryDirectory(prefix="tiers-")
-        self.shelf = Shelf(directory if self._temporary is None else self._temporary.name)
+        self.shelf = Shelf(directory if directory is not None else str(getattr(self._temporary, "name", "")))
         self._environment = Environment.of(self.target)
         self._digest = ""
         self._pid = 0
@@ -139,8 +140,8 @@ class Workshop:
         if found.why != "absent":
             self.misses[found.why] += 1
         tuned = order.tier == TUNED
-        request = Request("kernel", str(self.shelf.path(key)), key.parts(), dict(key.sizes), str(self.target), self._constants_file(), self.trials if tuned else 0,
-                          str(self.shelf.directory / f"{key.place}.jsonl") if tuned else "")
+        request = Request("kernel", str(self.shelf.path(key)), key.parts(), dict(key.sizes), str(self.target), self._constants_file(),
+                          self.trials if tuned else 0, str(self.shelf.directory / f"{key.place}.jsonl") if tuned else "")
         if self._measurer is None:
             self._measurer = Measurer(STAGES)
         outcome = self._measurer.measure(Job(next(_numbers), self._graph, self._computation, str(self.target), request.to_json(),
@@ -167,7 +168,8 @@ class Workshop:
 
     def _constants_digest(self) -> str:
         if self._constants and not self._digest:
-            self._digest = combined([[name, a.dtype.str, list(a.shape), hashlib.sha256(a).hexdigest()] for name, a in sorted(self._constants.items())])[:20]
+            parts = [[name, a.dtype.str, list(a.shape), hashlib.sha256(a).hexdigest()] for name, a in sorted(self._constants.items())]
+            self._digest = combined(parts)[:20]
         return self._digest
 
     def _constants_file(self) -> str:

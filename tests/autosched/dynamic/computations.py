@@ -37,7 +37,7 @@ def made(func: Any, args: tuple[Any, ...], profile: Any, **more: Any) -> Any:
     return tune_dynamic(SearchTask(func, args), profile, **{**QUICK, **more})
 
 
-def tiny_dense(n: int = 24, k: int = 16, most: int = 64, **more: Any) -> tuple[Any, Any]:
+def tiny_dense(n: int = 68, k: int = 16, most: int = 64, **more: Any) -> tuple[Any, Any]:
     """A kernel of ``x @ w`` with its weight."""
     w = whole(np.random.default_rng(0), k, n)
-    return made(dense, (te.dim("m", 0, 4096), n, k), {"m": (0, 8, most)}, constants={"W": w}, **more), w
+    return made(dense, (te.dim("m", 0, max(4096, most)), n, k), {"m": (0, 8, most)}, constants={"W": w}, **more), w

@@ -17,8 +17,23 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from autosched.dynamic.tiers import (GENERIC, SPECIALISED, TUNED, CodeCache, Dispatched, Made, Manager, Order, Shape, Thresholds, Tiers, Trials, Verdict, Workshop,
-                                     cycle_of)
+from autosched.dynamic.tiers import (
+    GENERIC,
+    SPECIALISED,
+    TUNED,
+    CodeCache,
+    Dispatched,
+    Made,
+    Manager,
+    Order,
+    Shape,
+    Thresholds,
+    Tiers,
+    Trials,
+    Verdict,
+    Workshop,
+    cycle_of,
+)
 from autosched.dynamic.tiers.dispatched import arrays_of
 from autosched.dynamic.tiers.trial import compare
 from autosched.dynamic.tiers.window import Window
@@ -246,7 +261,7 @@ def test_eight_threads_while_tiers_swap(seconds: float, generic: tl.Module, tmp_
 
     def call(i: int) -> None:
         rng = random.Random(i)
-        arrays = {m: np.random.default_rng(m + 100 * i).integers(-9, 9, (m, 24)).astype(np.float32) for m in range(0, 13)}
+        arrays = {m: np.random.default_rng(m + 100 * i).integers(-9, 9, (m, 24)).astype(np.float32) for m in range(13)}
         answers = {m: right(a) for m, a in arrays.items()}
         out = {m: np.empty_like(a) for m, a in arrays.items()}
         while not stop.is_set():
