@@ -26,10 +26,10 @@ class XGBModel:
     """One thread and a fixed seed, so that the same measurements give the same model. ``start``: the file of what is known of other tasks, None
     for nothing; ``optimism``: by how much of the spread of its members the score is raised."""
 
-    ROUNDS, OWN_ROUNDS, MEMBERS = 250, 40, 3
+    ROUNDS, OWN_ROUNDS, MEMBERS = 100, 30, 2
     PARAMETERS: ClassVar[dict[str, Any]] = {
         "max_depth": 4,
-        "eta": 0.06,
+        "eta": 0.12,
         "min_child_weight": 4,
         "subsample": 0.8,
         "colsample_bytree": 0.3,
@@ -41,7 +41,7 @@ class XGBModel:
         "base_score": 0.0,
         "verbosity": 0,
     }
-    OWN: ClassVar[dict[str, Any]] = {"max_depth": 6, "eta": 0.15, "min_child_weight": 0.5, "subsample": 0.9, "colsample_bytree": 0.6}
+    OWN: ClassVar[dict[str, Any]] = {"max_depth": 5, "eta": 0.2, "min_child_weight": 0.5, "subsample": 0.9, "colsample_bytree": 0.6}
 
     def __init__(self, seed: int = 0, start: str | Path | None = SHIPPED, optimism: float = 0.25) -> None:
         self.seed, self.start, self.optimism = seed, start, optimism

@@ -4,8 +4,9 @@
 
 A choice in the value of a store, as the copy of a padded operand makes, is a guard like the others.
 
-A loop that was split with ``tail="guard"`` or ``"mask"`` keeps its one copy. The test stands inside the innermost plain loop on which such a guard depends, one test for all guards below, so a nest has one fast
-and one careful copy. Only guards below vectorised or unrolled loops ask for it: those of plain loops became bounds (``tighten``).
+The test stands inside the innermost plain loop on which such a guard depends, one test for all guards below, so a nest has one fast and
+one careful copy. Only guards below vectorised or unrolled loops ask for it: those of plain loops became bounds (``tighten``). A loop that
+was split with ``tail="guard"`` or ``"mask"`` keeps its one copy.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..core.dtype import dtype
-from ..core.signature import Dim, Param, Signature, evaluate, names_in
+from ..core.signature import Dim, Param, Signature, evaluate, names_in, show
 from ..errors import TensorLangError
 from .module import Module
 
@@ -86,7 +86,7 @@ def check_module(mine: Signature, module: Module, box: Box, multiples: Mapping[s
         same = (p.kind, p.dtype, p.output, len(p.shape), p.strides) == (q.kind, q.dtype, q.output, len(q.shape), q.strides)
         if not same or any(not _same(a, b, fixed) for a, b in zip(p.shape, q.shape, strict=True)):
             raise TensorLangError(f"{where} takes other arguments",
-                                  because=f"{p.name} is {p.dtype}{list(p.shape)} here, {q.dtype}{list(q.shape)} there")
+                                  because=f"{p.name} is {_form(p)} here, {_form(q)} there")
 
 
 def box_of(signature: Signature, tree: Tree, slot: int) -> Box:
@@ -108,6 +108,10 @@ def box_of(signature: Signature, tree: Tree, slot: int) -> Box:
     if not boxes:
         return whole
     return {d: (min(b[d][0] for b in boxes), None if any(b[d][1] is None for b in boxes) else max(b[d][1] or 0 for b in boxes)) for d in whole}
+
+
+def _form(p: Param) -> str:
+    return f"{p.dtype}[{', '.join(map(show, p.shape))}]" if p.kind == "buffer" else p.dtype
 
 
 def _same(a: Any, b: Any, fixed: Mapping[str, int]) -> bool:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tensorlang.errors import CallError, DeclareError, LowerError, ScheduleError
+from tensorlang.errors import CallError, DeclareError, LowerError, ScheduleError, TensorLangError
 
-from . import mistakes_call, mistakes_declare, mistakes_lower, mistakes_ops, mistakes_products, mistakes_schedule
+from . import mistakes_call, mistakes_declare, mistakes_dynamic, mistakes_lower, mistakes_ops, mistakes_products, mistakes_schedule
 from .scene import mistakes, play, read, write
 
 FAMILIES = {"declare": (mistakes_declare, DeclareError), "schedule": (mistakes_schedule, ScheduleError),
             "lower": (mistakes_lower, LowerError), "call": (mistakes_call, CallError),
-            "ops": (mistakes_ops, DeclareError), "products": (mistakes_products, DeclareError)}
+            "ops": (mistakes_ops, DeclareError), "products": (mistakes_products, DeclareError),
+            "dynamic": (mistakes_dynamic, TensorLangError)}
 CASES = [(family, name) for family, (module, _) in FAMILIES.items() for name in mistakes(module)]
 
 

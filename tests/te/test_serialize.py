@@ -59,3 +59,19 @@ def test_broken_text_is_refused(change: object) -> None:
     change(document)  # type: ignore[operator]
     with pytest.raises(DeclareError):
         serialize.from_json(json.dumps(document))
+
+
+def test_resized() -> None:
+    m, n = te.dim("m", 0, 64, hint=8), te.dim("n", 1, 64)
+    a = te.placeholder((m, n), name="A")
+    b = te.compute((m, n), lambda i, j: a[i, j] * 2 + te.cast("float32", m), name="B")
+    made = serialize.resized([a, b], {"m": 3, "n": {"hi": 16, "multiple_of": 4}})
+    assert [t.name for t in made] == ["A", "B"] and str(made[0].shape[0]) == "3"
+    assert (made[0].shape[1].lo, made[0].shape[1].hi, made[0].shape[1].multiple_of) == (1, 16, 4)
+    assert (a.shape[1].hi, a.shape[0].hint) == (64, 8)  # the given ones stay as they are
+    got = evaluate(made[1:], {made[0]: np.ones((3, 4), np.float32)})[0]
+    assert (got == 5).all()
+    with pytest.raises(DeclareError, match="no dim 'k'"):
+        serialize.resized([a, b], {"k": 3})
+    with pytest.raises(DeclareError, match="no fact 'most'"):
+        serialize.resized([a, b], {"m": {"most": 3}})

@@ -16,7 +16,7 @@ from tensorlang.ops import tags
 # pixels × vectors, and whether the taps of a row are written out: 5 to 10 % faster, but with 6 × 2 sums LLVM keeps what neighbouring taps share in
 # registers as well and spills (half as fast, measured on Zen 3)
 TILES = ((5, 2, True), (4, 2, True), (6, 2, False))
-NARROW = ((10, 1, True), (7, 1, True), (12, 1, False))  # where one vector holds all channels  
+NARROW = ((10, 1, True), (7, 1, True), (12, 1, False))  # where one vector holds all channels
 FEW = 4  # rows of elements that are turned together
 
 
@@ -56,7 +56,8 @@ def schedules_of(tensors: Sequence[te.Tensor], target: tl.Target, constants: Seq
         yield f"{high} pixels × {vectors} vectors", s
 
 
-def _apply(s: tl.Schedule, out: tl.Stage, stage: tl.Stage, tile: tuple[int, int, bool], lanes: int, constants: Sequence[te.Tensor], threads: int) -> None:
+def _apply(s: tl.Schedule, out: tl.Stage, stage: tl.Stage, tile: tuple[int, int, bool], lanes: int, constants: Sequence[te.Tensor],
+           threads: int) -> None:
     high, vectors, written = tile
     width = lanes * vectors
     for st in s.stages:

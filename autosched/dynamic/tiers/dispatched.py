@@ -74,7 +74,8 @@ class Dispatched:
 
 
 class Trials:
-    """``Referee`` on arrays made for each trial, in two places, of which the worse counts: where arrays lie matters. ``base`` is called when a module is tried against what serves a shape without any: the twin."""
+    """``Referee`` on arrays made for each trial, in two places, of which the worse counts: where arrays lie matters. ``base`` is called when a
+    module is tried against what serves a shape without any: the twin."""
 
     def __init__(self, base: Any) -> None:
         self.base = base

@@ -26,7 +26,7 @@ from .serves import SPECIALISED, TUNED, Made, Makes, Order, Recent, Referee, Ser
 from .stats import TierStats
 from .window import Window
 
-MARGIN = 0.02  # a newcomer must be faster by this share
+MARGIN, WORSE = 0.02, 0.1  # a newcomer must be faster by this share; in use it may be slower by that, since the machine is not always the same
 LOOKED_AT = 64  # shapes a step considers, the most called first
 FOLLOWED = 64  # transitions of one step that the chain learns
 TIMES, ENOUGH = 15, 9  # latencies kept for a shape, and how many tell what it takes
@@ -232,13 +232,11 @@ class Manager:
             if now - served.since < self.thresholds.dwell:
                 continue
             times = self._times.get(shape, ())
-            if len(times) >= ENOUGH and statistics.median(times) > served.before * (1 + MARGIN):
-                order = Order(shape, served.entry.tier)
+            if len(times) >= ENOUGH and statistics.median(times) > served.before * (1 + WORSE):
                 self._retire(shape, now)
                 self._counts.demotions += 1
                 self.cache.drop(served.entry)
-                self.makes.discard(order)
-                self._refuse(order, "slower in use than what it replaced", math.inf)
+                self._refuse(Order(shape, served.entry.tier), "slower in use than what it replaced")
                 continue
             b = benefit(served.entry.gain, 0.0, self.window.expected(shape), served.cost)
             if self.thresholds.demotes(b, served.cost):

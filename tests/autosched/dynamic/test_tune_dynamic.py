@@ -191,9 +191,9 @@ def test_threads_call_one_kernel(tiny):
     assert not wrong
 
 
-def test_all_shapes_up_to_40_bitwise():
+@pytest.mark.parametrize("most", [14, pytest.param(40, marks=pytest.mark.fuzz)])
+def test_all_shapes_up_to_40_bitwise(most):
     """Every M, N, K in 0 … 40 with both operands open, by whatever the tree picks."""
-    most = 40
     f = made(dense, tuple(te.dim(d, 0, most) for d in "mnk"), dict.fromkeys("mnk", (0, most)), seconds=0.0)
     rng = np.random.default_rng(0)
     x, w = whole(rng, most, most), whole(rng, most, most)

@@ -116,6 +116,13 @@ def test_a_schedule_of_one_shape_that_is_no_schedule_of_all_is_left_out():
     assert (f(x, k) == te.reference.evaluate(tensors[-1:], {tensors[0]: x, tensors[1]: k})[0]).all()
 
 
+def test_serving_inside_the_profile_allocates_nothing():
+    """Buffers of a row are planned for its largest size; without a largest size they are allocated in the call."""
+    f = made(softmax, (te.dim("m"), te.dim("n")), {"m": (1, 64), "n": (1, 4097)}, seconds=0.0)
+    assert all(b"tensorlang_alloc" not in r.object_code for r in f.dispatcher.routes)
+    assert b"tensorlang_alloc" in tl.compile(softmax(te.dim("m"), te.dim("n"))).object_code
+
+
 def test_multiples_are_kept():
     f = made(softmax, (te.dim("m", 4, 64, multiple_of=4), te.dim("n", 1, 64)), {"m": (4, 32), "n": (1, 9)}, seconds=0.0)
     x = np.zeros((8, 5), "float32")

@@ -43,14 +43,15 @@ def test_wrong_code_is_never_published_and_its_file_goes() -> None:
     assert m.stats().dropped == {"wrong: output 0 differs": 1}
 
 
-def test_code_that_is_slower_in_use_than_in_its_trial_goes_for_good() -> None:
+def test_code_that_is_slower_in_use_than_in_its_trial_goes() -> None:
     """Found on a matrix product of ten rows: 0.89 of the generic kernel's time in its trial, 2.3 in use, where the arrays lay otherwise."""
     world = World(lambda shape, tier: 1e-3 if tier == GENERIC else 2.3e-3, promised=half)
     m = manager(world)
     serve(world, m, [HOT] * 20_000)
-    assert [tier for _, _, tier in world.changes] == [SPECIALISED, GENERIC] and not world.stored and not len(m.cache)
+    assert [tier for _, _, tier in world.changes[:2]] == [SPECIALISED, GENERIC] and not world.published and not len(m.cache)
     assert world.changes[1][0] - world.changes[0][0] < 1.2, "as soon as the dwell time allows"
-    assert m.stats().dropped == {"slower in use than what it replaced": 1}
+    assert len(world.changes) <= 8, "each time it takes four times the calls to try again"
+    assert m.stats().dropped == {"slower in use than what it replaced": len(world.changes) // 2}
 
 
 def test_code_that_cannot_be_made_is_not_asked_for_at_each_step() -> None:
