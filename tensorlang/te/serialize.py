@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 from ..core.dtype import DType, dtype
@@ -59,7 +60,7 @@ def resized(tensors: Sequence[Tensor], sizes: Mapping[str, int | Mapping[str, in
     """The same computation with other sizes: for the name of a dim a number, or facts that are stated anew, ``{"lo": 0, "hi": 512}`` (``lo``,
     ``hi``, ``multiple_of``, ``hint``). Operations, axes and names are those of ``tensors``, so a trace of the one replays on the other.
 
-    Raises DeclareError for a dim or a fact that is not there, and for what has no JSON form.
+    Raises DeclareError for a dim or a fact that is not there, for a number that the dim's own facts exclude, and for what has no JSON form.
     """
     document: dict[str, Any] = dict(_Writer(tensors).document)
     rows: list[Any] = document["vars"]
@@ -69,8 +70,8 @@ def resized(tensors: Sequence[Tensor], sizes: Mapping[str, int | Mapping[str, in
         if name not in dims:
             raise DeclareError(f"resized: there is no dim {name!r}", legal=", ".join(sorted(dims)) or "none")
         row = rows[dims[name]]
-        if isinstance(what, int):
-            numbers[dims[name]] = what
+        if not isinstance(what, Mapping):
+            numbers[dims[name]] = _size(name, what, *row[3:6])
             continue
         for fact, value in what.items():
             if fact not in _FACTS:
@@ -81,6 +82,20 @@ def resized(tensors: Sequence[Tensor], sizes: Mapping[str, int | Mapping[str, in
         if node[0] == "var" and node[1] in numbers:
             nodes[i] = ["const", rows[node[1]][1], numbers[node[1]]]
     return _Reader(document).tensors
+
+
+def _size(name: str, what: Any, lo: int | None, hi: int | None, multiple: int) -> int:
+    """The number that a dim is to be. Raises DeclareError."""
+    if isinstance(what, bool) or not isinstance(what, Integral):
+        raise DeclareError(f"resized: {name} = {what!r}", because="a size is a whole number", try_=f'{{"{name}": 8}}, or facts, {{"{name}": {{"hi": 64}}}}')
+    least = max(0, lo or 0)
+    if what < least or (hi is not None and what > hi):
+        raise DeclareError(f"resized: {name} = {what}", because=f"{name} is declared from {least} to {'any' if hi is None else hi}",
+                           try_=f'state other facts first: {{"{name}": {{"lo": …, "hi": …}}}}')
+    if what % multiple:
+        raise DeclareError(f"resized: {name} = {what}", because=f"{name} is declared as a multiple of {multiple}",
+                           try_=f'{int(what) // multiple * multiple} or {-(-int(what) // multiple) * multiple}')
+    return int(what)
 
 
 def key_of(tensors: Sequence[Tensor]) -> str:

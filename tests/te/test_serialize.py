@@ -75,3 +75,14 @@ def test_resized() -> None:
         serialize.resized([a, b], {"k": 3})
     with pytest.raises(DeclareError, match="no fact 'most'"):
         serialize.resized([a, b], {"m": {"most": 3}})
+
+
+@pytest.mark.parametrize(("size", "why"), [(-3, "from 0 to 64"), (65, "from 0 to 64"), (6, "a multiple of 4"), (8.0, "whole number"), (True, "whole number")])
+def test_resized_keeps_to_what_was_declared(size: object, why: str) -> None:
+    """-3 rows were compiled once."""
+    m = te.dim("m", 0, 64, multiple_of=4)
+    a = te.placeholder((m, 6), name="A")
+    with pytest.raises(DeclareError, match=why):
+        serialize.resized([a], {"m": size})  # type: ignore[dict-item]
+    wider = serialize.resized([a], {"m": {"hi": None, "multiple_of": 1}})
+    assert serialize.resized(wider, {"m": 65})[0].shape[0].value == 65

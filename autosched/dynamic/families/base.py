@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import tensorlang as tl
 
@@ -29,11 +30,11 @@ class Settings:
 
 @dataclass(frozen=True)
 class Options:
-    """The routes a dispatcher can run and the plans they stand for, by slot. ``like`` has the signature callers see; ``general`` is the slot that
-    takes every size, ``kernels`` counts what was compiled, ``notes`` are for people."""
+    """The routes a dispatcher can run and the plans they stand for, by slot. ``like`` is the signature callers see, or a module
+    that has it; ``general`` is the slot that takes every size, ``kernels`` counts what was compiled, ``notes`` are for people."""
 
     family: str
-    like: tl.Module
+    like: Any
     dims: tuple[str, ...]
     routes: Sequence[tl.Module | tl.Rows]
     plans: Plans

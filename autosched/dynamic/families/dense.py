@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import tensorlang as tl
@@ -46,7 +47,10 @@ def dense(decl: Declaration, box: Box, settings: Settings) -> Options | None:
 
     routes = [tl.Rows(found.row, {h: kernels[h] for h in heights if h <= most}) for most in limits]
     plans = RowPlans(tuple(limits), curves, {h: str(t) for h, t in best.items()})
-    return Options("dense", kernels[1], (found.row,), routes, plans, len(limits) - 1, len(modules), notes)
+    declared = decl.dims[found.row]
+    told = kernels[1].signature  # of any number of rows; callers are held to what was declared
+    like = replace(told, dims=tuple(replace(d, lo=declared.lo, hi=declared.hi, multiple_of=declared.multiple_of) for d in told.dims))
+    return Options("dense", like, (found.row,), routes, plans, len(limits) - 1, len(modules), notes)
 
 
 def _build(decl: Declaration, found: Dense, tile: Tile, lanes: int, settings: Settings) -> tl.Module | None:

@@ -77,6 +77,16 @@ def test_sizes_outside_of_the_profile(tiny):
         g(np.zeros((4097, 16), "float32"))
 
 
+def test_what_was_declared_of_a_dim_holds():
+    w = whole(np.random.default_rng(0), 16, 68)
+    f = made(dense, (te.dim("m", 8, 64, multiple_of=4), 68, 16), {"m": (8, 32)}, constants={"W": w}, out_of_range="generic")
+    x = whole(np.random.default_rng(1), 64, 16)
+    assert all((f(x[:m]) == x[:m] @ w).all() for m in range(8, 65, 4))
+    for m in (4, 10, 68):
+        with pytest.raises(tl.CallError, match="m = "):
+            f(np.zeros((m, 16), "float32"))
+
+
 def test_several_profiles():
     w = whole(np.random.default_rng(0), 16, 68)
     task = SearchTask(dense, (te.dim("m", 0, 4096), 68, 16))
