@@ -7,7 +7,7 @@ tensorlang's public names only.
 from __future__ import annotations
 
 from .autotune import autotune
-from .dynamic import DynamicKernel, ShapeProfile, tune_dynamic
+from .dynamic import DynamicKernel, ShapeProfile, specialise, tune_dynamic
 from .records import Record, RecordLog
 from .task import SearchTask, register_workload
 from .task_scheduler import TasksResult, tune_tasks
@@ -15,4 +15,4 @@ from .tune import TuneResult, tune
 from .warm_start import model_from
 
 __all__ = ["DynamicKernel", "Record", "RecordLog", "SearchTask", "ShapeProfile", "TasksResult", "TuneResult", "autotune", "model_from",
-           "register_workload", "tune", "tune_dynamic", "tune_tasks"]
+           "register_workload", "specialise", "tune", "tune_dynamic", "tune_tasks"]

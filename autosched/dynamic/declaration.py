@@ -48,8 +48,8 @@ class Declaration:
         return {t: self.constants[t.name] for t in tensors if isinstance(t.op, te.PlaceholderOp) and t.name in self.constants}
 
     def fixed(self, shape: Mapping[str, int]) -> list[te.Tensor]:
-        """The computation of one shape."""
-        return te.serialize.resized(self.tensors, dict(shape))
+        """The computation of one shape, which need not be one that was declared: micro-kernels are timed on any number of rows."""
+        return te.serialize.resized(self.stated({d: {"lo": 0, "hi": None, "multiple_of": 1, "hint": None} for d in shape}), dict(shape))
 
     def stated(self, facts: Facts) -> list[te.Tensor]:
         """The computation with other facts about its dims."""

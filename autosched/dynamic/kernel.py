@@ -14,6 +14,8 @@ import tensorlang as tl
 
 from .plan import Plans, plans_of
 from .profile import ShapeProfile
+from .stats import KernelStats
+from .tiers import GENERIC, SPECIALISED, TABLE, TIERS, Tiers
 
 
 @dataclass(frozen=True)
@@ -41,15 +43,17 @@ class Account:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a shape runs as it does. ``alternatives`` are (name, predicted seconds or None, what it does), the chosen one first."""
+    """Why a shape runs as it does. ``alternatives`` are (name, predicted seconds or None, what it does), the chosen one first; ``tier`` is one of
+    ``"generic"``, ``"table"``, ``"specialised"`` and ``"tuned"``."""
 
     shape: dict[str, int]
     chosen: str
     alternatives: tuple[tuple[str, float | None, str], ...]
     reason: str
+    tier: str
 
     def __str__(self) -> str:
-        lines = [f"{', '.join(f'{d}={n}' for d, n in self.shape.items())}: {self.reason}"]
+        lines = [f"{', '.join(f'{d}={n}' for d, n in self.shape.items())}: {self.reason} (tier {self.tier})"]
         width = max((len(name) for name, _, _ in self.alternatives), default=0)
         for i, (name, seconds, what) in enumerate(self.alternatives):
             told = "" if seconds is None else f"{seconds * 1e6:10.2f} µs"
@@ -67,6 +71,7 @@ class DynamicKernel:
     def __init__(self, dispatcher: tl.Dispatcher, profiles: Sequence[ShapeProfile], account: Account, plans: Plans) -> None:
         self.dispatcher, self.profiles, self.account, self._plans = dispatcher, tuple(profiles), account, plans
         self._call = dispatcher.entry
+        self.tiers: Tiers | None = None  # who looks after it, see ``specialise``
 
     def __call__(self, *args: Any) -> Any:
         """Run it. Raises CallError for arguments it cannot take and, unless the profile says ``generic``, for sizes outside of all profiles."""
@@ -103,12 +108,19 @@ class DynamicKernel:
         rest = sorted(rows, key=lambda r: r[1] if r[1] is not None else 0.0)
         if published is not None:
             special = (published.name, None, "a kernel of this exact shape")
-            return Explanation(named, special[0], (special, chosen, *rest), "code of its own was published for it")
+            tier = SPECIALISED if self.tiers is None else self.tiers.manager.tier(values)
+            return Explanation(named, special[0], (special, chosen, *rest), "code of its own was published for it", TIERS[max(tier, SPECIALISED)])
         reason = f"the tree picks {chosen[0]}" if inside else f"outside of all profiles: {chosen[0]}"
-        return Explanation(named, chosen[0], (chosen, *rest), reason)
+        return Explanation(named, chosen[0], (chosen, *rest), reason, TIERS[self.base])
 
-    def stats(self) -> dict[str, Any]:
-        """Calls so far and, of those the dispatcher remembers, how many there were of each shape and by each route."""
+    @property
+    def base(self) -> int:
+        """The tier that serves what has no code of its own."""
+        return GENERIC if self.account.family == "generic" else TABLE
+
+    def stats(self) -> KernelStats:
+        """Calls so far and, of those the dispatcher remembers, how many there were of each shape and by each route; with the tiers' own figures
+        when they look after it. Printed, it is a table."""
         names = {id(r): n for r, n in zip(self.dispatcher.routes, self._plans.names, strict=True)}
         calls, rows = self.dispatcher.since(0)
         shapes = Counter(tuple(int(n) for n in row[2:]) for row in rows)
@@ -117,7 +129,7 @@ class DynamicKernel:
         for number, n in numbers.items():
             route = self.dispatcher.route_of(number)
             routes["retired" if route is None else names.get(id(route), "published")] += n
-        return {"calls": calls, "recent shapes": dict(shapes), "recent routes": dict(routes)}
+        return KernelStats(f"{self.account.name}({', '.join(self.dims)})", calls, shapes, routes, None if self.tiers is None else self.tiers.stats())
 
     def save(self, path: str | Path) -> None:
         """Write it to one file that ``load`` reads back without the compiler. Kernels published for exact shapes stay behind.

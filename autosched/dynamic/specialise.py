@@ -12,7 +12,7 @@ import tensorlang as tl
 from ..task import SearchTask
 from .declaration import Declaration
 from .kernel import DynamicKernel
-from .tiers import GENERIC, SPECIALISED, TABLE, TUNED, CodeCache, Dispatched, Manager, Thresholds, Tiers, Trials, Workshop, cycle_of
+from .tiers import SPECIALISED, TUNED, CodeCache, Dispatched, Manager, Thresholds, Tiers, Trials, Workshop, cycle_of
 
 BUDGET = 64 << 20
 
@@ -24,21 +24,39 @@ def specialise(kernel: DynamicKernel, task: SearchTask, *, constants: Mapping[An
     ``task`` and ``constants`` are those the kernel was made from. ``directory`` keeps the code for later runs (None: until the tiers go), at most
     ``budget`` bytes are held in memory; ``highest=3`` also searches, ``trials`` candidates a shape; a shape changes at most every ``dwell`` seconds.
     Temporary memory is planned by one call at the largest sizes of the profiles, and none is allocated while serving them.
-    Call ``start()`` on the result, or use it in a ``with``; ``stats()`` says what happened.
+    Call ``start()`` on the result, or use it in a ``with``; ``kernel.stats()`` says what happened and ``kernel.explain`` which tier serves a shape.
+    Whoever looked after the kernel before is stopped, and the code it published goes.
     Raises TensorLangError for a task whose arguments are not the kernel's, and for a directory that cannot be made.
     """
     decl = Declaration(task, constants)
     if sorted(decl.dims) != sorted(kernel.dims):
         raise tl.TensorLangError(f"specialise({kernel.account.name}): the task has the dims {', '.join(decl.dims)}",
                                  because=f"those of the kernel are {', '.join(kernel.dims)}", try_="the task the kernel was made from")
+    mine, theirs = _told(decl), {p.name for p in kernel.dispatcher.signature.params}
+    if set(mine) != theirs:
+        raise tl.TensorLangError(f"specialise({kernel.account.name}): the task takes {', '.join(mine)}", because=f"the kernel takes {', '.join(sorted(theirs))}",
+                                 try_="the task and the constants that the kernel was made from")
     if highest not in (SPECIALISED, TUNED):
         raise tl.TensorLangError(f"specialise(highest={highest})", legal=f"{SPECIALISED} (specialised) or {TUNED} (searched)")
     d = kernel.dispatcher
-    twin = tl.Dispatcher(d, d.routes, d.tree)  # type: ignore[arg-type]  # of the first, only the signature counts
-    most = {name: max(p.dims[name].most for p in kernel.profiles) for name in kernel.profiles[0].dims}
+    twin = tl.Dispatcher(d.signature, d.routes, d.tree)
+    multiples = {name: v.multiple_of for name, v in decl.dims.items()}
+    most = {name: max(p.dims[name].most for p in kernel.profiles) // by * by for name, by in multiples.items()}
     tl.plan_workspace(lambda: twin(*decl.arrays(most)))
-    typical = {name: span.opt for name, span in kernel.profiles[0].dims.items()}
-    tier = GENERIC if kernel.account.family == "generic" else TABLE
+    first = kernel.profiles[0].dims
+    typical = {name: max(first[name].opt // by, -(-first[name].least // by)) * by for name, by in multiples.items()}
+    tier = kernel.base
     served = Dispatched(d, lambda shape: tier, cycle_of(twin, decl.arrays(typical)))
     workshop = Workshop(decl.tensors, kernel.dims, constants=decl.constants, target=decl.target, directory=directory, trials=trials)
-    return Tiers(Manager(served, workshop, Trials(twin), thresholds=Thresholds(dwell=dwell), cache=CodeCache(budget), highest=highest))
+    tiers = Tiers(Manager(served, workshop, Trials(twin), thresholds=Thresholds(dwell=dwell), cache=CodeCache(budget), highest=highest))
+    former, kernel.tiers = kernel.tiers, tiers
+    if former is not None:
+        former.stop()
+        for shape in former.manager.published:
+            d.retire(shape)
+    return tiers
+
+
+def _told(decl: Declaration) -> list[str]:
+    """The names of a kernel's arguments."""
+    return [t.name for t in decl.tensors if t.name not in decl.constants]

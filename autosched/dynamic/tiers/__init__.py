@@ -11,10 +11,10 @@ from .cache import CodeCache, Entry, Range
 from .dispatched import Dispatched, Trials, cycle_of
 from .histogram import Histogram
 from .manager import Manager
-from .serves import GENERIC, SPECIALISED, TABLE, TUNED, Made, Makes, Order, Recent, Referee, Serves, Shape, Verdict
+from .serves import GENERIC, SPECIALISED, TABLE, TIERS, TUNED, Made, Makes, Order, Recent, Referee, Serves, Shape, Verdict
 from .stats import TierStats
 from .workshop import Workshop
 
-__all__ = ["GENERIC", "SPECIALISED", "TABLE", "TUNED", "CodeCache", "Dispatched", "Entry", "Histogram", "Made", "Makes", "Manager",
+__all__ = ["GENERIC", "SPECIALISED", "TABLE", "TIERS", "TUNED", "CodeCache", "Dispatched", "Entry", "Histogram", "Made", "Makes", "Manager",
            "Order", "Range", "Recent", "Referee", "Serves", "Shape", "Thresholds", "TierStats", "Tiers", "Trials", "Verdict", "Workshop",
            "cycle_of"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rich.console import Console
@@ -55,17 +56,27 @@ class TierStats:
         return out
 
     def __rich__(self) -> Table:
-        table = Table(title="tiers", show_header=False)
-        table.add_column(style="bold")
-        table.add_column(justify="right")
-        for row in self.rows():
-            table.add_row(*row)
-        return table
+        return table_of("tiers", self.rows())
 
     def __str__(self) -> str:
-        text = io.StringIO()
-        Console(file=text, width=110, color_system=None).print(self.__rich__())
-        return text.getvalue().rstrip("\n")
+        return text_of(self.__rich__())
+
+
+def table_of(title: str, rows: Sequence[tuple[str, str]]) -> Table:
+    """Titles and texts side by side."""
+    table = Table(title=title, show_header=False)
+    table.add_column(style="bold")
+    table.add_column(justify="right")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def text_of(table: Table) -> str:
+    """The table in plain characters."""
+    text = io.StringIO()
+    Console(file=text, width=110, color_system=None).print(table)
+    return text.getvalue().rstrip("\n")
 
 
 def _seconds(x: float) -> str:

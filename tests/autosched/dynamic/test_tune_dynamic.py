@@ -105,10 +105,12 @@ def test_explain_and_stats(tiny):
     assert all(s > 0 for _, s, _ in e.alternatives) and e.chosen in str(e) and "µs" in str(e)
     with pytest.raises(tl.CallError, match="the dims are m"):
         f.explain(n=7)
-    before = f.stats()["calls"]
+    assert e.tier == "table" and "(tier table)" in str(e)
+    before = f.stats().calls
     f(np.zeros((7, 16), "float32"))
     stats = f.stats()
-    assert stats["calls"] == before + 1 and stats["recent shapes"][(7,)] >= 1
+    assert stats.calls == before + 1 and stats.shapes[7,] >= 1 and stats.routes[e.chosen] >= 1 and stats.tiers is None
+    assert f"by {e.chosen}" in str(stats) and "calls remembered" in str(stats)
     assert f.account.family in str(f.account)
 
 
@@ -130,7 +132,7 @@ def test_published_code_serves_its_shape(tiny):
     fixed = te.serialize.resized(SearchTask(dense, (te.dim("m"), 68, 16)).tensors, {"m": 9})
     special = tl.compile(fixed, constants={fixed[1]: w + 1}, name="special")
     f.dispatcher.publish((9,), special)
-    assert (f(x) == x @ (w + 1)).all() and f.explain(m=9).chosen == "special"
+    assert (f(x) == x @ (w + 1)).all() and (f.explain(m=9).chosen, f.explain(m=9).tier) == ("special", "specialised")
     f.dispatcher.retire((9,))
     assert (f(x) == x @ w).all()
 

@@ -1,0 +1,77 @@
+"""P6: one kernel of a large layer, every number of rows in 1 … 8192: each element right, nothing read or written beyond the rows.
+
+All numbers are small integers, so that every sum is exact in float32 whatever its order, and rows depend on no other row: the product of all rows,
+by numpy, is what each call has to equal, bit for bit. The row after the last is NaN in the input and is watched in the output.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+import autosched
+from tensorlang import te
+
+from .dense import declared
+from .figures import sizes
+
+ABOUT = "dense with a constant weight, N=3072 K=768, every M in 1 … 8192 right to the last bit"
+N, K, MOST = 3072, 768, 8192
+LARGEST = 2  # of the integers: a sum of K products stays far below 2**24
+BEYOND = 4  # rows after the last that are watched
+SAMPLED = 24  # of --quick, beside all up to 40 rows and the last few
+
+
+class Layer:
+    """Inputs of up to ``most`` rows, the product of all of them, and room for the output of a call."""
+
+    def __init__(self, most: int, n: int, k: int, seed: int = 0) -> None:
+        rng = np.random.default_rng(seed)
+        self.most = most
+        self.w = rng.integers(-LARGEST, LARGEST + 1, (k, n)).astype(np.float32)
+        self._x = np.zeros((most + 1, k), np.float32)
+        self._x[:most] = rng.integers(-LARGEST, LARGEST + 1, (most, k))
+        self._want = self._x[:most] @ self.w
+        self._y = np.empty((most + BEYOND, n), np.float32)
+
+    def fault(self, kernel: Callable[..., Any], m: int) -> str:
+        """What is wrong with a call of m rows; empty when nothing is."""
+        row = self._x[m].copy()
+        self._x[m] = np.nan
+        self._y[:m + BEYOND] = np.nan
+        kernel(self._x[:m], self._y[:m])
+        self._x[m] = row
+        if not np.isnan(self._y[m:m + BEYOND]).all():
+            return "it wrote beyond its last row"
+        different = self._y[:m] != self._want[:m]
+        if not different.any():
+            return ""
+        i, j = np.argwhere(different)[0]
+        return f"{int(different.sum())} elements differ, the first is [{i}, {j}]: {self._y[i, j]:g} instead of {self._want[i, j]:g}"
+
+
+def faults(layer: Layer, kernel: Callable[..., Any], rows: Iterable[int]) -> Iterator[tuple[int, str]]:
+    """The numbers of rows a kernel is wrong for, and why."""
+    for m in rows:
+        why = layer.fault(kernel, m)
+        if why:
+            yield m, why
+
+
+def run(options: Any) -> Iterator[str]:
+    """The lines of the suite."""
+    layer = Layer(MOST, N, K)
+    task = autosched.SearchTask(declared, (te.dim("m", 0, MOST), N, K), name="dense")
+    kernel = autosched.tune_dynamic(task, {"m": (1, 128, MOST)}, constants={"W": layer.w}, cache=False)
+    yield f"  {kernel.account.kernels} kernels and a tree of {kernel.account.leaves} leaves in {kernel.account.seconds:.1f} s"
+    always = [*range(1, 41), *range(MOST - 3, MOST + 1)]
+    rows = sizes(MOST, SAMPLED, options.seed, always) if options.quick else range(1, MOST + 1)
+    begin = time.perf_counter()
+    wrong = list(faults(layer, kernel, rows))
+    for m, why in wrong[:10]:
+        yield f"  M={m}: {why}"
+    told = f"{'sampled from' if options.quick else 'all of'} 1 … {MOST}"
+    yield f"  {len(rows) - len(wrong)} of {len(rows)} numbers of rows right ({told}), {time.perf_counter() - begin:.1f} s"
