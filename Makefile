@@ -1,8 +1,9 @@
-# make demo | test | lint | bench | fuzz. Each makes .venv and installs what it needs; the second time that takes no time.
+# make demo | test | lint | bench | bench-dynamic | fuzz. Each makes .venv and installs what it needs; the second time that takes no time.
 #
 #   make test XGBOOST=xgboost-cpu     700 MB less on the disk: the same module without the CUDA library (see README.md)
 #   make test PYTHON=python3.12 JOBS=8 ARGS="-k matmul"
 #   make bench ARGS="--quick"                 beside numpy, torch, onnxruntime, JAX …: two minutes instead of twenty
+#   make bench-dynamic ARGS="--suite P8 --quick"          kernels of every shape beside other ways to serve shapes
 
 PYTHON  ?= python3
 XGBOOST ?= xgboost
@@ -14,7 +15,7 @@ VENV := .venv
 BIN  := $(VENV)/bin
 PIP  := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test lint bench fuzz clean
+.PHONY: demo test lint bench bench-dynamic fuzz clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/installed-viz
@@ -29,6 +30,9 @@ lint: $(VENV)/installed-dev
 
 bench: $(VENV)/installed-bench
 	$(BIN)/python -m benchmarks.run $(ARGS)
+
+bench-dynamic: $(VENV)/installed-bench
+	$(BIN)/python -m benchmarks.dynamic $(ARGS)
 
 fuzz: $(VENV)/installed-dev
 	TENSORLANG_FUZZ_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest -n $(JOBS) -m fuzz $(ARGS)

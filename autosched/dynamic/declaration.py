@@ -18,10 +18,15 @@ Facts = Mapping[str, int | Mapping[str, int | None]]
 class Declaration:
     """The tensors of a kernel's signature, outputs last, whose shapes have dims; ``constants`` are arrays by the name of their input.
 
-    Raises TensorLangError for a computation without dims and for constants that are no inputs.
+    Raises TensorLangError for what is no task, for a computation without dims and for constants that are no inputs.
     """
 
     def __init__(self, task: SearchTask, constants: Mapping[Any, Any] | None = None) -> None:
+        if not isinstance(task, SearchTask):
+            raise tl.TensorLangError(f"a task is a SearchTask, not {_kind(task)}", try_='autosched.SearchTask(func, (te.dim("m", 0, 4096), …))')
+        if not isinstance(constants, Mapping | None):
+            raise tl.TensorLangError(f"tune_dynamic({task.name}): constants are {_kind(constants)}", because="they are arrays by the name of their input",
+                                     try_='constants={"W": array}')
         self.name, self.target = task.name, task.target
         self.short_name = task.name.partition("(")[0] or "dynamic"
         self.tensors = task.tensors
@@ -81,6 +86,10 @@ def on_lines(array: np.ndarray) -> np.ndarray:
     out = raw[start:start + array.nbytes].view(array.dtype).reshape(array.shape)
     out[...] = array
     return out
+
+
+def _kind(thing: Any) -> str:
+    return f"a {type(thing).__name__}"
 
 
 def _dims_in(size: Any) -> list[Any]:

@@ -6,7 +6,7 @@ the wrong choice would lose; leaves that one choice serves nearly as well are me
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,3 +107,14 @@ def guarded(tree: Tree, box: dict[str, tuple[int, int]], general: int) -> Tree:
         if least > 0:
             tree = (dim, least - 1, general, tree)
     return tree
+
+
+def limited(tree: Tree, least: Sequence[Mapping[str, int]], general: int, box: Mapping[str, int]) -> Tree:
+    """The tree with the route ``general`` wherever a route would get a size below its least; ``box`` has the sizes that come at least."""
+    if isinstance(tree, int):
+        for dim, n in least[tree].items():
+            if n > box[dim]:
+                return (dim, n - 1, general, limited(tree, least, general, {**box, dim: n}))
+        return tree
+    dim, most, low, high = tree
+    return (dim, most, limited(low, least, general, box), limited(high, least, general, {**box, dim: max(box[dim], most + 1)}))

@@ -75,7 +75,12 @@ class DynamicKernel:
 
     def __call__(self, *args: Any) -> Any:
         """Run it. Raises CallError for arguments it cannot take and, unless the profile says ``generic``, for sizes outside of all profiles."""
-        return self._call(*args)
+        try:
+            return self._call(*args)
+        except tl.CallError as e:
+            if e.try_ is None and self.profiles[0].out_of_range == "error" and str(e.because).startswith(tuple(f"{d} is declared at" for d in self.dims)):
+                e.try_ = f'a profile that holds it (it is {" or ".join(map(_sizes, self.profiles))}), or out_of_range="generic"'
+            raise
 
     @property
     def entry(self) -> Any:
@@ -88,14 +93,17 @@ class DynamicKernel:
         return self.dispatcher.dims
 
     def __repr__(self) -> str:
-        return f"<dynamic kernel {self.account.name}({', '.join(self.dims)}): {self.account.family}, {self.account.kernels} kernels>"
+        return f"<dynamic kernel {self.account.name} of {', '.join(self.dims)}: {self.account.family}, {self.account.kernels} kernels>"
 
     def benchmark(self, *args: Any, seconds: float = 0.5) -> tl.Timing:
         """Time it on these arrays, dispatch included, call from Python not."""
         return self.dispatcher.benchmark(*args, seconds=seconds)
 
     def explain(self, shape: Any = None, **sizes: int) -> Explanation:
-        """What runs for a shape, ``explain((17,))``, ``explain({"m": 17})`` or ``explain(m=17)``: the plan, the alternatives, predicted seconds."""
+        """What runs for a shape, ``explain((17,))``, ``explain({"m": 17})`` or ``explain(m=17)``: the plan, the alternatives, predicted seconds.
+
+        Raises CallError for what is no shape of this kernel.
+        """
         named = self._named(shape, sizes)
         values = tuple(named[d] for d in self.dims)
         predicted = self._plans.cost(np.array([values]))
@@ -110,7 +118,8 @@ class DynamicKernel:
             special = (published.name, None, "a kernel of this exact shape")
             tier = SPECIALISED if self.tiers is None else self.tiers.manager.tier(values)
             return Explanation(named, special[0], (special, chosen, *rest), "code of its own was published for it", TIERS[max(tier, SPECIALISED)])
-        reason = f"the tree picks {chosen[0]}" if inside else f"outside of all profiles: {chosen[0]}"
+        refused = not inside and self.profiles[0].out_of_range == "error"
+        reason = f"the tree picks {chosen[0]}" if inside else f"outside of all profiles: {'a call is refused, else ' if refused else ''}{chosen[0]}"
         return Explanation(named, chosen[0], (chosen, *rest), reason, TIERS[self.base])
 
     @property
@@ -129,7 +138,7 @@ class DynamicKernel:
         for number, n in numbers.items():
             route = self.dispatcher.route_of(number)
             routes["retired" if route is None else names.get(id(route), "published")] += n
-        return KernelStats(f"{self.account.name}({', '.join(self.dims)})", calls, shapes, routes, None if self.tiers is None else self.tiers.stats())
+        return KernelStats(self.account.name, calls, shapes, routes, None if self.tiers is None else self.tiers.stats())
 
     def save(self, path: str | Path) -> None:
         """Write it to one file that ``load`` reads back without the compiler. Kernels published for exact shapes stay behind.
@@ -155,12 +164,21 @@ class DynamicKernel:
             raise tl.TensorLangError(f"cannot load {path}", because="it is a dispatcher, but no DynamicKernel", try_="tl.Dispatcher.load") from None
 
     def _named(self, shape: Any, sizes: Mapping[str, int]) -> dict[str, int]:
-        given = dict(shape) if isinstance(shape, Mapping) else {} if shape is None else dict(zip(self.dims, _tuple(shape), strict=False))
+        how = f"explain({', '.join(f'{d}=…' for d in self.dims)})"
+        if shape is not None and not isinstance(shape, Mapping) and len(_tuple(shape)) != len(self.dims):
+            raise tl.CallError(f"explain: {len(_tuple(shape))} sizes", because=f"the dims are {', '.join(self.dims)}", try_=how)
+        given = dict(shape) if isinstance(shape, Mapping) else {} if shape is None else dict(zip(self.dims, _tuple(shape), strict=True))
         given.update(sizes)
-        if sorted(given) != sorted(self.dims):
-            raise tl.CallError(f"explain: sizes of {', '.join(sorted(given)) or 'nothing'}", because=f"the dims are {', '.join(self.dims)}",
-                               try_=f"explain({', '.join(f'{d}=…' for d in self.dims)})")
+        if set(given) != set(self.dims):
+            raise tl.CallError(f"explain: sizes of {', '.join(map(str, given)) or 'nothing'}", because=f"the dims are {', '.join(self.dims)}", try_=how)
+        for d, n in given.items():
+            if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
+                raise tl.CallError(f"explain: {d} = {n!r}", because="a size is a whole number, 0 or more", try_=how)
         return {d: int(given[d]) for d in self.dims}
+
+
+def _sizes(profile: ShapeProfile) -> str:
+    return ", ".join(f"{d}: {s.least} … {s.most}" for d, s in profile.dims.items())
 
 
 def _tuple(shape: Any) -> tuple[Any, ...]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 NEAREST = 3  # measured shapes a prediction is made of
+UNSERVED = 1e3  # "seconds" of a kernel that does not take a shape
 
 
 @dataclass(frozen=True)
@@ -127,12 +128,16 @@ class RowPlans:
 class Measured:
     """Plans whose times were measured at some shapes: between them, the times of the nearest shape, by the work it has more or less.
 
-    ``shapes`` [n][dims], ``seconds`` [n][plans], ``labels`` by plan as (name, what it does). Work is the product of the sizes.
+    ``shapes`` [n][dims], ``seconds`` [n][plans] (UNSERVED where a plan does not take the shape), ``labels`` by plan as (name, what it does),
+    ``least`` [plans][dims] the sizes a plan takes at least, ``steps`` by plan as (dim, step) for each axis of which it computes whole tiles. Work is
+    the product of the sizes, and of what whole tiles have more.
     """
 
     labels: tuple[tuple[str, str], ...]
     shapes: tuple[tuple[int, ...], ...]
     seconds: tuple[tuple[float, ...], ...]
+    least: tuple[tuple[int, ...], ...] = ()
+    steps: tuple[tuple[tuple[int, int], ...], ...] = ()
 
     kind = "measured"
 
@@ -145,16 +150,32 @@ class Measured:
         """Predicted seconds, [shapes, plans]; None when nothing was measured."""
         if not self.shapes:
             return None
-        known, wanted = (np.log(np.maximum(np.asarray(x, dtype=np.float64), 1)) for x in (self.shapes, shapes))
+        known, wanted = np.array(self.shapes), np.asarray(shapes)
+        far_known, far_wanted = (np.log(np.maximum(x.astype(np.float64), 1)) for x in (known, wanted))
         seconds = np.log(np.maximum(self.seconds, 1e-9))
+        far = ((far_wanted[:, None] - far_known) ** 2).sum(axis=2)
         out = np.empty((len(wanted), len(self.labels)))
-        for i, w in enumerate(wanted):
-            far = ((known - w) ** 2).sum(axis=1)
-            near = np.argsort(far, kind="stable")[:NEAREST]
-            share = 1 / (far[near] + 1e-3)
-            more = w.sum() - known[near].sum(axis=1)
-            out[i] = np.average(seconds[near] + more[:, None], axis=0, weights=share)
+        for p in range(len(self.labels)):
+            taken = np.flatnonzero(np.array(self.seconds)[:, p] < UNSERVED)
+            work = far_known[taken].sum(axis=1) + self._more(p, known[taken])
+            asked = far_wanted.sum(axis=1) + self._more(p, wanted)
+            if len(taken):
+                near = np.argsort(far[:, taken], axis=1, kind="stable")[:, :NEAREST]
+                share = 1 / (np.take_along_axis(far[:, taken], near, axis=1) + 1e-3)
+                out[:, p] = ((seconds[taken, p] - work)[near] * share).sum(axis=1) / share.sum(axis=1) + asked
+            else:
+                out[:, p] = np.log(UNSERVED)
+            if p < len(self.least):
+                out[(wanted < np.array(self.least[p])).any(axis=1), p] = np.log(UNSERVED)
         return np.exp(out)
+
+    def _more(self, plan: int, shapes: Any) -> Any:
+        """The logarithm of what whole tiles compute, over what is asked for."""
+        out = np.zeros(len(shapes))
+        for dim, step in self.steps[plan] if self.steps else ():
+            n = np.maximum(shapes[:, dim], 1)
+            out += np.log(-(-n // step) * step / n)
+        return out
 
     def describe(self, slot: int, shape: Sequence[int]) -> str:
         """What a plan does."""
@@ -162,13 +183,14 @@ class Measured:
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
-        parts = {"labels": self.labels, "shapes": self.shapes, "seconds": self.seconds}
+        parts = {"labels": self.labels, "shapes": self.shapes, "seconds": self.seconds, "least": self.least, "steps": self.steps}
         return {"kind": self.kind, **{name: [list(row) for row in part] for name, part in parts.items()}}
 
     @staticmethod
     def of(data: Mapping[str, Any]) -> Measured:
         """Those of plain data."""
-        return Measured(*(tuple(tuple(row) for row in data[part]) for part in ("labels", "shapes", "seconds")))
+        labels, shapes, seconds, least = (tuple(tuple(row) for row in data[part]) for part in ("labels", "shapes", "seconds", "least"))
+        return Measured(labels, shapes, seconds, least, tuple(tuple((dim, step) for dim, step in row) for row in data["steps"]))
 
 
 Plans = RowPlans | Measured

@@ -32,7 +32,7 @@ class Span:
 
 
 class ShapeProfile:
-    """A box of sizes: ``{"m": (min, opt, max), …}``; a pair is (min, max), a number one size only.
+    """A box of sizes: ``{"m": (min, opt, max), …}``, by the names of dims or by the dims; a pair is (min, max), a number one size only.
 
     ``weights`` says how much shapes matter, 1 unless given: ``{(128,): 10.0}`` with the dims in the order of the profile, or a function of the shape.
     ``out_of_range`` is what happens beyond all profiles: ``"error"``, a CallError, or ``"generic"``, the kernel that knows no profile.
@@ -42,10 +42,14 @@ class ShapeProfile:
     def __init__(self, dims: Mapping[str, Any], weights: Mapping[Any, float] | Callable[[Shape], float] | None = None,
                  out_of_range: str = "error") -> None:
         if not isinstance(dims, Mapping) or not dims:
-            raise tl.TensorLangError(f"ShapeProfile({dims!r}): no dims", try_='ShapeProfile({"m": (1, 128, 4096)})')
+            raise tl.TensorLangError(f"ShapeProfile: {dims!r} is no profile", because="a profile is a dict with the sizes of every dim",
+                                     try_='{"m": (1, 128, 4096)}')
+        if weights is not None and not callable(weights) and not isinstance(weights, Mapping):
+            raise tl.TensorLangError(f"ShapeProfile: weights are {weights!r}", because="they are a dict by shape or a function of the shape",
+                                     try_="weights={(128,): 10.0}")
         if out_of_range not in OUT_OF_RANGE:
             raise tl.TensorLangError(f"ShapeProfile(out_of_range={out_of_range!r})", legal=", ".join(map(repr, OUT_OF_RANGE)))
-        self.dims = {name: _span(name, given) for name, given in dims.items()}
+        self.dims = {(name := _name(key)): _span(name, given) for key, given in dims.items()}
         self.weights = weights
         self.out_of_range = out_of_range
 
@@ -121,6 +125,13 @@ def profiles_of(given: Any, out_of_range: str = "error") -> tuple[ShapeProfile, 
 def hull(profiles: Sequence[ShapeProfile]) -> dict[str, tuple[int, int]]:
     """The smallest box that holds all profiles."""
     return {d: (min(p.dims[d].least for p in profiles), max(p.dims[d].most for p in profiles)) for d in profiles[0].dims}
+
+
+def _name(key: Any) -> str:
+    name = getattr(key, "name", key)
+    if not isinstance(name, str):
+        raise tl.TensorLangError(f"ShapeProfile: {key!r} is no dim", because="sizes are by the name of their dim", try_='{"m": (1, 128, 4096)}')
+    return name
 
 
 def _span(name: str, given: Any) -> Span:

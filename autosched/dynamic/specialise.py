@@ -28,6 +28,9 @@ def specialise(kernel: DynamicKernel, task: SearchTask, *, constants: Mapping[An
     Whoever looked after the kernel before is stopped, and the code it published goes.
     Raises TensorLangError for a task whose arguments are not the kernel's, and for a directory that cannot be made.
     """
+    if not isinstance(kernel, DynamicKernel):
+        raise tl.TensorLangError(f"specialise: the kernel is a {type(kernel).__name__}", because="what tune_dynamic makes can be specialised",
+                                 try_="autosched.specialise(autosched.tune_dynamic(task, profile), task)")
     decl = Declaration(task, constants)
     if sorted(decl.dims) != sorted(kernel.dims):
         raise tl.TensorLangError(f"specialise({kernel.account.name}): the task has the dims {', '.join(decl.dims)}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import tensorlang as tl
 from ..task import SearchTask
 from .calibrate import Tables
 from .declaration import Declaration
-from .dispatch import Fit, fit, guarded
+from .dispatch import Fit, fit, guarded, limited
 from .families import FAMILIES, Options, Settings
 from .kernel import Account, DynamicKernel
 from .profile import ShapeProfile, hull, profiles_of
@@ -33,6 +34,8 @@ def tune_dynamic(task: SearchTask, profile: Any, records: str | Path | None = No
     Raises TensorLangError for a profile that does not fit the declaration.
     """
     begin = time.perf_counter()
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
+        raise tl.TensorLangError(f"tune_dynamic(seconds={seconds!r})", because="it is how long to measure: a number, 0 or more", try_="seconds=2.0")
     decl = Declaration(task, constants)
     profiles = profiles_of(profile, out_of_range)
     box = hull(profiles)
@@ -53,15 +56,21 @@ def _check(decl: Declaration, profiles: tuple[ShapeProfile, ...]) -> None:
     names = sorted(profiles[0].dims)
     if names != sorted(decl.dims):
         raise tl.TensorLangError(f"tune_dynamic({decl.name}): the profile is of {', '.join(names)}",
-                                 because=f"its dims are {', '.join(sorted(decl.dims))}")
+                                 because=f"its dims are {', '.join(sorted(decl.dims))}",
+                                 try_=f"profile={{{', '.join(f'{d!r}: (min, opt, max)' for d in sorted(decl.dims))}}}")
     for p in profiles:
         if p.out_of_range != profiles[0].out_of_range:
-            raise tl.TensorLangError("tune_dynamic: the profiles differ in out_of_range")
+            raise tl.TensorLangError("tune_dynamic: the profiles differ in out_of_range",
+                                     because=f"one says {profiles[0].out_of_range!r}, another {p.out_of_range!r}", try_="the same in all of them")
         for name, span in p.dims.items():
             d = decl.dims[name]
             if span.least < (d.lo or 0) or (d.hi is not None and span.most > d.hi):
                 raise tl.TensorLangError(f"tune_dynamic({decl.name}): the profile of {name} is {span}",
-                                         because=f"{name} is declared from {d.lo or 0} to {d.hi if d.hi is not None else 'any'}")
+                                         because=f"{name} is declared from {d.lo or 0} to {d.hi if d.hi is not None else 'any'}",
+                                         try_="a profile inside of that, or a wider te.dim")
+            if span.most // d.multiple_of * d.multiple_of < span.least:
+                raise tl.TensorLangError(f"tune_dynamic({decl.name}): the profile of {name} is {span}", try_="a wider profile",
+                                         because=f"{name} is declared as a multiple of {d.multiple_of}, and none is in it")
 
 
 def _fitted(decl: Declaration, options: Options, profiles: tuple[ShapeProfile, ...]) -> list[Fit]:
@@ -72,8 +81,15 @@ def _fitted(decl: Declaration, options: Options, profiles: tuple[ShapeProfile, .
         weights = np.array([p.weight(tuple(int(s[i]) for i in order)) for s in shapes])
         seconds = options.plans.cost(shapes)
         seconds = np.ones((len(shapes), 1)) if seconds is None else seconds
-        fits.append(fit(options.dims, shapes, seconds, np.maximum(weights, 1e-9), whole))
+        made = fit(options.dims, shapes, seconds, np.maximum(weights, 1e-9), whole)
+        least = [{d: n for d, n in _least(r).items() if d in p.dims} for r in options.routes]
+        fits.append(replace(made, tree=limited(made.tree, least, options.general, {d: s.least for d, s in p.dims.items()})))
     return fits
+
+
+def _least(route: tl.Module | tl.Rows) -> dict[str, int]:
+    """The sizes a route takes at least."""
+    return {} if isinstance(route, tl.Rows) else {d.name: d.lo or 0 for d in route.signature.dims}
 
 
 def _joined(options: Options, profiles: tuple[ShapeProfile, ...], fits: list[Fit], open_: bool) -> Any:

@@ -19,9 +19,10 @@ from threadpoolctl import threadpool_limits
 
 import tensorlang as tl
 
-from . import dense, dispatch_cost, operators, traces
+from . import baselines, correctness, dense, dispatch_cost, operators, search_time, traces
 
-SUITES: dict[str, ModuleType] = {"P1": dense, "P2-P4": operators, "P5": dispatch_cost, "P9": traces}
+SUITES: dict[str, ModuleType] = {"P1": dense, "P2-P4": operators, "P5": dispatch_cost, "P6": correctness, "P7": search_time, "P8": baselines,
+                                 "P9": traces}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

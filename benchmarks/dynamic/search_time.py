@@ -1,7 +1,7 @@
 """P7: seconds until every number of rows in 1 … 512 of a layer runs at 0.95 of the best known, against tuning single shapes.
 
-The best known of a number of rows is the fastest of: every plan of ours, the default schedule of the exact shape, a kernel tuned for the exact
-shape where there is one, and one tuned for more rows, its padding computed along. Where our choice is slower than that, the seconds to make the faster
+The best known of a number of rows is the fastest of: every plan of ours, the default schedule of the exact shape, a kernel tuned for it where
+there is one, and else one tuned for more rows, its padding computed along. Where our choice is slower than that, the seconds to make the faster
 kernel are added to ours.
 """
 
@@ -16,9 +16,9 @@ import numpy as np
 
 import autosched
 import tensorlang as tl
-from autosched.dynamic.calibrate import times
 from tensorlang import te
 
+from .baselines import in_turns, spread
 from .dense import declared
 
 ABOUT = "seconds until every M in 1 … 512 of 768×768 reaches 0.95 of the best known"
@@ -27,7 +27,7 @@ ENOUGH = 0.95
 TRIALS = 64  # candidates of a tuned shape, unless told
 SHAPES = 8  # shapes tuned one by one
 TUNED_QUICK, SAMPLED_QUICK = 2, 32
-SECONDS = 0.1  # of measuring at each number of rows
+SECONDS = 0.12  # of measuring at each number of rows
 PASS = {SHAPES: 20, MOST: 500}  # how many times less than tuning so many shapes
 
 
@@ -62,7 +62,8 @@ def verdicts(ours: float, tuned: Sequence[float]) -> Iterator[str]:
     for shapes, least in PASS.items():
         told = "measured" if len(tuned) == shapes else f"extrapolated from {each:.1f} s a shape, the mean of {len(tuned)}"
         ratio = each * shapes / ours
-        yield f"  tuning {shapes:>3} shapes {each * shapes:9.1f} s ({told}): {ratio:.0f}× ours, {least}× wanted: {'passed' if ratio >= least else 'missed'}"
+        verdict = "passed" if ratio >= least else "missed"
+        yield f"  tuning {shapes:>3} shapes {each * shapes:9.1f} s ({told}): {ratio:.1f}× ours, {least}× wanted: {verdict}"
 
 
 def run(options: Any) -> Iterator[str]:
@@ -84,19 +85,25 @@ def run(options: Any) -> Iterator[str]:
         took[m] = time.perf_counter() - begin
         yield f"  autosched.tune of M={m}, {options.trials or TRIALS} trials: {took[m]:.1f} s"
 
-    picked = [m for m in range(1, MOST + 1) if not options.quick or m in tuned or m % (MOST // SAMPLED_QUICK) == m // (MOST // SAMPLED_QUICK) % 16]
+    picked = sorted({*tuned, *spread(SAMPLED_QUICK, options.seed)}) if options.quick else range(1, MOST + 1)
     x, y = rng.random((MOST, K), np.float32), np.empty((MOST, N), np.float32)
     rows = [_row(m, kernel, tuned, took, w, x, y) for m in picked]
     shares = np.array([r.share(r.ours) for r in rows])
     lacking, more = repair(rows, MOST)
-    yield (f"  ours reaches {ENOUGH} of the best known at {len(rows) - lacking} of {len(rows)} M: geometric mean {np.exp(np.log(shares).mean()):.3f}, "
-           f"worst {shares.min():.3f} (M={rows[int(shares.argmin())].m})")
+    mean, worst = np.exp(np.log(shares).mean()), int(shares.argmin())
+    yield (f"  ours reaches {ENOUGH} of the best known at {len(rows) - lacking} of {len(rows)} M: geometric mean {mean:.3f}, "
+           f"worst {shares[worst]:.3f} (M={rows[worst].m})")
     for r in sorted((r for r in rows if r.share(r.ours) < ENOUGH), key=lambda r: r.share(r.ours))[:8]:
         yield f"    M={r.m}: {r.share(r.ours):.3f}, {r.best} is faster; {kernel.explain(m=r.m).alternatives[0][2]}"
     padded = [r.share(min((s for name, s in r.others.items() if name.startswith("tuned")), default=np.inf)) for r in rows]
+    own = ", ".join(f"{r.share(r.others[f'tuned for {r.m}']):.2f} (M={r.m})" for r in rows if r.m in tuned)
+    yield f"  kernels tuned for a shape reach, at that shape, {own}"
     yield f"  the {len(tuned)} tuned shapes, fewer rows padded to the next, reach it at {sum(s >= ENOUGH for s in padded)} of {len(rows)} M"
     yield f"  to make what is lacking takes {more:.1f} s for {MOST} M (to find out where not counted): {ours + more:.1f} s in all"
-    yield from verdicts(ours + more, list(took.values()))
+    yield from verdicts(ours, list(took.values()))
+    if lacking:
+        yield "  and with what is lacking"
+        yield from verdicts(ours + more, list(took.values()))
 
 
 def _row(m: int, kernel: autosched.DynamicKernel, tuned: Mapping[int, tl.Module], took: Mapping[int, float], w: Any, x: Any, y: Any) -> Row:
@@ -115,7 +122,7 @@ def _row(m: int, kernel: autosched.DynamicKernel, tuned: Mapping[int, tl.Module]
         name = f"tuned for {wide}"
         calls[name] = lambda: tuned[wide].entry(x[:wide], y[:wide])
         made[name] = took[wide]
-    seconds = times(calls, SECONDS)
+    seconds = in_turns(calls, SECONDS)
     ours = min(seconds.pop("ours"), seconds[f"plan {d.slot((m,))}"])  # the same code, timed twice
     return Row(m, ours, seconds, made)
 

@@ -4,7 +4,8 @@ Stages, all of one block of query rows at a time if a schedule likes: ``.dots`` 
 ``.exp``, ``.sum`` (a number for each row), ``.values`` (rows × head), ``attention`` (divided). The division comes last, as in FlashAttention
 (Dao et al. 2022), so the exps are used as they are made and a row is normalised in head_dim divisions instead of one for each key. Where a
 block of rows is the tile of the last stage and all others are computed at it, its scores are a buffer of rows × keys floats that never
-leaves the cache; that is what the default schedule does.
+leaves the cache; that is what the default schedule does. A causal mask is also a condition of both products and of the exponentials, in whole
+blocks of ``tags.CAUSAL_BLOCK`` tokens: a schedule whose tiles keep to the blocks tests it once for a tile, and half of the work is left out.
 """
 
 from __future__ import annotations
@@ -60,7 +61,12 @@ def scaled_dot_product_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor |
 
     row, column = ("i", queries), ("j", keys)
     e = te.reduce_axis((0, q.shape[-1]), "e")
-    dots = stage("attention.dots", tags.ATTENTION_DOTS, (row, column), lambda *i: te.sum(at(q, i, i[-2], e) * at(k, i, i[-1], e), axis=e))
+
+    def dot(*i: Any) -> Expr:
+        seen = make.le(_block(i[-1]), _block(i[-2])) if is_causal else None
+        return te.sum(at(q, i, i[-2], e) * at(k, i, i[-1], e), axis=e, where=seen)
+
+    dots = stage("attention.dots", tags.ATTENTION_DOTS, (row, column), dot)
 
     def score(*i: Any) -> Expr:
         s = dots(*i) * te.const(factor, inside)
@@ -79,12 +85,18 @@ def scaled_dot_product_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor |
         most = top(*i[:-1])
         if mask is not None:  # a row without keys: exp(-inf - 0) is the zero it should be
             most = te.select(most > te.min_value(inside), most, te.const(0, inside))
-        return te.exp(scores(*i) - most)
+        grown = te.exp(scores(*i) - most)
+        return te.if_then_else(make.le(_block(i[-1]), _block(i[-2])), grown, te.const(0, inside)) if is_causal else grown
 
     exps = stage("attention.exp", tags.ATTENTION_EXP, (row, column), grown)
     j2, j3 = te.reduce_axis((0, keys), "j"), te.reduce_axis((0, keys), "j")
     total = stage("attention.sum", tags.ATTENTION_SUM, (row,), lambda *i: te.sum(exps(*i, j2), axis=j2))
-    values = stage("attention.values", tags.ATTENTION_VALUES, (row, ("d", head)), lambda *i: te.sum(exps(*i[:-1], j3) * at(v, i, j3, i[-1]), axis=j3))
+
+    def value(*i: Any) -> Expr:
+        seen = make.lt(make.as_expr(j3), make.mul(make.add(_block(i[-2]), 1), tags.CAUSAL_BLOCK)) if is_causal else None
+        return te.sum(exps(*i[:-1], j3) * at(v, i, j3, i[-1]), axis=j3, where=seen)
+
+    values = stage("attention.values", tags.ATTENTION_VALUES, (row, ("d", head)), value)
 
     def divided(*i: Any) -> Expr:
         t = total(*i[:-1])
@@ -92,6 +104,11 @@ def scaled_dot_product_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor |
         return te.cast(out, quotient if mask is None else te.select(make.eq(t, te.const(0, inside)), te.const(0, inside), quotient))
 
     return stage("attention", tags.ATTENTION, (row, ("d", head)), divided)
+
+
+def _block(place: Any) -> Expr:
+    """The block of a token."""
+    return make.floordiv(make.as_expr(place), tags.CAUSAL_BLOCK)
 
 
 def _scale(op: str, q: Tensor, scale: float | None) -> float:

@@ -1,14 +1,16 @@
 """tighten: a guard that is all a plain loop's body holds becomes the loop's bound, so that the body runs without tests.
 
 ``for i in 0..8: if io * 8 + i < n: S`` → ``for i in 0..min(8, n - io * 8): S``
-Vectorised and unrolled loops keep their constant extents; ``partition`` and masks serve them.
+Vectorised and unrolled loops keep their constant extents; ``partition`` and masks serve them. What does not change in such a loop is tested
+in front of it, and may be the bound of a loop around:
+``for k in 0..n: for i in unrolled 0..4: if k <= b: S`` → ``for k in 0..min(n, b + 1): for i in unrolled 0..4: S``
 """
 
 from __future__ import annotations
 
 from ..arith.conditions import conjunction, conjuncts, never_negative
 from ..expr import make
-from ..expr.linear import from_poly, split_by_atom
+from ..expr.linear import from_poly, reads_data, split_by_atom
 from ..expr.nodes import Expr, Var
 from ..expr.walk import variables
 from ..loopir.stmt import For, Func, If, Stmt, rewrite
@@ -20,8 +22,11 @@ def tighten(func: Func) -> Func:
 
 
 def _loop(s: Stmt) -> Stmt | None:
-    if not isinstance(s, For) or s.kind not in ("serial", "parallel"):
+    if not isinstance(s, For):
         return None
+    if s.kind not in ("serial", "parallel"):
+        shared, body = _take(s.body, s.var)
+        return If(conjunction(shared), For(s.var, s.begin, s.extent, s.kind, body, s.attrs)) if shared else None
     if not isinstance(s.body, If) or s.body.orelse is not None:
         return None
     begin, extent = s.begin, s.extent
@@ -42,6 +47,19 @@ def _loop(s: Stmt) -> Stmt | None:
         return None
     body = If(conjunction(rest), s.body.then) if rest else s.body.then
     return For(s.var, begin, extent, s.kind, body, s.attrs)
+
+
+def _take(s: Stmt, var: Var) -> tuple[list[Expr], Stmt]:
+    """The conditions around all of ``s`` that neither ``var`` nor memory decides, and ``s`` without them."""
+    if not isinstance(s, If) or s.orelse is not None:
+        return [], s
+    inner, body = _take(s.then, var)
+    conds = conjuncts(s.cond)
+    fixed = [c for c in conds if var not in variables(c) and not reads_data(c)]
+    if not fixed and not inner:
+        return [], s
+    own = [c for c in conds if not any(c is f for f in fixed)]
+    return [*fixed, *inner], If(conjunction(own), body) if own else body
 
 
 def limits(cond: Expr, var: Var) -> tuple[Expr | None, Expr | None] | None:

@@ -1,10 +1,13 @@
 """Attention: for a block of query rows at a time, all scores, their softmax and the weighted values, so that the scores of a block stay in the
 cache and the matrix of all scores never exists (the aim of FlashAttention, Dao et al. 2022, section 3.1; its running maximum is not needed as long
-as a block of rows fits the second cache with all its keys). Both products run in register tiles over panels of keys and values that are copied once
-for each head. Uses public primitives only.
+as a block of rows fits the second cache with all its keys). With a causal mask, keys behind the block of tokens of a row are left out, by one
+test or one bound for a whole block of rows. Both products run in register tiles over panels of keys and values that are copied once for each
+head. Uses public primitives only.
 """
 
 from __future__ import annotations
+
+import math
 
 from ..analysis import constant, typical
 from ..ops import tags
@@ -16,6 +19,7 @@ from .gemm import tile_for
 from .lanes import reduce_in_lanes, vector_width
 
 PARTS = (tags.ATTENTION_DOTS, tags.ATTENTION_SCORES, tags.ATTENTION_MAX, tags.ATTENTION_EXP, tags.ATTENTION_SUM, tags.ATTENTION_VALUES)
+DIVISORS = [d for d in range(1, tags.CAUSAL_BLOCK + 1) if tags.CAUSAL_BLOCK % d == 0]
 MOST_ROWS = 64  # of a block: more bring nothing, the panels are already read from the second cache
 
 
@@ -32,7 +36,13 @@ def attention(s: Schedule, out: Stage, target: Target) -> set[str]:
     high, wide = tile_for(constant(i.extent), constant(keys), lanes, target.vector_registers)
     high_out, wide_out = tile_for(constant(i.extent), constant(d.extent), lanes, target.vector_registers)
     fit = target.l2_bytes // 4 // (typical(keys, 512) * element.bytes)  # rows of scores in a quarter of the second cache
-    rows = high_out * max(1, min(fit, MOST_ROWS) // high_out)
+    most_rows = min(fit, MOST_ROWS)
+    causal = dots.op.body[0].condition is not None
+    if causal:  # tiles and blocks of rows stay in one block of tokens, so that one test, or the bound of a loop, leaves out keys for all
+        high = high_out = max(d for d in DIVISORS if d <= min(high, high_out))
+        rows = max(d for d in DIVISORS if d % high == 0 and d <= max(high, most_rows))
+    else:
+        rows = high_out * max(1, most_rows // high_out)
     panels = [_panels(s, dots, wide * lanes, by_row=True), _panels(s, values, wide_out * lanes, by_row=False)]
 
     io, ii = out.split(i, rows)
@@ -58,7 +68,8 @@ def attention(s: Schedule, out: Stage, target: Target) -> set[str]:
     scores.compute_at(out, block)
     for stage in (total, most):
         reduce_in_lanes(s, stage, target)
-    exps.vectorize(exps.split(exps.op.axis[-1], vector_width(exps, constant(keys), target))[1])
+    width = vector_width(exps, constant(keys), target)
+    exps.vectorize(exps.split(exps.op.axis[-1], math.gcd(width, tags.CAUSAL_BLOCK) if causal else width)[1])
     *outer, si, sj = scores.op.axis
     jo, ji = scores.split(sj, wide * lanes)
     sm, si = scores.split(si, high)

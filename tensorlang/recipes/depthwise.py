@@ -1,4 +1,4 @@
-"""Depthwise convolutions, channels first: a few rows of vectors of pixels in registers, the taps written out, one padded plane at a time.
+"""Depthwise convolutions and pools, channels first: a few rows of vectors of pixels in registers, the taps written out, one padded plane at a time.
 
 Each row that is loaded serves all taps of its column, so a tile of several rows loads little more than its taps; and the margin is
 put around one channel at a time, which stays in the first caches. Uses public primitives only.
@@ -16,15 +16,16 @@ from ..te import IterVar, Tensor
 from .common import MIN_PARALLEL_WORK, size, work
 from .conv import padding_of, rows_in_vectors
 
+REDUCERS = ("add", "max", "min")  # of convolutions and mean pools, and of the other pools
 MOST_TAPS = 25  # that are written out
 TILE = 4  # vectors of sums
 TALL = 8  # rows of short, thinned vectors
 
 
 def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
-    """Whether ``inside`` sums taps of one channel: channels first, no channel reduced, pixels side by side."""
+    """Whether ``inside`` reduces taps of one channel: channels first, no channel reduced, pixels side by side."""
     op = inside.op
-    if reducer_kind(op) != "add" or len(op.body) != 1 or len(op.axis) < 3 or len(op.reduce_axis) != len(op.axis) - 2:
+    if reducer_kind(op) not in REDUCERS or len(op.body) != 1 or len(op.axis) < 3 or len(op.reduce_axis) != len(op.axis) - 2:
         return False
     if any(size(a) is None for a in (*op.axis[1:], *op.reduce_axis)) or any(size(a) == 0 for a in (*op.axis, *op.reduce_axis)):
         return False

@@ -212,6 +212,12 @@ def bounds_of(state: ScheduleState) -> Bounds:
     return state._bounds  # type: ignore[no-any-return]
 
 
+def same_bounds(new: ScheduleState, old: ScheduleState) -> ScheduleState:
+    """``new``, which differs from ``old`` in nothing that regions depend on, with what is known of those."""
+    new._bounds = old._bounds
+    return new
+
+
 def region_size(tensor: Tensor, bounds: Bounds) -> tuple[Expr, ...]:
     """The extents of the storage of a tensor: the computed box, or the whole shape at root and for arguments."""
     stage = bounds.state.of(tensor)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 import tensorlang as tl
 from tensorlang import ops, te
+from tensorlang.ops.tags import CAUSAL_BLOCK
 from tensorlang.recipes import default_schedule
 from tests.ops.arrays import near, real, sample
 from tests.ops.images import run, symbolic
@@ -84,6 +87,24 @@ def test_scores_never_go_to_memory():
     assert len(buffers) == 3
     assert not any("[1, 4, 512, 512]" in line for line in buffers), tree
     assert all("[1, 1, " in line for line in buffers), tree
+
+
+@pytest.mark.parametrize(("rows", "keys"), [(200, 200), (97, 300), (300, 97), (96, 192)])
+def test_what_is_behind_the_block_of_a_token_is_never_read(rows, keys):
+    """Exact zeros would turn NaN in its products. Blocks of rows that end within a block of tokens, and on its edge."""
+    q, k, v = three((2, rows, 16), (2, keys, 16), (2, keys, 16))
+    seen = -(-rows // CAUSAL_BLOCK) * CAUSAL_BLOCK
+    k[:, seen:], v[:, seen:] = np.nan, np.nan
+    near(run(attend, q, k, v, is_causal=True), oracle(q, k[:, :rows], v[:, :rows], is_causal=True), **CLOSE)
+
+
+def test_a_causal_mask_is_the_bound_of_the_loop_over_keys():
+    q, k, v = (te.placeholder((1, 4, 512, 64), name=n) for n in "qkv")
+    text = tl.compile([q, k, v, attend(q, k, v, is_causal=True)]).get_source("ir")
+    values = text.split("attention.values: ")[1]
+    assert re.search(r"for j\w* in range\(0, min\(", values), values
+    loop = values[values.index("for j"):].split("attention[")[0]
+    assert "if" not in loop, loop
 
 
 def test_scores_that_are_asked_for_are_computed():

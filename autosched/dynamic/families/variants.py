@@ -17,22 +17,26 @@ import numpy as np
 
 import tensorlang as tl
 from tensorlang import recipes, te
+from tensorlang.analysis import constant
 
 from ...records import RecordLog
 from ..calibrate import times
 from ..declaration import Declaration
-from ..plan import Measured
-from . import conv
+from ..plan import UNSERVED, Measured
+from . import conv, products
 from .base import Box, Options, Settings
 from .generic import LABEL, facts, generic
 
-PER_DIM = {1: 7, 2: 5, 3: 3}  # representative sizes of each dim, by how many dims there are
+PER_DIM = {1: 9, 2: 5, 3: 3}  # representative sizes of each dim, by how many dims there are
 MOST = 25  # representative shapes
 POINTS = 48  # shapes at which the variants are measured
 SLOW = 10e-3  # seconds of a call that is not worth waiting for: larger shapes take after the largest that are measured
-GAIN = 0.01  # by which a variant must speed up the whole to be kept
-KEPT = 8
+GAIN = 0.002  # by which a variant must speed up the whole to be kept
+KEPT = 12
 COMPILING = 6.0  # seconds of making variants; what is not made by then is left out
+
+Steps = tuple[tuple[str, int], ...]  # (dim, step) for each axis that is computed in whole tiles
+Made = tuple[tuple[str, str], tl.Schedule, list[te.Tensor], Steps]
 
 
 def variants(decl: Declaration, box: Box, settings: Settings) -> Options | None:
@@ -42,8 +46,9 @@ def variants(decl: Declaration, box: Box, settings: Settings) -> Options | None:
     if not all(d in box for d in dims):
         return None
     modules: dict[tuple[str, str], tl.Module] = {}
+    steps: dict[tuple[str, str], Steps] = {}
     end = time.perf_counter() + COMPILING
-    for label, schedule, tensors in schedules(decl, box, settings, dims):
+    for label, schedule, tensors, counted in schedules(decl, box, settings, dims):
         if time.perf_counter() > end:
             break
         try:
@@ -51,24 +56,52 @@ def variants(decl: Declaration, box: Box, settings: Settings) -> Options | None:
         except tl.TensorLangError:
             continue  # legal step by step, but not to be lowered with sizes open
         if tuple(d.name for d in module.signature.dims) == dims:
-            modules[label] = module
+            modules[label], steps[label] = module, counted
     modules[LABEL] = base.like  # last: what is as fast is the one without conditions
+    outputs = [t for t in decl.stated(facts(box, settings.opt)) if not isinstance(t.op, te.PlaceholderOp)]
+    steps[LABEL] = _steps(recipes.default_schedule(outputs, decl.target))
     if len(modules) == 1:
         return None
     what = ["variants", decl.key, sorted(decl.constants), [list(x) for x in modules], {d: list(box[d]) for d in dims}]
     shapes, seconds = _known(settings, what, len(modules)) or _measured(decl, box, settings, dims, list(modules.values()), what)
     keep = _worth(seconds)
     labels = [label for i, label in enumerate(modules) if i in keep]
-    plans = Measured(tuple(labels), tuple(shapes), tuple(tuple(row[i] for i in keep) for row in seconds))
     routes = [modules[label] for label in labels]
+    plans = Measured(tuple(labels), tuple(shapes), tuple(tuple(row[i] for i in keep) for row in seconds), tuple(_least(m) for m in routes),
+                     tuple(tuple((dims.index(d), n) for d, n in steps.get(label, ())) for label in labels))
     return Options("variants", base.like, dims, routes, plans, len(routes) - 1, len(modules))
 
 
-def schedules(decl: Declaration, box: Box, settings: Settings, dims: Sequence[str]) -> Iterator[tuple[tuple[str, str], tl.Schedule, list[te.Tensor]]]:
-    """(name and what it is, schedule, tensors) of each different schedule that is legal with sizes open."""
-    tensors = decl.stated(facts(box, settings.opt))
-    for name, schedule in conv.schedules_of(tensors, decl.target, list(decl.values(tensors)), tl.num_threads()):
-        yield (name, f"register tiles of {name} of output channels"), schedule, tensors
+def _steps(schedule: tl.Schedule) -> Steps:
+    """What the loops of the result count its open sizes in."""
+    found = []
+    for stage in schedule.stages:
+        open_ = {a: name for a in stage.op.axis if isinstance(name := products.size_of(a), str)} if stage.state.is_output else {}
+        for relation in stage.state.relations:
+            factor = getattr(relation, "factor", None)
+            step = None if factor is None or relation.parents[0] not in open_ else constant(factor)
+            if step is not None:
+                found.append((open_[relation.parents[0]], step))
+    return tuple(found)
+
+
+def _least(module: tl.Module) -> tuple[int, ...]:
+    """The sizes a kernel takes at least."""
+    return tuple(d.lo or 0 for d in module.signature.dims)
+
+
+def schedules(decl: Declaration, box: Box, settings: Settings, dims: Sequence[str]) -> Iterator[Made]:
+    """(name and what it is, schedule, tensors, steps in which it counts sizes) of each different schedule that is legal with sizes open, for all
+    sizes in the box or for all from some on."""
+    def stated(least: Mapping[str, int]) -> list[te.Tensor]:
+        if any(n > box[d][1] for d, n in least.items()):
+            return []
+        raised = {d: (max(lo, -(-least.get(d, 0) // decl.dims[d].multiple_of) * decl.dims[d].multiple_of), hi) for d, (lo, hi) in box.items()}
+        return decl.stated(facts(raised, {d: max(settings.opt[d], raised[d][0]) for d in box}))
+
+    for family in (products, conv):
+        for t in family.schedules_of(stated, decl.target, list(decl.constants), tl.num_threads()):
+            yield (t.name, f"register tiles of {t.name}"), t.schedule, t.tensors, t.steps
     seen: set[str] = set()
     tuned = None if settings.records is None else RecordLog(settings.records)
     for shape in representatives(box, dims, settings.opt, multiples_of(decl)):
@@ -89,7 +122,7 @@ def schedules(decl: Declaration, box: Box, settings: Settings, dims: Sequence[st
             except tl.ScheduleError:
                 continue
             told = f"the {'default' if word == 'as for' else 'tuned'} schedule of {', '.join(f'{d}={n}' for d, n in shape.items())}"
-            yield (f"{word} {'×'.join(str(shape[d]) for d in dims)}", told), schedule, tensors
+            yield (f"{word} {'×'.join(str(shape[d]) for d in dims)}", told), schedule, tensors, _steps(schedule)
 
 
 def representatives(box: Box, dims: Sequence[str], opt: Mapping[str, int], multiples: Mapping[str, int]) -> list[dict[str, int]]:
@@ -129,12 +162,14 @@ def _measured(decl: Declaration, box: Box, settings: Settings, dims: Sequence[st
     shapes: list[tuple[int, ...]] = []
     seconds: list[tuple[float, ...]] = []
     points = _points(box, dims, multiples_of(decl))
+    least = [_least(m) for m in modules]
     for shape in points:
-        args = decl.arrays(shape)
-        runs = {i: functools.partial(m.entry, *args) for i, m in enumerate(modules)}
+        args = [a.copy() for a in decl.arrays(shape)]  # wherever numpy puts them, as those of callers: a variant may care for lines
+        sizes = tuple(shape[d] for d in dims)
+        runs = {i: functools.partial(m.entry, *args) for i, m in enumerate(modules) if all(a <= n for a, n in zip(least[i], sizes, strict=True))}
         found = times(runs, settings.seconds / len(points))
-        shapes.append(tuple(shape[d] for d in dims))
-        seconds.append(tuple(found[i] for i in range(len(modules))))
+        shapes.append(sizes)
+        seconds.append(tuple(found.get(i, UNSERVED) for i in range(len(modules))))
         if min(found.values()) > SLOW:
             break
     settings.tables.write(what, {"shapes": shapes, "seconds": seconds})

@@ -75,7 +75,7 @@ def table_of(title: str, rows: Sequence[tuple[str, str]]) -> Table:
 def text_of(table: Table) -> str:
     """The table in plain characters."""
     text = io.StringIO()
-    Console(file=text, width=110, color_system=None).print(table)
+    Console(file=text, width=110, color_system=None, force_jupyter=False).print(table)
     return text.getvalue().rstrip("\n")
 
 

@@ -32,7 +32,7 @@ class Place:
 
 def locate(em: Emitter, buffer: Buffer, indices: tuple[Expr, ...], lanes: int) -> Place:
     """The place of ``buffer[indices]``."""
-    flat = _flat(em, buffer, indices)
+    flat = flat_offset(em, buffer, indices)
     if flat.dtype.lanes == 1:
         return Place(flat, 0, None, lanes)
     if type(flat) is Broadcast:
@@ -55,7 +55,8 @@ def locate(em: Emitter, buffer: Buffer, indices: tuple[Expr, ...], lanes: int) -
     return Place(base, None, offsets, lanes)
 
 
-def _flat(em: Emitter, buffer: Buffer, indices: tuple[Expr, ...]) -> Expr:
+def flat_offset(em: Emitter, buffer: Buffer, indices: tuple[Expr, ...]) -> Expr:
+    """The element's distance from the first one, reckoned once in a kernel: it is asked for again and again."""
     key = (buffer, indices)
     found = em.flat.get(key)
     if found is None:

@@ -30,9 +30,9 @@ def store_pair(em: Emitter, first: Store, second: Store) -> bool:
     return _interleave(em, first, second)
 
 
-def _place(e: Load | Store) -> Expr:
+def _place(em: Emitter, e: Load | Store) -> Expr:
     """The offset of the lanes in their buffer."""
-    return e.buffer.offset(e.indices)
+    return memory.flat_offset(em, e.buffer, e.indices)
 
 
 def _alternate(a: Expr, b: Expr) -> bool:
@@ -45,8 +45,8 @@ def _alternate(a: Expr, b: Expr) -> bool:
 
 def _interleave(em: Emitter, first: Store, second: Store) -> bool:
     buffer, mask = first.buffer, first.mask
-    at = _place(first)
-    if not _alternate(at, _place(second)) or buffer in buffers_read(second.value):
+    at = _place(em, first)
+    if not _alternate(at, _place(em, second)) or buffer in buffers_read(second.value):
         return False
     assert type(at) is Ramp
     if mask is not None and (mask.dtype.lanes != at.lanes or buffer in buffers_read(mask)):
@@ -69,12 +69,12 @@ def _add_products(em: Emitter, first: Store, second: Store) -> bool:
     found = next(((w, name) for w, name in _widths(em.target) if lanes % w == 0), None)
     if found is None or first.buffer.dtype is not INT32 or lanes != second.value.dtype.lanes:
         return False
-    a, b = _factors(first), _factors(second)
+    a, b = _factors(em, first), _factors(em, second)
     if a is None or b is None:
         return False
-    if not (_follows(a[0], b[0]) and _follows(a[1], b[1])):
+    if not (_follows(em, a[0], b[0]) and _follows(em, a[1], b[1])):
         b = b[1], b[0]
-        if not (_follows(a[0], b[0]) and _follows(a[1], b[1])):
+        if not (_follows(em, a[0], b[0]) and _follows(em, a[1], b[1])):
             return False
     width, name = found
     sums = []
@@ -83,7 +83,7 @@ def _add_products(em: Emitter, first: Store, second: Store) -> bool:
         sums.append(em.call(f"<{width} x i32>", name, *operands))
     total = transposed.joined(em, sums, width, "i32")
     old = em.value(load(first.buffer, first.indices))
-    flat = _place(first)
+    flat = _place(em, first)
     assert type(flat) is Ramp
     memory.store_row(em, first.buffer, flat.base, lanes, em.ins(f"add <{lanes} x i32> {old}, {total}"), None)
     return True
@@ -95,9 +95,9 @@ def _widths(target: Target) -> list[tuple[int, str]]:
     return [(w, name) for needed, w, name in _PRODUCTS if not needed or needed in target.instruction_sets]
 
 
-def _factors(s: Store) -> tuple[Load, Load] | None:
+def _factors(em: Emitter, s: Store) -> tuple[Load, Load] | None:
     """x and y of ``S = S + int32(x) * int32(y)`` with 16-bit elements read from memory, S a row of neighbours."""
-    flat = _place(s)
+    flat = _place(em, s)
     if type(s.value) is not Add or type(flat) is not Ramp or const_int(flat.stride) != 1 or flat.lanes != s.value.dtype.lanes:
         return None
     old = load(s.buffer, s.indices)
@@ -113,11 +113,11 @@ def _factors(s: Store) -> tuple[Load, Load] | None:
     return read[0], read[1]
 
 
-def _follows(a: Load, b: Load) -> bool:
+def _follows(em: Emitter, a: Load, b: Load) -> bool:
     """Whether b reads the neighbour of what a reads, in each lane."""
     if a.buffer is not b.buffer:
         return False
-    one, other = _place(a), _place(b)
+    one, other = _place(em, a), _place(em, b)
     if a.dtype.lanes == b.dtype.lanes == 1:
         return const_int(make.sub(other, one)) == 1
     return _alternate(one, other)
@@ -125,7 +125,7 @@ def _follows(a: Load, b: Load) -> bool:
 
 def _pair(em: Emitter, first: Load, at: int, width: int) -> str:
     """The elements of ``width`` lanes from lane ``at`` on, each with its neighbour."""
-    place, buffer = _place(first), first.buffer
+    place, buffer = _place(em, first), first.buffer
     base = make.add(place.base, 2 * at) if type(place) is Ramp else place
     key = ("pair", buffer, base, type(place) is Ramp, width)
     found = em.memo.get(key)

@@ -61,7 +61,7 @@ def _far(em: Emitter, e: Load) -> tuple[Expr, Expr] | None:
     t = e.dtype
     if t.lanes == 1 or t.lanes % (16 // t.bytes):
         return None
-    flat = e.buffer.offset(e.indices)
+    flat = memory.flat_offset(em, e.buffer, e.indices)
     if type(flat) is not Ramp or flat.base.dtype.lanes != 1:
         return None
     step = const_int(flat.stride)

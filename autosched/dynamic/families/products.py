@@ -1,0 +1,170 @@
+"""Matrix products whose rows or columns are open, both operands given in the call: schedules of register tiles.
+
+The last block of rows and the last panel of columns begin earlier instead of ending past the whole (``tail="shift"``): every tile is full, without
+masks, at the price of sums that are computed twice. That takes at least one tile of rows and of columns, so a schedule comes with the least sizes
+it serves. A right operand that lies column by column is turned one panel at a time, beside the tiles that read it, and never leaves the first
+cache; one that lies row by row is read where it is, or copied so too. Uses public primitives only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import tensorlang as tl
+from tensorlang import te
+from tensorlang.analysis import constant
+from tensorlang.recipes import Product, product_of
+
+from ..micro_kernel import CHAINS
+
+HEIGHTS = 4  # of the tiles of one width
+VECTORS = 3  # of the widest tile
+TURNED = 8  # elements of a column that are turned together
+IN_PLACE, PANEL, WHOLE = "", ", a panel copied", ", copied"
+
+
+@dataclass(frozen=True)
+class Tiled:
+    """A schedule, the size each dim has at least, and the steps in which it counts them: (dim, step) for each axis that is tiled."""
+
+    name: str
+    schedule: tl.Schedule
+    tensors: list[te.Tensor]
+    least: Mapping[str, int]
+    steps: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class Open:
+    """A product stage; its rows and columns are numbers or names of dims."""
+
+    stage: tl.Stage
+    product: Product
+    rows: int | str
+    columns: int | str
+
+
+def product_stage(s: tl.Schedule) -> Open | None:
+    """The one reduction of the schedule, when it is a product of two arguments with open rows or columns."""
+    found = [st for st in s.stages if isinstance(st.op, te.ComputeOp) and st.op.reduce_axis]
+    product = product_of(found[0]) if len(found) == 1 else None
+    if product is None or product.row is None or product.narrow or len(found[0].op.reduce_axis) != 1:
+        return None
+    rows, columns = size_of(product.row), size_of(product.column)
+    given = all(isinstance(t.op, te.PlaceholderOp) for t in (product.left, product.right))
+    if not given or rows is None or columns is None or not (isinstance(rows, str) or isinstance(columns, str)):
+        return None
+    return Open(found[0], product, rows, columns)
+
+
+def size_of(axis: te.IterVar) -> int | str | None:
+    """A number, the name of a dim, None for anything else."""
+    fixed, extent = constant(axis.extent), axis.extent
+    return fixed if fixed is not None else getattr(extent, "name", None) if getattr(extent, "kind", None) == "dim" else None
+
+
+def shapes(registers: int) -> list[tuple[int, int]]:
+    """(rows, vectors) of the tiles that fill the registers and of lower ones, which waste less of few rows."""
+    found = []
+    for vectors in range(1, VECTORS + 1):
+        lowest, top = -(-(CHAINS - 1) // vectors), (registers - 1 - vectors) // vectors
+        found += [(h, vectors) for h in sorted({round(float(h)) for h in np.geomspace(lowest, top, HEIGHTS)})] if lowest <= top else []
+    return found
+
+
+def schedules_of(stated: Any, target: tl.Target, constants: Sequence[str], threads: int) -> Iterator[Tiled]:
+    """A schedule for each tile that is legal; none when the computation is no such product. ``stated`` makes the tensors, with the dims of at least
+    the sizes that it is given."""
+    for rows, vectors in shapes(target.vector_registers):
+        tensors: list[te.Tensor] = stated({})
+        s = tl.create_schedule([t for t in tensors if not isinstance(t.op, te.PlaceholderOp)])
+        found = product_stage(s)
+        if found is None or any(t.name in constants for t in (found.product.left, found.product.right)):
+            return
+        width = vectors * target.vector_lanes(found.stage.op.body[0].dtype)
+        least: dict[str, int] = {}
+        steps = []
+        for n, step in ((found.rows, rows), (found.columns, width)):
+            if isinstance(n, str):
+                least[n] = max(least.get(n, 0), step)
+                steps.append((n, step))
+            elif n < step:
+                break
+        else:
+            tensors = stated(least)
+            if not tensors:
+                continue
+            for copied in _copies(found.product, vectors):
+                s = tl.create_schedule([t for t in tensors if not isinstance(t.op, te.PlaceholderOp)])
+                try:
+                    if _apply(s, rows, width, copied, threads):
+                        yield Tiled(f"{rows} rows × {vectors} vectors{copied}", s, tensors, least, tuple(steps))
+                except tl.ScheduleError:
+                    continue
+
+
+def _copies(product: Product, vectors: int) -> tuple[str, ...]:
+    """How the right operand may be read: rows of a result far apart are better written one after the other, from a copy of all panels."""
+    whole = (WHOLE,) if vectors > 1 and len(product.right_axes) > 2 else ()
+    return (PANEL, *whole) if not _in_lines(product) else (IN_PLACE, *((PANEL, *whole) if vectors > 1 else ()))
+
+
+def _in_lines(product: Product) -> bool:
+    """Whether the columns of the right operand are neighbours in memory."""
+    return product.right_axes[product.column] == len(product.right_axes) - 1
+
+
+def _apply(s: tl.Schedule, rows: int, width: int, copied: str, threads: int) -> bool:
+    """Whether it could be applied."""
+    found = product_stage(s)
+    outputs = [st for st in s.stages if st.state.is_output]
+    if found is None or len(outputs) != 1:
+        return False
+    stage, out = found.stage, outputs[0]
+    if len(out.op.axis) != len(stage.op.axis):
+        return False
+    for st in s.stages:
+        if isinstance(st.op, te.ComputeOp) and st.name not in (out.name, stage.name):
+            st.compute_inline()
+    inside = s[s.cache_write(out.name, "local")] if stage.name == out.name else stage
+    product = product_of(inside)
+    assert product is not None and product.row is not None
+    own = dict(zip(inside.op.axis, out.op.axis, strict=True))
+    depth, = inside.op.reduce_axis
+    places = product.right_axes
+    copy = None
+    if copied != IN_PLACE:
+        copy = s[s.cache_read(product.right, "global", [inside.name])]
+        order = [d for a, d in places.items() if a is not product.column and a is not depth] + [places[depth], places[product.column]]
+        copy.transform_layout(lambda *at: [at[d] for d in order])
+
+    around = [own[a] for a in inside.op.axis if a is not product.row and a is not product.column]
+    shared = bool(around) or threads == 1  # what is shared out may not overlap
+    jo, ji = out.split(own[product.column], width, tail="shift" if shared else "auto")
+    io, ii = out.split(own[product.row], rows, tail="shift")
+    out.reorder(*around, *((io, jo) if copied == WHOLE else (jo, io)), ii, ji)
+    out.unroll(ii)
+    out.vectorize(ji)
+    if threads > 1:
+        out.parallel(around[0] if around else jo)
+    inside.compute_at(out, jo if copied == WHOLE else io)
+    if s.can("set_scope", inside.name, "local"):
+        inside.set_scope("local")
+    inside.reorder(*[a for a in inside.op.axis if a is not product.row and a is not product.column], depth, product.row, product.column)
+    inside.unroll(product.row)
+    inside.vectorize(product.column)
+    if copy is not None:
+        *_, deep, lane = copy.op.axis
+        copy.compute_at(out, around[-1] if copied == WHOLE else jo)
+        if copied == WHOLE:
+            panel, lane = copy.split(lane, width, tail="shift")
+        if not _in_lines(product):
+            deep, ki = copy.split(deep, TURNED)
+            copy.unroll(ki)
+            copy.reorder(*((panel,) if copied == WHOLE else ()), deep, ki, lane)
+        copy.vectorize(lane)
+    return True
