@@ -41,3 +41,8 @@ def tiny_dense(n: int = 68, k: int = 16, most: int = 64, **more: Any) -> tuple[A
     """A kernel of ``x @ w`` with its weight."""
     w = whole(np.random.default_rng(0), k, n)
     return made(dense, (te.dim("m", 0, max(4096, most)), n, k), {"m": (0, 8, most)}, constants={"W": w}, **more), w
+
+
+def least_of(kernel: Any, dim: str) -> int:
+    """The size of a dim that a kernel takes at least."""
+    return next((d.lo or 0 for d in kernel.signature.dims if d.name == dim), 0)

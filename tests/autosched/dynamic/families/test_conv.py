@@ -10,7 +10,7 @@ import pytest
 import tensorlang as tl
 from autosched.dynamic.families.conv import schedules_of
 from tensorlang import ops, te
-from tests.autosched.dynamic.computations import whole
+from tests.autosched.dynamic.computations import least_of, whole
 
 
 def conv(n, h, w, outputs=24, stride=1, padding=1, relu=False):
@@ -19,27 +19,34 @@ def conv(n, h, w, outputs=24, stride=1, padding=1, relu=False):
     return [x, k, ops.relu(y) if relu else y]
 
 
+def opened(*more):
+    """The same with an open batch, height and width, the width at least what it is asked to be."""
+    return lambda least: conv(te.dim("n", 1, 3), te.dim("h", 3, 40), te.dim("w", least.get("w", 3), 40), *more)
+
+
 @pytest.mark.parametrize(("outputs", "stride", "padding", "relu"), [(24, 1, 1, False), (8, 1, 1, True), (17, 2, 1, False), (32, 1, 0, True)])
 def test_every_tile_is_right(outputs, stride, padding, relu):
-    tensors = conv(te.dim("n", 1, 3), te.dim("h", 3, 40), te.dim("w", 3, 40), outputs, stride, padding, relu)
-    found = dict(schedules_of(tensors, tl.Target.host(), [], 2))
-    assert len(found) == 3
+    found = list(schedules_of(opened(outputs, stride, padding, relu), tl.Target.host(), [], 2))
+    assert len(found) >= 3
     rng = np.random.default_rng(0)
-    kernels = {name: tl.build(s, tensors) for name, s in found.items()}
+    kernels = {f.name: tl.build(f.schedule, f.tensors) for f in found}
+    served = 0
     for n, h, w in itertools.product((1, 2), (3, 9), (3, 7, 8, 17, 33)):
         fixed = conv(n, h, w, outputs, stride, padding, relu)
         x, k = whole(rng, n, 3, h, w), whole(rng, outputs, 3, 3, 3)
         want = te.reference.evaluate(fixed[-1:], {fixed[0]: x, fixed[1]: k})[0]
         for name, kernel in kernels.items():
-            assert (kernel(x, k) == want).all(), (name, n, h, w)
+            if least_of(kernel, "w") <= w:
+                assert (kernel(x, k) == want).all(), (name, n, h, w)
+                served += 1
+    assert served > 10 * len(kernels)
 
 
 def test_nothing_leaks_from_other_pixels():
-    tensors = conv(te.dim("n", 1, 3), te.dim("h", 3, 40), te.dim("w", 3, 40))
     rng = np.random.default_rng(0)
     x, k = whole(rng, 1, 3, 9, 13), whole(rng, 24, 3, 3, 3)
-    for _, s in schedules_of(tensors, tl.Target.host(), [], 1):
-        kernel = tl.build(s, tensors)
+    for f in schedules_of(opened(), tl.Target.host(), [], 1):
+        kernel = tl.build(f.schedule, f.tensors)
         clean = kernel(x, k)
         poisoned = x.copy()
         poisoned[0, 1, 4, 12] = np.nan
@@ -51,7 +58,7 @@ def test_nothing_leaks_from_other_pixels():
 
 def test_other_computations_have_no_such_schedule():
     x = te.placeholder((te.dim("m"), 8), name="X")
-    assert not list(schedules_of([x, ops.softmax(x)], tl.Target.host(), [], 1))
+    assert not list(schedules_of(lambda least: [x, ops.softmax(x)], tl.Target.host(), [], 1))
     a = te.placeholder((te.dim("n"), 8, te.dim("h"), te.dim("w")), name="A")
     grouped = [a, k := te.placeholder((8, 4, 3, 3), name="K"), ops.conv2d(a, k, padding=1, groups=2)]
-    assert not list(schedules_of(grouped, tl.Target.host(), [], 1))
+    assert not list(schedules_of(lambda least: grouped, tl.Target.host(), [], 1))
