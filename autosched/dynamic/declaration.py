@@ -25,8 +25,8 @@ class Declaration:
         if not isinstance(task, SearchTask):
             raise tl.TensorLangError(f"a task is a SearchTask, not {_kind(task)}", try_='autosched.SearchTask(func, (te.dim("m", 0, 4096), …))')
         if not isinstance(constants, Mapping | None):
-            raise tl.TensorLangError(f"tune_dynamic({task.name}): constants are {_kind(constants)}", because="they are arrays by the name of their input",
-                                     try_='constants={"W": array}')
+            raise tl.TensorLangError(f"tune_dynamic({task.name}): constants are {_kind(constants)}",
+                                     because="they are arrays by the name of their input", try_='constants={"W": array}')
         self.name, self.target = task.name, task.target
         self.short_name = task.name.partition("(")[0] or "dynamic"
         self.tensors = task.tensors

@@ -78,7 +78,8 @@ class DynamicKernel:
         try:
             return self._call(*args)
         except tl.CallError as e:
-            if e.try_ is None and self.profiles[0].out_of_range == "error" and str(e.because).startswith(tuple(f"{d} is declared at" for d in self.dims)):
+            of_range = str(e.because).startswith(tuple(f"{d} is declared at" for d in self.dims))
+            if of_range and e.try_ is None and self.profiles[0].out_of_range == "error":
                 e.try_ = f'a profile that holds it (it is {" or ".join(map(_sizes, self.profiles))}), or out_of_range="generic"'
             raise
 
@@ -170,7 +171,8 @@ class DynamicKernel:
         given = dict(shape) if isinstance(shape, Mapping) else {} if shape is None else dict(zip(self.dims, _tuple(shape), strict=True))
         given.update(sizes)
         if set(given) != set(self.dims):
-            raise tl.CallError(f"explain: sizes of {', '.join(map(str, given)) or 'nothing'}", because=f"the dims are {', '.join(self.dims)}", try_=how)
+            raise tl.CallError(f"explain: sizes of {', '.join(map(str, given)) or 'nothing'}",
+                               because=f"the dims are {', '.join(self.dims)}", try_=how)
         for d, n in given.items():
             if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
                 raise tl.CallError(f"explain: {d} = {n!r}", because="a size is a whole number, 0 or more", try_=how)

@@ -37,7 +37,8 @@ def specialise(kernel: DynamicKernel, task: SearchTask, *, constants: Mapping[An
                                  because=f"those of the kernel are {', '.join(kernel.dims)}", try_="the task the kernel was made from")
     mine, theirs = _told(decl), {p.name for p in kernel.dispatcher.signature.params}
     if set(mine) != theirs:
-        raise tl.TensorLangError(f"specialise({kernel.account.name}): the task takes {', '.join(mine)}", because=f"the kernel takes {', '.join(sorted(theirs))}",
+        raise tl.TensorLangError(f"specialise({kernel.account.name}): the task takes {', '.join(mine)}",
+                                 because=f"the kernel takes {', '.join(sorted(theirs))}",
                                  try_="the task and the constants that the kernel was made from")
     if highest not in (SPECIALISED, TUNED):
         raise tl.TensorLangError(f"specialise(highest={highest})", legal=f"{SPECIALISED} (specialised) or {TUNED} (searched)")

@@ -2,13 +2,14 @@
 
 Stages and the loops that calls return become variables; what no call returned is looked up by its name when it is first used. The names
 of new loops and stages are foretold by the rules that make them; where that is not certain (the axes of a new layout have names of
-their own), loops are looked up each time.
+their own; two caches may or may not want one name), they are looked up.
 """
 
 from __future__ import annotations
 
 import keyword
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -20,6 +21,8 @@ Arguments = Mapping[str, Any]
 def python_text(steps: tuple[Primitive, ...], decisions: Mapping[str, tuple[int, ...]], numbers: bool) -> str:
     """``def apply(s): …`` for these steps. With ``numbers`` sampled sizes are written as numbers and not sampled again."""
     w = Writer(decisions, numbers)
+    wishes = Counter(_cache_name(p.arguments()) for p in steps if p.name in ("cache_read", "cache_write"))
+    w.uncertain = {name for name, n in wishes.items() if n > 1}
     for p in steps:
         if numbers and p.name in ("sample_tile", "sample_categorical"):
             continue
@@ -39,6 +42,7 @@ class Writer:
         self.loops: dict[tuple[str, str], str] = {}
         self.knobs: dict[str, str] = {}
         self.foreign: set[str] = set()  # stages whose loops may have any name
+        self.uncertain: set[str] = set()  # names that more than one cache may get
 
     def variable(self, wish: str) -> str:
         """A fresh identifier that looks like ``wish``."""
@@ -58,7 +62,9 @@ class Writer:
         return self.stages[stage]
 
     def new_stage(self, wish: str, base: str) -> str:
-        """The variable of a stage that a call makes of ``base``."""
+        """The variable of a stage that a call makes of ``base``, as the left side of an assignment; none where the stage's name is uncertain."""
+        if wish in self.uncertain:
+            return ""
         name, n = wish, 0
         while name in self.stages:
             n += 1
@@ -66,7 +72,7 @@ class Writer:
         if base in self.foreign:
             self.foreign.add(name)
         self.stages[name] = self.variable(name)
-        return self.stages[name]
+        return f"{self.stages[name]} = "
 
     def loop(self, stage: str, name: str) -> str:
         """A loop as an argument."""
@@ -115,6 +121,11 @@ class Writer:
         return self.knobs.get(value.name, f"s.knob({value.name!r})")
 
 
+def _cache_name(a: Arguments) -> str:
+    """The name a cache gets, unless it is taken; that of an operation with several outputs also tells which (``.v0``)."""
+    return f"{a.get('tensor') or a['stage']}.{a['scope']}"
+
+
 def _of_stage(w: Writer, name: str, a: Arguments) -> None:
     """``s[C].unroll(i)`` and the like: loops first, then the other fields in order."""
     stage = a["stage"]
@@ -155,16 +166,16 @@ def _cache_write(w: Writer, name: str, a: Arguments) -> None:
     stage = a["stage"]
     of = w.tensor(stage)
     w.renewed(stage)
-    new = w.new_stage(f"{stage}.{a['scope']}", stage)
-    w.lines.append(f"{new} = s.cache_write({of}, {a['scope']!r})")
+    new = w.new_stage(_cache_name(a), stage)
+    w.lines.append(f"{new}s.cache_write({of}, {a['scope']!r})")
 
 
 def _cache_read(w: Writer, name: str, a: Arguments) -> None:
     of = w.tensor(a["tensor"]) if not a["index"] else f"s.tensor({a['tensor']!r}, {a['index']})"
     readers = ", ".join([w.tensor(r) for r in a["readers"]])
-    new = w.new_stage(f"{a['tensor']}.{a['scope']}", "")
+    new = w.new_stage(_cache_name(a), "")
     more = f", {a['dtype']!r}" if a["dtype"] else ""
-    w.lines.append(f"{new} = s.cache_read({of}, {a['scope']!r}, [{readers}]{more})")
+    w.lines.append(f"{new}s.cache_read({of}, {a['scope']!r}, [{readers}]{more})")
 
 
 def _rfactor(w: Writer, name: str, a: Arguments) -> None:
@@ -174,7 +185,7 @@ def _rfactor(w: Writer, name: str, a: Arguments) -> None:
     w.renewed(stage, layout=True)
     new = w.new_stage(f"{stage}.rf", stage)
     more = f", {a['factor_axis']}" if a["factor_axis"] else ""
-    w.lines.append(f"{new} = s.rfactor({of}, {loop}{more})")
+    w.lines.append(f"{new}s.rfactor({of}, {loop}{more})")
 
 
 def _transform_layout(w: Writer, name: str, a: Arguments) -> None:

@@ -87,15 +87,16 @@ def resized(tensors: Sequence[Tensor], sizes: Mapping[str, int | Mapping[str, in
 def _size(name: str, what: Any, lo: int | None, hi: int | None, multiple: int) -> int:
     """The number that a dim is to be. Raises DeclareError."""
     if isinstance(what, bool) or not isinstance(what, Integral):
-        raise DeclareError(f"resized: {name} = {what!r}", because="a size is a whole number", try_=f'{{"{name}": 8}}, or facts, {{"{name}": {{"hi": 64}}}}')
-    least = max(0, lo or 0)
-    if what < least or (hi is not None and what > hi):
+        raise DeclareError(f"resized: {name} = {what!r}", because="a size is a whole number",
+                           try_=f'{{"{name}": 8}}, or facts, {{"{name}": {{"hi": 64}}}}')
+    size, least = int(what), max(0, lo or 0)
+    if size < least or (hi is not None and size > hi):
         raise DeclareError(f"resized: {name} = {what}", because=f"{name} is declared from {least} to {'any' if hi is None else hi}",
                            try_=f'state other facts first: {{"{name}": {{"lo": …, "hi": …}}}}')
-    if what % multiple:
+    if size % multiple:
         raise DeclareError(f"resized: {name} = {what}", because=f"{name} is declared as a multiple of {multiple}",
-                           try_=f'{int(what) // multiple * multiple} or {-(-int(what) // multiple) * multiple}')
-    return int(what)
+                           try_=f'{size // multiple * multiple} or {-(-size // multiple) * multiple}')
+    return size
 
 
 def key_of(tensors: Sequence[Tensor]) -> str:
@@ -136,8 +137,8 @@ class _Writer:
             parts = [[[self._op[id(t.op)], t.value_index] for t in part] for part in (op.init, op.update, op.state)]
             return ["scan", op.name, self.axis(op.axis[0]), *parts, op.tag, self.attrs(op)]
         if not isinstance(op, ComputeOp) or isinstance(op, OpaqueOp):
-            raise DeclareError(f"{op.name}: a {type(op).__name__} cannot be written as JSON",
-                               because="somebody else's code computes it, which does not travel as text")
+            raise DeclareError(f"{op.name}: an extern cannot be written as JSON",
+                               because="somebody else's code computes it, which does not travel as text", try_=f"the operations before and after {op.name}, each by themselves")
         axes, reduced = [self.axis(a) for a in op.axis], [self.axis(a) for a in op.reduce_axis]
         return ["compute", op.name, axes, reduced, [self.expr(e) for e in op.body], op.tag, self.attrs(op)]
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import tensorlang as tl
-from autosched import SearchTask, ShapeProfile, tune_dynamic
+from autosched import DynamicKernel, SearchTask, ShapeProfile, specialise, tune_dynamic
 from tensorlang import te
 
 from .scene import Scene
@@ -55,3 +55,47 @@ def publish_a_kernel_of_another_shape(t: Scene) -> Any:
 def a_tree_that_names_no_slot(t: Scene) -> Any:
     kernel = tl.compile(_twice(te.dim("m", 0, 64)), name="twice")
     return tl.Dispatcher(kernel, [kernel], ("m", 8, 0, 1))
+
+
+def profile_that_is_no_dict(t: Scene) -> Any:
+    return tune_dynamic(SearchTask(_twice, (te.dim("m", 0, 64),)), 64, cache=False)
+
+
+def profile_without_a_multiple(t: Scene) -> Any:
+    return tune_dynamic(SearchTask(_twice, (te.dim("m", 0, 64, multiple_of=16),)), {"m": (1, 2, 8)}, cache=False)
+
+
+def weights_that_are_text(t: Scene) -> Any:
+    return ShapeProfile({"m": (1, 8)}, weights="m")  # type: ignore[arg-type]
+
+
+def task_that_is_a_function(t: Scene) -> Any:
+    return tune_dynamic(_twice, {"m": (1, 8)}, cache=False)  # type: ignore[arg-type]
+
+
+def constants_in_a_list(t: Scene) -> Any:
+    return tune_dynamic(SearchTask(_twice, (te.dim("m", 0, 64),)), {"m": (1, 8)}, constants=[1.0], cache=False)  # type: ignore[arg-type]
+
+
+def measuring_for_less_than_nothing(t: Scene) -> Any:
+    return tune_dynamic(SearchTask(_twice, (te.dim("m", 0, 64),)), {"m": (1, 8)}, seconds=-1, cache=False)
+
+
+def save_where_nothing_is(t: Scene) -> Any:
+    return _made().save("/nowhere/twice.dyn")
+
+
+def load_what_is_not_there(t: Scene) -> Any:
+    return DynamicKernel.load("/nowhere/twice.dyn")
+
+
+def specialise_by_another_task(t: Scene) -> Any:
+    return specialise(_made(), SearchTask(lambda m: _twice(m)[1:], (te.dim("m", 0, 64),), name="other"))
+
+
+def specialise_what_is_no_dynamic_kernel(t: Scene) -> Any:
+    return specialise(_made().dispatcher, SearchTask(_twice, (te.dim("m", 0, 64),)))  # type: ignore[arg-type]
+
+
+def _made() -> DynamicKernel:
+    return tune_dynamic(SearchTask(_twice, (te.dim("m", 0, 64),)), {"m": (1, 8)}, seconds=0.0, cache=False)

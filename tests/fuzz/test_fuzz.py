@@ -63,6 +63,8 @@ def test_can_answers_as_the_call_does():
         s = schedule_of(outputs)
         random_steps(s, rng, 5)
         sampler = Sampler(s, rng)
+        if not any(st.leaves for st in sampler.stages()):
+            continue  # scalars alone
         for _ in range(6):
             st = sampler.stage_with_loops()
             loop = rng.choice(st.all_loops())

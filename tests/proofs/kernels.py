@@ -17,8 +17,9 @@ BIG = 350  # statements of a kernel that isl is asked about
 
 
 def plain_outputs(s: tl.Schedule, func: Func) -> tuple[Buffer, ...]:
-    """The outputs whose stage is no reduction: as lowered, each element is stored once."""
-    plain = {t.name for st in s.state.stages if st.is_output and not st.is_opaque and not st.compute.reduce_axis for t in st.op.outputs}
+    """The outputs whose stage is no reduction: as lowered, each element is stored once; not so with tails that begin earlier."""
+    plain = {t.name for st in s.state.stages if st.is_output and not st.is_opaque and not st.compute.reduce_axis
+             and not any(getattr(r, "tail", "") == "shift" for r in st.relations) for t in st.op.outputs}
     return tuple(b for b in func.outputs if b.name in plain)
 
 

@@ -17,13 +17,17 @@ from tensorlang.loopir.stmt import Alloc, Buffer, Evaluate, Extern, For, Func, I
 _COMPARE = {n.LT: "<", n.LE: "<=", n.EQ: "=", n.NE: "!="}
 
 
+Lives = dict[Buffer, tuple[int, tuple[str, ...]]]  # the number of the allocation, and the loops around it
+
+
 class NotAffine(Exception):
     """Outside what isl can express."""
 
 
 @dataclass(frozen=True)
 class Access:
-    """``{ turn -> element }`` of one load or store; ``around`` are the loops that enclose the buffer's allocation (none: an argument).
+    """``{ turn -> element }`` of one load or store; ``around`` are the loops that enclose the buffer's allocation (none: an argument);
+    ``life`` tells allocations of one buffer apart: copies of a nest share their buffers.
 
     ``exact`` is False when the condition under which it happens is not affine: then the turns are too many, never too few.
     """
@@ -32,6 +36,7 @@ class Access:
     is_store: bool
     loops: tuple[str, ...]
     around: tuple[str, ...]
+    life: int
     indices: tuple[str | None, ...]
     condition: str
     exact: bool
@@ -143,7 +148,7 @@ class Reader:
 
     # -- statements --------------------------------------------------------------------------------------------------
 
-    def statement(self, s: Stmt, loops: tuple[str, ...], domain: tuple[str, ...], life: dict[Buffer, tuple[str, ...]], exact: bool) -> None:
+    def statement(self, s: Stmt, loops: tuple[str, ...], domain: tuple[str, ...], life: Lives, exact: bool) -> None:
         if isinstance(s, Seq):
             for part in s.stmts:
                 self.statement(part, loops, domain, life, exact)
@@ -180,7 +185,8 @@ class Reader:
             self.statement(s.body, loops, domain, life, exact)
             self.values.pop(s.var, None)
         elif isinstance(s, Alloc):
-            self.statement(s.body, loops, domain, {**life, s.buffer: loops}, exact)
+            self.fresh += 1
+            self.statement(s.body, loops, domain, {**life, s.buffer: (self.fresh, loops)}, exact)
         elif isinstance(s, Store):
             for e in s.exprs():
                 self.reads(e, loops, domain, life, exact)
@@ -192,7 +198,7 @@ class Reader:
                 self.reads(e, loops, domain, life, exact)
 
     def access(self, b: Buffer, indices: tuple[n.Expr, ...], mask: n.Expr | None, is_store: bool, loops: tuple[str, ...],
-               domain: tuple[str, ...], life: dict[Buffer, tuple[str, ...]], exact: bool) -> None:
+               domain: tuple[str, ...], life: Lives, exact: bool) -> None:
         lanes = max([i.dtype.lanes for i in indices] + [mask.dtype.lanes if mask is not None else 1], default=1)
         lane = None
         if lanes > 1:
@@ -211,9 +217,10 @@ class Reader:
             except NotAffine:
                 places.append(None)
         shown = f"{b.name}[{', '.join(map(str, indices))}]"
-        self.accesses.append(Access(b, is_store, loops, life.get(b, ()), tuple(places), " and ".join(domain) or "0 = 0", exact, shown))
+        number, around = life.get(b, (0, ()))
+        self.accesses.append(Access(b, is_store, loops, around, number, tuple(places), " and ".join(domain) or "0 = 0", exact, shown))
 
-    def reads(self, e: n.Expr, loops: tuple[str, ...], domain: tuple[str, ...], life: dict[Buffer, tuple[str, ...]], exact: bool) -> None:
+    def reads(self, e: n.Expr, loops: tuple[str, ...], domain: tuple[str, ...], life: Lives, exact: bool) -> None:
         """The loads in an expression; the sides of a lazy choice only under its condition."""
         if isinstance(e, n.IfThenElse):
             self.reads(e.cond, loops, domain, life, exact)

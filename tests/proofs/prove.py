@@ -128,14 +128,19 @@ def _twice(reader: Reader, b: Buffer) -> Any:
 
 
 def _undefined(reader: Reader, b: Buffer) -> Any:
-    reads = [a for a in reader.accesses if not a.is_store and a.buffer is b]
-    if any(None in a.indices for a in reads):
-        raise NotAffine(b.name)
-    if not reads:
-        return None
-    writes = [a.by_life(reader.parameters) for a in _writes(reader, b)]
-    asked = _union([a.by_life(reader.parameters) for a in reads])
-    missing = asked.subtract(_union(writes)) if writes else asked
-    if not all(a.exact for a in reads) and not missing.is_empty():
-        raise NotAffine("a condition")
+    missing = None
+    for life in dict.fromkeys(a.life for a in reader.accesses if a.buffer is b):
+        reads = [a for a in reader.accesses if not a.is_store and a.buffer is b and a.life == life]
+        if any(None in a.indices for a in reads):
+            raise NotAffine(b.name)
+        if not reads:
+            continue
+        writes = [a.by_life(reader.parameters) for a in _writes(reader, b) if a.life == life]
+        asked = _union([a.by_life(reader.parameters) for a in reads])
+        missing = asked.subtract(_union(writes)) if writes else asked
+        if missing.is_empty():
+            continue
+        if not all(a.exact for a in reads):
+            raise NotAffine("a condition")
+        break
     return missing

@@ -72,9 +72,11 @@ SHOWS = {
                          "autotune": "median", "shell": "measurements, best"},
     "06_inside_the_search": {"sketches-code": "default schedule", "rows": "thousand a second", "model": "pairwise accuracy", "evolution": "medians",
                              "versus-picture": "median of the second half"},
+    "07_dynamic_shapes": {"tune": "family dense", "right": "m = 513 is too large", "explain": "m=13: ", "sweep": "speed of ours over numpy",
+                          "serve": "latency p50 / p90 / p99", "served": "t=33: ", "save": "dynamic kernel layer"},
 }
 PICTURES = {"02_schedule_by_hand": ("chart",), "04_templates_and_knobs": ("curve", "look"), "05_auto_schedule": ("curve",),
-            "06_inside_the_search": ("model", "evolution", "versus-picture")}
+            "06_inside_the_search": ("model", "evolution", "versus-picture"), "07_dynamic_shapes": ("sweep-picture", "serve-picture")}
 
 
 @pytest.mark.tutorial

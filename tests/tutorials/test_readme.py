@@ -40,7 +40,7 @@ def test_the_tuner_of_the_readme_works(tmp_path: Path, monkeypatch: pytest.Monke
     """The two examples of autosched, with fewer trials, and no cache but their own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    example, decorated = (source.replace("trials=64", "trials=3") for source in PYTHON[1:])
+    example, decorated = (source.replace("trials=64", "trials=3") for source in PYTHON[1:3])
     assert "trials=3" in example and "trials=3" in decorated
     printed, space = run(example, tl=tl)
     assert "tune dense(128, 256, 192): 3 trials" in printed and "def apply(s):" in printed
@@ -50,6 +50,17 @@ def test_the_tuner_of_the_readme_works(tmp_path: Path, monkeypatch: pytest.Monke
     _, after = run(decorated, np=np, te=te, autosched=autosched)
     np.testing.assert_allclose(np.linalg.norm(after["y"], axis=1), 1.0, rtol=1e-5)
     assert list((tmp_path / "cache").rglob("*.jsonl"))
+
+
+def test_the_dynamic_kernel_of_the_readme_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    printed, space = run(PYTHON[3], np=np, te=te, autosched=autosched)
+    assert "m=77: " in printed and "(tier table)" in printed and "hits, table" in printed
+    x, w = (np.arange(r * c, dtype=np.float32).reshape(r, c) % 5 - 2 for r, c in ((512, 192), (192, 256)))
+    exact = autosched.tune_dynamic(space["task"], {"m": (1, 512)}, constants={"W": w}, seconds=0.0, cache=False)
+    assert all((exact(x[:m]) == x[:m] @ w).all() for m in (1, 77, 512)) and space["y"].shape == (77, 256)  # type: ignore[attr-defined]
+    assert (tmp_path / "layer.dyn").exists()
 
 
 def test_the_one_liners_of_the_readme() -> None:

@@ -42,9 +42,10 @@ def conv_stage(s: tl.Schedule) -> tl.Stage | None:
     return found[0] if whole and len(data) == 4 and data[0] is n.var and data[1] is op.reduce_axis[0].var else None
 
 
-def schedules_of(stated: Callable[[Mapping[str, int]], list[te.Tensor]], target: tl.Target, constants: Sequence[str], threads: int) -> Iterator[Tiled]:
-    """A schedule for each tile that is legal; none when the computation is no such convolution. ``stated`` makes the tensors, with the dims of at
-    least the sizes that it is given, or none where there are no such sizes."""
+def schedules_of(stated: Callable[[Mapping[str, int]], list[te.Tensor]], target: tl.Target, constants: Sequence[str],
+                 threads: int) -> Iterator[Tiled]:
+    """A schedule for each tile that is legal; none when the computation is no such convolution. ``stated`` makes the tensors, with the dims
+    of at least the sizes that it is given, or none where there are no such sizes."""
     s = tl.create_schedule([t for t in stated({}) if not isinstance(t.op, te.PlaceholderOp)])
     stage = conv_stage(s)
     if stage is None or sum(st.state.is_output for st in s.stages) != 1:
