@@ -50,11 +50,11 @@ class Code:
         return self
 
     def __del__(self) -> None:
-        if _exiting:
-            self.keep()
-        else:  # the library before its linker
+        if _exiting is False:  # the library before its linker
             self._tracker.close()
             self._linker.close()
+        else:  # None, when this module has been taken apart already
+            self.keep()
 
 
 def _ready() -> None:

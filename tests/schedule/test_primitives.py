@@ -176,6 +176,24 @@ def test_python_text_is_what_a_person_writes():
         assert bool(again.decisions) is (not numbers)
 
 
+def test_python_text_looks_up_what_two_caches_are_called():
+    """The copy of one output of an operation with two is called `top.v0.local`, so that `top.local` is the cache of its results."""
+    a = te.placeholder((6, 8), "float32", "a")
+    high = te.comm_reducer(lambda x, y: (te.max(x[0], y[0]), te.max(x[1], y[1])), lambda t, u: (te.min_value(t), te.min_value(u)), name="high")
+    k = te.reduce_axis((0, 8), "k")
+    top = te.compute((6,), lambda i: high((a[i, k], -a[i, k]), axis=k), "top")
+    out = te.compute((6,), lambda i: top[0][i] + top[1][i], "out")
+    s = te.create_schedule(out.op)
+    copy = s.cache_read(top[0], "local", [out])
+    cache = s.cache_write(list(top), "local")
+    s[copy].unroll(s[copy].op.axis[0])
+    s[cache[0]].compute_at(s[top[0]], s[top[0]].op.axis[0])
+    want = str(tl.lower(s, [a, out], simple=True))
+    scope: dict = {}
+    exec(s.trace.to_python(), scope)
+    assert str(tl.lower(scope["apply"](te.create_schedule(out.op)), [a, out], simple=True)) == want
+
+
 def test_a_copy_is_free_and_independent():
     args, D, C, s = changed(tile)
     other = s.copy()
