@@ -84,13 +84,13 @@ def bytes_text(n: float) -> str:
     return f"{n:.0f} B"
 
 
-@functools.cache
-def _flops(threads: int) -> float:
-    """A Horner chain in each of ``CHAINS`` vector registers of each thread, x ← x · ½ + v, with no memory in sight."""
+def multiply_adds(threads: int, steps: int) -> tuple[tl.Module, int, int]:
+    """``loop(v, x)``, its operations, and the lanes of a register: a Horner chain in each of ``CHAINS`` vector registers of each thread,
+    x ← x · ½ + v, ``steps`` times with no memory in sight. ``v: float32[lanes]``, ``x: float32[threads, CHAINS, lanes]``."""
     lanes = tl.Target.host().vector_lanes("float32")
     values = te.placeholder((lanes,), name="v")
     chain = te.comm_reducer(lambda x, v: x * 0.5 + v, lambda dtype: te.const(0.0, dtype), name="chain")
-    k = te.reduce_axis((0, STEPS), name="k")
+    k = te.reduce_axis((0, steps), name="k")
     out = te.compute((threads, CHAINS, lanes), lambda t, i, j: chain(values[j], axis=k), name="x")
     s: tl.Schedule = te.create_schedule(out.op)
     registers = s[s.cache_write(out, "local")]
@@ -101,10 +101,14 @@ def _flops(threads: int) -> float:
         stage.unroll(row)
         stage.vectorize(column)
     registers.reorder(*registers.op.reduce_axis, *registers.op.axis)
-    f = tl.build(s, [values, out], name="multiply_adds")
+    return tl.build(s, [values, out], name="multiply_adds"), 2 * threads * CHAINS * lanes * steps, lanes
+
+
+@functools.cache
+def _flops(threads: int) -> float:
+    loop, operations, lanes = multiply_adds(threads, STEPS)
     v = np.full(lanes, 0.25, np.float32)
-    fastest = min(f.benchmark(v, seconds=SECONDS).min for _ in range(TRIES))
-    return 2.0 * threads * CHAINS * lanes * STEPS / fastest
+    return operations / min(loop.benchmark(v, seconds=SECONDS).min for _ in range(TRIES))
 
 
 @functools.cache

@@ -13,12 +13,12 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 import tensorlang as tl
+from autosched.roofline import CHAINS, multiply_adds
 from tensorlang import te
 
 from .case import Case, aligned
 from .measure import take_turns
 
-CHAINS = 12  # independent accumulators: latency (4) times throughput (2) and some
 STEPS = 1 << 16
 LEVELS = ("L2", "L3", "memory")
 BUDGET = 1.0
@@ -65,10 +65,10 @@ def measure(threads: int, caches: dict[str, int], rounds: int) -> Peaks:
     second, third = caches.get("L2", 1 << 19), caches.get("L3", 1 << 24)
     capacity = {"L2": 0.9 * second * threads, "L3": 0.7 * third}
     sizes = {"L2": 0.5 * second * threads, "L3": min(0.5 * third, 8.0 * second), "memory": 4.0 * third}
-    loop, lanes = _multiply_adds(threads)
+    loop, operations, lanes = multiply_adds(threads, STEPS)
     out = aligned((threads, CHAINS, lanes), "float32")
     values = np.full(lanes, 0.25, "float32")
-    flops = 2.0 * out.size * STEPS / _least({"fma": lambda: loop(values, out)}, rounds)["fma"]
+    flops = operations / _least({"fma": lambda: loop(values, out)}, rounds)["fma"]
     read, write, triad = {}, {}, {}
     for level, size in sizes.items():
         read[level], write[level], triad[level] = _bandwidth(int(size) // 12 // (lanes * 64) * lanes * 64, lanes, threads, rounds)
@@ -78,25 +78,6 @@ def measure(threads: int, caches: dict[str, int], rounds: int) -> Peaks:
 def _least(runs: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
     """The best time each: a peak is what the machine did at its best moment."""
     return {name: min(s.seconds.values()) for name, s in take_turns(runs, budget=BUDGET, rounds=rounds).items()}
-
-
-def _multiply_adds(threads: int) -> tuple[tl.Module, int]:
-    """(loop, lanes): a Horner chain in each of ``CHAINS`` vector registers of each thread, x ← x · ½ + v, with no memory in sight."""
-    lanes = tl.Target.host().vector_lanes("float32")
-    values = te.placeholder((lanes,), name="v")
-    chain = te.comm_reducer(lambda x, v: x * 0.5 + v, lambda dtype: te.const(0.0, dtype), name="chain")
-    k = te.reduce_axis((0, STEPS), name="k")
-    out = te.compute((threads, CHAINS, lanes), lambda t, i, j: chain(values[j], axis=k), name="x")
-    s = te.create_schedule(out.op)
-    registers = s[s.cache_write(out, "local")]
-    thread, i, j = s[out].op.axis
-    s[out].parallel(thread)
-    registers.compute_at(s[out], thread)
-    for stage, row, column in ((s[out], i, j), (registers, *registers.op.axis[1:])):
-        stage.unroll(row)
-        stage.vectorize(column)
-    registers.reorder(*registers.op.reduce_axis, *registers.op.axis)
-    return tl.build(s, [values, out], name="multiply_adds"), lanes
 
 
 def _bandwidth(n: int, lanes: int, threads: int, rounds: int) -> tuple[float, float, float]:
