@@ -50,7 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
                 entries = _run(suites, threads, peers, options, piece)
                 result = merged(result, piece)
                 if options.into:  # what was measured stays when the rest is not
-                    _save(result, options.into)
+                    save(result, options.into)
                 for suite in suites:
                     table.show_cases(console, [e for e in entries if e["suite"] == suite], peers, f"{suite}, {table.threads(threads)}")
     except DifferentError as error:
@@ -134,13 +134,13 @@ def _progress(text: str) -> None:
 
 def _write(result: dict[str, Any], options: argparse.Namespace, console: Console) -> None:
     path = options.into or options.json or RESULTS / f"{result['date'][:10]}-{'quick' if options.quick else 'full'}.json"
-    _save(result, path)
+    save(result, path)
     console.print(f"{path}, {result['seconds']} s")
     drawn = picture(result, path.with_suffix(".png"))
     console.print(str(drawn) if drawn else "no picture: matplotlib is not installed, or nothing was compared")
 
 
-def _save(result: dict[str, Any], path: Path) -> None:
+def save(result: dict[str, Any], path: Path) -> None:
     """At once or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_suffix(".new")

@@ -10,6 +10,7 @@ import importlib.util
 import json
 import math
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -48,13 +49,13 @@ def _ours(name: str, trials: int, seed: int, directory: Path) -> None:
     file = directory / f"{name}.{trials}.ours"
     if file.exists():
         return
-    task, begin = task_of(name), time.perf_counter()
+    task, begin, busy = task_of(name), time.perf_counter(), _busy()
     with Measurer(Stages(run="benchmarks.autosched.urgent:run")) as measurer:
         result = tune(task, trials=trials, seed=seed, measurer=measurer, progress=False)
-    seconds = time.perf_counter() - begin
+    told = {"status": "ok", "seconds": time.perf_counter() - begin, "cpu": _busy() - busy, "gain": result.gain}
     print(result, flush=True)
     assert result.schedule is not None
-    file.with_suffix(".ours.json").write_text(json.dumps({"status": "ok", "seconds": seconds, "gain": result.gain}))
+    file.with_suffix(".ours.json").write_text(json.dumps(told))
     tl.build(result.schedule, task.tensors, target=task.target, name="best").save(file)
 
 
@@ -63,7 +64,7 @@ def _theirs(name: str, trials: int, seed: int, directory: Path, limit: float) ->
     if file.exists() or importlib.util.find_spec("tvm") is None:
         return
     command = [sys.executable, "-m", "benchmarks.autosched.metaschedule", name, str(trials), str(seed), str(file)]
-    begin = time.perf_counter()
+    begin, busy = time.perf_counter(), _busy()
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit, env={**os.environ, "TVM_NUM_THREADS": str(os.cpu_count())})
         said = done.stdout.strip().splitlines()[-1:] or [""]
@@ -71,7 +72,14 @@ def _theirs(name: str, trials: int, seed: int, directory: Path, limit: float) ->
     except subprocess.TimeoutExpired:
         found = {"status": "failed", "note": f"not done after {limit:g} s"}
     found.setdefault("seconds", time.perf_counter() - begin)
+    found["cpu"] = _busy() - busy
     (directory / f"{name}.{trials}.so.json").write_text(json.dumps(found))
+
+
+def _busy() -> float:
+    """Seconds of processor time of this process and of all its children that ended: what a tune costs, whoever else the machine works for."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(u.ru_utime + u.ru_stime for u in used)
 
 
 def _timed(name: str, trials: int, directory: Path) -> dict[str, Any]:
@@ -129,7 +137,7 @@ def _ready(kernel: Any, case: Any, arrays: dict[str, Any], expected: Any, out: A
 def table(entries: list[dict[str, Any]]) -> str:
     """The entries as lines of text, and the geometric means."""
     heads = ["default", "metaschedule", *LIBRARIES]
-    lines = [f"{'times as fast as':<18}" + "".join(f"{h:>14}" for h in heads) + f"{'best library':>14}{'tune s':>9}{'theirs s':>9}"]
+    lines = [f"{'times as fast as':<18}" + "".join(f"{h:>14}" for h in heads) + f"{'best library':>14}{'tune s':>9}{'theirs s':>9}{'cpu s':>9}{'theirs':>9}"]
     best: list[float] = []
     for e in entries:
         r = e.get("ratio", {})
@@ -137,7 +145,7 @@ def table(entries: list[dict[str, Any]]) -> str:
         best += [e["best library"]] if e["best library"] else []
         lines.append(f"{e['case']:<18}" + "".join(f"{r[h]:>14.2f}" if h in r else f"{'–':>14}" for h in heads)
                      + (f"{e['best library']:>14.2f}" if e["best library"] else f"{'–':>14}")
-                     + f"{e['ours'].get('seconds', math.nan):>9.1f}{e['metaschedule'].get('seconds', math.nan):>9.1f}")
+                     + "".join(f"{e[who].get(of, math.nan):>9.1f}" for of in ("seconds", "cpu") for who in ("ours", "metaschedule")))
     means = {h: [e["ratio"][h] for e in entries if h in e.get("ratio", {})] for h in heads} | {"best library": best}
     mean = lambda v: math.exp(sum(map(math.log, v)) / len(v)) if v else math.nan
     lines.append(f"{'geometric mean':<18}" + "".join(f"{mean(means[h]):>14.2f}" for h in [*heads, "best library"]))

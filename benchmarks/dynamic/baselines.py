@@ -8,7 +8,9 @@ Baselines, as a CPU would run them:
 - residue kernels (Shen et al., "Nimble", MLSys 2021, section 4.5): as many full tiles as fit and one kernel for the remainder, where the tile is
   the one with the least f_MK.
 - buckets: rows padded to 64, 128, 256 or 512, each bucket by the best of our plans for its size.
-- always generic: the default schedule with run-time extents. Always exact: the default schedule of each exact number of rows, compiled for free.
+- always generic: the default schedule with run-time extents. Always exact: the default schedule of each exact number of rows, compiled for free: what
+  always recompiling has left once everything is compiled (P9 counts the compiling).
+- numpy, torch, torch.compile with a dynamic size, onnxruntime with a dynamic axis, where they are installed: see ``peers``.
 
 What pads copies the rows to a padded array and the result back; the same "with room" computes the padding without any copy, in arrays that happen to
 be larger. Baselines that call several kernels call them from Python, which takes 0.1 µs each. "The best of our plans" is what a tree that never errs
@@ -17,8 +19,7 @@ would have picked; as the least of several measurements, it is a little too good
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,38 +32,19 @@ from autosched.dynamic.dispatch import fit, picks
 from autosched.dynamic.micro_kernel import dense_of, schedule, tiles
 from tensorlang import te
 
-from .dense import LAYERS, MOST, declared
-from .figures import summary
+from .dense import LAYERS, MOST, compiled, declared
+from .figures import Figure, Table, pooled, wanted
+from .peers import Peers
+from .turns import Call, in_turns
 
 ABOUT = "the same micro-kernels used as DietCode, Nimble and buckets would, and ours without each of its choices; M in 1 … 512"
 BUCKETS = (64, 128, 256, 512)
 LISTED = tuple(range(5, MOST + 1, 19))  # the shapes DietCode is told of
 OPT = 128  # rows the kernel expects most
 MANY = 384  # rows at which f_MK is measured, about
-SECONDS, TURNS = 0.15, 12  # of measuring at each number of rows, and turns at least
+SECONDS = 0.15  # of measuring at each number of rows
 
 Kernels = Mapping[int, tl.Module]  # by height; each takes any multiple of it
-Call = Callable[[], Any]
-
-
-def in_turns(calls: Mapping[str, Call], seconds: float, seed: int = 0) -> dict[str, float]:
-    """Least seconds of a call of each, in turns of random order, each after an untimed call of its own. In one order, each would always follow the
-    same other and find the caches as that one left them: 5 % of a call here, where some read a copy of the weight of their own."""
-    clock = time.perf_counter
-    order = list(calls)
-    rng = np.random.default_rng(seed)
-    best = dict.fromkeys(order, float("inf"))
-    end = clock() + seconds
-    turn = 0
-    while turn < TURNS or clock() < end:
-        for i in rng.permutation(len(order)):
-            call = calls[order[i]]
-            call()
-            begin = clock()
-            call()
-            best[order[i]] = min(best[order[i]], clock() - begin)
-        turn += 1
-    return best
 
 
 def up(rows: int, height: int) -> int:
@@ -165,7 +147,8 @@ class Ways:
         self.plans = [tl.Dispatcher(d.signature, [r]) for r in d.routes]
         self.kernels: Kernels = max(d.routes, key=lambda r: r.highest).kernels
         self.unpacked = tl.Dispatcher(d.signature, self._unpacked(), d.tree)
-        self.generic = self._compiled(te.dim("m", 0, MOST, hint=OPT))
+        self.generic = compiled(te.dim("m", 0, MOST, hint=OPT), n, k, self.w)
+        self.peers = Peers(self.w)
         self.arrays = Arrays.of(up(MOST, max(self.kernels)), n, k)
         many = {h: MANY // h * h for h in self.kernels}
         measured = times({h: self.arrays.part(module.entry, 0, many[h]) for h, module in self.kernels.items()}, seconds)
@@ -192,11 +175,12 @@ class Ways:
             "buckets": a.copied(self.of_bucket[wide], m, wide),
             "buckets with room": a.part(self.of_bucket[wide], 0, wide),
             "always generic": a.part(self.generic.entry, 0, m),
-            "always exact": a.part(self._compiled(m).entry, 0, m),
+            "always exact": a.part(compiled(m, self.n, self.k, self.w).entry, 0, m),
             "blocks not balanced": a.parts(self.kernels, residue(m, limit)),
             f"no tree: the plan of {OPT}": a.part(self.plans[d.slot((OPT,))].entry, 0, m),
             "no tree: the highest blocks": a.part(self.plans[-1].entry, 0, m),
             "weight not packed": a.part(self.unpacked.entry, 0, m),
+            **self.peers.calls(a.x[:m], a.y[:m]),
         }
 
     def wrong(self, calls: Mapping[str, Call], m: int) -> list[str]:
@@ -209,10 +193,6 @@ class Ways:
             if not np.allclose(self.arrays.y[:m], want, rtol=1e-3):
                 bad.append(name)
         return bad
-
-    def _compiled(self, m: Any) -> tl.Module:
-        tensors = declared(m, self.n, self.k)
-        return tl.compile(tensors, constants={tensors[1]: self.w})
 
     def _unpacked(self) -> list[tl.Rows]:
         """Our routes with kernels of the same tiles that read the weight as it is: their schedules without the copy."""
@@ -236,29 +216,29 @@ BASELINES = ("DietCode", "DietCode with room", "residue kernels", "buckets", "bu
 ABLATIONS = ("blocks not balanced", f"no tree: the plan of {OPT}", "no tree: the highest blocks", "weight not packed")
 
 
-def run(options: Any) -> Iterator[str]:
+def run(options: Any) -> Iterator[str | Figure]:
     """The lines of the suite."""
-    everything: dict[str, list[float]] = {}
-    layers = LAYERS[:1] if options.quick else LAYERS
-    for n, k in layers:
-        ways = Ways(n, k)
-        ratios: dict[str, dict[int, float]] = {}
+    found: list[Figure] = []
+    for n, k in LAYERS[:1] if options.quick else LAYERS:
+        if not wanted(f"N={n} K={k}", options):
+            continue
+        ways, table = Ways(n, k), Table(f"N={n} K={k}")
         tall = sorted({ways.diet.height(m) for m in LISTED})
-        yield f"N={n} K={k}: full tiles of {ways.full} rows for residue kernels, tiles of {', '.join(map(str, tall))} rows in DietCode's tree"
+        yield (f"{table.case}: full tiles of {ways.full} rows for residue kernels, tiles of {', '.join(map(str, tall))} rows in DietCode's tree; "
+               f"{ways.peers}")
         for m in spread(24 if options.quick else 96, options.seed):
             calls = ways.calls(m)
             assert not (bad := ways.wrong(calls, m)), (m, bad)
             seconds = in_turns(calls, SECONDS + 1e-3 * m, options.seed)
             best = min(s for name, s in seconds.items() if name.startswith("plan "))
-            for name in (*BASELINES, *ABLATIONS):
-                ratios.setdefault(name, {})[m] = seconds[name] / seconds["ours"]
-            ratios.setdefault("the best of our plans", {})[m] = min(best / seconds["ours"], 1.0)
-        for name, found in ratios.items():
-            everything.setdefault(name, []).extend(found.values())
-            yield f"{summary(name, list(found.values()))}   at M={min(found, key=lambda m: found[m])}"
-    if len(layers) > 1:
+            ours = seconds.pop("ours")
+            table.add(m, {name: s / ours for name, s in seconds.items() if not name.startswith("plan ")})
+            table.add(m, {"the best of our plans": min(best / ours, 1.0)})
+        found += table.figures()
+        yield from table.figures()
+    if len({f.case for f in found}) > 1:
         yield "all layers"
-        yield from (summary(name, found) for name, found in everything.items())
+        yield from map(str, pooled(found))
 
 
 def spread(count: int, seed: int) -> list[int]:

@@ -13,6 +13,8 @@ import autosched
 import tensorlang as tl
 from tensorlang import te
 
+from .figures import Figure
+
 ABOUT = "dispatch, in nanoseconds of a call from Python"
 ROUNDS, CALLS = 15, 20_000
 LEAVES = 64
@@ -56,7 +58,7 @@ def _shuffled(function: Any, arrays: list[tuple[Any, ...]]) -> Callable[[], None
     return run
 
 
-def run(options: Any) -> Iterator[str]:
+def run(options: Any) -> Iterator[str | Figure]:
     """The lines of the suite."""
     m = te.dim("m", 0, 4096)
     plain = _empty(m)
@@ -70,11 +72,14 @@ def run(options: Any) -> Iterator[str]:
     got = _in_turns({name: _repeat(w.entry, *none) for name, w in ways.items()}, CALLS)
     for name, ns in got.items():
         yield f"  no rows, {name:<22} {ns:6.1f} ns   {ns - got['one kernel']:+6.1f}"
+    yield Figure("no rows", "nanoseconds of a call", got, "ns", more=False)
     arrays = [(np.zeros((n, 4), np.float32), np.zeros((n, 4), np.float32)) for n in range(64)] * (CALLS // 64)
     random.Random(0).shuffle(arrays)
     got = _in_turns({name: _shuffled(w.entry, arrays) for name, w in ways.items()}, len(arrays))
     for name, ns in got.items():
         yield f"  0 … 63 rows at random, {name:<22} {ns:6.1f} ns   {ns - got['one kernel']:+6.1f}"
+    yield Figure("0 … 63 rows at random", "nanoseconds of a call", got, "ns", more=False)
+    ratios = {}
     for n in (8, 16, 32):
         w = np.random.default_rng(0).random((n, n), np.float32)
         a, b = te.placeholder((m, n), name="A"), te.placeholder((n, n), name="B")
@@ -84,4 +89,6 @@ def run(options: Any) -> Iterator[str]:
         ours = autosched.tune_dynamic(task, {"m": (0, n, 64)}, constants={"B": w}, cache=False, seconds=0.2)
         x, y = np.random.default_rng(1).random((n, n), np.float32), np.empty((n, n), np.float32)
         got = _in_turns({"ours": _repeat(ours.entry, x, y), "numpy": _repeat(lambda x, y: np.matmul(x, w, out=y), x, y)}, CALLS)
-        yield f"  {n}³: ours {got['ours']:.0f} ns, numpy {got['numpy']:.0f} ns, ratio {got['numpy'] / got['ours']:.2f}"
+        ratios[f"{n}³"] = got["numpy"] / got["ours"]
+        yield f"  {n}³: ours {got['ours']:.0f} ns, numpy {got['numpy']:.0f} ns, ratio {ratios[f'{n}³']:.2f}"
+    yield Figure("products", "numpy", ratios)

@@ -32,6 +32,8 @@ from autosched.dynamic.tune_dynamic import tune_dynamic
 from autosched.task import SearchTask
 from tensorlang import ops, te
 
+from .figures import Figure, wanted
+
 ABOUT = "traces of shapes: seconds of all calls over those of an oracle that has every exact kernel for free"
 SHAPES = 32  # different sizes in a trace, at most
 TURN = 200  # calls of one way, then of the next
@@ -218,9 +220,12 @@ def timed(kernel: Kernel, arrays: tuple[Any, ...]) -> float:
     return time.perf_counter() - begin
 
 
-def run(options: argparse.Namespace) -> Iterator[str]:
+def run(options: argparse.Namespace) -> Iterator[str | Figure]:
     """The tables, line by line."""
     for work in workloads():
+        if not wanted(work.name, options):
+            continue
+        found: dict[str, dict[str, float]] = {}
         begin = time.perf_counter()
         every = np.random.default_rng(options.seed).permutation(np.arange(1, work.highest + 1))
         shapes = sorted(every[:SHAPES // (2 if options.quick else 1)].tolist())
@@ -233,3 +238,10 @@ def run(options: argparse.Namespace) -> Iterator[str]:
         for name, r, stats in rows(bench, 1.0 if options.quick else 4.0, options.seed):
             yield (f"  {name:24}{r['calls']:9,.0f}{r['ours']:7.2f}{r['second half']:10.2f}{r['generic']:9.2f}{r['recompile']:11.2f}{r['stalls']:8.0f}"
                    f"{r['machine']:8.0f}{stats.promotions.total():10}{stats.stored:7}")
+            found[name] = r
+        yield Figure(work.name, "oracle", {name: r["ours"] for name, r in found.items()}, more=False)
+        yield Figure(work.name, "oracle, second half", {name: r["second half"] for name, r in found.items()}, more=False)
+        for other in ("generic", "recompile"):
+            yield Figure(work.name, f"always {other}", {name: r[other] / r["ours"] for name, r in found.items()})
+        more = sum(r["stalls"] - r["machine"] for r in found.values())
+        yield Figure(work.name, "stalls beyond the oracle's", {"all traces": max(0.0, more)}, "calls", more=False)

@@ -119,12 +119,12 @@ class Analysis:
         return tuple(x for x in found if x.value.children())
 
 
-def analyse(schedule: Schedule, dims: Mapping[Var, int] | None = None) -> Analysis:
+def analyse(schedule: Schedule, dims: Mapping[Var, int] | None = None, *, accesses: bool = True) -> Analysis:
     """The statements, storage and decisions of a schedule. ``dims`` gives run-time sizes the values to reckon with, else their
-    hints."""
+    hints. ``accesses=False`` leaves out what the statements touch, which takes most of the time."""
     state = schedule.state
     nests = Nests(state, Sizes(dims))
-    statements = tuple(statement_of(nests, n) for n in nests.statements)
+    statements = tuple(statement_of(nests, n, accesses) for n in nests.statements)
     storage = []
     for stage in nests.storage:
         box = nests.box(stage.op.outputs[0])

@@ -79,26 +79,31 @@ class Statement:
         return plus(*[a.touched(level) for a in self.accesses])
 
 
-def statement_of(nests: Nests, nest: Nest) -> Statement:
-    """The statement of one nest."""
+def statement_of(nests: Nests, nest: Nest, accesses: bool = True) -> Statement:
+    """The statement of one nest, with or without what it touches."""
     op = nest.stage.compute
-    grouped: dict[Tensor, list[tuple[Expr, ...]]] = {}
-    for r in reads_of(nest.stage):
-        grouped.setdefault(r.tensor, []).append(r.indices)
-    own = tuple(a.var for a in op.axis)
-    accesses = [_access(nests, nest, t, [own], True) for t in op.outputs]
-    accesses += [_access(nests, nest, t, reads, False) for t, reads in grouped.items()]
+    found = _accesses(nests, nest) if accesses else ()
     points = times(*[amount(nests.sizes(a.extent)) for a in (*op.axis, *op.reduce_axis)])
     return Statement(
         nest.stage.name,
         nest.loops,
         nest.start,
-        tuple(accesses),
+        found,
         work_of(op),
         times(*[p.extent for p in nest.loops]),
         points,
         bool(op.reduce_axis),
     )
+
+
+def _accesses(nests: Nests, nest: Nest) -> tuple[Access, ...]:
+    op = nest.stage.compute
+    grouped: dict[Tensor, list[tuple[Expr, ...]]] = {}
+    for r in reads_of(nest.stage):
+        grouped.setdefault(r.tensor, []).append(r.indices)
+    own = tuple(a.var for a in op.axis)
+    written = [_access(nests, nest, t, [own], True) for t in op.outputs]
+    return (*written, *[_access(nests, nest, t, reads, False) for t, reads in grouped.items()])
 
 
 def _access(nests: Nests, nest: Nest, tensor: Tensor, reads: list[tuple[Expr, ...]], write: bool) -> Access:

@@ -68,7 +68,7 @@ class Facts:
 
     def assume(self, cond: Expr) -> Facts:
         """Also knowing that ``cond`` holds."""
-        found = tuple(_whole(p) for p in _nonneg_forms(cond))
+        found = tuple(_whole(undivided(p)) for p in _nonneg_forms(cond))
         return Facts(self.ranges, self.level, self.known + found, self.sizes) if found else self
 
     # -- numeric intervals -------------------------------------------------------------------------------------------
@@ -195,6 +195,7 @@ class Facts:
 
     def nonneg(self, p: Poly) -> bool:
         """Whether the polynomial is provably never negative."""
+        p = undivided(p)
         if self._nonneg(p, _MAX_DEPTH):
             return True
         return any(self._nonneg(add_poly(p, k, -n), _MAX_DEPTH // 2) for k in self.known for n in _times(p, k))
@@ -531,6 +532,21 @@ def _floordiv(a: Interval, b: Interval) -> Interval:
             return -1 if x < 0 else 0
         return x // divisor
     return end(a[0], True), end(a[1], False)
+
+
+def undivided(p: Poly) -> Poly:
+    """A polynomial that is never negative exactly when ``p`` is not, where the quotient that is all of ``p`` but its constant has given way to
+    what is divided: ``x // c <= n`` is ``x <= n * c + c - 1``, ``x // c >= n`` is ``x >= n * c``."""
+    terms = [(m, k) for m, k in p.items() if m]
+    if len(terms) != 1 or len(terms[0][0]) != 1:
+        return p
+    ((q,), k), constant = terms[0], p.get((), 0)
+    if type(q) is not FloorDiv or type(q.b) is not Const or q.b.value <= 0 or not q.a.dtype.is_index:  # type: ignore[operator]
+        return p
+    c = int(q.b.value)
+    if k < 0:
+        return undivided(add_poly({(): (constant // -k + 1) * c - 1}, poly(q.a), -1))
+    return undivided(add_poly(poly(q.a), {(): 1}, (constant // k) * c))
 
 
 def _whole(p: Poly) -> Poly:

@@ -183,10 +183,26 @@ def joined(p: Poly) -> Poly:
                 fits = len(other) == 1 and k == c * n.value  # type: ignore[operator]
             else:  # the product of the quotient and a symbolic size
                 fits = k == c and len(other) == 2 and any(a is n for a in other)
-            whole = next((a.a for a in other if type(a) is FloorDiv and a.b is n and _congruent(a.a, rest.a, n)), None) if fits else None
+            whole = next((w for a in other if type(a) is FloorDiv and (w := _whole(a, rest)) is not None), None) if fits else None
             if whole is not None:
-                return joined(add_poly({m: v for m, v in p.items() if m is not mono and m is not other}, poly(whole), c))
+                return joined(add_poly({m: v for m, v in p.items() if m is not mono and m is not other}, whole, c))
     return p
+
+
+def _whole(quotient: FloorDiv, rest: FloorMod) -> Poly | None:
+    """What has this quotient and this remainder, None when they are of different things. Where it is itself a quotient, the quotient of it
+    was divided once: ``x // (m * n)`` and ``x // m % n`` make ``x // m``."""
+    n, inner = rest.b, rest.a
+    if quotient.b is n:
+        return poly(quotient.a) if _congruent(quotient.a, inner, n) else None
+    p = poly(inner)
+    once = lone_atom(p)
+    if type(once) is FloorDiv and all(type(d) is Const for d in (n, once.b, quotient.b)):
+        m, whole = once.b.value, quotient.b.value  # type: ignore[attr-defined]
+        apart = add_poly(add_poly(poly(quotient.a), poly(once.a), -1), {(): m * p.get((), 0)}, -1)
+        if n.value > 0 and whole == m * n.value and all(c % whole == 0 for c in apart.values()):  # type: ignore[attr-defined]
+            return add_poly(p, {mono: c // m for mono, c in apart.items()})
+    return None
 
 
 def _congruent(a: Expr, b: Expr, n: Expr) -> bool:

@@ -12,7 +12,7 @@ was split with ``tail="guard"`` or ``"mask"`` keeps its one copy.
 from __future__ import annotations
 
 from ..arith.conditions import conjunction, holds_when_nonneg, never_negative
-from ..arith.facts import Facts
+from ..arith.facts import Facts, undivided
 from ..expr import make
 from ..expr.linear import from_poly, poly
 from ..expr.nodes import Expr, Var
@@ -83,7 +83,7 @@ def _two_copies(body: Stmt, facts: Facts) -> Stmt:
         assert p is not None
         worst = known.bound(from_poly(p, cond.a.dtype), lambda v: v in inner, False)  # type: ignore[attr-defined]
         if worst is not None:
-            test = holds_when_nonneg(poly(worst), worst.dtype)
+            test = holds_when_nonneg(undivided(poly(worst)), worst.dtype)
             if facts.prove(test) is False:
                 return body  # no turn of this loop is clean
             decided[cond] = None

@@ -74,13 +74,15 @@ def _for(s: For, simp: Simplifier) -> Stmt:
 
 def _if(s: If, simp: Simplifier) -> Stmt:
     left: list[Expr] = []
+    held = simp  # what was asked before holds where the next is asked
     for c in conjuncts(s.cond):
-        c = simp(c)
-        known = simp.facts.prove(c)
+        c = held(c)
+        known = held.facts.prove(c)
         if known is False:
             return NOTHING if s.orelse is None else _stmt(s.orelse, simp)
         if known is None:
             left.append(c)
+            held = held.under(c)
     if not left:
         return _stmt(s.then, simp)
     cond = conjunction(left)

@@ -34,15 +34,19 @@ UNROLLED_PIXELS = 8  # of the image that are turned side by side: half a cache l
 
 @dataclass(frozen=True)
 class Conv:
-    """``out[n, o, *places] = sum(data[n, first + c, *places * strides + …] * weight[o, c, *taps])``; ``groups`` of ``each`` outputs."""
+    """``out[*batch, o, *places] = sum(data[*batch, first + c, *places * strides + …] * weight[o, c, *taps])``; ``groups`` of ``each`` outputs.
+
+    Any number of batch axes, none too; a place may lack its tap; the weight has its axes in any order, at ``weight_axes``.
+    """
 
     data: Tensor
     weight: Tensor
-    batch: IterVar
+    weight_axes: dict[IterVar, int]  # the dimension of each axis; one of a single value may be missing
+    batch: tuple[IterVar, ...]
     outputs: IterVar
     spatial: tuple[IterVar, ...]
     channels: IterVar
-    taps: tuple[IterVar, ...]
+    taps: tuple[IterVar, ...]  # in the order of their places
     strides: tuple[int, ...]
     groups: int
     each: int
@@ -53,44 +57,82 @@ class Conv:
         return [size(a) or 0 for a in self.spatial]
 
     @property
+    def images(self) -> int | None:
+        """In the batch; None when symbolic."""
+        sizes = [size(a) for a in self.batch]
+        return None if None in sizes else math.prod(n or 0 for n in sizes)
+
+    @property
     def pointwise(self) -> bool:
         """Whether the reduction is over channels only, and what it reads are the pixels at multiples of the stride, all of them."""
-        extents = [constant(n) for n in self.data.shape[2:]]
+        extents = [constant(n) for n in self.data.shape[-len(self.spatial):]]
         return self.groups == 1 and all(size(t) == 1 for t in self.taps) and all(
             n is not None and -(-n // st) == m for n, st, m in zip(extents, self.strides, self.sizes, strict=True))
 
 
 def conv_of(stage: Stage) -> Conv | None:
-    """The convolution that a stage computes, None when it is something else, or has symbolic sizes other than its batch."""
+    """The convolution that a stage computes, None when it is something else, or has symbolic sizes other than its batch.
+
+    Each axis has the role that the reads give it: the weight's only data axis counts the outputs; before the dimension of the channels, the
+    data has the batch, and behind it the places, each alone or with a tap.
+    """
     op = stage.op
-    if reducer_kind(op) != "add" or len(op.body) != 1 or len(op.axis) < 3 or len(op.reduce_axis) != len(op.axis) - 1:
+    if reducer_kind(op) != "add" or len(op.body) != 1 or op.body[0].condition is not None or op.body[0].init is not None:
         return None
-    if op.body[0].condition is not None or op.body[0].init is not None or any(size(a) in (None, 0) for a in (*op.axis[1:], *op.reduce_axis)):
+    reads = reads_of(op).plain
+    if len(reads) != 2:
         return None
-    n, o, *spatial = op.axis
-    c, *taps = op.reduce_axis
-    found = [r for r in reads_of(op).plain if len(r[1]) == len(op.axis)]
-    if len(found) != 2 or len(reads_of(op).plain) != 2:
+    for (weight, at), (data, place) in (reads, reads[::-1]):
+        axes = _weight_axes(op, at)
+        outputs = [a for a in op.axis if axes is not None and a in axes]
+        if axes is not None and len(outputs) == 1:
+            return _with_data(op, weight, axes, outputs[0], data, place)
+    return None
+
+
+def _weight_axes(op: ComputeOp, at: Sequence[Any]) -> dict[IterVar, int] | None:
+    """The dimension of each axis of a weight, whose indices are one axis each, or 0."""
+    by_var = {a.var: a for a in (*op.axis, *op.reduce_axis)}
+    axes = {by_var[i]: d for d, i in enumerate(at) if i in by_var}
+    if len(axes) != sum(constant(i) != 0 for i in at) or not all(a in axes or size(a) == 1 for a in op.reduce_axis):
         return None
-    (weight, at), (data, place) = sorted(found, key=lambda r: r[1][0] is not o.var)
-    if at[0] is not o.var or any(i is not a.var and size(a) != 1 for i, a in zip(at[1:], op.reduce_axis, strict=True)):
+    return axes
+
+
+def _with_data(op: ComputeOp, weight: Tensor, axes: dict[IterVar, int], outputs: IterVar, data: Tensor, place: Sequence[Any]) -> Conv | None:
+    """The convolution of ``weight`` with what is read at ``place``, None where that is not an image."""
+    first = next(d for d, a in enumerate(op.axis) if a is outputs)
+    batch, spatial = op.axis[:first], op.axis[first + 1:]
+    if not spatial or len(place) != len(op.axis) or any(size(a) in (None, 0) for a in (*op.axis[first:], *op.reduce_axis)):
         return None
-    strides = [step(i, a) for i, a in zip(place[2:], spatial, strict=True)]
-    if place[0] is not n.var or step(place[1], c) != 1 or not all(strides):
+    if any(i is not a.var for i, a in zip(place, batch, strict=False)):
         return None
-    channels, outputs, depth = constant(data.shape[1]), size(o) or 1, size(c) or 1
-    groups = 1 if place[1] is c.var else 0 if channels is None else channels // depth
-    if not groups or outputs % groups:
+    strides = [step(i, a) for i, a in zip(place[first + 1:], spatial, strict=True)]
+    channels = [c for c in op.reduce_axis if step(place[first], c) == 1]
+    if len(channels) != 1 or not all(strides):
         return None
-    return Conv(data, weight, n, o, tuple(spatial), c, tuple(taps), tuple(st or 1 for st in strides), groups, outputs // groups)
+    c, = channels
+    moved = [[t for t in op.reduce_axis if step(i, t) != 0] for i in place[first + 1:]]
+    still = [t for t in op.reduce_axis if t is not c and all(step(i, t) == 0 for i in place)]
+    taps = [*still, *(t for here in moved for t in here)]
+    if any(len(here) > 1 for here in moved) or any(size(t) != 1 for t in still):
+        return None
+    if not taps or not len({c, *taps}) == len(taps) + 1 == len(op.reduce_axis):
+        return None
+    there, wanted, depth = constant(data.shape[first]), size(outputs) or 1, size(c) or 1
+    groups = 1 if place[first] is c.var else 0 if there is None else there // depth
+    if not groups or wanted % groups:
+        return None
+    return Conv(data, weight, axes, tuple(batch), outputs, tuple(spatial), c, tuple(taps), tuple(st or 1 for st in strides), groups,
+                wanted // groups)
 
 
 def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
     """Whether ``inside`` is a convolution for ``apply``: one whose groups fill a vector, and with pixels enough to pack a weight for."""
     conv = conv_of(inside)
-    if conv is None or size(conv.batch) == 0 or conv.each < target.vector_lanes(inside.op.body[0].dtype):
+    if conv is None or conv.images == 0 or conv.each < target.vector_lanes(inside.op.body[0].dtype):
         return False
-    return any(t is conv.weight for t in constants) or math.prod(conv.sizes) * (size(conv.batch) or 1) >= PACKED_PIXELS
+    return any(t is conv.weight for t in constants) or math.prod(conv.sizes) * (conv.images or 1) >= PACKED_PIXELS
 
 
 def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> None:
@@ -107,15 +149,16 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     weight = _panels(s, conv, inside, width, order)
     rows = _by_pixel(s, conv, inside) if conv.pointwise else None
 
-    def laid_out(n: Any, o: Any, *at: Any) -> list[Any]:
-        return [n, *_by_group(conv, o, _counted(at, conv.sizes))]
+    def laid_out(*at: Any) -> list[Any]:
+        n, o, places = at[:len(conv.batch)], at[len(conv.batch)], at[len(conv.batch) + 1:]
+        return [*n, *_by_group(conv, o, _counted(places, conv.sizes))]
 
     inside.transform_layout(laid_out)
     finished = s[s.cache_write(out.name, "local")]
     finished.transform_layout(laid_out)
 
-    n, o, *spatial = out.op.axis
-    front = [n]
+    images, (o, *spatial) = list(out.op.axis[:len(conv.batch)]), out.op.axis[len(conv.batch):]
+    front = list(images)
     if conv.groups > 1:
         group, o = out.split(o, conv.each)
         front.append(group)
@@ -138,11 +181,11 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     in_blocks = blocks >= MIN_BLOCKS * cores
     padded = padding_of(s, conv.data) if rows is None else None
     if rows is None and padded is None:
-        shared, place = out.fuse(*around), None
+        shared, place = _fused(out, around), None
     elif rows is not None and in_blocks:
-        shared = place = out.fuse(*around[:-1])
+        shared = place = _fused(out, around[:-1])
     else:
-        place, shared = n, out.fuse(*around[1:])
+        place, shared = images[-1] if images else None, _fused(out, around[len(images):])
     if turns >= MIN_PARALLEL_WORK:
         out.parallel(shared)
 
@@ -166,13 +209,19 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     if not fixed:
         _pack_in_blocks(weight, conv, order, turns)
     if padded is not None:
-        padded.compute_at(out, n)
+        if place is not None:
+            padded.compute_at(out, place)
         *front, _ = padded.op.axis
         rows_in_vectors(padded, lanes)
-        share_out(padded, front[1:], turns // PACKED_PIXELS)
+        share_out(padded, front[len(images):], turns // PACKED_PIXELS)
     if rows is not None:
-        rows.compute_at(out, place)
+        if place is not None:
+            rows.compute_at(out, place)
         _turn(rows, lanes, 0 if in_blocks else turns)
+
+
+def _fused(stage: Stage, loops: Sequence[IterVar]) -> IterVar:
+    return loops[0] if len(loops) == 1 else stage.fuse(*loops)
 
 
 def _whole(pixels: int, high: int, lanes: int) -> int:
@@ -214,11 +263,10 @@ def _order(conv: Conv, unrolled: bool) -> list[IterVar]:
 def _panels(s: Schedule, conv: Conv, inside: Stage, width: int, order: Sequence[IterVar]) -> Stage:
     """The weight in panels of ``width`` outputs of a group, the rest in the order of the reduction."""
     copy = s[s.cache_read(conv.weight, "global", [inside.name])]
-    axes = [conv.channels, *conv.taps]
 
-    def packed(o: Any, *at: Any) -> list[Any]:
-        here = dict(zip(axes, at, strict=True))
-        rest = [here[a] for a in order]
+    def packed(*at: Any) -> list[Any]:
+        o = at[conv.weight_axes[conv.outputs]]
+        rest = [at[conv.weight_axes[a]] if a in conv.weight_axes else 0 for a in order]
         if conv.groups == 1:
             return [o // width, *rest, o % width]
         if conv.each == width or conv.each % width:
@@ -257,9 +305,10 @@ def _by_pixel(s: Schedule, conv: Conv, inside: Stage) -> Stage:
     """The image with the channels of each pixel side by side; pixels that a stride leaves out are not copied."""
     copy = s[s.cache_read(conv.data, "global", [inside.name])]
 
-    def turned(n: Any, c: Any, *at: Any) -> list[Any]:
+    def turned(*place: Any) -> list[Any]:
+        n, c, at = place[:len(conv.batch)], place[len(conv.batch)], place[len(conv.batch) + 1:]
         phases = [i % st for i, st in zip(at, conv.strides, strict=True) if st > 1]
-        return [n, *phases, *_counted([i // st for i, st in zip(at, conv.strides, strict=True)], conv.sizes), c]
+        return [*n, *phases, *_counted([i // st for i, st in zip(at, conv.strides, strict=True)], conv.sizes), c]
 
     copy.transform_layout(turned)
     return copy

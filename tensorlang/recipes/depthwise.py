@@ -23,9 +23,11 @@ TALL = 8  # rows of short, thinned vectors
 
 
 def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
-    """Whether ``inside`` reduces taps of one channel: channels first, no channel reduced, pixels side by side."""
+    """Whether ``inside`` reduces taps of one channel: channels first (and a batch before them, or none), no channel reduced, pixels side by
+    side."""
     op = inside.op
-    if reducer_kind(op) not in REDUCERS or len(op.body) != 1 or len(op.axis) < 3 or len(op.reduce_axis) != len(op.axis) - 2:
+    front = len(op.axis) - len(op.reduce_axis)
+    if reducer_kind(op) not in REDUCERS or len(op.body) != 1 or front < 1 or not op.reduce_axis:
         return False
     if any(size(a) is None for a in (*op.axis[1:], *op.reduce_axis)) or any(size(a) == 0 for a in (*op.axis, *op.reduce_axis)):
         return False
@@ -36,9 +38,10 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
 
 def _image(inside: Stage) -> Tensor | None:
     """What the window slides over: the tensor whose last indices each move with a place and a tap."""
-    places, taps = inside.op.axis[2:], inside.op.reduce_axis
+    taps = inside.op.reduce_axis
+    places = inside.op.axis[-len(taps):]
     reads = [(t, at) for t, at in reads_of(inside.op).plain if len(at) == len(inside.op.axis)]
-    found = [t for t, at in reads if all(step(i, p) and step(i, r) for i, p, r in zip(at[2:], places, taps, strict=True))]
+    found = [t for t, at in reads if all(step(i, p) and step(i, r) for i, p, r in zip(at[-len(taps):], places, taps, strict=True))]
     return found[0] if len(found) == 1 else None
 
 
@@ -46,8 +49,8 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     """Compute ``inside`` in tiles of rows × a vector of ``out``, which has its shape and reads it at its own place."""
     lanes = target.vector_lanes(inside.op.body[0].dtype)
     turns = work(inside)
-    n, c, *around, x = out.op.axis
-    own = inside.op.axis
+    own, places = inside.op.axis, len(inside.op.reduce_axis)
+    front, (*around, x) = out.op.axis[:-places], out.op.axis[-places:]
     thinned = _thinned(inside)
     padded = _pad(s, inside, lanes)
     long, highest = size(x) or 1, TILE
@@ -64,11 +67,11 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         y, yi = out.split(y, -(-high // -(-high // highest)))
         around.append(y)
         tile = [yi]
-    out.reorder(n, c, *around, xo, *tile, xi)
+    out.reorder(*front, *around, xo, *tile, xi)
     for a in tile:
         out.unroll(a)
     out.vectorize(xi)
-    channel = out.fuse(n, c)
+    channel = front[0] if len(front) == 1 else out.fuse(*front)
     if turns >= MIN_PARALLEL_WORK:
         out.parallel(channel)
     inside.compute_at(out, xo)

@@ -49,8 +49,8 @@ def check_shape(signature: Signature, shape: Shape) -> None:
             raise TensorLangError(f"{signature.name}: {d.name}={n} is no size it takes", because=_range(d))
 
 
-def check_route(signature: Signature, route: Route, box: Box, cut: str | None) -> None:
-    """Whether a route takes all sizes of the box; ``cut`` is the dim whose rows may be cut. Raises TensorLangError."""
+def check_route(signature: Signature, route: Route, box: Box | None, cut: str | None) -> None:
+    """Whether a route takes all sizes of the box, None for one that gets none; ``cut`` is the dim whose rows may be cut. Raises TensorLangError."""
     if not isinstance(route, Rows):
         check_module(signature, route, box)
         return
@@ -63,19 +63,21 @@ def check_route(signature: Signature, route: Route, box: Box, cut: str | None) -
         check_module(signature, module, box, {route.dim: height})
 
 
-def check_module(mine: Signature, module: Module, box: Box, multiples: Mapping[str, int] | None = None) -> None:
-    """Whether a kernel takes the arguments of all sizes in the box; dims in ``multiples`` come as multiples of that, down to none. Raises
-    TensorLangError."""
+def check_module(mine: Signature, module: Module, box: Box | None, multiples: Mapping[str, int] | None = None) -> None:
+    """Whether a kernel takes the arguments of all sizes in the box (None: of no size, so only their form counts); dims in ``multiples`` come as
+    multiples of that, down to none. Raises TensorLangError."""
     its, steps = module.signature, {d.name: d.multiple_of for d in mine.dims}
     where = f"dispatcher {mine.name}: {its.name}"
     if its.checks or its.externs:
         raise TensorLangError(f"{where} cannot be dispatched", because="it checks bounds or calls Python while it runs")
     if len(its.params) != len(mine.params):
         raise TensorLangError(f"{where} takes {len(its.params)} arguments, not {len(mine.params)}")
-    fixed = {d: lo for d, (lo, hi) in box.items() if lo == hi}
+    fixed = {d: lo for d, (lo, hi) in (box or {}).items() if lo == hi}
     for d in its.dims:
-        if d.name not in box:
-            raise TensorLangError(f"{where} has the dim {d.name}", legal=", ".join(box))
+        if d.name not in steps:
+            raise TensorLangError(f"{where} has the dim {d.name}", legal=", ".join(steps))
+        if box is None:
+            continue
         lo, hi = box[d.name]
         part = (multiples or {}).get(d.name)
         least, step = (0, part) if part is not None else (lo, lo if lo == hi else steps[d.name])
@@ -89,8 +91,8 @@ def check_module(mine: Signature, module: Module, box: Box, multiples: Mapping[s
                                   because=f"{p.name} is {_form(p)} here, {_form(q)} there")
 
 
-def box_of(signature: Signature, tree: Tree, slot: int) -> Box:
-    """The smallest box of sizes that holds all for which the tree picks a slot; all sizes when it picks it for none."""
+def box_of(signature: Signature, tree: Tree, slot: int) -> Box | None:
+    """The smallest box of sizes that holds all for which the tree picks a slot; None when it picks it for none."""
     whole = {d.name: (max(0, d.lo or 0), d.hi) for d in signature.dims}
     boxes: list[Box] = []
 
@@ -106,7 +108,7 @@ def box_of(signature: Signature, tree: Tree, slot: int) -> Box:
 
     visit(tree, whole)
     if not boxes:
-        return whole
+        return None
     return {d: (min(b[d][0] for b in boxes), None if any(b[d][1] is None for b in boxes) else max(b[d][1] or 0 for b in boxes)) for d in whole}
 
 

@@ -123,6 +123,22 @@ def test_quotient_and_remainder_make_the_whole():
         assert other is not x and any(type(e) is FloorMod for e in preorder(other))
 
 
+def test_indices_of_three_fused_axes_make_the_whole():
+    """Of nested quotients the outer one is written as one division; it belongs to the remainder all the same."""
+    x, y = Var("x", INT32, "loop"), Var("y", INT32, "loop")
+    for p in (x, x * 48 + y, x * 48 + y * 8 + 3):
+        rows = p // 28
+        assert rows // 28 * 28 + rows % 28 is rows
+        assert (rows // 28 * 28 + rows % 28) * 28 + p % 28 is p
+        assert ((rows + 3) // 28 * 28 + (rows + 3) % 28) * 28 + p % 28 is p + 84
+    assert ((x // 60) * 5 + x // 12 % 5) * 4 + x // 3 % 4 is x // 3
+    assert (x + 60) // 15 * 5 + x // 3 % 5 is x // 3 + 20  # their difference is a multiple of both
+    for other in ((x + 1) // 15 * 5 + x // 3 % 5, x // 15 * 5 + y // 3 % 5, x // 30 * 5 + x // 3 % 5, x // 15 * 10 + x // 3 % 5):
+        assert "%" in str(other)
+    for value in range(-70, 70):
+        assert value // 15 * 5 + value // 3 % 5 == value // 3
+
+
 def test_two_variables_of_one_name_are_two_atoms_in_a_fixed_order():
     a, b = Var("i", INT32), Var("i", INT32)
     for f in (lambda v: v, lambda v: v // 3, lambda v: make.min_(v, 7), lambda v: make.call("abs", v)):

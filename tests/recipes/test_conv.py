@@ -92,6 +92,15 @@ def test_one_and_three_dimensions(op, shape, kernel):
     exact(both(x, w, b, op=op, padding=padding), np.maximum(images.conv(x, w, b, padding=padding), 0), "float32")
 
 
+def test_a_block_of_pixels_of_three_dimensions_is_no_more_than_its_pixels():
+    """Pixels of (depth, row, place) counted as one: a block once held whole layers, and the build took minutes."""
+    X, W, _, out = declared(np.empty((1, 16, 8, 28, 28), "f4"), np.empty((16, 16, 3, 3, 3), "f4"), None, relu=False, op=ops.conv3d, padding=1)
+    func = str(tl.lower(default_schedule(out, AVX2), [X, W, out]))
+    held = [math.prod(map(int, shape.split(","))) for shape in re.findall(r"conv3d\.local\w*: float32\[([\d, ]+)\]", func)]
+    assert len(held) >= 2 and max(held) <= 48 * 16 and min(held) <= 16 * 16
+    assert len(func.splitlines()) < 200
+
+
 def test_a_symbolic_batch_is_tiled_and_symbolic_sizes_of_the_image_stay_right():
     w, b = small(RNG, (16, 6, 3, 3)), small(RNG, (16,))
     n, h, v = te.var("n"), te.var("h"), te.var("v")
@@ -114,6 +123,68 @@ def test_a_convolution_written_by_hand_is_known_by_its_shape():
     assert "storage C.local" in default_schedule(C).tree() and "storage W.global" in default_schedule(C).tree()
     a, w = small(RNG, (1, 4, 10, 12)), small(RNG, (16, 4, 3, 3))
     exact(tl.compile([X, W, C])(a, w), images.conv(a, w), "float32")
+
+
+# (places of the batch, groups, stride, sizes of the image, taps, order of the weight's axes, spatial axes without a tap)
+BY_HAND = [
+    ((), 1, 1, (9, 13), (3, 3), "ock", ()),
+    ((), 1, 2, (9, 14), (3, 3), "cko", ()),
+    ((), 1, 1, (41,), (5,), "ock", ()),
+    ((), 1, 1, (4, 5, 6), (2, 3, 3), "ock", ()),
+    ((), 2, 1, (9, 9), (3, 3), "ock", ()),
+    ((), 1, 1, (9, 13), (1, 1), "ock", ()),
+    ((2, 3), 1, 1, (9, 13), (3, 3), "kco", ()),
+    ((2,), 1, 1, (9, 13), (1, 3), "ock", (0,)),
+]
+
+
+@pytest.mark.parametrize(("batch", "groups", "stride", "image", "taps", "order", "bare"), BY_HAND, ids=str)
+def test_roles_of_axes_written_by_hand(batch, groups, stride, image, taps, order, bare):
+    """Any number of batch axes, none too, the weight's axes in any order, no tag: the same recipe, the same numbers."""
+    channels, outputs = 4, 16 * groups
+    x, w = small(RNG, (*batch, channels, *image)), small(RNG, (outputs, channels // groups, *taps))
+    kept = [d for d in range(len(taps)) if d not in bare]
+    where = {"o": [0], "c": [1], "k": [2 + d for d in kept]}
+    turned = w.reshape([n for d, n in enumerate(w.shape) if d - 2 not in bare])
+    names = [d for d in range(w.ndim) if d - 2 not in bare]
+    at = [d for letter in order for d in where[letter]]
+    turned = np.ascontiguousarray(turned.transpose([names.index(d) for d in at]))
+    X, W = te.placeholder(x.shape, name="X"), te.placeholder(turned.shape, name="W")
+    c, ks = te.reduce_axis((0, channels // groups), "c"), {d: te.reduce_axis((0, taps[d]), f"k{d}") for d in kept}
+    places = [(n - k) // stride + 1 for n, k in zip(image, taps)]
+
+    def body(*i):
+        n, o, at_image = i[:len(batch)], i[len(batch)], i[len(batch) + 1:]
+        role = {0: o, 1: c, **{2 + d: k for d, k in ks.items()}}
+        first = o // 16 * (channels // groups) if groups > 1 else 0
+        return te.sum(X[(*n, first + c, *[p * stride + ks[d] if d in ks else p * stride for d, p in enumerate(at_image)])]
+                      * W[tuple(role[d] for d in at)], axis=[c, *ks.values()])
+
+    C = te.compute((*batch, outputs, *places), body, name="C")
+    tree = default_schedule(C).tree()
+    assert "storage C.local" in tree and "storage W.global" in tree
+    want = images.conv(x.reshape(-1, *x.shape[len(batch):]), w, stride=stride, groups=groups)
+    exact(both_of([X, W, C], x, turned), want.reshape(*batch, *want.shape[1:]), "float32")
+
+
+def both_of(tensors, x, w):
+    """The result with the weight as an argument, after checking that it is the same with the weight known ahead."""
+    X, W, C = tensors
+    out = tl.compile([X, W, C])(x, w)
+    exact(tl.compile([X, C], constants={W: w})(x), out, "float32")
+    return out
+
+
+def test_a_padded_image_without_a_batch_is_shared_out_whole():
+    X, W = te.placeholder((64, 28, 28), name="X"), te.placeholder((64, 64, 3, 3), name="W")
+    padded = ops.pad(X, ((0, 0), (1, 1), (1, 1)))
+    c, y, x = te.reduce_axis((0, 64), "c"), te.reduce_axis((0, 3), "y"), te.reduce_axis((0, 3), "x")
+    C = te.compute((64, 28, 28), lambda o, i, j: te.sum(padded[c, i + y, j + x] * W[o, c, y, x], axis=[c, y, x]), name="C")
+    a, w = small(RNG, (64, 28, 28)), small(RNG, (64, 64, 3, 3))
+    f = tl.build(default_schedule(C, AVX2, constants=[W]), [X, C], AVX2, constants={W: w})
+    body = inner_loop(f.get_source("asm"), "vfmadd")
+    assert sum("vfmadd" in line and "ymm" in line for line in body) >= 36, "twelve sums for each of three taps of a row"
+    exact(tl.compile([X, C], constants={W: w})(a), images.conv(a[None], w, padding=1)[0], "float32")
 
 
 def test_a_chain_of_two():

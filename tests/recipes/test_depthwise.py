@@ -64,6 +64,17 @@ def test_one_and_three_dimensions_and_a_symbolic_batch():
         exact(f(x, b), np.maximum(images.conv(x, w, b, groups=3, padding=1), 0), "float32")
 
 
+def test_one_image_written_by_hand_is_known_by_its_shape():
+    """No batch, no tag: the taps are written out around rows of vectors."""
+    X, W = te.placeholder((5, 12, 20), name="X"), te.placeholder((5, 3, 3), name="W")
+    y, x = te.reduce_axis((0, 3), "y"), te.reduce_axis((0, 3), "x")
+    C = te.compute((5, 10, 18), lambda c, i, j: te.sum(X[c, i + y, j + x] * W[c, y, x], axis=[y, x]), name="C")
+    text = str(tl.lower(default_schedule(C, AVX2), [X, W, C]))
+    assert "for y" not in text and "for x" not in text
+    a, w = small(RNG, (5, 12, 20)), small(RNG, (5, 3, 3))
+    exact(tl.compile([X, W, C])(a, w), images.conv(a[None], w[:, None], groups=5)[0], "float32")
+
+
 @pytest.mark.parametrize("stride", [1, 2])
 def test_rows_of_sums_are_in_registers_and_one_plane_is_padded_at_a_time(stride):
     x, w, b = np.zeros((1, 64, 32, 32), "f4"), np.zeros((64, 1, 3, 3), "f4"), np.zeros(64, "f4")

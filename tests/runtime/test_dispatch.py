@@ -113,6 +113,17 @@ def test_a_route_must_take_what_its_slot_gets(marks):
         d.publish((3,), other)
 
 
+def test_a_route_that_gets_no_size_need_take_none(marks):
+    """Neither a route that the tree does not pick at all, nor one it picks only where no size is."""
+    narrow = marked(6.0, te.dim("m", 7, 100))
+    for tree in (0, ("m", 3, ("m", 6, 0, 1), 0)):
+        d = tl.Dispatcher(marks[0], [marks[0], narrow], tree)
+        assert [ran(d, m) for m in (1, 3, 6, 7, 50)] == [1.0] * 5
+        a = te.placeholder((te.dim("m", 0, 4096), 5), name="A")
+        with pytest.raises(tl.TensorLangError, match="other arguments"):
+            tl.Dispatcher(marks[0], [marks[0], tl.compile([a, te.compute(a.shape, lambda i, j, a=a: a[i, j], name="B")])], tree)
+
+
 @pytest.mark.parametrize("tree", [2, -1, ("m", 1, 0), ("q", 1, 0, 1), ("m", 1.5, 0, 1), True])
 def test_a_tree_that_names_no_slot_is_refused(marks, tree):
     with pytest.raises(tl.TensorLangError):

@@ -7,11 +7,12 @@ address of the instruction. Lanes that are masked off are not touched in memory;
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 from ...core.dtype import INT64, DType
 from ...expr import linear, make
-from ...expr.nodes import Broadcast, Expr, Ramp, const_int
+from ...expr.nodes import Broadcast, Expr, FloorDiv, FloorMod, Ramp, const_int
 from ...loopir.stmt import Buffer, Load, load
 from . import convert, streaming, types
 from .emitter import Emitter, buffers_read
@@ -60,8 +61,29 @@ def flat_offset(em: Emitter, buffer: Buffer, indices: tuple[Expr, ...]) -> Expr:
     key = (buffer, indices)
     found = em.flat.get(key)
     if found is None:
-        found = em.flat[key] = buffer.offset(indices)
+        found = em.flat[key] = buffer.offset(_joined(buffer, indices))
     return found
+
+
+def _joined(buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """Row and column of what was one index, ``x // n, x % n`` in a buffer whose rows are ``n`` apart, as that index: vectors of a fused loop
+    are contiguous over the ends of rows. (Those of scalars join by themselves, in ``expr.linear``.)"""
+    strides = buffer.element_strides()
+    for d, (row, column) in enumerate(itertools.pairwise(indices)):
+        if type(row) is FloorDiv and type(column) is FloorMod and row.b is column.b and type(row.b) is Broadcast:
+            n, far, near = const_int(row.b.value), const_int(strides[d]), const_int(strides[d + 1])
+            if n is not None and near is not None and far == n * near and _alike(row.a, column.a, n):
+                return _joined(buffer, (*indices[:d], make.const(0, "int32"), row.a, *indices[d + 2:]))
+    return indices
+
+
+def _alike(a: Expr, b: Expr, n: int) -> bool:
+    """Whether two vectors differ by a multiple of ``n`` in every lane, for certain: a remainder keeps less of its operand than a quotient."""
+    if a is b:
+        return True
+    if type(a) is not Ramp or type(b) is not Ramp or a.stride is not b.stride:
+        return False
+    return make.add(make.mul(make.floordiv(a.base, n), n), make.floormod(b.base, n)) is a.base
 
 
 def _fits(buffer: Buffer) -> bool:
@@ -185,6 +207,9 @@ def _load_raw(em: Emitter, buffer: Buffer, place: Place, mask: Expr | None, elem
         return _load_strided(em, buffer, place, element, align)
     if mask is None:
         return _load_lanes(em, buffer, place, element, align)
+    if _on_stack(em, buffer, place):
+        out = _load_raw(em, buffer, place, None, element, t)
+        return em.ins(f"select {types.lanes_of('i1', n)} {em.value(mask)}, {vector} {out}, {vector} zeroinitializer")
     pointers = _pointers(em, buffer, place, element)
     name = f"llvm.masked.gather.{types.mangle(element, n)}.{types.mangle('ptr', n)}"
     return em.call(vector, name, (f"<{n} x ptr> align {align}", pointers), (f"<{n} x i1>", em.value(mask)),

@@ -10,8 +10,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...core.nests import START, STOP
-from ...expr.nodes import Add, Call, Cast, Choice, Const, Expr, FloorDiv, FloorMod, Max, Min, Mul, Sub, TruncDiv, TruncMod, Var, const_int
-from ...expr.walk import preorder as walk
+from ...expr.nodes import (
+    Access,
+    Add,
+    Call,
+    Cast,
+    Choice,
+    Const,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    Max,
+    Min,
+    Mul,
+    Sub,
+    TruncDiv,
+    TruncMod,
+    Var,
+    const_int,
+)
 from ...loopir.stmt import Alloc, Extern, For, Func, If, Let, Seq, Stmt, Store
 
 Poly = dict[tuple[int, ...], float]  # a product of slots -> its coefficient
@@ -71,9 +88,23 @@ def _stmt(s: Stmt, known: dict[Var, Poly]) -> Poly:
     if isinstance(s, Extern):
         return {} if s.name in (START, STOP) else _ENDLESS  # taking the time changes no decision
     if isinstance(s, Store):
-        nodes = [s.value.dtype.lanes] + [_CALL * e.dtype.lanes for e in walk(s.value) if isinstance(e, Call)]
+        nodes = [s.value.dtype.lanes] + [_CALL * lanes for lanes in _calls(s.value)]
         return {(): float(sum(-(-n // _LANES) for n in nodes))}
     return {(): 1.0}
+
+
+def _calls(e: Expr) -> list[int]:
+    """The lanes of each function that a value calls, which the places it reads do not."""
+    found, seen, stack = [], {e}, [e]
+    while stack:
+        e = stack.pop()
+        if isinstance(e, Call):
+            found.append(e.dtype.lanes)
+        if not isinstance(e, Access):
+            new = [kid for kid in e.children() if kid not in seen]
+            seen.update(new)
+            stack += new
+    return found
 
 
 def _expr(e: Expr, known: Mapping[Var, Poly]) -> Poly | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 import threading
@@ -11,8 +12,9 @@ import pytest
 
 import tensorlang as tl
 from autosched import DynamicKernel, SearchTask, ShapeProfile, tune_dynamic
+from autosched.dynamic.dispatch import Fit
 from tensorlang import te
-from tests.autosched.dynamic.computations import QUICK, dense, layer, made, tiny_dense, whole
+from tests.autosched.dynamic.computations import QUICK, dense, layer, least_of, made, tiny_dense, whole
 from tests.house.source import ROOT
 
 
@@ -216,6 +218,19 @@ def test_all_shapes_up_to_40_bitwise(most):
         for m in range(most + 1):
             for n in range(most + 1):
                 assert (f(lefts[m, k], rights[k, n]) == whole_product[:m, :n]).all(), (m, n, k)
+
+
+def test_a_variant_with_a_least_size_that_the_tree_never_picks(monkeypatch):
+    """Register tiles take at least one tile of rows. Where none is the fastest at any shape, the tree is the generic kernel alone."""
+    def fit(dims, shapes, seconds, weights, exhaustive):
+        return Fit(seconds.shape[1] - 1, 1, 0.0, 0.0, (), len(shapes), exhaustive)
+
+    monkeypatch.setattr(importlib.import_module("autosched.dynamic.tune_dynamic"), "fit", fit)
+    monkeypatch.setattr(importlib.import_module("autosched.dynamic.families.variants"), "_worth", lambda seconds: list(range(len(seconds[0]))))
+    f = made(dense, tuple(te.dim(d, 0, 40) for d in "mnk"), dict.fromkeys("mnk", (0, 40)), seconds=0.0)
+    assert any(least_of(r, "m") > 0 for r in f.dispatcher.routes)
+    x, w = whole(np.random.default_rng(0), 3, 5), whole(np.random.default_rng(1), 5, 4)
+    assert (f(x, w) == x @ w).all() and f.explain(m=3, n=4, k=5).tier == "table"
 
 
 @pytest.mark.fuzz
