@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import os
 import tempfile
 import time
@@ -26,6 +27,7 @@ from .tiers.keys import Environment, combined
 
 SAMPLE = 40e-6  # seconds of one sample at least: the clock and the call are then below 1 %
 ROUNDS = (5, 400)  # turns of all candidates, at least and at most
+TRIED = 2
 FORMAT = 1
 DRIFT = 1.35  # how much the times of sentinels may differ among themselves from the table's
 
@@ -33,8 +35,9 @@ Key = Any
 Run = Callable[[], Any]
 
 
-def times(candidates: Mapping[Key, Run], seconds: float) -> dict[Key, float]:
-    """Least seconds of a call of each, by about ``seconds`` of measuring in all."""
+def times(candidates: Mapping[Key, Run], seconds: float, within: float = math.inf) -> dict[Key, float]:
+    """Least seconds of a call of each, by about ``seconds`` of measuring in all. What takes more than ``within`` times as long as the fastest after
+    ``TRIED`` turns is not timed any more: its time stays a rough one."""
     clock = time.perf_counter
     repeats: dict[Key, int] = {}
     best: dict[Key, float] = {}
@@ -45,10 +48,14 @@ def times(candidates: Mapping[Key, Run], seconds: float) -> dict[Key, float]:
         best[key] = clock() - begin
         repeats[key] = max(1, min(1000, round(SAMPLE / max(best[key], 1e-8))))
     end = clock() + seconds
+    running = dict(candidates)
     for turn in range(ROUNDS[1]):
         if turn >= ROUNDS[0] and clock() >= end:
             break
-        for key, run in candidates.items():
+        if turn == TRIED:
+            limit = within * min(best.values(), default=0.0)
+            running = {key: run for key, run in candidates.items() if best[key] <= limit}
+        for key, run in running.items():
             begin = clock()
             for _ in range(repeats[key]):
                 run()

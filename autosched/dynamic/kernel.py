@@ -1,4 +1,5 @@
-"""The kernel of all shapes that the user holds. Knows the dispatcher and how to talk of what it chose; makes and measures nothing."""
+"""The kernel of all shapes that the user holds. Knows the dispatcher and how to talk of what it chose; makes and measures nothing, and runs where there
+is no compiler."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +16,10 @@ import tensorlang as tl
 from .plan import Plans, plans_of
 from .profile import ShapeProfile
 from .stats import KernelStats
-from .tiers import GENERIC, SPECIALISED, TABLE, TIERS, Tiers
+from .tiers.serves import GENERIC, SPECIALISED, TABLE, TIERS
+
+if TYPE_CHECKING:
+    from .tiers import Tiers
 
 
 @dataclass(frozen=True)

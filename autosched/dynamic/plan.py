@@ -6,13 +6,15 @@ kernel over the number of its blocks, the first of which streams the weight whil
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-NEAREST = 3  # measured shapes a prediction is made of
+from .growth import Growth, Step, Term, terms_of
+
 UNSERVED = 1e3  # "seconds" of a kernel that does not take a shape
 
 
@@ -126,18 +128,19 @@ class RowPlans:
 
 @dataclass(frozen=True)
 class Measured:
-    """Plans whose times were measured at some shapes: between them, the times of the nearest shape, by the work it has more or less.
+    """Plans whose times were measured at some shapes, and are predicted at others from how they grow (``growth``).
 
     ``shapes`` [n][dims], ``seconds`` [n][plans] (UNSERVED where a plan does not take the shape), ``labels`` by plan as (name, what it does),
-    ``least`` [plans][dims] the sizes a plan takes at least, ``steps`` by plan as (dim, step) for each axis of which it computes whole tiles. Work is
-    the product of the sizes, and of what whole tiles have more.
+    ``least`` [plans][dims] the sizes a plan takes at least, ``steps`` by plan as (dim, step) for each axis of which it computes whole tiles,
+    ``terms`` the products of sizes that the work is made of, by dim.
     """
 
     labels: tuple[tuple[str, str], ...]
     shapes: tuple[tuple[int, ...], ...]
     seconds: tuple[tuple[float, ...], ...]
     least: tuple[tuple[int, ...], ...] = ()
-    steps: tuple[tuple[tuple[int, int], ...], ...] = ()
+    steps: tuple[tuple[Step, ...], ...] = ()
+    terms: tuple[Term, ...] = ()
 
     kind = "measured"
 
@@ -150,32 +153,21 @@ class Measured:
         """Predicted seconds, [shapes, plans]; None when nothing was measured."""
         if not self.shapes:
             return None
-        known, wanted = np.array(self.shapes), np.asarray(shapes)
-        far_known, far_wanted = (np.log(np.maximum(x.astype(np.float64), 1)) for x in (known, wanted))
-        seconds = np.log(np.maximum(self.seconds, 1e-9))
-        far = ((far_wanted[:, None] - far_known) ** 2).sum(axis=2)
-        out = np.empty((len(wanted), len(self.labels)))
-        for p in range(len(self.labels)):
-            taken = np.flatnonzero(np.array(self.seconds)[:, p] < UNSERVED)
-            work = far_known[taken].sum(axis=1) + self._more(p, known[taken])
-            asked = far_wanted.sum(axis=1) + self._more(p, wanted)
-            if len(taken):
-                near = np.argsort(far[:, taken], axis=1, kind="stable")[:, :NEAREST]
-                share = 1 / (np.take_along_axis(far[:, taken], near, axis=1) + 1e-3)
-                out[:, p] = ((seconds[taken, p] - work)[near] * share).sum(axis=1) / share.sum(axis=1) + asked
-            else:
-                out[:, p] = np.log(UNSERVED)
+        wanted = np.asarray(shapes)
+        out = np.full((len(wanted), len(self.labels)), UNSERVED)
+        for p, grown in enumerate(self._growths):
+            if grown is not None:
+                out[:, p] = grown.at(wanted)
             if p < len(self.least):
-                out[(wanted < np.array(self.least[p])).any(axis=1), p] = np.log(UNSERVED)
-        return np.exp(out)
-
-    def _more(self, plan: int, shapes: Any) -> Any:
-        """The logarithm of what whole tiles compute, over what is asked for."""
-        out = np.zeros(len(shapes))
-        for dim, step in self.steps[plan] if self.steps else ():
-            n = np.maximum(shapes[:, dim], 1)
-            out += np.log(-(-n // step) * step / n)
+                out[(wanted < np.array(self.least[p])).any(axis=1), p] = UNSERVED
         return out
+
+    @functools.cached_property
+    def _growths(self) -> list[Growth | None]:
+        known, seconds = np.array(self.shapes), np.array(self.seconds)
+        terms = self.terms or terms_of([range(known.shape[1])])
+        taken = seconds < UNSERVED
+        return [Growth.of(known[at], seconds[at, p], terms, self.steps[p] if self.steps else ()) if at.any() else None for p, at in enumerate(taken.T)]
 
     def describe(self, slot: int, shape: Sequence[int]) -> str:
         """What a plan does."""
@@ -183,14 +175,14 @@ class Measured:
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
-        parts = {"labels": self.labels, "shapes": self.shapes, "seconds": self.seconds, "least": self.least, "steps": self.steps}
+        parts = {"labels": self.labels, "shapes": self.shapes, "seconds": self.seconds, "least": self.least, "steps": self.steps, "terms": self.terms}
         return {"kind": self.kind, **{name: [list(row) for row in part] for name, part in parts.items()}}
 
     @staticmethod
     def of(data: Mapping[str, Any]) -> Measured:
         """Those of plain data."""
-        labels, shapes, seconds, least = (tuple(tuple(row) for row in data[part]) for part in ("labels", "shapes", "seconds", "least"))
-        return Measured(labels, shapes, seconds, least, tuple(tuple((dim, step) for dim, step in row) for row in data["steps"]))
+        labels, shapes, seconds, least, terms = (tuple(tuple(row) for row in data[part]) for part in ("labels", "shapes", "seconds", "least", "terms"))
+        return Measured(labels, shapes, seconds, least, tuple(tuple((dim, step) for dim, step in row) for row in data["steps"]), terms)
 
 
 Plans = RowPlans | Measured

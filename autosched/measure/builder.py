@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -49,7 +50,7 @@ def build(job: Job, directory: str, say: Callable[[str], None]) -> Outcome:
 
     try:
         file = kernel_file(job, directory)
-        if file.exists():
+        if _kept(file):
             return outcome(BUILT)
         tensors = computation(job)
         try:
@@ -71,8 +72,21 @@ def build(job: Job, directory: str, say: Callable[[str], None]) -> Outcome:
         return outcome(OUT_OF_MEMORY, str(e) or "no memory")
 
 
+def _kept(file: Path) -> bool:
+    """Whether the kernel is there still. It is the newest now, and not the next that another builder removes."""
+    try:
+        os.utime(file)
+    except FileNotFoundError:
+        return False
+    return True
+
+
 def _make_room(directory: Path) -> None:
-    kernels = sorted(directory.glob("*.kernel"), key=lambda f: f.stat().st_mtime)
-    for old in kernels[: max(0, len(kernels) - KEPT)]:
+    """Remove the oldest kernels. Another builder may be removing the same ones."""
+    kernels = []
+    for file in directory.glob("*.kernel"):
+        with contextlib.suppress(OSError):
+            kernels.append((file.stat().st_mtime, file))
+    for _, old in sorted(kernels)[: max(0, len(kernels) - KEPT)]:
         with contextlib.suppress(OSError):
             old.unlink()

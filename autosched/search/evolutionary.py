@@ -22,7 +22,7 @@ class Evolutionary:
     """``population`` rows through ``generations``; ``survivors`` of the measured best start it; a share ``epsilon`` of the
     proposals is random, so that the model sees what it does not believe in."""
 
-    population: int = 1024
+    population: int = 512
     generations: int = 5
     survivors: int = 32
     epsilon: float = 0.1

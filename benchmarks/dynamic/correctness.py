@@ -7,7 +7,7 @@ by numpy, is what each call has to equal, bit for bit. The row after the last is
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,13 @@ import autosched
 from tensorlang import te
 
 from .dense import declared
-from .figures import Figure, sizes
+from .figures import Figure, sizes, wanted
 
 ABOUT = "dense with a constant weight, N=3072 K=768, every M in 1 … 8192 right to the last bit"
 N, K, MOST = 3072, 768, 8192
 LARGEST = 2  # of the integers: a sum of K products stays far below 2**24
 BEYOND, UNTOUCHED = 4, -0.5  # rows after the last that are watched, and what stands there: no sum of integers, and no NaN
+PART = 512  # rows of a part, for --case
 SAMPLED = 24  # of --quick, beside all up to 40 rows and the last few
 
 
@@ -62,18 +63,24 @@ def faults(layer: Layer, kernel: Callable[..., Any], rows: Iterable[int]) -> Ite
             yield m, why
 
 
+def parts(options: Any) -> dict[str, Sequence[int]]:
+    """Numbers of rows by what they are called."""
+    if options.quick:
+        return {"a sample": sizes(MOST, SAMPLED, options.seed, [*range(1, 41), *range(MOST - 3, MOST + 1)])}
+    every = {f"{first + 1} … {first + PART}": range(first + 1, first + PART + 1) for first in range(0, MOST, PART)}
+    return {name: rows for name, rows in every.items() if wanted(name, options)}
+
+
 def run(options: Any) -> Iterator[str | Figure]:
     """The lines of the suite."""
     layer = Layer(MOST, N, K)
     task = autosched.SearchTask(declared, (te.dim("m", 0, MOST), N, K), name="dense")
     kernel = autosched.tune_dynamic(task, {"m": (1, 128, MOST)}, constants={"W": layer.w}, cache=False)
     yield f"  {kernel.account.kernels} kernels and a tree of {kernel.account.leaves} leaves in {kernel.account.seconds:.1f} s"
-    always = [*range(1, 41), *range(MOST - 3, MOST + 1)]
-    rows = sizes(MOST, SAMPLED, options.seed, always) if options.quick else range(1, MOST + 1)
-    begin = time.perf_counter()
-    wrong = list(faults(layer, kernel, rows))
-    for m, why in wrong[:10]:
-        yield f"  M={m}: {why}"
-    told = f"{'sampled from' if options.quick else 'all of'} 1 … {MOST}"
-    yield f"  {len(rows) - len(wrong)} of {len(rows)} numbers of rows right ({told}), {time.perf_counter() - begin:.1f} s"
-    yield Figure(f"N={N} K={K}", "rows right, of all", {f"{len(rows)}, {told}": 1 - len(wrong) / len(rows)}, "")
+    for name, rows in parts(options).items():
+        begin = time.perf_counter()
+        wrong = list(faults(layer, kernel, rows))
+        for m, why in wrong[:10]:
+            yield f"  M={m}: {why}"
+        yield f"  {len(rows) - len(wrong)} of {len(rows)} numbers of rows right (M = {name}), {time.perf_counter() - begin:.1f} s"
+        yield Figure(f"M = {name}", "rows right, of all", {f"{len(rows)} numbers of rows": 1 - len(wrong) / len(rows)}, "")

@@ -35,12 +35,16 @@ def declared(m: Any, n: int, k: int) -> list[te.Tensor]:
     return [x, w, te.compute((m, n), lambda i, j: te.sum(x[i, r] * w[r, j], axis=r), name="Y")]
 
 
+def layers(options: Any) -> list[tuple[int, int]]:
+    """Those to look at: a quick look is at one."""
+    found = [(n, k) for n, k in LAYERS if wanted(f"N={n} K={k}", options)]
+    return found[:1] if options.quick else found
+
+
 def run(options: Any) -> Iterator[str | Figure]:
     """The lines of the suite."""
     found: list[Figure] = []
-    for n, k in LAYERS[:1] if options.quick else LAYERS:
-        if not wanted(f"N={n} K={k}", options):
-            continue
+    for n, k in layers(options):
         table = Table(f"N={n} K={k}")
         yield from _layer(n, k, table, options)
         found += table.figures()

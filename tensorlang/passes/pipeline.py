@@ -33,6 +33,7 @@ PIPELINE = PassPipeline((
     Pass("simplify again", simplify, accepts=_PLAIN, produces=_PLAIN),  # what constants of unrolled turns decide
     Pass("dead code", dead_code, accepts=_PLAIN, produces=_PLAIN),     # what nobody reads is not computed
     Pass("hoist guards", hoist_guards, accepts=_PLAIN, produces=_PLAIN),  # a tile of fewer rows is a loop without tests
+    Pass("simplify versions", simplify, accepts=_PLAIN, produces=_PLAIN),  # what the answers to hoisted guards decide
     Pass("dead code again", dead_code, accepts=_PLAIN, produces=_PLAIN),  # nor what a tile of fewer rows does not read
     Pass("cse", cse, accepts=_PLAIN, produces=_PLAIN),                 # masks that many accesses share get a name
 ))

@@ -7,6 +7,7 @@ element of C is written once and whatever follows is computed in the tile. Uses 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -135,11 +136,12 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     m, n = _rows(product), size(product.column)
     fixed = _fixed(product, constants)
     pairs = product.narrow and target.arch == "x86_64" and (fixed or m is None or m >= PAIRED_ROWS)  # two 16-bit products in one instruction
-    packs = fixed or pairs or _packs(product)
     high, vectors = tile_for(m, n, lanes, target.vector_registers - pairs)  # one for a pair of products on its way to the sum
     if pairs:
         vectors = 1 << vectors.bit_length() - 1  # one vector of the loop IR, so that both products of a pair are neighbours
     width = lanes * vectors
+    overlaps = not fixed and not pairs and _overlaps(inside, product, width, target)
+    packs = fixed or pairs or (_packs(product) and not overlaps)
     if m is not None and not fixed and not pairs and _streams(inside, product, m, target):
         _stream(s, out, inside, product, own, m, lanes, target)
         return
@@ -147,15 +149,16 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     if pairs or (packs and high > 1 and _far(product, target)):
         _left(s, inside, product, high, pairs)
 
-    jo, ji = out.split(own[product.column], width)
+    turns = work(inside)
+    wide = packs and (m is None or m >= 4 * PACKED_ROWS)
+    block = None if overlaps else _block(n, width, wide, target.num_cores if turns >= MIN_TURNS else 1)
+    jo, ji = out.split(own[product.column], width, tail="shift") if overlaps else out.split(own[product.column], width)
     rows = [own[product.row]] if product.row is not None else []
     tile = []
     if rows and m != 1:
         io, ii = out.split(rows[0], high)
         rows, tile = [io], [ii]
     outer = [own[a] for a in inside.op.axis if a is not product.row and a is not product.column]
-    turns = work(inside)
-    block = _block(n, width, packs and (m is None or m >= 4 * PACKED_ROWS), target.num_cores if turns >= MIN_TURNS else 1)
     around = list(outer)
     if block is not None:
         jc, jo = out.split(jo, block)
@@ -202,6 +205,16 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
             copy.vectorize(lane)
         if place is None and not fixed:
             share_out(copy, [others[0]], turns // 16)
+
+
+def _overlaps(inside: Stage, product: Product, width: int, target: Target) -> bool:
+    """Whether the right operand is better read where it lies, its last columns in a tile that overlaps the one before: one that is no whole
+    number of tiles wide and small. A masked store takes 12 cycles on a Zen 3, and a packed panel cannot begin between two others. Measured
+    from 25 to 124 columns, packing included: 4 to 28 % faster where there is a rest, and no gain where there is none."""
+    n, depth = size(product.column), [size(k) for k in inside.op.reduce_axis]
+    if n is None or None in depth or not _in_lines(product) or not width < n <= BLOCK_COLUMNS or n % width == 0 or _far(product, target):
+        return False
+    return n * math.prod(k or 1 for k in depth) * product.right.dtype.bytes <= target.l2_bytes // 4
 
 
 def _streams(inside: Stage, product: Product, m: int, target: Target) -> bool:

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from tensorlang.arith.facts import Facts
+from tensorlang.arith.facts import Facts, undivided
 from tensorlang.arith.simplify import simplify_expr
 from tensorlang.core.dtype import INT32
 from tensorlang.expr import make
@@ -196,3 +196,17 @@ def test_what_lowering_relies_on():
     assert isinstance(simplify_expr(make.floordiv(j, 8), facts), Const)
     assert simplify_expr(make.floormod(at, 8), facts) is j
     assert simplify_expr(make.floordiv(at, 8), facts) is i
+
+
+def test_a_bound_of_a_quotient_is_a_bound_of_what_is_divided():
+    """``k * (x // c) + n >= 0`` asked of ``x`` itself, and used where the other is known."""
+    x = Var("x", INT32)
+    for k, n, c in itertools.product((-3, -2, -1, 1, 2, 3), range(-8, 9), (1, 2, 5)):
+        asked = undivided({(make.floordiv(x, c),): k, (): n} if n else {(make.floordiv(x, c),): k})
+        assert c == 1 or list(asked) in ([(x,)], [(), (x,)], [(x,), ()]), asked
+        for value in range(-45, 46):
+            assert (k * (value // c) + n >= 0) == (sum(f * (value if m else 1) for m, f in asked.items()) >= 0)
+    known = Facts().assume(make.le(x, 778))
+    assert known.prove(make.le(make.floordiv(make.add(x, 5), 28), 27)) is True
+    assert known.prove(make.le(make.floordiv(make.add(x, 6), 28), 27)) is None
+    assert Facts().assume(make.lt(make.floordiv(x, 28), 3)).prove(make.lt(x, 84)) is True

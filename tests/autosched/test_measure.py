@@ -10,13 +10,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import psutil
 import pytest
 
 from autosched import SearchTask
-from autosched.measure import Job, Measurer, Stages
+from autosched.measure import Job, Measurer, Stages, builder
+from autosched.measure.protocol import BUILT
 from autosched.space import Variant, variants_of
 
 from .workloads import matmul, scale, scale_template
@@ -189,6 +191,32 @@ def test_nothing_is_timed_while_the_next_jobs_are_made() -> None:
     assert len(runs) == 24
     assert not [(r, t) for r in runs for t in thinking if r[0] < t[1] and t[0] < r[1] and t[1] - t[0] > 0.1]
     assert max(b[0] - a[0] for a, b in itertools.pairwise(runs)) > 0.15  # it was waited for
+
+
+def test_a_kernel_that_is_asked_for_again_is_not_the_next_to_go(tmp_path: Path) -> None:
+    """Found by a crash: one builder answered that a finalist was there, another removed it as the oldest before it was run."""
+    task, v = _scale()
+    first, *others = [_job(task, v.trace_of(row).to_json(), i) for i, row in enumerate(v.sample_valid(np.random.default_rng(0), 4))]
+    assert builder.build(first, str(tmp_path), print).status == BUILT
+    mine = builder.kernel_file(first, str(tmp_path))
+    os.utime(mine, (1, 1))
+    for i in range(builder.KEPT - 1):
+        old = tmp_path / f"{i}.kernel"
+        old.touch()
+        os.utime(old, (2 + i, 2 + i))
+    assert builder.build(first, str(tmp_path), print).status == BUILT  # for the second time: nothing is built
+    assert all(builder.build(o, str(tmp_path), print).status == BUILT for o in others)
+    assert mine.exists() and not (tmp_path / "0.kernel").exists()
+
+
+def test_a_kernel_that_another_builder_has_just_removed_does_not_matter(tmp_path: Path) -> None:
+    task, v = _scale()
+    (tmp_path / "gone.kernel").symlink_to(tmp_path / "nowhere")  # what a file looks like that is listed and no longer there
+    job = _job(task, v.trace.to_json())
+    assert builder.build(job, str(tmp_path), print).status == BUILT
+    kernel = builder.kernel_file(job, str(tmp_path))
+    kernel.unlink()
+    assert builder.build(job, str(tmp_path), print).status == BUILT and kernel.exists()
 
 
 def test_builders_stand_still_while_a_parallel_kernel_is_timed() -> None:

@@ -125,12 +125,23 @@ def test_a_way_that_is_wrong_is_named():
     assert ways.wrong({"good": good, "bad": lambda: None}, 2) == ["bad"]
 
 
-def test_every_way_computes_the_product():
-    ways = Ways(40, 9, seconds=0.02)
+@pytest.fixture(scope="module")
+def ways():
+    return Ways(40, 9, seconds=0.02)
+
+
+def test_every_way_computes_the_product(ways):
     for m in (1, 65, 512):
         calls = ways.calls(m)
         assert {*BASELINES, *ABLATIONS} < set(calls)
         assert not ways.wrong(calls, m)
+
+
+def test_every_tile_takes_the_most_rows_padded_to_it(ways):
+    """Which tile DietCode's tree picks is measured: any can come."""
+    heights = [h for h in ways.kernels if 512 % h]
+    assert heights
+    assert not ways.wrong({h: ways.arrays.copied(ways.kernels[h].entry, 512, up(512, h)) for h in heights}, 512)
 
 
 # -- seconds to search ------------------------------------------------------------------------------------------------------

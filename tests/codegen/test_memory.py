@@ -7,6 +7,9 @@ import mmap
 import numpy as np
 import pytest
 
+import tensorlang as tl
+from tensorlang import te
+
 from .helper import Alloc, Func, Kernel, Store, buffer, compiled, i32, load, loop, make, ramp, run, seq, var
 
 rng = np.random.default_rng(0)
@@ -200,3 +203,47 @@ def test_invariant_loads_stand_in_front_of_loops_but_not_of_stores_or_guards() -
     a, b = ints(1), np.zeros(9, "float32")
     run(func, a, b, dims=(9,))
     np.testing.assert_array_equal(b, np.repeat(a, 9))
+
+
+def test_vectors_of_two_fused_axes_are_contiguous_over_the_ends_of_rows() -> None:
+    """Found by a slow build: the turned tile of a convolution over fused rows and columns was written element by element, under a mask with
+    a branch for each."""
+    x = te.placeholder((16, 84), name="X")
+    y = te.compute((16, 12, 7), lambda c, i, j: x[c, i * 7 + j] * 2.0, name="Y")
+    s = tl.create_schedule(y)
+    c, i, j = y.op.axis
+    pixels = s[y].fuse(i, j)
+    around, inside = s[y].split(pixels, 5)  # 84 is no multiple of 5, and 7 is none either
+    rows, lane = s[y].split(inside, 4)
+    s[y].vectorize(lane)
+    kernel = tl.build(s, [x, y])
+    text = kernel.get_source("ll")
+    assert "scatter" not in text and "extractelement" not in text
+    a, b = ints(16, 84), np.full((16, 12, 7), np.nan, "float32")
+    kernel(a, b)
+    np.testing.assert_array_equal(b, a.reshape(16, 12, 7) * 2)
+
+
+def test_only_rows_as_long_as_the_quotient_says_join() -> None:
+    """``x // 8, x % 8`` in a buffer whose rows are 9 apart is no line of memory."""
+    x, y = buffer("X", "float32", 16), buffer("Y", "float32", 3, 9)
+    at, eight = ramp(4, 8), make.broadcast(i32(8), 8)
+    func = Func("k", (x, y), Store(y, load(x, (at,)), (make.floordiv(at, eight), make.floormod(at, eight))), (), (y,))
+    a, b = ints(16), np.zeros((3, 9), "float32")
+    run(func, a, b)
+    want = np.zeros((3, 9), "float32")
+    want[0, 4:8], want[1, 0:4] = a[4:8], a[8:12]
+    np.testing.assert_array_equal(b, want)
+
+
+def test_far_apart_lanes_of_a_block_of_the_stack_are_read_without_branches() -> None:
+    x, y = buffer("X", "float32", 32), buffer("Y", "float32", 4)
+    local = buffer("L", "float32", 32, scope="local")
+    at = ramp(0, 4)
+    mask = make.lt(at, i32(3))
+    body = seq(Store(local, load(x, (ramp(0, 32),)), (ramp(0, 32),)), Store(y, load(local, (ramp(1, 4, 8),), mask), (at,)))
+    func = Func("k", (x, y), Alloc(local, body), (), (y,))
+    assert "gather" not in compiled(func).ll
+    a, b = ints(32), np.full(4, 99, "float32")
+    run(func, a, b)
+    np.testing.assert_array_equal(b, [*a[1:25:8], 0])

@@ -105,6 +105,18 @@ def test_tails_that_cannot_be_had_are_refused():
         s[C].split(s[C].op.axis[0], 8, tail="wild")
 
 
+@pytest.mark.parametrize("half", [0, 1])
+def test_a_shifted_tile_of_a_reduction_is_not_made_partial_results(half):
+    """Found by a wrong softmax: the sums of the rows that two tiles share were counted twice, for nobody looked at the tail again."""
+    A = te.placeholder((30,), name="A")
+    k = te.reduce_axis((0, 30), "k")
+    C = te.compute((1,), lambda i: te.sum(A[k], axis=k), "C")
+    s = te.create_schedule(C.op)
+    halves = s[C].split(k, 8, tail="shift")
+    with pytest.raises(tl.ScheduleError, match="would count twice"):
+        s.rfactor(C, halves[half])
+
+
 def test_a_shifted_output_does_not_take_the_memory_of_what_it_reads():
     """In place, an element of the last tile would be doubled twice."""
     A = te.placeholder((30,), name="A")

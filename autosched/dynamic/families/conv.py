@@ -1,13 +1,18 @@
-"""Convolutions with open heights and widths, channels first: schedules whose register tiles are pixels of one row × vectors of output channels.
+"""Convolutions with open heights and widths, channels first: schedules whose register tiles are pixels × vectors of output channels.
 
-The recipe for fixed sizes counts the pixels of all rows as one axis, so that a tile runs over the end of a row; with an open width no layout can
-say so, and a tile ends with its row, the last one beginning earlier so that it is full too: that takes rows of at least one tile, and one schedule
-serves narrower ones. Which height of a tile loses the least depends on the width: the tree decides. Uses public primitives only.
+As the recipe for fixed sizes does, most count the pixels of all rows as one axis, so that a tile runs over the end of a row and only the last of an
+image is not full: where a pixel lies takes a division by the width, once a tile. The image is copied with its channels innermost, for which the steps
+of the inner loop are numbers; with its own layout they are products of open sizes, which LLVM computes anew in each turn (a tenth slower).
+
+Where the sizes of the result are no dims but sums of them, no layout can count so. Then a tile ends with its row, the last one beginning earlier so
+that it is full too: that takes rows of at least one tile, and one schedule serves narrower ones. Uses public primitives only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import tensorlang as tl
 from tensorlang import te
@@ -16,12 +21,32 @@ from tensorlang.ops import tags
 
 from .products import Tiled, size_of
 
-# pixels × vectors, and whether the taps of a row are written out: 5 to 10 % faster, but with 6 × 2 sums LLVM keeps what neighbouring taps share in
-# registers as well and spills (half as fast, measured on Zen 3)
-TILES = ((5, 2, True), (4, 2, True), (7, 1, True), (6, 2, False))
-NARROW = ((10, 1, True), (7, 1, True), (12, 1, False))  # where one vector holds all channels
-ANY = (4, 2, True), (7, 1, True)  # the schedules of rows that are narrower than a tile, of many channels and of few
+COUNTED, ROW, ANY = "", " of a row", " of a row, any width"
+SHARED_IMAGES, SHARED_CHANNELS = "", ", channels shared out"
 FEW = 4  # rows of elements that are turned together
+BESIDE = 8  # pixels that are turned together
+TURNED_TAPS = 9  # of a weight's channels, side by side
+
+
+@dataclass(frozen=True)
+class Tile:
+    """``high`` pixels × ``vectors``; ``written``: the taps of a row are written out, which is 5 to 10 % faster, but along a row 6 × 2 sums then spill,
+    for LLVM keeps what neighbouring taps share in registers as well (half as fast, measured on Zen 3)."""
+
+    high: int
+    vectors: int
+    written: bool
+    kind: str
+    shared: str = SHARED_IMAGES
+
+    def __str__(self) -> str:
+        return f"{self.high} pixels × {self.vectors} vectors{self.kind}{self.shared}"
+
+
+TILES = (Tile(5, 2, True, COUNTED), Tile(6, 2, True, COUNTED), Tile(5, 2, True, ROW), Tile(4, 2, True, ROW), Tile(7, 1, True, ROW),
+         Tile(6, 2, False, ROW), Tile(4, 2, True, ANY))
+NARROW = (Tile(10, 1, True, COUNTED), Tile(12, 1, True, COUNTED), Tile(10, 1, True, ROW), Tile(7, 1, True, ROW),  # where one vector holds all channels
+          Tile(12, 1, False, ROW), Tile(7, 1, True, ANY))
 
 
 def conv_stage(s: tl.Schedule) -> tl.Stage | None:
@@ -53,26 +78,34 @@ def schedules_of(stated: Callable[[Mapping[str, int]], list[te.Tensor]], target:
     lanes = target.vector_lanes(stage.op.body[0].dtype)
     narrow = (constant(stage.op.axis[1].extent) or 0) <= lanes
     width = size_of(stage.op.axis[3])
-    for high, vectors, written, full in [*((*t, True) for t in (NARROW if narrow else TILES)), (*ANY[narrow], False)]:
-        least = {width: high} if full and isinstance(width, str) else {}
+    for tile in _tiles(narrow, threads):
+        full = tile.kind == ROW
+        least = {width: tile.high} if full and isinstance(width, str) else {}
+        if tile.kind == COUNTED:  # a division by the width, even where there is nothing to compute
+            least = {n: 1 for n in map(size_of, stage.op.axis[2:]) if isinstance(n, str)}
         tensors = stated(least)
-        if not tensors or high * vectors + vectors + 1 > target.vector_registers or (full and isinstance(width, int) and width < high):
+        if not tensors or tile.high * tile.vectors + tile.vectors + 1 > target.vector_registers or (full and isinstance(width, int) and width < tile.high):
             continue
         s = tl.create_schedule([t for t in tensors if not isinstance(t.op, te.PlaceholderOp)])
         stage = conv_stage(s)
         assert stage is not None
         try:
             out = next(st for st in s.stages if st.state.is_output)
-            _apply(s, out, stage, (high, vectors, written, full), lanes, [t for t in tensors if t.name in constants], threads)
+            _apply(s, out, stage, tile, lanes, [t for t in tensors if t.name in constants], threads)
         except tl.ScheduleError:
             continue
-        yield Tiled(f"{high} pixels × {vectors} vectors{'' if full else ', any width'}", s, tensors, least, tuple(least.items()))
+        yield Tiled(str(tile), s, tensors, least, ((width, tile.high),) if full and isinstance(width, str) else ())
 
 
-def _apply(s: tl.Schedule, out: tl.Stage, stage: tl.Stage, tile: tuple[int, int, bool, bool], lanes: int, constants: Sequence[te.Tensor],
-           threads: int) -> None:
-    high, vectors, written, full = tile
-    width = lanes * vectors
+def _tiles(narrow: bool, threads: int) -> Iterator[Tile]:
+    for tile in NARROW if narrow else TILES:
+        yield tile
+        if tile.kind == COUNTED and threads > 1:
+            yield replace(tile, shared=SHARED_CHANNELS)
+
+
+def _apply(s: tl.Schedule, out: tl.Stage, stage: tl.Stage, tile: Tile, lanes: int, constants: Sequence[te.Tensor], threads: int) -> None:
+    width = lanes * tile.vectors
     for st in s.stages:
         if isinstance(st.op, te.ComputeOp) and st.name not in (out.name, stage.name) and st.op.tag != tags.PAD:
             st.compute_inline()
@@ -80,43 +113,86 @@ def _apply(s: tl.Schedule, out: tl.Stage, stage: tl.Stage, tile: tuple[int, int,
     reads = reads_of(inside.op).plain
     weight = next(t for t, at in reads if at[0] is inside.op.axis[1].var)
     image = next(t for t, at in reads if t is not weight)
-    taps = list(inside.op.reduce_axis)
+    channel, down, across = inside.op.reduce_axis
+    order = [down, channel, across] if tile.written else [down, across, channel]  # the loop inside is long, or has no end to guess
     packed = s[s.cache_read(weight, "global", [inside.name])]
-    packed.transform_layout(lambda o, c, *at: [o // width, c, *at, o % width])
-    *_, lane = packed.op.axis
-    packed.vectorize(lane)
-    inside.transform_layout(lambda n, o, y, x: [n, y, x, o])
-    finished = s[s.cache_write(out.name, "local")]
-    finished.transform_layout(lambda n, o, y, x: [n, y, x, o])
+    packed.transform_layout(lambda o, c, y, x: [o // width, *((y, c, x) if tile.written else (y, x, c)), o % width])
+    _pack(packed, tile.written, not any(t is weight for t in constants), threads)
+    padded = s[s.state.of(image).name] if isinstance(s.state.of(image).op, te.ComputeOp) else None
+    if tile.kind == COUNTED:
+        padded = s[s.cache_read(image, "global", [inside.name])] if padded is None else padded
+        padded.transform_layout(lambda n, c, y, x: [n, y, x, c])
+    wide = inside.op.axis[3].extent
 
-    n, o, y, x = out.op.axis
-    oo, oi = out.split(o, width)
-    xo, xi = out.split(x, lanes)
-    ob, oi = out.split(oi, FEW)
-    out.reorder(n, y, oo, xo, ob, oi, xi)
-    out.unroll(oi)
-    out.vectorize(xi)
-    if threads > 1:
-        out.parallel(y)
-    finished.compute_at(out, oo)
+    def laid_out(n: Any, o: Any, y: Any, x: Any) -> list[Any]:
+        return [n, y * wide + x, o] if tile.kind == COUNTED else [n, y, x, o]
+
+    inside.transform_layout(laid_out)
+    finished = s[s.cache_write(out.name, "local")]
+    finished.transform_layout(laid_out)
+
+    n, panel = _result(out, tile, width, lanes, threads)
+    finished.compute_at(out, panel)
     *_, fx, fo = finished.op.axis
-    fx, fi = finished.split(fx, high, tail="shift" if full else "auto")
+    fx, fi = finished.split(fx, tile.high, tail="shift" if tile.kind == ROW else "auto")
     finished.unroll(fi)
     finished.vectorize(fo)
     inside.compute_at(finished, fx)
     if s.can("set_scope", inside.name, "local"):
         inside.set_scope("local")
     *front, ix, io = inside.op.axis
-    inside.reorder(*front, *taps, ix, io)
-    if written:
-        inside.unroll(taps[-1])
+    inside.reorder(*front, *order, ix, io)
+    if tile.written:
+        inside.unroll(across)
     inside.unroll(ix)
     inside.vectorize(io)
-    producer = s.state.of(image)
-    if isinstance(producer.op, te.ComputeOp):
-        padded = s[producer.name]
+    if padded is not None:
         padded.compute_at(out, n)
-        _, lane = padded.split(padded.op.axis[-1], lanes)
-        padded.vectorize(lane)
-    if not any(t is weight for t in constants) and threads > 1:
-        packed.parallel(packed.op.axis[0])
+        _copy(padded, tile, lanes, threads)
+
+
+def _result(out: tl.Stage, tile: Tile, width: int, lanes: int, threads: int) -> tuple[te.IterVar, te.IterVar]:
+    """The loops of the result, one panel of channels after the other: the loop over images, and the one in which pixels are finished."""
+    n, o, y, x = out.op.axis
+    oo, oi = out.split(o, width)
+    xo, xi = out.split(x, lanes)
+    ob, oi = out.split(oi, FEW)
+    out.reorder(n, *((oo, y) if tile.kind == COUNTED else (y, oo)), xo, ob, oi, xi)
+    out.unroll(oi)
+    out.vectorize(xi)
+    if threads > 1:
+        out.parallel(y if tile.kind != COUNTED else oo if tile.shared == SHARED_CHANNELS else n)
+    return n, oo
+
+
+def _copy(padded: tl.Stage, tile: Tile, lanes: int, threads: int) -> None:
+    """The loops of the padded image, of one that has its channels innermost a few pixels side by side."""
+    *_, y, x, lane = padded.op.axis
+    outer, lane = padded.split(lane, lanes)
+    padded.vectorize(lane)
+    if tile.kind == COUNTED:
+        xo, xi = padded.split(x, BESIDE)
+        padded.reorder(y, xo, outer, xi, lane)
+        padded.unroll(xi)
+        if tile.shared == SHARED_CHANNELS:
+            padded.parallel(y)
+
+
+def _pack(weight: tl.Stage, written: bool, given: bool, threads: int) -> None:
+    """The copy of a weight in panels of output channels; of one that is ``given`` in each call, neighbours are turned side by side."""
+    panel, down, one, other, lane = weight.op.axis
+    channel, across = (one, other) if written else (other, one)
+    weight.vectorize(lane)
+    if not given:
+        return
+    if (constant(down.extent) or 0) * (constant(across.extent) or 0) <= TURNED_TAPS:
+        channel, few = weight.split(channel, FEW)
+        beside = [few, down, across]
+        weight.reorder(panel, channel, *beside, lane)
+    else:
+        beside = [across]
+        weight.reorder(panel, channel, down, across, lane)
+    for a in beside:
+        weight.unroll(a)
+    if threads > 1:
+        weight.parallel(panel)

@@ -22,6 +22,7 @@ from tensorlang.analysis import constant
 from ...records import RecordLog
 from ..calibrate import times
 from ..declaration import Declaration
+from ..growth import Term, terms_of
 from ..plan import UNSERVED, Measured
 from . import conv, products
 from .base import Box, Options, Settings
@@ -31,6 +32,7 @@ PER_DIM = {1: 9, 2: 5, 3: 3}  # representative sizes of each dim, by how many di
 MOST = 25  # representative shapes
 POINTS = 48  # shapes at which the variants are measured
 SLOW = 10e-3  # seconds of a call that is not worth waiting for: larger shapes take after the largest that are measured
+HOPELESS = 1.6  # times the fastest: a variant that is measured roughly there, for it will hardly be picked near there
 GAIN = 0.002  # by which a variant must speed up the whole to be kept
 KEPT = 12
 COMPILING = 6.0  # seconds of making variants; what is not made by then is left out
@@ -68,8 +70,13 @@ def variants(decl: Declaration, box: Box, settings: Settings) -> Options | None:
     labels = [label for i, label in enumerate(modules) if i in keep]
     routes = [modules[label] for label in labels]
     plans = Measured(tuple(labels), tuple(shapes), tuple(tuple(row[i] for i in keep) for row in seconds), tuple(_least(m) for m in routes),
-                     tuple(tuple((dims.index(d), n) for d, n in steps.get(label, ())) for label in labels))
+                     tuple(tuple((dims.index(d), n) for d, n in steps.get(label, ())) for label in labels), _terms(base.like))
     return Options("variants", base.like, dims, routes, plans, len(routes) - 1, len(modules))
+
+
+def _terms(module: tl.Module) -> tuple[Term, ...]:
+    """The products of sizes that its work is made of."""
+    return terms_of([at for _, at in module.signature.work if all(slot < len(module.signature.dims) for slot in at)])
 
 
 def _steps(schedule: tl.Schedule) -> Steps:
@@ -167,7 +174,7 @@ def _measured(decl: Declaration, box: Box, settings: Settings, dims: Sequence[st
         args = [a.copy() for a in decl.arrays(shape)]  # wherever numpy puts them, as those of callers: a variant may care for lines
         sizes = tuple(shape[d] for d in dims)
         runs = {i: functools.partial(m.entry, *args) for i, m in enumerate(modules) if all(a <= n for a, n in zip(least[i], sizes, strict=True))}
-        found = times(runs, settings.seconds / len(points))
+        found = times(runs, settings.seconds / len(points), HOPELESS)
         shapes.append(sizes)
         seconds.append(tuple(found.get(i, UNSERVED) for i in range(len(modules))))
         if min(found.values()) > SLOW:

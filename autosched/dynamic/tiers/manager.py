@@ -93,6 +93,7 @@ class Manager:
     def step(self) -> int:
         """Do what is due; how many calls there were since the last step."""
         recent = self.serves.recent()
+        self.pause()
         now = self.clock()
         self._observe(recent, now)
         self.pause()
@@ -127,14 +128,16 @@ class Manager:
         if not n:
             return
         self.latencies.add_all(recent.seconds)
+        self.pause()
         weight = max(1.0, recent.total / n)
-        shapes, index, counts = np.unique(recent.shapes, axis=0, return_inverse=True, return_counts=True)
-        seconds = np.asarray(recent.seconds)
+        order = np.lexsort(recent.shapes.T)  # the calls of a shape together, oldest first
+        rows, seconds = recent.shapes[order], np.asarray(recent.seconds)
+        starts = np.flatnonzero(np.concatenate([[True], (rows[1:] != rows[:-1]).any(axis=1), [True]]))
+        shapes, counts = rows[starts[:-1]], np.diff(starts)
         for i in np.flatnonzero(seconds > SLOW).tolist():
             known = self._times.get(tuple(recent.shapes[i].tolist()))
             self._counts.slow += known is not None and seconds[i] > SLOW + OUTLIER * statistics.median(known)
-        seconds = seconds[np.argsort(index.reshape(-1), kind="stable")]
-        starts = np.concatenate([[0], np.cumsum(counts)])
+        seconds = seconds[order]
         batch = dict(zip(map(tuple, shapes.tolist()), counts.tolist(), strict=True))
         self.window.add(batch, weight)
         self.pause()
@@ -250,9 +253,8 @@ class Manager:
         shapes = self.window.shapes(LOOKED_AT)
         if guess is not None and guess.shape not in shapes and self.serves.takes(guess.shape):
             shapes.append(guess.shape)
-        for i, shape in enumerate(shapes):
-            if i % 16 == 15:
-                self.pause()
+        for shape in shapes:
+            self.pause()
             if now - self._changed.get(shape, -math.inf) < self.thresholds.dwell:
                 continue
             calls = self.window.expected(shape)

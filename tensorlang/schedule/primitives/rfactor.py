@@ -20,7 +20,7 @@ from ...te.reducers import Reduce
 from ...te.tensor import ComputeOp, Tensor, TensorRead
 from ..bounds import bounds_of
 from ..legality.verdict import YES, Verdict, no
-from ..state import At, ScheduleState, StageState, change
+from ..state import At, ScheduleState, Split, StageState, change
 from .base import Primitive, find_loop, leaf, whole
 
 if TYPE_CHECKING:
@@ -55,6 +55,10 @@ class Rfactor(Primitive):
             if iv.kind == REDUCE and st.kind(iv) != "serial":
                 return no(f"loop {self.stage}.{iv.name} is {st.kind(iv)} already, and would move to the partial results",
                           mark=(self.stage, iv.name), try_=f"rfactor first, then {st.kind(iv).removesuffix('d')} the loops of {self.stage}.rf")
+        for rel in st.relations:
+            if isinstance(rel, Split) and rel.tail == "shift" and rel.parent.kind == REDUCE:
+                return no(f"{self.stage}.{rel.parent.name} is split with tail='shift': the last tile begins earlier, and what it shares with the one "
+                          "before would count twice", mark=(self.stage, rel.outer.name), try_="another tail, as 'auto'")
         return YES
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:

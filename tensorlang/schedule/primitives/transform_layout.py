@@ -3,8 +3,9 @@
 ``P[i, j]`` with ``lambda i, j: (j // 16, i, j % 16)`` → ``P[jo, i, ji]`` and every reader asks for ``P[j // 16, i, j % 16]``
 
 The map is kept as digits: every new dimension is one digit ``axis // stride % size`` of one old axis, the outermost digit of an axis
-without ``% size``, or several such digits read as one number, ``y * 56 + x`` for an ``x`` of 56 values. That covers splitting, permuting and
-merging axes, which is what packing is. A size that does not divide is padded; the padding is computed as zero so that vectors may read it.
+without ``% size``, or several such digits read as one number, ``y * w + x`` for an ``x`` of ``w`` values, a number or a dim. That
+covers splitting, permuting and merging axes, which is what packing is. A size that does not divide is padded; the padding is computed as zero so
+that vectors may read it.
 """
 
 from __future__ import annotations
@@ -73,10 +74,10 @@ class TransformLayout(Primitive):
         if self.merged and (sum(self.merged) != len(self.digits) or any(n < 1 for n in self.merged)):
             return no(f"{self.merged} is no way to take {len(self.digits)} digits together")
         for group in self.groups():
-            for axis, _, size in group[1:]:
-                if not size and const_int(st.compute.axis[axis].extent) is None:
-                    return no(f"axis `{st.compute.axis[axis].name}` has a symbolic size, and only the first part of a merged index may have one",
-                              mark=(self.stage, None))
+            for axis, stride, size in group[1:]:
+                if not size and stride > 1 and const_int(st.compute.axis[axis].extent) is None:
+                    return no(f"axis `{st.compute.axis[axis].name}` has a symbolic size, and only the first part of a merged index may be what is "
+                              "left of such an axis", mark=(self.stage, None))
         for axis in range(len(st.compute.axis)):
             why = self._covers(axis, st.compute.axis[axis].name)
             if why:
@@ -182,29 +183,41 @@ class TransformLayout(Primitive):
                                 because=f"`{stage.name}` has the axes {', '.join(names)}; "
                                 + str(e).rpartition("() ")[2], try_=f"lambda {', '.join(names)}: [{', '.join(reversed(names))}]") from None
         listed = list(new) if isinstance(new, list | tuple) else [new]
-        groups = [_as_digits(stage.name, make.as_expr(e), shown, [const_int(a.extent) for a in axes]) for e in listed]
+        groups = [_as_digits(stage.name, make.as_expr(e), shown, [a.extent for a in axes]) for e in listed]
         merged = tuple(map(len, groups)) if any(len(g) > 1 for g in groups) else ()
         return stage.do(TransformLayout(stage.name, tuple(d for g in groups for d in g), merged))  # type: ignore[no-any-return]
 
 
-def _as_digits(stage: str, e: Expr, axes: tuple[Var, ...], extents: Sequence[int | None]) -> tuple[Digit, ...]:
-    """The digits an index is made of, the most significant first: weights must be the products of the sizes of those below."""
-    terms = sorted(linear.poly(e).items(), key=lambda term: -term[1])
+def _as_digits(stage: str, e: Expr, axes: tuple[Var, ...], extents: Sequence[Expr]) -> tuple[Digit, ...]:
+    """The digits an index is made of, the most significant first: weights must be the products of the sizes of those below, dims among them."""
+    terms = sorted(linear.poly(e).items(), key=lambda term: (len(term[0]), term[1]))
     found: list[Digit] = []
-    below = 1
-    for factors, weight in reversed(terms):
-        digit = _as_digit(factors[0], axes) if len(factors) == 1 and below and weight == below else None
+    below, dims = 1, list[Expr]()
+    for factors, weight in terms:
+        own = list(factors)
+        for dim in dims:
+            own = _without(own, dim)
+        digit = _as_digit(own[0], axes) if len(own) == 1 and len(factors) == len(dims) + 1 and below and weight == below else None
         if digit is None:
             break
         axis, stride, size = digit
-        extent = extents[axis]
-        below *= size or (0 if extent is None else -(-extent // stride))
+        extent = const_int(extents[axis])
+        if not size and stride == 1 and isinstance(extents[axis], Var):
+            dims.append(extents[axis])
+        else:
+            below *= size or (0 if extent is None else -(-extent // stride))
         found.append(digit)
     if len(found) == len(terms) and found:
         return tuple(reversed(found))
     raise ScheduleError(f"s[{stage}].transform_layout: `{e}` is not one axis, or i // c, i % c or i // c % d of one, "
                         "nor such parts read as one number",
                         try_="a permutation of axes, with axes cut as i // 16 and i % 16, or merged as y * 56 + x for an x of 56 values")
+
+
+def _without(factors: list[Expr], one: Expr) -> list[Expr]:
+    """The factors without one of them, all of them when it is not there."""
+    at = next((i for i, f in enumerate(factors) if f is one), len(factors))
+    return factors[:at] + factors[at + 1:]
 
 
 def _as_digit(e: Expr, axes: tuple[Var, ...]) -> Digit | None:

@@ -89,7 +89,7 @@ def test_operators(name):
     f = made(func, tuple(te.dim(d, 0, 64) for d in profile), profile, seconds=0.0)
     rng = np.random.default_rng(0)
     shapes = list(itertools.product(*[[n for n in SMALL if lo <= n <= hi] or [hi] for lo, hi in profile.values()]))
-    for shape in [shapes[i] for i in rng.permutation(len(shapes))[:16]]:
+    for number, shape in enumerate(shapes[i] for i in rng.permutation(len(shapes))[:16]):
         tensors = func(*shape)
         inputs = [whole(rng, *[int(str(n)) for n in t.shape]) for t in tensors[:-1]]
         want = te.reference.evaluate(tensors[-1:], dict(zip(tensors[:-1], inputs, strict=True)))[0]
@@ -97,6 +97,26 @@ def test_operators(name):
         for d in (f, *serving):
             got = d(*inputs)
             assert got.shape == want.shape and np.allclose(got, want, rtol=1e-5, atol=1e-5), (name, shape)
+        if number < len(POISONS) and all(a.size for a in inputs):
+            nothing_leaks(POISONS[number], (f, *serving), tensors, inputs, want, tuple(rng.integers(inputs[0].shape)))
+
+
+POISONS = (np.nan, np.inf, -np.inf, np.nan)
+
+
+def nothing_leaks(poison, kernels, tensors, inputs, want, at):
+    """Outputs that do not depend on one element of the first input stay what they are when that is no number. They depend on it where the interpreter
+    computes something else for another value in its place, small, large or the poison itself."""
+    free = np.ones(want.shape, bool)
+    for value in (inputs[0][at] - 1000, inputs[0][at] + 1000, poison):
+        other = [inputs[0].copy(), *inputs[1:]]
+        other[0][at] = value
+        with np.errstate(all="ignore"):
+            free &= te.reference.evaluate(tensors[-1:], dict(zip(tensors[:-1], other, strict=True)))[0] == want
+    for kernel in kernels:
+        with np.errstate(all="ignore"):
+            got = kernel(*other)
+        assert np.allclose(got[free], want[free], rtol=1e-5, atol=1e-5), (at, poison)
 
 
 def test_sizes_of_zero():
