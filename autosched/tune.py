@@ -173,6 +173,8 @@ def result_of(session: Session, new: int, seconds: float) -> TuneResult:
     costs = tuple(final.get(steps, float("inf")) for steps in dict.fromkeys(r.steps for r in mine))
     notes = ["every candidate of the space was measured"] if session.exhausted else []
     notes += [] if session.unsaved is None else [f"{len(session.log.unwritten)} records are in memory only: {session.unsaved}"]
+    bad = session.log.bad
+    notes += [f"{len(bad)} line{'s' if len(bad) > 1 else ''} of the records skipped, the first {bad[0]}"] if bad else []
     return TuneResult(session.task, best_of(mine, session.key, session.target), len(session.known), new, seconds, session.flops,
                       costs, final.get(session.first), dict(Counter(r.status for r in failed)), {r.status: r.error for r in failed}, tuple(notes),
                       session.weights())

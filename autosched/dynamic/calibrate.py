@@ -27,7 +27,7 @@ from .tiers.keys import Environment, combined
 
 SAMPLE = 40e-6  # seconds of one sample at least: the clock and the call are then below 1 %
 ROUNDS = (5, 400)  # turns of all candidates, at least and at most
-TRIED = 2
+TRIED = 3  # turns after which the slowest are told apart
 FORMAT = 1
 DRIFT = 1.35  # how much the times of sentinels may differ among themselves from the table's
 

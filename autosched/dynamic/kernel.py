@@ -1,5 +1,6 @@
-"""The kernel of all shapes that the user holds. Knows the dispatcher and how to talk of what it chose; makes and measures nothing, and runs where there
-is no compiler."""
+"""The kernel of all shapes that the user holds. Knows the dispatcher and how to talk of what it chose; makes and measures nothing, and runs where
+there is no compiler.
+"""
 
 from __future__ import annotations
 
@@ -68,8 +69,8 @@ class Explanation:
 class DynamicKernel:
     """A kernel of every shape in its profiles, made by ``tune_dynamic``.
 
-    Call it on arrays like any kernel: ``f(x, y)`` writes the outputs, ``y = f(x)`` makes them. ``explain(m=17)`` says what runs and what else
-    could, ``stats()`` what ran.
+    Call it on arrays like any kernel: ``f(x, y)`` writes the outputs, ``y = f(x)`` makes them. ``explain(m=17)`` says what runs and what else could,
+    ``stats()`` what ran.
     """
 
     def __init__(self, dispatcher: tl.Dispatcher, profiles: Sequence[ShapeProfile], account: Account, plans: Plans) -> None:

@@ -33,7 +33,7 @@ class Tile:
         return f"{self.rows}×{self.vectors}v/{self.block}"
 
 
-def tiles(registers: int, lanes: int, columns: int) -> Iterator[Tile]:
+def tiles(registers: int, lanes: int, columns: int, threads: int = 1) -> Iterator[Tile]:
     """The tiles worth measuring: sums, a row of vectors and one broadcast fit the registers, and of each height the widest two, which need the
     fewest loads a multiply-add; heights that leave too few chains whatever their width are measured too, since few rows have no others."""
     wide = -(-columns // lanes)
@@ -43,14 +43,15 @@ def tiles(registers: int, lanes: int, columns: int) -> Iterator[Tile]:
             break
         for v in fits[-2:]:
             if rows * v >= CHAINS or v == fits[-1]:
-                yield Tile(rows, v, _block(columns, v * lanes))
+                yield Tile(rows, v, _block(columns, v * lanes, threads))
 
 
-def _block(columns: int, width: int) -> int:
-    """Columns of a block, whole tiles, the blocks nearly equal."""
+def _block(columns: int, width: int, threads: int) -> int:
+    """Columns of a block, whole tiles, the blocks nearly equal; as many for each thread, for they are what is shared out (three blocks for two threads
+    once took a third of the speed)."""
     tiles_ = -(-columns // width)
     blocks = max(1, round(tiles_ * width / BLOCK_COLUMNS))
-    return -(-tiles_ // blocks) * width
+    return -(-tiles_ // min(-(-blocks // threads) * threads, tiles_)) * width
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
     python -m benchmarks.autosched peers --trials 64 --case matmul512 softmax   ours, MetaSchedule, libraries
     python -m benchmarks.autosched ablation --trials 64 --seeds 3               parts of the search left out
+    python -m benchmarks.autosched tails --trials 40                            what other tails of splits would be worth
     python -m benchmarks.autosched sample --trials 72 --records samples.jsonl   measure what the shipped model learns from
     python -m benchmarks.autosched model --records samples.jsonl [--train]      how good it is on tasks not seen; write it
 """
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..harness import machine
-from . import ablation, cases, model, peers, samples
+from . import ablation, cases, model, peers, samples, tails
 
 RESULTS = Path(__file__).parent.parent / "results"
 
@@ -22,7 +23,7 @@ RESULTS = Path(__file__).parent.parent / "results"
 def main(arguments: list[str] | None = None) -> None:
     """Parse, run, print, write."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.autosched")
-    parser.add_argument("what", choices=("peers", "ablation", "sample", "model"))
+    parser.add_argument("what", choices=("peers", "ablation", "tails", "sample", "model"))
     parser.add_argument("--trials", type=int, default=64)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seeds", type=int, default=3)
@@ -46,6 +47,9 @@ def main(arguments: list[str] | None = None) -> None:
     elif given.what == "ablation":
         found = ablation.ablate(given.case, given.trials, given.seeds, given.arm)
         _write("autosched_ablation", {"trials": given.trials, "runs": found}, ablation.table(found))
+    elif given.what == "tails":
+        found = tails.compare(given.trials, given.seed)
+        _write("autosched_tails", {"trials": given.trials, "tasks": found}, tails.table(found))
     else:
         entries = peers.compare(given.case, given.trials, given.seed, given.directory or peers.scratch(), given.limit, given.tuner)
         _write(f"autosched_peers_{given.trials}", {"trials": given.trials, "seed": given.seed, "cases": entries}, peers.table(entries))

@@ -78,8 +78,9 @@ def ablate(names: list[str], trials: int, seeds: int, arms: list[str]) -> list[d
     found = []
     with Measurer(Stages(run="benchmarks.autosched.urgent:run")) as measurer:
         for name in names:
+            possible = [arm for arm in arms if ARMS[arm].space(variants_of(task_of(name)))]  # where every variant packs there is nothing without
             for seed in range(seeds):
-                for arm in arms:
+                for arm in possible:
                     found.append({"case": name, "seed": seed, "arm": arm, "cost": _best(task_of(name), ARMS[arm], trials, seed, measurer)})
                     print(found[-1], flush=True)
     return found
@@ -96,11 +97,11 @@ def table(found: list[dict[str, Any]]) -> str:
     """How many times slower the best kernel is without each part, by case, and the geometric mean."""
     cases = list(dict.fromkeys(f["case"] for f in found))
     arms = list(dict.fromkeys(f["arm"] for f in found))
-    cost = {(c, a): np.exp(np.mean([math.log(f["cost"]) for f in found if (f["case"], f["arm"]) == (c, a)])) for c in cases for a in arms}
+    cost = {(f["case"], f["arm"]): [g["cost"] for g in found if (g["case"], g["arm"]) == (f["case"], f["arm"])] for f in found}
+    mean = {at: math.exp(np.mean(np.log(costs))) for at, costs in cost.items()}
     lines = [f"{'slower without':<18}" + "".join(f"{c:>18}" for c in cases) + f"{'mean':>8}"]
     for a in arms:
-        slower = [cost[c, a] / cost[c, arms[0]] for c in cases]
-        lines.append(f"{a:<18}" + "".join(f"{x:>18.3f}" for x in slower) + f"{float(np.exp(np.mean(np.log(slower)))):>8.3f}")
+        slower = {c: mean[c, a] / mean[c, arms[0]] for c in cases if (c, a) in mean}
+        cells = [f"{slower[c]:>18.3f}" if c in slower else f"{'–':>18}" for c in cases]
+        lines.append(f"{a:<18}" + "".join(cells) + f"{math.exp(np.mean(np.log(list(slower.values())))):>8.3f}")
     return "\n".join(lines)
-
-

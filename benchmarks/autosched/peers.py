@@ -137,7 +137,8 @@ def _ready(kernel: Any, case: Any, arrays: dict[str, Any], expected: Any, out: A
 def table(entries: list[dict[str, Any]]) -> str:
     """The entries as lines of text, and the geometric means."""
     heads = ["default", "metaschedule", *LIBRARIES]
-    lines = [f"{'times as fast as':<18}" + "".join(f"{h:>14}" for h in heads) + f"{'best library':>14}{'tune s':>9}{'theirs s':>9}{'cpu s':>9}{'theirs':>9}"]
+    columns = "".join(f"{h:>14}" for h in [*heads, "best library"]) + "".join(f"{h:>9}" for h in ("tune s", "theirs s", "cpu s", "theirs"))
+    lines = [f"{'times as fast as':<18}" + columns]
     best: list[float] = []
     for e in entries:
         r = e.get("ratio", {})

@@ -1,10 +1,8 @@
 """Which code to give up when the cache is full: rules compared on traces by the seconds of compiling they lead to.
 
-``python -m benchmarks.dynamic.eviction`` replays 4000 calls of 300 shapes whose code differs in size (8 to 200 KB) and in what it costs to make
-(0.05 to
-0.3 s, every tenth was tuned for 15 s). Each miss makes the code again. Printed are the seconds over those of the best rule, for caches of a tenth
-and of three
-tenths of all code. ``CodeCache`` is the one the tiers use; the others stand here to be compared with.
+``python -m benchmarks.dynamic.eviction`` replays 4000 calls of 300 shapes whose code differs in size (8 to 200 KB) and in what it costs to make (0.05
+to 0.3 s, every tenth was tuned for 15 s). Each miss makes the code again. Printed are the seconds over those of the best rule, for caches of a tenth
+and of three tenths of all code. ``CodeCache`` is the one the tiers use; the others stand here to be compared with.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """P7: seconds until every number of rows in 1 … 512 of a layer runs at 0.95 of the best known, against tuning single shapes.
 
-The best known of a number of rows is the fastest of: every plan of ours, the default schedule of the exact shape, a kernel tuned for it where
-there is one, and else one tuned for more rows, its padding computed along. Where our choice is slower than that, the seconds to make the faster
-kernel are added to ours.
+The best known of a number of rows is the fastest of: every plan of ours, the default schedule of the exact shape, a kernel tuned for it where there
+is one, and else one tuned for more rows, its padding computed along. Where our choice is slower than that, the seconds to make the faster kernel are
+added to ours.
 """
 
 from __future__ import annotations

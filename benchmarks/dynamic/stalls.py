@@ -1,9 +1,8 @@
 """What a caller notices while specialised code is being made: nobody compiling, a thread of the same process compiling, the workshop's process
 compiling, and each time the code is loaded.
 
-``python -m benchmarks.dynamic.stalls`` calls a small kernel from Python without pause and prints the percentiles of the times between two calls.
-The ways
-take turns, so that a machine that is busy with something else is so for all of them.
+``python -m benchmarks.dynamic.stalls`` calls a small kernel from Python without pause and prints the percentiles of the times between two calls. The
+ways take turns, so that a machine that is busy with something else is so for all of them.
 """
 
 from __future__ import annotations

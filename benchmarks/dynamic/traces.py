@@ -9,8 +9,7 @@
 - always generic is one kernel with run-time extents; always recompile makes each shape's kernel when it is first seen, while the caller waits.
 
 Calls are made in turns, a few hundred by each way, so that a busy machine is so for all. A stall is a call that took a millisecond and eight times
-the
-usual of its shape longer; the oracle, which nothing can make wait, shows how many of these are the machine's.
+the usual of its shape longer; the oracle, which nothing can make wait, shows how many of these are the machine's.
 """
 
 from __future__ import annotations

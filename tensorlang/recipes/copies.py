@@ -37,16 +37,26 @@ def turn_in_tiles(s: Schedule, stage: Stage, turn: Turn, target: Target) -> None
     wide = lanes if far_source and not far_result else long
     if (size(last) or 1) % wide or (size(along) or 1) % high:
         wide = min(wide, 16)  # nor in the copy of the tile with masks
-    n, m = size(last), size(along)
-    jo, ji = stage.split(last, wide if n is None else min(wide, n))
-    io, ii = stage.split(along, high if m is None else min(high, m))
-    order = [jo, io] if far_source and not far_result else [io, jo]
+    by_columns = far_source and not far_result
+    shared = turns >= MIN_PARALLEL_WORK
+    jo, ji = _tiles(stage, last, wide, shared and by_columns)
+    io, ii = _tiles(stage, along, high, (shared and not by_columns) or turn.every is not None)
+    order = [jo, io] if by_columns else [io, jo]
     stage.reorder(*outer, *order, ii, ji)
     stage.unroll(ii)
     stage.vectorize(ji)
-    if turns >= MIN_PARALLEL_WORK:
+    if shared:
         loops = [*outer, order[0]]
         stage.parallel(loops[0] if len(loops) == 1 else stage.fuse(*loops))
+
+
+def _tiles(stage: Stage, axis: IterVar, high: int, parallel: bool) -> tuple[IterVar, IterVar]:
+    """The loops over tiles and in a tile. A rest is a tile that overlaps the one before, unless tiles are shared out: the other copy of a tile,
+    with masks, took LLVM longer than all else (1000 × 1000: 250 ms)."""
+    n = size(axis)
+    if n is None or n <= high or n % high == 0 or parallel:
+        return stage.split(axis, high if n is None else min(high, n))
+    return stage.split(axis, high, tail="shift")
 
 
 def _in_blocks(s: Schedule, stage: Stage, outer: list[IterVar], along: IterVar, block: int, lanes: int, target: Target) -> None:

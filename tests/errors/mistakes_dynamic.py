@@ -97,5 +97,9 @@ def specialise_what_is_no_dynamic_kernel(t: Scene) -> Any:
     return specialise(_made().dispatcher, SearchTask(_twice, (te.dim("m", 0, 64),)))  # type: ignore[arg-type]
 
 
+def specialise_to_an_unknown_tier(t: Scene) -> Any:
+    return specialise(_made(), SearchTask(_twice, (te.dim("m", 0, 64),)), highest=4)
+
+
 def _made() -> DynamicKernel:
     return tune_dynamic(SearchTask(_twice, (te.dim("m", 0, 64),)), {"m": (1, 8)}, seconds=0.0, cache=False)

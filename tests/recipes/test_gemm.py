@@ -88,14 +88,29 @@ def test_what_follows_is_computed_in_the_tile() -> None:
 
 
 def test_rows_of_two_axes_share_one_packed_operand() -> None:
-    A, B = te.placeholder((6, 20, 30), name="A"), te.placeholder((30, 40), name="B")
+    A, B = te.placeholder((6, 20, 30), name="A"), te.placeholder((30, 48), name="B")
     r = te.reduce_axis((0, 30), name="k")
-    C = te.compute((6, 20, 40), lambda b, i, j: te.sum(A[b, i, r] * B[r, j], axis=r), name="C")
+    C = te.compute((6, 20, 48), lambda b, i, j: te.sum(A[b, i, r] * B[r, j], axis=r), name="C")
     tree = default_schedule(C).tree()
     assert tree.index("compute B.global") < tree.index("loop C.b")
     rng = np.random.default_rng(2)
-    a, b = rng.integers(-4, 5, (6, 20, 30)).astype("float32"), rng.integers(-4, 5, (30, 40)).astype("float32")
+    a, b = rng.integers(-4, 5, (6, 20, 30)).astype("float32"), rng.integers(-4, 5, (30, 48)).astype("float32")
     assert np.array_equal(tl.compile([A, B, C])(a, b), a @ b)
+
+
+@pytest.mark.parametrize(("m", "n", "k", "fixed"), [(28, 28, 28, False), (44, 44, 44, False), (7, 129, 65, False), (13, 100, 100, False), (44, 44, 44, True)])
+def test_the_last_columns_of_a_small_product_are_a_tile_that_overlaps(m: int, n: int, k: int, fixed: bool) -> None:
+    """No masks and no copy of the loops for a rest; a weight known ahead is packed all the same."""
+    A, B, C = product(m, n, k)
+    s = default_schedule(C, HASWELL, constants=[B] if fixed else [])
+    assert ("storage B.global" in s.tree()) is fixed
+    if not fixed:
+        asm = tl.build(s, [A, B, C], HASWELL).get_source("asm")
+        assert "vmaskmov" not in asm
+    rng = np.random.default_rng(4)
+    a, b = rng.integers(-4, 5, (m, k)).astype("float32"), rng.integers(-4, 5, (k, n)).astype("float32")
+    f = tl.compile([A, C], constants={B: b}) if fixed else tl.compile([A, B, C])
+    assert np.array_equal(f(a) if fixed else f(a, b), a @ b)
 
 
 def test_a_constant_right_operand_is_packed_whole() -> None:

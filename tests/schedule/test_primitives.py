@@ -279,6 +279,41 @@ def test_pixels_merged_into_one_dimension_are_tiled_across_rows():
     assert str(tl.lower(again, [X, W, O])) == str(func)
 
 
+def test_pixels_of_rows_of_any_width_merged_into_one_dimension():
+    """The same where the width is a dim, and the image has its channels innermost."""
+    c, o = 3, 8
+    h, w = te.dim("h", 1, 9), te.dim("w", 1, 9)
+    X, W = te.placeholder((c, h + 2, w + 2), name="X"), te.placeholder((o, c, 3, 3), name="W")
+    rc, ry, rx = (te.reduce_axis((0, n), name=m) for n, m in ((c, "rc"), (3, "ry"), (3, "rx")))
+    C = te.compute((o, h, w), lambda q, y, x: te.sum(X[rc, y + ry, x + rx] * W[q, rc, ry, rx], axis=[rc, ry, rx]), name="C")
+    O = te.compute((o, h, w), lambda q, y, x: te.max(C[q, y, x], 0.0), name="O")
+    s = te.create_schedule(O.op)
+    s[C].transform_layout(lambda q, y, x: (y * w + x, q))
+    assert [a.name for a in s[C].op.axis] == ["y.x.fused", "q"]
+    s[C].split(s[C].op.axis[0], 5)
+    kernel = tl.build(s, [X, W, O])
+    again = Trace.from_json(s.trace.to_json()).apply(te.create_schedule(O.op))
+    assert str(tl.lower(again, [X, W, O])) == str(tl.lower(s, [X, W, O]))
+    rng = np.random.default_rng(0)
+    for height, width in itertools.product((1, 2, 5, 9), repeat=2):
+        x, k = (rng.integers(-4, 5, shape).astype("float32") for shape in ((c, height + 2, width + 2), (o, c, 3, 3)))
+        want = sum(np.einsum("chw,oc->ohw", x[:, i:i + height, j:j + width], k[:, :, i, j]) for i in range(3) for j in range(3))
+        assert (kernel(x, k) == np.maximum(want, 0)).all(), (height, width)
+
+
+def test_the_width_that_rows_are_counted_by_is_theirs():
+    h, w = te.dim("h", 1, 9), te.dim("w", 1, 9)
+    A = te.placeholder((h, w), name="A")
+    C = te.compute((h, w), lambda i, j: A[i, j] * 2.0, name="C")
+    O = te.compute((h, w), lambda i, j: C[i, j] + 1.0, name="O")
+    for index_map in (lambda i, j: [i * h + j], lambda i, j: [j * w + i], lambda i, j: [i * w * 2 + j], lambda i, j: [i * w * w + j],
+                      lambda i, j: [i * w + j // 4, j % 4]):
+        s = te.create_schedule(O.op)
+        with pytest.raises(tl.ScheduleError, match="transform_layout"):
+            s[C].transform_layout(index_map)
+        assert len(s.trace) == 0
+
+
 @pytest.mark.parametrize("index_map", [
     lambda i, j: [i * 23 + j],  # a weight that is not the size below it
     lambda i, j: [i * 24 + j + 1],

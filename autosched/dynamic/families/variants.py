@@ -33,9 +33,10 @@ MOST = 25  # representative shapes
 POINTS = 48  # shapes at which the variants are measured
 SLOW = 10e-3  # seconds of a call that is not worth waiting for: larger shapes take after the largest that are measured
 HOPELESS = 1.6  # times the fastest: a variant that is measured roughly there, for it will hardly be picked near there
+FAR, LOST = 4.0, 3  # times the fastest, at so many shapes in a row: a variant that is not timed at larger ones
 GAIN = 0.002  # by which a variant must speed up the whole to be kept
 KEPT = 12
-COMPILING = 6.0  # seconds of making variants; what is not made by then is left out
+COMPILING = 10.0  # seconds of making variants; what is not made by then is left out
 
 Steps = tuple[tuple[str, int], ...]  # (dim, step) for each axis that is computed in whole tiles
 Made = tuple[tuple[str, str], tl.Schedule, list[te.Tensor], Steps]
@@ -170,11 +171,14 @@ def _measured(decl: Declaration, box: Box, settings: Settings, dims: Sequence[st
     seconds: list[tuple[float, ...]] = []
     points = _points(box, dims, multiples_of(decl))
     least = [_least(m) for m in modules]
+    lost = [0] * len(modules)
     for shape in points:
         args = [a.copy() for a in decl.arrays(shape)]  # wherever numpy puts them, as those of callers: a variant may care for lines
         sizes = tuple(shape[d] for d in dims)
-        runs = {i: functools.partial(m.entry, *args) for i, m in enumerate(modules) if all(a <= n for a, n in zip(least[i], sizes, strict=True))}
-        found = times(runs, settings.seconds / len(points), HOPELESS)
+        taken = [i for i in range(len(modules)) if all(a <= n for a, n in zip(least[i], sizes, strict=True)) and lost[i] < LOST]
+        found = times({i: functools.partial(modules[i].entry, *args) for i in taken}, settings.seconds / len(points), HOPELESS)
+        for i in taken[:-1]:  # the last takes every size
+            lost[i] = lost[i] + 1 if found[i] > FAR * min(found.values()) else 0
         shapes.append(sizes)
         seconds.append(tuple(found.get(i, UNSERVED) for i in range(len(modules))))
         if min(found.values()) > SLOW:

@@ -76,9 +76,8 @@ class Experience:
         self._guessed.clear()
 
     def ratio(self, tier: int, shape: Shape, below: int) -> float:
-        """The ratio to expect for a shape that is served by the tier ``below``: the geometric mean of the trials, near shapes weighing more (1 / (1
-        + d²), d the distance in powers
-        of two), and of one trial's weight for the guess before any."""
+        """The ratio to expect for a shape that is served by the tier ``below``: the geometric mean of the trials, near shapes weighing more (1 / (1 +
+        d²), d the distance in powers of two), and of one trial's weight for the guess before any."""
         known = self._guessed.get((tier, shape, below))
         if known is not None:
             return known

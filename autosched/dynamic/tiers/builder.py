@@ -2,8 +2,7 @@
 tune.
 
 A job's ``trace`` is a ``Request`` as JSON. The workers are those of measurement (``autosched.measure``): they may crash, hang or run out of memory,
-and
-their outcome says so. They run at low priority on any processor (pinned to one they would wait for whoever is served there), so that the caller
+and their outcome says so. They run at low priority on any processor (pinned to one they would wait for whoever is served there), so that the caller
 goes first.
 """
 
@@ -35,9 +34,8 @@ NICE = 10  # a tenth of a processor that others want too
 
 @dataclass(frozen=True)
 class Request:
-    """Make the kernel ``name`` for these ``sizes`` in ``file``, with the ``parts`` of its key. ``constants`` is a file of arrays by the name of
-    their tensors, or empty; with
-    ``trials`` the schedule is searched for and ``records`` keeps what was measured, with none it is the default schedule."""
+    """Make the kernel ``name`` for these ``sizes`` in ``file``, with the ``parts`` of its key. ``constants`` is a file of arrays by the name of their
+    tensors, or empty; with ``trials`` the schedule is searched for and ``records`` keeps what was measured, with none it is the default schedule."""
 
     name: str
     file: str

@@ -1,11 +1,10 @@
 """Specialised code in memory within a budget of bytes. Knows what code costs and when it was used; not what it computes, nor who is served by it.
 
 An entry is for one shape or for a range of shapes (the box of a tree's leaf). When room is needed, the entry goes whose age · size / cost is
-greatest, with the
-age of LRU-2: the time since the use before the last, remembered for entries that are gone (O'Neil, O'Neil and Weikum, *The LRU-K page
-replacement algorithm*, 1993). ``python -m benchmarks.dynamic.eviction`` replays traces under the rules there are; seconds of compiling over those
-of the best rule, geometric mean: 1.00 for this one, 1.13 for age · size / (uses · cost), 1.28 for the same with remembered uses, 4.8 for LRU-2 and
-5.2 for LRU, which do not know that a tuned kernel costs a hundred times a compiled one.
+greatest, with the age of LRU-2: the time since the use before the last, remembered for entries that are gone (O'Neil, O'Neil and Weikum, *The LRU-K
+page replacement algorithm*, 1993). ``python -m benchmarks.dynamic.eviction`` replays traces under the rules there are; seconds of compiling over
+those of the best rule, geometric mean: 1.00 for this one, 1.13 for age · size / (uses · cost), 1.28 for the same with remembered uses, 4.8 for LRU-2
+and 5.2 for LRU, which do not know that a tuned kernel costs a hundred times a compiled one.
 """
 
 from __future__ import annotations

@@ -43,9 +43,8 @@ class Dispatches(Protocol):
 
 
 class Dispatched:
-    """``Serves`` by a dispatcher. ``base`` tells the tier that serves a shape when nothing is published, ``cycle`` is the length of a processor
-    cycle in
-    seconds (see ``cycle_of``)."""
+    """``Serves`` by a dispatcher. ``base`` tells the tier that serves a shape when nothing is published, ``cycle`` is the length of a processor cycle
+    in seconds (see ``cycle_of``)."""
 
     def __init__(self, dispatcher: Dispatches, base: Callable[[Shape], int], cycle: float) -> None:
         self.dispatcher, self.cycle = dispatcher, cycle

@@ -1,8 +1,7 @@
 """Latencies in a histogram of logarithmic buckets: four for each power of two of nanoseconds. Knows numbers only.
 
-A bucket is the position of the highest bit of the nanoseconds and the two bits after it, which machine code finds with one count of leading zeros,
-so a
-native dispatcher can keep the same table. A percentile is off by at most an eighth (the middle of a bucket stands for it).
+A bucket is the position of the highest bit of the nanoseconds and the two bits after it, which machine code finds with one count of leading zeros, so
+a native dispatcher can keep the same table. A percentile is off by at most an eighth (the middle of a bucket stands for it).
 """
 
 from __future__ import annotations

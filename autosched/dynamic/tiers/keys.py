@@ -43,8 +43,7 @@ class Environment:
 @dataclass(frozen=True)
 class Key:
     """One piece of code: a digest of the computation with its sizes left open, the sizes by name, a digest of the constants that are baked in, and
-    how it
-    was made (``compile``, or ``tune`` and how long)."""
+    how it was made (``compile``, or ``tune`` and how long)."""
 
     computation: str
     sizes: tuple[tuple[str, int], ...]

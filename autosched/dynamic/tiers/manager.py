@@ -1,10 +1,10 @@
 """Who is promoted, demoted and evicted, and when: one step looks at the calls since the last and does what is due. Knows the rules and the protocols;
 no kernel, no compiler, no thread.
 
-A shape climbs from what the kernel serves it with (tier 0 or 1) to code of its own (2) and to searched code (3). Code is ordered when its
-benefit is above the threshold, made in the background, tried against what serves the shape now, and published only if it wins. All changes of
-one shape are at least ``dwell`` apart, whatever is the reason for them: what has just been published is not evicted either, so that
-traffic between two working sets cannot make the tiers swing.
+A shape climbs from what the kernel serves it with (tier 0 or 1) to code of its own (2) and to searched code (3). Code is ordered when its benefit is
+above the threshold, made in the background, tried against what serves the shape now, and published only if it wins. All changes of one shape are at
+least ``dwell`` apart, whatever is the reason for them: what has just been published is not evicted either, so that traffic between two working sets
+cannot make the tiers swing.
 """
 
 from __future__ import annotations
@@ -92,10 +92,8 @@ class Manager:
 
     def step(self) -> int:
         """Do what is due; how many calls there were since the last step."""
-        recent = self.serves.recent()
-        self.pause()
+        calls = self.observe()
         now = self.clock()
-        self._observe(recent, now)
         self.pause()
         self._ready += self.makes.finished()
         waiting, self._ready = self._ready, []
@@ -108,10 +106,18 @@ class Manager:
         self._demote(now)
         self.pause()
         self._promote(now)
+        return calls
+
+    def observe(self) -> int:
+        """Take in the calls since the last time, and decide nothing; how many there were."""
+        recent = self.serves.recent()
+        self.pause()
+        self._observe(recent, self.clock())
         return recent.total
 
     def stats(self) -> TierStats:
-        """What has happened so far."""
+        """What has happened so far, to the last call."""
+        self.observe()
         c = self._counts
         return TierStats(Counter(c.hits), Counter(c.promotions), c.demotions, c.evictions, Counter(c.dropped), Counter(self.makes.misses), c.stored,
                          c.ahead, c.slow, self.cache.bytes, self.cache.budget, len(self.cache), Counter(c.making), self.makes.busy(),

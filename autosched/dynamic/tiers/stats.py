@@ -16,12 +16,11 @@ from .serves import TIERS, Shape
 
 @dataclass(frozen=True)
 class TierStats:
-    """``hits`` are calls by the tier that served them; ``promotions`` count by tier; ``demotions`` went back for want of calls, ``evictions``
-    for want of room. ``dropped`` counts code that was made and did not stay, by reason; ``misses`` files that were not used, by reason. ``slow``
-    calls
+    """``hits`` are calls by the tier that served them; ``promotions`` count by tier; ``demotions`` went back for want of calls, ``evictions`` for
+    want of room. ``dropped`` counts code that was made and did not stay, by reason; ``misses`` files that were not used, by reason. ``slow`` calls
     took a millisecond and eight times their shape's usual time longer, for whatever reason: the tiers themselves keep no call waiting. ``bytes`` of
-    code of at most ``budget``. ``making`` are the seconds spent in the background on each tier, ``high`` the
-    present threshold (see ``benefit``), ``latencies`` of calls, where the kernel takes them."""
+    code of at most ``budget``. ``making`` are the seconds spent in the background on each tier, ``high`` the present threshold (see ``benefit``),
+    ``latencies`` of calls, where the kernel takes them."""
 
     hits: Counter[int] = field(default_factory=Counter)
     promotions: Counter[int] = field(default_factory=Counter)

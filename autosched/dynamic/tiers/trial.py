@@ -1,8 +1,7 @@
 """Two kernels for one shape against each other: equal answers first, then times in turns. Knows kernels by what they do on arrays.
 
 Each turn times both, the order changing from turn to turn, so that a machine that grows slower meanwhile does not decide. A newcomer wins by the
-median of
-the turns' ratios, and only if most turns agree. The loop around a kernel is machine code (``Module.benchmark``): a loop in Python would
+median of the turns' ratios, and only if most turns agree. The loop around a kernel is machine code (``Module.benchmark``): a loop in Python would
 keep the interpreter's lock from those who are being served.
 """
 

@@ -19,9 +19,8 @@ from .serves import Shape
 
 
 class Window:
-    """The last ``size`` calls or the last ``batches`` batches of them, whichever are more, in an older and a newer half. Calls come in batches,
-    since nobody looks
-    after each."""
+    """The last ``size`` calls or the last ``batches`` batches of them, whichever are more, in an older and a newer half. Calls come in batches, since
+    nobody looks after each."""
 
     def __init__(self, size: int = 4096, batches: int = 16) -> None:
         if size < 2 or batches < 2:

@@ -40,9 +40,8 @@ _numbers = itertools.count(1)
 
 class Workshop:
     """Makes code of the shapes of one computation: ``tensors`` are those of the kernel's signature with dims for sizes, outputs last, and a shape
-    gives
-    the values of the ``dims`` in this order. ``constants`` are arrays by the name of their tensor. ``directory`` keeps the code for later runs; None:
-    until this object goes. ``trials`` is what a search may measure.
+    gives the values of the ``dims`` in this order. ``constants`` are arrays by the name of their tensor. ``directory`` keeps the code for later runs;
+    None: until this object goes. ``trials`` is what a search may measure.
 
     Raises TensorLangError for a directory that cannot be made, and for a computation that has no JSON form.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import time
 
 import tensorlang as tl
 from autosched.dynamic import calibrate
@@ -17,6 +18,22 @@ def test_every_candidate_is_called_in_turns():
     assert set(found) == {"a", "b"} and all(s >= 0 for s in found.values())
     switches = sum(x != y for x, y in itertools.pairwise(order))
     assert switches >= 2 * calibrate.ROUNDS[0]
+
+
+def test_the_slowest_are_not_timed_to_the_end():
+    calls = dict.fromkeys(("fast", "slow"), 0)
+
+    def takes(name, seconds):
+        def run():
+            calls[name] += 1
+            end = time.perf_counter() + seconds
+            while time.perf_counter() < end:
+                pass
+        return run
+
+    found = times({"slow": takes("slow", 0.02), "fast": takes("fast", 1e-3)}, 0.0, within=2.0)
+    assert set(found) == set(calls) and found["slow"] >= 0.02  # a rough time, but one
+    assert calls == {"slow": 2 + calibrate.TRIED, "fast": 2 + calibrate.ROUNDS[0]}
 
 
 def test_tables_come_back(tmp_path):

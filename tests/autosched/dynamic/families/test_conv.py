@@ -42,6 +42,25 @@ def test_every_tile_is_right(outputs, stride, padding, relu):
     assert served > 10 * len(kernels)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_pixels_are_counted_over_the_ends_of_rows(threads):
+    """Every small image, the last tile of which has any number of pixels."""
+    def stated(least):
+        return conv(te.dim("n", 1, 3), te.dim("h", max(1, least.get("h", 1)), 40), te.dim("w", max(1, least.get("w", 1)), 40), 24, 1, 1, True)
+
+    found = [f for f in schedules_of(stated, tl.Target.host(), [], threads) if "of a row" not in f.name]
+    assert len(found) == 2 * threads
+    rng = np.random.default_rng(0)
+    kernels = {f.name: tl.build(f.schedule, f.tensors) for f in found}
+    for h, w in itertools.product(range(1, 8), repeat=2):
+        fixed = conv(2, h, w, 24, 1, 1, True)
+        x, k = whole(rng, 2, 3, h, w), whole(rng, 24, 3, 3, 3)
+        want = te.reference.evaluate(fixed[-1:], {fixed[0]: x, fixed[1]: k})[0]
+        for name, kernel in kernels.items():
+            assert least_of(kernel, "w") == least_of(kernel, "h") == 1
+            assert (kernel(x, k) == want).all(), (name, h, w)
+
+
 def test_nothing_leaks_from_other_pixels():
     rng = np.random.default_rng(0)
     x, k = whole(rng, 1, 3, 9, 13), whole(rng, 24, 3, 3, 3)

@@ -53,7 +53,7 @@ class World:
 
     def recent(self) -> Recent:
         log, self.log = self.log, []
-        return Recent(np.array([s for s, _ in log], np.int64).reshape(len(log), -1), np.array([t for _, t in log]), len(log))
+        return Recent(np.array([s for s, _ in log], np.int64).reshape(len(log), len(log[0][0]) if log else 0), np.array([t for _, t in log]), len(log))
 
     def publish(self, shape: Shape, module: Any) -> None:
         self.published[shape] = module
