@@ -47,8 +47,8 @@ def tiles(registers: int, lanes: int, columns: int, threads: int = 1) -> Iterato
 
 
 def _block(columns: int, width: int, threads: int) -> int:
-    """Columns of a block, whole tiles, the blocks nearly equal; as many for each thread, for they are what is shared out (three blocks for two threads
-    once took a third of the speed)."""
+    """Columns of a block, whole tiles, the blocks nearly equal; as many for each thread, for they are what is shared out: three blocks for two
+    threads ran at two thirds of the speed of four."""
     tiles_ = -(-columns // width)
     blocks = max(1, round(tiles_ * width / BLOCK_COLUMNS))
     return -(-tiles_ // min(-(-blocks // threads) * threads, tiles_)) * width

@@ -167,7 +167,8 @@ class Measured:
         known, seconds = np.array(self.shapes), np.array(self.seconds)
         terms = self.terms or terms_of([range(known.shape[1])])
         taken = seconds < UNSERVED
-        return [Growth.of(known[at], seconds[at, p], terms, self.steps[p] if self.steps else ()) if at.any() else None for p, at in enumerate(taken.T)]
+        steps = self.steps or ((),) * len(self.labels)
+        return [Growth.of(known[at], seconds[at, p], terms, steps[p]) if at.any() else None for p, at in enumerate(taken.T)]
 
     def describe(self, slot: int, shape: Sequence[int]) -> str:
         """What a plan does."""
@@ -181,7 +182,8 @@ class Measured:
     @staticmethod
     def of(data: Mapping[str, Any]) -> Measured:
         """Those of plain data."""
-        labels, shapes, seconds, least, terms = (tuple(tuple(row) for row in data[part]) for part in ("labels", "shapes", "seconds", "least", "terms"))
+        parts = ("labels", "shapes", "seconds", "least", "terms")
+        labels, shapes, seconds, least, terms = (tuple(tuple(row) for row in data[part]) for part in parts)
         return Measured(labels, shapes, seconds, least, tuple(tuple((dim, step) for dim, step in row) for row in data["steps"]), terms)
 
 

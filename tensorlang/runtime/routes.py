@@ -94,12 +94,15 @@ def check_module(mine: Signature, module: Module, box: Box | None, multiples: Ma
 def box_of(signature: Signature, tree: Tree, slot: int) -> Box | None:
     """The smallest box of sizes that holds all for which the tree picks a slot; None when it picks it for none."""
     whole = {d.name: (max(0, d.lo or 0), d.hi) for d in signature.dims}
+    steps = {d.name: d.multiple_of for d in signature.dims}
     boxes: list[Box] = []
 
     def visit(node: Tree, box: Box) -> None:
         if isinstance(node, int):
-            if node == slot and all(hi is None or lo <= hi for lo, hi in box.values()):
-                boxes.append(box)
+            if node == slot:  # only multiples of a dim's step come
+                taken = {d: (-(-lo // steps[d]) * steps[d], None if hi is None else hi // steps[d] * steps[d]) for d, (lo, hi) in box.items()}
+                if all(hi is None or lo <= hi for lo, hi in taken.values()):
+                    boxes.append(taken)
             return
         dim, most, low, high = node
         lo, hi = box[dim]

@@ -138,7 +138,8 @@ class _Writer:
             return ["scan", op.name, self.axis(op.axis[0]), *parts, op.tag, self.attrs(op)]
         if not isinstance(op, ComputeOp) or isinstance(op, OpaqueOp):
             raise DeclareError(f"{op.name}: an extern cannot be written as JSON",
-                               because="somebody else's code computes it, which does not travel as text", try_=f"the operations before and after {op.name}, each by themselves")
+                               because="somebody else's code computes it, which does not travel as text",
+                               try_=f"the operations before and after {op.name}, each by themselves")
         axes, reduced = [self.axis(a) for a in op.axis], [self.axis(a) for a in op.reduce_axis]
         return ["compute", op.name, axes, reduced, [self.expr(e) for e in op.body], op.tag, self.attrs(op)]
 

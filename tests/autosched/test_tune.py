@@ -213,7 +213,7 @@ def test_a_scan_is_tuned() -> None:
 def test_an_extern_says_why_not() -> None:
     a = te.placeholder((8,), name="A")
     doubled = te.extern((8,), [a], lambda ins, outs: te.call_packed("tests.double", ins[0], outs[0]), name="doubled")
-    with pytest.raises(TensorLangError, match="doubled: a ExternOp cannot be written as JSON"):
+    with pytest.raises(TensorLangError, match="doubled: an extern cannot be written as JSON"):
         SearchTask.of([a, doubled])
 
 

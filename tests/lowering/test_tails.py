@@ -127,3 +127,23 @@ def test_a_shifted_output_does_not_take_the_memory_of_what_it_reads():
     s[C].split(s[C].op.axis[0], 8, tail="shift")
     a = np.arange(30, dtype=np.float32)
     np.testing.assert_array_equal(tl.build(s, [A, D])(a), (a + 1) * 2 - 1)
+
+
+@pytest.mark.parametrize(("n", "factor", "copies"), [(28, 6, 2), (28, 7, 1), (37, 5, 2), (7, 4, 2)])
+def test_a_tile_of_two_fused_axes_is_written_once_for_whole_tiles_and_once_for_the_last(n, factor, copies):
+    """Found by a slow build: that ``x // 28 < 28`` says no more than ``x < 784`` was not seen, and copies stayed for tiles that are never met."""
+    A = te.placeholder((8, n, n), name="A")
+    k = te.reduce_axis((0, 8), "k")
+    C = te.compute((n, n), lambda i, j: te.sum(A[k, i, j], axis=k), "C")
+    D = te.compute((n, n), lambda i, j: C[i, j] * 2, "D")
+    s = te.create_schedule(D.op)
+    s[C].transform_layout(lambda i, j: [i * n + j])
+    tiles, pixels = s[D].split(s[D].fuse(*D.op.axis), factor)
+    s[D].unroll(pixels)
+    s[C].compute_at(s[D], tiles)
+    s[C].set_scope("local")
+    s[C].reorder(*s[C].op.reduce_axis, *s[C].op.axis)
+    s[C].unroll(*s[C].op.axis)
+    assert str(tl.lower(s, [A, D])).count("for k in range") == copies
+    a = np.arange(8 * n * n, dtype=np.float32).reshape(8, n, n) % 7
+    np.testing.assert_array_equal(tl.build(s, [A, D])(a), a.sum(0) * 2)

@@ -124,6 +124,16 @@ def test_a_route_that_gets_no_size_need_take_none(marks):
             tl.Dispatcher(marks[0], [marks[0], tl.compile([a, te.compute(a.shape, lambda i, j, a=a: a[i, j], name="B")])], tree)
 
 
+def test_a_route_gets_multiples_of_a_step_only():
+    """Between 12 and 16 there is none: the second route gets no size, though 13 to 15 are its own by the tree."""
+    steps = te.dim("m", 0, 40, multiple_of=4)
+    fours, high = marked(1.0, steps), marked(2.0, te.dim("m", 20, 40, multiple_of=4))
+    d = tl.Dispatcher(fours, [fours, high], ("m", 12, 0, ("m", 15, 1, 0)))
+    assert [ran(d, m) for m in (4, 12, 16, 40)] == [1.0] * 4
+    d = tl.Dispatcher(fours, [fours, high], ("m", 17, 0, 1))  # gets 20 to 40
+    assert [ran(d, m) for m in (16, 20)] == [1.0, 2.0]
+
+
 @pytest.mark.parametrize("tree", [2, -1, ("m", 1, 0), ("q", 1, 0, 1), ("m", 1.5, 0, 1), True])
 def test_a_tree_that_names_no_slot_is_refused(marks, tree):
     with pytest.raises(tl.TensorLangError):

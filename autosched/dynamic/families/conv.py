@@ -30,7 +30,7 @@ TURNED_TAPS = 9  # of a weight's channels, side by side
 
 @dataclass(frozen=True)
 class Tile:
-    """``high`` pixels × ``vectors``; ``written``: the taps of a row are written out, which is 5 to 10 % faster, but along a row 6 × 2 sums then spill,
+    """``high`` pixels × ``vectors``; ``written``: the taps of a row are written out, which is 5 to 10 % faster, but 6 × 2 sums of a row then spill,
     for LLVM keeps what neighbouring taps share in registers as well (half as fast, measured on Zen 3)."""
 
     high: int
@@ -45,8 +45,9 @@ class Tile:
 
 TILES = (Tile(5, 2, True, COUNTED), Tile(6, 2, True, COUNTED), Tile(5, 2, True, ROW), Tile(4, 2, True, ROW), Tile(7, 1, True, ROW),
          Tile(6, 2, False, ROW), Tile(4, 2, True, ANY))
-NARROW = (Tile(10, 1, True, COUNTED), Tile(12, 1, True, COUNTED), Tile(10, 1, True, ROW), Tile(7, 1, True, ROW),  # where one vector holds all channels
-          Tile(12, 1, False, ROW), Tile(7, 1, True, ANY))
+# where one vector holds all channels
+NARROW = (Tile(10, 1, True, COUNTED), Tile(12, 1, True, COUNTED), Tile(10, 1, True, ROW), Tile(7, 1, True, ROW), Tile(12, 1, False, ROW),
+          Tile(7, 1, True, ANY))
 
 
 def conv_stage(s: tl.Schedule) -> tl.Stage | None:
@@ -84,7 +85,8 @@ def schedules_of(stated: Callable[[Mapping[str, int]], list[te.Tensor]], target:
         if tile.kind == COUNTED:  # a division by the width, even where there is nothing to compute
             least = {n: 1 for n in map(size_of, stage.op.axis[2:]) if isinstance(n, str)}
         tensors = stated(least)
-        if not tensors or tile.high * tile.vectors + tile.vectors + 1 > target.vector_registers or (full and isinstance(width, int) and width < tile.high):
+        fits = tile.high * tile.vectors + tile.vectors + 1 <= target.vector_registers and not (full and isinstance(width, int) and width < tile.high)
+        if not tensors or not fits:
             continue
         s = tl.create_schedule([t for t in tensors if not isinstance(t.op, te.PlaceholderOp)])
         stage = conv_stage(s)
@@ -117,7 +119,8 @@ def _apply(s: tl.Schedule, out: tl.Stage, stage: tl.Stage, tile: Tile, lanes: in
     order = [down, channel, across] if tile.written else [down, across, channel]  # the loop inside is long, or has no end to guess
     packed = s[s.cache_read(weight, "global", [inside.name])]
     packed.transform_layout(lambda o, c, y, x: [o // width, *((y, c, x) if tile.written else (y, x, c)), o % width])
-    _pack(packed, tile.written, not any(t is weight for t in constants), threads)
+    uneven = (constant(inside.op.axis[1].extent) or 0) % width > 0
+    _pack(packed, tile.written, not any(t is weight for t in constants), uneven, threads)
     padded = s[s.state.of(image).name] if isinstance(s.state.of(image).op, te.ComputeOp) else None
     if tile.kind == COUNTED:
         padded = s[s.cache_read(image, "global", [inside.name])] if padded is None else padded
@@ -178,12 +181,14 @@ def _copy(padded: tl.Stage, tile: Tile, lanes: int, threads: int) -> None:
             padded.parallel(y)
 
 
-def _pack(weight: tl.Stage, written: bool, given: bool, threads: int) -> None:
+def _pack(weight: tl.Stage, written: bool, given: bool, uneven: bool, threads: int) -> None:
     """The copy of a weight in panels of output channels; of one that is ``given`` in each call, neighbours are turned side by side."""
     panel, down, one, other, lane = weight.op.axis
     channel, across = (one, other) if written else (other, one)
     weight.vectorize(lane)
-    if not given:
+    if given and threads > 1:
+        weight.parallel(panel)
+    if not given or uneven:  # the last panel then reads lane by lane, each behind a test: written out, that takes LLVM long
         return
     if (constant(down.extent) or 0) * (constant(across.extent) or 0) <= TURNED_TAPS:
         channel, few = weight.split(channel, FEW)
@@ -194,5 +199,3 @@ def _pack(weight: tl.Stage, written: bool, given: bool, threads: int) -> None:
         weight.reorder(panel, channel, down, across, lane)
     for a in beside:
         weight.unroll(a)
-    if threads > 1:
-        weight.parallel(panel)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
 
@@ -27,5 +28,5 @@ def test_each_thread_gets_as_many_blocks_of_columns():
     for threads, columns in itertools.product((1, 2, 3, 4, 8), (68, 768, 2304, 3072)):
         for t in tiles(16, 8, columns, threads):
             if columns >= 8 * threads * t.vectors * 8:
-                most = -(-(-(-columns // t.block)) // threads) * t.block  # columns of the thread that has most
+                most = math.ceil(math.ceil(columns / t.block) / threads) * t.block  # columns of the thread that has most
                 assert most * threads <= 1.35 * columns, (threads, columns, t)
