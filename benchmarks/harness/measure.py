@@ -1,7 +1,7 @@
 """Times several ways of computing one thing in turns, and compares them round by round. Knows callables only.
 
-In each round everyone has one turn, in random order; a turn is as many calls as fill ``TURN`` seconds, after one that is not timed: it
-brings the data into the caches and wakes the threads. Before a turn, threads of the one before are given time to stop spinning. A ratio
+In each round everyone has one turn, in random order; a turn is as many calls as fill ``TURN`` seconds, after half as many that are not timed:
+they bring the data into the caches and wake the threads and the processors (a core that has slept is a third slower for milliseconds). Before a turn, threads of the one before are given time to stop spinning. A ratio
 is the median over rounds of the ratio within a round, so that a slow moment of the machine, which hits all alike, cancels.
 """
 
@@ -15,11 +15,15 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-TURN = 2e-3
+TURN = 1e-2
 ROUNDS = 15
 LEAST = 1 / 3  # the part of the rounds that is done even when the budget is spent
 SLOW, SLOW_ROUNDS = 20.0, 3  # who takes 20 times the fastest has few turns: its place is not in doubt
-QUIET_SLICE, QUIET_SHARE, QUIET_LIMIT = 5e-4, 0.25, 0.03  # threads are quiet when they use less than a quarter of half a millisecond
+# Threads are quiet when they use less than a quarter of a slice. It is longer than a tick of the system (4 to 10 ms): what another thread uses is
+# counted at ticks only, so that a spinning one looks asleep in a shorter slice. onnxruntime's spin for 47 ms, and whoever comes next would have
+# one processor less.
+QUIET_SLICE, QUIET_SHARE, QUIET_LIMIT = 0.012, 0.25, 0.3
+
 
 Run = Callable[[], object]
 Clock = Callable[[], float]
@@ -103,7 +107,7 @@ def _once(run: Run, clock: Clock) -> float:
 
 
 def _turn(run: Run, into: Samples, n: int, clock: Clock, processor_clock: Clock) -> None:
-    if into.calls > 1 or not into.seconds:
+    for _ in range(max(into.calls // 2, not into.seconds)):
         run()
     calls = range(into.calls)
     used, start = processor_clock(), clock()
