@@ -1,8 +1,9 @@
 """Times several ways of computing one thing in turns, and compares them round by round. Knows callables only.
 
 In each round everyone has one turn, in random order; a turn is as many calls as fill ``TURN`` seconds, after half as many that are not timed:
-they bring the data into the caches and wake the threads and the processors (a core that has slept is a third slower for milliseconds). Before a turn, threads of the one before are given time to stop spinning. A ratio
-is the median over rounds of the ratio within a round, so that a slow moment of the machine, which hits all alike, cancels.
+they bring the data into the caches and wake the threads and the processors (a core that has slept is a third slower for milliseconds). Before a
+turn, threads of the one before are given time to stop spinning. A ratio is the median over rounds of the ratio within a round, so that a slow
+moment of the machine, which hits all alike, cancels.
 """
 
 from __future__ import annotations
