@@ -175,7 +175,7 @@ def test_hidden_threads_are_noted():
 def test_a_run_is_written_as_one_json_file_and_drawn(tmp_path, capsys):
     pytest.importorskip("matplotlib")
     path = tmp_path / "result.json"
-    arguments = ["--suite", "matmul", "--case", "64x64x64", "--threads", "1", "--peers", "numpy", "--rounds", "3", "--budget", "0.1"]
+    arguments = ["--suite", "matmul", "--case", "64x64x64", "--threads", "1", "--peers", "numpy", "--rounds", "3", "--budget", "10"]
     assert run.main([*arguments, "--json", str(path), "--width", "160"]) == 0
     result = json.loads(path.read_text(encoding="utf-8"))
     assert {"format", "date", "machine", "versions", "peers", "options", "peaks", "cases", "seconds"} <= set(result)
