@@ -1,7 +1,8 @@
-# make demo | test | lint | bench | bench-dynamic | fuzz. Each makes .venv and installs what it needs; the second time that takes no time.
+# make demo | test | test-random | lint | bench | bench-dynamic | fuzz. Each makes .venv and installs what it needs; the second time that takes no time.
 #
 #   make test XGBOOST=xgboost-cpu     700 MB less on the disk: the same module without the CUDA library (see README.md)
 #   make test PYTHON=python3.12 JOBS=8 ARGS="-k matmul"
+#   make test-random SEED=7                   the tests in another order; the seed is the time where none is given, and is printed
 #   make bench ARGS="--quick"                 beside numpy, torch, onnxruntime, JAX …: two minutes instead of twenty
 #   make bench-dynamic ARGS="--suite P8 --quick"          kernels of every shape beside other ways to serve shapes
 
@@ -9,20 +10,24 @@ PYTHON  ?= python3
 XGBOOST ?= xgboost
 JOBS    ?= 2
 ROUNDS  ?= 2000
+SEED    ?= $(shell date +%s)
 ARGS    ?=
 
 VENV := .venv
 BIN  := $(VENV)/bin
 PIP  := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test lint bench bench-dynamic fuzz clean
+.PHONY: demo test test-random lint bench bench-dynamic fuzz clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/installed-viz
 	$(BIN)/python -m tutorials.demo $(ARGS)
 
 test: $(VENV)/installed-dev
-	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
+
+test-random: $(VENV)/installed-dev
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --random-order $(SEED) $(ARGS)
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from pathlib import Path
+
 import pytest
 
 from tensorlang.codegen.llvm import parallel
@@ -12,3 +15,25 @@ parallel.PIECE = 1
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--refresh-golden", action="store_true", help="write the golden texts anew instead of comparing with them; read the diff")
+    parser.addoption("--random-order", metavar="SEED", type=int, help="the files, and the tests of each, in an order of their own for each number")
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    seed = config.getoption("random_order")
+    return None if seed is None else f"in random order: --random-order {seed}"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """A file's tests stay together, as what they share is made once a file."""
+    seed = config.getoption("random_order")
+    if seed is None:
+        return
+    rng = random.Random(seed)
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    order = list(files.values())
+    rng.shuffle(order)
+    for tests in order:
+        rng.shuffle(tests)
+    items[:] = [item for tests in order for item in tests]
