@@ -8,7 +8,7 @@ from __future__ import annotations
 from . import ops, te
 from .build import build, compile, lower
 from .core.externs import register_func, register_symbol
-from .errors import CallError, DeclareError, LowerError, ScheduleError, TargetError, TensorLangError
+from .errors import CallError, CompileError, DeclareError, LowerError, ScheduleError, TargetError, TensorLangError
 from .passes.base import TimeTable
 from .runtime import Dispatcher, Module, Profile, Rows, Timing, load, num_threads, plan_workspace, release_workspace, set_num_threads
 from .schedule.schedule import Schedule, Stage, create_schedule
@@ -18,6 +18,6 @@ from .target import Target
 te.create_schedule = create_schedule  # type: ignore[assignment]
 
 __version__ = "0.1.0"
-__all__ = ["CallError", "DeclareError", "Dispatcher", "LowerError", "Module", "Profile", "Rows", "Schedule", "ScheduleError", "Stage", "Target",
-           "TargetError", "TensorLangError", "TimeTable", "Timing", "Trace", "build", "compile", "create_schedule", "load", "lower", "num_threads",
-           "ops", "plan_workspace", "register_func", "register_symbol", "release_workspace", "set_num_threads", "te"]
+__all__ = ["CallError", "CompileError", "DeclareError", "Dispatcher", "LowerError", "Module", "Profile", "Rows", "Schedule", "ScheduleError",
+           "Stage", "Target", "TargetError", "TensorLangError", "TimeTable", "Timing", "Trace", "build", "compile", "create_schedule", "load",
+           "lower", "num_threads", "ops", "plan_workspace", "register_func", "register_symbol", "release_workspace", "set_num_threads", "te"]

@@ -100,7 +100,8 @@ def build(schedule: Schedule, args: Args, target: str | Target | None = None, na
     ``bounds_check=True`` builds a kernel that, instead of reading or writing outside a tensor, raises CallError with the access, the
     index, its extent and the turn of the loops. ``times``, when given, collects the seconds each stage of compilation took.
     A kernel for another machine can be read and saved, and says so when it is called.
-    Raises LowerError for arguments, constants and a ``math`` that do not fit, TargetError for a target that means nothing.
+    Raises LowerError for arguments, constants and a ``math`` that do not fit, TargetError for a target that means nothing, CompileError when LLVM
+    makes no code (a bug; with ``TENSORLANG_ISOLATE=1`` in the environment also where LLVM would end the process).
     """
     where = as_target(target)
     values = _values(schedule, args, constants or {})
@@ -108,7 +109,7 @@ def build(schedule: Schedule, args: Args, target: str | Target | None = None, na
                               binds=binds)
     start = time.perf_counter()
     text = emit(func, where, math)
-    code = compile_ll(text, where)
+    code = compile_ll(text, where, program=lambda: str(func))
     if times is not None:
         times.add("emit LLVM text", time.perf_counter() - start - sum(code.seconds.values()))
         for stage, seconds in code.seconds.items():
@@ -156,11 +157,12 @@ class _Tools:
         text, signature = emit_export(self.func, self.target, name, self.constants, self.math)
         here = as_target(None)
         foreign = arch_of(self.target.triple) != arch_of(here.triple)
-        return CFunction(compile_ll(text, self.target).object, signature, str(self.target), self.target.triple, foreign)
+        code = compile_ll(text, self.target, program=lambda: str(self.func)).object
+        return CFunction(code, signature, str(self.target), self.target.triple, foreign)
 
     def instrumented(self, deep: bool) -> Instrumented:
         func, nests = instrument(self.func, deep)
-        return Instrumented(compile_ll(emit(func, self.target, self.math), self.target).object, nests)
+        return Instrumented(compile_ll(emit(func, self.target, self.math), self.target, program=lambda: str(func)).object, nests)
 
 
 def _values(schedule: Schedule, args: Args, constants: Mapping[Tensor, Any]) -> dict[Tensor, Any]:
@@ -207,7 +209,8 @@ def _packed(packing: Packing, values: Mapping[Tensor, Any]) -> list[Any]:
                                     strides=dict.fromkeys(packing.sources)))  # what ``fill`` passes is compact, however it is declared
 
     def fill(*made: Any) -> None:
-        Module(compile_ll(emit(func, here), here).object, kernel_signature(func))(*map(np.ascontiguousarray, sources), *made)
+        code = compile_ll(emit(func, here), here, program=lambda: str(func)).object
+        Module(code, kernel_signature(func))(*map(np.ascontiguousarray, sources), *made)
 
     return memory.shared(memory.digest(str(func), *sources), forms, fill)
 

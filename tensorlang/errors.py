@@ -1,6 +1,6 @@
 """The errors a user can see, and how they are worded. Imports nothing of the project.
 
-One form for all: what was asked, then indented facts: because, tree, legal, try, at. Text that is costly to make is
+One form for all: what was asked, then indented facts: because, tree, legal, try, program, at. Text that is costly to make is
 handed over as a function and rendered only when somebody reads it, because a search is refused thousands of times.
 """
 
@@ -60,16 +60,17 @@ class TensorLangError(Exception):
     """Base of every error this project raises for a mistake of its user.
 
     Parameters: ``what`` was asked, ``because`` of which facts, ``tree`` (a drawing), ``legal`` alternatives, what to
-    ``try_``. Each may be a function that makes the text when it is first shown.
+    ``try_``, the ``program`` it is about. Each may be a function that makes the text when it is first shown.
     """
 
     def __init__(self, what: Text, *, because: Text = None, tree: Text = None, legal: Text = None, try_: Text = None,
-                 at: str | None = None) -> None:
+                 program: Text = None, at: str | None = None) -> None:
         self.what = what
         self.because = because
         self.tree = tree
         self.legal = legal
         self.try_ = try_
+        self.program = program
         self.at = at if at is not None else user_location()
         super().__init__()
 
@@ -79,7 +80,7 @@ class TensorLangError(Exception):
 
         lines = [text(self.what) or ""]
         for label, part in (("because", self.because), ("tree", self.tree), ("legal", self.legal), ("try", self.try_),
-                            ("at", self.at)):
+                            ("program", self.program), ("at", self.at)):
             shown = text(part)
             if shown:
                 first, *rest = shown.splitlines()
@@ -106,6 +107,10 @@ class ScheduleError(TensorLangError):
 
 class LowerError(TensorLangError):
     """A schedule could not be lowered to a kernel with the given arguments."""
+
+
+class CompileError(TensorLangError):
+    """LLVM made no code of a kernel: a bug of ours or of LLVM's. The error shows the program."""
 
 
 class CallError(TensorLangError):

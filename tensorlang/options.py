@@ -48,3 +48,11 @@ def perf_map() -> bool:
     if text not in ("", "0", "1"):
         raise TensorLangError(f"TENSORLANG_PERF_MAP={text}", because="it is 0 (no list) or 1 (kernels are listed for perf)")
     return text == "1"
+
+
+def isolate() -> bool:
+    """``TENSORLANG_ISOLATE=1`` runs LLVM in a child process (some 10 ms a kernel), so that a crash of it is an error instead of the end."""
+    text = os.environ.get("TENSORLANG_ISOLATE", "").strip()
+    if text not in ("", "0", "1"):
+        raise TensorLangError(f"TENSORLANG_ISOLATE={text}", because="it is 0 (LLVM runs in this process) or 1 (in a child)")
+    return text == "1"

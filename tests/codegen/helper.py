@@ -64,7 +64,7 @@ class Kernel:
         self.func = func
         self.target = target or Target.host()
         self.ll = emit(func, self.target, math)
-        self.code: CompiledCode = compile_ll(self.ll, self.target, opt_level, verify=True)
+        self.code: CompiledCode = compile_ll(self.ll, self.target, opt_level)
         for name, stub in _STUBS.items():
             llvm.add_symbol(name, ctypes.cast(stub, ctypes.c_void_p).value)
         host = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine()
@@ -86,7 +86,7 @@ class Kernel:
 def compiled(func: Func, target: str | None = None, **options: Any) -> CompiledCode:
     """The code for a target that need not be this machine."""
     t = Target.parse(target) if target else Target.host()
-    return compile_ll(emit(func, t), t, verify=True, **options)
+    return compile_ll(emit(func, t), t, **options)
 
 
 def run(func: Func, *arrays: np.ndarray, **rest: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
+import os
 import sys
 import time
 from collections import Counter
@@ -48,6 +49,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="a directory for the scripts of failures (default: print them)")
     parser.add_argument("--stop", type=int, default=10, help="give up after so many failures")
     options = parser.parse_args(argv)
+    os.environ["TENSORLANG_ISOLATE"] = "1"  # an abort of LLVM is a failure like others
     jobs = [(options.seed + n, options.family, not options.no_build) for n in range(options.count)]
     good: list[Outcome] = []
     bad: list[str] = []

@@ -108,3 +108,23 @@ def test_a_parallel_loop_beside_numbers_of_other_kinds() -> None:
     for args in ([X, a, k, Y], [k, a, X, Y], [a, X, Y, k]):
         values = {X: np.ones((999, 64), np.float32), a: 2.0, k: 3}
         np.testing.assert_array_equal(tl.build(s, args)(*(values[x] for x in args if x is not Y)), np.full((999, 64), 5))
+
+
+@pytest.mark.parametrize("target", [None, "llvm -mcpu=x86-64", "llvm -mcpu=haswell", "llvm -mcpu=skylake-avx512", "llvm -mcpu=znver5",
+                                    "llvm -mtriple=aarch64-linux-gnu", "llvm -mtriple=riscv64-linux-gnu -mattr=+v"])
+def test_columns_read_in_a_loop_are_known_where_what_reads_them_is_computed(target: str | None) -> None:
+    """Blocks of columns stood in the loop, sums of them in front of it: LLVM ended the process."""
+    A = te.placeholder((16, 6), name="A")
+    P = te.compute((16, 6), lambda i, j: A[i, j] + te.if_then_else((i + j) % 3 == 0, 1, 0), name="P")
+    k = te.reduce_axis((0, 6), name="k")
+    C = te.compute((16, 11), lambda i, j: te.sum(P[i, k], axis=k), name="C")
+    s = te.create_schedule(C.op)
+    s[P].compute_inline()
+    s[C].unroll(k)
+    s[C].vectorize(s[C].op.axis[0])
+    f = tl.build(s, [A, C], target)
+    assert f.get_source("asm")
+    if target is None:
+        a = np.arange(96, dtype="float32").reshape(16, 6)
+        want = (a + (np.add.outer(np.arange(16), np.arange(6)) % 3 == 0)).sum(1)
+        assert np.array_equal(f(a), np.repeat(want[:, None], 11, 1))

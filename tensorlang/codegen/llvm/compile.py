@@ -24,13 +24,20 @@ from __future__ import annotations
 import functools
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import llvmlite.binding as llvm
 from llvmlite.binding.newpassmanagers import NewPassManager
 
+from ... import options
+from ...errors import CompileError
 from ...target import Target, host
+from . import child
 from .probe import check
+
+T = TypeVar("T")
 
 _lock = threading.RLock()  # a target machine is not to be used by two threads at once
 
@@ -48,40 +55,46 @@ class CompiledCode:
     @functools.cached_property
     def optimised_ll(self) -> str:
         """The LLVM text after the passes."""
-        with _lock:
-            module = _optimised(self.ll, self.target, self.opt_level, {})
-            try:
-                return str(module)
-            finally:
-                module.close()
+        return _made(self.ll, self.target, self.opt_level, str)[0]
 
     @functools.cached_property
     def asm(self) -> str:
         """The assembly."""
-        with _lock:
-            module = _optimised(self.ll, self.target, self.opt_level, {})
-            try:
-                return str(_machine(self.target, self.opt_level).emit_assembly(module))
-            finally:
-                module.close()
+        return _made(self.ll, self.target, self.opt_level, _machine(self.target, self.opt_level).emit_assembly)[0]
 
 
-def compile_ll(ll: str, target: Target, opt_level: int = 2, verify: bool = False) -> CompiledCode:
-    """Object code for the module ``ll``. ``opt_level`` 0 is no passes and quick code; 2 is the default. ``verify`` has LLVM check
-    the text.
+def compile_ll(ll: str, target: Target, opt_level: int = 2, program: Callable[[], str] | None = None) -> CompiledCode:
+    """Object code for the module ``ll``. ``opt_level`` 0 is no passes and quick code; 2 is the default. ``program`` is the text that an error
+    shows: what the user can read, where there is such a thing, else ``ll``.
 
-    Raises TargetError when LLVM makes no code for the target, RuntimeError when it refuses the text, which is a bug of the caller.
+    Raises TargetError when LLVM makes no code for the target, CompileError when it refuses the text or, with ``TENSORLANG_ISOLATE=1``, ends
+    its process: a bug of ours or of LLVM's.
     """
-    seconds: dict[str, float] = {}
-    with _lock:
-        module = _optimised(ll, target, opt_level, seconds, verify)
+    code, seconds = _made(ll, target, opt_level, _machine(target, opt_level).emit_object, program)
+    return CompiledCode(code, ll, target, opt_level, seconds)
+
+
+def _made(ll: str, target: Target, opt_level: int, make: Callable[[llvm.ModuleRef], T],
+          program: Callable[[], str] | None = None) -> tuple[T, dict[str, float]]:
+    """``make`` of the optimised module, and the seconds it took; in a child process if that is asked for."""
+
+    def work() -> tuple[T, dict[str, float]]:
+        seconds: dict[str, float] = {}
+        module = _optimised(ll, target, opt_level, seconds)
         try:
             start = time.perf_counter()
-            code = _machine(target, opt_level).emit_object(module)
+            made = make(module)
             seconds["codegen"] = time.perf_counter() - start
         finally:
             module.close()
-    return CompiledCode(code, ll, target, opt_level, seconds)
+        return made, seconds
+
+    try:
+        with _lock:
+            return child.run(work) if options.isolate() else work()
+    except (child.Died, RuntimeError) as error:  # RuntimeError: what llvmlite says of a text that is no module
+        raise CompileError(f"no code could be made for {target}", because=" ".join(str(error).split()), program=program or (lambda: ll),
+                           try_="another schedule; and please report the program, for this is a bug of ours") from None
 
 
 @functools.cache
@@ -103,14 +116,14 @@ def _machine(target: Target, opt_level: int) -> llvm.TargetMachine:
         cpu=target.mcpu, features=target.llvm_features, opt=opt_level, reloc="pic", codemodel="small", abiname=abi)
 
 
-def _optimised(ll: str, target: Target, opt_level: int, seconds: dict[str, float], verify: bool = False) -> llvm.ModuleRef:
+def _optimised(ll: str, target: Target, opt_level: int, seconds: dict[str, float]) -> llvm.ModuleRef:
+    """The module of that text, checked (half a per cent of the time; a value used where it is not known would end the process) and optimised."""
     machine = _machine(target, opt_level)
     start = time.perf_counter()
     context = llvm.create_context()
     module = llvm.parse_assembly(ll, context)
     module._kept_context = context  # the module lives in it
-    if verify:
-        module.verify()
+    module.verify()
     seconds["parse"] = time.perf_counter() - start
     if opt_level:
         start = time.perf_counter()

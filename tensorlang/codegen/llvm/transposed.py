@@ -23,7 +23,7 @@ def prepare(em: Emitter, stmts: Sequence[Stmt]) -> None:
     if len(stmts) < 2 or not all(type(s) is Store for s in stmts):
         return
     written = {s.buffer for s in stmts}  # type: ignore[attr-defined]
-    found: dict[tuple[Buffer, Expr, Expr], dict[int, Load]] = {}
+    found: dict[tuple[Buffer, Expr, Expr, int], dict[int, Load]] = {}
     for s in stmts:
         for e in _evaluated(s.value):  # type: ignore[attr-defined]
             if e.mask is None and e.buffer not in written and e not in em.memo:
@@ -32,14 +32,14 @@ def prepare(em: Emitter, stmts: Sequence[Stmt]) -> None:
                     base, stride = at
                     terms = dict(linear.poly(base))
                     offset = terms.pop((), 0)
-                    found.setdefault((e.buffer, linear.from_poly(terms, base.dtype), stride), {})[offset] = e
-    for (buffer, base, stride), loads in found.items():
+                    found.setdefault((e.buffer, linear.from_poly(terms, base.dtype), stride, em.home(e)), {})[offset] = e
+    for (buffer, base, stride, home), loads in found.items():
         few = 16 // buffer.dtype.bytes
         rest = sorted(loads)
         while rest:
             first = rest.pop(0)
             if all(first + i in loads for i in range(few)):
-                _block(em, buffer, base, stride, first, [loads[first + i] for i in range(few)])
+                _block(em, buffer, base, stride, first, [loads[first + i] for i in range(few)], home)
                 rest = [o for o in rest if o >= first + few]
 
 
@@ -68,9 +68,11 @@ def _far(em: Emitter, e: Load) -> tuple[Expr, Expr] | None:
     return None if step is not None and abs(step) <= _NEAR else (flat.base, flat.stride)
 
 
-def _block(em: Emitter, buffer: Buffer, base: Expr, stride: Expr, first: int, loads: list[Load]) -> None:
-    """The vectors of loads that are neighbours: ``few`` elements of each lane are read together, and turned."""
-    em.at = em.depth
+def _block(em: Emitter, buffer: Buffer, base: Expr, stride: Expr, first: int, loads: list[Load], home: int) -> None:
+    """The vectors of loads that are neighbours: ``few`` elements of each lane are read together, and turned.
+
+    They are placed at their ``home``: an expression that reads them may itself be computed as far out as that."""
+    em.at = home
     element = types.memory_element(buffer.dtype, em.target)
     few, lanes = len(loads), loads[0].dtype.lanes
     wide = min(em.target.vector_bits // 8 // buffer.dtype.bytes, lanes)
@@ -87,7 +89,8 @@ def _block(em: Emitter, buffer: Buffer, base: Expr, stride: Expr, first: int, lo
         for column, value in zip(made, _turned(em, rows, few, wide, element), strict=True):
             column.append(value)
     for e, column in zip(loads, made, strict=True):
-        em.remember(em.memo, e, memory.from_memory(em, joined(em, column, wide, element), e.dtype), em.depth, buffers_read(e))
+        em.remember(em.memo, e, memory.from_memory(em, joined(em, column, wide, element), e.dtype), home, buffers_read(e))
+    em.at = em.depth
 
 
 def _turned(em: Emitter, rows: list[str], few: int, wide: int, element: str) -> list[str]:
