@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any, NoReturn
 
 import numpy as np
@@ -13,10 +14,14 @@ from ..errors import DeclareError
 from . import make
 from .intrinsics import TABLE
 from .make import ExprLike
-from .nodes import Const, Expr, const_int
+from .nodes import EQ, NE, Cast, Const, Expr, Var, const_int
 from .printer import show
 
 MAX_POWER = 64  # of integers: a product is written out
+
+declaring: ContextVar[bool] = ContextVar("declaring", default=False)
+"""Whether a user's function that declares an element is running: there ``i == j`` is a question about values, and has no truth yet.
+Anywhere else axes are loops of a schedule, and lists of them work (``axis in loops``, ``loops.index(axis)``)."""
 
 
 def power(x: ExprLike, y: ExprLike) -> Expr:
@@ -169,6 +174,10 @@ class Operators:
         me = make.as_expr(self)
         if type(me) is Const:
             return bool(me.value)
+        if isinstance(me, EQ | NE) and not declaring.get():
+            a, b = _loop(me.a), _loop(me.b)
+            if a is not None and b is not None:
+                return (a is b) == (type(me) is EQ)
         raise DeclareError(f"the truth of `{me}` is not known while a computation is declared",
                            because="it has no value until the kernel runs; Python's if / and / or / not ask for one now",
                            try_="te.if_then_else(cond, a, b), te.all(c1, c2), te.any(c1, c2), te.min / te.max, "
@@ -227,6 +236,13 @@ class Operators:
     def equal(self, other: ExprLike) -> Expr:
         """``self == other``."""
         return make.eq(make.as_expr(self), other)
+
+
+def _loop(e: Expr) -> Var | None:
+    """The axis or loop that ``e`` is, of whatever width it counts in."""
+    while type(e) is Cast:
+        e = e.a
+    return e if type(e) is Var and e.kind == "loop" else None
 
 
 def _plain(x: Any) -> Any:

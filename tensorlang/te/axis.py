@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..core.dtype import INT32, DType, dtype
+from ..core.names import NameSupply
 from ..errors import DeclareError
 from ..expr import make
+from ..expr.linear import sort_key
 from ..expr.make import ExprLike
 from ..expr.nodes import Access, Const, Expr, Var, const_int
 from ..expr.operators import Operators
@@ -182,6 +185,20 @@ def fresh_axis(name: str, extent: Expr, kind: str = DATA, begin: Expr | None = N
     lo, n = const_int(start), const_int(extent)
     t = INT32 if lo is not None and n is not None and lo >= -0x80000000 and lo + n <= 0x7FFFFFFF else extent.dtype
     return IterVar(Var(name, t, "loop"), (make.cast(t, start), make.cast(t, extent)), kind)
+
+
+def tell_apart(axes: Sequence[IterVar]) -> None:
+    """Gives the axes of one operation names of their own: of two called ``rv`` the second becomes ``rv_1``.
+
+    Called when an operation is born. Trees, programs and traces speak of loops by name; the axis itself stays the one the user holds.
+    """
+    names = NameSupply(tuple(a.name for a in axes))
+    seen: set[str] = set()
+    for a in axes:
+        if a.name in seen:
+            sort_key(a.var)  # where it stands in sums is settled: expressions that hold it were put in order by its first name
+            a.var.name = names.fresh(a.name)
+        seen.add(a.name)
 
 
 def reduce_axis(dom: Range | tuple[ExprLike, ExprLike], name: str = "rv") -> IterVar:

@@ -13,6 +13,7 @@ from ..errors import DeclareError
 from ..expr import make
 from ..expr.make import ExprLike
 from ..expr.nodes import Expr, Var
+from ..expr.operators import declaring
 from ..expr.walk import preorder
 from .axis import IterVar, checked_name, fresh_axis, known_dtype, size
 from .reducers import Reduce, forbid_nested
@@ -116,7 +117,11 @@ def compute(shape: ExprLike | Sequence[ExprLike], fcompute: Callable[..., Any], 
     tag = current_tag(where, tag)
     names = _axis_names(where, fcompute, len(extents), varargs_names)
     axes = tuple(fresh_axis(n, e) for n, e in zip(names, extents, strict=True))
-    result = fcompute(*axes)
+    before = declaring.set(True)
+    try:
+        result = fcompute(*axes)
+    finally:
+        declaring.reset(before)
     many = isinstance(result, tuple | list)
     body = tuple(_body(where, e) for e in (result if many else (result,)))
     if not body:

@@ -17,7 +17,7 @@ from ..expr.make import ExprLike
 from ..expr.nodes import Access, Expr, const_int
 from ..expr.operators import Operators
 from ..expr.walk import preorder
-from .axis import IterVar
+from .axis import IterVar, tell_apart
 
 
 class Operation:
@@ -75,6 +75,7 @@ class ComputeOp(Operation):
         self.reduce_axis = reduce_axis
         self.body = body
         if outputs is None:
+            tell_apart((*axis, *reduce_axis))
             shape = tuple(a.extent for a in axis)
             outputs = tuple(Tensor(self, i, shape, e.dtype) for i, e in enumerate(body))
         self.outputs = outputs

@@ -109,7 +109,7 @@ class TransformLayout(Primitive):
         op = st.compute
         new_axes: list[IterVar] = []
         parts: list[list[Expr]] = [[] for _ in op.axis]  # of the value of each old axis
-        names = NameSupply()
+        names = NameSupply(tuple(a.name for a in op.reduce_axis))
         for group in self.groups():
             sizes = [make.const(size, op.axis[a].dtype) if size else make.ceildiv(op.axis[a].extent, stride) for a, stride, size in group]
             extent = sizes[0]
