@@ -20,6 +20,7 @@ from .expr.nodes import Expr, Var, const_int
 from .loopir.stmt import Func
 from .lowering.constants import Packing, split_constants
 from .lowering.lower import lower_state
+from .lowering.written_out import missing_outputs, write_out
 from .passes.base import Hook, Pass, TimeTable
 from .passes.instrument import instrument
 from .passes.pipeline import CHECKED, PIPELINE
@@ -44,9 +45,12 @@ def lower(schedule: Schedule, args: Args, name: str = "main", *, simple: bool = 
     ``bounds_check=True`` adds a check to every access that is not proved to be in bounds; a kernel that fails one raises CallError.
     ``hooks`` are called after each pass with (pass, kernel, seconds). Sampled values count with their present choice.
     ``simple_mode`` is accepted for TVM's sake: what is printed is always the short form. ``constants`` are inputs whose values are given
-    to ``build``: what depends on them alone is not part of the kernel. ``binds`` as in ``build``.
+    to ``build``: what depends on them alone is not part of the kernel. ``binds`` as in ``build``. Outputs that ``args`` leaves out follow
+    as the last parameters.
     Raises LowerError for arguments that do not fit the computation.
     """
+    if isinstance(schedule, Schedule) and isinstance(args, list | tuple):
+        args = [*args, *missing_outputs(schedule.state, args)]
     return _lowered(schedule, args, name, simple=simple, bounds_check=bounds_check, hooks=hooks, constants=constants, binds=binds)[0]
 
 
@@ -61,7 +65,7 @@ def _lowered(schedule: Schedule, args: Args, name: str, *, simple: bool = False,
                          try_="tl.lower(s, [A, B, C])")
     start = time.perf_counter()
     with _depth(f"lower({name})"):
-        state, packings = split_constants(schedule.concrete().state, constants)
+        state, packings = split_constants(write_out(schedule.concrete().state, args), constants)
         func = lower_state(state, [a for a in args if not any(a is c for c in constants)], identifier(name), [t for p in packings for t in p.tensors],
                           _strides(args, binds or {}))
         for hook in hooks:
@@ -85,7 +89,8 @@ LOWERING = Pass("lower", lambda f: f)
 def build(schedule: Schedule, args: Args, target: str | Target | None = None, name: str = "main", *,
           bounds_check: bool = False, times: TimeTable | None = None, constants: Mapping[Tensor, Any] | None = None,
           binds: Mapping[Tensor, BufferDecl] | None = None, math: str = "default") -> Module:
-    """A kernel that runs on numpy arrays given in the order of ``args``.
+    """A kernel that runs on numpy arrays given in the order of ``args``: inputs (also some that nobody reads), all outputs, numbers, and
+    computed tensors on the way, which are then written out as well.
 
     ``constants`` gives inputs their values now, ``{W: array}``: they are no parameters of the kernel (whether ``args`` names them or not), and
     every stage at the root that depends on nothing else, such as a packed copy of weights, is computed once, here. The kernel keeps its own

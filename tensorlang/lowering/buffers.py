@@ -11,7 +11,7 @@ from ..loopir.stmt import Buffer
 from ..schedule.bounds import Bounds, region_size
 from ..schedule.state import INLINED, ScheduleState
 from ..te.axis import dims_of
-from ..te.tensor import Tensor
+from ..te.tensor import PlaceholderOp, Tensor
 
 
 def argument_buffers(state: ScheduleState, args: Sequence[Tensor | Var], constants: Sequence[Tensor] = (),
@@ -38,15 +38,10 @@ def argument_buffers(state: ScheduleState, args: Sequence[Tensor | Var], constan
         if a in buffers:
             raise LowerError(f"argument `{a.name}` is given twice", try_="name each argument once")
         stage = state.by_key.get(a.op)
-        if stage is None:
+        if stage is None and not isinstance(a.op, PlaceholderOp):  # an input that nobody reads is passed and left alone
             raise LowerError(f"argument `{a.name}` is not part of this computation", because="nothing it computes depends on it",
-                             legal=", ".join(t.name for st in state.stages if st.is_placeholder or st.is_output
-                                             for t in st.op.outputs))
-        if not stage.is_placeholder and not stage.is_output:
-            raise LowerError(f"argument `{a.name}` is computed on the way, but the schedule was not created for it",
-                             because="the arguments of a kernel are what it reads and what it is made for",
-                             try_=f"te.create_schedule([…, {a.name}]) to make it an output")
-        if stage.shares:
+                             legal=", ".join(t.name for st in state.stages if st.attach != INLINED for t in st.op.outputs))
+        if stage is not None and stage.shares:
             raise LowerError(f"argument `{a.name}` is part of the scan `{stage.shares[0].name}`: its memory is the scan's result")
         lies = None if a in constants else (strides or {}).get(a, getattr(a.op, "strides", None))
         buffers[a] = Buffer(a.name, a.dtype, a.shape, "arg", lies)

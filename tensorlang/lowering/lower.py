@@ -60,7 +60,8 @@ class _Writer:
         self.state = state
         self.bounds = bounds
         self.buffers = buffers
-        self.low = {st.key: bounds[st.name].store_low for st in state.stages if st.name in bounds.stages and not st.shares and not st.is_opaque}
+        self.low = {st.key: bounds[st.name].store_low for st in state.stages
+                    if st.name in bounds.stages and not (st.shares or st.is_opaque or st.is_output)}
         self.guards: dict[str, list[tuple[int, Expr]]] = {}
         self.spare: dict[str, tuple[Expr, Facts]] = {}  # guards that reads ask instead of the store, with what else holds there
         self.alive = {p for p in params if isinstance(p, Buffer)}  # memory that exists where the walk is
@@ -218,7 +219,7 @@ class _Writer:
     def target(self, stage: StageState) -> tuple[Expr, ...]:
         """Where one turn writes: counted from the corner of the stage's storage."""
         b = self.bounds[stage.name]
-        if stage.shares:  # rows of a scan: where they are in the whole
+        if stage.shares or stage.is_output:  # memory that is not the stage's own: where the element is in the whole
             return tuple(b.value[a.var] for a in stage.compute.axis)
         if b.store_low is b.low:
             return tuple(b.local[a.var] for a in stage.compute.axis)

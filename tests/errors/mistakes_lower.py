@@ -46,11 +46,31 @@ def number_given_twice(t: Scene):
 
 def argument_of_another_computation(t: Scene):
     s, A, _, C = _chain()
-    tl.build(t.watch(s), [A, te.placeholder((4,), name="B"), C])
+    tl.build(t.watch(s), [A, te.compute((4,), lambda i: i, name="B"), C])
 
 
-def argument_computed_on_the_way(t: Scene):
+def argument_computed_in_parts(t: Scene):
+    A = te.placeholder((64,), name="A")
+    P = te.compute((64,), lambda i: A[i] + 1.0, name="P")
+    C = te.compute((32,), lambda i: P[i * 2], name="C")
+    s = te.create_schedule(C.op)
+    s[P].compute_at(s[C], C.op.axis[0])
+    tl.build(t.watch(s), [A, P, C])
+
+
+def argument_computed_by_several_threads(t: Scene):
+    A = te.placeholder((64,), name="A")
+    P = te.compute((64,), lambda i: A[i] + 1.0, name="P")
+    C = te.compute((63,), lambda i: P[i] + P[i + 1], name="C")
+    s = te.create_schedule(C.op)
+    s[P].compute_at(s[C], C.op.axis[0])
+    s[C].parallel(C.op.axis[0])
+    tl.build(t.watch(s), [A, P, C])
+
+
+def argument_in_another_layout(t: Scene):
     s, A, P, C = _chain()
+    s[P].transform_layout(lambda i, j: [j, i])
     tl.build(t.watch(s), [A, P, C])
 
 
