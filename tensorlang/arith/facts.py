@@ -47,8 +47,8 @@ class Facts:
 
     def __init__(self, ranges: dict[Var, tuple[Expr, Expr]] | None = None, level: dict[Var, int] | None = None,
                  known: tuple[Poly, ...] = (), sizes: frozenset[Var] = frozenset()) -> None:
-        self.ranges = ranges or {}
-        self.level = level or {}
+        self.ranges = {} if ranges is None else ranges
+        self.level = {} if level is None else level
         self.known = known
         self.sizes = sizes  # variables that are sizes of tensors: never negative
         self._cache: dict[Expr, Interval] = {}
@@ -65,6 +65,13 @@ class Facts:
             level[var] = len(level)
             new[var] = (lo, hi)
         return Facts(new, level, self.known, self.sizes)
+
+    def grow(self, ranges: Iterable[tuple[Var, Expr, Expr]]) -> None:
+        """Like :meth:`bind_all`, in place: for variables that nothing was asked about yet, by the one who made these facts."""
+        after = next(reversed(self.level.values()), -1) + 1
+        for n, (var, lo, hi) in enumerate(ranges, after):
+            self.level[var] = n
+            self.ranges[var] = (lo, hi)
 
     def assume(self, cond: Expr) -> Facts:
         """Also knowing that ``cond`` holds."""

@@ -37,7 +37,7 @@ def argument_buffers(state: ScheduleState, args: Sequence[Tensor | Var], constan
                              try_="the tensors of te.placeholder and te.compute, in the order of the call")
         if a in buffers:
             raise LowerError(f"argument `{a.name}` is given twice", try_="name each argument once")
-        stage = state.by_key.get(a.op)
+        stage = state.find(a.op)
         if stage is None and not isinstance(a.op, PlaceholderOp):  # an input that nobody reads is passed and left alone
             raise LowerError(f"argument `{a.name}` is not part of this computation", because="nothing it computes depends on it",
                              legal=", ".join(t.name for st in state.stages if st.attach != INLINED for t in st.op.outputs))

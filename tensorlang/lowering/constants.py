@@ -51,7 +51,7 @@ def _check(state: ScheduleState, t: Tensor) -> None:
     if not isinstance(t, Tensor) or not isinstance(t.op, PlaceholderOp):
         raise LowerError(f"constant `{name}` is no placeholder", because="only an input can be given a value ahead of the call",
                          try_="constants={W: array} with W = te.placeholder(…)")
-    if t.op not in state.by_key:
+    if state.find(t.op) is None:
         raise LowerError(f"constant `{name}` is not part of this computation", because="nothing it computes depends on it",
                          legal=", ".join(p.name for st in state.stages if st.is_placeholder for p in st.op.outputs))
     if any(const_int(n) is None for n in t.shape):

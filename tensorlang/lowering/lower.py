@@ -42,7 +42,8 @@ def lower_state(state: ScheduleState, args: Sequence[Tensor | Var], name: str, c
     bounds = bounds_of(state)
     workspace_buffers(state, bounds, buffers)
     share_buffers(state, buffers)
-    used = [e for st in state.stages if not st.is_placeholder and st.name in bounds.stages
+    known = bounds.stages
+    used = [e for st in state.stages if not st.is_placeholder and st.name in known
             for e in (*bounds[st.name].loops.values(), *_scalars(st))]
     dims = sizes_of(params, used)
     writer = _Writer(state, bounds, buffers, params)
@@ -60,8 +61,9 @@ class _Writer:
         self.state = state
         self.bounds = bounds
         self.buffers = buffers
+        known = bounds.stages
         self.low = {st.key: bounds[st.name].store_low for st in state.stages
-                    if st.name in bounds.stages and not (st.shares or st.is_opaque or st.is_output)}
+                    if st.name in known and not (st.shares or st.is_opaque or st.is_output)}
         self.guards: dict[str, list[tuple[int, Expr]]] = {}
         self.spare: dict[str, tuple[Expr, Facts]] = {}  # guards that reads ask instead of the store, with what else holds there
         self.alive = {p for p in params if isinstance(p, Buffer)}  # memory that exists where the walk is

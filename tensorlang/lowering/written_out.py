@@ -29,7 +29,7 @@ def write_out(state: ScheduleState, args: Sequence[Any]) -> ScheduleState:
     """
     named: dict[str, Tensor] = {}
     for a in args:
-        stage = state.by_key.get(a.op) if isinstance(a, Tensor) else None
+        stage = state.find(a.op) if isinstance(a, Tensor) else None
         if stage is not None and not (stage.is_placeholder or stage.is_output or stage.shares):
             named[stage.name] = a
     for name, tensor in named.items():

@@ -16,7 +16,8 @@ from ..expr.walk import preorder, substitute, variables
 from ..te.axis import IterVar, dims_of
 from ..te.extern import OpaqueOp
 from ..te.tensor import Operation, Tensor, TensorRead
-from .state import INLINED, At, ScheduleState, Split, StageState, depends_on_dims
+from .links import changed, reads
+from .state import At, ScheduleState, Split, StageState, depends_on_dims
 
 
 class StageBounds:
@@ -25,42 +26,100 @@ class StageBounds:
     ``low`` and ``extent`` give the computed box per data axis (``low`` speaks of the loops around). ``loops`` has the extent of every loop
     and axis, ``counts`` what each counts in terms of the innermost loops. ``local`` is each axis's value from the stage's own loops, counted
     from the box's corner (a reduction axis from its begin), ``value`` the absolute value. ``store_low`` and ``store_extent`` are the box its
-    memory holds, larger only after store_at.
+    memory holds, larger only after store_at. ``bound`` are the variables whose ranges it is known by.
     """
 
-    __slots__ = ("counts", "extent", "local", "loops", "low", "store_extent", "store_low", "value")
+    __slots__ = ("bound", "counts", "extent", "local", "loops", "low", "store_extent", "store_low", "value")
 
     def __init__(self, low: tuple[Expr, ...], extent: tuple[Expr, ...], loops: dict[IterVar, Expr], counts: dict[IterVar, Expr],
-                 local: dict[Var, Expr], value: dict[Var, Expr], store: list[tuple[Expr, Expr]] | None = None) -> None:
+                 local: dict[Var, Expr], value: dict[Var, Expr], store: list[tuple[Expr, Expr]] | None, bound: tuple[Var, ...]) -> None:
         self.low = low
         self.extent = extent
         self.loops = loops
         self.counts = counts
         self.local = local
         self.value = value
+        self.bound = bound
         self.store_low = low if store is None else tuple(b[0] for b in store)
         self.store_extent = extent if store is None else tuple(b[1] for b in store)
 
 
 class Bounds:
-    """The result for a whole state: a StageBounds per stage, and the facts about all loop variables."""
+    """The result for a whole state: a StageBounds per stage, found when it is asked for, and the facts about the loop variables of the
+    stages found so far. What a state has in common with the one it came of is taken over."""
 
-    __slots__ = ("_guards", "facts", "stages", "state")
+    __slots__ = ("_done", "_guards", "_known", "facts", "state")
 
-    def __init__(self, state: ScheduleState) -> None:
+    def __init__(self, state: ScheduleState, earlier: Bounds | None = None) -> None:
         self.state = state
-        self.stages: dict[str, StageBounds] = {}
         self._guards: dict[str, tuple[Expr, ...]] = {}
-        sizes = dims_of(*(e for st in state.stages for t in st.op.outputs for e in t.shape))
-        self.facts = Facts(sizes=frozenset(v for v in sizes if v.kind == "dim"))
-        for stage in reversed(state.stages):
-            if not stage.is_placeholder and stage.attach != INLINED:
-                self._infer(stage)
+        self._known: dict[At, Facts] = {}
+        self._done: dict[str, StageBounds] = {}
+        if earlier is None:
+            sizes = dims_of(*(e for st in state.stages for t in st.op.outputs for e in t.shape))
+            self.facts = Facts(sizes=frozenset(v for v in sizes if v.kind == "dim"))
+        else:
+            self._inherit(earlier)
+
+    def _inherit(self, earlier: Bounds) -> None:
+        """Take over what ``earlier`` has found, without the stages whose loops changed and what follows from theirs."""
+        state, before = self.state, earlier.state
+        done, ranges, level = dict(earlier._done), dict(earlier.facts.ranges), dict(earlier.facts.level)
+        fresh = changed(before, state)
+        todo = [st.name for st in fresh if st.name not in before.position or not same_loops(before.stage(st.name), st)]
+        first = len(todo)
+        for n, name in enumerate(todo):  # grows on the way
+            found = done.pop(name, None)
+            if found is not None:
+                for v in found.bound:
+                    ranges.pop(v, None)
+                    level.pop(v, None)
+            elif n >= first:
+                continue  # what follows from a stage is found after it
+            for s in (state, before):
+                if name in s.position:
+                    st = s.stage(name)
+                    todo += s.links.attached.get(name, ())
+                    todo += [r for r in reads(s, st) if s.stage(r).host is not None or s.stage(r).store is not None]
+        sizes = {v for st in fresh for t in st.op.outputs for e in t.shape for v in variables(e) if v.kind == "dim"}
+        self._done = done
+        self.facts = Facts(ranges, level, sizes=earlier.facts.sizes | sizes)
+
+    @property
+    def stages(self) -> dict[str, StageBounds]:
+        """Those of every stage that has loops, consumers first."""
+        for st in reversed(self.state.stages):
+            if not st.is_placeholder and not st.is_inlined and st.name not in self._done:
+                self._find(st.name)
+        return self._done
 
     def __getitem__(self, name: str) -> StageBounds:
-        return self.stages[name]
+        found = self._done.get(name)
+        if found is None:
+            self._find(name)
+            found = self._done[name]
+        return found
 
     # -- one stage ---------------------------------------------------------------------------------------------------
+
+    def _find(self, name: str) -> None:
+        """Infer a stage after all that its box follows from: its readers, and the stages around them and it."""
+        todo = [name]
+        while todo:
+            stage = self.state.stage(todo[-1])
+            missing = [n for n in self._follows_from(stage) if n not in self._done]
+            if missing:
+                todo += missing
+                continue
+            todo.pop()
+            if stage.name not in self._done:
+                self._infer(stage)
+
+    def _follows_from(self, stage: StageState) -> tuple[str, ...]:
+        if stage.host is None and stage.store is None:
+            return ()
+        hosts = () if stage.host is None else (stage.host,)
+        return (*hosts, *self.state.links.readers.get(stage.name, ()))
 
     def _infer(self, stage: StageState) -> None:
         op = stage.compute
@@ -70,14 +129,16 @@ class Bounds:
             loops[a] = extent
         for a in op.reduce_axis:
             loops[a] = a.extent
+        ranges: list[tuple[Var, Expr, Expr]] = []
         if isinstance(op, OpaqueOp):
-            self.facts = self.facts.bind_all((a.var, make.const(0, a.dtype), make.sub(a.extent, 1)) for a in op.spatial)
+            ranges += [(a.var, make.const(0, a.dtype), make.sub(a.extent, 1)) for a in op.spatial]
         for rel in stage.relations:
             rel.extents(loops)
         value: dict[IterVar, Expr] = {}
         for iv in stage.leaves:
             value[iv] = make.const(0, iv.dtype) if const_int(loops[iv]) == 1 else iv.var
-        self.facts = self.facts.bind_all((iv.var, make.const(0, iv.dtype), make.sub(loops[iv], 1)) for iv in stage.leaves)
+        ranges += [(iv.var, make.const(0, iv.dtype), make.sub(loops[iv], 1)) for iv in stage.leaves]
+        self.facts.grow(ranges)
         for rel in reversed(stage.relations):
             rel.values(value, loops)
         local = {a.var: value[a] for a in (*op.axis, *op.reduce_axis)}
@@ -86,7 +147,8 @@ class Bounds:
             assert a.dom is not None
             absolute[a.var] = make.add(a.dom[0], local[a.var])
         store = None if stage.store is None else self._required(stage, stage.store)
-        self.stages[stage.name] = StageBounds(tuple(b[0] for b in box), tuple(b[1] for b in box), loops, value, local, absolute, store)
+        self._done[stage.name] = StageBounds(tuple(b[0] for b in box), tuple(b[1] for b in box), loops, value, local, absolute, store,
+                                             tuple([r[0] for r in ranges]))
 
     # -- regions -----------------------------------------------------------------------------------------------------
 
@@ -119,12 +181,11 @@ class Bounds:
 
         boxes: list[tuple[Expr, Expr] | None] | None = None
         for reader in readers:
-            known = self.stages[reader.name]
-            for e in reader.compute.body:
-                for node in preorder(e):
-                    if type(node) is TensorRead and node.tensor.op is key:
-                        ends = [self._ends(substitute(i, known.value), gone) for i in node.indices]
-                        boxes = list(ends) if boxes is None else [_union(a, b) for a, b in zip(boxes, ends, strict=True)]
+            known = self[reader.name]
+            for node in reader.compute.reads:
+                if node.tensor.op is key:
+                    ends = [self._ends(substitute(i, known.value), gone) for i in node.indices]
+                    boxes = list(ends) if boxes is None else [_union(a, b) for a, b in zip(boxes, ends, strict=True)]
         return boxes
 
     def _ends(self, index: Expr, gone: object) -> tuple[Expr, Expr] | None:
@@ -159,6 +220,14 @@ class Bounds:
 
     def known_at(self, place: At | str | None) -> Facts:
         """What holds inside a place: the ranges of all loops, and the guards of the stages around that stand outside of it."""
+        if not isinstance(place, At):
+            return self.facts
+        found = self._known.get(place)
+        if found is None:
+            found = self._known[place] = self._known_inside(place)
+        return found
+
+    def _known_inside(self, place: At | str | None) -> Facts:
         facts = self.facts
         while isinstance(place, At):
             outer = self.state.stage(place.stage)
@@ -172,7 +241,7 @@ class Bounds:
 
     def _needed(self, stage: StageState, facts: Facts) -> tuple[Expr, ...]:
         found: dict[Expr, None] = {}
-        b = self.stages[stage.name]
+        b = self[stage.name]
         op = stage.compute
 
         def need(cond: Expr) -> None:
@@ -206,16 +275,23 @@ def _union(a: tuple[Expr, Expr] | None, b: tuple[Expr, Expr] | None) -> tuple[Ex
 
 
 def bounds_of(state: ScheduleState) -> Bounds:
-    """Region inference of a state, computed once."""
+    """Region inference of a state, each stage computed once."""
     if state._bounds is None:
-        state._bounds = Bounds(state)
+        earlier, state._earlier = state._earlier, None
+        if earlier is not None and all([before is not None and same_loops(before, st) for before, st in _pairs(earlier.state, state)]):
+            state._bounds = earlier  # it differs in nothing that regions depend on
+        else:
+            state._bounds = Bounds(state, earlier)
     return state._bounds  # type: ignore[no-any-return]
 
 
-def same_bounds(new: ScheduleState, old: ScheduleState) -> ScheduleState:
-    """``new``, which differs from ``old`` in nothing that regions depend on, with what is known of those."""
-    new._bounds = old._bounds
-    return new
+def _pairs(before: ScheduleState, state: ScheduleState) -> list[tuple[StageState | None, StageState]]:
+    return [(before.stage(st.name) if st.name in before.position else None, st) for st in changed(before, state)]
+
+
+def same_loops(a: StageState, b: StageState) -> bool:
+    """Whether two states of a stage differ in nothing that regions depend on: how turns of a loop are run is no part of it."""
+    return a.op is b.op and a.leaves is b.leaves and a.relations is b.relations and a.attach == b.attach and a.store == b.store
 
 
 def region_size(tensor: Tensor, bounds: Bounds) -> tuple[Expr, ...]:

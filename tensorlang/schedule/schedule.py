@@ -84,7 +84,7 @@ class Schedule:
             key = key[0]
         if isinstance(key, Tensor | Operation):
             op = key.op if isinstance(key, Tensor) else (key.outputs[0].op if key.outputs else key)
-            stage = self._state.by_key.get(op)
+            stage = self._state.find(op)
             if stage is None:
                 raise ScheduleError(f"s[{op.name}]: not part of this schedule",
                                     because="nothing the schedule was created for is computed from it",
@@ -120,7 +120,7 @@ class Schedule:
         if not verdict:
             return verdict, None, None
         state, result = p.apply(self._state)
-        bad = misplaced(state)
+        bad = misplaced(state, self._state)
         if bad is not None:
             stage, why = bad
             return no(lambda: f"`{stage.name}` would be left at a place that is not legal: {why.because() if callable(why.because) else why.because}",

@@ -20,6 +20,7 @@ from ..te.extern import OpaqueOp
 from ..te.graph import operations
 from ..te.scan import ScanOp
 from ..te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
+from .links import Links
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -180,6 +181,15 @@ class StageState:
         return self.op.outputs[0].op if self.op.outputs else self.op
 
     @property
+    def host(self) -> str | None:
+        """The stage in whose loops it is computed; None at root."""
+        return self.attach.stage if isinstance(self.attach, At) else None
+
+    @property
+    def is_inlined(self) -> bool:
+        return self.attach == INLINED
+
+    @property
     def is_placeholder(self) -> bool:
         return isinstance(self.op, PlaceholderOp)
 
@@ -239,18 +249,28 @@ class Decision:
 
 
 class ScheduleState:
-    """All stages, producers first, and the decisions. A value: the methods give new states."""
+    """All stages, producers first, and the decisions. A value: the methods give new states, which share what did not change."""
 
-    __slots__ = ("_bounds", "_readers", "by_key", "decisions", "position", "stages", "symbolic")
+    __slots__ = ("_bounds", "_earlier", "_links", "_named", "_origin", "decisions", "position", "stages", "symbolic")
 
-    def __init__(self, stages: tuple[StageState, ...], decisions: tuple[Decision, ...] = (), symbolic: bool = True) -> None:
+    def __init__(self, stages: tuple[StageState, ...], decisions: tuple[Decision, ...] = (), symbolic: bool = True,
+                 origin: ScheduleState | None = None) -> None:
+        """``origin``, when given, is a state with the same names in the same order that this one came of."""
         self.stages = stages
         self.decisions = decisions
         self.symbolic = symbolic
-        self.position = {st.name: p for p, st in enumerate(stages)}
-        self.by_key = {k: st for st in stages for k in (*st.aliases, st.key)}
-        self._bounds: Any = None
-        self._readers: dict[str, tuple[StageState, ...]] | None = None
+        self.position: dict[str, int] = {st.name: p for p, st in enumerate(stages)} if origin is None else origin.position
+        self._named: dict[Operation, str] | None = None
+        self._bounds: Any = None  # the regions of this state (see schedule.bounds)
+        self._earlier: Any = None  # those of a state that it came of, to be brought up to date
+        self._links: Links | None = None
+        self._origin: ScheduleState | None = None  # whose tables are to be brought up to date
+
+    def _after(self, origin: ScheduleState, named: dict[Operation, str] | None) -> ScheduleState:
+        self._named = named
+        self._earlier = origin._bounds or origin._earlier
+        self._origin = origin if origin._links is not None else origin._origin
+        return self
 
     @staticmethod
     def initial(outputs: Iterable[Operation], symbolic: bool = True) -> ScheduleState:
@@ -298,43 +318,59 @@ class ScheduleState:
     def stage(self, name: str) -> StageState:
         return self.stages[self.position[name]]
 
+    def find(self, op: Operation) -> StageState | None:
+        """The stage that computes the tensors of an operation, now or before a change of layout; None when none does."""
+        if self._named is None:
+            self._named = {k: st.name for st in self.stages for k in (*st.aliases, st.key)}
+        name = self._named.get(op)
+        return None if name is None else self.stage(name)
+
     def of(self, tensor: Tensor) -> StageState:
         """The stage that computes a tensor."""
-        return self.by_key[tensor.op]
+        found = self.find(tensor.op)
+        if found is None:
+            raise KeyError(tensor.op)
+        return found
 
     def with_stage(self, *changed: StageState) -> ScheduleState:
         """These stages in place of those of the same names."""
-        new = {st.name: st for st in changed}
-        return ScheduleState(tuple(new.get(st.name, st) for st in self.stages), self.decisions, self.symbolic)
+        stages = list(self.stages)
+        same = True
+        for st in changed:
+            p = self.position[st.name]
+            same = same and (st.aliases is stages[p].aliases and st.key is stages[p].key)
+            stages[p] = st
+        return ScheduleState(tuple(stages), self.decisions, self.symbolic, self)._after(self, self._named if same else None)
 
     def insert_before(self, name: str, stage: StageState) -> ScheduleState:
         """One more stage, just before another."""
-        p = self.position[name]
-        return ScheduleState((*self.stages[:p], stage, *self.stages[p:]), self.decisions, self.symbolic)
+        return self._insert(self.position[name], stage)
 
     def insert_after(self, name: str, stage: StageState) -> ScheduleState:
         """One more stage, just after another."""
-        p = self.position[name] + 1
-        return ScheduleState((*self.stages[:p], stage, *self.stages[p:]), self.decisions, self.symbolic)
+        return self._insert(self.position[name] + 1, stage)
+
+    def _insert(self, p: int, stage: StageState) -> ScheduleState:
+        return ScheduleState((*self.stages[:p], stage, *self.stages[p:]), self.decisions, self.symbolic)._after(self, None)
 
     def with_decision(self, decision: Decision) -> ScheduleState:
-        return ScheduleState(self.stages, (*self.decisions, decision), self.symbolic)
+        return ScheduleState(self.stages, (*self.decisions, decision), self.symbolic, self)._after(self, self._named)
 
     def decision(self, name: str) -> Decision | None:
         return next((d for d in self.decisions if d.name == name), None)
 
+    @property
+    def links(self) -> Links:
+        """Who reads whom, and who is computed in whose loops."""
+        if self._links is None:
+            origin, self._origin = self._origin, None
+            known = None if origin is None else origin._links
+            self._links = Links.of(self) if origin is None or known is None else known.after(origin, self)
+        return self._links
+
     def readers(self, name: str) -> tuple[StageState, ...]:
         """The stages that read outputs of a stage; inlined ones are gone from the graph and do not count."""
-        if self._readers is None:
-            table: dict[str, list[StageState]] = {st.name: [] for st in self.stages}
-            for st in self.stages:
-                if st.attach != INLINED:
-                    for t in st.op.input_tensors:
-                        row = table[self.of(t).name]
-                        if not row or row[-1] is not st:
-                            row.append(st)
-            self._readers = {n: tuple(r) for n, r in table.items()}
-        return self._readers[name]
+        return tuple([self.stage(n) for n in self.links.readers.get(name, ())])
 
     def free_name(self, wish: str) -> str:
         """``wish``, or ``wish_1`` and so on when a stage has that name."""
@@ -347,7 +383,7 @@ class ScheduleState:
 
     def attached(self, name: str) -> tuple[StageState, ...]:
         """The stages computed inside loops of that stage, producers first."""
-        return tuple(st for st in self.stages if isinstance(st.attach, At) and st.attach.stage == name)
+        return tuple([self.stage(n) for n in self.links.attached.get(name, ())])
 
 
 def change(stage: StageState, **fields: Any) -> StageState:

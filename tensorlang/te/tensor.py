@@ -66,7 +66,7 @@ class ComputeOp(Operation):
     """``axis`` are the data axes of every output, ``reduce_axis`` those reduced over, ``body`` one expression per output: all are
     Reduce nodes of one reduction, or none is."""
 
-    __slots__ = ("axis", "body", "reduce_axis")
+    __slots__ = ("_found", "axis", "body", "reduce_axis")
 
     def __init__(self, name: str, axis: tuple[IterVar, ...], reduce_axis: tuple[IterVar, ...], body: tuple[Expr, ...],
                  tag: str = "", attrs: Mapping[str, Any] | None = None, outputs: tuple[Tensor, ...] | None = None) -> None:
@@ -74,6 +74,7 @@ class ComputeOp(Operation):
         self.axis = axis
         self.reduce_axis = reduce_axis
         self.body = body
+        self._found: tuple[tuple[TensorRead, ...], tuple[Tensor, ...]] | None = None
         if outputs is None:
             tell_apart((*axis, *reduce_axis))
             shape = tuple(a.extent for a in axis)
@@ -88,7 +89,18 @@ class ComputeOp(Operation):
 
     @property
     def input_tensors(self) -> tuple[Tensor, ...]:
-        return tensors_read(self.body)
+        return self._read()[1]
+
+    @property
+    def reads(self) -> tuple[TensorRead, ...]:
+        """The reads in the bodies, each once, in order of appearance."""
+        return self._read()[0]
+
+    def _read(self) -> tuple[tuple[TensorRead, ...], tuple[Tensor, ...]]:
+        if self._found is None:
+            nodes = tuple(dict.fromkeys([n for e in self.body for n in preorder(e) if type(n) is TensorRead]))
+            self._found = nodes, tuple(dict.fromkeys([n.tensor for n in nodes]))
+        return self._found
 
 
 def tensors_read(body: tuple[Expr, ...]) -> tuple[Tensor, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..links import changed, reads
 from ..state import INLINED, At, ScheduleState, StageState
 from .verdict import YES, Verdict, no
 
@@ -115,9 +116,10 @@ def store_verdict(state: ScheduleState, stage: StageState, place: At) -> Verdict
               legal=lambda: ", ".join(f"{o.name}.{iv.name}" for o, p in chain(state, stage) for iv in reversed(o.leaves[:p + 1])))
 
 
-def misplaced(state: ScheduleState) -> tuple[StageState, Verdict] | None:
-    """The first attached stage whose place is not legal any more, if there is one."""
-    for st in state.stages:
+def misplaced(state: ScheduleState, before: ScheduleState) -> tuple[StageState, Verdict] | None:
+    """The first attached stage whose place is not legal any more, if there is one; in ``before``, which ``state`` came of, all were."""
+    for name in sorted(_shaken(state, before), key=state.position.__getitem__):
+        st = state.stage(name)
         if isinstance(st.attach, At):
             verdict = place_verdict(state, st, state.stage(st.attach.stage), st.attach.loop)
             if verdict and st.store is not None:
@@ -125,3 +127,22 @@ def misplaced(state: ScheduleState) -> tuple[StageState, Verdict] | None:
             if not verdict:
                 return st, verdict
     return None
+
+
+def _shaken(state: ScheduleState, before: ScheduleState) -> dict[str, None]:
+    """The attached stages whose legality a change may have touched: those that changed, run inside loops of such a stage, or are read
+    there."""
+    fresh = changed(before, state)
+    within: dict[str, None] = dict.fromkeys([st.name for st in fresh])
+    todo = list(within)
+    for name in todo:  # grows on the way
+        inside = [n for n in state.links.attached.get(name, ()) if n not in within]
+        within.update(dict.fromkeys(inside))
+        todo += inside
+    found = dict(within)
+    for name in within:
+        found.update(dict.fromkeys(reads(state, state.stage(name))))
+    for st in fresh:
+        if st.name in before.position:
+            found.update(dict.fromkeys(reads(before, before.stage(st.name))))
+    return {n: None for n in found if state.stage(n).host is not None}

@@ -39,9 +39,8 @@ class Match:
 
 def mismatched(state: ScheduleState) -> tuple[StageState, str] | None:
     """The first tensorized stage whose loops are not those of its intrinsic any more, with the reason, if there is one."""
-    for st in state.stages:
-        if st.tensorized is None:
-            continue
+    for st in map(state.stage, state.links.tensorized):
+        assert st.tensorized is not None
         loop, name = st.tensorized
         if st.attach == INLINED:
             return st, "it would be inlined, without loops of its own"

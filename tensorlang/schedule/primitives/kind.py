@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ...expr.nodes import const_int
 from ...te.axis import REDUCE, IterVar
 from ...te.scan import SCAN
-from ..bounds import bounds_of, same_bounds
+from ..bounds import bounds_of
 from ..legality.verdict import YES, Verdict, no
 from ..state import At, ScheduleState, change, depends_on_dims
 from .base import Primitive, find_loop, leaf, position
@@ -45,8 +45,7 @@ class Kind(Primitive):
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
         st = state.stage(self.stage)
-        new = state.with_stage(change(st, kinds={**st.kinds, leaf(st, self.loop): self.kind}))
-        return same_bounds(new, state), None  # how its turns are run does not change what a loop covers
+        return state.with_stage(change(st, kinds={**st.kinds, leaf(st, self.loop): self.kind})), None
 
     def _constant(self, state: ScheduleState, limit: int) -> Verdict:
         st = state.stage(self.stage)

@@ -1,0 +1,221 @@
+"""How compile time grows with the program: seconds per stage of chains of 10 to 1,000 stages, by hand and by default, and per primitive.
+
+``python -m benchmarks.compile_growth`` prints the table; ``--before TREE`` measures another tree of sources as well, ``--out FILE`` writes
+both as JSON. Each row is a process of its own that builds a small program of the same kind first, then the one it times; the time of a
+program of one stage, the fixed cost of starting, is subtracted. A row that takes longer than ``--limit`` seconds is given up and says so.
+Uses the public interface only, and nothing that an older tree has not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import tensorlang as tl
+from tensorlang import te
+
+SIZES = (10, 50, 200, 1000)
+PRIMITIVES = (10, 50, 100, 400)
+DEPTHS = (10, 30, 60)
+Row = dict[str, Any]
+
+
+def reduce_and_map(n: int) -> list[te.Tensor]:
+    """Row sums and what is made of them, in turns; two stages a link."""
+    x = te.placeholder((16, 32), name="x")
+    t = x
+    for i in range(max(1, n // 2)):
+        k = te.reduce_axis((0, 32), name=f"k{i}")
+        total = te.compute((16,), lambda r, t=t, k=k: te.sum(t[r, k], axis=k), name=f"s{i}")
+        t = te.compute((16, 32), lambda r, c, t=t, total=total: t[r, c] - total[r] * 0.03125, name=f"m{i}")
+    return [x, t]
+
+
+def stencil(n: int) -> list[te.Tensor]:
+    """Three points of the stage before, clamped at the ends."""
+    x = te.placeholder((256,), name="x")
+    t = x
+    for i in range(n):
+        t = te.compute((256,), lambda p, t=t: t[te.max(p - 1, 0)] + t[p] + t[te.min(p + 1, 255)], name=f"s{i}")
+    return [x, t]
+
+
+def products(n: int) -> list[te.Tensor]:
+    """Matrix products, each the left operand of the next."""
+    x, w = te.placeholder((16, 16), name="x"), te.placeholder((16, 16), name="w")
+    t = x
+    for i in range(n):
+        k = te.reduce_axis((0, 16), name=f"k{i}")
+        t = te.compute((16, 16), lambda r, c, t=t, k=k: te.sum(t[r, k] * w[k, c], axis=k), name=f"p{i}")
+    return [x, w, t]
+
+
+def elementwise(n: int) -> list[te.Tensor]:
+    """One operation an element and stage."""
+    x = te.placeholder((32, 32), name="x")
+    t = x
+    for i in range(n):
+        t = te.compute((32, 32), lambda r, c, t=t: t[r, c] * 0.5 + 1.0, name=f"e{i}")
+    return [x, t]
+
+
+def residual(n: int) -> list[te.Tensor]:
+    """Each stage reads the two before it."""
+    x = te.placeholder((32, 32), name="x")
+    a = b = x
+    for i in range(n):
+        a, b = b, te.compute((32, 32), lambda r, c, a=a, b=b: te.max(b[r, c], 0.0) + a[r, c], name=f"r{i}")
+    return [x, b]
+
+
+CHAINS: dict[str, Callable[[int], list[te.Tensor]]] = {
+    "reduce + map": reduce_and_map, "stencil": stencil, "products": products, "elementwise": elementwise, "residual": residual}
+
+
+def by_default(args: list[te.Tensor]) -> None:
+    """The default schedule, built."""
+    tl.compile(args)
+
+
+def by_hand(args: list[te.Tensor]) -> None:
+    """One primitive for every stage, built."""
+    s = te.create_schedule(args[-1].op)
+    for stage in s.stages:
+        if getattr(stage.op, "axis", ()):
+            stage.split(stage.op.axis[0], factor=4)
+    tl.build(s, args)
+
+
+def on_one_loop(n: int) -> None:
+    """``n`` primitives on one stage: split and fuse in turns."""
+    x = te.placeholder((64, 64), name="x")
+    y = te.compute((64, 64), lambda i, j: x[i, j] + 1.0, name="y")
+    s = te.create_schedule(y.op)
+    loop = y.op.axis[0]
+    for _ in range(n // 2):
+        loop = s[y].fuse(*s[y].split(loop, factor=4))
+    tl.build(s, [x, y])
+
+
+def splits_only(n: int) -> None:
+    """``n`` splits on one stage, each of the outer half of the one before."""
+    x = te.placeholder((64, 64), name="x")
+    y = te.compute((64, 64), lambda i, j: x[i, j] + 1.0, name="y")
+    s = te.create_schedule(y.op)
+    loop = y.op.axis[0]
+    for _ in range(n):
+        loop, _ = s[y].split(loop, factor=2)
+    tl.build(s, [x, y])
+
+
+def shared(n: int) -> None:
+    """``t * t + t``, ``n`` deep, by default: each stage reads the one before three times."""
+    x = te.placeholder((64,), name="x")
+    t = x
+    for i in range(n):
+        t = te.compute((64,), lambda p, t=t: t[p] * t[p] + t[p], name=f"t{i}")
+    tl.compile([x, t])
+
+
+def _chain(kind: str, how: Callable[[list[te.Tensor]], None]) -> Callable[[int], None]:
+    return lambda n: how(CHAINS[kind](n))
+
+
+CASES: dict[str, tuple[Callable[[int], None], tuple[int, ...]]] = {
+    **{f"{kind}, default": (_chain(kind, by_default), SIZES) for kind in CHAINS},
+    **{f"{kind}, by hand": (_chain(kind, by_hand), SIZES) for kind in CHAINS},
+    "split and fuse of one loop": (on_one_loop, PRIMITIVES),
+    "splits of one loop": (splits_only, PRIMITIVES),
+    "t * t + t, default": (shared, DEPTHS),
+}
+
+
+def _timed(run: Callable[[int], None], n: int) -> float:
+    start = time.perf_counter()
+    run(n)
+    return time.perf_counter() - start
+
+
+def measure(case: str, n: int) -> Row:
+    """Seconds of one build beyond that of the smallest program, in this process."""
+    run, sizes = CASES[case]
+    try:
+        _timed(run, sizes[0])
+        fixed = min(_timed(run, 2) for _ in range(3))
+        seconds = min(_timed(run, n) for _ in range(3 if n <= 100 else 1))
+    except (tl.TensorLangError, RecursionError) as error:
+        return {"case": case, "n": n, "failed": f"{type(error).__name__}: {str(error).splitlines()[0]}"}
+    return {"case": case, "n": n, "seconds": seconds, "fixed": fixed, "each": (seconds - fixed) / (n - 2)}
+
+
+def _elsewhere(tree: Path, case: str, n: int, limit: float) -> Row:
+    """The row as a process with the sources of ``tree`` measures it."""
+    command = [sys.executable, str(Path(__file__).resolve()), "--row", case, str(n)]
+    try:
+        done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(tree)}, cwd=tree, capture_output=True, text=True, timeout=limit)
+    except subprocess.TimeoutExpired:
+        return {"case": case, "n": n, "failed": f"more than {limit:.0f} s"}
+    if done.returncode:
+        return {"case": case, "n": n, "failed": (done.stderr.strip().splitlines() or [f"ended with {done.returncode}"])[-1]}
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def rows_of(tree: Path, limit: float, cases: list[str]) -> list[Row]:
+    """Every row of these cases; what follows a failed one of a case is not tried."""
+    out: list[Row] = []
+    for case in cases:
+        for n in CASES[case][1]:
+            out.append(_elsewhere(tree, case, n, limit))
+            if "failed" in out[-1]:
+                break
+    return out
+
+
+def table(rows: list[Row], before: list[Row]) -> str:
+    """Milliseconds per stage or primitive by size, and the growth from the smallest size to the largest."""
+    old = {(r["case"], r["n"]): r for r in before}
+    lines = [f"{'':<30}{'n':>6}{'ms each':>10}{'before':>10}{'growth':>9}"]
+    first: dict[str, float] = {}
+    for r in rows:
+        was = old.get((r["case"], r["n"]))
+        shown = "" if not before else "-" if was is None or "failed" in was else f"{was['each'] * 1e3:.2f}"
+        if "failed" in r:
+            lines.append(f"{r['case']:<30}{r['n']:>6}  {r['failed']}")
+            continue
+        base = first.setdefault(r["case"], r["each"])
+        lines.append(f"{r['case']:<30}{r['n']:>6}{r['each'] * 1e3:>10.2f}{shown:>10}{r['each'] / base:>8.2f}×")
+    for r in before:
+        if "failed" in r:
+            lines.append(f"before: {r['case']}, {r['n']}: {r['failed']}")
+    return "\n".join(lines)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure and print; see the top of the file."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.compile_growth")
+    parser.add_argument("--row", nargs=2, metavar=("CASE", "N"), help="one row, in this process, as JSON")
+    parser.add_argument("--only", default="", help="cases whose name holds this text")
+    parser.add_argument("--before", type=Path, help="another tree of sources")
+    parser.add_argument("--limit", type=float, default=60.0, help="seconds a row may take")
+    parser.add_argument("--out", type=Path, help="write the result as JSON")
+    options = parser.parse_args([] if arguments is None else arguments)
+    if options.row:
+        print(json.dumps(measure(options.row[0], int(options.row[1]))))
+        return
+    cases = [c for c in CASES if options.only in c]
+    here = rows_of(Path(__file__).resolve().parents[1], options.limit, cases)
+    before = rows_of(options.before, options.limit, cases) if options.before else []
+    print(table(here, before))
+    if options.out:
+        options.out.write_text(json.dumps({"rows": here, "before": before}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

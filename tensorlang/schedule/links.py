@@ -1,0 +1,79 @@
+"""Who reads whom, and who is computed in whose loops: tables by name that a state keeps, and that follow a change without being made anew.
+
+One primitive changes a stage or two. A table made again from all stages at every primitive would make a schedule of n stages cost n².
+Knows stages by name and what they read; nothing of loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import compress
+from operator import is_not
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .state import ScheduleState, StageState
+
+Rows = dict[str, tuple[str, ...]]
+
+
+class Links:
+    """``readers`` and ``attached`` by stage name, in the order of the stages; ``tensorized`` the stages that are."""
+
+    __slots__ = ("attached", "readers", "tensorized")
+
+    def __init__(self, readers: Rows, attached: Rows, tensorized: tuple[str, ...]) -> None:
+        self.readers = readers
+        self.attached = attached
+        self.tensorized = tensorized
+
+    @staticmethod
+    def of(state: ScheduleState) -> Links:
+        """The tables of a state whose history is not known."""
+        readers: dict[str, list[str]] = {}
+        attached: dict[str, list[str]] = {}
+        for st in state.stages:
+            for name in reads(state, st):
+                readers.setdefault(name, []).append(st.name)
+            if st.host is not None:
+                attached.setdefault(st.host, []).append(st.name)
+        return Links({n: tuple(r) for n, r in readers.items()}, {n: tuple(r) for n, r in attached.items()},
+                     tuple(st.name for st in state.stages if st.tensorized is not None))
+
+    def after(self, before: ScheduleState, state: ScheduleState) -> Links:
+        """The tables of ``state``, which came of ``before``, whose tables these are."""
+        readers, attached, tensorized = self.readers, self.attached, self.tensorized
+        for new in changed(before, state):
+            old = before.stage(new.name) if new.name in before.position else None
+            if old is None or old.op is not new.op or (old.attach != new.attach and reads(before, old) != reads(state, new)):
+                readers = _moved(readers, new.name, () if old is None else reads(before, old), reads(state, new), state)
+            was = None if old is None else old.host
+            if was != new.host:
+                attached = _moved(attached, new.name, () if was is None else (was,), () if new.host is None else (new.host,), state)
+            if (old is not None and old.tensorized is not None) != (new.tensorized is not None):
+                tensorized = tuple(st.name for st in state.stages if st.tensorized is not None)
+        return Links(readers, attached, tensorized)
+
+
+def changed(before: ScheduleState, state: ScheduleState) -> list[StageState]:
+    """The stages of ``state`` that are new or not as they were ``before``."""
+    if before.position is state.position:
+        return list(compress(state.stages, map(is_not, state.stages, before.stages)))
+    return [st for st in state.stages if st.name not in before.position or before.stage(st.name) is not st]
+
+
+def reads(state: ScheduleState, stage: StageState) -> tuple[str, ...]:
+    """The stages that a stage reads, each once; an inlined one is gone from the graph and reads nothing."""
+    if stage.is_inlined:
+        return ()
+    return tuple(dict.fromkeys([state.of(t).name for t in stage.op.input_tensors]))
+
+
+def _moved(rows: Rows, name: str, out_of: Iterable[str], into: Iterable[str], state: ScheduleState) -> Rows:
+    """``rows`` with ``name`` taken out of some and put into others."""
+    new = dict(rows)
+    for row in out_of:
+        new[row] = tuple([n for n in new.get(row, ()) if n != name])
+    for row in into:
+        new[row] = tuple(sorted({*new.get(row, ()), name}, key=state.position.__getitem__))
+    return new

@@ -1,0 +1,96 @@
+"""A schedule of many stages costs each stage what it costs in a schedule of few: counted in questions asked, never in seconds."""
+
+from __future__ import annotations
+
+import pytest
+
+from tensorlang import te
+from tensorlang.schedule.bounds import Bounds, bounds_of
+from tensorlang.schedule.legality import places
+
+
+def chain(n: int, rows: int = 8) -> list[te.Tensor]:
+    tensors = [te.placeholder((rows, 16), name="x")]
+    for i in range(n):
+        tensors.append(te.compute((rows, 16), lambda r, c, t=tensors[-1]: t[r, c] + 1.0, name=f"t{i}"))
+    return tensors
+
+
+def counted(monkeypatch, owner, name):
+    """How often a function is called from now on, as a list that grows."""
+    calls = []
+    plain = getattr(owner, name)
+
+    def counting(*args, **kwargs):
+        calls.append(1)
+        return plain(*args, **kwargs)
+
+    monkeypatch.setattr(owner, name, counting)
+    return calls
+
+
+def in_one_row(n: int) -> te.Schedule:
+    """Every stage computed in the rows of the last, cut and vectorised there, readers first."""
+    tensors = chain(n)
+    s = te.create_schedule(tensors[-1].op)
+    for t in reversed(tensors[1:-1]):
+        s[t].compute_at(s[tensors[-1]], tensors[-1].op.axis[0])
+        _, inner = s[t].split(s[t].op.axis[1], factor=4)
+        s[t].vectorize(inner)
+    return s
+
+
+def apart(n: int) -> te.Schedule:
+    """Every stage at root, cut and vectorised."""
+    tensors = chain(n)
+    s = te.create_schedule(tensors[-1].op)
+    for t in tensors[1:]:
+        _, inner = s[t].split(t.op.axis[1], factor=4)
+        s[t].vectorize(inner)
+    return s
+
+
+@pytest.mark.parametrize("make", [in_one_row, apart])
+def test_regions_are_found_a_constant_number_of_times_a_stage(monkeypatch, make):
+    calls = counted(monkeypatch, Bounds, "_infer")
+    make(10)
+    few = len(calls)
+    calls.clear()
+    make(40)
+    assert len(calls) <= 4.5 * few
+
+
+@pytest.mark.parametrize("make", [in_one_row, apart])
+def test_places_are_judged_a_constant_number_of_times_a_primitive(monkeypatch, make):
+    calls = counted(monkeypatch, places, "place_verdict")
+    make(10)
+    few = len(calls)
+    calls.clear()
+    make(40)
+    assert len(calls) <= 4.5 * few
+
+
+@pytest.mark.parametrize("make", [in_one_row, apart])
+def test_regions_taken_over_are_those_found_anew(make):
+    s = make(6)
+    taken = bounds_of(s.state).stages
+    anew = Bounds(s.state).stages
+    assert taken.keys() == anew.keys()
+    for name, b in anew.items():
+        assert all(x is y for x, y in zip((*taken[name].low, *taken[name].extent), (*b.low, *b.extent), strict=True))
+        assert taken[name].loops == b.loops and taken[name].value == b.value
+
+
+def test_readers_follow_each_primitive():
+    tensors = chain(4)
+    s = te.create_schedule(tensors[-1].op)
+    s.state.readers("t0")
+    s[tensors[2]].compute_inline()
+    cached = s.cache_write(tensors[4], "local")
+    s[cached].compute_at(s[tensors[4]], tensors[4].op.axis[0])
+    s[tensors[3]].compute_at(s[tensors[4]], tensors[4].op.axis[0])
+    again = type(s.state)(s.state.stages)
+    for st in s.state.stages:
+        assert [r.name for r in s.state.readers(st.name)] == [r.name for r in again.readers(st.name)]
+        assert [r.name for r in s.state.attached(st.name)] == [r.name for r in again.attached(st.name)]
+    assert [r.name for r in s.state.readers("t2")] == [s.state.of(cached).name]
