@@ -10,7 +10,7 @@ import threading
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from filelock import FileLock
@@ -35,6 +35,13 @@ def cache_directory() -> Path:
     return Path(user_cache_path("tensorlang", appauthor=False)) / "autosched"
 
 
+@overload
+def autotune(func: Callable[..., Any], *, trials: int = 64, target: str | tl.Target | None = None, template: Any = None,
+             cache: str | Path | None = None, seed: int = 0, progress: bool | None = False, **options: Any) -> Tuned: ...
+@overload
+def autotune(func: None = None, *, trials: int = 64, target: str | tl.Target | None = None, template: Any = None,
+             cache: str | Path | None = None, seed: int = 0, progress: bool | None = False,
+             **options: Any) -> Callable[[Callable[..., Any]], Tuned]: ...
 def autotune(
     func: Callable[..., Any] | None = None,
     *,

@@ -97,7 +97,8 @@ def multiply_adds(threads: int, steps: int) -> tuple[tl.Module, int, int]:
     thread, i, j = s[out].op.axis
     s[out].parallel(thread)
     registers.compute_at(s[out], thread)
-    for stage, row, column in ((s[out], i, j), (registers, *registers.op.axis[1:])):
+    _, row_axis, column_axis = registers.op.axis
+    for stage, row, column in ((s[out], i, j), (registers, row_axis, column_axis)):
         stage.unroll(row)
         stage.vectorize(column)
     registers.reorder(*registers.op.reduce_axis, *registers.op.axis)

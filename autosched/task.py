@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import tensorlang as tl
 from tensorlang import te
@@ -19,10 +19,15 @@ from tensorlang.analysis import analyse
 
 from .records import Record, apply_best
 
-Template = Callable[[tl.Schedule, Sequence[te.Tensor]], Any]
+Declares = TypeVar("Declares", bound=Callable[..., Any])
+Template = Callable[[tl.Schedule, list[te.Tensor]], Any]
 _workloads: dict[str, Callable[..., Any]] = {}
 
 
+@overload
+def register_workload(func: str) -> Callable[[Declares], Declares]: ...
+@overload
+def register_workload(func: Declares) -> Declares: ...
 def register_workload(func: Callable[..., Any] | str) -> Any:
     """Make a function that declares a computation known by name: ``@register_workload`` or ``@register_workload("name")``.
 

@@ -15,7 +15,7 @@ from .schedule.schedule import Schedule, Stage, create_schedule
 from .schedule.trace import Trace
 from .target import Target
 
-te.create_schedule = create_schedule  # type: ignore[assignment]
+te.create_schedule = create_schedule
 
 __version__ = "0.1.0"
 __all__ = ["CallError", "CompileError", "DeclareError", "Dispatcher", "LowerError", "Module", "Profile", "Rows", "Schedule", "ScheduleError",

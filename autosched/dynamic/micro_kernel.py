@@ -88,7 +88,7 @@ def dense_of(tensors: list[te.Tensor], constants: dict[te.Tensor, object]) -> De
     for t in tensors:  # rows are cut by moving pointers: each argument has the dim as its first axis or not at all
         if any(_mentions(n, rows) for n in t.shape[1:]) or (t.ndim and t.shape[0] is not rows and _mentions(t.shape[0], rows)):
             return None
-    return Dense(rows.name, columns, stage.name, s[out].name)
+    return Dense(str(rows), columns, stage.name, s[out].name)
 
 
 def _product(stage: tl.Stage) -> Product | None:

@@ -4,7 +4,7 @@ which fold what is built here."""
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -14,7 +14,12 @@ from ..errors import DeclareError
 from . import linear
 from .nodes import Broadcast, Const, Expr
 
-ExprLike = Any  # Expr | int | float | bool | anything with ``as_expr()``
+if TYPE_CHECKING:
+    from .operators import Operators
+
+    ExprLike: TypeAlias = Operators | int | float | np.generic  # what has ``as_expr()`` has Python's operators too
+else:
+    ExprLike = Any
 
 _INT32_LO, _INT32_HI = INT32.limits()
 
@@ -31,7 +36,7 @@ def _no_scalar(value: Any) -> DeclareError:
     return DeclareError(f"{shown} stands where a number is meant", try_="a number, a variable, or a tensor element such as A[i, j]")
 
 
-def const(value: int | float | bool, dtype: str | DType | None = None) -> Expr:
+def const(value: int | float | bool | np.generic, dtype: str | DType | None = None) -> Expr:
     """A literal of that type; without one, ``bool``, ``int32`` (``int64`` when it does not fit) or ``float32``.
 
     Raises DeclareError for a value the type cannot hold.
@@ -105,7 +110,7 @@ def as_expr(x: ExprLike, like: DType | None = None) -> Expr:
     convert = getattr(x, "as_expr", None)
     if convert is not None:
         return convert()  # type: ignore[no-any-return]
-    return const(x)
+    return const(x)  # type: ignore[arg-type]  # refused there when it is no number
 
 
 def broadcast(value: ExprLike, lanes: int) -> Expr:

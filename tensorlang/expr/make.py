@@ -479,7 +479,7 @@ def call(name: str, *args: ExprLike) -> Expr:
     row = TABLE[name]
     if len(args) != row.arity:
         raise DeclareError(f"{name} takes {row.arity} argument(s), got {len(args)}")
-    es = list(args)
+    es: list[Any] = list(args)
     if not all([isinstance(x, Expr) for x in args]):
         like = None
         for x in args:  # a number among the arguments takes the type of the others

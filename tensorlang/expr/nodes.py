@@ -342,7 +342,7 @@ def is_const(e: Expr, value: int | float | None = None) -> bool:
     return type(e) is Const and (value is None or e.value == value)
 
 
-def const_int(e: Expr | int) -> int | None:
+def const_int(e: object) -> int | None:
     """The value of an integer literal, or None."""
     if isinstance(e, int):
         return e

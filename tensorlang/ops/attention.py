@@ -82,7 +82,7 @@ def scaled_dot_product_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor |
     top = stage("attention.max", tags.ATTENTION_MAX, (row,), lambda *i: te.max(scores(*i, j1), axis=j1))
 
     def grown(*i: Any) -> Expr:
-        most = top(*i[:-1])
+        most: Expr = top(*i[:-1])
         if mask is not None:  # a row without keys: exp(-inf - 0) is the zero it should be
             most = te.select(most > te.min_value(inside), most, te.const(0, inside))
         grown = te.exp(scores(*i) - most)

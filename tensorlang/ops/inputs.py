@@ -69,7 +69,7 @@ def _said(x: Any) -> str:
 
 # --- shapes ---------------------------------------------------------------------------------------------------------------------
 
-def text(shape: Sequence[ExprLike]) -> str:
+def text(shape: Sequence[Any]) -> str:
     """A shape as one writes it."""
     return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
 

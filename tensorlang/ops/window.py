@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from .. import te
 from ..errors import DeclareError
@@ -18,6 +18,7 @@ from . import inputs, tags
 
 SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 Sizes = int | Sequence[int]
+T = TypeVar("T")
 Padding = int | str | Sequence[int] | Sequence[Sequence[int]]
 
 
@@ -45,7 +46,7 @@ class Layout:
         n = shape[self.letters.index("C")]
         return n if self.block is None else make.mul(n, self.block)
 
-    def arranged(self, batch: ExprLike, channel: Sequence[ExprLike], spatial: Sequence[ExprLike]) -> tuple[ExprLike, ...]:
+    def arranged(self, batch: T, channel: Sequence[T], spatial: Sequence[T]) -> tuple[T, ...]:
         """Indices, sizes or names in the order of the layout; ``channel`` is one, or the block and the place in the block."""
         place = iter(spatial)
         outer = [batch if c == "N" else channel[0] if c == "C" else next(place) for c in self.letters]

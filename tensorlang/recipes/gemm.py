@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ..analysis import narrow_product, reads_of, reducer_kind
 from ..schedule import Schedule, Stage
@@ -193,7 +194,8 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
             place = None
         if place is not None:
             copy.compute_at(out, place)
-        *others, lane, pair = copy.op.axis if pairs else (*copy.op.axis, None)
+        laid: tuple[Any, ...] = copy.op.axis if pairs else (*copy.op.axis, None)
+        *others, lane, pair = laid
         at = len(others) - 1 - len(inside.op.reduce_axis)
         if pair is not None or _in_lines(product):
             panel = others.pop(at)
@@ -317,7 +319,8 @@ def _left(s: Schedule, inside: Stage, product: Product, high: int, pairs: bool) 
         share_out(copy, others[:1] or [outer], work(copy) // 4)
         return
     copy = _panels(s, inside, product.left, product.left_axes, product.row, high, pairs)
-    *others, lane, pair = copy.op.axis if pairs else (*copy.op.axis, None)
+    laid: tuple[Any, ...] = copy.op.axis if pairs else (*copy.op.axis, None)
+    *others, lane, pair = laid
     panel = others.pop(len(others) - 1 - len(inside.op.reduce_axis))
     _lines(copy, [*others, panel], pair, lane)
     share_out(copy, [others[0] if others else panel], work(copy) // 4)

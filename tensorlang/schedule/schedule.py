@@ -6,7 +6,7 @@ Nothing here knows what any primitive does. The state is a value, so ``copy`` is
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from ..errors import DeclareError, ScheduleError, user_location
 from ..expr.nodes import Expr, Var
@@ -17,19 +17,21 @@ from .legality.places import legal_places, misplaced
 from .legality.tensorize import mismatched
 from .legality.verdict import Verdict, no
 from .primitives import BY_NAME, TABLE
-from .primitives.base import Knob, Primitive, mistyped
+from .primitives.base import Factor, Knob, Primitive, mistyped
 from .state import ScheduleState, StageState
 from .trace import Decisions, Trace, primitive_of
 from .tree.printer import draw
 
+if TYPE_CHECKING:  # the primitives, each in its own file, are installed below; the stub is made of them
+    from .methods import ScheduleMethods, StageMethods
+else:
+    ScheduleMethods = StageMethods = object
+
 StageKey = Tensor | Operation | str | tuple[Tensor, ...]
 
 
-class Schedule:
+class Schedule(ScheduleMethods):
     """How a computation is carried out. Made by :func:`create_schedule`; ``s[T]`` is the stage that computes ``T``."""
-
-    if TYPE_CHECKING:  # the primitives, each in its own file, are installed below
-        def __getattr__(self, name: str) -> Any: ...
 
     def __init__(self, state: ScheduleState, outputs: tuple[Operation, ...], steps: tuple[Primitive, ...] = ()) -> None:
         self._state = state
@@ -212,7 +214,7 @@ class Schedule:
                             try_="a loop that s[T].op.axis, split or fuse returned")
 
 
-class Stage:
+class Stage(StageMethods):
     """``s[T]``: one stage of a schedule. Its methods are the stage primitives; each returns the new loops, in TVM's order."""
 
     __slots__ = ("_schedule", "name")
@@ -232,9 +234,9 @@ class Stage:
         return self._schedule.state.stage(self.name)
 
     @property
-    def op(self) -> Any:
-        """The present definition: ``s[T].op.axis``, ``s[T].op.reduce_axis``, ``s[T].op.body``."""
-        return self.state.op
+    def op(self) -> ComputeOp:
+        """The present definition: ``s[T].op.axis``, ``s[T].op.reduce_axis``, ``s[T].op.body`` (of an argument its PlaceholderOp)."""
+        return self.state.op  # type: ignore[return-value]  # that of an argument has no axes, and else what a compute has
 
     @property
     def leaf_iter_vars(self) -> tuple[IterVar, ...]:
@@ -295,7 +297,12 @@ class Stage:
         """Check, apply and record a primitive of this stage."""
         return self._schedule.perform(p)
 
-    def tile(self, x: IterVar, y: IterVar, x_factor: Any, y_factor: Any) -> tuple[IterVar, IterVar, IterVar, IterVar]:
+    @overload
+    def tile(self, x: IterVar | str, y: IterVar | str, x_factor: Factor, y_factor: Factor) -> tuple[IterVar, IterVar, IterVar, IterVar]: ...
+    @overload  # s[C].tile(*s[C].op.axis, x_factor=…, y_factor=…): how many axes there are, checkers do not know
+    def tile(self, *loops: IterVar | str, x_factor: Factor, y_factor: Factor) -> tuple[IterVar, IterVar, IterVar, IterVar]: ...
+    def tile(self, x: IterVar | str, y: IterVar | str, x_factor: Factor,  # type: ignore[misc]  # *loops are x and y
+             y_factor: Factor) -> tuple[IterVar, IterVar, IterVar, IterVar]:
         """Split both loops and put the inner halves inside; returns (x.outer, y.outer, x.inner, y.inner)."""
         trial = self._schedule.copy()[self.name]  # all or nothing: three steps, one call
         xo, xi = trial.split(x, x_factor)
@@ -304,12 +311,11 @@ class Stage:
         self._schedule.take(trial._schedule)
         return xo, yo, xi, yi
 
-    if TYPE_CHECKING:  # the primitives, each in its own file, are installed below
-        def __getattr__(self, name: str) -> Any: ...
-
 
 for _p in TABLE:  # a primitive is a method of the handle it works on
-    setattr(Stage if _p.of == "stage" else Schedule, _p.name, _p.call)
+    _handle = Stage if _p.of == "stage" else Schedule
+    _p.call.__name__, _p.call.__qualname__ = _p.name, f"{_handle.__name__}.{_p.name}"
+    setattr(_handle, _p.name, _p.call)
 
 
 def create_schedule(outputs: Tensor | Operation | Iterable[Tensor | Operation]) -> Schedule:

@@ -3,9 +3,10 @@ offers ``create_schedule`` for convenience (set by the schedule room when the pa
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from ..expr.make import cast, ceildiv, const, floordiv, floormod, if_then_else, select, truncdiv, truncmod
+from ..expr.nodes import Expr, Var
 from . import reference, serialize
 from .axis import IterVar, Range, dim, reduce_axis, size_var, var
 from .compute import compute, decl_buffer, placeholder, tag_scope
@@ -78,14 +79,17 @@ from .strides import BufferDecl
 from .tensor import ComputeOp, Operation, PlaceholderOp, Tensor, TensorRead, TensorSlice
 from .tensor_intrin import TensorIntrin, decl_tensor_intrin
 
+if TYPE_CHECKING:
+    from ..schedule.schedule import create_schedule
+
 Select = select  # TVM's class of that name, which users call like a function
 
 __all__ = [
-    "BufferDecl", "ComputeOp", "ExternOp", "IterVar", "Operation", "PlaceholderOp", "Range", "ScanOp", "Select", "Tensor", "TensorIntrin",
-    "TensorRead", "TensorSlice", "abs", "acos", "acosh", "add", "all", "any", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and",
+    "BufferDecl", "ComputeOp", "Expr", "ExternOp", "IterVar", "Operation", "PlaceholderOp", "Range", "ScanOp", "Select", "Tensor", "TensorIntrin",
+    "TensorRead", "TensorSlice", "Var", "abs", "acos", "acosh", "add", "all", "any", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and",
     "bitwise_not", "bitwise_or", "bitwise_xor", "call_extern", "call_packed", "cast", "ceil", "ceildiv", "clz", "comm_reducer",
-    "compute", "const", "convert", "copysign", "cos", "cosh", "decl_buffer", "decl_tensor_intrin", "dim", "div", "erf", "exp", "exp2", "exp10",
-    "expm1", "extern", "floor",
+    "compute", "const", "convert", "copysign", "cos", "cosh", "create_schedule", "decl_buffer", "decl_tensor_intrin", "dim", "div", "erf", "exp",
+    "exp2", "exp10", "expm1", "extern", "floor",
     "floordiv", "floormod", "fmod", "hypot", "if_then_else", "indexdiv", "indexmod", "infinity", "isfinite", "isinf", "isnan",
     "ldexp", "likely", "log", "log1p", "log2", "log10", "logical_and", "logical_not", "logical_or", "max", "max_value", "min", "min_value",
     "multiply", "nearbyint", "nextafter", "placeholder", "popcount", "pow", "power", "prod", "reduce_axis", "reference", "round",
@@ -104,6 +108,7 @@ _NOT_HERE = {
 }
 
 
-def __getattr__(name: str) -> NoReturn:
-    reason = _NOT_HERE.get(name)
-    raise AttributeError(f"tensorlang's te has no {name!r}" + (f": {reason}" if reason else ""))
+if not TYPE_CHECKING:  # a checker knows the names that are there
+    def __getattr__(name: str) -> NoReturn:
+        reason = _NOT_HERE.get(name)
+        raise AttributeError(f"tensorlang's te has no {name!r}" + (f": {reason}" if reason else ""))

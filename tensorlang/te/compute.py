@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, overload
 
 from ..core.dtype import FLOAT32, DType
 from ..errors import DeclareError
@@ -96,8 +96,14 @@ def _dtype(where: str, t: str | DType) -> DType:
     return found
 
 
+@overload
+def compute(shape: ExprLike | Sequence[ExprLike], fcompute: Callable[..., tuple[ExprLike, ...] | list[ExprLike]], name: str = "compute",
+            tag: str = "", attrs: Mapping[str, Any] | None = None, varargs_names: Sequence[str] | None = None) -> tuple[Tensor, ...]: ...
+@overload
+def compute(shape: ExprLike | Sequence[ExprLike], fcompute: Callable[..., ExprLike], name: str = "compute", tag: str = "",
+            attrs: Mapping[str, Any] | None = None, varargs_names: Sequence[str] | None = None) -> Tensor: ...
 def compute(shape: ExprLike | Sequence[ExprLike], fcompute: Callable[..., Any], name: str = "compute", tag: str = "",
-            attrs: Mapping[str, Any] | None = None, varargs_names: Sequence[str] | None = None) -> Any:
+            attrs: Mapping[str, Any] | None = None, varargs_names: Sequence[str] | None = None) -> Tensor | tuple[Tensor, ...]:
     """The tensor whose element at ``(i, j, …)`` is ``fcompute(i, j, …)``.
 
     ``fcompute`` takes one argument per dimension (or ``*indices``) and returns an expression, or a tuple of expressions for several

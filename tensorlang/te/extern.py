@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 from ..core.dtype import DType, dtype
 from ..core.node import intern
@@ -99,8 +99,15 @@ class ExternOp(OpaqueOp):
         self.outputs = tuple(Tensor(self, i, shape, t) for i, (shape, t) in enumerate(zip(shapes, dtypes, strict=True)))
 
 
+@overload
+def extern(shape: Sequence[Sequence[ExprLike]], inputs: Sequence[Tensor], fcompute: Callable[..., ExternCall], name: str = "extern",
+           dtype: str | DType | Sequence[str | DType] | None = None, tag: str = "",
+           attrs: Mapping[str, Any] | None = None) -> list[Tensor]: ...
+@overload
+def extern(shape: ExprLike | Sequence[ExprLike], inputs: Sequence[Tensor], fcompute: Callable[..., ExternCall], name: str = "extern",
+           dtype: str | DType | Sequence[str | DType] | None = None, tag: str = "", attrs: Mapping[str, Any] | None = None) -> Tensor: ...
 def extern(shape: Any, inputs: Sequence[Tensor], fcompute: Callable[..., ExternCall], name: str = "extern",
-           dtype: str | DType | Sequence[str | DType] | None = None, tag: str = "", attrs: Mapping[str, Any] | None = None) -> Any:
+           dtype: str | DType | Sequence[str | DType] | None = None, tag: str = "", attrs: Mapping[str, Any] | None = None) -> Tensor | list[Tensor]:
     """A tensor (or several, for a list of shapes) that somebody else computes from whole ``inputs``.
 
     ``fcompute(ins, outs)`` gets a handle for each input and output and returns ``te.call_packed(…)`` or ``te.call_extern(…)``.

@@ -7,7 +7,7 @@ the scan axis runs the update, which writes row ``t`` and reads rows before it. 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
 from ..core.dtype import INT32
 from ..errors import DeclareError
@@ -54,8 +54,14 @@ def _listed(x: Tensor | Sequence[Tensor]) -> tuple[Tensor, ...]:
     return (x,) if isinstance(x, Tensor) else tuple(x)
 
 
+@overload
+def scan(init: Tensor, update: Tensor | Sequence[Tensor], state_placeholder: Tensor | Sequence[Tensor], inputs: Sequence[Tensor] | None = None,
+         name: str = "scan", tag: str = "", attrs: Mapping[str, Any] | None = None) -> Tensor: ...
+@overload
+def scan(init: Sequence[Tensor], update: Sequence[Tensor], state_placeholder: Sequence[Tensor], inputs: Sequence[Tensor] | None = None,
+         name: str = "scan", tag: str = "", attrs: Mapping[str, Any] | None = None) -> list[Tensor]: ...
 def scan(init: Tensor | Sequence[Tensor], update: Tensor | Sequence[Tensor], state_placeholder: Tensor | Sequence[Tensor],
-         inputs: Sequence[Tensor] | None = None, name: str = "scan", tag: str = "", attrs: Mapping[str, Any] | None = None) -> Any:
+         inputs: Sequence[Tensor] | None = None, name: str = "scan", tag: str = "", attrs: Mapping[str, Any] | None = None) -> Tensor | list[Tensor]:
     """The result of a recurrence: a tensor like ``state_placeholder``, or a list of them for several states.
 
     ``init`` gives the first rows (its first dimension says how many), ``update`` row ``t`` from rows of the state before ``t``; both and
@@ -98,4 +104,4 @@ def _own(t: Tensor) -> Tensor:
     """``t`` itself when it can be written straight into the state, else a copy of it that can."""
     if isinstance(t.op, ComputeOp) and not isinstance(t.op, ScanOp):
         return t
-    return compute(t.shape, lambda *i: t[i], name=f"{t.name}.init")  # type: ignore[no-any-return]
+    return compute(t.shape, lambda *i: t[i], name=f"{t.name}.init")

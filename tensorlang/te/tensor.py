@@ -26,6 +26,9 @@ class Operation:
     __slots__ = ("__weakref__", "attrs", "name", "outputs", "tag")
     name: str
     outputs: tuple[Tensor, ...]
+    axis: tuple[IterVar, ...] = ()  # of a compute; an argument has no loops
+    reduce_axis: tuple[IterVar, ...] = ()
+    body: tuple[Any, ...] = ()  # an expression for each output, all of them Reduce or none
 
     def __init__(self, name: str, tag: str = "", attrs: Mapping[str, Any] | None = None) -> None:
         self.name = name
@@ -139,7 +142,7 @@ class Tensor(Operators):
     @property
     def axis(self) -> tuple[IterVar, ...]:
         """The data axes of the compute that makes it."""
-        return getattr(self.op, "axis", ())
+        return self.op.axis
 
     def __eq__(self, other: object) -> bool:  # type: ignore[override]
         return self is other
@@ -173,10 +176,10 @@ class Tensor(Operators):
     def __repr__(self) -> str:
         return f"Tensor({self.name}: {self.dtype}[{', '.join(map(str, self.shape))}])"
 
-    def __call__(self, *indices: ExprLike) -> Expr:
+    def __call__(self, *indices: ExprLike) -> TensorRead:
         return self._element(indices)
 
-    def __getitem__(self, indices: ExprLike) -> Any:
+    def __getitem__(self, indices: ExprLike | tuple[ExprLike, ...]) -> TensorRead:
         given = indices if isinstance(indices, tuple) else (indices,)
         for i in given:
             if isinstance(i, slice) or i is Ellipsis or i is None:
@@ -184,10 +187,10 @@ class Tensor(Operators):
                                    because="a compute is declared one element at a time",
                                    try_=f"te.compute(part, lambda i: {self.name}[begin + i]) for a part of {self.name}")
         if len(given) < self.ndim:
-            return TensorSlice(self, given)
+            return TensorSlice(self, given)  # type: ignore[return-value]  # an element once the other indices follow
         return self._element(given)
 
-    def _element(self, given: tuple[ExprLike, ...]) -> Expr:
+    def _element(self, given: tuple[ExprLike, ...]) -> TensorRead:
         if len(given) != self.ndim:
             have = "1 index" if len(given) == 1 else f"{len(given)} indices"
             count = f"{have} for {self.ndim} dimension{'' if self.ndim == 1 else 's'}"
@@ -210,7 +213,7 @@ class Tensor(Operators):
                                    because=f"{self.name} has shape {self._shape_text()}; ranges exclude their end",
                                    try_=f"{self.name}.shape[{d}] - {-n} to count from the end" if n < 0 else None)
             indices.append(e)
-        return intern(TensorRead, self, tuple(indices))
+        return intern(TensorRead, self, tuple(indices))  # type: ignore[no-any-return]
 
     def _shape_text(self) -> str:
         return f"({', '.join(map(str, self.shape))}{',' if self.ndim == 1 else ''})"
@@ -244,7 +247,7 @@ class TensorSlice(Operators):
     def dtype(self) -> DType:
         return self.tensor.dtype
 
-    def __getitem__(self, indices: ExprLike) -> Any:
+    def __getitem__(self, indices: ExprLike | tuple[ExprLike, ...]) -> TensorRead:
         return self.tensor[(*self.given, *(indices if isinstance(indices, tuple) else (indices,)))]
 
     def as_expr(self) -> Expr:
@@ -270,6 +273,10 @@ class TensorRead(Access):
 
     def label(self) -> str:
         return self.tensor.name
+
+    def __getitem__(self, indices: ExprLike | tuple[ExprLike, ...]) -> TensorRead:
+        """Raises DeclareError: every index is given already."""
+        return self.tensor._element((*self.indices, *(indices if isinstance(indices, tuple) else (indices,))))
 
     def children(self) -> tuple[Expr, ...]:
         return self.indices

@@ -166,12 +166,12 @@ def packable(inside: tl.Stage, column: te.IterVar) -> tuple[te.Tensor, dict[te.I
     return (tensor, places) if len(places) == len(indices) else None
 
 
-def _knob(s: tl.Schedule, loop: te.IterVar, most: int, usual: int, what: str = "tile", role: str = "tile") -> object:
+def _knob(s: tl.Schedule, loop: te.IterVar, most: int, usual: int, what: str = "tile", role: str = "tile") -> te.Expr:
     extent = constant(loop.extent) if loop.dom is not None else None
     return s.sample_tile(loop, max_factor=most, values=max(1, min(usual, extent or usual)), name=s.free_decision(f"{what}_{loop.name}"), role=role)
 
 
-def _width(s: tl.Schedule, loop: te.IterVar, lanes: int, vectors: int) -> object:
+def _width(s: tl.Schedule, loop: te.IterVar, lanes: int, vectors: int) -> te.Expr:
     """The width of a vector loop: whole vectors, half a vector, or all of a short axis."""
     extent = constant(loop.extent) if loop.dom is not None else None
     allowed = [max(1, lanes // 2), *[lanes * v for v in WIDTHS]]

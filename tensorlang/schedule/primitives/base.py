@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, SupportsIndex
 
 from ...errors import DeclareError
 from ...expr import make
@@ -26,6 +26,7 @@ class Knob:
 
 
 Number = int | Knob
+Factor = SupportsIndex | Knob  # what users give: numpy's integers and the variables of knobs too
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from ..state import INLINED, At, ScheduleState, StageState, change
 from .base import Primitive, find_output, quoted
 
 if TYPE_CHECKING:
-    from ..schedule import Schedule
+    from ..schedule import Schedule, StageKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,8 @@ class CacheRead(Primitive):
         return f"cache_read({self.tensor}, {quoted(self.scope)}, [{', '.join(self.readers)}])"
 
     @staticmethod
-    def call(schedule: Schedule, tensor: Tensor, scope: str, readers: Any, dtype: str | DType = "") -> Tensor:
+    def call(schedule: Schedule, tensor: StageKey, scope: str, readers: StageKey | Sequence[StageKey],
+             dtype: str | DType = "") -> Tensor:
         """Let ``readers`` (tensors or operations) read a copy of ``tensor`` in a buffer of its own; returns the copy.
 
         ``dtype`` is the type of the copy, one that holds every value of ``tensor`` exactly (int16 for int8); its own when left out.

@@ -5,22 +5,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from ...core.node import intern
 from ...errors import ScheduleError
 from ...expr.nodes import const_int
 from ...expr.walk import substitute
 from ...te.axis import REDUCE, IterVar, fresh_axis
-from ...te.tensor import ComputeOp, Tensor, TensorRead
+from ...te.tensor import ComputeOp, Operation, Tensor, TensorRead
 from ..legality.verdict import YES, Verdict, no
 from ..state import At, ScheduleState, Split, StageState, change
 from .base import Primitive, find_stage, quoted
 from .transform_layout import Digit, TransformLayout
 
 if TYPE_CHECKING:
-    from ..schedule import Schedule
+    from ..schedule import Schedule, StageKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +86,16 @@ class CacheWrite(Primitive):
     def __str__(self) -> str:
         return f"cache_write({self.stage}, {quoted(self.scope)})"
 
+    @overload
     @staticmethod
-    def call(schedule: Schedule, tensor: Any, scope: str = "local") -> Any:
+    def call(schedule: Schedule, tensor: Tensor | Operation | str, scope: str = "local") -> Tensor: ...
+    @overload
+    @staticmethod
+    def call(schedule: Schedule, tensor: Sequence[Tensor], scope: str = "local") -> tuple[Tensor, ...]: ...
+    @staticmethod
+    def call(schedule: Schedule, tensor: StageKey | Sequence[StageKey], scope: str = "local") -> Any:
         """Compute ``tensor`` in a buffer of its own (``tensor.local``) and copy it from there; returns that tensor."""
-        listed = tensor if isinstance(tensor, list | tuple) else [tensor]
+        listed: Sequence[Any] = tensor if isinstance(tensor, list | tuple) else [tensor]
         names = {schedule.stage_name(t) for t in listed}
         if len(names) != 1:
             raise ScheduleError(f"cache_write([{', '.join(sorted(names))}]): not the outputs of one compute",

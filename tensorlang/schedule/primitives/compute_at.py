@@ -42,7 +42,7 @@ class ComputeAt(Primitive):
         return f"compute_at({self.stage}, at={self.at}.{self.loop})"
 
     @staticmethod
-    def call(stage: Stage, parent: Stage, loop: IterVar) -> None:
+    def call(stage: Stage, parent: Stage, loop: IterVar | str) -> None:
         """Compute this stage inside ``loop`` of ``parent``: as much of it as one turn of the loop reads."""
         if not hasattr(parent, "loop_name"):
             raise ScheduleError(f"s[{stage.name}].compute_at({getattr(parent, 'name', type(parent).__name__)}, …): not a stage",

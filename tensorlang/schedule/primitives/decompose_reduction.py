@@ -42,6 +42,6 @@ class DecomposeReduction(Primitive):
         return state.with_stage(change(state.stage(self.stage), init_at=self.loop)), None
 
     @staticmethod
-    def call(stage: Stage, loop: IterVar) -> None:
+    def call(stage: Stage, loop: IterVar | str) -> None:
         """Write the start values of this reduction before ``loop``, in loops of their own."""
         stage.do(DecomposeReduction(stage.name, stage.loop_name("decompose_reduction", loop)))

@@ -81,7 +81,7 @@ class Fuse(Primitive):
         return state, fused
 
     @staticmethod
-    def call(stage: Stage, *loops: IterVar) -> IterVar:
+    def call(stage: Stage, *loops: IterVar | str) -> IterVar:
         """Fuse neighbouring loops into one; returns it. Without loops, a new outermost loop of one turn."""
         listed = tuple(loops[0]) if len(loops) == 1 and isinstance(loops[0], list | tuple) else loops
         return stage.do(Fuse(stage.name, tuple(stage.loop_name("fuse", x) for x in listed)))  # type: ignore[no-any-return]

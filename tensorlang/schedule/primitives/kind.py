@@ -89,7 +89,7 @@ class Vectorize(Kind):
         return self._constant(state, MAX_LANES)
 
     @staticmethod
-    def call(stage: Stage, loop: IterVar) -> None:
+    def call(stage: Stage, loop: IterVar | str) -> None:
         """Run all turns of the loop at once, one per vector lane. The extent must be constant."""
         stage.do(Vectorize(stage.name, stage.loop_name("vectorize", loop)))
 
@@ -105,7 +105,7 @@ class Unroll(Kind):
         return self._constant(state, MAX_UNROLL)
 
     @staticmethod
-    def call(stage: Stage, loop: IterVar) -> None:
+    def call(stage: Stage, loop: IterVar | str) -> None:
         """Write the turns of the loop out one after the other. The extent must be constant."""
         stage.do(Unroll(stage.name, stage.loop_name("unroll", loop)))
 
@@ -130,7 +130,7 @@ class Parallel(Kind):
         return YES
 
     @staticmethod
-    def call(stage: Stage, loop: IterVar) -> None:
+    def call(stage: Stage, loop: IterVar | str) -> None:
         """Share the turns of the loop out among threads. Not for reduction loops."""
         stage.do(Parallel(stage.name, stage.loop_name("parallel", loop)))
 

@@ -47,6 +47,6 @@ class Pragma(Primitive):
         return state.with_stage(change(st, pragmas={**st.pragmas, iv: notes})), None
 
     @staticmethod
-    def call(stage: Stage, loop: IterVar, pragma_type: str, pragma_value: int | None = None) -> None:
+    def call(stage: Stage, loop: IterVar | str, pragma_type: str, pragma_value: int | None = None) -> None:
         """Note ``pragma_type`` on a loop: ``auto_unroll_max_step`` (a number of steps), ``stream_stores`` or ``unroll_explicit``."""
         stage.do(Pragma(stage.name, stage.loop_name("pragma", loop), pragma_type, whole(pragma_value)))

@@ -16,7 +16,7 @@ from ..state import INLINED, ScheduleState, change
 from .base import Primitive, find_loop, find_output, whole
 
 if TYPE_CHECKING:
-    from ..schedule import Stage
+    from ..schedule import Stage, StageKey
 
 MAX_OFFSET = 1 << 20
 
@@ -54,7 +54,7 @@ class Prefetch(Primitive):
         return state.with_stage(change(st, prefetches=(*st.prefetches, (tensor, self.loop, self.offset)))), None
 
     @staticmethod
-    def call(stage: Stage, tensor: Any, loop: IterVar, offset: int = 1) -> None:
+    def call(stage: Stage, tensor: StageKey, loop: IterVar | str, offset: int = 1) -> None:
         """Ask for what this stage reads of ``tensor`` ``offset`` turns of ``loop`` ahead."""
         schedule = stage.schedule
         stage.do(Prefetch(stage.name, schedule.stage_name(tensor), stage.loop_name("prefetch", loop), whole(offset),

@@ -43,6 +43,6 @@ class Reorder(Primitive):
         return state.with_stage(change(st, leaves=new)), None
 
     @staticmethod
-    def call(stage: Stage, *loops: IterVar) -> None:
+    def call(stage: Stage, *loops: IterVar | str) -> None:
         """Put the named loops into this order, outermost first; the others stay where they are."""
         stage.do(Reorder(stage.name, tuple(stage.loop_name("reorder", x) for x in loops)))

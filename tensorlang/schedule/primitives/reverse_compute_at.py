@@ -106,7 +106,7 @@ class ReverseComputeAt(Primitive):
         return state, None
 
     @staticmethod
-    def call(stage: Stage, parent: Stage, loop: IterVar) -> None:
+    def call(stage: Stage, parent: Stage, loop: IterVar | str) -> None:
         """Compute this stage inside ``loop`` of ``parent``, a stage it reads element by element."""
         if not hasattr(parent, "loop_name"):
             raise ScheduleError(f"s[{stage.name}].reverse_compute_at({getattr(parent, 'name', type(parent).__name__)}, …): not a stage",

@@ -8,7 +8,7 @@ The partial results do not depend on each other, so their loop may be parallel o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from ...arith.conditions import conjuncts
 from ...core.node import intern
@@ -17,14 +17,14 @@ from ...expr.nodes import Expr, Var
 from ...expr.walk import substitute
 from ...te.axis import REDUCE, IterVar, fresh_axis
 from ...te.reducers import Reduce
-from ...te.tensor import ComputeOp, Tensor, TensorRead
+from ...te.tensor import ComputeOp, Operation, Tensor, TensorRead
 from ..bounds import bounds_of
 from ..legality.verdict import YES, Verdict, no
 from ..state import At, ScheduleState, Split, StageState, change
 from .base import Primitive, find_loop, leaf, whole
 
 if TYPE_CHECKING:
-    from ..schedule import Schedule
+    from ..schedule import Schedule, StageKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,15 +104,21 @@ class Rfactor(Primitive):
         state = state.with_stage(change(st, op=op.redefined(body, reduce_axis=(v,)), leaves=(*leaves, v), relations=kept))
         return state.insert_before(self.stage, new), partial.outputs[0] if len(reads) == 1 else partial.outputs
 
+    @overload
     @staticmethod
-    def call(schedule: Schedule, tensor: Any, axis: IterVar, factor_axis: int = 0) -> Tensor | tuple[Tensor, ...]:
+    def call(schedule: Schedule, tensor: Tensor | Operation | str, axis: IterVar | str, factor_axis: int = 0) -> Tensor: ...
+    @overload
+    @staticmethod
+    def call(schedule: Schedule, tensor: tuple[Tensor, ...], axis: IterVar | str, factor_axis: int = 0) -> tuple[Tensor, ...]: ...
+    @staticmethod
+    def call(schedule: Schedule, tensor: StageKey, axis: IterVar | str, factor_axis: int = 0) -> Any:
         """Turn the reduction loop ``axis`` of ``tensor`` into an axis of partial results; returns their tensor (``tensor.rf``), or a
         tuple of tensors. The data axes of the partial results are those of ``tensor`` with the new one at ``factor_axis``."""
         stage = schedule[tensor]
         rank = len(stage.op.axis) if isinstance(stage.op, ComputeOp) else 0  # the check words the mistake
         at = whole(factor_axis)
         at = at + rank + 1 if isinstance(at, int) and at < 0 else at
-        return schedule.perform(Rfactor(stage.name, stage.loop_name("rfactor", axis), at))  # type: ignore[no-any-return]
+        return schedule.perform(Rfactor(stage.name, stage.loop_name("rfactor", axis), at))
 
 
 def _partial(name: str, op: ComputeOp, first: Reduce, axes: tuple[IterVar, ...], reduced: tuple[IterVar, ...], condition: Expr | None,

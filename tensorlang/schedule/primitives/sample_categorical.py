@@ -46,8 +46,8 @@ class SampleCategorical(Primitive):
 
     @staticmethod
     def call(schedule: Schedule, candidates: Sequence[int], *, name: str | None = None, value: int | None = None,
-             role: str = "categorical") -> Any:
+             role: str = "categorical") -> Var:
         """One of ``candidates`` as a knob, to be passed where a primitive takes a number. ``value`` (else the first candidate) holds
         until a search decides."""
-        return schedule.perform(SampleCategorical(schedule.free_decision("choice") if name is None else name, whole(candidates), role,
+        return schedule.perform(SampleCategorical(schedule.free_decision("choice") if name is None else name, whole(candidates), role,  # type: ignore[no-any-return]
                                                   None if value is None else (whole(value),)))

@@ -11,7 +11,7 @@ from ..state import At, Decision, ScheduleState, change
 from .base import Primitive, find_stage, whole
 
 if TYPE_CHECKING:
-    from ..schedule import Schedule
+    from ..schedule import Schedule, StageKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class SampleLocation(Primitive):
         return state.with_decision(Decision(self.decision, "location", (), (n,), ((0, len(places)),))), n
 
     @staticmethod
-    def call(schedule: Schedule, tensor: Any, *, value: int | None = None, name: str | None = None) -> int:
+    def call(schedule: Schedule, tensor: StageKey, *, value: int | None = None, name: str | None = None) -> int:
         """Compute ``tensor`` at one of its legal places: 0 is root (the loop of the scan it is part of), n the n-th of ``s.legal_places(tensor)``.
 
         Returns the number."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ...core.dtype import INT32
 from ...expr.nodes import Var, const_int
@@ -85,6 +85,19 @@ class SampleTile(Primitive):
     def __str__(self) -> str:
         return f"sample_tile({self.stage}.{self.loop}, {quoted(self.decision)}, parts={quoted(self.parts)})"
 
+    @overload
+    @staticmethod
+    def call(schedule: Schedule, loop: IterVar, parts: Literal[1] = 1, *, max_factor: int = 64, candidates: Iterable[int] | None = None,
+             values: int | Sequence[int] | None = None, name: str | None = None, role: str = "tile") -> Var: ...
+    @overload
+    @staticmethod
+    def call(schedule: Schedule, loop: IterVar, parts: Literal[2, 3, 4, 5, 6, 7, 8], *, max_factor: int = 64,
+             candidates: Iterable[int] | None = None, values: Sequence[int] | None = None, name: str | None = None,
+             role: str = "tile") -> tuple[Var, ...]: ...
+    @overload
+    @staticmethod
+    def call(schedule: Schedule, loop: IterVar, parts: int, *, max_factor: int = 64, candidates: Iterable[int] | None = None,
+             values: int | Sequence[int] | None = None, name: str | None = None, role: str = "tile") -> Var | tuple[Var, ...]: ...
     @staticmethod
     def call(schedule: Schedule, loop: IterVar, parts: int = 1, *, max_factor: int = 64, candidates: Iterable[int] | None = None,
              values: int | Sequence[int] | None = None, name: str | None = None, role: str = "tile") -> Any:

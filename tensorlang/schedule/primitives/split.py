@@ -21,7 +21,7 @@ from ...te.axis import IterVar
 from ..legality.verdict import Verdict, no
 from ..state import ScheduleState, change
 from ..state import Split as SplitRelation
-from .base import Number, Primitive, find_loop, find_number, fresh_loop_name, leaf, nobody_inside, number, position
+from .base import Factor, Number, Primitive, find_loop, find_number, fresh_loop_name, leaf, nobody_inside, number, position
 
 if TYPE_CHECKING:
     from ..schedule import Stage
@@ -79,7 +79,8 @@ class Split(Primitive):
         return state.with_stage(new), (outer, inner)
 
     @staticmethod
-    def call(stage: Stage, parent: IterVar | str, factor: Any = None, nparts: Any = None, tail: str = "auto") -> tuple[IterVar, IterVar]:
+    def call(stage: Stage, parent: IterVar | str, factor: Factor | None = None, nparts: Factor | None = None,
+             tail: str = "auto") -> tuple[IterVar, IterVar]:
         """Split a loop by ``factor`` (extent of the inner loop) or into ``nparts`` (extent of the outer); returns (outer, inner).
 
         ``tail`` says what happens where the tiles do not fit: ``"auto"`` (a choice for each tile), ``"guard"`` (a test or a mask in every

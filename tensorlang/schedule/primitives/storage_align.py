@@ -52,6 +52,6 @@ class StorageAlign(Primitive):
         return state.with_stage(change(st, align={**st.align, at: (self.factor, self.offset)})), None
 
     @staticmethod
-    def call(stage: Stage, axis: IterVar, factor: int, offset: int = 0) -> None:
+    def call(stage: Stage, axis: IterVar | str, factor: int, offset: int = 0) -> None:
         """Pad this stage's memory so that the stride of data axis ``axis`` is a multiple of ``factor`` elements, plus ``offset``."""
         stage.do(StorageAlign(stage.name, stage.loop_name("storage_align", axis), whole(factor), whole(offset)))

@@ -40,7 +40,7 @@ class StoreAt(Primitive):
         return state.with_stage(change(state.stage(self.stage), store=At(self.at, self.loop))), None
 
     @staticmethod
-    def call(stage: Stage, parent: Stage, loop: IterVar) -> None:
+    def call(stage: Stage, parent: Stage, loop: IterVar | str) -> None:
         """Make this stage's memory at ``loop`` of ``parent``, further out than the loop it is computed at."""
         if not hasattr(parent, "loop_name"):
             raise ScheduleError(f"s[{stage.name}].store_at({getattr(parent, 'name', type(parent).__name__)}, …): not a stage",

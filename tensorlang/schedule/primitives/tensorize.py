@@ -47,7 +47,7 @@ class Tensorize(Primitive):
         return state.with_stage(change(state.stage(self.stage), tensorized=(self.loop, self.intrin))), None
 
     @staticmethod
-    def call(stage: Stage, loop: IterVar, intrin: TensorIntrin) -> None:
+    def call(stage: Stage, loop: IterVar | str, intrin: TensorIntrin) -> None:
         """Replace ``loop`` and everything inside it by the calls of ``intrin`` (from ``te.decl_tensor_intrin``)."""
         if not isinstance(intrin, TensorIntrin):
             raise ScheduleError(f"s[{stage.name}].tensorize(…, {type(intrin).__name__}): not a tensor intrinsic",

@@ -18,6 +18,7 @@ from ...core.names import NameSupply
 from ...core.node import intern
 from ...errors import ScheduleError
 from ...expr import linear, make
+from ...expr.make import ExprLike
 from ...expr.nodes import Const, Expr, FloorDiv, FloorMod, Var, const_int
 from ...expr.walk import rewrite, substitute
 from ...te.axis import IterVar, fresh_axis
@@ -168,7 +169,7 @@ class TransformLayout(Primitive):
         return f"transform_layout({self.stage}, [{', '.join(shown)}])"
 
     @staticmethod
-    def call(stage: Stage, index_map: Callable[..., Any]) -> tuple[IterVar, ...]:
+    def call(stage: Stage, index_map: Callable[..., ExprLike | Sequence[ExprLike]]) -> tuple[IterVar, ...]:
         """Lay this stage's memory out by ``index_map``, a function from its indices to the new ones, such as
         ``lambda n, c, h, w: [n, c // 16, h, w, c % 16]``. Returns the new axes."""
         if not isinstance(stage.op, ComputeOp):
@@ -182,7 +183,7 @@ class TransformLayout(Primitive):
             raise ScheduleError(f"s[{stage.name}].transform_layout: the map failed on {len(axes)} indices",
                                 because=f"`{stage.name}` has the axes {', '.join(names)}; "
                                 + str(e).rpartition("() ")[2], try_=f"lambda {', '.join(names)}: [{', '.join(reversed(names))}]") from None
-        listed = list(new) if isinstance(new, list | tuple) else [new]
+        listed: Sequence[Any] = list(new) if isinstance(new, list | tuple) else [new]
         groups = [_as_digits(stage.name, make.as_expr(e), shown, [a.extent for a in axes]) for e in listed]
         merged = tuple(map(len, groups)) if any(len(g) > 1 for g in groups) else ()
         return stage.do(TransformLayout(stage.name, tuple(d for g in groups for d in g), merged))  # type: ignore[no-any-return]
