@@ -13,6 +13,11 @@ import numpy as np
 from ..errors import DeclareError
 
 
+def _bfloat16() -> np.dtype:  # type: ignore[type-arg]
+    from ml_dtypes import bfloat16  # 20 ms, which only kernels with such a type pay for
+    return np.dtype(bfloat16)
+
+
 class DType:
     """An element type: ``code`` (bool, int, uint, float, bfloat), ``bits`` and vector ``lanes``. One object per type."""
 
@@ -72,10 +77,14 @@ class DType:
         return self if lanes == self.lanes else _make(self.code, self.bits, lanes)
 
     def to_numpy(self) -> np.dtype:  # type: ignore[type-arg]
-        """The numpy dtype of one lane. bfloat16 has none and is held as uint16."""
+        """The numpy dtype of one lane. That of bfloat16 is the one of ml_dtypes, which JAX has too."""
         if self.code == "bfloat":
-            return np.dtype("uint16")
+            return _bfloat16()
         return np.dtype(self.element.name)
+
+    def bits_dtype(self) -> np.dtype:  # type: ignore[type-arg]
+        """A numpy dtype of one lane that every part of numpy and Python's memory views take: of bfloat16 the bits, as uint16."""
+        return np.dtype("uint16") if self.code == "bfloat" else self.to_numpy()
 
     @property
     def dtype(self) -> np.dtype:  # type: ignore[type-arg]
@@ -122,7 +131,7 @@ def dtype(name: str | DType | type | np.dtype) -> DType:  # type: ignore[type-ar
             if name is None:  # numpy would take it for float64
                 raise TypeError
             known = np.dtype(name)
-            if known.kind not in "biuf":
+            if known.kind not in "biuf" and known.name != "bfloat16":
                 raise TypeError
             name = known.name
         except (TypeError, ValueError):

@@ -81,7 +81,8 @@ class Program:
         scalars = [_scalar(p, a) for p, a in zip(func.params, args, strict=True) if isinstance(p, Var)]
         sizes = solve(func, arrays, dims or {})
         blocks, back = [], []
-        for b, array in arrays.items():
+        for b, whole in arrays.items():
+            array = whole.view(b.dtype.bits_dtype())
             out = any(b is o for o in func.outputs)
             if b.strides is None:
                 flat = np.ascontiguousarray(array).reshape(-1)

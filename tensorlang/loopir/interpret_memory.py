@@ -59,10 +59,11 @@ class Block:
     written element, ``written_by`` and ``read_by`` with tickets, one array for each nesting level of parallel loops in its life.
     ``first`` is where the first element lies: not at 0 when a stride is negative."""
 
-    __slots__ = ("data", "first", "flags", "init", "read_by", "readers", "shape", "strides", "view", "writers", "written_by")
+    __slots__ = ("data", "dtype", "first", "flags", "init", "read_by", "readers", "shape", "strides", "view", "writers", "written_by")
 
     def __init__(self, dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...] | None, levels: int,
                  data: Array | None = None, written: bool = False) -> None:
+        self.dtype = dtype
         self.shape = shape
         self.first = 0
         if strides is None:
@@ -76,7 +77,7 @@ class Block:
             self.first = -sum((n - 1) * s for n, s in zip(shape, strides, strict=True) if s < 0) if size else 0
         self.strides = strides
         size = max(size, 0)
-        self.data = np.empty(size, dtype.to_numpy()) if data is None else data
+        self.data = np.empty(size, dtype.bits_dtype()) if data is None else data
         # floats stay numpy scalars, which round as the machine does; integers are Python's, wrapped by the translated code
         self.view = self.data if self.data.dtype.kind == "f" else memoryview(cast(Any, self.data))
         self.flags = bytearray(b"\1") * size if written else bytearray(size)
@@ -312,14 +313,14 @@ def view(block: Block, corner: tuple[int, ...], extents: tuple[int, ...], stride
         raise InterpretError("bounds", f"a view from element {low} to {high} of a buffer of {len(block.data)}", "", corner, ())
     size = block.data.itemsize
     np.lib.stride_tricks.as_strided(block.init[start:], extents, strides)[...] = 1
-    return np.lib.stride_tricks.as_strided(block.data[start:], extents, tuple(s * size for s in strides))
+    return np.lib.stride_tricks.as_strided(block.data[start:], extents, tuple(s * size for s in strides)).view(block.dtype.to_numpy())
 
 
 def extern(kind: str, name: str, args: list[Any], outputs: list[Block]) -> None:
     """A call of a registered function on whole buffers."""
     if kind != "packed":
         raise InterpretError("extern", f"the C symbol {name!r} can only be called by a kernel", "", (), ())
-    packed(name)(*[a.data.reshape(a.shape) if isinstance(a, Block) else a for a in args])
+    packed(name)(*[a.data.view(a.dtype.to_numpy()).reshape(a.shape) if isinstance(a, Block) else a for a in args])
     if not any(isinstance(a, np.ndarray) for a in args):
         for b in outputs:
             b.init[:] = 1

@@ -1,6 +1,6 @@
 """Arrays of other libraries through DLPack (https://dmlc.github.io/dlpack, ``dlpack.h`` 0.2 to 1.x), without a copy. Knows no kernels.
 
-numpy reads what it has a dtype for. bfloat16 it has not: that is read here, from the C structures, as an array of uint16. Memory lives
+numpy reads what it has a dtype for. bfloat16, which ml_dtypes adds, it does not: that is read here, from the C structures. Memory lives
 as long as the array: it holds the capsule, and the capsule's own destructor gives the memory back, once, since nobody has taken it over.
 An export without a version cannot say that it is read-only (as jax's arrays are), so it is taken for read-only, as numpy does.
 """
@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.dtype import dtype
 from ..errors import CallError
 
 CPU = 1
@@ -53,7 +54,7 @@ def exports(x: Any) -> bool:
 
 
 def array_of(x: Any, title: str, wanted: str) -> Any:
-    """The array behind ``x``, over its memory; where bfloat16 is ``wanted``, it comes as uint16.
+    """The array behind ``x``, over its memory; bfloat16 is taken where it is ``wanted``.
 
     Raises CallError, which begins with ``title``, for memory of another device and for what no kernel takes.
     """
@@ -94,7 +95,7 @@ def _read(capsule: Any, title: str, wanted: str) -> Any:
         raise CallError(f"{title} cannot be read through DLPack", because="its __dlpack__ gives no capsule of a tensor")
     code, bits, lanes = tensor.code, tensor.bits, tensor.lanes
     name = f"{_CODES.get(code, f'of DLPack code {code}, ')}{bits}{f'x{lanes}' if lanes != 1 else ''}"
-    if wanted.startswith("bfloat") and (code, bits, lanes) in ((4, 16, 1), (1, 16, 1)):
+    if wanted.startswith("bfloat") and (code, bits, lanes) == (4, 16, 1):
         shape = tuple(tensor.shape[:tensor.ndim])
         step, strides = 2, [0] * tensor.ndim
         for d in reversed(range(tensor.ndim)):
@@ -102,7 +103,8 @@ def _read(capsule: Any, title: str, wanted: str) -> Any:
             step *= shape[d]
         at = ((tensor.data or 0) + tensor.byte_offset) if 0 not in shape else 0
         if not at:
-            return np.empty(shape, np.uint16)
-        return np.asarray(_Memory(capsule, {"version": 3, "typestr": "<u2", "shape": shape, "strides": tuple(strides),
+            return np.empty(shape, dtype(wanted).to_numpy())
+        held = np.asarray(_Memory(capsule, {"version": 3, "typestr": "<u2", "shape": shape, "strides": tuple(strides),
                                             "data": (at, read_only)}))
+        return held.view(dtype(wanted).to_numpy())
     raise CallError(f"{title} has dtype {name}, declared {wanted}", try_=f"an array of {wanted}")

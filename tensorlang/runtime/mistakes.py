@@ -120,30 +120,27 @@ def _array(binder: Binder, slot: Slot, a: Any) -> Any:
         if slot.output:
             try_ = "pass an array to write to, or leave all outputs out to have them allocated"
         elif isinstance(a, (list, tuple)) or (hasattr(a, "__array__") and not isinstance(a, np.generic)):
-            try_ = f"np.asarray({slot.param.name}, np.{slot.dtype})"
+            try_ = f"np.asarray({slot.param.name}, {_numpy_name(slot)})"
         raise CallError(f"{title} is no array", because=f"it must be an array of {wanted}, numpy's or one with __dlpack__, not {_type_name(a)}",
                         try_=try_)
     if isinstance(a, np.ma.MaskedArray):
         raise CallError(f"{title} is a masked array", because="a kernel would use the masked elements too",
                         try_=f"pass {slot.param.name}.filled(value)")
-    if wanted.startswith("bfloat") and a.dtype.name == "bfloat16" and a.itemsize == 2:  # of ml_dtypes: the same bits
-        a = a.view(np.uint16)
     if a.dtype != slot.dtype:
         swapped = a.dtype.newbyteorder() == slot.dtype
         got = f"{a.dtype.name} in the other byte order ({a.dtype.str})" if swapped else a.dtype.name
-        held = " (held as uint16)" if wanted.startswith("bfloat") else ""
         if foreign:
             try_ = f"{slot.param.name} converted to {wanted}"
         elif slot.output:
-            try_ = f"allocate it as np.empty(shape, np.{slot.dtype})"
-        elif held:
-            try_ = f"the upper halves of float32: ({slot.param.name}.view(np.uint32) >> 16).astype(np.uint16)"
-        elif a.dtype.kind in "biufO":
-            try_ = f"{slot.param.name}.astype(np.{slot.dtype})"
+            try_ = f"allocate it as np.empty(shape, {_numpy_name(slot)})"
+        elif wanted.startswith("bfloat") and a.dtype == np.uint16:
+            try_ = f"{slot.param.name}.view({_numpy_name(slot)}) if it holds the bits of bfloat16, {slot.param.name}.astype(…) if it holds numbers"
+        elif a.dtype.kind in "biufO" or a.dtype.name == "bfloat16":
+            try_ = f"{slot.param.name}.astype({_numpy_name(slot)})"
         else:  # parts of it may do
-            try_ = {"c": f"{slot.param.name}.real.astype(np.{slot.dtype})",
+            try_ = {"c": f"{slot.param.name}.real.astype({_numpy_name(slot)})",
                     "V": f"one field: {slot.param.name}[{(a.dtype.names or ('name',))[0]!r}]"}.get(a.dtype.kind)
-        raise CallError(f"{title} has dtype {got}, declared {wanted}{held}", try_=try_)
+        raise CallError(f"{title} has dtype {got}, declared {wanted}", try_=try_)
     if a.ndim != slot.ndim:
         raise CallError(f"{title} has {a.ndim} {'axis' if a.ndim == 1 else 'axes'}, declared with {slot.ndim}",
                         because=f"its shape is {a.shape}, declared {_shape(slot.shape)}")
@@ -169,6 +166,11 @@ def _array(binder: Binder, slot: Slot, a: Any) -> Any:
         raise CallError(f"{title} has elements that share memory", because=f"its strides are {a.strides} bytes for the shape {a.shape}",
                         try_="pass an array of separate elements, or leave the outputs out to have them allocated")
     return a
+
+
+def _numpy_name(slot: Slot) -> str:
+    """What a user writes for the dtype of a parameter's arrays."""
+    return f"{'ml_dtypes' if slot.param.dtype.startswith('bfloat') else 'np'}.{slot.dtype}"
 
 
 def _compact(a: Any) -> tuple[int, ...]:

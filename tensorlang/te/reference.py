@@ -13,7 +13,7 @@ broadcasting does the rest, in blocks of bounded size. The machine's meaning, ty
   raises DeclareError with tensor, index and extent. ``select``, ``and``, ``or`` evaluate both sides
 - a custom reducer folds in order, the first reduction axis outermost
 
-bfloat16 lives in arrays of uint16 outside and in float32 holding rounded values inside.
+bfloat16 lives in arrays of ml_dtypes.bfloat16 outside and in float32 holding rounded values inside.
 """
 
 from __future__ import annotations
@@ -563,12 +563,12 @@ def _to_bfloat(x: Array) -> Array:
 
 
 def _from_outside(x: Array, t: DType) -> Array:
-    return (x.astype(np.uint32) << np.uint32(16)).view(np.float32) if t.code == "bfloat" else x
+    return x.astype(np.float32) if t.code == "bfloat" else x
 
 
 def _to_outside(x: Array, t: DType) -> Array:
     x = np.ascontiguousarray(x).reshape(x.shape)
-    return (x.view(np.uint32) >> np.uint32(16)).astype(np.uint16) if t.code == "bfloat" else x
+    return (x.view(np.uint32) >> np.uint32(16)).astype(np.uint16).view(t.to_numpy()) if t.code == "bfloat" else x
 
 
 def _saturated(t: DType, x: Array) -> Array:

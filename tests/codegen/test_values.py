@@ -55,11 +55,11 @@ def to_bfloat(x: np.ndarray) -> np.ndarray:
         else:
             best = min(range(len(near)), key=lambda i: (abs(back[i] - value) if np.isfinite(back[i]) else np.inf, near[i] >> 16 & 1))
             out.append(near[best] >> 16)
-    return np.array(out, np.uint16)
+    return np.array(out, np.uint16).view(dtype("bfloat16").to_numpy())
 
 
 def from_bfloat(x: np.ndarray) -> np.ndarray:
-    return (x.astype(np.uint32) << 16).view(np.float32)
+    return (x.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
 
 
 def plain(x: np.ndarray, t: str) -> np.ndarray:

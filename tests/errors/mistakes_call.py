@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 
+import ml_dtypes
 import numpy as np
 
 import tensorlang as tl
@@ -85,11 +86,15 @@ def wrong_byte_order(t: Scene):
 
 
 def bfloat16_as_float32(t: Scene):
-    _half()(np.zeros(4, np.float32), np.zeros(4, np.bool_), t.watch(np.zeros(4, np.uint16)))
+    _half()(np.zeros(4, np.float32), np.zeros(4, np.bool_), t.watch(np.zeros(4, ml_dtypes.bfloat16)))
+
+
+def bits_as_bfloat16(t: Scene):
+    _half()(np.zeros(4, np.uint16), np.zeros(4, np.bool_), t.watch(np.zeros(4, ml_dtypes.bfloat16)))
 
 
 def bool_as_bytes(t: Scene):
-    _half()(np.zeros(4, np.uint16), np.zeros(4, np.uint8), t.watch(np.zeros(4, np.uint16)))
+    _half()(np.zeros(4, ml_dtypes.bfloat16), np.zeros(4, np.uint8), t.watch(np.zeros(4, ml_dtypes.bfloat16)))
 
 
 def wrong_rank(t: Scene):

@@ -56,6 +56,7 @@ HEAVY = {
     "sklearn": ("autosched/dynamic/dispatch.py",),
     "matplotlib": ("autosched/plot.py",),
     "dask": ("autosched/measure/",),
+    "ml_dtypes": ("tensorlang/core/dtype.py",),
     "scipy": (),
     "pandas": (),
     "torch": (),
@@ -67,6 +68,7 @@ LAZY = {
     ("autosched/measure/fleet.py", "dask"): "an extra; takes a second to import",
     ("autosched/cost_model/xgb.py", "xgboost"): "takes seconds to import",
     ("autosched/dynamic/dispatch.py", "sklearn"): "takes seconds to import",
+    ("tensorlang/core/dtype.py", "ml_dtypes"): "takes 20 ms, and only kernels of bfloat16 need it",
     ("autosched/plot.py", "matplotlib"): "an extra; takes a second to import",
     ("autosched/progress.py", "IPython"): "is there in notebooks only",
 }
@@ -192,5 +194,5 @@ def test_importing_the_package_loads_nothing_slow(package):
         pytest.skip(f"{package} is not written yet")
     code = f"import sys, {package}; print(*sorted({{m.split('.')[0] for m in sys.modules}}))"
     loaded = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
-    slow = {"xgboost", "sklearn", "scipy", "matplotlib", "pandas", "torch", "dask", "IPython", "hypothesis", "pytest"} & set(loaded)
+    slow = {"ml_dtypes", "xgboost", "sklearn", "scipy", "matplotlib", "pandas", "torch", "dask", "IPython", "hypothesis", "pytest"} & set(loaded)
     assert not slow, f"import {package} loads {', '.join(sorted(slow))}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -161,6 +162,6 @@ def test_constants_of_other_libraries_and_what_is_none(arrays):
             tl.build(s, [A, C], constants={W: value})
     X, V = te.placeholder((4,), "bfloat16", name="X"), te.placeholder((4,), "bfloat16", name="V")
     Y = te.compute((4,), lambda i: X[i] * V[i], name="Y")
-    one, two = np.full(4, 0x3F80, np.uint16), np.full(4, 0x4000, np.uint16)
+    one, two = np.ones(4, ml_dtypes.bfloat16), np.full(4, 2, ml_dtypes.bfloat16)
     f = tl.build(te.create_schedule(Y.op), [X, Y], constants={V: Foreign(two, bfloat=True)})
     np.testing.assert_array_equal(f(one), two)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -229,7 +230,7 @@ def test_bfloat() -> None:
     wide = (a.astype(np.uint32) << 16).view(np.float32)
     for vector in (False, True):
         out = np.zeros(64, np.uint16)
-        interpret(elementwise(lambda x: x * x, ("bfloat16",), "bfloat16", 64, vector), a, out)
+        interpret(elementwise(lambda x: x * x, ("bfloat16",), "bfloat16", 64, vector), *(x.view(ml_dtypes.bfloat16) for x in (a, out)))
         with np.errstate(all="ignore"):
             exact = wide * wide
         got = (out.astype(np.uint32) << 16).view(np.float32)

@@ -10,7 +10,6 @@ import numpy as np
 import tensorlang as tl
 from tensorlang import te
 from tensorlang.core.dtype import dtype
-from tests.te.oracles import widened
 
 Array = np.ndarray
 SIZES = (1, 3, 17, 33)
@@ -24,21 +23,14 @@ def compiled(outputs: Any, feed: Mapping[te.Tensor, Array]) -> Any:
     return tl.compile([*feed, *outs])(*feed.values())
 
 
-def narrowed(x: Array) -> Array:
-    """Numbers as bits of bfloat16: the nearest, halves to even."""
-    bits = np.asarray(x, np.float32).view(np.uint32)
-    return ((bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)).astype(np.uint16)
-
-
 def stored(x: Array, t: str) -> Array:
     """An array as a kernel takes it for the dtype ``t``."""
-    return narrowed(x) if t == "bfloat16" else np.asarray(x).astype(t)
+    return np.asarray(x, np.float32 if t == "bfloat16" else None).astype(dtype(t).to_numpy())
 
 
 def real(x: Array, t: Any) -> Array:
     """The numbers of an array of dtype ``t``, exactly, in float64 when they are floats."""
-    x = widened(x) if dtype(t).code == "bfloat" else np.asarray(x)
-    return x.astype(np.float64) if x.dtype.kind == "f" else x
+    return np.asarray(x).astype(np.float64) if dtype(t).is_float else np.asarray(x)
 
 
 def sample(shape: tuple[int, ...], t: str, seed: int = 0) -> Array:
@@ -81,6 +73,6 @@ def near(got: Array, want: Array, t: Any, ulps: float, floor: float = 0.0) -> No
 
 def exact(got: Array, want: Array, t: Any) -> None:
     """The same numbers (of floats NaN where there is NaN), dtype and shape."""
-    assert str(np.asarray(got).dtype) == ("uint16" if str(t) == "bfloat16" else str(t)), f"dtype {np.asarray(got).dtype}, should be {t}"
+    assert str(np.asarray(got).dtype) == str(t), f"dtype {np.asarray(got).dtype}, should be {t}"
     np.testing.assert_array_equal(real(got, t), want, strict=False)
     assert np.shape(got) == np.shape(want)

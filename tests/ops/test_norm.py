@@ -61,7 +61,7 @@ def test_rms_norm(t):
 def test_batch_norm(t, shape, axis):
     c = shape[axis]
     a, mean, var, w, b = sample(shape, t), sample((c,), t, 1), sample((c,), t, 2), sample((c,), t, 3), sample((c,), t, 4)
-    var = np.abs(var) if t != "bfloat16" else var & np.uint16(0x7FFF)
+    var = np.abs(var)
     x = te.placeholder(shape, t, name="x")
     p = [te.placeholder((c,), t, name=n) for n in ("mean", "var", "w", "b")]
     got, plain = compiled([ops.batch_norm(x, *p, axis=axis), ops.batch_norm(x, *p[:2], axis=axis)], {x: a, p[0]: mean, p[1]: var, p[2]: w, p[3]: b})

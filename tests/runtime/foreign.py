@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from tensorlang.runtime.dlpack import _DLTensor, _Versioned
@@ -23,7 +24,7 @@ class _Unversioned(ctypes.Structure):
 
 
 class Foreign:
-    """``array`` as another library would hold it. ``bfloat``: its uint16 are bfloat16. ``versioned``: whether it speaks DLPack 1.
+    """``array`` as another library would hold it. ``bfloat``: it is bfloat16. ``versioned``: whether it speaks DLPack 1.
     ``exported`` and ``freed`` count exports and calls of their deleters. ``kept``, a list, gets the capsules: a destructor in Python
     cannot run while numpy raises an error."""
 
@@ -77,5 +78,5 @@ def _destroy(capsule: int) -> None:
 
 
 def bfloat16(x: Any) -> Any:
-    """The bits of bfloat16 of values that it holds exactly."""
-    return (np.asarray(x, np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    """An array of bfloat16 as ml_dtypes has it."""
+    return np.asarray(x, np.float32).astype(ml_dtypes.bfloat16)

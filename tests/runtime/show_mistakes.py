@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from tensorlang.core.signature import Dim, Param, Signature
@@ -72,7 +73,7 @@ def cases() -> dict[str, Callable[[], Any]]:
     crooked = raw[1:33].view(np.float32)
     rows, lines = np.zeros((4, 6), np.float32), np.zeros(24, np.float32)[::4][:4]
     record = np.zeros(8, [("u", "f4"), ("v", "u1")])
-    q, mask = np.zeros(4, np.uint16), np.zeros(4, np.bool_)
+    q, mask = np.zeros(4, ml_dtypes.bfloat16), np.zeros(4, np.bool_)
     return {
         "too few": lambda: f(a),
         "too many": lambda: f(a, b, c, c),
@@ -87,6 +88,8 @@ def cases() -> dict[str, Callable[[], Any]]:
         "object dtype": lambda: f(a.astype(object), b, c),
         "byte order": lambda: f(a.astype(">f4"), b, c),
         "bfloat16": lambda: h(q.astype(np.float32), mask, c),
+        "bits of bfloat16": lambda: h(q.view(np.uint16), mask, c),
+        "bfloat16 where float32 is declared": lambda: f(q, q, c),
         "bool": lambda: h(q, mask.astype(np.uint8), c),
         "rank": lambda: f(a.reshape(2, 4), b, c),
         "shape": lambda: g(x, np.zeros((3, 4), np.float16), 1.0, 1, y),

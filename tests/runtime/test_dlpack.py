@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import sys
+from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -54,13 +56,13 @@ def test_bfloat16_is_read_without_a_copy() -> None:
     f = half()
     values = np.arange(12, dtype=np.float32).reshape(3, 4)
     bits = bfloat16(values)
-    X, out = Foreign(bits, bfloat=True), np.zeros((3, 4), np.uint16)
+    X, out = Foreign(bits, bfloat=True), np.zeros((3, 4), ml_dtypes.bfloat16)
     assert f(X, out) is None
     np.testing.assert_array_equal(out, bfloat16(2 * values))
     np.testing.assert_array_equal(f(Foreign(bits[::-1, ::-1], bfloat=True)), bfloat16(2 * values)[::-1, ::-1])
     np.testing.assert_array_equal(f(Foreign(bits[:1], bfloat=True, versioned=False)), bfloat16(2 * values)[:1])
     assert f(Foreign(bits[:0], bfloat=True)).shape == (0, 4)
-    Y = Foreign(np.zeros((3, 4), np.uint16), bfloat=True)
+    Y = Foreign(np.zeros((3, 4), ml_dtypes.bfloat16), bfloat=True)
     f(bits, Y)
     np.testing.assert_array_equal(Y.array, bfloat16(2 * values))
     gc.collect()
@@ -164,3 +166,29 @@ def test_jax() -> None:
     x = jnp.arange(8.0).reshape(2, 4).astype("bfloat16")
     for given in (x, np.asarray(x)):  # jax's own, and numpy's with the dtype of ml_dtypes
         np.testing.assert_array_equal(h(given), bfloat16(2 * np.arange(8.0).reshape(2, 4)))
+
+
+def test_bfloat16_is_that_of_ml_dtypes() -> None:
+    n = te.dim("n", 1, 100)
+    X, Y = te.placeholder((n,), ml_dtypes.bfloat16, name="X"), te.placeholder((n,), "bfloat16", name="Y")
+    f = tl.compile([X, Y, te.compute((n,), lambda i: X[i] + Y[i], name="Z")])
+    x = np.arange(40).astype(ml_dtypes.bfloat16)
+    out = f(x, x)
+    assert out.dtype is x.dtype and (out == x + x).all()
+    (want,) = te.reference.evaluate(te.compute((n,), lambda i: X[i] + Y[i]), {X: x, Y: x})
+    assert want.dtype is x.dtype and (want == out).all()
+    for wrong, hint in ((x.view(np.uint16), "X.view(ml_dtypes.bfloat16)"), (x.astype(np.float32), "X.astype(ml_dtypes.bfloat16)")):
+        with pytest.raises(CallError, match="declared bfloat16") as caught:
+            f(wrong, x)
+        assert hint in str(caught.value)
+    with pytest.raises(CallError, match="has dtype uint16, declared bfloat16"):
+        f(Foreign(x.view(np.uint16)), x)
+
+
+def test_a_saved_kernel_and_its_constants_of_bfloat16(tmp_path: Path) -> None:
+    W, X = te.placeholder((5,), "bfloat16", name="W"), te.placeholder((5,), "bfloat16", name="X")
+    w = np.arange(5).astype(ml_dtypes.bfloat16)
+    f = tl.compile([X, te.compute((5,), lambda i: X[i] * W[i], name="Z")], constants={W: w})
+    f.save(tmp_path / "z.tl")
+    assert (tl.load(tmp_path / "z.tl")(w) == w * w).all()
+

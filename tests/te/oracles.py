@@ -81,13 +81,13 @@ def same(got: Array, want: Array, t: DType, ulp: float, where: str) -> None:
                              f"should be {np.atleast_1d(want)[at]!r}")
 
 
-def widened(bits: Array) -> Array:
-    """The numbers of bfloat16 bits."""
-    return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
+def widened(x: Array) -> Array:
+    """The numbers of an array of bfloat16."""
+    return (x.view(np.uint16).astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
 def numbers(t: str | DType, n: int = 131, seed: int = 0) -> Array:
-    """Numbers of a type: the special ones first, then random ones of all sizes. bfloat16 as its bits."""
+    """Numbers of a type: the special ones first, then random ones of all sizes."""
     t = dtype(t)
     rng = np.random.default_rng(seed + sum(map(ord, t.name)))
     if t.is_bool:
@@ -102,7 +102,7 @@ def numbers(t: str | DType, n: int = 131, seed: int = 0) -> Array:
         return out
     if t.code == "bfloat":
         with np.errstate(all="ignore"):
-            return (numbers("float32", n, seed).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
+            return (numbers("float32", n, seed).view(np.uint32) >> np.uint32(16)).astype(np.uint16).view(t.to_numpy())
     kind = t.to_numpy().type
     info = np.finfo(kind)
     with np.errstate(all="ignore"):

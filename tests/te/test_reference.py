@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -412,27 +413,30 @@ def to_bfloat(x):
     x = np.asarray(x, "f8")
     odd = (bits >> np.uint32(16)) & np.uint32(1)
     up = (np.abs(upper - x) < np.abs(x - lower)) | ((np.abs(upper - x) == np.abs(x - lower)) & (odd == 1))
-    return (np.where(up, upper, lower).astype("f4").view("u4") >> np.uint32(16)).astype("u2")
+    return (np.where(up, upper, lower).astype("f4").view("u4") >> np.uint32(16)).astype("u2").view(ml_dtypes.bfloat16)
 
 
-def test_bfloat16_is_uint16_outside(rng):
+def test_bfloat16_is_that_of_ml_dtypes_outside(rng):
     A, B = te.placeholder((64,), "bfloat16", "A"), te.placeholder((64,), "float32", "B")
     C = te.compute((64,), lambda i: (A[i] * A[i], B[i].astype("bfloat16"), A[i].astype("float32")))
-    a = rng.integers(0x3F00, 0x4200, 64).astype("u2")
+    bits = rng.integers(0x3F00, 0x4200, 64).astype("u2")
+    a = bits.view(ml_dtypes.bfloat16)
     b = rng.normal(size=64).astype("f4")
     b[:2] = [1 + 2**-8, 1 + 3 * 2**-8]  # ties
     product, rounded, wide = evaluate(C, {A: a, B: b})
-    value = (a.astype("u4") << 16).view("f4")
+    value = (bits.astype("u4") << 16).view("f4")
     same(wide, value)
     same(product, to_bfloat(value * value))
     same(rounded, to_bfloat(b))
-    assert rounded[0] == 0x3F80 and rounded[1] == 0x3F82
+    assert rounded[0] == 1 and rounded[1] == 1 + 2**-6
+    with pytest.raises(CallError, match="an array of uint16"):
+        evaluate(C, {A: bits, B: b})
 
 
 def test_float64_to_bfloat16_is_rounded_once():
     A, C = reads(lambda A, i: A[i].astype("bfloat16"), "float64")
     a = np.array([1 + 2**-8 + 2**-40, 1 + 2**-8 - 2**-40, -(1 + 2**-8 + 2**-40), 1e300, -1e300, np.inf, np.nan, 0.0])
-    same(evaluate(C, {A: a})[0], np.array([0x3F81, 0x3F80, 0xBF81, 0x7F80, 0xFF80, 0x7F80, 0x7FC0, 0], "u2"))
+    same(evaluate(C, {A: a})[0].view("u2"), np.array([0x3F81, 0x3F80, 0xBF81, 0x7F80, 0xFF80, 0x7F80, 0x7FC0, 0], "u2"))
 
 
 @pytest.mark.parametrize("t", KNOWN)

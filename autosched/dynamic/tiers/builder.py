@@ -105,4 +105,4 @@ def _constants(request: Request, tensors: list[te.Tensor]) -> dict[te.Tensor, An
     if not request.constants:
         return {}
     with np.load(request.constants) as arrays:
-        return {t: arrays[t.name] for t in tensors if t.name in arrays.files}
+        return {t: arrays[t.name].view(t.dtype.to_numpy()) for t in tensors if t.name in arrays.files}

@@ -73,6 +73,7 @@ def _differ(now: Call, new: Call, inputs: Sequence[Any], outputs: Sequence[Any])
         if a.dtype.kind in "biu":
             same = bool((a == b).all())
         else:
+            a, b = a.astype(np.float64), b.astype(np.float64)
             scale = float(np.max(np.abs(a), where=np.isfinite(a), initial=1.0))
             same = bool(np.allclose(a, b, rtol=CLOSE, atol=CLOSE * scale, equal_nan=True))
         if not same:
@@ -81,7 +82,7 @@ def _differ(now: Call, new: Call, inputs: Sequence[Any], outputs: Sequence[Any])
 
 
 def _poison(a: Any) -> None:
-    a.fill(np.nan if a.dtype.kind in "fc" else 1 if a.dtype.kind == "b" else 111)
+    a.fill(np.nan if a.dtype.kind not in "biu" else 1 if a.dtype.kind == "b" else 111)
 
 
 def sample(shape: Sequence[int], dtype: Any, rng: np.random.Generator) -> Any:
