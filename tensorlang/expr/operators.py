@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -265,10 +266,24 @@ _IN_TE = {"absolute": "abs", "arcsin": "asin", "arccos": "acos", "arctan": "atan
           "arccosh": "acosh", "arctanh": "atanh", "rint": "nearbyint", "float_power": "pow"}
 
 
+def _beside(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """The operator of an expression, which leaves what is many elements to the other side."""
+    def plain(self: Any, other: Any) -> Any:
+        try:
+            return method(self, other)
+        except DeclareError:
+            if isinstance(other, Operators) and getattr(other, "shape", None):
+                return NotImplemented
+            raise
+
+    return functools.wraps(method)(plain)
+
+
 def _install() -> None:
     for name, method in vars(Operators).items():
         if callable(method) and name not in ("__init__",):
-            setattr(Expr, name, method)
+            binary = name.startswith("__") and hasattr(Operators, f"__r{name[2:]}")
+            setattr(Expr, name, _beside(method) if binary else method)
     Expr.__str__ = show  # type: ignore[assignment, method-assign]
     Expr.__repr__ = show  # type: ignore[assignment, method-assign]
 

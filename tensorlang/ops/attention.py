@@ -18,7 +18,7 @@ from .. import te
 from ..errors import DeclareError
 from ..expr import make
 from ..expr.nodes import Expr, const_int
-from ..te import Tensor
+from ..te import Tensor, whole
 from . import inputs, tags
 
 
@@ -74,7 +74,7 @@ def scaled_dot_product_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor |
             return te.select(make.le(make.as_expr(i[-1]), make.as_expr(i[-2])), s, -te.infinity(inside))
         if mask is None:
             return s
-        seen = inputs.read(mask, i)
+        seen = whole.read(mask, i)
         return te.select(seen, s, -te.infinity(inside)) if mask.dtype.is_bool else s + te.cast(inside, seen)
 
     scores = stage("attention.scores", tags.ATTENTION_SCORES, (row, column), score)

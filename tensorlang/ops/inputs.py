@@ -16,7 +16,9 @@ from ..expr import make
 from ..expr.make import ExprLike
 from ..expr.nodes import Const, Expr, const_int
 from ..expr.walk import variables
-from ..te import Tensor, compute
+from ..te import Tensor, compute, whole
+from ..te.whole import equal, text
+from ..te.whole import is_one as is_one
 
 Axis = int | Sequence[int] | None
 
@@ -69,31 +71,15 @@ def _said(x: Any) -> str:
 
 # --- shapes ---------------------------------------------------------------------------------------------------------------------
 
-def text(shape: Sequence[Any]) -> str:
-    """A shape as one writes it."""
-    return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
-
-
 def named(x: Tensor) -> str:
     """A tensor with its shape, for messages."""
     return f"{x.name} {text(x.shape)}"
 
 
-def _facts(e: Expr) -> Facts:
-    """What symbols say of themselves, and that sizes are not negative."""
-    return Facts(sizes=variables(e))
-
-
-def equal(a: ExprLike, b: ExprLike) -> bool | None:
-    """Whether two sizes are one: True or False when that is sure whatever the symbols stand for, else None."""
-    e = make.eq(a, b)
-    return bool(e.value) if isinstance(e, Const) else _facts(e).prove(e)
-
-
 def at_most(a: ExprLike, b: ExprLike) -> bool | None:
     """Whether ``a <= b``: True or False when that is sure whatever the symbols stand for, else None."""
     e = make.le(a, b)
-    return bool(e.value) if isinstance(e, Const) else _facts(e).prove(e)
+    return bool(e.value) if isinstance(e, Const) else Facts(sizes=variables(e)).prove(e)
 
 
 def divides(divisor: ExprLike, size: ExprLike) -> bool:
@@ -103,10 +89,6 @@ def divides(divisor: ExprLike, size: ExprLike) -> bool:
     if d is not None and d < 1:
         return False
     return n % d == 0 if n is not None and d is not None else Facts().divisible(size, divisor)
-
-
-def is_one(n: ExprLike) -> bool:
-    return const_int(make.as_expr(n)) == 1
 
 
 def product(sizes: Sequence[ExprLike]) -> Expr:
@@ -155,33 +137,8 @@ def axes_of(op: str, axis: Axis, rank: int, what: str = "axis", of: str = "x") -
 
 
 def broadcast_shape(op: str, tensors: Sequence[Tensor], but_last: int = 0) -> tuple[Expr, ...]:
-    """The shape of the result by numpy's rule: aligned at the last dimension, sizes are one or 1; without the last ``but_last`` dimensions.
-
-    A symbolic size counts as itself, never as a 1 to repeat: two that may differ do not broadcast. Raises DeclareError.
-    """
-    out: list[Expr] = []
-    for d in range(1 + but_last, max((t.ndim for t in tensors), default=0) + 1):
-        size = make.as_expr(1)
-        for t in tensors:
-            if d > t.ndim or is_one(t.shape[-d]):
-                continue
-            if is_one(size):
-                size = t.shape[-d]
-            elif not equal(size, t.shape[-d]):
-                sure = equal(size, t.shape[-d]) is False
-                raise DeclareError(
-                    f"ops.{op}: shapes {' and '.join(named(x) for x in tensors)} do not broadcast",
-                    because=f"counted from the end, dimension {d} is {size} in one and {t.shape[-d]} in the other"
-                            + ("" if sure else ", which may differ when the kernel is called"),
-                    try_="ops.expand_dims or ops.reshape to line them up" if sure else "one symbol for sizes that are equal")
-        out.append(size)
-    return tuple(reversed(out))
-
-
-def read(x: Tensor, indices: Sequence[ExprLike]) -> Expr:
-    """The element of ``x`` that a broadcast result reads at ``indices``."""
-    own = indices[len(indices) - x.ndim:]
-    return x(*[0 if is_one(n) else i for i, n in zip(own, x.shape, strict=True)])
+    """See :func:`te.whole.broadcast_shape`; the errors are the operator's."""
+    return whole.broadcast_shape(f"ops.{op}", tensors, but_last)
 
 
 # --- dtypes ---------------------------------------------------------------------------------------------------------------------
@@ -256,11 +213,6 @@ def some_tensor(op: str, values: Sequence[Any]) -> None:
     if not any(isinstance(v, Tensor) for v in values):
         raise DeclareError(f"ops.{op}: no operand is a tensor", because="operators work on tensors, and on numbers beside them",
                            try_="te.placeholder(shape, dtype, name); the functions of te work on single elements")
-
-
-def at(values: Sequence[Tensor | Expr], indices: Sequence[ExprLike]) -> list[Expr]:
-    """The elements a broadcast result reads at ``indices``; numbers stand for themselves."""
-    return [read(v, indices) if isinstance(v, Tensor) else v for v in values]
 
 
 # --- stages ---------------------------------------------------------------------------------------------------------------------

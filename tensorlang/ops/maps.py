@@ -9,7 +9,7 @@ from typing import Any
 from .. import te
 from ..core.dtype import DType
 from ..expr.nodes import Expr
-from ..te import Tensor
+from ..te import Tensor, whole
 from . import inputs, tags
 
 Operand = Tensor | Expr | int | float | bool
@@ -24,10 +24,7 @@ def unary(name: str, x: Tensor, f: Callable[[Expr], Expr], result: DType | None 
 def broadcast(name: str, values: Sequence[Tensor | Expr], f: Callable[..., Expr]) -> Tensor:
     """``f`` of the elements of broadcast tensors, of which there is one at least. Raises DeclareError for shapes that do not fit."""
     inputs.some_tensor(name, values)
-    tensors = [v for v in values if isinstance(v, Tensor)]
-    shape = inputs.broadcast_shape(name, tensors)
-    same = all(len(t.shape) == len(shape) and all(inputs.equal(a, b) for a, b in zip(t.shape, shape, strict=True)) for t in tensors)
-    return inputs.stage(name, tags.ELEMENTWISE if same else tags.BROADCAST, shape, lambda *i: f(*inputs.at(values, i)))
+    return whole.broadcast(f"ops.{name}", name, values, f, (tags.ELEMENTWISE, tags.BROADCAST))
 
 
 def nary(name: str, values: Sequence[Any], f: Callable[..., Expr], result: Callable[[DType], DType] = lambda t: t,

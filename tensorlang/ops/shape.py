@@ -14,7 +14,7 @@ from ..errors import DeclareError
 from ..expr import make
 from ..expr.make import ExprLike
 from ..expr.nodes import Expr, const_int
-from ..te import Tensor
+from ..te import Tensor, whole
 from . import inputs, tags
 from .inputs import Axis
 
@@ -182,7 +182,7 @@ def broadcast_to(x: Tensor, shape: Sequence[ExprLike]) -> Tensor:
     if not fits:
         raise DeclareError(f"ops.broadcast_to: {inputs.named(x)} to {inputs.text(shape)}",
                            because="aligned at the last dimension, a size is the one wanted or 1")
-    return inputs.stage("broadcast_to", tags.BROADCAST, sizes, lambda *i: inputs.read(x, i))
+    return inputs.stage("broadcast_to", tags.BROADCAST, sizes, lambda *i: whole.read(x, i))
 
 
 def flip(x: Tensor, axis: Axis = None) -> Tensor:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from ..expr.make import cast, ceildiv, const, floordiv, floormod, if_then_else, select, truncdiv, truncmod
 from ..expr.nodes import Expr, Var
-from . import reference, serialize
+from . import reference, serialize, whole
 from .axis import IterVar, Range, dim, reduce_axis, size_var, var
 from .compute import compute, decl_buffer, placeholder, tag_scope
 from .extern import ExternOp, call_extern, call_packed, extern
@@ -94,7 +94,7 @@ __all__ = [
     "ldexp", "likely", "log", "log1p", "log2", "log10", "logical_and", "logical_not", "logical_or", "max", "max_value", "min", "min_value",
     "multiply", "nearbyint", "nextafter", "placeholder", "popcount", "pow", "power", "prod", "reduce_axis", "reference", "round",
     "rsqrt", "scan", "select", "serialize", "shift_left", "shift_right", "sigmoid", "sin", "sinh", "size_var", "sqrt", "subtract",
-    "sum", "tag_scope", "tan", "tanh", "trunc", "truncdiv", "truncmod", "var",
+    "sum", "tag_scope", "tan", "tanh", "trunc", "truncdiv", "truncmod", "var", "whole",
 ]
 
 _NOT_HERE = {

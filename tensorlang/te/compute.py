@@ -40,6 +40,11 @@ def tag_scope(tag: str) -> Iterator[None]:
         _tag.reset(before)
 
 
+def tag_around() -> str:
+    """The tag of the scope around, or none."""
+    return _tag.get()
+
+
 def current_tag(where: str, tag: str) -> str:
     """The tag of an operation being declared: its own or that of the scope around it."""
     around = _tag.get()
@@ -145,10 +150,11 @@ def _body(where: str, value: Any) -> Expr:
     if isinstance(value, Tensor | TensorSlice) and (isinstance(value, TensorSlice) or value.ndim):
         tensor, given = (value.tensor, value.given) if isinstance(value, TensorSlice) else (value, ())
         what = f"a part of {tensor.name}" if given else f"the whole tensor {tensor.name}"
+        whole = next((t for t in tensor.op.input_tensors if tensor.op.name.startswith("T_")), tensor)  # in arithmetic: that of its elements
         raise DeclareError(f"{where}: the function returned {what}",
                            because=f"its result is one element, and {tensor.name} has {tensor.ndim} dimension(s), "
                                    f"of which {len(given)} are indexed",
-                           try_=f"{tensor.name}[{', '.join(letters(tensor.ndim))}]")
+                           try_=f"{whole.name}[{', '.join(letters(whole.ndim))}]" + ("" if whole is tensor else f" instead of {whole.name}"))
     try:
         return make.as_expr(value)
     except DeclareError as e:

@@ -7,7 +7,7 @@ A Tensor is known by its operation and never changes: schedules that rewrite a c
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..core.dtype import DType
 from ..core.node import intern
@@ -119,8 +119,18 @@ def tensors_read(body: tuple[Expr, ...]) -> tuple[Tensor, ...]:
 class Tensor(Operators):
     """A value with a shape. ``A[i, j]`` (or ``A(i, j)``) is an element, to be used inside another compute.
 
-    Known by identity: ``A == B`` asks whether they are one tensor. A tensor of rank 0 is used like a number.
+    Known by identity: ``A == B`` asks whether they are one tensor. A tensor of rank 0 is used like a number. Other arithmetic of tensors,
+    ``A + B``, ``-A``, ``A * 2.0``, declares the tensor of its elements, broadcast (see ``whole``).
     """
+
+    if TYPE_CHECKING:  # a tensor, or an expression when all operands have rank 0
+        def _either(self, other: Any) -> Any: ...
+        def _one(self) -> Any: ...
+        def astype(self, dtype: str | DType) -> Any: ...
+        __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = _either
+        __mod__ = __rmod__ = __pow__ = __rpow__ = __lt__ = __le__ = __gt__ = __ge__ = _either
+        __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = _either
+        __neg__ = __abs__ = __invert__ = __pos__ = _one
 
     __slots__ = ("__weakref__", "dtype", "op", "shape", "value_index")
 
@@ -168,10 +178,6 @@ class Tensor(Operators):
                                because=f"a compute is declared element by element, and {self.name} has shape {self._shape_text()}",
                                try_=f"{self.name}[{indices}] inside te.compute(shape, lambda {indices}: …)")
         return self._element(())
-
-    def astype(self, dtype: str | DType) -> Expr:
-        """A tensor of rank 0 converted to that dtype."""
-        return make.cast(dtype, self.as_expr())
 
     def __repr__(self) -> str:
         return f"Tensor({self.name}: {self.dtype}[{', '.join(map(str, self.shape))}])"

@@ -155,9 +155,19 @@ def ellipsis(t: Scene):
     t.watch(_matrix())[..., 0]
 
 
-def arithmetic_on_whole_tensors(t: Scene):
+def whole_tensors_and_an_axis(t: Scene):
     A = t.watch(_matrix())
-    A + A
+    te.compute((4, 8), lambda i, j: A + i, name="C")
+
+
+def arithmetic_on_whole_tensors_in_a_compute(t: Scene):
+    A = t.watch(_matrix())
+    te.compute((4, 8), lambda i, j: A + 1.0, name="C")
+
+
+def whole_tensors_that_do_not_broadcast(t: Scene):
+    A = t.watch(_matrix())
+    A - te.placeholder((4,), name="mean")
 
 
 def arithmetic_on_a_row(t: Scene):

@@ -1,0 +1,142 @@
+"""Arithmetic of whole tensors: ``A + B``, ``X - mean``, ``-A``, ``A < 0`` declare a compute that works element by element, broadcast.
+
+The rule of shapes is numpy's, that of dtypes the one of elements (``A[i] + B[i]``). Inside the function of a ``te.compute`` elements are
+meant; axes there do not mix with whole tensors. Knows computes; no operators of ``ops``, which broadcast by the same functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..arith.facts import Facts
+from ..errors import DeclareError
+from ..expr import make
+from ..expr.make import ExprLike
+from ..expr.nodes import Const, Expr, const_int
+from ..expr.operators import Operators
+from ..expr.walk import preorder, variables
+from .compute import compute, tag_around
+from .tensor import Tensor
+
+ELEMENTWISE = "elementwise"  # the tags of what is declared here
+BROADCAST = "broadcast"
+
+
+# --- shapes ---------------------------------------------------------------------------------------------------------------------
+
+def is_one(n: ExprLike) -> bool:
+    return const_int(make.as_expr(n)) == 1
+
+
+def equal(a: ExprLike, b: ExprLike) -> bool | None:
+    """Whether two sizes are one: True or False when that is sure whatever the symbols stand for, else None."""
+    e = make.eq(a, b)
+    return bool(e.value) if isinstance(e, Const) else Facts(sizes=variables(e)).prove(e)
+
+
+def text(shape: Sequence[Any]) -> str:
+    """A shape as one writes it."""
+    return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
+
+
+def broadcast_shape(where: str, tensors: Sequence[Tensor], but_last: int = 0) -> tuple[Expr, ...]:
+    """The shape of the result by numpy's rule: aligned at the last dimension, sizes are one or 1; without the last ``but_last`` dimensions.
+
+    A symbolic size counts as itself, never as a 1 to repeat: two that may differ do not broadcast. Raises DeclareError.
+    """
+    out: list[Expr] = []
+    for d in range(1 + but_last, max((t.ndim for t in tensors), default=0) + 1):
+        size = make.as_expr(1)
+        for t in tensors:
+            if d > t.ndim or is_one(t.shape[-d]):
+                continue
+            if is_one(size):
+                size = t.shape[-d]
+            elif not equal(size, t.shape[-d]):
+                sure = equal(size, t.shape[-d]) is False
+                raise DeclareError(
+                    f"{where}: shapes {' and '.join(f'{x.name} {text(x.shape)}' for x in tensors)} do not broadcast",
+                    because=f"counted from the end, dimension {d} is {size} in one and {t.shape[-d]} in the other"
+                            + ("" if sure else ", which may differ when the kernel is called"),
+                    try_="ops.expand_dims or ops.reshape to line them up" if sure else "one symbol for sizes that are equal")
+        out.append(size)
+    return tuple(reversed(out))
+
+
+def read(x: Tensor, indices: Sequence[ExprLike]) -> Expr:
+    """The element of ``x`` that a broadcast result reads at ``indices``."""
+    own = indices[len(indices) - x.ndim:]
+    return x(*[0 if is_one(n) else i for i, n in zip(own, x.shape, strict=True)])
+
+
+def broadcast(where: str, name: str, values: Sequence[Any], f: Callable[..., Any], tags: tuple[str, str] = (ELEMENTWISE, BROADCAST)) -> Tensor:
+    """``f`` of the elements of broadcast tensors, of which there is one at least; what is no tensor is handed on as it is. The first of
+    ``tags`` is for shapes that are one. Raises DeclareError for shapes that do not fit."""
+    tensors = [v for v in values if isinstance(v, Tensor)]
+    shape = broadcast_shape(where, tensors)
+    same = all(len(t.shape) == len(shape) and all(equal(a, b) for a, b in zip(t.shape, shape, strict=True)) for t in tensors)
+    return compute(shape, lambda *i: f(*[read(v, i) if isinstance(v, Tensor) else v for v in values]),  # type: ignore[no-any-return]
+                   name=name, tag=tags[0] if same else tags[1])
+
+
+# --- Python's operators ---------------------------------------------------------------------------------------------------------
+
+_SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "lt": "<", "le": "<=", "gt": ">",
+            "ge": ">=", "and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>"}
+_NAMES = {"sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide", "pow": "power", "lt": "less", "le": "less_equal",
+          "gt": "greater", "ge": "greater_equal", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "lshift": "left_shift",
+          "rshift": "right_shift"}
+_UNARY = {"neg": "negative", "abs": "abs", "invert": "bitwise_not"}
+
+
+def _element(t: Tensor, other: Any) -> Any:
+    """An operand beside a whole tensor: another tensor, or what is the same for every element."""
+    if isinstance(other, Tensor):
+        return other
+    e = make.as_expr(other)
+    if any(getattr(v, "kind", "") == "loop" for v in preorder(e)):
+        t.as_expr()  # says that one element is meant
+    return other
+
+
+def _tags() -> tuple[str, str]:
+    return ("", "") if tag_around() else (ELEMENTWISE, BROADCAST)
+
+
+def _binary(word: str, plain: Callable[[Any, Any], Any], flipped: bool) -> Callable[[Tensor, Any], Any]:
+    def method(self: Tensor, other: Any) -> Any:
+        if not self.shape and not getattr(other, "shape", ()):
+            return plain(self, other)
+        beside = _element(self, other)
+        shown = [self.name, beside.name if isinstance(beside, Tensor) else str(beside)]
+        where = f" {_SYMBOLS[word]} ".join(reversed(shown) if flipped else shown)
+        return broadcast(where, f"T_{_NAMES.get(word, word)}", (self, beside), plain, _tags())
+
+    return method
+
+
+def _unary(name: str, plain: Callable[[Any], Any]) -> Callable[[Tensor], Any]:
+    def method(self: Tensor) -> Any:
+        return broadcast(self.name, f"T_{name}", (self,), plain, _tags()) if self.shape else plain(self)
+
+    return method
+
+
+def _astype(self: Tensor, dtype: Any) -> Any:
+    """Converted to that dtype: every element, or the one of a tensor of rank 0."""
+    return broadcast(self.name, "T_cast", (self,), lambda x: make.cast(dtype, x), _tags()) if self.shape else make.cast(dtype, self.as_expr())
+
+
+def _install() -> None:
+    for word in _SYMBOLS:
+        for name, flipped in ((f"__{word}__", False), (f"__r{word}__", True)):
+            if hasattr(Operators, name):  # comparisons have no second form
+                setattr(Tensor, name, _binary(word, getattr(Operators, name), flipped))
+    for word, said in _UNARY.items():
+        setattr(Tensor, f"__{word}__", _unary(said, getattr(Operators, f"__{word}__")))
+    Tensor.__pos__ = lambda self: self  # type: ignore[method-assign, assignment, return-value]
+    Tensor.astype = _astype  # type: ignore[method-assign]
+
+
+_install()
