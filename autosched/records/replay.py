@@ -18,7 +18,8 @@ MAX_WORKSPACE = 4 << 30  # bytes that a kernel takes besides its arguments
 def replay(steps: str | tl.Trace, schedule: tl.Schedule) -> tl.Schedule:
     """The schedule with the steps made, numbers in place of sampled values.
 
-    Raises ScheduleError when a step is refused, when it is no trace, and when it goes beyond the bounds of this file.
+    Raises ScheduleError when a step is refused, when it is no trace, when it leaves a stage waiting for its place, and when it goes beyond the
+    bounds of this file.
     """
     if isinstance(steps, str) and len(steps) > MAX_TEXT:
         raise tl.ScheduleError("a trace is too long", because=f"{len(steps)} characters; {MAX_TEXT} are taken")
@@ -26,6 +27,8 @@ def replay(steps: str | tl.Trace, schedule: tl.Schedule) -> tl.Schedule:
     if len(trace) > MAX_STEPS:
         raise tl.ScheduleError("a trace is too long", because=f"{len(trace)} steps; {MAX_STEPS} are taken")
     made = schedule.fresh(symbolic=False).replay(trace)
+    if made.pending:
+        raise tl.ScheduleError("a trace leaves stages without a place", because="; ".join(f"{k} waits for {v}" for k, v in made.pending.items()))
     _bounded(analyse(made, accesses=False))
     return made
 

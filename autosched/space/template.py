@@ -35,6 +35,12 @@ def _template(task: SearchTask) -> tuple[tuple[str, ...], tl.Schedule]:
     returned = task.template(s, task.tensors)
     if isinstance(returned, tl.Schedule):
         s = returned
+    if s.pending:
+        raise tl.TensorLangError(
+            f"{task.name}: the template leaves {', '.join(s.pending)} waiting",
+            because="; ".join(s.pending.values()),
+            try_="the calls that make the place legal, or compute_root",
+        )
     if not s.decisions:
         raise tl.TensorLangError(
             f"{task.name}: the template samples nothing",
@@ -79,7 +85,9 @@ def placements(s: tl.Schedule) -> list[tl.Schedule]:
             continue
         trace = s.trace.with_decisions({name: (v,) for name, v in zip(places, values, strict=True)})
         try:
-            found.append(trace.apply(s.fresh()))
+            placed = trace.apply(s.fresh())
         except tl.ScheduleError:
             continue
+        if not placed.pending:
+            found.append(placed)
     return found[:MAX_VARIANTS]

@@ -16,9 +16,12 @@ from ..expr.nodes import Expr, Var, const_int
 from ..expr.walk import preorder, rewrite, substitute, variables
 from ..loopir.stmt import NOTHING, Alloc, Buffer, Evaluate, Extern, For, Func, If, Let, Load, Stmt, Store, View, load, seq
 from ..schedule.bounds import Bounds, bounds_of
+from ..schedule.legality.places import wished
 from ..schedule.legality.tensorize import Operand, match
+from ..schedule.primitives.kind import LIMITS
 from ..schedule.state import At, ScheduleState, StageState, depends_on_dims
 from ..schedule.tree.nodes import ComputeNode, LoopNode, StorageNode, TreeNode, tree_of
+from ..schedule.tree.printer import draw
 from ..te.axis import REDUCE, IterVar
 from ..te.extern import ExternCall, ExternOp
 from ..te.reducers import Reduce
@@ -36,8 +39,10 @@ def lower_state(state: ScheduleState, args: Sequence[Tensor | Var], name: str, c
     """The kernel of a schedule whose sampled values are numbers, before any pass. ``constants`` are inputs that no call passes;
     ``strides`` tells how arguments lie where that differs from their declaration.
 
-    Raises LowerError for arguments that do not fit the computation, and for a loop whose kind needs a constant extent it lost.
+    Raises LowerError for arguments that do not fit the computation, for stages that wait for a place, and for a loop whose kind needs a
+    constant extent it lost.
     """
+    _nobody_waits(state)
     buffers, params = argument_buffers(state, args, constants, strides)
     bounds = bounds_of(state)
     workspace_buffers(state, bounds, buffers)
@@ -49,6 +54,16 @@ def lower_state(state: ScheduleState, args: Sequence[Tensor | Var], name: str, c
     writer = _Writer(state, bounds, buffers, params)
     outputs = tuple(buffers[t] for st in state.stages if st.is_output for t in st.op.outputs)
     return Func(name, params, writer.nodes(tree_of(state)), dims, outputs, constants=tuple(buffers[t] for t in constants))
+
+
+def _nobody_waits(state: ScheduleState) -> None:
+    waiting = [st for st in state.stages if st.waiting is not None]
+    if waiting:
+        st = waiting[-1]  # the readers of the others may wait themselves; those of the last are what is missing
+        place, why = st.waiting.place if st.waiting else None, wished(state, st)
+        others = f"; {', '.join(f'`{o.name}`' for o in waiting[:-1])} wait{'s' if len(waiting) == 2 else ''} too" if len(waiting) > 1 else ""
+        raise LowerError(f"`{st.name}` waits for its place at {place}", because=f"{why.reason}{others}", tree=lambda: draw(state),
+                         try_=f"{why.try_}; or s[{st.name}].compute_root()")
 
 
 def _scalars(stage: StageState) -> list[Expr]:
@@ -114,6 +129,10 @@ class _Writer:
             raise LowerError(f"loop {stage.name}.{iv.name} is {kind}, but its extent {extent} is known only at run time",
                              because="it was constant when it was annotated; the stage was moved since",
                              try_=f"split it by a constant after the last compute_at of {stage.name}, and take the inner half")
+        turns = const_int(extent)
+        if turns is not None and turns > LIMITS.get(kind, turns):
+            raise LowerError(f"loop {stage.name}.{iv.name} is {kind} and runs {turns} times", because=f"the limit of {kind} loops is {LIMITS[kind]}",
+                             try_=f"split {iv.name} by a small factor and {kind.removesuffix('d')} the inner half")
         notes = (*(stage.pragmas.get(iv, ()) if var is None else ()), *tail_note(stage, iv))
         return For(iv.var if var is None else var, make.const(0, iv.dtype), extent, kind, body, tuple(sorted(notes)))
 

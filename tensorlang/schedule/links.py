@@ -18,14 +18,16 @@ Rows = dict[str, tuple[str, ...]]
 
 
 class Links:
-    """``readers`` and ``attached`` by stage name, in the order of the stages; ``tensorized`` the stages that are."""
+    """``readers`` and ``attached`` by stage name, in the order of the stages; ``tensorized`` the stages that are, ``waiting`` those that wait for
+    a place."""
 
-    __slots__ = ("attached", "readers", "tensorized")
+    __slots__ = ("attached", "readers", "tensorized", "waiting")
 
-    def __init__(self, readers: Rows, attached: Rows, tensorized: tuple[str, ...]) -> None:
+    def __init__(self, readers: Rows, attached: Rows, tensorized: tuple[str, ...], waiting: tuple[str, ...]) -> None:
         self.readers = readers
         self.attached = attached
         self.tensorized = tensorized
+        self.waiting = waiting
 
     @staticmethod
     def of(state: ScheduleState) -> Links:
@@ -38,11 +40,12 @@ class Links:
             if st.host is not None:
                 attached.setdefault(st.host, []).append(st.name)
         return Links({n: tuple(r) for n, r in readers.items()}, {n: tuple(r) for n, r in attached.items()},
-                     tuple(st.name for st in state.stages if st.tensorized is not None))
+                     tuple(st.name for st in state.stages if st.tensorized is not None),
+                     tuple(st.name for st in state.stages if st.waiting is not None))
 
     def after(self, before: ScheduleState, state: ScheduleState) -> Links:
         """The tables of ``state``, which came of ``before``, whose tables these are."""
-        readers, attached, tensorized = self.readers, self.attached, self.tensorized
+        readers, attached, tensorized, waiting = self.readers, self.attached, self.tensorized, self.waiting
         for new in changed(before, state):
             old = before.stage(new.name) if new.name in before.position else None
             if old is None or old.op is not new.op or (old.attach != new.attach and reads(before, old) != reads(state, new)):
@@ -52,7 +55,9 @@ class Links:
                 attached = _moved(attached, new.name, () if was is None else (was,), () if new.host is None else (new.host,), state)
             if (old is not None and old.tensorized is not None) != (new.tensorized is not None):
                 tensorized = tuple(st.name for st in state.stages if st.tensorized is not None)
-        return Links(readers, attached, tensorized)
+            if (old is not None and old.waiting is not None) != (new.waiting is not None):
+                waiting = tuple(st.name for st in state.stages if st.waiting is not None)
+        return Links(readers, attached, tensorized, waiting)
 
 
 def changed(before: ScheduleState, state: ScheduleState) -> list[StageState]:

@@ -33,7 +33,11 @@ class StageMethods:
     def parallel(self, loop: IterVar | str) -> None:
         """Share the turns of the loop out among threads. Not for reduction loops."""
     def compute_at(self, parent: Stage, loop: IterVar | str) -> None:
-        """Compute this stage inside ``loop`` of ``parent``: as much of it as one turn of the loop reads."""
+        """Compute this stage inside ``loop`` of ``parent``: as much of it as one turn of the loop reads.
+
+        Calls come in any order: while a reader that could still be moved there is elsewhere, the stage waits at root (``s.pending``).
+        Raises ScheduleError for a place that no later call could make legal.
+        """
     def compute_root(self) -> None:
         """Compute this stage whole, before everything that reads it."""
     def compute_inline(self) -> None:

@@ -18,15 +18,18 @@ from .primitives.base import Knob, Primitive
 Arguments = Mapping[str, Any]
 
 
-def python_text(steps: tuple[Primitive, ...], decisions: Mapping[str, tuple[int, ...]], numbers: bool) -> str:
-    """``def apply(s): …`` for these steps. With ``numbers`` sampled sizes are written as numbers and not sampled again."""
+def python_text(steps: tuple[Primitive, ...], decisions: Mapping[str, tuple[int, ...]], numbers: bool, notes: Mapping[int, str] | None = None) -> str:
+    """``def apply(s): …`` for these steps. With ``numbers`` sampled sizes are written as numbers and not sampled again. ``notes`` are comments
+    behind the lines of steps."""
     w = Writer(decisions, numbers)
     wishes = Counter(_cache_name(p.arguments()) for p in steps if p.name in ("cache_read", "cache_write"))
     w.uncertain = {name for name, n in wishes.items() if n > 1}
-    for p in steps:
+    for n, p in enumerate(steps):
         if numbers and p.name in ("sample_tile", "sample_categorical"):
             continue
         _FORMS.get(p.name, _of_stage)(w, p.name, p.arguments())
+        if notes and n in notes:
+            w.lines[-1] += f"  # {notes[n]}"
     return "\n".join(["def apply(s):", *[f"    {line}" for line in w.lines], "    return s"]) + "\n"
 
 

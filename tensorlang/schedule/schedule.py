@@ -6,14 +6,14 @@ Nothing here knows what any primitive does. The state is a value, so ``copy`` is
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ..errors import DeclareError, ScheduleError, user_location
 from ..expr.nodes import Expr, Var
 from ..te.axis import IterVar
 from ..te.inside import refuse_reads_outside
 from ..te.tensor import ComputeOp, Operation, Tensor
-from .legality.places import legal_places, misplaced
+from .legality.places import legal_places, pending_places, settle, wished
 from .legality.tensorize import mismatched
 from .legality.verdict import Verdict, no
 from .primitives import BY_NAME, TABLE
@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # the primitives, each in its own file, are installed below; 
 else:
     ScheduleMethods = StageMethods = object
 
+PLACING = ("compute_at", "store_at", "reverse_compute_at")  # they name another stage
 StageKey = Tensor | Operation | str | tuple[Tensor, ...]
 
 
@@ -58,7 +59,11 @@ class Schedule(ScheduleMethods):
     @property
     def trace(self) -> Trace:
         """The calls made so far and the sampled values."""
-        return Trace(self._steps, {d.name: d.values for d in self._state.decisions})
+        notes = {}
+        for name, why in self.pending.items():
+            by = [n for n, p in enumerate(self._steps) if getattr(p, "stage", None) == name and p.name in ("compute_at", "sample_location")]
+            notes[by[-1] if by else len(self._steps) - 1] = f"pending: {name} at {why}"
+        return Trace(self._steps, {d.name: d.values for d in self._state.decisions}, notes)
 
     @property
     def decisions(self) -> dict[str, tuple[int, ...]]:
@@ -108,9 +113,26 @@ class Schedule(ScheduleMethods):
         """A sampled value by name (as in ``"tile_i.0"``), to be passed where a primitive takes a number."""
         return Knob(name)
 
-    def legal_places(self, tensor: StageKey) -> list[tuple[str, str]]:
-        """Every (stage, loop) at which the stage may be computed, besides root; never raises for a legal key."""
-        return legal_places(self._state, self._state.stage(self.stage_name(tensor)))
+    @overload
+    def legal_places(self, tensor: StageKey, *, pending: Literal[False] = False) -> list[tuple[str, str]]: ...
+    @overload
+    def legal_places(self, tensor: StageKey, *, pending: Literal[True]) -> list[tuple[str, str, str]]: ...
+    def legal_places(self, tensor: StageKey, *, pending: bool = False) -> list[tuple[str, str]] | list[tuple[str, str, str]]:
+        """Every (stage, loop) at which the stage may be computed, besides root; never raises for a legal key.
+
+        ``pending=True``: instead those that later calls could make legal, as (stage, loop, what stands against it now).
+        """
+        stage = self._state.stage(self.stage_name(tensor))
+        return pending_places(self._state, stage) if pending else legal_places(self._state, stage)
+
+    @property
+    def pending(self) -> dict[str, str]:
+        """The stages that wait for a place that is not legal yet, as ``{"T": "O.i: `M` also reads `T` and runs outside loop O.i"}``.
+
+        ``tl.lower`` and ``tl.build`` take a schedule once nothing waits.
+        """
+        return {st.name: f"{st.waiting.place}: {wished(self._state, st).reason}" for n in self._state.links.waiting
+                if (st := self._state.stage(n)).waiting is not None}
 
     # -- changing ----------------------------------------------------------------------------------------------------
 
@@ -119,13 +141,13 @@ class Schedule(ScheduleMethods):
         verdict = mistyped(p)
         if verdict:
             verdict = p.check(self._state)
-        if not verdict:
+        if not verdict and not verdict.pending:
             return verdict, None, None
         state, result = p.apply(self._state)
-        bad = misplaced(state, self._state)
+        state, bad = settle(state, self._state)
         if bad is not None:
             stage, why = bad
-            return no(lambda: f"`{stage.name}` would be left at a place that is not legal: {why.because() if callable(why.because) else why.because}",
+            return no(lambda: f"`{stage.name}` would be left at a place that is not legal: {why.reason}",
                       mark=why.mark, try_=f"move {stage.name} first: s[{stage.name}].compute_root()"), None, None
         broken = mismatched(state)
         if broken is not None:
@@ -158,16 +180,21 @@ class Schedule(ScheduleMethods):
     def can(self, primitive: str, *args: Any, **kwargs: Any) -> Verdict:
         """Whether ``s[stage].primitive(...)`` (stage first) or ``s.primitive(...)`` would be legal. Answers, and never raises for a refusal.
 
-        ``s.can("compute_at", P, C, loop)``, ``s.can("split", C, i, factor=8)``. The answer is true or false and holds the reason.
+        ``s.can("compute_at", P, C, loop)``, ``s.can("split", C, i, factor=8)``. The answer is true or false and holds the reason. It is false, and
+        its ``pending`` true, when the call would be taken and a stage wait for its place.
         """
         trial = self.copy()
         try:
             if BY_NAME.get(primitive) is None or BY_NAME[primitive].of == "stage":
-                getattr(trial[args[0]], primitive)(*args[1:], **kwargs)
+                others = [trial[a] if primitive in PLACING and isinstance(a, Tensor | Operation) else a for a in args[1:]]
+                getattr(trial[args[0]], primitive)(*others, **kwargs)
             else:
                 getattr(trial, primitive)(*args, **kwargs)
         except ScheduleError as e:
             return no(e.because or e.what, legal=e.legal, try_=e.try_)
+        for st in map(trial._state.stage, trial._state.links.waiting):
+            if st.name not in self._state.position or self._state.stage(st.name).waiting != st.waiting:
+                return wished(trial._state, st)
         return Verdict(True)
 
     def replay(self, trace: Trace, *, symbolic: bool | None = None) -> Schedule:

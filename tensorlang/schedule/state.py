@@ -144,6 +144,17 @@ class At:
     stage: str
     loop: str
 
+    def __str__(self) -> str:
+        return f"{self.stage}.{self.loop}"
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A place that later calls may make legal, and where the memory is to be made once it is."""
+
+    place: At
+    store: At | None = None
+
 
 INLINED = "inlined"
 
@@ -151,7 +162,8 @@ INLINED = "inlined"
 @dataclass(frozen=True, slots=True, eq=False)
 class StageState:
     """One stage. ``leaves`` are its loops from outermost to innermost; ``kinds`` annotates some of them; ``attach`` is None (root),
-    ``At`` or ``INLINED``; ``store`` is where its memory is made when that is not where it is computed.
+    ``At`` or ``INLINED``; ``store`` is where its memory is made when that is not where it is computed. ``waiting`` is a place that was asked for
+    and is not legal yet: until then the stage is at root (in the loop of its scan).
     ``init_at`` is the loop before which a reduction's start values are written, ``align`` the padding of strides per data axis.
     ``prefetches`` are (tensor, loop, turns ahead); ``tensorized`` is (loop, intrinsic).
     ``aliases`` are operations whose tensors the stage held before a change of layout.
@@ -164,6 +176,7 @@ class StageState:
     kinds: dict[IterVar, str] = field(default_factory=dict)
     attach: At | str | None = None
     store: At | None = None
+    waiting: Waiting | None = None
     scope: str = "global"
     init_at: str | None = None
     align: dict[int, tuple[int, int]] = field(default_factory=dict)

@@ -24,12 +24,16 @@ Decisions = Mapping[str, tuple[int, ...]]
 
 
 class Trace:
-    """``steps`` in order of application; ``decisions`` maps the name of each sampled decision to its values."""
+    """``steps`` in order of application; ``decisions`` maps the name of each sampled decision to its values.
 
-    __slots__ = ("decisions", "steps")
+    ``notes`` are remarks beside steps, by their number from 0, as on places that are pending: shown as text, and no part of the trace.
+    """
 
-    def __init__(self, steps: tuple[Primitive, ...] = (), decisions: Decisions | None = None) -> None:
+    __slots__ = ("decisions", "notes", "steps")
+
+    def __init__(self, steps: tuple[Primitive, ...] = (), decisions: Decisions | None = None, notes: Mapping[int, str] | None = None) -> None:
         self.steps = steps
+        self.notes = dict(notes or {})
         self.decisions: dict[str, tuple[int, ...]] = dict(decisions or {})
 
     def __len__(self) -> int:
@@ -80,10 +84,10 @@ class Trace:
 
         ``numbers=True`` writes sampled sizes as numbers instead of sampling them again.
         """
-        return python_text(self.steps, self.decisions, numbers)
+        return python_text(self.steps, self.decisions, numbers, self.notes)
 
     def __str__(self) -> str:
-        return "\n".join(f"{i + 1:3}  {p}" for i, p in enumerate(self.steps))
+        return "\n".join(f"{i + 1:3}  {p}" + (f"  # {self.notes[i]}" if i in self.notes else "") for i, p in enumerate(self.steps))
 
 
 def _plain(value: Any) -> Any:

@@ -126,3 +126,46 @@ def vector_loop_that_lost_its_constant_extent(t: Scene):
     s[P].vectorize(P.op.axis[0])
     s[P].compute_root()
     tl.lower(t.watch(s), [A, C])
+
+
+def _diamond(n=64):
+    """A, P = A + 1, S = P * 2, C = S + P; the schedule and the tensors."""
+    A = te.placeholder((n, 16), name="A")
+    P = te.compute((n, 16), lambda i, j: A[i, j] + 1.0, name="P")
+    S = te.compute((n, 16), lambda i, j: P[i, j] * 2.0, name="S")
+    C = te.compute((n, 16), lambda i, j: S[i, j] + P[i, j], name="C")
+    return te.create_schedule(C.op), A, P, S, C
+
+
+def a_stage_still_waits_for_its_place(t: Scene):
+    s, A, P, S, C = _diamond()
+    s[P].compute_at(s[C], C.op.axis[0])
+    tl.lower(t.watch(s), [A, C])
+
+
+def two_stages_still_wait(t: Scene):
+    s, A, P, S, C = _diamond()
+    s.cache_read(S, "local", [C])
+    s[P].compute_at(s[C], C.op.axis[0])
+    s[S].compute_at(s[C], C.op.axis[0])
+    tl.build(t.watch(s), [A, C])
+
+
+def a_reader_moved_away_from_its_producer(t: Scene):
+    s, A, P, S, C = _diamond()
+    s[S].compute_at(s[C], C.op.axis[0])
+    s[P].compute_at(s[C], C.op.axis[0])
+    s[S].compute_root()
+    tl.lower(t.watch(s), [A, C])
+
+
+def too_many_lanes_where_the_stage_ended(t: Scene):
+    A = te.placeholder((8, 4096), name="A")
+    P = te.compute((8, 4096), lambda i, j: A[i, j] + 1.0, name="P")
+    S = te.compute((8, 4096), lambda i, j: P[i, j] * 2.0, name="S")
+    C = te.compute((8, 4096), lambda i, j: S[i, j] + P[i, j], name="C")
+    s = te.create_schedule(C.op)
+    s[P].compute_at(s[C], C.op.axis[0])
+    s[P].vectorize(P.op.axis[1])
+    s[S].compute_at(s[C], C.op.axis[0])
+    tl.lower(t.watch(s), [A, C])

@@ -248,7 +248,8 @@ def parallel_reduction(t: Scene):
 # --- where stages are computed --------------------------------------------------------------------------------------------------
 
 def compute_at_beside_another_reader(t: Scene):
-    s, _, P, S, C = _chain()
+    _, _, P, S, C = _chain()
+    s = te.create_schedule([C.op, S.op])  # an output: nothing can bring it into the loops of C
     t.watch(s)[P].compute_at(s[C], C.op.axis[0])
 
 
@@ -302,11 +303,10 @@ def compute_at_an_inlined_stage(t: Scene):
     t.watch(s)[P].compute_at(s[S], i)
 
 
-def reader_moves_away_from_its_producer(t: Scene):
+def loop_of_a_waiting_stage_is_vectorized(t: Scene):
     s, _, P, S, C = _chain()
-    s[S].compute_at(s[C], C.op.axis[0])
-    s[P].compute_at(s[C], C.op.axis[0])
-    t.watch(s)[S].compute_root()
+    s[P].compute_at(s[C], C.op.axis[1])
+    t.watch(s)[C].vectorize(C.op.axis[1])
 
 
 def reorder_strands_a_stage(t: Scene):

@@ -106,13 +106,35 @@ class Sampler:
         self.s[st.name].parallel(st.leaves[0].name if self.rng.random() < 0.6 else self.rng.choice(st.leaves).name)
 
     def compute_at(self) -> None:
-        movable = [(st, self.s.legal_places(st.name)) for st in self.stages() if not st.is_output]
+        """To a legal place, or now and then to one that later calls could make legal."""
+        ahead = self.rng.random() < 0.3
+        movable = [(st, [p[:2] for p in self.s.legal_places(st.name, pending=True)] if ahead else self.s.legal_places(st.name))
+                   for st in self.stages() if not st.is_output]
         movable = [(st, places) for st, places in movable if places]
         if not movable:
             raise ScheduleError("nothing can move")
         st, places = self.rng.choice(movable)
         target, loop = self.rng.choice(places)
         self.s[st.name].compute_at(self.s[target], self.s[target].loop(loop))
+
+    def settle(self) -> None:
+        """A place for every stage that waits: its readers brought there, or else the stage sent home."""
+        for _ in range(3 * len(self.s.state.stages)):
+            waiting = [st for st in self.s.state.stages if st.waiting is not None]
+            if not waiting:
+                return
+            st = waiting[-1]
+            assert st.waiting is not None
+            place = st.waiting.place
+            outside = [r for r in self.s.state.readers(st.name) if r.name != place.stage]
+            moved = False
+            if outside and self.rng.random() < 0.8:
+                target = self.s[place.stage]
+                moved = any(self.s.can("compute_at", r.name, target, place.loop) and self.s[r.name].compute_at(target, place.loop) is None for r in outside)
+            if not moved and st.within is not None:
+                self.s.sample_location(st.name, value=0)
+            elif not moved:
+                self.s[st.name].compute_root()
 
     def compute_root(self) -> None:
         self.s[self.stage_with_loops().name].compute_root()
@@ -301,6 +323,7 @@ def random_steps(s: Schedule, rng: random.Random, most: int = 15, wish: tuple[st
             sampler.step()
     for name in reversed(todo):
         sampler.wanted(name)
+    sampler.settle()
     return [p.name for p in s.trace.steps]
 
 

@@ -129,6 +129,8 @@ def schedules(decl: Declaration, box: Box, settings: Settings, dims: Sequence[st
                 trace.apply(schedule)
             except tl.ScheduleError:
                 continue
+            if schedule.pending:
+                continue
             told = f"the {'default' if word == 'as for' else 'tuned'} schedule of {', '.join(f'{d}={n}' for d, n in shape.items())}"
             yield (f"{word} {'×'.join(str(shape[d]) for d in dims)}", told), schedule, tensors, _steps(schedule)
 

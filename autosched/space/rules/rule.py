@@ -62,13 +62,13 @@ class FunctionRule:
         return said if isinstance(said, Answer) else Answer.APPLY if said else Answer.SKIP
 
     def apply(self, s: tl.Schedule, stage: tl.Stage, where: Where) -> Sequence[tl.Schedule]:
-        """What the action makes of a copy; nothing when it is refused."""
+        """What the action makes of a copy; nothing when it is refused, or leaves a stage waiting for its place."""
         trial = s.copy()
         try:
             made = self.action(trial, trial[stage.name], where)
         except tl.ScheduleError:
             return []
-        return [made] if isinstance(made, tl.Schedule) else list(made)
+        return [x for x in ([made] if isinstance(made, tl.Schedule) else made) if not x.pending]
 
 
 def rule(applies: Callable[[tl.Schedule, tl.Stage, Where], Answer | bool]) -> Callable[..., FunctionRule]:
@@ -80,7 +80,8 @@ Way = Callable[[tl.Schedule], object]
 
 
 def ways(s: tl.Schedule, *attempts: Way) -> list[tl.Schedule]:
-    """A copy of the schedule for each attempt, changed by it; those that are refused are left out."""
+    """A copy of the schedule for each attempt, changed by it; those that are refused, or leave a stage waiting for its
+    place, are left out."""
     found = []
     for attempt in attempts:
         trial = s.copy()
@@ -88,7 +89,8 @@ def ways(s: tl.Schedule, *attempts: Way) -> list[tl.Schedule]:
             attempt(trial)
         except tl.ScheduleError:
             continue
-        found.append(trial)
+        if not trial.pending:
+            found.append(trial)
     return found
 
 

@@ -1,11 +1,16 @@
-"""Where a stage may be computed: inside a loop that encloses every one of its readers. Knows the state; changes nothing."""
+"""Where a stage may be computed: inside a loop that encloses every one of its readers. Knows the state; calls nothing that users call.
+
+Calls come in any order: a place that encloses not all readers yet, while each of them could still be moved there, is kept as the stage's
+wish, and the stage stays at root until the wish is legal (``settle``).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from heapq import heapify, heappop, heappush
 
 from ..links import changed, reads
-from ..state import INLINED, At, ScheduleState, StageState
+from ..state import INLINED, At, ScheduleState, StageState, Waiting, change
 from .verdict import YES, Verdict, no
 
 
@@ -25,8 +30,24 @@ def encloses(state: ScheduleState, target: StageState, position: int, reader: St
     return any(outer.name == target.name and p >= position for outer, p in chain(state, reader))
 
 
-def place_verdict(state: ScheduleState, stage: StageState, target: StageState, loop: str) -> Verdict:
-    """Whether ``stage`` may be computed at that loop of ``target``."""
+def stays_outside(state: ScheduleState, readers: list[StageState], target: StageState) -> StageState | None:
+    """A stage that no call can bring into the loops of ``target``, among these readers and what reads them; None when all could be moved or
+    inlined there: every way from them to an output leads through ``target``."""
+    todo, seen = list(readers), {target.name}
+    while todo:
+        st = todo.pop()
+        if st.name in seen:
+            continue
+        seen.add(st.name)
+        after = state.readers(st.name)
+        if st.is_output or st.is_opaque or not after or (st.shares and st.within is None):
+            return st
+        todo += after
+    return None
+
+
+def place_verdict(state: ScheduleState, stage: StageState, target: StageState, loop: str, hope: bool = False) -> Verdict:
+    """Whether ``stage`` may be computed at that loop of ``target``; with ``hope`` a refusal says whether later calls could make it legal."""
     mark = (target.name, loop)
     if stage.is_placeholder:
         return no(f"`{stage.name}` is an argument: it is not computed", mark=mark,
@@ -54,17 +75,20 @@ def place_verdict(state: ScheduleState, stage: StageState, target: StageState, l
     readers = state.readers(stage.name)
     if not readers:
         return no(f"nothing reads `{stage.name}`", mark=mark)
+    for iv in target.leaves[:position + 1]:
+        if target.kind(iv) == "vectorized":
+            return no(f"loop {target.name}.{iv.name} is vectorized: a stage cannot run once per lane", mark=mark,
+                      legal=lambda: legal_text(state, stage))
     outside = [r for r in readers if not encloses(state, target, position, r)]
     if outside:
         names = ", ".join(f"`{r.name}`" for r in outside)
         verb = "runs" if len(outside) == 1 else "run"
         also = " also" if len(readers) > len(outside) else ""
+        if hope and stays_outside(state, outside, target) is None:
+            return no(f"{names}{also} {'reads' if len(outside) == 1 else 'read'} `{stage.name}` and {verb} outside loop {target.name}.{loop}",
+                      mark=mark, try_=_enter(outside[0], target, loop), pending=True)
         return no(f"{names}{also} {'reads' if len(outside) == 1 else 'read'} `{stage.name}` and {verb} outside loop {target.name}.{loop}",
                   mark=mark, legal=lambda: legal_text(state, stage), try_=_instead(stage, target, readers, outside[0]))
-    for iv in target.leaves[:position + 1]:
-        if target.kind(iv) == "vectorized":
-            return no(f"loop {target.name}.{iv.name} is vectorized: a stage cannot run once per lane", mark=mark,
-                      legal=lambda: legal_text(state, stage))
     return YES
 
 
@@ -77,6 +101,11 @@ def _instead(stage: StageState, target: StageState, readers: tuple[StageState, .
     return f"a loop of {'its reader' if len(readers) == 1 else 'a stage around its readers'}"
 
 
+def _enter(reader: StageState, target: StageState, loop: str) -> str:
+    inline = "" if reader.compute.reduce_axis or reader.shares else f" or s[{reader.name}].compute_inline()"
+    return f"s[{reader.name}].compute_at(s[{target.name}], {loop}), or a loop inside it{',' if inline else ''}{inline}"
+
+
 def legal_places(state: ScheduleState, stage: StageState) -> list[tuple[str, str]]:
     """Every (stage, loop) where ``stage`` may be computed, besides root."""
     found = []
@@ -86,6 +115,17 @@ def legal_places(state: ScheduleState, stage: StageState) -> list[tuple[str, str
         for iv in target.leaves:
             if place_verdict(state, stage, target, iv.name):
                 found.append((target.name, iv.name))
+    return found
+
+
+def pending_places(state: ScheduleState, stage: StageState) -> list[tuple[str, str, str]]:
+    """Every (stage, loop) that later calls could make legal, with what stands against it now."""
+    found = []
+    for target in state.stages:
+        for iv in target.leaves if not target.is_placeholder and target.attach != INLINED else ():
+            verdict = place_verdict(state, stage, target, iv.name, hope=True)
+            if verdict.pending:
+                found.append((target.name, iv.name, verdict.reason))
     return found
 
 
@@ -116,19 +156,6 @@ def store_verdict(state: ScheduleState, stage: StageState, place: At) -> Verdict
               legal=lambda: ", ".join(f"{o.name}.{iv.name}" for o, p in chain(state, stage) for iv in reversed(o.leaves[:p + 1])))
 
 
-def misplaced(state: ScheduleState, before: ScheduleState) -> tuple[StageState, Verdict] | None:
-    """The first attached stage whose place is not legal any more, if there is one; in ``before``, which ``state`` came of, all were."""
-    for name in sorted(_shaken(state, before), key=state.position.__getitem__):
-        st = state.stage(name)
-        if isinstance(st.attach, At):
-            verdict = place_verdict(state, st, state.stage(st.attach.stage), st.attach.loop)
-            if verdict and st.store is not None:
-                verdict = store_verdict(state, st, st.store)
-            if not verdict:
-                return st, verdict
-    return None
-
-
 def _shaken(state: ScheduleState, before: ScheduleState) -> dict[str, None]:
     """The attached stages whose legality a change may have touched: those that changed, run inside loops of such a stage, or are read
     there."""
@@ -146,3 +173,54 @@ def _shaken(state: ScheduleState, before: ScheduleState) -> dict[str, None]:
         if st.name in before.position:
             found.update(dict.fromkeys(reads(before, before.stage(st.name))))
     return {n: None for n in found if state.stage(n).host is not None}
+def wished(state: ScheduleState, stage: StageState) -> Verdict:
+    """Why a stage that waits is not at its place yet, and which call would help."""
+    assert stage.waiting is not None
+    place = stage.waiting.place
+    return place_verdict(state, stage, state.stage(place.stage), place.loop, hope=True)
+
+
+def settle(state: ScheduleState, before: ScheduleState) -> tuple[ScheduleState, tuple[StageState, Verdict] | None]:
+    """Every wish that is legal now fulfilled, and every stage whose place is not legal any more made to wait for it; in ``before``, which
+    ``state`` came of, neither was to be done. Readers come first: what they read may follow them. With it the first stage at a place that
+    no later call could make legal, if there is one."""
+    bad: tuple[StageState, Verdict] | None = None
+    todo = [-state.position[name] for name in {**_shaken(state, before), **dict.fromkeys(state.links.waiting)}]
+    heapify(todo)
+    last = 1
+    while todo:
+        p = heappop(todo)
+        if p == last:
+            continue
+        last, st = p, state.stages[-p]
+        moved = _settled(state, st)
+        if moved is not st:
+            was, state = state, state.with_stage(moved)
+            for name in _shaken(state, was):
+                if state.position[name] < -p:
+                    heappush(todo, -state.position[name])
+        if moved.waiting is None:
+            assert isinstance(moved.attach, At)
+            verdict = place_verdict(state, moved, state.stage(moved.attach.stage), moved.attach.loop)
+            if verdict and moved.store is not None:
+                verdict = store_verdict(state, moved, moved.store)
+        else:
+            verdict = wished(state, moved)
+        if not verdict and not verdict.pending:
+            bad = moved, verdict
+    return state, bad
+
+
+def _settled(state: ScheduleState, st: StageState) -> StageState:
+    """An attached or waiting stage, put where it wishes to be if that is legal, else to its start if it may be one day."""
+    if st.waiting is not None:
+        return change(st, attach=st.waiting.place, store=st.waiting.store, waiting=None) if wished(state, st) else st
+    assert isinstance(st.attach, At)
+    if place_verdict(state, st, state.stage(st.attach.stage), st.attach.loop, hope=True).pending:
+        return change(st, attach=start_of(state, st), store=None, waiting=Waiting(st.attach, st.store))
+    return st
+
+
+def start_of(state: ScheduleState, stage: StageState) -> At | None:
+    """Where a stage is computed when nobody has said anything: at root, or in the loop of the scan it is part of."""
+    return None if stage.within is None else At(stage.within, state.stage(stage.within).leaves[-1].name)

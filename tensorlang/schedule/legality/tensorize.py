@@ -41,6 +41,8 @@ def mismatched(state: ScheduleState) -> tuple[StageState, str] | None:
     """The first tensorized stage whose loops are not those of its intrinsic any more, with the reason, if there is one."""
     for st in map(state.stage, state.links.tensorized):
         assert st.tensorized is not None
+        if st.waiting is not None:  # it is asked once it has its place
+            continue
         loop, name = st.tensorized
         if st.attach == INLINED:
             return st, "it would be inlined, without loops of its own"

@@ -9,21 +9,30 @@ from ...errors import Text
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """True when legal. Otherwise ``because`` says why; ``legal`` what would be, ``try_`` what to do, ``mark`` which line of the tree is meant."""
+    """True when legal. Otherwise ``because`` says why; ``legal`` what would be, ``try_`` what to do, ``mark`` which line of the tree is meant.
+
+    ``pending`` when it is not legal yet and a later call may make it so: the call is taken, and lowering refuses what still waits.
+    """
 
     ok: bool
     because: Text = None
     legal: Text = None
     try_: Text = None
     mark: tuple[str, str | None] | None = None  # (stage, loop or None)
+    pending: bool = False
 
     def __bool__(self) -> bool:
         return self.ok
+
+    @property
+    def reason(self) -> str:
+        """``because`` as text; empty when legal."""
+        return (self.because() if callable(self.because) else self.because) or ""
 
 
 YES = Verdict(True)
 
 
-def no(because: Text, *, legal: Text = None, try_: Text = None, mark: tuple[str, str | None] | None = None) -> Verdict:
+def no(because: Text, *, legal: Text = None, try_: Text = None, mark: tuple[str, str | None] | None = None, pending: bool = False) -> Verdict:
     """A refusal."""
-    return Verdict(False, because, legal, try_, mark)
+    return Verdict(False, because, legal, try_, mark, pending)

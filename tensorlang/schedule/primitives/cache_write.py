@@ -16,7 +16,7 @@ from ...expr.walk import substitute
 from ...te.axis import REDUCE, IterVar, fresh_axis
 from ...te.tensor import ComputeOp, Operation, Tensor, TensorRead
 from ..legality.verdict import YES, Verdict, no
-from ..state import At, ScheduleState, Split, StageState, change
+from ..state import At, ScheduleState, Split, StageState, Waiting, change
 from .base import Primitive, find_stage, quoted
 from .transform_layout import Digit, TransformLayout
 
@@ -78,7 +78,7 @@ class CacheWrite(Primitive):
         index = tuple(a.var for a in op.axis)
         copy = op.redefined(tuple(intern(TensorRead, t, index) for t in cached.outputs), reduce_axis=())
         new = StageState(name, cached, (*axes, *op.reduce_axis), attach=st.attach if isinstance(st.attach, At) else None, scope=self.scope,
-                         within=st.within)
+                         within=st.within, waiting=st.waiting and Waiting(st.waiting.place))
         data = tuple(iv for iv in st.leaves if not any(iv is r for r in op.reduce_axis))
         state = state.with_stage(change(st, op=copy, leaves=data)).insert_before(self.stage, new)
         return state, cached.outputs[0] if len(cached.outputs) == 1 else cached.outputs

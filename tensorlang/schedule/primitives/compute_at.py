@@ -33,17 +33,21 @@ class ComputeAt(Primitive):
             return no(f"there is no stage `{self.at}`", legal=", ".join(state.position))
         if self.stage not in state.position:
             return no(f"there is no stage `{self.stage}`", legal=", ".join(state.position))
-        return place_verdict(state, state.stage(self.stage), state.stage(self.at), self.loop)
+        return place_verdict(state, state.stage(self.stage), state.stage(self.at), self.loop, hope=True)
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
-        return state.with_stage(change(state.stage(self.stage), attach=At(self.at, self.loop))), None
+        return state.with_stage(change(state.stage(self.stage), attach=At(self.at, self.loop), waiting=None)), None
 
     def __str__(self) -> str:
         return f"compute_at({self.stage}, at={self.at}.{self.loop})"
 
     @staticmethod
     def call(stage: Stage, parent: Stage, loop: IterVar | str) -> None:
-        """Compute this stage inside ``loop`` of ``parent``: as much of it as one turn of the loop reads."""
+        """Compute this stage inside ``loop`` of ``parent``: as much of it as one turn of the loop reads.
+
+        Calls come in any order: while a reader that could still be moved there is elsewhere, the stage waits at root (``s.pending``).
+        Raises ScheduleError for a place that no later call could make legal.
+        """
         if not hasattr(parent, "loop_name"):
             raise ScheduleError(f"s[{stage.name}].compute_at({getattr(parent, 'name', type(parent).__name__)}, …): not a stage",
                                 try_=f"s[{stage.name}].compute_at(s[{getattr(parent, 'name', 'T')}], loop)")
@@ -66,7 +70,7 @@ class ComputeRoot(Primitive):
         return found
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
-        return state.with_stage(change(state.stage(self.stage), attach=None, store=None)), None
+        return state.with_stage(change(state.stage(self.stage), attach=None, store=None, waiting=None)), None
 
     @staticmethod
     def call(stage: Stage) -> None:

@@ -56,7 +56,7 @@ class ComputeInline(Primitive):
 
         changed = [change(r, op=r.compute.redefined(tuple(rewrite(e, written_out) for e in r.compute.body)))
                    for r in state.readers(self.stage)]
-        return state.with_stage(change(st, attach=INLINED, store=None), *changed), None
+        return state.with_stage(change(st, attach=INLINED, store=None, waiting=None), *changed), None
 
     @staticmethod
     def call(stage: Stage) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 MAX_LANES = 1024
 MAX_UNROLL = 4096
+LIMITS = {"vectorized": MAX_LANES, "unrolled": MAX_UNROLL}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,8 @@ class Kind(Primitive):
 
     def _constant(self, state: ScheduleState, limit: int) -> Verdict:
         st = state.stage(self.stage)
+        if st.waiting is not None:  # what its loops run is known once it has its place; lowering asks again
+            return YES
         extent = bounds_of(state)[self.stage].loops[leaf(st, self.loop)]
         where = f"{self.stage}.{self.loop}"
         if depends_on_dims(extent):

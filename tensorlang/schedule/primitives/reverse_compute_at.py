@@ -47,6 +47,9 @@ class ReverseComputeAt(Primitive):
             return no(f"`{self.at}` or `{self.stage}` belongs to a scan or is computed inside another stage", mark=mark)
         if producer.attach is not None:
             return no(f"`{self.at}` is computed inside another stage already", mark=mark)
+        for st in (producer, consumer):
+            if st.waiting is not None:
+                return no(f"`{st.name}` is to be computed at {st.waiting.place}", mark=mark, try_=f"s[{st.name}].compute_root() first")
         if [r.name for r in state.readers(self.at)] != [self.stage]:
             others = [f"`{r.name}`" for r in state.readers(self.at) if r.name != self.stage]
             also = f"{', '.join(others)} read{'s' if len(others) == 1 else ''} it too"

@@ -20,7 +20,7 @@ from ...te.reducers import Reduce
 from ...te.tensor import ComputeOp, Operation, Tensor, TensorRead
 from ..bounds import bounds_of
 from ..legality.verdict import YES, Verdict, no
-from ..state import At, ScheduleState, Split, StageState, change
+from ..state import At, ScheduleState, Split, StageState, Waiting, change
 from .base import Primitive, find_loop, leaf, whole
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Rfactor(Primitive):
         leaves = tuple(iv for iv in st.leaves if iv.kind != REDUCE)
         kept = tuple(r for r in st.relations if r.children[0].kind != REDUCE)
         new = StageState(partial.name, partial, (*axes, *partial.reduce_axis), attach=st.attach if isinstance(st.attach, At) else None,
-                         within=st.within)
+                         within=st.within, waiting=st.waiting and Waiting(st.waiting.place))
         state = state.with_stage(change(st, op=op.redefined(body, reduce_axis=(v,)), leaves=(*leaves, v), relations=kept))
         return state.insert_before(self.stage, new), partial.outputs[0] if len(reads) == 1 else partial.outputs
 

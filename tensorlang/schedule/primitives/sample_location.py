@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..legality.places import legal_places
+from ..legality.places import legal_places, start_of
 from ..legality.verdict import YES, Verdict, no
 from ..state import At, Decision, ScheduleState, change
 from .base import Primitive, find_stage, whole
@@ -41,8 +41,7 @@ class SampleLocation(Primitive):
         places = legal_places(state, state.stage(self.stage))
         n = self.values[0] if self.values is not None else 0
         stage = state.stage(self.stage)
-        root = None if stage.within is None else At(stage.within, state.stage(stage.within).leaves[-1].name)
-        state = state.with_stage(change(stage, attach=At(*places[n - 1]) if n else root, store=None))
+        state = state.with_stage(change(stage, attach=At(*places[n - 1]) if n else start_of(state, stage), store=None, waiting=None))
         # no knobs: a place is not a number that extents could hang on
         return state.with_decision(Decision(self.decision, "location", (), (n,), ((0, len(places)),))), n
 

@@ -8,7 +8,8 @@ from ...expr import make
 from ...expr.nodes import Expr, Var, const_int
 from ...expr.walk import substitute
 from ..bounds import Bounds, bounds_of, region_size
-from ..state import ScheduleState
+from ..legality.places import wished
+from ..state import ScheduleState, StageState
 from .nodes import ComputeNode, LoopNode, StorageNode, TreeNode, tree_of
 
 
@@ -17,8 +18,20 @@ def draw(state: ScheduleState, mark: tuple[str, str | None] | None = None) -> st
     bounds = bounds_of(state)
     chosen: dict[Var, Expr] = {k: make.const(v, k.dtype) for d in state.decisions for k, v in zip(d.knobs, d.values, strict=False)}
     root = Line("root")
-    root.children = [_line(n, bounds, chosen, mark) for n in tree_of(state)]
+    root.children = _lines(tree_of(state), bounds, chosen, mark)
     return draw_tree(root)
+
+
+def _lines(nodes: tuple[TreeNode, ...], bounds: Bounds, chosen: dict[Var, Expr], mark: tuple[str, str | None] | None,
+           inside: StageState | None = None) -> list[Line]:
+    """The lines of neighbours; before the first of a stage that waits for its place, one that says so."""
+    lines: list[Line] = []
+    for p, node in enumerate(nodes):
+        st = node.stage
+        if st.waiting is not None and st is not inside and all(n.stage is not st for n in nodes[:p]):
+            lines.append(Line(f"pending {st.name}", f"at {st.waiting.place}: {wished(bounds.state, st).reason}"))
+        lines.append(_line(node, bounds, chosen, mark))
+    return lines
 
 
 def _line(node: TreeNode, bounds: Bounds, chosen: dict[Var, Expr], mark: tuple[str, str | None] | None) -> Line:
@@ -37,7 +50,7 @@ def _line(node: TreeNode, bounds: Bounds, chosen: dict[Var, Expr], mark: tuple[s
             words.append(kind)
         if mark == (name, node.loop.name):
             words.append("← asked for")
-        return Line(f"loop {name}.{node.loop.name}", "  ".join(words), [_line(c, bounds, chosen, mark) for c in node.children])
+        return Line(f"loop {name}.{node.loop.name}", "  ".join(words), _lines(node.children, bounds, chosen, mark, node.stage))
     if isinstance(node, StorageNode):
         shape = [substitute(e, chosen) for e in region_size(node.stage.op.outputs[0], bounds)]
         sizes = [const_int(e) for e in shape]
