@@ -21,7 +21,7 @@ from autosched.measure import Job, Measurer, Stages, builder
 from autosched.measure.protocol import BUILT
 from autosched.space import Variant, variants_of
 
-from .workloads import matmul, scale, scale_template
+from .workloads import LAST, matmul, scale, scale_template
 
 HERE = "tests.autosched.workloads"
 
@@ -80,16 +80,13 @@ def test_the_one_that_kills_the_nursery_is_found() -> None:
 
 
 def test_the_compiler_works_while_a_kernel_runs() -> None:
-    """Building and running overlap: in wall time the whole is shorter than its parts."""
+    """Building and running overlap: a run that goes on until the next job is being built comes to its end."""
     task, v = _scale()
-    rows = v.sample(np.random.default_rng(0), 8)
-    with Measurer(Stages(f"{HERE}:slow_build", f"{HERE}:slow_run")) as m:
-        m.measure(_job(task, v.trace.to_json(), 99))
+    rows = v.sample(np.random.default_rng(0), LAST + 1)
+    with Measurer(Stages(f"{HERE}:marking_build", f"{HERE}:awaiting_run")) as m:
         got = list(m.run(_job(task, v.trace_of(row).to_json(), i) for i, row in enumerate(rows)))
-    spans = [json.loads(o.error) for o in got]
     assert [o.id for o in got] == list(range(8))
-    overlaps = [b for b in range(1, 8) if spans[b]["build"][0] < spans[b - 1]["run"][1]]
-    assert len(overlaps) >= 6
+    assert [o.error for o in got] == ["true"] * 8
 
 
 def test_refused_and_not_a_trace() -> None:
@@ -180,16 +177,16 @@ def test_nothing_is_timed_while_the_next_jobs_are_made() -> None:
 
     def jobs() -> Iterator[Job]:
         for i, row in enumerate(rows):
-            begin = time.monotonic()
             if i % 8 == 0:
+                begin = time.monotonic()
                 time.sleep(0.15)
-            thinking.append((begin, time.monotonic()))
+                thinking.append((begin, time.monotonic()))
             yield _job(task, v.trace_of(row).to_json(), i)
 
     with Measurer(Stages(f"{HERE}:quick_build", f"{HERE}:slow_run")) as m:
-        runs = [json.loads(o.error)["run"] for o in m.run(jobs())]
+        runs = [json.loads(o.error) for o in m.run(jobs())]
     assert len(runs) == 24
-    assert not [(r, t) for r in runs for t in thinking if r[0] < t[1] and t[0] < r[1] and t[1] - t[0] > 0.1]
+    assert not [(r, t) for r in runs for t in thinking if r[0] < t[1] and t[0] < r[1]]
     assert max(b[0] - a[0] for a, b in itertools.pairwise(runs)) > 0.15  # it was waited for
 
 
@@ -224,4 +221,4 @@ def test_builders_stand_still_while_a_parallel_kernel_is_timed() -> None:
         task, v = _scale()
         rows = v.sample(np.random.default_rng(0), 6)
         got = [json.loads(o.error) for o in m.run(_job(task, v.trace_of(row).to_json(), i) for i, row in enumerate(rows))]
-    assert all(beats <= 2 for beats in got)  # each is 10 ms of a builder's life in 100 of the runner's; one is there before it is stopped
+    assert got == [0] * 6

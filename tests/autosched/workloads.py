@@ -10,6 +10,8 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+import psutil
+
 import tensorlang as tl
 from autosched.measure import Job, Outcome, builder, runner
 from tensorlang import te
@@ -133,21 +135,35 @@ def wrong(job: Job, directory: str, say: Say) -> Outcome:
     return runner.run(job, directory, say)
 
 
-def slow_build(job: Job, directory: str, say: Say) -> Outcome:
-    """A builder that takes its time and leaves when it began."""
-    begin = time.monotonic()
-    time.sleep(0.05)
-    (Path(directory) / f"{job.id}.begin").write_text(str(begin))
+def marking_build(job: Job, directory: str, say: Say) -> Outcome:
+    """A builder that leaves a mark when it begins."""
+    (Path(directory) / f"{job.id}.begun").touch()
     return Outcome(job.id, "built")
 
 
+LAST = 7  # the job that has none behind it
+
+
+def awaiting_run(job: Job, directory: str, say: Say) -> Outcome:
+    """A runner that ends when the building of the next job has begun, and tells whether it came to that."""
+    begun = job.id == LAST or there(Path(directory) / f"{job.id + 1}.begun")
+    return Outcome(job.id, "ok", json.dumps(begun), (0.1,))
+
+
+def there(file: Path) -> bool:
+    """Whether the file comes to be. Turns are counted, not time."""
+    for _ in range(3000):
+        if file.exists():
+            return True
+        time.sleep(0.01)
+    return False
+
+
 def slow_run(job: Job, directory: str, say: Say) -> Outcome:
-    """A runner that takes its time and tells when the parts of the job were."""
+    """A runner that takes its time and tells when that was."""
     begin = time.monotonic()
-    time.sleep(0.1)
-    file = Path(directory) / f"{job.id}.begin"
-    built = float(file.read_text()) if file.exists() else begin
-    return Outcome(job.id, "ok", json.dumps({"build": [built, begin], "run": [begin, time.monotonic()]}), (0.1,))
+    time.sleep(0.03)
+    return Outcome(job.id, "ok", json.dumps([begin, time.monotonic()]), (0.1,))
 
 
 def quick_build(job: Job, directory: str, say: Say) -> Outcome:
@@ -157,6 +173,7 @@ def quick_build(job: Job, directory: str, say: Say) -> Outcome:
 
 def busy_build(job: Job, directory: str, say: Say) -> Outcome:
     """A builder that makes a mark at every turn of its work."""
+    (Path(directory) / f"{os.getpid()}.builder").touch()
     with open(Path(directory) / "beats", "ab", buffering=0) as f:
         for _ in range(10):
             time.sleep(0.01)
@@ -165,10 +182,16 @@ def busy_build(job: Job, directory: str, say: Say) -> Outcome:
 
 
 def timing_run(job: Job, directory: str, say: Say) -> Outcome:
-    """A runner that needs all processors, and counts the marks that builders make meanwhile."""
-    beats = Path(directory) / "beats"
+    """A runner that needs all processors, waits until no builder works, and counts the marks that builders make from then on."""
     say("timing")
-    time.sleep(0.01)
+    builders = [psutil.Process(int(file.stem)) for file in Path(directory).glob("*.builder")]
+    for _ in range(3000):
+        if all(b.status() == psutil.STATUS_STOPPED for b in builders):
+            break
+        time.sleep(0.01)
+    else:
+        return Outcome(job.id, "ok", json.dumps("the builders were not stopped"), (0.1,))
+    beats = Path(directory) / "beats"
     before = beats.stat().st_size
-    time.sleep(0.1)
+    time.sleep(0.05)
     return Outcome(job.id, "ok", json.dumps(beats.stat().st_size - before), (0.1,))

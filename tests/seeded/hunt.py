@@ -5,6 +5,7 @@ from __future__ import annotations
 import faulthandler
 import os
 import re
+import resource
 import select
 import signal
 import sys
@@ -18,7 +19,8 @@ from tensorlang.errors import TensorLangError
 from .checks import CHECKS, fuzz
 from .inject import Mutant
 
-SECONDS = 60.0  # for one mutant; what takes longer hangs
+SECONDS = 60  # of the processor, for one mutant; what takes more hangs
+STUCK = 600.0  # seconds by the clock; who neither works nor ends hangs as well
 
 
 @dataclass(frozen=True)
@@ -58,14 +60,14 @@ def hunt(mutant: Mutant | None, checks: Sequence[str], seeds: Sequence[int] = ()
             by, _, said = line[2:].partition(" | ")
             return Catch(by, last, len(tried), said)
     if os.WIFSIGNALED(status):
-        if os.WTERMSIG(status) == signal.SIGKILL:
-            return Catch("hang", last, len(tried), f"did not end in {SECONDS:.0f} s")
+        if os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL):
+            return Catch("hang", last, len(tried), f"did not end in {SECONDS} s of the processor")
         return Catch("guard pages" if last == "guard" else "crash", last, len(tried), signal.Signals(os.WTERMSIG(status)).name)
     return None
 
 
 def _listen(read: int, pid: int) -> str:
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + STUCK
     text = b""
     with os.fdopen(read, "rb", buffering=0) as pipe:
         while True:
@@ -84,6 +86,7 @@ def _child(mutant: Mutant | None, checks: Sequence[str], seeds: Sequence[int], t
         told.write(line.replace("\n", " ")[:400] + "\n")  # type: ignore[attr-defined]
 
     faulthandler.disable()
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 5))
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     os.dup2(1, 2)
     try:
