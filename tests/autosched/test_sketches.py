@@ -33,7 +33,7 @@ def computation(name: str) -> list[te.Tensor]:
     return {
         "matmul": lambda: [x, y, ops.matmul(x, y)],
         "dense": lambda: [x, w, ops.dense(x, w, activation=ops.relu)],
-        "transposed batch": lambda: [a := p(2, 9, 20, name="A"), b := p(2, 17, 20, name="B"), ops.batch_matmul(a, b, transpose_b=True)],
+        "transposed batch": lambda: [a := p(2, 9, 36, name="A"), b := p(2, 17, 36, name="B"), ops.batch_matmul(a, b, transpose_b=True)],
         "conv": lambda: [image, taps, ops.conv2d(image, taps, padding=1)],
         "depthwise": lambda: [image, each, ops.depthwise_conv2d(image, each, stride=2, padding=1)],
         "softmax": lambda: [x, ops.softmax(x)],

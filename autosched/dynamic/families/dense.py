@@ -33,7 +33,10 @@ def dense(decl: Declaration, box: Box, settings: Settings) -> Options | None:
         return None
     lanes = decl.target.vector_lanes(tensors[-1].dtype)
     modules: dict[Tile, tl.Module] = {}
+    most = box[found.row][1] if settings.closed else decl.dims[found.row].hi
     for tile in tiles(decl.target.vector_registers, lanes, found.columns, tl.num_threads()):
+        if most is not None and tile.rows > max(1, most):  # no call is as high
+            break
         made = _build(decl, found, tile, lanes, settings)
         if made is None:
             return None
@@ -71,7 +74,8 @@ class _Runner:
     def __init__(self, decl: Declaration, found: Dense, modules: Mapping[Tile, tl.Module], most: int) -> None:
         self.modules = modules
         depth = max(1, math.prod(int(n) for n in next(iter(decl.constants.values())).shape) // found.columns)
-        self.rows = max(1, min(most, max(max(t.rows for t in modules) * MOST_BLOCKS, int(MEASURED // (depth * found.columns)))))
+        highest = max(t.rows for t in modules)
+        self.rows = max(highest, min(most, max(highest * MOST_BLOCKS, int(MEASURED // (depth * found.columns)))))
         self._arrays = decl.arrays({found.row: self.rows})
         row = decl.dims[found.row]
         self._moves = [t.ndim > 0 and t.shape[0] is row for t in decl.tensors if t.name not in decl.constants]

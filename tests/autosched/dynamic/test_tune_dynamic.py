@@ -25,6 +25,12 @@ def tiny():
     return tiny_dense()
 
 
+def made_of(profile, **more):
+    """A kernel of ``x @ w`` with few columns, for any profile of up to 64 rows."""
+    w = whole(np.random.default_rng(0), 16, 20)
+    return made(dense, (te.dim("m", 0, 64), 20, 16), profile, constants={"W": w}, **more), w
+
+
 def test_every_number_of_rows_is_right(tiny):
     f, w = tiny
     rng = np.random.default_rng(1)
@@ -34,6 +40,22 @@ def test_every_number_of_rows_is_right(tiny):
         y = np.full((m, 68), np.nan, "float32")
         assert f(x, y) is None and (y == x @ w).all()
     assert f.account.family == "dense" and f.account.exhaustive and f.account.shapes == 65
+
+
+@pytest.mark.parametrize("most", [0, 2])
+def test_a_profile_of_fewer_rows_than_the_highest_tile(most):
+    """Tiles of more rows than any call has were timed on arrays of too few: an error where the processor has registers for nine rows or more."""
+    f, w = made_of({"m": (0, 0, most)})
+    for m in range(most + 1):
+        x = whole(np.random.default_rng(m), m, 16)
+        assert (f(x) == x @ w).all()
+
+
+def test_what_lies_beyond_a_small_profile_is_served_by_high_tiles():
+    f, w = made_of({"m": (0, 1, 2)}, out_of_range="generic")
+    assert max(f.dispatcher.routes[-1].kernels) > 2
+    x = whole(np.random.default_rng(0), 50, 16)
+    assert (f(x) == x @ w).all()
 
 
 def test_a_large_number_of_rows_is_right(tiny):

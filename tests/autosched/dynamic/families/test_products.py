@@ -38,7 +38,8 @@ def test_every_tile_is_right(func, threads):
     for f in found:
         assert least_of(kernels[f.name], "t") == f.least["t"] == max(step for _, step in f.steps)
     served = dict.fromkeys(kernels, 0)
-    for t in (4, 7, 8, 9, 16, 17, 23, 24, 25, 33, 41, 64):
+    least = {f.least["t"] for f in found}
+    for t in sorted({4, 7, 9, 17, 24, 33, 64} | {min(n + more, 64) for n in least for more in (0, 1, 5)}):
         tensors = func(t)
         inputs = [whole(rng, *[int(str(n)) for n in x.shape]) for x in tensors[:-1]]
         want = te.reference.evaluate(tensors[-1:], dict(zip(tensors[:-1], inputs, strict=True)))[0]
@@ -46,21 +47,21 @@ def test_every_tile_is_right(func, threads):
             if least_of(kernel, "t") <= t:
                 assert (kernel(*inputs) == want).all(), (name, t)
                 served[name] += 1
-    assert min(served.values()) >= 3
+    assert all(served[f.name] >= (3 if f.least["t"] < 60 else 1) for f in found)
 
 
 def test_nothing_leaks_from_other_rows_and_columns():
     rng = np.random.default_rng(0)
-    a, b = whole(rng, 2, 29, 12), whole(rng, 2, 29, 12)
+    a, b = whole(rng, 2, 64, 12), whole(rng, 2, 64, 12)
     bad_a, bad_b = a.copy(), b.copy()
-    bad_a[0, 28, 3], bad_b[1, 5, 7] = np.nan, np.inf
-    clean = np.ones((2, 29, 29), bool)
-    clean[0, 28], clean[1, :, 5] = False, False
+    bad_a[0, 63, 3], bad_b[1, 5, 7] = np.nan, np.inf
+    clean = np.ones((2, 64, 64), bool)
+    clean[0, 63], clean[1, :, 5] = False, False
     for f in schedules_of(opened(scores), tl.Target.host(), [], 1):
         kernel = tl.build(f.schedule, f.tensors)
         with np.errstate(invalid="ignore"):
             got = kernel(bad_a, bad_b)
-        assert (got[clean] == kernel(a, b)[clean]).all() and not np.isfinite(got[0, 28]).any(), f.name
+        assert (got[clean] == kernel(a, b)[clean]).all() and not np.isfinite(got[0, 63]).any(), f.name
 
 
 def test_every_length_of_scores_is_served_and_right():
