@@ -1,15 +1,17 @@
 """Sketches: schedules with open tile sizes, derived by rules from the outputs backwards, as in Ansor (Zheng et al., OSDI 2020, section
 4.1). Knows rules and schedules; nothing of tasks, search or measurement.
 
-A work list holds unfinished sketches. Of each, the last stage about which a rule is certain (it answers ALWAYS) is taken, or else the last
-about which a rule has something to say, and every rule that applies gives the sketches that go on. A stage is taken once by a rule, so
-the list ends. Ways are given likely ones first; when there are more sketches than ``MAX_SKETCHES``, those with the least sum of places in
-those orders stay.
+The stages are visited last first, in turns until no rule has anything left to say: at first only by what is certain (a rule answers ALWAYS),
+then by everything. At a stage every open sketch is asked, and every rule that applies gives the sketches that go on. A rule takes a stage
+once, so that the turns end. Ways are given likely ones first, and they are made only when they are among the ``MAX_SKETCHES`` likeliest: those
+with the least sum of places in those orders. Each further stage that is not scheduled in its likeliest way counts ``APART`` more, so that every
+way of every stage comes before all pairs of ways, and time grows with the number of stages, not with the product of their ways.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import heapq
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import tensorlang as tl
@@ -17,7 +19,8 @@ import tensorlang as tl
 from .rules import RULES, Answer, Rule, Where
 
 MAX_SKETCHES = 16
-MAX_STAGES = 256  # taken in one sketch: more means that a rule makes stages without end
+MAX_TURNS = 64  # through all stages: more means that a rule makes stages without end
+APART = 4  # places in the order of ways that a second stage scheduled unlikely counts beyond its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,50 +38,65 @@ def derive(start: tl.Schedule, where: Where, rules: Sequence[Rule] = RULES, most
     Raises TensorLangError when a rule makes stages without end.
     """
     level: list[_Open] = [(Sketch(start), frozenset())]
-    done: list[Sketch] = []
-    for _ in range(MAX_STAGES):
-        following: list[_Open] = []
-        for sketch, taken in level:
-            step = _step(sketch, taken, where, rules)
-            if step is None:
-                done.append(sketch)
-            else:
-                following += step
-        if not following:
-            return _best(done, most)
-        kept = {id(x) for x in _best([x for x, _ in following], most)}
-        level = [(x, taken) for x, taken in following if id(x) in kept]
-    raise tl.TensorLangError("sketches do not end", because=f"after {MAX_STAGES} stages rules still apply: {', '.join(level[0][0].rules[-3:])}, …",
+    for _ in range(MAX_TURNS):
+        after = _turn(level, where, rules, most, certain=True)
+        if after == level:
+            after = _turn(level, where, rules, most, certain=False)
+        if after == level:
+            return _different([x for x, _ in level])
+        level = after
+    raise tl.TensorLangError("sketches do not end", because=f"after {MAX_TURNS} turns rules still apply: {', '.join(level[0][0].rules[-3:])}, …",
                              try_="a rule must not apply to stages it made itself")
-
-
-def _step(sketch: Sketch, taken: frozenset[tuple[str, str]], where: Where, rules: Sequence[Rule]) -> list[_Open] | None:
-    """What follows from the last stage that a rule has something to say about; None when there is none."""
-    s = sketch.schedule
-    asked = [(stage, [(r, r.applies(s, stage, where)) for r in rules if (r.name, stage.name) not in taken]) for stage in reversed(s.stages)]
-    certain = [(stage, [x]) for stage, answers in asked for x in answers if x[1] is Answer.ALWAYS]
-    for stage, answers in (*certain, *asked):
-        found: list[_Open] = []
-        for rule, answer in answers:
-            if answer is Answer.SKIP:
-                continue
-            made = [x for x in rule.apply(s, stage, where) if len(x.trace) > len(s.trace)]
-            after = taken | {(r.name, stage.name) for r, _ in answers}
-            found += [(Sketch(x, (*sketch.rules, f"{rule.name}: {stage.name}"), sketch.rank + len(found) + i), after) for i, x in enumerate(made)]
-        if found:
-            return found
-    return None
 
 
 _Open = tuple[Sketch, frozenset[tuple[str, str]]]
 
 
-def _best(sketches: list[Sketch], most: int) -> list[Sketch]:
-    """The likeliest, without those that make the same calls."""
-    different: dict[str, Sketch] = {}
-    for x in sorted(sketches, key=lambda x: x.rank):  # stable: of equal rank the first stays first
-        different.setdefault(x.schedule.trace.to_json(), x)
-    return list(different.values())[:most]
+def _turn(level: list[_Open], where: Where, rules: Sequence[Rule], most: int, certain: bool) -> list[_Open]:
+    """Every stage once, last first."""
+    for name in reversed(list(dict.fromkeys(st.name for x, _ in level for st in x.schedule.state.stages))):
+        ways = [_ways(x, taken, name, where, rules, certain) for x, taken in level]
+        if any(w is not None for w in ways):
+            level = _likeliest(level, ways, most)
+    return level
+
+
+def _ways(sketch: Sketch, taken: frozenset[tuple[str, str]], name: str, where: Where, rules: Sequence[Rule], certain: bool) -> Iterator[_Open] | None:
+    """How a sketch may go on at a stage, made one by one as they are asked for; None when no rule has anything to say."""
+    s = sketch.schedule
+    if name not in s.state.position:
+        return None
+    asked = [(r, r.applies(s, s[name], where)) for r in rules if (r.name, name) not in taken]
+    chosen = [r for r, answer in asked if answer is Answer.ALWAYS][:1] or ([] if certain else [r for r, answer in asked if answer is Answer.APPLY])
+    if not chosen:
+        return None
+    after = taken | {(r.name, name) for r in chosen}
+    return ((Sketch(x, (*sketch.rules, f"{rule.name}: {name}")), after)
+            for rule in chosen for x in rule.apply(s, s[name], where) if len(x.trace) > len(s.trace))
+
+
+def _likeliest(level: list[_Open], ways: Sequence[Iterator[_Open] | None], most: int) -> list[_Open]:
+    """The sketches that go on, likeliest first; one that no way goes on from stays as it is."""
+    found: list[_Open] = []
+    heap = [(x.rank, i, 0) for i, (x, _) in enumerate(level)]  # the rank of the next way of sketch i, which is its n-th
+    while heap and len(found) < most:
+        rank, i, n = heapq.heappop(heap)
+        before, options = level[i], ways[i]
+        made = next(options, None) if options is not None else None
+        if made is not None:
+            found.append((Sketch(made[0].schedule, made[0].rules, rank), made[1]))
+            heapq.heappush(heap, (before[0].rank + n + 1 + (APART if before[0].rank else 0), i, n + 1))
+        elif n == 0:
+            found.append(before)
+    return found
+
+
+def _different(sketches: list[Sketch]) -> list[Sketch]:
+    """Those that do not make the same calls as one before."""
+    found: dict[tl.Trace, Sketch] = {}
+    for x in sketches:
+        found.setdefault(x.schedule.trace, x)
+    return list(found.values())
 
 
 def opened(s: tl.Schedule, made: tl.Schedule, where: Where) -> tl.Schedule:

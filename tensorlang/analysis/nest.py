@@ -109,8 +109,7 @@ class Nests:
             if isinstance(rel, Split):
                 covered = plus(times(minus(width[rel.outer], 1), extent[rel.inner]), width[rel.inner])
                 width[rel.parent] = least(covered, extent[rel.parent])
-            else:
-                assert isinstance(rel, Fuse)
+            elif isinstance(rel, Fuse):
                 width[rel.outer] = least(ceil_quotient(width[rel.fused], most(extent[rel.inner], 1)), extent[rel.outer])
                 width[rel.inner] = least(width[rel.fused], extent[rel.inner])
         op = stage.compute
@@ -161,8 +160,7 @@ class Nests:
         for rel in reversed(stage.relations):
             if isinstance(rel, Split):
                 step[rel.parent] = plus(times(step[rel.outer], extent[rel.inner]), step[rel.inner])
-            else:
-                assert isinstance(rel, Fuse)
+            elif isinstance(rel, Fuse):
                 step[rel.outer] = choose(extent[rel.inner], 1, step[rel.fused], 0)
                 step[rel.inner] = choose(extent[rel.inner], 1, 0, step[rel.fused])
         op = stage.compute

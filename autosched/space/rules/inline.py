@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import tensorlang as tl
+from tensorlang import te
 from tensorlang.analysis import cost, reads_of
 
 from .rule import Answer, Where, untouched, ways
+from .tiling import at_own_place, carries
 
 FREE = 1000  # operations a body may have that is evaluated once for each element of its one reader
 AGAIN = 8  # the same where it is evaluated again and again
@@ -19,14 +21,21 @@ class Inline:
     name = "inline"
 
     def applies(self, s: tl.Schedule, stage: tl.Stage, where: Where) -> Answer:
-        """Always for what is cheap; not for outputs, reductions and what is dear and read in many places."""
-        if not untouched(stage) or stage.op.reduce_axis or not s.can("compute_inline", stage.name):
+        """Always for what is cheap; not for outputs, reductions and what is dear and read in many places, and not for the stage in whose tiles
+        an undecided reduction will be computed, unless its one reader takes that over."""
+        if not untouched(stage) or stage.op.reduce_axis or stage.state.is_output:
             return Answer.SKIP
         readers = s.state.readers(stage.name)
+        if any(not isinstance(r.op, te.ComputeOp) for r in readers):
+            return Answer.SKIP
         reads = [indices for r in readers for t, indices in reads_of(r.compute).plain if t in stage.op.outputs]
         again = len({tuple(map(id, indices)) for indices in reads}) > 1 or len(readers) > 1 or any(r.compute.reduce_axis for r in readers)
-        return Answer.ALWAYS if cost(stage.op.body) <= (AGAIN if again else FREE) else Answer.SKIP
+        if cost(stage.op.body) > (AGAIN if again else FREE) or not s.can("compute_inline", stage.name):
+            return Answer.SKIP
+        heir = s[readers[0].name] if len(readers) == 1 and isinstance(readers[0].op, te.ComputeOp) else None
+        passes_on = heir is not None and untouched(heir) and not heir.op.reduce_axis and at_own_place(heir, stage)
+        return Answer.ALWAYS if passes_on or not carries(s, stage) else Answer.SKIP
 
-    def apply(self, s: tl.Schedule, stage: tl.Stage, where: Where) -> Sequence[tl.Schedule]:
+    def apply(self, s: tl.Schedule, stage: tl.Stage, where: Where) -> Iterable[tl.Schedule]:
         """One way."""
         return ways(s, lambda t: t[stage.name].compute_inline())

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from functools import partial
 
 import tensorlang as tl
 from tensorlang import te
 from tensorlang.analysis import constant
 
-from .placing import places
+from .placing import once_first, places
 from .rule import Answer, Where, empty, inside_scan, turns, untouched, ways
 from .tiling import SERIAL, settle
 
@@ -28,12 +28,16 @@ class Map:
             return Answer.SKIP
         return Answer.APPLY
 
-    def apply(self, s: tl.Schedule, stage: tl.Stage, where: Where) -> Sequence[tl.Schedule]:
-        """Inside its readers first, then at root, by threads and by one."""
+    def apply(self, s: tl.Schedule, stage: tl.Stage, where: Where) -> Iterable[tl.Schedule]:
+        """Inside its readers first, then at root, by threads and by one. Where a loop would compute the same again, and what it reads is computed
+        here too, inside comes last."""
         work, cores = turns(stage), where.target.num_cores
         threads = [False] if cores == 1 or inside_scan(stage) or work < SERIAL else [True, False] if work < 4 * SERIAL else [True]
-        inside = [] if stage.state.is_output or inside_scan(stage) else [partial(_inside, stage.name, place, where) for place in places(s, stage)]
-        return ways(s, *inside, *[partial(_root, stage.name, parallel, where) for parallel in threads])
+        found = [] if stage.state.is_output or inside_scan(stage) else places(s, stage)
+        first, last = once_first(s, stage, found) if any(isinstance(t.op, te.ComputeOp) for t in stage.op.input_tensors) else (found, [])
+        return ways(s, *[partial(_inside, stage.name, place, where) for place in first],
+                    *[partial(_root, stage.name, parallel, where) for parallel in threads],
+                    *[partial(_inside, stage.name, place, where) for place in last])
 
 
 def _inside(name: str, place: tuple[str, str], where: Where, s: tl.Schedule) -> None:

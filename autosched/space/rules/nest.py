@@ -30,7 +30,7 @@ class Form:
     vectors of a panel of the packed operand (0: it is read where it lies), ``at_root`` whether the panels are all made beforehand,
     ``column_first`` whether blocks of columns go around blocks of rows, ``taps`` whether small reduction loops are written out,
     ``levels`` SSRS or SSRSRS, ``merged`` whether the last two axes are tiled as one, ``parallel`` whether the outermost loops are
-    shared out."""
+    shared out, ``by_rows`` whether those are only the ones around blocks of rows, so that what a block reads can be computed in its turn."""
 
     column: int
     rows: tuple[int, ...]
@@ -41,6 +41,7 @@ class Form:
     levels: str = "SSRS"
     merged: bool = False
     parallel: bool = True
+    by_rows: bool = False
 
 
 def tile(s: tl.Schedule, out: tl.Stage, inside: tl.Stage, form: Form, where: Where) -> None:
@@ -75,8 +76,10 @@ def tile(s: tl.Schedule, out: tl.Stage, inside: tl.Stage, form: Form, where: Whe
     jq, jo = out.split(rest, _knob(s, rest, MAX_BLOCK, 8, "block"))
     around = [loops[g] for g in groups if g not in rows]
     blocks = [outer[g] for g in groups if g in rows]
-    shared = [*around, jq] if copy is not None and not form.at_root else [*around, jq, *blocks] if form.column_first else [*around, *blocks, jq]
-    rest_of = [b for b in blocks if not any(b is x for x in shared)]
+    orders = {"panels": [*around, jq], "rows": [*around, *blocks], "columns first": [*around, jq, *blocks], "rows first": [*around, *blocks, jq]}
+    shared = orders["panels" if copy is not None and not form.at_root else "rows" if form.by_rows
+                    else "columns first" if form.column_first else "rows first"]
+    rest_of = [b for b in [*blocks, jq] if not any(b is x for x in shared)]
     last = rows[-1] if rows else None
     turned = column != n - 1 and last is not None  # neighbours in memory are rows of the tile: it is turned as it is written
     tile_loops = [inner[g] for g in groups if g in rows and not (turned and g == groups[-1])]

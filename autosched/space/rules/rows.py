@@ -3,13 +3,13 @@ rfactor, once along memory and once across threads. Knows schedules."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from functools import partial
 
 import tensorlang as tl
 from tensorlang.analysis import constant, reads_of, reducer_kind
 
-from .placing import places
+from .placing import once_first, places
 from .rule import Answer, Where, empty, inside_scan, turns, untouched, ways
 from .tiling import SERIAL, consumer, reuses
 
@@ -30,20 +30,22 @@ class Rows:
             return Answer.SKIP
         return Answer.APPLY
 
-    def apply(self, s: tl.Schedule, stage: tl.Stage, where: Where) -> Sequence[tl.Schedule]:
-        """Inside its readers, at root by threads, at root with the reduction itself shared out, at root by one thread."""
+    def apply(self, s: tl.Schedule, stage: tl.Stage, where: Where) -> Iterable[tl.Schedule]:
+        """Inside its readers where nothing is computed twice, at root by threads, at root with the reduction itself shared out, at root by one
+        thread, inside its readers elsewhere."""
         work, cores = turns(stage), where.target.num_cores
         points = 1
         for a in stage.op.axis:
             points *= constant(a.extent) or 64
-        inside = [] if stage.state.is_output or inside_scan(stage) else [partial(_at, stage.name, place, where) for place in places(s, stage)]
+        once, twice = ([], []) if stage.state.is_output or inside_scan(stage) else once_first(s, stage, places(s, stage))
         threads: list[partial[None]] = []
         if cores > 1 and not inside_scan(stage) and work >= SERIAL:
             threads = [partial(_root, stage.name, "rows", where)] if points >= cores else []
             if points < 8 * cores and reducer_kind(stage.op) != "custom":
                 threads.append(partial(_root, stage.name, "parts", where))
         alone = [] if threads and work >= 4 * SERIAL else [partial(_root, stage.name, "", where)]
-        return ways(s, *inside, *threads, *alone)
+        return ways(s, *[partial(_at, stage.name, place, where) for place in once], *threads, *alone,
+                    *[partial(_at, stage.name, place, where) for place in twice])
 
 
 def _at(name: str, place: tuple[str, str], where: Where, s: tl.Schedule) -> None:

@@ -8,7 +8,7 @@ what comes out is a trace with knobs.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -44,8 +44,8 @@ class Rule(Protocol):
     def applies(self, s: tl.Schedule, stage: tl.Stage, where: Where) -> Answer:
         """Whether the rule knows what to do with ``stage``; changes nothing."""
 
-    def apply(self, s: tl.Schedule, stage: tl.Stage, where: Where) -> Sequence[tl.Schedule]:
-        """The schedules that go on from ``s``, each a copy. A ScheduleError means that the way is closed here."""
+    def apply(self, s: tl.Schedule, stage: tl.Stage, where: Where) -> Iterable[tl.Schedule]:
+        """The schedules that go on from ``s``, each a copy, likely ones first; best made as they are asked for (see ``ways``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +54,14 @@ class FunctionRule:
 
     name: str
     condition: Callable[[tl.Schedule, tl.Stage, Where], Answer | bool]
-    action: Callable[[tl.Schedule, tl.Stage, Where], Sequence[tl.Schedule] | tl.Schedule]
+    action: Callable[[tl.Schedule, tl.Stage, Where], Iterable[tl.Schedule] | tl.Schedule]
 
     def applies(self, s: tl.Schedule, stage: tl.Stage, where: Where) -> Answer:
         """The condition's answer; True counts as one way among others."""
         said = self.condition(s, stage, where)
         return said if isinstance(said, Answer) else Answer.APPLY if said else Answer.SKIP
 
-    def apply(self, s: tl.Schedule, stage: tl.Stage, where: Where) -> Sequence[tl.Schedule]:
+    def apply(self, s: tl.Schedule, stage: tl.Stage, where: Where) -> Iterable[tl.Schedule]:
         """What the action makes of a copy; nothing when it is refused, or leaves a stage waiting for its place."""
         trial = s.copy()
         try:
@@ -79,10 +79,9 @@ def rule(applies: Callable[[tl.Schedule, tl.Stage, Where], Answer | bool]) -> Ca
 Way = Callable[[tl.Schedule], object]
 
 
-def ways(s: tl.Schedule, *attempts: Way) -> list[tl.Schedule]:
-    """A copy of the schedule for each attempt, changed by it; those that are refused, or leave a stage waiting for its
+def ways(s: tl.Schedule, *attempts: Way) -> Iterator[tl.Schedule]:
+    """A copy of the schedule for each attempt, changed by it when it is asked for; those that are refused, or leave a stage waiting for its
     place, are left out."""
-    found = []
     for attempt in attempts:
         trial = s.copy()
         try:
@@ -90,8 +89,7 @@ def ways(s: tl.Schedule, *attempts: Way) -> list[tl.Schedule]:
         except tl.ScheduleError:
             continue
         if not trial.pending:
-            found.append(trial)
-    return found
+            yield trial
 
 
 def untouched(stage: tl.Stage) -> bool:

@@ -5,7 +5,9 @@ Ansor's rules 3 to 5 (multi-level tiling, with fusion of the consumer, cache wri
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,12 +16,14 @@ from tensorlang import te
 from tensorlang.analysis import constant, reads_of
 
 from .nest import MAX_TAPS, Form, packable, tile
+from .placing import decided, places, repeats
 from .rule import Answer, Where, empty, turns, untouched, ways
 
 SERIAL = 1 << 14  # turns below which one thread does it all, and above four times of which all threads always help
 PACKED = 1 << 15  # turns from which a copy of an operand may pay
 BLOCKED = 1 << 18  # turns from which a second level of tiles may pay
 ROWS = 2  # axes of a register tile besides the column
+FUSED = 3  # forms tried inside a place
 
 
 class CacheWrite:
@@ -33,13 +37,14 @@ class CacheWrite:
             return Answer.SKIP
         return Answer.ALWAYS
 
-    def apply(self, s: tl.Schedule, stage: tl.Stage, where: Where) -> Sequence[tl.Schedule]:
+    def apply(self, s: tl.Schedule, stage: tl.Stage, where: Where) -> Iterable[tl.Schedule]:
         """One way."""
         return ways(s, lambda t: t.cache_write(stage.name, "local"))
 
 
 class Tiling:
-    """A reduction is computed in tiles of its consumer, of the forms that make sense for it, likely ones first."""
+    """A reduction is computed in tiles of its consumer, of the forms that make sense for it, likely ones first: the consumer at root, or inside
+    the tiles of what reads it in turn."""
 
     name = "multi-level tiling"
 
@@ -47,15 +52,23 @@ class Tiling:
         """For reductions with reuse that one untouched stage of the same shape reads at its own place."""
         return Answer.APPLY if reuses(stage) and consumer(s, stage) is not None else Answer.SKIP
 
-    def apply(self, s: tl.Schedule, stage: tl.Stage, where: Where) -> Sequence[tl.Schedule]:
-        """A schedule for each form."""
+    def apply(self, s: tl.Schedule, stage: tl.Stage, where: Where) -> Iterable[tl.Schedule]:
+        """A schedule for some forms inside each place, and for each form at root, in turns: a reader has such a place only when it was made
+        for that."""
         out = consumer(s, stage)
         assert out is not None
-        return ways(s, *[partial(_tiled, out.name, stage.name, form, where) for form in forms(stage, where)])
+        found = forms(s, stage, where)
+        inside = [] if out.state.is_output else [place for place in places(s, out) if decided(s[place[0]]) and not repeats(s, out, place)]
+        fused = [replace(f, parallel=False) for f in found if f.at_root or not f.panel]
+        apart = [partial(_tiled, out.name, stage.name, form, None, where) for form in found]
+        within = [partial(_tiled, out.name, stage.name, form, place, where) for form in list(dict.fromkeys(fused))[:FUSED] for place in inside]
+        return ways(s, *[way for pair in itertools.zip_longest(within, apart) for way in pair if way is not None])
 
 
-def _tiled(out: str, inside: str, form: Form, where: Where, s: tl.Schedule) -> None:
+def _tiled(out: str, inside: str, form: Form, place: tuple[str, str] | None, where: Where, s: tl.Schedule) -> None:
     tile(s, s[out], s[inside], form, where)
+    if place is not None:
+        s[out].compute_at(s[place[0]], s[place[0]].loop(place[1]))
 
 
 def reuses(stage: tl.Stage) -> bool:
@@ -67,10 +80,10 @@ def reuses(stage: tl.Stage) -> bool:
 
 def columns(stage: tl.Stage) -> list[int]:
     """The axes that can be the vector: the last one when a read runs along it, those of an operand that can be packed when there are rows
-    to read the panel again."""
+    to read the panel again and turns enough to pay for it."""
     axes = stage.op.axis
     found = [len(axes) - 1] if _in_lines(stage) and constant(axes[-1].extent) != 1 else []
-    for d in reversed(range(len(axes))):
+    for d in reversed(range(len(axes) if turns(stage) >= PACKED else 0)):
         if d not in found and constant(axes[d].extent) != 1 and packable(stage, axes[d]) is not None and _rows(stage, d):
             found.append(d)
     return found
@@ -102,16 +115,19 @@ def consumer(s: tl.Schedule, stage: tl.Stage) -> tl.Stage | None:
     if len(readers) != 1:
         return None
     out = s[readers[0].name]
-    if not untouched(out) or out.op.reduce_axis or len(out.op.axis) != len(stage.op.axis):
-        return None
-    place = tuple(a.var for a in out.op.axis)
-    same = all(constant(a.extent) == constant(b.extent) for a, b in zip(out.op.axis, stage.op.axis, strict=True))
-    at_own = all(indices == place or all(i is v for i, v in zip(indices, place, strict=True))
-                 for t, indices in reads_of(out.op).plain if t in stage.op.outputs)
-    return out if same and at_own else None
+    return out if untouched(out) and not out.op.reduce_axis and at_own_place(out, stage) else None
 
 
-def forms(stage: tl.Stage, where: Where) -> list[Form]:
+def at_own_place(reader: tl.Stage, stage: tl.Stage) -> bool:
+    """Whether a stage has the shape of another and reads it only where it writes itself."""
+    axes = reader.op.axis
+    if len(axes) != len(stage.op.axis) or any(constant(a.extent) != constant(b.extent) for a, b in zip(axes, stage.op.axis, strict=True)):
+        return False
+    return all(i is a.var or (constant(a.extent) == 1 and constant(i) == 0)
+               for t, indices in reads_of(reader.op).plain if t in stage.op.outputs for i, a in zip(indices, axes, strict=True))
+
+
+def forms(s: tl.Schedule, stage: tl.Stage, where: Where) -> list[Form]:
     """The structures worth trying, likely ones first; at most 16."""
     work, cores = turns(stage), where.target.num_cores
     threads = [False] if cores == 1 or work < SERIAL else [True, False] if work < 4 * SERIAL else [True]
@@ -131,7 +147,19 @@ def forms(stage: tl.Stage, where: Where) -> list[Form]:
                     found.append(make(column_first=True))
                 if work >= BLOCKED and _rows(stage, column):
                     found.append(make(levels="SSRSRS"))
+    if len(axes) > 1 and _feeds_rows(s, stage):
+        found[1:1] = [replace(f, by_rows=True, column_first=False) for f in found if f.at_root][:1]
+        found[3:3] = [replace(f, by_rows=True) for f in found if not f.panel and not f.column_first][:1]
     return found[:16]
+
+
+def _feeds_rows(s: tl.Schedule, stage: tl.Stage) -> bool:
+    """Whether an operand that the columns share is computed here and undecided: it could be computed block of rows by block of rows."""
+    for t, _ in reads_of(stage.op).plain:
+        producer = s[s.state.of(t).name]
+        if isinstance(producer.op, te.ComputeOp) and untouched(producer) and not producer.state.is_output:
+            return True
+    return False
 
 
 def _packed(stage: tl.Stage, column: int, make: partial[Form], where: Where, taps: list[bool]) -> list[Form]:
@@ -156,3 +184,17 @@ def settle(stage: tl.Stage, s: tl.Schedule) -> te.Tensor | None:
             if out is not None and out.name == stage.name:
                 return t  # type: ignore[no-any-return]
     return None
+
+
+def carries(s: tl.Schedule, stage: tl.Stage) -> bool:
+    """Whether an undecided reduction will be computed in tiles of this stage, now or once what lies between is inlined: the epilogue of a
+    reduction, and the copy that a cache leaves."""
+    waiting = [stage]
+    while waiting:
+        at = waiting.pop()
+        if settle(at, s) is not None:
+            return True
+        between = [s[s.state.of(t).name] for t in at.op.input_tensors]
+        waiting += [p for p in between if untouched(p) and not p.op.reduce_axis and not p.state.is_output and len(s.state.readers(p.name)) == 1
+                    and at_own_place(at, p)]
+    return False
