@@ -91,6 +91,19 @@ class DType:
         """By which numpy takes it for a dtype: ``np.zeros(4, A.dtype)``, ``x.astype(A.dtype)``."""
         return self.to_numpy()
 
+    def holds(self, other: DType) -> bool:
+        """Whether every value of the type ``other`` is one of this type (lanes aside)."""
+        if self.element is other.element or other.is_bool:
+            return True
+        if self.is_bool or (other.is_float and not self.is_float):
+            return False
+        if other.is_float:
+            return self.bits > other.bits
+        if self.is_float:
+            return other.bits - (other.code == "int") <= _DIGITS[self.element.name]
+        lo, hi = self.limits()
+        return lo <= other.limits()[0] and other.limits()[1] <= hi
+
     def limits(self) -> tuple[int, int]:
         """Smallest and largest value of an integer or bool type."""
         if self.code == "bool":
@@ -105,6 +118,7 @@ class DType:
         return (int(value) - lo) % (1 << self.bits) + lo
 
 
+_DIGITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}  # binary digits of the significand
 _types: dict[tuple[str, int, int], DType] = {}
 _by_name: dict[str, DType] = {}
 _BITS = {"int": (8, 16, 32, 64), "uint": (8, 16, 32, 64), "float": (16, 32, 64), "bfloat": (16,), "bool": (1,)}

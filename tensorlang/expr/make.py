@@ -20,6 +20,7 @@ from .intrinsics import EFFECTS, TABLE
 from .literal import FALSE as FALSE
 from .literal import TRUE as TRUE
 from .literal import ExprLike, as_expr, broadcast, const
+from .mixed import refuse_loss
 from .nodes import (
     EQ,
     LE,
@@ -69,6 +70,8 @@ def unify(a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
         if a.dtype is b.dtype:
             return a, b
     t = promote(a.dtype, b.dtype)
+    if not (t.holds(a.dtype) and t.holds(b.dtype)):
+        refuse_loss(a, b, t)
     return cast(t, a), cast(t, b)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..arith.facts import Facts
-from ..core.dtype import FLOAT32, FLOAT64, INT64, DType, dtype
+from ..core.dtype import FLOAT32, FLOAT64, INT32, INT64, DType, dtype
 from ..errors import DeclareError
 from ..expr import make
 from ..expr.make import ExprLike
@@ -172,6 +172,11 @@ def sum_type(t: DType) -> DType:
     if t.is_float:
         return t
     return dtype("uint64") if t.code == "uint" else INT64
+
+
+def product_type(t: DType) -> DType:
+    """The type in which products are summed: 8- and 16-bit integers in int32 or wider, of which one product alone may fill 16 bits or 32."""
+    return t if not t.is_int or t.bits > 16 else INT64 if t.name == "uint16" else INT32
 
 
 def wide(t: DType) -> DType:

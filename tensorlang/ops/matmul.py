@@ -1,7 +1,8 @@
 """Matrix products: matmul with numpy's rules, batch_matmul, dense. Knows the checks of arguments; no other operator.
 
-A product is one reduction over ``k``. It is computed in ``out_dtype`` (numpy's promotion of the operands when left out: int8 × int8 wraps in
-int8, ask for int32); 16-bit floats are summed in float32 and rounded once, in a stage ``.cast`` after the reduction.
+A product is one reduction over ``k``. It is computed in ``out_dtype``: when left out, numpy's promotion of the operands, and int32 where that is
+an 8- or 16-bit integer, which a sum of products would wrap (uint16: int64). ``out_dtype="int8"`` asks for the wrapped one. 16-bit floats are
+summed in float32 and rounded once, in a stage ``.cast`` after the reduction.
 """
 
 from __future__ import annotations
@@ -107,11 +108,12 @@ def dense(x: Tensor, weight: Tensor, bias: Tensor | None = None, activation: Cal
 # --- what products and convolutions share ---------------------------------------------------------------------------------------
 
 def accumulator(op: str, a: DType, b: DType, out_dtype: str | DType | None) -> tuple[DType, DType]:
-    """The type a sum of products is computed in, and that of the result."""
+    """The type a sum of products is computed in, and that of the result: ``out_dtype``, or the common one of both, of 8- and 16-bit integers
+    int32 or wider."""
     common = inputs.result_type(a, b)
     if common.is_bool:
         raise DeclareError(f"ops.{op}: both operands are bool, numbers are needed", try_="ops.cast(x, 'int32')")
-    out = common if out_dtype is None else known_dtype(f"ops.{op}: out_dtype", out_dtype)
+    out = inputs.product_type(common) if out_dtype is None else known_dtype(f"ops.{op}: out_dtype", out_dtype)
     return inputs.wide(inputs.result_type(common, out)), out
 
 

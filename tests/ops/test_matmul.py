@@ -29,7 +29,7 @@ def test_transposed(transpose_a, transpose_b):
 
 
 @pytest.mark.parametrize(("types", "out", "result"), [(("float64", "float64"), None, "float64"), (("float32", "float64"), None, "float64"),
-                                                      (("int8", "int8"), None, "int8"), (("int8", "int8"), "int32", "int32"),
+                                                      (("int8", "int8"), None, "int32"), (("int8", "int8"), "int8", "int8"),
                                                       (("uint8", "int8"), "int32", "int32"), (("int8", "float32"), None, "float32")])
 def test_dtypes(types, out, result):
     lo = [0 if t == "uint8" else -100 if out else -3 for t in types]

@@ -115,7 +115,7 @@ def test_elements():
     i = te.var("i")
     assert A[i, 3] is A(i, 3)
     assert type(A[i]) is TensorSlice and A[i][3] is A[i, 3] and repr(A[i]) == "A[i, …]"
-    assert (I[i] + A[0, I[i]]).dtype is FLOAT32
+    assert (I[i].astype("float32") + A[0, I[i]]).dtype is FLOAT32
     assert tensors_read((A[0, I[i]],)) == (A, I)
 
 
