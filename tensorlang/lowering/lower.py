@@ -133,8 +133,15 @@ class _Writer:
         if turns is not None and turns > LIMITS.get(kind, turns):
             raise LowerError(f"loop {stage.name}.{iv.name} is {kind} and runs {turns} times", because=f"the limit of {kind} loops is {LIMITS[kind]}",
                              try_=f"split {iv.name} by a small factor and {kind.removesuffix('d')} the inner half")
-        notes = (*(stage.pragmas.get(iv, ()) if var is None else ()), *tail_note(stage, iv))
+        notes = (*(stage.pragmas.get(iv, ()) if var is None else ()), *tail_note(stage, iv), *(self.doubled(stage, iv) if var is None else ()))
         return For(iv.var if var is None else var, make.const(0, iv.dtype), extent, kind, body, tuple(sorted(notes)))
+
+    def doubled(self, stage: StageState, iv: IterVar) -> tuple[tuple[str, str], ...]:
+        """The note that names the buffers which a turn of this loop computes for the next one."""
+        if stage.kind(iv) not in ("serial", "unrolled"):
+            return ()  # turns that do not follow one another have nothing to hand on
+        inside = [st for st in self.state.stages if st.double and st.attach == At(stage.name, iv.name)]
+        return (("double_buffer", ", ".join(self.buffers[t].name for st in inside for t in st.op.outputs)),) if inside else ()
 
     # -- guards ------------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from .base import Pass, PassPipeline
 from .check_bounds import check_bounds
 from .cse import cse
 from .dead_code import dead_code
+from .double_buffer import double_buffer
 from .hoist_guards import hoist_guards
 from .partition import partition
 from .peel import peel
@@ -21,6 +22,7 @@ _EXPANDED = ("serial", "parallel", "unrolled")
 _PLAIN = ("serial", "parallel")
 
 PIPELINE = PassPipeline((
+    Pass("double buffer", double_buffer),                              # what a turn reads is computed in the turn before
     Pass("simplify", simplify),                                        # fold what the ranges of loops decide
     Pass("peel", peel),                                                # tail="peel": the last turns by themselves
     Pass("tighten", tighten),                                          # guards of plain loops become their bounds

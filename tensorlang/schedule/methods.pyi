@@ -44,6 +44,8 @@ class StageMethods:
         """Write this stage's body into its readers; the stage disappears."""
     def reverse_compute_at(self, parent: Stage, loop: IterVar | str) -> None:
         """Compute this stage inside ``loop`` of ``parent``, a stage it reads element by element."""
+    def reverse_compute_inline(self) -> None:
+        """Write this elementwise stage into the stage it reads, whose loops it takes over."""
     def set_scope(self, scope: str) -> None:
         """Keep the results of this stage in ``"local"`` or ``"global"`` memory."""
     def store_at(self, parent: Stage, loop: IterVar | str) -> None:
@@ -62,6 +64,8 @@ class StageMethods:
         """Note ``pragma_type`` on a loop: ``auto_unroll_max_step`` (a number of steps), ``stream_stores`` or ``unroll_explicit``."""
     def prefetch(self, tensor: StageKey, loop: IterVar | str, offset: int = 1) -> None:
         """Ask for what this stage reads of ``tensor`` ``offset`` turns of ``loop`` ahead."""
+    def double_buffer(self) -> None:
+        """Compute this stage one turn of its loop ahead, into the other of two copies of its memory."""
 
 class ScheduleMethods:
     def cache_read(self, tensor: StageKey, scope: str, readers: StageKey | Sequence[StageKey],

@@ -167,7 +167,8 @@ class StageState:
     ``init_at`` is the loop before which a reduction's start values are written, ``align`` the padding of strides per data axis.
     ``prefetches`` are (tensor, loop, turns ahead); ``tensorized`` is (loop, intrinsic).
     ``aliases`` are operations whose tensors the stage held before a change of layout.
-    ``shares`` are the tensors whose memory its outputs are (parts of a scan); ``within`` is the scan it runs inside."""
+    ``shares`` are the tensors whose memory its outputs are (parts of a scan); ``within`` is the scan it runs inside.
+    ``double`` says that it is computed one turn ahead, into two copies of its memory."""
 
     name: str
     op: Operation
@@ -187,6 +188,7 @@ class StageState:
     aliases: tuple[Operation, ...] = ()
     shares: tuple[Tensor, ...] = ()
     within: str | None = None
+    double: bool = False
 
     @property
     def key(self) -> Operation:

@@ -27,6 +27,8 @@ HOMES: dict[str, tuple[str, ...]] = {
     "decompose_reduction": ("matmul", "reduction", "normalise", "pooling", "batch_matmul", "blocks"),
     "compute_inline": ("elementwise", "diamond", "stencil", "strided", "normalise"),
     "reverse_compute_at": ("elementwise", "matmul", "normalise", "stencil", "several"),
+    "reverse_compute_inline": ("elementwise", "normalise", "several"),
+    "double_buffer": ("stencil", "diamond", "normalise", "strided", "matmul"),
     "store_at": ("stencil", "diamond", "normalise", "strided", "matmul"),
     "compute_root": ("stencil", "diamond", "normalise", "elementwise"),
     "storage_align": ("stencil", "diamond", "elementwise", "strided", "extern"),
@@ -34,7 +36,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "transform_layout": ("stencil", "diamond", "elementwise", "conv2d", "matmul"),
 }
 #: Primitives that come about seldom: pairs that have one are wished for so many times as often; so are the pairs of RARE.
-HARD: dict[str, int] = {"tensorize": 4, "reverse_compute_at": 4, "storage_align": 2, "transform_layout": 2, "prefetch": 2, "set_scope": 2,
+HARD: dict[str, int] = {"tensorize": 4, "reverse_compute_at": 4, "reverse_compute_inline": 4, "storage_align": 2, "transform_layout": 2, "prefetch": 2, "set_scope": 2,
                         "compute_inline": 2}
 RARE: dict[Pair, int] = {("tensorize", "tensorize"): 16, ("storage_align", "storage_align"): 6, ("storage_align", "prefetch"): 6, ("prefetch", "prefetch"): 6}
 

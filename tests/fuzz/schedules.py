@@ -20,12 +20,12 @@ from .functions import DOUBLE, GEMV
 
 FACTORS = (1, 2, 3, 4, 5, 7, 8, 8, 16, 16, 32, 100)
 WIDER = {"int8": "int32", "uint8": "int16", "int16": "int32", "int32": "int64", "float16": "float32", "bfloat16": "float32", "float32": "float64"}
-EARLY = {"tensorize", "reverse_compute_at", "compute_inline", "transform_layout"}
+EARLY = {"tensorize", "reverse_compute_at", "reverse_compute_inline", "compute_inline", "transform_layout"}
 MAX_COPIES = 24  # of a statement by unrolled loops of one stage
 NEEDS = {  # what a refused step may lack
     "store_at": ("compute_at",), "compute_root": ("compute_at",), "reorder": ("split",), "fuse": ("split",), "set_scope": ("cache_write", "cache_read"),
     "storage_align": ("cache_write", "cache_read"), "compute_at": ("cache_write", "cache_read"), "compute_inline": ("cache_read", "cache_write"),
-    "reverse_compute_at": ("cache_write",), "sample_location": ("cache_write",), "transform_layout": ("cache_write",),
+    "reverse_compute_at": ("cache_write",), "reverse_compute_inline": ("cache_write",), "double_buffer": ("compute_at",), "sample_location": ("cache_write",), "transform_layout": ("cache_write",),
 }
 
 
@@ -194,6 +194,15 @@ class Sampler:
         loops = [iv for iv in target.leaves if iv.kind != REDUCE] or list(target.leaves)
         self.s[st.name].reverse_compute_at(self.s[target.name], self.rng.choice(loops[:2] if self.rng.random() < 0.6 else loops).name)
 
+    def reverse_compute_inline(self) -> None:
+        """A consumer into the one stage it reads; those that are refused for their place are tried too."""
+        self.s[self.rng.choice(self.stages()).name].reverse_compute_inline()
+
+    def double_buffer(self) -> None:
+        """Of a stage inside a loop, mostly: elsewhere it changes nothing."""
+        inside = [st for st in self.stages() if isinstance(st.attach, At)]
+        self.s[self.rng.choice(inside if inside and self.rng.random() < 0.9 else self.stages()).name].double_buffer()
+
     def rfactor(self) -> None:
         found = [(st, iv) for st in self.stages() for iv in st.leaves if iv.kind == REDUCE and (self.extent(st, iv) or 99) <= 40]
         if not found:
@@ -282,7 +291,7 @@ class Sampler:
     WEIGHTS = {"split": 10, "tile": 4, "fuse": 6, "reorder": 8, "vectorize": 8, "unroll": 6, "parallel": 4, "compute_at": 10,
                "compute_root": 2, "compute_inline": 2, "cache_read": 4, "cache_write": 5, "sample_tile": 2, "sample_categorical": 1,
                "sample_location": 1, "reverse_compute_at": 2, "rfactor": 3, "set_scope": 1, "store_at": 4, "storage_align": 1,
-               "transform_layout": 2, "decompose_reduction": 2, "pragma": 1}
+               "transform_layout": 2, "decompose_reduction": 2, "pragma": 1, "reverse_compute_inline": 1, "double_buffer": 2}
 
     def step(self, name: str | None = None) -> bool:
         """One random step, or one of that name; whether anything was done."""
@@ -367,6 +376,8 @@ def random_call(s: Schedule, rng: random.Random, foreign: list[Any]) -> Callable
         lambda: s[key],
         lambda: s.rfactor(key, thing(), rng.choice((0, 1, -1, 7))),
         lambda: stage.reverse_compute_at(other, thing()),
+        lambda: stage.reverse_compute_inline(),
+        lambda: stage.double_buffer(),
         lambda: stage.store_at(other, thing()),
         lambda: stage.set_scope(rng.choice(("local", "global", "shared", None))),
         lambda: stage.storage_align(thing(), rng.choice((0, 1, 8, -3)), rng.choice((0, 1, -1))),

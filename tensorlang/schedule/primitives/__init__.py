@@ -12,12 +12,14 @@ from .cache_write import CacheWrite
 from .compute_at import ComputeAt, ComputeRoot
 from .compute_inline import ComputeInline
 from .decompose_reduction import DecomposeReduction
+from .double_buffer import DoubleBuffer
 from .fuse import Fuse
 from .kind import Parallel, Unroll, Vectorize
 from .pragma import Pragma
 from .prefetch import Prefetch
 from .reorder import Reorder
 from .reverse_compute_at import ReverseComputeAt
+from .reverse_compute_inline import ReverseComputeInline
 from .rfactor import Rfactor
 from .sample_categorical import SampleCategorical
 from .sample_location import SampleLocation
@@ -31,9 +33,9 @@ from .transform_layout import TransformLayout
 
 TABLE: tuple[type[Primitive], ...] = (
     Split, Fuse, Reorder, Vectorize, Unroll, Parallel,
-    ComputeAt, ComputeRoot, ComputeInline, ReverseComputeAt,
+    ComputeAt, ComputeRoot, ComputeInline, ReverseComputeAt, ReverseComputeInline,
     CacheRead, CacheWrite, Rfactor,
-    SetScope, StoreAt, StorageAlign, TransformLayout, Tensorize, DecomposeReduction, Pragma, Prefetch,
+    SetScope, StoreAt, StorageAlign, TransformLayout, Tensorize, DecomposeReduction, Pragma, Prefetch, DoubleBuffer,
     SampleTile, SampleCategorical, SampleLocation,
 )
 BY_NAME: dict[str, type[Primitive]] = {p.name: p for p in TABLE}

@@ -43,6 +43,8 @@ class ReverseComputeAt(Primitive):
         mark = (self.at, self.loop)
         if producer.is_output:
             return no(f"`{self.at}` is an output: the caller wants all of it", mark=mark, try_=f"s.cache_write({self.at}, 'local') first")
+        if producer.is_opaque and not producer.is_scan:
+            return no(f"`{self.at}` is an extern: it has no loops", mark=mark)
         if producer.is_scan or producer.shares or consumer.is_scan or consumer.shares or consumer.attach is not None:
             return no(f"`{self.at}` or `{self.stage}` belongs to a scan or is computed inside another stage", mark=mark)
         if producer.attach is not None:
@@ -50,19 +52,16 @@ class ReverseComputeAt(Primitive):
         for st in (producer, consumer):
             if st.waiting is not None:
                 return no(f"`{st.name}` is to be computed at {st.waiting.place}", mark=mark, try_=f"s[{st.name}].compute_root() first")
-        if [r.name for r in state.readers(self.at)] != [self.stage]:
-            others = [f"`{r.name}`" for r in state.readers(self.at) if r.name != self.stage]
-            also = f"{', '.join(others)} read{'s' if len(others) == 1 else ''} it too"
-            if len(others) == len(state.readers(self.at)):
-                also = f"`{self.stage}` does not read it"
-            return no(f"`{self.at}` must be read by `{self.stage}` alone, but {also}", mark=mark)
+        alone = only_reader(state, self.stage, self.at, mark)
+        if not alone:
+            return alone
         if consumer.relations or consumer.kinds or state.attached(self.stage):
             return no(f"`{self.stage}` is scheduled already: its loops are to be those of `{self.at}`", mark=(self.stage, None),
                       try_="reverse_compute_at before any other primitive of the stage")
         if consumer.compute.reduce_axis:
             return no(f"`{self.stage}` is a reduction: it reads more than one element of `{self.at}`", mark=(self.stage, None),
                       try_=f"s[{self.at}].compute_at(s[{self.stage}], loop)")
-        if _axes(consumer, producer) is None:
+        if own_place(consumer, producer) is None:
             return no(f"`{self.stage}` does not read `{self.at}` at its own place only (one axis per index)", mark=(self.stage, None),
                       try_=f"s[{self.at}].compute_at(s[{self.stage}], loop)")
         for iv in producer.leaves[:position(producer, self.loop) + 1]:
@@ -79,29 +78,14 @@ class ReverseComputeAt(Primitive):
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
         consumer, producer = state.stage(self.stage), state.stage(self.at)
-        same = _axes(consumer, producer)
+        same = own_place(consumer, producer)
         assert same is not None
         outer = producer.leaves[:position(producer, self.loop) + 1]
-        relations: list[Relation] = []
-        work = consumer
-        for rel in producer.relations:
-            if rel.children[0].kind == REDUCE:
-                continue
-            made = tuple(IterVar(Var(fresh_loop_name(work, c.name), c.dtype, "loop"), None, c.kind) for c in rel.children)
-            same.update(zip(rel.children, made, strict=True))
-            new: Relation
-            if isinstance(rel, Split):
-                new = Split(same[rel.parent], made[0], made[1], rel.factor, rel.nparts, rel.tail)
-            elif isinstance(rel, Singleton):
-                new = Singleton(made[0])
-            else:
-                new = Fuse(same[rel.outer], same[rel.inner], made[0])
-            relations.append(new)
-            work = change(work, relations=tuple(relations))
+        relations = mirrored(producer, consumer, same)
         ours = [same[iv] for iv in outer]
         rest = [same[iv] for iv in producer.leaves[len(outer):] if iv.kind != REDUCE]
         kinds = {same[iv]: producer.kinds[iv] for iv in outer if iv in producer.kinds}
-        consumer = change(work, leaves=(*ours, *rest), kinds=kinds)
+        consumer = change(consumer, relations=relations, leaves=(*ours, *rest), kinds=kinds)
         kept = {k: v for k, v in producer.kinds.items() if all(k is not iv for iv in outer)}
         producer = change(producer, attach=At(self.stage, ours[-1].name), kinds=kept)
         state = state.with_stage(consumer, producer)
@@ -117,7 +101,40 @@ class ReverseComputeAt(Primitive):
         stage.do(ReverseComputeAt(stage.name, parent.name, parent.loop_name("reverse_compute_at", loop)))
 
 
-def _axes(consumer: StageState, producer: StageState) -> dict[IterVar, IterVar] | None:
+def only_reader(state: ScheduleState, reader: str, producer: str, mark: tuple[str, str | None]) -> Verdict:
+    """Whether ``reader`` alone reads ``producer``."""
+    readers = [r.name for r in state.readers(producer)]
+    if readers == [reader]:
+        return YES
+    others = [f"`{r}`" for r in readers if r != reader]
+    also = f"{', '.join(others)} read{'s' if len(others) == 1 else ''} it too"
+    if len(others) == len(readers):
+        also = f"`{reader}` does not read it"
+    return no(f"`{producer}` must be read by `{reader}` alone, but {also}", mark=mark)
+
+
+def mirrored(producer: StageState, consumer: StageState, same: dict[IterVar, IterVar]) -> tuple[Relation, ...]:
+    """The producer's relations of data loops as relations of the consumer; ``same``, axis to axis at first, gets every loop made."""
+    relations: list[Relation] = []
+    work = consumer
+    for rel in producer.relations:
+        if rel.children[0].kind == REDUCE:
+            continue
+        made = tuple(IterVar(Var(fresh_loop_name(work, c.name), c.dtype, "loop"), None, c.kind) for c in rel.children)
+        same.update(zip(rel.children, made, strict=True))
+        new: Relation
+        if isinstance(rel, Split):
+            new = Split(same[rel.parent], made[0], made[1], rel.factor, rel.nparts, rel.tail)
+        elif isinstance(rel, Singleton):
+            new = Singleton(made[0])
+        else:
+            new = Fuse(same[rel.outer], same[rel.inner], made[0])
+        relations.append(new)
+        work = change(work, relations=tuple(relations))
+    return tuple(relations)
+
+
+def own_place(consumer: StageState, producer: StageState) -> dict[IterVar, IterVar] | None:
     """The consumer's axis for each axis of the producer, when it reads exactly the element at its own place."""
     by_var = {a.var: a for a in consumer.compute.axis}
     found: dict[IterVar, IterVar] | None = None

@@ -58,8 +58,9 @@ def _line(node: TreeNode, bounds: Bounds, chosen: dict[Var, Expr], mark: tuple[s
         total: int | None = sum(t.dtype.bytes for t in outputs)
         for n in sizes:
             total = None if total is None or n is None else total * n
+        double = "  double" if node.stage.double else ""
         amount = "" if total is None else f"  {bytes_text(total)}"
-        return Line(f"storage {name}", f"{outputs[0].dtype}[{', '.join(map(str, shape))}]  {node.stage.scope}{amount}")
+        return Line(f"storage {name}", f"{outputs[0].dtype}[{', '.join(map(str, shape))}]  {node.stage.scope}{amount}{double}")
     assert isinstance(node, ComputeNode)
     reads = ", ".join(t.name for t in node.stage.op.input_tensors)
     words = [f"reads {reads}" if reads else ""]

@@ -1,0 +1,134 @@
+"""double buffer: what a loop's turn reads was computed in the turn before, into the other of two copies of a buffer.
+
+``for k: alloc P: { P = f(k); C += P }`` →
+``alloc P2[2]: { P2[0] = f(0); for k: { if k + 1 < n: P2[(k + 1) % 2] = f(k + 1); C += P2[k % 2] } }``
+
+Loops ask for it by the note ``double_buffer``, which names the buffers. One that is computed from others made in the same turn stays as it
+is: the next turn's are not there yet.
+"""
+
+from __future__ import annotations
+
+from ..expr import make
+from ..expr.nodes import Expr
+from ..expr.walk import rewrite as rewrite_expr
+from ..expr.walk import substitute
+from ..loopir.stmt import Alloc, Buffer, Extern, For, Func, If, Load, Seq, Stmt, Store, View, load, loads, map_exprs, preorder, rewrite, seq
+from .simplify import replace_var
+
+NOTE = "double_buffer"
+
+
+def double_buffer(func: Func) -> Func:
+    """The pass."""
+    return func.with_body(rewrite(func.body, _loop))
+
+
+def _loop(s: Stmt) -> Stmt | None:
+    if not isinstance(s, For) or NOTE not in dict(s.attrs):
+        return None
+    names = str(dict(s.attrs)[NOTE]).split(", ")
+    loop = For(s.var, s.begin, s.extent, s.kind, s.body, tuple(a for a in s.attrs if a[0] != NOTE))
+    first: list[Stmt] = []
+    following: list[Stmt] = []
+    copies: list[Buffer] = []
+    for name in names:  # producers before their readers, so that one that is doubled may read another
+        found = _split(loop.body, name, frozenset())
+        if found is None:
+            continue
+        twice = _doubled(found[0])
+        now, then, body = _pipelined(loop, twice, found)
+        first.append(now)
+        following.append(then)
+        copies.append(twice)
+        loop = For(loop.var, loop.begin, loop.extent, loop.kind, body, loop.attrs)
+    out: Stmt = seq(*first, For(loop.var, loop.begin, loop.extent, loop.kind, seq(*following, loop.body), loop.attrs))
+    for twice in reversed(copies):
+        out = Alloc(twice, out)
+    return out
+
+
+Found = tuple[Buffer, tuple[Expr, ...], Stmt]
+
+
+def _split(s: Stmt, name: str, made: frozenset[Buffer]) -> Found | None:
+    """The buffer of that name, the conditions around its Alloc, and the statements that fill it; None when they read ``made``, the
+    buffers of this turn."""
+    if isinstance(s, If) and s.orelse is None:
+        inside = _split(s.then, name, made)
+        return None if inside is None else (inside[0], (s.cond, *inside[1]), inside[2])
+    if isinstance(s, Alloc) and s.buffer.name == name:
+        fill = _filling(s)
+        read = {b for part in fill for b in _reads(part)}
+        whole = any(a is s.buffer for st in preorder(s.body) if isinstance(st, Extern) for a in st.args)  # one that must lie as it does
+        return (s.buffer, (), seq(*fill)) if fill and not whole and not read & made else None
+    if isinstance(s, Alloc):
+        return _split(s.body, name, made | {s.buffer})
+    if isinstance(s, Seq):
+        return next((found for part in s.stmts if (found := _split(part, name, made)) is not None), None)
+    return None
+
+
+def _filling(s: Alloc) -> list[Stmt]:
+    """The first statements of the body that write the buffer alone."""
+    parts = s.body.stmts if isinstance(s.body, Seq) else (s.body,)
+    found: list[Stmt] = []
+    for part in parts:
+        own = {st.buffer for st in preorder(part) if isinstance(st, Alloc)}
+        written = {b for st in preorder(part) for b in ((st.buffer,) if isinstance(st, Store) else st.outputs if isinstance(st, Extern) else ())}
+        if written - own != {s.buffer}:
+            break
+        found.append(part)
+    return found
+
+
+def _reads(s: Stmt) -> set[Buffer]:
+    return {x.buffer for st in preorder(s) for e in st.exprs() for x in loads(e)} | {
+        b for st in preorder(s) if isinstance(st, Extern) for b in st.buffers()}
+
+
+def _doubled(b: Buffer) -> Buffer:
+    strides = None if b.strides is None else (make.mul(b.strides[0], b.shape[0]) if b.shape else make.const(1, "int32"), *b.strides)
+    return Buffer(b.name, b.dtype, (make.const(2, "int32"), *b.shape), b.scope, strides)
+
+
+def _half(loop: For, turn: Expr) -> Expr:
+    return make.floormod(make.sub(turn, loop.begin), 2)
+
+
+def _pipelined(loop: For, new: Buffer, found: Found) -> tuple[Stmt, Stmt, Stmt]:
+    """The filling for the first turn, the filling for the next turn, and the loop's body without its own."""
+    old, conditions, produce = found
+
+    def at(turn: Expr) -> Stmt:
+        out = replace_var(_in(produce, old, new, _half(loop, loop.var)), loop.var, turn)
+        for c in reversed(conditions):
+            out = If(substitute(c, {loop.var: turn}), out)
+        return out
+
+    def taken_out(s: Stmt) -> Stmt | None:
+        if isinstance(s, Alloc) and s.buffer is old:
+            rest = s.body.stmts[len(_filling(s)):] if isinstance(s.body, Seq) else ()
+            return _in(seq(*rest), old, new, _half(loop, loop.var))
+        return None
+
+    following = make.add(loop.var, 1)
+    first = If(make.lt(make.const(0, loop.extent.dtype), loop.extent), at(loop.begin))
+    return first, If(make.lt(following, make.add(loop.begin, loop.extent)), at(following)), rewrite(loop.body, taken_out)
+
+
+def _in(s: Stmt, old: Buffer, new: Buffer, half: Expr) -> Stmt:
+    """The statements with ``new[half, …]`` in the place of ``old[…]``."""
+
+    def read(e: Expr) -> Expr | None:
+        if isinstance(e, View) and e.buffer is old:
+            return View(new, (half, *e.corner), e.extents, e.strides)
+        return load(new, (half, *e.indices), e.mask) if isinstance(e, Load) and e.buffer is old else None
+
+    def write(st: Stmt) -> Stmt | None:
+        return Store(new, st.value, (half, *st.indices), st.mask) if isinstance(st, Store) and st.buffer is old else None
+
+    return rewrite(map_exprs(s, lambda e: rewrite_expr(e, read)), write)
+
+
+__all__ = ["NOTE", "double_buffer"]

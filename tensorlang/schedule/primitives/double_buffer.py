@@ -1,0 +1,45 @@
+"""double_buffer: a stage computed inside a loop gets two copies of its memory, and each turn computes what the next one reads.
+
+``for k: { P = f(k); C += P }``  →  ``P[0] = f(0); for k: { if k + 1 < n: P[(k+1) % 2] = f(k+1); C += P[k % 2] }``
+
+The processor may then overlap the loads of one turn with the arithmetic of the other. The loop is the one the stage is computed at when
+the schedule is lowered. One copy is kept of a stage at root or in a parallel loop, where no turn follows another, and of one that is computed
+from stages of the same turn which have one copy themselves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..legality.verdict import YES, Verdict, no
+from ..state import ScheduleState, change
+from .base import Primitive, find_own_memory
+
+if TYPE_CHECKING:
+    from ..schedule import Stage
+
+
+@dataclass(frozen=True, slots=True)
+class DoubleBuffer(Primitive):
+    """Compute ``stage`` one turn ahead, into the other of two copies of its memory."""
+
+    stage: str
+    name = "double_buffer"
+
+    def check(self, state: ScheduleState) -> Verdict:
+        found = find_own_memory(state, self.stage)
+        if not found:
+            return found
+        if state.stage(self.stage).is_output:
+            return no(f"`{self.stage}` is an output: the caller's memory holds it once", mark=(self.stage, None),
+                      try_="double_buffer of a stage that is computed inside a loop")
+        return YES
+
+    def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
+        return state.with_stage(change(state.stage(self.stage), double=True)), None
+
+    @staticmethod
+    def call(stage: Stage) -> None:
+        """Compute this stage one turn of its loop ahead, into the other of two copies of its memory."""
+        stage.do(DoubleBuffer(stage.name))
