@@ -11,11 +11,13 @@ from .core.externs import register_func, register_symbol
 from .errors import CallError, CompileError, DeclareError, LowerError, ScheduleError, TargetError, TensorLangError
 from .passes.base import TimeTable
 from .runtime import Dispatcher, Module, Profile, Rows, Timing, load, num_threads, plan_workspace, release_workspace, set_num_threads
+from .schedule import words
 from .schedule.schedule import Schedule, Stage, create_schedule
 from .schedule.trace import Trace
 from .target import Target
 
 te.create_schedule = create_schedule
+te.schedule = words
 
 __version__ = "0.1.0"
 __all__ = ["CallError", "CompileError", "DeclareError", "Dispatcher", "LowerError", "Module", "Profile", "Rows", "Schedule", "ScheduleError",

@@ -70,7 +70,14 @@ def _lowered(schedule: Schedule, args: Args, name: str, *, simple: bool = False,
                           _strides(args, binds or {}))
         for hook in hooks:
             hook(LOWERING, func, time.perf_counter() - start)
-        return (func if simple else (CHECKED if bounds_check else PIPELINE).run(func, hooks)), packings
+        return (func if simple else _passed(func, bounds_check, hooks)), packings
+
+
+def _passed(func: Func, bounds_check: bool, hooks: tuple[Hook, ...]) -> Func:
+    """The kernel after every pass."""
+    func = (CHECKED if bounds_check else PIPELINE).run(func, hooks)
+    func.ready = True
+    return func
 
 
 @contextmanager
@@ -86,9 +93,9 @@ def _depth(what: str) -> Iterator[None]:
 LOWERING = Pass("lower", lambda f: f)
 
 
-def build(schedule: Schedule, args: Args, target: str | Target | None = None, name: str = "main", *,
-          bounds_check: bool = False, times: TimeTable | None = None, constants: Mapping[Tensor, Any] | None = None,
-          binds: Mapping[Tensor, BufferDecl] | None = None, math: str = "default") -> Module:
+def build(schedule: Schedule | Func, args: Args | None = None, target: str | Target | None = None, name: str | None = None, *,
+          target_host: str | Target | None = None, bounds_check: bool = False, times: TimeTable | None = None,
+          constants: Mapping[Tensor, Any] | None = None, binds: Mapping[Tensor, BufferDecl] | None = None, math: str = "default") -> Module:
     """A kernel that runs on numpy arrays given in the order of ``args``: inputs (also some that nobody reads), all outputs, numbers, and
     computed tensors on the way, which are then written out as well.
 
@@ -99,7 +106,10 @@ def build(schedule: Schedule, args: Args, target: str | Target | None = None, na
     ``binds`` tells how arguments lie in memory, outputs too: ``{C: te.decl_buffer(C.shape, C.dtype, strides="any")}``; inputs may say
     so themselves, ``te.placeholder(…, strides="any")``.
 
-    ``target`` is a string in TVM's form (``"llvm -mcpu=skylake-avx512"``), a Target, or None for this CPU.
+    In place of a schedule and its arguments it takes what ``lower`` made of them, ``tl.build(tl.lower(s, [A, B, C]))``.
+
+    ``target`` is a string in TVM's form (``"llvm -mcpu=skylake-avx512"``), a Target, or None for this CPU; ``target_host`` is accepted for
+    TVM's sake: who calls a kernel runs on the CPU that it is for.
     ``math`` is how exp, sin and their like are computed: ``"default"``, our vector code (at most 2 ulp, pow 4, in float32 and float64), or
     ``"precise"``, the C library's functions element by element.
     ``bounds_check=True`` builds a kernel that, instead of reading or writing outside a tensor, raises CallError with the access, the
@@ -109,9 +119,31 @@ def build(schedule: Schedule, args: Args, target: str | Target | None = None, na
     makes no code (a bug; with ``TENSORLANG_ISOLATE=1`` in the environment also where LLVM would end the process).
     """
     where = as_target(target)
+    as_target(target_host)
+    hooks = (times,) if times is not None else ()
+    if isinstance(schedule, Func):
+        _alone(schedule, args, name, bounds_check, constants, binds)
+        return _module(schedule if schedule.ready else _passed(schedule, bounds_check, hooks), where, math, times, [])
+    if args is None:
+        raise LowerError("build: the arguments are missing", try_="tl.build(s, [A, B, C])")
     values = _values(schedule, args, constants or {})
-    func, packings = _lowered(schedule, args, name, bounds_check=bounds_check, hooks=(times,) if times is not None else (), constants=list(values),
-                              binds=binds)
+    func, packings = _lowered(schedule, args, name or "main", bounds_check=bounds_check, hooks=hooks, constants=list(values), binds=binds)
+    return _module(func, where, math, times, [a for p in packings for a in _packed(p, values)])
+
+
+def _alone(func: Func, args: Args | None, name: str | None, bounds_check: bool, constants: Any, binds: Any) -> None:
+    """Raises LowerError for what was decided when ``func`` was lowered."""
+    given = {"args": args, "name": name not in (None, func.name), "constants": constants or func.constants, "binds": binds,
+             "bounds_check": bounds_check and func.ready}
+    word = next((w for w, value in given.items() if value), None)
+    if word is not None:
+        raise LowerError(f"build of the lowered `{func.name}`: `{word}` was settled when it was lowered",
+                         because="loop IR speaks of buffers of that kernel, and holds no arrays",
+                         try_=f"tl.build(s, [A, B, C]{'' if word == 'args' else f', {word}=…'}) of the schedule")
+
+
+def _module(func: Func, where: Target, math: str, times: TimeTable | None, data: Sequence[Any]) -> Module:
+    """The kernel as machine code; ``data`` are the arrays of its constants."""
     start = time.perf_counter()
     text = emit(func, where, math)
     code = compile_ll(text, where, program=lambda: str(func))
@@ -122,7 +154,6 @@ def build(schedule: Schedule, args: Args, target: str | Target | None = None, na
     start = time.perf_counter()
     sources = {"ir": lambda: str(func), "ll": lambda: code.optimised_ll, "asm": lambda: code.asm}
     signature = kernel_signature(func)
-    data = [a for p in packings for a in _packed(p, values)]
     held = {c.symbol: a for c, a in zip(signature.constants, data, strict=True)}
     module = Module(code.object, signature, sources, str(where), refused=where.why_not_here(),
                     constants=held, features=where.instruction_sets, tools=_Tools(func, where, held, math))

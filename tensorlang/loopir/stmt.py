@@ -381,7 +381,7 @@ class Func:
     (solved from the arrays at the call), ``outputs`` the names of buffers that are written, ``constants`` those of ``params`` (the last ones)
     that the kernel comes with: they are read, and no call passes them."""
 
-    __slots__ = ("attrs", "body", "constants", "dims", "name", "outputs", "params")
+    __slots__ = ("attrs", "body", "constants", "dims", "name", "outputs", "params", "ready")
 
     def __init__(self, name: str, params: tuple[Buffer | Var, ...], body: Stmt, dims: tuple[Var, ...] = (),
                  outputs: tuple[Buffer, ...] = (), attrs: tuple[tuple[str, Any], ...] = (),
@@ -393,6 +393,7 @@ class Func:
         self.outputs = outputs
         self.attrs = attrs
         self.constants = constants
+        self.ready = False  # whether it is what the last pass made, for code to be generated
 
     def with_body(self, body: Stmt) -> Func:
         return Func(self.name, self.params, body, self.dims, self.outputs, self.attrs, self.constants)

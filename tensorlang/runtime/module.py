@@ -14,6 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from .. import options
 from ..core.externs import symbols
 from ..core.signature import OUT_OF_BOUNDS, Signature
@@ -25,7 +27,7 @@ from .callbacks import Callbacks
 from .loader import Code, load_object
 from .mistakes import form
 from .threads import helpers, repeater
-from .timing import Timing, measure
+from .timing import Timing, evaluate, measure
 
 Sources = Mapping[str, Callable[[], str]]
 _ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
@@ -224,12 +226,29 @@ class Module:
         """The name of the kernel, as TVM's ``time_evaluator`` wants it."""
         return self.name
 
-    def time_evaluator(self, name: str | None = None, dev: Any = None, number: int = 10, repeat: int = 1) -> Callable[..., Timing]:
-        """TVM's way to time: a function of the arguments whose result has ``mean``, ``median``, ``min`` and ``std`` in seconds. How often to
-        run is found out, so ``number`` and ``repeat`` are accepted and not needed; ``name`` is this kernel's."""
-        if name not in (None, self.name):
-            raise TensorLangError(f"time_evaluator({name!r}): this module has one kernel, {self.name!r}")
-        return self.benchmark
+    def time_evaluator(self, func_name: str | None = None, dev: Any = None, number: int = 10, repeat: int = 1, min_repeat_ms: int = 0,
+                       limit_zero_time_iterations: int = 100, cooldown_interval_ms: int = 0, repeats_to_cooldown: int = 1,
+                       cache_flush_bytes: int = 0, f_preproc: str = "") -> Callable[..., Timing]:
+        """TVM's way to time: a function of the arguments whose result has ``mean``, ``median``, ``min``, ``max``, ``std`` and ``results`` in
+        seconds. ``results`` has ``repeat`` samples, each the mean of ``number`` runs, or of as many more as take ``min_repeat_ms``.
+
+        ``cooldown_interval_ms`` go by before each sample, ``cache_flush_bytes`` are written. ``func_name`` is this kernel's; the other words
+        are accepted for TVM's sake. Raises TensorLangError for another name, and for counts below one.
+        """
+        if func_name not in (None, self.name):
+            raise TensorLangError(f"time_evaluator({func_name!r}): this module has one kernel, {self.name!r}")
+        for word, value, least in (("number", number, 1), ("repeat", repeat, 1), ("min_repeat_ms", min_repeat_ms, 0),
+                                   ("cooldown_interval_ms", cooldown_interval_ms, 0), ("cache_flush_bytes", cache_flush_bytes, 0)):
+            if not isinstance(value, int | float) or value < least or (least and not isinstance(value, int)):
+                raise TensorLangError(f"time_evaluator({word}={value!r}): at least {least}, and a number", try_="number=10, repeat=3")
+
+        def evaluator(*args: Any) -> Timing:
+            bound = self._plan.binder.bind(args)
+            waste = np.zeros(int(cache_flush_bytes), np.uint8)
+            return evaluate(self._repeater(bound), number, repeat, min_repeat_ms / 1e3, cooldown_interval_ms / 1e3,
+                            lambda: np.add(waste, 1, out=waste))
+
+        return evaluator
 
     def profile(self, *args: Any, seconds: float = 0.5) -> profile.Profile:
         """Where the time goes: the share of each outer loop nest, and of the nests within it where that can be told, over about ``seconds``

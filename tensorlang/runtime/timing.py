@@ -5,8 +5,8 @@ from __future__ import annotations
 import gc
 import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -16,7 +16,7 @@ MIN_RUNS, MAX_RUNS = 5, 1000
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of one run of a kernel over ``runs`` samples of ``repeat`` runs each."""
+    """Seconds of one run of a kernel over ``runs`` samples of ``repeat`` runs each; ``results`` are the samples, in order."""
 
     median: float
     min: float
@@ -24,6 +24,12 @@ class Timing:
     std: float
     runs: int
     repeat: int = 1
+    results: tuple[float, ...] = field(default=(), repr=False)
+
+    @property
+    def max(self) -> float:
+        """The slowest sample."""
+        return max(self.results, default=self.median)
 
     def __str__(self) -> str:
         times = f" × {self.repeat}" if self.repeat > 1 else ""
@@ -37,6 +43,32 @@ def seconds_text(seconds: float) -> str:
     value = seconds / scale
     digits = 0 if value == 0 else max(0, 2 - math.floor(math.log10(max(value, 1e-3))))
     return f"{value:.{min(digits, 3)}f} {unit}"
+
+
+def _summary(samples: Sequence[float], repeat: int) -> Timing:
+    return Timing(float(np.median(samples)), min(samples), float(np.mean(samples)),
+                  float(np.std(samples, ddof=1)) if len(samples) > 1 else 0.0, len(samples), repeat, tuple(samples))
+
+
+def evaluate(run: Callable[[int], None], number: int, repeat: int, min_seconds: float = 0.0, pause: float = 0.0,
+             flush: Callable[[], object] = lambda: None) -> Timing:
+    """``repeat`` samples of ``number`` runs each, after one run that does not count. A sample shorter than ``min_seconds`` is taken again
+    with more runs. Before each, ``pause`` seconds go by and ``flush`` is called."""
+    clock = time.perf_counter
+    run(1)
+    samples: list[float] = []
+    while len(samples) < repeat:
+        if pause:
+            time.sleep(pause)
+        flush()
+        begin = clock()
+        run(number)
+        spent = clock() - begin
+        if spent < min_seconds:
+            number = max(math.ceil(number * min(min_seconds / max(spent, 1e-9) * 1.05, 16)), number + 1)
+            continue
+        samples.append(spent / number)
+    return _summary(samples, number)
 
 
 def measure(run: Callable[[int], None], *, seconds: float = 0.5) -> Timing:
@@ -69,5 +101,4 @@ def measure(run: Callable[[int], None], *, seconds: float = 0.5) -> Timing:
     finally:
         if was_collecting:
             gc.enable()
-    return Timing(float(np.median(samples)), min(samples), float(np.mean(samples)),
-                  float(np.std(samples, ddof=1)) if len(samples) > 1 else 0.0, len(samples), repeat)
+    return _summary(samples, repeat)

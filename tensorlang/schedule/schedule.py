@@ -6,11 +6,11 @@ Nothing here knows what any primitive does. The state is a value, so ``copy`` is
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 from ..errors import DeclareError, ScheduleError, user_location
 from ..expr.nodes import Expr, Var
-from ..te.axis import IterVar
+from ..te.axis import IterVar, exact
 from ..te.inside import refuse_reads_outside
 from ..te.tensor import ComputeOp, Operation, Tensor
 from .legality.places import legal_places, pending_places, settle, wished
@@ -308,17 +308,22 @@ class Stage(StageMethods):
         return "it belongs to no stage of this schedule"
 
     def number(self, call: str, value: Any) -> Any:
-        """An int or a knob, as primitives store it."""
+        """An int (also as an exact quotient) or a knob, as primitives store it."""
         if value is None or isinstance(value, Knob):
             return value
         if type(value) is Var and value.kind == "knob":
             return Knob(value.name)
         try:
-            return value.__index__()
+            return exact(value).__index__()
         except (AttributeError, TypeError, DeclareError):
             raise ScheduleError(f"s[{self.name}].{call}: {value if isinstance(value, float | str | Expr) else type(value).__name__} is no int",
                                 because="how a loop is cut is known when the schedule is made",
                                 try_="an int, or a knob of s.sample_tile") from None
+
+    def bind(self, loop: IterVar | str, thread: Any) -> NoReturn:
+        """TVM's way to give a loop to threads of a GPU. Raises ScheduleError."""
+        raise ScheduleError(f"s[{self.name}].bind({getattr(loop, 'name', loop)}, …): there are no threads of a GPU here",
+                            try_=f"s[{self.name}].parallel(loop) for the threads of the CPU, s[{self.name}].vectorize(loop) for its lanes")
 
     def do(self, p: Primitive) -> Any:
         """Check, apply and record a primitive of this stage."""

@@ -1,5 +1,5 @@
 """``te``: what to compute, in TVM's words. Knows expressions and arithmetic; nothing of how it is computed, except that it
-offers ``create_schedule`` for convenience (set by the schedule room when the package is imported)."""
+offers ``create_schedule`` and ``te.schedule`` for convenience (set when the package is imported)."""
 
 from __future__ import annotations
 
@@ -80,6 +80,7 @@ from .tensor import ComputeOp, Operation, PlaceholderOp, Tensor, TensorRead, Ten
 from .tensor_intrin import TensorIntrin, decl_tensor_intrin
 
 if TYPE_CHECKING:
+    from ..schedule import words as schedule
     from ..schedule.schedule import create_schedule
 
 Select = select  # TVM's class of that name, which users call like a function
@@ -93,7 +94,7 @@ __all__ = [
     "floordiv", "floormod", "fmod", "hypot", "if_then_else", "indexdiv", "indexmod", "infinity", "isfinite", "isinf", "isnan",
     "ldexp", "likely", "log", "log1p", "log2", "log10", "logical_and", "logical_not", "logical_or", "max", "max_value", "min", "min_value",
     "multiply", "nearbyint", "nextafter", "placeholder", "popcount", "pow", "power", "prod", "reduce_axis", "reference", "round",
-    "rsqrt", "scan", "select", "serialize", "shift_left", "shift_right", "sigmoid", "sin", "sinh", "size_var", "sqrt", "subtract",
+    "rsqrt", "scan", "schedule", "select", "serialize", "shift_left", "shift_right", "sigmoid", "sin", "sinh", "size_var", "sqrt", "subtract",
     "sum", "tag_scope", "tan", "tanh", "trunc", "truncdiv", "truncmod", "var", "whole",
 ]
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from ..core.dtype import INT32, DType, dtype
 from ..core.names import NameSupply
@@ -138,8 +141,14 @@ def checked_name(where: str, name: Any) -> str:
     return name
 
 
+def exact(value: Any) -> Any:
+    """The int that a quotient of Python ints such as ``1024 / 32`` stands for when it is exact; anything else as it is."""
+    return int(value) if isinstance(value, float | np.floating) and float(value).is_integer() else value
+
+
 def size(value: ExprLike, where: str) -> Expr:
-    """A checked size: an int or an integer expression of dims. Zero is a size like any other."""
+    """A checked size: an int (also as an exact quotient, ``N / 8``) or an integer expression of dims. Zero is a size like any other."""
+    value = exact(value)
     try:
         e = make.as_expr(value, INT32)
     except DeclareError:
@@ -150,8 +159,8 @@ def size(value: ExprLike, where: str) -> Expr:
                            ) from None
     if not e.dtype.is_index:
         raise DeclareError(f"{where}: {e} is no size", because=f"it is {e.dtype}; a size is an int32 or int64",
-                           try_=str(int(e.value)) if isinstance(e, Const) and e.value == e.value // 1 else
-                           "te.var('n'), or .astype('int32')")
+                           try_=f"{math.floor(e.value)} or {math.ceil(e.value)}; `//` rounds down"
+                           if isinstance(e, Const) and math.isfinite(e.value) else "te.var('n'), or .astype('int32')")
     n = const_int(e)
     if n is not None and n < 0:
         raise DeclareError(f"{where}: the size is {n}", because="a size is never negative; zero is a size like any other")
@@ -212,8 +221,8 @@ def reduce_axis(dom: Range | tuple[ExprLike, ExprLike], name: str = "rv") -> Ite
     if not isinstance(dom, tuple | list) or len(dom) != 2:
         raise DeclareError(f"reduce_axis({dom!r}): the range is a pair (begin, end)",
                            try_=f"te.reduce_axis((0, {dom if isinstance(dom, int) else 'K'}), name={name!r})")
-    begin = make.as_expr(dom[0], INT32)
-    end = make.as_expr(dom[1], INT32)
+    begin = make.as_expr(exact(dom[0]), INT32)
+    end = make.as_expr(exact(dom[1]), INT32)
     for e in (begin, end):
         if not e.dtype.is_index:
             raise DeclareError(f"reduce_axis(({begin}, {end})): bounds are integers, not {e.dtype}",

@@ -42,7 +42,7 @@ def negative_size(t: Scene):
 
 
 def size_is_a_float(t: Scene):
-    te.placeholder((4.0,), name="P")
+    te.placeholder((4.5,), name="P")
 
 
 def size_is_text(t: Scene):

@@ -110,7 +110,7 @@ def split_by_a_negative_number(t: Scene):
 
 def split_by_a_float(t: Scene):
     s, C = _matmul()
-    t.watch(s)[C].split(C.op.axis[0], 8.0)
+    t.watch(s)[C].split(C.op.axis[0], 8.5)
 
 
 def split_by_a_symbol(t: Scene):
@@ -194,7 +194,7 @@ def reorder_of_strangers(t: Scene):
 
 # --- how loops run --------------------------------------------------------------------------------------------------------------
 
-def vectorize_twice(t: Scene):
+def vectorize_and_unroll(t: Scene):
     s, C = _matmul()
     s[C].vectorize(C.op.axis[1])
     t.watch(s)[C].unroll(C.op.axis[1])

@@ -35,6 +35,8 @@ class Kind(Primitive):
             return found
         st = state.stage(self.stage)
         iv = leaf(st, self.loop)
+        if st.kind(iv) == self.kind:  # said once more
+            return YES
         if st.kind(iv) != "serial":
             return no(f"loop {self.stage}.{self.loop} is {st.kind(iv)} already: a loop runs one way", mark=(self.stage, self.loop),
                       try_="split it before, and run its halves in different ways")
