@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ..core.steps import Steps, run
 from ..expr.nodes import Expr, Var
 from ..expr.walk import preorder
 from ..schedule.bounds import Bounds, bounds_of
@@ -62,12 +63,12 @@ class Nests:
         self._widths: dict[tuple[str, int], dict[Var, Expr]] = {}
         self._extents: dict[str, dict[IterVar, Expr]] = {}
         for node in tree_of(state):
-            self._walk(node, ())
+            run(self._walk(node, ()))
 
-    def _walk(self, node: TreeNode, around: tuple[tuple[StageState, IterVar], ...]) -> None:
+    def _walk(self, node: TreeNode, around: tuple[tuple[StageState, IterVar], ...]) -> Steps[None]:
         if isinstance(node, LoopNode):
             for child in node.children:
-                self._walk(child, (*around, (node.stage, node.loop)))
+                yield self._walk(child, (*around, (node.stage, node.loop)))
         elif isinstance(node, StorageNode):
             self.storage.append(node.stage)
         elif isinstance(node, ComputeNode):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from .steps import Steps, run
+
 
 @dataclass
 class TreeNode:
@@ -19,13 +21,13 @@ def draw_tree(root: TreeNode, *, note_gap: int = 3) -> str:
     """The tree with box-drawing branches; notes are aligned in one column."""
     rows: list[tuple[str, str]] = []
 
-    def walk(node: TreeNode, prefix: str, branch: str, below: str) -> None:
+    def walk(node: TreeNode, prefix: str, branch: str, below: str) -> Steps[None]:
         rows.append((prefix + branch + node.text, node.note))
         for i, child in enumerate(node.children):
             last = i == len(node.children) - 1
-            walk(child, prefix + below, "└─ " if last else "├─ ", "   " if last else "│  ")
+            yield walk(child, prefix + below, "└─ " if last else "├─ ", "   " if last else "│  ")
 
-    walk(root, "", "", "")
+    run(walk(root, "", "", ""))
     width = max((len(text) for text, note in rows if note), default=0)
     return "\n".join(f"{text:<{width + note_gap}}{note}".rstrip() if note else text for text, note in rows)
 

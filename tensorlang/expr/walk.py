@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 
 from .nodes import Expr, Var
 
@@ -20,19 +20,52 @@ def preorder(e: Expr) -> Iterator[Expr]:
         stack.extend(reversed(node.children()))
 
 
+def postorder(e: Expr, known: Container[Expr] = ()) -> Iterator[Expr]:
+    """Every distinct node below and including ``e``, children first; what is ``known`` is left out with all below it."""
+    seen: dict[Expr, None] = {}
+    stack = [e]
+    while stack:
+        node = stack[-1]
+        if node in seen or node in known:
+            stack.pop()
+            continue
+        waiting = [k for k in node.children() if k not in seen and k not in known]
+        if waiting:
+            waiting.reverse()
+            stack += waiting
+            continue
+        stack.pop()
+        seen[node] = None
+        yield node
+
+
 def variables(e: Expr) -> frozenset[Var]:
     """The free variables. Cached on the node."""
     if type(e) is Var:
         return frozenset((e,))  # not kept: it would refer to itself
     memo = e._memo
-    if memo is None:
-        memo = e._memo = {}
-    elif "vars" in memo:
+    if memo is not None and "vars" in memo:
         return memo["vars"]  # type: ignore[no-any-return]
     kids = e.children()
+    for k in kids:
+        if type(k) is not Var and (k._memo is None or "vars" not in k._memo):
+            _find_variables(k)
     found: frozenset[Var] = frozenset().union(*[variables(k) for k in kids]) if kids else frozenset()
-    memo["vars"] = found
+    if e._memo is None:
+        e._memo = {}
+    e._memo["vars"] = found
     return found
+
+
+def _find_variables(e: Expr) -> None:
+    """Fill in the caches below and including ``e``, deepest first: an expression may be thousands of operations deep."""
+    stack = [e]
+    while stack:
+        waiting = [k for k in stack[-1].children() if type(k) is not Var and (k._memo is None or "vars" not in k._memo)]
+        if waiting:
+            stack += waiting
+        else:
+            variables(stack.pop())
 
 
 def rewrite(e: Expr, change: Callable[[Expr], Expr | None], done: dict[Expr, Expr] | None = None) -> Expr:
@@ -41,46 +74,55 @@ def rewrite(e: Expr, change: Callable[[Expr], Expr | None], done: dict[Expr, Exp
     Nothing changed means the very same node comes back. ``done`` is the memo, to be shared between calls with one ``change``.
     """
     memo: dict[Expr, Expr] = {} if done is None else done
-
-    def walk(node: Expr) -> Expr:
-        found = memo.get(node)
-        if found is not None:
-            return found
+    stack = [e]
+    while stack:
+        node = stack[-1]
+        if node in memo:
+            stack.pop()
+            continue
         kids = node.children()
         new = node
         if kids:
-            new_kids = [walk(k) for k in kids]
+            waiting = [k for k in kids if k not in memo]
+            if waiting:
+                waiting.reverse()
+                stack += waiting
+                continue
+            new_kids = [memo[k] for k in kids]
             for old, k in zip(kids, new_kids, strict=True):
                 if old is not k:
                     new = node.with_children(*new_kids)
                     break
+        stack.pop()
         replaced = change(new)
-        if replaced is not None:
-            new = replaced
-        memo[node] = new
-        return new
-
-    return walk(e)
+        memo[node] = new if replaced is None else replaced
+    return memo[e]
 
 
 def substitute(e: Expr, values: Mapping[Var, Expr], done: dict[Expr, Expr] | None = None) -> Expr:
     """``e`` with variables replaced, canonicalised again on the way up."""
     if not values:
         return e
+    if type(e) is Var:
+        return values.get(e, e)
     memo: dict[Expr, Expr] = {} if done is None else done
     wanted = values.keys()
-
-    def walk(node: Expr) -> Expr:
-        if type(node) is Var:
-            return values.get(node, node)
-        found = memo.get(node)
-        if found is not None:
-            return found
+    stack = [e]
+    while stack:
+        node = stack[-1]
+        if node in memo:
+            stack.pop()
+            continue
         if variables(node).isdisjoint(wanted):
-            new = node
-        else:
-            new = node.with_children(*[walk(k) for k in node.children()])
-        memo[node] = new
-        return new
-
-    return walk(e)
+            memo[node] = node
+            stack.pop()
+            continue
+        kids = node.children()
+        waiting = [k for k in kids if type(k) is not Var and k not in memo]
+        if waiting:
+            waiting.reverse()
+            stack += waiting
+            continue
+        stack.pop()
+        memo[node] = node.with_children(*[values.get(k, k) if type(k) is Var else memo[k] for k in kids])
+    return memo[e]

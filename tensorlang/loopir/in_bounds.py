@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from ..arith.conditions import never_negative
 from ..arith.facts import Facts
 from ..core.dtype import INT32
+from ..core.steps import Steps, run
 from ..expr import make
 from ..expr.linear import from_poly, poly, reads_data
 from ..expr.nodes import And, Broadcast, Call, Expr, IfThenElse, Not, Or, Ramp, Var
@@ -50,11 +51,14 @@ def denied(cond: Expr) -> Expr:
 def unproved(func: Func) -> Iterator[tuple[Stmt, int, str]]:
     """Each access that cannot be proved to stay in its buffer: the statement, how often it stood before in reading order, and what
     was left to prove."""
-    yield from _Walk().stmt(func.body, Facts())
+    found: list[tuple[Stmt, int, str]] = []
+    run(_Walk(found).stmt(func.body, Facts()))
+    yield from found
 
 
 class _Walk:
-    def __init__(self) -> None:
+    def __init__(self, found: list[tuple[Stmt, int, str]]) -> None:
+        self.found = found
         self.visits: dict[Stmt, int] = {}
         self.conditions: dict[Var, Expr] = {}  # masks and conditions by their names
 
@@ -62,34 +66,32 @@ class _Walk:
         """``e`` with conditions in place of their names."""
         return substitute(e, self.conditions) if self.conditions else e
 
-    def stmt(self, s: Stmt, facts: Facts) -> Iterator[tuple[Stmt, int, str]]:
+    def stmt(self, s: Stmt, facts: Facts) -> Steps[None]:
         nth = self.visits.get(s, 0)
         self.visits[s] = nth + 1
         if isinstance(s, Evaluate) and isinstance(s.value, Call) and s.value.name == "prefetch":
             return  # a hint may point anywhere
         for e in s.exprs():
-            for problem in _expr(one_lane(self.known(e)), facts):
-                yield s, nth, problem
+            self.found += [(s, nth, problem) for problem in _expr(one_lane(self.known(e)), facts)]
         if isinstance(s, Store):
             masked = facts if s.mask is None else facts.assume(one_lane(self.known(s.mask)))
-            for problem in _access(s.buffer, tuple(map(one_lane, s.indices)), masked):
-                yield s, nth, problem
+            self.found += [(s, nth, problem) for problem in _access(s.buffer, tuple(map(one_lane, s.indices)), masked)]
         elif isinstance(s, For):
             inside = facts.bind(s.var, s.begin, make.sub(make.add(s.begin, s.extent), 1)).assume(make.ge(s.extent, 1))
-            yield from self.stmt(s.body, inside)
+            yield self.stmt(s.body, inside)
         elif isinstance(s, If):
-            yield from self.stmt(s.then, facts.assume(self.known(s.cond)))
+            yield self.stmt(s.then, facts.assume(self.known(s.cond)))
             if s.orelse is not None:
-                yield from self.stmt(s.orelse, facts.assume(denied(self.known(s.cond))))
+                yield self.stmt(s.orelse, facts.assume(denied(self.known(s.cond))))
         elif isinstance(s, Let) and s.value.dtype.is_bool and not reads_data(s.value):
             self.conditions[s.var] = self.known(s.value)
-            yield from self.stmt(s.body, facts)
+            yield self.stmt(s.body, facts)
         elif isinstance(s, Let):
             plain = s.value.dtype.is_index and not reads_data(s.value)
-            yield from self.stmt(s.body, facts.bind(s.var, s.value, s.value) if plain else facts)
+            yield self.stmt(s.body, facts.bind(s.var, s.value, s.value) if plain else facts)
         else:
             for part in s.parts():
-                yield from self.stmt(part, facts)
+                yield self.stmt(part, facts)
 
 
 def _expr(e: Expr, facts: Facts) -> Iterator[str]:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..core.dtype import DType
+from ..core.steps import Steps, run
 from ..expr.intrinsics import EFFECTS
 from ..expr.linear import reads_data
 from ..expr.nodes import Access, Add, Call, Const, Expr, Mul, Sub, Var
@@ -64,7 +65,7 @@ class Translator:
         self.depth: dict[Buffer, int] = {}  # how many of them nest inside it
         self.races = races
         if races:
-            self.measure(func.body, [], dict.fromkeys(func.buffers(), 0))
+            run(self.measure(func.body, [], dict.fromkeys(func.buffers(), 0)))
 
     # ---- names and lines
 
@@ -121,7 +122,7 @@ class Translator:
 
     # ---- what the checks need to know beforehand
 
-    def measure(self, s: Stmt, around: list[For], born: dict[Buffer, int]) -> None:
+    def measure(self, s: Stmt, around: list[For], born: dict[Buffer, int]) -> Steps[None]:
         """Find for each buffer how deep parallel loops nest within its life."""
         if isinstance(s, Alloc):
             born = {**born, s.buffer: len(around)}
@@ -130,7 +131,7 @@ class Translator:
             for b, n in born.items():
                 self.depth[b] = max(self.depth.get(b, 0), len(around) - n)
         for part in s.parts():
-            self.measure(part, around, born)
+            yield self.measure(part, around, born)
 
     def levels(self, buffer: Buffer, write: bool) -> list[tuple[int, Atom, Atom, Var, bool]]:
         """The parallel loops to watch at an access: slot, base, ticket, variable, and whether the buffer is read there."""
@@ -179,31 +180,31 @@ class Translator:
 
     # ---- statements
 
-    def write(self, s: Stmt) -> None:
+    def write(self, s: Stmt) -> Steps[None]:
         if isinstance(s, Seq):
             for part in s.stmts:
-                self.write(part)
+                yield self.write(part)
             return
         self.stmt = s
         for block in self.blocks:  # the statement before may have changed memory
             block.read.clear()
         if isinstance(s, For):
-            self.loop(s)
+            yield self.loop(s)
         elif isinstance(s, If):
             cond = self.value(s.cond)
-            self.branch(f"if {cond}:", lambda: self.write(s.then))
+            yield self.branch(f"if {cond}:", s.then)
             orelse = s.orelse
             if orelse is not None:
-                self.branch("else:", lambda: self.write(orelse))
+                yield self.branch("else:", orelse)
         elif isinstance(s, Store):
             self.store(s)
         elif isinstance(s, Alloc):
-            self.alloc(s)
+            yield self.alloc(s)
         elif isinstance(s, Let):
             self.vars[s.var] = self.value(s.value)
             if self.is_data(s.value):
                 self.data.add(s.var)
-            self.write(s.body)
+            yield self.write(s.body)
         elif isinstance(s, Extern):
             args = [f"B{self.memory[a]}" if isinstance(a, Buffer) else self.view(a) if isinstance(a, View) else self.value(a) for a in s.args]
             self.line(f"extern({s.kind!r}, {s.name!r}, [{', '.join(args)}], [{', '.join(f'B{self.memory[b]}' for b in s.outputs)}])")
@@ -219,13 +220,13 @@ class Translator:
         corner, extents, strides = (f"({''.join(f'{self.value(x)}, ' for x in part)})" for part in (e.corner, e.extents, e.strides))
         return f"view(B{self.memory[e.buffer]}, {corner}, {extents}, {strides})"
 
-    def branch(self, header: str, body: Callable[[], None]) -> None:
+    def branch(self, header: str, body: Stmt) -> Steps[None]:
         self.begin(header)
-        body()
+        yield self.write(body)
         self.line("pass")
         self.end()
 
-    def loop(self, s: For) -> None:
+    def loop(self, s: For) -> Steps[None]:
         begin, extent = self.value(s.begin), self.value(s.extent)
         outer_nested = self.nested
         inside = None
@@ -247,7 +248,7 @@ class Translator:
             self.line(f"{mine} += 1")
         self.loops.append((s.var, var))
         self.nested += 1
-        self.write(s.body)
+        yield self.write(s.body)
         self.line("pass")
         self.nested = outer_nested
         self.loops.pop()
@@ -258,7 +259,7 @@ class Translator:
             self.end()
             self.line(f"{inside}()")
 
-    def alloc(self, s: Alloc) -> None:
+    def alloc(self, s: Alloc) -> Steps[None]:
         b = s.buffer
         shape = "".join(f"{self.value(n)}, " for n in b.shape)
         strides = None if b.strides is None else "".join(f"{self.value(n)}, " for n in b.strides)
@@ -267,7 +268,7 @@ class Translator:
         suffix = self.memory[b] = self.name("")
         self.line(f"B{suffix} = Block({key}, ({shape}), {'None' if strides is None else f'({strides})'}, {self.depth.get(b, 0)})")
         self.unpack(b, True)
-        self.write(s.body)
+        yield self.write(s.body)
 
     def unpack(self, b: Buffer, poison: bool) -> None:
         """Locals for what scalar accesses touch."""
@@ -383,7 +384,7 @@ class Translator:
                 self.line(f"{', '.join(target)}, = {given}")
         for b in self.func.buffers():
             self.unpack(b, self.poisoned(b))
-        self.write(self.func.body)
+        run(self.write(self.func.body))
         lines = ["def kernel(blocks, scalars, dims, ticket):"]
         _render(self.blocks[0], 1, lines)
         return "\n".join(lines)

@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.names import NameSupply
+from ..core.steps import Steps, run
 from ..errors import DeclareError
 from ..expr import make
 from ..expr.nodes import Expr, Ramp, Var
@@ -102,35 +103,35 @@ class _Writer:
         except DeclareError:  # a malformed loop is shown too: the verifier wants to point at it
             return f"{self.text(s.begin, 5)} + {self.text(s.extent, 6)}"
 
-    def write(self, s: Stmt, depth: int, last: bool = True) -> None:
+    def write(self, s: Stmt, depth: int, last: bool = True) -> Steps[None]:
         """``last``: nothing follows in this block, so that what ``s`` allocates need not be seen to die."""
         add = self.lines.append
         if isinstance(s, Seq):
             if not s.stmts:
                 add((depth, "pass", s))
             for i, part in enumerate(s.stmts):
-                self.write(part, depth, last and i == len(s.stmts) - 1)
+                yield self.write(part, depth, last and i == len(s.stmts) - 1)
         elif isinstance(s, For):
             # the extent is written before the variable is named: a bound cannot speak of the variable itself
             span = f"{self.text(s.begin)}, {self.end(s)}"
             pragmas = "".join(f"  # {k}: {v}" if k == "kept" else f"  # {k}={v}" for k, v in s.attrs)
             add((depth, f"for {self.names(s.var)} in {_LOOP_WORDS.get(s.kind, s.kind)}({span}):{pragmas}", s))
-            self.write(s.body, depth + 1)
+            yield self.write(s.body, depth + 1)
         elif isinstance(s, If):
-            self.branch(s, depth, "if")
+            yield self.branch(s, depth, "if")
         elif isinstance(s, Store):
             mask = "" if s.mask is None else f" if {self.text(s.mask, 1)}"
             add((depth, f"{access_text(s.buffer, s.indices, self.names)} = {self.text(s.value, 1)}{mask}", s))
         elif isinstance(s, Alloc):
             name = self.names.buffer(s.buffer)
             add((depth, f"{name}: {self.buffer_type(s.buffer)} {s.buffer.scope}", s))
-            self.write(s.body, depth, last)
+            yield self.write(s.body, depth, last)
             if not last:
                 add((depth, f"del {name}", None))
         elif isinstance(s, Let):
             value = self.text(s.value)
             add((depth, f"{self.names(s.var)} = {value}", s))
-            self.write(s.body, depth, last)
+            yield self.write(s.body, depth, last)
         elif isinstance(s, Extern):
             args = [self.names.buffer(a) if isinstance(a, Buffer) else self.text(a) for a in s.args]
             add((depth, f"{'call_packed' if s.kind == 'packed' else 'call_extern'}({', '.join([repr(s.name), *args])})", s))
@@ -141,14 +142,14 @@ class _Writer:
         else:
             raise TypeError(f"no text for {type(s).__name__}")
 
-    def branch(self, s: If, depth: int, word: str) -> None:
+    def branch(self, s: If, depth: int, word: str) -> Steps[None]:
         self.lines.append((depth, f"{word} {self.text(s.cond)}:", s))
-        self.write(s.then, depth + 1)
+        yield self.write(s.then, depth + 1)
         if isinstance(s.orelse, If):
-            self.branch(s.orelse, depth, "elif")
+            yield self.branch(s.orelse, depth, "elif")
         elif s.orelse is not None:
             self.lines.append((depth, "else:", None))
-            self.write(s.orelse, depth + 1)
+            yield self.write(s.orelse, depth + 1)
 
     def dim(self, v: Var) -> str:
         facts = [f"{'' if v.lo is None else v.lo}..{'' if v.hi is None else v.hi}"] if (v.lo, v.hi) != (None, None) else []
@@ -186,7 +187,7 @@ def lines_of(func: Func, names: Names | None = None) -> list[Line]:
         writer.names(d)
     head: list[Line] = [(0, line, None) for line in writer.header(func)]
     notes: list[Line] = [(1, f"# {k}={v}", None) for k, v in func.attrs]
-    writer.write(func.body, 1)
+    run(writer.write(func.body, 1))
     return head + notes + writer.lines
 
 
@@ -198,7 +199,7 @@ def show_func(func: Func) -> str:
 def show_stmt(stmt: Stmt) -> str:
     """The statement as text."""
     writer = _Writer(Names())
-    writer.write(stmt, 0)
+    run(writer.write(stmt, 0))
     return "\n".join("    " * depth + text for depth, text, _ in writer.lines)
 
 

@@ -26,11 +26,12 @@ All indices count elements; ``strides`` None means compact row-major.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ..core.dtype import INT64, DType
 from ..core.node import intern
+from ..core.steps import Steps, run
 from ..expr import make
 from ..expr.nodes import Access, Expr, Var, const_int
 from ..expr.walk import preorder as expr_preorder
@@ -414,15 +415,26 @@ def preorder(s: Stmt) -> Iterator[Stmt]:
 
 def rewrite(s: Stmt, change: Callable[[Stmt], Stmt | None]) -> Stmt:
     """Bottom-up rebuild; ``change`` sees each statement after its parts were rebuilt. Unchanged statements are the same objects."""
+    return run(_rewrite(s, change))
+
+
+def _rewrite(s: Stmt, change: Callable[[Stmt], Stmt | None]) -> Steps[Stmt]:
     parts = s.parts()
     if parts:
-        new = [rewrite(p, change) for p in parts]
-        for a, b in zip(parts, new, strict=True):
-            if a is not b:
-                s = s.with_parts(*new)
-                break
+        new = []
+        for p in parts:
+            new.append((yield _rewrite(p, change)))
+        s = rebuilt(s, new)
     replaced = change(s)
     return s if replaced is None else replaced
+
+
+def rebuilt(s: Stmt, parts: Sequence[Stmt]) -> Stmt:
+    """``s`` with other statements below, itself when they are the same."""
+    for a, b in zip(s.parts(), parts, strict=True):
+        if a is not b:
+            return s.with_parts(*parts)
+    return s
 
 
 def map_exprs(s: Stmt, change: Callable[[Expr], Expr]) -> Stmt:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from ..core.dtype import BOOL, DType
+from ..core.steps import Steps, run
 from ..core.visit import TypeTable
 from ..expr.intrinsics import EFFECTS, TABLE
 from ..expr.nodes import (
@@ -277,7 +278,7 @@ class _Verifier:
         for b in func.outputs:
             if b not in self.buffers:
                 self.fail(f"the output {b.name} is no parameter")
-        self.visit(func.body)
+        run(self.visit(func.body))
 
     def define(self, v: Var) -> None:
         if v in self.vars:
@@ -320,35 +321,35 @@ class _Verifier:
         if not (e.dtype.is_int and e.dtype.lanes == 1):
             self.fail(f"{what} is {e.dtype}, not a scalar integer")
 
-    def visit(self, s: Stmt) -> None:
+    def visit(self, s: Stmt) -> Steps[None]:
         if isinstance(s, Seq):
             for part in s.stmts:
-                self.visit(part)
+                yield self.visit(part)
             return
         self.stmt = s
         self.visits[s] = self.visits.get(s, 0) + 1
         if isinstance(s, For):
-            self.loop(s)
+            yield self.loop(s)
         elif isinstance(s, If):
             self.expr(s.cond)
             if s.cond.dtype is not BOOL:
                 self.fail(f"the condition of an `if` is {s.cond.dtype}, not a scalar bool")
             for part in s.parts():
-                self.visit(part)
+                yield self.visit(part)
         elif isinstance(s, Store):
             self.store(s)
         elif isinstance(s, Alloc):
             if s.buffer.scope not in SCOPES:
                 self.fail(f"{s.buffer.name} is allocated in the scope {s.buffer.scope}")
             self.enter(s.buffer)
-            self.visit(s.body)
+            yield self.visit(s.body)
             del self.buffers[s.buffer]
         elif isinstance(s, Let):
             self.expr(s.value)
             if s.value.dtype is not s.var.dtype:
                 self.fail(f"{s.var.name} is {s.var.dtype}, its value {s.value.dtype}")
             self.define(s.var)
-            self.visit(s.body)
+            yield self.visit(s.body)
             del self.vars[s.var]
         elif isinstance(s, Extern):
             for b in s.buffers():
@@ -368,7 +369,7 @@ class _Verifier:
         else:
             self.fail(f"{type(s).__name__} is no statement of the loop IR")
 
-    def loop(self, s: For) -> None:
+    def loop(self, s: For) -> Steps[None]:
         if s.kind not in KINDS:
             self.fail(f"no kind of loop is called {s.kind}")
         self.index(s.begin, f"the begin of {s.var.name}")
@@ -378,7 +379,7 @@ class _Verifier:
         if s.kind in (VECTORIZED, UNROLLED) and const_int(s.extent) is None:
             self.fail(f"the extent of the {s.kind} loop {s.var.name} is {show(s.extent)}, not a constant")
         self.define(s.var)
-        self.visit(s.body)
+        yield self.visit(s.body)
         del self.vars[s.var]
 
     def store(self, s: Store) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from ..arith.conditions import conjunction, conjuncts
 from ..arith.facts import Facts
+from ..core.steps import Steps, run
 from ..errors import LowerError
 from ..expr import make
 from ..expr.linear import reads_data
@@ -53,7 +54,7 @@ def lower_state(state: ScheduleState, args: Sequence[Tensor | Var], name: str, c
     dims = sizes_of(params, used)
     writer = _Writer(state, bounds, buffers, params)
     outputs = tuple(buffers[t] for st in state.stages if st.is_output for t in st.op.outputs)
-    return Func(name, params, writer.nodes(tree_of(state)), dims, outputs, constants=tuple(buffers[t] for t in constants))
+    return Func(name, params, run(writer.nodes(tree_of(state))), dims, outputs, constants=tuple(buffers[t] for t in constants))
 
 
 def _nobody_waits(state: ScheduleState) -> None:
@@ -85,21 +86,22 @@ class _Writer:
 
     # -- the tree ----------------------------------------------------------------------------------------------------
 
-    def nodes(self, nodes: Sequence[TreeNode]) -> Stmt:
+    def nodes(self, nodes: Sequence[TreeNode], first: int = 0) -> Steps[Stmt]:
         done: list[Stmt] = []
-        for i, node in enumerate(nodes):
+        for i in range(first, len(nodes)):
+            node = nodes[i]
             if isinstance(node, StorageNode):
                 own = {self.buffers[t] for t in node.stage.op.outputs}
                 self.alive |= own
-                body = self.nodes(nodes[i + 1:])
+                body = yield self.nodes(nodes, i + 1)
                 self.alive -= own
                 for t in reversed(node.stage.op.outputs):
                     body = Alloc(self.buffers[t], body)
                 return seq(*done, body)
-            done.append(self.nest(node))
+            done.append((yield self.nest(node)))
         return seq(*done)
 
-    def nest(self, node: TreeNode) -> Stmt:
+    def nest(self, node: TreeNode) -> Steps[Stmt]:
         stage = node.stage
         if stage.name not in self.guards:
             check_tails(stage)
@@ -113,7 +115,8 @@ class _Writer:
             return self.tensorized(stage, position, first)
         if isinstance(node, LoopNode):
             ahead = [self.prefetch(stage, node.loop, t, n) for t, loop, n in stage.prefetches if loop == node.loop.name]
-            out = self.loop(stage, node.loop, self.guarded(stage, position, seq(*ahead, self.nodes(node.children))))
+            inner = yield self.nodes(node.children)
+            out = self.loop(stage, node.loop, self.guarded(stage, position, seq(*ahead, inner)))
         else:
             out = self.update(stage)
         if position == stage.first_init() and stage.compute.reduce_axis:

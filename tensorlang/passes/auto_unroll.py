@@ -11,25 +11,26 @@ steps become unrolled loops.
 
 from __future__ import annotations
 
+from ..core.steps import Steps, run
 from ..expr.nodes import Expr, Var, const_int
 from ..expr.walk import variables
-from ..loopir.stmt import Buffer, For, Func, If, Seq, Stmt, Store, loads, preorder
+from ..loopir.stmt import Buffer, For, Func, If, Seq, Stmt, Store, loads, preorder, rebuilt
 
 
 def auto_unroll(func: Func) -> Func:
     """The pass."""
-    return func.with_body(_walk(func.body, 0)[0])
+    return func.with_body(run(_walk(func.body, 0))[0])
 
 
 REGISTER_BYTES = 4096  # of a local buffer that may live in registers
 REGISTER_STEPS = 64  # that walking over one may come to
 
 
-def _walk(s: Stmt, limit: int) -> tuple[Stmt, int]:
+def _walk(s: Stmt, limit: int) -> Steps[tuple[Stmt, int]]:
     """The statement, and how many steps it comes to when written out; more than any limit when that is not constant."""
     if isinstance(s, For):
         own = dict(s.attrs).get("auto_unroll_max_step", limit)
-        body, steps = _walk(s.body, own)
+        body, steps = yield _walk(s.body, own)
         n = const_int(s.extent)
         total = steps * n if n is not None else 1 << 40
         most = max(limit, REGISTER_STEPS) if s.kind == "serial" and 0 < total <= REGISTER_STEPS and _over_registers(s) else limit
@@ -40,11 +41,11 @@ def _walk(s: Stmt, limit: int) -> tuple[Stmt, int]:
     parts = s.parts()
     if not parts:
         return s, 0 if isinstance(s, Seq) else 1
-    walked = [_walk(p, limit) for p in parts]
+    walked = []
+    for p in parts:
+        walked.append((yield _walk(p, limit)))
     total = sum(n for _, n in walked) + isinstance(s, If)
-    if all(a is b for (a, _), b in zip(walked, parts, strict=True)):
-        return s, total
-    return s.with_parts(*[a for a, _ in walked]), total
+    return rebuilt(s, [a for a, _ in walked]), total
 
 
 def _over_registers(s: For) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..arith.facts import Facts
+from ..core.steps import Steps, run
 from ..expr import make
 from ..expr.linear import reads_data
 from ..expr.nodes import Call, Expr, IfThenElse, Var
@@ -29,7 +30,7 @@ def check_bounds(func: Func) -> Func:
         else:
             names(p)
     sizes = frozenset(v for v in func.dims if v.kind == "dim")
-    return func.with_body(_Checker(names).stmt(func.body, Facts(sizes=sizes), ()))
+    return func.with_body(run(_Checker(names).stmt(func.body, Facts(sizes=sizes), ())))
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class _Checker:
     def __init__(self, names: Names) -> None:
         self.names = names
 
-    def stmt(self, s: Stmt, facts: Facts, loops: tuple[Var, ...]) -> Stmt:
+    def stmt(self, s: Stmt, facts: Facts, loops: tuple[Var, ...]) -> Steps[Stmt]:
         if isinstance(s, Evaluate) and isinstance(s.value, Call) and s.value.name == "prefetch":
             return s  # a hint may point anywhere
         tests: dict[_Test, None] = {}
@@ -61,27 +62,30 @@ class _Checker:
             self.expr(e, facts, (), tests)
         if isinstance(s, Store):
             self.access(s.buffer, s.indices, facts, (), tests)
-        s = self.below(s, facts, loops)
+        s = yield self.below(s, facts, loops)
         for t in reversed(tests):
             s = If(t.cond(), s, self.report(t, loops))
         return s
 
-    def below(self, s: Stmt, facts: Facts, loops: tuple[Var, ...]) -> Stmt:
+    def below(self, s: Stmt, facts: Facts, loops: tuple[Var, ...]) -> Steps[Stmt]:
         if isinstance(s, For):
             self.names(s.var)
             inside = facts.bind(s.var, s.begin, make.sub(make.add(s.begin, s.extent), 1)).assume(make.ge(s.extent, 1))
-            return self.rebuilt(s, self.stmt(s.body, inside, (*loops, s.var)))
+            return self.rebuilt(s, (yield self.stmt(s.body, inside, (*loops, s.var))))
         if isinstance(s, If):
-            then = self.stmt(s.then, facts.assume(s.cond), loops)
-            orelse = () if s.orelse is None else (self.stmt(s.orelse, facts.assume(denied(s.cond)), loops),)
+            then = yield self.stmt(s.then, facts.assume(s.cond), loops)
+            orelse = () if s.orelse is None else ((yield self.stmt(s.orelse, facts.assume(denied(s.cond)), loops)),)
             return self.rebuilt(s, then, *orelse)
         if isinstance(s, Let):
             self.names(s.var)
             plain = s.value.dtype.is_index and not reads_data(s.value)
-            return self.rebuilt(s, self.stmt(s.body, facts.bind(s.var, s.value, s.value) if plain else facts, loops))
+            return self.rebuilt(s, (yield self.stmt(s.body, facts.bind(s.var, s.value, s.value) if plain else facts, loops)))
         if isinstance(s, Alloc):
             self.names.buffer(s.buffer)
-        return self.rebuilt(s, *[self.stmt(p, facts, loops) for p in s.parts()])
+        parts = []
+        for p in s.parts():
+            parts.append((yield self.stmt(p, facts, loops)))
+        return self.rebuilt(s, *parts)
 
     @staticmethod
     def rebuilt(s: Stmt, *parts: Stmt) -> Stmt:

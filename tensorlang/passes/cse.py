@@ -10,11 +10,12 @@ to read. A name is not carried into a parallel loop: what such a loop takes alon
 
 from __future__ import annotations
 
+from ..core.steps import Steps, run
 from ..expr.linear import reads_data
 from ..expr.nodes import Broadcast, Const, Expr, Var
 from ..expr.walk import rewrite as rewrite_expr
 from ..expr.walk import variables
-from ..loopir.stmt import PARALLEL, For, Func, Let, Seq, Stmt, Store, loads, map_exprs, preorder, seq
+from ..loopir.stmt import PARALLEL, For, Func, Let, Seq, Stmt, Store, loads, map_exprs, preorder, rebuilt, seq
 
 LEAST_USES = 2
 MOST_NAMES = 64
@@ -24,7 +25,7 @@ def cse(func: Func) -> Func:
     """The pass."""
     body = func.body
     for mask in _masks(body)[:MOST_NAMES]:
-        body = _Naming(mask).walk(body)
+        body = run(_Naming(mask).walk(body))
     return func if body is func.body else func.with_body(body)
 
 
@@ -56,11 +57,18 @@ class _Naming:
 
     def count(self, s: Stmt) -> int:
         found = self._count.get(s)
+        return run(self._counted(s)) if found is None else found
+
+    def _counted(self, s: Stmt) -> Steps[int]:
+        found = self._count.get(s)
         if found is None:
-            found = self._count[s] = sum(m is self.mask for m in _used(s)) + sum(map(self.count, s.parts()))
+            found = sum(m is self.mask for m in _used(s))
+            for p in s.parts():
+                found += yield self._counted(p)
+            self._count[s] = found
         return found
 
-    def walk(self, s: Stmt) -> Stmt:
+    def walk(self, s: Stmt) -> Steps[Stmt]:
         if self.count(s) < LEAST_USES:
             return s
         if isinstance(s, Seq):
@@ -70,8 +78,10 @@ class _Naming:
         elif not self.binds(s) and (isinstance(s, For) or not s.parts() or sum(self.count(p) > 0 for p in s.parts()) > 1):
             return self.named(s)
         parts = s.parts()
-        walked = tuple(self.walk(p) for p in parts)
-        return s if all(a is b for a, b in zip(parts, walked, strict=True)) else s.with_parts(*walked)
+        walked = []
+        for p in parts:
+            walked.append((yield self.walk(p)))
+        return rebuilt(s, walked)
 
     def binds(self, s: Stmt) -> bool:
         """Whether something in ``s`` must stay around the name: what binds a variable of the mask, or a parallel loop that uses it."""

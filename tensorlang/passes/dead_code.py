@@ -9,6 +9,7 @@ fewer rows does not write back costs nothing. Reading an element to update it do
 
 from __future__ import annotations
 
+from ..core.steps import Steps, run
 from ..expr import make
 from ..expr.nodes import Const, Expr, Ramp, Var, const_int
 from ..expr.walk import variables
@@ -23,8 +24,8 @@ def dead_code(func: Func) -> Func:
     body = func.body
     for _ in range(MOST_ROUNDS):
         found: list[_Uses] = []
-        _gather(body, {}, found)
-        new = _Cleaner(found).clean(body)
+        run(_gather(body, {}, found))
+        new = run(_Cleaner(found).clean(body))
         if new is body:
             break
         body = new
@@ -90,12 +91,18 @@ def _elements(b: Buffer, indices: tuple[Expr, ...]) -> int:
     return out
 
 
-def _gather(s: Stmt, scope: dict[Buffer, _Uses], found: list[_Uses]) -> None:
+def _gather(s: Stmt, scope: dict[Buffer, _Uses], found: list[_Uses]) -> Steps[None]:
     """Collect the uses of each buffer in the order of their Allocs: copies of a nest may share the buffer, each with a life of its own."""
     if isinstance(s, Alloc):
         uses = _Uses(s.buffer)
         found.append(uses)
-        _gather(s.body, {**scope, s.buffer: uses}, found)
+        around = scope.get(s.buffer)
+        scope[s.buffer] = uses
+        yield _gather(s.body, scope, found)
+        if around is None:
+            del scope[s.buffer]
+        else:
+            scope[s.buffer] = around
         return
     if scope:
         own = scope.get(s.buffer) if isinstance(s, Store) else None
@@ -117,7 +124,7 @@ def _gather(s: Stmt, scope: dict[Buffer, _Uses], found: list[_Uses]) -> None:
                 if b in scope:
                     scope[b].live = -1
     for part in s.parts():
-        _gather(part, scope, found)
+        yield _gather(part, scope, found)
 
 
 class _Cleaner:
@@ -127,22 +134,24 @@ class _Cleaner:
         self.found = iter(found)
         self.dead: dict[Buffer, frozenset[Store]] = {}
 
-    def clean(self, s: Stmt) -> Stmt:
+    def clean(self, s: Stmt) -> Steps[Stmt]:
         if isinstance(s, Store):
             dead = self.dead.get(s.buffer)
             return NOTHING if dead and s in dead else s
         if isinstance(s, Evaluate | Extern | Report):
             return s
         if isinstance(s, Seq):
-            new = [self.clean(x) for x in s.stmts]
+            new = []
+            for x in s.stmts:
+                new.append((yield self.clean(x)))
             return s if all(a is b and a is not NOTHING for a, b in zip(new, s.stmts, strict=True)) else seq(*new)
         if isinstance(s, If):
-            return self.branch(s)
+            return (yield self.branch(s))
         assert isinstance(s, For | Let | Alloc)
         if isinstance(s, Alloc):
             uses = next(self.found)
             self.dead[s.buffer] = uses.dead()
-        body = self.clean(s.body)
+        body = yield self.clean(s.body)
         if _idle(body):
             return NOTHING
         if isinstance(s, Let) and not _speaks_of(body, s.var):
@@ -151,9 +160,9 @@ class _Cleaner:
             return body
         return s if body is s.body else s.with_parts(body)
 
-    def branch(self, s: If) -> Stmt:
-        then = self.clean(s.then)
-        orelse = None if s.orelse is None else self.clean(s.orelse)
+    def branch(self, s: If) -> Steps[Stmt]:
+        then = yield self.clean(s.then)
+        orelse = None if s.orelse is None else (yield self.clean(s.orelse))
         if then is s.then and orelse is s.orelse and not _idle(then) and (orelse is None or not _idle(orelse)):
             return s
         if orelse is not None and _idle(orelse):

@@ -13,16 +13,18 @@ Runs after unrolling, when the guards of rows are explicit, and after simplifica
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import gcd
 
 from ..arith.conditions import conjunction, conjuncts, never_negative
+from ..core.steps import Steps, run
 from ..expr import make
 from ..expr.linear import reads_data
 from ..expr.nodes import Binary, Const, Expr, FloorDiv, FloorMod, TruncDiv, TruncMod, Var
 from ..expr.walk import preorder as walk
 from ..expr.walk import variables
-from ..loopir.stmt import NOTHING, SERIAL, Alloc, For, Func, If, Let, Seq, Stmt, preorder, seq
+from ..loopir.stmt import NOTHING, SERIAL, Alloc, For, Func, If, Let, Seq, Stmt, preorder, rebuilt, seq
 
 MOST_ADDED = 600  # statements a kernel may grow by
 MOST_FAMILIES = 16
@@ -34,7 +36,7 @@ def hoist_guards(func: Func) -> Func:
     room = MOST_ADDED
     for family in _families(body)[:MOST_FAMILIES]:
         work = _Hoist(family, room)
-        body = work.walk(body)
+        body = run(work.walk(body))
         room = work.room
     return func if body is func.body else func.with_body(body)
 
@@ -52,11 +54,12 @@ def _families(body: Stmt) -> list[Family]:
     """The families of conditions tested inside serial loops that do not bind their variables, or beside such loops where a local
     buffer lives: what the tile does not write back it need not compute."""
     found: dict[object, dict[int, dict[Expr, None]]] = {}
+    looping = _Below(lambda s: isinstance(s, For) and s.kind == SERIAL)
 
-    def visit(s: Stmt, loops: tuple[Var | None, ...]) -> None:
+    def visit(s: Stmt, loops: tuple[Var | None, ...]) -> Steps[None]:
         if isinstance(s, For):
             loops = (*loops, s.var) if s.kind == SERIAL else ()
-        elif isinstance(s, Alloc) and s.buffer.scope == "local" and has_loop(s):
+        elif isinstance(s, Alloc) and s.buffer.scope == "local" and looping(s):
             loops = (*loops, None)
         elif isinstance(s, If) and loops:
             for c in conjuncts(s.cond):
@@ -64,9 +67,9 @@ def _families(body: Stmt) -> list[Family]:
                     key, room = _measure(c)
                     found.setdefault(key, {}).setdefault(room, {})[c] = None
         for part in s.parts():
-            visit(part, loops)
+            yield visit(part, loops)
 
-    visit(body, ())
+    run(visit(body, ()))
     out = []
     for rows in found.values():
         speaks_of = frozenset(v for conds in rows.values() for c in conds for v in variables(c))
@@ -83,9 +86,25 @@ def _measure(c: Expr) -> tuple[object, int]:
     return frozenset((m, k // step) for m, k in p.items() if m), p.get((), 0) // step
 
 
-def has_loop(s: Stmt) -> bool:
-    """Whether a serial loop stands in ``s``."""
-    return any(isinstance(st, For) and st.kind == SERIAL for st in preorder(s))
+class _Below:
+    """Whether a statement of some kind stands in another or is it; each statement is looked at once."""
+
+    def __init__(self, wanted: Callable[[Stmt], bool]) -> None:
+        self.wanted = wanted
+        self._found: dict[Stmt, bool] = {}
+
+    def __call__(self, s: Stmt) -> bool:
+        found = self._found.get(s)
+        return run(self._look(s)) if found is None else found
+
+    def _look(self, s: Stmt) -> Steps[bool]:
+        found = self._found.get(s)
+        if found is None:
+            found = self.wanted(s)
+            for p in s.parts():
+                found = (yield self._look(p)) or found
+            self._found[s] = found
+        return found
 
 
 def _movable(c: Expr) -> bool:
@@ -101,20 +120,16 @@ class _Hoist:
         self.family = family
         self.members = frozenset(c for row in family.rows for c in row)
         self.room = room
-        self._tests: dict[Stmt, bool] = {}
+        self.tests = _Below(self.asked)  # whether a condition of the family is tested in a statement
+        self.looping = _Below(lambda s: isinstance(s, For) and s.kind == SERIAL)
+        self.binding = _Below(lambda s: isinstance(s, For | Let) and s.var in family.speaks_of)
+        self._belongs: dict[Stmt, bool] = {}
 
     def asked(self, s: Stmt) -> bool:
         """Whether ``s`` itself tests a condition of the family."""
         return isinstance(s, If) and any(c in self.members for c in conjuncts(s.cond))
 
-    def tests(self, s: Stmt) -> bool:
-        """Whether a condition of the family is tested in ``s``."""
-        found = self._tests.get(s)
-        if found is None:
-            found = self._tests[s] = self.asked(s) or any([self.tests(p) for p in s.parts()])
-        return found
-
-    def walk(self, s: Stmt) -> Stmt:
+    def walk(self, s: Stmt) -> Steps[Stmt]:
         if not self.tests(s):
             return s
         if self.belongs(s):
@@ -122,29 +137,40 @@ class _Hoist:
             if new is not None:
                 return new
         parts = s.parts()
-        walked = tuple(self.walk(p) for p in parts)
-        return s if all(a is b for a, b in zip(parts, walked, strict=True)) else s.with_parts(*walked)
+        walked = []
+        for p in parts:
+            walked.append((yield self.walk(p)))
+        return rebuilt(s, walked)
 
     def belongs(self, s: Stmt) -> bool:
         """Whether versions are made of ``s`` as a whole: the loop that holds the tests, the local buffers around it, and loops and
         values that hold nothing but these."""
+        found = self._belongs.get(s)
+        return run(self._belonging(s)) if found is None else found
+
+    def _belonging(self, s: Stmt) -> Steps[bool]:
+        found = self._belongs.get(s)
+        if found is not None:
+            return found
         if isinstance(s, For):
-            if s.kind != SERIAL or not self.invariant(s):
-                return False
-            return self.unlooped(s.body) or self.belongs(s.body)
-        if isinstance(s, Alloc):
-            return (s.buffer.scope == "local" and has_loop(s) and self.invariant(s)) or self.belongs(s.body)
-        return isinstance(s, Let) and s.var not in self.family.speaks_of and self.belongs(s.body)
+            found = s.kind == SERIAL and not self.binding(s) and ((yield self._unlooped(s.body)) or (yield self._belonging(s.body)))
+        elif isinstance(s, Alloc):
+            found = (s.buffer.scope == "local" and self.looping(s) and not self.binding(s)) or (yield self._belonging(s.body))
+        else:
+            found = isinstance(s, Let) and s.var not in self.family.speaks_of and (yield self._belonging(s.body))
+        self._belongs[s] = found
+        return found
 
-    def unlooped(self, s: Stmt) -> bool:
+    def _unlooped(self, s: Stmt) -> Steps[bool]:
         """Whether a test of the family stands in ``s`` outside every loop and tile in it."""
-        if isinstance(s, For) or not self.tests(s) or self.belongs(s):
+        if isinstance(s, For) or not self.tests(s) or (yield self._belonging(s)):
             return False
-        return self.asked(s) or any(self.unlooped(p) for p in s.parts())
-
-    def invariant(self, s: Stmt) -> bool:
-        """Whether nothing in ``s`` binds what the family speaks of."""
-        return not any(isinstance(st, For | Let) and st.var in self.family.speaks_of for st in preorder(s))
+        if self.asked(s):
+            return True
+        for p in s.parts():
+            if (yield self._unlooped(p)):
+                return True
+        return False
 
     def versions(self, s: Stmt) -> Stmt | None:
         """The chain of versions; None when they would take too much room."""
@@ -156,7 +182,7 @@ class _Hoist:
             added = -old
             for weaker, stronger in zip([*tests, -1], [len(rows), *tests], strict=True):
                 answers = {c: n <= weaker for n, row in enumerate(rows) if n <= weaker or n >= stronger for c in row}
-                made.append(decided(s, answers))
+                made.append(run(_decided(s, answers)))
                 added += size(made[-1]) + 1
                 if added > self.room:
                     break
@@ -169,17 +195,17 @@ class _Hoist:
         return None
 
 
-def decided(s: Stmt, answers: dict[Expr, bool]) -> Stmt:
+def _decided(s: Stmt, answers: dict[Expr, bool]) -> Steps[Stmt]:
     """``s`` where the answers to some conditions are known; loops and buffers that are left with nothing to do vanish."""
     if isinstance(s, If):
         conds = conjuncts(s.cond)
         if any(answers.get(c) is False for c in conds):
-            return NOTHING if s.orelse is None else decided(s.orelse, answers)
+            return NOTHING if s.orelse is None else (yield _decided(s.orelse, answers))
         left = [c for c in conds if c not in answers]
-        then = decided(s.then, answers)
+        then = yield _decided(s.then, answers)
         if not left:
             return then
-        orelse = NOTHING if s.orelse is None else decided(s.orelse, answers)
+        orelse = NOTHING if s.orelse is None else (yield _decided(s.orelse, answers))
         if then is s.then and len(left) == len(conds) and orelse is (s.orelse or NOTHING):
             return s
         cond = conjunction(left)
@@ -187,7 +213,9 @@ def decided(s: Stmt, answers: dict[Expr, bool]) -> Stmt:
             return NOTHING if orelse is NOTHING else If(make.not_(cond), orelse)
         return If(cond, then, None if orelse is NOTHING else orelse)
     parts = s.parts()
-    new = tuple(decided(p, answers) for p in parts)
+    new = []
+    for p in parts:
+        new.append((yield _decided(p, answers)))
     if all(a is b for a, b in zip(parts, new, strict=True)):
         return s
     if isinstance(s, Seq):
@@ -197,4 +225,4 @@ def decided(s: Stmt, answers: dict[Expr, bool]) -> Stmt:
 
 def size(s: Stmt) -> int:
     """Statements in ``s``."""
-    return sum(map(size, s.parts())) + (not isinstance(s, Seq))
+    return sum(not isinstance(st, Seq) for st in preorder(s))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from ..arith.conditions import conjunction, holds_when_nonneg, never_negative
 from ..arith.facts import Facts, undivided
+from ..core.steps import Steps, run
 from ..expr import make
 from ..expr.linear import from_poly, poly
 from ..expr.nodes import Expr, Var
@@ -26,59 +27,61 @@ MAX_COPIED = 4000  # statements after unrolling that may be written twice
 def partition(func: Func) -> Func:
     """The pass."""
     sizes = frozenset(v for v in func.dims if v.kind == "dim")
-    return func.with_body(_walk(func.body, Facts(sizes=sizes)))
+    return func.with_body(run(_walk(func.body, Facts(sizes=sizes))))
 
 
-def _walk(s: Stmt, facts: Facts) -> Stmt:
+def _walk(s: Stmt, facts: Facts) -> Steps[Stmt]:
     if isinstance(s, Seq):
-        new = [_walk(x, facts) for x in s.stmts]
+        new = []
+        for x in s.stmts:
+            new.append((yield _walk(x, facts)))
         return s if all(a is b for a, b in zip(new, s.stmts, strict=True)) else seq(*new)
     if isinstance(s, For):
         inside = facts.bind(s.var, s.begin, make.sub(make.add(s.begin, s.extent), 1))
         if s.kind in ("vectorized", "unrolled"):
             return s
-        body = _walk(s.body, inside)
+        body = yield _walk(s.body, inside)
         if body is s.body and not dict(s.attrs).get("tail") and s.var in _wanted(s.body):
             body = _two_copies(s.body, inside)
         return s if body is s.body else For(s.var, s.begin, s.extent, s.kind, body, s.attrs)
     if isinstance(s, If):
-        then = _walk(s.then, facts.assume(s.cond))
-        orelse = None if s.orelse is None else _walk(s.orelse, facts)
+        then = yield _walk(s.then, facts.assume(s.cond))
+        orelse = None if s.orelse is None else (yield _walk(s.orelse, facts))
         return s if then is s.then and orelse is s.orelse else If(s.cond, then, orelse)
     if isinstance(s, Alloc | Let):
         (part,) = s.parts()
-        new_part = _walk(part, facts)
+        new_part = yield _walk(part, facts)
         return s if new_part is part else s.with_parts(new_part)
     return s
 
 
-def _guards(s: Stmt, fixed: tuple[Var, ...], facts: Facts, found: dict[Expr, Facts]) -> dict[Expr, Facts]:
+def _guards(s: Stmt, fixed: tuple[Var, ...], facts: Facts, found: dict[Expr, Facts]) -> Steps[dict[Expr, Facts]]:
     """Guards below ``s`` that depend on a vectorised or unrolled loop below ``s``, each with the facts where it stands."""
     if isinstance(s, For):
         facts = facts.bind(s.var, s.begin, make.sub(make.add(s.begin, s.extent), 1))
         fixed = (*fixed, s.var) if s.kind in ("vectorized", "unrolled") else fixed
-        return _guards(s.body, fixed, facts, found)
+        return (yield _guards(s.body, fixed, facts, found))
     for c in asked(s):
         if never_negative(c) is not None and any(v in variables(c) for v in fixed):
             found.setdefault(c, facts)
     for part in s.parts():
-        _guards(part, fixed, facts, found)
+        yield _guards(part, fixed, facts, found)
     return found
 
 
 def _wanted(body: Stmt) -> dict[Var, None]:
     """The variables from outside that guards of vectorised and unrolled loops in ``body`` speak of."""
     inner = {st.var for st in preorder(body) if isinstance(st, For)}
-    return {v: None for c in _guards(body, (), Facts(), {}) for v in variables(c) if v not in inner}
+    return {v: None for c in run(_guards(body, (), Facts(), {})) for v in variables(c) if v not in inner}
 
 
 def _two_copies(body: Stmt, facts: Facts) -> Stmt:
     inner = {st.var for st in preorder(body) if isinstance(st, For)}
-    if _size(body) > MAX_COPIED:
+    if run(_size(body)) > MAX_COPIED:
         return body
     clean: dict[Expr, None] = {}
     decided: dict[Expr, None] = {}
-    for cond, known in _guards(body, (), facts, {}).items():
+    for cond, known in run(_guards(body, (), facts, {})).items():
         p = never_negative(cond)
         assert p is not None
         worst = known.bound(from_poly(p, cond.a.dtype), lambda v: v in inner, False)  # type: ignore[attr-defined]
@@ -105,8 +108,11 @@ def _needed(tests: list[Expr], facts: Facts) -> list[Expr]:
     return out
 
 
-def _size(s: Stmt) -> int:
+def _size(s: Stmt) -> Steps[int]:
     if isinstance(s, For):
         n = int(s.extent.value) if s.kind == "unrolled" else 1  # type: ignore[attr-defined]
-        return n * _size(s.body) + 1
-    return 1 + sum(_size(p) for p in s.parts())
+        return n * (yield _size(s.body)) + 1
+    total = 1
+    for p in s.parts():
+        total += yield _size(p)
+    return total

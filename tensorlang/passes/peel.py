@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ..arith.conditions import holds_when_nonneg, never_negative
 from ..arith.facts import Facts
+from ..core.steps import Steps, run
 from ..expr import make
 from ..expr.linear import from_poly, poly
 from ..expr.nodes import Expr, Var
@@ -31,7 +32,7 @@ def _loop(s: Stmt, facts: Facts) -> Stmt | None:
     inner = {x.var for x in preorder(s.body) if isinstance(x, For)}
     decided: dict[Expr, None] = {}
     end = begin_of_tail = make.add(s.begin, s.extent)
-    for cond, known in _guards(s.body, facts, {}).items():
+    for cond, known in run(_guards(s.body, facts, {})).items():
         past = _first_turn_that_asks(cond, s.var, known, inner)
         if past is not None:
             decided[cond] = None
@@ -44,14 +45,14 @@ def _loop(s: Stmt, facts: Facts) -> Stmt | None:
     return seq(fast, careful)
 
 
-def _guards(s: Stmt, facts: Facts, found: dict[Expr, Facts]) -> dict[Expr, Facts]:
+def _guards(s: Stmt, facts: Facts, found: dict[Expr, Facts]) -> Steps[dict[Expr, Facts]]:
     """All guards below, each with the ranges of the loops around it."""
     if isinstance(s, For):
         facts = facts.bind(s.var, s.begin, make.sub(make.add(s.begin, s.extent), 1))
     for c in asked(s):
         found.setdefault(c, facts)
     for part in s.parts():
-        _guards(part, facts, found)
+        yield _guards(part, facts, found)
     return found
 
 

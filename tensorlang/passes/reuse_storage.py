@@ -14,32 +14,33 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..core.steps import Steps, run
 from ..expr import make
 from ..expr.linear import poly
 from ..expr.nodes import Expr, Min, Var, const_int
 from ..expr.walk import rewrite as rewrite_expr
 from ..expr.walk import variables
-from ..loopir.stmt import Alloc, Buffer, Extern, For, Func, Load, Seq, Stmt, Store, load, loads, map_exprs, preorder, rewrite, seq
+from ..loopir.stmt import Alloc, Buffer, Extern, For, Func, Load, Seq, Stmt, Store, load, loads, map_exprs, preorder, rebuilt, rewrite, seq
 
 
 def reuse_storage(func: Func) -> Func:
     """The pass."""
     if not any(isinstance(s, Alloc) and s.buffer.scope == "global" for s in preorder(func.body)):
         return func
-    body = _into_outputs(_walk(func.body), func.outputs)
+    body = _into_outputs(run(_walk(func.body)), func.outputs)
     return func if body is func.body else func.with_body(body)
 
 
 def workspace_bytes(func: Func) -> Expr:
     """Bytes of workspace alive at the same time, at most: a constant, or an expression of the symbolic sizes. Inside a parallel loop
     each thread has its own; one is counted."""
-    return _bytes(func.body)
+    return run(_bytes(func.body))
 
 
-def _bytes(s: Stmt) -> Expr:
+def _bytes(s: Stmt) -> Steps[Expr]:
     below: Expr = make.const(0, "int64")
     for p in s.parts():
-        below = make.max_(below, _bytes(p))
+        below = make.max_(below, (yield _bytes(p)))
     if isinstance(s, Alloc) and s.buffer.scope == "global":
         return make.add(below, make.mul(make.cast("int64", _span(s.buffer)), s.buffer.dtype.bytes))
     return below
@@ -73,23 +74,41 @@ class _Slot:
     tenants: list[Buffer]
     elements: Expr
     last: int
+    alike: bool = True  # all have one form
+    compact: bool = True
+
+    def takes(self, b: Buffer) -> bool:
+        """Whether ``b`` may live here as far as its form goes: accesses of others become flat, which is done for constant sizes only."""
+        if self.alike and _same_form(self.tenants[0], b):
+            return True
+        return self.compact and b.strides is None and const_int(self.elements) is not None and const_int(_span(b)) is not None
+
+    def admit(self, b: Buffer, last: int) -> None:
+        """``b`` lives here until item ``last``."""
+        self.alike = self.alike and _same_form(self.tenants[0], b)
+        self.tenants.append(b)
+        self.elements = make.max_(self.elements, _span(b))
+        self.last = last
 
 
-def _walk(s: Stmt) -> Stmt:
+def _walk(s: Stmt) -> Steps[Stmt]:
     """Each block of statements by itself, the inner ones first."""
     if isinstance(s, Alloc):
-        return _block(s)
-    parts = s.parts()
-    new = tuple(_walk(p) for p in parts)
-    return s if all(a is b for a, b in zip(parts, new, strict=True)) else s.with_parts(*new)
+        return (yield _block(s))
+    new = []
+    for p in s.parts():
+        new.append((yield _walk(p)))
+    return rebuilt(s, new)
 
 
-def _block(s: Stmt) -> Stmt:
+def _block(s: Stmt) -> Steps[Stmt]:
     """A chain of Allocs with the statements between them."""
     buffers, items = _chain(s)
-    inner = {item: _walk(item) for item in items}
+    inner = {}
+    for item in items:
+        inner[item] = yield _walk(item)
     if any(new is not old for old, new in inner.items()):
-        s = _replace_items(s, inner)
+        s = run(_replace_items(s, inner))
         items = [inner[i] for i in items]
     shared = _share(_own(buffers, items), items)
     return _rename(s, shared) if shared else s
@@ -110,10 +129,13 @@ def _chain(s: Stmt) -> tuple[list[Buffer], list[Stmt]]:
             return buffers, items + list(s.stmts if isinstance(s, Seq) else [s])
 
 
-def _replace_items(s: Stmt, new: dict[Stmt, Stmt]) -> Stmt:
+def _replace_items(s: Stmt, new: dict[Stmt, Stmt]) -> Steps[Stmt]:
     if s in new:
         return new[s]
-    return s.with_parts(*[_replace_items(p, new) for p in s.parts()])
+    parts = []
+    for p in s.parts():
+        parts.append((yield _replace_items(p, new)))
+    return s.with_parts(*parts)
 
 
 def _lives(buffers: list[Buffer], items: list[Stmt]) -> list[_Life]:
@@ -152,28 +174,19 @@ def _share(buffers: list[Buffer], items: list[Stmt]) -> dict[Buffer, Buffer]:
         b = life.buffer
         fits = [s for s in slots if s.tenants[0].dtype is b.dtype
                 and (s.last < life.first or (s.last == life.first and in_place(items[life.first], s.tenants[-1], b)))
-                and (all(_same_form(t, b) for t in s.tenants) or _room(s, b))]
+                and s.takes(b)]
         if fits:
             best = min(fits, key=lambda s: not _same_form(s.tenants[0], b))
-            best.tenants.append(b)
-            best.elements = make.max_(best.elements, _span(b))
-            best.last = life.last
+            best.admit(b, life.last)
         else:
-            slots.append(_Slot([b], _span(b), life.last))
+            slots.append(_Slot([b], _span(b), life.last, compact=b.strides is None))
     out: dict[Buffer, Buffer] = {}
     for s in slots:
         if len(s.tenants) > 1:
             first = s.tenants[0]
-            form = all(_same_form(first, t) for t in s.tenants)
-            home = first if form else Buffer(first.name, first.dtype, (s.elements,), first.scope)
+            home = first if s.alike else Buffer(first.name, first.dtype, (s.elements,), first.scope)
             out.update((t, home) for t in s.tenants if t is not home)
     return out
-
-
-def _room(slot: _Slot, b: Buffer) -> bool:
-    """Whether a buffer of another form may move in: the accesses of all become flat, which is done for constant sizes only."""
-    n, m = const_int(slot.elements), const_int(_span(b))
-    return n is not None and m is not None and b.strides is None and all(t.strides is None for t in slot.tenants)
 
 
 def _same_form(a: Buffer, b: Buffer) -> bool:
@@ -198,21 +211,21 @@ def _rename(s: Stmt, home: dict[Buffer, Buffer]) -> Stmt:
             return Store(home[st.buffer], st.value, place(st.buffer, st.indices), st.mask)
         return None
 
-    def allocs(st: Stmt) -> Stmt:
+    def allocs(st: Stmt) -> Steps[Stmt]:
         if isinstance(st, Alloc) and (st.buffer in home or st.buffer in entered):
             to = home.get(st.buffer, st.buffer)
             if to in entered or to.scope == "arg":
-                return allocs(st.body)
+                return (yield allocs(st.body))
             entered.add(to)
-            return Alloc(to, allocs(st.body))
+            return Alloc(to, (yield allocs(st.body)))
         if isinstance(st, Alloc):
             entered.add(st.buffer)
-            return Alloc(st.buffer, allocs(st.body))
+            return Alloc(st.buffer, (yield allocs(st.body)))
         if isinstance(st, Seq) and st.stmts and isinstance(st.stmts[-1], Alloc):
-            return seq(*st.stmts[:-1], allocs(st.stmts[-1]))
+            return seq(*st.stmts[:-1], (yield allocs(st.stmts[-1])))
         return st
 
-    return allocs(rewrite(map_exprs(s, lambda e: rewrite_expr(e, in_expr, done)), in_stmt))
+    return run(allocs(rewrite(map_exprs(s, lambda e: rewrite_expr(e, in_expr, done)), in_stmt)))
 
 
 def in_place(item: Stmt, old: Buffer, new: Buffer) -> bool:
@@ -221,7 +234,7 @@ def in_place(item: Stmt, old: Buffer, new: Buffer) -> bool:
         return False
     found: list[tuple[Store, tuple[For, ...]]] = []
 
-    def visit(s: Stmt, loops: tuple[For, ...]) -> bool:
+    def visit(s: Stmt, loops: tuple[For, ...]) -> Steps[bool]:
         if isinstance(s, Store) and s.buffer is new:
             found.append((s, loops))
             reads = [node for e in s.exprs() for node in loads(e)]
@@ -233,9 +246,12 @@ def in_place(item: Stmt, old: Buffer, new: Buffer) -> bool:
         if any(node.buffer in (old, new) for e in s.exprs() for node in loads(e)):
             return False
         below = (*loops, s) if isinstance(s, For) else loops
-        return all(visit(p, below) for p in s.parts())
+        for p in s.parts():
+            if not (yield visit(p, below)):
+                return False
+        return True
 
-    return visit(item, ()) and len(found) == 1 and once(found[0][0].indices, found[0][1])
+    return run(visit(item, ())) and len(found) == 1 and once(found[0][0].indices, found[0][1])
 
 
 def _same(a: tuple[Expr, ...], b: tuple[Expr, ...]) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from ..arith.conditions import conjunction, conjuncts
 from ..arith.facts import Facts
 from ..arith.simplify import Simplifier
+from ..core.steps import Steps, run
 from ..expr import make
 from ..expr.nodes import Const, Expr, Var, const_int
 from ..expr.walk import substitute
@@ -17,29 +18,31 @@ from ..loopir.stmt import NOTHING, Alloc, For, Func, If, Let, Seq, Stmt, map_exp
 def simplify(func: Func) -> Func:
     """The pass."""
     sizes = frozenset(v for v in func.dims if v.kind == "dim")
-    return func.with_body(_stmt(func.body, Simplifier(Facts(sizes=sizes))))
+    return func.with_body(run(_stmt(func.body, Simplifier(Facts(sizes=sizes)))))
 
 
 def _is_nothing(s: Stmt) -> bool:
     return isinstance(s, Seq) and not s.stmts
 
 
-def _stmt(s: Stmt, simp: Simplifier) -> Stmt:
+def _stmt(s: Stmt, simp: Simplifier) -> Steps[Stmt]:
     if isinstance(s, Seq):
-        new = [_stmt(x, simp) for x in s.stmts]
+        new = []
+        for x in s.stmts:
+            new.append((yield _stmt(x, simp)))
         return s if all(a is b for a, b in zip(new, s.stmts, strict=True)) else seq(*new)
     if isinstance(s, For):
-        return _for(s, simp)
+        return (yield _for(s, simp))
     if isinstance(s, If):
-        return _if(s, simp)
+        return (yield _if(s, simp))
     if isinstance(s, Let):
         value = simp(s.value)
         if type(value) is Const or type(value) is Var:
-            return _stmt(replace_var(s.body, s.var, value), simp)
-        body = _stmt(s.body, simp)
+            return (yield _stmt(replace_var(s.body, s.var, value), simp))
+        body = yield _stmt(s.body, simp)
         return s if value is s.value and body is s.body else Let(s.var, value, body)
     if isinstance(s, Alloc):
-        body = _stmt(s.body, simp)
+        body = yield _stmt(s.body, simp)
         return NOTHING if _is_nothing(body) else s if body is s.body else Alloc(s.buffer, body)
     old = s.exprs()
     new_exprs = [simp(e) for e in old]
@@ -53,18 +56,18 @@ def replace_var(s: Stmt, var: Var, value: Expr) -> Stmt:
     return map_exprs(s, lambda e: substitute(e, values, done))
 
 
-def _for(s: For, simp: Simplifier) -> Stmt:
+def _for(s: For, simp: Simplifier) -> Steps[Stmt]:
     begin, extent = simp(s.begin), simp(s.extent)
     n = const_int(extent)
     if n is not None and n <= 0:
         return NOTHING
     if n == 1:
-        return _stmt(replace_var(s.body, s.var, begin), simp)
+        return (yield _stmt(replace_var(s.body, s.var, begin), simp))
     facts = simp.facts
     if n is None:
         facts = facts.assume(make.le(1, extent))  # inside the loop it has at least one turn
     inner = Simplifier(facts.bind(s.var, begin, make.sub(make.add(begin, extent), 1)))
-    body = _stmt(s.body, inner)
+    body = yield _stmt(s.body, inner)
     if _is_nothing(body):
         return NOTHING
     if begin is s.begin and extent is s.extent and body is s.body:
@@ -72,22 +75,22 @@ def _for(s: For, simp: Simplifier) -> Stmt:
     return For(s.var, begin, extent, s.kind, body, s.attrs)
 
 
-def _if(s: If, simp: Simplifier) -> Stmt:
+def _if(s: If, simp: Simplifier) -> Steps[Stmt]:
     left: list[Expr] = []
     held = simp  # what was asked before holds where the next is asked
     for c in conjuncts(s.cond):
         c = held(c)
         known = held.facts.prove(c)
         if known is False:
-            return NOTHING if s.orelse is None else _stmt(s.orelse, simp)
+            return NOTHING if s.orelse is None else (yield _stmt(s.orelse, simp))
         if known is None:
             left.append(c)
             held = held.under(c)
     if not left:
-        return _stmt(s.then, simp)
+        return (yield _stmt(s.then, simp))
     cond = conjunction(left)
-    then = _stmt(s.then, simp.under(cond))
-    orelse = None if s.orelse is None else _stmt(s.orelse, simp.under(make.not_(cond)))
+    then = yield _stmt(s.then, simp.under(cond))
+    orelse = None if s.orelse is None else (yield _stmt(s.orelse, simp.under(make.not_(cond))))
     if orelse is not None and _is_nothing(orelse):
         orelse = None
     if _is_nothing(then):

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ..core.steps import Steps, run
 from ..expr import make
 from ..expr.nodes import Broadcast, Expr, Ramp, Var
 from ..expr.walk import rewrite as rewrite_expr
-from ..loopir.stmt import Func, Let, Load, Reduction, Stmt, Store, load, reduction, seq
+from ..loopir.stmt import Func, Let, Load, Reduction, Stmt, Store, load, rebuilt, reduction, seq
 
 MAX_LANES = 64
 Cut = Mapping[Var, Mapping[int, Var]]  # the parts of odd vector variables, by offset
@@ -21,7 +22,7 @@ Cut = Mapping[Var, Mapping[int, Var]]  # the parts of odd vector variables, by o
 
 def split_lanes(func: Func) -> Func:
     """The pass."""
-    return func.with_body(_statement(func.body, {}))
+    return func.with_body(run(_statement(func.body, {})))
 
 
 def pieces(lanes: int) -> list[tuple[int, int]]:
@@ -39,19 +40,20 @@ def _odd(lanes: int) -> bool:
     return lanes > 1 and (lanes & (lanes - 1) != 0 or lanes > MAX_LANES)
 
 
-def _statement(s: Stmt, cut: Cut) -> Stmt:
+def _statement(s: Stmt, cut: Cut) -> Steps[Stmt]:
     if isinstance(s, Let) and _odd(s.value.dtype.lanes):
         value = _reductions(s.value, cut)
         parts = {at: Var(s.var.name, value.dtype.element.with_lanes(n), s.var.kind) for at, n in pieces(value.dtype.lanes)}
-        out = _statement(s.body, {**cut, s.var: parts})
+        out = yield _statement(s.body, {**cut, s.var: parts})
         for at, n in reversed(pieces(value.dtype.lanes)):
             out = Let(parts[at], lanes_of(value, at, n, cut), out)
         return out
     below = s.parts()
     if below:
-        new = tuple(_statement(p, cut) for p in below)
-        if any(a is not b for a, b in zip(below, new, strict=True)):
-            s = s.with_parts(*new)
+        new = []
+        for p in below:
+            new.append((yield _statement(p, cut)))
+        s = rebuilt(s, new)
     exprs = s.exprs()
     if exprs:
         changed = tuple(_reductions(e, cut) for e in exprs)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ..expr import make
 from ..expr.nodes import const_int
-from ..loopir.stmt import For, Func, Seq, Stmt, rewrite, seq
+from ..loopir.stmt import For, Func, Seq, Stmt, preorder, rewrite, seq
 from .simplify import replace_var
 
 BUDGET = 20_000
@@ -33,4 +33,4 @@ def _loop(s: Stmt) -> Stmt | None:
 
 
 def _count(s: Stmt) -> int:
-    return (not isinstance(s, Seq)) + sum([_count(p) for p in s.parts()])
+    return sum(not isinstance(st, Seq) for st in preorder(s))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from ..arith.conditions import conjunction, conjuncts
 from ..core.dtype import DType
+from ..core.steps import Steps, run
 from ..expr import make
 from ..expr.nodes import (
     Add,
@@ -54,7 +55,7 @@ def _loop(s: Stmt) -> Stmt | None:
     if lanes is None:
         return plain
     try:
-        return _Vectorizer(s.var, make.ramp(s.begin, 1, lanes), lanes).stmt(s.body, None)
+        return run(_Vectorizer(s.var, make.ramp(s.begin, 1, lanes), lanes).stmt(s.body, None))
     except _NoVectorForm:
         return plain
 
@@ -80,44 +81,48 @@ class _Vectorizer:
 
         return rewrite_expr(e, masked)
 
-    def stmt(self, s: Stmt, mask: Expr | None) -> Stmt:
+    def stmt(self, s: Stmt, mask: Expr | None) -> Steps[Stmt]:
         if isinstance(s, Seq):
-            return seq(*[self.stmt(x, mask) for x in s.stmts])
+            new = []
+            for x in s.stmts:
+                new.append((yield self.stmt(x, mask)))
+            return seq(*new)
         if isinstance(s, Store):
             return self.store(s, mask)
         if isinstance(s, If):
-            return self.branch(s, mask)
+            return (yield self.branch(s, mask))
         if isinstance(s, Evaluate):  # a prefetch: one lane asks for the line
             return map_exprs(s, lambda e: substitute(e, self.first))
         if isinstance(s, For):
             begin, extent = self.expr(s.begin, None), self.expr(s.extent, None)
             if begin.dtype.lanes > 1 or extent.dtype.lanes > 1:
                 raise _NoVectorForm
-            return For(s.var, begin, extent, s.kind, self.stmt(s.body, mask), s.attrs)
+            return For(s.var, begin, extent, s.kind, (yield self.stmt(s.body, mask)), s.attrs)
         if isinstance(s, Let):
             value = self.expr(s.value, mask)
             if value.dtype.lanes == 1:
-                return Let(s.var, value, self.stmt(s.body, mask))
+                return Let(s.var, value, (yield self.stmt(s.body, mask)))
             wide = Var(s.var.name, value.dtype, s.var.kind)
             self.values[s.var] = wide
-            return Let(wide, value, self.stmt(s.body, mask))
+            return Let(wide, value, (yield self.stmt(s.body, mask)))
         raise _NoVectorForm
 
-    def branch(self, s: If, mask: Expr | None) -> Stmt:
+    def branch(self, s: If, mask: Expr | None) -> Steps[Stmt]:
         if s.orelse is None:  # what is one test for all lanes stays a test: it may guard what is read once for all
             conds = [substitute(c, self.values) for c in conjuncts(s.cond)]
             uniform = [c for c, v in zip(conjuncts(s.cond), conds, strict=True) if v.dtype.lanes == 1]
             if 0 < len(uniform) < len(conds):
                 varying = [c for c, v in zip(conjuncts(s.cond), conds, strict=True) if v.dtype.lanes > 1]
-                return self.branch(If(conjunction(uniform), If(conjunction(varying), s.then)), mask)
+                return (yield self.branch(If(conjunction(uniform), If(conjunction(varying), s.then)), mask))
         cond = self.expr(s.cond, mask)
         if cond.dtype.lanes == 1:
-            return If(cond, self.stmt(s.then, mask), None if s.orelse is None else self.stmt(s.orelse, mask))
-        then = self.stmt(s.then, cond if mask is None else make.and_(mask, cond))
+            then = yield self.stmt(s.then, mask)
+            return If(cond, then, None if s.orelse is None else (yield self.stmt(s.orelse, mask)))
+        then = yield self.stmt(s.then, cond if mask is None else make.and_(mask, cond))
         if s.orelse is None:
             return then
         other = make.not_(cond)
-        return seq(then, self.stmt(s.orelse, other if mask is None else make.and_(mask, other)))
+        return seq(then, (yield self.stmt(s.orelse, other if mask is None else make.and_(mask, other))))
 
     def store(self, s: Store, mask: Expr | None) -> Stmt:
         indices = tuple(self.expr(i, mask) for i in s.indices)

@@ -64,7 +64,7 @@ def changed(before: ScheduleState, state: ScheduleState) -> list[StageState]:
     """The stages of ``state`` that are new or not as they were ``before``."""
     if before.position is state.position:
         return list(compress(state.stages, map(is_not, state.stages, before.stages)))
-    return [st for st in state.stages if st.name not in before.position or before.stage(st.name) is not st]
+    return sorted(set(state.stages).difference(before.stages), key=lambda st: state.position[st.name])
 
 
 def reads(state: ScheduleState, stage: StageState) -> tuple[str, ...]:

@@ -366,7 +366,8 @@ class ScheduleState:
         return self._insert(self.position[name] + 1, stage)
 
     def _insert(self, p: int, stage: StageState) -> ScheduleState:
-        return ScheduleState((*self.stages[:p], stage, *self.stages[p:]), self.decisions, self.symbolic)._after(self, None)
+        named = None if self._named is None else {**self._named, **dict.fromkeys((*stage.aliases, stage.key), stage.name)}
+        return ScheduleState((*self.stages[:p], stage, *self.stages[p:]), self.decisions, self.symbolic)._after(self, named)
 
     def with_decision(self, decision: Decision) -> ScheduleState:
         return ScheduleState(self.stages, (*self.decisions, decision), self.symbolic, self)._after(self, self._named)

@@ -15,7 +15,7 @@ from ...expr.nodes import Add, Cast, Const, Expr, FloorDiv, FloorMod, Max, Min, 
 from ...expr.walk import variables
 from ...loopir.stmt import Buffer, Extern, Func, preorder
 from ...target import Target
-from . import convert, expression, index, memory, parallel, report, statement, types
+from . import apart, convert, expression, index, memory, parallel, report, statement, types
 from .emitter import Emitter, Storage
 from .extern import layout
 from .mathlib import MODES
@@ -58,6 +58,7 @@ def kernel(module: Module, func: Func, math: str, entry: Callable[[Module, Func,
             em.bind(p, f"%p{i}", 0, p.lo, p.hi)
     for i, d in enumerate(func.dims):
         em.bind(d, f"%d{i}", 0, d.lo if d.kind == "stride" else max(0, d.lo or 0), d.hi)
+    em.apart = apart.apart(func.body)
     statement.emit(em, func.body)
     em.block.end = "  ret i32 0"
     module.add(entry(module, func, name))

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...core.dtype import FLOAT64
+from ...core.steps import Steps
 from ...expr import make
 from ...expr.nodes import Expr, Var, const_int
 from ...loopir.stmt import Alloc, Buffer, Extern, For, Let, Load, Stmt, Store, preorder
@@ -106,8 +107,8 @@ def pieces(em: Emitter, s: For) -> int | str | None:
     return em.ins(f"fptosi double {em.call('double', 'llvm.minnum.f64', ('double', worthwhile), ('double', turns))} to i64")
 
 
-def emit(em: Emitter, s: For, cut: int | str | None, writes: frozenset[Buffer], loop: Callable[..., None],
-         leave: Callable[[Emitter, Block], None]) -> None:
+def emit(em: Emitter, s: For, cut: int | str | None, writes: frozenset[Buffer], loop: Callable[..., Steps[None]],
+         leave: Callable[[Emitter, Block], None]) -> Steps[None]:
     """The loop ``s``, ``cut`` as ``pieces`` says, as a call of the pool. ``loop`` and ``leave`` are those of ``statement``, which knows this
     file."""
     begin, end = em.index(s.begin), em.index(make.add(s.begin, s.extent))
@@ -133,7 +134,7 @@ def emit(em: Emitter, s: For, cut: int | str | None, writes: frozenset[Buffer], 
     first, count = interval(em, s.begin), interval(em, s.extent)
     hi = None if first[1] is None or count[1] is None else first[1] + max(0, count[1] - 1)
     body.streamed = em.streamed
-    loop(body, s.var, "%begin", "%end", (first[0], hi), False, s.body)
+    yield loop(body, s.var, "%begin", "%end", (first[0], hi), False, s.body)
     if body.streamed:
         streaming.fence(body)
     body.block.end = "  ret i32 0"

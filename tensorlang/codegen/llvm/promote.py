@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, field
 
+from ...core.steps import Steps, run
 from ...expr import linear, make
 from ...expr.nodes import Broadcast, Const, Expr, Ramp, const_int
 from ...expr.walk import preorder as walk
@@ -33,6 +34,7 @@ from ...loopir.stmt import (
     load,
     map_exprs,
     preorder,
+    rebuilt,
     seq,
 )
 from ...loopir.stmt import rewrite as rewrite_stmt
@@ -53,30 +55,30 @@ class _Uses:
 
 def promote(func: Func) -> Func:
     """The rewrite."""
-    return func.with_body(_walk(func.body))
+    return func.with_body(run(_walk(func.body)))
 
 
-def _walk(s: Stmt) -> Stmt:
+def _walk(s: Stmt) -> Steps[Stmt]:
     if type(s) is For and s.kind != PARALLEL:
-        changed = _promote_loop(s)
+        changed = yield _promote_loop(s)
         if changed is not None:
             return changed
     if type(s) is Seq:
         changed = _promote_row(s)
         if changed is not None:
             return changed
-    parts = s.parts()
-    if not parts:
-        return s
-    new = tuple(_walk(p) for p in parts)
-    return s.with_parts(*new) if any(a is not b for a, b in zip(parts, new, strict=True)) else s
+    new = []
+    for p in s.parts():
+        new.append((yield _walk(p)))
+    return rebuilt(s, new)
 
 
-def _promote_loop(s: For) -> Stmt | None:
+def _promote_loop(s: For) -> Steps[Stmt | None]:
     slots = _slots(s.body, {id(s.var)})
     if not slots:
         return None
-    body = _between(For(s.var, s.begin, s.extent, s.kind, _walk(_replace(s.body, slots)), s.attrs), slots)
+    inner = yield _walk(_replace(s.body, slots))
+    body = _between(For(s.var, s.begin, s.extent, s.kind, inner, s.attrs), slots)
     extent = const_int(s.extent)
     if extent is None:
         body = If(make.lt(make.const(0, s.extent.dtype), s.extent), body)
@@ -102,7 +104,7 @@ def _slots(body: Stmt, bound: set[int]) -> dict[Buffer, dict[Where, Buffer]]:
         elif type(node) is Let:
             bound.add(id(node.var))
     uses: dict[Buffer, _Uses] = {}
-    _collect(body, uses, True, bound)
+    run(_collect(body, uses, True, bound))
     slots: dict[Buffer, dict[Where, Buffer]] = {}
     for b, u in uses.items():
         if u.allowed and u.sure and len(u.places) <= MOST_PLACES and set(u.places) == u.sure and _disjoint(b, u.places):
@@ -134,7 +136,7 @@ def _slot_index(slot: Buffer) -> tuple[Expr, ...]:
     return (make.ramp(make.const(0, "int32"), 1, lanes),)
 
 
-def _collect(s: Stmt, uses: dict[Buffer, _Uses], sure: bool, bound: set[int]) -> None:
+def _collect(s: Stmt, uses: dict[Buffer, _Uses], sure: bool, bound: set[int]) -> Steps[None]:
     for e in s.exprs():
         for node in _loads(e):
             _use(uses, node.buffer, node.indices, node.mask, node.dtype.lanes, False, bound)
@@ -153,7 +155,7 @@ def _collect(s: Stmt, uses: dict[Buffer, _Uses], sure: bool, bound: set[int]) ->
         extent = const_int(s.extent)  # type: ignore[attr-defined]
         sure = sure and extent is not None and extent > 0
     for p in s.parts():
-        _collect(p, uses, sure, bound)
+        yield _collect(p, uses, sure, bound)
 
 
 def _loads(e: Expr) -> tuple[Load, ...]:

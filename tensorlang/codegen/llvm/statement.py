@@ -6,6 +6,7 @@ does. Run-time allocations that fail end the kernel with code 1 after giving bac
 
 from __future__ import annotations
 
+from ...core.steps import Steps, run
 from ...core.visit import TypeTable
 from ...expr import make
 from ...expr.nodes import Call, Const, Expr, Var, const_int
@@ -28,7 +29,7 @@ from ...loopir.stmt import (
     map_exprs,
     preorder,
 )
-from . import extern, memory, pairs, parallel, report, streaming, transposed, types
+from . import apart, extern, memory, pairs, parallel, report, streaming, transposed, types
 from .emitter import Emitter, Storage
 from .index import interval
 from .text import Block
@@ -41,8 +42,15 @@ STACK_TOTAL = 256 << 10  # bytes of all buffers of one function
 
 def emit(em: Emitter, s: Stmt) -> None:
     """Write the code of a statement into the current scope."""
+    run(emitted(em, s))
+
+
+def emitted(em: Emitter, s: Stmt) -> Steps[None]:
+    """The same in steps, of which the rules for statements that hold others are made."""
     em.at = em.depth
-    rules(s)(em, s)
+    inner = rules(s)(em, s)
+    if inner is not None:
+        yield inner
 
 
 def written(s: Stmt) -> frozenset[Buffer]:
@@ -52,16 +60,17 @@ def written(s: Stmt) -> frozenset[Buffer]:
 
 
 @rules.on(Seq)
-def _seq(em: Emitter, s: Seq) -> None:
+def _seq(em: Emitter, s: Seq) -> Steps[None]:
     transposed.prepare(em, s.stmts)
-    rest = list(s.stmts)
-    while rest:
-        one = rest.pop(0)
-        if type(one) is Store and rest and type(rest[0]) is Store and pairs.store_pair(em, one, rest[0]):
+    at = 0
+    while at < len(s.stmts):
+        one, following = s.stmts[at], s.stmts[at + 1] if at + 1 < len(s.stmts) else None
+        at += 1
+        if type(one) is Store and type(following) is Store and pairs.store_pair(em, one, following):
             em.forget(one.buffer)
-            rest.pop(0)
+            at += 1
         else:
-            emit(em, one)
+            yield emitted(em, one)
 
 
 @rules.on(Store)
@@ -113,7 +122,7 @@ def _report(em: Emitter, s: Report) -> None:
 
 
 @rules.on(Let)
-def _let(em: Emitter, s: Let) -> None:
+def _let(em: Emitter, s: Let) -> Steps[None]:
     v, body = s.var, s.body
     if v in em.vars:  # bound before, beside this one: unrolled copies share it, and what is remembered speaks of the other value
         v = Var(v.name, v.dtype, v.kind)
@@ -122,15 +131,15 @@ def _let(em: Emitter, s: Let) -> None:
     lo, hi = interval(em, s.value) if v.dtype.is_index else (None, None)
     operand = em.index(s.value) if v.dtype.is_index else em.value(s.value)
     em.bind(v, operand, em.home(s.value), lo, hi)
-    emit(em, body)
+    yield emitted(em, body)
 
 
 @rules.on(If)
-def _if(em: Emitter, s: If) -> None:
+def _if(em: Emitter, s: If) -> Steps[None]:
     if type(s.cond) is Const:
         taken = s.then if s.cond.value else s.orelse
         if taken is not None:
-            emit(em, taken)
+            yield emitted(em, taken)
         return
     cond = em.value(s.cond)
     here = em.block
@@ -141,7 +150,7 @@ def _if(em: Emitter, s: If) -> None:
         start = em.function.block(word)
         labels.append(start.label)
         em.push(start, conditional=True)
-        emit(em, side)
+        yield emitted(em, side)
         em.block.end = f"  br label %{done.label}"
         em.pop(here)
     if len(labels) == 1:
@@ -151,24 +160,31 @@ def _if(em: Emitter, s: If) -> None:
 
 
 @rules.on(For)
-def _for(em: Emitter, s: For) -> None:
+def _for(em: Emitter, s: For) -> Steps[None]:
     extent = const_int(s.extent)
     if extent is not None and extent <= 0:
         return
+    if s in em.apart and all(b.scope != "local" for b in parallel.captured(s)[0]):  # a local buffer may live in registers
+        writes = written(s)
+        yield apart.emit(em, s, writes, emitted, leave)
+        for b in writes:
+            em.forget(b)
+        return
     streamed = streaming.buffers(em, s)
     before, em.streamed = em.streamed, em.streamed | streamed
-    _turns(em, s, extent)
+    yield _turns(em, s, extent)
     em.streamed = before
     if streamed:
         em.at = em.depth
         streaming.fence(em)
 
 
-def _turns(em: Emitter, s: For, extent: int | None) -> None:
+def _turns(em: Emitter, s: For, extent: int | None) -> Steps[None]:
     cut = parallel.pieces(em, s) if s.kind == PARALLEL and extent != 1 else 1
     if cut != 1:
-        parallel.emit(em, s, cut, written(s.body), loop, leave)
-        for b in written(s.body):
+        writes = written(s.body)
+        yield parallel.emit(em, s, cut, writes, loop, leave)
+        for b in writes:
             em.forget(b)
         return
     if s.kind not in (SERIAL, PARALLEL):
@@ -177,12 +193,12 @@ def _turns(em: Emitter, s: For, extent: int | None) -> None:
     hi = None if first[1] is None or count[1] is None else first[1] + max(0, count[1] - 1)
     if extent == 1:
         em.bind(s.var, em.index(s.begin), em.home(s.begin), first[0], hi)
-        emit(em, s.body)
+        yield emitted(em, s.body)
         return
-    loop(em, s.var, em.index(s.begin), em.index(make.add(s.begin, s.extent)), (first[0], hi), extent is not None, s.body)
+    yield loop(em, s.var, em.index(s.begin), em.index(make.add(s.begin, s.extent)), (first[0], hi), extent is not None, s.body)
 
 
-def loop(em: Emitter, var: Var, begin: str, end: str, bounds: tuple[int | None, int | None], runs: bool, body: Stmt) -> None:
+def loop(em: Emitter, var: Var, begin: str, end: str, bounds: tuple[int | None, int | None], runs: bool, body: Stmt) -> Steps[None]:
     """``for var in begin .. end - 1``; ``runs`` when there is at least one iteration for sure."""
     writes = written(body)
     for b in writes:
@@ -200,7 +216,7 @@ def loop(em: Emitter, var: Var, begin: str, end: str, bounds: tuple[int | None, 
     em.push(start, written=writes)
     counter, following = em.function.fresh(), em.function.fresh()
     em.bind(var, counter, em.depth, *bounds)
-    emit(em, body)
+    yield emitted(em, body)
     latch = em.block
     start.lines.insert(0, f"  {counter} = phi i64 [ {begin}, %{ahead.label} ], [ {following}, %{latch.label} ]")
     em.do(f"{following} = add nsw i64 {counter}, 1")
@@ -224,7 +240,7 @@ def size_in_elements(b: Buffer) -> Expr:
 
 
 @rules.on(Alloc)
-def _alloc(em: Emitter, s: Alloc) -> None:
+def _alloc(em: Emitter, s: Alloc) -> Steps[None]:
     b = s.buffer
     elements = size_in_elements(b)
     count = interval(em, elements)[1]  # of a symbolic size, the most it can be: a buffer of a known limit needs no allocation in the call
@@ -237,7 +253,7 @@ def _alloc(em: Emitter, s: Alloc) -> None:
             name = em.function.fresh()
             em.function.entry.lines.insert(0, f"  {name} = alloca [{max(1, count)} x {element}], align 64")
             em.storage[b] = Storage(name, 0, max(1, count))
-            emit(em, s.body)
+            yield emitted(em, s.body)
             return
     size_text = em.ins(f"mul i64 {em.index(elements)}, {b.dtype.bytes}")
     lowest = interval(em, elements)[0]
@@ -252,7 +268,7 @@ def _alloc(em: Emitter, s: Alloc) -> None:
     em.scopes[-1].block = go_on
     em.storage[b] = Storage(memory_block, em.depth)
     em.live.append(memory_block)
-    emit(em, s.body)
+    yield emitted(em, s.body)
     em.live.pop()
     _free(em, memory_block)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...core.nests import START, STOP
+from ...core.steps import Steps, run
 from ...expr.nodes import (
     Access,
     Add,
@@ -40,7 +41,7 @@ _ENDLESS: Poly = {(): ENDLESS}
 def work(func: Func, slots: Mapping[Var, int]) -> tuple[tuple[float, tuple[int, ...]], ...]:
     """The terms of the estimate, the constant one first; ``slots`` says where the sizes and numbers of a call are."""
     known: dict[Var, Poly] = {v: {(i,): 1.0} for v, i in slots.items()}
-    out = _stmt(func.body, known)
+    out = run(_stmt(func.body, known))
     if any(abs(c) >= ENDLESS for c in out.values()):
         return ((ENDLESS, ()),)
     return tuple((c, mono) for mono, c in sorted(out.items()) if c)
@@ -48,7 +49,7 @@ def work(func: Func, slots: Mapping[Var, int]) -> tuple[tuple[float, tuple[int, 
 
 def estimate(s: Stmt, symbols: Mapping[Var, int]) -> Poly:
     """The same of one statement, in what ``symbols`` numbers; a coefficient of ENDLESS or more when nothing is known."""
-    return _stmt(s, {v: {(i,): 1.0} for v, i in symbols.items()})
+    return run(_stmt(s, {v: {(i,): 1.0} for v, i in symbols.items()}))
 
 
 def _add(a: Poly, b: Poly, factor: float = 1.0) -> Poly:
@@ -67,24 +68,24 @@ def _mul(a: Poly, b: Poly) -> Poly:
     return out
 
 
-def _stmt(s: Stmt, known: dict[Var, Poly]) -> Poly:
+def _stmt(s: Stmt, known: dict[Var, Poly]) -> Steps[Poly]:
     if isinstance(s, Seq):
         out: Poly = {}
         for part in s.stmts:
-            out = _add(out, _stmt(part, known))
+            out = _add(out, (yield _stmt(part, known)))
         return out
     if isinstance(s, For):
         begin, extent = _expr(s.begin, known), _expr(s.extent, known)
         known[s.var] = _ENDLESS if begin is None or extent is None else _add(begin, extent, 0.5)
-        return _ENDLESS if extent is None else _mul(extent, _stmt(s.body, known))
+        return _ENDLESS if extent is None else _mul(extent, (yield _stmt(s.body, known)))
     if isinstance(s, If):
-        then = _stmt(s.then, known)
-        return then if s.orelse is None else _add(then, _stmt(s.orelse, known))
+        then = yield _stmt(s.then, known)
+        return then if s.orelse is None else _add(then, (yield _stmt(s.orelse, known)))
     if isinstance(s, Let):
         known[s.var] = _expr(s.value, known) or _ENDLESS
-        return _stmt(s.body, known)
+        return (yield _stmt(s.body, known))
     if isinstance(s, Alloc):
-        return _stmt(s.body, known)
+        return (yield _stmt(s.body, known))
     if isinstance(s, Extern):
         return {} if s.name in (START, STOP) else _ENDLESS  # taking the time changes no decision
     if isinstance(s, Store):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...core.steps import Steps, run
 from ...te.axis import IterVar
 from ..state import At, ScheduleState, StageState
 
@@ -34,7 +35,7 @@ class LoopNode:
 TreeNode = ComputeNode | StorageNode | LoopNode
 
 
-def stage_nodes(state: ScheduleState, stage: StageState) -> tuple[TreeNode, ...]:
+def _stage_nodes(state: ScheduleState, stage: StageState, made: dict[At, list[TreeNode]]) -> Steps[tuple[TreeNode, ...]]:
     """The nest of one stage with everything computed inside it; storage first when it needs some."""
     inside: dict[str, list[StageState]] = {}
     for st in state.attached(stage.name):
@@ -42,15 +43,20 @@ def stage_nodes(state: ScheduleState, stage: StageState) -> tuple[TreeNode, ...]
         inside.setdefault(st.attach.loop, []).append(st)
     nodes: tuple[TreeNode, ...] = () if stage.is_scan else (ComputeNode(stage),)  # what a scan does, its update does
     for iv in reversed(stage.leaves):
-        producers = tuple(n for st in inside.get(iv.name, ()) for n in stage_nodes(state, st))
-        stored = tuple(StorageNode(st) for st in state.stages if st.store is not None and st.store.stage == stage.name and st.store.loop == iv.name)
-        nodes = (LoopNode(stage, iv, stored + producers + nodes),)
+        producers: list[TreeNode] = []
+        for st in inside.get(iv.name, ()):
+            producers += yield _stage_nodes(state, st, made)
+        nodes = (LoopNode(stage, iv, (*made.get(At(stage.name, iv.name), ()), *producers, *nodes)),)
     return nodes if stage.is_output or stage.store is not None or stage.shares or stage.is_scan else (StorageNode(stage), *nodes)
 
 
 def tree_of(state: ScheduleState) -> tuple[TreeNode, ...]:
     """The children of the root: every stage at root with its nest, producers first."""
     nodes: list[TreeNode] = []
+    made: dict[At, list[TreeNode]] = {}
+    for st in state.stages:
+        if st.store is not None:
+            made.setdefault(st.store, []).append(StorageNode(st))
     stored: dict[str, None] = {}
     for st in state.stages:
         if st.attach is not None or st.is_placeholder:
@@ -59,5 +65,5 @@ def tree_of(state: ScheduleState) -> tuple[TreeNode, ...]:
             if not whole.is_output and whole.name not in stored:  # the memory of a scan is there before its first rows are written
                 stored[whole.name] = None
                 nodes.append(StorageNode(whole))
-        nodes.extend(stage_nodes(state, st))
+        nodes.extend(run(_stage_nodes(state, st, made)))
     return tuple(nodes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...core.steps import Steps, run
 from ...core.text import TreeNode as Line
 from ...core.text import bytes_text, draw_tree
 from ...expr import make
@@ -18,23 +19,23 @@ def draw(state: ScheduleState, mark: tuple[str, str | None] | None = None) -> st
     bounds = bounds_of(state)
     chosen: dict[Var, Expr] = {k: make.const(v, k.dtype) for d in state.decisions for k, v in zip(d.knobs, d.values, strict=False)}
     root = Line("root")
-    root.children = _lines(tree_of(state), bounds, chosen, mark)
+    root.children = run(_lines(tree_of(state), bounds, chosen, mark))
     return draw_tree(root)
 
 
 def _lines(nodes: tuple[TreeNode, ...], bounds: Bounds, chosen: dict[Var, Expr], mark: tuple[str, str | None] | None,
-           inside: StageState | None = None) -> list[Line]:
+           inside: StageState | None = None) -> Steps[list[Line]]:
     """The lines of neighbours; before the first of a stage that waits for its place, one that says so."""
     lines: list[Line] = []
     for p, node in enumerate(nodes):
         st = node.stage
         if st.waiting is not None and st is not inside and all(n.stage is not st for n in nodes[:p]):
             lines.append(Line(f"pending {st.name}", f"at {st.waiting.place}: {wished(bounds.state, st).reason}"))
-        lines.append(_line(node, bounds, chosen, mark))
+        lines.append((yield _line(node, bounds, chosen, mark)))
     return lines
 
 
-def _line(node: TreeNode, bounds: Bounds, chosen: dict[Var, Expr], mark: tuple[str, str | None] | None) -> Line:
+def _line(node: TreeNode, bounds: Bounds, chosen: dict[Var, Expr], mark: tuple[str, str | None] | None) -> Steps[Line]:
     b = bounds[node.stage.name]
     name = node.stage.name
     if isinstance(node, LoopNode):
@@ -50,7 +51,7 @@ def _line(node: TreeNode, bounds: Bounds, chosen: dict[Var, Expr], mark: tuple[s
             words.append(kind)
         if mark == (name, node.loop.name):
             words.append("← asked for")
-        return Line(f"loop {name}.{node.loop.name}", "  ".join(words), _lines(node.children, bounds, chosen, mark, node.stage))
+        return Line(f"loop {name}.{node.loop.name}", "  ".join(words), (yield _lines(node.children, bounds, chosen, mark, node.stage)))
     if isinstance(node, StorageNode):
         shape = [substitute(e, chosen) for e in region_size(node.stage.op.outputs[0], bounds)]
         sizes = [const_int(e) for e in shape]

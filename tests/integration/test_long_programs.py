@@ -1,0 +1,92 @@
+"""Programs of many stages and nests of many loops: nothing that is nested deeply in a program is deep in Python's calls.
+
+Python's limit is lowered instead of the programs being made longer: what fits 120 stages into little more than what one stage takes fits
+thousands into the usual limit.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import sys
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang import te
+from tensorlang.loopir.verify import verify
+
+STAGES = 120
+
+
+@contextmanager
+def few_calls(room: int = 130):
+    """Python's limit at ``room`` calls beyond those in progress."""
+    usual = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack()) + room)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(usual)
+
+
+def chain(n: int, back: int = 1) -> tuple[te.Tensor, list[te.Tensor]]:
+    x = te.placeholder((12,), name="x")
+    made = [x]
+    for i in range(n):
+        made.append(te.compute((12,), lambda p, t=made[-1]: t[te.max(p - back, 0) if back else p] + 1.0, name=f"t{i}"))
+    return x, made[1:]
+
+
+def shifted(a: np.ndarray, n: int) -> np.ndarray:
+    return a[np.maximum(np.arange(12) - n, 0)] + n
+
+
+def test_many_stages_at_the_root():
+    x, made = chain(STAGES)
+    s = te.create_schedule(made[-1].op)
+    with few_calls():
+        func = tl.lower(s, [x, made[-1]])
+        verify(func, in_bounds=True)
+        text, tree = str(func), s.tree()
+        f = tl.build(s, [x, made[-1]])
+    assert text.count("for ") == STAGES and tree.count("compute t") == STAGES
+    a = np.arange(12, dtype="float32")
+    assert (f(a) == shifted(a, STAGES)).all()
+    assert f.get_source("ll").count("define internal") > STAGES  # a function a nest: LLVM takes longer than its share for one of all
+
+
+def test_a_kernel_of_few_nests_is_one_function():
+    x, made = chain(3)
+    f = tl.build(te.create_schedule(made[-1].op), [x, made[-1]])
+    assert f.get_source("ll").count("define internal") == 1
+
+
+def test_each_stage_inside_the_next():
+    x, made = chain(STAGES, 0)
+    s = te.create_schedule(made[-1].op)
+    with few_calls():
+        for producer, reader in reversed(list(itertools.pairwise(made))):
+            s[producer].compute_at(s[reader], s[reader].op.axis[0])
+        func = tl.lower(s, [x, made[-1]])
+        f = tl.build(s, [x, made[-1]])
+    assert len(str(func).splitlines()) > STAGES
+    a = np.arange(12, dtype="float32")
+    assert (f(a) == a + STAGES).all()
+
+
+@pytest.mark.parametrize("checked", [False, True])
+def test_nests_of_many_loops(checked):
+    n = te.var("n")
+    x = te.placeholder((n,), name="x")
+    y = te.compute((n,), lambda i: x[i] + 1.0, name="y")
+    s = te.create_schedule(y.op)
+    loop = y.op.axis[0]
+    with few_calls(200):
+        for _ in range(40):
+            loop, _ = s[y].split(loop, factor=1)
+        f = tl.build(s, [x, y], bounds_check=checked)
+    a = np.arange(5, dtype="float32")
+    assert (f(a) == a + 1).all()
