@@ -94,3 +94,19 @@ def test_readers_follow_each_primitive():
         assert [r.name for r in s.state.readers(st.name)] == [r.name for r in again.readers(st.name)]
         assert [r.name for r in s.state.attached(st.name)] == [r.name for r in again.attached(st.name)]
     assert [r.name for r in s.state.readers("t2")] == [s.state.of(cached).name]
+
+
+def test_stages_that_wait_are_judged_when_something_of_theirs_moves(monkeypatch):
+    def producers_first(n: int) -> te.Schedule:
+        tensors = chain(n)
+        s = te.create_schedule(tensors[-1].op)
+        for t in tensors[1:-1]:  # all wait until the last call places them all
+            s[t].compute_at(s[tensors[-1]], tensors[-1].op.axis[0])
+        return s
+
+    calls = counted(monkeypatch, places, "place_verdict")
+    assert not producers_first(10).pending
+    few = len(calls)
+    calls.clear()
+    assert not producers_first(40).pending
+    assert len(calls) <= 5 * few

@@ -157,8 +157,8 @@ def store_verdict(state: ScheduleState, stage: StageState, place: At) -> Verdict
 
 
 def _shaken(state: ScheduleState, before: ScheduleState) -> dict[str, None]:
-    """The attached stages whose legality a change may have touched: those that changed, run inside loops of such a stage, or are read
-    there."""
+    """The attached stages, and those that wait, whose legality a change may have touched: they changed, run or wish to run inside loops of
+    such a stage, or are read there."""
     fresh = changed(before, state)
     within: dict[str, None] = dict.fromkeys([st.name for st in fresh])
     todo = list(within)
@@ -172,7 +172,11 @@ def _shaken(state: ScheduleState, before: ScheduleState) -> dict[str, None]:
     for st in fresh:
         if st.name in before.position:
             found.update(dict.fromkeys(reads(before, before.stage(st.name))))
-    return {n: None for n in found if state.stage(n).host is not None}
+    waits = state.links.waiting
+    found.update(dict.fromkeys([n for n in waits if (w := state.stage(n).waiting) is not None and w.place.stage in within]))
+    return {n: None for n in found if state.stage(n).host is not None or state.stage(n).waiting is not None}
+
+
 def wished(state: ScheduleState, stage: StageState) -> Verdict:
     """Why a stage that waits is not at its place yet, and which call would help."""
     assert stage.waiting is not None
@@ -185,7 +189,7 @@ def settle(state: ScheduleState, before: ScheduleState) -> tuple[ScheduleState, 
     ``state`` came of, neither was to be done. Readers come first: what they read may follow them. With it the first stage at a place that
     no later call could make legal, if there is one."""
     bad: tuple[StageState, Verdict] | None = None
-    todo = [-state.position[name] for name in {**_shaken(state, before), **dict.fromkeys(state.links.waiting)}]
+    todo = [-state.position[name] for name in _shaken(state, before)]
     heapify(todo)
     last = 1
     while todo:
