@@ -138,7 +138,7 @@ def _read(path: Path, offset: int = 0, number: int = 0, torn: bool = False,
                     try:
                         records.append(Record.from_json(raw.decode()))
                     except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as e:
-                        bad.append(BadLine(str(path), number, str(e) or type(e).__name__))
+                        bad.append(BadLine(str(path), number, shortened(str(e)) or type(e).__name__))
             return records, bad, f.tell(), number, torn
     except OSError as e:
         raise tl.TensorLangError(f"cannot read records from {path}", because=str(e)) from None
@@ -178,7 +178,7 @@ def apply_best(records: str | Path | Iterable[Record], task: str, target: str, n
         try:
             return replay(r.steps, schedule)
         except tl.ScheduleError as e:
-            refused.append(" ".join(str(e).split()))
+            refused.append(shortened(str(e)))
     mine = [r for r in listed if r.task == task]
     why = [f"{n} × {status}" for status, n in sorted(Counter(r.status for r in mine if r.target == target and not r.ok).items())]
     others = dict.fromkeys(r.target for r in mine if r.target != target)
@@ -188,6 +188,12 @@ def apply_best(records: str | Path | Iterable[Record], task: str, target: str, n
     why += [f"{len(bad)} lines skipped, the first {bad[0]}"] if bad else []
     raise tl.TensorLangError(f"no measured schedule of {name} for {target}", because="\n".join(why) or "there are no records",
                              try_="autosched.tune(task, records=…) first, with the same sizes and target")
+
+
+def shortened(text: str, most: int = 400) -> str:
+    """What a file made somebody say, in one line that cannot fill a screen."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[:most]} …"
 
 
 def merge(inputs: Sequence[str | Path], output: str | Path, keep: int | None = None) -> tuple[int, list[BadLine]]:

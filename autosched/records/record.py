@@ -79,6 +79,9 @@ class Record:
         missing = [n for n in ("task", "target", "steps", "status") if n not in values]
         if missing:
             raise ValueError(f"without {', '.join(missing)}")
+        for name in ("build_seconds", "seconds", "when"):
+            if not math.isfinite(values.get(name, 0.0)):
+                raise ValueError(f"{name} is {values[name]}")
         values["times"] = tuple(_seconds(t) for t in values.get("times", ()))
         _check_form(values["steps"])
         values["steps"] = canonical(values["steps"])

@@ -6,12 +6,15 @@ The bounds are far beyond what a search proposes and well below what would hang 
 
 from __future__ import annotations
 
+from collections import Counter
+
 import tensorlang as tl
 from tensorlang.analysis import Analysis, amount, analyse, constant, times
 
 MAX_TEXT = 1 << 20  # characters of a trace
 MAX_STEPS = 2000
-MAX_UNROLLED = 1 << 15  # copies of a statement
+MAX_STEPS_OF_A_STAGE = 200
+MAX_WRITTEN = 1 << 14  # elements of all statements, each copy of an unrolled loop and each lane of a vector written out; a search proposes 2,000
 MAX_WORKSPACE = 4 << 30  # bytes that a kernel takes besides its arguments
 
 
@@ -21,11 +24,26 @@ def replay(steps: str | tl.Trace, schedule: tl.Schedule) -> tl.Schedule:
     Raises ScheduleError when a step is refused, when it is no trace, when it leaves a stage waiting for its place, and when it goes beyond the
     bounds of this file.
     """
+    try:
+        return checked(steps, schedule)
+    except RecursionError:
+        raise _too_much("its loops and expressions stand too deep in one another") from None
+    except tl.ScheduleError:
+        raise
+    except Exception as e:  # a file decides nothing about whether its reader goes on
+        raise tl.ScheduleError("a trace breaks the schedule it is replayed on", because=f"{type(e).__name__}: {e}") from e
+
+
+def checked(steps: str | tl.Trace, schedule: tl.Schedule) -> tl.Schedule:
+    """:func:`replay`, in which a mistake of ours stays what it is."""
     if isinstance(steps, str) and len(steps) > MAX_TEXT:
         raise tl.ScheduleError("a trace is too long", because=f"{len(steps)} characters; {MAX_TEXT} are taken")
     trace = tl.Trace.from_json(steps) if isinstance(steps, str) else steps
     if len(trace) > MAX_STEPS:
         raise tl.ScheduleError("a trace is too long", because=f"{len(trace)} steps; {MAX_STEPS} are taken")
+    name, most = max(Counter(getattr(p, "stage", "") for p in trace.steps).items(), key=lambda row: row[1], default=("", 0))
+    if most > MAX_STEPS_OF_A_STAGE:
+        raise tl.ScheduleError("a trace is too long", because=f"{most} steps of the stage {name[:40]}; {MAX_STEPS_OF_A_STAGE} are taken")
     made = schedule.fresh(symbolic=False).replay(trace)
     if made.pending:
         raise tl.ScheduleError("a trace leaves stages without a place", because="; ".join(f"{k} waits for {v}" for k, v in made.pending.items()))
@@ -35,10 +53,16 @@ def replay(steps: str | tl.Trace, schedule: tl.Schedule) -> tl.Schedule:
 
 def _bounded(analysis: Analysis) -> None:
     """Raise ScheduleError for a kernel that is too much to build. Nothing is symbolic any more, so the amounts are literals."""
-    found = [(f"{st.name} is unrolled into {{}} copies", times(1, *[p.extent for p in st.loops if p.kind == "unrolled"]), MAX_UNROLLED)
-             for st in analysis.statements]
-    found += [(f"{m.name} takes {{}} bytes", m.bytes, MAX_WORKSPACE) for m in analysis.storage]
-    for what, value, limit in found:
-        number = constant(amount(value))
-        if number is not None and number > limit:
-            raise tl.ScheduleError("a trace asks for too much", because=f"{what.format(number)}; {limit} are taken")
+    total = 0
+    for st in analysis.statements:
+        total += constant(amount(times(1, *[p.extent for p in st.loops if p.kind in ("unrolled", "vectorized")]))) or 0
+        if total > MAX_WRITTEN:
+            raise _too_much(f"with {st.name}, {total} elements are written out by unrolled and vectorized loops; {MAX_WRITTEN} are taken")
+    for m in analysis.storage:
+        size = constant(amount(m.bytes))
+        if size is not None and size > MAX_WORKSPACE:
+            raise _too_much(f"{m.name} takes {size} bytes; {MAX_WORKSPACE} are taken")
+
+
+def _too_much(why: str) -> tl.ScheduleError:
+    return tl.ScheduleError("a trace asks for too much", because=why)

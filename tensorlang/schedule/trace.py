@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .schedule import Schedule
 
 VERSION = 1
+LARGEST = 1 << 62  # of the numbers in a trace: sizes and strides are counted in 64 bits
 Decisions = Mapping[str, tuple[int, ...]]
 
 
@@ -72,8 +73,8 @@ class Trace:
                 raise ScheduleError(f"a trace of version {data['version']!r}; this release reads version {VERSION}",
                                     try_="make the trace anew")
             steps = tuple(primitive_of(name, arguments) for name, arguments in data["steps"])
-            decisions = {str(k): tuple(int(x) for x in v) for k, v in data["decisions"].items()}
-        except (ValueError, KeyError, TypeError, AttributeError) as e:
+            decisions = {str(k): tuple(_size(x) for x in v) for k, v in data["decisions"].items()}
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
             raise ScheduleError("not a trace", because=f"{type(e).__name__}: {e}", try_="text made by trace.to_json()") from None
         return Trace(steps, decisions)
 
@@ -96,12 +97,23 @@ def _plain(value: Any) -> Any:
     return [_plain(v) for v in value] if isinstance(value, tuple) else value
 
 
-def _value(data: Any) -> Any:
+def _value(data: Any, depth: int = 0) -> Any:
+    """A field of a primitive: text, a size, a knob, or a list of such, once more nested at most."""
     if isinstance(data, dict):
         if list(data) != ["knob"] or not isinstance(data["knob"], str):
-            raise ValueError(f"not a value: {data!r}")
+            raise ValueError("an object that is no knob stands where a value is meant")
         return Knob(data["knob"])
-    return tuple(_value(v) for v in data) if isinstance(data, list) else data
+    if isinstance(data, list):
+        if depth > 1:
+            raise ValueError("lists stand deeper in one another than any primitive has them")
+        return tuple(_value(v, depth + 1) for v in data)
+    return _size(data) if type(data) is int else data
+
+
+def _size(value: Any) -> int:
+    if type(value) is not int or not -LARGEST <= value <= LARGEST:
+        raise ValueError(f"{str(value)[:40]} is no size")
+    return value
 
 
 def primitive_of(name: str, arguments: Mapping[str, Any]) -> Primitive:

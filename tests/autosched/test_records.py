@@ -18,6 +18,7 @@ import tensorlang as tl
 from autosched import Record, RecordLog, SearchTask, tune
 from autosched.records import best_of, load, merge, replay
 from autosched.records.record import median_interval
+from autosched.records.replay import checked
 from autosched.templates import matmul as template
 from tensorlang.errors import TensorLangError
 
@@ -195,7 +196,7 @@ def test_the_best_that_replays_is_taken_and_the_message_tells_the_rest(tmp_path:
 
 @pytest.mark.parametrize("steps, words", [
     ([["split", {"stage": "C", "loop": "i", "factor": 2, "tail": "auto"}]] * 2001, "2001 steps"),
-    ([["unroll", {"stage": "C", "loop": "i"}], ["unroll", {"stage": "C", "loop": "j"}]], "unrolled into"),
+    ([["unroll", {"stage": "C", "loop": "i"}], ["unroll", {"stage": "C", "loop": "j"}]], "written out"),
     ([["cache_write", {"stage": "C", "scope": "global"}]], "bytes"),
     ([["exec", {"code": "print(1)"}]], "does not exist"),
     ([["unroll", {"stage": "C", "loop": ["i"]}]], "i"),
@@ -207,6 +208,50 @@ def test_replay_is_bounded(steps: list[object], words: str) -> None:
         replay(json.dumps({"version": 1, "steps": steps, "decisions": {}}), c.schedule())
     with pytest.raises(tl.ScheduleError, match="too long"):
         replay(" " * (1 << 21), c.schedule())
+
+
+def _nested(depth: int) -> list[object]:
+    found: list[object] = []
+    for _ in range(depth):
+        found = [found]
+    return found
+
+
+def _steps(*steps: object, decisions: str = "{}") -> str:
+    return f'{{"version":1,"steps":{json.dumps(steps)},"decisions":{decisions}}}'
+
+
+TILE = {"stage": "C", "loop": "i", "decision": "t"}
+HOSTILE = {
+    "a factor in 600 lists": _steps(["split", {"stage": "C", "loop": "i", "factor": _nested(600)}]),
+    "a factor in 20 lists": _steps(["split", {"stage": "C", "loop": "i", "factor": _nested(20)}]),
+    "a factor beyond 64 bits": _steps(["split", {"stage": "C", "loop": "i", "factor": 10**30}]),
+    "an alignment beyond 64 bits": _steps(["storage_align", {"stage": "C", "axis": "i", "factor": 10**30}]),
+    "digits of two numbers": _steps(["transform_layout", {"stage": "X", "digits": [[0, 1]]}]),
+    "digits of text": _steps(["transform_layout", {"stage": "X", "digits": [[0, 1, "x"], [1, 1, 0]]}]),
+    "digits in no list": _steps(["transform_layout", {"stage": "X", "digits": [0, 1, 0]}]),
+    "1,999 loops of one turn": _steps(*[["fuse", {"stage": "C", "loops": []}]] * 1999),
+    "infinity in decisions": _steps(["sample_tile", TILE], decisions='{"t":[Infinity]}'),
+    "no number in decisions": _steps(["sample_tile", TILE], decisions='{"t":[NaN]}'),
+    "more than all numbers in decisions": _steps(["sample_tile", TILE], decisions='{"t":[1%s]}' % ("0" * 40)),
+    "48 lanes × 2,048 copies": _steps(["split", {"stage": "C", "loop": "i", "factor": 48}], ["split", {"stage": "C", "loop": "j", "factor": 2048}],
+                                      ["reorder", {"stage": "C", "loops": ["i.outer", "j.outer", "k", "j.inner", "i.inner"]}],
+                                      ["vectorize", {"stage": "C", "loop": "i.inner"}], ["unroll", {"stage": "C", "loop": "j.inner"}]),
+}
+
+
+@pytest.mark.parametrize("hostile", HOSTILE.values(), ids=list(HOSTILE))
+def test_a_hostile_record_is_passed_over_with_its_reason(hostile: str, tmp_path: Path) -> None:
+    task, path = SearchTask(matmul, (96, 2048, 4)), tmp_path / "r.jsonl"
+    key, target = task.workload_key, str(task.target)
+    good = Record(key, target, '{"version":1,"steps":[["unroll",{"stage":"C","loop":"k"}]],"decisions":{}}', "ok", (1e-3,))
+    line = good.to_json().replace(good.steps, hostile).replace("0.001", "1e-09")
+    path.write_text(f"{line}\n")
+    with pytest.raises(TensorLangError, match="no measured schedule") as refused:
+        task.apply_best(path)
+    assert ("do not replay" in str(refused.value) or "lines skipped" in str(refused.value)) and len(str(refused.value)) < 2000
+    path.open("a").write(good.to_json() + "\n")
+    assert str(task.apply_best(path)[0].trace) == "  1  unroll(C, k)"
 
 
 def _mutated(rng: random.Random, line: str) -> bytes:
@@ -254,7 +299,7 @@ def _fuzzed_records(count: int, replays: int, path: Path) -> None:
     assert 0.05 < len(records) / count < 0.95
     for r in records[:: max(1, len(records) // replays)]:
         with contextlib.suppress(tl.ScheduleError):
-            replay(r.steps, task.schedule())
+            checked(r.steps, task.schedule())
 
 
 def test_mutated_records_are_taken_or_named(tmp_path: Path) -> None:

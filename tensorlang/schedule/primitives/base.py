@@ -83,7 +83,7 @@ _PLAIN: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "bool": (bo
 
 @functools.cache
 def _schema(kind: type[Primitive]) -> tuple[tuple[str, frozenset[type], type | None, str], ...]:
-    """For each field the exact types it may have, that of its elements when it is a tuple, and both in words."""
+    """For each field the exact types it may have, that of its elements when it is a tuple (of ``Digit``: tuples of three ints), and both in words."""
     rows = []
     for f in fields(kind):
         text = str(f.type)
@@ -92,9 +92,10 @@ def _schema(kind: type[Primitive]) -> tuple[tuple[str, frozenset[type], type | N
         for part in text.split("|"):
             word, _, inside = part.strip().partition("[")
             allowed.update(_PLAIN.get(word, (tuple,)))
-            element = {"str": str, "int": int}.get(inside.partition(",")[0], tuple) if inside else element
+            element = {"str": str, "int": int, "Digit": tuple}[inside.partition(",")[0]] if inside else element
         words = {"Number": "an int or a knob", "int": "an int", "str": "text", "None": "None"}
-        said = " or ".join(words.get(part.strip(), f"a tuple of {'text' if element is str else 'ints'}") for part in text.split("|"))
+        many = "text" if element is str else "(axis, stride, size)" if element is tuple else "ints"
+        said = " or ".join(words.get(part.strip(), f"a tuple of {many}") for part in text.split("|"))
         said = said.replace(" or ", ", ", max(said.count(" or ") - 1, 0))
         rows.append((f.name, frozenset(allowed), element, said))
     return tuple(rows)
@@ -104,7 +105,11 @@ def mistyped(p: Primitive) -> Verdict:
     """Refuses a primitive with a field that is not of its type: traces are plain data, and checks may rely on it."""
     for name, allowed, element, said in _schema(type(p)):  # type: ignore[arg-type]
         value = getattr(p, name)
-        if type(value) not in allowed or (element is not None and type(value) is tuple and not all([type(v) is element for v in value])):
+        right = type(value) in allowed
+        if right and element is not None and type(value) is tuple:
+            right = all([type(v) is element for v in value])
+            right = right and (element is not tuple or all([len(v) == 3 and {*map(type, v)} == {int} for v in value]))
+        if not right:
             return no(f"{name} must be {said}, not {quoted(value)}")
     return YES
 
