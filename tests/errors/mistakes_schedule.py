@@ -139,12 +139,6 @@ def split_of_a_vector_loop(t: Scene):
     t.watch(s)[C].split(C.op.axis[1], 8)
 
 
-def split_of_a_loop_that_holds_a_stage(t: Scene):
-    s, _, P, S, C = _chain()
-    s[S].compute_at(s[C], C.op.axis[1])
-    t.watch(s)[C].split(C.op.axis[1], 4)
-
-
 def tile_with_a_bad_factor(t: Scene):
     s, C = _matmul()
     t.watch(s)[C].tile(*C.op.axis, 8, 0)
@@ -307,14 +301,6 @@ def loop_of_a_waiting_stage_is_vectorized(t: Scene):
     s, _, P, S, C = _chain()
     s[P].compute_at(s[C], C.op.axis[1])
     t.watch(s)[C].vectorize(C.op.axis[1])
-
-
-def reorder_strands_a_stage(t: Scene):
-    s, C = _matmul()
-    CC = s.cache_write(C, "local")
-    i, j = s[C].op.axis
-    s[CC].compute_at(s[C], j)
-    t.watch(s)[C].fuse(i, j)
 
 
 def inline_an_output(t: Scene):

@@ -238,7 +238,6 @@ def test_decisions_of_a_trace_can_be_changed():
     (lambda s, D, C: s[C].compute_inline(), "is a reduction"),
     (lambda s, D, C: s[D].compute_at(s[C], "i"), "is an output"),
     (lambda s, D, C: s[C].compute_at(s[C], "i"), "inside itself"),
-    (lambda s, D, C: (s[C].compute_at(s[D], "j"), s[D].split("j", factor=4)), "is computed at loop D.j"),
     (lambda s, D, C: (s[C].compute_at(s[D], "j"), s[D].vectorize("j")), "once per lane"),
     (lambda s, D, C: (s[C].compute_at(s[D], "j"), s.cache_write(D, "local")), "is computed inside its loops"),
     (lambda s, D, C: s.cache_read(C, "local", [C]), "does not read"),

@@ -73,13 +73,13 @@ def match(state: ScheduleState, stage: StageState, position: int, intrin: Tensor
         if [const_int(b.loops[iv]) for iv in mine] != [const_int(a.extent) for a in theirs]:
             return (f"its {word} loops run {' x '.join(str(b.loops[iv]) for iv in mine) or 'not at all'}, "
                     f"those of {intrin.name} {' x '.join(str(a.extent) for a in theirs) or 'not at all'}")
-    if bounds_of(state).guards(stage):
+    own = frozenset(iv.var for iv in inner)
+    if any(variables(g) & own for g in bounds_of(state).guards(stage)):
         return "the tiles do not divide the extents: an intrinsic has no tails"
     pairs = [*zip(data, wanted[0], strict=True), *zip(reduced, wanted[1], strict=True)]
     loop_of: dict[Var, Expr] = {a.var: iv.var for iv, a in pairs}
     for a in (*pattern.axis, *pattern.reduce_axis):
         loop_of.setdefault(a.var, make.const(0, a.dtype))
-    own = frozenset(iv.var for iv in inner)
     first, theirs_body = op.body[0], pattern.body[0]
     if isinstance(first, Reduce) != isinstance(theirs_body, Reduce):
         return f"one of {stage.name} and {intrin.name} is a reduction, the other is not"

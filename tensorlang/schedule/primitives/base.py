@@ -12,7 +12,7 @@ from ...expr import make
 from ...expr.nodes import Expr
 from ...te.axis import IterVar
 from ..legality.verdict import YES, Verdict, no
-from ..state import INLINED, ScheduleState, StageState
+from ..state import INLINED, At, ScheduleState, StageState, Waiting, change
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,10 +219,21 @@ def fresh_loop_name(stage: StageState, wish: str) -> str:
     return name
 
 
-def nobody_inside(state: ScheduleState, stage: str, loop: str, what: str) -> Verdict:
-    """Refuses to take away a loop at which another stage is computed."""
-    for st in state.attached(stage):
-        if getattr(st.attach, "loop", None) == loop:
-            return no(f"`{st.name}` is computed at loop {stage}.{loop}", mark=(stage, loop),
-                      try_=f"{what} first and then compute_at, or s[{st.name}].compute_root() before")
-    return YES
+def renamed(state: ScheduleState, stage: str, now: dict[str, str]) -> list[StageState]:
+    """The stages computed, stored or waiting at loops of ``stage`` that are gone, at the loops they are ``now``; those that change."""
+    inside: dict[str, None] = dict.fromkeys(state.links.waiting)
+    todo = [stage]
+    for name in todo:  # grows on the way; memory is made at loops around the place of a stage, so those inside are all
+        inside.update(dict.fromkeys(state.links.attached.get(name, ())))
+        todo += state.links.attached.get(name, ())
+
+    def at(place: Any) -> Any:
+        return At(stage, now[place.loop]) if isinstance(place, At) and place.stage == stage and place.loop in now else place
+
+    found = []
+    for st in map(state.stage, inside):
+        wish = st.waiting and Waiting(at(st.waiting.place), at(st.waiting.store))
+        new = change(st, attach=at(st.attach), store=at(st.store), waiting=wish)
+        if (new.attach, new.store, new.waiting) != (st.attach, st.store, st.waiting):
+            found.append(new)
+    return found

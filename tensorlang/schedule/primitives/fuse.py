@@ -15,7 +15,7 @@ from ...te.axis import DATA, IterVar
 from ..legality.verdict import YES, Verdict, no
 from ..state import Fuse as FuseRelation
 from ..state import ScheduleState, Singleton, StageState, change
-from .base import Primitive, find_loop, find_stage, fresh_loop_name, leaf, nobody_inside, position
+from .base import Primitive, find_loop, find_stage, fresh_loop_name, leaf, position, renamed
 
 if TYPE_CHECKING:
     from ..schedule import Stage
@@ -37,9 +37,9 @@ class Fuse(Primitive):
         if len(set(self.loops)) != len(self.loops):
             return no("a loop is named twice", try_="name each loop once")
         for loop in self.loops:
-            for found in (find_loop(state, self.stage, loop), nobody_inside(state, self.stage, loop, "fuse")):
-                if not found:
-                    return found
+            found = find_loop(state, self.stage, loop)
+            if not found:
+                return found
         st = state.stage(self.stage)
         start = min(position(st, loop) for loop in self.loops)
         if {iv.name for iv in st.leaves[start:start + len(self.loops)]} != set(self.loops):
@@ -75,8 +75,12 @@ class Fuse(Primitive):
             name = fresh_loop_name(st, f"{fused.name.removesuffix('.fused')}.{iv.name}.fused")
             both = IterVar(Var(name, _counter(st, iv), "loop"), None, iv.kind)
             p = position(st, fused.name)
-            state = state.with_stage(change(st, leaves=(*st.leaves[:p], both, *st.leaves[p + 2:]),
-                                            relations=(*st.relations, FuseRelation(fused, iv, both))))
+            gone = {fused.name: name, iv.name: name}
+            new = change(st, leaves=(*st.leaves[:p], both, *st.leaves[p + 2:]), relations=(*st.relations, FuseRelation(fused, iv, both)),
+                         init_at=gone.get(st.init_at or "", st.init_at),
+                         pragmas=_noted(st, fused, iv, both),
+                         prefetches=tuple((t, gone.get(loop, loop), n) for t, loop, n in st.prefetches))
+            state = state.with_stage(new, *renamed(state, self.stage, gone))
             fused = both
         return state, fused
 
@@ -85,6 +89,13 @@ class Fuse(Primitive):
         """Fuse neighbouring loops into one; returns it. Without loops, a new outermost loop of one turn."""
         listed = tuple(loops[0]) if len(loops) == 1 and isinstance(loops[0], list | tuple) else loops
         return stage.do(Fuse(stage.name, tuple(stage.loop_name("fuse", x) for x in listed)))  # type: ignore[no-any-return]
+
+
+def _noted(st: StageState, outer: IterVar, inner: IterVar, both: IterVar) -> dict[IterVar, tuple[tuple[str, Any], ...]]:
+    """The pragmas of the loops, those of the two now on the one."""
+    kept = {iv: said for iv, said in st.pragmas.items() if iv is not outer and iv is not inner}
+    noted = {**dict(st.pragmas.get(outer, ())), **dict(st.pragmas.get(inner, ()))}
+    return {**kept, both: tuple(sorted(noted.items()))} if noted else kept
 
 
 def _counter(st: StageState, iv: IterVar) -> DType:

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from ...expr.nodes import Var
 from ...te.axis import IterVar
-from ..legality.verdict import Verdict, no
+from ..legality.verdict import YES, Verdict, no
 from ..state import ScheduleState, change
 from ..state import Split as SplitRelation
-from .base import Factor, Number, Primitive, find_loop, find_number, fresh_loop_name, leaf, nobody_inside, number, position
+from .base import Factor, Number, Primitive, find_loop, find_number, fresh_loop_name, leaf, number, position, renamed
 
 if TYPE_CHECKING:
     from ..schedule import Stage
@@ -62,7 +62,7 @@ class Split(Primitive):
         if kind != "serial":
             return no(f"loop {self.stage}.{self.loop} is {kind} already", mark=(self.stage, self.loop),
                       try_=f"split first, then {kind.removesuffix('d')} one half")
-        return nobody_inside(state, self.stage, self.loop, "split")
+        return YES
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
         st = state.stage(self.stage)
@@ -75,8 +75,12 @@ class Split(Primitive):
         rel = SplitRelation(parent, outer, inner, None if self.factor is None else number(state, self.factor),
                             None if self.nparts is None else number(state, self.nparts), self.tail)
         p = position(st, self.loop)
-        new = change(st, leaves=(*st.leaves[:p], outer, inner, *st.leaves[p + 1:]), relations=(*st.relations, rel))
-        return state.with_stage(new), (outer, inner)
+        new = change(st, leaves=(*st.leaves[:p], outer, inner, *st.leaves[p + 1:]), relations=(*st.relations, rel),
+                     init_at=outer.name if st.init_at == parent.name else st.init_at,
+                     pragmas={outer if iv is parent else iv: said for iv, said in st.pragmas.items()},
+                     prefetches=tuple((t, inner.name if loop == parent.name else loop, n) for t, loop, n in st.prefetches))
+        inside = renamed(state, self.stage, {parent.name: inner.name})  # one turn of it was one turn of what is the inner loop now
+        return state.with_stage(new, *inside), (outer, inner)
 
     @staticmethod
     def call(stage: Stage, parent: IterVar | str, factor: Factor | None = None, nparts: Factor | None = None,
