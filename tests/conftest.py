@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from pathlib import Path
 
@@ -11,6 +12,13 @@ from tensorlang.codegen.llvm import parallel
 
 # Tests are small, and their parallel loops are to run as such: every turn is worth a part of its own.
 parallel.PIECE = 1
+
+
+@pytest.fixture(scope="module", autouse=True)
+def old_objects_are_left_alone() -> None:
+    """Tests that collect garbage, and there are hundreds of times, look through what their own file makes, not through six thousand tests."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

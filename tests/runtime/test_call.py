@@ -151,13 +151,10 @@ def test_references_are_kept_straight(path: str) -> None:
 
     gc.collect()
     gc.freeze()  # what other tests left holds None too: collections in the midst of the calls are to take only what these make
-    try:
-        calls(10)  # what is made once, like the lines of a traceback
-        before = [sys.getrefcount(x) for x in objects]
-        calls(2000)
-        after = [sys.getrefcount(x) for x in objects]
-    finally:
-        gc.unfreeze()
+    calls(10)  # what is made once, like the lines of a traceback
+    before = [sys.getrefcount(x) for x in objects]
+    calls(2000)
+    after = [sys.getrefcount(x) for x in objects]
     assert all(abs(x - y) < 500 for x, y in zip(before, after, strict=True)), (before, after)  # one lost or gained a call would make two thousand
 
 

@@ -8,14 +8,14 @@ import pytest
 import tensorlang as tl
 from autosched import SearchTask, specialise
 from tensorlang import te
-from tests.autosched.dynamic.computations import dense, made, whole
+from tests.autosched.dynamic.computations import FEW_TILES, dense, made, whole
 
 
 def test_stats_and_explain_tell_of_the_tiers() -> None:
     w = whole(np.random.default_rng(0), 16, 68)
     args = (te.dim("m", 0, 64, multiple_of=4), 68, 16)
     f = made(dense, args, {"m": (1, 6, 30)}, constants={"W": w})  # neither the most nor the expected size is a multiple
-    task = SearchTask(dense, args)
+    task = SearchTask(dense, args, FEW_TILES)
     first = specialise(f, task, constants={"W": w})
     x = whole(np.random.default_rng(1), 8, 16)
     for _ in range(5):

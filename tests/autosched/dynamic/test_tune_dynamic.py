@@ -16,7 +16,7 @@ import tensorlang as tl
 from autosched import DynamicKernel, SearchTask, ShapeProfile, tune_dynamic
 from autosched.dynamic.dispatch import Fit
 from tensorlang import te
-from tests.autosched.dynamic.computations import QUICK, dense, layer, least_of, made, tiny_dense, whole
+from tests.autosched.dynamic.computations import FEW_TILES, QUICK, dense, layer, least_of, made, tiny_dense, whole
 from tests.house.source import ROOT
 
 
@@ -31,8 +31,9 @@ def made_of(profile, **more):
     return made(dense, (te.dim("m", 0, 64), 20, 16), profile, constants={"W": w}, **more), w
 
 
-def test_every_number_of_rows_is_right(tiny):
-    f, w = tiny
+@pytest.mark.parametrize("target", sorted({FEW_TILES, tl.Target.host()}, key=str), ids=str)
+def test_every_number_of_rows_is_right(target):
+    f, w = tiny_dense(target=target)
     rng = np.random.default_rng(1)
     for m in range(65):
         x = whole(rng, m, 16)
@@ -115,7 +116,7 @@ def test_what_was_declared_of_a_dim_holds():
 
 def test_several_profiles():
     w = whole(np.random.default_rng(0), 16, 68)
-    task = SearchTask(dense, (te.dim("m", 0, 4096), 68, 16))
+    task = SearchTask(dense, (te.dim("m", 0, 4096), 68, 16), FEW_TILES)
     f = tune_dynamic(task, [ShapeProfile({"m": (1, 2, 4)}, out_of_range="generic"), ShapeProfile({"m": (32, 64)}, out_of_range="generic")],
                      constants={"W": w}, **QUICK)
     for m in (0, 1, 4, 5, 31, 32, 64, 65, 200):
