@@ -124,9 +124,20 @@ class DynamicKernel:
             special = (published.name, None, "a kernel of this exact shape")
             tier = SPECIALISED if self.tiers is None else self.tiers.manager.tier(values)
             return Explanation(named, special[0], (special, chosen, *rest), "code of its own was published for it", TIERS[max(tier, SPECIALISED)])
-        refused = not inside and self.profiles[0].out_of_range == "error"
-        reason = f"the tree picks {chosen[0]}" if inside else f"outside of all profiles: {'a call is refused, else ' if refused else ''}{chosen[0]}"
+        beyond = self._beyond(named)
+        reason = (f"a call is refused: {beyond}" if beyond else f"the tree picks {chosen[0]}" if inside else
+                  f"{'outside of' if self.profiles[0].out_of_range == 'generic' else 'between'} all profiles: {chosen[0]}")
         return Explanation(named, chosen[0], (chosen, *rest), reason, TIERS[self.base])
+
+    def _beyond(self, named: Mapping[str, int]) -> str:
+        """Why a call with these sizes is refused; empty when it is not. The dispatcher checks the same facts."""
+        for d in self.dispatcher.signature.dims:
+            n, lo = named[d.name], d.lo or 0
+            if n < lo or (d.hi is not None and n > d.hi):
+                return f"{d.name} runs from {lo} to {'any' if d.hi is None else d.hi}"
+            if n % d.multiple_of:
+                return f"{d.name} is a multiple of {d.multiple_of}"
+        return ""
 
     @property
     def base(self) -> int:

@@ -35,8 +35,8 @@ class ShapeProfile:
     """A box of sizes: ``{"m": (min, opt, max), …}``, by the names of dims or by the dims; a pair is (min, max), a number one size only.
 
     ``weights`` says how much shapes matter, 1 unless given: ``{(128,): 10.0}`` with the dims in the order of the profile, or a function of the shape.
-    ``out_of_range`` is what happens beyond all profiles: ``"error"``, a CallError, or ``"generic"``, the kernel that knows no profile. Raises
-    TensorLangError for bounds out of order.
+    ``out_of_range`` is what happens below or above the sizes of all profiles: ``"error"``, a CallError, or ``"generic"``, the kernel that knows no
+    profile, which also serves what lies between two profiles. Raises TensorLangError for bounds out of order.
     """
 
     def __init__(self, dims: Mapping[str, Any], weights: Mapping[Any, float] | Callable[[Shape], float] | None = None,

@@ -104,6 +104,24 @@ def test_sizes_outside_of_the_profile(tiny):
         g(np.zeros((4097, 16), "float32"))
 
 
+@pytest.mark.parametrize("out_of_range", ["error", "generic"])
+def test_explain_says_refused_where_a_call_is(out_of_range):
+    """Also between two profiles, outside of what the dim is declared to be, and of its steps."""
+    w = whole(np.random.default_rng(0), 16, 20)
+    f = made(dense, (te.dim("m", 4, 60, multiple_of=2), 20, 16), [{"m": (8, 16)}, {"m": (30, 40)}], constants={"W": w}, out_of_range=out_of_range)
+    words = set()
+    for m in range(66):
+        x = whole(np.random.default_rng(m), m, 16)
+        told = f.explain(m=m)
+        words.add(told.reason.split(":")[0].split(" picks")[0])
+        try:
+            assert (f(x) == x @ w).all()
+            assert "refused" not in str(told), m
+        except tl.CallError:
+            assert "a call is refused" in told.reason, m
+    assert words == {"a call is refused", "the tree", {"error": "between", "generic": "outside of"}[out_of_range] + " all profiles"}
+
+
 def test_what_was_declared_of_a_dim_holds():
     w = whole(np.random.default_rng(0), 16, 68)
     f = made(dense, (te.dim("m", 8, 64, multiple_of=4), 68, 16), {"m": (8, 32)}, constants={"W": w}, out_of_range="generic")
