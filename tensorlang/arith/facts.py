@@ -16,7 +16,7 @@ from math import gcd
 from ..expr import make
 from ..expr.divisor import Gcd
 from ..expr.divisor import gcd as common_divisor
-from ..expr.linear import Poly, add_poly, from_poly, mul_poly, poly, split_by_atom
+from ..expr.linear import Poly, add_poly, divisor_of, from_poly, mul_poly, poly, split_by_atom
 from ..expr.nodes import EQ, LE, LT, NE, And, Cast, Choice, Const, Expr, FloorDiv, FloorMod, Max, Min, Mul, Not, Or, Select, Var
 from ..expr.walk import variables
 
@@ -266,7 +266,7 @@ class Facts:
         if isinstance(atom, FloorDiv) and type(atom.b) is Const and atom.b.value > 0:
             c = int(atom.b.value)
             if all(k % c == 0 for k in q.values()):
-                x = poly(atom.a) if upper else add_poly(poly(atom.a), {(): 1 - c})
+                x = poly(atom.a) if upper or divisor_of(poly(atom.a)) % c == 0 else add_poly(poly(atom.a), {(): 1 - c})
                 return [], [_scaled(x, c)]
         lo_n, hi_n = self.interval(atom)
         end = hi_n if upper else lo_n
@@ -430,13 +430,7 @@ class Facts:
             n = int(by.value)
             if n == 0:
                 return False
-            for mono, c in poly(e).items():
-                for atom in mono:
-                    if type(atom) is Var:
-                        c *= atom.multiple_of
-                if c % n:
-                    return False
-            return True
+            return divisor_of(poly(e)) % n == 0
         r = poly(e) if isinstance(by, Mul) else split_by_atom(poly(e), by)[1]
         return not r or e is by
 

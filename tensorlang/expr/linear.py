@@ -11,6 +11,7 @@ else is :func:`from_poly`.
 
 from __future__ import annotations
 
+from math import gcd
 from typing import Any
 
 from ..core.dtype import INT32, INT64, DType
@@ -336,6 +337,31 @@ def reads_data(e: Expr) -> bool:
         return memo["data"]
     found = memo["data"] = isinstance(e, Access | Call) or any([reads_data(c) for c in e.children()])
     return found
+
+
+def divisor_of(p: Poly) -> int:
+    """A number that divides every value of the polynomial (0 when it is 0): by its coefficients, and by what is known of symbolic sizes."""
+    g = 0
+    for mono, c in p.items():
+        for atom in mono:
+            c *= _atom_divisor(atom)
+        g = gcd(g, c)
+    return g
+
+
+def _atom_divisor(e: Expr) -> int:
+    if type(e) is Var:
+        return e.multiple_of
+    if type(e) is FloorDiv and type(e.b) is Const and e.b.value > 0 and e.dtype.is_index:  # type: ignore[operator]
+        g, c = divisor_of(poly(e.a)), int(e.b.value)
+        return g // c if g and g % c == 0 else 1
+    return 1
+
+
+def split_multiples(p: Poly, divisor: int) -> tuple[Poly, Poly]:
+    """``(whole, rest)``: the terms that are multiples of the divisor for what is known of sizes, and the others."""
+    whole = {mono: c for mono, c in p.items() if divisor_of({mono: c}) % divisor == 0}
+    return whole, {mono: c for mono, c in p.items() if mono not in whole}
 
 
 def split_divisible(p: Poly, divisor: int) -> tuple[Poly, Poly]:

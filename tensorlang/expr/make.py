@@ -6,6 +6,7 @@ Knows nothing of ranges of variables beyond what a Var says of itself; reasoning
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -233,6 +234,11 @@ def floordiv(a: ExprLike, b: ExprLike) -> Expr:
             if d < 0:
                 return floordiv(neg(a), -d)
             q, r = linear.split_divisible(p, d)
+            whole, left = linear.split_multiples(r, d)
+            if whole and left:  # (m + 15) // 16 is m // 16 for a size m known to be a multiple of 16
+                g = math.gcd(d, *whole.values())
+                parts = add(floordiv(linear.from_poly({m: c // g for m, c in whole.items()}, t), d // g), floordiv(linear.from_poly(left, t), b))
+                return add(linear.from_poly(q, t), parts) if q else parts
             if q:
                 rest = linear.from_poly(r, t)
                 if type(rest) is Const:  # 0 <= rest < d
@@ -269,7 +275,7 @@ def floormod(a: ExprLike, b: ExprLike) -> Expr:
             return a
         if type(b) is Const and b.value > 0:
             d = int(b.value)
-            reduced = {m: c % d for m, c in p.items() if c % d}
+            reduced = {m: c % d for m, c in p.items() if linear.divisor_of({m: c}) % d}
             if reduced != p:
                 return floormod(linear.from_poly(reduced, t), b)
             if type(a) is FloorMod and type(a.b) is Const and a.b.value > 0 and a.b.value % d == 0:
