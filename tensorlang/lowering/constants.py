@@ -65,7 +65,7 @@ def _fixed(state: ScheduleState, constants: Iterable[Tensor]) -> set[str]:
     given = {state.of(t).name for t in constants}
     fixed = set(given)
     for stage in state.stages:  # producers first
-        if isinstance(stage.op, ComputeOp) and not (stage.is_output or stage.is_opaque or stage.shares or stage.within):
+        if isinstance(stage.op, ComputeOp) and not (stage.is_output or stage.is_opaque or stage.shares or stage.within or stage.in_part):
             inputs = [state.of(t).name for t in stage.op.input_tensors]
             if inputs and all(n in fixed for n in inputs):
                 fixed.add(stage.name)

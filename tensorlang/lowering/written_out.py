@@ -49,6 +49,8 @@ def _written(state: ScheduleState, stage: StageState, tensor: Tensor) -> Schedul
         return state.with_stage(_apart(state, stage, tensor))
     if stage.within is not None:
         raise _refused(tensor, f"it is computed anew at each turn of the scan `{stage.within}`", f"leave {tensor.name} out")
+    if stage.in_part:
+        raise _refused(tensor, "only the rows that a scan reads of it are there", f"leave {tensor.name} out")
     if isinstance(stage.attach, At):
         place = f"s[{stage.name}].compute_root(), or leave {tensor.name} out"
         if not _whole(state, stage):
@@ -90,7 +92,7 @@ def _apart(state: ScheduleState, stage: StageState, tensor: Tensor) -> StageStat
 
 def _whole(state: ScheduleState, stage: StageState) -> bool:
     """Whether all of a stage is computed for sure: it stands at the root, or a stage computed whole reads every element."""
-    if stage.attach is None:
+    if stage.attach is None and not stage.in_part:
         return True
     for reader in state.readers(stage.name):
         if _whole(state, reader):

@@ -80,7 +80,7 @@ class Bounds:
                 if name in s.position:
                     st = s.stage(name)
                     todo += s.links.attached.get(name, ())
-                    todo += [r for r in reads(s, st) if s.stage(r).host is not None or s.stage(r).store is not None]
+                    todo += [r for r in reads(s, st) if s.stage(r).host is not None or s.stage(r).store is not None or s.stage(r).in_part]
         sizes = {v for st in fresh for t in st.op.outputs for e in t.shape for v in variables(e) if v.kind == "dim"}
         self._done = done
         self.facts = Facts(ranges, level, sizes=earlier.facts.sizes | sizes)
@@ -116,14 +116,15 @@ class Bounds:
                 self._infer(stage)
 
     def _follows_from(self, stage: StageState) -> tuple[str, ...]:
-        if stage.host is None and stage.store is None:
+        if stage.host is None and stage.store is None and not stage.in_part:
             return ()
         hosts = () if stage.host is None else (stage.host,)
         return (*hosts, *self.state.links.readers.get(stage.name, ()))
 
     def _infer(self, stage: StageState) -> None:
         op = stage.compute
-        box = self._required(stage, stage.attach) if isinstance(stage.attach, At) else [_domain(a) for a in op.axis]
+        place = stage.attach if isinstance(stage.attach, At) else None
+        box = self._required(stage, place) if place is not None or stage.in_part else [_domain(a) for a in op.axis]
         loops: dict[IterVar, Expr] = {}
         for a, (_, extent) in zip(op.axis, box, strict=True):
             loops[a] = extent
@@ -164,14 +165,14 @@ class Bounds:
             place = outer.attach
         return found
 
-    def _required(self, stage: StageState, place: At) -> list[tuple[Expr, Expr]]:
+    def _required(self, stage: StageState, place: At | None) -> list[tuple[Expr, Expr]]:
         boxes = self.touched(stage.key, self.state.readers(stage.name), place)
         axes = stage.compute.axis
         if boxes is None:  # nobody reads it: nothing is asked of it
             return [(make.const(0, a.dtype), make.const(0, a.dtype)) for a in axes]
         return [self.box(ends, a.extent) for ends, a in zip(boxes, axes, strict=True)]
 
-    def touched(self, key: Operation, readers: Sequence[StageState], place: At) -> list[tuple[Expr, Expr] | None] | None:
+    def touched(self, key: Operation, readers: Sequence[StageState], place: At | None) -> list[tuple[Expr, Expr] | None] | None:
         """The ends of what ``readers`` touch of an operation's tensors, per dimension, while the loops around ``place`` stand still; None for a
         dimension that cannot be bounded, None at all when nothing is read."""
         around = self.around(place)

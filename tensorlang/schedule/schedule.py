@@ -9,10 +9,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 from ..errors import DeclareError, ScheduleError, user_location
-from ..expr.nodes import Expr, Var
+from ..expr.nodes import Expr, Var, const_int
 from ..te.axis import IterVar, exact
-from ..te.inside import refuse_reads_outside
+from ..te.inside import Span, refuse_reads_outside, span_of
 from ..te.tensor import ComputeOp, Operation, Tensor
+from .bounds import bounds_of
 from .legality.places import legal_places, pending_places, settle, wished
 from .legality.tensorize import mismatched
 from .legality.verdict import Verdict, no
@@ -350,6 +351,19 @@ for _p in TABLE:  # a primitive is a method of the handle it works on
     setattr(_handle, _p.name, _p.call)
 
 
+def _parts(state: ScheduleState) -> dict[Operation, Span]:
+    """Where the axes run of the stages that are not computed whole."""
+    spans: dict[Operation, Span] = {}
+    for st in state.stages:
+        if st.in_part:
+            b = bounds_of(state)[st.name]
+            spans[st.op] = span_of(st.compute)
+            for a, low, extent in zip(st.compute.axis, b.low, b.extent, strict=True):
+                begin, n = const_int(low), const_int(extent)
+                spans[st.op][a.var] = (0, None) if begin is None else (begin, None if n is None else begin + n - 1)
+    return spans
+
+
 def create_schedule(outputs: Tensor | Operation | Iterable[Tensor | Operation]) -> Schedule:
     """A schedule for the computation of these outputs (a tensor, its ``.op``, or a list of either): every stage at root, plain loops."""
     listed = list(outputs) if isinstance(outputs, list | tuple) else [outputs]
@@ -366,7 +380,7 @@ def create_schedule(outputs: Tensor | Operation | Iterable[Tensor | Operation]) 
         if not isinstance(op, ComputeOp):
             raise ScheduleError(f"create_schedule({op.name}): a placeholder is computed by nobody", try_="pass the outputs of a te.compute")
     state = ScheduleState.initial(ops)
-    refuse_reads_outside(st.op for st in state.stages if st.within is None)  # turns of a scan begin later than their axes
+    refuse_reads_outside((st.op for st in state.stages if st.within is None), _parts(state))  # turns of a scan begin later than their axes
     return Schedule(state, tuple(ops))
 
 

@@ -168,7 +168,8 @@ class StageState:
     ``prefetches`` are (tensor, loop, turns ahead); ``tensorized`` is (loop, intrinsic).
     ``aliases`` are operations whose tensors the stage held before a change of layout.
     ``shares`` are the tensors whose memory its outputs are (parts of a scan); ``within`` is the scan it runs inside.
-    ``double`` says that it is computed one turn ahead, into two copies of its memory."""
+    ``double`` says that it is computed one turn ahead, into two copies of its memory.
+    ``in_part``: at root it computes what is read and no more, for the whole is not there (see ScanOp.in_part)."""
 
     name: str
     op: Operation
@@ -189,6 +190,7 @@ class StageState:
     shares: tuple[Tensor, ...] = ()
     within: str | None = None
     double: bool = False
+    in_part: bool = False
 
     @property
     def key(self) -> Operation:
@@ -313,7 +315,7 @@ class ScheduleState:
         for i, parts in enumerate(zip(op.init, op.update, op.state, strict=True)):
             for t in parts:
                 shared.setdefault(t.op, {})[t.value_index] = op.outputs[i]
-        inside = op.dependent()
+        inside, in_part = op.dependent(), op.in_part()
         changed = []
         for other in self.stages:
             fields: dict[str, Any] = {}
@@ -326,6 +328,9 @@ class ScheduleState:
                 fields["shares"] = tuple(mine[i] for i in range(len(mine)))
             if any(other.key is o for o in inside):
                 fields.update(attach=At(st.name, op.axis[0].name), within=st.name)
+            elif any(other.key is o for o in in_part) and not other.is_output:
+                fields["in_part"] = all(any(r.key is o for o in (*inside, *in_part)) for r in self.stages
+                                        if r.op is not op and any(t.op is other.key for t in r.op.input_tensors))
             if fields:
                 changed.append(replace(other, **fields))
         return self.with_stage(*changed)

@@ -17,6 +17,7 @@ from .axis import IterVar
 from .compute import compute
 from .extern import OpaqueOp
 from .graph import operations
+from .inside import outside, span_of
 from .tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 
 SCAN = "scan"
@@ -48,6 +49,18 @@ class ScanOp(OpaqueOp):
         for u in self.update:  # an update that does not read the state still runs at its turn
             touched[u.op] = None
         return tuple(op for op in operations(list(touched)) if op in touched and not isinstance(op, PlaceholderOp))
+
+
+    def in_part(self) -> tuple[Operation, ...]:
+        """The operations that the turns read and that stand outside of them, but do not exist as wholes: they, or what they read, read
+        ``X[t - 1]`` of a turn that is none. Of those only the rows of the turns are meant."""
+        found: dict[Operation, None] = {}
+        turns = set(self.dependent())
+        for op in operations([u.op for u in self.update]):
+            if isinstance(op, ComputeOp) and not isinstance(op, OpaqueOp) and op not in turns and (
+                    any(t.op in found for t in op.input_tensors) or next(outside(op, span_of(op)), None) is not None):
+                found[op] = None
+        return tuple(found)
 
 
 def _listed(x: Tensor | Sequence[Tensor]) -> tuple[Tensor, ...]:

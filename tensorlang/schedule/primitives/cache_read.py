@@ -83,8 +83,8 @@ class CacheRead(Primitive):
         for r in self.readers:
             st = state.stage(r)
             changed.append(change(st, op=st.compute.redefined(tuple(rewrite(e, redirect) for e in st.compute.body))))
-        new = StageState(name, op, axes, scope=self.scope)
         from_stage = state.stage(self.tensor)
+        new = StageState(name, op, axes, scope=self.scope, in_part=from_stage.in_part)
         scan = state.stage(self.readers[0]).within if from_stage.is_placeholder and from_stage.shares else from_stage.within
         if scan is not None:  # rows of a scan's state, or what a turn makes: copied at each turn
             new = change(new, attach=At(scan, state.stage(scan).leaves[-1].name), within=scan)

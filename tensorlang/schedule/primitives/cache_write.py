@@ -78,7 +78,7 @@ class CacheWrite(Primitive):
         index = tuple(a.var for a in op.axis)
         copy = op.redefined(tuple(intern(TensorRead, t, index) for t in cached.outputs), reduce_axis=())
         new = StageState(name, cached, (*axes, *op.reduce_axis), attach=st.attach if isinstance(st.attach, At) else None, scope=self.scope,
-                         within=st.within, waiting=st.waiting and Waiting(st.waiting.place))
+                         within=st.within, waiting=st.waiting and Waiting(st.waiting.place), in_part=st.in_part)
         data = tuple(iv for iv in st.leaves if not any(iv is r for r in op.reduce_axis))
         state = state.with_stage(change(st, op=copy, leaves=data)).insert_before(self.stage, new)
         return state, cached.outputs[0] if len(cached.outputs) == 1 else cached.outputs

@@ -100,7 +100,7 @@ class Rfactor(Primitive):
         leaves = tuple(iv for iv in st.leaves if iv.kind != REDUCE)
         kept = tuple(r for r in st.relations if r.children[0].kind != REDUCE)
         new = StageState(partial.name, partial, (*axes, *partial.reduce_axis), attach=st.attach if isinstance(st.attach, At) else None,
-                         within=st.within, waiting=st.waiting and Waiting(st.waiting.place))
+                         within=st.within, waiting=st.waiting and Waiting(st.waiting.place), in_part=st.in_part)
         state = state.with_stage(change(st, op=op.redefined(body, reduce_axis=(v,)), leaves=(*leaves, v), relations=kept))
         return state.insert_before(self.stage, new), partial.outputs[0] if len(reads) == 1 else partial.outputs
 
