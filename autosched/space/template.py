@@ -67,9 +67,7 @@ def _sketches(task: SearchTask) -> list[tuple[tuple[str, ...], tl.Schedule]]:
 
 def _kind(stage: tl.Stage) -> str:
     st = stage.state
-    if st.is_scan:
-        return "a scan: its rows are computed in order"
-    return "an extern: somebody else computes it" if st.is_opaque else f"{len(stage.leaf_iter_vars)} loops"
+    return st.what if st.is_opaque else f"{len(stage.leaf_iter_vars)} loops"
 
 
 def placements(s: tl.Schedule) -> list[tl.Schedule]:

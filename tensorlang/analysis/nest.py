@@ -71,7 +71,7 @@ class Nests:
                 yield self._walk(child, (*around, (node.stage, node.loop)))
         elif isinstance(node, StorageNode):
             self.storage.append(node.stage)
-        elif isinstance(node, ComputeNode):
+        elif isinstance(node, ComputeNode) and not node.stage.is_opaque:  # what no schedule changes costs the same in all
             own = node.stage.name
             loops = tuple(
                 Loop(st.name, iv.name, self.extents(st)[iv], st.kind(iv), iv.kind == REDUCE, st.name == own) for st, iv in around
@@ -121,7 +121,7 @@ class Nests:
         touched: list[Expr] | None = None
         for reader in self.state.readers(nest.stage.name):
             other = self.by_stage.get(reader.name)
-            if other is None:  # a scan or an extern: it takes all there is
+            if other is None:  # a scan, a scatter or an extern: it takes all there is
                 return {**{a.var: self.extents(nest.stage)[a] for a in op.reduce_axis}, **{a.var: amount(self.sizes(a.extent)) for a in op.axis}}
             for t in op.outputs:
                 reads = [r.indices for r in reads_of(reader) if r.tensor is t]

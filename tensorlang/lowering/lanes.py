@@ -17,7 +17,7 @@ from ..expr.walk import preorder, variables
 from ..schedule.bounds import Bounds
 from ..schedule.state import At, StageState
 from ..te.axis import REDUCE
-from ..te.extern import ExternOp
+from ..te.extern import OpaqueOp
 from ..te.reducers import Reduce
 from ..te.tensor import TensorRead
 
@@ -46,7 +46,7 @@ def spare_guards(stage: StageState, bounds: Bounds, guards: Sequence[Expr], fact
 def _harmless(stage: StageState) -> bool:
     """Whether the body may be computed of anything: nothing divides whole numbers, no index is data, no condition depends on what is read."""
     op = stage.compute
-    if isinstance(op, ExternOp):
+    if isinstance(op, OpaqueOp):
         return False
     first = op.body[0]
     if isinstance(first, Reduce) and (first.condition is not None or first.init is not None):

@@ -26,6 +26,7 @@ from ..schedule.tree.printer import draw
 from ..te.axis import REDUCE, IterVar
 from ..te.extern import ExternCall, ExternOp
 from ..te.reducers import Reduce
+from ..te.scatter import COMBINE, ScatterOp, place
 from ..te.tensor import Tensor, TensorRead
 from ..te.tensor_intrin import declared
 from .buffers import argument_buffers, share_buffers, sizes_of, workspace_buffers
@@ -260,6 +261,8 @@ class _Writer:
         op = stage.compute
         if isinstance(op, ExternOp):
             return self.extern(op)
+        if isinstance(op, ScatterOp):
+            return self.scatter(stage, op)
         tensors = op.outputs
         index = self.target(stage)
         first = op.body[0]
@@ -283,6 +286,23 @@ class _Writer:
                                  because="a function that is called gets the address of compact memory",
                                  try_=f"s.cache_read({a.name}, ...), or {a.name} without strides")
         return Extern(op.call.kind, op.call.name, args, tuple(self.buffers[t] for t in op.outputs), op.call.result)
+
+    def scatter(self, stage: StageState, op: ScatterOp) -> Stmt:
+        """The updates in order, each where its place is inside."""
+        buffer = self.buffers[op.outputs[0]]
+        places = [place(self.value(stage, e)) for e in op.where]
+        index = tuple(Var(f"{op.name}.at{d}", e.dtype, "value") if reads_data(e) else e for d, e in enumerate(places))
+        out: Stmt = Store(buffer, COMBINE[op.combine](load(buffer, index), self.value(stage, op.value)), index)
+        inside = [c for i, n in zip(index, buffer.shape, strict=True) for c in (make.ge(i, 0), make.lt(i, n))]
+        conds = [c for c in inside if self.bounds.facts.prove(c) is not True]
+        if conds:
+            out = If(conjunction(conds), out)
+        for i, e in reversed(list(zip(index, places, strict=True))):
+            if i is not e:
+                out = Let(i, e, out)  # type: ignore[arg-type]
+        for a in reversed(op.domain):
+            out = For(a.var, make.const(0, a.dtype), a.extent, "serial", out)
+        return out
 
     def store_all(self, tensors: tuple[Tensor, ...], index: tuple[Expr, ...], values: tuple[Expr, ...]) -> Stmt:
         """Store every output; with several, all values are computed before the first is written."""

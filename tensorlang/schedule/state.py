@@ -19,6 +19,7 @@ from ..te.axis import REDUCE, IterVar
 from ..te.extern import OpaqueOp
 from ..te.graph import operations
 from ..te.scan import ScanOp
+from ..te.scatter import ScatterOp
 from ..te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 from .links import Links
 
@@ -219,6 +220,16 @@ class StageState:
         return isinstance(self.op, ScanOp)
 
     @property
+    def what(self) -> str:
+        """What a stage that is left alone is, in words."""
+        return self.op.kind if isinstance(self.op, OpaqueOp) else ""
+
+    @property
+    def filled_by_others(self) -> bool:
+        """Whether other stages write the first elements of its memory, which is there before them."""
+        return isinstance(self.op, ScanOp | ScatterOp)
+
+    @property
     def compute(self) -> ComputeOp:
         assert isinstance(self.op, ComputeOp)
         return self.op
@@ -307,6 +318,9 @@ class ScheduleState:
         for st in stages:
             if isinstance(st.op, ScanOp):
                 state = state._bind_scan(st, st.op)
+            if isinstance(st.op, ScatterOp):
+                start = state.of(st.op.start)
+                state = state.with_stage(replace(start, shares=st.op.outputs))
         return state
 
     def _bind_scan(self, st: StageState, op: ScanOp) -> ScheduleState:

@@ -75,6 +75,7 @@ from .intrinsics import (
 )
 from .reducers import all, any, comm_reducer, infinity, max, max_value, min, min_value, prod, sum
 from .scan import ScanOp, scan
+from .scatter import ScatterOp, scatter
 from .strides import BufferDecl
 from .tensor import ComputeOp, Operation, PlaceholderOp, Tensor, TensorRead, TensorSlice
 from .tensor_intrin import TensorIntrin, decl_tensor_intrin
@@ -86,7 +87,8 @@ if TYPE_CHECKING:
 Select = select  # TVM's class of that name, which users call like a function
 
 __all__ = [
-    "BufferDecl", "ComputeOp", "Expr", "ExternOp", "IterVar", "Operation", "PlaceholderOp", "Range", "ScanOp", "Select", "Tensor", "TensorIntrin",
+    "BufferDecl", "ComputeOp", "Expr", "ExternOp", "IterVar", "Operation", "PlaceholderOp", "Range", "ScanOp", "ScatterOp", "Select",
+    "Tensor", "TensorIntrin",
     "TensorRead", "TensorSlice", "Var", "abs", "acos", "acosh", "add", "all", "any", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and",
     "bitwise_not", "bitwise_or", "bitwise_xor", "call_extern", "call_packed", "cast", "ceil", "ceildiv", "clz", "comm_reducer",
     "compute", "const", "convert", "copysign", "cos", "cosh", "create_schedule", "decl_buffer", "decl_tensor_intrin", "dim", "div", "erf", "exp",
@@ -94,8 +96,8 @@ __all__ = [
     "floordiv", "floormod", "fmod", "hypot", "if_then_else", "indexdiv", "indexmod", "infinity", "isfinite", "isinf", "isnan",
     "ldexp", "likely", "log", "log1p", "log2", "log10", "logical_and", "logical_not", "logical_or", "max", "max_value", "min", "min_value",
     "multiply", "nearbyint", "nextafter", "placeholder", "popcount", "pow", "power", "prod", "reduce_axis", "reference", "round",
-    "rsqrt", "scan", "schedule", "select", "serialize", "shift_left", "shift_right", "sigmoid", "sin", "sinh", "size_var", "sqrt", "subtract",
-    "sum", "tag_scope", "tan", "tanh", "trunc", "truncdiv", "truncmod", "var", "whole",
+    "rsqrt", "scan", "scatter", "schedule", "select", "serialize", "shift_left", "shift_right", "sigmoid", "sin", "sinh", "size_var", "sqrt",
+    "subtract", "sum", "tag_scope", "tan", "tanh", "trunc", "truncdiv", "truncmod", "var", "whole",
 ]
 
 _NOT_HERE = {

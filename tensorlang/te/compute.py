@@ -126,7 +126,7 @@ def compute(shape: ExprLike | Sequence[ExprLike], fcompute: Callable[..., Any], 
         raise DeclareError(f"{where}: attrs is no mapping", because=f"it is a {type(attrs).__name__}; attrs are notes by name",
                            try_="attrs={'layout': 'NCHW'}")
     tag = current_tag(where, tag)
-    names = _axis_names(where, fcompute, len(extents), varargs_names)
+    names = axis_names(where, fcompute, len(extents), varargs_names)
     axes = tuple(fresh_axis(n, e) for n, e in zip(names, extents, strict=True))
     before = declaring.set(True)
     try:
@@ -162,7 +162,8 @@ def _body(where: str, value: Any) -> Expr:
                            try_=e.try_, at=e.at) from None
 
 
-def _axis_names(where: str, f: Callable[..., Any], rank: int, varargs: Sequence[str] | None) -> list[str]:
+def axis_names(where: str, f: Callable[..., Any], rank: int, varargs: Sequence[str] | None) -> list[str]:
+    """The names of the axes that a function of ``rank`` indices is called with: those of its parameters. Raises DeclareError."""
     try:
         params = list(inspect.signature(f).parameters.values())
     except (TypeError, ValueError):

@@ -20,9 +20,11 @@ from .tensor import ComputeOp, Tensor, TensorRead
 
 
 class OpaqueOp(ComputeOp):
-    """A step that reads whole tensors: ``body`` holds the reads, over ``spatial`` axes that stand for all their elements."""
+    """A step that reads whole tensors: ``body`` holds the reads, over ``spatial`` axes that stand for all their elements. ``kind`` says in
+    messages what it is and why it is left alone."""
 
     __slots__ = ("spatial",)
+    kind = "an extern: somebody else writes it whole"
     spatial: tuple[IterVar, ...]
 
     def whole(self, spatial: list[IterVar], t: Tensor, first: Expr | None = None) -> Expr:

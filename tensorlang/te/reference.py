@@ -64,6 +64,7 @@ from .extern import ExternBuffer, ExternOp
 from .graph import operations
 from .reducers import Reduce
 from .scan import ScanOp
+from .scatter import ScatterOp, scattered
 from .tensor import ComputeOp, Operation, PlaceholderOp, Tensor, TensorRead
 
 Array = Any  # np.ndarray of any dtype
@@ -240,6 +241,12 @@ def _scan(op: ScanOp, arrays: Mapping[Tensor, Array], known: Mapping[Var, int]) 
         for state, u in zip(states, op.update, strict=True):
             state[row] = inside[u][row]
     return tuple(states)
+
+
+@rules.on(ScatterOp)
+def _scatter(op: ScatterOp, arrays: Mapping[Tensor, Array], known: Mapping[Var, int]) -> tuple[Array, ...]:
+    updates = op.updates()
+    return (scattered(op, arrays[op.start], rules(updates)(updates, arrays, known), lambda x: _round(op.start.dtype, x)),)
 
 
 @rules.on(ExternOp)

@@ -28,6 +28,7 @@ class ScanOp(OpaqueOp):
     which stand for all elements of a row."""
 
     __slots__ = ("init", "state", "update")
+    kind = "a scan: its rows are written by its update"
 
     def __init__(self, name: str, axis: IterVar, init: tuple[Tensor, ...], update: tuple[Tensor, ...], state: tuple[Tensor, ...],
                  tag: str = "", attrs: Mapping[str, Any] | None = None) -> None:

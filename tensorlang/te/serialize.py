@@ -24,6 +24,7 @@ from .extern import OpaqueOp
 from .graph import operations
 from .reducers import ALL, ANY, MAX, MIN, PROD, SUM, Reduce, Reducer
 from .scan import ScanOp
+from .scatter import COMBINE, ScatterOp
 from .tensor import ComputeOp, PlaceholderOp, Tensor, TensorRead
 
 VERSION = 1
@@ -136,6 +137,9 @@ class _Writer:
         if isinstance(op, ScanOp):
             parts = [[[self._op[id(t.op)], t.value_index] for t in part] for part in (op.init, op.update, op.state)]
             return ["scan", op.name, self.axis(op.axis[0]), *parts, op.tag, self.attrs(op)]
+        if isinstance(op, ScatterOp):
+            return ["scatter", op.name, [self._op[id(op.start.op)], op.start.value_index], [self.axis(a) for a in op.domain],
+                    [self.expr(e) for e in op.where], self.expr(op.value), op.combine, op.tag, self.attrs(op)]
         if not isinstance(op, ComputeOp) or isinstance(op, OpaqueOp):
             raise DeclareError(f"{op.name}: an extern cannot be written as JSON",
                                because="somebody else's code computes it, which does not travel as text",
@@ -260,6 +264,12 @@ class _Reader:
             axis, init, update, state, tag, attrs = rest
             inits, updates, states = (tuple(self.ops[i].outputs[j] for i, j in part) for part in (init, update, state))
             return ScanOp(name, self.axis(axis), inits, updates, states, tag, self.attrs(attrs))
+        if kind == "scatter":
+            (i, j), domain, where, value, combine, tag, attrs = rest
+            if combine not in COMBINE or len(where) != self.ops[i].outputs[j].ndim:
+                raise ValueError(f"not a scatter: {combine!r} of {len(where)} indices")
+            return ScatterOp(name, self.ops[i].outputs[j], tuple(self.axis(a) for a in domain), tuple(self.expr(e) for e in where),
+                             self.expr(value), combine, tag, self.attrs(attrs))
         if kind != "compute":
             raise ValueError(f"no operation of kind {kind!r}")
         axes, reduced, body, tag, attrs = rest

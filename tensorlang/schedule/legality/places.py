@@ -69,7 +69,7 @@ def place_verdict(state: ScheduleState, stage: StageState, target: StageState, l
         return no(gone if target.loop(loop) is not None else f"`{target.name}` has no loop `{loop}`",
                   mark=(target.name, None), legal=f"the loops of {target.name}: {leaves}")
     if stage.is_opaque:
-        return no(f"`{stage.name}` is {'a scan' if stage.is_scan else 'an extern'}: it runs whole, at root", mark=mark)
+        return no(f"`{stage.name}` is {stage.what.partition(':')[0]}: it runs whole, at root", mark=mark)
     if stage.shares and stage.within is None:
         return no(f"`{stage.name}` writes the first rows of the scan `{stage.shares[0].name}`, once, before it runs", mark=mark)
     readers = state.readers(stage.name)

@@ -167,8 +167,7 @@ def find_own_memory(state: ScheduleState, name: str) -> Verdict:
     if found:
         stage = state.stage(name)
         if stage.is_opaque:
-            why = "a scan: its rows are written by its update" if stage.is_scan else "an extern: somebody else writes it whole"
-            return no(f"`{name}` is {why}", mark=(name, None), try_="the same call on the update" if stage.is_scan else None)
+            return no(f"`{name}` is {stage.what}", mark=(name, None), try_="the same call on the update" if stage.is_scan else None)
         if stage.shares:
             return no(f"`{name}` is written straight into the scan `{stage.shares[0].name}`", mark=(name, None),
                       try_=f"s.cache_write({name}, 'local') and the same call on that")

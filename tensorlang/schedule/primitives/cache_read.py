@@ -53,7 +53,7 @@ class CacheRead(Primitive):
         reading = {r.name for r in state.readers(self.tensor)}
         for r in self.readers:
             if state.stage(r).is_opaque:
-                return no(f"`{r}` is {'a scan' if state.stage(r).is_scan else 'an extern'}: what it reads is fixed", try_="name the stages inside it")
+                return no(f"`{r}` is {state.stage(r).what.partition(':')[0]}: what it reads is fixed", try_="name the stages inside it")
             if r not in reading:
                 return no(f"`{r}` does not read `{self.tensor}`", legal=lambda: "readers: " + (", ".join(reading) or "none"))
         if self.dtype:

@@ -44,8 +44,7 @@ class CacheWrite(Primitive):
             return no(f"scope {self.scope!r} is not known", legal="local, global")
         st = state.stage(self.stage)
         if st.is_opaque:
-            why = "a scan: its rows are written by its update" if st.is_scan else "an extern: somebody else writes it whole"
-            return no(f"`{self.stage}` is {why}", mark=(self.stage, None), try_="cache_write of the update" if st.is_scan else None)
+            return no(f"`{self.stage}` is {st.what}", mark=(self.stage, None), try_="cache_write of the update" if st.is_scan else None)
         if st.kinds:
             iv = next(iter(st.kinds))
             return no(f"loop {self.stage}.{iv.name} is {st.kinds[iv]} already, and would move to the cache", mark=(self.stage, iv.name),

@@ -47,7 +47,7 @@ def _stage_nodes(state: ScheduleState, stage: StageState, made: dict[At, list[Tr
         for st in inside.get(iv.name, ()):
             producers += yield _stage_nodes(state, st, made)
         nodes = (LoopNode(stage, iv, (*made.get(At(stage.name, iv.name), ()), *producers, *nodes)),)
-    return nodes if stage.is_output or stage.store is not None or stage.shares or stage.is_scan else (StorageNode(stage), *nodes)
+    return nodes if stage.is_output or stage.store is not None or stage.shares or stage.filled_by_others else (StorageNode(stage), *nodes)
 
 
 def tree_of(state: ScheduleState) -> tuple[TreeNode, ...]:
@@ -61,8 +61,8 @@ def tree_of(state: ScheduleState) -> tuple[TreeNode, ...]:
     for st in state.stages:
         if st.attach is not None or st.is_placeholder:
             continue
-        for whole in [state.of(t) for t in st.shares] + ([st] if st.is_scan else []):
-            if not whole.is_output and whole.name not in stored:  # the memory of a scan is there before its first rows are written
+        for whole in [state.of(t) for t in st.shares] + ([st] if st.filled_by_others else []):
+            if not whole.is_output and whole.name not in stored:  # it is there before its first rows are written
                 stored[whole.name] = None
                 nodes.append(StorageNode(whole))
         nodes.extend(run(_stage_nodes(state, st, made)))

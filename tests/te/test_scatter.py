@@ -1,0 +1,97 @@
+"""te.scatter: updates in order, what is outside is left out, one memory with what it starts from."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import autosched
+import tensorlang as tl
+from tensorlang import te
+from tests.te.oracles import agree
+
+
+def rng():
+    return np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("kind", ["uint8", "int16", "int64", "uint32"])
+def test_histogram(kind):
+    X = te.placeholder((300,), kind, name="X")
+    H = te.scatter(0, X.shape, lambda i: X[i], lambda i: 1, shape=(50,), dtype="int32", name="H")
+    P = te.compute((50,), lambda i: H[i] * 2, "P")
+    x = rng().integers(0, 60, 300).astype(kind)
+    (twice,) = agree(P, {X: x})
+    assert (twice == 2 * np.bincount(x, minlength=60)[:50]).all()
+
+
+@pytest.mark.parametrize("combine", ["add", "mul", "min", "max", "set"])
+def test_rows_of_open_sizes(combine):
+    n, m = te.var("n"), te.var("m")
+    D, I = te.placeholder((n, 3), name="D"), te.placeholder((m,), "int64", name="I")
+    V = te.placeholder((m, 3), name="V")
+    O = te.scatter(D, (m, 3), lambda i, j: (I[i], j), lambda i, j: V[i, j], combine=combine, name="O")
+    for rows, points in ((5, 9), (0, 3), (4, 0)):
+        agree(O, {D: rng().integers(-3, 9, (rows, 3)).astype("float32"), I: rng().integers(-2, rows + 2, points),
+                  V: rng().integers(-3, 9, (points, 3)).astype("float32")})
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16", "float64", "int8", "bool"])
+def test_types(kind):
+    I = te.placeholder((40,), "int32", name="I")
+    V = te.placeholder((40,), kind, name="V")
+    O = te.scatter(0, (40,), lambda i: I[i], lambda i: V[i], combine="set" if kind == "bool" else "add", shape=(7,), dtype=kind, name="O")
+    agree(O, {I: rng().integers(0, 8, 40).astype("int32"), V: rng().integers(0, 2 if kind == "bool" else 90, 40).astype(V.dtype.to_numpy())})
+
+
+def test_one_place_of_rank_0():
+    X = te.placeholder((6,), name="X")
+    agree(te.scatter(1, (6,), lambda i: (), lambda i: X[i], shape=(), name="O"), {X: np.arange(6, dtype="float32")})
+
+
+def test_what_it_reads_and_what_reads_it_are_scheduled_as_ever():
+    X = te.placeholder((64, 8), name="X")
+    I = te.placeholder((64,), "int32", name="I")
+    S = te.compute((64, 8), lambda i, j: X[i, j] * 2, "S")
+    O = te.scatter(0, (64, 8), lambda i, j: (I[i], j), lambda i, j: S[i, j], shape=(10, 8), name="O")
+    k = te.reduce_axis((0, 8), "k")
+    T = te.compute((10,), lambda i: te.sum(O[i, k], axis=k), "T")
+    values = {X: rng().integers(0, 9, (64, 8)).astype("float32"), I: rng().integers(0, 12, 64).astype("int32")}
+    (want,) = agree(T, values)
+    assert (tl.compile([X, I, T])(*values.values()) == want).all()
+    s = te.create_schedule(T.op)
+    assert s.tree().count("storage") == 2  # S, and one for O with its start
+    for call in (lambda: s[O].compute_at(s[T], T.op.axis[0]), lambda: s[O].compute_inline(), lambda: s.cache_write(O, "local")):
+        with pytest.raises(tl.ScheduleError, match="a scatter"):
+            call()
+    again = te.serialize.from_json(te.serialize.to_json([X, I, T]))
+    assert te.serialize.key_of(again) == te.serialize.key_of([X, I, T])
+    assert (tl.compile(again)(*values.values()) == want).all()
+
+
+def test_a_program_with_one_is_tuned():
+    def program():
+        X, I = te.placeholder((64, 32), name="X"), te.placeholder((64,), "int32", name="I")
+        k = te.reduce_axis((0, 32), "k")
+        S = te.compute((64,), lambda i: te.sum(X[i, k], axis=k), "S")
+        return [X, I, te.scatter(0, (64,), lambda i: I[i], lambda i: S[i], shape=(10,), name="O")]
+
+    assert autosched.tune(autosched.SearchTask(program, ()), trials=2, progress=False).best is not None
+
+
+def test_refusals():
+    X = te.placeholder((6,), name="X")
+    for call, why in (
+        (lambda: te.scatter(0, (6,), lambda i: X[i], lambda i: 1, shape=(4,)), "not an integer"),
+        (lambda: te.scatter(0, (6,), lambda i: i, lambda i: X[i], shape=(4,), dtype="int32"), "the value is float32, the result int32"),
+        (lambda: te.scatter(0, (6,), lambda i: (i, i), lambda i: 1, shape=(4,)), "gives 2 of 1"),
+        (lambda: te.scatter(0, (6,), lambda i: i, lambda i: 1), "shape of the result is missing"),
+        (lambda: te.scatter(X, (6,), lambda i: i, lambda i: X[i], shape=(6,)), "leave shape and dtype out"),
+        (lambda: te.scatter(X, (6,), lambda i: i, lambda i, j: X[i]), "takes 2 indices"),
+        (lambda: te.scatter(X, (6,), lambda i: i, 3), "value is no function"),
+        (lambda: te.scatter(X, (6,), lambda i: i, lambda i: X[i], combine="sum"), "not known"),
+        (lambda: te.scatter(False, (6,), lambda i: i, lambda i: True, shape=(3,), dtype="bool"), "truth values"),
+    ):
+        with pytest.raises(tl.DeclareError) as error:
+            call()
+        assert why in str(error.value)
