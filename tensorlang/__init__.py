@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from . import ops, te
+from . import ops, te, topi
 from .build import build, compile, lower
 from .core.externs import register_func, register_symbol
 from .errors import CallError, CompileError, DeclareError, LowerError, ScheduleError, TargetError, TensorLangError
@@ -22,4 +22,4 @@ te.schedule = words
 __version__ = "0.1.0"
 __all__ = ["CallError", "CompileError", "DeclareError", "Dispatcher", "LowerError", "Module", "Profile", "Rows", "Schedule", "ScheduleError",
            "Stage", "Target", "TargetError", "TensorLangError", "TimeTable", "Timing", "Trace", "build", "compile", "create_schedule", "load",
-           "lower", "num_threads", "ops", "plan_workspace", "register_func", "register_symbol", "release_workspace", "set_num_threads", "te"]
+           "lower", "num_threads", "ops", "plan_workspace", "register_func", "register_symbol", "release_workspace", "set_num_threads", "te", "topi"]
