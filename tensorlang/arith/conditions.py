@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..core.dtype import DType
 from ..expr import make
 from ..expr.linear import Poly, add_poly, from_poly, poly
-from ..expr.nodes import LE, LT, And, Expr
+from ..expr.nodes import LE, LT, And, Expr, Not, Or
 
 
 def conjuncts(e: Expr) -> list[Expr]:
@@ -19,6 +19,20 @@ def conjunction(conds: list[Expr]) -> Expr:
     for c in conds[1:]:
         out = make.and_(out, c)
     return out
+
+
+def disjuncts(e: Expr) -> list[Expr]:
+    """The conditions a disjunction is made of."""
+    return disjuncts(e.a) + disjuncts(e.b) if isinstance(e, Or) else [e]
+
+
+def denied(cond: Expr) -> Expr:
+    """``not cond``, with the negation driven inwards as far as the prover can use it."""
+    if isinstance(cond, Or):
+        return make.and_(denied(cond.a), denied(cond.b))
+    if isinstance(cond, And):
+        return make.or_(denied(cond.a), denied(cond.b))
+    return cond.a if isinstance(cond, Not) else make.not_(cond)
 
 
 def never_negative(cond: Expr) -> Poly | None:

@@ -134,8 +134,13 @@ class Facts:
     def _var(self, v: Var) -> Interval:
         lo: Number = v.lo
         hi: Number = v.hi
-        if lo is None and v in self.sizes:
-            lo = 0
+        if v.kind == "dim":
+            for p in self.known:
+                if len(p) - (() in p) == 1 and p.get((v,), 0) > 0:  # c * v + k >= 0
+                    least = -(p.get((), 0) // p[v,])
+                    lo = least if lo is None else max(lo, least)
+        if v in self.sizes:
+            lo = 0 if lo is None else max(lo, 0)
         bound = self.ranges.get(v)
         if bound is not None:
             blo, bhi = self.interval(bound[0])[0], self.interval(bound[1])[1]
@@ -262,7 +267,10 @@ class Facts:
             return [], [poly(bound)]
         if isinstance(atom, Min | Max):
             both = [poly(atom.a), poly(atom.b)]
-            return ([], both) if isinstance(atom, Min) == upper else (both, [])
+            if isinstance(atom, Min) != upper:
+                return both, []
+            total = add_poly(both[0], both[1])  # the smaller one is at most half of both: min(x, 2 * n - x) <= n
+            return [], both if any(c % 2 for c in total.values()) else [*both, {m: c // 2 for m, c in total.items()}]
         if isinstance(atom, FloorDiv) and type(atom.b) is Const and atom.b.value > 0:
             c = int(atom.b.value)
             if all(k % c == 0 for k in q.values()):
@@ -270,7 +278,10 @@ class Facts:
                 return [], [_scaled(x, c)]
         lo_n, hi_n = self.interval(atom)
         end = hi_n if upper else lo_n
-        return [], ([] if end is None else [{(): end} if end else {}])
+        ends: list[Poly] = [] if end is None else [{(): end} if end else {}]
+        if upper and isinstance(atom, FloorMod) and type(atom.b) is not Const and self._positive(atom.b):
+            ends.append(add_poly(poly(atom.b), {(): -1}))  # x % n <= n - 1
+        return [], ends
 
     # -- symbolic bounds ---------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ..errors import TensorLangError
 from .dtype import DType, dtype
 from .names import NameSupply, identifier
-from .signature import OUT_OF_BOUNDS, Dim, Param, Signature, Size, names_in, show
+from .signature import OUT_OF_BOUNDS, REFUSED, Dim, Param, Signature, Size, names_in, show
 
 BAD_SIZE = 2  # the status of an exported kernel that was given a size its declaration excludes
 
@@ -141,6 +141,8 @@ def _rules(signature: Signature, symbols: tuple[str, ...]) -> list[str]:
     codes = ["Returns 0, or 1 when there is no memory for temporary buffers (the outputs are then incomplete)"]
     if signature.dims:
         codes.append(f"or {BAD_SIZE} when a size is not what is said above (nothing is then written)")
+    if signature.needs:
+        codes.append(f"or {REFUSED} when sizes do not go together (nothing is then written): {_comment('; '.join(signature.needs))}")
     if signature.checks:
         codes.append(f"or {OUT_OF_BOUNDS} when an index is out of bounds (the outputs are then incomplete; see below)")
     compact = "unless their strides are told above, " if any(p.strides is not None for p in signature.params) else ""

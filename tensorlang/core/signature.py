@@ -76,13 +76,14 @@ class Constant:
 
 
 OUT_OF_BOUNDS = 4  # the status of a kernel that found an index outside its tensor
+REFUSED = 5  # the status of a kernel whose sizes are none it is for: nothing is written
 
 
 @dataclass(frozen=True)
 class Signature:
     """``params`` in call order, outputs marked; ``dims`` in the order of their scalar slots; ``externs`` what it calls in Python;
     ``checks`` the accesses it checks; ``constants`` the data its code refers to; ``work`` about how many statements a call runs, as a sum
-    of (factor, the scalar slots it is multiplied with)."""
+    of (factor, the scalar slots it is multiplied with); ``needs`` what sizes must be like beyond the facts of dims, as text."""
 
     name: str
     params: tuple[Param, ...]
@@ -91,6 +92,7 @@ class Signature:
     checks: tuple[Check, ...] = ()
     constants: tuple[Constant, ...] = ()
     work: tuple[tuple[float, tuple[int, ...]], ...] = ()
+    needs: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {"name": self.name,
@@ -100,7 +102,8 @@ class Signature:
                 "externs": [[e.name, [list(a) for a in e.args]] for e in self.externs],
                 "checks": [[c.access, c.dim, list(c.loops)] for c in self.checks],
                 "constants": [[c.symbol, c.dtype, list(c.shape)] for c in self.constants],
-                "work": [[c, list(slots)] for c, slots in self.work]}
+                "work": [[c, list(slots)] for c, slots in self.work],
+                **({"needs": list(self.needs)} if self.needs else {})}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Signature:
@@ -113,7 +116,7 @@ class Signature:
         checks = tuple(Check(access, dim, tuple(loops)) for access, dim, loops in data.get("checks", ()))
         constants = tuple(Constant(symbol, t, tuple(shape)) for symbol, t, shape in data.get("constants", ()))
         work = tuple((float(c), tuple(slots)) for c, slots in data.get("work", ()))
-        made = Signature(data["name"], params, tuple(Dim(*d) for d in data["dims"]), externs, checks, constants, work)
+        made = Signature(data["name"], params, tuple(Dim(*d) for d in data["dims"]), externs, checks, constants, work, tuple(data.get("needs", ())))
         slots = len(made.dims) + sum(p.kind == "scalar" for p in params)
         sizes = [size for p in params for size in (*p.shape, *(p.strides or ()))]
         if not (isinstance(made.name, str) and identifier(made.name) == made.name and all(map(_is_size, sizes))
@@ -121,6 +124,7 @@ class Signature:
                 and all(isinstance(d.name, str) and isinstance(d.multiple_of, int) and d.multiple_of > 0 for d in made.dims)
                 and all(isinstance(bound, int | None) for d in made.dims for bound in (d.lo, d.hi))
                 and all(isinstance(n, int) and n >= 0 for c in constants for n in c.shape)
+                and all(isinstance(why, str) for why in made.needs)
                 and all(isinstance(i, int) and 0 <= i < slots for _, at in work for i in at)):
             raise ValueError(f"no signature: {data}")
         return made

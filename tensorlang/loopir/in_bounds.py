@@ -1,20 +1,22 @@
 """Every access of a function in bounds, by proof: what ``verify(func, in_bounds=True)`` asks. Knows statements and ``arith``.
 
 The lanes of a vector are one more variable, ``0 <= lane < lanes``, so masks and conditions on vectors are assumed like those on
-scalars. An index that depends on data cannot be proved and is passed over: the interpreter checks it while it runs.
+scalars. What a function requires of its sizes is known everywhere; of ``r < 1 or n >= 1`` only the last is left inside a loop over r.
+An index that depends on data cannot be proved and is passed over: the interpreter checks it while it runs. Clamped into a tensor that may
+be empty, though, it is outside for certain then, and that is reported.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..arith.conditions import never_negative
+from ..arith.conditions import conjuncts, denied, disjuncts, never_negative
 from ..arith.facts import Facts
 from ..core.dtype import INT32
 from ..core.steps import Steps, run
 from ..expr import make
 from ..expr.linear import from_poly, poly, reads_data
-from ..expr.nodes import And, Broadcast, Call, Expr, IfThenElse, Not, Or, Ramp, Var
+from ..expr.nodes import Broadcast, Call, Expr, IfThenElse, Ramp, Var
 from ..expr.printer import show
 from ..expr.walk import rewrite, substitute, variables
 from .stmt import Buffer, Evaluate, For, Func, If, Let, Load, Stmt, Store
@@ -39,32 +41,36 @@ def one_lane(e: Expr) -> Expr:
     return rewrite(e, change)
 
 
-def denied(cond: Expr) -> Expr:
-    """``not cond``, with the negation driven inwards as far as the prover can use it."""
-    if isinstance(cond, Or):
-        return make.and_(denied(cond.a), denied(cond.b))
-    if isinstance(cond, And):
-        return make.or_(denied(cond.a), denied(cond.b))
-    return cond.a if isinstance(cond, Not) else make.not_(cond)
-
-
 def unproved(func: Func) -> Iterator[tuple[Stmt, int, str]]:
     """Each access that cannot be proved to stay in its buffer: the statement, how often it stood before in reading order, and what
     was left to prove."""
+    needs = [c for cond, _ in func.needs for c in conjuncts(cond)]
+    facts = Facts()
+    for cond in needs:
+        facts = facts.assume(cond)
     found: list[tuple[Stmt, int, str]] = []
-    run(_Walk(found).stmt(func.body, Facts()))
+    run(_Walk(found, [disjuncts(c) for c in needs]).stmt(func.body, facts))
     yield from found
 
 
 class _Walk:
-    def __init__(self, found: list[tuple[Stmt, int, str]]) -> None:
+    def __init__(self, found: list[tuple[Stmt, int, str]], choices: list[list[Expr]]) -> None:
         self.found = found
+        self.choices = choices  # of each list one condition holds
         self.visits: dict[Stmt, int] = {}
         self.conditions: dict[Var, Expr] = {}  # masks and conditions by their names
 
     def known(self, e: Expr) -> Expr:
         """``e`` with conditions in place of their names."""
         return substitute(e, self.conditions) if self.conditions else e
+
+    def left(self, facts: Facts) -> Facts:
+        """Also knowing what is left of each choice when all else is sure not to hold."""
+        for choice in self.choices:
+            open_ = [c for c in choice if facts.prove(c) is not False]
+            if len(choice) > 1 and len(open_) == 1:
+                facts = facts.assume(open_[0])
+        return facts
 
     def stmt(self, s: Stmt, facts: Facts) -> Steps[None]:
         nth = self.visits.get(s, 0)
@@ -78,7 +84,7 @@ class _Walk:
             self.found += [(s, nth, problem) for problem in _access(s.buffer, tuple(map(one_lane, s.indices)), masked)]
         elif isinstance(s, For):
             inside = facts.bind(s.var, s.begin, make.sub(make.add(s.begin, s.extent), 1)).assume(make.ge(s.extent, 1))
-            yield self.stmt(s.body, inside)
+            yield self.stmt(s.body, self.left(inside))
         elif isinstance(s, If):
             yield self.stmt(s.then, facts.assume(self.known(s.cond)))
             if s.orelse is not None:
@@ -128,7 +134,14 @@ def holds(need: Expr, facts: Facts) -> bool:
 def _access(b: Buffer, indices: tuple[Expr, ...], facts: Facts) -> Iterator[str]:
     for d, (i, extent) in enumerate(zip(indices, b.shape, strict=True)):
         if reads_data(i):
+            some = facts.assume(make.ge(extent, 1))
+            if not _inside(i, extent, facts) and _inside(i, extent, some):
+                yield f"index {d} of {b.name} is not proved in bounds: {b.name} may be empty"
             continue
         for need in (make.le(0, i), make.lt(i, extent)):
             if not holds(need, facts):
                 yield f"index {d} of {b.name} is not proved in bounds: {show(need)}"
+
+
+def _inside(i: Expr, extent: Expr, facts: Facts) -> bool:
+    return i.dtype.is_index and facts.prove(make.le(0, i)) is True and facts.prove(make.lt(i, extent)) is True

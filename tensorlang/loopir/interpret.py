@@ -80,6 +80,10 @@ class Program:
         arrays = {p: _array(p, a) for p, a in zip(func.params, args, strict=True) if isinstance(p, Buffer)}
         scalars = [_scalar(p, a) for p, a in zip(func.params, args, strict=True) if isinstance(p, Var)]
         sizes = solve(func, arrays, dims or {})
+        given = {p: x for p, x in zip((p for p in func.params if isinstance(p, Var)), scalars, strict=True) if p.dtype.is_index}
+        for cond, why in func.needs:
+            if not _value(cond, {**given, **sizes}):
+                raise InterpretError("arguments", why)
         blocks, back = [], []
         for b, whole in arrays.items():
             array = whole.view(b.dtype.bits_dtype())

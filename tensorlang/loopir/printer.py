@@ -187,6 +187,7 @@ def lines_of(func: Func, names: Names | None = None) -> list[Line]:
         writer.names(d)
     head: list[Line] = [(0, line, None) for line in writer.header(func)]
     notes: list[Line] = [(1, f"# {k}={v}", None) for k, v in func.attrs]
+    notes += [(1, f"require {writer.text(cond)}  # {why}", None) for cond, why in func.needs]
     run(writer.write(func.body, 1))
     return head + notes + writer.lines
 

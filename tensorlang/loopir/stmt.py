@@ -2,7 +2,7 @@
 
 ::
 
-    func   = Func(name, params: (Buffer | Var)*, body, attrs)
+    func   = Func(name, params: (Buffer | Var)*, body, attrs, needs)   needs: what the sizes of a call must be like
     stmt   = Seq(stmt*)                                        one after the other; Seq(()) does nothing
            | For(var, begin, extent, kind, body)               var in begin .. begin+extent-1; nothing when extent <= 0
            | If(cond, then, orelse?)                           cond: scalar bool
@@ -380,13 +380,14 @@ class Report(Stmt):
 class Func:
     """A kernel: ``params`` are its buffers and scalar values in call order, ``dims`` the symbolic sizes their shapes speak of
     (solved from the arrays at the call), ``outputs`` the names of buffers that are written, ``constants`` those of ``params`` (the last ones)
-    that the kernel comes with: they are read, and no call passes them."""
+    that the kernel comes with: they are read, and no call passes them, ``needs`` conditions on dims, each with the reason: a call with other
+    sizes is refused before anything is written."""
 
-    __slots__ = ("attrs", "body", "constants", "dims", "name", "outputs", "params", "ready")
+    __slots__ = ("attrs", "body", "constants", "dims", "name", "needs", "outputs", "params", "ready")
 
     def __init__(self, name: str, params: tuple[Buffer | Var, ...], body: Stmt, dims: tuple[Var, ...] = (),
                  outputs: tuple[Buffer, ...] = (), attrs: tuple[tuple[str, Any], ...] = (),
-                 constants: tuple[Buffer, ...] = ()) -> None:
+                 constants: tuple[Buffer, ...] = (), needs: tuple[tuple[Expr, str], ...] = ()) -> None:
         self.name = name
         self.params = params
         self.body = body
@@ -395,9 +396,10 @@ class Func:
         self.attrs = attrs
         self.constants = constants
         self.ready = False  # whether it is what the last pass made, for code to be generated
+        self.needs = needs
 
     def with_body(self, body: Stmt) -> Func:
-        return Func(self.name, self.params, body, self.dims, self.outputs, self.attrs, self.constants)
+        return Func(self.name, self.params, body, self.dims, self.outputs, self.attrs, self.constants, self.needs)
 
     def buffers(self) -> tuple[Buffer, ...]:
         """The parameters that are buffers."""

@@ -31,6 +31,7 @@ from ..te.tensor import Tensor, TensorRead
 from ..te.tensor_intrin import declared
 from .buffers import argument_buffers, share_buffers, sizes_of, workspace_buffers
 from .lanes import in_range, spare_guards
+from .needs import needs_of
 from .tails import check_tails, tail_note
 
 CACHE_LINE = 64  # bytes
@@ -55,7 +56,8 @@ def lower_state(state: ScheduleState, args: Sequence[Tensor | Var], name: str, c
     dims = sizes_of(params, used)
     writer = _Writer(state, bounds, buffers, params)
     outputs = tuple(buffers[t] for st in state.stages if st.is_output for t in st.op.outputs)
-    return Func(name, params, run(writer.nodes(tree_of(state))), dims, outputs, constants=tuple(buffers[t] for t in constants))
+    return Func(name, params, run(writer.nodes(tree_of(state))), dims, outputs, constants=tuple(buffers[t] for t in constants),
+                needs=needs_of(state))
 
 
 def _nobody_waits(state: ScheduleState) -> None:

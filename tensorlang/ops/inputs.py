@@ -227,6 +227,22 @@ def stage(name: str, tag: str, shape: Sequence[ExprLike], f: Callable[..., ExprL
     return compute(tuple(shape), f, name=name, tag=tag, attrs=attrs)  # type: ignore[no-any-return]
 
 
+def needing(op: str, out: Tensor, x: Tensor, d: int, least: int, unless_empty: bool = False) -> Tensor:
+    """``out``, for which ``x`` must have that many elements along dimension ``d`` (``unless_empty``: unless ``out`` has none). Raises DeclareError
+    when it never has; where symbols decide, kernels refuse calls with fewer."""
+    cond, n = make.ge(x.shape[d], least), x.shape[d]
+    for size in out.shape if unless_empty else ():
+        cond = make.or_(cond, make.lt(size, 1))
+    known = Facts(sizes=variables(cond))
+    sure = bool(cond.value) if isinstance(cond, Const) else True if known.prove(make.ge(n, least)) else known.prove(cond)
+    if sure is False:
+        raise DeclareError(f"ops.{op}: dimension {d} of {named(x)} is {n}", because=f"it needs {least} element{'' if least == 1 else 's'} or more")
+    if sure is None:
+        why = f"ops.{op} needs {n} >= {least}, the size of {named(x)} along dimension {d}" + (", unless its result is empty" if unless_empty else "")
+        out.op.needs = (*out.op.needs, (cond, why))  # type: ignore[attr-defined]
+    return out
+
+
 def without(items: Sequence[Any], axes: Sequence[int]) -> Iterator[Any]:
     """The items whose positions are not in ``axes``."""
     return (x for d, x in enumerate(items) if d not in axes)

@@ -152,7 +152,8 @@ def pad(x: Tensor, pad_width: int | Sequence[Any], mode: str = "constant", const
     """``x`` with margins, as numpy's pad: ``pad_width`` is ``((before, after), …)`` for each dimension, ``(before, after)`` or one number for
     all. ``mode`` is ``constant`` (with ``constant_values``), ``edge`` (the outermost element) or ``reflect`` (without the outermost).
 
-    Raises DeclareError for another mode, margins that do not fit the dimensions, a reflection wider than the tensor.
+    Raises DeclareError for another mode, margins that do not fit the dimensions, a reflection wider than the tensor; kernels refuse calls in
+    which symbolic sizes are too small for it.
     """
     x = inputs.tensor("pad", x)
     if mode not in ("constant", "edge", "reflect"):
@@ -167,7 +168,10 @@ def pad(x: Tensor, pad_width: int | Sequence[Any], mode: str = "constant", const
                 raise DeclareError(f"ops.pad: {mode} by {widest} of dimension {d} of {inputs.named(x)}",
                                    because="a margin of a reflection is narrower than the tensor" if n else "it is empty")
         inside = _edge if mode == "edge" else _reflect
-        return moved("pad", x, shape, lambda *i: [inside(v - margins[d][0], x.shape[d]) if d in padded else v for d, v in enumerate(i)])
+        out = moved("pad", x, shape, lambda *i: [inside(v - margins[d][0], x.shape[d]) if d in padded else v for d, v in enumerate(i)])
+        for d in sorted(padded):
+            inputs.needing("pad", out, x, d, 1 if mode == "edge" else max(margins[d]) + 1)
+        return out
     value = make.const(inputs.number("pad", "constant_values", constant_values), x.dtype)
 
     def element(*i: Any) -> Expr:
@@ -202,4 +206,4 @@ def _edge(i: Expr, n: Expr) -> Expr:
 
 def _reflect(i: Expr, n: Expr) -> Expr:
     back = te.max(i, 0 - i)
-    return te.max(te.min(back, (n - 1) * 2 - back), 0)  # not below 0, also where a symbolic size is narrower than the margin
+    return te.max(te.min(back, (n - 1) * 2 - back), 0)  # never below 0, for calls with fewer elements are refused; proofs know it by this

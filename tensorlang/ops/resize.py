@@ -28,7 +28,8 @@ def resize(data: Tensor, size: ExprLike | Sequence[ExprLike], mode: str = "neare
     ``mode="nearest"`` takes element ``floor(i H / OH)``, of any dtype. ``"linear"`` (or ``"bilinear"``, ``"trilinear"``) interpolates floats between
     neighbours at ``(i + 1/2) H / OH - 1/2``, at the border its element; with ``align_corners`` at ``i (H - 1) / (OH - 1)``, so that the outermost
     elements stay. Images of one and three dimensions have layouts such as NCW and NDHWC; packed ones work too.
-    Raises DeclareError for another mode, a size that is not positive, integers to interpolate, and ``align_corners`` of the nearest.
+    Raises DeclareError for another mode, a size that is not positive, integers to interpolate, ``align_corners`` of the nearest, and an image
+    without elements along a dimension; kernels refuse calls with such images.
     """
     n = {"W": 1, "H": 2, "D": 3}[next((c for c in "DHW" if isinstance(layout, str) and c in layout), "H")]
     lay = layout_of("resize", layout, n)
@@ -51,6 +52,8 @@ def resize(data: Tensor, size: ExprLike | Sequence[ExprLike], mode: str = "neare
         if not to.dtype.is_index or (least is not None and least < 1):
             raise DeclareError(f"ops.resize: size {wanted} along {SPATIAL[n][lay.spatial.index(d)]}", try_="a whole number from 1 on, or a symbol")
         if not inputs.equal(to, x.shape[d]):
+            if const_int(x.shape[d]) == 0:
+                raise DeclareError(f"ops.resize: dimension {d} of {inputs.named(data)} is empty", because="there is no element to take")
             x = _along(x, d, to, mode, align_corners, inside, axis_names(lay, "c"))
     if x is data:
         return te.compute(x.shape, lambda *i: x(*i), name="resize", tag=tags.RESIZE)  # type: ignore[no-any-return]
@@ -75,7 +78,8 @@ def _along(x: Tensor, d: int, to: Expr, mode: str, align_corners: bool, inside: 
         return low + (high - low) * part
 
     element: Callable[..., Expr] = linear if mode != "nearest" else lambda *i: at(i, make.floordiv(make.mul(make.as_expr(i[d]), extent), to))
-    return te.compute(tuple(shape), element, name="resize", tag=tags.RESIZE, varargs_names=names)  # type: ignore[no-any-return]
+    out = te.compute(tuple(shape), element, name="resize", tag=tags.RESIZE, varargs_names=names)
+    return inputs.needing("resize", out, x, d, 1)
 
 
 def _place(i: Any, extent: Expr, to: Expr, align_corners: bool) -> tuple[Expr, Expr]:

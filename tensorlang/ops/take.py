@@ -14,7 +14,7 @@ from ..core.dtype import dtype as as_dtype
 from ..errors import DeclareError
 from ..expr import make
 from ..expr.make import ExprLike
-from ..expr.nodes import Expr
+from ..expr.nodes import Expr, const_int
 from ..te import Tensor
 from . import inputs, tags
 from .shape import flatten
@@ -31,11 +31,11 @@ def _index(op: str, mode: str) -> Callable[[Expr, Expr], Expr]:
     if mode == "fast":
         return lambda i, n: i
     if mode == "wrap":
-        return lambda i, n: make.floormod(_whole(i), n)
+        return lambda i, n: i if const_int(n) == 0 else make.floormod(_whole(i), n)
     if mode != "clip":
         why = "a kernel does not stop at an element" if mode == "raise" else None
         raise DeclareError(f"ops.{op}: mode={mode!r}", because=why, legal="'clip', 'wrap', 'fast' (the caller vouches for the indices)")
-    return lambda i, n: te.max(te.min(_whole(i), n - 1), 0)
+    return lambda i, n: i if const_int(n) == 0 else te.max(te.min(_whole(i), n - 1), 0)
 
 
 def _whole(i: Expr) -> Expr:
@@ -47,14 +47,15 @@ def take(x: Tensor, indices: Tensor, axis: int | None = None, mode: str = "clip"
     """``x`` at ``indices`` along ``axis`` (of the flattened tensor for None): its shape with that dimension replaced by the shape of ``indices``.
 
     As numpy's take. ``mode``: ``clip`` takes an index out of range to the nearest (a negative one to 0), ``wrap`` counts round, ``fast`` trusts
-    the caller. Raises DeclareError for numpy's ``raise``.
+    the caller. Raises DeclareError for numpy's ``raise``, and when something is taken from nothing; kernels refuse that when they are called.
     """
     x, indices, at = inputs.tensor("take", x), _indices("take", indices), _index("take", mode)
     if axis is None:
         x, axis = flatten(x), 0
     d, rank = inputs.axis_of("take", axis, x.ndim), indices.ndim
-    return inputs.stage("take", tags.INJECTIVE, [*x.shape[:d], *indices.shape, *x.shape[d + 1:]],
-                        lambda *i: x(*i[:d], at(indices(*i[d:d + rank]), x.shape[d]), *i[d + rank:]))
+    out = inputs.stage("take", tags.INJECTIVE, [*x.shape[:d], *indices.shape, *x.shape[d + 1:]],
+                       lambda *i: x(*i[:d], at(indices(*i[d:d + rank]), x.shape[d]), *i[d + rank:]))
+    return inputs.needing("take", out, x, d, 1, unless_empty=True)
 
 
 def gather(x: Tensor, dim: int, index: Tensor, mode: str = "clip") -> Tensor:
@@ -71,7 +72,8 @@ def gather(x: Tensor, dim: int, index: Tensor, mode: str = "clip") -> Tensor:
         if k != d and inputs.equal(te.max(index.shape[k], x.shape[k]), x.shape[k]) is not True:
             inputs.same_size("gather", f"dimension {k} of index {index.name}", index.shape[k], x.shape[k],
                              f"only along dim={d} may the index be longer than {inputs.named(x)}")
-    return inputs.stage("gather", tags.INJECTIVE, index.shape, lambda *i: x(*i[:d], at(index(*i), x.shape[d]), *i[d + 1:]))
+    out = inputs.stage("gather", tags.INJECTIVE, index.shape, lambda *i: x(*i[:d], at(index(*i), x.shape[d]), *i[d + 1:]))
+    return inputs.needing("gather", out, x, d, 1, unless_empty=True)
 
 
 def one_hot(indices: Tensor, num_classes: ExprLike, on_value: float = 1, off_value: float = 0, axis: int = -1,

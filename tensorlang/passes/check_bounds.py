@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..arith.conditions import denied
 from ..arith.facts import Facts
 from ..core.steps import Steps, run
 from ..expr import make
 from ..expr.linear import reads_data
 from ..expr.nodes import Call, Expr, IfThenElse, Var
-from ..loopir.in_bounds import denied, holds
+from ..loopir.in_bounds import holds
 from ..loopir.printer import Names, access_text
 from ..loopir.stmt import Alloc, Buffer, Evaluate, For, Func, If, Let, Load, Report, Seq, Stmt, Store, seq
 

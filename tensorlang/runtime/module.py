@@ -18,7 +18,7 @@ import numpy as np
 
 from .. import options
 from ..core.externs import symbols
-from ..core.signature import OUT_OF_BOUNDS, Signature
+from ..core.signature import OUT_OF_BOUNDS, REFUSED, Signature
 from ..errors import CallError, TargetError, TensorLangError
 from . import export, files, profile, store
 from .arguments import Binder, Bound, address_of
@@ -110,6 +110,9 @@ class Plan:
             raise MemoryError(f"{name}: no memory for its temporary buffers; its outputs are incomplete")
         if status == OUT_OF_BOUNDS:
             raise CallError(self.outside(), because="the kernel was built with bounds_check=True; its outputs are incomplete")
+        if status == REFUSED:
+            raise CallError(f"{name}: the sizes of these arguments do not go together", because="\n".join(self.signature.needs),
+                            try_="arguments of other shapes; nothing was written")
         raise CallError(f"{name} failed with status {status}", because="the kernel reported it; its outputs are incomplete")
 
 

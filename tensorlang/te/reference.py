@@ -476,7 +476,7 @@ def _binary(e: Binary, s: _Scope) -> Array:
 @expressions.on(FloorDiv, FloorMod, TruncDiv, TruncMod)
 def _divide(e: Binary, s: _Scope) -> Array:
     a, b = s.value(e.a), s.value(e.b)
-    zero = b == 0
+    zero = np.broadcast_to(b == 0, np.broadcast_shapes(np.shape(a), np.shape(b)))  # of nothing, nothing is divided
     if np.any(zero if s.mask is None else zero & s.mask):
         raise DeclareError(f"{s.where}: division by zero in {e}", try_="te.if_then_else(divisor != 0, …, …)")
     b = np.where(zero, b.dtype.type(1), b)

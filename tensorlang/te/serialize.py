@@ -145,7 +145,8 @@ class _Writer:
                                because="somebody else's code computes it, which does not travel as text",
                                try_=f"the operations before and after {op.name}, each by themselves")
         axes, reduced = [self.axis(a) for a in op.axis], [self.axis(a) for a in op.reduce_axis]
-        return ["compute", op.name, axes, reduced, [self.expr(e) for e in op.body], op.tag, self.attrs(op)]
+        row = ["compute", op.name, axes, reduced, [self.expr(e) for e in op.body], op.tag, self.attrs(op)]
+        return [*row, [[self.expr(cond), why] for cond, why in op.needs]] if op.needs else row
 
     @staticmethod
     def attrs(op: Any) -> Any:
@@ -272,7 +273,7 @@ class _Reader:
                              self.expr(value), combine, tag, self.attrs(attrs))
         if kind != "compute":
             raise ValueError(f"no operation of kind {kind!r}")
-        axes, reduced, body, tag, attrs = rest
+        axes, reduced, body, tag, attrs, *needs = rest
         return ComputeOp(
             name,
             tuple(self.axis(i) for i in axes),
@@ -280,6 +281,7 @@ class _Reader:
             tuple(self.expr(i) for i in body),
             tag,
             self.attrs(attrs),
+            needs=tuple((self.expr(cond), str(why)) for cond, why in (needs[0] if needs else ())),
         )
 
     @staticmethod

@@ -67,13 +67,16 @@ class PlaceholderOp(Operation):
 
 class ComputeOp(Operation):
     """``axis`` are the data axes of every output, ``reduce_axis`` those reduced over, ``body`` one expression per output: all are
-    Reduce nodes of one reduction, or none is."""
+    Reduce nodes of one reduction, or none is. ``needs`` are conditions on symbolic sizes, each with the reason: a call with other sizes
+    is refused."""
 
-    __slots__ = ("_found", "axis", "body", "reduce_axis")
+    __slots__ = ("_found", "axis", "body", "needs", "reduce_axis")
 
     def __init__(self, name: str, axis: tuple[IterVar, ...], reduce_axis: tuple[IterVar, ...], body: tuple[Expr, ...],
-                 tag: str = "", attrs: Mapping[str, Any] | None = None, outputs: tuple[Tensor, ...] | None = None) -> None:
+                 tag: str = "", attrs: Mapping[str, Any] | None = None, outputs: tuple[Tensor, ...] | None = None,
+                 needs: tuple[tuple[Expr, str], ...] = ()) -> None:
         super().__init__(name, tag, attrs)
+        self.needs = needs
         self.axis = axis
         self.reduce_axis = reduce_axis
         self.body = body
@@ -88,7 +91,7 @@ class ComputeOp(Operation):
                   reduce_axis: tuple[IterVar, ...] | None = None) -> ComputeOp:
         """The same tensors with another definition: for schedules. The outputs keep their identity."""
         return ComputeOp(self.name, self.axis if axis is None else axis,
-                         self.reduce_axis if reduce_axis is None else reduce_axis, body, self.tag, self.attrs, self.outputs)
+                         self.reduce_axis if reduce_axis is None else reduce_axis, body, self.tag, self.attrs, self.outputs, self.needs)
 
     @property
     def input_tensors(self) -> tuple[Tensor, ...]:

@@ -41,7 +41,7 @@ class Outcome:
 
 def declared(graph: Graph) -> Case:
     """The graph of that text."""
-    scope: dict[str, Any] = {"te": te}
+    scope: dict[str, Any] = {"te": te, "ops": tl.ops}
     exec(graph.text, scope)
     case: Case = scope["graph"]()
     return case

@@ -247,6 +247,24 @@ class Sampler:
         st = self.stage_with_loops()
         self.s[st.name].decompose_reduction(self.rng.choice(st.leaves).name)
 
+    def columns(self) -> None:
+        """The lanes of a vector along an outer axis, over reductions written out: reads at a distance, side by side."""
+        found = [st for st in self.stages() if st.compute.reduce_axis and any(iv.kind != REDUCE for iv in st.leaves)]
+        if not found:
+            raise ScheduleError("nothing is reduced")
+        st = self.rng.choice(found)
+        copies = 1
+        for iv in st.leaves:
+            n = self.extent(st, iv) if iv.kind == REDUCE else None
+            if n is not None and n * copies <= MAX_COPIES:
+                self.s[st.name].unroll(iv.name)
+                copies *= n
+        loop = next(iv for iv in st.leaves if iv.kind != REDUCE)
+        n = self.extent(st, loop)
+        if n is None or n > 16:
+            _, loop = self.s[st.name].split(loop.name, factor=self.rng.choice((4, 8, 16)))
+        self.s[st.name].vectorize(loop.name)
+
     def pragma(self) -> None:
         st = self.stage_with_loops()
         self.s[st.name].pragma(self.rng.choice(st.leaves).name, "auto_unroll_max_step", self.rng.choice((4, 16, 64)))
@@ -291,7 +309,7 @@ class Sampler:
     WEIGHTS = {"split": 10, "tile": 4, "fuse": 6, "reorder": 8, "vectorize": 8, "unroll": 6, "parallel": 4, "compute_at": 10,
                "compute_root": 2, "compute_inline": 2, "cache_read": 4, "cache_write": 5, "sample_tile": 2, "sample_categorical": 1,
                "sample_location": 1, "reverse_compute_at": 2, "rfactor": 3, "set_scope": 1, "store_at": 4, "storage_align": 1,
-               "transform_layout": 2, "decompose_reduction": 2, "pragma": 1, "reverse_compute_inline": 1, "double_buffer": 2}
+               "transform_layout": 2, "decompose_reduction": 2, "pragma": 1, "reverse_compute_inline": 1, "double_buffer": 2, "columns": 2}
 
     def step(self, name: str | None = None) -> bool:
         """One random step, or one of that name; whether anything was done."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from ...core.dtype import FLOAT64, INT64
 from ...core.names import NameSupply, identifier
-from ...core.signature import Constant, Dim, Param, Signature, Size
+from ...core.signature import REFUSED, Constant, Dim, Param, Signature, Size
 from ...errors import LowerError
 from ...expr.nodes import Add, Cast, Const, Expr, FloorDiv, FloorMod, Max, Min, Mul, Sub, Var
 from ...expr.walk import variables
@@ -59,10 +59,21 @@ def kernel(module: Module, func: Func, math: str, entry: Callable[[Module, Func,
     for i, d in enumerate(func.dims):
         em.bind(d, f"%d{i}", 0, d.lo if d.kind == "stride" else max(0, d.lo or 0), d.hi)
     em.apart = apart.apart(func.body)
+    for cond, _ in func.needs:
+        _require(em, cond)
     statement.emit(em, func.body)
     em.block.end = "  ret i32 0"
     module.add(entry(module, func, name))
     module.add(body)
+
+
+def _require(em: Emitter, cond: Expr) -> None:
+    """Leave the function unless the sizes are such."""
+    holds = em.value(cond)
+    refused, go_on = em.function.block("refused"), em.function.block("accepted")
+    em.block.end = f"  br i1 {holds}, label %{go_on.label}, label %{refused.label}"
+    refused.end = f"  ret i32 {REFUSED}"
+    em.scopes[-1].block = go_on
 
 
 def scalar_type(module: Module, v: Var) -> str:
@@ -153,4 +164,5 @@ def kernel_signature(func: Func) -> Signature:
     externs = dict.fromkeys(layout(s) for s in preorder(func.body) if isinstance(s, Extern) and s.kind == "packed")
     constants = tuple(Constant(constant_symbol(func, c), c.dtype.name, tuple(size(e) for e in c.shape)) for c in func.constants)
     slots = {v: i for i, v in reversed(list(enumerate([*func.dims, *[p for p in func.params if isinstance(p, Var)]]))) if v.dtype.is_index}
-    return Signature(identifier(func.name), tuple(params), dims, tuple(externs), report.sites(func), constants, work(func, slots))
+    return Signature(identifier(func.name), tuple(params), dims, tuple(externs), report.sites(func), constants, work(func, slots),
+                     tuple(why for _, why in func.needs))
