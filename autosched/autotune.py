@@ -22,6 +22,7 @@ from tensorlang import te
 from .records import RecordLog
 from .task import SearchTask
 from .tune import tune
+from .whole_files import write_whole
 
 _SCALARS = (bool, int, float, str, type(None))
 
@@ -149,7 +150,7 @@ class Tuned:
                 log = RecordLog(self.cache / f"{name}.jsonl")
                 if _number(done) < self.settings["trials"] or not len(log):
                     tune(task, records=log, **self.settings)
-                    done.write_text(f"{self.settings['trials']}\n")
+                    write_whole(done, f"{self.settings['trials']}\n")
                 schedule, tensors = task.apply_best(log.records)
             return tl.build(schedule, tensors, target=task.target, name=self.func.__name__)
         except (tl.TensorLangError, OSError) as e:

@@ -14,6 +14,7 @@ from .page import document, section
 from .plot import tuning_curve
 from .progress import best_text, seconds_text
 from .roofline import Position, position
+from .whole_files import write_whole
 
 if TYPE_CHECKING:
     from .tune import TuneResult
@@ -105,7 +106,7 @@ class TuneReport:
     def save(self, path: str | Path) -> None:
         """Write a page. Raises TensorLangError when it cannot be written."""
         try:
-            Path(path).write_text(document(self), encoding="utf-8")
+            write_whole(path, document(self))
         except OSError as e:
             raise tl.TensorLangError(f"cannot write the report to {path}", because=str(e)) from None
 

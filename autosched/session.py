@@ -11,8 +11,8 @@ import json
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from .search import Seen, Strategy, allot
 from .space import variants_of
 from .task import SearchTask
 
+T = TypeVar("T")
 FINALISTS, TURNS = 4, 3
 _job_numbers = itertools.count(1)
 
@@ -171,16 +172,44 @@ def measured(measurer: Measures, batches: Iterable[tuple[Session, list[str]]], *
         yield session, session.record(trace, outcome)
 
 
-def prepared(models: Sequence[CostModel]) -> threading.Thread:
-    """The models load what they need, in a thread that is to be waited for before anything is timed."""
+class Preparing:
+    """The models load what they need in a thread, which is to be waited for before anything is timed. One without ``prepare`` needs nothing.
 
-    def load() -> None:
+    Raises TensorLangError for what is no cost model.
+    """
+
+    def __init__(self, models: Sequence[CostModel]) -> None:
         for m in models:
-            m.prepare()
+            missing = [name for name in ("fit", "predict") if not callable(getattr(m, name, None))]
+            if missing:
+                raise tl.TensorLangError(f"model: {type(m).__name__} has no {' and no '.join(missing)}",
+                                         because="a cost model learns by fit(features, costs) and scores by predict(features)",
+                                         try_='model="xgb", or model="random", which learns nothing')
+        self._models = models
+        self._failed: Exception | None = None
+        self._thread = threading.Thread(target=self._load, daemon=True)
+        self._thread.start()
 
-    thread = threading.Thread(target=load, daemon=True)
-    thread.start()
-    return thread
+    def _load(self) -> None:
+        try:
+            for m in self._models:
+                getattr(m, "prepare", lambda: None)()
+        except Exception as e:  # told by whoever waits
+            self._failed = e
+
+    def join(self) -> None:
+        """Wait. Raises TensorLangError when a model could not be loaded."""
+        self._thread.join()
+        if self._failed is not None:
+            raise tl.TensorLangError("the cost model cannot be loaded", because=f"{type(self._failed).__name__}: {self._failed}",
+                                     try_='model="random", which learns nothing') from self._failed
+
+
+def chosen(what: str, name: str, table: Mapping[str, T]) -> T:
+    """The row of a table by name. Raises TensorLangError when there is none."""
+    if name not in table:
+        raise tl.TensorLangError(f"{what}={name!r}", because="there is none of that name", legal=", ".join(table))
+    return table[name]
 
 
 def canonical_trace(trace: tl.Trace) -> str:

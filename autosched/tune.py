@@ -20,7 +20,7 @@ from .records import Record, RecordLog, best_of
 from .records.database import ranked
 from .report import TuneReport
 from .search import STRATEGIES, Strategy
-from .session import Measures, Session, measured, prepared
+from .session import Measures, Preparing, Session, chosen, measured
 from .task import SearchTask
 
 NEWLINE = "\n"
@@ -124,10 +124,10 @@ def tune(
         )
     start = time.perf_counter()
     log = records if isinstance(records, RecordLog) else RecordLog(records)
-    how = STRATEGIES[strategy]() if isinstance(strategy, str) else strategy
-    learner = MODELS[model](seed) if isinstance(model, str) else model
+    how = chosen("strategy", strategy, STRATEGIES)() if isinstance(strategy, str) else strategy
+    learner = chosen("model", model, MODELS)(seed) if isinstance(model, str) else model
     log.open()
-    loading = prepared([learner])
+    loading = Preparing([learner])
     report = reporter(progress) if isinstance(progress, bool | None) else progress
     own = None if measurer is not None else Measurer()
     if own is not None:

@@ -11,8 +11,6 @@ import contextlib
 import hashlib
 import json
 import math
-import os
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -23,6 +21,7 @@ import platformdirs
 
 import tensorlang as tl
 
+from ..whole_files import write_whole
 from .tiers.keys import Environment, combined
 
 SAMPLE = 40e-6  # seconds of one sample at least: the clock and the call are then below 1 %
@@ -93,11 +92,15 @@ class Tables:
         digest, _, body = data.partition(b"\n")
         if hashlib.sha256(body).hexdigest().encode() != digest:
             return self._miss("its contents do not match its hash: the file is torn or was changed")
-        document = json.loads(body)
-        if document.get("parts") != json.loads(json.dumps(wanted)):
-            other = next((k for k in wanted if document.get("parts", {}).get(k) != json.loads(json.dumps(wanted[k]))), "format")
-            return self._miss(f"it was made for another {other}")
-        return document["table"]
+        try:
+            document = json.loads(body)
+            parts, table = dict(document["parts"]), document["table"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return self._miss("its contents make no sense")
+        known = json.loads(json.dumps(wanted))
+        if parts != known:
+            return self._miss(f"it was made for another {next((k for k in known if parts.get(k) != known[k]), 'format')}")
+        return table
 
     def write(self, what: Any, table: Any) -> None:
         """Leave a table for later runs; a directory that cannot be written is none of the user's concern."""
@@ -106,10 +109,7 @@ class Tables:
         body = json.dumps({"parts": self.parts(what), "table": table}, separators=(",", ":")).encode()
         with contextlib.suppress(OSError):
             self.directory.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=self.directory, suffix=".part")
-            with os.fdopen(handle, "wb") as file:
-                file.write(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
-            os.replace(name, self._path(what))
+            write_whole(self._path(what), hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
 
     def _path(self, what: Any) -> Path:
         assert self.directory is not None
@@ -126,3 +126,8 @@ def holds(stored: Sequence[float], now: Sequence[float]) -> str:
     middle = median(ratios)
     worst = max(max(r / middle, middle / r) for r in ratios)
     return f"its sentinels differ by {worst:.2f}×" if worst > DRIFT else ""
+
+
+def are_seconds(values: Sequence[Any]) -> bool:
+    """Whether a file's values are times: one or more, each a positive number."""
+    return len(values) > 0 and all(type(s) in (int, float) and 0 < s < math.inf for s in values)

@@ -7,14 +7,16 @@ import contextlib
 import itertools
 import os
 import select
-import shutil
 import subprocess
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 
-from .nursery import PREPARING, Lines, new_directory
+import tensorlang as tl
+
+from .directory import Directory
+from .nursery import PREPARING, Lines
 from .protocol import CRASH, GO, HELD, HOLD, Job, Outcome, Stages
 
 AHEAD = 8  # jobs on their way at once: one that runs, what is built, what is being built, and what is built next
@@ -34,7 +36,7 @@ class Measurer:
         self.command = command
         self.process: subprocess.Popen[bytes] | None = None
         self.lines: Lines | None = None
-        self.directory: str | None = None
+        self.directory: Directory | None = None
         self.restarts = 0
         self.held = False  # the nursery has said that nothing runs
 
@@ -44,11 +46,15 @@ class Measurer:
             return
         entries = [self.stages.build, self.stages.run]
         if self.command is None:
-            self.directory = new_directory()  # ours, so that it goes even when the nursery has no time to tidy up
+            self.directory = _made()  # ours, so that it goes even when the nursery has no time to tidy up
         # the path is handed over as it is: the worker must see the same packages, wherever the caller was started
-        code = _START.format(path=[p or os.getcwd() for p in sys.path], entries=[*entries, self.directory])
+        code = _START.format(path=_paths(), entries=[*entries, self.directory.path if self.directory is not None else ""])
         command = [sys.executable, "-c", code] if self.command is None else [*self.command, *entries]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        try:
+            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        except OSError as e:
+            self._tidy()
+            raise tl.TensorLangError(f"cannot start {command[0]}, which measures", because=str(e)) from None
         assert self.process.stdout is not None
         self.lines = Lines(self.process.stdout.fileno())
 
@@ -143,8 +149,11 @@ class Measurer:
             process.wait()
         if process.stdout is not None:
             process.stdout.close()
+        self._tidy()
+
+    def _tidy(self) -> None:
         if self.directory is not None:
-            shutil.rmtree(self.directory, ignore_errors=True)
+            self.directory.remove()
             self.directory = None
 
     def __enter__(self) -> Measurer:
@@ -153,3 +162,19 @@ class Measurer:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+def _made() -> Directory:
+    try:
+        return Directory.new()
+    except OSError as e:
+        raise tl.TensorLangError("there is no place for what is measured", because=str(e), try_="free memory or disk, or set TMPDIR") from None
+
+
+def _paths() -> list[str]:
+    """Where modules are looked for; the working directory by its name, unless it was deleted."""
+    try:
+        here = [os.getcwd()]
+    except OSError:
+        here = []
+    return [path for p in sys.path for path in ([p] if p else here)]

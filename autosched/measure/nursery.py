@@ -21,22 +21,20 @@ import gc
 import importlib
 import os
 import select
-import shutil
 import signal
 import sys
-import tempfile
 import time
 from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from .directory import Directory
 from .fingerprint import fingerprint
 from .protocol import BUILT, GO, HELD, HOLD, PREPARE, TIMEOUT, TIMING, TIMING_SERIAL, Job, Outcome, Stages
 from .worker import Entry, Worker, write_line
 
 AHEAD = 8  # kernels built and not yet run
 PREPARING = 300.0  # seconds
-_SHARED_MEMORY = "/dev/shm"
 
 
 class Lines:
@@ -209,12 +207,7 @@ class Nursery:
                 b.kill()
 
 
-def new_directory() -> str:
-    """Where kernels and right answers are left from one worker to the next: in memory, where the system has such a place."""
-    return tempfile.mkdtemp(prefix="autosched-", dir=_SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK) else None)
-
-
-def serve(stages: Stages, jobs: int, results: int, directory: str) -> None:
+def serve(stages: Stages, jobs: int, results: int, directory: Directory) -> None:
     """Measure the jobs that come in on one pipe, tell the outcomes on the other, in the order in which they are known. The directory is
     removed at the end."""
     build, run = (getattr(importlib.import_module(m), f) for m, _, f in (s.partition(":") for s in (stages.build, stages.run)))
@@ -224,14 +217,14 @@ def serve(stages: Stages, jobs: int, results: int, directory: str) -> None:
     gc.set_threshold(100_000)  # a builder makes millions of small objects that die by themselves; less often is a tenth of its time
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     places: list[set[int] | None] = [{c} for c in cores] or [None]  # the runner's own processor is the last
-    builders = [Bench(build, directory, f"builder{i}", place) for i, place in enumerate(places)]
-    nursery = Nursery(builders, Bench(run, directory, "runner", None), results)
+    builders = [Bench(build, directory.path, f"builder{i}", place) for i, place in enumerate(places)]
+    nursery = Nursery(builders, Bench(run, directory.path, "runner", None), results)
     try:
         with contextlib.suppress(BrokenPipeError):
             nursery.serve(jobs)
     finally:
         nursery.close()
-        shutil.rmtree(directory, ignore_errors=True)
+        directory.remove()
 
 
 def main(arguments: list[str] | None = None) -> Any:
@@ -239,7 +232,7 @@ def main(arguments: list[str] | None = None) -> Any:
     given = sys.argv[1:] if arguments is None else arguments
     results = os.dup(1)
     os.dup2(2, 1)
-    serve(Stages(*given[:2]), 0, results, given[2] if len(given) > 2 else new_directory())
+    serve(Stages(*given[:2]), 0, results, Directory.join(given[2]) if len(given) > 2 else Directory.new())
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import tensorlang as tl
 
+from ..whole_files import write_whole
 from .record import WRONG_ANSWER, Record
 from .replay import replay
 
@@ -213,13 +214,9 @@ def merge(inputs: Sequence[str | Path], output: str | Path, keep: int | None = N
         groups = dict.fromkeys((r.task, r.target) for r in found.values())
         kept = {r.identity for task, target in groups for r in ranked(found.values(), task, target)[:keep]}
         found = {line: r for line, r in found.items() if r.ok and r.identity in kept}
-    place = Path(output)
-    part = place.with_name(f"{place.name}.{os.getpid()}.part")
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text("".join(line + "\n" for line in found), encoding="utf-8")
-        part.replace(place)
+        Path(output).parent.mkdir(parents=True, exist_ok=True)
+        write_whole(output, "".join(line + "\n" for line in found))
     except OSError as e:
-        part.unlink(missing_ok=True)
         raise tl.TensorLangError(f"cannot write records to {output}", because=str(e)) from None
     return len(found), bad

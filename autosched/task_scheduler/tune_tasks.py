@@ -22,7 +22,7 @@ from ..measure import Measurer
 from ..progress import Report, reporter
 from ..records import RecordLog
 from ..search import STRATEGIES, Strategy
-from ..session import Measures, Session, measured, prepared
+from ..session import Measures, Preparing, Session, chosen, measured
 from ..task import SearchTask
 from ..tune import TuneResult, result_of
 from .policies import POLICIES
@@ -108,11 +108,11 @@ def tune_tasks(
     if own is not None:
         own.start()
     try:
-        learners = [MODELS[model](seed) if isinstance(model, str) else model(seed) for _ in tasks]
-        loading = prepared(learners)
+        learners = [chosen("model", model, MODELS)(seed) if isinstance(model, str) else model(seed) for _ in tasks]
+        loading = Preparing(learners)
         run = _Run(tasks, given, log, policy, min(batch, trials), patience)
         for i, task in enumerate(tasks):
-            how = STRATEGIES[strategy]() if isinstance(strategy, str) else strategy()
+            how = chosen("strategy", strategy, STRATEGIES)() if isinstance(strategy, str) else strategy()
             run.add(i, task, how, learners[i], seed, timeout)
         loading.join()
         if not run.members:

@@ -111,7 +111,7 @@ def test_the_nursery_itself_may_die() -> None:
         directory = m.directory
         _, alive = psutil.wait_procs(family[1:], timeout=5)
         assert not alive
-    assert directory is not None and not os.path.exists(directory)
+    assert directory is not None and not os.path.exists(directory.path)
 
 
 def test_nobody_is_left_behind() -> None:

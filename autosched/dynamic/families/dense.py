@@ -14,7 +14,7 @@ from typing import Any
 
 import tensorlang as tl
 
-from ..calibrate import holds, times
+from ..calibrate import are_seconds, holds, times
 from ..declaration import Declaration
 from ..micro_kernel import Dense, Tile, dense_of, schedule, tiles
 from ..plan import Curve, RowPlans, grid
@@ -130,6 +130,8 @@ def _known(runner: _Runner, settings: Settings, what: Any) -> tuple[dict[int, Ti
         best = {int(h): Tile(*row["tile"]) for h, row in table.items()}
         curves = {int(h): Curve(tuple(row["blocks"]), tuple(row["seconds"])) for h, row in table.items()}
         sound = all(t in runner.modules for t in best.values()) and sorted(best) == list(range(1, len(best) + 1))
+        sound = sound and all(are_seconds(c.seconds) and len(c.blocks) == len(c.seconds) and all(type(n) is int and n > 0 for n in c.blocks)
+                              for c in curves.values())
     except (KeyError, TypeError, ValueError):
         sound = False
     if not sound:

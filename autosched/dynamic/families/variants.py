@@ -20,7 +20,7 @@ from tensorlang import recipes, te
 from tensorlang.analysis import constant
 
 from ...records import RecordLog
-from ..calibrate import times
+from ..calibrate import are_seconds, times
 from ..declaration import Declaration
 from ..growth import Term, terms_of
 from ..plan import UNSERVED, Measured
@@ -195,7 +195,8 @@ def _known(settings: Settings, what: Any, count: int) -> tuple[list[tuple[int, .
         return None
     try:
         shapes, seconds = [tuple(s) for s in table["shapes"]], [tuple(s) for s in table["seconds"]]
-        sound = len(shapes) == len(seconds) > 0 and all(len(s) == count for s in seconds)
+        sound = len(shapes) == len(seconds) > 0 and all(len(s) == count and are_seconds(s) for s in seconds)
+        sound = sound and all(type(n) is int and n >= 0 for s in shapes for n in s)
     except (KeyError, TypeError):
         sound = False
     if not sound:

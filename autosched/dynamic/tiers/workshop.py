@@ -28,6 +28,7 @@ from tensorlang import te
 from ...measure import Job, Measurer
 from ...measure.measurer import Stages
 from ...measure.protocol import OK
+from ...whole_files import write_whole
 from .builder import Request
 from .files import Shelf
 from .keys import Environment, Key, combined
@@ -123,7 +124,7 @@ class Workshop:
                 begin = time.perf_counter()
                 try:
                     made = self._make(order)
-                except tl.TensorLangError as e:
+                except (tl.TensorLangError, OSError) as e:  # OSError: no room for the constants
                     made = Made(order, None, time.perf_counter() - begin, why=str(e).partition("\n")[0])
                 self._made.put(made)
         finally:
@@ -177,7 +178,5 @@ class Workshop:
             return ""
         file = self.shelf.directory / f"{self._constants_digest()}.npz"
         if not file.exists():
-            part = file.with_suffix(f".{os.getpid()}.part.npz")
-            np.savez(part, **self._constants)
-            part.replace(file)
+            write_whole(file, lambda out: np.savez(out, **self._constants))
         return str(file)
