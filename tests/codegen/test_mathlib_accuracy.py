@@ -46,9 +46,9 @@ def check(name: str, found: Worst, bound: float | None = None) -> None:
 
 
 @pytest.mark.parametrize("name", UNARY)
-def test_ten_million_random_numbers_and_the_hard_points(name: str) -> None:
+def test_three_million_random_numbers_and_the_hard_points(name: str) -> None:
     points = around(hard_points(name), 40)
-    check(name, worst(name, [np.resize(SPECIAL, CHUNK), *points.reshape(-1, CHUNK), *bit_patterns(10**7, seed=len(name))]))
+    check(name, worst(name, [np.resize(SPECIAL, CHUNK), *points.reshape(-1, CHUNK), *bit_patterns(3 * 10**6, seed=len(name))]))
 
 
 def pairs(name: str, count: int, seed: int) -> object:
@@ -83,8 +83,8 @@ def structured(seed: int) -> object:
 
 
 @pytest.mark.parametrize("name", BINARY)
-def test_ten_million_pairs(name: str) -> None:
-    check(name, worst(name, [*structured(1), *pairs(name, 10**7, 2)]))
+def test_three_million_pairs(name: str) -> None:
+    check(name, worst(name, [*structured(1), *pairs(name, 3 * 10**6, 2)]))
 
 
 @pytest.mark.parametrize("name", [n for n in OWN if ROWS[n].ulp])

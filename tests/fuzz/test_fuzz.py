@@ -18,13 +18,18 @@ from tests.fuzz.schedules import Sampler, random_steps
 from tests.fuzz.wrong import sequence
 
 CHUNK = 52
-CHUNKS = 40
+CHUNKS, BY_DEFAULT = 40, 20
 ROUNDS = int(os.environ.get("TENSORLANG_FUZZ_ROUNDS", "0"))
 
 
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+def some(all_, default):
+    """The numbers of all chunks; those beyond the default run under ``make fuzz``."""
+    return [pytest.param(n, marks=[pytest.mark.fuzz] * (n >= default)) for n in range(all_)]
+
+
+@pytest.mark.parametrize("chunk", some(CHUNKS, BY_DEFAULT))
 def test_random_schedules_of_random_graphs(chunk):
-    """2,000 pairs in all: each is compiled and compared with the reference, two of three interpreted, one of four verified after every pass."""
+    """1,000 pairs, 2,000 by ``make fuzz``: each is compiled and compared with the reference, two of three interpreted, one of four verified after every pass."""
     compiled = 0
     for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK):
         compiled += check(seed, most=10, interpret=seed % 3 != 1, thorough=seed % 4 == 0).compiled > 0
@@ -46,9 +51,9 @@ def test_more(chunk, monkeypatch):
         check(1_000_000 + chunk * 50 + n)
 
 
-@pytest.mark.parametrize("chunk", range(10))
+@pytest.mark.parametrize("chunk", some(10, 4))
 def test_wrong_calls_and_changed_traces_are_right_or_refused(chunk):
-    """3,000 sequences in all; a refused call or trace changes nothing."""
+    """1,200 sequences, 3,000 by ``make fuzz``; a refused call or trace changes nothing."""
     ended = Counter()
     for seed in range(300 * chunk, 300 * chunk + 300):
         ended += sequence(seed)

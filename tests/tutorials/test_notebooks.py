@@ -1,4 +1,7 @@
-"""Every notebook under tutorials/ runs from top to bottom, in a kernel of the running interpreter, and is committed without outputs."""
+"""Every notebook under tutorials/ runs from top to bottom, in a kernel of the running interpreter, and is committed without outputs.
+
+By default with fewer trials and sizes; ``make fuzz`` runs them as they are.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +29,9 @@ class ThisPython(KernelSpecManager):
                           language="python")
 
 
-def execute(path: Path, workdir: Path) -> nbformat.NotebookNode:
+def execute(notebook: nbformat.NotebookNode, workdir: Path) -> nbformat.NotebookNode:
     """The notebook with its outputs. Raises CellExecutionError at the first cell that fails."""
-    notebook = nbformat.read(path, as_version=4)
-    client = nbclient.NotebookClient(notebook, km=AsyncKernelManager(kernel_spec_manager=ThisPython()), timeout=300,
+    client = nbclient.NotebookClient(notebook, km=AsyncKernelManager(kernel_spec_manager=ThisPython()), timeout=900,
                                      resources={"metadata": {"path": str(workdir)}})
     paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
     client.execute(env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))})
@@ -79,15 +81,40 @@ PICTURES = {"02_schedule_by_hand": ("chart",), "04_templates_and_knobs": ("curve
             "06_inside_the_search": ("model", "evolution", "versus-picture"), "07_dynamic_shapes": ("sweep-picture", "serve-picture")}
 
 
+SHORT_SHOWS = {"04_templates_and_knobs": {"tune": "12 trials, 12 measured", "resume": "16 trials, 4 measured"}}
+# What makes a run shorter: pieces of the source that must be there, and what is put in their place.
+SHORTER = {
+    "04_templates_and_knobs": {"trials=40": "trials=12", "trials=48": "trials=16", "more.measured == 8": "more.measured == 4"},
+    "05_auto_schedule": {"trials=64, seconds=20": "trials=12", "trials=12, cache": "trials=4, cache", "seconds=0.1": "seconds=0.01"},
+    "06_inside_the_search": {"trials=64": "trials=18", ", seconds=12": "", "population=512": "population=128", "20_000": "2_000"},
+    "07_dynamic_shapes": {"N, K = 768, 768": "N, K = 192, 192", "range(1, 513)": "range(1, 513, 7)", "+ 8:": "+ 2:"},
+}
+
+
+def shortened(notebook: nbformat.NotebookNode, pieces: dict[str, str]) -> nbformat.NotebookNode:
+    """The notebook with those pieces of its code replaced, in order."""
+    left = set(pieces)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            for piece in pieces:
+                if piece in cell.source:
+                    left.discard(piece)
+                    cell.source = cell.source.replace(piece, pieces[piece])
+    assert not left, f"no cell has {left}"
+    return notebook
+
+
 @pytest.mark.tutorial
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_runs(path: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("path", "whole"), [pytest.param(path, whole, id=f"{path.stem}{' as it is' if whole else ''}", marks=[pytest.mark.fuzz] * whole)
+                                             for path in NOTEBOOKS for whole in (False, True) if not whole or path.stem in SHORTER])
+def test_runs(path: Path, whole: bool, tmp_path: Path) -> None:
     if PICTURES.get(path.stem):
         pytest.importorskip("matplotlib")
-    notebook = execute(path, tmp_path)
+    notebook = nbformat.read(path, as_version=4)
+    execute(notebook if whole else shortened(notebook, SHORTER.get(path.stem, {})), tmp_path)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert all(cell.execution_count for cell in code)
-    for cell_id, text in SHOWS.get(path.stem, {}).items():
+    for cell_id, text in {**SHOWS.get(path.stem, {}), **({} if whole else SHORT_SHOWS.get(path.stem, {}))}.items():
         assert text in text_of(notebook, cell_id), f"cell {cell_id} printed {text_of(notebook, cell_id)!r}"
     for cell_id in PICTURES.get(path.stem, ()):
         (cell,) = (c for c in code if c.id == cell_id)
