@@ -1,8 +1,8 @@
 """The whole path in a few minutes: a photograph and two kernels, declared, scheduled by hand, compiled, run; then a search for the numbers of
 those schedules, and at the end a minute's search for the whole schedule of a convolution, from its declaration alone.
 
-``make demo``, or ``python tutorials/demo.py [--trials N] [--seconds S] [--out DIR]``. Steps 1 to 4 are timed on one thread, numpy's BLAS too,
-step 5 on all; in turns within one run: absolute figures move with the machine and its load, the ratios are what counts.
+``make demo``, or ``python tutorials/demo.py [--trials N] [--seconds S] [--turns N] [--out DIR]``. Steps 1 to 4 are timed on one thread, numpy's
+BLAS too, step 5 on all; in turns within one run: absolute figures move with the machine and its load, the ratios are what counts.
 """
 
 from __future__ import annotations
@@ -242,7 +242,7 @@ def head_and_tail(lines: list[str], count: int) -> str:
 # -- timing --------------------------------------------------------------------------------------------------------------------
 
 
-def race(runs: dict[str, Callable[[], Any]], rounds: int = 11, share: float = 0.08) -> dict[str, float]:
+def race(runs: dict[str, Callable[[], Any]], rounds: int, share: float = 0.08) -> dict[str, float]:
     """Seconds of each, taking turns of about ``share`` seconds: the fastest run of a turn, and of the turns the median.
 
     So a moment in which the processor was somebody else's does not count, nor does one in which it was quicker than usual.
@@ -303,11 +303,11 @@ class Kernel:
         assert error < 1e-5, f"{self.name}, {way}: differs from numpy by {error:.1e}"
         self.built[way] = kernel
 
-    def race(self) -> dict[str, float]:
+    def race(self, turns: int) -> dict[str, float]:
         """GFLOP/s of every way and of numpy, taking turns."""
         out = np.empty_like(self.expected)
         runs: dict[str, Callable[[], Any]] = {way: (lambda f=f: f(*self.inputs, out)) for way, f in self.built.items()}
-        return {way: self.flops / seconds / 1e9 for way, seconds in race({**runs, "numpy": self.numpy}).items()}
+        return {way: self.flops / seconds / 1e9 for way, seconds in race({**runs, "numpy": self.numpy}, turns).items()}
 
 
 def without_search(kernel: Kernel, schedule: Callable[..., None], **sizes: int) -> None:
@@ -342,7 +342,7 @@ def search(kernel: Kernel, trials: int, records: Path) -> None:
     kernel.add("searched", tl.build(s, tensors, name=kernel.name))
 
 
-def search_schedule(seconds: float, records: Path) -> None:
+def search_schedule(seconds: float, turns: int, records: Path) -> None:
     """Let the search find the whole schedule of a layer of a network, and race it against the default one and numpy, on all threads."""
     filters, height, width, channels = 48, 28, 28, 32
     task = autosched.SearchTask(conv2d, (filters, height, width, channels), CPU)
@@ -354,16 +354,16 @@ def search_schedule(seconds: float, records: Path) -> None:
     layer = Kernel("layer", task, inputs, task.flops, lambda: conv2d_numpy(*inputs))
     layer.add("tl.compile", tl.compile(task.tensors, name=layer.name))
     layer.add("found", tl.build(*task.apply_best(records), name=layer.name))
-    figures = layer.race()
+    figures = layer.race(turns)
     report = result.report()
     show("the schedule it found, as Python", code(report.python, "python"))
-    console.print(table({layer.name: figures}))
+    console.print(table({layer.name: figures}, turns))
     report.save(records.with_suffix(".html"))
     console.print(f"  Gain over the default schedule:  [bold]{figures['found'] / figures['tl.compile']:.2f}×[/]")
     console.print(f"  The report of this search:       [bold]{records.with_suffix('.html')}[/]\n")
 
 
-def run(trials: int, out: Path) -> None:
+def run(trials: int, turns: int, out: Path) -> None:
     """Steps 1 to 4, from the photograph to the table."""
     photo = load_photo()
     _, height, width = photo.shape
@@ -387,16 +387,16 @@ def run(trials: int, out: Path) -> None:
     for kernel in (product, filtered):
         search(kernel, trials, out / "demo.jsonl")
     heading("4  What it is worth")
-    console.print(table({kernel.name: kernel.race() for kernel in (product, filtered)}))
+    console.print(table({kernel.name: kernel.race(turns) for kernel in (product, filtered)}, turns))
     picture(photo, filtered.built["searched"](photo, weight, bias), out / "demo.png")
     console.print(f"  The photograph before and after: [bold]{out / 'demo.png'}[/]")
     console.print(f"  Every schedule measured:         [bold]{out / 'demo.jsonl'}[/]\n")
 
 
-def table(figures: dict[str, dict[str, float]]) -> Table:
+def table(figures: dict[str, dict[str, float]], turns: int) -> Table:
     """A row for each way, GFLOP/s and the ratio to numpy for each kernel."""
     threads = tl.num_threads()
-    console.print(f"GFLOP/s on {threads} thread{'s' if threads > 1 else ''}, medians of 11 turns")
+    console.print(f"GFLOP/s on {threads} thread{'s' if threads > 1 else ''}, medians of {turns} turns")
     result = Table(box=SIMPLE_HEAD)
     result.add_column("")
     for name in figures:
@@ -413,16 +413,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--trials", type=int, default=24, help="schedules to measure per kernel in step 3 (default 24)")
     parser.add_argument("--seconds", type=float, default=60.0, help="how long step 5 searches (default 60)")
+    parser.add_argument("--turns", type=int, default=11, help="of each way when they are timed (default 11)")
     parser.add_argument("--out", type=Path, default=Path("out"), help="folder for the picture, the records and the report (default out)")
     options = parser.parse_args()
     begin = time.perf_counter()
     threads = tl.num_threads()
     tl.set_num_threads(1)
     with threadpool_limits(1):
-        run(options.trials, options.out)
+        run(options.trials, options.turns, options.out)
     tl.set_num_threads(threads)
     heading("5  Let a search choose the whole schedule")
-    search_schedule(options.seconds, options.out / "layer.jsonl")
+    search_schedule(options.seconds, options.turns, options.out / "layer.jsonl")
     console.print(f"[dim]{time.perf_counter() - begin:.0f} s in all[/]")
 
 

@@ -122,7 +122,7 @@ def test_a_disk_that_fills_up_leaves_the_old_file(tmp_path: Path) -> None:
     script = ("import signal, sys\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\nfrom tensorlang.runtime import files\n"
               "try:\n    files.write({sys.argv[1]: b'x' * 10, sys.argv[2]: b'x' * 100000}, 'save it')\n"
               "except Exception as error:\n    print(error)\n")
-    done = subprocess.run([sys.executable, "-c", script, str(path), str(tmp_path / "other")], capture_output=True, text=True, timeout=60, check=True,
+    done = subprocess.run([sys.executable, "-c", script, str(path), str(tmp_path / "other")], capture_output=True, text=True, timeout=600, check=True,
                           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)), env=dict(os.environ, PYTHONDONTWRITEBYTECODE="1"))
     assert "cannot save it to" in done.stdout and "File too large" in done.stdout
     assert path.read_bytes() == b"old"

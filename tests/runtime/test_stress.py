@@ -188,7 +188,7 @@ for i in range(TIMES):
     right = []
     crowd = [threading.Thread(target=work, daemon=True) for _ in range(8)]
     for t in crowd: t.start()
-    for t in crowd: t.join(60)
+    for t in crowd: t.join(300)
     assert len(right) == 8, f"repetition {i}"
 print("all well")
 """,
@@ -200,7 +200,7 @@ for i in range(TIMES):
     right = []
     crowd = [threading.Thread(target=work, args=(5 + n + i % 9,), daemon=True) for n in range(4)]
     for t in crowd: t.start()
-    for t in crowd: t.join(60)
+    for t in crowd: t.join(300)
     assert len(right) == 4, f"repetition {i}"
 print("all well")
 """,

@@ -118,7 +118,7 @@ from tensorlang.runtime import *
 from tensorlang.runtime import threads as pool
 pool.processors = {processors}
 """
-    done = subprocess.run([sys.executable, "-c", head + script], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", head + script], cwd=ROOT, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

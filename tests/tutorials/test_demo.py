@@ -20,8 +20,8 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.tutorial
 @pytest.mark.slow
 def test_demo(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, str(ROOT / "tutorials" / "demo.py"), "--trials", "4", "--seconds", "3", "--out", str(tmp_path)], text=True, cwd=tmp_path,
-                          env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, timeout=280)
+    done = subprocess.run([sys.executable, str(ROOT / "tutorials" / "demo.py"), "--trials", "4", "--seconds", "3", "--turns", "2", "--out", str(tmp_path)], text=True, cwd=tmp_path,
+                          env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, timeout=900)
     assert done.returncode == 0, done.stderr
     assert "\x1b" not in done.stdout
     assert done.stdout.count("the same as numpy's") == 2

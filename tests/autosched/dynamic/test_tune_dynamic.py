@@ -224,7 +224,7 @@ def test_a_file_serves_a_process_without_the_compiler(tiny, tmp_path):
     np.savez(tmp_path / "xy.npz", x=x, y=x @ w)
     g = DynamicKernel.load(path)
     assert (g(x) == x @ w).all() and g.explain(m=11).alternatives == f.explain(m=11).alternatives and str(g.account) == str(f.account)
-    done = subprocess.run([sys.executable, "-c", WITHOUT_COMPILER, str(ROOT), str(path), str(tmp_path / "xy.npz")], cwd=tmp_path, timeout=120,
+    done = subprocess.run([sys.executable, "-c", WITHOUT_COMPILER, str(ROOT), str(path), str(tmp_path / "xy.npz")], cwd=tmp_path, timeout=600,
                           capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 

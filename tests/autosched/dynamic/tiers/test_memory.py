@@ -48,7 +48,7 @@ print(after - before, heap2 - heap, python2 - python)
 
 def grown(*arguments: str) -> list[int]:
     """Page faults, bytes of the C library's heap and bytes of Python's objects by the first pass over all sizes."""
-    done = subprocess.run([sys.executable, "-c", SCRIPT, *arguments], cwd=Path(__file__).parents[4], capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run([sys.executable, "-c", SCRIPT, *arguments], cwd=Path(__file__).parents[4], capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     return [int(x) for x in done.stdout.split()]
 
