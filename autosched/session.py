@@ -24,7 +24,7 @@ from .measure.protocol import OK, WRONG_ANSWER
 from .records import Record, RecordLog
 from .records.record import canonical
 from .search import Seen, Strategy, allot
-from .space import variants_of
+from .space import Variant, variants_of
 from .task import SearchTask
 
 T = TypeVar("T")
@@ -42,11 +42,12 @@ class Measures(Protocol):
 class Session:
     """A task with its variants and everything measured of it."""
 
-    def __init__(self, task: SearchTask, log: RecordLog, strategy: Strategy, model: CostModel, seed: int, timeout: float) -> None:
+    def __init__(self, task: SearchTask, log: RecordLog, strategy: Strategy, model: CostModel, seed: int, timeout: float,
+                 variants: Sequence[Variant] | None = None) -> None:
         self.task, self.log, self.strategy, self.model, self.timeout = task, log, strategy, model, timeout
         self.rng = np.random.default_rng(seed)
         self.key, self.target = task.workload_key, str(task.target)
-        self.variants = variants_of(task)
+        self.variants = variants_of(task) if variants is None else list(variants)
         self.seen = [Seen(len(v.domains)) for v in self.variants]
         self.known: dict[str, float] = {}
         self.waiting: dict[str, tuple[int, np.ndarray]] = {}
@@ -62,7 +63,12 @@ class Session:
     @property
     def trials(self) -> int:
         """How many different candidates were measured or are on their way."""
-        return len(self.known) + len(self.waiting)
+        return self.tried + len(self.waiting)
+
+    @property
+    def tried(self) -> int:
+        """How many different candidates were measured."""
+        return len(self.known)
 
     @property
     def best(self) -> float:
@@ -115,12 +121,20 @@ class Session:
         """The candidate that the search begins with: the default schedule, or the template with the values it was written with."""
         return canonical_trace(self.variants[0].trace_of(self.variants[0].present()[0]))
 
+    def finals(self) -> Iterator[list[str]]:
+        """What is to be measured again at the end, each list when the one before has been."""
+        yield self.finalists()
+
     def finalists(self) -> list[str]:
         """The fastest few, several times in turns, to be measured again so that a lucky moment does not win."""
         order = [s for _, s in sorted((c, s) for s, c in self.known.items() if c < float("inf"))[:FINALISTS]]
         if self.first not in order and self.known.get(self.first, float("inf")) < float("inf"):
             order.append(self.first)  # the default schedule, measured while everything was cold: it must not lose by that
         return order * TURNS if len(order) > 1 else []
+
+    def notes(self) -> list[str]:
+        """What a person should know of how it went."""
+        return ["every candidate of the space was measured"] if self.exhausted else []
 
     def weights(self) -> dict[str, float]:
         """What the cost model goes by, heaviest first; empty when it cannot say or has learnt nothing."""

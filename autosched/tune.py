@@ -15,6 +15,7 @@ from tensorlang import te
 
 from .cost_model import MODELS, CostModel
 from .measure import Measurer
+from .program import session_of
 from .progress import Report, best_text, reporter, seconds_text
 from .records import Record, RecordLog, best_of
 from .records.database import ranked
@@ -133,7 +134,7 @@ def tune(
     if own is not None:
         own.start()  # it imports while the space is made
     try:
-        session = Session(task, log, how, learner, seed, timeout)
+        session = session_of(task, log, how, learner, seed, timeout)
         loading.join()  # what still loads would be in the way of the first kernels that are timed
         report.begin(task.name, trials, session.trials, seconds)
         meter: Measures = own if measurer is None else measurer  # type: ignore[assignment]
@@ -143,8 +144,9 @@ def tune(
             new += 1
             report.round([record], session.fastest, session.flops)
         if new:
-            for _ in measured(meter, [(session, session.finalists())], again=True):
-                pass
+            for again in session.finals():
+                for _ in measured(meter, [(session, again)], again=True):
+                    pass
     except BaseException:
         report.end(None)
         raise
@@ -171,10 +173,10 @@ def result_of(session: Session, new: int, seconds: float) -> TuneResult:
     failed = [r for r in mine if not r.ok]
     final = {r.steps: r.cost for r in ranked(mine, session.key, session.target)}
     costs = tuple(final.get(steps, float("inf")) for steps in dict.fromkeys(r.steps for r in mine))
-    notes = ["every candidate of the space was measured"] if session.exhausted else []
+    notes = session.notes()
     notes += [] if session.unsaved is None else [f"{len(session.log.unwritten)} records are in memory only: {session.unsaved}"]
     bad = session.log.bad
     notes += [f"{len(bad)} line{'s' if len(bad) > 1 else ''} of the records skipped, the first {bad[0]}"] if bad else []
-    return TuneResult(session.task, best_of(mine, session.key, session.target), len(session.known), new, seconds, session.flops,
+    return TuneResult(session.task, best_of(mine, session.key, session.target), session.tried, new, seconds, session.flops,
                       costs, final.get(session.first), dict(Counter(r.status for r in failed)), {r.status: r.error for r in failed}, tuple(notes),
                       session.weights())

@@ -19,6 +19,7 @@ from tensorlang import te
 
 from ..cost_model import MODELS, CostModel
 from ..measure import Measurer
+from ..program import session_of
 from ..progress import Report, reporter
 from ..records import RecordLog
 from ..search import STRATEGIES, Strategy
@@ -125,8 +126,9 @@ def tune_tasks(
             report.round([record], session.fastest, session.flops)
         for m in run.members.values():
             if m.new:
-                for _ in measured(meter, [(m.session, m.session.finalists())], again=True):
-                    pass
+                for again in m.session.finals():
+                    for _ in measured(meter, [(m.session, again)], again=True):
+                        pass
     finally:
         if own is not None:
             own.close()
@@ -160,12 +162,12 @@ class _Run:
             raise tl.TensorLangError(f"tune_tasks: tasks {twin} and {i} are the same", because=f"{task.name} twice",
                                      try_="one of them with the sum of their weights")
         try:
-            session = Session(task, self.log, strategy, model, seed, timeout)
+            session = session_of(task, self.log, strategy, model, seed, timeout)
         except tl.TensorLangError as e:
             self.closed[i] = str(e)
             return
         progress = Progress(self.weights[i], session.flops, kind_of(task))
-        if session.known:
+        if session.tried:
             progress.asked, progress.bests = 1, [session.best]
         self.members[i] = _Member(session, progress)
 
@@ -180,7 +182,7 @@ class _Run:
             m = self.members[i]
             traces = m.session.propose(min(self.batch, trials - self.measured))
             if not traces:
-                self.closed[i] = f"all {len(m.session.known)} candidates were measured"
+                self.closed[i] = f"all {m.session.tried} candidates were measured"
                 continue
             m.progress.asked += 1
             m.batches.append(len(traces))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from ..expr.make import cast, ceildiv, const, floordiv, floormod, if_then_else, select, truncdiv, truncmod
 from ..expr.nodes import Expr, Var
-from . import reference, serialize, whole
+from . import graph, reference, serialize, whole
 from .axis import IterVar, Range, dim, reduce_axis, size_var, var
 from .compute import compute, decl_buffer, placeholder, tag_scope
 from .extern import ExternOp, call_extern, call_packed, extern
@@ -93,7 +93,7 @@ __all__ = [
     "bitwise_not", "bitwise_or", "bitwise_xor", "call_extern", "call_packed", "cast", "ceil", "ceildiv", "clz", "comm_reducer",
     "compute", "const", "convert", "copysign", "cos", "cosh", "create_schedule", "decl_buffer", "decl_tensor_intrin", "dim", "div", "erf", "exp",
     "exp2", "exp10", "expm1", "extern", "floor",
-    "floordiv", "floormod", "fmod", "hypot", "if_then_else", "indexdiv", "indexmod", "infinity", "isfinite", "isinf", "isnan",
+    "floordiv", "floormod", "fmod", "graph", "hypot", "if_then_else", "indexdiv", "indexmod", "infinity", "isfinite", "isinf", "isnan",
     "ldexp", "likely", "log", "log1p", "log2", "log10", "logical_and", "logical_not", "logical_or", "max", "max_value", "min", "min_value",
     "multiply", "nearbyint", "nextafter", "placeholder", "popcount", "pow", "power", "prod", "reduce_axis", "reference", "round",
     "rsqrt", "scan", "scatter", "schedule", "select", "serialize", "shift_left", "shift_right", "sigmoid", "sin", "sinh", "size_var", "sqrt",

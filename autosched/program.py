@@ -1,0 +1,161 @@
+"""The session of a program of many heavy reductions: its pieces are searched, each in a session of its own, and the best of them put together
+on the whole. Knows sessions and pieces; measures nothing.
+
+The first candidate is the default schedule of the whole. Then the pieces take turns: each at first, later the one that takes most of the time
+of the whole for the turns it had (the hope that so much again brings as much again, of Ansor's equation 7). At the end what was fastest of every
+piece is measured again, and the schedules put together of them are measured in turns with the default schedule: what is fast by itself need not
+be so beside the others, and the default may win.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+
+import numpy as np
+
+import tensorlang as tl
+from tensorlang import recipes
+
+from .cost_model import CostModel
+from .extract import Pieces, extract_tasks
+from .measure import Job, Outcome
+from .records import Record, RecordLog
+from .records.database import ranked
+from .search import Strategy
+from .session import TURNS, Session, canonical_trace
+from .task import SearchTask
+
+FIRST, TURN = 2, 8  # candidates of a piece in its first turn, which says how much of the time it takes, and in any other
+AGAIN = 3  # of the fastest of a piece are measured again at the end
+WORTH = 0.97  # of the time of its default schedule: a piece that gained less keeps that in one of the schedules put together
+
+
+def session_of(task: SearchTask, log: RecordLog, strategy: Strategy, model: CostModel, seed: int, timeout: float) -> Session:
+    """The session of a task: of the whole, or of its pieces when there are too many heavy reductions to be decided about together."""
+    pieces = extract_tasks(task)
+    if len(pieces.places) == 1:
+        return Session(task, log, strategy, model, seed, timeout)
+    return ProgramSession(pieces, log, strategy, model, seed, timeout)
+
+
+class ProgramSession(Session):
+    """A program with the sessions of its pieces. A candidate of piece 2 is ``2:`` and its trace."""
+
+    def __init__(self, pieces: Pieces, log: RecordLog, strategy: Strategy, model: CostModel, seed: int, timeout: float) -> None:
+        super().__init__(pieces.program, log, strategy, model, seed, timeout, variants=())
+        self.pieces = pieces
+        self.default = canonical_trace(recipes.default_schedule(self.task.outputs, self.task.target).trace)
+        self.members: dict[int, Session] = {}
+        self.reasons: dict[int, str] = {}  # why a piece cannot be searched
+        for i, task in enumerate(pieces.tasks):
+            try:
+                self.members[i] = Session(task, log, strategy, model, seed, timeout)
+            except tl.TensorLangError as e:
+                self.reasons[i] = str(e)
+        self._asked = dict.fromkeys(self.members, 0)  # turns of each piece that has candidates still
+        self._begun = False
+
+    @property
+    def tried(self) -> int:
+        """How many different candidates were measured, of the whole and of its pieces."""
+        return len(self.known) + sum(m.tried for m in self.members.values())
+
+    @property
+    def trials(self) -> int:
+        """How many different candidates were measured or are on their way, of the whole and of its pieces."""
+        return len(self.known) + len(self.waiting) + sum(m.trials for m in self.members.values())
+
+    @property
+    def best(self) -> float:
+        """Seconds of the fastest schedule of the whole; less what its pieces have gained since, as far as they say."""
+        saved = sum(w * (begun - m.best) for i, m in self.members.items() for w in [self.pieces.weights[i]]
+                    for begun in [m.known.get(m.first, float("inf"))] if m.best <= begun < float("inf"))
+        whole = super().best
+        return max(whole - saved, 0.1 * whole) if whole < float("inf") else whole
+
+    @property
+    def first(self) -> str:
+        """The default schedule of the whole."""
+        return self.default
+
+    def propose(self, n: int) -> list[str]:
+        """The default schedule of the whole, then candidates of the pieces."""
+        found = []
+        if self.first not in self.known and self.first not in self.waiting:
+            self.waiting[self.first] = (0, np.empty(0, np.int64))
+            found = [self.first]
+        if not self._begun:  # a model learns of one task: each piece has its own, now that what there is to load is loaded
+            self._begun = True
+            for m in self.members.values():
+                m.model = copy.deepcopy(self.model)
+        while len(found) < n and self._asked:
+            i = max(self._asked, key=self._hope)
+            new = self.members[i].propose(min(TURN if self._asked[i] else FIRST, n - len(found)))
+            self._asked[i] += 1
+            found += [f"{i}:{t}" for t in new]
+            if not new:
+                del self._asked[i]
+        self.exhausted = not found
+        return found
+
+    def _hope(self, i: int) -> float:
+        """Seconds of the whole that a piece still takes for each of its turns."""
+        if not self._asked[i]:
+            return float("inf")
+        spent = self.members[i].best
+        return self.pieces.weights[i] * spent / self._asked[i] if spent < float("inf") else 0.0
+
+    def job(self, steps: str, *, again: bool = False) -> Job:
+        """The job to measure a candidate of the whole or of a piece."""
+        member, trace = self._of(steps)
+        return super().job(trace, again=again) if member is None else member.job(trace, again=again)
+
+    def record(self, steps: str, o: Outcome) -> Record:
+        """Remember an outcome, and write it down under the task it is of."""
+        member, trace = self._of(steps)
+        return super().record(trace, o) if member is None else member.record(trace, o)
+
+    def _of(self, steps: str) -> tuple[Session | None, str]:
+        number, colon, trace = steps.partition(":")
+        return (self.members[int(number)], trace) if colon and number.isdecimal() else (None, steps)
+
+    def finals(self) -> Iterator[list[str]]:
+        """The fastest of each piece, then the whole put together of them in turns with its default schedule."""
+        again = [f"{i}:{t}" for i, m in self.members.items() for t in _fastest(m, AGAIN)]
+        yield again * TURNS
+        together = list(dict.fromkeys([self.first, *self._together()]))
+        yield together * TURNS
+
+    def _together(self) -> list[str]:
+        """Schedules of the whole: the best of every piece, the best where it is worth it, and the second best of every piece."""
+        orders = {i: [r for r in ranked(self.log.of(m.key, m.target), m.key, m.target) if r.ok] for i, m in self.members.items()}
+        costs = {i: {r.steps: r.cost for r in order} for i, order in orders.items()}
+        best = {i: order[0] for i, order in orders.items() if order}
+        second = {i: order[min(1, len(order) - 1)] for i, order in orders.items() if order}
+        worth = {i: r for i, r in best.items() if r.cost < WORTH * costs[i].get(self.members[i].first, float("inf"))}
+        found = []
+        for chosen in (best, worth, second):
+            try:
+                found.append(canonical_trace(self.pieces.put_together({i: r.trace() for i, r in chosen.items()}).trace))
+            except tl.ScheduleError:
+                continue  # a record of another release
+        return found
+
+    def notes(self) -> list[str]:
+        """That it was cut, and what could not be searched."""
+        parts = [f"{w} × {t.name.removeprefix(self.task.name + ': ')}" for t, w in zip(self.pieces.tasks, self.pieces.weights, strict=True)]
+        cut = f"cut into {len(self.pieces.places)} pieces, {len(self.pieces)} different: {'; '.join(parts)}"
+        return [cut, *[f"not searched: {why}" for why in self.reasons.values()], *super().notes()]
+
+    def weights(self) -> dict[str, float]:
+        """Nothing: each piece has a model of its own."""
+        return {}
+
+
+def _fastest(session: Session, n: int) -> list[str]:
+    """The fastest few, and the first candidate among them."""
+    order = [s for _, s in sorted((c, s) for s, c in session.known.items() if c < float("inf"))[:n]]
+    if session.first not in order and session.known.get(session.first, float("inf")) < float("inf"):
+        order.append(session.first)
+    return order

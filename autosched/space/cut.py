@@ -1,0 +1,100 @@
+"""Where a program of many heavy reductions is cut: groups of stages, each around one reduction or around those that the default schedule
+computes in one nest. Knows rules and schedules; nothing of tasks, search or measurement.
+
+Every heavy reduction begins a group. What follows it element by element, and the statistics taken of it (the sums of a softmax, of a norm),
+belong to it; what only moves elements about on their way to one reduction (padding, a transposition, heads) belongs to that. Of two groups
+the later one takes what needs both. What is left, such as a norm of the input that several products read, is a group by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import tensorlang as tl
+from tensorlang import te
+from tensorlang.analysis import constant, reads_of
+
+from .rules.rule import turns
+from .rules.tiling import PACKED, at_own_place
+
+LIGHT = 0.01  # of all turns: a reduction with less is not worth a task
+TOGETHER = 2  # heavy reductions that are searched in one task
+
+
+def heavy(s: tl.Schedule) -> list[str]:
+    """The reductions of a fresh schedule that read elements again for other results and that a share of the work is in, producers first."""
+    reductions = [st for st in s.stages if isinstance(st.op, te.ComputeOp) and not st.state.is_opaque and st.op.reduce_axis]
+    total = sum(turns(st) for st in reductions)
+    return [st.name for st in reductions if turns(st) >= max(PACKED, LIGHT * total) and _reads_again(st)]
+
+
+def _reads_again(stage: tl.Stage) -> bool:
+    return any(a.var not in used for used in reads_of(stage.op).everywhere for a in stage.op.axis if constant(a.extent) != 1)
+
+
+def groups(s: tl.Schedule, default: Callable[[], tl.Schedule]) -> list[list[str]]:
+    """The stages of a fresh schedule by groups, each in order, producers first; one group when there is nothing to cut: a program of few heavy
+    reductions, or one with a scan or an extern in it. ``default`` makes the default schedule of the same computation."""
+    stages = [st.name for st in s.stages if not st.state.is_placeholder]
+    anchors = heavy(s)
+    if len(anchors) <= TOGETHER or any(s[name].state.is_opaque or s[name].state.shares for name in stages):
+        return [stages]
+    of = _assigned(s, stages, anchors)
+    _join_nests(of, default())
+    _join_strays(s, of, anchors)
+    found: dict[str, list[str]] = {}
+    for name in stages:
+        found.setdefault(of[name], []).append(name)
+    return list(found.values())
+
+
+def _assigned(s: tl.Schedule, stages: Sequence[str], anchors: Sequence[str]) -> dict[str, str]:
+    """The group of each stage, named by the reduction or the stage that began it."""
+    ahead = _ahead(s, stages, set(anchors))
+    begun = {name: i for i, name in enumerate(stages)}
+    of: dict[str, str] = {name: name for name in anchors}
+    for name in stages:
+        if name in of:
+            continue
+        stage = s[name]
+        before = [p for p in dict.fromkeys(s.state.of(t).name for t in stage.op.input_tensors) if p in of]
+        follows = bool(stage.op.reduce_axis) or any(at_own_place(stage, s[p]) for p in before)
+        if not follows and len(ahead[name]) == 1 and "" not in ahead[name]:
+            (of[name],) = ahead[name]
+        else:
+            of[name] = max((of[p] for p in before), key=begun.__getitem__, default=name)
+    return of
+
+
+def _ahead(s: tl.Schedule, stages: Sequence[str], anchors: set[str]) -> dict[str, set[str]]:
+    """The heavy reductions that a stage's elements come to by way of elementwise stages; "" for whatever else they come to."""
+    found: dict[str, set[str]] = {}
+    for name in reversed(stages):
+        mine: set[str] = {""} if s[name].state.is_output else set()
+        for r in s.state.readers(name):
+            mine |= {r.name} if r.name in anchors else {""} if r.compute.reduce_axis else found[r.name]
+        found[name] = mine
+    return found
+
+
+def _join_nests(of: dict[str, str], default: tl.Schedule) -> None:
+    """Groups that the default schedule computes in one nest become one."""
+    for st in default.stages:
+        place, host = st.state.attach, st.name
+        while place is not None and not isinstance(place, str):
+            host, place = place.stage, default[place.stage].state.attach
+        if st.name in of and host in of and of[st.name] != of[host]:
+            former, new = of[st.name], of[host]
+            of.update({name: new for name, group in of.items() if group == former})
+
+
+def _join_strays(s: tl.Schedule, of: dict[str, str], anchors: Sequence[str]) -> None:
+    """A group without a heavy reduction that one group alone reads belongs to that one."""
+    for group in reversed(list(dict.fromkeys(of.values()))):
+        members = [name for name in of if of[name] == group]
+        if any(name in anchors for name in members) or any(s[name].state.is_output for name in members):
+            continue
+        readers = {of[r.name] for name in members for r in s.state.readers(name)} - {group}
+        if len(readers) == 1:
+            (reader,) = readers
+            of.update(dict.fromkeys(members, reader))
