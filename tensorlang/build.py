@@ -246,7 +246,7 @@ def _packed(packing: Packing, values: Mapping[Tensor, Any]) -> list[Any]:
 
     def fill(*made: Any) -> None:
         code = compile_ll(emit(func, here), here, program=lambda: str(func)).object
-        Module(code, kernel_signature(func))(*map(np.ascontiguousarray, sources), *made)
+        Module(code, kernel_signature(func))(*(np.asarray(a, order="C") for a in sources), *made)
 
     return memory.shared(memory.digest(str(func), *sources), forms, fill)
 

@@ -81,7 +81,7 @@ def dense_of(tensors: list[te.Tensor], constants: dict[te.Tensor, object]) -> De
         return None
     depth = constant(stage.op.reduce_axis[0].extent)
     mine = product.left.op
-    if depth is None or depth == 0 or not isinstance(mine, te.PlaceholderOp) or product.left_axes[product.row] != 0:
+    if depth is None or depth == 0 or not isinstance(mine, te.PlaceholderOp) or product.left_axes.get(product.row) != 0:
         return None
     if not (stage.op.axis[0].extent is rows and constant(stage.op.axis[1].extent) == columns):
         return None

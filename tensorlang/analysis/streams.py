@@ -55,6 +55,8 @@ def reads_lines(op: ComputeOp, tensor: Tensor) -> bool:
 
 def row_of(indices: tuple[Expr, ...], axes: tuple[IterVar, ...]) -> int | None:
     """1 when these are the first axes of the reader, n when the last of them is an axis divided by n; None otherwise."""
+    if len(indices) > len(axes):
+        return None
     for d, i in enumerate(indices):
         if i is axes[d].var:
             continue

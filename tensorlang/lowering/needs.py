@@ -53,8 +53,12 @@ def _proved(facts: Facts, cond: Expr) -> bool | None:
 
 def _sources(op: ComputeOp) -> Iterator[Need]:
     """Sizes that must not be 0, or not too small, for the reads of an operation."""
-    if isinstance(op, OpaqueOp | ScanOp) or all(const_int(n) for t in op.input_tensors for n in t.shape):
-        return  # somebody else's code sees the sizes; the parts of a scan are operations of their own
+    if isinstance(op, ScanOp):  # its parts are operations of their own
+        first, total = op.init[0].shape[0], op.state[0].shape[0]
+        yield _plain(make.le(*make.unify(first, total))), f"the scan {op.name} over {total} rows begins with {first}"
+        return
+    if isinstance(op, OpaqueOp) or all(const_int(n) for t in op.input_tensors for n in t.shape):
+        return
     axes = (*op.axis, *op.reduce_axis)
     if any(const_int(a.extent) == 0 for a in axes):
         return

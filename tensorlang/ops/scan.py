@@ -19,7 +19,7 @@ from .shape import flatten
 def cumsum(x: Tensor, axis: int | None = None, dtype: str | DType | None = None) -> Tensor:
     """The running sum along ``axis`` (of the flattened tensor for None), in ``dtype``: 64 bits of integers and bools, else that of ``x``.
 
-    The terms are added one after the other; 16-bit floats in float32, rounded once. Raises DeclareError for a dimension that is empty.
+    The terms are added one after the other; 16-bit floats in float32, rounded once. Over nothing there is nothing: an empty result.
     """
     return _running("cumsum", x, axis, dtype, make.add)
 
@@ -39,14 +39,15 @@ def _running(op: str, x: Any, axis: int | None, dtype: str | DType | None, combi
         raise DeclareError(f"ops.{op}: dtype=bool", because="sums and products are numbers")
     inside, rows = inputs.wide(out), x.shape[d]
     if const_int(rows) == 0:
-        raise DeclareError(f"ops.{op}: dimension {d} of {inputs.named(x)} is empty", because="a running total begins with the first element")
+        return inputs.stage(op, tags.ELEMENTWISE, x.shape, lambda *i: te.cast(out, x(*i)))
+    begin = make.const(1, rows.dtype) if inputs.at_most(1, rows) else make.min_(rows, 1)
     rest = list(inputs.without(x.shape, (d,)))
 
     def element(t: Any, *i: Any) -> Expr:  # the recurrence runs over the first dimension of its state
         return te.cast(inside, x(*i[:d], t, *i[d:]))
 
     state = te.placeholder((rows, *rest), inside, name=f"{op}.state")
-    first = inputs.stage(f"{op}.first", tags.ELEMENTWISE, [1, *rest], element)
+    first = inputs.stage(f"{op}.first", tags.ELEMENTWISE, [begin, *rest], element)
     step = inputs.stage(f"{op}.step", tags.ELEMENTWISE, [rows, *rest], lambda t, *i: combine(state(t - 1, *i), element(t, *i)))
     straight = d == 0 and inside is out
     total = te.scan(first, step, state, name=op if straight else f"{op}.scan", tag=tags.SCAN)

@@ -299,7 +299,7 @@ def _lines(copy: Stage, outer: list[IterVar], pair: IterVar | None, lane: IterVa
 def _far(product: Product, target: Target) -> bool:
     """Whether the rows of the left operand are neighbours in memory and k is far apart, in more of it than the first cache holds."""
     sizes = [size(a) for a in product.left_axes]
-    if product.row is None or product.left_axes[product.row] != len(sizes) - 1 or len(sizes) < 2:
+    if product.row is None or product.left_axes.get(product.row) != len(sizes) - 1 or len(sizes) < 2:
         return False
     total = product.left.dtype.bytes
     for n in sizes:
@@ -311,7 +311,7 @@ def _left(s: Schedule, inside: Stage, product: Product, high: int, pairs: bool) 
     """The left operand in panels of a tile's height, so that a turn of k reads one line and not one line far away. Pairs whose elements are
     neighbours are widened where they lie."""
     k = inside.op.reduce_axis[-1]
-    if product.row is None or high == 1 or (pairs and product.left_axes[k] == len(product.left_axes) - 1):
+    if product.row not in product.left_axes or high == 1 or (pairs and product.left_axes[k] == len(product.left_axes) - 1):
         copy = s[s.cache_read(product.left, "global", [inside.name], "int16")]
         *others, last = copy.op.axis
         outer, inner = copy.split(last, WIDENED)

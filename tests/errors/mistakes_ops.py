@@ -224,8 +224,3 @@ def take_that_should_raise(t: Scene):
 def gather_with_an_index_of_another_rank(t: Scene):
     x, i = _x(t), _x(t, 4, dtype="int32", name="i")
     ops.gather(x, 0, i)
-
-
-def cumsum_of_nothing(t: Scene):
-    x = _x(t, 0, 3)
-    ops.cumsum(x, 0)

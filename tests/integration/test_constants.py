@@ -165,3 +165,18 @@ def test_constants_of_other_libraries_and_what_is_none(arrays):
     one, two = np.ones(4, ml_dtypes.bfloat16), np.full(4, 2, ml_dtypes.bfloat16)
     f = tl.build(te.create_schedule(Y.op), [X, Y], constants={V: Foreign(two, bfloat=True)})
     np.testing.assert_array_equal(f(one), two)
+
+
+def test_a_constant_of_no_axes_and_what_is_computed_of_it():
+    c, x = te.placeholder((), name="c"), te.placeholder((4,), name="x")
+    d = te.compute((), lambda: c() * 2, name="d")
+    y = te.compute((4,), lambda i: x[i] * d(), name="y")
+    for given in (np.float32(3), np.array(3, "float32")):
+        f = tl.build(te.create_schedule(y.op), [c, x, y], constants={c: given})
+        assert f(np.ones(4, "float32")).tolist() == [6, 6, 6, 6]
+
+
+def test_an_index_into_one_element_need_not_be_read():
+    x, i = te.placeholder((1, 3), name="x"), te.placeholder((4,), "int32", name="i")
+    f = tl.compile([x, i, tl.ops.take(x, i, 0, "wrap")])
+    assert (f(np.ones((1, 3), "float32"), np.arange(4, dtype="int32")) == 1).all()

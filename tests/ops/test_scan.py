@@ -62,3 +62,24 @@ def test_one_kernel_for_all_sizes(axis):
     for shape in ((1, 1), (3, 17), (33, 3)):
         a = whole(shape, "float32", sum(shape))
         exact(kernel(a), np.cumsum(a, axis), "float32")
+
+
+@pytest.mark.parametrize("n", [0, te.var("n")])
+@pytest.mark.parametrize("f", ["cumsum", "cumprod"])
+def test_over_nothing_there_is_nothing(n, f):
+    x = te.placeholder((n, 3), "int8", name="x")
+    kernel = tl.compile([x, getattr(ops, f)(x, 0)])
+    for rows in (0,) if isinstance(n, int) else (0, 1, 4):
+        a = whole((rows, 3), "int8", 3)
+        exact(kernel(a), getattr(np, f)(a, 0), "int64")
+
+
+def test_a_scan_that_begins_with_more_rows_than_there_are_is_refused_at_the_call():
+    n = te.var("n")
+    x, state = te.placeholder((n, 3), name="x"), te.placeholder((n, 3), name="state")
+    first = te.compute((2, 3), lambda t, i: 1.0, name="first")
+    y = te.scan(first, te.compute((n, 3), lambda t, i: state[t - 2, i] + x[t, i], name="step"), state, name="y")
+    f = tl.compile([x, y])
+    assert f(np.ones((4, 3), "float32"))[:, 0].tolist() == [1, 1, 2, 2]
+    with pytest.raises(tl.CallError, match="the scan y over n rows begins with 2"):
+        f(np.ones((1, 3), "float32"))

@@ -77,3 +77,12 @@ def test_a_dear_stage_read_at_many_places_is_not_written_into_each():
         stages.append(te.compute((64, 64), lambda i, j, b=before: te.exp(b[i, j]) + te.exp(b[i, (j + 1) % 64]) + te.exp(b[i, (j + 2) % 64]), name=f"S{n}"))
     s = default_schedule(stages[-1])
     assert [st.name for st in s.stages if st.state.attach == "inlined"] == []
+
+
+def test_a_statistic_that_rows_and_a_scalar_read():
+    A = te.placeholder((8, 16), name="A")
+    m = tl.ops.max(A, axis=1)
+    y, t = te.compute((8,), lambda i: m[i] * 2, name="y"), tl.ops.max(m)
+    a = np.random.default_rng(0).permutation(128).astype("float32").reshape(8, 16)
+    top, double = tl.compile([A, t, y])(a)
+    assert top == 127 and (double == a.max(1) * 2).all()

@@ -177,3 +177,14 @@ def test_narrow_integers_on_other_processors_stay_plain() -> None:
     text = "llvm -mtriple=aarch64-unknown-linux-gnu -mcpu=neoverse-n1"
     assert "int16" not in default_schedule(C, text).tree()
     assert tl.build(default_schedule(C, text), [A, B, C], text).get_source("asm")
+
+
+@pytest.mark.parametrize("n", [48, te.var("n")])
+@pytest.mark.parametrize("t", ["float32", "int8"])
+def test_a_left_operand_that_is_the_same_in_every_row(n: object, t: str) -> None:
+    A, B = te.placeholder((32,), t, name="A"), te.placeholder((32, n), t, name="B")
+    T = te.compute((64, 32), lambda i, k: A[k], name="T")
+    k, sums = te.reduce_axis((0, 32), "k"), "float32" if t == "float32" else "int32"
+    C = te.compute((64, n), lambda i, j: te.sum(T[i, k].astype(sums) * B[k, j].astype(sums), axis=k), name="C")
+    a, b = np.arange(32).astype(t) % 5, (np.arange(32 * 48) % 7).reshape(32, 48).astype(t)
+    assert (tl.compile([A, B, C])(a, b) == a.astype(int) @ b.astype(int)).all()
