@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from . import ops, te, topi
+from . import nd, ops, te, testing, tir, topi
 from .build import build, compile, lower
 from .core.externs import register_func, register_symbol
 from .errors import CallError, CompileError, DeclareError, LowerError, ScheduleError, TargetError, TensorLangError
+from .nd import cpu, device
 from .passes.base import TimeTable
 from .runtime import Dispatcher, Module, Profile, Rows, Timing, load, num_threads, plan_workspace, release_workspace, set_num_threads
 from .schedule import words
@@ -21,5 +22,6 @@ te.schedule = words
 
 __version__ = "0.1.0"
 __all__ = ["CallError", "CompileError", "DeclareError", "Dispatcher", "LowerError", "Module", "Profile", "Rows", "Schedule", "ScheduleError",
-           "Stage", "Target", "TargetError", "TensorLangError", "TimeTable", "Timing", "Trace", "build", "compile", "create_schedule", "load",
-           "lower", "num_threads", "ops", "plan_workspace", "register_func", "register_symbol", "release_workspace", "set_num_threads", "te", "topi"]
+           "Stage", "Target", "TargetError", "TensorLangError", "TimeTable", "Timing", "Trace", "build", "compile", "cpu", "create_schedule",
+           "device", "load", "lower", "nd", "num_threads", "ops", "plan_workspace", "register_func", "register_symbol", "release_workspace",
+           "set_num_threads", "te", "testing", "tir", "topi"]

@@ -12,6 +12,7 @@ import re
 import shlex
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from typing import Any
 
 from ..core import isa
 from ..core.dtype import DType, dtype
@@ -25,9 +26,20 @@ _ARCHES: dict[str, tuple[Collection[str], Callable[[str, tuple[str, ...]], Core]
 _ALIASES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
+class _Named(type):
+    """``Target("llvm")`` and TVM's ``Target(target="llvm", host="llvm")`` are what :meth:`Target.parse` makes of the text."""
+
+    def __call__(cls, *args: Any, host: Any = None, **facts: Any) -> Any:
+        text = facts.pop("target", None) if set(facts) == {"target"} else args[0] if len(args) == 1 and not facts else None
+        if text is None:
+            return super().__call__(*args, **facts)
+        as_target(host)  # who calls a kernel runs on the CPU that it is for
+        return as_target(text)
+
+
 @dataclass(frozen=True)
-class Target:
-    """What machine code is made for. Build with :meth:`parse` or :meth:`host`.
+class Target(metaclass=_Named):
+    """What machine code is made for. Build with :meth:`parse` or :meth:`host`, or as ``Target("llvm -mcpu=…")``.
 
     ``mattr`` are feature flags beyond those of ``mcpu``. The rest are facts for whoever picks tile sizes.
     """
