@@ -61,7 +61,7 @@ def _type(p: Param) -> str:
     t = dtype(p.dtype)
     if p.kind == "scalar":
         return "float" if t.is_float and t.bits == 16 else _element(t)
-    return f"{'' if p.output else 'const '}{_element(t)} *"
+    return f"{'' if p.written else 'const '}{_element(t)} *"
 
 
 def _element(t: DType) -> str:
@@ -121,7 +121,7 @@ def _told(p: CParameter, signature: Signature, names: dict[str, str]) -> str:
     shape = ", ".join(show(_renamed(n, names)) for n in p.source.shape)
     strides = p.source.strides
     lying = "" if strides is None else f", strides ({', '.join(show(_renamed(n, names)) for n in strides)}) in elements"
-    return f"{'out' if p.source.output else 'in '}  {t.name}[{shape}]{bits}{lying}"
+    return f"{'out' if p.source.output else 'i/o' if p.source.updated else 'in '}  {t.name}[{shape}]{bits}{lying}"
 
 
 def _renamed(size: Size, names: dict[str, str]) -> Size:

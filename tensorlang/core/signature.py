@@ -21,7 +21,8 @@ Size = Any  # int | str | tuple
 @dataclass(frozen=True)
 class Param:
     """One parameter of a kernel in call order. ``kind`` is ``buffer`` or ``scalar``; ``shape`` only for buffers, and ``strides``, which
-    count elements and may be zero or negative; None: compact in C order."""
+    count elements and may be zero or negative; None: compact in C order. An ``output`` may be left out of a call, one that is ``updated`` is an
+    input that the call changes."""
 
     name: str
     kind: str
@@ -29,6 +30,12 @@ class Param:
     shape: tuple[Size, ...] = ()
     output: bool = False
     strides: tuple[Size, ...] | None = None
+    updated: bool = False
+
+    @property
+    def written(self) -> bool:
+        """Whether a call changes the array."""
+        return self.output or self.updated
 
 
 @dataclass(frozen=True)
@@ -96,7 +103,8 @@ class Signature:
 
     def to_json(self) -> dict[str, Any]:
         return {"name": self.name,
-                "params": [[p.name, p.kind, p.dtype, list(p.shape), p.output, *([] if p.strides is None else [list(p.strides)])]
+                "params": [[p.name, p.kind, p.dtype, list(p.shape), "updated" if p.updated else p.output,
+                            *([] if p.strides is None else [list(p.strides)])]
                            for p in self.params],
                 "dims": [[d.name, d.lo, d.hi, d.multiple_of] for d in self.dims],
                 "externs": [[e.name, [list(a) for a in e.args]] for e in self.externs],
@@ -111,7 +119,8 @@ class Signature:
         def size(x: Any) -> Size:
             return tuple(size(y) for y in x) if isinstance(x, list) else x
 
-        params = tuple(Param(n, k, t, size(shape), out, *(size(s) for s in strides)) for n, k, t, shape, out, *strides in data["params"])
+        params = tuple(Param(n, k, t, size(shape), out is True, size(strides[0]) if strides else None, out == "updated")
+                       for n, k, t, shape, out, *strides in data["params"])
         externs = tuple(Extern(n, tuple((k, t, r) for k, t, r in args)) for n, args in data.get("externs", ()))
         checks = tuple(Check(access, dim, tuple(loops)) for access, dim, loops in data.get("checks", ()))
         constants = tuple(Constant(symbol, t, tuple(shape)) for symbol, t, shape in data.get("constants", ()))

@@ -97,7 +97,7 @@ class Program:
                 block = Block(b.dtype, array.shape, steps, self._depth.get(b, 0), None, not out)
                 inside = block.elements(block.data)
                 inside[...] = array
-            if out and array.size and not np.shares_memory(inside, array):
+            if func.writes(b) and array.size and not np.shares_memory(inside, array):
                 back.append((array, inside))
             blocks.append(block)
         with np.errstate(all="ignore"):

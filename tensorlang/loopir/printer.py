@@ -161,7 +161,8 @@ class _Writer:
         parts = []
         for p in func.params:
             if isinstance(p, Buffer):
-                out = " out" if any(p is o for o in func.outputs) else " constant" if any(p is c for c in func.constants) else ""
+                out = next((word for word, some in ((" out", func.outputs), (" updated", func.updates), (" constant", func.constants))
+                            if any(p is b for b in some)), "")
                 parts.append(f"{self.names.buffer(p)}: {self.buffer_type(p)}{out}")
             else:
                 parts.append(f"{self.names(p)}: {p.dtype}")

@@ -381,13 +381,14 @@ class Func:
     """A kernel: ``params`` are its buffers and scalar values in call order, ``dims`` the symbolic sizes their shapes speak of
     (solved from the arrays at the call), ``outputs`` the names of buffers that are written, ``constants`` those of ``params`` (the last ones)
     that the kernel comes with: they are read, and no call passes them, ``needs`` conditions on dims, each with the reason: a call with other
-    sizes is refused before anything is written."""
+    sizes is refused before anything is written; ``updates`` those of ``params`` that are read and changed in place."""
 
-    __slots__ = ("attrs", "body", "constants", "dims", "name", "needs", "outputs", "params", "ready")
+    __slots__ = ("attrs", "body", "constants", "dims", "name", "needs", "outputs", "params", "ready", "updates")
 
     def __init__(self, name: str, params: tuple[Buffer | Var, ...], body: Stmt, dims: tuple[Var, ...] = (),
                  outputs: tuple[Buffer, ...] = (), attrs: tuple[tuple[str, Any], ...] = (),
-                 constants: tuple[Buffer, ...] = (), needs: tuple[tuple[Expr, str], ...] = ()) -> None:
+                 constants: tuple[Buffer, ...] = (), needs: tuple[tuple[Expr, str], ...] = (),
+                 updates: tuple[Buffer, ...] = ()) -> None:
         self.name = name
         self.params = params
         self.body = body
@@ -395,11 +396,16 @@ class Func:
         self.outputs = outputs
         self.attrs = attrs
         self.constants = constants
+        self.updates = updates
         self.ready = False  # whether it is what the last pass made, for code to be generated
         self.needs = needs
 
     def with_body(self, body: Stmt) -> Func:
-        return Func(self.name, self.params, body, self.dims, self.outputs, self.attrs, self.constants, self.needs)
+        return Func(self.name, self.params, body, self.dims, self.outputs, self.attrs, self.constants, self.needs, self.updates)
+
+    def writes(self, b: Buffer) -> bool:
+        """Whether the kernel may write that parameter."""
+        return any(b is x for x in (*self.outputs, *self.updates))
 
     def buffers(self) -> tuple[Buffer, ...]:
         """The parameters that are buffers."""

@@ -275,7 +275,7 @@ class _Verifier:
             if b.scope != "arg":
                 self.fail(f"the parameter {b.name} has the scope {b.scope}")
             self.enter(b)
-        for b in func.outputs:
+        for b in (*func.outputs, *func.updates):
             if b not in self.buffers:
                 self.fail(f"the output {b.name} is no parameter")
         run(self.visit(func.body))
@@ -357,7 +357,7 @@ class _Verifier:
                 if b.strides is not None and any(a is b for a in s.args):
                     self.fail(f"{b.name} is given to {s.name} but is not compact")
             for b in s.outputs:
-                if b.scope == "arg" and not any(b is o for o in self.func.outputs):
+                if b.scope == "arg" and not self.func.writes(b):
                     self.fail(f"{b.name} is written by {s.name} but is no output")
             for e in s.exprs():
                 self.expr(e)
@@ -385,7 +385,7 @@ class _Verifier:
     def store(self, s: Store) -> None:
         b = s.buffer
         self.reachable(b)
-        if b.scope == "arg" and not any(b is o for o in self.func.outputs):
+        if b.scope == "arg" and not self.func.writes(b):
             self.fail(f"{b.name} is written but is no output")
         for e in s.exprs():
             self.expr(e)

@@ -41,6 +41,8 @@ def argument_buffers(state: ScheduleState, args: Sequence[Tensor | Var], constan
         if stage is None and not isinstance(a.op, PlaceholderOp):  # an input that nobody reads is passed and left alone
             raise LowerError(f"argument `{a.name}` is not part of this computation", because="nothing it computes depends on it",
                              legal=", ".join(t.name for st in state.stages if st.attach != INLINED for t in st.op.outputs))
+        if stage is not None and stage.updates:
+            continue  # the array it changes is the parameter
         if stage is not None and stage.shares:
             raise LowerError(f"argument `{a.name}` is part of the scan `{stage.shares[0].name}`: its memory is the scan's result")
         lies = None if a in constants else (strides or {}).get(a, getattr(a.op, "strides", None))

@@ -55,9 +55,13 @@ def lower_state(state: ScheduleState, args: Sequence[Tensor | Var], name: str, c
             for e in (*bounds[st.name].loops.values(), *_scalars(st))]
     dims = sizes_of(params, used)
     writer = _Writer(state, bounds, buffers, params)
-    outputs = tuple(buffers[t] for st in state.stages if st.is_output for t in st.op.outputs)
+    outputs = tuple(buffers[t] for st in state.stages if st.is_output and not st.updates for t in st.op.outputs)
+    updates = tuple(buffers[t] for st in state.stages for t in st.updates)
+    for t in constants:
+        if any(buffers[t] is b for b in updates):
+            raise LowerError(f"the constant `{t.name}` is updated in place", try_=f"pass {t.name} as an argument")
     return Func(name, params, run(writer.nodes(tree_of(state))), dims, outputs, constants=tuple(buffers[t] for t in constants),
-                needs=needs_of(state))
+                needs=needs_of(state), updates=updates)
 
 
 def _nobody_waits(state: ScheduleState) -> None:

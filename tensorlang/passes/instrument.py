@@ -26,7 +26,8 @@ def instrument(func: Func, deep: bool) -> tuple[Func, tuple[Nest, ...]]:
     body = marks.timed(Nest(func.name, shown=False), lambda row: marks.nests(func.body, None))
     table = Buffer(TABLE, INT64, (make.const(len(marks.rows), "int64"), make.const(2, "int64")))
     body = _with_table(body, marks.table, table)
-    return Func(func.name, (*func.params, table), body, func.dims, (*func.outputs, table), func.attrs, func.constants, func.needs), tuple(marks.rows)
+    params, outputs = (*func.params, table), (*func.outputs, table)
+    return Func(func.name, params, body, func.dims, outputs, func.attrs, func.constants, func.needs, func.updates), tuple(marks.rows)
 
 
 class _Marks:

@@ -56,19 +56,20 @@ class Bound(NamedTuple):
 class Slot:
     """What the fast check needs to know of one parameter."""
 
-    __slots__ = ("axes", "constant", "dtype", "flags", "index", "ndim", "output", "param", "shape", "strides")
+    __slots__ = ("axes", "constant", "dtype", "flags", "index", "ndim", "output", "param", "shape", "strides", "written")
 
     def __init__(self, index: int, param: Param) -> None:
         self.index = index
         self.param = param
         self.output = param.output
+        self.written = param.written
         kind = dtype(param.dtype)
         self.dtype = kind.to_numpy()
         # A vector type is held as one more axis of its lanes.
         self.shape: tuple[Size, ...] = param.shape + ((kind.lanes,) if kind.lanes > 1 else ())
         self.ndim = len(self.shape)
         self.strides = None if param.strides is None else param.strides + ((1,) if kind.lanes > 1 else ())
-        self.flags = ALIGNED | (C_CONTIGUOUS if self.strides is None else 0) | (WRITEABLE if param.output else 0)
+        self.flags = ALIGNED | (C_CONTIGUOUS if self.strides is None else 0) | (WRITEABLE if param.written else 0)
         self.constant = tuple(self.shape) if all(isinstance(x, int) for x in self.shape) else None
         self.axes = tuple(enumerate(self.shape))
 
@@ -84,6 +85,7 @@ class Binder:
         # for the fast check: unpacking a tuple costs less than reading as many attributes
         self.rows = tuple((s.index, s.output, s.dtype, s.flags, s.constant, s.ndim, s.axes, s.strides) for s in self.slots)
         self.outputs = tuple((k, s) for k, s in enumerate(self.slots) if s.output)
+        self.written = tuple((k, s) for k, s in enumerate(self.slots) if s.written)
         self.scalars: tuple[tuple[int, str, str, type, tuple[int, int] | None], ...] = tuple(
             (i, p.dtype, *_scalar_plan(dtype(p.dtype)))
             for i, p in enumerate(params) if p.kind == "scalar")
@@ -190,9 +192,9 @@ class Binder:
                 return None
             numbers.append(value)
         spans = None if make or self.compact else [span(a) for a in keep]
-        for k, slot in self.outputs:
+        for k, slot in self.written:
             if make:
-                if slot.strides is not None:
+                if slot.strides is not None or slot.param.updated:
                     return None
                 shape = slot.constant or tuple([evaluate(size, dims) for size in slot.shape])
                 if shape and min(shape) < 0:

@@ -84,7 +84,7 @@ def describe(plan: Plan, other: Callable[..., Any] | None = None) -> tuple[Any, 
                 body += [words.INT, id(python), scalar_slot[index], max(lo, _I64[0]), min(hi, _I64[1]), 0, words.RECORD]
             continue
         keep.append(slot.dtype)
-        body += [words.OUTPUT if param.output else words.INPUT, id(slot.dtype), slot.ndim, slot.flags, slot.dtype.itemsize,
+        body += [words.OUTPUT if param.written else words.INPUT, id(slot.dtype), slot.ndim, slot.flags, slot.dtype.itemsize,
                  int(slot.strides is not None), words.RECORD + 2 * (slot.ndim + len(slot.strides or ()))]
         for size in (*slot.shape, *(slot.strides or ())):
             if isinstance(size, tuple):  # a computed size: the portable path evaluates it

@@ -83,7 +83,7 @@ def form(binder: Binder) -> str:
     def one(p: Param) -> str:
         shape = f"[{', '.join(show(s) for s in p.shape)}]" if p.kind == "buffer" else ""
         strides = "" if p.strides is None else f" strides [{', '.join(show(s) for s in p.strides)}]"
-        return f"{p.name}: {p.dtype}{shape}{strides}{' out' if p.output else ''}"
+        return f"{p.name}: {p.dtype}{shape}{strides}{' out' if p.output else ' updated' if p.updated else ''}"
 
     return f"{binder.signature.name}({', '.join(one(p) for p in binder.signature.params)})"
 
@@ -148,21 +148,21 @@ def _array(binder: Binder, slot: Slot, a: Any) -> Any:
         if isinstance(size, int) and a.shape[axis] != size:
             raise CallError(f"{title} has shape {a.shape}, declared {_shape(slot.shape)}",
                             because=f"axis {axis} is {a.shape[axis]}, not {size}")
-    if slot.output and not a.flags.writeable:
-        raise CallError(f"{title} is read-only", because="it is an output of the kernel",
-                        try_="pass a writable array, or leave the outputs out to have them allocated")
+    if slot.written and not a.flags.writeable:
+        raise CallError(f"{title} is read-only", because=f"it is {'an output of' if slot.output else 'updated by'} the kernel",
+                        try_="pass a writable array" + (", or leave the outputs out to have them allocated" if slot.output else ""))
     name = slot.param.name
     if slot.strides is None and not a.flags.c_contiguous:
         try_ = (f"write to a compact array and copy from it, or build with binds={{{name}: te.decl_buffer({name}.shape, {name}.dtype, "
-                "strides='any')}" if slot.output
+                "strides='any')}" if slot.written
                 else f"np.ascontiguousarray({name}), or te.placeholder(..., strides='any') for a kernel that takes strided arrays")
         raise CallError(f"{title} is not compact in C order", because=f"its strides are {a.strides}, {_compact(a)} are needed", try_=try_)
     if not a.flags.aligned and a.size:
         raise CallError(f"{title} is not aligned",
                         because=f"elements of {a.dtype.name} start at multiples of {a.dtype.alignment} bytes" + (
                             f", its strides are {a.strides}" if any(s % a.dtype.alignment for s in a.strides) else ""),
-                        try_=None if slot.output else f"{name}.copy()")
-    if slot.strides is not None and slot.output and not distinct(a):
+                        try_=None if slot.written else f"{name}.copy()")
+    if slot.strides is not None and slot.written and not distinct(a):
         raise CallError(f"{title} has elements that share memory", because=f"its strides are {a.strides} bytes for the shape {a.shape}",
                         try_="pass an array of separate elements, or leave the outputs out to have them allocated")
     return a
@@ -289,13 +289,13 @@ def _used(size: Any, dims: dict[str, int]) -> dict[str, int]:
 def _overlap(binder: Binder, arrays: Sequence[Any]) -> None:
     """An output may share no byte with any other argument: the machine code reads and writes in an order of its own."""
     for k, slot in enumerate(binder.slots):
-        if not slot.output:
+        if not slot.written:
             continue
         for j, other in enumerate(binder.slots):
             if j != k and _meet(arrays[k], arrays[j]):
                 raise CallError(f"{_title(binder, slot.index)} overlaps {other.param.name}",
-                                because="an output may share no memory with another argument",
-                                try_="pass a separate array for the output")
+                                because="what a kernel writes may share no memory with another argument",
+                                try_=f"pass a separate array for {slot.param.name}")
 
 
 def _meet(a: Any, b: Any) -> bool:

@@ -85,7 +85,7 @@ def check_module(mine: Signature, module: Module, box: Box | None, multiples: Ma
         if not inside or step % d.multiple_of:
             raise TensorLangError(f"{where} does not take all sizes it would be given", because=f"{_range(d)}, and it would get {least} to {hi}")
     for p, q in zip(mine.params, its.params, strict=True):
-        same = (p.kind, p.dtype, p.output, len(p.shape), p.strides) == (q.kind, q.dtype, q.output, len(q.shape), q.strides)
+        same = (p.kind, p.dtype, p.output, p.updated, len(p.shape), p.strides) == (q.kind, q.dtype, q.output, q.updated, len(q.shape), q.strides)
         if not same or any(not _same(a, b, fixed) for a, b in zip(p.shape, q.shape, strict=True)):
             raise TensorLangError(f"{where} takes other arguments",
                                   because=f"{p.name} is {_form(p)} here, {_form(q)} there")

@@ -225,6 +225,11 @@ class StageState:
         return self.op.kind if isinstance(self.op, OpaqueOp) else ""
 
     @property
+    def updates(self) -> tuple[Tensor, ...]:
+        """The arguments that the stage changes in place."""
+        return (self.op.start,) if isinstance(self.op, ScatterOp) and self.op.inplace else ()
+
+    @property
     def filled_by_others(self) -> bool:
         """Whether other stages write the first elements of its memory, which is there before them."""
         return isinstance(self.op, ScanOp | ScatterOp)
@@ -319,9 +324,19 @@ class ScheduleState:
             if isinstance(st.op, ScanOp):
                 state = state._bind_scan(st, st.op)
             if isinstance(st.op, ScatterOp):
-                start = state.of(st.op.start)
-                state = state.with_stage(replace(start, shares=st.op.outputs))
+                state = state._bind_scatter(st, st.op)
         return state
+
+    def _bind_scatter(self, st: StageState, op: ScatterOp) -> ScheduleState:
+        """One memory for the result and what it starts from."""
+        start = self.of(op.start)
+        if not op.inplace:
+            return self.with_stage(replace(start, shares=op.outputs))
+        others = [r.name for r in self.readers(start.name) if r.name != st.name]
+        if others or op.start in op.updates().input_tensors:
+            raise ScheduleError(f"`{st.name}` updates `{start.name}` in place, and `{(others or [st.name])[0]}` reads it",
+                                because="it would depend on their order what is read", try_=f"read `{st.name}`, or inplace=False")
+        return self.with_stage(replace(st, shares=(op.start,)))
 
     def _bind_scan(self, st: StageState, op: ScanOp) -> ScheduleState:
         """The parts of a scan: one memory for state, start, update and result; what hangs on the state runs inside its loop."""

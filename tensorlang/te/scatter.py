@@ -19,7 +19,7 @@ from ..expr.nodes import Const, Expr
 from .axis import IterVar, checked_name, known_dtype
 from .compute import axis_names, compute
 from .extern import OpaqueOp
-from .tensor import ComputeOp, Tensor
+from .tensor import ComputeOp, PlaceholderOp, Tensor
 
 COMBINE: dict[str, Callable[[Expr, Expr], Expr]] = {
     "add": make.add, "mul": make.mul, "min": make.min_, "max": make.max_, "set": lambda old, new: new,
@@ -47,13 +47,18 @@ class ScatterOp(OpaqueOp):
         super().__init__(name, (), (), body, tag, attrs, ())
         self.outputs = (Tensor(self, 0, start.shape, start.dtype),)
 
+    @property
+    def inplace(self) -> bool:
+        """Whether it changes an array of the caller."""
+        return isinstance(self.start.op, PlaceholderOp)
+
     def updates(self) -> ComputeOp:
         """The values and the places as a computation over the domain: what each update is, before any is made."""
         return ComputeOp(self.name, self.domain, (), (self.value, *self.where))
 
 
 def scatter(start: Tensor | ExprLike, domain: ExprLike | tuple[ExprLike, ...] | list[ExprLike], where: Callable[..., Any],
-            value: Callable[..., ExprLike], combine: str = "add", shape: Any = None, dtype: str | DType | None = None,
+            value: Callable[..., ExprLike], combine: str = "add", shape: Any = None, dtype: str | DType | None = None, *, inplace: bool = False,
             name: str = "scatter", tag: str = "", attrs: Mapping[str, Any] | None = None) -> Tensor:
     """``start`` after updates: for each point of ``domain``, in row-major order, ``out[where(point)] = combine(out[where(point)], value(point))``.
 
@@ -66,13 +71,20 @@ def scatter(start: Tensor | ExprLike, domain: ExprLike | tuple[ExprLike, ...] | 
 
         H = te.scatter(0, X.shape, lambda i: X[i], lambda i: 1, shape=(256,), dtype="int32", name="H")
 
+    ``inplace=True``, of a placeholder, changes the array of the caller: no copy is made, and the result, named among the arguments of a kernel
+    or not, is no parameter of it. ``f(cache, rows, new)`` of ``te.scatter(cache, …, combine="set", inplace=True)`` writes rows of ``cache``. Nothing
+    else may read the placeholder.
+
     It runs at root, on one thread: points may meet. For more threads, scatter into a result with one more dimension and sum over that.
     Raises DeclareError for parts that do not fit together.
     """
     what = f"scatter {checked_name('te.scatter', name)!r}"
     if combine not in COMBINE:
         raise DeclareError(f"{what}: combine={combine!r} is not known", legal=", ".join(COMBINE))
-    first = _start(what, start, shape, dtype, name)
+    if inplace and not (isinstance(start, Tensor) and isinstance(start.op, PlaceholderOp)):
+        raise DeclareError(f"{what}: inplace=True, but what it starts from is no argument", because="memory of the kernel's own is taken over anyway",
+                           try_="leave inplace out")
+    first = start if inplace and isinstance(start, Tensor) else _start(what, start, shape, dtype, name)
     axes, body = _points(what, domain, where, value, first, name)
     if combine != "set" and first.dtype.is_bool:
         raise DeclareError(f"{what}: combine={combine!r} of truth values", try_="combine='set', or dtype='int32'")

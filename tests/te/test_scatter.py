@@ -8,6 +8,7 @@ import pytest
 import autosched
 import tensorlang as tl
 from tensorlang import te
+from tensorlang.loopir.interpret import interpret
 from tests.te.oracles import agree
 
 
@@ -67,6 +68,57 @@ def test_what_it_reads_and_what_reads_it_are_scheduled_as_ever():
     again = te.serialize.from_json(te.serialize.to_json([X, I, T]))
     assert te.serialize.key_of(again) == te.serialize.key_of([X, I, T])
     assert (tl.compile(again)(*values.values()) == want).all()
+
+
+def cache_rows():
+    n, m = te.var("n"), te.var("m")
+    cache, rows = te.placeholder((n, 4), name="cache"), te.placeholder((m,), "int64", name="rows")
+    new = te.placeholder((m, 4), name="new")
+    O = te.scatter(cache, (m, 4), lambda i, j: (rows[i], j), lambda i, j: new[i, j] * 2, combine="set", inplace=True, name="O")
+    k = te.reduce_axis((0, 4), "k")
+    return cache, rows, new, O, te.compute((n,), lambda i: te.sum(O[i, k], axis=k), "S")
+
+
+def test_in_place_the_callers_array_changes(tmp_path):
+    cache, rows, new, O, S = cache_rows()
+    where, what = np.array([1, 4, 9]), np.arange(12, dtype="float32").reshape(3, 4)
+    want = np.ones((6, 4), "float32")
+    want[[1, 4]] = 2 * what[:2]
+    s = te.create_schedule(S.op)
+    built = tl.build(s, [cache, rows, new, S])
+    built.save(tmp_path / "k.tl")
+    for call in (built, tl.load(tmp_path / "k.tl"), lambda *a: interpret(tl.lower(s, [cache, rows, new, S]), *a)):
+        given, sums = np.ones((6, 4), "float32"), np.zeros(6, "float32")
+        call(given, where, what, sums)
+        assert (given == want).all() and (sums == want.sum(1)).all()
+    given = np.ones((6, 4), "float32")
+    assert (built(given, where, what) == want.sum(1)).all() and (given == want).all()  # outputs are made, updates are not
+    alone = tl.compile([cache, rows, new, O])  # the result may be named: it is no parameter
+    given = np.ones((6, 4), "float32")
+    assert alone(given, where, what) is None
+    assert (given == want).all()
+    assert "updated" in str(alone) and "cache: float32[n, 4] updated" in str(tl.lower(s, [cache, rows, new, S]))
+
+
+def test_in_place_refusals():
+    cache, rows, new, O, S = cache_rows()
+    f = tl.compile([cache, rows, new, O])
+    given, where, what = np.ones((6, 4), "float32"), np.array([1]), np.ones((1, 4), "float32")
+    for args, why in (((given, where, given[:1]), "overlaps new"), ((given[:, ::-1], where, what), "not compact")):
+        with pytest.raises(tl.CallError, match=why):
+            f(*args)
+    given.flags.writeable = False
+    with pytest.raises(tl.CallError, match="read-only"):
+        f(given, where, what)
+    again = te.compute(cache.shape, lambda i, j: cache[i, j] + O[i, j], "again")
+    with pytest.raises(tl.ScheduleError, match="updates `cache` in place, and `again` reads it"):
+        te.create_schedule(again.op)
+    with pytest.raises(tl.DeclareError, match="no argument"):
+        te.scatter(S, (3,), lambda i: i, lambda i: 1, inplace=True)
+    fixed = te.placeholder((3,), name="fixed")
+    changed = te.scatter(fixed, (3,), lambda i: i, lambda i: 1, inplace=True)
+    with pytest.raises(tl.LowerError, match="is updated in place"):
+        tl.build(te.create_schedule(changed.op), [fixed], constants={fixed: np.ones(3, "float32")})
 
 
 def test_a_program_with_one_is_tuned():

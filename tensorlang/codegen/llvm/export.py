@@ -56,7 +56,7 @@ def emit_export(func: Func, target: Target, name: str, constants: Mapping[str, A
     """
     check_name(name, frozenset())
     symbols = [constant_symbol(func, c) for c in func.constants]
-    named = Func(name, func.params, func.body, func.dims, func.outputs, func.attrs, func.constants, func.needs)
+    named = Func(name, func.params, func.body, func.dims, func.outputs, func.attrs, func.constants, func.needs, func.updates)
     signature = kernel_signature(named)
     if signature.externs:
         raise TensorLangError(f"export: {func.name} calls {', '.join(sorted({e.name for e in signature.externs}))}",

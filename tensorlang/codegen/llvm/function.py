@@ -156,7 +156,8 @@ def kernel_signature(func: Func) -> Signature:
                 continue
             shape = tuple(size(e) for e in p.shape)
             strides = None if p.strides is None else tuple(size(e) for e in p.strides)
-            params.append(Param(taken.fresh(p.name), "buffer", p.dtype.name, shape, any(p is o for o in func.outputs), strides))
+            params.append(Param(taken.fresh(p.name), "buffer", p.dtype.name, shape, any(p is o for o in func.outputs), strides,
+                                any(p is u for u in func.updates)))
         else:
             params.append(Param(taken.fresh(p.name), "scalar", p.dtype.name))
     lying = {v for p in func.params if isinstance(p, Buffer) for e in p.strides or () for v in variables(e)}

@@ -61,8 +61,8 @@ def tree_of(state: ScheduleState) -> tuple[TreeNode, ...]:
     for st in state.stages:
         if st.attach is not None or st.is_placeholder:
             continue
-        for whole in [state.of(t) for t in st.shares] + ([st] if st.filled_by_others else []):
-            if not whole.is_output and whole.name not in stored:  # it is there before its first rows are written
+        for whole in [state.of(t) for t in st.shares] + ([st] if st.filled_by_others and not st.shares else []):
+            if not whole.is_output and not whole.is_placeholder and whole.name not in stored:  # it is there before its first rows are written
                 stored[whole.name] = None
                 nodes.append(StorageNode(whole))
         nodes.extend(run(_stage_nodes(state, st, made)))
