@@ -3,6 +3,7 @@
     python -m benchmarks.autosched peers --trials 64 --case matmul512 softmax   ours, MetaSchedule, libraries
     python -m benchmarks.autosched ablation --trials 64 --seeds 3               parts of the search left out
     python -m benchmarks.autosched tails --trials 40                            what other tails of splits would be worth
+    python -m benchmarks.autosched chains --program mlp "conv conv"             programs of several reductions, timed by other processes
     python -m benchmarks.autosched sample --trials 72 --records samples.jsonl   measure what the shipped model learns from
     python -m benchmarks.autosched model --records samples.jsonl [--train]      how good it is on tasks not seen; write it
 """
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..harness import machine
-from . import ablation, cases, model, peers, samples, tails
+from . import ablation, cases, chains, model, peers, programs, samples, tails
 
 RESULTS = Path(__file__).parent.parent / "results"
 
@@ -23,11 +24,12 @@ RESULTS = Path(__file__).parent.parent / "results"
 def main(arguments: list[str] | None = None) -> None:
     """Parse, run, print, write."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.autosched")
-    parser.add_argument("what", choices=("peers", "ablation", "tails", "sample", "model"))
+    parser.add_argument("what", choices=("peers", "ablation", "tails", "chains", "sample", "model"))
     parser.add_argument("--trials", type=int, default=64)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--case", nargs="+", choices=cases.CASES, default=list(cases.CASES))
+    parser.add_argument("--program", nargs="+", choices=programs.PROGRAMS, default=list(programs.PROGRAMS))
     parser.add_argument("--arm", nargs="+", choices=ablation.ARMS, default=list(ablation.ARMS))
     parser.add_argument("--tuner", nargs="*", choices=("ours", "metaschedule"), default=["ours", "metaschedule"])
     parser.add_argument("--limit", type=float, default=1800.0, help="seconds that MetaSchedule may take for a case")
@@ -50,6 +52,10 @@ def main(arguments: list[str] | None = None) -> None:
     elif given.what == "tails":
         found = tails.compare(given.trials, given.seed)
         _write("autosched_tails", {"trials": given.trials, "tasks": found}, tails.table(found))
+    elif given.what == "chains":
+        for name in given.program:  # written after each: a long run may be broken off, and made in parts
+            found = chains.merged(RESULTS / "autosched_chains.json", [chains.tuned(name, given.trials, given.seed)])
+            _write("autosched_chains", {"trials": given.trials, "seed": given.seed, "programs": found}, chains.table(found))
     else:
         entries = peers.compare(given.case, given.trials, given.seed, given.directory or peers.scratch(), given.limit, given.tuner)
         _write(f"autosched_peers_{given.trials}", {"trials": given.trials, "seed": given.seed, "cases": entries}, peers.table(entries))
