@@ -65,9 +65,17 @@ def _lowered(schedule: Schedule, args: Args, name: str, *, simple: bool = False,
                          try_="tl.lower(s, [A, B, C])")
     start = time.perf_counter()
     with _depth(f"lower({name})"):
-        state, packings = split_constants(write_out(schedule.concrete().state, args), constants)
+        state = schedule.concrete().state
+        strides = _strides(args, binds or {})
+        for t in (*constants, *strides):
+            if state.present(t) is not t:
+                raise LowerError(f"the layout of `{t.name}` was transformed, and it is {'bound to a buffer' if t in strides else 'a constant'}",
+                                 because="its array lies as transform_layout says",
+                                 try_=f"s.cache_read({t.name}, 'global', readers) and transform_layout of the copy")
+        args = [state.present(a) for a in args]
+        state, packings = split_constants(write_out(state, args), constants)
         func = lower_state(state, [a for a in args if not any(a is c for c in constants)], identifier(name), [t for p in packings for t in p.tensors],
-                          _strides(args, binds or {}))
+                           strides)
         for hook in hooks:
             hook(LOWERING, func, time.perf_counter() - start)
         return (func if simple else _passed(func, bounds_check, hooks)), packings

@@ -47,6 +47,9 @@ def checked(steps: str | tl.Trace, schedule: tl.Schedule) -> tl.Schedule:
     made = schedule.fresh(symbolic=False).replay(trace)
     if made.pending:
         raise tl.ScheduleError("a trace leaves stages without a place", because="; ".join(f"{k} waits for {v}" for k, v in made.pending.items()))
+    moved = [st.name for st in made.state.stages if st.aliases and (st.is_placeholder or st.is_output)]
+    if moved:
+        raise tl.ScheduleError("a trace changes the layout of arguments", because=f"callers pass {', '.join(moved)} as the task declares them")
     _bounded(analyse(made, accesses=False))
     return made
 

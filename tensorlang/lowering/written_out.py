@@ -39,12 +39,11 @@ def write_out(state: ScheduleState, args: Sequence[Any]) -> ScheduleState:
 
 def missing_outputs(state: ScheduleState, args: Sequence[Any]) -> list[Tensor]:
     """The outputs of a schedule that are not among ``args``."""
-    return [t for st in state.stages if st.is_output for t in st.op.outputs if not any(t is a for a in args)]
+    declared = [t for st in state.stages if st.is_output for t in (st.aliases[0] if st.aliases else st.op).outputs]
+    return [t for t in declared if not any(t is a for a in args)]
 
 
 def _written(state: ScheduleState, stage: StageState, tensor: Tensor) -> ScheduleState:
-    if not any(tensor is t for t in stage.op.outputs):
-        raise _refused(tensor, f"`{stage.name}` computes it in another layout", f"leave {tensor.name} out, or transform the layout of a cache of it")
     if stage.attach == INLINED:
         return state.with_stage(_apart(state, stage, tensor))
     if stage.within is not None:

@@ -52,9 +52,12 @@ class StageMethods:
         """Make this stage's memory at ``loop`` of ``parent``, further out than the loop it is computed at."""
     def storage_align(self, axis: IterVar | str, factor: int, offset: int = 0) -> None:
         """Pad this stage's memory so that the stride of data axis ``axis`` is a multiple of ``factor`` elements, plus ``offset``."""
-    def transform_layout(self, index_map: Callable[..., ExprLike | Sequence[ExprLike]]) -> tuple[IterVar, ...]:
+    def transform_layout(self, index_map: Callable[..., ExprLike | Sequence[ExprLike]], pad_value: float | None = None) -> tuple[IterVar, ...]:
         """Lay this stage's memory out by ``index_map``, a function from its indices to the new ones, such as
-        ``lambda n, c, h, w: [n, c // 16, h, w, c % 16]``. Returns the new axes.
+        ``lambda n, c, h, w: [n, c // 16, h, w, c % 16]``. Returns the new axes (none for an input).
+
+        The array a caller passes for an input or an output has the new shape. Where sizes do not divide, the rest is filled with
+        ``pad_value`` (0 when left out; a reduction's with its start values), and never read of an input.
         """
     def tensorize(self, loop: IterVar | str, intrin: TensorIntrin) -> None:
         """Replace ``loop`` and everything inside it by the calls of ``intrin`` (from ``te.decl_tensor_intrin``)."""

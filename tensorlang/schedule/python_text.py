@@ -196,20 +196,22 @@ def _transform_layout(w: Writer, name: str, a: Arguments) -> None:
     of = w.tensor(stage)
     count = 1 + max((d[0] for d in digits), default=-1)
     names = [f"i{n}" for n in range(count)]
+    pad = "" if a["pad_value"] is None else f", pad_value={a['pad_value']!r}"
     new, at = [], 0
     for n in a["merged"] or (1,) * len(digits):
         group = digits[at : at + n]
         at += n
         text = ""
         for axis, stride, size in group:
+            whole = f"s[{of}].op.outputs[0].shape[{axis}]"
             digit = names[axis] + (f" // {stride}" if stride != 1 else "") + (f" % {size}" if size else "")
-            text = digit if not text else f"{text if text.isidentifier() else f'({text})'} * {size or f's[{of}].op.axis[{axis}].extent'} + {digit}"
+            text = digit if not text else f"{text if text.isidentifier() else f'({text})'} * {size or whole} + {digit}"
             if text != digit and not size and stride != 1:  # the number of blocks of an axis has no short name
-                w.lines.append(f"s.step('transform_layout', stage={stage!r}, digits={digits!r}, merged={a['merged']!r})")
+                w.lines.append(f"s.step('transform_layout', stage={stage!r}, digits={digits!r}, merged={a['merged']!r}{pad})")
                 w.renewed(stage, layout=True)
                 return
         new.append(text)
-    w.lines.append(f"s[{of}].transform_layout(lambda {', '.join(names)}: [{', '.join(new)}])")
+    w.lines.append(f"s[{of}].transform_layout(lambda {', '.join(names)}: [{', '.join(new)}]{pad})")
     w.renewed(stage, layout=True)
 
 

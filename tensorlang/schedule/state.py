@@ -381,6 +381,11 @@ class ScheduleState:
             raise KeyError(tensor.op)
         return found
 
+    def present(self, thing: Any) -> Any:
+        """A tensor as it is laid out now; anything else as it is."""
+        stage = self.find(thing.op) if isinstance(thing, Tensor) else None
+        return thing if stage is None else stage.op.outputs[thing.value_index]
+
     def with_stage(self, *changed: StageState) -> ScheduleState:
         """These stages in place of those of the same names."""
         stages = list(self.stages)

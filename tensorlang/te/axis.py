@@ -21,6 +21,16 @@ from ..expr.walk import preorder
 DATA, REDUCE = "data", "reduce"
 
 
+class AxisSeparator:
+    """TVM's mark between the axes of a memory of several dimensions, which a CPU has not."""
+
+    def __repr__(self) -> str:
+        return "AXIS_SEPARATOR"
+
+
+AXIS_SEPARATOR = AxisSeparator()
+
+
 class Range(NamedTuple):
     """Where an axis runs: from ``min``, ``extent`` values. A pair, so ``begin, extent = axis.dom`` works too."""
 

@@ -76,6 +76,12 @@ class Reduce(Expr):
         """The same reduction over other axes (the sources must already speak of them)."""
         return intern(Reduce, self.reducer, self.sources, axes, self.condition, self.init, self.index)
 
+    def within(self, inside: Expr) -> Reduce:
+        """The same where ``inside`` holds; elsewhere the start values (0 for those that are given), with nothing read."""
+        init = None if self.init is None else tuple(make.if_then_else(inside, e, make.const(0, e.dtype)) for e in self.init)
+        condition = inside if self.condition is None else make.and_(inside, self.condition)
+        return intern(Reduce, self.reducer, self.sources, self.axes, condition, init, self.index)
+
     def start(self) -> tuple[Expr, ...]:
         """The value before the first step, one per source."""
         if self.init is not None:

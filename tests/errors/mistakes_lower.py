@@ -68,10 +68,10 @@ def argument_computed_by_several_threads(t: Scene):
     tl.build(t.watch(s), [A, P, C])
 
 
-def argument_in_another_layout(t: Scene):
+def constant_in_another_layout(t: Scene):
     s, A, P, C = _chain()
-    s[P].transform_layout(lambda i, j: [j, i])
-    tl.build(t.watch(s), [A, P, C])
+    s[A].transform_layout(lambda i, j: [j, i])
+    tl.build(t.watch(s), [C], constants={A: np.zeros((64, 16), np.float32)})
 
 
 def argument_is_a_number(t: Scene):

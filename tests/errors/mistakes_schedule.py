@@ -423,9 +423,20 @@ def align_by_zero(t: Scene):
     t.watch(s)[P].storage_align(P.op.axis[0], 0)
 
 
-def layout_of_an_output(t: Scene):
-    s, C = _matmul()
-    t.watch(s)[C].transform_layout(lambda i, j: [j, i])
+def layout_of_an_input_that_fills_its_padding(t: Scene):
+    s, A, *_ = _chain()
+    t.watch(s)[A].transform_layout(lambda i, j: [i // 7, j, i % 7], pad_value=1)
+
+
+def layout_with_an_axis_separator(t: Scene):
+    s, _, P, *_ = _chain()
+    t.watch(s)[P].transform_layout(lambda i, j: [i, te.AXIS_SEPARATOR, j])
+
+
+def layout_of_an_input_with_strides(t: Scene):
+    A = te.placeholder((8, 8), name="A", strides="any")
+    s = te.create_schedule(te.compute((8, 8), lambda i, j: A[i, j] + 1.0, name="C").op)
+    t.watch(s)[A].transform_layout(lambda i, j: [j, i])
 
 
 def layout_that_forgets_an_axis(t: Scene):

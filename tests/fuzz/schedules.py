@@ -227,11 +227,17 @@ class Sampler:
         self.s[st.name].storage_align(self.rng.choice(st.compute.axis).name, self.rng.choice((1, 4, 8, 13)), self.rng.choice((0, 0, 3)))
 
     def transform_layout(self) -> None:
-        st = self.stage_with_loops()
-        rank, cut = len(st.compute.axis), self.rng.choice((2, 3, 4, 8))
+        inputs = [st for st in self.s.state.stages if st.is_placeholder and len(st.op.outputs[0].shape) > 0 and not st.shares]
+        if inputs and self.rng.random() < 0.3:
+            st = self.rng.choice(inputs)
+            extents: list[Any] = list(st.op.outputs[0].shape)
+        else:
+            st = self.stage_with_loops()
+            extents = [a.extent for a in st.compute.axis]
+        rank, cut = len(extents), self.rng.choice((2, 3, 4, 8))
         order = self.rng.sample(range(rank), rank)
         split = self.rng.randrange(rank) if self.rng.random() < 0.6 else None
-        size = const_int(st.compute.axis[order[-1]].extent)
+        size = const_int(extents[order[-1]])
         merge = rank > 1 and order[-1] != split and size is not None and size > 0 and self.rng.random() < 0.3
 
         def index_map(*i: Any) -> list[Any]:
@@ -241,7 +247,8 @@ class Sampler:
                 out[-1] = out[-1] * size + last
             return out if split is None else [*out, i[split] % cut]
 
-        self.s[st.name].transform_layout(index_map)
+        pad = self.rng.choice((None, None, 3)) if not st.is_placeholder else None
+        self.s[st.name].transform_layout(index_map, pad_value=pad)
 
     def decompose_reduction(self) -> None:
         st = self.stage_with_loops()

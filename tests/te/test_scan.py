@@ -100,7 +100,7 @@ def test_a_recurrent_cell_scheduled_inside_the_scan():
     (lambda s, mm, new, R: s.cache_write(R), "its rows are written by its update"),
     (lambda s, mm, new, R: s[new].compute_inline(), "written straight into the scan"),
     (lambda s, mm, new, R: s[new].set_scope("local"), "written straight into the scan"),
-    (lambda s, mm, new, R: s[R].split(s[R].op.axis[0], 2), "is computed at loop R.t"),
+    (lambda s, mm, new, R: s[R].split(s[R].op.axis[0], 2), "its turns are the rows"),
 ])
 def test_what_a_scan_does_not_allow(call, because):
     _, _, mm, new, R, O = rnn()

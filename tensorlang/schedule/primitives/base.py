@@ -78,7 +78,7 @@ def quoted(value: Any) -> str:
     return repr(value) if isinstance(value, str) else _text(value)
 
 
-_PLAIN: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "bool": (bool,), "Number": (int, Knob), "None": (type(None),)}
+_PLAIN: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "bool": (bool,), "Number": (int, Knob), "None": (type(None),), "float": (float,)}
 
 
 @functools.cache
@@ -93,7 +93,7 @@ def _schema(kind: type[Primitive]) -> tuple[tuple[str, frozenset[type], type | N
             word, _, inside = part.strip().partition("[")
             allowed.update(_PLAIN.get(word, (tuple,)))
             element = {"str": str, "int": int, "Digit": tuple}[inside.partition(",")[0]] if inside else element
-        words = {"Number": "an int or a knob", "int": "an int", "str": "text", "None": "None"}
+        words = {"Number": "an int or a knob", "int": "an int", "float": "a number", "str": "text", "None": "None"}
         many = "text" if element is str else "(axis, stride, size)" if element is tuple else "ints"
         said = " or ".join(words.get(part.strip(), f"a tuple of {many}") for part in text.split("|"))
         said = said.replace(" or ", ", ", max(said.count(" or ") - 1, 0))

@@ -12,6 +12,7 @@ from ...arith.facts import Facts
 from ...core.dtype import INT32, INT64, DType
 from ...expr.nodes import Var
 from ...te.axis import DATA, IterVar
+from ...te.scan import SCAN
 from ..legality.verdict import YES, Verdict, no
 from ..state import Fuse as FuseRelation
 from ..state import ScheduleState, Singleton, StageState, change
@@ -49,6 +50,9 @@ class Fuse(Primitive):
             return no(f"{', '.join(self.loops)} are not neighbours: the loops are {order}", mark=(self.stage, self.loops[0]),
                       try_=f"s[{self.stage}].reorder({', '.join([*self.loops, *between])}) first")
         ivs = [leaf(st, loop) for loop in self.loops]
+        if len(ivs) > 1 and any(iv.kind == SCAN for iv in ivs):
+            return no(f"a loop of the scan {self.stage} stays by itself: its turns are the rows, in order", mark=(self.stage, self.loops[0]),
+                      try_="loops of the update")
         if len({iv.kind for iv in ivs}) > 1:
             mixed = ", ".join(f"{iv.name} is a {'data' if iv.kind == DATA else 'reduction'} loop" for iv in ivs)
             return no(f"a data loop and a reduction loop cannot be one loop: {mixed}", mark=(self.stage, self.loops[0]),

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...expr.nodes import Var
 from ...te.axis import IterVar
+from ...te.scan import SCAN
 from ..legality.verdict import YES, Verdict, no
 from ..state import ScheduleState, change
 from ..state import Split as SplitRelation
@@ -58,6 +59,9 @@ class Split(Primitive):
         if self.tail not in TAILS:
             return no(f"tail={self.tail!r} is not known", legal=", ".join(TAILS))
         st = state.stage(self.stage)
+        if leaf(st, self.loop).kind == SCAN:
+            return no(f"loop {self.stage}.{self.loop} is a scan: its turns are the rows, in order", mark=(self.stage, self.loop),
+                      try_="a loop of the update")
         kind = st.kind(leaf(st, self.loop))
         if kind != "serial":
             return no(f"loop {self.stage}.{self.loop} is {kind} already", mark=(self.stage, self.loop),

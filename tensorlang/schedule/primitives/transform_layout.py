@@ -5,7 +5,9 @@
 The map is kept as digits: every new dimension is one digit ``axis // stride % size`` of one old axis, the outermost digit of an axis
 without ``% size``, or several such digits read as one number, ``y * w + x`` for an ``x`` of ``w`` values, a number or a dim. That
 covers splitting, permuting and merging axes, which is what packing is. A size that does not divide is padded; the padding is computed as zero so
-that vectors may read it.
+that vectors may read it (a reduction's as its start values); ``pad_value`` is another number to fill it with.
+
+Inputs and outputs may be laid out too: then the caller's array has the new shape. What lies in the padding of an input is never read.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ...core.dtype import DType
 from ...core.names import NameSupply
 from ...core.node import intern
 from ...errors import ScheduleError
@@ -21,11 +24,11 @@ from ...expr import linear, make
 from ...expr.make import ExprLike
 from ...expr.nodes import Const, Expr, FloorDiv, FloorMod, Var, const_int
 from ...expr.walk import rewrite, substitute
-from ...te.axis import IterVar, fresh_axis
+from ...te.axis import AXIS_SEPARATOR, IterVar, fresh_axis
 from ...te.reducers import Reduce
-from ...te.tensor import ComputeOp, TensorRead
+from ...te.tensor import ComputeOp, Operation, PlaceholderOp, TensorRead
 from ..legality.verdict import YES, Verdict, no
-from ..state import ScheduleState, change
+from ..state import ScheduleState, StageState, change
 from .base import Primitive, find_own_memory
 
 if TYPE_CHECKING:
@@ -37,11 +40,13 @@ Digit = tuple[int, int, int]  # (old axis, stride, size); size 0: all that is le
 @dataclass(frozen=True, slots=True)
 class TransformLayout(Primitive):
     """Lay ``stage`` out by ``digits``: for each new dimension (old axis, stride, size), size 0 for the outermost digit of an axis.
-    ``merged`` says how many digits make up each new dimension, the most significant first; empty: one each."""
+    ``merged`` says how many digits make up each new dimension, the most significant first; empty: one each. ``pad_value`` fills what the
+    digits pad; None: 0, or the start values of a reduction."""
 
     stage: str
     digits: tuple[Digit, ...]
     merged: tuple[int, ...] = ()
+    pad_value: int | float | None = None
     name = "transform_layout"
 
     def groups(self) -> list[tuple[Digit, ...]]:
@@ -53,34 +58,43 @@ class TransformLayout(Primitive):
         return out
 
     def check(self, state: ScheduleState) -> Verdict:
-        found = find_own_memory(state, self.stage)
+        found = YES if self.stage in state.position and state.stage(self.stage).is_placeholder else find_own_memory(state, self.stage)
         if not found:
             return found
         st = state.stage(self.stage)
+        if st.is_placeholder and st.shares:
+            return no(f"`{self.stage}` is the state of the scan `{st.shares[0].name}`: its memory is the scan's")
+        if getattr(st.op, "strides", None) is not None:
+            return no(f"`{self.stage}` is declared with strides: its array may lie in any way", try_="te.placeholder without strides")
         opaque = next((r for r in state.readers(self.stage) if r.is_opaque), None)
         if opaque is not None:
             return no(f"`{opaque.name}` reads it whole, in the layout it was declared with", mark=(self.stage, None))
-        if st.is_output:
-            return no(f"`{self.stage}` is an output: the caller decides its layout", mark=(self.stage, None),
-                      try_=f"s.cache_write({self.stage}, 'global') and transform_layout of that")
+        axes = _axes(st)
         if st.relations or st.kinds or state.attached(self.stage) or st.align:
             return no(f"`{self.stage}` is scheduled already, and its axes would change", mark=(self.stage, None),
                       try_="transform_layout before split, fuse and the like")
         for digit in self.digits:
-            if not (0 <= digit[0] < len(st.compute.axis) and digit[1] > 0 and digit[2] >= 0):
-                return no(f"the digit {digit}: (axis from 0 to {len(st.compute.axis) - 1}, positive stride, size or 0)")
-        if any(isinstance(e, Reduce) for e in st.compute.body) and self._pads(st.compute.axis):
-            return no(f"a reduction is not padded, and the sizes of `{self.stage}` do not divide", mark=(self.stage, None),
-                      try_=f"s.cache_read({self.stage}, 'global', readers) and transform_layout of the copy")
+            if not (0 <= digit[0] < len(axes) and digit[1] > 0 and digit[2] >= 0):
+                return no(f"the digit {digit}: (axis from 0 to {len(axes) - 1}, positive stride, size or 0)")
+        if self.pad_value is not None:
+            if st.is_placeholder or (isinstance(st.op, ComputeOp) and st.op.reduce_axis):
+                return no(f"pad_value={self.pad_value}: `{self.stage}` is {'an input: its caller fills it' if st.is_placeholder else 'a reduction'}",
+                          mark=(self.stage, None),
+                          try_="no pad_value: what is padded of an input is never read, and holds the start values of a reduction")
+            if self.pad_value != self.pad_value or abs(self.pad_value) == float("inf"):
+                return no(f"pad_value={self.pad_value}: no number")
+            narrow = next((t.dtype for t in st.op.outputs if not _fits(self.pad_value, t.dtype)), None)
+            if narrow is not None:
+                return no(f"pad_value={self.pad_value}: no {narrow}, which `{self.stage}` is", mark=(self.stage, None))
         if self.merged and (sum(self.merged) != len(self.digits) or any(n < 1 for n in self.merged)):
             return no(f"{self.merged} is no way to take {len(self.digits)} digits together")
         for group in self.groups():
             for axis, stride, size in group[1:]:
-                if not size and stride > 1 and const_int(st.compute.axis[axis].extent) is None:
-                    return no(f"axis `{st.compute.axis[axis].name}` has a symbolic size, and only the first part of a merged index may be what is "
+                if not size and stride > 1 and const_int(axes[axis].extent) is None:
+                    return no(f"axis `{axes[axis].name}` has a symbolic size, and only the first part of a merged index may be what is "
                               "left of such an axis", mark=(self.stage, None))
-        for axis in range(len(st.compute.axis)):
-            why = self._covers(axis, st.compute.axis[axis].name)
+        for axis in range(len(axes)):
+            why = self._covers(axis, axes[axis].name)
             if why:
                 return no(why, try_="a permutation of axes, with axes cut as i // 16 and i % 16")
         return YES
@@ -97,28 +111,20 @@ class TransformLayout(Primitive):
             expected = stride * size
         return None if expected == 0 else f"the outermost part of axis `{name}` is cut off by a remainder"
 
-    def _pads(self, axes: Sequence[IterVar]) -> bool:
-        for a in range(len(axes)):
-            inner = max((stride for b, stride, _ in self.digits if b == a), default=1)
-            n = const_int(axes[a].extent)
-            if inner > 1 and (n is None or n % inner):
-                return True
-        return False
-
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
         st = state.stage(self.stage)
-        op = st.compute
+        axes = _axes(st)
         new_axes: list[IterVar] = []
-        parts: list[list[Expr]] = [[] for _ in op.axis]  # of the value of each old axis
-        names = NameSupply(tuple(a.name for a in op.reduce_axis))
+        parts: list[list[Expr]] = [[] for _ in axes]  # of the value of each old axis
+        names = NameSupply(tuple(a.name for a in st.op.reduce_axis) if isinstance(st.op, ComputeOp) else ())
         for group in self.groups():
-            sizes = [make.const(size, op.axis[a].dtype) if size else make.ceildiv(op.axis[a].extent, stride) for a, stride, size in group]
+            sizes = [make.const(size, axes[a].dtype) if size else make.ceildiv(axes[a].extent, stride) for a, stride, size in group]
             extent = sizes[0]
             for below in sizes[1:]:
                 extent = make.mul(extent, below)
             axis, stride, size = group[0]
-            own = op.axis[axis].name if stride == 1 and not size else f"{op.axis[axis].name}.{'inner' if size else 'outer'}"
-            wish = own if len(group) == 1 else f"{'.'.join(op.axis[a].name for a, _, _ in group)}.fused"
+            own = axes[axis].name if stride == 1 and not size else f"{axes[axis].name}.{'inner' if size else 'outer'}"
+            wish = own if len(group) == 1 else f"{'.'.join(axes[a].name for a, _, _ in group)}.fused"
             new_axes.append(fresh_axis(names.fresh(wish), extent))
             rest: Expr = new_axes[-1].var
             for p in reversed(range(len(group))):
@@ -127,7 +133,7 @@ class TransformLayout(Primitive):
                 parts[group[p][0]].append(make.mul(digit, group[p][1]))
         value: dict[Var, Expr] = {}
         inside: Expr | None = None
-        for i, old in enumerate(op.axis):
+        for i, old in enumerate(axes):
             total = parts[i][0]
             for part in parts[i][1:]:
                 total = make.add(total, part)
@@ -137,20 +143,20 @@ class TransformLayout(Primitive):
             if largest > 1 and (n is None or n % largest):
                 cond = make.lt(total, old.extent)
                 inside = cond if inside is None else make.and_(inside, cond)
-        body = tuple(substitute(e, value) for e in op.body)
-        if inside is not None:
-            body = tuple(make.if_then_else(inside, e, make.const(0, e.dtype)) for e in body)
-        laid_out = type(op)(op.name, tuple(new_axes), op.reduce_axis, body, op.tag, op.attrs)
+        laid_out = _laid_out(st, new_axes, value, inside, self.pad_value)
 
         def read(e: Expr) -> Expr | None:
             if type(e) is TensorRead and e.tensor.op is st.key:
-                index = tuple(self._place(group, e.indices, op.axis) for group in self.groups())
+                index = tuple(self._place(group, e.indices, axes) for group in self.groups())
                 return intern(TensorRead, laid_out.outputs[e.tensor.value_index], index)
             return None
 
-        readers = [change(r, op=r.compute.redefined(tuple(rewrite(e, read) for e in r.compute.body))) for r in state.readers(self.stage)]
-        new = change(st, op=laid_out, leaves=(*new_axes, *op.reduce_axis), aliases=(*st.aliases, st.key))
-        return state.with_stage(new, *readers), tuple(new_axes)
+        readers = [change(r, op=r.compute.redefined(tuple(rewrite(e, read) for e in r.compute.body)),
+                          prefetches=tuple((laid_out.outputs[t.value_index] if t.op is st.key else t, *rest) for t, *rest in r.prefetches))
+                   for r in state.readers(self.stage)]
+        leaves = (*new_axes, *laid_out.reduce_axis) if isinstance(laid_out, ComputeOp) else ()
+        new = change(st, op=laid_out, leaves=leaves, aliases=(*st.aliases, st.key))
+        return state.with_stage(new, *readers), tuple(new_axes) if leaves else ()
 
     @staticmethod
     def _place(group: tuple[Digit, ...], indices: Sequence[Expr], axes: Sequence[IterVar]) -> Expr:
@@ -169,12 +175,17 @@ class TransformLayout(Primitive):
         return f"transform_layout({self.stage}, [{', '.join(shown)}])"
 
     @staticmethod
-    def call(stage: Stage, index_map: Callable[..., ExprLike | Sequence[ExprLike]]) -> tuple[IterVar, ...]:
+    def call(stage: Stage, index_map: Callable[..., ExprLike | Sequence[ExprLike]], pad_value: float | None = None) -> tuple[IterVar, ...]:
         """Lay this stage's memory out by ``index_map``, a function from its indices to the new ones, such as
-        ``lambda n, c, h, w: [n, c // 16, h, w, c % 16]``. Returns the new axes."""
-        if not isinstance(stage.op, ComputeOp):
+        ``lambda n, c, h, w: [n, c // 16, h, w, c % 16]``. Returns the new axes (none for an input).
+
+        The array a caller passes for an input or an output has the new shape. Where sizes do not divide, the rest is filled with
+        ``pad_value`` (0 when left out; a reduction's with its start values), and never read of an input.
+        """
+        st = stage.state
+        if st.is_opaque or st.is_inlined:
             return stage.do(TransformLayout(stage.name, ()))  # type: ignore[no-any-return]  # refused, with the reason
-        axes = stage.op.axis
+        axes = _axes(st)
         shown = tuple(Var(a.name, a.dtype, "loop") for a in axes)
         try:
             new = index_map(*shown)
@@ -183,10 +194,44 @@ class TransformLayout(Primitive):
             raise ScheduleError(f"s[{stage.name}].transform_layout: the map failed on {len(axes)} indices",
                                 because=f"`{stage.name}` has the axes {', '.join(names)}; "
                                 + str(e).rpartition("() ")[2], try_=f"lambda {', '.join(names)}: [{', '.join(reversed(names))}]") from None
-        listed: Sequence[Any] = list(new) if isinstance(new, list | tuple) else [new]
+        listed: list[Any] = list(new) if isinstance(new, list | tuple) else [new]
+        if any(e is AXIS_SEPARATOR for e in listed):
+            raise ScheduleError(f"s[{stage.name}].transform_layout: AXIS_SEPARATOR", because="the memory of a CPU has one dimension",
+                                try_="the same map without it")
         groups = [_as_digits(stage.name, make.as_expr(e), shown, [a.extent for a in axes]) for e in listed]
         merged = tuple(map(len, groups)) if any(len(g) > 1 for g in groups) else ()
-        return stage.do(TransformLayout(stage.name, tuple(d for g in groups for d in g), merged))  # type: ignore[no-any-return]
+        return stage.do(TransformLayout(stage.name, tuple(d for g in groups for d in g), merged, pad_value))  # type: ignore[no-any-return]
+
+
+def _axes(st: StageState) -> Sequence[IterVar]:
+    """The axes of what is laid out; an input has none of its own, but dimensions."""
+    if isinstance(st.op, ComputeOp):
+        return st.op.axis
+    return [fresh_axis(f"ax{d}", n) for d, n in enumerate(st.op.outputs[0].shape)]
+
+
+def _fits(value: float, kind: DType) -> bool:
+    """Whether a number is a value of a type (for floats, up to rounding)."""
+    if kind.is_float:
+        return True
+    low, high = (0, 1) if kind.is_bool else kind.limits()
+    return value == int(value) and low <= value <= high
+
+
+def _filling(value: float, kind: DType) -> Expr:
+    return make.const(value if kind.is_float else int(value), kind)
+
+
+def _laid_out(st: StageState, new_axes: list[IterVar], value: dict[Var, Expr], inside: Expr | None, pad: float | None) -> Operation:
+    """The operation in the new layout: ``value`` has each old axis in terms of the new ones, ``inside`` where they are no padding."""
+    op = st.op
+    if isinstance(op, PlaceholderOp):
+        return PlaceholderOp(op.name, tuple(a.extent for a in new_axes), op.dtype)
+    assert isinstance(op, ComputeOp)
+    body = tuple(substitute(e, value) for e in op.body)
+    if inside is not None:
+        body = tuple(e.within(inside) if isinstance(e, Reduce) else make.if_then_else(inside, e, _filling(pad or 0, e.dtype)) for e in body)
+    return type(op)(op.name, tuple(new_axes), op.reduce_axis, body, op.tag, op.attrs)
 
 
 def _as_digits(stage: str, e: Expr, axes: tuple[Var, ...], extents: Sequence[Expr]) -> tuple[Digit, ...]:

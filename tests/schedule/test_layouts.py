@@ -1,0 +1,177 @@
+"""transform_layout of what a caller passes: inputs, outputs, and what is written out on the way. The arrays of a call lie as the map says."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import autosched
+import tensorlang as tl
+from tensorlang import te
+from tensorlang.errors import ScheduleError
+from tensorlang.loopir.interpret import interpret
+from tensorlang.loopir.verify import verify
+from tensorlang.schedule.trace import Trace
+
+BLOCKS = {  # maps of [n, h, w, c], each with the shape it gives to (1, 6, 8, 12)
+    "nhwc": (lambda n, h, w, c: [n, h, w, c], (1, 6, 8, 12)),
+    "nchw": (lambda n, h, w, c: [n, c, h, w], (1, 12, 6, 8)),
+    "nchwc": (lambda n, h, w, c: [n, c // 4, h, w, c % 4], (1, 3, 6, 8, 4)),
+    "2h2w4c": (lambda n, h, w, c: [n, h // 2, w // 2, c // 4, h % 2, w % 2, c % 4], (1, 3, 4, 3, 2, 2, 4)),
+    "flat": (lambda n, h, w, c: [n, h, w * 12 + c], (1, 6, 96)),
+    "odd": (lambda n, h, w, c: [n, h // 4, c // 5, w, c % 5, h % 4], (1, 2, 3, 8, 5, 4)),  # both are padded
+}
+
+
+def laid(array, index_map, shape, pad=0):
+    """An array in another layout, element by element."""
+    out = np.full(shape, pad, array.dtype)
+    for index in itertools.product(*map(range, array.shape)):
+        new = index_map(*index)
+        out[tuple(new) if isinstance(new, list | tuple) else (new,)] = array[index]
+    return out
+
+
+def check(s, args, inputs, want):
+    """Interpreted, compiled and replayed, the kernel makes of these arrays that one."""
+    func = tl.lower(s, args)
+    verify(func)
+    got = np.full_like(want, 55)
+    interpret(func, *inputs, got)
+    assert np.array_equal(got, want)
+    got = np.full_like(want, 55)
+    tl.build(s, args)(*inputs, got)
+    assert np.array_equal(got, want)
+    again = Trace.from_json(s.trace.to_json()).apply(s.fresh())
+    assert again.trace == s.trace and str(tl.lower(again, args)) == str(func)
+
+
+def image():
+    A = te.placeholder((1, 6, 8, 12), name="A")
+    C = te.compute((1, 6, 8, 12), lambda n, h, w, c: A[n, h, w, c] * 2 + h, "C")
+    a = np.random.default_rng(0).integers(-9, 9, (1, 6, 8, 12)).astype("float32")
+    return A, C, a, a * 2 + np.arange(6, dtype="float32")[None, :, None, None]
+
+
+@pytest.mark.parametrize("into", BLOCKS)
+@pytest.mark.parametrize("out_of", ["nhwc", "nchwc", "odd"])
+def test_inputs_and_outputs_in_blocks(out_of, into):
+    A, C, a, want = image()
+    s = te.create_schedule(C.op)
+    assert s[A].transform_layout(BLOCKS[out_of][0]) == ()
+    axes = s[C].transform_layout(BLOCKS[into][0])
+    assert axes == s[C].op.axis and len(axes) == len(BLOCKS[into][1])
+    check(s, [A, C], [laid(a, *BLOCKS[out_of])], laid(want, *BLOCKS[into]))
+
+
+def test_the_new_axes_are_scheduled():
+    A, C, a, want = image()
+    s = te.create_schedule(C.op)
+    n, co, h, w, ci = s[C].transform_layout(BLOCKS["nchwc"][0])
+    s[C].reorder(h, co, n, w, ci)
+    s[C].vectorize(ci)
+    s[C].parallel(h)
+    cached = s.cache_read(A, "local", [C])
+    s[cached].compute_at(s[C], w)
+    check(s, [A, C], [a], laid(want, *BLOCKS["nchwc"]))
+
+
+def test_a_cache_and_its_source_in_different_layouts():
+    A, C, a, want = image()
+    s = te.create_schedule(C.op)
+    copy = s.cache_read(A, "global", [C])
+    s[A].transform_layout(BLOCKS["nchw"][0])
+    s[copy].transform_layout(BLOCKS["2h2w4c"][0])
+    check(s, [A, C], [laid(a, *BLOCKS["nchw"])], want)
+
+
+@pytest.mark.parametrize("size", [12, 13])
+def test_products_in_tiles_with_padding(size):
+    """Both operands and the result of a product, whose padding holds the start values of the sum."""
+    A, B = te.placeholder((size, 7), name="A"), te.placeholder((7, 10), name="B")
+    k = te.reduce_axis((0, 7), "k")
+    C = te.compute((size, 10), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), "C")
+    tiles, panels = lambda i, j: [i // 4, j // 4, i % 4, j % 4], lambda k, j: [j // 4, k, j % 4]
+    rng = np.random.default_rng(1)
+    a, b = (rng.integers(-4, 5, shape).astype("float32") for shape in ((size, 7), (7, 10)))
+    s = te.create_schedule(C.op)
+    s[B].transform_layout(panels)
+    io, jo, ii, ji = s[C].transform_layout(tiles)
+    s[C].reorder(io, jo, s[C].op.reduce_axis[0], ii, ji)
+    s[C].unroll(ii)
+    s[C].vectorize(ji)
+    check(s, [A, B, C], [a, laid(b, panels, (3, 7, 4))], laid(a @ b, tiles, (-(-size // 4), 3, 4, 4)))
+
+
+@pytest.mark.parametrize("pad", [None, 0, -3, 2.5])
+def test_padding_is_filled(pad):
+    A = te.placeholder((14,), name="A")
+    B = te.compute((14,), lambda i: A[i] + 1, "B")
+    C = te.compute((14,), lambda i: B[i] * 2, "C")
+    s = te.create_schedule(C.op)
+    for T in (B, C):
+        s[T].transform_layout(lambda i: [i // 4, i % 4], pad_value=pad)
+    a = np.arange(14, dtype="float32")
+    check(s, [A, C], [a], laid((a + 1) * 2, lambda i: [i // 4, i % 4], (4, 4), pad or 0))
+
+
+def test_layouts_on_top_of_each_other():
+    A, C, a, want = image()
+    s = te.create_schedule(C.op)
+    s[A].transform_layout(BLOCKS["nchw"][0])
+    s[A].transform_layout(lambda n, c, h, w: [n, h, w, c])
+    s[C].transform_layout(BLOCKS["nchw"][0])
+    s[C].transform_layout(lambda n, c, h, w: [c, n, w, h])
+    check(s, [A, C], [a], np.ascontiguousarray(np.transpose(want, (3, 0, 2, 1))))
+
+
+def test_symbolic_sizes_follow():
+    n = te.var("n")
+    A = te.placeholder((n, 6), name="A")
+    C = te.compute((n, 6), lambda i, j: A[i, j] + i, "C")
+    s = te.create_schedule(C.op)
+    s[A].transform_layout(lambda i, j: [j, i])
+    s[C].transform_layout(lambda i, j: [j // 4, i, j % 4])
+    f = tl.build(s, [A, C])
+    for rows in (0, 1, 5):
+        a = np.arange(rows * 6, dtype="float32").reshape(rows, 6)
+        want = laid(a + np.arange(rows, dtype="float32")[:, None], lambda i, j: [j // 4, i, j % 4], (2, rows, 4))
+        assert np.array_equal(f(np.ascontiguousarray(a.T)), want)
+
+
+def test_a_prefetch_follows_the_layout():
+    A, C, a, want = image()
+    s = te.create_schedule(C.op)
+    s[C].prefetch(A, C.op.axis[1], 1)
+    s[A].transform_layout(BLOCKS["nchwc"][0])
+    assert "prefetch" in str(tl.lower(s, [A, C], simple=True))
+    check(s, [A, C], [laid(a, *BLOCKS["nchwc"])], want)
+
+
+def test_an_array_of_the_declared_shape_is_refused():
+    A, C, a, _ = image()
+    s = te.create_schedule(C.op)
+    s[A].transform_layout(BLOCKS["nchw"][0])
+    with pytest.raises(tl.CallError, match="12"):
+        tl.build(s, [A, C])(a)
+
+
+def test_a_record_may_not_change_the_layout_of_arguments():
+    task = autosched.SearchTask.of([A := te.placeholder((8,), name="A"), te.compute((8,), lambda i: A[i] + 1, "C")], name="one")
+    s = task.schedule()
+    s["A"].transform_layout(lambda i: [i // 4, i % 4])
+    from autosched.records.replay import replay
+    with pytest.raises(ScheduleError, match="layout of arguments"):
+        replay(s.trace.to_json(), task.schedule())
+
+
+@pytest.mark.parametrize(("dtype", "pad"), [("int8", 128), ("int32", 2.5), ("uint8", -1), ("bool", 2), ("float32", float("nan"))])
+def test_padding_is_of_the_type_of_its_tensor(dtype, pad):
+    A = te.placeholder((6,), dtype, name="A")
+    C = te.compute((6,), lambda i: A[5 - i], "C")
+    s = te.create_schedule(C.op)
+    with pytest.raises(ScheduleError, match="pad_value"):
+        s[C].transform_layout(lambda i: [i // 4, i % 4], pad_value=pad)
+    assert s[C].transform_layout(lambda i: [i // 4, i % 4], pad_value=1.0)
