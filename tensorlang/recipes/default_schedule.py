@@ -23,6 +23,7 @@ from .lanes import reduce_in_lanes, share_reduction, vector_width
 FAMILIES = (gemm, conv, depthwise)
 # choices among the rows of a transform: one for a whole vector in a stage of its own, one for each lane in a reader
 KEPT = (tags.WINOGRAD_DATA, tags.WINOGRAD_INVERSE)
+MAX_CHAIN_COST = 100  # of a body that others were written into: beyond, a pass over memory costs less than it does, and code grows
 MAX_INLINE_COST = 8  # operations a body may have to be written into a reduction, where it is evaluated again and again
 
 
@@ -67,7 +68,7 @@ def _inline(s: Schedule, done: set[str]) -> None:
             continue
         readers = s.state.readers(stage.name)
         again = any(r.compute.reduce_axis for r in readers) or len(readers) > 1 or any(_places(r.compute, stage) > 1 for r in readers)
-        if cost(stage.op.body) <= (MAX_INLINE_COST if again else 1000):
+        if cost(stage.op.body) <= (MAX_INLINE_COST if again else MAX_CHAIN_COST):
             stage.compute_inline()
 
 

@@ -8,8 +8,10 @@ dims and knobs; what cannot be proved becomes a guard. Knows te, arith and the s
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 from ..arith.facts import Facts
+from ..arith.simplify import Simplifier
 from ..expr import make
 from ..expr.nodes import Expr, Var, const_int
 from ..expr.walk import preorder, substitute, variables
@@ -18,6 +20,8 @@ from ..te.extern import OpaqueOp
 from ..te.tensor import Operation, Tensor, TensorRead
 from .links import changed, reads
 from .state import At, ScheduleState, Split, StageState, depends_on_dims
+
+LARGE = 48  # nodes
 
 
 class StageBounds:
@@ -140,8 +144,12 @@ class Bounds:
             value[iv] = make.const(0, iv.dtype) if const_int(loops[iv]) == 1 else iv.var
         ranges += [(iv.var, make.const(0, iv.dtype), make.sub(loops[iv], 1)) for iv in stage.leaves]
         self.facts.grow(ranges)
+        simplifier = Simplifier(self.facts)
         for rel in reversed(stage.relations):
             rel.values(value, loops)
+            for p in rel.parents:
+                if _is_large(value[p]):
+                    value[p] = simplifier(value[p])
         local = {a.var: value[a] for a in (*op.axis, *op.reduce_axis)}
         absolute = {a.var: make.add(low, local[a.var]) for a, (low, _) in zip(op.axis, box, strict=True)}
         for a in op.reduce_axis:
@@ -264,6 +272,12 @@ class Bounds:
             need(make.lt(b.value[a.var], make.add(begin, extent)))
             need(make.ge(b.value[a.var], begin))
         return tuple(found)
+
+
+def _is_large(e: Expr) -> bool:
+    """Whether an axis in terms of loops is larger than a few splits and fuses make it: each further one would double it again, where the
+    ranges of the loops, which the canonical form does not know, may fold it."""
+    return next(islice(preorder(e), LARGE, None), None) is not None
 
 
 def _domain(axis: IterVar) -> tuple[Expr, Expr]:

@@ -389,12 +389,13 @@ class ScheduleState:
     def with_stage(self, *changed: StageState) -> ScheduleState:
         """These stages in place of those of the same names."""
         stages = list(self.stages)
-        same = True
+        named = self._named
         for st in changed:
             p = self.position[st.name]
-            same = same and (st.aliases is stages[p].aliases and st.key is stages[p].key)
+            if named is not None and st.key not in named:  # another layout: what was read before is still found
+                named = {**named, st.key: st.name}
             stages[p] = st
-        return ScheduleState(tuple(stages), self.decisions, self.symbolic, self)._after(self, self._named if same else None)
+        return ScheduleState(tuple(stages), self.decisions, self.symbolic, self)._after(self, named)
 
     def insert_before(self, name: str, stage: StageState) -> ScheduleState:
         """One more stage, just before another."""

@@ -90,3 +90,32 @@ def test_nests_of_many_loops(checked):
         f = tl.build(s, [x, y], bounds_check=checked)
     a = np.arange(5, dtype="float32")
     assert (f(a) == a + 1).all()
+
+
+def test_long_chains_are_inlined_in_parts():
+    """An expression of every stage would be as deep as the chain; each read more than once is computed once."""
+    x = te.placeholder((16,), name="x")
+    t = x
+    for i in range(STAGES):
+        t = te.compute((16,), lambda p, t=t: t[p] * t[p] * 0.25 + t[p] * 0.5, name=f"t{i}")
+    with few_calls(400):
+        f = tl.compile([x, t])
+    want = a = np.linspace(0.5, 1, 16, dtype="float32")
+    for _ in range(STAGES):
+        want = want * want * 0.25 + want * 0.5
+    np.testing.assert_allclose(f(a), want, rtol=1e-4)
+    assert len(f.get_source("ll")) < 200_000
+
+
+def test_split_reordered_and_fused_again_and_again():
+    x = te.placeholder((64,), name="x")
+    y = te.compute((64,), lambda i: x[i] + 1.0, name="y")
+    s = te.create_schedule(y.op)
+    loop = y.op.axis[0]
+    for _ in range(61):  # digits of base 4 in turns: three turns are none
+        outer, inner = s[y].split(loop, factor=4)
+        s[y].reorder(inner, outer)
+        loop = s[y].fuse(inner, outer)
+    f = tl.build(s, [x, y])
+    a = np.arange(64, dtype="float32")
+    assert (f(a) == a + 1).all() and len(f.get_source("ir")) < 600

@@ -110,3 +110,15 @@ def test_stages_that_wait_are_judged_when_something_of_theirs_moves(monkeypatch)
     calls.clear()
     assert not producers_first(40).pending
     assert len(calls) <= 5 * few
+
+
+def test_names_of_loops_stay_short():
+    tensors = chain(1)
+    s = te.create_schedule(tensors[-1].op)
+    loop = tensors[-1].op.axis[0]
+    for _ in range(60):
+        loop = s[tensors[-1]].fuse(*s[tensors[-1]].split(loop, factor=4))
+    names = [iv.name for iv in s[tensors[-1]].all_iter_vars]
+    assert len(set(names)) == len(names) and max(map(len, names)) <= 2 * 256
+    again = s.fresh().replay(s.trace)
+    assert [iv.name for iv in again[tensors[-1]].all_iter_vars] == names

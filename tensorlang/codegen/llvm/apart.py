@@ -8,34 +8,82 @@ business of ``statement``.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
-from ...core.steps import Steps
-from ...loopir.stmt import Alloc, For, Seq, Stmt
+from ...core.steps import Steps, run
+from ...loopir.stmt import Alloc, Buffer, For, If, Let, Seq, Stmt, preorder, rebuilt, seq
 from .emitter import Emitter, Storage
 from .parallel import captured, pointer_argument, variable_type
 from .text import Block, Function
 
 MOST_NESTS = 24  # of a function
+LEAST_PLAIN = 32  # statements without loops that are worth a function
 
 
-def apart(body: Stmt) -> frozenset[Stmt]:
-    """The nests that are to be functions of their own: those at the top of a kernel of many."""
-    found: list[Stmt] = []
-    stack = [body]
+class Apart(Stmt):
+    """What is to be a function of its own. Made here, for ``statement`` to emit; no statement of the loop IR."""
+
+    __slots__ = ("body",)
+
+    def __init__(self, body: Stmt) -> None:
+        self.body = body
+
+    def parts(self) -> tuple[Stmt, ...]:
+        return (self.body,)
+
+    def with_parts(self, *parts: Stmt) -> Stmt:
+        return Apart(parts[0])
+
+
+def apart(body: Stmt) -> Stmt:
+    """The body of a kernel with the nests at its top as functions of their own, when they are many."""
+    nests, stack = 0, [body]
     while stack:
         s = stack.pop()
-        if isinstance(s, Alloc | Seq):
+        nests += isinstance(s, For)
+        if not isinstance(s, For):
             stack += s.parts()
-        elif isinstance(s, For):
-            found.append(s)
-    return frozenset(found) if len(found) > MOST_NESTS else frozenset()
+    return run(_cut(body)) if nests > MOST_NESTS else body
 
 
-def emit(em: Emitter, s: For, writes: frozenset[object], emitted: Callable[[Emitter, Stmt], Steps[None]],
+def _cut(s: Stmt) -> Steps[Stmt]:
+    if isinstance(s, Alloc) and s.buffer.scope == "local" and _few_nests(s):
+        return Apart(s)  # what may live in registers stays in one function
+    if isinstance(s, Alloc | Let):
+        return rebuilt(s, [(yield _cut(s.body))])
+    if isinstance(s, For | If):
+        return Apart(s)
+    if not isinstance(s, Seq):
+        return s
+    out: list[Stmt] = []
+    plain: list[Stmt] = []
+    for part in s.stmts:
+        if part.parts():
+            out += _grouped(plain)
+            plain = []
+            out.append((yield _cut(part)))
+        else:
+            plain.append(part)
+    return seq(*out, *_grouped(plain))
+
+
+def _grouped(plain: list[Stmt]) -> list[Stmt]:
+    return [Apart(seq(*plain))] if len(plain) >= LEAST_PLAIN else plain
+
+
+def _few_nests(s: Stmt) -> bool:
+    loops = (x for x in preorder(s) if isinstance(x, For))
+    return next(itertools.islice(loops, MOST_NESTS, None), None) is None
+
+
+def emit(em: Emitter, s: Stmt, writes: frozenset[Buffer], emitted: Callable[[Emitter, Stmt], Steps[None]],
          leave: Callable[[Emitter, Block], None]) -> Steps[None]:
-    """The loop ``s`` as a call. ``emitted`` and ``leave`` are those of ``statement``, which knows this file."""
+    """The statement ``s`` as a call. ``emitted`` and ``leave`` are those of ``statement``, which knows this file."""
     buffers, names = captured(s)
+    if any(b.scope == "local" for b in buffers):  # it may live in registers
+        yield emitted(em, s)
+        return
     name = em.module.unique(em.function.head.split("@")[1].split("(")[0].removesuffix(".body") + ".nest")
     arguments = [pointer_argument(b, f"%b{i}", b not in writes) for i, b in enumerate(buffers)]
     arguments += [f"{variable_type(em, v)} %s{i}" for i, v in enumerate(names)]

@@ -86,7 +86,6 @@ class Emitter:
         self.vars: dict[Var, str] = {}  # index variables hold i64, the others their own register type
         self.var_depth: dict[Var, int] = {}
         self.ranges: dict[Any, tuple[int | None, int | None]] = {}
-        self.apart: frozenset[Any] = frozenset()  # loops that are functions of their own
         self.streamed: frozenset[Buffer] = frozenset()  # buffers that are written past the caches
         self.stack_bytes = 0
         self.live: list[str] = []  # pointers of run-time allocations, to be freed on failure

@@ -58,10 +58,9 @@ def kernel(module: Module, func: Func, math: str, entry: Callable[[Module, Func,
             em.bind(p, f"%p{i}", 0, p.lo, p.hi)
     for i, d in enumerate(func.dims):
         em.bind(d, f"%d{i}", 0, d.lo if d.kind == "stride" else max(0, d.lo or 0), d.hi)
-    em.apart = apart.apart(func.body)
     for cond, _ in func.needs:
         _require(em, cond)
-    statement.emit(em, func.body)
+    statement.emit(em, apart.apart(func.body))
     em.block.end = "  ret i32 0"
     module.add(entry(module, func, name))
     module.add(body)

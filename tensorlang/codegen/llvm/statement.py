@@ -73,6 +73,14 @@ def _seq(em: Emitter, s: Seq) -> Steps[None]:
             yield emitted(em, one)
 
 
+@rules.on(apart.Apart)
+def _apart(em: Emitter, s: apart.Apart) -> Steps[None]:
+    writes = written(s.body)
+    yield apart.emit(em, s.body, writes, emitted, leave)
+    for b in writes:
+        em.forget(b)
+
+
 @rules.on(Store)
 def _store(em: Emitter, s: Store) -> None:
     if s.mask is not None and s.mask.dtype.lanes == 1:
@@ -163,12 +171,6 @@ def _if(em: Emitter, s: If) -> Steps[None]:
 def _for(em: Emitter, s: For) -> Steps[None]:
     extent = const_int(s.extent)
     if extent is not None and extent <= 0:
-        return
-    if s in em.apart and all(b.scope != "local" for b in parallel.captured(s)[0]):  # a local buffer may live in registers
-        writes = written(s)
-        yield apart.emit(em, s, writes, emitted, leave)
-        for b in writes:
-            em.forget(b)
         return
     streamed = streaming.buffers(em, s)
     before, em.streamed = em.streamed, em.streamed | streamed

@@ -209,10 +209,17 @@ def position(stage: StageState, name: str) -> int:
     return next(p for p, iv in enumerate(stage.leaves) if iv.name == name)
 
 
+LONGEST_NAME = 256  # a loop is named after those it is made of: split and fused again and again, its name would double each time
+
+
 def fresh_loop_name(stage: StageState, wish: str) -> str:
     """A loop name the stage has never used."""
     used = {iv.name for iv in stage.all_loops()}
     name, n = wish, 1
+    if len(wish) > LONGEST_NAME:
+        wish = f"{wish.partition('.')[0]}.{wish.rpartition('.')[2]}"
+        n = len(stage.relations)
+        name, n = f"{wish}_{n}", n + 1
     while name in used:
         name, n = f"{wish}_{n}", n + 1
     return name
