@@ -178,10 +178,10 @@ def size(value: ExprLike, where: str) -> Expr:
     return e
 
 
-def fixed(what: str, e: Expr) -> None:
-    """Raises DeclareError when ``e`` is not the same for every element and known before any is computed."""
+def fixed(what: str, e: Expr, axes: bool = False) -> None:
+    """Raises DeclareError when ``e`` is not known before any element is computed, and unless ``axes`` when it is not the same for all."""
     for node in preorder(e):
-        if type(node) is Var and node.kind == "loop":
+        if type(node) is Var and node.kind == "loop" and not axes:
             raise DeclareError(f"{what} {e} depends on the axis `{node.name}`",
                                because="shapes and ranges are the same at every element",
                                try_="the largest range, and te.if_then_else or where= to leave out the rest")
@@ -223,6 +223,7 @@ def tell_apart(axes: Sequence[IterVar]) -> None:
 def reduce_axis(dom: Range | tuple[ExprLike, ExprLike], name: str = "rv") -> IterVar:
     """An axis to reduce over: ``dom = (begin, end)``, end exclusive, as in TVM; or the ``dom`` of another axis.
 
+    Inside the function of a ``te.compute`` the range may depend on its axes: ``te.reduce_axis((0, i + 1))``.
     Raises DeclareError when the range is no pair or runs backwards.
     """
     checked_name("te.reduce_axis", name)
@@ -244,8 +245,8 @@ def reduce_axis(dom: Range | tuple[ExprLike, ExprLike], name: str = "rv") -> Ite
         raise DeclareError(f"reduce_axis(({begin}, {end})): the range runs backwards",
                            because="the pair is (begin, end), not (begin, extent)",
                            try_=f"te.reduce_axis(({end}, {begin}))")
-    size(extent, f"reduce_axis {name!r}")
-    fixed(f"reduce_axis {name!r}: the begin", begin)
+    for what, e in (("the size", extent), ("the begin", begin)):
+        fixed(f"reduce_axis {name!r}: {what}", e, axes=True)
     return fresh_axis(name, extent, REDUCE, begin)
 
 

@@ -16,6 +16,7 @@ from ..expr.nodes import Expr, Var
 from ..expr.operators import declaring
 from ..expr.walk import preorder
 from .axis import IterVar, checked_name, fresh_axis, known_dtype, size
+from .ragged import straightened
 from .reducers import Reduce, forbid_nested
 from .strides import BufferDecl, Strides, checked_strides
 from .tensor import ComputeOp, PlaceholderOp, Tensor, TensorRead, TensorSlice, letters
@@ -138,6 +139,7 @@ def compute(shape: ExprLike | Sequence[ExprLike], fcompute: Callable[..., Any], 
     if not body:
         raise DeclareError(f"{where}: the function returned an empty tuple", because="each expression in it is one output",
                            try_="return one or more")
+    body = straightened(where, axes, body)
     op = ComputeOp(name, axes, _reduction_axes(where, body), body, tag, attrs)
     _known_variables(where, op)
     return op.outputs if many else op.outputs[0]

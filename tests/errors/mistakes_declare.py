@@ -66,7 +66,19 @@ def size_of_a_narrow_type(t: Scene):
 
 
 def size_depends_on_an_axis(t: Scene):
-    te.compute((8,), lambda i: te.sum(_indices()[te.reduce_axis((0, i), name="k")], axis=te.reduce_axis((0, i), name="k")))
+    te.compute((8,), lambda i: te.placeholder((i,), name="P")[0], name="C")
+
+
+def range_depends_on_another_axis(t: Scene):
+    A = t.watch(_matrix())
+    C = te.compute((4, 8), lambda i, j: A[i, j] + 1.0, name="C")
+    k = te.reduce_axis((0, C.op.axis[1] + 1), name="k")
+    te.compute((4,), lambda i: te.sum(C[i, k], axis=k), name="D")
+
+
+def range_depends_on_data(t: Scene):
+    I = _indices()
+    te.compute((8,), lambda i: te.sum(1.0, axis=te.reduce_axis((0, I[i]), name="k")), name="C")
 
 
 def size_depends_on_data(t: Scene):
