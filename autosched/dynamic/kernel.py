@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,19 @@ class Account:
     worst_loss: float
     worst_shape: tuple[int, ...]
     notes: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(data: Mapping[str, Any]) -> Account:
+        """That of plain data. Raises ValueError, KeyError or TypeError for anything else."""
+        given = {**data, "worst_shape": tuple(data["worst_shape"]), "notes": tuple(data["notes"])}
+        for f in fields(Account):
+            value = given[f.name]
+            kinds = {"str": (str,), "int": (int,), "float": (int, float), "bool": (bool,), "tuple[int, ...]": (tuple,), "tuple[str, ...]": (tuple,)}
+            if type(value) not in kinds[str(f.type)]:
+                raise TypeError(f"{f.name} is a {type(value).__name__}")
+        if not {*map(type, given["worst_shape"])} <= {int} or not {*map(type, given["notes"])} <= {str}:
+            raise TypeError("worst_shape or notes")
+        return Account(**given)
 
     def __str__(self) -> str:
         seen = f"{'all' if self.exhaustive else 'of'} {self.shapes} shapes"
@@ -174,10 +187,12 @@ class DynamicKernel:
         try:
             if note["kind"] != "dynamic kernel":
                 raise ValueError(note["kind"])
-            account = dict(note["account"])
-            account.update(worst_shape=tuple(account["worst_shape"]), notes=tuple(account["notes"]))
-            return DynamicKernel(dispatcher, [ShapeProfile.from_json(p) for p in note["profiles"]], Account(**account), plans_of(note["plans"]))
-        except (KeyError, TypeError, ValueError):
+            account, plans = Account.of(note["account"]), plans_of(note["plans"])
+            profiles = [ShapeProfile.from_json(p) for p in note["profiles"]]
+            if len(plans.names) != len(dispatcher.routes) or not profiles or any(sorted(p.dims) != sorted(dispatcher.dims) for p in profiles):
+                raise ValueError("the parts do not fit together")
+            return DynamicKernel(dispatcher, profiles, account, plans)
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, tl.TensorLangError):
             raise tl.TensorLangError(f"cannot load {path}", because="it is a dispatcher, but no DynamicKernel", try_="tl.Dispatcher.load") from None
 
     def _named(self, shape: Any, sizes: Mapping[str, int]) -> dict[str, int]:

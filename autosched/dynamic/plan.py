@@ -7,14 +7,17 @@ kernel over the number of its blocks, the first of which streams the weight whil
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+import itertools
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from .growth import Growth, Step, Term, terms_of
 
+T = TypeVar("T")
 UNSERVED = 1e3  # "seconds" of a kernel that does not take a shape
 
 
@@ -121,9 +124,16 @@ class RowPlans:
 
     @staticmethod
     def of(data: Mapping[str, Any]) -> RowPlans:
-        """Those of plain data."""
-        return RowPlans(tuple(data["highest"]), {int(h): Curve(tuple(b), tuple(s)) for h, (b, s) in data["curves"].items()},
-                        {int(h): t for h, t in data["tiles"].items()})
+        """Those of plain data. Raises ValueError, KeyError or TypeError for anything else."""
+        highest = _rows([data["highest"]], _whole)[0]
+        curves = {int(h): Curve(_rows([b], _whole)[0], _rows([s], _seconds)[0]) for h, (b, s) in data["curves"].items()}
+        tiles = {int(h): str(t) for h, t in data["tiles"].items()}
+        heights = range(1, min(max(highest), MAX_HEIGHT + 1) + 1)
+        if not all(h in curves and h in tiles for h in heights) or min(highest) < 1 or heights[-1] > MAX_HEIGHT:
+            raise ValueError("plans without a kernel for each height")
+        if any(not c.blocks or len(c.blocks) != len(c.seconds) or list(c.blocks) != sorted({*c.blocks}) or c.blocks[0] < 1 for c in curves.values()):
+            raise ValueError("no curve")
+        return RowPlans(highest, curves, tiles)
 
 
 @dataclass(frozen=True)
@@ -181,13 +191,39 @@ class Measured:
 
     @staticmethod
     def of(data: Mapping[str, Any]) -> Measured:
-        """Those of plain data."""
-        parts = ("labels", "shapes", "seconds", "least", "terms")
-        labels, shapes, seconds, least, terms = (tuple(tuple(row) for row in data[part]) for part in parts)
-        return Measured(labels, shapes, seconds, least, tuple(tuple((dim, step) for dim, step in row) for row in data["steps"]), terms)
+        """Those of plain data. Raises ValueError, KeyError or TypeError for anything else."""
+        labels = tuple((str(name), str(what)) for name, what in data["labels"])
+        shapes, seconds = _rows(data["shapes"], _whole), _rows(data["seconds"], _seconds)
+        least, terms = _rows(data["least"], _whole), _rows(data["terms"], _whole)
+        steps = tuple(tuple((_whole(dim), _whole(step, 1)) for dim, step in row) for row in data["steps"])
+        dims, plans = {len(row) for row in (*shapes, *least)}, len(labels)
+        if len(dims) > 1 or len(shapes) != len(seconds) or any(len(row) != plans for row in seconds) or not labels:
+            raise ValueError("tables of several forms")
+        if len(least) not in (0, plans) or len(steps) not in (0, plans):
+            raise ValueError("not a row for each plan")
+        if any(dim >= next(iter(dims), 0) for dim in (*itertools.chain(*terms), *(d for row in steps for d, _ in row))):
+            raise ValueError("a dim that is not there")
+        return Measured(labels, shapes, seconds, least, steps, terms)
 
 
 Plans = RowPlans | Measured
+MAX_HEIGHT = 1024  # rows of a tile, as a file may tell it
+
+
+def _rows(rows: Iterable[Iterable[Any]], element: Callable[[Any], T]) -> tuple[tuple[T, ...], ...]:
+    return tuple(tuple(element(x) for x in row) for row in rows)
+
+
+def _whole(x: Any, least: int = 0) -> int:
+    if type(x) is not int or not least <= x < 1 << 62:
+        raise ValueError(f"{str(x)[:40]} is no size")
+    return x
+
+
+def _seconds(x: Any) -> float:
+    if type(x) not in (int, float) or not 0 < x < math.inf:
+        raise ValueError(f"{str(x)[:40]} is no time")
+    return float(x)
 
 
 def plans_of(data: Mapping[str, Any]) -> Plans:

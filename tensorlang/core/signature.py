@@ -9,10 +9,13 @@ for each buffer parameter in order; ``scalars`` to 8-byte slots, first the dims 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..errors import DeclareError
+from .dtype import dtype
 from .names import identifier
 
 Size = Any  # int | str | tuple
@@ -115,34 +118,92 @@ class Signature:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Signature:
-        """The signature that ``to_json`` told. Raises ValueError, KeyError or TypeError for what it never tells."""
-        def size(x: Any) -> Size:
-            return tuple(size(y) for y in x) if isinstance(x, list) else x
-
-        params = tuple(Param(n, k, t, size(shape), out is True, size(strides[0]) if strides else None, out == "updated")
-                       for n, k, t, shape, out, *strides in data["params"])
-        externs = tuple(Extern(n, tuple((k, t, r) for k, t, r in args)) for n, args in data.get("externs", ()))
-        checks = tuple(Check(access, dim, tuple(loops)) for access, dim, loops in data.get("checks", ()))
-        constants = tuple(Constant(symbol, t, tuple(shape)) for symbol, t, shape in data.get("constants", ()))
-        work = tuple((float(c), tuple(slots)) for c, slots in data.get("work", ()))
-        made = Signature(data["name"], params, tuple(Dim(*d) for d in data["dims"]), externs, checks, constants, work, tuple(data.get("needs", ())))
-        slots = len(made.dims) + sum(p.kind == "scalar" for p in params)
-        sizes = [size for p in params for size in (*p.shape, *(p.strides or ()))]
-        if not (isinstance(made.name, str) and identifier(made.name) == made.name and all(map(_is_size, sizes))
-                and all(isinstance(p.name, str) and p.kind in ("buffer", "scalar") for p in params)
-                and all(isinstance(d.name, str) and isinstance(d.multiple_of, int) and d.multiple_of > 0 for d in made.dims)
-                and all(isinstance(bound, int | None) for d in made.dims for bound in (d.lo, d.hi))
-                and all(isinstance(n, int) and n >= 0 for c in constants for n in c.shape)
-                and all(isinstance(why, str) for why in made.needs)
-                and all(isinstance(i, int) and 0 <= i < slots for _, at in work for i in at)):
-            raise ValueError(f"no signature: {data}")
-        return made
+        """The signature that ``to_json`` told, each value of it checked: it comes from a file, and code is made of it. Raises ValueError,
+        KeyError or TypeError for what it never tells."""
+        dims = tuple(Dim(_text(name), _bound(lo), _bound(hi), _whole(step, 1)) for name, lo, hi, step in data["dims"])
+        params = tuple(_param({d.name for d in dims}, *row) for row in data["params"])
+        externs = tuple(Extern(_text(n), tuple((_one_of(k, _ARGUMENTS), _type(t), _whole(r, 0, MAX_RANK)) for k, t, r in args))
+                        for n, args in data.get("externs", ()))
+        checks = tuple(Check(_text(access), _whole(dim, 0, MAX_RANK), tuple(map(_text, loops))) for access, dim, loops in data.get("checks", ()))
+        constants = tuple(Constant(_symbol(symbol), _type(t), tuple(_whole(n, 0) for n in shape)) for symbol, t, shape in data.get("constants", ()))
+        slots = len(dims) + sum(p.kind == "scalar" for p in params)
+        work = tuple((_number(c), tuple(_whole(at, 0, slots - 1) for at in places)) for c, places in data.get("work", ()))
+        for what in ([d.name for d in dims], [c.symbol for c in constants]):
+            if len(set(what)) != len(what):
+                raise ValueError(f"a name is there twice: {what}")
+        needs = tuple(map(_text, data.get("needs", ())))
+        if identifier(_text(data["name"])) != data["name"]:
+            raise ValueError("the name is no symbol")
+        return Signature(data["name"], params, dims, externs, checks, constants, work, needs)
 
 
-def _is_size(x: Any) -> bool:
-    if isinstance(x, tuple):
-        return len(x) == 3 and x[0] in _OPS and _is_size(x[1]) and _is_size(x[2])
-    return isinstance(x, int | str)
+MAX_RANK, MAX_LANES = 64, 1024
+_KINDS, _ARGUMENTS = ("buffer", "scalar"), ("buffer", "view", "int", "float")
+_LARGEST = (1 << 63) - 1
+_DEEPEST = 64  # operations in one another in a size
+
+
+def _param(dims: set[str], name: Any, kind: Any, dtype_: Any, shape: Any, output: Any, *strides: Any) -> Param:
+    updated = output == "updated"
+    if not (updated or type(output) is bool) or len(strides) > 1 or (kind == "scalar" and (shape or strides or output)):
+        raise ValueError(f"{name} is no parameter")
+    sizes, steps = [tuple(_size(n, dims) for n in many) for many in (shape, *strides)], len(strides)
+    if len(sizes[0]) > MAX_RANK or (steps and len(sizes[1]) != len(sizes[0])) or any(type(n) is int and n < 0 for n in sizes[0]):
+        raise ValueError(f"{name} has no such shape")
+    return Param(_text(name), _one_of(kind, _KINDS), _type(dtype_), sizes[0], output is True, sizes[1] if steps else None, updated)
+
+
+def _size(x: Any, dims: set[str], depth: int = 0) -> Size:
+    if isinstance(x, list | tuple):
+        op, a, b = x
+        if depth > _DEEPEST or (op in ("//", "%") and type(b) is int and b <= 0):
+            raise ValueError("no size")
+        return (_one_of(op, _OPS), _size(a, dims, depth + 1), _size(b, dims, depth + 1))
+    return _one_of(x, dims) if isinstance(x, str) else _whole(x, -_LARGEST)
+
+
+def _text(x: Any) -> str:
+    if not isinstance(x, str):
+        raise ValueError(f"{type(x).__name__} is no text")
+    return x
+
+
+def _symbol(x: Any) -> str:
+    if identifier(_text(x).replace(".", "_")) != x.replace(".", "_"):
+        raise ValueError(f"{x[:40]!r} is no symbol")
+    return str(x)
+
+
+def _one_of(x: Any, known: Container[str]) -> str:
+    if _text(x) not in known:
+        raise ValueError(f"{x[:40]!r} is not known")
+    return str(x)
+
+
+def _type(x: Any) -> str:
+    try:
+        known = dtype(_text(x))
+    except DeclareError as e:
+        raise ValueError(str(e.what)) from None
+    if known.lanes > MAX_LANES:
+        raise ValueError(f"{x} has too many lanes")
+    return str(x)
+
+
+def _whole(x: Any, least: int, most: int = _LARGEST) -> int:
+    if type(x) is not int or not least <= x <= most:
+        raise ValueError(f"{str(x)[:40]} is no whole number from {least} to {most}")
+    return x
+
+
+def _bound(x: Any) -> int | None:
+    return None if x is None else _whole(x, -_LARGEST)
+
+
+def _number(x: Any) -> float:
+    if type(x) not in (int, float) or not math.isfinite(x):
+        raise ValueError(f"{str(x)[:40]} is no number")
+    return float(x)
 
 
 _OPS: dict[str, Callable[[int, int], int]] = {

@@ -47,7 +47,7 @@ def read(path: str | Path) -> Parts:
     line, _, content = body.partition(b"\n")
     try:
         return _unpacked(path, json.loads(line), content)
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError):
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError):
         raise TensorLangError(f"cannot load {path}", because="its header makes no sense", try_="make and save it again") from None
 
 
@@ -80,12 +80,14 @@ def _unpacked(path: str | Path, header: Any, content: bytes) -> Parts:
     at = 0
     codes = []
     for k in header["kernels"]:
-        codes.append(content[at:at + int(k["size"])])
-        at += int(k["size"])
+        codes.append(content[at:at + _count(k["size"])])
+        at += k["size"]
     arrays = []
     for kind, shape in header["arrays"]:
-        found = dtype(kind).to_numpy()
-        size = math.prod(shape) * found.itemsize
+        found = dtype(str(kind)).to_numpy()
+        size = math.prod(map(_count, shape)) * found.itemsize
+        if at + size > len(content):
+            raise ValueError("sizes")
         source = np.frombuffer(memoryview(content)[at:at + size], found).reshape(shape)
         arrays.append(memory.shared(memory.digest(source), [(tuple(shape), found)], lambda copy, source=source: np.copyto(copy, source))[0])
         at += size
@@ -96,8 +98,21 @@ def _unpacked(path: str | Path, header: Any, content: bytes) -> Parts:
         signature, needs = Signature.from_json(k["signature"]), k["machine"]
         features = tuple(str(f) for f in needs["features"])
         store.check_machine(path, signature.name, str(needs["triple"]), str(needs["cpu"]), features)
-        held = {c.symbol: arrays[i] for c, i in zip(signature.constants, k["constants"], strict=True)}
+        held = {c.symbol: arrays[_count(i)] for c, i in zip(signature.constants, k["constants"], strict=True)}
+        if any(held[c.symbol].shape != c.shape or held[c.symbol].dtype != dtype(c.dtype).to_numpy() for c in signature.constants):
+            raise ValueError("constants")
+        if not isinstance(k["target"], str | None):
+            raise ValueError("target")
         kernels.append(Module(code, signature, {}, k["target"], constants=held, features=features))
-    routes: list[Route] = [Rows(r["rows"], {int(h): kernels[i] for h, i in r["kernels"].items()}) if isinstance(r, dict) else kernels[r]
-                           for r in header["routes"]]
+    routes: list[Route] = [Rows(str(r["rows"]), {int(h): kernels[_count(i)] for h, i in r["kernels"].items()}) if isinstance(r, dict)
+                           else kernels[_count(r)] for r in header["routes"]]
+    if not routes or any(isinstance(r, Rows) and not r.kernels for r in routes):
+        raise ValueError("routes")
     return Signature.from_json(header["signature"]), routes, header["tree"], header["note"]
+
+
+def _count(x: Any) -> int:
+    """A number of things, or the place of one. Raises ValueError for anything else."""
+    if type(x) is not int or x < 0:
+        raise ValueError(f"{str(x)[:40]} is no count")
+    return x

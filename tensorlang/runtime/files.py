@@ -37,7 +37,7 @@ def write(files: Mapping[str | Path, bytes], what: str) -> None:
                 os.fsync(file.fileno())
             umask = os.umask(0)
             os.umask(umask)
-            os.chmod(name, 0o666 & ~umask)  # mkstemp makes it private
+            os.chmod(name, 0o644 & ~umask)  # mkstemp makes it private; what others may write is not loaded again
         while aside:
             name, path = aside[0]
             os.replace(name, path)
@@ -61,10 +61,25 @@ def _ordinary(path: str) -> None:
         raise OSError(0, "it is no ordinary file")
 
 
-def read(path: str | Path) -> bytes:
-    """The contents of an ordinary file. Raises TensorLangError; never waits for a pipe or reads a device without end."""
+def read(path: str | Path, mine: bool = False) -> bytes:
+    """The contents of an ordinary file that is to be run. Raises TensorLangError, also when everybody may write it, or with ``mine`` (nobody
+    named this file: it lies in a cache) when it is another user's or others may write it; never waits for a pipe or reads a device without end."""
     try:
         _ordinary(os.fspath(path))
-        return Path(path).read_bytes()
+        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+            why = _distrust(os.fstat(file.fileno()), mine)  # of what is open, whatever has the name by now
+            if why:
+                raise TensorLangError(f"cannot load {path}", because=f"{why}, and it holds machine code",
+                                      try_=f"chmod go-w {path}, if you know who wrote it" if "write" in why else "make it anew")
+            return file.read()
     except (OSError, ValueError) as error:
         raise TensorLangError(f"cannot load {path}", because=getattr(error, "strerror", None) or str(error)) from None
+
+
+def _distrust(status: os.stat_result, mine: bool) -> str:
+    """Why a file is not to be run; empty when it may be."""
+    if not stat.S_ISREG(status.st_mode):
+        return "it is no ordinary file"
+    if mine and status.st_uid not in (0, os.geteuid()):
+        return f"it belongs to another user (number {status.st_uid})"
+    return "others may write it" if status.st_mode & (0o022 if mine else 0o002) else ""

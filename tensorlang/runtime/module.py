@@ -313,12 +313,13 @@ class Module:
     export_library = export  # TVM's word
 
 
-def load(path: str | Path) -> Module:
+def load(path: str | Path, *, mine: bool = False) -> Module:
     """A kernel from a file that ``Module.save`` or ``Module.export`` wrote.
 
-    Raises TargetError when it was compiled for another machine, TensorLangError when the file is torn, changed or no kernel.
-    The file holds machine code: load only what you would run.
+    The file holds machine code: load only what you would run. One that everybody may write is refused; with ``mine=True`` (for files that a
+    program finds, not its user) also one of another user than oneself or root, or that a group may write.
+    Raises TargetError when it was compiled for another machine, TensorLangError when the file is torn, changed or no kernel, or not to be trusted.
     """
-    found = store.read(path)
+    found = store.read(path, mine)
     sources = {kind: (lambda text=text: text) for kind, text in found.texts.items()}
     return Module(found.object_code, found.signature, sources, found.target, constants=found.constants, features=found.features)

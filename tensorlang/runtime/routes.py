@@ -13,6 +13,7 @@ from ..errors import TensorLangError
 from .module import Module
 
 MAX_LEAVES = 4096
+MAX_DEPTH = 256  # compares one after the other
 
 Shape = tuple[int, ...]
 Box = Mapping[str, tuple[int, int | None]]  # inclusive bounds of each dim; None: no upper one
@@ -153,16 +154,18 @@ def checked_tree(tree: Any, dims: Sequence[str], slots: int) -> Any:
     """The tree as tuples. Raises TensorLangError for what is none."""
     leaves = 0
 
-    def visit(node: Any) -> Any:
+    def visit(node: Any, depth: int = 0) -> Any:
         nonlocal leaves
+        if depth > MAX_DEPTH:
+            raise TensorLangError(f"dispatcher: the tree is more than {MAX_DEPTH} nodes deep")
         if isinstance(node, int) and not isinstance(node, bool):
             leaves += 1
             if not 0 <= node < slots:
                 raise TensorLangError(f"dispatcher: the tree picks slot {node}", legal=f"0 to {slots - 1}")
             return node
-        if not (isinstance(node, tuple | list) and len(node) == 4 and node[0] in dims and isinstance(node[1], int)):
-            raise TensorLangError(f"dispatcher: {node!r} is no node of a tree", try_='a slot, or ("m", 16, low, high)')
-        return (node[0], node[1], visit(node[2]), visit(node[3]))
+        if not (isinstance(node, tuple | list) and len(node) == 4 and node[0] in dims and type(node[1]) is int and abs(node[1]) < 1 << 63):
+            raise TensorLangError(f"dispatcher: {str(node)[:200]} is no node of a tree", try_='a slot, or ("m", 16, low, high)')
+        return (node[0], node[1], visit(node[2], depth + 1), visit(node[3], depth + 1))
 
     made = visit(tree)
     if leaves > MAX_LEAVES:

@@ -69,10 +69,10 @@ def behind(image: bytes, saved: bytes) -> bytes:
     return image + saved + f"\ntensorlang kernel behind {len(saved):016x} {hashlib.sha256(image).hexdigest()}\n".encode()
 
 
-def read(path: str | Path) -> Saved:
-    """The kernel in a file. Raises TensorLangError or TargetError."""
+def read(path: str | Path, mine: bool = False) -> Saved:
+    """The kernel in a file (``mine``: see ``files.read``). Raises TensorLangError or TargetError."""
     path = files.named(path, "load")
-    data = files.read(path)
+    data = files.read(path, mine)
     if data[:4] == b"\x7fELF":
         data = _carried(path, data)
     first, _, rest = data.partition(b"\n")
@@ -89,11 +89,12 @@ def read(path: str | Path) -> Saved:
     try:
         header = json.loads(line)
         signature = Signature.from_json(header["signature"])
-        needs, target, texts, size = header["machine"], header["target"], dict(header["sources"]), int(header["size"])
+        needs, target, texts, size = header["machine"], header["target"], dict(header["sources"]), header["size"]
         forms = [(tuple(c.shape), dtype(c.dtype).to_numpy()) for c in signature.constants]
         names = str(needs["triple"]), str(needs["cpu"]), tuple(str(f) for f in needs["features"])
-        whole = size + sum(math.prod(shape) * kind.itemsize for shape, kind in forms) == len(content)
-    except (ValueError, KeyError, TypeError, AttributeError, TensorLangError):
+        whole = type(size) is int and 0 <= size == len(content) - sum(math.prod(shape) * kind.itemsize for shape, kind in forms)
+        whole = whole and isinstance(target, str | None) and all(isinstance(t, str) for t in (*texts, *texts.values()))
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, TensorLangError):
         whole = False
     if not whole:
         raise TensorLangError(f"cannot load {path}", because="its header makes no sense", try_="build and save the kernel again")

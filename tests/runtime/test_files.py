@@ -136,7 +136,28 @@ def test_a_link_stays_a_link_and_the_file_has_ordinary_rights(tmp_path: Path) ->
     assert (tmp_path / "link").is_symlink() and (tmp_path / "real").read_bytes() == b"new"
     umask = os.umask(0)
     os.umask(umask)
-    assert (tmp_path / "real").stat().st_mode & 0o777 == 0o666 & ~umask
+    assert (tmp_path / "real").stat().st_mode & 0o777 == 0o644 & ~umask
+
+
+def test_what_others_may_write_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "f"
+    kernels.add().save(path)
+    for mode, named, found in ((0o600, True, True), (0o644, True, True), (0o444, True, True), (0o664, True, False), (0o666, False, False)):
+        path.chmod(mode)
+        for mine, taken in ((False, named), (True, found)):
+            if taken:
+                np.testing.assert_array_equal(load(path, mine=mine)(X, X), 2 * X)
+            else:
+                with pytest.raises(TensorLangError, match="others may write it"):
+                    load(path, mine=mine)
+    path.chmod(0o644)
+    if os.geteuid() == 0:
+        os.chown(path, 4242, -1)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: 4242)
+    load(path)
+    with pytest.raises(TensorLangError, match="belongs to another user"):
+        load(path, mine=True)
 
 
 def test_a_file_asks_for_the_instruction_sets_its_code_may_use_and_no_more(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Specialised code on disk: one file for each key, written aside and renamed, and read with suspicion. Knows keys and saved kernels.
 
 A file is a saved kernel (``Module.save``: hashed as a whole, with the machine it needs) that carries the parts of its key as one of its
-texts. Whatever is not exactly what is wanted is a miss with a reason: absent, torn, changed, of another machine, made by another version, renamed.
+texts. Whatever is not exactly what is wanted is a miss with a reason: absent, torn, changed, of another machine, made by another version, renamed,
+another user's, or for others to write.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class Shelf:
 def read(path: Path, key: Key) -> Found:
     """The kernel in a file, if it is the key's."""
     try:
-        module = tl.load(path)
+        module = tl.load(path, mine=True)
     except tl.TensorLangError as e:
         because = e.because() if callable(e.because) else e.because
         return Found(None, why=str(because or e.what))

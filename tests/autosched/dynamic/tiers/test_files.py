@@ -148,3 +148,16 @@ def test_names_tell_all_sizes_apart() -> None:
     assert len(names) == 400
     assert key(sizes=(("m", 8), ("n", 16))).name != key(sizes=(("n", 8), ("m", 16))).name
     assert combined([1, 23]) != combined([12, 3]) != combined(["1", 23])
+
+
+def test_code_that_others_may_have_written_is_a_miss(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = shelf.path(key())
+    path.chmod(0o664)
+    assert "others may write it" in shelf.read(key()).why
+    path.chmod(0o644)
+    assert shelf.read(key()).module is not None
+    if os.geteuid() == 0:
+        os.chown(path, 4242, -1)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: 4242)
+    assert "belongs to another user" in shelf.read(key()).why
