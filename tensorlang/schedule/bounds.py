@@ -12,6 +12,7 @@ from itertools import islice
 
 from ..arith.facts import Facts
 from ..arith.simplify import Simplifier
+from ..arith.widen import widened
 from ..expr import make
 from ..expr.nodes import Expr, Var, const_int
 from ..expr.walk import preorder, substitute, variables
@@ -210,7 +211,8 @@ class Bounds:
         if ends is None:
             return full
         lo, hi = (make.cast(whole.dtype, e) for e in ends)
-        extent = self.facts.extent_bound(make.add(make.sub(hi, lo), 1), lambda v: v.kind == "loop")
+        extent = self.facts.extent_bound(make.add(make.sub(widened(hi), widened(lo)), 1), lambda v: v.kind == "loop")
+        extent = None if extent is None else make.cast(whole.dtype, extent)
         if extent is None or (depends_on_dims(extent) and self.facts.prove(make.le(whole, extent)) is True):
             return full
         if self.facts.prove(make.ge(lo, 0)) is True and not depends_on_dims(whole) and not depends_on_dims(extent):
@@ -255,9 +257,11 @@ class Bounds:
 
         def need(cond: Expr) -> None:
             nonlocal facts
-            if facts.prove(cond) is not True:
+            if facts.prove(cond) is not True and facts.prove(widened(cond)) is not True:
                 found[cond] = None
                 facts = facts.assume(cond)
+                if widened(cond) is not cond:
+                    facts = facts.assume(widened(cond))
 
         own = {a: (a.extent, low) for a, low in zip(op.axis, b.low, strict=True)}
         for rel in stage.relations:

@@ -12,6 +12,7 @@ from ..bounds import Bounds, bounds_of, region_size
 from ..legality.places import wished
 from ..state import ScheduleState, StageState
 from .nodes import ComputeNode, LoopNode, StorageNode, TreeNode, tree_of
+from .repeats import note, repeats
 
 
 def draw(state: ScheduleState, mark: tuple[str, str | None] | None = None) -> str:
@@ -64,7 +65,7 @@ def _line(node: TreeNode, bounds: Bounds, chosen: dict[Var, Expr], mark: tuple[s
         return Line(f"storage {name}", f"{outputs[0].dtype}[{', '.join(map(str, shape))}]  {node.stage.scope}{amount}{double}")
     assert isinstance(node, ComputeNode)
     reads = ", ".join(t.name for t in node.stage.op.input_tensors)
-    words = [f"reads {reads}" if reads else ""]
+    words = [f"reads {reads}" if reads else "", note(repeats(bounds, node.stage, chosen))]
     if mark == (name, None):
         words.append("← asked for")
     return Line(f"compute {name}", "  ".join(w for w in words if w))

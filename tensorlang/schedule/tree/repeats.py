@@ -1,0 +1,61 @@
+"""How often a stage computes each of its elements: the turns of the loops around it, times the box of one turn, over its whole domain.
+
+A stage computed in the loops of its reader computes what neighbouring turns share again in each of them. A copy computes nothing: tiles are
+fetched again on purpose. Knows bounds; draws nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...expr import make
+from ...expr.nodes import Expr, Var, const_int
+from ...expr.walk import substitute, variables
+from ...te.tensor import TensorRead
+from ..bounds import Bounds
+from ..legality.places import chain
+from ..state import StageState
+
+SHOWN = 1.25  # below, the guarded rest of a last tile looks like repeated work
+WARNED = 2.0
+USUAL = 1024  # a size of which nothing is known
+
+
+def repeats(bounds: Bounds, stage: StageState, chosen: Mapping[Var, Expr]) -> float | None:
+    """How often each element is computed, with sampled values as ``chosen`` and run-time sizes at their hints; None where it cannot be said."""
+    copies = all(type(e) is TensorRead for e in stage.compute.body)
+    if stage.host is None or stage.is_opaque or stage.within is not None or copies:
+        return None
+    own = bounds[stage.name]
+    turns, whole = 1, 1
+    for outer, position in chain(bounds.state, stage):
+        for iv in outer.leaves[:position + 1]:
+            n = _number(bounds[outer.name].loops[iv], chosen)
+            if n is None:
+                return None
+            turns *= n
+    for a, extent in zip(stage.compute.axis, own.extent, strict=True):
+        n, m = _number(extent, chosen), _number(a.extent, chosen)
+        if n is None or m is None:
+            return None
+        turns, whole = turns * n, whole * m
+    return turns / whole if whole > 0 else None
+
+
+def _number(e: Expr, chosen: Mapping[Var, Expr]) -> int | None:
+    known = substitute(e, chosen)
+    usual = {v: make.const(_usual(v), v.dtype) for v in variables(known) if v.kind == "dim"}
+    return const_int(substitute(known, usual))
+
+
+def _usual(v: Var) -> int:
+    n = v.hint or max(USUAL, v.lo or 0)
+    n -= n % v.multiple_of
+    return n if v.hi is None else min(n, v.hi)
+
+
+def note(factor: float | None) -> str:
+    """What the tree says of it: nothing when there is nothing to say."""
+    if factor is None or factor < SHOWN:
+        return ""
+    return f"each element {factor:.1f} times" + ("  ← repeated work" if factor > WARNED else "")
