@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from tensorlang.codegen.llvm import parallel
+from tests.threshold import OF_USERS
 
-# Tests are small, and their parallel loops are to run as such: every turn is worth a part of its own.
+# Tests are small, and their parallel loops are to run as such: every turn is worth a part of its own. (tests/integration and tests/recipes
+# run with what users have.)
+assert OF_USERS > 1
 parallel.PIECE = 1
 
 
