@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import gc
+import os
 import random
 from pathlib import Path
 
 import pytest
 
-from tensorlang.codegen.llvm import parallel
-from tests.threshold import OF_USERS
+# The tests share the processors, and so do the processes that they start. Threads of a BLAS spin while they wait for each other: on a busy
+# machine a search took twenty times as long for it.
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
+
+from tensorlang.codegen.llvm import parallel  # noqa: E402
+from tests.threshold import OF_USERS  # noqa: E402
 
 # Tests are small, and their parallel loops are to run as such: every turn is worth a part of its own. (tests/integration and tests/recipes
 # run with what users have.)

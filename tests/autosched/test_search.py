@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from typing import Any
@@ -176,7 +177,7 @@ print("\\n".join(pretend.traces))
 
 
 def test_sketches_and_search_are_the_same_in_every_process() -> None:
-    runs = [subprocess.Popen([sys.executable, "-c", SCRIPT], stdout=subprocess.PIPE, text=True, env={"PYTHONHASHSEED": seed})
+    runs = [subprocess.Popen([sys.executable, "-c", SCRIPT], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONHASHSEED": seed})
             for seed in ("1", "77")]
     texts = [r.communicate()[0] for r in runs]
     assert [r.returncode for r in runs] == [0, 0]
