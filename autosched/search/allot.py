@@ -1,6 +1,7 @@
 """Shares the candidates of a round out among the variants of a task. Knows variants, strategies and scores.
 
-The very first candidate is the values the author of the first variant wrote. Where no model knows anything, the first candidate of every
+The very first candidate is the values the author of the first variant wrote, whatever the limits say: nothing that is found may be slower.
+Where no model knows anything, the first candidate of every
 variant follows in turn, then random ones. Else the variants that the model believes in propose, and the best-scored of all proposals are
 taken, whatever variant they are of; a share goes to all variants in turn, so that none is given up for what the model believes.
 """
@@ -33,8 +34,7 @@ def allot(variants: Sequence[Variant], seen: Sequence[Seen], strategy: Strategy,
     _invite(variants, seen)
     chosen: Proposals = []
     if not any(len(s.rows) for s in seen):  # whatever a model believes, what its author wrote is where a search begins
-        own = variants[0].present()
-        chosen = [(0, row) for row in own[variants[0].valid(own)]]
+        chosen = [(0, row) for row in variants[0].present()]
         for i, row in chosen:
             pooled[i].add(row[None, :], [0.0])
     found: list[tuple[float, int, Rows]] = []
@@ -76,7 +76,7 @@ def _first(variants: Sequence[Variant], seen: Sequence[Seen], n: int, rng: np.ra
     for i, v in enumerate(variants):
         pooled[i].add(seen[i].rows, seen[i].costs)
         own = v.present()
-        for row in pooled[i].fresh(own[v.valid(own)]):
+        for row in pooled[i].fresh(own if i == 0 else own[v.valid(own)]):
             if len(chosen) < n:
                 chosen.append((i, row))
                 pooled[i].add(row[None, :], [0.0])

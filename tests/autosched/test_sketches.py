@@ -7,6 +7,7 @@ import pytest
 
 import tensorlang as tl
 from autosched import SearchTask, tune
+from autosched.search import Evolutionary, Seen, allot
 from autosched.session import canonical_trace
 from autosched.space import Variant, variants_of
 from autosched.space.rules import RULES, Answer, Where, rule
@@ -84,6 +85,16 @@ def test_the_first_candidate_is_the_default_schedule(name: str) -> None:
     pretend = Pretend()
     tune(task, trials=1, measurer=pretend, model="random", progress=False)
     assert pretend.traces == [canonical_trace(first.trace_of(first.present()[0]))]
+
+
+def test_the_default_schedule_is_a_candidate_whatever_the_limits_say() -> None:
+    """What is found is never slower than ``tl.compile``: with a model or without, its schedule is measured first."""
+    task = SearchTask.of(computation("matmul"), X86)
+    variants = variants_of(task)
+    variants[0].valid = lambda rows: np.zeros(len(rows), np.bool_)  # type: ignore[method-assign]
+    for scores in (None, [lambda rows: np.ones(len(rows)) for _ in variants]):
+        chosen = allot(variants, [Seen(len(v.domains)) for v in variants], Evolutionary(), 2, np.random.default_rng(0), scores)
+        assert chosen[0][0] == 0 and (chosen[0][1] == variants[0].present()[0]).all()
 
 
 def test_open_sizes_keep_panel_and_tile_of_one_width() -> None:

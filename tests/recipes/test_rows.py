@@ -98,3 +98,13 @@ def test_cumsum_in_vectors(shape, axis):
     a = np.random.default_rng(7).integers(-9, 9, shape).astype("float32")
     x = te.placeholder(shape, name="x")
     assert np.array_equal(tl.compile([x, ops.cumsum(x, axis)])(a), np.cumsum(a, axis))
+
+
+def test_rows_of_what_is_scheduled_already_are_left_alone() -> None:
+    """A norm of an attention whose heads are one row: the last stage of the attention has its own loops."""
+    q, k, v = (te.placeholder((1, 2, 10, 16), name=n) for n in "qkv")
+    out = ops.layer_norm(ops.scaled_dot_product_attention(q, k, v), 16)
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal((1, 2, 10, 16)).astype(np.float32) for _ in range(3)]
+    (right,) = te.reference.evaluate([out], dict(zip((q, k, v), arrays, strict=True)))
+    assert np.abs(tl.compile([q, k, v, out])(*arrays) - right).max() < 1e-4
