@@ -20,6 +20,7 @@ from .te import (
     atanh,
     call_extern,
     call_packed,
+    call_pure_extern,
     ceil,
     ceildiv,
     clz,
@@ -109,9 +110,9 @@ class ir_builder:
 
 __all__ = [
     "Expr", "IterVar", "PrimExpr", "Select", "Var", "abs", "acos", "acosh", "all", "any", "asin", "asinh", "atan", "atan2", "atanh",
-    "call_extern", "call_packed", "ceil", "ceildiv", "clz", "comm_reducer", "const", "copysign", "cos", "cosh", "decl_buffer", "div", "erf",
-    "exp", "exp2", "exp10", "floor", "floordiv", "floormod", "fmod", "hypot", "if_then_else", "indexdiv", "indexmod", "infinity", "ir_builder",
-    "isfinite", "isinf", "isnan", "ldexp", "likely", "log", "log1p", "log2", "log10", "max", "max_value", "min", "min_value", "nearbyint",
-    "nextafter", "popcount", "pow", "power", "round", "rsqrt", "sigmoid", "sin", "sinh", "sqrt", "sum", "tan", "tanh", "trunc", "truncdiv",
-    "truncmod",
+    "call_extern", "call_packed", "call_pure_extern", "ceil", "ceildiv", "clz", "comm_reducer", "const", "copysign", "cos", "cosh",
+    "decl_buffer", "div", "erf", "exp", "exp2", "exp10", "floor", "floordiv", "floormod", "fmod", "hypot", "if_then_else", "indexdiv",
+    "indexmod", "infinity", "ir_builder", "isfinite", "isinf", "isnan", "ldexp", "likely", "log", "log1p", "log2", "log10", "max", "max_value",
+    "min", "min_value", "nearbyint", "nextafter", "popcount", "pow", "power", "round", "rsqrt", "sigmoid", "sin", "sinh", "sqrt", "sum", "tan",
+    "tanh", "trunc", "truncdiv", "truncmod",
 ]

@@ -9,6 +9,8 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ..errors import DeclareError, TensorLangError
 
 _packed: dict[str, Callable[..., Any]] = {}
@@ -52,6 +54,25 @@ def packed(name: str) -> Callable[..., Any]:
         raise TensorLangError(f"call_packed({name!r}): no function of that name is registered",
                               because=f"registered: {', '.join(sorted(_packed)) or 'none'}", try_=f"@tl.register_func({name!r}) on a Python function")
     return found
+
+
+def c_function(name: str, result: np.dtype[Any], arguments: tuple[np.dtype[Any], ...]) -> Callable[..., Any]:
+    """A C function of numbers as a function of numpy arrays, element by element. Raises TensorLangError when there is no such symbol."""
+    kind = ctypes.CFUNCTYPE(np.ctypeslib.as_ctypes_type(result), *map(np.ctypeslib.as_ctypes_type, arguments))
+    address = _symbols.get(name)
+    try:
+        f = kind(address) if address else kind((name, ctypes.CDLL(None)))
+    except AttributeError:
+        raise TensorLangError(f"call_pure_extern({name!r}): there is no C function of that name in this process",
+                              try_=f"tl.register_symbol({name!r}, address)") from None
+
+    def evaluate(*arrays: Any) -> Any:
+        given = np.broadcast_arrays(*[np.asarray(a, t) for a, t in zip(arrays, arguments, strict=True)])
+        shape = given[0].shape if given else ()
+        made = [f(*[x.item() for x in row]) for row in zip(*[g.reshape(-1) for g in given], strict=True)] if given else [f()]
+        return np.array(made, result).reshape(shape)
+
+    return evaluate
 
 
 def symbols() -> dict[str, int]:

@@ -33,6 +33,7 @@ from .nodes import (
     Broadcast,
     Call,
     Cast,
+    CCall,
     Const,
     Div,
     Expr,
@@ -515,6 +516,14 @@ def call(name: str, *args: ExprLike) -> Expr:
     return intern(Call, row.result(t), name, tuple(es))
 
 
+def c_call(result: DType, name: str, *args: ExprLike) -> Expr:
+    """The C function ``name`` of these arguments, which gives a ``result``."""
+    es = [as_expr(a) for a in args]
+    lanes = max([e.dtype.lanes for e in es], default=1)
+    es = [broadcast(e, lanes) if e.dtype.lanes < lanes else e for e in es]
+    return intern(CCall, result.with_lanes(lanes), name, tuple(es))  # type: ignore[no-any-return]
+
+
 def ramp(base: ExprLike, stride: ExprLike, lanes: int) -> Expr:
     """The vector ``base, base + stride, …``."""
     base = as_expr(base)
@@ -537,6 +546,6 @@ def _rebuilt(op: Callable[[Expr, Expr], Expr]) -> Callable[[Expr, Expr], Expr]:
 
 for _cls, _make in ((Add, add), (Sub, sub), (Mul, mul), (Div, div), (FloorDiv, _rebuilt(floordiv)), (FloorMod, _rebuilt(floormod)),
                     (TruncDiv, _rebuilt(truncdiv)), (TruncMod, _rebuilt(truncmod)), (Min, min_), (Max, max_), (And, and_), (Or, or_), (Not, not_),
-                    (Select, select), (IfThenElse, if_then_else), (Cast, cast), (Call, call), (Ramp, ramp), (Broadcast, broadcast),
+                    (Select, select), (IfThenElse, if_then_else), (Cast, cast), (Call, call), (CCall, c_call), (Ramp, ramp), (Broadcast, broadcast),
                     (EQ, eq), (NE, ne), (LT, lt), (LE, le), (Const, const)):
     _cls.make = staticmethod(_make)  # type: ignore[attr-defined]

@@ -291,6 +291,15 @@ class Call(Expr):
         return type(self).make(self.name, *kids)
 
 
+class CCall(Call):
+    """A C function of numbers without effects, by its symbol: arguments in their own types; of vectors lane by lane."""
+
+    __slots__ = ()
+
+    def with_children(self, *kids: Expr) -> Expr:
+        return type(self).make(self.dtype, self.name, *kids)
+
+
 class Ramp(Expr):
     """The vector ``base, base + stride, …`` of ``lanes`` index values."""
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.dtype import DType
+from ..core.externs import c_function
 from ..core.visit import TypeTable
 from ..expr.intrinsics import TABLE
 from ..expr.nodes import (
@@ -21,6 +22,7 @@ from ..expr.nodes import (
     Broadcast,
     Call,
     Cast,
+    CCall,
     Compare,
     Const,
     Div,
@@ -188,6 +190,15 @@ def _call(t: Translator, e: Call) -> str:
     if e.dtype.lanes == 1:
         text = f"{'' if e.dtype.is_float else 'bool' if e.dtype.is_bool else 'int'}({text}[()])"
     return t.hoist(rounded(text, e.dtype), tuple(atoms))
+
+
+@expressions.on(CCall)
+def _c_call(t: Translator, e: CCall) -> str:
+    kinds = tuple(a.dtype.element.to_numpy() for a in e.args)
+    f = t.constant(("C function", e.name, kinds), lambda: c_function(e.name, e.dtype.element.to_numpy(), kinds))
+    atoms = tuple(t.value(a) for a in e.args)
+    text = f"{f}({', '.join(atoms)})"
+    return t.hoist(text if e.dtype.lanes > 1 else f"{text}.item()", atoms)
 
 
 @expressions.on(Ramp)

@@ -22,6 +22,7 @@ from ..expr.nodes import (
     Broadcast,
     Call,
     Cast,
+    CCall,
     Choice,
     Compare,
     Const,
@@ -198,6 +199,12 @@ def _call(e: Call) -> Problem:
     if any(a.dtype is not t for a in e.args) or not row.accepts(t) or e.dtype is not row.result(t):
         return f"{e.name} on {', '.join(str(a.dtype) for a in e.args)} giving {e.dtype}"
     return None
+
+
+@rules.on(CCall)
+def _c_call(e: CCall) -> Problem:
+    wrong = [a for a in e.args if a.dtype.lanes != e.dtype.lanes]
+    return f"the C function {e.name} of {wrong[0].dtype.lanes} lane(s) giving {e.dtype.lanes}" if wrong else None
 
 
 @rules.on(Ramp)

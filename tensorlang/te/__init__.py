@@ -10,7 +10,7 @@ from ..expr.nodes import Expr, Var
 from . import graph, reference, serialize, whole
 from .axis import AXIS_SEPARATOR, IterVar, Range, dim, reduce_axis, size_var, var
 from .compute import compute, decl_buffer, placeholder, tag_scope
-from .extern import ExternOp, call_extern, call_packed, extern
+from .extern import ExternOp, call_extern, call_packed, call_pure_extern, extern
 from .intrinsics import (
     abs,
     acos,
@@ -90,7 +90,7 @@ __all__ = [
     "AXIS_SEPARATOR", "BufferDecl", "ComputeOp", "Expr", "ExternOp", "IterVar", "Operation", "PlaceholderOp", "Range", "ScanOp", "ScatterOp",
     "Select", "Tensor", "TensorIntrin",
     "TensorRead", "TensorSlice", "Var", "abs", "acos", "acosh", "add", "all", "any", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and",
-    "bitwise_not", "bitwise_or", "bitwise_xor", "call_extern", "call_packed", "cast", "ceil", "ceildiv", "clz", "comm_reducer",
+    "bitwise_not", "bitwise_or", "bitwise_xor", "call_extern", "call_packed", "call_pure_extern", "cast", "ceil", "ceildiv", "clz", "comm_reducer",
     "compute", "const", "convert", "copysign", "cos", "cosh", "create_schedule", "decl_buffer", "decl_tensor_intrin", "dim", "div", "erf", "exp",
     "exp2", "exp10", "expm1", "extern", "floor",
     "floordiv", "floormod", "fmod", "graph", "hypot", "if_then_else", "indexdiv", "indexmod", "infinity", "isfinite", "isinf", "isnan",

@@ -71,6 +71,14 @@ class ExternCall:
     result: DType | None = None
 
 
+    def as_expr(self) -> Expr:
+        """A C function of numbers as the value that it gives. Raises DeclareError for any other call."""
+        if self.kind != "c" or not all(isinstance(a, Expr) for a in self.args):
+            raise DeclareError(f"the call of {self.name!r} stands where one element is meant",
+                               because="only C functions of numbers give one; others are whole steps", try_="te.extern(shape, inputs, …)")
+        return call_pure_extern(self.result or "int32", self.name, *[a for a in self.args if isinstance(a, Expr)])
+
+
 def _arguments(args: tuple[Any, ...]) -> tuple[ExternBuffer | Expr, ...]:
     return tuple(a if isinstance(a, ExternBuffer) else make.as_expr(a) for a in args)
 
@@ -83,6 +91,20 @@ def call_packed(name: str, *args: ExternBuffer | ExprLike) -> ExternCall:
 def call_extern(result: str | DType, name: str, *args: ExternBuffer | ExprLike) -> ExternCall:
     """Call a C function: buffers are passed as pointers, numbers in their own type (int32, float32, …). What it returns is dropped."""
     return ExternCall("c", name, _arguments(args), dtype(result))
+
+
+def call_pure_extern(result: str | DType, name: str, *args: ExprLike) -> Expr:
+    """What a C function of numbers gives, as an element of a compute: ``te.call_pure_extern("float32", "expf", A[i])``.
+
+    It must depend on its arguments alone: it may be called in any order, by several threads, and for elements that nobody needs.
+    Arguments are passed in their own types. Raises DeclareError for types that C has not.
+    """
+    made = dtype(result)
+    es = [make.as_expr(a) for a in args]
+    for t in (made, *(e.dtype for e in es)):
+        if t.lanes != 1 or (t.is_float and t.bits not in (32, 64)):
+            raise DeclareError(f"call_pure_extern({name!r}): C has no {t}", try_=".astype('float32')")
+    return make.c_call(made, name, *es)
 
 
 class ExternOp(OpaqueOp):

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from ..core.dtype import DType
-from ..core.externs import packed
+from ..core.externs import c_function, packed
 from ..core.visit import TypeTable
 from ..errors import CallError, DeclareError
 from ..expr import linear
@@ -41,6 +41,7 @@ from ..expr.nodes import (
     Binary,
     Call,
     Cast,
+    CCall,
     Const,
     Div,
     Expr,
@@ -516,6 +517,12 @@ def _call(e: Call, s: _Scope) -> Array:
     if e.args[0].dtype.code == "bfloat":  # held in float32: keep the table from rounding to that first
         args = [a.astype(np.float64) for a in args]
     return _round(e.dtype, np.asarray(TABLE[e.name].evaluate(*args)))
+
+
+@expressions.on(CCall)
+def _c_call(e: CCall, s: _Scope) -> Array:
+    f = c_function(e.name, e.dtype.to_numpy(), tuple(a.dtype.to_numpy() for a in e.args))
+    return np.asarray(f(*[np.asarray(s.value(a)) for a in e.args]))
 
 
 @expressions.on(TensorRead)

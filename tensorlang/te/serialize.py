@@ -17,7 +17,7 @@ from ..core.dtype import DType, dtype
 from ..core.node import intern
 from ..errors import DeclareError, TensorLangError
 from ..expr import make, nodes
-from ..expr.nodes import Binary, Call, Cast, Choice, Const, Expr, Not, Var
+from ..expr.nodes import Binary, Call, Cast, CCall, Choice, Const, Expr, Not, Var
 from ..expr.walk import substitute
 from .axis import IterVar
 from .extern import OpaqueOp
@@ -224,6 +224,8 @@ class _Writer:
             ]
         if isinstance(e, Cast):
             return ["cast", e.dtype.name, kids]
+        if isinstance(e, CCall):
+            return ["c call", e.dtype.name, e.name, kids]
         if isinstance(e, Call):
             return ["call", e.name, kids]
         if type(e).__name__ in _PLAIN:
@@ -359,4 +361,6 @@ class _Reader:
             return make.cast(row[1], kids[0])
         if kind == "call":
             return make.call(row[1], *kids)
+        if kind == "c call":
+            return make.c_call(dtype(row[1]), row[2], *kids)
         return _PLAIN[kind].make(*kids)  # type: ignore[no-any-return]

@@ -11,6 +11,7 @@ import tensorlang as tl
 from tensorlang import te
 from tensorlang.loopir.interpret import interpret
 from tensorlang.te.reference import evaluate
+from tests.te.oracles import agree
 
 
 @pytest.fixture(autouse=True)
@@ -124,3 +125,48 @@ def test_a_saved_kernel_finds_its_function_again(tmp_path):
     f.save(tmp_path / "k")
     a = np.ones((4, 5), "float32")
     assert np.array_equal(tl.load(tmp_path / "k")(a), f(a))
+
+
+def _scaled(x: float, n: int) -> float:
+    return x * n
+
+
+SCALED = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double, ctypes.c_int32)(_scaled)
+
+
+def test_c_functions_of_numbers_are_elements():
+    A = te.placeholder((13,), name="A")
+    B = te.compute((13,), lambda i: te.call_pure_extern("float32", "fabsf", A[i]) + te.call_pure_extern("float32", "fmaxf", A[i], 2.0), name="B")
+    a = np.arange(-6, 7, dtype="float32")
+    got, = agree(B, {A: a}, lanes=(0, 4, 8))
+    assert np.array_equal(got, np.abs(a) + np.maximum(a, 2))
+
+
+def test_c_functions_take_numbers_of_several_types():
+    tl.register_symbol("test_scaled", SCALED)
+    A, I = te.placeholder((6,), "float64", name="A"), te.placeholder((6,), "int32", name="I")
+    B = te.compute((6,), lambda i: te.call_extern("float64", "test_scaled", A[i], I[i]), name="B")
+    a, n = np.arange(6.0), np.arange(6, dtype="int32")
+    got, = agree(B, {A: a, I: n}, lanes=(0, 4))
+    assert np.array_equal(got, a * n)
+    assert str(B.op.body[0]) == "test_scaled(A[i], I[i])"
+
+
+def test_c_functions_of_numbers_travel():
+    A = te.placeholder((6,), name="A")
+    B = te.compute((6,), lambda i: te.call_pure_extern("float32", "fabsf", A[i]), name="B")
+    back = te.serialize.from_json(te.serialize.to_json([B]))
+    assert str(back[0].op.body[0]) == "fabsf(A[i])" and back[0].dtype == "float32"
+
+
+def test_what_c_has_not_is_refused():
+    A, H = te.placeholder((6,), name="A"), te.placeholder((6,), "float16", name="H")
+    with pytest.raises(tl.DeclareError, match="C has no float16"):
+        te.compute((6,), lambda i: te.call_pure_extern("float32", "fabsf", H[i]))
+    with pytest.raises(tl.DeclareError, match="stands where one element is meant"):
+        te.compute((6,), lambda i: te.call_packed("f", A[i]))
+    B = te.compute((6,), lambda i: te.call_pure_extern("float32", "no_such_function", A[i]), name="B")
+    with pytest.raises(tl.TensorLangError, match="no C function of that name"):
+        te.reference.evaluate(B, {A: np.zeros(6, "float32")})
+    with pytest.raises(tl.TensorLangError, match="no_such_function"):
+        tl.build(te.create_schedule(B.op), [A, B])

@@ -12,13 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ....core.dtype import FLOAT32, DType
-from ....expr.nodes import Call
+from ....expr.nodes import Call, CCall
 from .. import convert, types
 from ..emitter import Emitter
 from ..expression import rules
 from . import circular, exact, exponential, gauss, inverse, logarithm, power
 from .kit import Kit, Num
-from .libm import lanewise
+from .libm import PURE, lanewise
 
 MODES = ("default", "precise")
 
@@ -104,6 +104,21 @@ def _call(em: Emitter, e: Call) -> str:
     if t.bits == 16:
         return exact.nextafter16(em, t, operands)
     return _float(em, row, t, operands)
+
+
+@rules.on(CCall)
+def _c_call(em: Emitter, e: CCall) -> str:
+    """A C function of numbers, for one lane after the other."""
+    operands = [(a.dtype, em.value(a)) for a in e.args]
+    out = em.type(e.dtype.element)
+    if e.dtype.lanes == 1:
+        return em.call(out, e.name, *((em.type(t), x) for t, x in operands), attributes=PURE)
+    made = "poison"
+    for lane in range(e.dtype.lanes):
+        args = tuple((em.type(t.element), em.ins(f"extractelement {em.type(t)} {x}, i64 {lane}")) for t, x in operands)
+        one = em.call(out, e.name, *args, attributes=PURE)
+        made = em.ins(f"insertelement {em.type(e.dtype)} {made}, {out} {one}, i64 {lane}")
+    return made
 
 
 def _float(em: Emitter, row: Row, t: DType, operands: tuple[str, ...]) -> str:
