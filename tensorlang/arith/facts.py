@@ -19,6 +19,7 @@ from ..expr.divisor import gcd as common_divisor
 from ..expr.linear import Poly, add_poly, divisor_of, from_poly, mul_poly, poly, split_by_atom
 from ..expr.nodes import EQ, LE, LT, NE, And, Cast, Choice, Const, Expr, FloorDiv, FloorMod, Max, Min, Mul, Not, Or, Select, Var
 from ..expr.walk import variables
+from .wrapping import held, is_sum, settled
 
 Number = int | None
 Interval = tuple[Number, Number]  # inclusive; None is unbounded
@@ -75,7 +76,7 @@ class Facts:
 
     def assume(self, cond: Expr) -> Facts:
         """Also knowing that ``cond`` holds."""
-        found = tuple(_whole(undivided(p)) for p in _nonneg_forms(cond))
+        found = tuple(_whole(undivided(p)) for p in _nonneg_forms(settled(cond, self.interval)))
         return Facts(self.ranges, self.level, self.known + found, self.sizes) if found else self
 
     # -- numeric intervals -------------------------------------------------------------------------------------------
@@ -97,7 +98,7 @@ class Facts:
         if e.dtype.is_index:
             p = poly(e)
             if not _is_atom(p, e):
-                return self.interval_poly(p)
+                return held(e, self.interval_poly(p))
         if isinstance(e, FloorDiv):
             lo, hi = _floordiv(self.interval(e.a), self.interval(e.b))
             if lo == 0 and self.interval_poly(add_poly(poly(e.a), poly(e.b), -1))[0] == 0:
@@ -124,7 +125,7 @@ class Facts:
             (al, ah), (bl, bh) = self.interval(e.a), self.interval(e.b)
             return (None if al is None or bl is None else min(al, bl)), (None if ah is None or bh is None else max(ah, bh))
         if isinstance(e, Cast) and e.dtype.is_index and (e.a.dtype.is_int or e.a.dtype.is_bool):
-            return self.interval(e.a)
+            return held(e, self.interval(e.a))
         if isinstance(e, Mul):
             return interval_mul(self.interval(e.a), self.interval(e.b))
         if (e.dtype.is_int and e.dtype.bits < 32) or e.dtype.is_bool:
@@ -171,6 +172,7 @@ class Facts:
         return known
 
     def _prove(self, cond: Expr) -> bool | None:
+        cond = settled(cond, self.interval)
         t = type(cond)
         if t is Const:
             return bool(cond.value)  # type: ignore[attr-defined]
@@ -290,6 +292,9 @@ class Facts:
         if not any(gone(v) for v in variables(e)):
             return e
         t = type(e)
+        if is_sum(e):
+            limit = self.interval(e)[1 if upper else 0]
+            return None if limit is None else make.const(limit, e.dtype)
         if t is Var:
             lo, hi = self.ranges.get(e, (None, None))  # type: ignore[call-overload]
             end = hi if upper else lo

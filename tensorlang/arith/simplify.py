@@ -6,7 +6,7 @@ from __future__ import annotations
 from math import gcd
 
 from ..expr import make
-from ..expr.linear import Poly, from_poly, poly
+from ..expr.linear import Poly, from_poly, poly, wraps
 from ..expr.nodes import And, Choice, Compare, Const, Expr, FloorDiv, FloorMod, IfThenElse, Max, Min, Not, Or
 from .facts import Facts
 
@@ -100,7 +100,8 @@ def divide(e: FloorDiv | FloorMod, c: int, facts: Facts) -> Expr:
         q = lo // c
         return make.const(q, e.dtype) if is_div else make.sub(e.a, q * c)
     p = poly(e.a)
-    for g in sorted({gcd(k, c) for m, k in p.items() if m}, reverse=True):
+    whole = not wraps(e.a) or (lo is not None and hi is not None)  # a sum of data may have wrapped
+    for g in sorted({gcd(k, c) for m, k in p.items() if m and whole}, reverse=True):
         if g == 1:
             break
         big: Poly = {m: k // g for m, k in p.items() if k % g == 0}

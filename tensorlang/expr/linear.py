@@ -339,6 +339,23 @@ def reads_data(e: Expr) -> bool:
     return found
 
 
+def wraps(e: Expr) -> bool:
+    """Whether ``e`` is data rather than an index: it depends on memory, or on a name given to what does. Sums and products of data wrap, those of
+    indices never overflow, by contract."""
+    t = type(e)
+    if t is Var:
+        return e.kind == "data"  # type: ignore[attr-defined]
+    if t is Const:
+        return False
+    memo = e._memo
+    if memo is None:
+        memo = e._memo = {}
+    elif "wraps" in memo:
+        return memo["wraps"]
+    found = memo["wraps"] = isinstance(e, Access | Call) or any([wraps(c) for c in e.children()])
+    return found
+
+
 def divisor_of(p: Poly) -> int:
     """A number that divides every value of the polynomial (0 when it is 0): by its coefficients, and by what is known of symbolic sizes."""
     g = 0

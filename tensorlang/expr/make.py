@@ -226,7 +226,7 @@ def floordiv(a: ExprLike, b: ExprLike) -> Expr:
         return folded
     if _uniform(b, 1):
         return a
-    if t.is_index and not linear.reads_data(a) and not linear.reads_data(b):
+    if t.is_index and not linear.wraps(a) and not linear.wraps(b):
         p = linear.poly(a)
         if not p:
             return a
@@ -270,7 +270,7 @@ def floormod(a: ExprLike, b: ExprLike) -> Expr:
         return folded
     if _uniform(b, 1):
         return const(0, t)
-    if t.is_index and not linear.reads_data(a) and not linear.reads_data(b):
+    if t.is_index and not linear.wraps(a) and not linear.wraps(b):
         p = linear.poly(a)
         if not p:
             return a
@@ -328,7 +328,7 @@ def _extreme(cls: type[Binary], pick: Callable[[Any, Any], Any], larger: bool) -
             return folded
         if t.is_index:
             difference = linear.add_poly(linear.poly(a), linear.poly(b), -1)
-            if not difference or list(difference) == [()]:
+            if not difference or (list(difference) == [()] and not linear.wraps(a)):  # of data, x + 1 may be less than x
                 return a if (difference.get((), 0) >= 0) == larger else b
             if linear.sort_key(b) < linear.sort_key(a):  # one order, so that min(a, b) is min(b, a)
                 a, b = b, a
@@ -350,7 +350,7 @@ def _compare(cls: type[Any], test: Callable[[Any, Any], bool]) -> Callable[[Expr
         t = a.dtype
         if t.is_index:
             difference = linear.add_poly(linear.poly(a), linear.poly(b), -1)
-            if not difference or list(difference) == [()]:
+            if not difference or (list(difference) == [()] and not linear.wraps(a)):
                 return const(test(difference.get((), 0), 0))
         found = _spread(op, a, b)
         return intern(cls, a, b, BOOL.with_lanes(t.lanes)) if found is None else found
@@ -476,7 +476,7 @@ def cast(dtype_: str | DType, a: ExprLike) -> Expr:
         return ramp(cast(t.element, a.base), cast(t.element, a.stride), a.lanes)
     if t.is_bool:
         return ne(a, const(0, a.dtype.element))
-    if t is INT64 and a.dtype is INT32 and not linear.is_atom(a) and not linear.reads_data(a):
+    if t is INT64 and a.dtype is INT32 and not linear.is_atom(a) and not linear.wraps(a):
         # index arithmetic does not overflow by contract, so each term may be widened by itself: the sum stays canonical
         return linear.from_poly({tuple([cast(INT64, x) for x in mono]): c for mono, c in linear.poly(a).items()}, INT64)
     return intern(Cast, t, a)

@@ -53,7 +53,7 @@ class Var(Expr):
     """A named value: a loop variable, a symbolic size, a tuning knob. Two variables of one name are two variables.
 
     ``lo``, ``hi`` are inclusive bounds known for every use (None: unknown), ``multiple_of`` a known divisor, ``hint`` a
-    typical value for cost, never for legality. ``kind`` is one of ``loop``, ``dim``, ``knob``, ``value``.
+    typical value for cost, never for legality. ``kind`` is one of ``loop``, ``dim``, ``knob``, ``value``, ``data`` (a name for what was read).
     """
 
     __slots__ = ("hi", "hint", "kind", "lo", "multiple_of", "name", "serial")

@@ -297,7 +297,7 @@ class _Writer:
         """The updates in order, each where its place is inside."""
         buffer = self.buffers[op.outputs[0]]
         places = [place(self.value(stage, e)) for e in op.where]
-        index = tuple(Var(f"{op.name}.at{d}", e.dtype, "value") if reads_data(e) else e for d, e in enumerate(places))
+        index = tuple(Var(f"{op.name}.at{d}", e.dtype, "data") if reads_data(e) else e for d, e in enumerate(places))
         out: Stmt = Store(buffer, COMBINE[op.combine](load(buffer, index), self.value(stage, op.value)), index)
         inside = [c for i, n in zip(index, buffer.shape, strict=True) for c in (make.ge(i, 0), make.lt(i, n))]
         conds = [c for c in inside if self.bounds.facts.prove(c) is not True]
@@ -314,7 +314,7 @@ class _Writer:
         """Store every output; with several, all values are computed before the first is written."""
         if len(tensors) == 1:
             return Store(self.buffers[tensors[0]], values[0], index)
-        names = [Var(f"{t.op.name}.new{i}", v.dtype, "value") for i, (t, v) in enumerate(zip(tensors, values, strict=True))]
+        names = [Var(f"{t.op.name}.new{i}", v.dtype, "data") for i, (t, v) in enumerate(zip(tensors, values, strict=True))]
         body = seq(*[Store(self.buffers[t], n, index) for t, n in zip(tensors, names, strict=True)])
         for n, v in reversed(list(zip(names, values, strict=True))):
             body = Let(n, v, body)

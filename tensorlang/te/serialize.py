@@ -164,9 +164,10 @@ class _Writer:
     def var(self, v: Var) -> int:
         found = self._var.get(v)
         if found is None:
-            if v.kind not in _KINDS:
+            kind = "value" if v.kind == "data" else v.kind  # a side of a reducer
+            if kind not in _KINDS:
                 raise DeclareError(f"`{v.name}` is a {v.kind}: it belongs to a schedule, not to a computation")
-            self.vars.append([v.name, v.dtype.name, v.kind, v.lo, v.hi, v.multiple_of, v.hint])
+            self.vars.append([v.name, v.dtype.name, kind, v.lo, v.hi, v.multiple_of, v.hint])
             found = self._var[v] = len(self.vars) - 1
         return found
 
@@ -177,7 +178,7 @@ class _Writer:
         found = self._reducer.get(id(r))
         if found is None:
             types = tuple(s.dtype for s in e.sources)
-            sides = [tuple(Var(f"{side}{i}", t, "value") for i, t in enumerate(types)) for side in ("lhs", "rhs")]
+            sides = [tuple(Var(f"{side}{i}", t, "data") for i, t in enumerate(types)) for side in ("lhs", "rhs")]
             row = [
                 r.name,
                 r.kind,

@@ -50,7 +50,7 @@ Emitter.value_rules = rules
 
 def pure_index(e: Expr) -> bool:
     """Whether ``e`` is a scalar of index arithmetic: computed in 64 bits, cut to its type where it is used as data."""
-    return e.dtype.is_index and not linear.reads_data(e)
+    return e.dtype.is_index and not linear.wraps(e)
 
 
 def _cut(em: Emitter, e: Expr) -> str:

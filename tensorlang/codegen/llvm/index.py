@@ -2,7 +2,8 @@
 
 Index expressions never overflow by contract, so sums and products are ``nsw`` and are done in 64 bits whatever the language says:
 that spares sign extensions at each address. Where such a value is used as data it is cut to its own type. Values read from
-memory are sign-extended leaves. A division never traps, whatever the divisor: it may have been moved in front of a guard.
+memory, and sums of them, which wrap, are sign-extended leaves. A division never traps, whatever the divisor: it may have been moved in
+front of a guard.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def _interval(em: Emitter, e: Expr) -> Range:
         a = e.a  # type: ignore[attr-defined]
         wide = a.dtype.is_int and e.dtype.is_int and e.dtype.bits >= a.dtype.bits and e.dtype.code == a.dtype.code
         return interval(em, a) if wide or a.dtype.is_bool else _type_range(e)
-    if kind in _ARITHMETIC and e.dtype.code == "int" and e.dtype.bits >= 32 and not linear.reads_data(e):
+    if kind in _ARITHMETIC and e.dtype.code == "int" and e.dtype.bits >= 32 and not linear.wraps(e):
         return _ARITHMETIC[kind](interval(em, e.a), interval(em, e.b))  # type: ignore[attr-defined]
     return _type_range(e)
 
@@ -125,7 +126,7 @@ _ARITHMETIC = {Add: _add, Sub: _sub, Mul: _mul, FloorDiv: _floordiv, FloorMod: _
 
 @rules.on(Add, Sub, Mul)
 def _nsw(em: Emitter, e: Add | Sub | Mul) -> str:
-    if not e.dtype.is_index:  # narrow integers wrap
+    if not e.dtype.is_index or linear.wraps(e):  # narrow integers wrap, and so does data
         return _leaf(em, e)
     word = {Add: "add", Sub: "sub", Mul: "mul"}[type(e)]
     return em.ins(f"{word} nsw i64 {em.index(e.a)}, {em.index(e.b)}")
@@ -147,7 +148,7 @@ def _divide(em: Emitter, e: FloorDiv | FloorMod | TruncDiv | TruncMod) -> str:
 @rules.on(Cast)
 def _cast(em: Emitter, e: Cast) -> str:
     # Widening loses nothing, and a pure index never overflows: only narrowing of data must cut.
-    if e.dtype.is_index and e.a.dtype.is_index and (e.dtype.bits >= e.a.dtype.bits or not linear.reads_data(e.a)):
+    if e.dtype.is_index and e.a.dtype.is_index and (e.dtype.bits >= e.a.dtype.bits or not linear.wraps(e.a)):
         return em.index(e.a)
     if not e.dtype.is_index:
         return _leaf(em, e)
@@ -157,7 +158,7 @@ def _cast(em: Emitter, e: Cast) -> str:
 
 @rules.on(Choice)
 def _choice(em: Emitter, e: Choice) -> str:
-    if linear.reads_data(e):
+    if linear.wraps(e):
         return _leaf(em, e)
     return em.ins(f"select i1 {em.value(e.cond)}, i64 {em.index(e.a)}, i64 {em.index(e.b)}")
 
