@@ -126,6 +126,8 @@ def _in(s: Stmt, old: Buffer, new: Buffer, half: Expr) -> Stmt:
         return load(new, (half, *e.indices), e.mask) if isinstance(e, Load) and e.buffer is old else None
 
     def write(st: Stmt) -> Stmt | None:
+        if isinstance(st, Extern) and any(b is old for b in st.outputs):
+            return Extern(st.kind, st.name, st.args, tuple(new if b is old else b for b in st.outputs), st.result)
         return Store(new, st.value, (half, *st.indices), st.mask) if isinstance(st, Store) and st.buffer is old else None
 
     return rewrite(map_exprs(s, lambda e: rewrite_expr(e, read)), write)

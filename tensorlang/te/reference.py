@@ -231,8 +231,8 @@ def _scan(op: ScanOp, arrays: Mapping[Tensor, Array], known: Mapping[Var, int]) 
         inside[s][:first] = arrays[i][:total]
         states.append(inside[s])
     each, in_part = op.dependent(), op.in_part()
-    for other in operations([u.op for u in op.update]):
-        if other not in each and other.outputs[0] not in inside:
+    for other in _needed(op.update, inside):  # a scan before this one keeps its own turns to itself
+        if other not in each:
             for t, a in zip(other.outputs, rules(other)(other, inside if other in in_part else {**inside}, known), strict=True):
                 inside[t] = a
     for row in range(first, total):

@@ -128,3 +128,18 @@ def test_columns_read_in_a_loop_are_known_where_what_reads_them_is_computed(targ
         a = np.arange(96, dtype="float32").reshape(16, 6)
         want = (a + (np.add.outer(np.arange(16), np.arange(6)) % 3 == 0)).sum(1)
         assert np.array_equal(f(a), np.repeat(want[:, None], 11, 1))
+
+
+def test_a_tensorized_stage_may_be_double_buffered() -> None:
+    """The call still named the buffer that two halves had replaced."""
+    from tests.fuzz import functions  # declares the intrinsics
+    A, B = te.placeholder((5, 3), "int32", name="A"), te.placeholder((16, 3), "int32", name="B")
+    k = te.reduce_axis((0, 3), "k")
+    T = te.compute((5, 16), lambda i, j: te.sum(A[i, k] * B[j, k], axis=k), name="T")
+    U = te.compute((5, 16), lambda i, j: te.max(T[i, j], 0), name="U")
+    s = te.create_schedule(U.op)
+    s[U].reverse_compute_at(s[T], s[T].op.axis[0])
+    s[T].tensorize(s[T].split(T.op.axis[1], 4)[1], functions.GEMV["fuzz.gemv4x3.int32"][3])
+    s[T].double_buffer()
+    a, b = np.arange(15, dtype="int32").reshape(5, 3) - 7, np.arange(48, dtype="int32").reshape(16, 3)
+    assert np.array_equal(tl.build(s, [A, B, U])(a, b), np.maximum(a @ b.T, 0))

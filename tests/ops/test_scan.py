@@ -83,3 +83,13 @@ def test_a_scan_that_begins_with_more_rows_than_there_are_is_refused_at_the_call
     assert f(np.ones((4, 3), "float32"))[:, 0].tolist() == [1, 1, 2, 2]
     with pytest.raises(tl.CallError, match="the scan y over n rows begins with 2"):
         f(np.ones((1, 3), "float32"))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_running_sum_of_a_running_sum(axis):
+    a = whole((4, 3), "float32", 2)
+    x = te.placeholder(a.shape, name="x")
+    y = ops.cumsum(ops.cumsum(x, axis), axis)
+    want = a.cumsum(axis).cumsum(axis)
+    exact(te.reference.evaluate(y, {x: a})[0], want, "float32")
+    exact(tl.compile([x, y])(a), want, "float32")

@@ -1,0 +1,29 @@
+"""Random programs of many stages through ``tl.compile``: right, or refused by an error of ours. ``python -m tests.fuzz.programs`` runs many."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+import pytest
+
+from tests.fuzz.programs import run
+
+ROUNDS = int(os.environ.get("TENSORLANG_FUZZ_ROUNDS", "0"))
+
+
+@pytest.mark.parametrize("chunk", range(4))
+def test_random_programs(chunk: int) -> None:
+    ended: Counter[str] = Counter()
+    for seed in range(10 * chunk, 10 * chunk + 10):
+        run(seed, ended)
+    assert ended["programs"] >= 8
+
+
+@pytest.mark.fuzz
+@pytest.mark.skipif(not ROUNDS, reason="TENSORLANG_FUZZ_ROUNDS is not set")
+@pytest.mark.parametrize("chunk", range(max(1, ROUNDS // 50)))
+def test_more_programs(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TENSORLANG_ISOLATE", "1")
+    for n in range(50):
+        run(1_000_000 + chunk * 50 + n, Counter())
