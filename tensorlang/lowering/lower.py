@@ -32,6 +32,7 @@ from ..te.tensor_intrin import declared
 from .buffers import argument_buffers, share_buffers, sizes_of, workspace_buffers
 from .lanes import in_range, spare_guards
 from .needs import needs_of
+from .parts import around, in_parts
 from .tails import check_tails, tail_note
 
 CACHE_LINE = 64  # bytes
@@ -273,10 +274,11 @@ class _Writer:
         index = self.target(stage)
         first = op.body[0]
         if not isinstance(first, Reduce):
-            return self.store_all(tensors, index, tuple(self.value(stage, e) for e in op.body))
-        sources = tuple(self.value(stage, e) for e in first.sources)
+            values, parts = in_parts(tuple(self.value(stage, e) for e in op.body))
+            return around(self.store_all(tensors, index, values), parts)
+        sources, parts = in_parts(tuple(self.value(stage, e) for e in first.sources))
         old = tuple(load(self.buffers[t], index) for t in tensors)
-        out = self.store_all(tensors, index, first.reducer.combine(old, sources))
+        out = around(self.store_all(tensors, index, first.reducer.combine(old, sources)), parts)
         if first.condition is not None:  # what reads memory is asked last: the other conditions may keep it in range
             conds = conjuncts(self.value(stage, first.condition))
             for some in ([c for c in conds if reads_data(c)], [c for c in conds if not reads_data(c)]):

@@ -79,13 +79,13 @@ def test_guarded_and_empty_reads_are_not() -> None:
     te.create_schedule(te.compute((te.var("n"),), lambda i: A[i], name="B"))
 
 
-def test_a_very_deep_expression_is_refused_with_a_remedy() -> None:
+def test_very_deep_choices_are_refused_with_a_remedy() -> None:
     x = te.placeholder((4,), name="x")
 
     def deep(i):
         e = x[i]
-        for _ in range(600):
-            e = te.sin(e) + 1
+        for n in range(600):
+            e = te.if_then_else(x[i] > n, e + 1, x[i])
         return e
 
     with pytest.raises(tl.TensorLangError, match="too deep"):

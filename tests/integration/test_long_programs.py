@@ -119,3 +119,28 @@ def test_split_reordered_and_fused_again_and_again():
     f = tl.build(s, [x, y])
     a = np.arange(64, dtype="float32")
     assert (f(a) == a + 1).all() and len(f.get_source("ir")) < 600
+
+
+@pytest.mark.parametrize("reduced", [False, True])
+def test_a_very_deep_expression_is_computed_in_parts(reduced):
+    x = te.placeholder((16, 4), name="x")
+
+    def deep(e):
+        for _ in range(500):
+            e = e * 0.5 + 0.25
+        return e
+
+    if reduced:
+        k = te.reduce_axis((0, 4), name="k")
+        y = te.compute((16,), lambda i: te.sum(deep(x[i, k]) * 2.0, axis=k), name="y")
+    else:
+        y = te.compute((16,), lambda i: deep(x[i, 1]) * 2.0, name="y")
+    a = np.full((16, 4), 3.0, dtype="float32")
+    want = np.float32(3.0)
+    for _ in range(500):
+        want = want * np.float32(0.5) + np.float32(0.25)
+    s = te.create_schedule(y.op)
+    s[y].vectorize(y.op.axis[0])
+    with few_calls(400):
+        for f in (tl.compile([x, y]), tl.build(s, [x, y])):
+            np.testing.assert_allclose(f(a), np.full(16, want * 2 * (4 if reduced else 1)), rtol=1e-3)
