@@ -13,6 +13,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import te
+from tensorlang.codegen.llvm import parallel
 from tensorlang.runtime import threads
 
 RUNS = 20
@@ -62,6 +63,7 @@ def partial_sums() -> tuple[tl.Module, list[np.ndarray]]:
 @pytest.fixture(autouse=True)
 def _many_processors(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(threads, "processors", lambda: 8)
+    monkeypatch.setattr(parallel, "PIECE", 1)  # five thousand numbers are shared out too
     yield
     monkeypatch.undo()
     tl.set_num_threads(None)
