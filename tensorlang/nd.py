@@ -6,33 +6,16 @@ Kernels take numpy arrays as they are; nothing here is needed for that. There is
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from .core.dtype import DType
 from .core.dtype import dtype as as_dtype
+from .core.ndarray import Device, NDArray
 from .errors import TargetError
 
 __all__ = ["Device", "NDArray", "array", "cpu", "device", "empty"]
-
-
-class Device(NamedTuple):
-    """A place where arrays lie and kernels run: this CPU."""
-
-    device_type: int = 1
-    device_id: int = 0
-
-    @property
-    def exist(self) -> bool:
-        """Whether there is such a device."""
-        return True
-
-    def sync(self) -> None:
-        """Nothing to wait for: a call returns when its outputs are written."""
-
-    def __repr__(self) -> str:
-        return f"cpu({self.device_id})"
 
 
 def cpu(dev_id: int = 0) -> Device:
@@ -46,33 +29,6 @@ def device(dev_type: Any = "llvm", dev_id: int = 0) -> Device:
     if kind not in ("llvm", "cpu", "c"):
         raise TargetError(f"device({str(dev_type)!r}): no such device", because="kernels run on the CPU", try_='tl.device("llvm")')
     return cpu(dev_id)
-
-
-class NDArray(np.ndarray[Any, Any]):
-    """A numpy array with the words of TVM's: ``numpy``, ``asnumpy``, ``copyfrom``, ``copyto``, ``device``. Results of arithmetic are of it too."""
-
-    @property
-    def device(self) -> Device:  # type: ignore[override]
-        """Where it lies."""
-        return cpu()
-
-    def numpy(self) -> np.ndarray[Any, Any]:
-        """A copy as a plain numpy array."""
-        return np.array(self)
-
-    asnumpy = numpy
-
-    def copyfrom(self, source: Any) -> NDArray:
-        """Take the elements of an array of the same shape."""
-        np.copyto(self, source)
-        return self
-
-    def copyto(self, target: Any) -> Any:
-        """Write the elements into another array, or give a copy on a device."""
-        if isinstance(target, Device):
-            return self.copy()
-        np.copyto(target, self)
-        return target
 
 
 def array(arr: Any, device: Device | None = None) -> NDArray:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DeclareError, TensorLangError
+from .ndarray import NDArray
 
 _packed: dict[str, Callable[..., Any]] = {}
 _symbols: dict[str, int] = {}
@@ -48,12 +49,13 @@ def register_symbol(name: str, address: Any) -> None:
 
 
 def packed(name: str) -> Callable[..., Any]:
-    """The registered Python function. Raises TensorLangError when there is none of that name."""
+    """The registered Python function, which gets its arrays with TVM's words. Raises TensorLangError when there is none of that name."""
     found = _packed.get(name)
     if found is None:
         raise TensorLangError(f"call_packed({name!r}): no function of that name is registered",
                               because=f"registered: {', '.join(sorted(_packed)) or 'none'}", try_=f"@tl.register_func({name!r}) on a Python function")
-    return found
+    function = found
+    return lambda *args: function(*[a.view(NDArray) if type(a) is np.ndarray else a for a in args])
 
 
 def c_function(name: str, result: np.dtype[Any], arguments: tuple[np.dtype[Any], ...]) -> Callable[..., Any]:

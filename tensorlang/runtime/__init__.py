@@ -10,4 +10,7 @@ from .routes import Rows
 from .threads import num_threads, plan_workspace, release_workspace, set_num_threads
 from .timing import Timing
 
-__all__ = ["Dispatcher", "Module", "Profile", "Rows", "Timing", "load", "num_threads", "plan_workspace", "release_workspace", "set_num_threads"]
+load_module = load  # TVM's word
+
+__all__ = ["Dispatcher", "Module", "Profile", "Rows", "Timing", "load", "load_module", "num_threads", "plan_workspace", "release_workspace",
+           "set_num_threads"]

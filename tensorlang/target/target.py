@@ -26,6 +26,17 @@ _ARCHES: dict[str, tuple[Collection[str], Callable[[str, tuple[str, ...]], Core]
 _ALIASES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
+class Kind(str):
+    """What generates the code, as text that also has TVM's ``target.kind.name``."""
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        """The text itself."""
+        return str(self)
+
+
 class _Named(type):
     """``Target("llvm")`` and TVM's ``Target(target="llvm", host="llvm")`` are what :meth:`Target.parse` makes of the text."""
 
@@ -44,7 +55,7 @@ class Target(metaclass=_Named):
     ``mattr`` are feature flags beyond those of ``mcpu``. The rest are facts for whoever picks tile sizes.
     """
 
-    kind: str
+    kind: Kind
     triple: str
     mcpu: str
     mattr: tuple[str, ...]
@@ -69,7 +80,7 @@ class Target(metaclass=_Named):
         return _host()
 
     def __str__(self) -> str:
-        parts = [self.kind]
+        parts = [str(self.kind)]
         if self.triple != host.triple():
             parts.append(f"-mtriple={self.triple}")
         parts.append(f"-mcpu={self.mcpu}")
@@ -170,7 +181,7 @@ def _make(triple: str, mcpu: str, mattr: tuple[str, ...], num_cores: int) -> Tar
     facts = {"l1_bytes": core.l1_bytes, "l2_bytes": core.l2_bytes, "l3_bytes": core.l3_bytes, "cache_line": core.cache_line}
     if here:
         facts.update(host.caches())
-    return Target("llvm", triple, mcpu, mattr, num_cores, core.vector_bits, core.vector_registers, core.has_fma, core.has_half,
+    return Target(Kind("llvm"), triple, mcpu, mattr, num_cores, core.vector_bits, core.vector_registers, core.has_fma, core.has_half,
                   **facts)
 
 

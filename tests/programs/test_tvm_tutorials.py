@@ -41,6 +41,7 @@ def test_vector_addition():
     s[C].parallel(outer)
     s[C].vectorize(inner)
     tgt = tvm.target.Target(target="llvm", host="llvm")
+    assert tgt.kind.name == "llvm"
     fadd = tvm.build(s, [A, B, C], tgt, name="myadd")
     r = rng()
     for size in (1, 100):
@@ -264,7 +265,7 @@ def test_several_stages_and_states_of_a_scan():
 def test_a_step_done_by_python():
     @tvm.register_func("tutorial.addone", override=True)
     def my_addone(x, y):
-        tvm.nd.array(x + 1).copyto(y)
+        tvm.nd.array(x.numpy() + 1).copyto(y)
 
     n = 17
     A = te.placeholder((n,), name="A")

@@ -31,6 +31,7 @@ def test_devices():
 def test_targets():
     here = tl.Target.host()
     assert tl.Target("llvm") == tl.Target(target="llvm", host="llvm") == tl.Target(here) == here
+    assert here.kind.name == here.kind == "llvm" and pickle.loads(pickle.dumps(here)).kind.name == "llvm"
     assert replace(here, num_cores=1).num_cores == 1 and pickle.loads(pickle.dumps(here)) == here
     for wrong in (lambda: tl.Target("cuda"), lambda: tl.Target("llvm", host="cuda"), lambda: tl.Target(7)):
         with pytest.raises(tl.TargetError):
