@@ -133,6 +133,9 @@ def _make(code: str, bits: int, lanes: int) -> DType:
     return found
 
 
+_USUAL = {"int": "int32", "uint": "uint32", "float": "float32", "long": "int64", "half": "float16", "single": "float32", "double": "float64"}
+
+
 def dtype(name: str | DType | type | np.dtype) -> DType:  # type: ignore[type-arg]
     """The element type of that name (``"float32"``, ``"int8x16"``), numpy dtype or numpy scalar class.
 
@@ -158,7 +161,7 @@ def dtype(name: str | DType | type | np.dtype) -> DType:  # type: ignore[type-ar
         code, bits, lanes = m[1], int(m[2] or (1 if m[1] == "bool" else 0)), int(m[3] or 1)
         if bits in _BITS[code] and lanes >= 1:
             return _by_name.setdefault(name, _make(code, bits, lanes))
-    near = difflib.get_close_matches(name, KNOWN, 1)
+    near = [_USUAL[name]] if name in _USUAL else difflib.get_close_matches(name, KNOWN, 1)
     raise DeclareError(f"unknown dtype {name!r}", legal=", ".join(KNOWN), try_=repr(near[0]) if near else None)
 
 

@@ -21,7 +21,7 @@ from ..errors import TensorLangError
 from . import files, store
 from .elf import undefined_symbols
 
-_SUFFIXES = (".o", ".so", ".h")
+SUFFIXES = (".o", ".so", ".h")
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def export(path: str | Path, make: Callable[[], CFunction], saved: Callable[[], 
     if cc is not None and not isinstance(cc, str):
         raise TensorLangError(f"export: cc is a {type(cc).__name__}", because="a C compiler is named by one string", try_="cc='gcc'")
     path = files.named(path, "export")
-    if path.suffix not in _SUFFIXES:
+    if path.suffix not in SUFFIXES:
         raise TensorLangError(f"export: {path} has no known suffix", try_="file.o (object file and header), file.so (shared library and header) "
                                                                           "or file.h (header)")
     made = make()

@@ -288,8 +288,15 @@ class Module:
         return run
 
     def save(self, path: str | Path, *, sources: bool = False) -> None:
-        """Write the kernel to one file that ``load`` reads back without the compiler, with its texts when asked."""
-        files.write({files.named(path, "save"): self._packed(sources)}, f"save {self.name}")
+        """Write the kernel to one file that ``load`` reads back without the compiler, with its texts when asked.
+
+        Raises TensorLangError when it cannot be written, and for a name of what ``export`` makes (``.o``, ``.so``, ``.h``).
+        """
+        place = files.named(path, "save")
+        if place.suffix in export.SUFFIXES:
+            raise TensorLangError(f"save: {place} would be no {place.suffix} file", because="save writes a kernel for load, in a format of our own",
+                                  try_=f"f.export({str(place)!r}), or f.save({str(place.with_suffix('.tl'))!r})")
+        files.write({place: self._packed(sources)}, f"save {self.name}")
 
     def _packed(self, sources: bool) -> bytes:
         texts = {kind: make() for kind, make in self._sources.items()} if sources else {}

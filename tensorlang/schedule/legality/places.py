@@ -11,6 +11,7 @@ from heapq import heapify, heappop, heappush
 
 from ..links import changed, reads
 from ..state import INLINED, At, ScheduleState, StageState, Waiting, change
+from .cache import instead_of_output
 from .verdict import YES, Verdict, no
 
 
@@ -54,7 +55,7 @@ def place_verdict(state: ScheduleState, stage: StageState, target: StageState, l
                   try_=f"s.cache_read({stage.name}, 'local', [reader]) and compute_at of that")
     if stage.is_output:
         return no(f"`{stage.name}` is an output: the caller wants all of it", mark=mark,
-                  try_=f"s.cache_write({stage.name}, 'local') and compute_at of that")
+                  try_=instead_of_output(state, stage.name, then="and compute_at of that"))
     if stage.attach == INLINED:
         return no(f"`{stage.name}` is inlined: it is computed nowhere", mark=mark)
     if target.attach == INLINED or target.is_placeholder or (not target.leaves and target.is_opaque):

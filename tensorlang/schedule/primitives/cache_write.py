@@ -118,7 +118,7 @@ def _layout(st: StageState) -> tuple[Digit, ...] | str:
         d, stride, size = digit[rel.parent]
         whole = const_int(st.compute.axis[d].extent)
         if whole is None or whole % (stride * factor) or (size and size % factor):
-            return f"the factor {factor} does not divide axis `{st.compute.axis[d].name}` of `{st.name}`, and the cache of a reduction is not padded"
+            return f"the factor {factor} does not divide axis `{st.compute.axis[d].name}` of `{st.name}`, and a cache is not padded"
         digit[rel.inner] = (d, stride, factor)
         digit[rel.outer] = (d, stride * factor, size // factor if size else 0)
     return tuple(digit[iv] for iv in st.leaves if iv.kind != REDUCE)

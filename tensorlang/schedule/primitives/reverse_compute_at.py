@@ -17,6 +17,7 @@ from ...expr.nodes import Expr, Var
 from ...expr.walk import preorder
 from ...te.axis import REDUCE, IterVar
 from ...te.tensor import TensorRead
+from ..legality.cache import instead_of_output
 from ..legality.places import place_verdict
 from ..legality.verdict import YES, Verdict, no
 from ..state import At, Fuse, Relation, ScheduleState, Singleton, Split, StageState, change
@@ -42,7 +43,7 @@ class ReverseComputeAt(Primitive):
         consumer, producer = state.stage(self.stage), state.stage(self.at)
         mark = (self.at, self.loop)
         if producer.is_output:
-            return no(f"`{self.at}` is an output: the caller wants all of it", mark=mark, try_=f"s.cache_write({self.at}, 'local') first")
+            return no(f"`{self.at}` is an output: the caller wants all of it", mark=mark, try_=instead_of_output(state, self.at, then="first"))
         if producer.is_opaque and not producer.is_scan:
             return no(f"`{self.at}` is an extern: it has no loops", mark=mark)
         if producer.is_scan or producer.shares or consumer.is_scan or consumer.shares or consumer.attach is not None:

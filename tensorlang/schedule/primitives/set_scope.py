@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..legality.cache import instead_of_output
 from ..legality.verdict import YES, Verdict, no
 from ..state import ScheduleState, change
 from .base import Primitive, find_own_memory
@@ -30,7 +31,7 @@ class SetScope(Primitive):
         if self.scope not in SCOPES:
             return no(f"scope {self.scope!r} is not known", legal=", ".join(SCOPES))
         if state.stage(self.stage).is_output:
-            return no(f"`{self.stage}` is an output: the caller's memory holds it", try_=f"s.cache_write({self.stage}, {self.scope!r})")
+            return no(f"`{self.stage}` is an output: the caller's memory holds it", try_=instead_of_output(state, self.stage, self.scope))
         return YES
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:

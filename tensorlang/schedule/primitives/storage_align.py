@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...te.axis import IterVar
+from ..legality.cache import instead_of_output
 from ..legality.verdict import YES, Verdict, no
 from ..state import ScheduleState, change
 from .base import Primitive, find_own_memory, whole
@@ -37,7 +38,7 @@ class StorageAlign(Primitive):
         if opaque is not None:
             return no(f"`{opaque.name}` reads it whole, without padding", mark=(self.stage, None))
         if st.is_output:
-            return no(f"`{self.stage}` is an output: the caller's memory holds it", try_=f"s.cache_write({self.stage}, 'local')")
+            return no(f"`{self.stage}` is an output: the caller's memory holds it", try_=instead_of_output(state, self.stage))
         if self.axis not in names:
             return no(f"`{self.axis}` is no data axis of `{self.stage}`", legal=", ".join(names))
         if self.axis == names[-1]:
