@@ -106,3 +106,92 @@ def test_save_does_not_write_our_format_under_the_name_of_another(tmp_path: Any)
         if suffix != ".so":  # which needs a C compiler
             eval(first, {"f": f})
     assert tl.load(tmp_path / "x.tl").name == tl.load(tmp_path / "x.o").name
+
+
+def _mm(n: Any = 64) -> tuple[tl.Schedule, Any]:
+    s, C = mistakes_schedule._matmul(N=n)
+    return s, s[C]
+
+
+def _waits() -> tuple[tl.Schedule, Any, Any, Any]:
+    s, _, _, S, C = mistakes_schedule._chain()
+    return s, S, C, C.op.axis[0]
+
+
+def split_first():
+    _, C = _mm()
+    C.vectorize(C.split("j", factor=8)[1])
+
+
+def split_by_one_of_two():
+    _, C = _mm()
+    C.split("i", factor=8)
+    C.split("j", nparts=4)
+
+
+def fuse_first():
+    _, C = _mm()
+    C.parallel(C.fuse("i", "j"))
+
+
+def fuse_one_kind():
+    _, C = _mm()
+    C.fuse("i", "j")
+
+
+def fused_or_unrolled():
+    _, C = _mm(4)
+    C.vectorize("j")
+    C.unroll("i")
+    _, C = _mm(4)
+    C.split("i", factor=8)
+    C.reorder("i.outer", "k", "i.inner", "j")
+    C.vectorize(C.fuse("i.inner", "j"))
+
+
+def a_small_inner_half():
+    _, C = _mm(4096)
+    C.vectorize(C.split("j", factor=8)[1])
+    C.unroll(C.split("i", factor=4)[1])
+
+
+def partial_results():
+    s, C = _mm()
+    rf = s.rfactor("C", C.split("k", factor=8)[0])
+    s[rf].parallel(s[rf].op.axis[0])
+
+
+def compute_at_before_store_at():
+    s, S, C, i = _waits()
+    s[S].compute_at(s[C], C.op.axis[1])
+    s[S].store_at(s[C], i)
+
+
+def cache_before_vectorize():
+    s, C = _mm()
+    s.cache_write("C", "local")
+    C.vectorize("j")
+
+
+def cache_before_compute_at():
+    s, S, C, i = _waits()
+    s[s.cache_write(C, "local")].compute_at(s[C], s[C].op.axis[0])
+    s[S].compute_at(s[C], s[C].op.axis[0])
+
+
+@pytest.mark.parametrize(("name", "words", "follow"), [
+    ("split_of_a_vector_loop", "split first, then vectorize one half", split_first),
+    ("split_by_nothing", "split(axis, factor=8) or split(axis, nparts=4)", split_by_one_of_two),
+    ("fuse_of_a_parallel_loop", "fuse first, then annotate the fused loop", fuse_first),
+    ("fuse_of_data_and_reduction", "fuse those", fuse_one_kind),
+    ("vectorize_two_loops", "vectorize the fused loop, or unroll one of them", fused_or_unrolled),
+    ("vectorize_too_many_lanes", "a small factor and take the inner half", a_small_inner_half),
+    ("unroll_too_much", "a small factor and take the inner half", a_small_inner_half),
+    ("parallel_reduction", "s.rfactor(…) makes partial results that threads can compute apart", partial_results),
+    ("store_at_of_a_stage_at_root", "s[S].compute_at first", compute_at_before_store_at),
+    ("cache_write_after_vectorize", "call cache_write before vectorize", cache_before_vectorize),
+    ("cache_write_around_a_stage", "call cache_write before compute_at", cache_before_compute_at),
+])
+def test_advice_in_words_is_accepted(name: str, words: str, follow: Any) -> None:
+    assert words in refused(name)[1]
+    follow()
