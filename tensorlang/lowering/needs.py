@@ -67,6 +67,7 @@ def _sources(op: ComputeOp) -> Iterator[Need]:
     nothing = [make.lt(a.extent, 1) for a in axes if not _proved(facts, make.ge(a.extent, 1))]
     for cond in (*(denied(c) for c in nothing), *(c for c, _ in op.needs)):
         facts = facts.assume(cond)
+    nothing = [c for c in nothing if not any(v.kind == "loop" for v in variables(c))]  # a range that depends on the element: some are not empty
     walk = _Walk()
     for e in op.body:
         walk.expr(e, facts)

@@ -73,7 +73,7 @@ def _behind(s: Schedule, out: Stage, joins: Callable[[Stage], bool]) -> Iterator
         while waiting:
             p = heapq.heappop(waiting)
             st = s.state.stages[-p]
-            if (isinstance(st.op, ComputeOp) and not st.is_output and st.attach is None and st.name not in found
+            if (isinstance(st.op, ComputeOp) and not (st.is_opaque or st.is_output) and st.attach is None and st.name not in found
                     and not (st.relations or st.kinds)  # such as the last stage of an attention, which is scheduled already
                     and (not st.op.reduce_axis or _row_reduction(s[st.name]))
                     and all(r.name in found for r in s.state.readers(st.name)) and joins(s[st.name])):

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+import autosched
 import tensorlang as tl
 from tensorlang import ops, te
 from tensorlang.te import reference
@@ -209,7 +210,7 @@ def run(seed: int, ended: Counter[str]) -> None:
         if seed % 4 == 0:
             assert len(tl.compile(args, TARGETS[seed // 4 % len(TARGETS)], name="k").get_source("asm")) > 50
             ended["for another target"] += 1
-    except tl.CompileError:
+    except (tl.CompileError, tl.ScheduleError):  # nobody asked for a schedule
         raise
     except tl.TensorLangError as error:
         ended["refused: " + str(error).split("\n")[0].split(":")[0][:40]] += 1
@@ -231,11 +232,26 @@ def run(seed: int, ended: Counter[str]) -> None:
     ended["programs"] += 1
 
 
+def tune(seed: int, ended: Counter[str]) -> None:
+    """A search of four trials for one program; those with symbolic sizes are none for it."""
+    program = Program(seed)
+    if program.sizes != [{}]:
+        return
+    scope: dict[str, Any] = {"te": te, "ops": ops}
+    try:
+        exec(program.text(), scope)
+        result = autosched.tune(autosched.SearchTask(lambda: scope["program"]()[0], ()), trials=4, progress=False)
+        ended["tuned" if result.best is not None else "tuned, no candidate measured"] += 1
+    except tl.TensorLangError as error:
+        ended["refused: " + str(error).split("\n")[0].split(":")[-1][:40]] += 1
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=1e9)
+    parser.add_argument("--tune", action="store_true", help="a search of four trials for each, instead")
     options = parser.parse_args(argv)
     os.environ["TENSORLANG_ISOLATE"] = "1"  # an abort of LLVM is a failure like others
     ended: Counter[str] = Counter()
@@ -243,11 +259,13 @@ def main(argv: list[str] | None = None) -> int:
     for seed in range(options.seed, options.seed + options.count):
         if time.perf_counter() - start > options.seconds:
             break
+        if seed % 500 == 0:
+            print(f"seed {seed}: {dict(ended.most_common())}, {bad} failure(s)", flush=True)
         try:
-            run(seed, ended)
+            (tune if options.tune else run)(seed, ended)
         except Exception as error:  # wrong, slow, or not an error of ours
             bad += 1
-            print(f"=== seed {seed}: {type(error).__name__}: {str(error)[:300]}\n{Program(seed).text()}", flush=True)
+            print(f"=== seed {seed} after {ended['programs']} programs: {type(error).__name__}: {str(error)[:300]}\n{Program(seed).text()}", flush=True)
     print(dict(ended.most_common()), f"{bad} failure(s)")
     return 1 if bad else 0
 

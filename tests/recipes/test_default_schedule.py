@@ -86,3 +86,10 @@ def test_a_statistic_that_rows_and_a_scalar_read():
     a = np.random.default_rng(0).permutation(128).astype("float32").reshape(8, 16)
     top, double = tl.compile([A, t, y])(a)
     assert top == 127 and (double == a.max(1) * 2).all()
+
+
+def test_a_scan_beside_a_statistic_is_not_moved():
+    A = te.placeholder((33,), name="A")
+    y = tl.ops.less_equal(tl.ops.cumsum(A), tl.ops.min(A))
+    a = (np.arange(33) % 7 - 3).astype("float32")
+    assert np.array_equal(tl.compile([A, y])(a), a.cumsum() <= a.min())
