@@ -9,6 +9,7 @@ from ..expr import make
 from ..expr.nodes import Expr, Var
 from ..loopir.stmt import Buffer
 from ..schedule.bounds import Bounds, region_size
+from ..schedule.sliding import slide_of
 from ..schedule.state import INLINED, ScheduleState
 from ..te.axis import dims_of
 from ..te.tensor import PlaceholderOp, Tensor
@@ -72,7 +73,7 @@ def workspace_buffers(state: ScheduleState, bounds: Bounds, buffers: dict[Tensor
             continue
         for t in stage.op.outputs:
             if t not in buffers:
-                shape = region_size(t, bounds)
+                shape = slide_of(state, bounds, stage).shape(region_size(t, bounds))
                 buffers[t] = Buffer(t.name, t.dtype, shape, stage.scope, _padded(shape, stage.align))
 
 

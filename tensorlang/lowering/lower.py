@@ -20,6 +20,8 @@ from ..schedule.bounds import Bounds, bounds_of
 from ..schedule.legality.places import wished
 from ..schedule.legality.tensorize import Operand, match
 from ..schedule.primitives.kind import LIMITS
+from ..schedule.sliding import NOTHING as NO_SLIDE
+from ..schedule.sliding import slide_of
 from ..schedule.state import At, ScheduleState, StageState, depends_on_dims
 from ..schedule.tree.nodes import ComputeNode, LoopNode, StorageNode, TreeNode, tree_of
 from ..schedule.tree.printer import draw
@@ -88,6 +90,7 @@ class _Writer:
         known = bounds.stages
         self.low = {st.key: bounds[st.name].store_low for st in state.stages
                     if st.name in known and not (st.shares or st.is_opaque or st.is_output)}
+        self.slides = {st.key: slide_of(state, bounds, st) for st in state.stages if st.store is not None}
         self.guards: dict[str, list[tuple[int, Expr]]] = {}
         self.spare: dict[str, tuple[Expr, Facts]] = {}  # guards that reads ask instead of the store, with what else holds there
         self.alive = {p for p in params if isinstance(p, Buffer)}  # memory that exists where the walk is
@@ -159,7 +162,7 @@ class _Writer:
     def placed_guards(self, stage: StageState) -> list[tuple[int, Expr]]:
         """Each guard with the position of the innermost own loop it speaks of; -1 when it speaks of none."""
         where = {iv.var: p for p, iv in enumerate(stage.leaves)}
-        guards = self.bounds.guards(stage)
+        guards = (*self.bounds.guards(stage), *self.slides.get(stage.key, NO_SLIDE).conditions)
         facts = self.bounds.known_at(stage.attach)
         spare = spare_guards(stage, self.bounds, guards, facts) if guards else []
         if spare:
@@ -253,6 +256,8 @@ class _Writer:
         low = self.low.get(tensor.op)
         if low is not None:
             indices = tuple(make.sub(i, o) for i, o in zip(indices, low, strict=True))
+        if tensor.op in self.slides:
+            indices = self.slides[tensor.op].place(indices)
         return load(self.buffers[tensor], indices)
 
     def target(self, stage: StageState) -> tuple[Expr, ...]:
@@ -262,7 +267,8 @@ class _Writer:
             return tuple(b.value[a.var] for a in stage.compute.axis)
         if b.store_low is b.low:
             return tuple(b.local[a.var] for a in stage.compute.axis)
-        return tuple(make.sub(b.value[a.var], low) for a, low in zip(stage.compute.axis, b.store_low, strict=True))
+        index = tuple(make.sub(b.value[a.var], low) for a, low in zip(stage.compute.axis, b.store_low, strict=True))
+        return self.slides.get(stage.key, NO_SLIDE).place(index)
 
     def update(self, stage: StageState) -> Stmt:
         op = stage.compute

@@ -10,6 +10,7 @@ from ...expr.nodes import Expr, Var, const_int
 from ...expr.walk import substitute
 from ..bounds import Bounds, bounds_of, region_size
 from ..legality.places import wished
+from ..sliding import slide_of
 from ..state import ScheduleState, StageState
 from .nodes import ComputeNode, LoopNode, StorageNode, TreeNode, tree_of
 from .repeats import note, repeats
@@ -54,15 +55,17 @@ def _line(node: TreeNode, bounds: Bounds, chosen: dict[Var, Expr], mark: tuple[s
             words.append("← asked for")
         return Line(f"loop {name}.{node.loop.name}", "  ".join(words), (yield _lines(node.children, bounds, chosen, mark, node.stage)))
     if isinstance(node, StorageNode):
-        shape = [substitute(e, chosen) for e in region_size(node.stage.op.outputs[0], bounds)]
+        slide = slide_of(bounds.state, bounds, node.stage)
+        shape = [substitute(e, chosen) for e in slide.shape(region_size(node.stage.op.outputs[0], bounds))]
         sizes = [const_int(e) for e in shape]
         outputs = node.stage.op.outputs
         total: int | None = sum(t.dtype.bytes for t in outputs)
         for n in sizes:
             total = None if total is None or n is None else total * n
+        kept = f"  ring of {', '.join(str(n) for _, n in slide.ring)}" if slide.ring else "  kept between turns" if slide.conditions else ""
         double = "  double" if node.stage.double else ""
         amount = "" if total is None else f"  {bytes_text(total)}"
-        return Line(f"storage {name}", f"{outputs[0].dtype}[{', '.join(map(str, shape))}]  {node.stage.scope}{amount}{double}")
+        return Line(f"storage {name}", f"{outputs[0].dtype}[{', '.join(map(str, shape))}]  {node.stage.scope}{amount}{double}{kept}")
     assert isinstance(node, ComputeNode)
     reads = ", ".join(t.name for t in node.stage.op.input_tensors)
     words = [f"reads {reads}" if reads else "", note(repeats(bounds, node.stage, chosen))]

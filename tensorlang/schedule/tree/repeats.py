@@ -14,6 +14,7 @@ from ...expr.walk import substitute, variables
 from ...te.tensor import TensorRead
 from ..bounds import Bounds
 from ..legality.places import chain
+from ..sliding import slide_of
 from ..state import StageState
 
 SHOWN = 1.25  # below, the guarded rest of a last tile looks like repeated work
@@ -27,19 +28,23 @@ def repeats(bounds: Bounds, stage: StageState, chosen: Mapping[Var, Expr]) -> fl
     if stage.host is None or stage.is_opaque or stage.within is not None or copies:
         return None
     own = bounds[stage.name]
-    turns, whole = 1, 1
+    turns, whole, done = 1, 1, 1.0
+    moves = {v: (d, c) for v, d, c in slide_of(bounds.state, bounds, stage).moves}  # loops across which what is computed is kept
     for outer, position in chain(bounds.state, stage):
         for iv in outer.leaves[:position + 1]:
             n = _number(bounds[outer.name].loops[iv], chosen)
             if n is None:
                 return None
             turns *= n
+            if iv.var in moves and n > 0:
+                d, c = moves[iv.var]
+                done *= (1 + (n - 1) * c / (const_int(own.extent[d]) or 1)) / n
     for a, extent in zip(stage.compute.axis, own.extent, strict=True):
         n, m = _number(extent, chosen), _number(a.extent, chosen)
         if n is None or m is None:
             return None
         turns, whole = turns * n, whole * m
-    return turns / whole if whole > 0 else None
+    return done * turns / whole if whole > 0 else None
 
 
 def _number(e: Expr, chosen: Mapping[Var, Expr]) -> int | None:
