@@ -195,6 +195,8 @@ class Facts:
                 same = True
             elif self.nonneg(add_poly(p, {(): -1})) or self.nonneg(add_poly({(): -1}, p, -1)):
                 same = False
+            elif _assumed(p) and self.nonneg(p) and self.nonneg(add_poly({}, p, -1)):
+                same = True
             return same if same is None or t is EQ else not same
         if isinstance(cond, And):
             a, b = self.prove(cond.a), self.prove(cond.b)
@@ -212,7 +214,7 @@ class Facts:
         p = undivided(p)
         if self._nonneg(p, _MAX_DEPTH):
             return True
-        return any(self._nonneg(add_poly(p, k, -n), _MAX_DEPTH // 2) for k in self.known for n in _times(p, k))
+        return any(self._nonneg(add_poly(p, k, -n), _MAX_DEPTH // 2) for k in (*self.known, *_assumed(p)) for n in _times(p, k))
 
     def _nonneg(self, p: Poly, depth: int) -> bool:
         lo, hi = self.interval_poly(p)
@@ -571,6 +573,12 @@ def _whole(p: Poly) -> Poly:
     c = gcd(*[k for m, k in p.items() if m])
     rest = p.get((), 0) % c if c > 1 else 0
     return add_poly(p, {(): -rest}) if rest else p
+
+
+def _assumed(p: Poly) -> list[Poly]:
+    """What ``te.assume`` said of the sizes in ``p``, as polynomials that are never negative."""
+    conds = {c: None for mono in p for atom in mono if type(atom) is Var for c in atom.assumed}
+    return [_whole(k) for c in conds for k in _nonneg_forms(c)]
 
 
 def _nonneg_forms(cond: Expr) -> Iterable[Poly]:

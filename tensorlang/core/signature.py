@@ -234,3 +234,34 @@ def names_in(size: Size) -> list[str]:
     if isinstance(size, tuple):
         return names_in(size[1]) + names_in(size[2])
     return [size] if isinstance(size, str) else []
+
+
+def solved(size: Size, value: int, dims: Mapping[str, int]) -> tuple[str, int] | None:
+    """The one dim in ``size`` that is not among ``dims``, and its value where ``size`` is ``value``: of ``n + 1`` or ``2 * m + 3``. None when there
+    is no such dim, when the size is no multiple of it plus a number, and when the value is no whole number."""
+    found = _linear(size, dims)
+    if found is None:
+        return None
+    name, factor, rest = found
+    if name is None or not factor or (value - rest) % factor:
+        return None
+    return name, (value - rest) // factor
+
+
+def _linear(size: Size, dims: Mapping[str, int]) -> tuple[str | None, int, int] | None:
+    """``(dim, factor, rest)`` of a size that is ``factor * dim + rest`` where the other dims are known."""
+    if all(n in dims for n in names_in(size)):
+        return None, 0, evaluate(size, dims)
+    if isinstance(size, str):
+        return size, 1, 0
+    op, x, y = size  # type: ignore[misc]
+    a, b = _linear(x, dims), _linear(y, dims)
+    if a is None or b is None or op not in ("+", "-", "*"):
+        return None
+    if op == "*":
+        (name, factor, rest), (other, _, times) = (b, a) if a[0] is None else (a, b)
+        return None if other is not None else (name, factor * times, rest * times)
+    if a[0] is not None and b[0] is not None and a[0] != b[0]:
+        return None
+    sign = 1 if op == "+" else -1
+    return a[0] or b[0], a[1] + sign * b[1], a[2] + sign * b[2]

@@ -54,9 +54,10 @@ class Var(Expr):
 
     ``lo``, ``hi`` are inclusive bounds known for every use (None: unknown), ``multiple_of`` a known divisor, ``hint`` a
     typical value for cost, never for legality. ``kind`` is one of ``loop``, ``dim``, ``knob``, ``value``, ``data`` (a name for what was read).
+    ``assumed`` are conditions between it and other sizes that hold for every use (``te.assume``), checked where they are given values.
     """
 
-    __slots__ = ("hi", "hint", "kind", "lo", "multiple_of", "name", "serial")
+    __slots__ = ("assumed", "hi", "hint", "kind", "lo", "multiple_of", "name", "serial")
 
     def __init__(self, name: str, dtype: DType, kind: str = "value", lo: int | None = None, hi: int | None = None,
                  multiple_of: int = 1, hint: int | None = None) -> None:
@@ -69,6 +70,7 @@ class Var(Expr):
         self.multiple_of = multiple_of
         self.hint = hint
         self.serial = next(_serial)
+        self.assumed: tuple[Expr, ...] = ()
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("a variable is known by its identity and cannot be copied through pickle; use the JSON of the trace")

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from ..errors import LowerError
 from ..expr import make
+from ..expr.linear import poly
 from ..expr.nodes import Expr, Var
+from ..expr.walk import variables
 from ..loopir.stmt import Buffer
 from ..schedule.bounds import Bounds, region_size
 from ..schedule.sliding import slide_of
@@ -99,6 +101,19 @@ def _padded(shape: tuple[Expr, ...], align: dict[int, tuple[int, int]]) -> tuple
     return tuple(reversed(strides))
 
 
+def _told(shape: Sequence[Expr], known: set[Var]) -> set[Var]:
+    """``known`` and the sizes that dimensions tell when those are known: n by ``n + 1`` or ``2 * n + m``."""
+    more = True
+    while more:
+        more = False
+        for e in shape:
+            unknown = [v for v in dims_of(e) if v not in known]
+            if len(unknown) == 1 and all(m == (unknown[0],) for m in poly(e) if any(unknown[0] in variables(a) for a in m)):
+                known.add(unknown[0])
+                more = True
+    return known
+
+
 def sizes_of(params: Sequence[Buffer | Var], exprs: Sequence[Expr]) -> tuple[Var, ...]:
     """The symbolic sizes of a kernel: named in shapes and strides of arguments, solved at the call.
 
@@ -107,7 +122,7 @@ def sizes_of(params: Sequence[Buffer | Var], exprs: Sequence[Expr]) -> tuple[Var
     given = [p for p in params if isinstance(p, Var)]
     shaped = [e for p in params if isinstance(p, Buffer) for e in p.shape]
     shaped += [e for p in params if isinstance(p, Buffer) for e in p.strides or ()]
-    direct = {e for e in shaped if type(e) is Var}
+    direct = _told([e for p in params if isinstance(p, Buffer) for e in p.shape], {*given, *(e for e in shaped if type(e) is Var)})
     dims = dims_of(*shaped)  # also those that are given: what shapes say and what is passed must agree
     for v in (*dims, *dims_of(*exprs)):
         if v.kind == "knob":
@@ -118,6 +133,6 @@ def sizes_of(params: Sequence[Buffer | Var], exprs: Sequence[Expr]) -> tuple[Var
                                  because="the computation uses its value, and no argument has it as a dimension",
                                  try_=f"pass `{v.name}` as an argument")
             raise LowerError(f"`{v.name}` is determined by no argument",
-                             because="a symbolic size is solved from a dimension of an argument that is just that size",
+                             because="a symbolic size is solved from a dimension of an argument that is a multiple of it plus what is known",
                              try_=f"pass `{v.name}` as an argument, or a tensor of which it is a dimension")
     return tuple(dims)

@@ -1,4 +1,5 @@
-"""What a kernel needs of its symbolic sizes beyond their own facts: what operations state, and that nothing is read from empty tensors.
+"""What a kernel needs of its symbolic sizes beyond their own facts: what ``te.assume`` and operations state, that nothing is read from empty
+tensors, and that no sum of axes runs past the end of a tensor of another size.
 
 ``x[max(min(I[i], n - 1), 0)]`` is in bounds for every ``n`` but 0, where there is nothing to read: a kernel that computes an element of it
 needs ``n >= 1``. So it is with remainders (``I[i] % n``) and with places that only sizes decide (``x[0]``, ``x[n - 1]``). Calls with other
@@ -7,18 +8,19 @@ sizes are refused before anything is written. Knows computes and proofs; no loop
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from ..arith.conditions import denied, holds_when_nonneg, never_negative
+from ..arith.conditions import denied, disjuncts, holds_when_nonneg, never_negative
 from ..arith.facts import Facts
 from ..errors import LowerError
 from ..expr import make
 from ..expr.linear import reads_data
-from ..expr.nodes import Const, Expr, IfThenElse, const_int
+from ..expr.nodes import Const, Expr, IfThenElse, Var, const_int
 from ..expr.walk import variables
 from ..schedule.state import ScheduleState
 from ..te.extern import OpaqueOp
 from ..te.graph import operations
+from ..te.inside import required_inside
 from ..te.reducers import Reduce
 from ..te.scan import ScanOp
 from ..te.tensor import ComputeOp, TensorRead
@@ -38,7 +40,23 @@ def needs_of(state: ScheduleState) -> tuple[Need, ...]:
                     raise LowerError(f"`{op.name}` cannot be computed", because=why, try_="other shapes")
                 if _proved(known, cond) is None:
                     found.setdefault(cond, why)
+    partial = {stage.key for stage in state.stages if stage.within is not None or stage.in_part}  # some of their turns never run
+    for cond, why in required_inside(op for op in operations(outputs) if op not in partial and not isinstance(op, OpaqueOp)):
+        if found.keys().isdisjoint(disjuncts(cond)):
+            found.setdefault(cond, why)
     return tuple(found.items())
+
+
+def stated(sizes: Iterable[Var]) -> tuple[Need, ...]:
+    """What ``te.assume`` said of these sizes, which are all that a call tells. Raises LowerError where it speaks of others: proofs rely on it,
+    and nobody could check it."""
+    told = sorted(sizes, key=lambda v: v.serial)
+    for cond in (needs := dict.fromkeys(c for v in told for c in v.assumed)):
+        lost = sorted(v.name for v in variables(cond) if not any(v is x for x in told))
+        if lost:
+            raise LowerError(f"te.assume({cond}) cannot be checked when the kernel is called", because=f"no argument tells `{lost[0]}`",
+                             try_=f"pass `{lost[0]}` as an argument")
+    return tuple((cond, f"te.assume({cond})") for cond in needs)
 
 
 def _plain(cond: Expr) -> Expr:

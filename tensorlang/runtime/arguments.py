@@ -13,13 +13,13 @@ from __future__ import annotations
 import ctypes
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core.dtype import DType, dtype
-from ..core.signature import Param, Signature, Size, evaluate, names_in
+from ..core.signature import Param, Signature, Size, evaluate, names_in, solved
 from ..errors import TensorLangError
 from .mistakes import distinct, explain
 
@@ -94,7 +94,9 @@ class Binder:
         self._pack_buffers = struct.Struct(f"={len(self.slots)}q").pack
         self._pack_scalars = struct.Struct("=" + "q" * len(self.dims) + "".join(code for _, _, code, _, _ in self.scalars)).pack
         named = {p.name for p in params if p.kind == "scalar" and not dtype(p.dtype).is_float}
+        self.derived = (*self._derive(False, named), *self._derive(True, named))
         bare = {size for s in self.slots for size in (*s.shape, *(s.strides or ())) if isinstance(size, str)} | named
+        bare |= {name for *_, name in self.derived}
         for dim in self.dims:
             if dim.name not in bare:
                 raise TensorLangError(f"kernel {signature.name}: dim {dim.name} cannot be solved from the arguments",
@@ -113,6 +115,24 @@ class Binder:
         self.compact = all(s.strides is None for s in self.slots)
         sizes = {name for s in self.slots for size in s.shape for name in names_in(size)} | named
         self.lying = {d.name for d in self.dims} - sizes  # dims that only strides tell
+
+    def _derive(self, outputs: bool, named: set[str]) -> tuple[tuple[int, int, Size, str], ...]:
+        """(slot, axis, size, dim) for each dim that only a computed size tells, in an order in which it does; of a call that leaves its
+        outputs out, or of one that passes them."""
+        slots = [(k, s) for k, s in enumerate(self.slots) if outputs or not s.output]
+        known = dict.fromkeys({size for _, s in slots for size in s.shape if isinstance(size, str)} | named, 2)  # any number will do here
+        found: list[tuple[int, int, Size, str]] = []
+        more = True
+        while more:
+            more = False
+            for k, s in slots:
+                for axis, size in s.axes:
+                    told = _alone(size, known) if isinstance(size, tuple) else None
+                    if told is not None:
+                        found.append((k, axis, size, told))
+                        known[told] = 2
+                        more = True
+        return tuple(found)
 
     def bind(self, args: Sequence[Any]) -> Bound:
         """The arguments in machine form. Raises CallError; touches no array."""
@@ -169,6 +189,12 @@ class Binder:
                     later = later or declared.__class__ is tuple
             pointers.append(address_of(a))
             keep.append(a)
+        for k, axis, size, name in self.derived:
+            if name not in dims and keep[k] is not None:
+                told = solved(size, keep[k].shape[axis], dims) if all(n in dims or n == name for n in names_in(size)) else None
+                if told is None:
+                    return None
+                dims[name] = told[1]
         if len(dims) != len(self.dims):
             return None
         if later and not all(evaluate(size, dims) == n for a, slot in zip(keep, self.slots, strict=True)
@@ -218,6 +244,15 @@ class Binder:
                 if at < end and j != k and start < at + keep[j].nbytes:
                     return None
         return self._pack(pointers, values, numbers, keep, make)
+
+
+def _alone(size: Size, known: Mapping[str, int]) -> str | None:
+    """The one dim of a size that is not known, when the value of the size tells it."""
+    unknown = [n for n in dict.fromkeys(names_in(size)) if n not in known]
+    if len(unknown) != 1:
+        return None
+    told = solved(size, evaluate(size, {**known, unknown[0]: 2}), known)
+    return None if told is None else told[0]
 
 
 def span(a: Any) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.dtype import dtype
-from ..core.signature import Param, evaluate, names_in, show
+from ..core.signature import Param, evaluate, names_in, show, solved
 from ..errors import CallError
 from . import dlpack
 
@@ -230,9 +230,19 @@ def _solve(binder: Binder, arrays: Sequence[Any], args: Sequence[Any]) -> dict[s
                 elif dims[size] != a.shape[axis]:
                     raise CallError(f"{_title(binder, slot.index)} has shape {a.shape}, declared {_shape(slot.shape)}",
                                     because=f"{size} is {dims[size]} by {source[size]}, and {a.shape[axis]} by {here}")
+    for k, axis, size, name in binder.derived:
+        a = arrays[k]
+        if name in dims or a is None or any(n not in dims and n != name for n in names_in(size)):
+            continue
+        solution = solved(size, a.shape[axis], dims)
+        if solution is None:
+            slot = binder.slots[k]
+            raise CallError(f"{_title(binder, slot.index)} has shape {a.shape}, declared {_shape(slot.shape)}",
+                            because=f"axis {axis} is {a.shape[axis]}, which {show(size)} is for no whole number {name}{_where(_known(size, dims))}")
+        dims[name], source[name] = solution[1], f"such that {show(size)} is {a.shape[axis]}, axis {axis} of {binder.slots[k].param.name}"
     for dim in binder.dims:
         if dim.name not in dims and dim.name not in binder.lying:  # only an output that is to be allocated has it
-            holder = next(s.param.name for s in binder.slots if dim.name in s.shape)
+            holder = next(s.param.name for s in binder.slots if any(dim.name in names_in(size) for size in s.shape))
             raise CallError(f"{binder.signature.name}: {holder} cannot be allocated",
                             because=f"no other argument tells its size {dim.name}", try_=f"pass {holder}")
     strided = [(slot, axis, declared, a.strides[axis] // a.itemsize) for slot, a in zip(binder.slots, arrays, strict=True)
@@ -280,6 +290,10 @@ def _solve(binder: Binder, arrays: Sequence[Any], args: Sequence[Any]) -> dict[s
             raise CallError(f"{_title(binder, slot.index)} has stride {stride} along axis {axis}, declared {show(declared)}{told}",
                             because="strides count elements: neighbours along an axis lie that far apart")
     return dims
+
+
+def _known(size: Any, dims: dict[str, int]) -> dict[str, int]:
+    return {n: dims[n] for n in dict.fromkeys(names_in(size)) if n in dims}
 
 
 def _used(size: Any, dims: dict[str, int]) -> dict[str, int]:

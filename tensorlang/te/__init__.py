@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 from ..expr.make import cast, ceildiv, const, floordiv, floormod, if_then_else, select, truncdiv, truncmod
 from ..expr.nodes import Expr, Var
 from . import graph, reference, serialize, whole
-from .axis import AXIS_SEPARATOR, IterVar, Range, dim, reduce_axis, size_var, var
+from .axis import AXIS_SEPARATOR, IterVar, Range, assume, dim, reduce_axis, size_var, var
 from .compute import compute, decl_buffer, placeholder, tag_scope
 from .extern import ExternOp, call_extern, call_packed, call_pure_extern, extern
 from .intrinsics import (
@@ -89,8 +89,9 @@ Select = select  # TVM's class of that name, which users call like a function
 __all__ = [
     "AXIS_SEPARATOR", "BufferDecl", "ComputeOp", "Expr", "ExternOp", "IterVar", "Operation", "PlaceholderOp", "Range", "ScanOp", "ScatterOp",
     "Select", "Tensor", "TensorIntrin",
-    "TensorRead", "TensorSlice", "Var", "abs", "acos", "acosh", "add", "all", "any", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and",
-    "bitwise_not", "bitwise_or", "bitwise_xor", "call_extern", "call_packed", "call_pure_extern", "cast", "ceil", "ceildiv", "clz", "comm_reducer",
+    "TensorRead", "TensorSlice", "Var", "abs", "acos", "acosh", "add", "all", "any", "asin", "asinh", "assume", "atan", "atan2", "atanh",
+    "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "call_extern", "call_packed", "call_pure_extern", "cast", "ceil",
+    "ceildiv", "clz", "comm_reducer",
     "compute", "const", "convert", "copysign", "cos", "cosh", "create_schedule", "decl_buffer", "decl_tensor_intrin", "dim", "div", "erf", "exp",
     "exp2", "exp10", "expm1", "extern", "floor",
     "floordiv", "floormod", "fmod", "graph", "hypot", "if_then_else", "indexdiv", "indexmod", "infinity", "isfinite", "isinf", "isnan",

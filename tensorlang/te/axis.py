@@ -8,15 +8,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..arith.conditions import conjuncts
 from ..core.dtype import INT32, DType, dtype
 from ..core.names import NameSupply
 from ..errors import DeclareError
 from ..expr import make
 from ..expr.linear import sort_key
 from ..expr.make import ExprLike
-from ..expr.nodes import Access, Const, Expr, Var, const_int
+from ..expr.nodes import EQ, LE, LT, Access, Const, Expr, Var, const_int
 from ..expr.operators import Operators
-from ..expr.walk import preorder
+from ..expr.walk import preorder, variables
 
 DATA, REDUCE = "data", "reduce"
 
@@ -118,6 +119,30 @@ def dim(name: str, lo: int = 0, hi: int | None = None, multiple_of: int = 1, hin
         raise DeclareError(f"dim({name!r}, dtype={dtype}): a size is an int32 or int64",
                            try_="te.var(name, dtype) for a value that is no size")
     return _checked("dim", name, dtype, lo, hi, multiple_of, hint)
+
+
+def assume(*conditions: Any) -> None:
+    """States how symbolic sizes are related: ``te.assume(n <= m, k == 2 * m)``.
+
+    The facts are used in proofs, so that no guard is needed where they tell that a tile fits, and checked when a kernel is called that has
+    one of these sizes: a call that contradicts them raises CallError. State them before the computation is scheduled.
+    Raises DeclareError for what is no comparison of sizes by ``<``, ``<=``, ``>``, ``>=`` or ``==``, and for what never holds.
+    """
+    for given in conditions:
+        cond = make.as_expr(given)
+        for part in conjuncts(cond):
+            if type(part) is Const and part.dtype.is_bool:
+                if not part.value:
+                    raise DeclareError("assume: the condition never holds", try_="te.assume(n <= m) of two sizes")
+                continue
+            names = variables(part)
+            if not isinstance(part, LT | LE | EQ) or not part.a.dtype.is_index or any(v.kind not in ("dim", "value") for v in names):
+                raise DeclareError(f"assume({part}): no relation of sizes", because="sizes are compared by <, <=, >, >= or ==, and known when a "
+                                   "kernel is called", try_="te.assume(n <= m) with n = te.var('n') and m = te.var('m')")
+            fixed("assume: the condition", part)
+            for v in names:
+                if not any(part is c for c in v.assumed):
+                    v.assumed = (*v.assumed, part)
 
 
 def known_dtype(where: str, dt: str | DType, because: str | None = None) -> DType:

@@ -1,13 +1,16 @@
-"""Reads that certainly leave their tensor: an index that is a sum of axes times constants, not guarded, past an end. What is only possible
-is left to the checks of ``bounds_check``. Knows computes; no schedules."""
+"""Reads that leave their tensor: an index that is a sum of axes times constants, not guarded, past an end. What is certain is refused; what
+sizes decide is a condition on them, to be met by each call; the rest is left to the checks of ``bounds_check``. Knows computes; no schedules."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from ..arith.facts import Facts
 from ..errors import DeclareError
+from ..expr import linear, make
 from ..expr.linear import poly
 from ..expr.nodes import Choice, Expr, Var, const_int
+from ..expr.walk import variables
 from .reducers import Reduce
 from .tensor import ComputeOp, Operation, TensorRead
 
@@ -50,6 +53,61 @@ def outside(op: ComputeOp, span: Span) -> Iterator[tuple[TensorRead, int, tuple[
                     continue
                 if (ends[0] is not None and ends[0] < 0) or (limit is not None and ends[1] is not None and ends[1] >= limit):
                     yield read, d, ends, index
+
+
+def required_inside(ops: Iterable[Operation]) -> list[tuple[Expr, str]]:
+    """Conditions on sizes under which the reads of these computes stay inside of their tensors, as far as that is not certain; with what is
+    wrong where they do not hold. Exact: a size that breaks one reads past an end."""
+    found: dict[Expr, str] = {}
+    for op in ops:
+        if isinstance(op, ComputeOp):
+            for cond, why in _conditions(op):
+                found.setdefault(cond, why)
+    return list(found.items())
+
+
+def _conditions(op: ComputeOp) -> Iterator[tuple[Expr, str]]:
+    axes = (*op.axis, *op.reduce_axis)
+    reads = [r for e in op.body for r in _always(e)]
+    extents = [e for a in axes if a.dom is not None for e in a.dom]
+    sizes = frozenset(v for e in (*extents, *(n for r in reads for n in r.tensor.shape)) for v in variables(e))
+    if not sizes:
+        return  # what is certain was refused
+    span = {a.var: (a.dom.min, make.sub(make.add(a.dom.min, a.dom.extent), 1)) for a in axes if a.dom is not None}
+    facts = Facts(sizes=sizes)
+    empty = [make.le(a.extent, 0) for a in axes if facts.prove(make.le(1, a.extent)) is not True]
+    for a in axes:
+        facts = facts.assume(make.le(1, a.extent))
+    for read in reads:
+        for d, (index, extent) in enumerate(zip(read.indices, read.tensor.shape, strict=True)):
+            ends = _symbolic_ends(index, span)
+            if ends is None or not any(v.kind == "loop" for v in variables(index)):
+                continue
+            for cond, word, end in ((make.lt(ends[1], extent), "up to", ends[1]), (make.le(0, ends[0]), "from", ends[0])):
+                if facts.prove(cond) is not True:
+                    for e in empty:  # where nothing is computed, nothing is read
+                        cond = make.or_(cond, e)
+                    yield cond, (f"`{op.name}` reads {read}: index {d} runs {word} {end}, and {read.tensor.name} has shape "
+                                 f"({', '.join(map(str, read.tensor.shape))}{',' if read.tensor.ndim == 1 else ''})")
+
+
+def _symbolic_ends(index: Expr, span: Mapping[Var, tuple[Expr, Expr]]) -> tuple[Expr, Expr] | None:
+    """Smallest and largest value, both of which occur; None for an index that is no sum of axes times numbers and of sizes."""
+    if not index.dtype.is_index:
+        return None
+    lo = hi = make.const(0, index.dtype)
+    for mono, c in poly(index).items():
+        if len(mono) == 1 and type(mono[0]) is Var and mono[0] in span:
+            a, b = span[mono[0]]
+            lo, hi = make.add(lo, make.mul(a if c > 0 else b, c)), make.add(hi, make.mul(b if c > 0 else a, c))
+            continue
+        term: Expr = make.const(c, index.dtype)
+        for atom in mono:
+            if any(v.kind == "loop" for v in variables(atom)) or linear.reads_data(atom):
+                return None
+            term = make.mul(term, atom)
+        lo, hi = make.add(lo, term), make.add(hi, term)
+    return lo, hi
 
 
 def _always(e: Expr) -> Iterator[TensorRead]:

@@ -136,6 +136,11 @@ def solve_dims(shapes: Mapping[Tensor, tuple[int, ...]], dims: Mapping[Var, int]
         if v.kind == "dim" and (below or above or n % v.multiple_of):
             raise CallError(f"{v.name} is {n}",
                             because=f"declared with {v.lo} <= {v.name} <= {v.hi}, a multiple of {v.multiple_of}")
+    for cond in {c: None for v in known for c in v.assumed}:
+        if all(v in known for v in variables(cond)):
+            holds = substitute(cond, {v: _literal(v, known[v]) for v in variables(cond)})
+            if not (isinstance(holds, Const) and holds.value):
+                raise CallError(f"{', '.join(f'{v.name} is {known[v]}' for v in known if v in variables(cond))}", because=f"te.assume({cond})")
     return known
 
 

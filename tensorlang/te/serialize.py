@@ -19,7 +19,7 @@ from ..errors import DeclareError, TensorLangError
 from ..expr import make, nodes
 from ..expr.nodes import Binary, Call, Cast, CCall, Choice, Const, Expr, Not, Var
 from ..expr.walk import substitute
-from .axis import IterVar
+from .axis import IterVar, assume
 from .extern import OpaqueOp
 from .graph import operations
 from .reducers import ALL, ANY, MAX, MIN, PROD, SUM, Reduce, Reducer
@@ -129,6 +129,9 @@ class _Writer:
             "ops": listed,
             "tensors": [[self._op[id(t.op)], t.value_index] for t in tensors],
         }
+        stated = {c: None for v in list(self._var) for c in v.assumed}  # what te.assume said
+        if stated:
+            self.document["assumed"] = [self.expr(c) for c in stated]
 
     def operation(self, op: Any) -> Any:
         if isinstance(op, PlaceholderOp):
@@ -248,6 +251,7 @@ class _Reader:
         self._nodes: dict[int, Expr] = {}
         self._axes: dict[int, IterVar] = {}
         self._reducers: dict[int, Reducer] = {}
+        assume(*[self.expr(i) for i in data.get("assumed", ())])
         self.ops: list[Any] = []
         for row in data["ops"]:
             self.ops.append(self.operation(row))

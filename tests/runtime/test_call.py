@@ -131,7 +131,7 @@ def test_a_scalar_may_give_a_dim(path: str) -> None:
 
 
 def test_a_dim_that_cannot_be_solved() -> None:
-    params = (Param("x", "buffer", "float32", (("*", "n", 2),)),)
+    params = (Param("x", "buffer", "float32", (("*", "n", "n"),)),)
     with pytest.raises(TensorLangError, match="dim n cannot be solved"):
         Module(kernels.object_code(kernels.STATUS), Signature("status", params, (Dim("n"),)))
 

@@ -38,7 +38,7 @@ def dense(decl: Declaration, box: Box, settings: Settings) -> Options | None:
         if most is not None and tile.rows > max(1, most):  # no call is as high
             break
         made = _build(decl, found, tile, lanes, settings)
-        if made is None:
+        if made is None or made.signature.needs:  # relations of sizes do not hold of single blocks of rows
             return None
         modules[tile] = made
     if not modules:
