@@ -146,8 +146,9 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     if m is not None and not fixed and not pairs and not overlaps and _streams(inside, product, m, target):
         _stream(s, out, inside, product, own, m, lanes, target)
         return
-    copy = _panels(s, inside, product.right, product.right_axes, product.column, width, pairs) if packs else None
-    if pairs or (packs and high > 1 and _far(product, target)):
+    widens = _widens(inside, product.right) and (not fixed or m is None or m >= PACKED_ROWS)  # few rows: memory is what a fixed one costs
+    copy = _panels(s, inside, product.right, product.right_axes, product.column, width, pairs, widens) if packs else None
+    if pairs or (packs and high > 1 and _far(product, target)) or (high > 1 and _widens(inside, product.left)):
         _left(s, inside, product, high, pairs)
 
     turns = work(inside)
@@ -274,10 +275,17 @@ def _stream(s: Schedule, out: Stage, inside: Stage, product: Product, own: dict[
         inside.vectorize(inside.op.axis[-1])
 
 
-def _panels(s: Schedule, inside: Stage, tensor: Tensor, axes: dict[IterVar, int], across: IterVar, width: int, pairs: bool) -> Stage:
+def _widens(inside: Stage, tensor: Tensor) -> bool:
+    """Whether an operand of 16-bit floats is summed in float32. A copy of it is of that type: converted once by whole vectors, and not at
+    every use, where one element of the left operand takes three instructions in the place of a load."""
+    return tensor.dtype.is_float and tensor.dtype.bits == 16 and inside.op.body[0].dtype.name == "float32"
+
+
+def _panels(s: Schedule, inside: Stage, tensor: Tensor, axes: dict[IterVar, int], across: IterVar, width: int, pairs: bool,
+            widens: bool) -> Stage:
     """A copy of an operand in panels: the other data axes in front, then the panel, k, and the rows or columns of a panel; of pairs, 16-bit
     neighbours along k side by side."""
-    copy = s[s.cache_read(tensor, "global", [inside.name], "int16" if pairs else "")]
+    copy = s[s.cache_read(tensor, "global", [inside.name], "int16" if pairs else "float32" if widens else "")]
     deep = [axes[a] for a in inside.op.reduce_axis]
     front = [d for d in axes.values() if d != axes[across] and d not in deep]
     last = deep.pop() if pairs else None
@@ -309,16 +317,16 @@ def _far(product: Product, target: Target) -> bool:
 
 def _left(s: Schedule, inside: Stage, product: Product, high: int, pairs: bool) -> None:
     """The left operand in panels of a tile's height, so that a turn of k reads one line and not one line far away. Pairs whose elements are
-    neighbours are widened where they lie."""
-    k = inside.op.reduce_axis[-1]
-    if product.row not in product.left_axes or high == 1 or (pairs and product.left_axes[k] == len(product.left_axes) - 1):
-        copy = s[s.cache_read(product.left, "global", [inside.name], "int16")]
+    neighbours are widened where they lie, and so are 16-bit floats."""
+    k, widens = inside.op.reduce_axis[-1], _widens(inside, product.left)
+    if product.row not in product.left_axes or high == 1 or ((pairs or widens) and product.left_axes[k] == len(product.left_axes) - 1):
+        copy = s[s.cache_read(product.left, "global", [inside.name], "int16" if pairs else "float32")]
         *others, last = copy.op.axis
         outer, inner = copy.split(last, WIDENED)
         copy.vectorize(inner)
         share_out(copy, others[:1] or [outer], work(copy) // 4)
         return
-    copy = _panels(s, inside, product.left, product.left_axes, product.row, high, pairs)
+    copy = _panels(s, inside, product.left, product.left_axes, product.row, high, pairs, widens)
     laid: tuple[Any, ...] = copy.op.axis if pairs else (*copy.op.axis, None)
     *others, lane, pair = laid
     panel = others.pop(len(others) - 1 - len(inside.op.reduce_axis))

@@ -188,3 +188,27 @@ def test_a_left_operand_that_is_the_same_in_every_row(n: object, t: str) -> None
     C = te.compute((64, n), lambda i, j: te.sum(T[i, k].astype(sums) * B[k, j].astype(sums), axis=k), name="C")
     a, b = np.arange(32).astype(t) % 5, (np.arange(32 * 48) % 7).reshape(32, 48).astype(t)
     assert (tl.compile([A, B, C])(a, b) == a.astype(int) @ b.astype(int)).all()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize(("left", "right", "fixed"), [(False, False, False), (True, False, False), (False, True, True)])
+def test_products_of_16_bit_floats_convert_their_operands_once(dtype: str, left: bool, right: bool, fixed: bool) -> None:
+    """In copies of float32, by whole vectors: no turn of the sum converts anything."""
+    m, n, k = 37, 64, 29
+    A, B = te.placeholder((k, m) if left else (m, k), dtype, name="A"), te.placeholder((n, k) if right else (k, n), dtype, name="B")
+    C = ops.matmul(A, B, transpose_a=left, transpose_b=right)
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-4, 5, [int(x) for x in t.shape]).astype(t.dtype.to_numpy()) for t in (A, B))
+    want = (a.T if left else a).astype(np.float32) @ (b.T if right else b).astype(np.float32)
+    f = tl.compile([A, C], constants={B: b}) if fixed else tl.compile([A, B, C])
+    got = f(a) if fixed else f(a, b)
+    assert got.dtype == a.dtype and (got.astype(np.float32) == want.astype(a.dtype).astype(np.float32)).all()
+    sums = [line for line in f.get_source("ir").splitlines() if line.strip().startswith("matmul[") and "*" in line.split("=")[1]]
+    assert sums and not any("float32" in line for line in sums), sums[:2]
+
+
+def test_few_rows_read_fixed_weights_of_16_bits() -> None:
+    """What they cost is memory: their copy stays half as large."""
+    A, B = te.placeholder((2, 64), "float16", name="A"), te.placeholder((64, 96), "float16", name="B")
+    f = tl.compile([A, ops.matmul(A, B)], constants={B: np.ones((64, 96), np.float16)})
+    assert [c.dtype for c in f.signature.constants] == ["float16"] and (f(np.ones((2, 64), np.float16)) == 64).all()
