@@ -62,6 +62,9 @@ class Links:
 
 def changed(before: ScheduleState, state: ScheduleState) -> list[StageState]:
     """The stages of ``state`` that are new or not as they were ``before``."""
+    known = state.changed_since(before)
+    if known is not None:
+        return [state.stage(n) for n in sorted(set(known), key=state.position.__getitem__)]
     if before.position is state.position:
         return list(compress(state.stages, map(is_not, state.stages, before.stages)))
     return sorted(set(state.stages).difference(before.stages), key=lambda st: state.position[st.name])

@@ -6,6 +6,7 @@ redefine stages, and no reader has to be told. Stages and loops are named unique
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -284,7 +285,7 @@ class Decision:
 class ScheduleState:
     """All stages, producers first, and the decisions. A value: the methods give new states, which share what did not change."""
 
-    __slots__ = ("_bounds", "_earlier", "_links", "_named", "_origin", "decisions", "position", "stages", "symbolic")
+    __slots__ = ("__weakref__", "_bounds", "_earlier", "_fresh", "_links", "_named", "_origin", "decisions", "position", "stages", "symbolic")
 
     def __init__(self, stages: tuple[StageState, ...], decisions: tuple[Decision, ...] = (), symbolic: bool = True,
                  origin: ScheduleState | None = None) -> None:
@@ -292,17 +293,22 @@ class ScheduleState:
         self.stages = stages
         self.decisions = decisions
         self.symbolic = symbolic
-        self.position: dict[str, int] = {st.name: p for p, st in enumerate(stages)} if origin is None else origin.position
+        self.position: dict[str, int] = position_of([st.name for st in stages]) if origin is None else origin.position
         self._named: dict[Operation, str] | None = None
         self._bounds: Any = None  # the regions of this state (see schedule.bounds)
         self._earlier: Any = None  # those of a state that it came of, to be brought up to date
         self._links: Links | None = None
         self._origin: ScheduleState | None = None  # whose tables are to be brought up to date
+        self._fresh: tuple[weakref.ref[ScheduleState], tuple[str, ...]] | None = None  # that origin, and the stages that changed since
 
-    def _after(self, origin: ScheduleState, named: dict[Operation, str] | None) -> ScheduleState:
+    def _after(self, origin: ScheduleState, named: dict[Operation, str] | None, *fresh: str) -> ScheduleState:
         self._named = named
         self._earlier = origin._bounds or origin._earlier
-        self._origin = origin if origin._links is not None else origin._origin
+        if origin._links is not None:
+            self._origin, self._fresh = origin, (weakref.ref(origin), fresh)
+        else:
+            self._origin, known = origin._origin, origin._fresh
+            self._fresh = None if known is None else (known[0], (*known[1], *fresh))
         return self
 
     @staticmethod
@@ -395,7 +401,7 @@ class ScheduleState:
             if named is not None and st.key not in named:  # another layout: what was read before is still found
                 named = {**named, st.key: st.name}
             stages[p] = st
-        return ScheduleState(tuple(stages), self.decisions, self.symbolic, self)._after(self, named)
+        return ScheduleState(tuple(stages), self.decisions, self.symbolic, self)._after(self, named, *[st.name for st in changed])
 
     def insert_before(self, name: str, stage: StageState) -> ScheduleState:
         """One more stage, just before another."""
@@ -407,13 +413,21 @@ class ScheduleState:
 
     def _insert(self, p: int, stage: StageState) -> ScheduleState:
         named = None if self._named is None else {**self._named, **dict.fromkeys((*stage.aliases, stage.key), stage.name)}
-        return ScheduleState((*self.stages[:p], stage, *self.stages[p:]), self.decisions, self.symbolic)._after(self, named)
+        names = list(self.position)
+        names.insert(p, stage.name)
+        new = ScheduleState((), self.decisions, self.symbolic, self)
+        new.stages, new.position = (*self.stages[:p], stage, *self.stages[p:]), position_of(names)
+        return new._after(self, named, stage.name)
 
     def with_decision(self, decision: Decision) -> ScheduleState:
         return ScheduleState(self.stages, (*self.decisions, decision), self.symbolic, self)._after(self, self._named)
 
     def decision(self, name: str) -> Decision | None:
         return next((d for d in self.decisions if d.name == name), None)
+
+    def changed_since(self, before: ScheduleState) -> tuple[str, ...] | None:
+        """The names of the stages that are new or not as they were in the state that the last primitive found; None for other states."""
+        return self._fresh[1] if self._fresh is not None and self._fresh[0]() is before else None
 
     @property
     def links(self) -> Links:
@@ -440,6 +454,11 @@ class ScheduleState:
     def attached(self, name: str) -> tuple[StageState, ...]:
         """The stages computed inside loops of that stage, producers first."""
         return tuple([self.stage(n) for n in self.links.attached.get(name, ())])
+
+
+def position_of(names: list[str]) -> dict[str, int]:
+    """The place of each name."""
+    return dict(zip(names, range(len(names)), strict=True))
 
 
 def change(stage: StageState, **fields: Any) -> StageState:
