@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import statistics
 import subprocess
 import sys
@@ -31,7 +32,7 @@ Entry = dict[str, Any]
 
 
 def tuned(name: str, trials: int, seed: int) -> Entry:
-    """Derive, tune, and time both kernels in fresh processes."""
+    """Derive, tune, and time both kernels in fresh processes. ``load`` is that of the machine when timing begins: what others ran."""
     task = SearchTask.of(program(name), name=name)
     begin = time.perf_counter()
     pieces = extract_tasks(task)
@@ -41,7 +42,7 @@ def tuned(name: str, trials: int, seed: int) -> Entry:
     result = tune(task, trials=trials, seed=seed, progress=False)
     spent = time.perf_counter() - begin
     entry: Entry = {"program": name, "stages": len(task.schedule().stages), "tasks": len(pieces), "sketches": sketches, "derive": derived,
-                    "tune": spent, "trials": result.trials, "failures": result.failures, "claimed": result.gain}
+                    "tune": spent, "trials": result.trials, "failures": result.failures, "claimed": result.gain, "load": os.getloadavg()[0]}
     if result.best is None:
         return entry
     times = _in_turns(name, {"default": "", "found": result.best.steps})
