@@ -92,9 +92,8 @@ def used(path: Path, again: Path) -> None:
         f = tl.load(path)
         assert f.get_source("ir") and str(f.signature)
     f.save(again, **({} if path.suffix == ".dyn" else {"sources": True}))
-    for wrong in ((), (np.zeros(3, "complex64"),)):
-        with pytest.raises(tl.CallError):
-            f(*wrong)
+    with pytest.raises(tl.CallError):  # no kernel takes that; a call without arguments would run the code, were all of them outputs now
+        f(np.zeros(3, "complex64"))
 
 
 def loaded_or_refused(seeds: dict[str, bytes], rounds: int, tmp_path: Path) -> None:
