@@ -3,8 +3,8 @@
 ``for k: alloc P: { P = f(k); C += P }`` →
 ``alloc P2[2]: { P2[0] = f(0); for k: { if k + 1 < n: P2[(k + 1) % 2] = f(k + 1); C += P2[k % 2] } }``
 
-Loops ask for it by the note ``double_buffer``, which names the buffers. One that is computed from others made in the same turn stays as it
-is: the next turn's are not there yet.
+Loops ask for it by the note ``double_buffer``, which names the buffers. One that is computed from what the same turn writes, other buffers or
+the row of a scan, stays as it is: the next turn's are not there yet.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ..expr import make
 from ..expr.nodes import Expr
 from ..expr.walk import rewrite as rewrite_expr
 from ..expr.walk import substitute
-from ..loopir.stmt import Alloc, Buffer, Extern, For, Func, If, Load, Seq, Stmt, Store, View, load, loads, map_exprs, preorder, rewrite, seq
+from ..loopir.stmt import NOTHING, Alloc, Buffer, Extern, For, Func, If, Load, Seq, Stmt, Store, View, load, loads, map_exprs, preorder, rewrite, seq
 from .simplify import replace_var
 
 NOTE = "double_buffer"
@@ -34,7 +34,7 @@ def _loop(s: Stmt) -> Stmt | None:
     copies: list[Buffer] = []
     for name in names:  # producers before their readers, so that one that is doubled may read another
         found = _split(loop.body, name, frozenset())
-        if found is None:
+        if found is None or _reads(found[2]) & _written(loop.body, found[2]):
             continue
         twice = _doubled(found[0])
         now, then, body = _pipelined(loop, twice, found)
@@ -75,11 +75,17 @@ def _filling(s: Alloc) -> list[Stmt]:
     found: list[Stmt] = []
     for part in parts:
         own = {st.buffer for st in preorder(part) if isinstance(st, Alloc)}
-        written = {b for st in preorder(part) for b in ((st.buffer,) if isinstance(st, Store) else st.outputs if isinstance(st, Extern) else ())}
-        if written - own != {s.buffer}:
+        if _written(part) - own != {s.buffer}:
             break
         found.append(part)
     return found
+
+
+def _written(s: Stmt, but: Stmt = NOTHING) -> set[Buffer]:
+    """The buffers that statements write; without those of ``but``, one of them or several in a row."""
+    left_out = {id(st) for st in preorder(but)}
+    return {b for st in preorder(s) if id(st) not in left_out
+            for b in ((st.buffer,) if isinstance(st, Store) else st.outputs if isinstance(st, Extern) else ())}
 
 
 def _reads(s: Stmt) -> set[Buffer]:

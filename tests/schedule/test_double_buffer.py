@@ -111,3 +111,12 @@ def test_tiles_that_an_intrinsic_reads():
         s[C].tensorize(inner, intrin)
 
     agree(C, {A: ints(6, 8), B: ints(8)}, schedule=schedule, lanes=(1,))
+
+
+def test_one_copy_of_what_reads_the_row_before_of_a_scan():
+    state, X = te.placeholder((6, 4), name="state"), te.placeholder((6, 4), name="X")
+    start = te.compute((1, 4), lambda _, i: X[0, i], "start")
+    gate = te.compute((6, 4), lambda t, i: state[t - 1, i] * 2, "gate")
+    update = te.compute((6, 4), lambda t, i: gate[t, i] + X[t, i], "update")
+    result = te.scan(start, update, state, name="result")
+    agree(result, {X: ints(6, 4)}, schedule=lambda s: s[gate].double_buffer(), lanes=(1,))
