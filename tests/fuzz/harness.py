@@ -66,6 +66,16 @@ def moved(steps, name, a):
     return a
 
 
+def placed(schedule, args, outputs, values, want):
+    """Values and wanted results as the schedule lays arguments out, and which elements of the results are no padding (None: all)."""
+    if all(schedule.state.present(t) is t for t in args):
+        return values, want, None
+    steps, names = schedule.trace.steps, [schedule.stage_name(t) if schedule.state.find(t.op) else "" for t in args]
+    real = [moved(steps, schedule.stage_name(t), np.ones(w.shape, bool)) for t, w in zip(outputs, want, strict=True)]
+    return ([moved(steps, name, a) for name, a in zip(names, values, strict=True)],
+            [moved(steps, schedule.stage_name(t), w) for t, w in zip(outputs, want, strict=True)], real)
+
+
 def compare(where, want, outputs, args, got, sizes, real=None):
     """Raise AssertionError at the first element that differs, of those that are ``real`` where padding was laid between them."""
     for n, (t, w) in enumerate(zip(outputs, want, strict=True)):
@@ -142,13 +152,7 @@ def run(args, outputs, ranges, schedule, sizes, *, interpret_it=True, build_it=T
             continue
         given = {t: v for t, v in zip(args, values, strict=True) if t.name in ranges}
         want = reference.evaluate(outputs, given, dims)
-        if any(schedule.state.present(t) is not t for t in args):
-            steps, names = schedule.trace.steps, [schedule.stage_name(t) if schedule.state.find(t.op) else "" for t in args]
-            values = [moved(steps, name, a) for name, a in zip(names, values, strict=True)]
-            real = [moved(steps, schedule.stage_name(t), np.ones(w.shape, bool)) for t, w in zip(outputs, want, strict=True)]
-            want = [moved(steps, schedule.stage_name(t), w) for t, w in zip(outputs, want, strict=True)]
-        else:
-            real = None
+        values, want, real = placed(schedule, args, outputs, values, want)
         if interpret_it:
             interpreted("lowered", simple, args, values, outputs, want, one, thorough, real)
             if each_pass:

@@ -74,6 +74,7 @@ class Reader:
         self.context += [f"{self.names[d]} mod {d.multiple_of} = 0" for d in func.dims if d.multiple_of > 1]
         self.values: dict[n.Var, str] = {}
         self.masks: dict[n.Var, n.Expr] = {}  # conditions and masks by their names
+        self.context += [self.condition(c) for c, _ in func.needs]  # calls with other sizes are refused
         self.statement(func.body, (), tuple(self.context), {}, True)
 
     @property
