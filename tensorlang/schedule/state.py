@@ -58,6 +58,11 @@ class Split:
             begin = make.min_(begin, last if EMPTY.prove(make.ge(last, 0)) is True else make.max_(last, 0))
         value[self.parent] = make.add(begin, value[self.inner])
 
+    def places(self, value: dict[IterVar, Expr], extent: dict[IterVar, Expr]) -> None:
+        """The turns of the new loops that reach a value of the parent's (in tiles that do not overlap)."""
+        size = nonzero(extent[self.inner])
+        value[self.outer], value[self.inner] = make.floordiv(value[self.parent], size), make.floormod(value[self.parent], size)
+
     @property
     def parents(self) -> tuple[IterVar, ...]:
         return (self.parent,)
@@ -85,10 +90,14 @@ class Fuse:
         if const_int(extent[self.outer]) == 1:  # said outright: the bounds of `fused // n` for a symbolic n are wider than 0..1
             value[self.outer], value[self.inner] = make.const(0, self.outer.dtype), make.cast(self.inner.dtype, value[self.fused])
             return
-        if const_int(inner) == 0:  # the loops never run; any divisor but zero will do
-            inner = make.const(1, inner.dtype)
+        inner = nonzero(inner)
         value[self.outer] = make.cast(self.outer.dtype, make.floordiv(value[self.fused], inner))
         value[self.inner] = make.cast(self.inner.dtype, make.floormod(value[self.fused], inner))
+
+    def places(self, value: dict[IterVar, Expr], extent: dict[IterVar, Expr]) -> None:
+        """The turn of the fused loop that reaches the values of the two."""
+        outer, inner = (make.cast(self.fused.dtype, value[iv]) for iv in (self.outer, self.inner))
+        value[self.fused] = make.add(make.mul(outer, extent[self.inner]), inner)
 
     @property
     def parents(self) -> tuple[IterVar, ...]:
@@ -112,6 +121,10 @@ class Singleton:
     def values(self, value: dict[IterVar, Expr], extent: dict[IterVar, Expr]) -> None:
         """Nothing hangs on it."""
 
+    def places(self, value: dict[IterVar, Expr], extent: dict[IterVar, Expr]) -> None:
+        """Its one turn."""
+        value[self.unit] = make.const(0, self.unit.dtype)
+
     @property
     def parents(self) -> tuple[IterVar, ...]:
         return ()
@@ -122,6 +135,11 @@ class Singleton:
 
 
 Relation = Split | Fuse | Singleton
+
+
+def nonzero(size: Expr) -> Expr:
+    """A size to divide by: where it is 0 the loops never run, and any divisor but zero will do."""
+    return make.const(1, size.dtype) if const_int(size) == 0 else size
 
 
 def clip(part: Expr, whole: Expr) -> Expr:

@@ -6,19 +6,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, overload
 
+from ...arith.facts import EMPTY
 from ...core.node import intern
 from ...errors import ScheduleError
-from ...expr.nodes import const_int
+from ...expr import make
+from ...expr.nodes import Expr
 from ...expr.walk import substitute
 from ...te.axis import REDUCE, IterVar, fresh_axis
 from ...te.tensor import ComputeOp, Operation, Tensor, TensorRead
+from ..legality.cache import no_layout
 from ..legality.verdict import YES, Verdict, no
 from ..state import At, ScheduleState, Split, StageState, Waiting, change
 from .base import Primitive, find_stage, quoted
-from .transform_layout import Digit, TransformLayout
+from .transform_layout import laid_out, redefined
 
 if TYPE_CHECKING:
     from ..schedule import Schedule, StageKey
@@ -28,7 +31,8 @@ if TYPE_CHECKING:
 class CacheWrite(Primitive):
     """Compute the outputs of ``stage`` in ``scope`` and copy them; returns the new tensor (or a tuple of them).
 
-    When the stage was split or reordered before, the cache is laid out by its data loops.
+    When the stage was split or reordered before, the cache is laid out by its data loops,
+    and padded where a split does not divide.
     """
 
     stage: str
@@ -49,9 +53,9 @@ class CacheWrite(Primitive):
             iv = next(iter(st.kinds))
             return no(f"loop {self.stage}.{iv.name} is {st.kinds[iv]} already, and would move to the cache", mark=(self.stage, iv.name),
                       try_=f"call cache_write before {st.kinds[iv].removesuffix('d')}")
-        layout = _layout(st) if _reordered(st) else ()
-        if isinstance(layout, str):
-            return no(layout, mark=(self.stage, None), try_="call cache_write before split, fuse and the like")
+        why = no_layout(st)
+        if why:
+            return no(why, mark=(self.stage, None), try_="call cache_write before split, fuse and the like")
         inside = state.attached(self.stage)
         if inside:
             return no(f"`{inside[0].name}` is computed inside its loops, which would move to the cache", mark=(self.stage, None),
@@ -61,13 +65,9 @@ class CacheWrite(Primitive):
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
         st = state.stage(self.stage)
         if _reordered(st):  # the cache takes over the loops as its layout, as in TVM; the stage itself starts afresh
-            digits = _layout(st)
-            assert not isinstance(digits, str)
             plain = change(st, leaves=(*st.compute.axis, *st.compute.reduce_axis), relations=())
             state, cached = self.apply(state.with_stage(plain))
-            first = cached if isinstance(cached, Tensor) else cached[0]
-            state, _ = TransformLayout(state.of(first).name, digits).apply(state)
-            outputs = state.of(first).op.outputs
+            state, outputs = _by_loops(state, state.of(cached if isinstance(cached, Tensor) else cached[0]), st)
             return state, outputs[0] if len(outputs) == 1 else outputs
         op = st.compute
         axes = tuple(fresh_axis(a.name, a.extent) for a in op.axis)
@@ -106,19 +106,33 @@ def _reordered(st: StageState) -> bool:
     return bool(st.relations) or any(a is not b for a, b in zip(st.leaves, (*st.compute.axis, *st.compute.reduce_axis), strict=True))
 
 
-def _layout(st: StageState) -> tuple[Digit, ...] | str:
-    """The data loops as digits of the axes, outermost first; or why they are none."""
-    digit: dict[IterVar, Digit] = {a: (d, 1, 0) for d, a in enumerate(st.compute.axis)}
+def _by_loops(state: ScheduleState, cache: StageState, st: StageState) -> tuple[ScheduleState, tuple[Tensor, ...]]:
+    """The cache laid out by the data loops of ``st``, outermost first. Where a split does not divide there is padding: nobody reads it, and
+    it holds the start values of a reduction, else 0."""
+    extent = {a: a.extent for a in st.all_loops() if a.dom is not None}
     for rel in st.relations:
-        if rel.children[0].kind == REDUCE:
-            return f"a reduction loop of `{st.name}` is split already, and would move to the cache"
-        factor = const_int(rel.factor) if isinstance(rel, Split) and rel.factor is not None else None
-        if not isinstance(rel, Split) or factor is None:
-            return f"the loops of `{st.name}` are no layout: only splits by a constant factor are"
-        d, stride, size = digit[rel.parent]
-        whole = const_int(st.compute.axis[d].extent)
-        if whole is None or whole % (stride * factor) or (size and size % factor):
-            return f"the factor {factor} does not divide axis `{st.compute.axis[d].name}` of `{st.name}`, and a cache is not padded"
-        digit[rel.inner] = (d, stride, factor)
-        digit[rel.outer] = (d, stride * factor, size // factor if size else 0)
-    return tuple(digit[iv] for iv in st.leaves if iv.kind != REDUCE)
+        rel.extents(extent)
+    leaves = [iv for iv in st.leaves if iv.kind != REDUCE]
+    axes = [fresh_axis(iv.name, extent[iv]) for iv in leaves]
+    value: dict[IterVar, Expr] = {iv: a.var for iv, a in zip(leaves, axes, strict=True)}
+    inside: Expr | None = None
+    for rel in reversed(st.relations):
+        (replace(rel, tail="auto") if isinstance(rel, Split) else rel).values(value, extent)
+        if isinstance(rel, Split) and not _divides(rel, extent):
+            cond = make.lt(value[rel.parent], extent[rel.parent])
+            inside = cond if inside is None else make.and_(cond, inside)
+
+    def place(indices: Sequence[Expr]) -> tuple[Expr, ...]:
+        found = dict(zip(st.compute.axis, indices, strict=True))
+        for rel in st.relations:
+            rel.places(found, extent)
+        return tuple(found[iv] for iv in leaves)
+
+    op = redefined(cache, axes, {a.var: value[old] for a, old in zip(cache.compute.axis, st.compute.axis, strict=True)}, inside)
+    return laid_out(state, cache, op, place), op.outputs
+
+
+def _divides(rel: Split, extent: dict[IterVar, Expr]) -> bool:
+    """Whether the tiles of a split make up the whole, no element more."""
+    whole, inner = extent[rel.parent], extent[rel.inner]
+    return EMPTY.divisible(whole, inner) is True and EMPTY.prove(make.eq(extent[rel.outer], make.floordiv(whole, inner))) is True

@@ -143,20 +143,12 @@ class TransformLayout(Primitive):
             if largest > 1 and (n is None or n % largest):
                 cond = make.lt(total, old.extent)
                 inside = cond if inside is None else make.and_(inside, cond)
-        laid_out = _laid_out(st, new_axes, value, inside, self.pad_value)
 
-        def read(e: Expr) -> Expr | None:
-            if type(e) is TensorRead and e.tensor.op is st.key:
-                index = tuple(self._place(group, e.indices, axes) for group in self.groups())
-                return intern(TensorRead, laid_out.outputs[e.tensor.value_index], index)
-            return None
+        def place(indices: Sequence[Expr]) -> tuple[Expr, ...]:
+            return tuple(self._place(group, indices, axes) for group in self.groups())
 
-        readers = [change(r, op=r.compute.redefined(tuple(rewrite(e, read) for e in r.compute.body)),
-                          prefetches=tuple((laid_out.outputs[t.value_index] if t.op is st.key else t, *rest) for t, *rest in r.prefetches))
-                   for r in state.readers(self.stage)]
-        leaves = (*new_axes, *laid_out.reduce_axis) if isinstance(laid_out, ComputeOp) else ()
-        new = change(st, op=laid_out, leaves=leaves, aliases=(*st.aliases, st.key))
-        return state.with_stage(new, *readers), tuple(new_axes) if leaves else ()
+        op = redefined(st, new_axes, value, inside, self.pad_value)
+        return laid_out(state, st, op, place), tuple(new_axes) if isinstance(op, ComputeOp) else ()
 
     @staticmethod
     def _place(group: tuple[Digit, ...], indices: Sequence[Expr], axes: Sequence[IterVar]) -> Expr:
@@ -222,7 +214,22 @@ def _filling(value: float, kind: DType) -> Expr:
     return make.const(value if kind.is_float else int(value), kind)
 
 
-def _laid_out(st: StageState, new_axes: list[IterVar], value: dict[Var, Expr], inside: Expr | None, pad: float | None) -> Operation:
+def laid_out(state: ScheduleState, st: StageState, op: Operation, place: Callable[[Sequence[Expr]], tuple[Expr, ...]]) -> ScheduleState:
+    """The state in which ``op`` is what ``st`` computes (or takes), and every reader asks for ``place(indices)`` of it."""
+
+    def read(e: Expr) -> Expr | None:
+        if type(e) is TensorRead and e.tensor.op is st.key:
+            return intern(TensorRead, op.outputs[e.tensor.value_index], place(e.indices))
+        return None
+
+    readers = [change(r, op=r.compute.redefined(tuple(rewrite(e, read) for e in r.compute.body)),
+                      prefetches=tuple((op.outputs[t.value_index] if t.op is st.key else t, *rest) for t, *rest in r.prefetches))
+               for r in state.readers(st.name)]
+    leaves = (*op.axis, *op.reduce_axis) if isinstance(op, ComputeOp) else ()
+    return state.with_stage(change(st, op=op, leaves=leaves, aliases=(*st.aliases, st.key)), *readers)
+
+
+def redefined(st: StageState, new_axes: Sequence[IterVar], value: dict[Var, Expr], inside: Expr | None, pad: float | None = None) -> Operation:
     """The operation in the new layout: ``value`` has each old axis in terms of the new ones, ``inside`` where they are no padding."""
     op = st.op
     if isinstance(op, PlaceholderOp):
