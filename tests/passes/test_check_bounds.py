@@ -119,11 +119,13 @@ def test_what_a_condition_guards_is_tested_only_there() -> None:
 def test_a_read_past_the_end_that_sizes_do_not_exclude() -> None:
     n, m = te.dim("n", 1, 100), te.dim("m", 1, 100)
     A, B = te.placeholder((n,), name="A"), te.placeholder((m,), name="B")
-    C = te.compute((m,), lambda i: A[i] + B[i], name="C")
-    f = tl.build(te.create_schedule(C.op), [A, B, C], bounds_check=True)
+    plain, odd = (te.compute((m,), lambda i, f=f: A[f(i)] + B[i], name="C") for f in (lambda i: i, lambda i: i // 2))
+    f, g = (tl.build(te.create_schedule(C.op), [A, B, C], bounds_check=True) for C in (plain, odd))
     assert f(np.ones(5, "float32"), np.ones(4, "float32")).tolist() == [2] * 4
-    with pytest.raises(tl.CallError, match=r"A\[i\]: index 0 is 3, out of range 0\.\.3, at i=3"):
+    with pytest.raises(tl.CallError, match=r"`C` reads A\[i\]: index 0 runs up to m - 1, and A has shape \(n,\)"):  # known before it runs
         f(np.ones(3, "float32"), np.ones(4, "float32"))
+    with pytest.raises(tl.CallError, match=r"A\[i // 2\]: index 0 is 1, out of range 0\.\.1, at i=2"):
+        g(np.ones(1, "float32"), np.ones(4, "float32"))
 
 
 def test_a_sum_over_gathered_rows_reports_the_turn_of_its_reduction() -> None:
