@@ -128,7 +128,7 @@ def sizes_of(params: Sequence[Buffer | Var], exprs: Sequence[Expr]) -> tuple[Var
         if v.kind == "knob":
             raise LowerError(f"`{v.name}` is a sampled value outside a schedule")
         if v.kind in ("dim", "value") and v not in direct and not any(v is g for g in given):
-            if not v.dtype.is_index or v not in dims_of(*shaped):
+            if not v.dtype.is_index or not any(v is d for d in dims):
                 raise LowerError(f"`{v.name}` is given by no argument",
                                  because="the computation uses its value, and no argument has it as a dimension",
                                  try_=f"pass `{v.name}` as an argument")

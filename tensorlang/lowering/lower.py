@@ -33,7 +33,7 @@ from ..te.tensor import Tensor, TensorRead
 from ..te.tensor_intrin import declared
 from .buffers import argument_buffers, share_buffers, sizes_of, workspace_buffers
 from .lanes import in_range, spare_guards
-from .needs import needs_of, stated
+from .needs import cuts_of, needs_of, stated
 from .parts import around, in_parts
 from .tails import check_tails, tail_note
 
@@ -64,8 +64,9 @@ def lower_state(state: ScheduleState, args: Sequence[Tensor | Var], name: str, c
         if any(buffers[t] is b for b in updates):
             raise LowerError(f"the constant `{t.name}` is updated in place", try_=f"pass {t.name} as an argument")
     told = frozenset((*dims, *(p for p in params if isinstance(p, Var))))
+    needs = {**dict(cuts_of(bounds)), **dict(needs_of(state))}
     return Func(name, params, run(writer.nodes(tree_of(state))), dims, outputs, constants=tuple(buffers[t] for t in constants),
-                needs=(*stated(told), *((c, why) for c, why in needs_of(state) if told >= variables(c))), updates=updates)
+                needs=(*stated(told), *((c, why) for c, why in needs.items() if told >= variables(c))), updates=updates)
 
 
 def _nobody_waits(state: ScheduleState) -> None:

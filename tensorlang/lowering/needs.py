@@ -17,7 +17,8 @@ from ..expr import make
 from ..expr.linear import reads_data
 from ..expr.nodes import Const, Expr, IfThenElse, Var, const_int
 from ..expr.walk import variables
-from ..schedule.state import ScheduleState
+from ..schedule.bounds import Bounds
+from ..schedule.state import ScheduleState, Split
 from ..te.extern import OpaqueOp
 from ..te.graph import operations
 from ..te.inside import required_inside
@@ -45,6 +46,21 @@ def needs_of(state: ScheduleState) -> tuple[Need, ...]:
         if found.keys().isdisjoint(disjuncts(cond)):
             found.setdefault(cond, why)
     return tuple(found.items())
+
+
+def cuts_of(bounds: Bounds) -> Iterator[Need]:
+    """What sizes that cut loops must be: positive, and such that the turns of all tiles, the last one whole, can be counted."""
+    for stage in bounds.state.stages:
+        for rel in stage.relations:
+            size = (rel.factor if rel.nparts is None else rel.nparts) if isinstance(rel, Split) else None
+            if not isinstance(rel, Split) or size is None or const_int(size) is not None:
+                continue
+            (size,) = variables(size)  # without its cast to the type of the loop
+            whole, wide = bounds[stage.name].loops[rel.parent], make.cast("int64", size)
+            room = make.le(wide, 1 << 62) if whole.dtype.name == "int64" else make.le(make.add(make.cast("int64", whole), wide), 0x7FFFFFFF)
+            for cond in (make.ge(size, 1), room):
+                if not isinstance(cond, Const):
+                    yield cond, f"{stage.name}.{rel.parent.name} is split by {size}, which needs {cond}"
 
 
 def stated(sizes: Iterable[Var]) -> tuple[Need, ...]:

@@ -61,7 +61,7 @@ class Bounds:
         self._known: dict[At, Facts] = {}
         self._done: dict[str, StageBounds] = {}
         if earlier is None:
-            sizes = dims_of(*(e for st in state.stages for t in st.op.outputs for e in t.shape))
+            sizes = dims_of(*(e for st in state.stages for e in (*(n for t in st.op.outputs for n in t.shape), *_cuts(st))))
             self.facts = Facts(sizes=frozenset(v for v in sizes if v.kind == "dim"))
         else:
             self._inherit(earlier)
@@ -86,7 +86,7 @@ class Bounds:
                     st = s.stage(name)
                     todo += s.links.attached.get(name, ())
                     todo += [r for r in reads(s, st) if s.stage(r).host is not None or s.stage(r).store is not None or s.stage(r).in_part]
-        sizes = {v for st in fresh for t in st.op.outputs for e in t.shape for v in variables(e) if v.kind == "dim"}
+        sizes = {v for st in fresh for e in (*(n for t in st.op.outputs for n in t.shape), *_cuts(st)) for v in variables(e) if v.kind == "dim"}
         self._done = done
         self.facts = Facts(ranges, level, sizes=earlier.facts.sizes | sizes)
 
@@ -282,6 +282,11 @@ def _is_large(e: Expr) -> bool:
     """Whether an axis in terms of loops is larger than a few splits and fuses make it: each further one would double it again, where the
     ranges of the loops, which the canonical form does not know, may fold it."""
     return next(islice(preorder(e), LARGE, None), None) is not None
+
+
+def _cuts(stage: StageState) -> list[Expr]:
+    """What loops are cut by."""
+    return [n for rel in stage.relations if isinstance(rel, Split) for n in (rel.factor, rel.nparts) if n is not None]
 
 
 def _domain(axis: IterVar) -> tuple[Expr, Expr]:

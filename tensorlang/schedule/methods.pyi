@@ -17,6 +17,7 @@ class StageMethods:
     def split(self, parent: IterVar | str, factor: Factor | None = None, nparts: Factor | None = None,
              tail: str = "auto") -> tuple[IterVar, IterVar]:
         """Split a loop by ``factor`` (extent of the inner loop) or into ``nparts`` (extent of the outer); returns (outer, inner).
+        Either may be a size that is known at the call, as ``te.var("f")``: calls where it is not positive are refused.
 
         ``tail`` says what happens where the tiles do not fit: ``"auto"`` (a choice for each tile), ``"guard"`` (a test or a mask in every
         tile), ``"mask"`` (the same; the inner half must be a vector), ``"peel"`` (the last tiles are a loop of their own), ``"shift"`` (the

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .primitives.base import Knob, Primitive
+from .primitives.base import Knob, Primitive, Size
 
 Arguments = Mapping[str, Any]
 
@@ -115,7 +115,9 @@ class Writer:
         self.foreign.update(stages if layout else ())
 
     def number(self, value: Any) -> str:
-        """A literal, or a knob."""
+        """A literal, a size, or a knob."""
+        if isinstance(value, Size):
+            return f"s.size({value.name!r})"
         if not isinstance(value, Knob):
             return repr(value)
         base, _, index = value.name.rpartition(".")

@@ -18,7 +18,7 @@ from .legality.places import legal_places, pending_places, settle, wished
 from .legality.tensorize import mismatched
 from .legality.verdict import Verdict, no
 from .primitives import BY_NAME, TABLE
-from .primitives.base import Factor, Knob, Primitive, mistyped
+from .primitives.base import Factor, Knob, Primitive, Size, mistyped, sizes_called
 from .state import ScheduleState, StageState
 from .trace import Decisions, Trace, primitive_of
 from .tree.printer import draw
@@ -113,6 +113,10 @@ class Schedule(ScheduleMethods):
     def knob(self, name: str) -> Knob:
         """A sampled value by name (as in ``"tile_i.0"``), to be passed where a primitive takes a number."""
         return Knob(name)
+
+    def size(self, name: str) -> Size:
+        """A size of the program by name, known at the call, to be passed where ``split`` takes a number."""
+        return Size(name)
 
     @overload
     def legal_places(self, tensor: StageKey, *, pending: Literal[False] = False) -> list[tuple[str, str]]: ...
@@ -309,17 +313,20 @@ class Stage(StageMethods):
         return "it belongs to no stage of this schedule"
 
     def number(self, call: str, value: Any) -> Any:
-        """An int (also as an exact quotient) or a knob, as primitives store it."""
-        if value is None or isinstance(value, Knob):
+        """An int (also as an exact quotient), a size or a knob, as primitives store it."""
+        if value is None or isinstance(value, Knob | Size):
             return value
         if type(value) is Var and value.kind == "knob":
             return Knob(value.name)
+        if type(value) is Var and value.kind in ("dim", "value") and value.dtype.is_index:
+            known = any(v is value for v in sizes_called(self._schedule.state, value.name))
+            return Size(value.name, None if known else value)
         try:
             return exact(value).__index__()
         except (AttributeError, TypeError, DeclareError):
             raise ScheduleError(f"s[{self.name}].{call}: {value if isinstance(value, float | str | Expr) else type(value).__name__} is no int",
-                                because="how a loop is cut is known when the schedule is made",
-                                try_="an int, or a knob of s.sample_tile") from None
+                                because="a loop is cut by a number, or by a size that is known at the call",
+                                try_="an int, a te.var of an integer type, or a knob of s.sample_tile") from None
 
     def bind(self, loop: IterVar | str, thread: Any) -> NoReturn:
         """TVM's way to give a loop to threads of a GPU. Raises ScheduleError."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ScheduleError
 from .primitives import BY_NAME
-from .primitives.base import Knob, Primitive, mistyped
+from .primitives.base import Knob, Primitive, Size, mistyped
 from .python_text import python_text
 
 if TYPE_CHECKING:
@@ -92,17 +92,18 @@ class Trace:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Knob):
-        return {"knob": value.name}
+    if isinstance(value, Knob | Size):
+        return {type(value).__name__.lower(): value.name}
     return [_plain(v) for v in value] if isinstance(value, tuple) else value
 
 
 def _value(data: Any, depth: int = 0) -> Any:
-    """A field of a primitive: text, a size, a knob, or a list of such, once more nested at most."""
+    """A field of a primitive: text, a number, a size, a knob, or a list of such, once more nested at most."""
     if isinstance(data, dict):
-        if list(data) != ["knob"] or not isinstance(data["knob"], str):
-            raise ValueError("an object that is no knob stands where a value is meant")
-        return Knob(data["knob"])
+        for word, kind in (("knob", Knob), ("size", Size)):
+            if list(data) == [word] and isinstance(data[word], str):
+                return kind(data[word])
+        raise ValueError("an object that is no knob stands where a value is meant")
     if isinstance(data, list):
         if depth > 1:
             raise ValueError("lists stand deeper in one another than any primitive has them")

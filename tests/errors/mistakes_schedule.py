@@ -115,7 +115,7 @@ def split_by_a_float(t: Scene):
 
 def split_by_a_symbol(t: Scene):
     s, C = _matmul()
-    t.watch(s)[C].split(C.op.axis[0], te.var("f"))
+    t.watch(s)[C].split(C.op.axis[0], te.var("f") * 2)
 
 
 def split_by_nothing(t: Scene):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, SupportsIndex
 
 from ...errors import DeclareError
 from ...expr import make
-from ...expr.nodes import Expr
+from ...expr.nodes import Expr, Var
+from ...expr.walk import variables
 from ...te.axis import IterVar
+from ...te.tensor import ComputeOp
 from ..legality.verdict import YES, Verdict, no
 from ..state import INLINED, At, ScheduleState, StageState, Waiting, change
 
@@ -25,8 +27,20 @@ class Knob:
         return self.name
 
 
-Number = int | Knob
-Factor = SupportsIndex | Knob  # what users give: numpy's integers and the variables of knobs too
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A size that is known at the call, by name, where a primitive takes a number; ``var`` is its variable where the program
+    does not speak of it: an argument only loops are cut by."""
+
+    name: str
+    var: Var | None = field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+Number = int | Knob | Size
+Factor = SupportsIndex | Knob | Size | Expr  # what users give: numpy's integers, the variables of knobs and sizes too
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +84,7 @@ def _text(value: Any) -> str:
         return f"[{', '.join(map(_text, value))}]"
     kind = type(value).__name__
     article = "an" if kind[:1].lower() in "aeiou" else "a"
-    return str(value) if isinstance(value, str | int | float | Knob | Expr) else f"{article} {kind}"
+    return str(value) if isinstance(value, str | int | float | Knob | Size | Expr) else f"{article} {kind}"
 
 
 def quoted(value: Any) -> str:
@@ -78,7 +92,8 @@ def quoted(value: Any) -> str:
     return repr(value) if isinstance(value, str) else _text(value)
 
 
-_PLAIN: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "bool": (bool,), "Number": (int, Knob), "None": (type(None),), "float": (float,)}
+_PLAIN: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "bool": (bool,), "Number": (int, Knob, Size), "None": (type(None),),
+                                       "float": (float,)}
 
 
 @functools.cache
@@ -93,7 +108,7 @@ def _schema(kind: type[Primitive]) -> tuple[tuple[str, frozenset[type], type | N
             word, _, inside = part.strip().partition("[")
             allowed.update(_PLAIN.get(word, (tuple,)))
             element = {"str": str, "int": int, "Digit": tuple}[inside.partition(",")[0]] if inside else element
-        words = {"Number": "an int or a knob", "int": "an int", "float": "a number", "str": "text", "None": "None"}
+        words = {"Number": "an int, a size or a knob", "int": "an int", "float": "a number", "str": "text", "None": "None"}
         many = "text" if element is str else "(axis, stride, size)" if element is tuple else "ints"
         said = " or ".join(words.get(part.strip(), f"a tuple of {many}") for part in text.split("|"))
         said = said.replace(" or ", ", ", max(said.count(" or ") - 1, 0))
@@ -127,9 +142,11 @@ def whole(value: Any) -> Any:
 
 
 def number(state: ScheduleState, value: Number) -> Expr:
-    """A number of a primitive as an expression: a literal, or the knob's variable (its value, when the state is concrete)."""
+    """A number of a primitive as an expression: a literal, a size, or the knob's variable (its value, when the state is concrete)."""
     if isinstance(value, int):
         return make.const(value, "int32")
+    if isinstance(value, Size):
+        return sizes_called(state, value.name)[0] if value.var is None else value.var
     base, _, index = value.name.rpartition(".")
     decision = state.decision(base)
     assert decision is not None, f"no decision {base!r}"
@@ -138,7 +155,12 @@ def number(state: ScheduleState, value: Number) -> Expr:
 
 
 def find_number(state: ScheduleState, value: Number | None) -> Verdict:
-    """Whether a number is one: a literal, or a knob that a decision of this schedule has."""
+    """Whether a number is one: a literal, a size of the program, or a knob that a decision of this schedule has."""
+    if isinstance(value, Size):
+        found = len(sizes_called(state, value.name)) + (value.var is not None)
+        if found != 1:
+            return no(f"{'several sizes are' if found else 'no size of the program is'} called `{value.name}`",
+                      try_="variables with names of their own" if found else "split by the variable itself, which a trace does not keep")
     if isinstance(value, Knob):
         base, _, index = value.name.rpartition(".")
         decision = state.decision(base)
@@ -147,6 +169,14 @@ def find_number(state: ScheduleState, value: Number | None) -> Verdict:
                       legal=", ".join(k.name for d in state.decisions for k in d.knobs) or "none",
                       try_="s.sample_tile(loop) first")
     return YES
+
+
+def sizes_called(state: ScheduleState, name: str) -> list[Var]:
+    """The sizes and integer arguments of that name that the program speaks of."""
+    exprs = [e for st in state.stages for t in st.op.outputs for e in t.shape]
+    exprs += [e for st in state.stages if isinstance(st.op, ComputeOp) for e in (*st.op.body, *(a.extent for a in st.op.reduce_axis))]
+    found = dict.fromkeys(v for e in exprs for v in variables(e))
+    return [v for v in found if v.name == name and v.kind in ("dim", "value") and v.dtype.is_index]
 
 
 def find_stage(state: ScheduleState, name: str) -> Verdict:

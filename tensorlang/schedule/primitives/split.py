@@ -16,13 +16,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...expr.nodes import Var
+from ...expr import make
+from ...expr.nodes import Expr, Var
 from ...te.axis import IterVar
 from ...te.scan import SCAN
 from ..legality.verdict import YES, Verdict, no
 from ..state import ScheduleState, change
 from ..state import Split as SplitRelation
-from .base import Factor, Number, Primitive, find_loop, find_number, fresh_loop_name, leaf, number, position, renamed
+from .base import Factor, Number, Primitive, Size, find_loop, find_number, fresh_loop_name, leaf, number, position, renamed
 
 if TYPE_CHECKING:
     from ..schedule import Stage
@@ -58,6 +59,8 @@ class Split(Primitive):
                       legal="1 to 2**31 - 1")
         if self.tail not in TAILS:
             return no(f"tail={self.tail!r} is not known", legal=", ".join(TAILS))
+        if isinstance(size, Size) and self.tail not in ("auto", "guard"):
+            return no(f"tail={self.tail!r} of tiles whose size {size} is known only at the call", legal="auto, guard")
         st = state.stage(self.stage)
         if leaf(st, self.loop).kind == SCAN:
             return no(f"loop {self.stage}.{self.loop} is a scan: its turns are the rows, in order", mark=(self.stage, self.loop),
@@ -76,8 +79,10 @@ class Split(Primitive):
             return IterVar(Var(fresh_loop_name(st, f"{parent.name}.{suffix}"), parent.dtype, "loop"), None, parent.kind)
 
         outer, inner = half("outer"), half("inner")
-        rel = SplitRelation(parent, outer, inner, None if self.factor is None else number(state, self.factor),
-                            None if self.nparts is None else number(state, self.nparts), self.tail)
+        def cut(by: Number | None) -> Expr | None:
+            return make.cast(parent.dtype, number(state, by)) if isinstance(by, Size) else None if by is None else number(state, by)
+
+        rel = SplitRelation(parent, outer, inner, cut(self.factor), cut(self.nparts), self.tail)
         p = position(st, self.loop)
         new = change(st, leaves=(*st.leaves[:p], outer, inner, *st.leaves[p + 1:]), relations=(*st.relations, rel),
                      init_at=outer.name if st.init_at == parent.name else st.init_at,
@@ -90,6 +95,7 @@ class Split(Primitive):
     def call(stage: Stage, parent: IterVar | str, factor: Factor | None = None, nparts: Factor | None = None,
              tail: str = "auto") -> tuple[IterVar, IterVar]:
         """Split a loop by ``factor`` (extent of the inner loop) or into ``nparts`` (extent of the outer); returns (outer, inner).
+        Either may be a size that is known at the call, as ``te.var("f")``: calls where it is not positive are refused.
 
         ``tail`` says what happens where the tiles do not fit: ``"auto"`` (a choice for each tile), ``"guard"`` (a test or a mask in every
         tile), ``"mask"`` (the same; the inner half must be a vector), ``"peel"`` (the last tiles are a loop of their own), ``"shift"`` (the
