@@ -107,7 +107,7 @@ class Session:
         """Remember an outcome, and write it down. A file that cannot be written loses nothing: see ``unsaved``."""
         now, versions = time.time(), {"tensorlang": tl.__version__}
         r = Record(self.key, self.target, steps, o.status, o.times, o.error, self.task.name, o.machine or fingerprint(), o.build_seconds,
-                   o.seconds, now, versions)
+                   o.seconds, now, versions, start=steps == self.first)
         try:
             self.log.append(r)
             self.unsaved = None

@@ -151,15 +151,17 @@ def _digest(line: bytes) -> bytes:
 
 def ranked(records: Iterable[Record], task: str, target: str) -> list[Record]:
     """The right records of a task on a target, fastest first, one for each trace. Several measurements of one trace count together: the
-    median of all times; one that ever gave a wrong answer is not right."""
+    median of all times; one that ever gave a wrong answer is not right. The schedule the search began with stands ahead of those that do not
+    beat it clearly."""
     mine = [r for r in records if r.task == task and r.target == target]
     wrong = {r.steps for r in mine if r.status == WRONG_ANSWER}
     together: dict[str, Record] = {}
     for r in mine:
         if r.ok and r.steps not in wrong:
             known = together.get(r.steps)
-            together[r.steps] = r if known is None else replace(known, times=(*known.times, *r.times))
-    return sorted(together.values(), key=lambda r: r.cost)
+            together[r.steps] = r if known is None else replace(known, times=(*known.times, *r.times), start=known.start or r.start)
+    start = next((r for r in together.values() if r.start), None)
+    return sorted(together.values(), key=lambda r: (start is not None and r is not start and not r.beats(start), r.cost))
 
 
 def best_of(records: str | Path | Iterable[Record], task: str, target: str) -> Record | None:

@@ -12,13 +12,15 @@ from typing import Any
 import tensorlang as tl
 
 VERSION = 1
+WORTH = 0.97  # of the time of the schedule a search began with: less gain is within what placement in memory does
 OK, WRONG_ANSWER = "ok", "wrong_answer"
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
     """``status`` is ok, refused, build_error, wrong_answer, crash, timeout, out_of_memory or killed; ``error`` the reason in words;
-    ``times`` seconds of one run, one per sample; ``steps`` the trace as JSON text, sampled values included."""
+    ``times`` seconds of one run, one per sample; ``steps`` the trace as JSON text, sampled values included; ``start`` marks the
+    schedule that the search began with, which is kept unless another is clearly faster."""
 
     task: str
     target: str
@@ -33,6 +35,7 @@ class Record:
     when: float = 0.0
     versions: Mapping[str, str] = field(default_factory=dict)
     version: int = VERSION
+    start: bool = False
 
     @property
     def ok(self) -> bool:
@@ -54,6 +57,10 @@ class Record:
         """By what measurements of the same thing are recognised."""
         return self.task, self.target, self.steps
 
+    def beats(self, other: Record) -> bool:
+        """Whether it is faster beyond doubt: by ``WORTH``, and the intervals of the two medians do not meet."""
+        return self.cost < WORTH * other.cost and self.interval[1] < other.interval[0]
+
     def trace(self) -> tl.Trace:
         """The trace, sampled values included. Raises ScheduleError when it does not parse."""
         return tl.Trace.from_json(self.steps)
@@ -61,7 +68,8 @@ class Record:
     def to_json(self) -> str:
         """One line, without the newline. The median and its interval are written for other readers, and not read."""
         derived = {"median": self.cost, "interval": self.interval} if self.ok else {}
-        return json.dumps({**asdict(self), "steps": json.loads(self.steps), **derived}, separators=(",", ":"))
+        plain = {k: v for k, v in asdict(self).items() if k != "start" or v}
+        return json.dumps({**plain, "steps": json.loads(self.steps), **derived}, separators=(",", ":"))
 
     @staticmethod
     def from_json(line: str) -> Record:
@@ -85,6 +93,7 @@ class Record:
         values["times"] = tuple(_seconds(t) for t in values.get("times", ()))
         _check_form(values["steps"])
         values["steps"] = canonical(values["steps"])
+        values["start"] = values.get("start") is True
         return Record(**values)
 
 

@@ -358,3 +358,17 @@ def test_kill_9_loses_nothing_and_repeats_nothing(tmp_path: Path) -> None:
 @pytest.mark.fuzz
 def test_kill_9_a_hundred_times(tmp_path: Path) -> None:
     _killed_and_resumed(100, tmp_path / "r.jsonl")
+
+
+def test_the_schedule_a_search_began_with_is_kept_unless_clearly_beaten() -> None:
+    def record(steps: str, times: list[float], start: bool = False) -> Record:
+        return Record("k", "llvm", f'{{"steps":[],"decisions":{{"{steps}":[1]}}}}', "ok", tuple(times), start=start)
+
+    begun = record("begun", [1.00, 1.01, 0.99, 1.02, 0.98, 1.0, 1.0], start=True)
+    little = record("little", [0.98, 0.99, 0.98, 0.98, 0.97, 0.98, 0.98])
+    noisy = record("noisy", [0.90, 0.80, 1.10, 1.20, 0.70, 0.90, 0.95])
+    much = record("much", [0.70, 0.71, 0.70, 0.69, 0.70, 0.71, 0.70])
+    assert best_of([little, noisy, begun], "k", "llvm").steps == begun.steps
+    assert best_of([little, noisy, begun, much], "k", "llvm").steps == much.steps
+    assert best_of([little, noisy], "k", "llvm").steps == noisy.steps  # a file that does not say what the search began with
+    assert Record.from_json(begun.to_json()).start and not Record.from_json(much.to_json()).start
