@@ -34,7 +34,7 @@ def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
     for x in xs[1:]:
         if x.ndim != first.ndim:
             raise DeclareError(f"ops.concatenate: {inputs.named(first)} and {inputs.named(x)}", because="they differ in the number of dimensions",
-                               try_="ops.expand_dims, or ops.stack for a new dimension")
+                               try_="ops.expand_dims or ops.reshape to line them up")
         for k in range(first.ndim):
             if k != d:
                 inputs.same_size("concatenate", f"dimension {k} of {inputs.named(x)}", x.shape[k], first.shape[k],
@@ -65,7 +65,7 @@ def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
     for x in xs[1:]:
         if x.ndim != first.ndim or not all(inputs.equal(a, b) for a, b in zip(x.shape, first.shape, strict=True)):
             raise DeclareError(f"ops.stack: {inputs.named(first)} and {inputs.named(x)}", because="stacked tensors have one shape",
-                               try_="ops.concatenate joins them along a dimension they have")
+                               try_=_alike(first, x))
 
     def element(*i: Any) -> Expr:
         own = list(inputs.without(i, (d,)))
@@ -75,6 +75,16 @@ def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
         return chosen
 
     return inputs.stage("stack", tags.INJECTIVE, [*first.shape[:d], len(xs), *first.shape[d:]], element, {"axis": d})
+
+
+def _alike(x: Tensor, y: Tensor) -> str | None:
+    """What joins or aligns two tensors that differ in one size, or in the order of two."""
+    other = [d for d in range(x.ndim) if not inputs.equal(x.shape[d], y.shape[d])] if x.ndim == y.ndim else []
+    if len(other) == 1:
+        return f"ops.concatenate([{x.name}, {y.name}], axis={other[0]}), along the dimension that differs"
+    if len(other) == 2 and all(inputs.equal(x.shape[a], y.shape[b]) for a, b in (other, other[::-1])):
+        return f"ops.swapaxes({y.name}, {other[0]}, {other[1]})"
+    return None
 
 
 def split(x: Tensor, indices_or_sections: int | Sequence[ExprLike], axis: int = 0) -> tuple[Tensor, ...]:

@@ -81,7 +81,8 @@ def _inferred(x: Tensor, wanted: list[Any]) -> list[Expr]:
         raise DeclareError(f"ops.reshape: {inputs.named(x)} to {inputs.text(wanted)}",
                            because=f"{x.name} has {total} elements, the shape {known}"
                                    + ("" if sure else ", which may differ when the kernel is called"),
-                           try_=None if sure else "-1 for one of the sizes")
+                           try_=None if sure else
+                           "-1 for the size that follows from the others, and te.dim with multiple_of= for the size to be divided")
     return sizes
 
 

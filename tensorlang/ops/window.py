@@ -73,10 +73,18 @@ def image(op: str, data: Any, layout: Layout) -> Tensor:
     data = inputs.tensor(op, data, "data")
     if data.ndim != layout.rank:
         raise DeclareError(f"ops.{op}: data {inputs.named(data)} has {data.ndim} dimension(s), {layout.rank} are needed",
-                           because=f"the layout is {layout.text}", try_="ops.reshape, or another layout=")
+                           because=f"the layout is {layout.text}", try_=_of_that_rank(data, layout))
     if layout.block is not None:
         inputs.same_size(op, f"the last dimension of data {data.name}", data.shape[-1], layout.block, f"the layout is {layout.text}")
     return data
+
+
+def _of_that_rank(data: Tensor, layout: Layout) -> str:
+    """What to try for an image of another rank: a batch of one, or the layout that a packed or plain image has."""
+    if data.ndim == layout.rank - 1:
+        return f"ops.expand_dims({data.name}, 0) for a batch of one" if layout.block is None else f"layout={layout.letters!r}"
+    block = const_int(data.shape[-1]) if data.ndim == layout.rank + 1 else None
+    return f"layout='{layout.letters}{block}c'" if block and layout.block is None and layout.letters.startswith("NC") else "ops.reshape"
 
 
 # --- arguments ------------------------------------------------------------------------------------------------------------------

@@ -181,6 +181,16 @@ def stack_of_other_shapes(t: Scene):
     ops.stack([x, y])
 
 
+def stack_of_another_length(t: Scene):
+    x, y = _x(t), _x(t, 3, 4, name="y")
+    ops.stack([x, y])
+
+
+def concatenate_of_another_rank(t: Scene):
+    x, y = _x(t), _x(t, 17, name="y")
+    ops.concatenate([x, y])
+
+
 def split_into_parts_that_do_not_come_out(t: Scene):
     x = _x(t)
     ops.split(x, 4, axis=1)

@@ -121,6 +121,16 @@ def an_image_without_a_batch(t: Scene):
     ops.conv2d(x, w)
 
 
+def a_plain_image_in_a_packed_layout(t: Scene):
+    x, w = _t(t, "x", 1, 16, 32, 32), _t(t, "w", 8, 16, 3, 3)
+    ops.conv2d(x, w, layout="NCHW8c")
+
+
+def a_packed_image_in_a_plain_layout(t: Scene):
+    x, w = _t(t, "x", 1, 2, 32, 32, 8), _t(t, "w", 1, 2, 3, 3, 8, 8)
+    ops.conv2d(x, w)
+
+
 def a_kernel_larger_than_the_image(t: Scene):
     x, w = _t(t, "x", 1, 16, 4, 4), _t(t, "w", 8, 16, 3, 3)
     ops.conv2d(x, w, dilation=3, padding=1)
