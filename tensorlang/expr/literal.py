@@ -55,7 +55,7 @@ def const(value: int | float | bool | np.generic, dtype: str | DType | None = No
     else:
         t = _dtype_of(dtype)
         if not isinstance(value, int | float):
-            raise DeclareError(f"const({value!r}, {t.name!r}): not a number", try_="x.astype(…) converts an expression")
+            raise DeclareError(f"const({value!r}, {t.name!r}): not a number", try_=_a_number(value, t))
     if t.lanes > 1:
         return broadcast(const(value, t.element), t.lanes)
     if t.is_float:
@@ -76,8 +76,29 @@ def const(value: int | float | bool | np.generic, dtype: str | DType | None = No
     n = int(value)
     lo, hi = t.limits()
     if not lo <= n <= hi:
-        raise DeclareError(f"const({n}, {t.name!r}): out of range {lo}..{hi}", try_="a wider dtype")
+        raise DeclareError(f"const({n}, {t.name!r}): out of range {lo}..{hi}", try_=_that_holds(n))
     return intern_as((Const, t, n), lambda: Const(t, n))
+
+
+def _a_number(value: Any, t: DType) -> str | None:
+    """What to write in place of a literal of an expression, or of text that reads as a number."""
+    if isinstance(value, Expr) or hasattr(value, "as_expr"):
+        return f".astype({t.name!r}), which converts expressions"
+    read = float if t.is_float else int
+    try:
+        read(value)
+    except (ValueError, TypeError):
+        return None
+    return f"te.const({read.__name__}({value!r}), {t.name!r})"
+
+
+def _that_holds(n: int) -> str:
+    """The literal in the narrowest type that holds it."""
+    for name in ("int8", "int16", "int32", "int64", "uint64"):
+        lo, hi = _dtype_of(name).limits()
+        if lo <= n <= hi:
+            return f"te.const({n}, {name!r})"
+    return "a float dtype"
 
 
 TRUE = const(True)

@@ -303,7 +303,7 @@ def comm_reducer(fcombine: Callable[..., Any], fidentity: Callable[..., Any], na
             if r.dtype is not t:
                 part = f"part {i}, which is {t}" if many else str(t)
                 raise DeclareError(f"{name}: fcombine gives {r.dtype} for {part}",
-                                   because=f"its result {r} is combined with the next {t}", try_=f"({r}).astype('{t}') in fcombine")
+                                   because=f"its result {r} is combined with the next {t}", try_=f".astype('{t}') of what fcombine returns")
 
             for node in preorder(r):
                 if isinstance(node, Access) or (type(node) is Var and builtins.all(node is not v for v in (*lhs, *rhs))):

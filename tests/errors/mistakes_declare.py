@@ -427,6 +427,15 @@ def literal_of_text(t: Scene):
     te.const("1", "int32")
 
 
+def literal_beyond_every_integer(t: Scene):
+    te.const(2**70, "int64")
+
+
+def literal_of_an_expression(t: Scene):
+    x = t.watch(_matrix())[0, 0]
+    te.const(x, "int32")
+
+
 def exponential_of_an_integer(t: Scene):
     te.exp(t.watch(_indices())[0])
 

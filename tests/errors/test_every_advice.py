@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from . import advice_call, advice_dynamic, advice_ops, advice_products, mistakes_call, mistakes_dynamic, mistakes_ops, mistakes_products
+from . import (
+    advice_call,
+    advice_declare,
+    advice_dynamic,
+    advice_ops,
+    advice_products,
+    mistakes_call,
+    mistakes_declare,
+    mistakes_dynamic,
+    mistakes_ops,
+    mistakes_products,
+)
 from .advice import Advice
 from .scene import mistakes, read
 
 TABLES = {"call": (mistakes_call, advice_call), "ops": (mistakes_ops, advice_ops), "products": (mistakes_products, advice_products),
-          "dynamic": (mistakes_dynamic, advice_dynamic)}
+          "dynamic": (mistakes_dynamic, advice_dynamic), "declare": (mistakes_declare, advice_declare)}
 ADVISED = [(family, name) for family in TABLES for name, text in read(family).items() if "\n  try  " in text]
 
 
