@@ -54,15 +54,27 @@ def lower(schedule: Schedule, args: Args, name: str = "main", *, simple: bool = 
     return _lowered(schedule, args, name, simple=simple, bounds_check=bounds_check, hooks=hooks, constants=constants, binds=binds)[0]
 
 
+def _with_a_schedule(given: Any, args: Any) -> str:
+    """The call of ``lower`` with a schedule of the tensor that was given, or of the last argument."""
+    names = [getattr(a, "name", "…") for a in args] if isinstance(args, list | tuple) and args else ["…"]
+    return f"tl.lower(te.create_schedule({given.name if isinstance(given, Tensor) else names[-1]}.op), [{', '.join(names)}])"
+
+
+def _all_arguments(schedule: Schedule) -> list[str]:
+    """The names of what a kernel of this schedule reads and gives, the inputs first."""
+    stages = schedule.state.stages
+    return [t.name for st in stages if st.is_placeholder for t in st.op.outputs] + [t.name for st in stages if st.is_output for t in st.op.outputs]
+
+
 def _lowered(schedule: Schedule, args: Args, name: str, *, simple: bool = False, bounds_check: bool = False, hooks: tuple[Hook, ...] = (),
              constants: Sequence[Tensor] = (), binds: Mapping[Tensor, BufferDecl] | None = None) -> tuple[Func, tuple[Packing, ...]]:
     """The kernel, and what is to be computed before it can be loaded."""
     if not isinstance(schedule, Schedule):
         raise LowerError(f"lower({getattr(schedule, 'name', type(schedule).__name__)}, …): the first argument is a schedule",
-                         try_="tl.lower(te.create_schedule(C.op), [A, B, C])")
+                         try_=_with_a_schedule(schedule, args))
     if not isinstance(args, list | tuple):
         raise LowerError(f"lower(s, {getattr(args, 'name', type(args).__name__)}): the arguments are no list",
-                         try_="tl.lower(s, [A, B, C])")
+                         try_=f"tl.lower(s, [{', '.join(_all_arguments(schedule))}])")
     start = time.perf_counter()
     with _depth(f"lower({name})"):
         state = schedule.concrete().state

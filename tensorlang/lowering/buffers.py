@@ -108,7 +108,7 @@ def _told(shape: Sequence[Expr], known: set[Var]) -> set[Var]:
         more = False
         for e in shape:
             unknown = [v for v in dims_of(e) if v not in known]
-            if len(unknown) == 1 and all(m == (unknown[0],) for m in poly(e) if any(unknown[0] in variables(a) for a in m)):
+            if len(unknown) == 1 and all(len(m) == 1 and m[0] is unknown[0] for m in poly(e) if any(unknown[0] in variables(a) for a in m)):
                 known.add(unknown[0])
                 more = True
     return known
@@ -122,7 +122,8 @@ def sizes_of(params: Sequence[Buffer | Var], exprs: Sequence[Expr]) -> tuple[Var
     given = [p for p in params if isinstance(p, Var)]
     shaped = [e for p in params if isinstance(p, Buffer) for e in p.shape]
     shaped += [e for p in params if isinstance(p, Buffer) for e in p.strides or ()]
-    direct = _told([e for p in params if isinstance(p, Buffer) for e in p.shape], {*given, *(e for e in shaped if type(e) is Var)})
+    sizes = [e for p in params if isinstance(p, Buffer) for e in p.shape]
+    direct = _told(sizes, {*given, *(e for e in shaped if type(e) is Var)})
     dims = dims_of(*shaped)  # also those that are given: what shapes say and what is passed must agree
     for v in (*dims, *dims_of(*exprs)):
         if v.kind == "knob":
@@ -134,5 +135,16 @@ def sizes_of(params: Sequence[Buffer | Var], exprs: Sequence[Expr]) -> tuple[Var
                                  try_=f"pass `{v.name}` as an argument")
             raise LowerError(f"`{v.name}` is determined by no argument",
                              because="a symbolic size is solved from a dimension of an argument that is a multiple of it plus what is known",
-                             try_=f"pass `{v.name}` as an argument, or a tensor of which it is a dimension")
+                             try_=_what_to_pass(sizes, direct, dims))
     return tuple(dims)
+
+
+def _what_to_pass(sizes: Sequence[Expr], known: set[Var], dims: Sequence[Var]) -> str:
+    """The symbols that must be given for all to be known: the others follow from them."""
+    wanted: list[Var] = []
+    for v in dims:
+        if v not in _told(sizes, {*known, *wanted}):
+            wanted.append(v)
+    if len(wanted) == 1:
+        return f"pass `{wanted[0].name}` as an argument, or a tensor of which it is a dimension"
+    return f"pass {' and '.join(f'`{v.name}`' for v in wanted)} as arguments, or tensors of which they are dimensions"

@@ -116,6 +116,13 @@ def size_hidden_in_a_product(t: Scene):
     tl.build(t.watch(te.create_schedule(C.op)), [A, C])
 
 
+def two_sizes_hidden_in_a_sum(t: Scene):
+    n, m = te.var("n"), te.var("m")
+    A = te.placeholder((n + m,), name="A")
+    C = te.compute((n + m,), lambda i: A[i] + 1.0, name="C")
+    tl.build(t.watch(te.create_schedule(C.op)), [A, C])
+
+
 def vector_loop_that_lost_its_constant_extent(t: Scene):
     n = te.var("n")
     A = te.placeholder((n, 64), name="A")

@@ -205,6 +205,11 @@ def vectorize_a_symbolic_extent(t: Scene):
     t.watch(s)[C].vectorize(C.op.axis[1])
 
 
+def vectorize_a_symbolic_extent_that_can_move(t: Scene):
+    s, _, P, S, C = _chain(te.var("n"))
+    t.watch(s)[S].vectorize(S.op.axis[0])
+
+
 def vectorize_too_many_lanes(t: Scene):
     s, C = _matmul(N=4096)
     t.watch(s)[C].vectorize(C.op.axis[1])
@@ -305,6 +310,11 @@ def loop_of_a_waiting_stage_is_vectorized(t: Scene):
 
 def inline_an_output(t: Scene):
     s, C = _matmul()
+    t.watch(s)[C].compute_inline()
+
+
+def inline_an_output_that_reads_a_stage(t: Scene):
+    s, _, P, S, C = _chain()
     t.watch(s)[C].compute_inline()
 
 

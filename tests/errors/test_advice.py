@@ -177,7 +177,7 @@ def cache_before_compute_at():
     s[S].compute_at(s[C], s[C].op.axis[0])
 
 
-@pytest.mark.parametrize(("name", "words", "follow"), [
+WORDS = [
     ("split_of_a_vector_loop", "split first, then vectorize one half", split_first),
     ("split_by_nothing", "split(axis, factor=8) or split(axis, nparts=4)", split_by_one_of_two),
     ("fuse_of_a_parallel_loop", "fuse first, then annotate the fused loop", fuse_first),
@@ -189,7 +189,10 @@ def cache_before_compute_at():
     ("store_at_of_a_stage_at_root", "s[S].compute_at first", compute_at_before_store_at),
     ("cache_write_after_vectorize", "call cache_write before vectorize", cache_before_vectorize),
     ("cache_write_around_a_stage", "call cache_write before compute_at", cache_before_compute_at),
-])
+]
+
+
+@pytest.mark.parametrize(("name", "words", "follow"), WORDS)
 def test_advice_in_words_is_accepted(name: str, words: str, follow: Any) -> None:
     assert words in refused(name)[1]
     follow()

@@ -32,7 +32,8 @@ class ComputeInline(Primitive):
             return found
         st = state.stage(self.stage)
         if st.is_output:
-            return no(f"`{self.stage}` is an output: the caller wants it stored", mark=(self.stage, None), try_="inline what it reads")
+            return no(f"`{self.stage}` is an output: the caller wants it stored", mark=(self.stage, None),
+                      try_=lambda: _what_it_reads(state, self.stage))
         opaque = next((r for r in state.readers(self.stage) if r.is_opaque), None)
         if opaque is not None:
             return no(f"`{opaque.name}` reads it whole, from memory", mark=(self.stage, None))
@@ -62,3 +63,9 @@ class ComputeInline(Primitive):
     def call(stage: Stage) -> None:
         """Write this stage's body into its readers; the stage disappears."""
         stage.do(ComputeInline(stage.name))
+
+
+def _what_it_reads(state: ScheduleState, name: str) -> str:
+    """The call that inlines a stage which this one reads; no text where none can be."""
+    reads = [st.name for st in state.stages if any(r.name == name for r in state.readers(st.name))]
+    return next((f"s[{p}].compute_inline()" for p in reads if ComputeInline(p).check(state)), "")

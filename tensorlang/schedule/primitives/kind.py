@@ -58,8 +58,8 @@ class Kind(Primitive):
         where = f"{self.stage}.{self.loop}"
         if depends_on_dims(extent):
             return no(f"loop {where} runs {extent} times, which is known only at run time; {self.kind} loops need a constant extent",
-                      mark=(self.stage, self.loop), try_=f"split {self.loop} by a constant factor and take the inner half, "
-                                                         "or compute_at first so that its extent is that of a tile")
+                      mark=(self.stage, self.loop), try_=f"split {self.loop} by a constant factor and take the inner half"
+                      + ("" if st.is_output else ", or compute_at first so that its extent is that of a tile"))
         n = const_int(extent)
         if n is not None and n > limit:
             return no(f"loop {where} runs {n} times; the limit of {self.kind} loops is {limit}", mark=(self.stage, self.loop),
