@@ -21,7 +21,7 @@ from ..schedule.legality.places import wished
 from ..schedule.legality.tensorize import Operand, match
 from ..schedule.primitives.kind import LIMITS
 from ..schedule.sliding import NOTHING as NO_SLIDE
-from ..schedule.sliding import slide_of
+from ..schedule.sliding import slide_of, sliding_parts
 from ..schedule.state import At, ScheduleState, StageState, depends_on_dims
 from ..schedule.tree.nodes import ComputeNode, LoopNode, StorageNode, TreeNode, tree_of
 from ..schedule.tree.printer import draw
@@ -93,6 +93,9 @@ class _Writer:
         self.low = {st.key: bounds[st.name].store_low for st in state.stages
                     if st.name in known and not (st.shares or st.is_opaque or st.is_output)}
         self.slides = {st.key: slide_of(state, bounds, st) for st in state.stages if st.store is not None}
+        for scan in (st for st in state.stages if st.is_scan):
+            slide = slide_of(state, bounds, scan)
+            self.slides.update((part.key, slide) for part in sliding_parts(state, scan) if slide.ring)
         self.guards: dict[str, list[tuple[int, Expr]]] = {}
         self.spare: dict[str, tuple[Expr, Facts]] = {}  # guards that reads ask instead of the store, with what else holds there
         self.alive = {p for p in params if isinstance(p, Buffer)}  # memory that exists where the walk is
@@ -265,12 +268,13 @@ class _Writer:
     def target(self, stage: StageState) -> tuple[Expr, ...]:
         """Where one turn writes: counted from the corner of the stage's storage."""
         b = self.bounds[stage.name]
+        slide = self.slides.get(stage.key, NO_SLIDE)
         if stage.shares or stage.is_output:  # memory that is not the stage's own: where the element is in the whole
-            return tuple(b.value[a.var] for a in stage.compute.axis)
+            return slide.place(tuple(b.value[a.var] for a in stage.compute.axis))
         if b.store_low is b.low:
             return tuple(b.local[a.var] for a in stage.compute.axis)
         index = tuple(make.sub(b.value[a.var], low) for a, low in zip(stage.compute.axis, b.store_low, strict=True))
-        return self.slides.get(stage.key, NO_SLIDE).place(index)
+        return slide.place(index)
 
     def update(self, stage: StageState) -> Stmt:
         op = stage.compute

@@ -6,6 +6,9 @@ later turn reads give their place to new ones. Knows state and bounds; nothing o
 Of a loop between the memory and the computation let the box of a turn be that of the turn before, moved by a constant ``c`` along one
 dimension where it has ``e`` elements (or not moved at all: c = 0 everywhere). Then the first e - c are there already. All is proved on the
 boxes of region inference; where a proof fails, the stage is computed again, as without this.
+
+The rows of a scan that is no output slide in the same way: its turns read the rows just before, and the rest of the program may read the last
+ones only. Then its memory is a ring of as many rows as live.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from dataclasses import dataclass
 from ..expr import make
 from ..expr.nodes import Expr, Var, const_int
 from ..expr.walk import substitute, variables
+from ..te.scan import ScanOp
 from .bounds import Bounds
 from .legality.places import chain
 from .state import At, ScheduleState, StageState
@@ -47,7 +51,9 @@ NOTHING = Slide()
 
 
 def slide_of(state: ScheduleState, bounds: Bounds, stage: StageState) -> Slide:
-    """What slides of a stage; nothing unless its memory is further out than it is computed."""
+    """What slides of a stage; nothing unless it is a scan, or its memory is further out than it is computed."""
+    if stage.is_scan:
+        return _rows_that_live(state, bounds, stage)
     if stage.store is None or not isinstance(stage.attach, At) or stage.tensorized is not None or stage.is_opaque or stage.double:
         return NOTHING
     between = list(_between(state, bounds, stage))  # innermost first
@@ -127,3 +133,64 @@ def _rings(state: ScheduleState, bounds: Bounds, stage: StageState, between: lis
             continue
         if not any(v in kept_across for v in between[between.index(moves[0]) + 1:]):
             yield d, b.extent[d]
+
+
+# -- scans -------------------------------------------------------------------------------------------------------------------
+
+
+def sliding_parts(state: ScheduleState, scan: StageState) -> tuple[StageState, ...]:
+    """The stages whose tensors are rows of a scan that may be those of any turn: the scan, its states and its updates. The rows that its init
+    writes are the first of the ring as well, where they lie."""
+    assert isinstance(scan.op, ScanOp)
+    return scan, *[state.of(t) for t in (*scan.op.state, *scan.op.update)]
+
+
+def _rows_that_live(state: ScheduleState, bounds: Bounds, scan: StageState) -> Slide:
+    """The ring of a scan: as many rows as the first ones, as a turn's with those it reads, and as the last ones that are read outside. Those
+    are ``h[T - K]`` and later: no row behind them has taken their place, however few or many rows there are."""
+    assert isinstance(scan.op, ScanOp)
+    total = scan.op.outputs[0].shape[0]
+    first = const_int(scan.op.init[0].shape[0])
+    if scan.is_output or scan.attach is not None or scan.shares or scan.align or scan.aliases or first is None:
+        return NOTHING
+    needed = [first]
+    for part in (*sliding_parts(state, scan), *[state.of(t) for t in scan.op.init]):
+        kept = _kept_for(state, bounds, scan, part)
+        if kept is None:
+            return NOTHING
+        needed.append(kept)
+    rows, whole = max(needed), const_int(total)
+    return NOTHING if whole is not None and whole <= rows else Slide(ring=((0, make.const(rows, total.dtype)),))
+
+
+def _kept_for(state: ScheduleState, bounds: Bounds, scan: StageState, part: StageState) -> int | None:
+    """How many rows the readers of a part of a scan need at a time; None for all. A state and an update are read in the turns, the result
+    behind them; the rows of an init, which the turns overwrite, have to be read by nobody."""
+    readers = [r for r in state.readers(part.name) if r is not scan]
+    inside = part is not scan
+    if inside and (part.aliases or part.is_opaque or part.tensorized is not None):
+        return None
+    if inside and part.within is None and not part.is_placeholder:
+        return None if readers else 0
+    loop = scan.leaves[0]
+    turn = bounds[scan.name].value[scan.compute.axis[0].var]
+    if inside and not part.is_placeholder and not _one_row(bounds, part, turn):
+        return None
+    if any(r.is_opaque or r.tensorized is not None or r.double or (loop.var in bounds.around(r.attach)) is not inside for r in readers):
+        return None
+    if not readers:
+        return 1
+    ends = (bounds.touched(part.key, readers, At(scan.name, loop.name) if inside else None) or [None])[0]
+    if ends is None:
+        return None
+    last = turn if inside else make.sub(part.op.outputs[0].shape[0], 1)
+    back, ahead = [const_int(make.sub(*make.unify(last, e))) for e in ends]
+    if back is None or back < 0 or (inside and (ahead is None or ahead < int(part.is_placeholder))):
+        return None
+    return back + 1
+
+
+def _one_row(bounds: Bounds, update: StageState, turn: Expr) -> bool:
+    """Whether an update computes the row of the turn and no other."""
+    b = bounds[update.name]
+    return const_int(make.sub(*make.unify(b.low[0], turn))) == 0 and const_int(b.extent[0]) == 1

@@ -405,12 +405,15 @@ def scan(g: Sketch) -> None:
         cn = g.compute([steps, rows], "t, i", f"te.min({gate}[t, i] + {c}[t - 1, i], 5) * -1", "cn")
         y, z = g.name("Y"), g.name("Z")
         g.lines.append(f'{y}, {z} = te.scan([{h0}, {c0}], [{hn}, {cn}], [{h}, {c}], name="{y}")')
-        g.outputs += [y, z] if g.maybe(0.5) else [g.compute([steps, rows], "t, i", f"{y}[t, i] + {z}[t, i] * 2")]
+        g.outputs += [y, z] if g.maybe(0.5) else [
+            g.compute([rows], "i", f"{y}[{steps - 1}, i] + {z}[{max(0, steps - g.rng.randint(1, 4))}, i] * 2") if g.maybe(0.5) else
+            g.compute([steps, rows], "t, i", f"{y}[t, i] + {z}[t, i] * 2")]
         return
     hn = g.compute([steps, rows], "t, i", f"te.max(te.min({before} + {x}[t, i], 9), -9)" if cell else f"{before} + {x}[t, i]", "hn")
     y = g.name("Y")
     g.lines.append(f'{y} = te.scan({h0}, {hn}, {h}, name="{y}")')
-    g.outputs.append(y if g.maybe(0.4) else g.compute([steps, rows], "t, i", f"{y}[t, i] * 2"))
+    g.outputs.append(y if g.maybe(0.4) else g.compute([rows], "i", f"{y}[{steps - 1}, i] * 2") if g.maybe(0.5) else
+                     g.compute([steps, rows], "t, i", f"{y}[t, i] * 2"))
 
 
 def extern(g: Sketch) -> None:

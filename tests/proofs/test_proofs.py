@@ -119,6 +119,18 @@ def rows_kept_while_columns_move() -> tuple[Any, list[Any]]:
     return s, [A, C]
 
 
+def rows_of_a_scan() -> tuple[Any, list[Any]]:
+    n = te.var("n")
+    A, state = te.placeholder((n, 12), name="A"), te.placeholder((n, 12), name="state")
+    first = te.compute((2, 12), lambda t, i: A[t, i], name="first")
+    update = te.compute((n, 12), lambda t, i: state[t - 1, i] + state[t - 2, 11 - i], name="update")
+    R = te.scan(first, update, state, name="R")
+    C = te.compute((12,), lambda i: R[n - 1, i] + R[n - 2, i], name="C")
+    s = te.create_schedule(C.op)
+    s[update].vectorize(s[update].split(update.op.axis[1], 8)[1])
+    return s, [A, C]
+
+
 def packed_and_padded() -> tuple[Any, list[Any]]:
     A, B, C = matmul(te.var("m"), 37, 11)
     s = te.create_schedule(C.op)
@@ -169,7 +181,7 @@ def padded_convolution() -> tuple[Any, list[Any]]:
 
 
 HAND = (split_and_vector, parts_of_an_odd_size, blocked_matmul, stencil_in_tiles, rows_kept_while_columns_move, packed_and_padded, fused_rows,
-        partial_sums, padded_convolution)
+        partial_sums, padded_convolution, rows_of_a_scan)
 
 
 @pytest.mark.parametrize("case", HAND, ids=lambda f: f.__name__)

@@ -393,6 +393,17 @@ def scanned() -> Case:
 
 
 @case
+def scan_in_a_ring() -> Case:
+    m = te.var("m")
+    X, state = te.placeholder((m, 7), name="X"), te.placeholder((m, 7), name="state")
+    first = te.compute((2, 7), lambda t, i: X[t, i], name="first")
+    update = te.compute((m, 7), lambda t, i: state[t - 1, i] - state[t - 2, 6 - i], name="update")
+    R = te.scan(first, update, state, name="R")
+    L = te.compute((7,), lambda i: R[m - 1, i] * 2, name="L")
+    return [X, L], [L], {"X": (-2, 3)}, te.create_schedule(L.op), tuple({"m": k} for k in (2, 3, 6))
+
+
+@case
 def workspaces_in_a_row() -> Case:
     A = te.placeholder((6, 9), name="A")
     P = te.compute((6, 9), lambda i, j: A[i, j] + 1, name="P")

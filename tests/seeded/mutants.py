@@ -101,6 +101,10 @@ MUTANTS = (
     M("a workspace moves in while its host is still read", "passes.reuse_storage:_share", "s.last < life.first or", "s.last <= life.first or", ("workspaces_in_a_row",)),
     M("an element's own place is not asked for in place", "passes.reuse_storage:_share", "in_place(items[life.first], s.tenants[-1], b)", "True", ("workspaces_in_a_row",)),
     M("the rows of a scan start at the first", "lowering.lower:_Writer.target", "if stage.shares or stage.is_output:", "if stage.is_output:", ("scanned",)),
+    M("the ring of a scan has no room for the row of the turn", "schedule.sliding:_kept_for", "return back + 1", "return back", ("scan_in_a_ring",)),
+    M("a turn of a scan writes where the whole would have its row", "lowering.lower:_Writer.target",
+      "return slide.place(tuple(b.value[a.var] for a in stage.compute.axis))", "return tuple(b.value[a.var] for a in stage.compute.axis)",
+      ("scan_in_a_ring",)),
     # --- arithmetic
     M("the prover takes strict for loose", "arith.facts:Facts._prove", "if t is LT:", "if False:", ("the conditions of nests", "laws", "split_tail")),
     M("the prover replaces a variable by the wrong end", "arith.facts:Facts._replacements", "bound = hi if upper else lo", "bound = lo if upper else hi", ("the conditions of nests", "laws", "split_tail")),
