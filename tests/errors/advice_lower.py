@@ -9,7 +9,7 @@ import numpy as np
 import tensorlang as tl
 from tensorlang import te
 
-from .mistakes_lower import _chain
+from .mistakes_lower import _chain, _diamond
 
 NAMES: dict[str, Any] = {}
 
@@ -64,7 +64,38 @@ def _small_factor(a):
     tl.lower(s, [a.A, a.C])
 
 
+def _at_root_or_left_out(a):
+    tl.lower(a.s, [a.A, a.C])
+    a.says("or leave P out")
+    a("s[P].compute_root()")
+    tl.lower(a.s, [a.A, a.P, a.C])
+
+
+def _copied_constant(a):
+    s, A, P, C = _chain()
+    copy = a("s.cache_read(A, 'global', readers)", s=s, A=A, readers=[P])
+    a.says("transform_layout of the copy")
+    s[copy].transform_layout(lambda i, j: [j, i])
+    tl.build(s, [C], constants={A: np.zeros((64, 16), np.float32)})
+
+
+def _with_its_reader(a):
+    """Brings the reader that keeps ``waiting`` at root to its place, or inlines it, or takes ``waiting`` back."""
+    for follow in ("s[S].compute_at(s[C], i)", "s[S].compute_at(s[C], j)", "s[S].compute_inline()", "s[P].compute_root()"):
+        s, A, P, S, C = _diamond()
+        s[P].compute_at(s[C], C.op.axis[0])
+        i, j = C.op.axis
+        eval(follow, {"s": s, "S": S, "P": P, "C": C, "i": i, "j": j})
+        tl.lower(s, [A, C])
+        a.says("or a loop inside it" if "j)" in follow else follow)
+
+
 FOLLOW = {
+    "argument_computed_in_parts": _at_root_or_left_out,
+    "argument_computed_by_several_threads": _at_root_or_left_out,
+    "constant_in_another_layout": _copied_constant,
+    "a_stage_still_waits_for_its_place": _with_its_reader,
+    "a_reader_moved_away_from_its_producer": _with_its_reader,
     "no_schedule": lambda a: a(a.text),
     "argument_missing": lambda a: (a.says("add A to the list of arguments"), (lambda s, A, _, C: tl.lower(s, [C, A]))(*_chain())),
     "output_missing": lambda a: (a.says("add C to the list of arguments"), (lambda s, A, _, C: tl.lower(s, [A, C]))(*_chain())),

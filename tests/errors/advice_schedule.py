@@ -122,7 +122,21 @@ def _named(a):
     tl.Trace.from_json(json.dumps({"version": 1, "steps": [step], "decisions": {}}))
 
 
+def _cached_output(a):
+    cached = a("s.cache_write(C, 'local')")
+    a.says("and compute_at of that")
+    a.s[cached].compute_at(a.s[a.C], a.s[a.C].op.axis[0])
+
+
+def _cached_argument(a):
+    copy = a("s.cache_read(A, 'local', [reader])", reader=a.P)
+    a.says("and compute_at of that")
+    a.s[copy].compute_at(a.s[a.P], a.P.op.axis[0])
+
+
 FOLLOW = {
+    "compute_at_of_an_output": _cached_output,
+    "compute_at_of_an_argument": _cached_argument,
     "schedule_of_a_placeholder": _says("pass the outputs of a te.compute", lambda a: te.create_schedule(_matmul()[1].op)),
     "schedule_of_nothing": lambda a: a("te.create_schedule(C.op)"),
     "schedule_of_a_number": lambda a: (a.says("with C = te.compute(…)"), a("te.create_schedule(C.op)")),
