@@ -144,7 +144,7 @@ class Tuned:
     def _made(self, task: SearchTask) -> tl.Module:
         try:
             self.cache.mkdir(parents=True, exist_ok=True)
-            name = hashlib.sha256(f"{task.workload_key}\n{task.target}".encode()).hexdigest()[:24]
+            name = hashlib.sha256(f"{task.exact_key}\n{task.target}".encode()).hexdigest()[:24]
             done = self.cache / f"{name}.done"  # holds how many trials were asked for when a tune came to its end
             with FileLock(self.cache / f"{name}.lock"):
                 log = RecordLog(self.cache / f"{name}.jsonl")

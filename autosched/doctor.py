@@ -105,7 +105,7 @@ def _measurement() -> Finding:
     task = SearchTask.of([a, te.compute((n,), lambda i: a[i] * 2.0, name="b")], name="doctor")
     trace = task.schedule().trace.to_json()
     with Measurer() as m:
-        got = list(m.run(Job(i, task.graph, task.workload_key, str(task.target), trace) for i in range(5)))
+        got = list(m.run(Job(i, task.graph, task.exact_key, str(task.target), trace) for i in range(5)))
     failed = next((o for o in got if o.status != "ok"), None)
     if failed is not None:
         return Finding(False, f"a measurement: {failed.status}", failed.error)

@@ -4,7 +4,6 @@ Knows tasks, where programs are cut, and records; nothing of search or measureme
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,6 +12,7 @@ from pathlib import Path
 import tensorlang as tl
 from tensorlang import recipes, te
 
+from .adopted import Adopted
 from .records import Record, best_of, load
 from .space.cut import groups
 from .task import SearchTask
@@ -63,7 +63,7 @@ class Pieces:
         """The best measured schedules of all tasks on a schedule of the program, and the tensors to build it with; a task of which no record
         succeeded takes its default schedule."""
         listed = load(records)[0] if isinstance(records, str | Path) else list(records)
-        best = {i: best_of(listed, t.workload_key, str(t.target)) for i, t in enumerate(self.tasks)}
+        best = {i: best_of(Adopted(t).take(listed), t.workload_key, str(t.target)) for i, t in enumerate(self.tasks)}
         return self.put_together({i: r.trace() for i, r in best.items() if r is not None}).concrete(), list(self.program.tensors)
 
 
@@ -89,7 +89,7 @@ def extract_tasks(program: SearchTask | Sequence[te.Tensor], target: str | tl.Ta
     places = []
     for stages in found:
         piece, names = _piece(task, whole, stages)
-        i = tasks.setdefault(_form(piece), len(tasks))
+        i = tasks.setdefault(piece.workload_key, len(tasks))
         if i == len(made):
             made.append(piece)
         first = [st.name for st in made[i].schedule().stages]
@@ -111,12 +111,3 @@ def _piece(task: SearchTask, whole: tl.Schedule, stages: Sequence[str]) -> tuple
     s = piece.schedule()
     names = {s.stage_name(new): whole.stage_name(old) for old, new in (*copies.items(), *given.items())}
     return piece, names | {s.stage_name(t): whole.stage_name(t) for t in inputs if t not in given.values()}
-
-
-def _form(piece: SearchTask) -> str:
-    """The computation of a task without the names in it."""
-    document = json.loads(piece.graph)
-    for rows, at in ((document["vars"], 0), (document["ops"], 1)):
-        for row in rows:
-            row[at] = ""
-    return json.dumps(document)

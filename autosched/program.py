@@ -129,7 +129,7 @@ class ProgramSession(Session):
 
     def _together(self) -> list[str]:
         """Schedules of the whole: the best of every piece, the best where it is worth it, and the second best of every piece."""
-        orders = {i: [r for r in ranked(self.log.of(m.key, m.target), m.key, m.target) if r.ok] for i, m in self.members.items()}
+        orders = {i: [r for r in ranked(m.measured(), m.key, m.target) if r.ok] for i, m in self.members.items()}
         costs = {i: {r.steps: r.cost for r in order} for i, order in orders.items()}
         best = {i: order[0] for i, order in orders.items() if order}
         second = {i: order[min(1, len(order) - 1)] for i, order in orders.items() if order}

@@ -7,7 +7,6 @@ Candidates may be proposed while others are still being measured: these count as
 from __future__ import annotations
 
 import itertools
-import json
 import threading
 import time
 from collections import deque
@@ -18,11 +17,12 @@ import numpy as np
 
 import tensorlang as tl
 
+from .adopted import Adopted
 from .cost_model import CostModel, Explains, Informed
 from .measure import Job, Outcome, fingerprint
 from .measure.protocol import OK, WRONG_ANSWER
 from .records import Record, RecordLog
-from .records.record import canonical
+from .records.record import canonical_trace
 from .search import Seen, Strategy, allot
 from .space import Variant, variants_of
 from .task import SearchTask
@@ -57,8 +57,13 @@ class Session:
         self.unsaved: tl.TensorLangError | None = None
         self.exhausted = False  # there was nothing left to propose
         self._news = False
-        for r in log.of(self.key, self.target):
+        self._adopted = Adopted(task, [v.trace for v in self.variants])
+        for r in self.measured():
             self._remember(r)
+
+    def measured(self) -> list[Record]:
+        """The records of the task, in its names."""
+        return self._adopted.own(self.log)
 
     @property
     def trials(self) -> int:
@@ -77,9 +82,8 @@ class Session:
 
     def propose(self, n: int) -> list[str]:
         """Up to ``n`` new candidates as the texts of their traces; none when the space is exhausted."""
-        for r in self.log.refresh():  # of other processes
-            if r.task == self.key and r.target == self.target:
-                self._remember(r)
+        for r in self._adopted.own(self.log.refresh()):  # of other processes
+            self._remember(r)
         self._learn()
         scores = [lambda rows, v=v: self.model.predict(v.features(rows)) for v in self.variants] if self.learnt else None
         chosen = allot(self.variants, self._seen(), self.strategy, n, self.rng, scores)
@@ -101,13 +105,13 @@ class Session:
     def job(self, steps: str, *, again: bool = False) -> Job:
         """The job to measure a candidate; ``again``: with all care, however slow it was."""
         best = 0.0 if again or self.best == float("inf") else self.best
-        return Job(next(_job_numbers), self.task.graph, self.key, self.target, steps, timeout=self.timeout, best=best)
+        return Job(next(_job_numbers), self.task.graph, self.task.exact_key, self.target, steps, timeout=self.timeout, best=best)
 
     def record(self, steps: str, o: Outcome) -> Record:
         """Remember an outcome, and write it down. A file that cannot be written loses nothing: see ``unsaved``."""
         now, versions = time.time(), {"tensorlang": tl.__version__}
         r = Record(self.key, self.target, steps, o.status, o.times, o.error, self.task.name, o.machine or fingerprint(), o.build_seconds,
-                   o.seconds, now, versions, start=steps == self.first)
+                   o.seconds, now, versions, start=steps == self.first, names=self.task.names)
         try:
             self.log.append(r)
             self.unsaved = None
@@ -224,8 +228,3 @@ def chosen(what: str, name: str, table: Mapping[str, T]) -> T:
     if name not in table:
         raise tl.TensorLangError(f"{what}={name!r}", because="there is none of that name", legal=", ".join(table))
     return table[name]
-
-
-def canonical_trace(trace: tl.Trace) -> str:
-    """The one text of a trace."""
-    return canonical(json.loads(trace.to_json()))

@@ -1,7 +1,7 @@
 """What is to be tuned: a computation for given sizes on a target. Knows tensorlang's public names; nothing of spaces, search or
 workers.
 
-A task is known by its workload key, a hash of the computation written as JSON (``te.serialize``), not by the import path of the
+A task is known by its workload key, a hash of the computation without its names (``te.serialize``), not by the import path of the
 function that declared it: so closures and notebook cells tune as well, a record speaks of exactly what was measured, and a worker
 on this or another machine rebuilds the computation from text without importing the user's code.
 """
@@ -17,7 +17,8 @@ import tensorlang as tl
 from tensorlang import te
 from tensorlang.analysis import analyse
 
-from .records import Record, apply_best
+from .adopted import Adopted
+from .records import Record, apply_best, load
 
 Declares = TypeVar("Declares", bound=Callable[..., Any])
 Template = Callable[[tl.Schedule, list[te.Tensor]], Any]
@@ -84,7 +85,8 @@ class SearchTask:
         self.rules = tuple(rules)
         self.tensors = _tensors(self.name, call(*self.args))
         self.graph = te.serialize.to_json(self.tensors)
-        self.workload_key = te.serialize.key_of(self.tensors)
+        self.exact_key = te.serialize.key_of(self.tensors)
+        self.workload_key, self.names = te.serialize.form_and_names(self.tensors)
 
     @staticmethod
     def of(
@@ -120,7 +122,10 @@ class SearchTask:
 
         Raises TensorLangError when no record of it succeeded.
         """
-        return apply_best(records, self.workload_key, str(self.target), self.name, self.schedule()), list(self.tensors)
+        listed, bad = load(records) if isinstance(records, str | Path) else (list(records), [])
+        adopted = Adopted(self)
+        mine = adopted.take(listed)
+        return apply_best(mine, self.workload_key, str(self.target), self.name, self.schedule(), adopted.refused, bad), list(self.tensors)
 
     def print_best(self, records: str | Path | Sequence[Record]) -> str:
         """The best measured schedule as Python text that a person can paste."""

@@ -7,11 +7,14 @@ has the name that is free there. Loops are told by their place among those of th
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import tensorlang as tl
 
 _STAGES = ("stage", "at", "tensor")
+_LOOPS = ("loop", "loops", "axis")
+_NAMED = (*_STAGES, *_LOOPS, "readers")
 
 
 def transplant(trace: tl.Trace, part: tl.Schedule, whole: tl.Schedule, names: Mapping[str, str], prefix: str) -> None:
@@ -20,7 +23,23 @@ def transplant(trace: tl.Trace, part: tl.Schedule, whole: tl.Schedule, names: Ma
 
     Raises ScheduleError when the whole does not allow a step.
     """
+    whole.take(_made(trace, part, whole, names, prefix)[0])
+
+
+def renamed(trace: tl.Trace, part: tl.Schedule, whole: tl.Schedule) -> tl.Trace:
+    """``trace``, which applies to ``part``, in the names of ``whole``: schedules of computations that differ in names only, no step made. The
+    names of decisions stay.
+
+    Raises ScheduleError when a step is refused.
+    """
+    names = dict(zip([st.name for st in part.stages], [st.name for st in whole.stages], strict=True))
+    return tl.Trace(tuple(_made(trace, part, whole, names, "")[1]), trace.decisions)
+
+
+def _made(trace: tl.Trace, part: tl.Schedule, whole: tl.Schedule, names: Mapping[str, str], prefix: str) -> tuple[tl.Schedule, list[Any]]:
+    """The whole with the steps made, and the steps in its names."""
     here, there, known = part.copy(), whole.copy(), dict(names)
+    steps = []
     for step in trace.steps:
         arguments = step.arguments()
         values = trace.decisions.get(arguments.get("decision", ""))
@@ -32,7 +51,8 @@ def transplant(trace: tl.Trace, part: tl.Schedule, whole: tl.Schedule, names: Ma
         there.step(step.name, **moved)
         made = [[n for n in s.state.position if n not in old] for s, old in zip((here, there), before, strict=True)]
         known.update(zip(*made, strict=True))
-    whole.take(there)
+        steps.append(replace(step, **{k: moved[k] for k in _NAMED if k in moved}))
+    return there, steps
 
 
 def _moved(key: str, value: Any, arguments: Mapping[str, Any], here: tl.Schedule, there: tl.Schedule, known: Mapping[str, str], prefix: str) -> Any:
@@ -41,7 +61,7 @@ def _moved(key: str, value: Any, arguments: Mapping[str, Any], here: tl.Schedule
         return known[value]
     if key == "readers":
         return tuple(known[v] for v in value)
-    if key in ("loop", "loops"):
+    if key in _LOOPS:
         host = arguments.get("at", arguments.get("stage"))
         if isinstance(value, tuple):
             return tuple(_loop(v, here[host], there[known[host]]) for v in value)

@@ -169,7 +169,7 @@ def _batches(session: Session, trials: int, batch: int, until: float) -> Iterato
 
 def result_of(session: Session, new: int, seconds: float) -> TuneResult:
     """What is known of a task after ``new`` measurements."""
-    mine = session.log.of(session.key, session.target)
+    mine = session.measured()
     failed = [r for r in mine if not r.ok]
     final = {r.steps: r.cost for r in ranked(mine, session.key, session.target)}
     costs = tuple(final.get(steps, float("inf")) for steps in dict.fromkeys(r.steps for r in mine))

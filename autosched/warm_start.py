@@ -14,6 +14,7 @@ import numpy as np
 
 import tensorlang as tl
 
+from .adopted import Adopted
 from .cost_model import XGBModel
 from .records import Record
 from .records.database import load, ranked
@@ -40,9 +41,10 @@ def model_from(tasks: Sequence[SearchTask], records: str | Path | Iterable[Recor
 def features_of(task: SearchTask, records: Iterable[Record]) -> tuple[Any, Any]:
     """A row of features for each candidate of the task's space that was measured, and its seconds, infinite for one that failed. Records of
     other tasks, and of candidates that the space does not have, are passed over."""
-    mine = {r.steps: r for r in records if r.task == task.workload_key and r.target == str(task.target)}
-    mine |= {r.steps: r for r in ranked(records, task.workload_key, str(task.target))}
     variants = variants_of(task)
+    own = Adopted(task, [v.trace for v in variants]).own(records)
+    mine = {r.steps: r for r in own}
+    mine |= {r.steps: r for r in ranked(own, task.workload_key, str(task.target))}
     rows: list[list[Any]] = [[] for _ in variants]
     costs: list[list[float]] = [[] for _ in variants]
     for r in mine.values():

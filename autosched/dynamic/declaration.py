@@ -30,7 +30,7 @@ class Declaration:
         self.name, self.target = task.name, task.target
         self.short_name = task.name.partition("(")[0] or "dynamic"
         self.tensors = task.tensors
-        self.key = task.workload_key
+        self.key = task.exact_key
         found: dict[str, Any] = {}
         for t in self.tensors:
             for n in t.shape:

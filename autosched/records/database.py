@@ -154,12 +154,12 @@ def ranked(records: Iterable[Record], task: str, target: str) -> list[Record]:
     median of all times; one that ever gave a wrong answer is not right. The schedule the search began with stands ahead of those that do not
     beat it clearly."""
     mine = [r for r in records if r.task == task and r.target == target]
-    wrong = {r.steps for r in mine if r.status == WRONG_ANSWER}
-    together: dict[str, Record] = {}
+    wrong = {r.identity for r in mine if r.status == WRONG_ANSWER}
+    together: dict[tuple[object, ...], Record] = {}
     for r in mine:
-        if r.ok and r.steps not in wrong:
-            known = together.get(r.steps)
-            together[r.steps] = r if known is None else replace(known, times=(*known.times, *r.times), start=known.start or r.start)
+        if r.ok and r.identity not in wrong:
+            known = together.get(r.identity)
+            together[r.identity] = r if known is None else replace(known, times=(*known.times, *r.times), start=known.start or r.start)
     start = next((r for r in together.values() if r.start), None)
     return sorted(together.values(), key=lambda r: (start is not None and r is not start and not r.beats(start), r.cost))
 
@@ -170,13 +170,14 @@ def best_of(records: str | Path | Iterable[Record], task: str, target: str) -> R
     return next(iter(ranked(listed, task, target)), None)
 
 
-def apply_best(records: str | Path | Iterable[Record], task: str, target: str, name: str, schedule: tl.Schedule) -> tl.Schedule:
-    """The fastest right record that replays on a fresh schedule of the task; records that do not are passed over.
+def apply_best(listed: Sequence[Record], task: str, target: str, name: str, schedule: tl.Schedule, refused: Sequence[str] = (),
+               bad: Sequence[BadLine] = ()) -> tl.Schedule:
+    """The fastest right record that replays on a fresh schedule of the task; records that do not are passed over, as those were that ``refused``
+    tells of.
 
-    Raises TensorLangError when there is none, and says what the records hold instead.
+    Raises TensorLangError when there is none, and says what the records and the ``bad`` lines hold instead.
     """
-    listed, bad = load(records) if isinstance(records, str | Path) else (list(records), [])
-    refused: list[str] = []
+    refused = list(refused)
     for r in ranked(listed, task, target):
         try:
             return replay(r.steps, schedule)

@@ -20,7 +20,8 @@ OK, WRONG_ANSWER = "ok", "wrong_answer"
 class Record:
     """``status`` is ok, refused, build_error, wrong_answer, crash, timeout, out_of_memory or killed; ``error`` the reason in words;
     ``times`` seconds of one run, one per sample; ``steps`` the trace as JSON text, sampled values included; ``start`` marks the
-    schedule that the search began with, which is kept unless another is clearly faster."""
+    schedule that the search began with, which is kept unless another is clearly faster; ``names`` are those of the computation that the trace
+    speaks of, in the order of ``te.serialize.form_and_names``, or none: those of whoever reads it."""
 
     task: str
     target: str
@@ -36,6 +37,7 @@ class Record:
     versions: Mapping[str, str] = field(default_factory=dict)
     version: int = VERSION
     start: bool = False
+    names: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -53,9 +55,9 @@ class Record:
         return median_interval(self.times) if self.ok else (float("inf"), float("inf"))
 
     @property
-    def identity(self) -> tuple[str, str, str]:
+    def identity(self) -> tuple[object, ...]:
         """By what measurements of the same thing are recognised."""
-        return self.task, self.target, self.steps
+        return self.task, self.target, self.steps, self.names
 
     def beats(self, other: Record) -> bool:
         """Whether it is faster beyond doubt: by ``WORTH``, and the intervals of the two medians do not meet."""
@@ -68,7 +70,7 @@ class Record:
     def to_json(self) -> str:
         """One line, without the newline. The median and its interval are written for other readers, and not read."""
         derived = {"median": self.cost, "interval": self.interval} if self.ok else {}
-        plain = {k: v for k, v in asdict(self).items() if k != "start" or v}
+        plain = {k: v for k, v in asdict(self).items() if k not in ("start", "names") or v}
         return json.dumps({**plain, "steps": json.loads(self.steps), **derived}, separators=(",", ":"))
 
     @staticmethod
@@ -91,6 +93,9 @@ class Record:
             if not math.isfinite(values.get(name, 0.0)):
                 raise ValueError(f"{name} is {values[name]}")
         values["times"] = tuple(_seconds(t) for t in values.get("times", ()))
+        values["names"] = tuple(values.get("names", ()))
+        if not all(isinstance(n, str) for n in values["names"]):
+            raise ValueError("names are not all text")
         _check_form(values["steps"])
         values["steps"] = canonical(values["steps"])
         values["start"] = values.get("start") is True
@@ -110,6 +115,7 @@ _TYPES: dict[str, Any] = {
     "seconds": int | float,
     "when": int | float,
     "versions": dict,
+    "names": list,
 }
 
 
@@ -135,6 +141,11 @@ def _seconds(t: Any) -> float:
 def canonical(steps: Any) -> str:
     """The one text of a trace document, so that equal traces are equal strings."""
     return json.dumps(steps, separators=(",", ":"))
+
+
+def canonical_trace(trace: tl.Trace) -> str:
+    """The one text of a trace."""
+    return canonical(json.loads(trace.to_json()))
 
 
 def median_interval(times: Sequence[float]) -> tuple[float, float]:

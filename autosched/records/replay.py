@@ -36,14 +36,7 @@ def replay(steps: str | tl.Trace, schedule: tl.Schedule) -> tl.Schedule:
 
 def checked(steps: str | tl.Trace, schedule: tl.Schedule) -> tl.Schedule:
     """:func:`replay`, in which a mistake of ours stays what it is."""
-    if isinstance(steps, str) and len(steps) > MAX_TEXT:
-        raise tl.ScheduleError("a trace is too long", because=f"{len(steps)} characters; {MAX_TEXT} are taken")
-    trace = tl.Trace.from_json(steps) if isinstance(steps, str) else steps
-    if len(trace) > MAX_STEPS:
-        raise tl.ScheduleError("a trace is too long", because=f"{len(trace)} steps; {MAX_STEPS} are taken")
-    name, most = max(Counter(getattr(p, "stage", "") for p in trace.steps).items(), key=lambda row: row[1], default=("", 0))
-    if most > MAX_STEPS_OF_A_STAGE:
-        raise tl.ScheduleError("a trace is too long", because=f"{most} steps of the stage {name[:40]}; {MAX_STEPS_OF_A_STAGE} are taken")
+    trace = parsed(steps)
     made = schedule.fresh(symbolic=False).replay(trace)
     if made.pending:
         raise tl.ScheduleError("a trace leaves stages without a place", because="; ".join(f"{k} waits for {v}" for k, v in made.pending.items()))
@@ -52,6 +45,19 @@ def checked(steps: str | tl.Trace, schedule: tl.Schedule) -> tl.Schedule:
         raise tl.ScheduleError("a trace changes the layout of arguments", because=f"callers pass {', '.join(moved)} as the task declares them")
     _bounded(analyse(made, accesses=False))
     return made
+
+
+def parsed(steps: str | tl.Trace) -> tl.Trace:
+    """The trace, of a length that is taken. Raises ScheduleError."""
+    if isinstance(steps, str) and len(steps) > MAX_TEXT:
+        raise tl.ScheduleError("a trace is too long", because=f"{len(steps)} characters; {MAX_TEXT} are taken")
+    trace = tl.Trace.from_json(steps) if isinstance(steps, str) else steps
+    if len(trace) > MAX_STEPS:
+        raise tl.ScheduleError("a trace is too long", because=f"{len(trace)} steps; {MAX_STEPS} are taken")
+    name, most = max(Counter(getattr(p, "stage", "") for p in trace.steps).items(), key=lambda row: row[1], default=("", 0))
+    if most > MAX_STEPS_OF_A_STAGE:
+        raise tl.ScheduleError("a trace is too long", because=f"{most} steps of the stage {name[:40]}; {MAX_STEPS_OF_A_STAGE} are taken")
+    return trace
 
 
 def _bounded(analysis: Analysis) -> None:

@@ -157,7 +157,7 @@ class _Run:
 
     def add(self, i: int, task: SearchTask, strategy: Strategy, model: CostModel, seed: int, timeout: float) -> None:
         """Begin a task, or close it with the reason why it cannot be searched."""
-        twin = next((j for j, m in self.members.items() if (m.session.key, m.session.target) == (task.workload_key, str(task.target))), None)
+        twin = next((j for j, m in self.members.items() if (m.session.task.exact_key, m.session.target) == (task.exact_key, str(task.target))), None)
         if twin is not None:
             raise tl.TensorLangError(f"tune_tasks: tasks {twin} and {i} are the same", because=f"{task.name} twice",
                                      try_="one of them with the sum of their weights")

@@ -35,6 +35,7 @@ _PLAIN: dict[str, type[Any]] = {
 _KINDS = ("dim", "value", "loop", "stride")
 _FACTS = ("lo", "hi", "multiple_of", "hint")
 _MAX_NODES = 200_000
+_NEEDS = 7  # where the conditions stand in the row of a compute that has any
 
 
 def to_json(tensors: Sequence[Tensor]) -> str:
@@ -101,8 +102,55 @@ def _size(name: str, what: Any, lo: int | None, hi: int | None, multiple: int) -
 
 
 def key_of(tensors: Sequence[Tensor]) -> str:
-    """A name for the computation that is the same in every process: a hash of its JSON."""
+    """A name for the computation that is the same in every process: a hash of its JSON, names included."""
     return hashlib.sha256(to_json(tensors).encode()).hexdigest()[:16]
+
+
+def form_of(tensors: Sequence[Tensor]) -> str:
+    """:func:`key_of` of the computation without its names: the same for two that differ in names of tensors, axes and dims only.
+
+    Raises DeclareError for what has no JSON form.
+    """
+    return form_and_names(tensors)[0]
+
+
+def form_and_names(tensors: Sequence[Tensor]) -> tuple[str, tuple[str, ...]]:
+    """:func:`form_of`, and the names it leaves out, each in its place: of axes and dims, then of operations."""
+    document, names = _numbered(tensors)
+    _write_names(document, [""] * len(names))
+    for row in document["ops"]:
+        if row[0] == "compute" and len(row) > _NEEDS:
+            row[_NEEDS] = [cond for cond, _ in row[_NEEDS]]  # the reasons are told in names
+    return hashlib.sha256(json.dumps(["form", document], separators=(",", ":")).encode()).hexdigest()[:16], names
+
+
+def renamed(tensors: Sequence[Tensor], names: Sequence[str]) -> list[Tensor]:
+    """The same computation with other names, in the order of :func:`form_and_names`. Raises DeclareError when they are too few or too many."""
+    document, own = _numbered(tensors)
+    if len(names) != len(own):
+        raise DeclareError(f"{len(names)} names for a computation that has {len(own)}")
+    _write_names(document, names)
+    return _Reader(document).tensors
+
+
+def _numbered(tensors: Sequence[Tensor]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The computation with numbers for names, and the names by them. It is built with them, for sums stand in the order of their names."""
+    document = _Writer(tensors).document
+    names = _names(document)
+    _write_names(document, [f"x{i:06}" for i in range(len(names))])
+    numbered = _Writer(_Reader(document).tensors).document
+    return numbered, tuple(names[int(x[1:])] for x in _names(numbered))
+
+
+def _names(document: Mapping[str, Any]) -> list[str]:
+    return [row[0] for row in document["vars"]] + [row[1] for row in document["ops"]]
+
+
+def _write_names(document: Mapping[str, Any], names: Sequence[str]) -> None:
+    given = iter(names)
+    for rows, at in ((document["vars"], 0), (document["ops"], 1)):
+        for row in rows:
+            row[at] = next(given)
 
 
 class _Writer:
@@ -120,7 +168,7 @@ class _Writer:
         ops = operations([*states, *made])
         self._op = {id(op): i for i, op in enumerate(ops)}
         listed = [self.operation(op) for op in ops]
-        self.document = {
+        self.document: dict[str, Any] = {
             "version": VERSION,
             "vars": self.vars,
             "axes": self.axes,

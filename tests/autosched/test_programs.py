@@ -139,10 +139,10 @@ class Scripted(Pretend):
 def test_tune_cuts_and_never_loses_to_the_default_schedule(tmp_path: Path, whole: float, best: float) -> None:
     """The first and the last word have the whole; trials go to the pieces; the record of the whole replays."""
     task = SearchTask.of(three_products())
-    m = Scripted(task.workload_key, whole)
+    m = Scripted(task.exact_key, whole)
     file = tmp_path / "records.jsonl"
     result = tune(task, trials=12, records=file, measurer=m, model="random", progress=False)
-    assert m.keys[0] == task.workload_key and m.keys.count(task.workload_key) >= 4
+    assert m.keys[0] == task.exact_key and m.keys.count(task.exact_key) >= 4
     assert len(set(m.keys)) == 2
     assert result.best is not None and result.best.cost == best and result.begun == 1.0
     assert "cut into 3 pieces, 1 different" in result.notes[0]

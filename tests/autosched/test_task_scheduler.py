@@ -62,10 +62,10 @@ class Slow(Pretend):
 
 def test_trials_go_where_they_help() -> None:
     tasks = [_task(64), _task(96)]
-    result = tune_tasks(tasks, trials=96, batch=8, measurer=Slow(tasks[1].workload_key), model="random", strategy="random", progress=False)
+    result = tune_tasks(tasks, trials=96, batch=8, measurer=Slow(tasks[1].exact_key), model="random", strategy="random", progress=False)
     turns = Counter(result.order)
     assert sum(turns.values()) == 12 and turns[1] > 2 * turns[0] >= 2
-    even = tune_tasks(tasks, trials=96, batch=8, scheduler="round_robin", measurer=Slow(tasks[1].workload_key), model="random",
+    even = tune_tasks(tasks, trials=96, batch=8, scheduler="round_robin", measurer=Slow(tasks[1].exact_key), model="random",
                       strategy="random", progress=False)
     assert Counter(even.order) == {0: 6, 1: 6}
     assert result.total < INF and "2 tasks" in str(result)
@@ -85,7 +85,7 @@ class Dead(Pretend):
 
 def test_the_dead_do_not_block_the_living() -> None:
     dead, nothing, small, good = _task(64), SearchTask(scale, (8,), template=lambda s, t: None), SearchTask(scale, (12,), template=scale_template), _task(96)
-    result = tune_tasks([dead, nothing, small, good], trials=400, batch=8, patience=3, measurer=Dead(dead.workload_key), model="random",
+    result = tune_tasks([dead, nothing, small, good], trials=400, batch=8, patience=3, measurer=Dead(dead.exact_key), model="random",
                         strategy="random", progress=False)
     assert result.results[1] is None and "samples nothing" in result.closed[1]
     assert "nothing worked in 3 batches" in result.closed[0] and result.order.count(0) <= 4

@@ -19,7 +19,9 @@ import tensorlang as tl
 from tensorlang import recipes, te
 from tensorlang.analysis import constant
 
-from ...records import RecordLog
+from ...adopted import Adopted
+from ...records import Record, RecordLog, best_of
+from ...task import SearchTask
 from ..calibrate import are_seconds, times
 from ..declaration import Declaration
 from ..growth import Term, terms_of
@@ -116,7 +118,7 @@ def schedules(decl: Declaration, box: Box, settings: Settings, dims: Sequence[st
         fixed = decl.fixed(shape)
         outputs = [t for t in fixed if not isinstance(t.op, te.PlaceholderOp)]
         traces = [("as for", recipes.default_schedule(outputs, decl.target, constants=list(decl.values(fixed))).trace)]
-        best = None if tuned is None else tuned.best(te.serialize.key_of(fixed), str(decl.target))
+        best = None if tuned is None else _best(tuned, SearchTask.of(fixed, decl.target))
         if best is not None:
             traces.append(("tuned for", best.trace()))
         for word, trace in traces:
@@ -133,6 +135,10 @@ def schedules(decl: Declaration, box: Box, settings: Settings, dims: Sequence[st
                 continue
             told = f"the {'default' if word == 'as for' else 'tuned'} schedule of {', '.join(f'{d}={n}' for d, n in shape.items())}"
             yield (f"{word} {'×'.join(str(shape[d]) for d in dims)}", told), schedule, tensors, _steps(schedule)
+
+
+def _best(log: RecordLog, task: SearchTask) -> Record | None:
+    return best_of(Adopted(task).own(log), task.workload_key, str(task.target))
 
 
 def representatives(box: Box, dims: Sequence[str], opt: Mapping[str, int], multiples: Mapping[str, int]) -> list[dict[str, int]]:
