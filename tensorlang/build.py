@@ -5,6 +5,7 @@ schedule → concrete state → loop IR → passes → LLVM text → object code
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -104,10 +105,25 @@ def _passed(func: Func, bounds_check: bool, hooks: tuple[Hook, ...]) -> Func:
 def _depth(what: str) -> Iterator[None]:
     """Python's limit on recursion as a clear error: the trees of expressions are walked by functions that call themselves."""
     try:
-        yield
+        with _uncollected():
+            yield
     except RecursionError:
         raise LowerError(f"{what}: an expression is too deep", because="one element is computed by hundreds of nested operations",
                          try_="several te.compute stages, which the schedule may keep apart") from None
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """No search for cycles meanwhile: a compiler makes many small objects that stay, and looking through all of them again and again takes half
+    of the time of a long program. Another thread that compiles may begin or end it; nothing but time hangs on it."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 LOWERING = Pass("lower", lambda f: f)
@@ -165,8 +181,9 @@ def _alone(func: Func, args: Args | None, name: str | None, bounds_check: bool, 
 def _module(func: Func, where: Target, math: str, times: TimeTable | None, data: Sequence[Any]) -> Module:
     """The kernel as machine code; ``data`` are the arrays of its constants."""
     start = time.perf_counter()
-    text = emit(func, where, math)
-    code = compile_ll(text, where, program=lambda: str(func))
+    with _uncollected():
+        text = emit(func, where, math)
+        code = compile_ll(text, where, program=lambda: str(func))
     if times is not None:
         times.add("emit LLVM text", time.perf_counter() - start - sum(code.seconds.values()))
         for stage, seconds in code.seconds.items():
