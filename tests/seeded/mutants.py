@@ -49,7 +49,7 @@ MUTANTS = (
     M("rfactor forgets where=", "schedule.primitives.rfactor:Rfactor.apply", "if first.condition is not None:", "if False:", ("partial_results_where",)),
     M("inlining puts the indices in the wrong order", "schedule.primitives.compute_inline:ComputeInline.apply", "zip((a.var for a in op.axis), e.indices, strict=True)",
       "zip((a.var for a in op.axis), e.indices[::-1], strict=True)", ("padded_convolution",)),
-    M("a padded layout computes its padding from the source", "schedule.primitives.transform_layout:_laid_out", "if inside is not None:", "if False:",
+    M("a padded layout computes its padding from the source", "schedule.primitives.transform_layout:redefined", "if inside is not None:", "if False:",
       ("packed_with_padding",)),
     M("readers of a new layout ask for the wrong digit", "schedule.primitives.transform_layout:TransformLayout._place", "make.floordiv(indices[a], stride)", "make.floormod(indices[a], stride)",
       ("packed_with_padding",)),
