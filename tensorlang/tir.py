@@ -107,7 +107,6 @@ class ir_builder:
         return _Builder()
 
 
-
 __all__ = [
     "Expr", "IterVar", "PrimExpr", "Select", "Var", "abs", "acos", "acosh", "all", "any", "asin", "asinh", "atan", "atan2", "atanh",
     "call_extern", "call_packed", "call_pure_extern", "ceil", "ceildiv", "clz", "comm_reducer", "const", "copysign", "cos", "cosh",

@@ -13,9 +13,9 @@ from collections.abc import Callable
 
 from ...core.steps import Steps, run
 from ...loopir.stmt import Alloc, Buffer, For, If, Let, Seq, Stmt, preorder, rebuilt, seq
-from .emitter import Emitter, Storage
-from .parallel import captured, pointer_argument, variable_type
-from .text import Block, Function
+from .emitter import Emitter
+from .parallel import captured, inner_function, name_within, variable_type
+from .text import Block
 
 MOST_NESTS = 24  # of a function
 LEAST_PLAIN = 32  # statements without loops that are worth a function
@@ -84,16 +84,8 @@ def emit(em: Emitter, s: Stmt, writes: frozenset[Buffer], emitted: Callable[[Emi
     if any(b.scope == "local" for b in buffers):  # it may live in registers
         yield emitted(em, s)
         return
-    name = em.module.unique(em.function.head.split("@")[1].split("(")[0].removesuffix(".body") + ".nest")
-    arguments = [pointer_argument(b, f"%b{i}", b not in writes) for i, b in enumerate(buffers)]
-    arguments += [f"{variable_type(em, v)} %s{i}" for i, v in enumerate(names)]
-    inner = Function(f"define internal i32 @{name}({', '.join(arguments)}) #0")
-    body = Emitter(em.module, inner, em.math)
-    for i, b in enumerate(buffers):
-        body.storage[b] = Storage(f"%b{i}", 0)
-    for i, v in enumerate(names):
-        body.bind(v, f"%s{i}", 0, *(em.ranges.get(v) or (v.lo, v.hi)))
-    body.fail = lambda: setattr(body.block, "end", "  ret i32 1")
+    name = name_within(em, "nest")
+    inner, body = inner_function(em, name, buffers, names, writes)
     yield emitted(body, s)
     body.block.end = "  ret i32 0"
     em.module.add(inner)

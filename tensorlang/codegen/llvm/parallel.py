@@ -13,7 +13,7 @@ plain loop; where the sizes tell, the number of pieces is computed, and the pool
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ...core.dtype import FLOAT64
 from ...core.steps import Steps
@@ -107,6 +107,26 @@ def pieces(em: Emitter, s: For) -> int | str | None:
     return em.ins(f"fptosi double {em.call('double', 'llvm.minnum.f64', ('double', worthwhile), ('double', turns))} to i64")
 
 
+def name_within(em: Emitter, what: str) -> str:
+    """A fresh name for a function that a part of the present one becomes."""
+    return em.module.unique(em.function.head.split("@")[1].split("(")[0].removesuffix(".body") + f".{what}")
+
+
+def inner_function(em: Emitter, name: str, buffers: Sequence[Buffer], names: Sequence[Var], writes: frozenset[Buffer],
+                   *more: str) -> tuple[Function, Emitter]:
+    """A function of the kernel's own that gets what it uses of its surroundings as typed arguments, and ``more``; with its emitter."""
+    arguments = [pointer_argument(b, f"%b{i}", b not in writes) for i, b in enumerate(buffers)]
+    arguments += [f"{variable_type(em, v)} %s{i}" for i, v in enumerate(names)]
+    inner = Function(f"define internal i32 @{name}({', '.join([*arguments, *more])}) #0")
+    body = Emitter(em.module, inner, em.math)
+    for i, b in enumerate(buffers):
+        body.storage[b] = Storage(f"%b{i}", 0)
+    for i, v in enumerate(names):
+        body.bind(v, f"%s{i}", 0, *(em.ranges.get(v) or (v.lo, v.hi)))
+    body.fail = lambda: setattr(body.block, "end", "  ret i32 1")
+    return inner, body
+
+
 def emit(em: Emitter, s: For, cut: int | str | None, writes: frozenset[Buffer], loop: Callable[..., Steps[None]],
          leave: Callable[[Emitter, Block], None]) -> Steps[None]:
     """The loop ``s``, ``cut`` as ``pieces`` says, as a call of the pool. ``loop`` and ``leave`` are those of ``statement``, which knows this
@@ -114,7 +134,7 @@ def emit(em: Emitter, s: For, cut: int | str | None, writes: frozenset[Buffer], 
     begin, end = em.index(s.begin), em.index(make.add(s.begin, s.extent))
     buffers, names = captured(For(s.var, s.begin, s.extent, s.kind, s.body))
     names = [v for v in names if v is not s.var]
-    name = em.module.unique(em.function.head.split("@")[1].split("(")[0].removesuffix(".body") + ".parallel")
+    name = name_within(em, "parallel")
     fields = ["i32", *("ptr" for _ in buffers), *(variable_type(em, v) for v in names)]
     passes = len(fields)
     if cut is not None:
@@ -122,15 +142,7 @@ def emit(em: Emitter, s: For, cut: int | str | None, writes: frozenset[Buffer], 
     struct = "{ " + ", ".join(fields) + " }"
 
     # The inner function: the loop over typed arguments.
-    arguments = [pointer_argument(b, f"%b{i}", b not in writes) for i, b in enumerate(buffers)]
-    arguments += [f"{variable_type(em, v)} %s{i}" for i, v in enumerate(names)]
-    inner = Function(f"define internal i32 @{name}.body({', '.join([*arguments, _RANGE])}) #0")
-    body = Emitter(em.module, inner, em.math)
-    for i, b in enumerate(buffers):
-        body.storage[b] = Storage(f"%b{i}", 0)
-    for i, v in enumerate(names):
-        body.bind(v, f"%s{i}", 0, *(em.ranges.get(v) or (v.lo, v.hi)))
-    body.fail = lambda: setattr(body.block, "end", "  ret i32 1")
+    inner, body = inner_function(em, f"{name}.body", buffers, names, writes, _RANGE)
     first, count = interval(em, s.begin), interval(em, s.extent)
     hi = None if first[1] is None or count[1] is None else first[1] + max(0, count[1] - 1)
     body.streamed = em.streamed
