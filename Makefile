@@ -31,6 +31,7 @@ test-random: $(VENV)/installed-dev
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
 bench: $(VENV)/installed-bench

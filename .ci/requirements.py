@@ -2,8 +2,9 @@
 
     python .ci/requirements.py dev --xgboost xgboost-cpu
 
-`xgboost` on Linux brings a CUDA communication library of hundreds of MB; `xgboost-cpu` is the same module without it. pip cannot
-be told to take one for the other, so whoever wants the small one installs this list and then the project with `--no-deps`.
+`xgboost` on Linux brings a CUDA communication library of hundreds of MB; `xgboost-cpu` is the same module
+without it. pip cannot be told to take one for the other, so whoever wants the small one installs this list
+and then the project with `--no-deps`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from pathlib import Path
 
 def requirements(extras: list[str], xgboost: str) -> list[str]:
     """The base requirements and those of the extras (which may name each other), in order, each once."""
-    project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text(encoding="utf-8"))[
+        "project"
+    ]
     found: dict[str, None] = {}
 
     def take(lines: list[str]) -> None:

@@ -1,7 +1,7 @@
 """autosched: finds schedules for tensorlang by search, a learned cost model and measurement.
 
-``tune(SearchTask(func, args, target, template=…), trials=64, records="f.jsonl")``, then ``task.apply_best("f.jsonl")``. Uses
-tensorlang's public names only.
+``tune(SearchTask(func, args, target, template=…), trials=64, records="f.jsonl")``, then
+``task.apply_best("f.jsonl")``. Uses tensorlang's public names only.
 """
 
 from __future__ import annotations
@@ -15,5 +15,20 @@ from .task_scheduler import TasksResult, tune_tasks
 from .tune import TuneResult, tune
 from .warm_start import model_from
 
-__all__ = ["DynamicKernel", "Record", "RecordLog", "SearchTask", "ShapeProfile", "TasksResult", "TuneResult", "autotune", "extract_tasks",
-           "model_from", "register_workload", "specialise", "tune", "tune_dynamic", "tune_tasks"]
+__all__ = [
+    "DynamicKernel",
+    "Record",
+    "RecordLog",
+    "SearchTask",
+    "ShapeProfile",
+    "TasksResult",
+    "TuneResult",
+    "autotune",
+    "extract_tasks",
+    "model_from",
+    "register_workload",
+    "specialise",
+    "tune",
+    "tune_dynamic",
+    "tune_tasks",
+]

@@ -1,8 +1,9 @@
-"""Records of a computation in the names of a task that computes the same with other names, or was known by the key of before. Knows records and
-schedules; nothing of search or measurement.
+"""Records of a computation in the names of a task that computes the same with other names, or was known by
+the key of before. Knows records and schedules; nothing of search or measurement.
 
-The key of a task ignores names, and the trace of a record speaks of stages and loops by name: so a record carries the names it was made with, and
-its steps are made on a schedule with those names and told in the names of the task.
+The key of a task ignores names, and the trace of a record speaks of stages and loops by name: so a record
+carries the names it was made with, and its steps are made on a schedule with those names and told in the
+names of the task.
 """
 
 from __future__ import annotations
@@ -25,17 +26,20 @@ if TYPE_CHECKING:
 
 
 class Adopted:
-    """Takes records for ``task``. ``like`` are traces whose names for decisions are taken where the steps are the same; ``refused`` collects the
-    reasons of the records that cannot be told in the task's names."""
+    """Takes records for ``task``. ``like`` are traces whose names for decisions are taken where the steps are
+    the same; ``refused`` collects the reasons of the records that cannot be told in the task's names."""
 
     def __init__(self, task: SearchTask, like: Sequence[tl.Trace] = ()) -> None:
         self.task, self.target, self.like = task, str(task.target), like
         self.refused: list[str] = []
         self._parts: dict[tuple[str, ...], tl.Schedule] = {}
-        self._known: dict[Any, tuple[tl.Trace, dict[str, str]]] = {}  # by names and steps: most records differ in sampled values only
+        self._known: dict[
+            Any, tuple[tl.Trace, dict[str, str]]
+        ] = {}  # by names and steps: most records differ in sampled values only
 
     def take(self, records: Iterable[Record]) -> list[Record]:
-        """The records, those of the task with its key and in its names. Records of other tasks stay as they are; what cannot be told is left out."""
+        """The records, those of the task with its key and in its names. Records of other tasks stay as they
+        are; what cannot be told is left out."""
         found = []
         for r in records:
             try:
@@ -66,20 +70,27 @@ class Adopted:
         except tl.TensorLangError:
             raise
         except Exception as e:  # a file decides nothing about whether its reader goes on
-            raise tl.ScheduleError("a trace breaks the schedule it is replayed on", because=f"{type(e).__name__}: {e}") from e
+            raise tl.ScheduleError(
+                "a trace breaks the schedule it is replayed on", because=f"{type(e).__name__}: {e}"
+            ) from e
         like, decisions = self._known[key]
         values = {decisions.get(k, k): v for k, v in trace.decisions.items()}
-        return tl.Trace(like.steps, {k: values[k] for k in dict.fromkeys([*like.decisions, *values]) if k in values})
+        return tl.Trace(
+            like.steps, {k: values[k] for k in dict.fromkeys([*like.decisions, *values]) if k in values}
+        )
 
     def _part(self, names: tuple[str, ...]) -> tl.Schedule:
         """A schedule of the task with those names, no step made."""
         if names not in self._parts:
             tensors = te.serialize.renamed(self.task.tensors, names)
-            self._parts[names] = tl.create_schedule([t for t in tensors if not isinstance(t.op, te.PlaceholderOp)])
+            self._parts[names] = tl.create_schedule(
+                [t for t in tensors if not isinstance(t.op, te.PlaceholderOp)]
+            )
         return self._parts[names]
 
     def _aligned(self, trace: tl.Trace) -> tuple[tl.Trace, dict[str, str]]:
-        """The trace of ``like`` with the same steps, and its decisions by those of ``trace``; ``trace`` itself when there is none."""
+        """The trace of ``like`` with the same steps, and its decisions by those of ``trace``; ``trace``
+        itself when there is none."""
         mine = _decisions(trace)
         for other in self.like:
             theirs = _decisions(other)
@@ -96,6 +107,7 @@ def _decisions(trace: tl.Trace) -> list[str]:
 
 def _decided(step: Any, names: dict[str, str]) -> Any:
     """A step with other names for decisions."""
+
     def told(value: Any) -> Any:
         if isinstance(value, tuple):
             return tuple(map(told, value))

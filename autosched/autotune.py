@@ -1,5 +1,5 @@
-"""``@autotune``: a function written over tensors becomes one that takes arrays, tuned when a shape is first seen and remembered on disk.
-Knows tasks, tune and records; nothing of search or workers.
+"""``@autotune``: a function written over tensors becomes one that takes arrays, tuned when a shape is first
+seen and remembered on disk. Knows tasks, tune and records; nothing of search or workers.
 """
 
 from __future__ import annotations
@@ -37,12 +37,29 @@ def cache_directory() -> Path:
 
 
 @overload
-def autotune(func: Callable[..., Any], *, trials: int = 64, target: str | tl.Target | None = None, template: Any = None,
-             cache: str | Path | None = None, seed: int = 0, progress: bool | None = False, **options: Any) -> Tuned: ...
+def autotune(
+    func: Callable[..., Any],
+    *,
+    trials: int = 64,
+    target: str | tl.Target | None = None,
+    template: Any = None,
+    cache: str | Path | None = None,
+    seed: int = 0,
+    progress: bool | None = False,
+    **options: Any,
+) -> Tuned: ...
 @overload
-def autotune(func: None = None, *, trials: int = 64, target: str | tl.Target | None = None, template: Any = None,
-             cache: str | Path | None = None, seed: int = 0, progress: bool | None = False,
-             **options: Any) -> Callable[[Callable[..., Any]], Tuned]: ...
+def autotune(
+    func: None = None,
+    *,
+    trials: int = 64,
+    target: str | tl.Target | None = None,
+    template: Any = None,
+    cache: str | Path | None = None,
+    seed: int = 0,
+    progress: bool | None = False,
+    **options: Any,
+) -> Callable[[Callable[..., Any]], Tuned]: ...
 def autotune(
     func: Callable[..., Any] | None = None,
     *,
@@ -54,23 +71,39 @@ def autotune(
     progress: bool | None = False,
     **options: Any,
 ) -> Any:
-    """Make a function over tensors one that takes numpy arrays: ``@autosched.autotune`` or ``@autosched.autotune(trials=200)``.
+    """Make a function over tensors one that takes numpy arrays: ``@autosched.autotune`` or
+    ``@autosched.autotune(trials=200)``.
 
-    ``func(A, B, *, …)`` gets a placeholder for each array (its parameter's name, shape and dtype) and every other argument (numbers,
-    strings, None) as it is; it returns the output tensor, or a tuple or list of them. When such shapes are first seen, the computation is
-    tuned with ``trials`` candidates and the records go to ``cache`` (a directory; the user's cache directory unless given), where other processes
-    and later runs find them; a tune that was broken off is taken up where it was, one with fewer trials is continued, and a second process
-    that wants the same at the same time waits for the first. When tuning fails, an AutotuneWarning says why and ``tl.compile`` makes the
-    kernel. ``options`` go to ``tune``; ``progress=None`` shows it.
+    ``func(A, B, *, …)`` gets a placeholder for each array (its parameter's name, shape and dtype) and every
+    other argument (numbers, strings, None) as it is; it returns the output tensor, or a tuple or list of
+    them. When such shapes are first seen, the computation is tuned with ``trials`` candidates and the records
+    go to ``cache`` (a directory; the user's cache directory unless given), where other processes and later
+    runs find them; a tune that was broken off is taken up where it was, one with fewer trials is continued,
+    and a second process that wants the same at the same time waits for the first. When tuning fails, an
+    AutotuneWarning says why and ``tl.compile`` makes the kernel. ``options`` go to ``tune``;
+    ``progress=None`` shows it.
 
-    The result has ``kernel(*args)`` and ``task(*args)``, which take the same arguments, and ``cache_clear()`` for what this process holds.
-    Raises TensorLangError for arguments it cannot take.
+    The result has ``kernel(*args)`` and ``task(*args)``, which take the same arguments, and ``cache_clear()``
+    for what this process holds. Raises TensorLangError for arguments it cannot take.
     """
     if func is None:
-        return functools.partial(autotune, trials=trials, target=target, template=template, cache=cache, seed=seed, progress=progress, **options)
+        return functools.partial(
+            autotune,
+            trials=trials,
+            target=target,
+            template=template,
+            cache=cache,
+            seed=seed,
+            progress=progress,
+            **options,
+        )
     if not callable(func):
-        raise tl.TensorLangError(f"autotune({func!r}): not a function", try_="@autosched.autotune(trials=200) over a def")
-    where = target if isinstance(target, tl.Target) else tl.Target.parse(target) if target else tl.Target.host()
+        raise tl.TensorLangError(
+            f"autotune({func!r}): not a function", try_="@autosched.autotune(trials=200) over a def"
+        )
+    where = (
+        target if isinstance(target, tl.Target) else tl.Target.parse(target) if target else tl.Target.host()
+    )
     settings = {"trials": trials, "seed": seed, "progress": progress, **options}
     return Tuned(func, where, template, Path(cache) if cache is not None else cache_directory(), settings)
 
@@ -78,9 +111,22 @@ def autotune(
 class Tuned:
     """What ``autotune`` makes of a function."""
 
-    def __init__(self, func: Callable[..., Any], target: tl.Target, template: Any, cache: Path, settings: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        func: Callable[..., Any],
+        target: tl.Target,
+        template: Any,
+        cache: Path,
+        settings: dict[str, Any],
+    ) -> None:
         functools.update_wrapper(self, func)
-        self.func, self.target, self.template, self.cache, self.settings = func, target, template, cache, settings
+        self.func, self.target, self.template, self.cache, self.settings = (
+            func,
+            target,
+            template,
+            cache,
+            settings,
+        )
         self._names = _positional(func)
         self._kernels: dict[Any, tl.Module] = {}
         self._lock = threading.RLock()
@@ -104,8 +150,11 @@ class Tuned:
     def task(self, *args: Any, **more: Any) -> SearchTask:
         """The task for arrays of these shapes."""
         self._key(args, more)
-        name = f"{self.func.__name__}({', '.join('×'.join(map(str, a.shape)) if _is_array(a) else str(a) for a in args)})"
-        return SearchTask(lambda: self._declared(args, more), (), self.target, template=self.template, name=name)
+        shown = ", ".join("×".join(map(str, a.shape)) if _is_array(a) else str(a) for a in args)
+        name = f"{self.func.__name__}({shown})"
+        return SearchTask(
+            lambda: self._declared(args, more), (), self.target, template=self.template, name=name
+        )
 
     def cache_clear(self) -> None:
         """Forget the kernels of this process; records on disk stay."""
@@ -115,10 +164,15 @@ class Tuned:
         """Arguments that are equal under this key share a kernel."""
         for what, a in [*zip([*self._names, *map(str, range(len(args)))], args, strict=False), *more.items()]:
             if not (_is_array(a) and what not in more) and not isinstance(a, _SCALARS):
-                raise tl.TensorLangError(f"{self.func.__name__}: argument {what} is a {type(a).__name__}",
-                                         because="arrays (by position) become tensors; numbers, strings and None are taken as they are",
-                                         try_="np.asarray(…)")
-        described = tuple(("array", a.shape, a.dtype.str) if _is_array(a) else (type(a).__name__, a) for a in args)
+                raise tl.TensorLangError(
+                    f"{self.func.__name__}: argument {what} is a {type(a).__name__}",
+                    because="arrays (by position) become tensors; numbers, strings and None are taken as "
+                    "they are",
+                    try_="np.asarray(…)",
+                )
+        described = tuple(
+            ("array", a.shape, a.dtype.str) if _is_array(a) else (type(a).__name__, a) for a in args
+        )
         return described, tuple(sorted((k, type(v).__name__, v) for k, v in more.items()))
 
     def _declared(self, args: Sequence[Any], more: dict[str, Any]) -> list[te.Tensor]:
@@ -130,22 +184,28 @@ class Tuned:
                 try:
                     inputs.append(te.placeholder(a.shape, dtype=str(a.dtype), name=name))
                 except tl.DeclareError as e:
-                    raise tl.TensorLangError(f"{self.func.__name__}: argument {name} is an array of {a.dtype}{list(a.shape)}",
-                                             because="kernels do not take such arrays", legal=e.legal) from None
+                    raise tl.TensorLangError(
+                        f"{self.func.__name__}: argument {name} is an array of {a.dtype}{list(a.shape)}",
+                        because="kernels do not take such arrays",
+                        legal=e.legal,
+                    ) from None
                 given.append(inputs[-1])
             else:
                 given.append(a)
         made = self.func(*given, **more)
         outputs = list(made) if isinstance(made, tuple | list) else [made]
         if any(t is i for t in outputs for i in inputs):
-            raise tl.TensorLangError(f"{self.func.__name__} returned one of its inputs", try_="return what te.compute made")
+            raise tl.TensorLangError(
+                f"{self.func.__name__} returned one of its inputs", try_="return what te.compute made"
+            )
         return [*inputs, *outputs]
 
     def _made(self, task: SearchTask) -> tl.Module:
         try:
             self.cache.mkdir(parents=True, exist_ok=True)
             name = hashlib.sha256(f"{task.exact_key}\n{task.target}".encode()).hexdigest()[:24]
-            done = self.cache / f"{name}.done"  # holds how many trials were asked for when a tune came to its end
+            # holds how many trials were asked for when a tune came to its end
+            done = self.cache / f"{name}.done"
             with FileLock(self.cache / f"{name}.lock"):
                 log = RecordLog(self.cache / f"{name}.jsonl")
                 if _number(done) < self.settings["trials"] or not len(log):

@@ -23,10 +23,13 @@ from .tune import tune
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command line; returns the exit status: 0 when it did what was asked, 1 when not, 2 for a wrong command."""
+    """The command line; returns the exit status: 0 when it did what was asked, 1 when not, 2 for a wrong
+    command."""
     given = _parser().parse_args(arguments)
     try:
-        return {"tune": _tune, "show": _show, "best": _best, "merge": _merge, "doctor": _doctor}[given.command](given)
+        return {"tune": _tune, "show": _show, "best": _best, "merge": _merge, "doctor": _doctor}[
+            given.command
+        ](given)
     except tl.TensorLangError as e:
         print(e, file=sys.stderr)
         return 1
@@ -39,36 +42,92 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m autosched", description="Find fast schedules for tensorlang kernels by search and measurement.",
-                                     epilog="exit status: 0 when it did what was asked, 1 when not, 2 for a wrong command")
+    parser = argparse.ArgumentParser(
+        prog="python -m autosched",
+        description="Find fast schedules for tensorlang kernels by search and measurement.",
+        epilog="exit status: 0 when it did what was asked, 1 when not, 2 for a wrong command",
+    )
     sub = parser.add_subparsers(dest="command", required=True, metavar="tune|show|best|merge|doctor")
 
     def command(name: str, does: str, example: str) -> argparse.ArgumentParser:
-        return sub.add_parser(name, help=does, description=f"{does[0].upper()}{does[1:]}.", epilog=f"example: python -m autosched {example}")
+        return sub.add_parser(
+            name,
+            help=does,
+            description=f"{does[0].upper()}{does[1:]}.",
+            epilog=f"example: python -m autosched {example}",
+        )
 
-    t = command("tune", "search for a fast schedule and append every measurement to a file",
-                "tune kernels.py:matmul 512 512 512 --trials 200 --records matmul.jsonl --html matmul.html")
-    t.add_argument("workload", help="file.py:function or module:function; called with the sizes, it returns the kernel's tensors, outputs last")
+    t = command(
+        "tune",
+        "search for a fast schedule and append every measurement to a file",
+        "tune kernels.py:matmul 512 512 512 --trials 200 --records matmul.jsonl --html matmul.html",
+    )
+    t.add_argument(
+        "workload",
+        help="file.py:function or module:function; called with the sizes, it returns the kernel's tensors, "
+        "outputs last",
+    )
     t.add_argument("sizes", nargs="*", type=int, metavar="size", help="the arguments of the function")
-    t.add_argument("--template", help="file.py:function or module:function(s, tensors) that samples sizes; rules derive schedules without one")
-    t.add_argument("--target", help="a target in TVM's form, such as \"llvm -mcpu=znver3\" (default: this processor)")
-    t.add_argument("--trials", type=int, default=64, help="candidates, those already in the records included (default: 64)")
+    t.add_argument(
+        "--template",
+        help="file.py:function or module:function(s, tensors) that samples sizes; rules derive schedules "
+        "without one",
+    )
+    t.add_argument(
+        "--target", help='a target in TVM\'s form, such as "llvm -mcpu=znver3" (default: this processor)'
+    )
+    t.add_argument(
+        "--trials",
+        type=int,
+        default=64,
+        help="candidates, those already in the records included (default: 64)",
+    )
     t.add_argument("--seconds", type=float, help="begin no more candidates after this time")
-    t.add_argument("--records", required=True, help="a file of JSON lines: appended to, and what it holds is not measured again")
+    t.add_argument(
+        "--records",
+        required=True,
+        help="a file of JSON lines: appended to, and what it holds is not measured again",
+    )
     t.add_argument("--seed", type=int, default=0, help="of all random choices (default: 0)")
-    t.add_argument("--strategy", choices=sorted(STRATEGIES), default="evolutionary", help="how candidates are chosen (default: evolutionary)")
-    t.add_argument("--timeout", type=float, default=20.0, help="seconds to build a candidate, and as many to run it (default: 20)")
+    t.add_argument(
+        "--strategy",
+        choices=sorted(STRATEGIES),
+        default="evolutionary",
+        help="how candidates are chosen (default: evolutionary)",
+    )
+    t.add_argument(
+        "--timeout",
+        type=float,
+        default=20.0,
+        help="seconds to build a candidate, and as many to run it (default: 20)",
+    )
     t.add_argument("--html", help="write the report, a page of its own, to this file")
-    s = command("show", "what files of records hold: tasks, measurements, the best, what failed and why", "show matmul.jsonl")
-    b = command("best", "the best schedule of each task as Python text, ready to paste", "best matmul.jsonl --task matmul")
+    s = command(
+        "show",
+        "what files of records hold: tasks, measurements, the best, what failed and why",
+        "show matmul.jsonl",
+    )
+    b = command(
+        "best",
+        "the best schedule of each task as Python text, ready to paste",
+        "best matmul.jsonl --task matmul",
+    )
     for p in (s, b):
         p.add_argument("records", nargs="+", help="files of records")
         p.add_argument("--task", help="only tasks whose name or key begins with this")
-    m = command("merge", "several files of records as one, each record once", "merge a.jsonl b.jsonl -o all.jsonl --keep 10")
+    m = command(
+        "merge",
+        "several files of records as one, each record once",
+        "merge a.jsonl b.jsonl -o all.jsonl --keep 10",
+    )
     m.add_argument("records", nargs="+", help="files of records")
     m.add_argument("--output", "-o", required=True, help="the file to write; may be one of the inputs")
     m.add_argument("--keep", type=int, help="only so many of the fastest of each task and target")
-    d = command("doctor", "whether this machine can tune, and how well: packages, processors, load, a trial measurement", "doctor matmul.jsonl")
+    d = command(
+        "doctor",
+        "whether this machine can tune, and how well: packages, processors, load, a trial measurement",
+        "doctor matmul.jsonl",
+    )
     d.add_argument("records", nargs="*", help="files of records to check as well")
     return parser
 
@@ -76,14 +135,19 @@ def _parser() -> argparse.ArgumentParser:
 def _named(path: str) -> Any:
     place, _, name = path.rpartition(":")
     if not place or not name:
-        raise tl.TensorLangError(f"{path!r} names no function", because="a file or module, a colon and a function are needed",
-                                 try_=f"{path.strip(':')}:matmul")
+        raise tl.TensorLangError(
+            f"{path!r} names no function",
+            because="a file or module, a colon and a function are needed",
+            try_=f"{path.strip(':')}:matmul",
+        )
     if "" not in sys.path:
         sys.path.insert(0, "")  # as python -m does
     try:
         return getattr(_module(place), name)
     except (ImportError, AttributeError, ValueError, OSError, SyntaxError) as e:
-        raise tl.TensorLangError(f"{path!r} names no function", because=str(e), try_="kernels.py:matmul or package.kernels:matmul") from None
+        raise tl.TensorLangError(
+            f"{path!r} names no function", because=str(e), try_="kernels.py:matmul or package.kernels:matmul"
+        ) from None
 
 
 def _module(place: str) -> ModuleType:
@@ -104,8 +168,18 @@ def _tune(given: argparse.Namespace) -> int:
     try:
         task = SearchTask(func, given.sizes, given.target, template=template)
     except TypeError as e:
-        raise tl.TensorLangError(f"{given.workload} with {given.sizes}", because=str(e), try_="as many sizes as the function takes") from None
-    result = tune(task, given.trials, given.records, given.seed, strategy=given.strategy, seconds=given.seconds, timeout=given.timeout)
+        raise tl.TensorLangError(
+            f"{given.workload} with {given.sizes}", because=str(e), try_="as many sizes as the function takes"
+        ) from None
+    result = tune(
+        task,
+        given.trials,
+        given.records,
+        given.seed,
+        strategy=given.strategy,
+        seconds=given.seconds,
+        timeout=given.timeout,
+    )
     if given.html:
         result.report().save(given.html)
     return 0 if result.best is not None else 1
@@ -121,8 +195,10 @@ def _groups(given: argparse.Namespace) -> tuple[dict[tuple[str, str], list[Recor
         held = sum(len(log) for log in logs)
         bad = [b for log in logs for b in log.bad]
         what = f"{held} records, none of a task {given.task!r}" if held else "no records"
-        raise tl.TensorLangError(f"{', '.join(given.records)}: {what}",
-                                 because=f"{len(bad)} lines skipped, the first {bad[0]}" if bad else None)
+        raise tl.TensorLangError(
+            f"{', '.join(given.records)}: {what}",
+            because=f"{len(bad)} lines skipped, the first {bad[0]}" if bad else None,
+        )
     return groups, logs
 
 
@@ -162,7 +238,10 @@ def _best(given: argparse.Namespace) -> int:
         except tl.ScheduleError as e:
             print(f"# {best.name} for {target}: {' '.join(str(e).split())}\n")
             continue
-        print(f"# {best.name} for {target}: {seconds_text(best.cost)}; s is a fresh schedule of it, as of te.create_schedule\n{text}")
+        print(
+            f"# {best.name} for {target}: {seconds_text(best.cost)}; s is a fresh schedule of it, as of "
+            f"te.create_schedule\n{text}"
+        )
         status = 0
     return status
 

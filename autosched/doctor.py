@@ -1,5 +1,5 @@
-"""Whether this machine can tune, and how well: what is installed, whether a measurement works, how steady its times are. Knows the rooms of
-the package by their public names.
+"""Whether this machine can tune, and how well: what is installed, whether a measurement works, how steady its
+times are. Knows the rooms of the package by their public names.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ class Finding:
     advice: str = ""
 
     def __str__(self) -> str:
-        return f"{'ok' if self.good else '!!':<4}{self.what}" + (f"\n    {self.advice}" if self.advice else "")
+        return f"{'ok' if self.good else '!!':<4}{self.what}" + (
+            f"\n    {self.advice}" if self.advice else ""
+        )
 
 
 def examine(records: Sequence[str] = ()) -> Iterator[Finding]:
@@ -43,9 +45,16 @@ def examine(records: Sequence[str] = ()) -> Iterator[Finding]:
     yield Finding(True, f"tensorlang {tl.__version__}, Python {sys.version.split()[0]} on {sys.platform}")
     yield from _packages()
     host = tl.Target.host()
-    here = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
-    yield Finding(len(here) > 1, f"target {host}, processors {here}",
-                  "" if len(here) > 1 else "with one processor, nothing is compiled while a candidate is timed")
+    here = (
+        sorted(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else list(range(os.cpu_count() or 1))
+    )
+    yield Finding(
+        len(here) > 1,
+        f"target {host}, processors {here}",
+        "" if len(here) > 1 else "with one processor, nothing is compiled while a candidate is timed",
+    )
     yield _load(len(here))
     yield _cache()
     for path in records:
@@ -57,9 +66,17 @@ def examine(records: Sequence[str] = ()) -> Iterator[Finding]:
 def _packages() -> Iterator[Finding]:
     for name in NEEDED:
         there = importlib.util.find_spec(name) is not None
-        yield Finding(there, f"{name} {importlib.metadata.version(name) if there else 'is missing'}", "" if there else f"pip install {name}")
+        yield Finding(
+            there,
+            f"{name} {importlib.metadata.version(name) if there else 'is missing'}",
+            "" if there else f"pip install {name}",
+        )
     there = importlib.util.find_spec("xgboost") is not None
-    yield Finding(there, "xgboost is there" if there else "xgboost is missing", "" if there else "pip install xgboost-cpu, or tune(model=\"random\")")
+    yield Finding(
+        there,
+        "xgboost is there" if there else "xgboost is missing",
+        "" if there else 'pip install xgboost-cpu, or tune(model="random")',
+    )
     for name, what in OPTIONAL.items():
         if importlib.util.find_spec(name) is None:
             yield Finding(True, f"{name} is not installed: no {what}")
@@ -68,7 +85,11 @@ def _packages() -> Iterator[Finding]:
 def _load(processors: int) -> Finding:
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     busy = load > 0.5 * processors
-    return Finding(not busy, f"load {load:.1f} on {processors} processors", "others are at work: times will be unsteady" if busy else "")
+    return Finding(
+        not busy,
+        f"load {load:.1f} on {processors} processors",
+        "others are at work: times will be unsteady" if busy else "",
+    )
 
 
 def _cache() -> Finding:
@@ -88,7 +109,11 @@ def _records(path: str) -> Finding:
         return Finding(False, str(e))
     if not os.path.exists(path):
         return Finding(False, f"{path}: no such file")
-    return Finding(not log.bad, f"{path}: {len(log)} records, {len(log.bad)} lines skipped", "\n    ".join(str(b) for b in log.bad[:5]))
+    return Finding(
+        not log.bad,
+        f"{path}: {len(log)} records, {len(log.bad)} lines skipped",
+        "\n    ".join(str(b) for b in log.bad[:5]),
+    )
 
 
 def _guarded(check: Callable[[], Finding]) -> Finding:
@@ -111,10 +136,17 @@ def _measurement() -> Finding:
         return Finding(False, f"a measurement: {failed.status}", failed.error)
     medians = [statistics.median(o.times) for o in got]
     spread = (max(medians) - min(medians)) / statistics.median(medians)
-    return Finding(spread <= UNSTEADY, f"measurement works; {len(got)} of the same kernel differ by {spread:.0%}",
-                   "" if spread <= UNSTEADY else "a quieter machine finds better schedules")
+    return Finding(
+        spread <= UNSTEADY,
+        f"measurement works; {len(got)} of the same kernel differ by {spread:.0%}",
+        "" if spread <= UNSTEADY else "a quieter machine finds better schedules",
+    )
 
 
 def _peaks() -> Finding:
     p = peaks()
-    return Finding(True, f"peaks with {p.threads} threads: {p.flops / 1e9:.0f} GFLOP/s float32, {p.bandwidth / 1e9:.1f} GB/s from memory")
+    return Finding(
+        True,
+        f"peaks with {p.threads} threads: {p.flops / 1e9:.0f} GFLOP/s float32, {p.bandwidth / 1e9:.1f} GB/s "
+        "from memory",
+    )

@@ -1,5 +1,6 @@
-"""``extract_tasks``: a program of many heavy reductions as tasks that are tuned one by one, and what was found for them put together again.
-Knows tasks, where programs are cut, and records; nothing of search or measurement.
+"""``extract_tasks``: a program of many heavy reductions as tasks that are tuned one by one, and what was
+found for them put together again. Knows tasks, where programs are cut, and records; nothing of search or
+measurement.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ from .transplant import transplant
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """``tasks`` are the different pieces of a program, ``weights`` how often each is in it: ``tasks, weights = extract_tasks(program)``.
+    """``tasks`` are the different pieces of a program, ``weights`` how often each is in it: ``tasks, weights
+    = extract_tasks(program)``.
 
-    ``places`` are the pieces in the order of the program: the number of the task, and for each stage of the task its stage in the program.
+    ``places`` are the pieces in the order of the program: the number of the task, and for each stage of the
+    task its stage in the program.
     """
 
     program: SearchTask
@@ -42,11 +45,16 @@ class Pieces:
         return len(self.tasks)
 
     def __str__(self) -> str:
-        return "\n".join([f"{self.program.name}: {len(self.tasks)} tasks", *[f"  {w} × {t.name}" for t, w in zip(*self, strict=True)]])  # type: ignore[call-overload]
+        return "\n".join(
+            [
+                f"{self.program.name}: {len(self.tasks)} tasks",
+                *[f"  {w} × {t.name}" for t, w in zip(*self, strict=True)],
+            ]
+        )  # type: ignore[call-overload]
 
     def put_together(self, traces: Mapping[int, tl.Trace]) -> tl.Schedule:
-        """A schedule of the program, with the trace of each task's number made in all its places; a task without one takes its default
-        schedule.
+        """A schedule of the program, with the trace of each task's number made in all its places; a task
+        without one takes its default schedule.
 
         Raises ScheduleError when a trace does not apply.
         """
@@ -60,19 +68,25 @@ class Pieces:
         return whole
 
     def apply_best(self, records: str | Path | Sequence[Record]) -> tuple[tl.Schedule, list[te.Tensor]]:
-        """The best measured schedules of all tasks on a schedule of the program, and the tensors to build it with; a task of which no record
-        succeeded takes its default schedule."""
+        """The best measured schedules of all tasks on a schedule of the program, and the tensors to build it
+        with; a task of which no record succeeded takes its default schedule."""
         listed = load(records)[0] if isinstance(records, str | Path) else list(records)
-        best = {i: best_of(Adopted(t).take(listed), t.workload_key, str(t.target)) for i, t in enumerate(self.tasks)}
-        return self.put_together({i: r.trace() for i, r in best.items() if r is not None}).concrete(), list(self.program.tensors)
+        best = {
+            i: best_of(Adopted(t).take(listed), t.workload_key, str(t.target))
+            for i, t in enumerate(self.tasks)
+        }
+        return self.put_together({i: r.trace() for i, r in best.items() if r is not None}).concrete(), list(
+            self.program.tensors
+        )
 
 
 def extract_tasks(program: SearchTask | Sequence[te.Tensor], target: str | tl.Target | None = None) -> Pieces:
-    """Cut a program (a task, or its tensors, outputs last) at its heavy reductions into tasks; pieces that are the same are one task.
+    """Cut a program (a task, or its tensors, outputs last) at its heavy reductions into tasks; pieces that
+    are the same are one task.
 
-    The result unpacks as ``tasks, weights``, for ``tune_tasks(tasks, weights, records="f.jsonl")``; then ``.apply_best("f.jsonl")`` is the
-    schedule of the whole program. A program of one or two heavy reductions, or with a scan or an extern, is one task: itself. ``tune`` does
-    all this by itself.
+    The result unpacks as ``tasks, weights``, for ``tune_tasks(tasks, weights, records="f.jsonl")``; then
+    ``.apply_best("f.jsonl")`` is the schedule of the whole program. A program of one or two heavy reductions,
+    or with a scan or an extern, is one task: itself. ``tune`` does all this by itself.
 
         pieces = autosched.extract_tasks([x, w1, w2, w3, y])
         tasks, weights = pieces
@@ -81,7 +95,11 @@ def extract_tasks(program: SearchTask | Sequence[te.Tensor], target: str | tl.Ta
     """
     task = program if isinstance(program, SearchTask) else SearchTask.of(program, target, name="program")
     whole = task.schedule()
-    found = groups(whole, lambda: recipes.default_schedule(task.outputs, task.target)) if task.template is None else []
+    found = (
+        groups(whole, lambda: recipes.default_schedule(task.outputs, task.target))
+        if task.template is None
+        else []
+    )
     if len(found) <= 1:
         return Pieces(task, (task,), ((0, {st.name: st.name for st in whole.stages}),))
     tasks: dict[str, int] = {}
@@ -98,16 +116,26 @@ def extract_tasks(program: SearchTask | Sequence[te.Tensor], target: str | tl.Ta
 
 
 def _piece(task: SearchTask, whole: tl.Schedule, stages: Sequence[str]) -> tuple[SearchTask, dict[str, str]]:
-    """Some stages as a task, in which everything they read is an input; and the names of its stages in the whole."""
+    """Some stages as a task, in which everything they read is an input; and the names of its stages in the
+    whole."""
     mine = set(stages)
     read = dict.fromkeys(t for name in stages for t in whole[name].op.input_tensors)
     computed = [t for t in read if isinstance(t.op, te.ComputeOp) and whole.stage_name(t) not in mine]
     given = {t: te.placeholder(t.shape, t.dtype, name=t.name) for t in computed}
     inputs = [given.get(t, t) for t in read if t in given or isinstance(t.op, te.PlaceholderOp)]
-    needed = [name for name in stages if whole[name].state.is_output or any(r.name not in mine for r in whole.state.readers(name))]
+    needed = [
+        name
+        for name in stages
+        if whole[name].state.is_output or any(r.name not in mine for r in whole.state.readers(name))
+    ]
     outputs = [t for name in needed for t in whole[name].op.outputs]
     copies = te.graph.part(outputs, given)
-    piece = SearchTask.of([*inputs, *[copies[t] for t in outputs]], task.target, rules=task.rules, name=f"{task.name}: {', '.join(needed)}")
+    piece = SearchTask.of(
+        [*inputs, *[copies[t] for t in outputs]],
+        task.target,
+        rules=task.rules,
+        name=f"{task.name}: {', '.join(needed)}",
+    )
     s = piece.schedule()
     names = {s.stage_name(new): whole.stage_name(old) for old, new in (*copies.items(), *given.items())}
     return piece, names | {s.stage_name(t): whole.stage_name(t) for t in inputs if t not in given.values()}

@@ -1,5 +1,5 @@
-"""A report as HTML: one section of text, tables and drawings, in which nothing is loaded from anywhere. Knows reports; at most 500 kB whatever
-they hold, since long texts are cut and dots are thinned out.
+"""A report as HTML: one section of text, tables and drawings, in which nothing is loaded from anywhere. Knows
+reports; at most 500 kB whatever they hold, since long texts are cut and dots are thinned out.
 """
 
 from __future__ import annotations
@@ -20,26 +20,41 @@ CORNERS, DOTS = 400, 2000  # of the curve
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 250, 58, 14, 12, 44
 BLUE, GREY, RED = "#1f6feb", "#9aa4b2", "#c62828"
 
-_STYLE = "".join(f".autosched {rule}".replace(".autosched {", ".autosched{") for rule in (
-    "{font:14px/1.5 system-ui,sans-serif;max-width:56em;margin:auto;padding:1em 1.5em;color:#1c2330;background:#fff}",
-    "h1{font-size:1.4em}", "h2{font-size:1.1em;margin:1.6em 0 .5em}", "table{border-collapse:collapse}", "p{margin:.3em 0;color:#5b6675}",
-    "td,.autosched th{text-align:left;vertical-align:top;padding:.15em 1em .15em 0;background:#fff}",
-    "th{white-space:nowrap;font-weight:600;color:#5b6675}",
-    "pre{margin:0;white-space:pre-wrap;color:#1c2330;background:#fff}", "pre.code{background:#f4f5f8;padding:.8em;overflow-x:auto}",
-    "svg{font:12px system-ui,sans-serif;max-width:100%;height:auto}", "svg text{fill:#5b6675;paint-order:stroke;stroke:#fff;stroke-width:3px}",
-))
+_STYLE = "".join(
+    f".autosched {rule}".replace(".autosched {", ".autosched{")
+    for rule in (
+        "{font:14px/1.5 system-ui,sans-serif;max-width:56em;margin:auto;padding:1em "
+        "1.5em;color:#1c2330;background:#fff}",
+        "h1{font-size:1.4em}",
+        "h2{font-size:1.1em;margin:1.6em 0 .5em}",
+        "table{border-collapse:collapse}",
+        "p{margin:.3em 0;color:#5b6675}",
+        "td,.autosched th{text-align:left;vertical-align:top;padding:.15em 1em .15em 0;background:#fff}",
+        "th{white-space:nowrap;font-weight:600;color:#5b6675}",
+        "pre{margin:0;white-space:pre-wrap;color:#1c2330;background:#fff}",
+        "pre.code{background:#f4f5f8;padding:.8em;overflow-x:auto}",
+        "svg{font:12px system-ui,sans-serif;max-width:100%;height:auto}",
+        "svg text{fill:#5b6675;paint-order:stroke;stroke:#fff;stroke-width:3px}",
+    )
+)
 
 
 def document(report: TuneReport) -> str:
     """The section as a whole page."""
-    return (f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{html.escape(report.result.task.name)[:LONG]}</title></head>'
-            f"<body>{section(report)}</body></html>\n")
+    return (
+        '<!DOCTYPE html><html lang="en"><head><meta '
+        f'charset="utf-8"><title>{html.escape(report.result.task.name)[:LONG]}</title></head>'
+        f"<body>{section(report)}</body></html>\n"
+    )
 
 
 def section(report: TuneReport) -> str:
     """Facts, curve, roofline, what the model weighs, the best schedule, what failed."""
     e, r = html.escape, report.result
-    parts = [f"<h1>{e(r.task.name[:LONG])}</h1>", _table([(title, e(text[:LONG])) for title, text in report.facts])]
+    parts = [
+        f"<h1>{e(r.task.name[:LONG])}</h1>",
+        _table([(title, e(text[:LONG])) for title, text in report.facts]),
+    ]
     if report.curve:
         parts.append(f"<h2>Candidates and the best so far</h2>{_curve(r.costs, r.begun, r.flops)}")
     if report.roofline is not None:
@@ -47,15 +62,24 @@ def section(report: TuneReport) -> str:
     if report.weights:
         parts.append(f"<h2>What the cost model goes by</h2>{_bars(report.weights)}")
     if report.python:
-        code = report.python if len(report.python) <= CODE else report.python[:CODE] + "\n# … cut: the records have it all\n"
-        parts.append(f"<h2>Best schedule</h2><p>For a fresh schedule of the task: s = task.schedule(); apply(s)</p><pre class=code>{e(code)}</pre>")
+        code = (
+            report.python
+            if len(report.python) <= CODE
+            else report.python[:CODE] + "\n# … cut: the records have it all\n"
+        )
+        parts.append(
+            "<h2>Best schedule</h2><p>For a fresh schedule of the task: s = task.schedule(); "
+            f"apply(s)</p><pre class=code>{e(code)}</pre>"
+        )
     failed = _table([(f"{n} × {e(status)}", f"<pre>{e(why)}</pre>") for status, n, why in report.failures])
     parts.append(f"<h2>What failed</h2>{failed if report.failures else '<p>Nothing.</p>'}")
     return f"<section class=autosched><style>{_STYLE}</style>{''.join(parts)}</section>"
 
 
 def _table(rows: Sequence[tuple[str, str]]) -> str:
-    return "<table>" + "".join(f"<tr><th>{title}</th><td>{text}</td></tr>" for title, text in rows) + "</table>"
+    return (
+        "<table>" + "".join(f"<tr><th>{title}</th><td>{text}</td></tr>" for title, text in rows) + "</table>"
+    )
 
 
 def _svg(body: str, label: str, height: int = HEIGHT) -> str:
@@ -72,6 +96,7 @@ def _line(x: float, y: float, x2: float, y2: float, colour: str, more: str = "")
 
 def _curve(costs: Sequence[float], begun: float | None, flops: float) -> str:
     """A dot for each candidate, a tick at the bottom for each that failed, the best so far as a staircase."""
+
     def speed(cost: float) -> float:
         return flops / cost / 1e9 if flops else 1e-3 / cost
 
@@ -86,35 +111,57 @@ def _curve(costs: Sequence[float], begun: float | None, flops: float) -> str:
         return floor - (floor - TOP) * v / top
 
     step = _nice(top / 4)
-    body = "".join(_line(LEFT, y(k * step), WIDTH - RIGHT, y(k * step), "#e6e8ec") + _text(LEFT - 6, y(k * step) + 4, f"{k * step:.4g}", "end")
-                   for k in range(int(top / step) + 1))
-    body += "".join(_text(x(k), floor + 18, str(k)) for k in sorted({1, n, *range(int(_nice(n / 6)) or 1, n - n // 12, max(1, int(_nice(n / 6))))}))
+    body = "".join(
+        _line(LEFT, y(k * step), WIDTH - RIGHT, y(k * step), "#e6e8ec")
+        + _text(LEFT - 6, y(k * step) + 4, f"{k * step:.4g}", "end")
+        for k in range(int(top / step) + 1)
+    )
+    body += "".join(
+        _text(x(k), floor + 18, str(k))
+        for k in sorted({1, n, *range(int(_nice(n / 6)) or 1, n - n // 12, max(1, int(_nice(n / 6))))})
+    )
     stride = -(-n // DOTS)
-    good = "".join(f"M{x(k):.0f} {y(speed(c)):.0f}h0" for k, c in list(enumerate(costs, 1))[::stride] if c < math.inf)
+    good = "".join(
+        f"M{x(k):.0f} {y(speed(c)):.0f}h0" for k, c in list(enumerate(costs, 1))[::stride] if c < math.inf
+    )
     bad = "".join(f"M{x(k):.0f} {floor}v-6" for k, c in list(enumerate(costs, 1))[::stride] if c == math.inf)
     best, corners = math.inf, []
     for k, c in enumerate(costs, 1):
         if c < best:
             best = c
             corners.append((k, speed(c)))
-    corners = [*corners[:-1:-(-len(corners) // CORNERS)], corners[-1]]
-    stairs = f"M{x(corners[0][0]):.1f} {y(corners[0][1]):.1f}" + "".join(f"H{x(k):.1f}V{y(v):.1f}" for k, v in corners[1:]) + f"H{x(n):.1f}"
-    body += (f'<path d="{good}" fill="none" stroke="{GREY}" stroke-width="5" stroke-linecap="round"/>'
-             f'<path d="{bad}" fill="none" stroke="{RED}" stroke-width="2"/><path d="{stairs}" fill="none" stroke="{BLUE}" stroke-width="2.5"/>')
+    corners = [*corners[: -1 : -(-len(corners) // CORNERS)], corners[-1]]
+    stairs = (
+        f"M{x(corners[0][0]):.1f} {y(corners[0][1]):.1f}"
+        + "".join(f"H{x(k):.1f}V{y(v):.1f}" for k, v in corners[1:])
+        + f"H{x(n):.1f}"
+    )
+    body += (
+        f'<path d="{good}" fill="none" stroke="{GREY}" stroke-width="5" stroke-linecap="round"/>'
+        f'<path d="{bad}" fill="none" stroke="{RED}" stroke-width="2"/><path d="{stairs}" fill="none" '
+        f'stroke="{BLUE}" stroke-width="2.5"/>'
+    )
     if begun is not None:
         body += _line(LEFT, y(speed(begun)), WIDTH - RIGHT, y(speed(begun)), GREY, ' stroke-dasharray="5 4"')
         body += _text(WIDTH - RIGHT, y(speed(begun)) + 14, "the schedule it began with", "end")
-    said = f"{'GFLOP/s' if flops else '1000 a second'} over trials" + (": dots are candidates, red ticks those that failed" if bad else "")
+    said = f"{'GFLOP/s' if flops else '1000 a second'} over trials" + (
+        ": dots are candidates, red ticks those that failed" if bad else ""
+    )
     return _svg(body + _text((WIDTH + LEFT) / 2, HEIGHT - 6, said), "best so far over trials")
 
 
 def _roof(p: Position) -> str:
-    """Attainable speed over operations a byte, both logarithmic: the slope of bandwidth, the flat of arithmetic, and the best."""
+    """Attainable speed over operations a byte, both logarithmic: the slope of bandwidth, the flat of
+    arithmetic, and the best."""
     ridge = p.peaks.flops / p.peaks.bandwidth
     low, high = math.log10(min(p.intensity, ridge) / 8), math.log10(max(p.intensity, ridge) * 8)
     bottom = math.log10(min(p.attained, p.peaks.bandwidth * 10**low)) - 0.3
     top = math.log10(max(p.peaks.flops, p.attained)) + 0.2
-    decades = [m * 10.0**k for k in range(math.floor(bottom), math.ceil(top)) for m in ((1, 2, 5) if top - bottom < 2.5 else (1,))]
+    decades = [
+        m * 10.0**k
+        for k in range(math.floor(bottom), math.ceil(top))
+        for m in ((1, 2, 5) if top - bottom < 2.5 else (1,))
+    ]
     floor = HEIGHT - BOTTOM
 
     def x(intensity: float) -> float:
@@ -123,19 +170,43 @@ def _roof(p: Position) -> str:
     def y(v: float) -> float:
         return floor - (floor - TOP) * (math.log10(v) - bottom) / (top - bottom)
 
-    body = "".join(_line(LEFT, y(v), WIDTH - RIGHT, y(v), "#e6e8ec") + _text(LEFT - 6, y(v) + 4, f"{v / 1e9:g}", "end")
-                   for v in decades if bottom <= math.log10(v) <= top)
-    body += "".join(_text(x(10.0**k), floor + 18, f"{10.0**k:g}") for k in range(math.ceil(low), math.floor(high) + 1))
-    body += (f'<path d="M{x(10**low):.1f} {y(p.peaks.bandwidth * 10**low):.1f}L{x(ridge):.1f} {y(p.peaks.flops):.1f}H{WIDTH - RIGHT}" fill="none" '
-             f'stroke="{GREY}" stroke-width="2"/>')
-    body += _text(WIDTH - RIGHT, y(p.peaks.flops) - 6, f"{p.peaks.flops / 1e9:.0f} GFLOP/s, {p.peaks.threads} threads", "end")
+    body = "".join(
+        _line(LEFT, y(v), WIDTH - RIGHT, y(v), "#e6e8ec") + _text(LEFT - 6, y(v) + 4, f"{v / 1e9:g}", "end")
+        for v in decades
+        if bottom <= math.log10(v) <= top
+    )
+    body += "".join(
+        _text(x(10.0**k), floor + 18, f"{10.0**k:g}") for k in range(math.ceil(low), math.floor(high) + 1)
+    )
+    body += (
+        f'<path d="M{x(10**low):.1f} {y(p.peaks.bandwidth * 10**low):.1f}L{x(ridge):.1f} '
+        f'{y(p.peaks.flops):.1f}H{WIDTH - RIGHT}" fill="none" '
+        f'stroke="{GREY}" stroke-width="2"/>'
+    )
+    body += _text(
+        WIDTH - RIGHT,
+        y(p.peaks.flops) - 6,
+        f"{p.peaks.flops / 1e9:.0f} GFLOP/s, {p.peaks.threads} threads",
+        "end",
+    )
     halfway = math.sqrt(10**low * ridge)
-    body += _text(x(halfway) - 8, y(p.peaks.bandwidth * halfway) - 8, f"{p.peaks.bandwidth / 1e9:.0f} GB/s", "end")
+    body += _text(
+        x(halfway) - 8, y(p.peaks.bandwidth * halfway) - 8, f"{p.peaks.bandwidth / 1e9:.0f} GB/s", "end"
+    )
     body += _line(x(p.intensity), y(p.attained), x(p.intensity), y(p.roof), BLUE, ' stroke-dasharray="3 3"')
     body += f'<circle cx="{x(p.intensity):.1f}" cy="{y(p.attained):.1f}" r="5" fill="{BLUE}"/>'
     side, anchor = (10, "start") if x(p.intensity) < WIDTH * 0.6 else (-10, "end")
-    body += _text(x(p.intensity) + side, y(p.attained) + 16, f"{p.attained / 1e9:.1f} GFLOP/s, {p.share:.0%} of the roof", anchor)
-    return _svg(body + _text((WIDTH + LEFT) / 2, HEIGHT - 6, "GFLOP/s over operations for each byte of the arguments"), "roofline")
+    body += _text(
+        x(p.intensity) + side,
+        y(p.attained) + 16,
+        f"{p.attained / 1e9:.1f} GFLOP/s, {p.share:.0%} of the roof",
+        anchor,
+    )
+    return _svg(
+        body
+        + _text((WIDTH + LEFT) / 2, HEIGHT - 6, "GFLOP/s over operations for each byte of the arguments"),
+        "roofline",
+    )
 
 
 def _bars(weights: Sequence[tuple[str, float]]) -> str:
@@ -144,7 +215,10 @@ def _bars(weights: Sequence[tuple[str, float]]) -> str:
     for k, (name, share) in enumerate(weights):
         y = 4 + 20 * k
         body += _text(150, y + 12, html.escape(name[:40]), "end")
-        body += f'<rect x="158" y="{y}" width="{400 * share / widest:.1f}" height="15" fill="{BLUE}" opacity=".75"/>'
+        body += (
+            f'<rect x="158" y="{y}" width="{400 * share / widest:.1f}" height="15" fill="{BLUE}" '
+            'opacity=".75"/>'
+        )
         body += _text(166 + 400 * share / widest, y + 12, f"{share:.0%}", "start")
     return _svg(body, "weights of features", 20 * len(weights) + 8)
 

@@ -1,4 +1,5 @@
-"""Pictures of a tune: the only file that imports matplotlib, and only when one is asked for. Knows numbers only."""
+"""Pictures of a tune: the only file that imports matplotlib, and only when one is asked for. Knows numbers
+only."""
 
 from __future__ import annotations
 
@@ -10,9 +11,12 @@ import numpy as np
 import tensorlang as tl
 
 
-def tuning_curve(costs: Sequence[float], begun: float | None, flops: float, title: str, axes: Any = None) -> Any:
-    """A dot for each candidate over trials and the best so far as a staircase, in GFLOP/s (runs a second when no operations are counted); a
-    dashed line for the schedule the search began with. ``costs`` are seconds, infinite for candidates that failed. Returns the axes.
+def tuning_curve(
+    costs: Sequence[float], begun: float | None, flops: float, title: str, axes: Any = None
+) -> Any:
+    """A dot for each candidate over trials and the best so far as a staircase, in GFLOP/s (runs a second when
+    no operations are counted); a dashed line for the schedule the search began with. ``costs`` are seconds,
+    infinite for candidates that failed. Returns the axes.
 
     Raises TensorLangError when matplotlib is missing.
     """
@@ -22,17 +26,34 @@ def tuning_curve(costs: Sequence[float], begun: float | None, flops: float, titl
     speeds = np.array([per_cost / c for c in costs], np.float64)
     trials = np.arange(1, len(speeds) + 1)
     worked = speeds > 0
-    axes.step(trials, np.maximum.accumulate(speeds) if len(speeds) else [], where="post", color="#1f6feb", label="best so far", zorder=3)
+    axes.step(
+        trials,
+        np.maximum.accumulate(speeds) if len(speeds) else [],
+        where="post",
+        color="#1f6feb",
+        label="best so far",
+        zorder=3,
+    )
     axes.scatter(trials[worked], speeds[worked], s=9, color="#9aa4b2", label="a candidate")
     if not worked.all():
-        axes.scatter(trials[~worked], np.zeros(int((~worked).sum())), s=22, marker="|", color="#c62828", label="failed", clip_on=False)
+        axes.scatter(
+            trials[~worked],
+            np.zeros(int((~worked).sum())),
+            s=22,
+            marker="|",
+            color="#c62828",
+            label="failed",
+            clip_on=False,
+        )
     if begun is not None:
         axes.axhline(per_cost / begun, color="#9aa4b2", linestyle="--", linewidth=1, label="began with")
     axes.set_xlabel("trials")
     axes.set_ylabel("GFLOP/s" if flops else "runs a second")
     axes.set_ylim(0, 1.08 * float(speeds.max(initial=0.0)) or 1.0)
     axes.set_title(title, loc="left", fontsize=10)
-    axes.legend(fontsize=8, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=4, frameon=False, borderaxespad=0.1)  # above: dots are everywhere
+    axes.legend(
+        fontsize=8, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=4, frameon=False, borderaxespad=0.1
+    )  # above: dots are everywhere
     return axes
 
 
@@ -40,5 +61,7 @@ def _library() -> Any:
     try:
         import matplotlib.pyplot
     except ImportError as e:
-        raise tl.TensorLangError("a picture needs matplotlib", because=str(e), try_="pip install 'tensorlang[viz]'") from None
+        raise tl.TensorLangError(
+            "a picture needs matplotlib", because=str(e), try_="pip install 'tensorlang[viz]'"
+        ) from None
     return matplotlib.pyplot

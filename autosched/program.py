@@ -1,10 +1,11 @@
-"""The session of a program of many heavy reductions: its pieces are searched, each in a session of its own, and the best of them put together
-on the whole. Knows sessions and pieces; measures nothing.
+"""The session of a program of many heavy reductions: its pieces are searched, each in a session of its own,
+and the best of them put together on the whole. Knows sessions and pieces; measures nothing.
 
-The first candidate is the default schedule of the whole. Then the pieces take turns: each at first, later the one that takes most of the time
-of the whole for the turns it had (the hope that so much again brings as much again, of Ansor's equation 7). At the end what was fastest of every
-piece is measured again, and the schedules put together of them are measured in turns with the default schedule: what is fast by itself need not
-be so beside the others, and the default may win.
+The first candidate is the default schedule of the whole. Then the pieces take turns: each at first, later the
+one that takes most of the time of the whole for the turns it had (the hope that so much again brings as much
+again, of Ansor's equation 7). At the end what was fastest of every piece is measured again, and the schedules
+put together of them are measured in turns with the default schedule: what is fast by itself need not be so
+beside the others, and the default may win.
 """
 
 from __future__ import annotations
@@ -26,13 +27,21 @@ from .search import Strategy
 from .session import TURNS, Session, canonical_trace
 from .task import SearchTask
 
-FIRST, TURN = 2, 8  # candidates of a piece in its first turn, which says how much of the time it takes, and in any other
+FIRST, TURN = (
+    2,
+    8,
+)  # candidates of a piece in its first turn, which says how much of the time it takes, and in any other
 AGAIN = 3  # of the fastest of a piece are measured again at the end
-WORTH = 0.97  # of the time of its default schedule: a piece that gained less keeps that in one of the schedules put together
+# of the time of its default schedule: a piece that gained less keeps that in one of the schedules put
+# together
+WORTH = 0.97
 
 
-def session_of(task: SearchTask, log: RecordLog, strategy: Strategy, model: CostModel, seed: int, timeout: float) -> Session:
-    """The session of a task: of the whole, or of its pieces when there are too many heavy reductions to be decided about together."""
+def session_of(
+    task: SearchTask, log: RecordLog, strategy: Strategy, model: CostModel, seed: int, timeout: float
+) -> Session:
+    """The session of a task: of the whole, or of its pieces when there are too many heavy reductions to be
+    decided about together."""
     pieces = extract_tasks(task)
     if len(pieces.places) == 1:
         return Session(task, log, strategy, model, seed, timeout)
@@ -42,7 +51,9 @@ def session_of(task: SearchTask, log: RecordLog, strategy: Strategy, model: Cost
 class ProgramSession(Session):
     """A program with the sessions of its pieces. A candidate of piece 2 is ``2:`` and its trace."""
 
-    def __init__(self, pieces: Pieces, log: RecordLog, strategy: Strategy, model: CostModel, seed: int, timeout: float) -> None:
+    def __init__(
+        self, pieces: Pieces, log: RecordLog, strategy: Strategy, model: CostModel, seed: int, timeout: float
+    ) -> None:
         super().__init__(pieces.program, log, strategy, model, seed, timeout, variants=())
         self.pieces = pieces
         self.default = canonical_trace(recipes.default_schedule(self.task.outputs, self.task.target).trace)
@@ -68,9 +79,15 @@ class ProgramSession(Session):
 
     @property
     def best(self) -> float:
-        """Seconds of the fastest schedule of the whole; less what its pieces have gained since, as far as they say."""
-        saved = sum(w * (begun - m.best) for i, m in self.members.items() for w in [self.pieces.weights[i]]
-                    for begun in [m.known.get(m.first, float("inf"))] if m.best <= begun < float("inf"))
+        """Seconds of the fastest schedule of the whole; less what its pieces have gained since, as far as
+        they say."""
+        saved = sum(
+            w * (begun - m.best)
+            for i, m in self.members.items()
+            for w in [self.pieces.weights[i]]
+            for begun in [m.known.get(m.first, float("inf"))]
+            if m.best <= begun < float("inf")
+        )
         whole = super().best
         return max(whole - saved, 0.1 * whole) if whole < float("inf") else whole
 
@@ -85,7 +102,8 @@ class ProgramSession(Session):
         if self.first not in self.known and self.first not in self.waiting:
             self.waiting[self.first] = (0, np.empty(0, np.int64))
             found = [self.first]
-        if not self._begun:  # a model learns of one task: each piece has its own, now that what there is to load is loaded
+        # a model learns of one task: each piece has its own, now that what there is to load is loaded
+        if not self._begun:
             self._begun = True
             for m in self.members.values():
                 m.model = copy.deepcopy(self.model)
@@ -121,30 +139,43 @@ class ProgramSession(Session):
         return (self.members[int(number)], trace) if colon and number.isdecimal() else (None, steps)
 
     def finals(self) -> Iterator[list[str]]:
-        """The fastest of each piece, then the whole put together of them in turns with its default schedule."""
+        """The fastest of each piece, then the whole put together of them in turns with its default
+        schedule."""
         again = [f"{i}:{t}" for i, m in self.members.items() for t in _fastest(m, AGAIN)]
         yield again * TURNS
         together = list(dict.fromkeys([self.first, *self._together()]))
         yield together * TURNS
 
     def _together(self) -> list[str]:
-        """Schedules of the whole: the best of every piece, the best where it is worth it, and the second best of every piece."""
-        orders = {i: [r for r in ranked(m.measured(), m.key, m.target) if r.ok] for i, m in self.members.items()}
+        """Schedules of the whole: the best of every piece, the best where it is worth it, and the second best
+        of every piece."""
+        orders = {
+            i: [r for r in ranked(m.measured(), m.key, m.target) if r.ok] for i, m in self.members.items()
+        }
         costs = {i: {r.steps: r.cost for r in order} for i, order in orders.items()}
         best = {i: order[0] for i, order in orders.items() if order}
         second = {i: order[min(1, len(order) - 1)] for i, order in orders.items() if order}
-        worth = {i: r for i, r in best.items() if r.cost < WORTH * costs[i].get(self.members[i].first, float("inf"))}
+        worth = {
+            i: r
+            for i, r in best.items()
+            if r.cost < WORTH * costs[i].get(self.members[i].first, float("inf"))
+        }
         found = []
         for chosen in (best, worth, second):
             try:
-                found.append(canonical_trace(self.pieces.put_together({i: r.trace() for i, r in chosen.items()}).trace))
+                found.append(
+                    canonical_trace(self.pieces.put_together({i: r.trace() for i, r in chosen.items()}).trace)
+                )
             except tl.ScheduleError:
                 continue  # a record of another release
         return found
 
     def notes(self) -> list[str]:
         """That it was cut, and what could not be searched."""
-        parts = [f"{w} × {t.name.removeprefix(self.task.name + ': ')}" for t, w in zip(self.pieces.tasks, self.pieces.weights, strict=True)]
+        parts = [
+            f"{w} × {t.name.removeprefix(self.task.name + ': ')}"
+            for t, w in zip(self.pieces.tasks, self.pieces.weights, strict=True)
+        ]
         cut = f"cut into {len(self.pieces.places)} pieces, {len(self.pieces)} different: {'; '.join(parts)}"
         return [cut, *[f"not searched: {why}" for why in self.reasons.values()], *super().notes()]
 

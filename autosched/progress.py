@@ -1,5 +1,5 @@
-"""What a person sees of a tune while it runs: two lines that move on a terminal, the same in a notebook, plain lines elsewhere; a summary
-at the end. Knows results; decides nothing."""
+"""What a person sees of a tune while it runs: two lines that move on a terminal, the same in a notebook,
+plain lines elsewhere; a summary at the end. Knows results; decides nothing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ class Report(Protocol):
     """Told of every candidate."""
 
     def begin(self, name: str, trials: int, done: int, seconds: float | None = None) -> None:
-        """A tune begins; so many trials of it are known from records, and it ends after so many seconds if not before."""
+        """A tune begins; so many trials of it are known from records, and it ends after so many seconds if
+        not before."""
 
     def round(self, records: Sequence[Record], best: Record | None, flops: float) -> None:
         """Candidates were measured; ``best`` is the fastest so far, ``flops`` the operations of its task."""
@@ -103,7 +104,11 @@ class Standing:
     @property
     def failures(self) -> str:
         """What failed, by reason; empty when nothing did."""
-        return "failed: " + ", ".join(f"{n} {status}" for status, n in sorted(self.failed.items())) if self.failed else ""
+        return (
+            "failed: " + ", ".join(f"{n} {status}" for status, n in sorted(self.failed.items()))
+            if self.failed
+            else ""
+        )
 
 
 class Lines:
@@ -120,15 +125,27 @@ class Lines:
         self.now = Standing(name, trials, done, seconds)
         self.said, self.last = self.now.share, 0.0
         most = "" if seconds is None else f", at most {seconds:.0f} s"
-        print(f"tune {name}: {trials} trials{most}" + (f", {done} of them from records" if done else ""), file=self.out, flush=True)
+        print(
+            f"tune {name}: {trials} trials{most}" + (f", {done} of them from records" if done else ""),
+            file=self.out,
+            flush=True,
+        )
 
     def round(self, records: Sequence[Record], best: Record | None, flops: float) -> None:
         now = self.now
         assert now is not None
         now.add(records, best, flops)
-        if now.share - self.said >= 0.0999 or now.done >= now.trials or now.elapsed - self.last >= self.SILENCE:
+        if (
+            now.share - self.said >= 0.0999
+            or now.done >= now.trials
+            or now.elapsed - self.last >= self.SILENCE
+        ):
             self.said, self.last = now.share, now.elapsed
-            print("  ".join(filter(None, ["", f"{now.count:>9}", now.best, now.pace, now.failures])), file=self.out, flush=True)
+            print(
+                "  ".join(filter(None, ["", f"{now.count:>9}", now.best, now.pace, now.failures])),
+                file=self.out,
+                flush=True,
+            )
 
     def end(self, result: TuneResult | None) -> None:
         if result is not None:
@@ -162,9 +179,18 @@ class Live:
         now = self.now
         assert now is not None
         bar = Table.grid(padding=(0, 1), expand=False)
-        bar.add_row(Text(f"tune {now.name}", no_wrap=True, overflow="ellipsis"), ProgressBar(1.0, now.share, width=24), Text(now.count),
-                    Text(f"{now.elapsed:.0f} s", style="cyan"), Text(now.pace, style="cyan", no_wrap=True))
-        return Group(bar, Text(f"  {now.best}", style="bold"), *([Text(f"  {now.failures}", style="red")] if now.failures else []))
+        bar.add_row(
+            Text(f"tune {now.name}", no_wrap=True, overflow="ellipsis"),
+            ProgressBar(1.0, now.share, width=24),
+            Text(now.count),
+            Text(f"{now.elapsed:.0f} s", style="cyan"),
+            Text(now.pace, style="cyan", no_wrap=True),
+        )
+        return Group(
+            bar,
+            Text(f"  {now.best}", style="bold"),
+            *([Text(f"  {now.failures}", style="red")] if now.failures else []),
+        )
 
 
 class Notebook:
@@ -201,16 +227,24 @@ class Notebook:
         e, now = html.escape, self.now
         assert now is not None
         failed = f'<div style="color:#b00020">{e(now.failures)}</div>' if now.failures else ""
-        return (f'<div>tune {e(now.name)} <progress value="{now.share:.3f}" max="1"></progress> {e(now.count)} &nbsp;{now.elapsed:.0f} s &nbsp;'
-                f"{e(now.pace)}</div><div><b>{e(now.best)}</b></div>{failed}")
+        return (
+            f'<div>tune {e(now.name)} <progress value="{now.share:.3f}" max="1"></progress> {e(now.count)} '
+            f"&nbsp;{now.elapsed:.0f} s &nbsp;"
+            f"{e(now.pace)}</div><div><b>{e(now.best)}</b></div>{failed}"
+        )
 
     def __repr__(self) -> str:
         now = self.now
-        return "" if now is None else "  ".join(filter(None, [f"tune {now.name}", now.count, now.best, now.pace, now.failures]))
+        return (
+            ""
+            if now is None
+            else "  ".join(filter(None, [f"tune {now.name}", now.count, now.best, now.pace, now.failures]))
+        )
 
 
 def reporter(progress: bool | None) -> Report:
-    """The report for this process: live in a notebook and on a terminal, lines elsewhere, none when ``progress`` is False."""
+    """The report for this process: live in a notebook and on a terminal, lines elsewhere, none when
+    ``progress`` is False."""
     if progress is False:
         return Silent()
     console = Console()
@@ -240,5 +274,9 @@ def best_text(best: Record | None, flops: float, peak: float = 0.0) -> str:
     if best is None:
         return "nothing works yet"
     speed = flops / best.cost
-    parts = [f"best {seconds_text(best.cost)}", speed_text(speed) if flops else "", f"{speed / peak:.0%} of peak" if flops and peak else ""]
+    parts = [
+        f"best {seconds_text(best.cost)}",
+        speed_text(speed) if flops else "",
+        f"{speed / peak:.0%} of peak" if flops and peak else "",
+    ]
     return "  ".join(filter(None, parts))

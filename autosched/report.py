@@ -1,5 +1,5 @@
-"""The report of a tune: curve, best schedule as Python, why it is fast, what failed; as text, as a picture, as a page. Knows results; decides
-nothing.
+"""The report of a tune: curve, best schedule as Python, why it is fast, what failed; as text, as a picture,
+as a page. Knows results; decides nothing.
 """
 
 from __future__ import annotations
@@ -24,22 +24,23 @@ LONG = 2000  # characters of a reason
 
 
 class TuneReport:
-    """What a tune found and how. ``print(report)``, ``report.save("tune.html")``, ``report.plot()``; a notebook shows it by itself."""
+    """What a tune found and how. ``print(report)``, ``report.save("tune.html")``, ``report.plot()``; a
+    notebook shows it by itself."""
 
     def __init__(self, result: TuneResult) -> None:
         self.result = result
 
     @property
     def python(self) -> str:
-        """The best schedule as a function ``apply(s)`` that a person can paste, with the numbers that were found; ``s`` is a fresh schedule of
-        the task. Empty when nothing worked."""
+        """The best schedule as a function ``apply(s)`` that a person can paste, with the numbers that were
+        found; ``s`` is a fresh schedule of the task. Empty when nothing worked."""
         best = self.result.best
         return "" if best is None else best.trace().to_python(numbers=True)
 
     @cached_property
     def roofline(self) -> Position | None:
-        """Where the best stands below the roof of this machine, which is measured when it is first asked for. None when nothing worked or
-        operations are not counted."""
+        """Where the best stands below the roof of this machine, which is measured when it is first asked for.
+        None when nothing worked or operations are not counted."""
         r = self.result
         return None if r.best is None or not r.flops else position(r.tensors, r.flops, r.best.cost)
 
@@ -56,23 +57,42 @@ class TuneReport:
 
     @property
     def weights(self) -> list[tuple[str, float]]:
-        """(feature, its share in what the cost model goes by) of the heaviest few; empty when no model has learnt anything."""
+        """(feature, its share in what the cost model goes by) of the heaviest few; empty when no model has
+        learnt anything."""
         return list(self.result.weights.items())[:WEIGHTS]
 
     @property
     def facts(self) -> list[tuple[str, str]]:
         """What there is to say in a line each, with its title."""
         r = self.result
-        rows = [("task", f"{r.task.name}  {r.task.workload_key}"), ("target", str(r.task.target)),
-                ("trials", f"{r.trials}, {r.measured} measured now in {r.seconds:.1f} s ({r.measured / max(r.seconds, 1e-9):.1f} a second)")]
+        rows = [
+            ("task", f"{r.task.name}  {r.task.workload_key}"),
+            ("target", str(r.task.target)),
+            (
+                "trials",
+                f"{r.trials}, {r.measured} measured now in {r.seconds:.1f} s "
+                f"({r.measured / max(r.seconds, 1e-9):.1f} a second)",
+            ),
+        ]
         if r.best is None:
             rows.append(("best", "no candidate worked"))
         else:
             low, high = r.best.interval
-            rows.append(("best", f"{best_text(r.best, r.flops).removeprefix('best ')}  (median of {len(r.best.times)} runs; 95 % confidence: "
-                                 f"{seconds_text(low)} to {seconds_text(high)})"))
+            rows.append(
+                (
+                    "best",
+                    f"{best_text(r.best, r.flops).removeprefix('best ')}  (median of {len(r.best.times)} "
+                    "runs; 95 % confidence: "
+                    f"{seconds_text(low)} to {seconds_text(high)})",
+                )
+            )
         if r.gain is not None and r.begun is not None:
-            rows.append(("gain", f"{r.gain:.2f}× as fast as the {seconds_text(r.begun)} of the schedule it began with"))
+            rows.append(
+                (
+                    "gain",
+                    f"{r.gain:.2f}× as fast as the {seconds_text(r.begun)} of the schedule it began with",
+                )
+            )
         if self.roofline is not None:
             rows.append(("roofline", str(self.roofline)))
         return rows + [("note", note) for note in r.notes]
@@ -81,21 +101,30 @@ class TuneReport:
     def failures(self) -> list[tuple[str, int, str]]:
         """(outcome, how many, an example) of what failed, the most frequent first."""
         r = self.result
-        return [(status, n, r.reasons[status][:LONG]) for status, n in sorted(r.failures.items(), key=lambda kv: (-kv[1], kv[0]))]
+        return [
+            (status, n, r.reasons[status][:LONG])
+            for status, n in sorted(r.failures.items(), key=lambda kv: (-kv[1], kv[0]))
+        ]
 
     def __str__(self) -> str:
         rows = self.facts
         if self.weights:
-            rows.append(("cost model", "goes by " + ", ".join(f"{name} {share:.0%}" for name, share in self.weights)))
+            rows.append(
+                ("cost model", "goes by " + ", ".join(f"{name} {share:.0%}" for name, share in self.weights))
+            )
         if self.curve:
             rows.append(("curve", ", ".join(f"{n}: {seconds_text(c)}" for n, c in self.curve)))
-        rows += [("failed", f"{n} × {status}: {why.splitlines()[0] if why else ''}") for status, n, why in self.failures]
+        rows += [
+            ("failed", f"{n} × {status}: {why.splitlines()[0] if why else ''}")
+            for status, n, why in self.failures
+        ]
         width = max(len(title) for title, _ in rows)
         lines = [f"{title:<{width}}  {text}" for title, text in rows]
         return "\n".join([*lines, "", self.python] if self.python else lines)
 
     def plot(self, axes: Any = None) -> Any:
-        """The tuning curve on matplotlib axes (new ones unless given); returns them. Raises TensorLangError without matplotlib."""
+        """The tuning curve on matplotlib axes (new ones unless given); returns them. Raises TensorLangError
+        without matplotlib."""
         r = self.result
         return tuning_curve(r.costs, r.begun, r.flops, r.task.name, axes)
 

@@ -1,5 +1,5 @@
-"""How fast this machine could be, measured by two kernels of our own, and where a result stands below that (Williams, Waterman, Patterson:
-"Roofline", CACM 2009). Knows tensorlang's public names.
+"""How fast this machine could be, measured by two kernels of our own, and where a result stands below that
+(Williams, Waterman, Patterson: "Roofline", CACM 2009). Knows tensorlang's public names.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ SECONDS, TRIES = 0.04, 3  # of one try; others may be at work during some of the
 
 @dataclass(frozen=True)
 class Peaks:
-    """Operations a second in float32, and bytes a second to and from arrays of ``size`` bytes together, with ``threads`` threads."""
+    """Operations a second in float32, and bytes a second to and from arrays of ``size`` bytes together, with
+    ``threads`` threads."""
 
     flops: float
     bandwidth: float
@@ -32,8 +33,9 @@ class Peaks:
 
 @dataclass(frozen=True)
 class Position:
-    """A kernel below the roof: ``roof`` is what its operations for each byte of its arguments allow, in operations a second; ``share`` of
-    it was reached. Bandwidth is that of arguments of this size used again and again, from whichever cache holds them."""
+    """A kernel below the roof: ``roof`` is what its operations for each byte of its arguments allow, in
+    operations a second; ``share`` of it was reached. Bandwidth is that of arguments of this size used again
+    and again, from whichever cache holds them."""
 
     intensity: float
     attained: float
@@ -47,14 +49,18 @@ class Position:
         return self.attained / self.roof
 
     def __str__(self) -> str:
-        return (f"{self.attained / 1e9:.1f} GFLOP/s, {self.share:.0%} of the {self.roof / 1e9:.1f} that {self.limit} allows at {self.intensity:.3g} "
-                f"operations a byte (peaks with {self.peaks.threads} threads: {self.peaks.flops / 1e9:.0f} GFLOP/s; "
-                f"{self.peaks.bandwidth / 1e9:.0f} GB/s with {bytes_text(self.peaks.size)} of arrays)")
+        return (
+            f"{self.attained / 1e9:.1f} GFLOP/s, {self.share:.0%} of the {self.roof / 1e9:.1f} that "
+            f"{self.limit} allows at {self.intensity:.3g} "
+            f"operations a byte (peaks with {self.peaks.threads} threads: {self.peaks.flops / 1e9:.0f} "
+            "GFLOP/s; "
+            f"{self.peaks.bandwidth / 1e9:.0f} GB/s with {bytes_text(self.peaks.size)} of arrays)"
+        )
 
 
 def peaks(size: int = LARGEST) -> Peaks:
-    """The peaks of this process for arrays of ``size`` bytes together, by default too many for any cache; measured once for each size and number
-    of threads."""
+    """The peaks of this process for arrays of ``size`` bytes together, by default too many for any cache;
+    measured once for each size and number of threads."""
     size = min(max(size, SMALLEST), LARGEST)
     return Peaks(peak_flops(), _bandwidth(tl.num_threads(), size), tl.num_threads(), size)
 
@@ -85,8 +91,9 @@ def bytes_text(n: float) -> str:
 
 
 def multiply_adds(threads: int, steps: int) -> tuple[tl.Module, int, int]:
-    """``loop(v, x)``, its operations, and the lanes of a register: a Horner chain in each of ``CHAINS`` vector registers of each thread,
-    x ← x · ½ + v, ``steps`` times with no memory in sight. ``v: float32[lanes]``, ``x: float32[threads, CHAINS, lanes]``."""
+    """``loop(v, x)``, its operations, and the lanes of a register: a Horner chain in each of ``CHAINS``
+    vector registers of each thread, x ← x · ½ + v, ``steps`` times with no memory in sight. ``v:
+    float32[lanes]``, ``x: float32[threads, CHAINS, lanes]``."""
     lanes = tl.Target.host().vector_lanes("float32")
     values = te.placeholder((lanes,), name="v")
     chain = te.comm_reducer(lambda x, v: x * 0.5 + v, lambda dtype: te.const(0.0, dtype), name="chain")

@@ -1,7 +1,8 @@
-"""One task being tuned: its space, what is known of it, who proposes and who learns. Knows every room of the package by its protocol and
-none by its inside; does not decide how many trials there are, nor measures.
+"""One task being tuned: its space, what is known of it, who proposes and who learns. Knows every room of the
+package by its protocol and none by its inside; does not decide how many trials there are, nor measures.
 
-Candidates may be proposed while others are still being measured: these count as seen, and nothing is learnt of them yet.
+Candidates may be proposed while others are still being measured: these count as seen, and nothing is learnt
+of them yet.
 """
 
 from __future__ import annotations
@@ -42,8 +43,16 @@ class Measures(Protocol):
 class Session:
     """A task with its variants and everything measured of it."""
 
-    def __init__(self, task: SearchTask, log: RecordLog, strategy: Strategy, model: CostModel, seed: int, timeout: float,
-                 variants: Sequence[Variant] | None = None) -> None:
+    def __init__(
+        self,
+        task: SearchTask,
+        log: RecordLog,
+        strategy: Strategy,
+        model: CostModel,
+        seed: int,
+        timeout: float,
+        variants: Sequence[Variant] | None = None,
+    ) -> None:
         self.task, self.log, self.strategy, self.model, self.timeout = task, log, strategy, model, timeout
         self.rng = np.random.default_rng(seed)
         self.key, self.target = task.workload_key, str(task.target)
@@ -85,7 +94,11 @@ class Session:
         for r in self._adopted.own(self.log.refresh()):  # of other processes
             self._remember(r)
         self._learn()
-        scores = [lambda rows, v=v: self.model.predict(v.features(rows)) for v in self.variants] if self.learnt else None
+        scores = (
+            [lambda rows, v=v: self.model.predict(v.features(rows)) for v in self.variants]
+            if self.learnt
+            else None
+        )
         chosen = allot(self.variants, self._seen(), self.strategy, n, self.rng, scores)
         found = {canonical_trace(self.variants[i].trace_of(row)): (i, row) for i, row in chosen}
         new = [t for t in found if t not in self.known and t not in self.waiting]
@@ -94,7 +107,8 @@ class Session:
         return new
 
     def _seen(self) -> list[Seen]:
-        """What was measured, and what is on its way as if it had failed: not proposed again, and not taken for good."""
+        """What was measured, and what is on its way as if it had failed: not proposed again, and not taken
+        for good."""
         both = [Seen(len(v.domains)) for v in self.variants]
         for s, b in zip(self.seen, both, strict=True):
             b.add(s.rows, s.costs)
@@ -105,13 +119,36 @@ class Session:
     def job(self, steps: str, *, again: bool = False) -> Job:
         """The job to measure a candidate; ``again``: with all care, however slow it was."""
         best = 0.0 if again or self.best == float("inf") else self.best
-        return Job(next(_job_numbers), self.task.graph, self.task.exact_key, self.target, steps, timeout=self.timeout, best=best)
+        return Job(
+            next(_job_numbers),
+            self.task.graph,
+            self.task.exact_key,
+            self.target,
+            steps,
+            timeout=self.timeout,
+            best=best,
+        )
 
     def record(self, steps: str, o: Outcome) -> Record:
-        """Remember an outcome, and write it down. A file that cannot be written loses nothing: see ``unsaved``."""
+        """Remember an outcome, and write it down. A file that cannot be written loses nothing: see
+        ``unsaved``."""
         now, versions = time.time(), {"tensorlang": tl.__version__}
-        r = Record(self.key, self.target, steps, o.status, o.times, o.error, self.task.name, o.machine or fingerprint(), o.build_seconds,
-                   o.seconds, now, versions, start=steps == self.first, names=self.task.names)
+        r = Record(
+            self.key,
+            self.target,
+            steps,
+            o.status,
+            o.times,
+            o.error,
+            self.task.name,
+            o.machine or fingerprint(),
+            o.build_seconds,
+            o.seconds,
+            now,
+            versions,
+            start=steps == self.first,
+            names=self.task.names,
+        )
         try:
             self.log.append(r)
             self.unsaved = None
@@ -122,7 +159,8 @@ class Session:
 
     @property
     def first(self) -> str:
-        """The candidate that the search begins with: the default schedule, or the template with the values it was written with."""
+        """The candidate that the search begins with: the default schedule, or the template with the values it
+        was written with."""
         return canonical_trace(self.variants[0].trace_of(self.variants[0].present()[0]))
 
     def finals(self) -> Iterator[list[str]]:
@@ -130,10 +168,13 @@ class Session:
         yield self.finalists()
 
     def finalists(self) -> list[str]:
-        """The fastest few, several times in turns, to be measured again so that a lucky moment does not win."""
+        """The fastest few, several times in turns, to be measured again so that a lucky moment does not
+        win."""
         order = [s for _, s in sorted((c, s) for s, c in self.known.items() if c < float("inf"))[:FINALISTS]]
         if self.first not in order and self.known.get(self.first, float("inf")) < float("inf"):
-            order.append(self.first)  # the default schedule, measured while everything was cold: it must not lose by that
+            order.append(
+                self.first
+            )  # the default schedule, measured while everything was cold: it must not lose by that
         return order * TURNS if len(order) > 1 else []
 
     def notes(self) -> list[str]:
@@ -143,7 +184,9 @@ class Session:
     def weights(self) -> dict[str, float]:
         """What the cost model goes by, heaviest first; empty when it cannot say or has learnt nothing."""
         self._learn()
-        return self.model.weights(self.variants[0].feature_set.names) if isinstance(self.model, Explains) else {}
+        return (
+            self.model.weights(self.variants[0].feature_set.names) if isinstance(self.model, Explains) else {}
+        )
 
     def _remember(self, r: Record) -> None:
         self.waiting.pop(r.steps, None)
@@ -172,9 +215,11 @@ class Session:
         self._news = False
 
 
-def measured(measurer: Measures, batches: Iterable[tuple[Session, list[str]]], *, again: bool = False) -> Iterator[tuple[Session, Record]]:
-    """The records of the candidates of all batches, in order. The next batch is asked for while the last candidates of the one before are
-    still being measured."""
+def measured(
+    measurer: Measures, batches: Iterable[tuple[Session, list[str]]], *, again: bool = False
+) -> Iterator[tuple[Session, Record]]:
+    """The records of the candidates of all batches, in order. The next batch is asked for while the last
+    candidates of the one before are still being measured."""
     sent: deque[tuple[Session, str]] = deque()
 
     def jobs() -> Iterator[Job]:
@@ -191,7 +236,8 @@ def measured(measurer: Measures, batches: Iterable[tuple[Session, list[str]]], *
 
 
 class Preparing:
-    """The models load what they need in a thread, which is to be waited for before anything is timed. One without ``prepare`` needs nothing.
+    """The models load what they need in a thread, which is to be waited for before anything is timed. One
+    without ``prepare`` needs nothing.
 
     Raises TensorLangError for what is no cost model.
     """
@@ -200,9 +246,11 @@ class Preparing:
         for m in models:
             missing = [name for name in ("fit", "predict") if not callable(getattr(m, name, None))]
             if missing:
-                raise tl.TensorLangError(f"model: {type(m).__name__} has no {' and no '.join(missing)}",
-                                         because="a cost model learns by fit(features, costs) and scores by predict(features)",
-                                         try_='model="xgb", or model="random", which learns nothing')
+                raise tl.TensorLangError(
+                    f"model: {type(m).__name__} has no {' and no '.join(missing)}",
+                    because="a cost model learns by fit(features, costs) and scores by predict(features)",
+                    try_='model="xgb", or model="random", which learns nothing',
+                )
         self._models = models
         self._failed: Exception | None = None
         self._thread = threading.Thread(target=self._load, daemon=True)
@@ -219,12 +267,17 @@ class Preparing:
         """Wait. Raises TensorLangError when a model could not be loaded."""
         self._thread.join()
         if self._failed is not None:
-            raise tl.TensorLangError("the cost model cannot be loaded", because=f"{type(self._failed).__name__}: {self._failed}",
-                                     try_='model="random", which learns nothing') from self._failed
+            raise tl.TensorLangError(
+                "the cost model cannot be loaded",
+                because=f"{type(self._failed).__name__}: {self._failed}",
+                try_='model="random", which learns nothing',
+            ) from self._failed
 
 
 def chosen(what: str, name: str, table: Mapping[str, T]) -> T:
     """The row of a table by name. Raises TensorLangError when there is none."""
     if name not in table:
-        raise tl.TensorLangError(f"{what}={name!r}", because="there is none of that name", legal=", ".join(table))
+        raise tl.TensorLangError(
+            f"{what}={name!r}", because="there is none of that name", legal=", ".join(table)
+        )
     return table[name]

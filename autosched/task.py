@@ -1,9 +1,10 @@
-"""What is to be tuned: a computation for given sizes on a target. Knows tensorlang's public names; nothing of spaces, search or
-workers.
+"""What is to be tuned: a computation for given sizes on a target. Knows tensorlang's public names; nothing of
+spaces, search or workers.
 
-A task is known by its workload key, a hash of the computation without its names (``te.serialize``), not by the import path of the
-function that declared it: so closures and notebook cells tune as well, a record speaks of exactly what was measured, and a worker
-on this or another machine rebuilds the computation from text without importing the user's code.
+A task is known by its workload key, a hash of the computation without its names (``te.serialize``), not by
+the import path of the function that declared it: so closures and notebook cells tune as well, a record speaks
+of exactly what was measured, and a worker on this or another machine rebuilds the computation from text
+without importing the user's code.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ def register_workload(func: str) -> Callable[[Declares], Declares]: ...
 @overload
 def register_workload(func: Declares) -> Declares: ...
 def register_workload(func: Callable[..., Any] | str) -> Any:
-    """Make a function that declares a computation known by name: ``@register_workload`` or ``@register_workload("name")``.
+    """Make a function that declares a computation known by name: ``@register_workload`` or
+    ``@register_workload("name")``.
 
     The function takes plain sizes and returns the tensors of the kernel's signature, outputs last.
     Raises TensorLangError when another function has that name.
@@ -45,7 +47,8 @@ def _register(name: str, func: Callable[..., Any]) -> Callable[..., Any]:
     known = _workloads.get(name)
     if known is not None and (known.__module__, known.__qualname__) != (func.__module__, func.__qualname__):
         raise tl.TensorLangError(
-            f"register_workload({name!r}): the name is taken", because=f"by {known.__module__}.{known.__qualname__}"
+            f"register_workload({name!r}): the name is taken",
+            because=f"by {known.__module__}.{known.__qualname__}",
         )
     _workloads[name] = func
     return func
@@ -55,16 +58,19 @@ def workload(name: str) -> Callable[..., Any]:
     """The registered function of that name. Raises TensorLangError when there is none."""
     found = _workloads.get(name)
     if found is None:
-        raise tl.TensorLangError(f"no workload {name!r}", legal=", ".join(sorted(_workloads)) or "none is registered")
+        raise tl.TensorLangError(
+            f"no workload {name!r}", legal=", ".join(sorted(_workloads)) or "none is registered"
+        )
     return found
 
 
 class SearchTask:
     """A computation to tune: ``func(*args)`` returns its tensors, outputs last.
 
-    ``func`` is a function or the name of a registered one; ``target`` as in ``tl.build``; ``template(s, tensors)`` makes the
-    schedule with sampled values; without one, sketches are derived by rules, of which ``rules`` are asked first (see
-    ``autosched.space.rules``). Raises TensorLangError when the function does not return such tensors.
+    ``func`` is a function or the name of a registered one; ``target`` as in ``tl.build``; ``template(s,
+    tensors)`` makes the schedule with sampled values; without one, sketches are derived by rules, of which
+    ``rules`` are asked first (see ``autosched.space.rules``). Raises TensorLangError when the function does
+    not return such tensors.
     """
 
     def __init__(
@@ -79,8 +85,18 @@ class SearchTask:
     ) -> None:
         call = workload(func) if isinstance(func, str) else func
         self.args = tuple(args) if isinstance(args, list | tuple) else (args,)
-        self.name = name if name is not None else f"{getattr(call, '__name__', 'task')}({', '.join(map(str, self.args))})"
-        self.target = target if isinstance(target, tl.Target) else tl.Target.parse(target) if target else tl.Target.host()
+        self.name = (
+            name
+            if name is not None
+            else f"{getattr(call, '__name__', 'task')}({', '.join(map(str, self.args))})"
+        )
+        self.target = (
+            target
+            if isinstance(target, tl.Target)
+            else tl.Target.parse(target)
+            if target
+            else tl.Target.host()
+        )
         self.template = template
         self.rules = tuple(rules)
         self.tensors = _tensors(self.name, call(*self.args))
@@ -110,7 +126,8 @@ class SearchTask:
 
     @cached_property
     def flops(self) -> float:
-        """Operations of the computation as it is declared, whatever a schedule makes of it; 0 when a size is symbolic."""
+        """Operations of the computation as it is declared, whatever a schedule makes of it; 0 when a size is
+        symbolic."""
         return float(analyse(self.schedule()).flops)
 
     def schedule(self) -> tl.Schedule:
@@ -125,7 +142,9 @@ class SearchTask:
         listed, bad = load(records) if isinstance(records, str | Path) else (list(records), [])
         adopted = Adopted(self)
         mine = adopted.take(listed)
-        return apply_best(mine, self.workload_key, str(self.target), self.name, self.schedule(), adopted.refused, bad), list(self.tensors)
+        return apply_best(
+            mine, self.workload_key, str(self.target), self.name, self.schedule(), adopted.refused, bad
+        ), list(self.tensors)
 
     def print_best(self, records: str | Path | Sequence[Record]) -> str:
         """The best measured schedule as Python text that a person can paste."""
@@ -146,5 +165,7 @@ def _tensors(name: str, result: Any) -> list[te.Tensor]:
                 try_="return [A, B, C]: the tensors of the kernel, outputs last",
             )
     if not listed or not _computed(listed[-1]):
-        raise tl.TensorLangError(f"task {name}: the last tensor is not computed", try_="return inputs first, outputs last")
+        raise tl.TensorLangError(
+            f"task {name}: the last tensor is not computed", try_="return inputs first, outputs last"
+        )
     return listed

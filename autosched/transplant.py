@@ -1,7 +1,8 @@
 """The calls of a schedule of a part of a computation, made on a schedule of the whole. Knows schedules only.
 
-Stages are told by their place, not by their names: what the part calls ``dense`` may be ``dense_3`` of the whole, and what a call makes there
-has the name that is free there. Loops are told by their place among those of their stage.
+Stages are told by their place, not by their names: what the part calls ``dense`` may be ``dense_3`` of the
+whole, and what a call makes there has the name that is free there. Loops are told by their place among those
+of their stage.
 """
 
 from __future__ import annotations
@@ -17,9 +18,12 @@ _LOOPS = ("loop", "loops", "axis")
 _NAMED = (*_STAGES, *_LOOPS, "readers")
 
 
-def transplant(trace: tl.Trace, part: tl.Schedule, whole: tl.Schedule, names: Mapping[str, str], prefix: str) -> None:
-    """Make the steps of ``trace``, which applies to ``part`` (a schedule with no step made), on ``whole``: ``names`` are the stages of the whole
-    by those of the part. Decisions get ``prefix`` before their names. All or nothing.
+def transplant(
+    trace: tl.Trace, part: tl.Schedule, whole: tl.Schedule, names: Mapping[str, str], prefix: str
+) -> None:
+    """Make the steps of ``trace``, which applies to ``part`` (a schedule with no step made), on ``whole``:
+    ``names`` are the stages of the whole by those of the part. Decisions get ``prefix`` before their names.
+    All or nothing.
 
     Raises ScheduleError when the whole does not allow a step.
     """
@@ -27,8 +31,8 @@ def transplant(trace: tl.Trace, part: tl.Schedule, whole: tl.Schedule, names: Ma
 
 
 def renamed(trace: tl.Trace, part: tl.Schedule, whole: tl.Schedule) -> tl.Trace:
-    """``trace``, which applies to ``part``, in the names of ``whole``: schedules of computations that differ in names only, no step made. The
-    names of decisions stay.
+    """``trace``, which applies to ``part``, in the names of ``whole``: schedules of computations that differ
+    in names only, no step made. The names of decisions stay.
 
     Raises ScheduleError when a step is refused.
     """
@@ -36,7 +40,9 @@ def renamed(trace: tl.Trace, part: tl.Schedule, whole: tl.Schedule) -> tl.Trace:
     return tl.Trace(tuple(_made(trace, part, whole, names, "")[1]), trace.decisions)
 
 
-def _made(trace: tl.Trace, part: tl.Schedule, whole: tl.Schedule, names: Mapping[str, str], prefix: str) -> tuple[tl.Schedule, list[Any]]:
+def _made(
+    trace: tl.Trace, part: tl.Schedule, whole: tl.Schedule, names: Mapping[str, str], prefix: str
+) -> tuple[tl.Schedule, list[Any]]:
     """The whole with the steps made, and the steps in its names."""
     here, there, known = part.copy(), whole.copy(), dict(names)
     steps = []
@@ -45,17 +51,30 @@ def _made(trace: tl.Trace, part: tl.Schedule, whole: tl.Schedule, names: Mapping
         values = trace.decisions.get(arguments.get("decision", ""))
         if values is not None:
             arguments["values"] = values
-        moved = {key: _moved(key, value, arguments, here, there, known, prefix) for key, value in arguments.items()}
+        moved = {
+            key: _moved(key, value, arguments, here, there, known, prefix) for key, value in arguments.items()
+        }
         before = set(here.state.position), set(there.state.position)
         here.step(step.name, **arguments)
         there.step(step.name, **moved)
-        made = [[n for n in s.state.position if n not in old] for s, old in zip((here, there), before, strict=True)]
+        made = [
+            [n for n in s.state.position if n not in old]
+            for s, old in zip((here, there), before, strict=True)
+        ]
         known.update(zip(*made, strict=True))
         steps.append(replace(step, **{k: moved[k] for k in _NAMED if k in moved}))
     return there, steps
 
 
-def _moved(key: str, value: Any, arguments: Mapping[str, Any], here: tl.Schedule, there: tl.Schedule, known: Mapping[str, str], prefix: str) -> Any:
+def _moved(
+    key: str,
+    value: Any,
+    arguments: Mapping[str, Any],
+    here: tl.Schedule,
+    there: tl.Schedule,
+    known: Mapping[str, str],
+    prefix: str,
+) -> Any:
     """An argument of a step in the names of the whole."""
     if key in _STAGES:
         return known[value]

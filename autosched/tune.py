@@ -1,4 +1,5 @@
-"""The loop: propose, measure, remember, learn. Knows every room of the package by its protocol and none by its inside."""
+"""The loop: propose, measure, remember, learn. Knows every room of the package by its protocol and none by
+its inside."""
 
 from __future__ import annotations
 
@@ -29,10 +30,11 @@ NEWLINE = "\n"
 
 @dataclass(frozen=True)
 class TuneResult:
-    """What a tune found. ``schedule`` and ``tensors`` go to ``tl.build``; None when nothing worked. ``costs`` are the seconds
-    of the candidates in the order of their first measurement, all measurements of one taken together, infinite for one that failed;
-    ``begun`` those of the schedule the search began with (the default schedule, or the template as written), None when it was not measured.
-    ``failures`` counts outcomes by status, with an example of each in ``reasons``; ``weights`` is what the cost model goes by, the share of
+    """What a tune found. ``schedule`` and ``tensors`` go to ``tl.build``; None when nothing worked. ``costs``
+    are the seconds of the candidates in the order of their first measurement, all measurements of one taken
+    together, infinite for one that failed; ``begun`` those of the schedule the search began with (the default
+    schedule, or the template as written), None when it was not measured. ``failures`` counts outcomes by
+    status, with an example of each in ``reasons``; ``weights`` is what the cost model goes by, the share of
     each feature, when it can say so."""
 
     task: SearchTask
@@ -65,7 +67,8 @@ class TuneResult:
 
     @property
     def gain(self) -> float | None:
-        """How many times as fast the best is as the schedule the search began with; None when either is missing."""
+        """How many times as fast the best is as the schedule the search began with; None when either is
+        missing."""
         return None if self.best is None or self.begun is None else self.begun / self.best.cost
 
     @property
@@ -74,7 +77,8 @@ class TuneResult:
         return 0.0 if self.best is None else self.flops / self.best.cost / 1e9
 
     def report(self) -> TuneReport:
-        """The whole story: curve, schedule, why it is fast, what failed; ``report.plot()``, ``report.save("tune.html")``."""
+        """The whole story: curve, schedule, why it is fast, what failed; ``report.plot()``,
+        ``report.save("tune.html")``."""
         return TuneReport(self)
 
     def __str__(self) -> str:
@@ -85,11 +89,20 @@ class TuneResult:
         if self.best is None:
             lines.append("  no candidate worked")
         else:
-            values = ", ".join(f"{k}={list(v) if len(v) > 1 else v[0]}" for k, v in self.best.trace().decisions.items())
-            gain = "" if self.gain is None else f"  {self.gain:.2f}× as fast as the {seconds_text(self.begun or 0.0)} it began with"
+            values = ", ".join(
+                f"{k}={list(v) if len(v) > 1 else v[0]}" for k, v in self.best.trace().decisions.items()
+            )
+            gain = (
+                ""
+                if self.gain is None
+                else f"  {self.gain:.2f}× as fast as the {seconds_text(self.begun or 0.0)} it began with"
+            )
             lines += [f"  {best_text(self.best, self.flops)}{gain}", f"  {values}"]
         lines += [f"  {note}" for note in self.notes]
-        lines += [f"  {n} × {status}: {self.reasons[status].partition(NEWLINE)[0]}" for status, n in sorted(self.failures.items())]
+        lines += [
+            f"  {n} × {status}: {self.reasons[status].partition(NEWLINE)[0]}"
+            for status, n in sorted(self.failures.items())
+        ]
         return "\n".join(lines)
 
 
@@ -109,13 +122,16 @@ def tune(
 ) -> TuneResult:
     """Search for a fast schedule of ``task`` by measuring up to ``trials`` candidates.
 
-    Measurements in ``records`` count as trials and are not repeated; new ones are appended. ``seconds`` after the first no more are begun.
-    ``measurer`` replaces the worker process. Raises TensorLangError for a task that cannot be searched; what candidates do is never an
-    error, but an outcome in the result. A file that cannot be written is an error before anything is measured; when it fails later, the
-    result is whole and says so in ``notes``.
+    Measurements in ``records`` count as trials and are not repeated; new ones are appended. ``seconds`` after
+    the first no more are begun. ``measurer`` replaces the worker process. Raises TensorLangError for a task
+    that cannot be searched; what candidates do is never an error, but an outcome in the result. A file that
+    cannot be written is an error before anything is measured; when it fails later, the result is whole and
+    says so in ``notes``.
     """
     if trials < 1:
-        raise tl.TensorLangError(f"tune(trials={trials}): at least one candidate is measured", try_="trials=64")
+        raise tl.TensorLangError(
+            f"tune(trials={trials}): at least one candidate is measured", try_="trials=64"
+        )
     why_not = task.target.why_not_here() if measurer is None else None
     if why_not is not None:
         raise tl.TensorLangError(
@@ -174,9 +190,28 @@ def result_of(session: Session, new: int, seconds: float) -> TuneResult:
     final = {r.steps: r.cost for r in ranked(mine, session.key, session.target)}
     costs = tuple(final.get(steps, float("inf")) for steps in dict.fromkeys(r.steps for r in mine))
     notes = session.notes()
-    notes += [] if session.unsaved is None else [f"{len(session.log.unwritten)} records are in memory only: {session.unsaved}"]
+    notes += (
+        []
+        if session.unsaved is None
+        else [f"{len(session.log.unwritten)} records are in memory only: {session.unsaved}"]
+    )
     bad = session.log.bad
-    notes += [f"{len(bad)} line{'s' if len(bad) > 1 else ''} of the records skipped, the first {bad[0]}"] if bad else []
-    return TuneResult(session.task, best_of(mine, session.key, session.target), session.tried, new, seconds, session.flops,
-                      costs, final.get(session.first), dict(Counter(r.status for r in failed)), {r.status: r.error for r in failed}, tuple(notes),
-                      session.weights())
+    notes += (
+        [f"{len(bad)} line{'s' if len(bad) > 1 else ''} of the records skipped, the first {bad[0]}"]
+        if bad
+        else []
+    )
+    return TuneResult(
+        session.task,
+        best_of(mine, session.key, session.target),
+        session.tried,
+        new,
+        seconds,
+        session.flops,
+        costs,
+        final.get(session.first),
+        dict(Counter(r.status for r in failed)),
+        {r.status: r.error for r in failed},
+        tuple(notes),
+        session.weights(),
+    )

@@ -1,7 +1,8 @@
-"""A cost model that begins with what was measured of other tasks. Knows tasks, spaces, records and models; nothing of search or measurement.
+"""A cost model that begins with what was measured of other tasks. Knows tasks, spaces, records and models;
+nothing of search or measurement.
 
-Features are in the same units for every task, so their candidates can be learnt from together: each task's times count relative to its own
-best.
+Features are in the same units for every task, so their candidates can be learnt from together: each task's
+times count relative to its own best.
 """
 
 from __future__ import annotations
@@ -22,25 +23,31 @@ from .space import variants_of
 from .task import SearchTask
 
 
-def model_from(tasks: Sequence[SearchTask], records: str | Path | Iterable[Record], seed: int = 0) -> XGBModel:
-    """A model for ``tune(task, model=…)`` that has learnt from the records of ``tasks``, in place of the one in the package.
+def model_from(
+    tasks: Sequence[SearchTask], records: str | Path | Iterable[Record], seed: int = 0
+) -> XGBModel:
+    """A model for ``tune(task, model=…)`` that has learnt from the records of ``tasks``, in place of the one
+    in the package.
 
     Raises TensorLangError when the records hold nothing of these tasks.
     """
     listed = load(records)[0] if isinstance(records, str | Path) else list(records)
     groups = [features_of(task, listed) for task in tasks]
     if not any(np.isfinite(costs).sum() >= 2 for _, costs in groups):
-        raise tl.TensorLangError("model_from: nothing to learn from",
-                                 because=f"{len(listed)} records, and of none of the {len(tasks)} tasks two that are right",
-                                 try_="the records of a tune of these tasks, with the same sizes and target")
+        raise tl.TensorLangError(
+            "model_from: nothing to learn from",
+            because=f"{len(listed)} records, and of none of the {len(tasks)} tasks two that are right",
+            try_="the records of a tune of these tasks, with the same sizes and target",
+        )
     model = XGBModel(seed, start=None)
     model.learn(groups)
     return model
 
 
 def features_of(task: SearchTask, records: Iterable[Record]) -> tuple[Any, Any]:
-    """A row of features for each candidate of the task's space that was measured, and its seconds, infinite for one that failed. Records of
-    other tasks, and of candidates that the space does not have, are passed over."""
+    """A row of features for each candidate of the task's space that was measured, and its seconds, infinite
+    for one that failed. Records of other tasks, and of candidates that the space does not have, are passed
+    over."""
     variants = variants_of(task)
     own = Adopted(task, [v.trace for v in variants]).own(records)
     mine = {r.steps: r for r in own}

@@ -1,7 +1,9 @@
-"""What a call costs beside the work: kernels on arrays of 8 numbers against an empty Python function, with numpy's ``add`` for scale.
+"""What a call costs beside the work: kernels on arrays of 8 numbers against an empty Python function, with
+numpy's ``add`` for scale.
 
-``python -m benchmarks.call_overhead`` prints nanoseconds a call and those over the empty function: medians of rounds that take every
-row in turn, each round a loop of a thousand calls written out ten to a line, so that the loop itself costs little.
+``python -m benchmarks.call_overhead`` prints nanoseconds a call and those over the empty function: medians of
+rounds that take every row in turn, each round a loop of a thousand calls written out ten to a line, so that
+the loop itself costs little.
 """
 
 from __future__ import annotations
@@ -37,8 +39,12 @@ def loop(f: Callable[..., Any], args: tuple[Any, ...]) -> Callable[[], float]:
     names = [f"x{i}" for i in range(len(args))]
     calls = "; ".join([f"f({', '.join(names)})"] * UNROLLED)
     scope: dict[str, Any] = {"f": f, "clock": time.perf_counter, **dict(zip(names, args, strict=True))}
-    exec(f"def run({', '.join(f'{n}={n}' for n in ['f', 'clock', *names])}):\n    start = clock()\n    for _ in range({TURNS}):\n"
-         f"        {calls}\n    return (clock() - start) / {TURNS * UNROLLED}\n", scope)
+    exec(
+        f"def run({', '.join(f'{n}={n}' for n in ['f', 'clock', *names])}):\n    start = clock()\n    for _ "
+        f"in range({TURNS}):\n"
+        f"        {calls}\n    return (clock() - start) / {TURNS * UNROLLED}\n",
+        scope,
+    )
     return scope["run"]  # type: ignore[no-any-return]
 
 

@@ -1,9 +1,11 @@
-"""How compile time grows with the program: seconds per stage of chains of 10 to 1,000 stages, by hand and by default, and per primitive.
+"""How compile time grows with the program: seconds per stage of chains of 10 to 1,000 stages, by hand and by
+default, and per primitive.
 
-``python -m benchmarks.compile_growth`` prints the table; ``--before TREE`` measures another tree of sources as well, ``--out FILE`` writes
-both as JSON. Each row is a process of its own that builds a small program of the same kind first, then the one it times; the time of a
-program of one stage, the fixed cost of starting, is subtracted. A row that takes longer than ``--limit`` seconds is given up and says so.
-Uses the public interface only, and nothing that an older tree has not.
+``python -m benchmarks.compile_growth`` prints the table; ``--before TREE`` measures another tree of sources
+as well, ``--out FILE`` writes both as JSON. Each row is a process of its own that builds a small program of
+the same kind first, then the one it times; the time of a program of one stage, the fixed cost of starting, is
+subtracted. A row that takes longer than ``--limit`` seconds is given up and says so. Uses the public
+interface only, and nothing that an older tree has not.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ def stencil(n: int) -> list[te.Tensor]:
     x = te.placeholder((256,), name="x")
     t = x
     for i in range(n):
-        t = te.compute((256,), lambda p, t=t: t[te.max(p - 1, 0)] + t[p] + t[te.min(p + 1, 255)], name=f"s{i}")
+        t = te.compute(
+            (256,), lambda p, t=t: t[te.max(p - 1, 0)] + t[p] + t[te.min(p + 1, 255)], name=f"s{i}"
+        )
     return [x, t]
 
 
@@ -76,7 +80,12 @@ def residual(n: int) -> list[te.Tensor]:
 
 
 CHAINS: dict[str, Callable[[int], list[te.Tensor]]] = {
-    "reduce + map": reduce_and_map, "stencil": stencil, "products": products, "elementwise": elementwise, "residual": residual}
+    "reduce + map": reduce_and_map,
+    "stencil": stencil,
+    "products": products,
+    "elementwise": elementwise,
+    "residual": residual,
+}
 
 
 def by_default(args: list[te.Tensor]) -> None:
@@ -159,11 +168,22 @@ def _elsewhere(tree: Path, case: str, n: int, limit: float) -> Row:
     """The row as a process with the sources of ``tree`` measures it."""
     command = [sys.executable, str(Path(__file__).resolve()), "--row", case, str(n)]
     try:
-        done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(tree)}, cwd=tree, capture_output=True, text=True, timeout=limit)
+        done = subprocess.run(
+            command,
+            env={**os.environ, "PYTHONPATH": str(tree)},
+            cwd=tree,
+            capture_output=True,
+            text=True,
+            timeout=limit,
+        )
     except subprocess.TimeoutExpired:
         return {"case": case, "n": n, "failed": f"more than {limit:.0f} s"}
     if done.returncode:
-        return {"case": case, "n": n, "failed": (done.stderr.strip().splitlines() or [f"ended with {done.returncode}"])[-1]}
+        return {
+            "case": case,
+            "n": n,
+            "failed": (done.stderr.strip().splitlines() or [f"ended with {done.returncode}"])[-1],
+        }
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
@@ -190,7 +210,9 @@ def table(rows: list[Row], before: list[Row]) -> str:
             lines.append(f"{r['case']:<30}{r['n']:>6}  {r['failed']}")
             continue
         base = first.setdefault(r["case"], r["each"])
-        lines.append(f"{r['case']:<30}{r['n']:>6}{r['each'] * 1e3:>10.2f}{shown:>10}{r['each'] / base:>8.2f}×")
+        lines.append(
+            f"{r['case']:<30}{r['n']:>6}{r['each'] * 1e3:>10.2f}{shown:>10}{r['each'] / base:>8.2f}×"
+        )
     for r in before:
         if "failed" in r:
             lines.append(f"before: {r['case']}, {r['n']}: {r['failed']}")

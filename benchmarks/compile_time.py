@@ -1,6 +1,8 @@
-"""How long compilation takes: matmul + bias + relu with two-level tiling, a packed operand and compute_at, stage by stage.
+"""How long compilation takes: matmul + bias + relu with two-level tiling, a packed operand and compute_at,
+stage by stage.
 
-``python -m benchmarks.compile_time`` prints the median over builds of each stage in milliseconds. Uses the public interface only.
+``python -m benchmarks.compile_time`` prints the median over builds of each stage in milliseconds. Uses the
+public interface only.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ def declare(n: int = 512) -> list[te.Tensor]:
 
 
 def schedule(tensors: list[te.Tensor]) -> tl.Schedule:
-    """Two levels of tiles, a register tile under an unrolled and split k, the right matrix packed per panel, columns shared out."""
+    """Two levels of tiles, a register tile under an unrolled and split k, the right matrix packed per panel,
+    columns shared out."""
     _, B, _, C, D, E = tensors
     s = te.create_schedule(E.op)
     s[D].compute_inline()

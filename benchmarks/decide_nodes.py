@@ -1,9 +1,10 @@
-"""Three decisions the whole project rests on, measured: how nodes are built, how visitors find their function, how LLVM is written.
+"""Three decisions the whole project rests on, measured: how nodes are built, how visitors find their
+function, how LLVM is written.
 
     python -m benchmarks.decide_nodes
 
-Self-contained but for `core.node` and `core.visit`, which are what was chosen. Every number is the best of several runs; compare
-within a column.
+Self-contained but for `core.node` and `core.visit`, which are what was chosen. Every number is the best of
+several runs; compare within a column.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ def best(f: Callable[[], Any], repeat: int = 7) -> float:
     return min(times)
 
 
-# --- nodes ----------------------------------------------------------------------------------------------------------------------
+# --- nodes --------------------------------------------------------------------------------------------------
+
 
 class Slotted:
     """A plain slotted class: equal trees are compared and hashed by walking them."""
@@ -70,8 +72,12 @@ class Hashed:
         self._hash = hash((Hashed, a, b))
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (type(other) is type(self) and self._hash == other._hash
-                                 and self.a == other.a and self.b == other.b)
+        return self is other or (
+            type(other) is type(self)
+            and self._hash == other._hash
+            and self.a == other.a
+            and self.b == other.b
+        )
 
     def __hash__(self) -> int:
         return self._hash
@@ -200,13 +206,29 @@ def nodes() -> str:
         size = tracemalloc.get_traced_memory()[0]
         tracemalloc.stop()
         del one
-        rows.append([name, f"{fresh / count * 1e6:.2f}", f"{again / count * 1e6:.2f}", f"{equal * 1e6:.2f}", f"{key * 1e6:.2f}",
-                     f"{size / count:.0f}"])
-    header = [f"a tree of {count} nodes", "new µs/node", "again µs/node", "equal µs/tree", "as key µs/tree", "bytes/node"]
+        rows.append(
+            [
+                name,
+                f"{fresh / count * 1e6:.2f}",
+                f"{again / count * 1e6:.2f}",
+                f"{equal * 1e6:.2f}",
+                f"{key * 1e6:.2f}",
+                f"{size / count:.0f}",
+            ]
+        )
+    header = [
+        f"a tree of {count} nodes",
+        "new µs/node",
+        "again µs/node",
+        "equal µs/tree",
+        "as key µs/tree",
+        "bytes/node",
+    ]
     return columns(rows, header=header, right=(1, 2, 3, 4, 5))
 
 
-# --- dispatch -------------------------------------------------------------------------------------------------------------------
+# --- dispatch -----------------------------------------------------------------------------------------------
+
 
 class Base:
     __slots__ = ("kids",)
@@ -283,7 +305,7 @@ def dispatch() -> str:
     return columns(rows, header=[f"one visit of {count} nodes of 16 kinds", "µs/node"], right=(1,))
 
 
-# --- writing LLVM ---------------------------------------------------------------------------------------------------------------
+# --- writing LLVM -------------------------------------------------------------------------------------------
 
 ROWS, VECTORS, LANES, UNROLL = 14, 2, 16, 4  # 28 accumulators of 16 lanes
 
@@ -293,32 +315,48 @@ def as_text() -> str:
     v, out = f"<{LANES} x float>", []
     emit = out.append
     accumulators = [f"c{r}_{c}" for r in range(ROWS) for c in range(VECTORS)]
-    emit("define void @kernel(ptr noalias %a, ptr noalias %b, ptr noalias %c, i64 %n) {\nentry:\n  br label %loop\nloop:")
+    emit(
+        "define void @kernel(ptr noalias %a, ptr noalias %b, ptr noalias %c, i64 %n) {\nentry:\n  br label "
+        "%loop\nloop:"
+    )
     emit("  %k = phi i64 [ 0, %entry ], [ %k.next, %loop ]")
     for name in accumulators:
         emit(f"  %{name} = phi {v} [ zeroinitializer, %entry ], [ %{name}.{UNROLL - 1}, %loop ]")
     for u in range(UNROLL):
-        emit(f"  %k.{u} = add nsw i64 %k, {u}\n  %bo.{u} = mul nsw i64 %k.{u}, {VECTORS * LANES}\n"
-             f"  %ao.{u} = mul nsw i64 %k.{u}, {ROWS}")
+        emit(
+            f"  %k.{u} = add nsw i64 %k, {u}\n  %bo.{u} = mul nsw i64 %k.{u}, {VECTORS * LANES}\n"
+            f"  %ao.{u} = mul nsw i64 %k.{u}, {ROWS}"
+        )
         for c in range(VECTORS):
-            emit(f"  %bi.{u}.{c} = add nsw i64 %bo.{u}, {c * LANES}\n"
-                 f"  %bp.{u}.{c} = getelementptr inbounds float, ptr %b, i64 %bi.{u}.{c}\n"
-                 f"  %bv.{u}.{c} = load {v}, ptr %bp.{u}.{c}, align 4")
+            emit(
+                f"  %bi.{u}.{c} = add nsw i64 %bo.{u}, {c * LANES}\n"
+                f"  %bp.{u}.{c} = getelementptr inbounds float, ptr %b, i64 %bi.{u}.{c}\n"
+                f"  %bv.{u}.{c} = load {v}, ptr %bp.{u}.{c}, align 4"
+            )
         for r in range(ROWS):
-            emit(f"  %ai.{u}.{r} = add nsw i64 %ao.{u}, {r}\n"
-                 f"  %ap.{u}.{r} = getelementptr inbounds float, ptr %a, i64 %ai.{u}.{r}\n"
-                 f"  %as.{u}.{r} = load float, ptr %ap.{u}.{r}, align 4\n"
-                 f"  %at.{u}.{r} = insertelement {v} poison, float %as.{u}.{r}, i64 0\n"
-                 f"  %av.{u}.{r} = shufflevector {v} %at.{u}.{r}, {v} poison, <{LANES} x i32> zeroinitializer")
+            emit(
+                f"  %ai.{u}.{r} = add nsw i64 %ao.{u}, {r}\n"
+                f"  %ap.{u}.{r} = getelementptr inbounds float, ptr %a, i64 %ai.{u}.{r}\n"
+                f"  %as.{u}.{r} = load float, ptr %ap.{u}.{r}, align 4\n"
+                f"  %at.{u}.{r} = insertelement {v} poison, float %as.{u}.{r}, i64 0\n"
+                f"  %av.{u}.{r} = shufflevector {v} %at.{u}.{r}, {v} poison, <{LANES} x i32> zeroinitializer"
+            )
             for c in range(VECTORS):
                 name = f"c{r}_{c}"
                 before = f"{name}.{u - 1}" if u else name
-                emit(f"  %{name}.{u} = call {v} @llvm.fma.v{LANES}f32({v} %av.{u}.{r}, {v} %bv.{u}.{c}, {v} %{before})")
-    emit(f"  %k.next = add nsw i64 %k, {UNROLL}\n  %more = icmp slt i64 %k.next, %n\n"
-         f"  br i1 %more, label %loop, label %done\ndone:")
+                emit(
+                    f"  %{name}.{u} = call {v} @llvm.fma.v{LANES}f32({v} %av.{u}.{r}, {v} %bv.{u}.{c}, {v} "
+                    f"%{before})"
+                )
+    emit(
+        f"  %k.next = add nsw i64 %k, {UNROLL}\n  %more = icmp slt i64 %k.next, %n\n"
+        f"  br i1 %more, label %loop, label %done\ndone:"
+    )
     for x, name in enumerate(accumulators):
-        emit(f"  %p{x} = getelementptr inbounds float, ptr %c, i64 {x * LANES}\n"
-             f"  store {v} %{name}.{UNROLL - 1}, ptr %p{x}, align 4")
+        emit(
+            f"  %p{x} = getelementptr inbounds float, ptr %c, i64 {x * LANES}\n"
+            f"  store {v} %{name}.{UNROLL - 1}, ptr %p{x}, align 4"
+        )
     emit(f"  ret void\n}}\ndeclare {v} @llvm.fma.v{LANES}f32({v}, {v}, {v})")
     return "\n".join(out)
 
@@ -350,7 +388,9 @@ def as_objects() -> ir.Module:
             bs.append(build.load(build.bitcast(p, v.as_pointer()), align=4))
         for r in range(ROWS):
             p = build.gep(a, [build.add(ao, ir.Constant(i64, r), flags=["nsw"])], inbounds=True)
-            wide = build.shuffle_vector(build.insert_element(poison, build.load(p, align=4), lane), poison, zeros)
+            wide = build.shuffle_vector(
+                build.insert_element(poison, build.load(p, align=4), lane), poison, zeros
+            )
             now[r] = [build.call(fma, [wide, bv, acc]) for bv, acc in zip(bs, now[r], strict=True)]
     following = build.add(k, ir.Constant(i64, UNROLL), flags=["nsw"])
     k.add_incoming(following, loop)
@@ -372,11 +412,31 @@ def writing() -> str:
     for source in (text, objects):
         llvm.parse_assembly(source).verify()
     rows = []
-    for name, build, source in (("text", as_text, text), ("llvmlite.ir objects", lambda: str(as_objects()), objects)):
+    for name, build, source in (
+        ("text", as_text, text),
+        ("llvmlite.ir objects", lambda: str(as_objects()), objects),
+    ):
         make, parse = best(build), best(lambda: llvm.parse_assembly(source))
-        rows.append([name, f"{make * 1e3:.2f}", f"{parse * 1e3:.2f}", f"{(make + parse) * 1e3:.2f}", str(source.count("\n"))])
-    return columns(rows, header=["a matmul kernel of 28 accumulators, k unrolled by 4", "write ms", "parse ms", "both ms", "lines"],
-                   right=(1, 2, 3, 4))
+        rows.append(
+            [
+                name,
+                f"{make * 1e3:.2f}",
+                f"{parse * 1e3:.2f}",
+                f"{(make + parse) * 1e3:.2f}",
+                str(source.count("\n")),
+            ]
+        )
+    return columns(
+        rows,
+        header=[
+            "a matmul kernel of 28 accumulators, k unrolled by 4",
+            "write ms",
+            "parse ms",
+            "both ms",
+            "lines",
+        ],
+        right=(1, 2, 3, 4),
+    )
 
 
 def main() -> None:

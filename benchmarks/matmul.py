@@ -1,6 +1,8 @@
-"""f32 matrix products on one thread beside numpy's BLAS, in turns within one run: scheduled by hand, and by ``tl.compile`` alone.
+"""f32 matrix products on one thread beside numpy's BLAS, in turns within one run: scheduled by hand, and by
+``tl.compile`` alone.
 
-``python -m benchmarks.matmul`` prints GFLOP/s (useful flops only, packing inside the call) and the ratio to numpy. Results are verified first.
+``python -m benchmarks.matmul`` prints GFLOP/s (useful flops only, packing inside the call) and the ratio to
+numpy. Results are verified first.
 """
 
 from __future__ import annotations
@@ -51,7 +53,10 @@ def main() -> None:
     """Print the table."""
     threads = tl.num_threads()
     tl.set_num_threads(1)
-    print(f"{'M x N x K':>18}  {'by hand':>8} {'/ numpy':>8}  {'compile':>8} {'/ numpy':>8}  {'numpy':>8}   GFLOP/s, median of {TURNS} turns")
+    print(
+        f"{'M x N x K':>18}  {'by hand':>8} {'/ numpy':>8}  {'compile':>8} {'/ numpy':>8}  {'numpy':>8}   "
+        f"GFLOP/s, median of {TURNS} turns"
+    )
     try:
         with threadpool_limits(1):
             for m, n, k in SIZES:
@@ -77,7 +82,10 @@ def _row(m: int, n: int, k: int) -> None:
         for name, run in kernels.items():
             times[name].append(min(_timed(run) for _ in range(5)))
     speed = {name: 2 * m * n * k / statistics.median(t) / 1e9 for name, t in times.items()}
-    ratio = {name: statistics.median(x / y for x, y in zip(times["numpy"], times[name], strict=True)) for name in times}
+    ratio = {
+        name: statistics.median(x / y for x, y in zip(times["numpy"], times[name], strict=True))
+        for name in times
+    }
     hand, auto = (f"{speed[x]:8.1f} {ratio[x]:8.2f}" for x in ("hand", "compile"))
     print(f"{f'{m} x {n} x {k}':>18}  {hand}  {auto}  {speed['numpy']:8.1f}")
 

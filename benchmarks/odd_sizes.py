@@ -1,7 +1,9 @@
-"""Square f32 products of every extent, and mixed ones, on one thread: useful flops a second beside the next multiple of 8 lanes.
+"""Square f32 products of every extent, and mixed ones, on one thread: useful flops a second beside the next
+multiple of 8 lanes.
 
-``python -m benchmarks.odd_sizes`` prints one line for each extent and a summary. A kernel with vectors of 8 lanes cannot do better on e columns
-than e / ceil(e / 8) / 8 of a full vector: the ratio to the next multiple of 8 is shown as it is and divided by this bound.
+``python -m benchmarks.odd_sizes`` prints one line for each extent and a summary. A kernel with vectors of 8
+lanes cannot do better on e columns than e / ceil(e / 8) / 8 of a full vector: the ratio to the next multiple
+of 8 is shown as it is and divided by this bound.
 """
 
 from __future__ import annotations
@@ -18,7 +20,16 @@ from benchmarks.matmul import declare
 
 LANES = 8
 TURNS = 7
-MIXED = ((7, 129, 65), (129, 7, 65), (31, 97, 53), (97, 31, 53), (65, 127, 17), (127, 17, 65), (5, 61, 101), (113, 113, 7))
+MIXED = (
+    (7, 129, 65),
+    (129, 7, 65),
+    (31, 97, 53),
+    (97, 31, 53),
+    (65, 127, 17),
+    (127, 17, 65),
+    (5, 61, 101),
+    (113, 113, 7),
+)
 
 
 def main(extents: list[int] | None = None) -> None:
@@ -34,15 +45,23 @@ def main(extents: list[int] | None = None) -> None:
             shares.append(ratio)
             bounded.append(ratio / bound)
             beside = " x ".join(map(str, up))
-            print(f"{m:4} x {n:4} x {k:4} {micros:8.2f} us   of {beside:>15}: {ratio:5.2f}   of the bound {ratio / bound:5.2f}", flush=True)
+            print(
+                f"{m:4} x {n:4} x {k:4} {micros:8.2f} us   of {beside:>15}: {ratio:5.2f}   of the bound "
+                f"{ratio / bound:5.2f}",
+                flush=True,
+            )
         for name, values in (("flops of the next multiple", shares), ("of what the lanes allow", bounded)):
-            print(f"{name}: median {statistics.median(values):.2f}, at least 0.85 in {sum(v >= 0.85 for v in values)} of {len(values)}")
+            print(
+                f"{name}: median {statistics.median(values):.2f}, at least 0.85 in "
+                f"{sum(v >= 0.85 for v in values)} of {len(values)}"
+            )
     finally:
         tl.set_num_threads(threads)
 
 
 def _compare(odd: tuple[int, int, int], even: tuple[int, int, int]) -> tuple[float, float]:
-    """Useful flops a second of the first product over those of the second, and the time of the first in microseconds."""
+    """Useful flops a second of the first product over those of the second, and the time of the first in
+    microseconds."""
     runs = [_kernel(*odd), _kernel(*even)]
     times: list[list[float]] = [[], []]
     for _ in range(TURNS):

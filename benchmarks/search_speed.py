@@ -1,5 +1,6 @@
-"""How fast the search is, without and with measurement: candidates sampled, checked, featurised and scored per second, and trials
-per second of the whole loop. Run: ``python benchmarks/search_speed.py [--trials 32] [--size 512]``."""
+"""How fast the search is, without and with measurement: candidates sampled, checked, featurised and scored
+per second, and trials per second of the whole loop. Run: ``python benchmarks/search_speed.py [--trials 32]
+[--size 512]``."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ def conv_of(c: int, f: int, h: int, w: int) -> list[te.Tensor]:
     data, weight = te.placeholder((1, c, h, w), name="data"), te.placeholder((f, c, 3, 3), name="weight")
     padded = te.compute(
         (1, c, h + 2, w + 2),
-        lambda n, q, y, x: te.if_then_else((y >= 1) & (y <= h) & (x >= 1) & (x <= w), data[n, q, y - 1, x - 1], te.const(0.0)),
+        lambda n, q, y, x: te.if_then_else(
+            (y >= 1) & (y <= h) & (x >= 1) & (x <= w), data[n, q, y - 1, x - 1], te.const(0.0)
+        ),
         name="padded",
     )  # type: ignore[operator]
     rc, ry, rx = te.reduce_axis((0, c), "rc"), te.reduce_axis((0, 3), "ry"), te.reduce_axis((0, 3), "rx")
@@ -41,7 +44,9 @@ def conv_of(c: int, f: int, h: int, w: int) -> list[te.Tensor]:
         weight,
         te.compute(
             (1, f, h, w),
-            lambda n, q, y, x: te.sum(padded[n, rc, y + ry, x + rx] * weight[q, rc, ry, rx], axis=[rc, ry, rx]),
+            lambda n, q, y, x: te.sum(
+                padded[n, rc, y + ry, x + rx] * weight[q, rc, ry, rx], axis=[rc, ry, rx]
+            ),
             name="out",
         ),
     ]
@@ -102,7 +107,9 @@ def speed(task: SearchTask) -> None:
         scores = [lambda rows, x=x: model.predict(x.features(rows)) for x in variants]
         counted = Counting(scores)
         allot(variants, every, how, 16, rng, counted.scores)
-        parts.append(("a round over all variants", counted.rows, lambda: allot(variants, every, how, 16, rng, scores)))
+        parts.append(
+            ("a round over all variants", counted.rows, lambda: allot(variants, every, how, 16, rng, scores))
+        )
     for what, n, f in parts:
         print(f"  {what:<22}{n / seconds(f):>12,.0f} candidates/s")
 
@@ -122,7 +129,10 @@ def main() -> None:
     for t in (small, task, SearchTask(matmul_of, (given.size,))):
         result = tune(t, trials=given.trials, seed=1, progress=False)
         rate = result.measured / result.seconds
-        print(f"{t.name}: {rate:.1f} trials/s, best {result.gflops:.1f} GFLOP/s, {result.failures or 'no failures'}")
+        print(
+            f"{t.name}: {rate:.1f} trials/s, best {result.gflops:.1f} GFLOP/s, "
+            f"{result.failures or 'no failures'}"
+        )
 
 
 if __name__ == "__main__":

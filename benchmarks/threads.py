@@ -1,7 +1,9 @@
-"""The thread pool: what a parallel region costs, hot and after idle; more threads than processors; memory kept between calls.
+"""The thread pool: what a parallel region costs, hot and after idle; more threads than processors; memory
+kept between calls.
 
-``python -m benchmarks.threads`` prints medians of interleaved turns. A region with *hand-over* is one whose first part waits until another
-thread has begun the second: the time includes the way to that thread and back. Without it the caller may take back what nobody began.
+``python -m benchmarks.threads`` prints medians of interleaved turns. A region with *hand-over* is one whose
+first part waits until another thread has begun the second: the time includes the way to that thread and back.
+Without it the caller may take back what nobody began.
 """
 
 from __future__ import annotations
@@ -130,7 +132,10 @@ def _region() -> None:
         _line(f"hot, {name}", [t / times for t in hot[kind]])
     for pause in (10, 100):
         for kind, name in kinds:
-            _line(f"after {pause} ms idle, {name}", [1e-9 * cold(kind, 1000 * pause) for _ in range(300 // pause)])
+            _line(
+                f"after {pause} ms idle, {name}",
+                [1e-9 * cold(kind, 1000 * pause) for _ in range(300 // pause)],
+            )
     missed = ctypes.c_int64.from_address(code.address["missed"]).value
     print(f"  hand-overs waited for in vain: {missed}\n")
 
@@ -153,7 +158,10 @@ def _elementwise(n: int, parallel: bool, heavy: bool) -> tl.Module:
 
 def _oversubscribed() -> None:
     counts = (2, 3, 4, 8)
-    print(f"threads asked for on {threads.processors()} processors: time beside the serial kernel, median of {TURNS} turns")
+    print(
+        f"threads asked for on {threads.processors()} processors: time beside the serial kernel, median of "
+        f"{TURNS} turns"
+    )
     print(f"  {'':>10} {'elements':>9} {'serial us':>10}  " + " ".join(f"{c:>7}" for c in counts))
     for heavy in (False, True):
         for n in (5_000, 20_000, 200_000, 2_000_000):
@@ -162,8 +170,14 @@ def _oversubscribed() -> None:
             plain, parallel = (_elementwise(n, p, heavy).entry for p in (False, True))
             repeat = max(1, 1_000_000 // n)
 
-            def run(count: int, plain: Callable[..., object] = plain, parallel: Callable[..., object] = parallel,
-                    x: np.ndarray = x, y: np.ndarray = y, repeat: int = repeat) -> float:
+            def run(
+                count: int,
+                plain: Callable[..., object] = plain,
+                parallel: Callable[..., object] = parallel,
+                x: np.ndarray = x,
+                y: np.ndarray = y,
+                repeat: int = repeat,
+            ) -> float:
                 tl.set_num_threads(max(1, count))
                 f = parallel if count else plain
                 f(x, y)
@@ -176,9 +190,13 @@ def _oversubscribed() -> None:
             for _ in range(TURNS):
                 for c in times:
                     times[c].append(run(c))
-            ratio = {c: statistics.median(a / b for a, b in zip(times[c], times[0], strict=True)) for c in counts}
-            print(f"  {'exp' if heavy else '2x + 1':>10} {n:>9} {statistics.median(times[0]) * 1e6:>10.1f}  "
-                  + " ".join(f"{ratio[c]:>7.2f}" for c in counts))
+            ratio = {
+                c: statistics.median(a / b for a, b in zip(times[c], times[0], strict=True)) for c in counts
+            }
+            print(
+                f"  {'exp' if heavy else '2x + 1':>10} {n:>9} {statistics.median(times[0]) * 1e6:>10.1f}  "
+                + " ".join(f"{ratio[c]:>7.2f}" for c in counts)
+            )
     print()
 
 
@@ -225,7 +243,10 @@ def _packed(n: int) -> tl.Module:
 
 
 def _workspace() -> None:
-    print("a temporary as large as B: kept between calls, or given back after each; median ratio, page faults a call")
+    print(
+        "a temporary as large as B: kept between calls, or given back after each; median ratio, page faults "
+        "a call"
+    )
     for n in (256, 512, 1024, 2048):
         f = _packed(n)
         a, b = (np.random.default_rng(0).random((n, n), "float32") for _ in range(2))
@@ -249,8 +270,11 @@ def _workspace() -> None:
                 times[name] = _timed(run)
                 faults[name].append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - first)
             ratios.append(times["fresh"] / times["kept"])
-        print(f"  {n:>5}  fresh takes {statistics.median(ratios):.2f} of kept; faults {statistics.median(faults['kept']):.0f} kept, "
-              f"{statistics.median(faults['fresh']):.0f} fresh")
+        print(
+            f"  {n:>5}  fresh takes {statistics.median(ratios):.2f} of kept; faults "
+            f"{statistics.median(faults['kept']):.0f} kept, "
+            f"{statistics.median(faults['fresh']):.0f} fresh"
+        )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """tensorlang: write, schedule and run tensor kernels in TVM TE's words.
 
-``te`` declares and schedules; ``lower`` and ``build`` make kernels that run on numpy arrays; errors are all ``TensorLangError``.
+``te`` declares and schedules; ``lower`` and ``build`` make kernels that run on numpy arrays; errors are all
+``TensorLangError``.
 """
 
 from __future__ import annotations
@@ -8,10 +9,29 @@ from __future__ import annotations
 from . import nd, ops, te, testing, tir, topi
 from .build import build, compile, lower
 from .core.externs import register_func, register_symbol
-from .errors import CallError, CompileError, DeclareError, LowerError, ScheduleError, TargetError, TensorLangError
+from .errors import (
+    CallError,
+    CompileError,
+    DeclareError,
+    LowerError,
+    ScheduleError,
+    TargetError,
+    TensorLangError,
+)
 from .nd import cpu, device
 from .passes.base import TimeTable
-from .runtime import Dispatcher, Module, Profile, Rows, Timing, load, num_threads, plan_workspace, release_workspace, set_num_threads
+from .runtime import (
+    Dispatcher,
+    Module,
+    Profile,
+    Rows,
+    Timing,
+    load,
+    num_threads,
+    plan_workspace,
+    release_workspace,
+    set_num_threads,
+)
 from .schedule import words
 from .schedule.schedule import Schedule, Stage, create_schedule
 from .schedule.trace import Trace
@@ -21,7 +41,41 @@ te.create_schedule = create_schedule
 te.schedule = words
 
 __version__ = "0.1.0"
-__all__ = ["CallError", "CompileError", "DeclareError", "Dispatcher", "LowerError", "Module", "Profile", "Rows", "Schedule", "ScheduleError",
-           "Stage", "Target", "TargetError", "TensorLangError", "TimeTable", "Timing", "Trace", "build", "compile", "cpu", "create_schedule",
-           "device", "load", "lower", "nd", "num_threads", "ops", "plan_workspace", "register_func", "register_symbol", "release_workspace",
-           "set_num_threads", "te", "testing", "tir", "topi"]
+__all__ = [
+    "CallError",
+    "CompileError",
+    "DeclareError",
+    "Dispatcher",
+    "LowerError",
+    "Module",
+    "Profile",
+    "Rows",
+    "Schedule",
+    "ScheduleError",
+    "Stage",
+    "Target",
+    "TargetError",
+    "TensorLangError",
+    "TimeTable",
+    "Timing",
+    "Trace",
+    "build",
+    "compile",
+    "cpu",
+    "create_schedule",
+    "device",
+    "load",
+    "lower",
+    "nd",
+    "num_threads",
+    "ops",
+    "plan_workspace",
+    "register_func",
+    "register_symbol",
+    "release_workspace",
+    "set_num_threads",
+    "te",
+    "testing",
+    "tir",
+    "topi",
+]

@@ -38,57 +38,102 @@ from .te.tensor import ComputeOp, PlaceholderOp, Tensor
 Args = Sequence[Tensor | Var]
 
 
-def lower(schedule: Schedule, args: Args, name: str = "main", *, simple: bool = False, bounds_check: bool = False,
-          hooks: tuple[Hook, ...] = (), simple_mode: bool = False, constants: Sequence[Tensor] = (),
-          binds: Mapping[Tensor, BufferDecl] | None = None) -> Func:
+def lower(
+    schedule: Schedule,
+    args: Args,
+    name: str = "main",
+    *,
+    simple: bool = False,
+    bounds_check: bool = False,
+    hooks: tuple[Hook, ...] = (),
+    simple_mode: bool = False,
+    constants: Sequence[Tensor] = (),
+    binds: Mapping[Tensor, BufferDecl] | None = None,
+) -> Func:
     """The loop IR of a schedule: ``print(tl.lower(s, [A, B, C]))``. ``simple=True`` shows it before any pass.
 
-    ``bounds_check=True`` adds a check to every access that is not proved to be in bounds; a kernel that fails one raises CallError.
-    ``hooks`` are called after each pass with (pass, kernel, seconds). Sampled values count with their present choice.
-    ``simple_mode`` is accepted for TVM's sake: what is printed is always the short form. ``constants`` are inputs whose values are given
-    to ``build``: what depends on them alone is not part of the kernel. ``binds`` as in ``build``. Outputs that ``args`` leaves out follow
-    as the last parameters.
-    Raises LowerError for arguments that do not fit the computation.
+    ``bounds_check=True`` adds a check to every access that is not proved to be in bounds; a kernel that fails
+    one raises CallError. ``hooks`` are called after each pass with (pass, kernel, seconds). Sampled values
+    count with their present choice. ``simple_mode`` is accepted for TVM's sake: what is printed is always the
+    short form. ``constants`` are inputs whose values are given to ``build``: what depends on them alone is
+    not part of the kernel. ``binds`` as in ``build``. Outputs that ``args`` leaves out follow as the last
+    parameters. Raises LowerError for arguments that do not fit the computation.
     """
     if isinstance(schedule, Schedule) and isinstance(args, list | tuple):
         args = [*args, *missing_outputs(schedule.state, args)]
-    return _lowered(schedule, args, name, simple=simple, bounds_check=bounds_check, hooks=hooks, constants=constants, binds=binds)[0]
+    return _lowered(
+        schedule,
+        args,
+        name,
+        simple=simple,
+        bounds_check=bounds_check,
+        hooks=hooks,
+        constants=constants,
+        binds=binds,
+    )[0]
 
 
 def _with_a_schedule(given: Any, args: Any) -> str:
     """The call of ``lower`` with a schedule of the tensor that was given, or of the last argument."""
     names = [getattr(a, "name", "…") for a in args] if isinstance(args, list | tuple) and args else ["…"]
-    return f"tl.lower(te.create_schedule({given.name if isinstance(given, Tensor) else names[-1]}.op), [{', '.join(names)}])"
+    return (
+        f"tl.lower(te.create_schedule({given.name if isinstance(given, Tensor) else names[-1]}.op), "
+        f"[{', '.join(names)}])"
+    )
 
 
 def _all_arguments(schedule: Schedule) -> list[str]:
     """The names of what a kernel of this schedule reads and gives, the inputs first."""
     stages = schedule.state.stages
-    return [t.name for st in stages if st.is_placeholder for t in st.op.outputs] + [t.name for st in stages if st.is_output for t in st.op.outputs]
+    return [t.name for st in stages if st.is_placeholder for t in st.op.outputs] + [
+        t.name for st in stages if st.is_output for t in st.op.outputs
+    ]
 
 
-def _lowered(schedule: Schedule, args: Args, name: str, *, simple: bool = False, bounds_check: bool = False, hooks: tuple[Hook, ...] = (),
-             constants: Sequence[Tensor] = (), binds: Mapping[Tensor, BufferDecl] | None = None) -> tuple[Func, tuple[Packing, ...]]:
+def _lowered(
+    schedule: Schedule,
+    args: Args,
+    name: str,
+    *,
+    simple: bool = False,
+    bounds_check: bool = False,
+    hooks: tuple[Hook, ...] = (),
+    constants: Sequence[Tensor] = (),
+    binds: Mapping[Tensor, BufferDecl] | None = None,
+) -> tuple[Func, tuple[Packing, ...]]:
     """The kernel, and what is to be computed before it can be loaded."""
     if not isinstance(schedule, Schedule):
-        raise LowerError(f"lower({getattr(schedule, 'name', type(schedule).__name__)}, …): the first argument is a schedule",
-                         try_=_with_a_schedule(schedule, args))
+        raise LowerError(
+            f"lower({getattr(schedule, 'name', type(schedule).__name__)}, …): the first argument is a "
+            "schedule",
+            try_=_with_a_schedule(schedule, args),
+        )
     if not isinstance(args, list | tuple):
-        raise LowerError(f"lower(s, {getattr(args, 'name', type(args).__name__)}): the arguments are no list",
-                         try_=f"tl.lower(s, [{', '.join(_all_arguments(schedule))}])")
+        raise LowerError(
+            f"lower(s, {getattr(args, 'name', type(args).__name__)}): the arguments are no list",
+            try_=f"tl.lower(s, [{', '.join(_all_arguments(schedule))}])",
+        )
     start = time.perf_counter()
     with _depth(f"lower({name})"):
         state = schedule.concrete().state
         strides = _strides(args, binds or {})
         for t in (*constants, *strides):
             if state.present(t) is not t:
-                raise LowerError(f"the layout of `{t.name}` was transformed, and it is {'bound to a buffer' if t in strides else 'a constant'}",
-                                 because="its array lies as transform_layout says",
-                                 try_=f"s.cache_read({t.name}, 'global', readers) and transform_layout of the copy")
+                raise LowerError(
+                    f"the layout of `{t.name}` was transformed, and it is "
+                    f"{'bound to a buffer' if t in strides else 'a constant'}",
+                    because="its array lies as transform_layout says",
+                    try_=f"s.cache_read({t.name}, 'global', readers) and transform_layout of the copy",
+                )
         args = [state.present(a) for a in args]
         state, packings = split_constants(write_out(state, args), constants)
-        func = lower_state(state, [a for a in args if not any(a is c for c in constants)], identifier(name), [t for p in packings for t in p.tensors],
-                           strides)
+        func = lower_state(
+            state,
+            [a for a in args if not any(a is c for c in constants)],
+            identifier(name),
+            [t for p in packings for t in p.tensors],
+            strides,
+        )
         for hook in hooks:
             hook(LOWERING, func, time.perf_counter() - start)
         return (func if simple else _passed(func, bounds_check, hooks)), packings
@@ -103,19 +148,24 @@ def _passed(func: Func, bounds_check: bool, hooks: tuple[Hook, ...]) -> Func:
 
 @contextmanager
 def _depth(what: str) -> Iterator[None]:
-    """Python's limit on recursion as a clear error: the trees of expressions are walked by functions that call themselves."""
+    """Python's limit on recursion as a clear error: the trees of expressions are walked by functions that
+    call themselves."""
     try:
         with _uncollected():
             yield
     except RecursionError:
-        raise LowerError(f"{what}: an expression is too deep", because="one element is computed by hundreds of nested operations",
-                         try_="several te.compute stages, which the schedule may keep apart") from None
+        raise LowerError(
+            f"{what}: an expression is too deep",
+            because="one element is computed by hundreds of nested operations",
+            try_="several te.compute stages, which the schedule may keep apart",
+        ) from None
 
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """No search for cycles meanwhile: a compiler makes many small objects that stay, and looking through all of them again and again takes half
-    of the time of a long program. Another thread that compiles may begin or end it; nothing but time hangs on it."""
+    """No search for cycles meanwhile: a compiler makes many small objects that stay, and looking through all
+    of them again and again takes half of the time of a long program. Another thread that compiles may begin
+    or end it; nothing but time hangs on it."""
     if not gc.isenabled():
         yield
         return
@@ -129,53 +179,85 @@ def _uncollected() -> Iterator[None]:
 LOWERING = Pass("lower", lambda f: f)
 
 
-def build(schedule: Schedule | Func, args: Args | None = None, target: str | Target | None = None, name: str | None = None, *,
-          target_host: str | Target | None = None, bounds_check: bool = False, times: TimeTable | None = None,
-          constants: Mapping[Tensor, Any] | None = None, binds: Mapping[Tensor, BufferDecl] | None = None, math: str = "default") -> Module:
-    """A kernel that runs on numpy arrays given in the order of ``args``: inputs (also some that nobody reads), all outputs, numbers, and
-    computed tensors on the way, which are then written out as well.
+def build(
+    schedule: Schedule | Func,
+    args: Args | None = None,
+    target: str | Target | None = None,
+    name: str | None = None,
+    *,
+    target_host: str | Target | None = None,
+    bounds_check: bool = False,
+    times: TimeTable | None = None,
+    constants: Mapping[Tensor, Any] | None = None,
+    binds: Mapping[Tensor, BufferDecl] | None = None,
+    math: str = "default",
+) -> Module:
+    """A kernel that runs on numpy arrays given in the order of ``args``: inputs (also some that nobody
+    reads), all outputs, numbers, and computed tensors on the way, which are then written out as well.
 
-    ``constants`` gives inputs their values now, ``{W: array}``: they are no parameters of the kernel (whether ``args`` names them or not), and
-    every stage at the root that depends on nothing else, such as a packed copy of weights, is computed once, here. The kernel keeps its own
-    copy of the results, which kernels with equal weights and equal packing share; later changes of the array have no effect.
+    ``constants`` gives inputs their values now, ``{W: array}``: they are no parameters of the kernel (whether
+    ``args`` names them or not), and every stage at the root that depends on nothing else, such as a packed
+    copy of weights, is computed once, here. The kernel keeps its own copy of the results, which kernels with
+    equal weights and equal packing share; later changes of the array have no effect.
 
-    ``binds`` tells how arguments lie in memory, outputs too: ``{C: te.decl_buffer(C.shape, C.dtype, strides="any")}``; inputs may say
-    so themselves, ``te.placeholder(…, strides="any")``.
+    ``binds`` tells how arguments lie in memory, outputs too: ``{C: te.decl_buffer(C.shape, C.dtype,
+    strides="any")}``; inputs may say so themselves, ``te.placeholder(…, strides="any")``.
 
-    In place of a schedule and its arguments it takes what ``lower`` made of them, ``tl.build(tl.lower(s, [A, B, C]))``.
+    In place of a schedule and its arguments it takes what ``lower`` made of them, ``tl.build(tl.lower(s, [A,
+    B, C]))``.
 
-    ``target`` is a string in TVM's form (``"llvm -mcpu=skylake-avx512"``), a Target, or None for this CPU; ``target_host`` is accepted for
-    TVM's sake: who calls a kernel runs on the CPU that it is for.
-    ``math`` is how exp, sin and their like are computed: ``"default"``, our vector code (at most 2 ulp, pow 4, in float32 and float64), or
-    ``"precise"``, the C library's functions element by element.
-    ``bounds_check=True`` builds a kernel that, instead of reading or writing outside a tensor, raises CallError with the access, the
-    index, its extent and the turn of the loops. ``times``, when given, collects the seconds each stage of compilation took.
-    A kernel for another machine can be read and saved, and says so when it is called.
-    Raises LowerError for arguments, constants and a ``math`` that do not fit, TargetError for a target that means nothing, CompileError when LLVM
-    makes no code (a bug; with ``TENSORLANG_ISOLATE=1`` in the environment also where LLVM would end the process).
+    ``target`` is a string in TVM's form (``"llvm -mcpu=skylake-avx512"``), a Target, or None for this CPU;
+    ``target_host`` is accepted for TVM's sake: who calls a kernel runs on the CPU that it is for. ``math`` is
+    how exp, sin and their like are computed: ``"default"``, our vector code (at most 2 ulp, pow 4, in float32
+    and float64), or ``"precise"``, the C library's functions element by element. ``bounds_check=True`` builds
+    a kernel that, instead of reading or writing outside a tensor, raises CallError with the access, the
+    index, its extent and the turn of the loops. ``times``, when given, collects the seconds each stage of
+    compilation took. A kernel for another machine can be read and saved, and says so when it is called.
+    Raises LowerError for arguments, constants and a ``math`` that do not fit, TargetError for a target that
+    means nothing, CompileError when LLVM makes no code (a bug; with ``TENSORLANG_ISOLATE=1`` in the
+    environment also where LLVM would end the process).
     """
     where = as_target(target)
     as_target(target_host)
     hooks = (times,) if times is not None else ()
     if isinstance(schedule, Func):
         _alone(schedule, args, name, bounds_check, constants, binds)
-        return _module(schedule if schedule.ready else _passed(schedule, bounds_check, hooks), where, math, times, [])
+        return _module(
+            schedule if schedule.ready else _passed(schedule, bounds_check, hooks), where, math, times, []
+        )
     if args is None:
         raise LowerError("build: the arguments are missing", try_="tl.build(s, [A, B, C])")
     values = _values(schedule, args, constants or {})
-    func, packings = _lowered(schedule, args, name or "main", bounds_check=bounds_check, hooks=hooks, constants=list(values), binds=binds)
+    func, packings = _lowered(
+        schedule,
+        args,
+        name or "main",
+        bounds_check=bounds_check,
+        hooks=hooks,
+        constants=list(values),
+        binds=binds,
+    )
     return _module(func, where, math, times, [a for p in packings for a in _packed(p, values)])
 
 
-def _alone(func: Func, args: Args | None, name: str | None, bounds_check: bool, constants: Any, binds: Any) -> None:
+def _alone(
+    func: Func, args: Args | None, name: str | None, bounds_check: bool, constants: Any, binds: Any
+) -> None:
     """Raises LowerError for what was decided when ``func`` was lowered."""
-    given = {"args": args, "name": name not in (None, func.name), "constants": constants or func.constants, "binds": binds,
-             "bounds_check": bounds_check and func.ready}
+    given = {
+        "args": args,
+        "name": name not in (None, func.name),
+        "constants": constants or func.constants,
+        "binds": binds,
+        "bounds_check": bounds_check and func.ready,
+    }
     word = next((w for w, value in given.items() if value), None)
     if word is not None:
-        raise LowerError(f"build of the lowered `{func.name}`: `{word}` was settled when it was lowered",
-                         because="loop IR speaks of buffers of that kernel, and holds no arrays",
-                         try_=f"tl.build(s, [A, B, C]{'' if word == 'args' else f', {word}=…'}) of the schedule")
+        raise LowerError(
+            f"build of the lowered `{func.name}`: `{word}` was settled when it was lowered",
+            because="loop IR speaks of buffers of that kernel, and holds no arrays",
+            try_=f"tl.build(s, [A, B, C]{'' if word == 'args' else f', {word}=…'}) of the schedule",
+        )
 
 
 def _module(func: Func, where: Target, math: str, times: TimeTable | None, data: Sequence[Any]) -> Module:
@@ -192,8 +274,16 @@ def _module(func: Func, where: Target, math: str, times: TimeTable | None, data:
     sources = {"ir": lambda: str(func), "ll": lambda: code.optimised_ll, "asm": lambda: code.asm}
     signature = kernel_signature(func)
     held = {c.symbol: a for c, a in zip(signature.constants, data, strict=True)}
-    module = Module(code.object, signature, sources, str(where), refused=where.why_not_here(),
-                    constants=held, features=where.instruction_sets, tools=_Tools(func, where, held, math))
+    module = Module(
+        code.object,
+        signature,
+        sources,
+        str(where),
+        refused=where.why_not_here(),
+        constants=held,
+        features=where.instruction_sets,
+        tools=_Tools(func, where, held, math),
+    )
     if times is not None:
         times.add("load", time.perf_counter() - start)
     return module
@@ -206,14 +296,22 @@ def _strides(args: Args, binds: Mapping[Tensor, BufferDecl]) -> dict[Tensor, tup
     for t, b in binds.items():
         name = getattr(t, "name", type(t).__name__)
         if not isinstance(t, Tensor) or not any(t is a for a in args):
-            raise LowerError(f"binds has the key {name}, which is no argument",
-                             because=f"the arguments are {', '.join(a.name for a in args)}", try_="binds={A: te.decl_buffer(A.shape, …)}")
+            raise LowerError(
+                f"binds has the key {name}, which is no argument",
+                because=f"the arguments are {', '.join(a.name for a in args)}",
+                try_="binds={A: te.decl_buffer(A.shape, …)}",
+            )
         if not isinstance(b, BufferDecl):
-            raise LowerError(f"binds[{name}] is no buffer, but a {type(b).__name__}", try_="te.decl_buffer(A.shape, A.dtype, strides=…)")
+            raise LowerError(
+                f"binds[{name}] is no buffer, but a {type(b).__name__}",
+                try_="te.decl_buffer(A.shape, A.dtype, strides=…)",
+            )
         if not b.describes(t.dtype, t.shape):
-            raise LowerError(f"binds[{name}] is {b.dtype}[{', '.join(map(str, b.shape))}]",
-                             because=f"{name} is {t.dtype}[{', '.join(map(str, t.shape))}]",
-                             try_=f"te.decl_buffer({name}.shape, {name}.dtype, strides=…)")
+            raise LowerError(
+                f"binds[{name}] is {b.dtype}[{', '.join(map(str, b.shape))}]",
+                because=f"{name} is {t.dtype}[{', '.join(map(str, t.shape))}]",
+                try_=f"te.decl_buffer({name}.shape, {name}.dtype, strides=…)",
+            )
     return {t: b.strides for t, b in binds.items()}
 
 
@@ -235,22 +333,37 @@ class _Tools:
 
     def instrumented(self, deep: bool) -> Instrumented:
         func, nests = instrument(self.func, deep)
-        return Instrumented(compile_ll(emit(func, self.target, self.math), self.target, program=lambda: str(func)).object, nests)
+        return Instrumented(
+            compile_ll(emit(func, self.target, self.math), self.target, program=lambda: str(func)).object,
+            nests,
+        )
 
 
 def _values(schedule: Schedule, args: Args, constants: Mapping[Tensor, Any]) -> dict[Tensor, Any]:
     """The arrays of constants, checked against their declarations."""
     out: dict[Tensor, Any] = {}
     if not isinstance(constants, Mapping):
-        raise LowerError("build: constants is no mapping", try_="constants={W: array} with W = te.placeholder(…)")
+        raise LowerError(
+            "build: constants is no mapping", try_="constants={W: array} with W = te.placeholder(…)"
+        )
     for t, value in constants.items():
         if not isinstance(t, Tensor):
-            raise LowerError(f"build: constants has the key {t!r}, which is no tensor", try_="constants={W: array} with W = te.placeholder(…)")
+            raise LowerError(
+                f"build: constants has the key {t!r}, which is no tensor",
+                try_="constants={W: array} with W = te.placeholder(…)",
+            )
         array = _array(t, value)
         wanted = tuple(const_int(n) for n in t.shape)
-        if isinstance(t.op, PlaceholderOp) and None not in wanted and (array.shape != wanted or array.dtype != t.dtype.to_numpy()):
-            raise LowerError(f"constant `{t.name}` is {array.dtype}{list(array.shape)}",
-                             because=f"it is declared as {t.dtype}{[n or 0 for n in wanted]}", try_="an array of that shape and dtype")
+        if (
+            isinstance(t.op, PlaceholderOp)
+            and None not in wanted
+            and (array.shape != wanted or array.dtype != t.dtype.to_numpy())
+        ):
+            raise LowerError(
+                f"constant `{t.name}` is {array.dtype}{list(array.shape)}",
+                because=f"it is declared as {t.dtype}{[n or 0 for n in wanted]}",
+                try_="an array of that shape and dtype",
+            )
         out[t] = array
     return out
 
@@ -258,8 +371,11 @@ def _values(schedule: Schedule, args: Args, constants: Mapping[Tensor, Any]) -> 
 def _array(t: Tensor, value: Any) -> Any:
     """The array a constant is given by: what a call of the kernel takes, and what numpy makes an array of."""
     if isinstance(value, np.ma.MaskedArray):
-        raise LowerError(f"constant `{t.name}` is a masked array", because="a kernel would use the masked elements too",
-                         try_=f"constants={{{t.name}: array.filled(value)}}")
+        raise LowerError(
+            f"constant `{t.name}` is a masked array",
+            because="a kernel would use the masked elements too",
+            try_=f"constants={{{t.name}: array.filled(value)}}",
+        )
     if dlpack.exports(value) and not isinstance(value, np.ndarray | np.generic):
         try:
             return dlpack.array_of(value, f"constant `{t.name}`", str(t.dtype))
@@ -268,7 +384,9 @@ def _array(t: Tensor, value: Any) -> Any:
     try:
         return np.asarray(value)
     except Exception as error:  # the value's own
-        raise LowerError(f"constant `{t.name}` is no array", because=f"{error}", try_="an array of its shape and dtype") from None
+        raise LowerError(
+            f"constant `{t.name}` is no array", because=f"{error}", try_="an array of its shape and dtype"
+        ) from None
 
 
 def _packed(packing: Packing, values: Mapping[Tensor, Any]) -> list[Any]:
@@ -278,8 +396,14 @@ def _packed(packing: Packing, values: Mapping[Tensor, Any]) -> list[Any]:
     if packing.sources == packing.tensors:
         return memory.shared(memory.digest(*sources), forms, lambda copy: np.copyto(copy, sources[0]))
     here = as_target(None)
-    func = PIPELINE.run(lower_state(packing.state, [*packing.sources, *packing.tensors], "prepack",
-                                    strides=dict.fromkeys(packing.sources)))  # what ``fill`` passes is compact, however it is declared
+    func = PIPELINE.run(
+        lower_state(
+            packing.state,
+            [*packing.sources, *packing.tensors],
+            "prepack",
+            strides=dict.fromkeys(packing.sources),
+        )
+    )  # what ``fill`` passes is compact, however it is declared
 
     def fill(*made: Any) -> None:
         code = compile_ll(emit(func, here), here, program=lambda: str(func)).object
@@ -288,20 +412,36 @@ def _packed(packing: Packing, values: Mapping[Tensor, Any]) -> list[Any]:
     return memory.shared(memory.digest(str(func), *sources), forms, fill)
 
 
-def compile(args: Sequence[Tensor | Var], target: str | Target | None = None, name: str = "main", *,
-            outputs: Sequence[Tensor] | None = None, bounds_check: bool = False, constants: Mapping[Tensor, Any] | None = None,
-            math: str = "default") -> Module:
+def compile(
+    args: Sequence[Tensor | Var],
+    target: str | Target | None = None,
+    name: str = "main",
+    *,
+    outputs: Sequence[Tensor] | None = None,
+    bounds_check: bool = False,
+    constants: Mapping[Tensor, Any] | None = None,
+    math: str = "default",
+) -> Module:
     """A kernel with a default schedule: ``tl.compile([A, B, C])``, no tuning.
 
-    ``outputs`` are the computed ones among ``args`` unless given. ``bounds_check``, ``constants`` and ``math`` as in ``build``; the schedule packs
-    constants as a whole, ahead of the call.
-    Raises LowerError when no argument is computed.
+    ``outputs`` are the computed ones among ``args`` unless given. ``bounds_check``, ``constants`` and
+    ``math`` as in ``build``; the schedule packs constants as a whole, ahead of the call. Raises LowerError
+    when no argument is computed.
     """
     if not isinstance(args, list | tuple):
-        raise LowerError(f"compile({getattr(args, 'name', type(args).__name__)}): the arguments are no list", try_="tl.compile([A, B, C])")
-    wanted = [a for a in args if isinstance(a, Tensor) and isinstance(a.op, ComputeOp)] if outputs is None else list(outputs)
+        raise LowerError(
+            f"compile({getattr(args, 'name', type(args).__name__)}): the arguments are no list",
+            try_="tl.compile([A, B, C])",
+        )
+    wanted = (
+        [a for a in args if isinstance(a, Tensor) and isinstance(a.op, ComputeOp)]
+        if outputs is None
+        else list(outputs)
+    )
     if not wanted:
-        raise LowerError("compile: no argument is computed", try_="tl.compile([A, B, C]) with C made by te.compute")
+        raise LowerError(
+            "compile: no argument is computed", try_="tl.compile([A, B, C]) with C made by te.compute"
+        )
     where = as_target(target)
     with _depth("compile"):
         schedule = default_schedule(wanted, where, constants=list(constants or {}))

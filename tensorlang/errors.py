@@ -1,7 +1,8 @@
 """The errors a user can see, and how they are worded. Imports nothing of the project.
 
-One form for all: what was asked, then indented facts: because, tree, legal, try, program, at. Text that is costly to make is
-handed over as a function and rendered only when somebody reads it, because a search is refused thousands of times.
+One form for all: what was asked, then indented facts: because, tree, legal, try, program, at. Text that is
+costly to make is handed over as a function and rendered only when somebody reads it, because a search is
+refused thousands of times.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ _CELL = re.compile(r"<ipython-input-(\d+)-|[/\\]ipykernel_\d+[/\\]")
 
 
 def user_location() -> str | None:
-    """Where the user's code stands, as ``file:line`` of the innermost frame outside this package; None when there is none.
+    """Where the user's code stands, as ``file:line`` of the innermost frame outside this package; None when
+    there is none.
 
-    Text given to ``exec`` or typed at a prompt counts (``<string>:3``), code that Python or this package makes of text does not.
-    A notebook cell reads ``cell 7, line 2``.
+    Text given to ``exec`` or typed at a prompt counts (``<string>:3``), code that Python or this package
+    makes of text does not. A notebook cell reads ``cell 7, line 2``.
     """
     frame = sys._getframe(1)
     while frame is not None:
@@ -31,8 +33,9 @@ def user_location() -> str | None:
 
 
 def _ours(names: dict[str, object]) -> bool:
-    """Whether a frame with these globals runs in a module of this project: also the code that dataclasses make of text, which has no file, the
-    module that ``python -m autosched`` runs, and what stands between a context manager of ours and its user."""
+    """Whether a frame with these globals runs in a module of this project: also the code that dataclasses
+    make of text, which has no file, the module that ``python -m autosched`` runs, and what stands between a
+    context manager of ours and its user."""
     module = names.get("__package__" if names.get("__name__") == "__main__" else "__name__")
     return isinstance(module, str) and module.partition(".")[0] in (__package__, "autosched", "contextlib")
 
@@ -59,12 +62,22 @@ Text = str | Callable[[], str] | None
 class TensorLangError(Exception):
     """Base of every error this project raises for a mistake of its user.
 
-    Parameters: ``what`` was asked, ``because`` of which facts, ``tree`` (a drawing), ``legal`` alternatives, what to
-    ``try_``, the ``program`` it is about. Each may be a function that makes the text when it is first shown.
+    Parameters: ``what`` was asked, ``because`` of which facts, ``tree`` (a drawing), ``legal`` alternatives,
+    what to ``try_``, the ``program`` it is about. Each may be a function that makes the text when it is first
+    shown.
     """
 
-    def __init__(self, what: Text, *, because: Text = None, tree: Text = None, legal: Text = None, try_: Text = None,
-                 program: Text = None, at: str | None = None) -> None:
+    def __init__(
+        self,
+        what: Text,
+        *,
+        because: Text = None,
+        tree: Text = None,
+        legal: Text = None,
+        try_: Text = None,
+        program: Text = None,
+        at: str | None = None,
+    ) -> None:
         self.what = what
         self.because = because
         self.tree = tree
@@ -79,8 +92,14 @@ class TensorLangError(Exception):
             return t() if callable(t) else t
 
         lines = [text(self.what) or ""]
-        for label, part in (("because", self.because), ("tree", self.tree), ("legal", self.legal), ("try", self.try_),
-                            ("program", self.program), ("at", self.at)):
+        for label, part in (
+            ("because", self.because),
+            ("tree", self.tree),
+            ("legal", self.legal),
+            ("try", self.try_),
+            ("program", self.program),
+            ("at", self.at),
+        ):
             shown = text(part)
             if shown:
                 first, *rest = shown.splitlines()

@@ -1,6 +1,8 @@
-"""Arrays and devices in TVM's words: ``tl.nd.array(x, tl.cpu())`` is a numpy array that also has ``numpy()`` and ``copyto()``.
+"""Arrays and devices in TVM's words: ``tl.nd.array(x, tl.cpu())`` is a numpy array that also has ``numpy()``
+and ``copyto()``.
 
-Kernels take numpy arrays as they are; nothing here is needed for that. There is one device, the CPU. Knows numpy only.
+Kernels take numpy arrays as they are; nothing here is needed for that. There is one device, the CPU. Knows
+numpy only.
 """
 
 from __future__ import annotations
@@ -27,16 +29,26 @@ def device(dev_type: Any = "llvm", dev_id: int = 0) -> Device:
     """The device of a target: ``tl.device("llvm", 0)``. Raises TargetError for one that is not the CPU."""
     kind = str(dev_type).split()[0] if str(dev_type).split() else ""
     if kind not in ("llvm", "cpu", "c"):
-        raise TargetError(f"device({str(dev_type)!r}): no such device", because="kernels run on the CPU", try_='tl.device("llvm")')
+        raise TargetError(
+            f"device({str(dev_type)!r}): no such device",
+            because="kernels run on the CPU",
+            try_='tl.device("llvm")',
+        )
     return cpu(dev_id)
 
 
 def array(arr: Any, device: Device | None = None) -> NDArray:
     """A copy of ``arr``, compact in C order; Python's floats become float32, as in TVM."""
-    made = np.array(arr, order="C", dtype=None if hasattr(arr, "dtype") or np.asarray(arr).dtype != np.float64 else np.float32)
+    made = np.array(
+        arr,
+        order="C",
+        dtype=None if hasattr(arr, "dtype") or np.asarray(arr).dtype != np.float64 else np.float32,
+    )
     return made.view(NDArray)
 
 
-def empty(shape: int | Sequence[int], dtype: str | DType = "float32", device: Device | None = None) -> NDArray:
+def empty(
+    shape: int | Sequence[int], dtype: str | DType = "float32", device: Device | None = None
+) -> NDArray:
     """An array that holds anything."""
     return np.empty(shape, as_dtype(dtype).to_numpy()).view(NDArray)

@@ -18,8 +18,11 @@ def thread_limit() -> int | None:
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and 1 <= int(text) <= MAX_THREADS):
-        raise TensorLangError(f"TENSORLANG_NUM_THREADS={text}", because=f"a thread limit is a whole number from 1 to {MAX_THREADS}",
-                              try_="unset it to use every processor this process may run on")
+        raise TensorLangError(
+            f"TENSORLANG_NUM_THREADS={text}",
+            because=f"a thread limit is a whole number from 1 to {MAX_THREADS}",
+            try_="unset it to use every processor this process may run on",
+        )
     return int(text)
 
 
@@ -27,32 +30,44 @@ def native_calls() -> bool:
     """``TENSORLANG_NATIVE_CALLS=0`` keeps calls on the portable path."""
     text = os.environ.get("TENSORLANG_NATIVE_CALLS", "").strip()
     if text not in ("", "0", "1"):
-        raise TensorLangError(f"TENSORLANG_NATIVE_CALLS={text}", because="it is 0 (portable calls) or 1 (native calls)")
+        raise TensorLangError(
+            f"TENSORLANG_NATIVE_CALLS={text}", because="it is 0 (portable calls) or 1 (native calls)"
+        )
     return text != "0"
 
 
 def workspace_bytes() -> int | None:
-    """``TENSORLANG_WORKSPACE_BYTES``: most bytes of temporary memory kept between calls, 0 for none, or None when it is not set."""
+    """``TENSORLANG_WORKSPACE_BYTES``: most bytes of temporary memory kept between calls, 0 for none, or None
+    when it is not set."""
     text = os.environ.get("TENSORLANG_WORKSPACE_BYTES", "").strip()
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and int(text) < 1 << 62):
-        raise TensorLangError(f"TENSORLANG_WORKSPACE_BYTES={text}", because="it is a whole number of bytes",
-                              try_="0 keeps nothing; unset it for the default")
+        raise TensorLangError(
+            f"TENSORLANG_WORKSPACE_BYTES={text}",
+            because="it is a whole number of bytes",
+            try_="0 keeps nothing; unset it for the default",
+        )
     return int(text)
 
 
 def perf_map() -> bool:
-    """``TENSORLANG_PERF_MAP=1`` lists the functions of loaded kernels in the file perf-PID.map, where ``perf`` finds their names."""
+    """``TENSORLANG_PERF_MAP=1`` lists the functions of loaded kernels in the file perf-PID.map, where
+    ``perf`` finds their names."""
     text = os.environ.get("TENSORLANG_PERF_MAP", "").strip()
     if text not in ("", "0", "1"):
-        raise TensorLangError(f"TENSORLANG_PERF_MAP={text}", because="it is 0 (no list) or 1 (kernels are listed for perf)")
+        raise TensorLangError(
+            f"TENSORLANG_PERF_MAP={text}", because="it is 0 (no list) or 1 (kernels are listed for perf)"
+        )
     return text == "1"
 
 
 def isolate() -> bool:
-    """``TENSORLANG_ISOLATE=1`` runs LLVM in a child process (some 10 ms a kernel), so that a crash of it is an error instead of the end."""
+    """``TENSORLANG_ISOLATE=1`` runs LLVM in a child process (some 10 ms a kernel), so that a crash of it is
+    an error instead of the end."""
     text = os.environ.get("TENSORLANG_ISOLATE", "").strip()
     if text not in ("", "0", "1"):
-        raise TensorLangError(f"TENSORLANG_ISOLATE={text}", because="it is 0 (LLVM runs in this process) or 1 (in a child)")
+        raise TensorLangError(
+            f"TENSORLANG_ISOLATE={text}", because="it is 0 (LLVM runs in this process) or 1 (in a child)"
+        )
     return text == "1"

@@ -9,7 +9,9 @@ import numpy as np
 __all__ = ["assert_allclose"]
 
 
-def assert_allclose(actual: Any, desired: Any, rtol: float = 1e-7, atol: float = 1e-7, verbose: bool = True) -> None:
+def assert_allclose(
+    actual: Any, desired: Any, rtol: float = 1e-7, atol: float = 1e-7, verbose: bool = True
+) -> None:
     """Raises AssertionError unless the arrays have one shape and agree within the tolerances."""
     actual, desired = np.asanyarray(actual), np.asanyarray(desired)
     np.testing.assert_allclose(actual.shape, desired.shape)

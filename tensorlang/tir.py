@@ -81,7 +81,8 @@ PrimExpr = Expr
 
 
 class _Builder:
-    """What is left of TVM's builder of statements: the call that a tensor intrinsic or an extern is made of."""
+    """What is left of TVM's builder of statements: the call that a tensor intrinsic or an extern is made
+    of."""
 
     def __init__(self) -> None:
         self._calls: list[ExternCall] = []
@@ -93,13 +94,17 @@ class _Builder:
     def get(self) -> ExternCall:
         """The one call. Raises DeclareError when it is not one."""
         if len(self._calls) != 1:
-            raise DeclareError(f"ir_builder: {len(self._calls)} calls were emitted", because="a step done by somebody else is one call",
-                               try_="one C function that does it all")
+            raise DeclareError(
+                f"ir_builder: {len(self._calls)} calls were emitted",
+                because="a step done by somebody else is one call",
+                try_="one C function that does it all",
+            )
         return self._calls[0]
 
 
 class ir_builder:
-    """``ib = tir.ir_builder.create(); ib.emit(tir.call_extern(…)); return ib.get()``: other statements are declared with te.compute."""
+    """``ib = tir.ir_builder.create(); ib.emit(tir.call_extern(…)); return ib.get()``: other statements are
+    declared with te.compute."""
 
     @staticmethod
     def create() -> _Builder:
@@ -108,10 +113,76 @@ class ir_builder:
 
 
 __all__ = [
-    "Expr", "IterVar", "PrimExpr", "Select", "Var", "abs", "acos", "acosh", "all", "any", "asin", "asinh", "atan", "atan2", "atanh",
-    "call_extern", "call_packed", "call_pure_extern", "ceil", "ceildiv", "clz", "comm_reducer", "const", "copysign", "cos", "cosh",
-    "decl_buffer", "div", "erf", "exp", "exp2", "exp10", "floor", "floordiv", "floormod", "fmod", "hypot", "if_then_else", "indexdiv",
-    "indexmod", "infinity", "ir_builder", "isfinite", "isinf", "isnan", "ldexp", "likely", "log", "log1p", "log2", "log10", "max", "max_value",
-    "min", "min_value", "nearbyint", "nextafter", "popcount", "pow", "power", "round", "rsqrt", "sigmoid", "sin", "sinh", "sqrt", "sum", "tan",
-    "tanh", "trunc", "truncdiv", "truncmod",
+    "Expr",
+    "IterVar",
+    "PrimExpr",
+    "Select",
+    "Var",
+    "abs",
+    "acos",
+    "acosh",
+    "all",
+    "any",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "call_extern",
+    "call_packed",
+    "call_pure_extern",
+    "ceil",
+    "ceildiv",
+    "clz",
+    "comm_reducer",
+    "const",
+    "copysign",
+    "cos",
+    "cosh",
+    "decl_buffer",
+    "div",
+    "erf",
+    "exp",
+    "exp2",
+    "exp10",
+    "floor",
+    "floordiv",
+    "floormod",
+    "fmod",
+    "hypot",
+    "if_then_else",
+    "indexdiv",
+    "indexmod",
+    "infinity",
+    "ir_builder",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "ldexp",
+    "likely",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "max",
+    "max_value",
+    "min",
+    "min_value",
+    "nearbyint",
+    "nextafter",
+    "popcount",
+    "pow",
+    "power",
+    "round",
+    "rsqrt",
+    "sigmoid",
+    "sin",
+    "sinh",
+    "sqrt",
+    "sum",
+    "tan",
+    "tanh",
+    "trunc",
+    "truncdiv",
+    "truncmod",
 ]

@@ -9,30 +9,40 @@ from pathlib import Path
 
 import pytest
 
-# The tests share the processors, and so do the processes that they start. Threads of a BLAS spin while they wait for each other: on a busy
-# machine a search took twenty times as long for it.
+# The tests share the processors, and so do the processes that they start. Threads of a BLAS spin while they
+# wait for each other: on a busy machine a search took twenty times as long for it.
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
 from tensorlang.codegen.llvm import parallel  # noqa: E402
 from tests.threshold import OF_USERS  # noqa: E402
 
-# Tests are small, and their parallel loops are to run as such: every turn is worth a part of its own. (tests/integration and tests/recipes
-# run with what users have.)
+# Tests are small, and their parallel loops are to run as such: every turn is worth a part of its own.
+# (tests/integration and tests/recipes run with what users have.)
 assert OF_USERS > 1
 parallel.PIECE = 1
 
 
 @pytest.fixture(scope="module", autouse=True)
 def old_objects_are_left_alone() -> None:
-    """Tests that collect garbage, and there are hundreds of times, look through what their own file makes, not through six thousand tests."""
+    """Tests that collect garbage, and there are hundreds of times, look through what their own file makes,
+    not through six thousand tests."""
     gc.collect()
     gc.freeze()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--refresh-golden", action="store_true", help="write the golden texts anew instead of comparing with them; read the diff")
-    parser.addoption("--random-order", metavar="SEED", type=int, help="the files, and the tests of each, in an order of their own for each number")
+    parser.addoption(
+        "--refresh-golden",
+        action="store_true",
+        help="write the golden texts anew instead of comparing with them; read the diff",
+    )
+    parser.addoption(
+        "--random-order",
+        metavar="SEED",
+        type=int,
+        help="the files, and the tests of each, in an order of their own for each number",
+    )
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:

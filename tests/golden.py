@@ -1,4 +1,5 @@
-"""Golden text: files of named sections that a person has read. ``--refresh-golden`` writes them anew, to be reviewed as a diff."""
+"""Golden text: files of named sections that a person has read. ``--refresh-golden`` writes them anew, to be
+reviewed as a diff."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ def sections(path: Path) -> dict[str, str]:
 
 
 def write(path: Path, texts: Mapping[str, str]) -> None:
-    path.write_text("".join(f"== {name} ==\n{text.rstrip()}\n\n" for name, text in texts.items()), encoding="utf-8")
+    path.write_text(
+        "".join(f"== {name} ==\n{text.rstrip()}\n\n" for name, text in texts.items()), encoding="utf-8"
+    )
 
 
 def same(config: pytest.Config, path: Path, name: str, text: str) -> None:
@@ -28,5 +31,7 @@ def same(config: pytest.Config, path: Path, name: str, text: str) -> None:
     if config.getoption("refresh_golden"):
         write(path, {**known, name: text})
         return
-    assert name in known, f"{path.name} has no section {name!r}: run once with --refresh-golden and read what it writes"
+    assert name in known, (
+        f"{path.name} has no section {name!r}: run once with --refresh-golden and read what it writes"
+    )
     assert text == known[name]

@@ -1,4 +1,5 @@
-"""How much work is worth a part of its own to a parallel loop: what users have, before tests/conftest.py makes it little."""
+"""How much work is worth a part of its own to a parallel loop: what users have, before tests/conftest.py
+makes it little."""
 
 from __future__ import annotations
 

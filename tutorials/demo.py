@@ -1,8 +1,10 @@
-"""The whole path in a few minutes: a photograph and two kernels, declared, scheduled by hand, compiled, run; then a search for the numbers of
-those schedules, and at the end a minute's search for the whole schedule of a convolution, from its declaration alone.
+"""The whole path in a few minutes: a photograph and two kernels, declared, scheduled by hand, compiled, run;
+then a search for the numbers of those schedules, and at the end a minute's search for the whole schedule of a
+convolution, from its declaration alone.
 
-``make demo``, or ``python tutorials/demo.py [--trials N] [--seconds S] [--turns N] [--out DIR]``. Steps 1 to 4 are timed on one thread, numpy's
-BLAS too, step 5 on all; in turns within one run: absolute figures move with the machine and its load, the ratios are what counts.
+``make demo``, or ``python tutorials/demo.py [--trials N] [--seconds S] [--turns N] [--out DIR]``. Steps 1 to
+4 are timed on one thread, numpy's BLAS too, step 5 on all; in turns within one run: absolute figures move
+with the machine and its load, the ratios are what counts.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ ROWS = 6 if CPU.vector_registers <= 16 else 12  # of a register tile: as many su
 VECTORS = [LANES * n for n in (1, 2, 3, 4)]
 
 
-# -- what to compute -----------------------------------------------------------------------------------------------------------
+# -- what to compute -----------------------------------------------------------------------------------------
 
 
 def matmul(n: int) -> list[te.Tensor]:
@@ -60,36 +62,55 @@ def conv2d(filters: int, height: int, width: int, channels: int = 3) -> list[te.
     photo = te.placeholder((channels, height, width), name="photo")
     weight = te.placeholder((filters, channels, 3, 3), name="weight")
     bias = te.placeholder((filters,), name="bias")
-    padded = te.compute((channels, height + 2, width + 2), lambda c, y, x: te.if_then_else(
-        (y >= 1) & (y <= height) & (x >= 1) & (x <= width), photo[c, y - 1, x - 1], 0.0), name="padded")
+    padded = te.compute(
+        (channels, height + 2, width + 2),
+        lambda c, y, x: te.if_then_else(
+            (y >= 1) & (y <= height) & (x >= 1) & (x <= width), photo[c, y - 1, x - 1], 0.0
+        ),
+        name="padded",
+    )
     c, dy, dx = te.reduce_axis((0, channels), "c"), te.reduce_axis((0, 3), "dy"), te.reduce_axis((0, 3), "dx")
-    conv = te.compute((filters, height, width), lambda f, y, x: te.sum(
-        padded[c, y + dy, x + dx] * weight[f, c, dy, dx], axis=[c, dy, dx]), name="conv")
-    out = te.compute((filters, height, width), lambda f, y, x: te.max(
-        conv[f, y, x] + bias[f], 0.0), name="out")
+    conv = te.compute(
+        (filters, height, width),
+        lambda f, y, x: te.sum(padded[c, y + dy, x + dx] * weight[f, c, dy, dx], axis=[c, dy, dx]),
+        name="conv",
+    )
+    out = te.compute(
+        (filters, height, width), lambda f, y, x: te.max(conv[f, y, x] + bias[f], 0.0), name="out"
+    )
     return [photo, weight, bias, out]
 
 
-# -- how to compute it ---------------------------------------------------------------------------------------------------------
-# One function serves the hand and the search: given tile sizes it is a schedule, without them a space of schedules, in which the search
-# begins at the hand's sizes.
+# -- how to compute it ---------------------------------------------------------------------------------------
+# One function serves the hand and the search: given tile sizes it is a schedule, without them a space of
+# schedules, in which the search begins at the hand's sizes.
 
 
-def schedule_matmul(s: tl.Schedule, tensors: Sequence[te.Tensor], rows: Any = None, columns: Any = None, steps: Any = None) -> None:
-    """A tile of sums in registers, ``steps`` turns of k at once; a panel of B is packed, so that k walks through it in order."""
+def schedule_matmul(
+    s: tl.Schedule, tensors: Sequence[te.Tensor], rows: Any = None, columns: Any = None, steps: Any = None
+) -> None:
+    """A tile of sums in registers, ``steps`` turns of k at once; a panel of B is packed, so that k walks
+    through it in order."""
     _, B, C = tensors
     acc = s.cache_write(C, "local")
     panel = s.cache_read(B, "global", [acc])
     i, j = s[C].op.axis
-    io, jo, ii, ji = s[C].tile(i, j, x_factor=rows or s.sample_tile(i, max_factor=16, name="rows", values=ROWS),
-                               y_factor=columns or s.sample_tile(j, candidates=VECTORS, name="columns", role="vector", values=2 * LANES))
+    io, jo, ii, ji = s[C].tile(
+        i,
+        j,
+        x_factor=rows or s.sample_tile(i, max_factor=16, name="rows", values=ROWS),
+        y_factor=columns
+        or s.sample_tile(j, candidates=VECTORS, name="columns", role="vector", values=2 * LANES),
+    )
     s[C].reorder(jo, io, ii, ji)
     s[C].unroll(ii)
     s[C].vectorize(ji)
     s[acc].compute_at(s[C], io)
     i, j = s[acc].op.axis
     (k,) = s[acc].op.reduce_axis
-    ko, ki = s[acc].split(k, steps or s.sample_tile(k, candidates=[1, 2, 4, 8], name="steps", role="unroll", values=1))
+    ko, ki = s[acc].split(
+        k, steps or s.sample_tile(k, candidates=[1, 2, 4, 8], name="steps", role="unroll", values=1)
+    )
     s[acc].reorder(ko, ki, i, j)
     s[acc].unroll(ki)
     s[acc].unroll(i)
@@ -98,16 +119,20 @@ def schedule_matmul(s: tl.Schedule, tensors: Sequence[te.Tensor], rows: Any = No
     s[panel].vectorize(s[panel].op.axis[1])
 
 
-def schedule_conv2d(s: tl.Schedule, tensors: Sequence[te.Tensor], band: Any = None, filters: Any = None,
-                    pixels: Any = None) -> None:
-    """Bands of the photograph, each with its own border; in them a tile of sums in registers, filters × pixels of a row."""
+def schedule_conv2d(
+    s: tl.Schedule, tensors: Sequence[te.Tensor], band: Any = None, filters: Any = None, pixels: Any = None
+) -> None:
+    """Bands of the photograph, each with its own border; in them a tile of sums in registers, filters ×
+    pixels of a row."""
     out = tensors[-1]
     conv, _ = out.op.input_tensors
     padded, _ = conv.op.input_tensors
     f, y, x = s[out].op.axis
     yo, yi = s[out].split(y, band or s.sample_tile(y, max_factor=64, name="band", values=16))
     fo, fi = s[out].split(f, filters or s.sample_tile(f, max_factor=8, name="filters", values=4))
-    xo, xi = s[out].split(x, pixels or s.sample_tile(x, candidates=VECTORS, name="pixels", role="vector", values=2 * LANES))
+    xo, xi = s[out].split(
+        x, pixels or s.sample_tile(x, candidates=VECTORS, name="pixels", role="vector", values=2 * LANES)
+    )
     s[out].reorder(yo, fo, yi, xo, fi, xi)
     s[out].unroll(fi)
     s[out].vectorize(xi)
@@ -122,7 +147,7 @@ def schedule_conv2d(s: tl.Schedule, tensors: Sequence[te.Tensor], band: Any = No
     s[padded].vectorize(s[padded].split(s[padded].op.axis[2], LANES)[1])
 
 
-# -- the photograph and its filters --------------------------------------------------------------------------------------------
+# -- the photograph and its filters --------------------------------------------------------------------------
 
 
 def load_photo() -> np.ndarray:
@@ -134,7 +159,8 @@ def load_photo() -> np.ndarray:
 
 
 def filter_bank() -> tuple[np.ndarray, np.ndarray]:
-    """16 filters: sharpen RGB (0–2), edges in 8 directions (3–10), embossing from 2 sides (11–12), soft RGB (13–15)."""
+    """16 filters: sharpen RGB (0–2), edges in 8 directions (3–10), embossing from 2 sides (11–12), soft RGB
+    (13–15)."""
     weight = np.zeros((16, 3, 3, 3), np.float32)
     bias = np.zeros(16, np.float32)
     sharpen = np.array([[0, -0.5, 0], [-0.5, 3, -0.5], [0, -0.5, 0]], np.float32)
@@ -157,7 +183,8 @@ def filter_bank() -> tuple[np.ndarray, np.ndarray]:
 
 
 def conv2d_numpy(photo: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
-    """The usual way in numpy: every 3×3 window becomes a column, then one BLAS call, then bias and relu in place."""
+    """The usual way in numpy: every 3×3 window becomes a column, then one BLAS call, then bias and relu in
+    place."""
     filters, (channels, height, width) = len(weight), photo.shape
     padded = np.pad(photo, ((0, 0), (1, 1), (1, 1)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(1, 2))
@@ -167,7 +194,7 @@ def conv2d_numpy(photo: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> np.
     return np.maximum(out, 0, out=out).reshape(filters, height, width)
 
 
-# -- reading what came out -----------------------------------------------------------------------------------------------------
+# -- reading what came out -----------------------------------------------------------------------------------
 
 
 def show(title: str, body: Any) -> None:
@@ -183,12 +210,16 @@ def heading(text: str) -> None:
 def cut(text: str) -> str:
     """Lines as wide as a panel, cut at the edge rather than wrapped."""
     width = console.width - 4
-    return "\n".join(line if len(line) <= width else line[:width - 1] + "…" for line in text.splitlines())
+    return "\n".join(line if len(line) <= width else line[: width - 1] + "…" for line in text.splitlines())
 
 
 def code(text: str, language: str) -> Any:
     """Source text, coloured where there are colours."""
-    return Syntax(cut(text), language, theme="ansi_dark", background_color="default") if console.is_terminal else Text(cut(text))
+    return (
+        Syntax(cut(text), language, theme="ansi_dark", background_color="default")
+        if console.is_terminal
+        else Text(cut(text))
+    )
 
 
 def source(func: Callable[..., Any]) -> str:
@@ -203,10 +234,15 @@ def loop_of(ir: str, variable: str, reads: str) -> str:
     for start, line in enumerate(lines):
         if re.match(rf"\s*for {re.escape(variable)}(_\d+)? in", line):
             depth = len(line) - len(line.lstrip())
-            end = next((n for n in range(start + 1, len(lines)) if len(lines[n]) - len(lines[n].lstrip()) <= depth), len(lines))
+            end = next(
+                (n for n in range(start + 1, len(lines)) if len(lines[n]) - len(lines[n].lstrip()) <= depth),
+                len(lines),
+            )
             block = [line[depth:] for line in lines[start:end]]
             if f"{reads}[" in "".join(block):
-                return "\n".join(block[:8] + ([f"    … and {len(block) - 8} more lines"] if len(block) > 8 else []))
+                return "\n".join(
+                    block[:8] + ([f"    … and {len(block) - 8} more lines"] if len(block) > 8 else [])
+                )
     return ""
 
 
@@ -220,7 +256,7 @@ def hot_loop(assembly: str) -> list[str]:
         if line.endswith(":"):
             label = n
         elif label is not None and re.match(r"(j|b\.|cbn?z)", line) and line.endswith(lines[label][:-1]):
-            loop = lines[label:n + 1]
+            loop = lines[label : n + 1]
             if fused(loop) > fused(best):
                 best = loop
     return best
@@ -235,17 +271,19 @@ def head_and_tail(lines: list[str], count: int) -> str:
     """The lines, with the middle left out when there are more than ``count``."""
     shown = [line if line.endswith(":") else "    " + line.replace("\t", "  ") for line in lines]
     if len(shown) > count:
-        shown[count - 3:-3] = [f"    … {len(shown) - count} more"]
+        shown[count - 3 : -3] = [f"    … {len(shown) - count} more"]
     return "\n".join(shown)
 
 
-# -- timing --------------------------------------------------------------------------------------------------------------------
+# -- timing --------------------------------------------------------------------------------------------------
 
 
 def race(runs: dict[str, Callable[[], Any]], rounds: int, share: float = 0.08) -> dict[str, float]:
-    """Seconds of each, taking turns of about ``share`` seconds: the fastest run of a turn, and of the turns the median.
+    """Seconds of each, taking turns of about ``share`` seconds: the fastest run of a turn, and of the turns
+    the median.
 
-    So a moment in which the processor was somebody else's does not count, nor does one in which it was quicker than usual.
+    So a moment in which the processor was somebody else's does not count, nor does one in which it was
+    quicker than usual.
     """
     first: dict[str, float] = {}
     best: dict[str, list[float]] = {name: [] for name in runs}
@@ -270,29 +308,43 @@ def picture(photo: np.ndarray, out: np.ndarray, path: Path) -> None:
     """The photograph before and after, as one picture of two by two."""
     height, width = photo.shape[1:]
     turns = np.linspace(0, 2 * np.pi, 8, endpoint=False)
-    hues = np.stack([0.5 + 0.5 * np.cos(turns - shift) for shift in (0.0, 2.1, -2.1)], axis=1).astype(np.float32)
+    hues = np.stack([0.5 + 0.5 * np.cos(turns - shift) for shift in (0.0, 2.1, -2.1)], axis=1).astype(
+        np.float32
+    )
     edges = np.einsum("fyx,fc->cyx", out[3:11], 0.45 * hues)
-    panels = (("before", photo), ("after: sharpened", out[0:3]), ("after: edges, a colour for each direction", edges),
-              ("after: embossed", np.broadcast_to(out[11], photo.shape)))
+    panels = (
+        ("before", photo),
+        ("after: sharpened", out[0:3]),
+        ("after: edges, a colour for each direction", edges),
+        ("after: embossed", np.broadcast_to(out[11], photo.shape)),
+    )
     font = ImageFont.load_default(size=20)
     sheet = Image.new("RGB", (2 * width + 30, 2 * (height + 40) + 10), "white")
     draw = ImageDraw.Draw(sheet)
     for n, (caption, pixels) in enumerate(panels):
         x, y = 10 + (n % 2) * (width + 10), (n // 2) * (height + 40)
         draw.text((x, y + 9), caption, fill="black", font=font)
-        sheet.paste(Image.fromarray((np.clip(pixels, 0, 1) * 255).astype(np.uint8).transpose(1, 2, 0)), (x, y + 40))
+        sheet.paste(
+            Image.fromarray((np.clip(pixels, 0, 1) * 255).astype(np.uint8).transpose(1, 2, 0)), (x, y + 40)
+        )
     path.parent.mkdir(parents=True, exist_ok=True)
     sheet.save(path)
 
 
-# -- the demo ------------------------------------------------------------------------------------------------------------------
+# -- the demo ------------------------------------------------------------------------------------------------
 
 
 class Kernel:
     """One computation, and the kernels built for it: name of the way → kernel."""
 
-    def __init__(self, name: str, task: autosched.SearchTask, inputs: list[np.ndarray], flops: float,
-                 numpy: Callable[[], Any]) -> None:
+    def __init__(
+        self,
+        name: str,
+        task: autosched.SearchTask,
+        inputs: list[np.ndarray],
+        flops: float,
+        numpy: Callable[[], Any],
+    ) -> None:
         self.name, self.task, self.inputs, self.flops, self.numpy = name, task, inputs, flops, numpy
         self.expected = numpy()
         self.built: dict[str, tl.Module] = {}
@@ -306,8 +358,13 @@ class Kernel:
     def race(self, turns: int) -> dict[str, float]:
         """GFLOP/s of every way and of numpy, taking turns."""
         out = np.empty_like(self.expected)
-        runs: dict[str, Callable[[], Any]] = {way: (lambda f=f: f(*self.inputs, out)) for way, f in self.built.items()}
-        return {way: self.flops / seconds / 1e9 for way, seconds in race({**runs, "numpy": self.numpy}, turns).items()}
+        runs: dict[str, Callable[[], Any]] = {
+            way: (lambda f=f: f(*self.inputs, out)) for way, f in self.built.items()
+        }
+        return {
+            way: self.flops / seconds / 1e9
+            for way, seconds in race({**runs, "numpy": self.numpy}, turns).items()
+        }
 
 
 def without_search(kernel: Kernel, schedule: Callable[..., None], **sizes: int) -> None:
@@ -330,7 +387,10 @@ def show_code(kernel: tl.Module, loop: str, reads: str) -> None:
     """A few lines of the two texts below the tree."""
     show(f"loop IR: the loop over {loop}", code(loop_of(kernel.get_source("ir"), loop, reads), "python"))
     hot = hot_loop(kernel.get_source("asm"))
-    show(f"assembly: the same loop, {fused(hot)} multiply-adds of {LANES} lanes a turn", code(head_and_tail(hot, 12), "gas"))
+    show(
+        f"assembly: the same loop, {fused(hot)} multiply-adds of {LANES} lanes a turn",
+        code(head_and_tail(hot, 12), "gas"),
+    )
 
 
 def search(kernel: Kernel, trials: int, records: Path) -> None:
@@ -343,14 +403,27 @@ def search(kernel: Kernel, trials: int, records: Path) -> None:
 
 
 def search_schedule(seconds: float, turns: int, records: Path) -> None:
-    """Let the search find the whole schedule of a layer of a network, and race it against the default one and numpy, on all threads."""
+    """Let the search find the whole schedule of a layer of a network, and race it against the default one and
+    numpy, on all threads."""
     filters, height, width, channels = 48, 28, 28, 32
     task = autosched.SearchTask(conv2d, (filters, height, width, channels), CPU)
-    console.print(f"  The same convolution as a layer of a network, {channels} channels to {filters} at {height}×{width}. No template: the search\n"
-                  f"  has the declaration, rules, {tl.num_threads()} threads and {seconds:.0f} seconds.\n")
-    result = autosched.tune(task, trials=5000, seconds=seconds, records=records, progress=Live(console) if console.is_terminal else None)
+    console.print(
+        f"  The same convolution as a layer of a network, {channels} channels to {filters} at "
+        f"{height}×{width}. No template: the search\n"
+        f"  has the declaration, rules, {tl.num_threads()} threads and {seconds:.0f} seconds.\n"
+    )
+    result = autosched.tune(
+        task,
+        trials=5000,
+        seconds=seconds,
+        records=records,
+        progress=Live(console) if console.is_terminal else None,
+    )
     rng = np.random.default_rng(1)
-    inputs = [rng.standard_normal(shape, dtype=np.float32) for shape in ((channels, height, width), (filters, channels, 3, 3), (filters,))]
+    inputs = [
+        rng.standard_normal(shape, dtype=np.float32)
+        for shape in ((channels, height, width), (filters, channels, 3, 3), (filters,))
+    ]
     layer = Kernel("layer", task, inputs, task.flops, lambda: conv2d_numpy(*inputs))
     layer.add("tl.compile", tl.compile(task.tensors, name=layer.name))
     layer.add("found", tl.build(*task.apply_best(records), name=layer.name))
@@ -359,7 +432,9 @@ def search_schedule(seconds: float, turns: int, records: Path) -> None:
     show("the schedule it found, as Python", code(report.python, "python"))
     console.print(table({layer.name: figures}, turns))
     report.save(records.with_suffix(".html"))
-    console.print(f"  Gain over the default schedule:  [bold]{figures['found'] / figures['tl.compile']:.2f}×[/]")
+    console.print(
+        f"  Gain over the default schedule:  [bold]{figures['found'] / figures['tl.compile']:.2f}×[/]"
+    )
     console.print(f"  The report of this search:       [bold]{records.with_suffix('.html')}[/]\n")
 
 
@@ -371,12 +446,26 @@ def run(trials: int, turns: int, out: Path) -> None:
     n = 512
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal((n, n), dtype=np.float32) for _ in range(2))
-    product = Kernel("matmul", autosched.SearchTask(matmul, (n,), CPU, template=schedule_matmul), [a, b], 2 * n**3, lambda: a @ b)
-    filtered = Kernel("conv2d", autosched.SearchTask(conv2d, (16, height, width), CPU, template=schedule_conv2d),
-                      [photo, weight, bias], 2 * 16 * 27 * height * width, lambda: conv2d_numpy(photo, weight, bias))
+    product = Kernel(
+        "matmul",
+        autosched.SearchTask(matmul, (n,), CPU, template=schedule_matmul),
+        [a, b],
+        2 * n**3,
+        lambda: a @ b,
+    )
+    filtered = Kernel(
+        "conv2d",
+        autosched.SearchTask(conv2d, (16, height, width), CPU, template=schedule_conv2d),
+        [photo, weight, bias],
+        2 * 16 * 27 * height * width,
+        lambda: conv2d_numpy(photo, weight, bias),
+    )
 
     heading(f"1  Declare what to compute      [dim]{CPU}[/]")
-    show("matmul, and the filter bank for the photograph", code("\n\n".join(map(source, (matmul, conv2d))), "python"))
+    show(
+        "matmul, and the filter bank for the photograph",
+        code("\n\n".join(map(source, (matmul, conv2d))), "python"),
+    )
     heading("2  Schedule by hand how to compute it")
     without_search(product, schedule_matmul, rows=ROWS, columns=2 * LANES, steps=1)
     show_code(product.built["by hand"], "k.outer", reads="A")
@@ -403,7 +492,11 @@ def table(figures: dict[str, dict[str, float]], turns: int) -> Table:
         result.add_column(name, justify="right")
         result.add_column("÷ numpy", justify="right", style="dim")
     for way in next(iter(figures.values())):
-        cells = [cell for by_way in figures.values() for cell in (f"{by_way[way]:.1f}", f"{by_way[way] / by_way['numpy']:.2f}×")]
+        cells = [
+            cell
+            for by_way in figures.values()
+            for cell in (f"{by_way[way]:.1f}", f"{by_way[way] / by_way['numpy']:.2f}×")
+        ]
         result.add_row(way, *cells, style="bold" if way in ("searched", "found") else "")
     return result
 
@@ -411,10 +504,17 @@ def table(figures: dict[str, dict[str, float]], turns: int) -> Table:
 def main() -> None:
     """The demo, from the photograph to the gain."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--trials", type=int, default=24, help="schedules to measure per kernel in step 3 (default 24)")
+    parser.add_argument(
+        "--trials", type=int, default=24, help="schedules to measure per kernel in step 3 (default 24)"
+    )
     parser.add_argument("--seconds", type=float, default=60.0, help="how long step 5 searches (default 60)")
     parser.add_argument("--turns", type=int, default=11, help="of each way when they are timed (default 11)")
-    parser.add_argument("--out", type=Path, default=Path("out"), help="folder for the picture, the records and the report (default out)")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("out"),
+        help="folder for the picture, the records and the report (default out)",
+    )
     options = parser.parse_args()
     begin = time.perf_counter()
     threads = tl.num_threads()

@@ -1,7 +1,8 @@
-"""Models that guess how fast a candidate is from its features. Know matrices of numbers; nothing of schedules, search or
-measurement.
+"""Models that guess how fast a candidate is from its features. Know matrices of numbers; nothing of
+schedules, search or measurement.
 
-``model`` is the protocol; a model of one's own needs two methods. Adding one: a file, a line in ``MODELS``, a test.
+``model`` is the protocol; a model of one's own needs two methods. Adding one: a file, a line in ``MODELS``, a
+test.
 """
 
 from __future__ import annotations
@@ -15,4 +16,13 @@ from .xgb import XGBModel
 
 MODELS: dict[str, Callable[[int], CostModel]] = {"xgb": XGBModel, "random": RandomModel}
 
-__all__ = ["MODELS", "CostModel", "Explains", "Informed", "RandomModel", "XGBModel", "pairwise_accuracy", "top_share"]
+__all__ = [
+    "MODELS",
+    "CostModel",
+    "Explains",
+    "Informed",
+    "RandomModel",
+    "XGBModel",
+    "pairwise_accuracy",
+    "top_share",
+]

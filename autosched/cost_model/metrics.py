@@ -8,8 +8,9 @@ import numpy as np
 
 
 def pairwise_accuracy(scores: Any, costs: Any, apart: float = 0.0) -> float:
-    """The share of pairs of different cost that the scores put in the right order; half for a tie in the scores. 1 when there is
-    no pair. ``apart``: only pairs of which one takes so much longer count (0.05: 5 %), where measurements repeat no better."""
+    """The share of pairs of different cost that the scores put in the right order; half for a tie in the
+    scores. 1 when there is no pair. ``apart``: only pairs of which one takes so much longer count (0.05: 5
+    %), where measurements repeat no better."""
     s, c = np.asarray(scores, np.float64), np.asarray(costs, np.float64)
     a, b = np.triu_indices(len(c), 1)
     differ = np.maximum(c[a], c[b]) > (1.0 + apart) * np.minimum(c[a], c[b])
@@ -21,7 +22,8 @@ def pairwise_accuracy(scores: Any, costs: Any, apart: float = 0.0) -> float:
 
 
 def top_share(scores: Any, costs: Any, k: int = 5) -> float:
-    """The best cost of all divided by the best among the ``k`` highest scores: 1 when the model finds the best."""
+    """The best cost of all divided by the best among the ``k`` highest scores: 1 when the model finds the
+    best."""
     s, c = np.asarray(scores, np.float64), np.asarray(costs, np.float64)
     chosen = np.argsort(-s, kind="stable")[:k]
     return float(c.min() / c[chosen].min())

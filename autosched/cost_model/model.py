@@ -15,8 +15,8 @@ class CostModel(Protocol):
         """Load what is slow to load; called from a thread of its own before anything else."""
 
     def fit(self, features: Matrix, costs: Matrix) -> None:
-        """Learn from all that was measured so far: a row of features and the seconds of each candidate, infinite for one that
-        failed."""
+        """Learn from all that was measured so far: a row of features and the seconds of each candidate,
+        infinite for one that failed."""
 
     def predict(self, features: Matrix) -> Matrix:
         """A score for each row."""
@@ -34,4 +34,5 @@ class Explains(Protocol):
     """A model that can say what it goes by."""
 
     def weights(self, names: Sequence[str]) -> dict[str, float]:
-        """The share of each feature in its decisions, heaviest first; ``names`` are those of the columns. Empty before it has learnt."""
+        """The share of each feature in its decisions, heaviest first; ``names`` are those of the columns.
+        Empty before it has learnt."""

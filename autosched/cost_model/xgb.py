@@ -1,13 +1,14 @@
-"""Gradient-boosted trees on the features: the only file that imports xgboost, and only when a model is first used (it takes
-seconds).
+"""Gradient-boosted trees on the features: the only file that imports xgboost, and only when a model is first
+used (it takes seconds).
 
-A model has two parts. What it knows of other tasks is one booster, learnt from groups of measurements (``learn``) or read from a file; the
-package ships one, trained by ``python -m benchmarks.autosched model``. What it learns of the present task are a few small boosters of what the
-first leaves unexplained (``fit``), so that the first rounds are informed, and every measurement makes it more the task's own. Both predict
-``best time / time``, 0 for failures, and weigh fast candidates more: it matters which of the good ones is best, not how bad the bad ones
-are. Measured on tasks held out: squared error puts 77 % of pairs in order, a pairwise ranking objective 73 %.
-Where the small boosters disagree nobody has looked yet, and the score is
-raised by a part of their spread (the upper confidence bound of Srinivas et al., ICML 2010).
+A model has two parts. What it knows of other tasks is one booster, learnt from groups of measurements
+(``learn``) or read from a file; the package ships one, trained by ``python -m benchmarks.autosched model``.
+What it learns of the present task are a few small boosters of what the first leaves unexplained (``fit``), so
+that the first rounds are informed, and every measurement makes it more the task's own. Both predict ``best
+time / time``, 0 for failures, and weigh fast candidates more: it matters which of the good ones is best, not
+how bad the bad ones are. Measured on tasks held out: squared error puts 77 % of pairs in order, a pairwise
+ranking objective 73 %. Where the small boosters disagree nobody has looked yet, and the score is raised by a
+part of their spread (the upper confidence bound of Srinivas et al., ICML 2010).
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ Group = tuple[Any, Any]  # the features and the costs of the candidates of one t
 
 
 class XGBModel:
-    """One thread and a fixed seed, so that the same measurements give the same model. ``start``: the file of what is known of other tasks, None
-    for nothing; ``optimism``: by how much of the spread of its members the score is raised."""
+    """One thread and a fixed seed, so that the same measurements give the same model. ``start``: the file of
+    what is known of other tasks, None for nothing; ``optimism``: by how much of the spread of its members the
+    score is raised."""
 
     ROUNDS, OWN_ROUNDS, MEMBERS = 100, 30, 2
     PARAMETERS: ClassVar[dict[str, Any]] = {
@@ -41,7 +43,13 @@ class XGBModel:
         "base_score": 0.0,
         "verbosity": 0,
     }
-    OWN: ClassVar[dict[str, Any]] = {"max_depth": 5, "eta": 0.2, "min_child_weight": 0.5, "subsample": 0.9, "colsample_bytree": 0.6}
+    OWN: ClassVar[dict[str, Any]] = {
+        "max_depth": 5,
+        "eta": 0.2,
+        "min_child_weight": 0.5,
+        "subsample": 0.9,
+        "colsample_bytree": 0.6,
+    }
 
     def __init__(self, seed: int = 0, start: str | Path | None = SHIPPED, optimism: float = 0.25) -> None:
         self.seed, self.start, self.optimism = seed, start, optimism
@@ -60,7 +68,8 @@ class XGBModel:
         self._load()
 
     def learn(self, groups: Sequence[Group]) -> None:
-        """Start from the measurements of other tasks, a group each, in place of what it started from before."""
+        """Start from the measurements of other tasks, a group each, in place of what it started from
+        before."""
         xgboost = _library()
         groups = [(x, c) for x, c in groups if np.isfinite(c).sum() >= 2]
         label = np.concatenate([_share(c) for _, c in groups])
@@ -85,10 +94,14 @@ class XGBModel:
         self.level = float(np.average(left, weights=weight))
         data = xgboost.DMatrix(table, label=left - self.level, weight=weight, nthread=1)
         every = {**self.PARAMETERS, **self.OWN}
-        self.members = [xgboost.train({**every, "seed": self.seed + 1000 * i}, data, self.OWN_ROUNDS) for i in range(self.MEMBERS)]
+        self.members = [
+            xgboost.train({**every, "seed": self.seed + 1000 * i}, data, self.OWN_ROUNDS)
+            for i in range(self.MEMBERS)
+        ]
 
     def predict(self, features: Any) -> Any:
-        """The predicted share of the best speed, raised where the model is unsure; zeros when it knows nothing."""
+        """The predicted share of the best speed, raised where the model is unsure; zeros when it knows
+        nothing."""
         if not len(features):
             return np.zeros(0)
         table = np.asarray(features, np.float32)
@@ -99,7 +112,8 @@ class XGBModel:
         return known + said.mean(axis=0) + self.optimism * said.std(axis=0)
 
     def weights(self, names: Sequence[str]) -> dict[str, float]:
-        """The share of each feature in the gain of all splits, of what is known of other tasks and of this one alike."""
+        """The share of each feature in the gain of all splits, of what is known of other tasks and of this
+        one alike."""
         total: dict[str, float] = {}
         for booster, part in [(self.base, 1.0), *[(m, 1.0 / len(self.members)) for m in self.members]]:
             gains = {} if booster is None else booster.get_score(importance_type="total_gain")

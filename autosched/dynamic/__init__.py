@@ -1,9 +1,11 @@
 """Dynamic dimensions: one declaration, a kernel for every shape in its range.
 
-A declaration with open sizes (``declaration``) goes to the first of the ``families`` that knows it: register tiles over one packed weight
-(``micro_kernel``), or default schedules of representative shapes. Their kernels are timed (``calibrate``), the times predict every shape of the
-``profile`` (``plan``), a decision tree is fitted to the predictions (``dispatch``) and given to the runtime's dispatcher. What comes out is a
-``DynamicKernel`` (``kernel``); ``tune_dynamic`` is the way through all of it, and ``specialise`` lets ``tiers`` make code for single shapes later.
+A declaration with open sizes (``declaration``) goes to the first of the ``families`` that knows it: register
+tiles over one packed weight (``micro_kernel``), or default schedules of representative shapes. Their kernels
+are timed (``calibrate``), the times predict every shape of the ``profile`` (``plan``), a decision tree is
+fitted to the predictions (``dispatch``) and given to the runtime's dispatcher. What comes out is a
+``DynamicKernel`` (``kernel``); ``tune_dynamic`` is the way through all of it, and ``specialise`` lets
+``tiers`` make code for single shapes later.
 """
 
 from __future__ import annotations
@@ -15,4 +17,13 @@ from .stats import KernelStats
 from .tiers import Tiers, TierStats
 from .tune_dynamic import tune_dynamic
 
-__all__ = ["DynamicKernel", "Explanation", "KernelStats", "ShapeProfile", "TierStats", "Tiers", "specialise", "tune_dynamic"]
+__all__ = [
+    "DynamicKernel",
+    "Explanation",
+    "KernelStats",
+    "ShapeProfile",
+    "TierStats",
+    "Tiers",
+    "specialise",
+    "tune_dynamic",
+]

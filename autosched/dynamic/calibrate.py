@@ -1,8 +1,10 @@
-"""Times of kernels measured side by side, and the tables of them on disk. Knows callables and seconds; not what is timed.
+"""Times of kernels measured side by side, and the tables of them on disk. Knows callables and seconds; not
+what is timed.
 
-All candidates are timed in turns, so that a slow spell of the machine meets them all alike, and the least time of each counts: what disturbs only
-ever adds. A table carries what it depends on and a hash; one that is torn, of another machine or of other sources is a miss with a reason, and of a
-good one a few entries are measured again (sentinels) before it is believed.
+All candidates are timed in turns, so that a slow spell of the machine meets them all alike, and the least
+time of each counts: what disturbs only ever adds. A table carries what it depends on and a hash; one that is
+torn, of another machine or of other sources is a miss with a reason, and of a good one a few entries are
+measured again (sentinels) before it is believed.
 """
 
 from __future__ import annotations
@@ -35,8 +37,9 @@ Run = Callable[[], Any]
 
 
 def times(candidates: Mapping[Key, Run], seconds: float, within: float = math.inf) -> dict[Key, float]:
-    """Least seconds of a call of each, by about ``seconds`` of measuring in all. What takes more than ``within`` times as long as the fastest after
-    ``TRIED`` turns is not timed any more: its time stays a rough one."""
+    """Least seconds of a call of each, by about ``seconds`` of measuring in all. What takes more than
+    ``within`` times as long as the fastest after ``TRIED`` turns is not timed any more: its time stays a
+    rough one."""
     clock = time.perf_counter
     repeats: dict[Key, int] = {}
     best: dict[Key, float] = {}
@@ -74,8 +77,17 @@ class Tables:
     def parts(self, what: Any) -> dict[str, Any]:
         """Everything a table depends on."""
         e = self.environment
-        return {"format": FORMAT, "package": e.package, "sources": e.sources, "llvm": e.llvm, "cpu": e.cpu, "features": list(e.features),
-                "flags": e.flags, "threads": tl.num_threads(), "what": what}
+        return {
+            "format": FORMAT,
+            "package": e.package,
+            "sources": e.sources,
+            "llvm": e.llvm,
+            "cpu": e.cpu,
+            "features": list(e.features),
+            "flags": e.flags,
+            "threads": tl.num_threads(),
+            "what": what,
+        }
 
     def read(self, what: Any) -> Any | None:
         """The table of that name, None when there is none to be believed."""
@@ -99,7 +111,9 @@ class Tables:
             return self._miss("its contents make no sense")
         known = json.loads(json.dumps(wanted))
         if parts != known:
-            return self._miss(f"it was made for another {next((k for k in known if parts.get(k) != known[k]), 'format')}")
+            return self._miss(
+                f"it was made for another {next((k for k in known if parts.get(k) != known[k]), 'format')}"
+            )
         return table
 
     def write(self, what: Any, table: Any) -> None:
@@ -121,7 +135,8 @@ class Tables:
 
 
 def holds(stored: Sequence[float], now: Sequence[float]) -> str:
-    """Why sentinels refute a table; empty when they agree. Machines are faster one day than another, all kernels alike: only ratios count."""
+    """Why sentinels refute a table; empty when they agree. Machines are faster one day than another, all
+    kernels alike: only ratios count."""
     ratios = [n / s for n, s in zip(now, stored, strict=True)]
     middle = median(ratios)
     worst = max(max(r / middle, middle / r) for r in ratios)

@@ -1,7 +1,9 @@
-"""From predicted times to a decision tree: which route for which sizes. The only file that imports scikit-learn, when a tree is fitted.
+"""From predicted times to a decision tree: which route for which sizes. The only file that imports
+scikit-learn, when a tree is fitted.
 
-The tree is advice only: every leaf is right for every shape, so what is fitted from samples can cost time, never an answer. Shapes count by what
-the wrong choice would lose; leaves that one choice serves nearly as well are merged.
+The tree is advice only: every leaf is right for every shape, so what is fitted from samples can cost time,
+never an answer. Shapes count by what the wrong choice would lose; leaves that one choice serves nearly as
+well are merged.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ from typing import Any
 import numpy as np
 
 LEAVES = 64
-TIE = 0.01  # routes that differ by less are equal: the last of them is taken, for families list what is best in general last
+# routes that differ by less are equal: the last of them is taken, for families list what is best in general
+# last
+TIE = 0.01
 MERGE = 0.01  # what two leaves may lose, on average, to become one
 
 Tree = Any  # a slot, or (dim, most, tree where dim <= most, tree where it is more)
@@ -21,7 +25,8 @@ Tree = Any  # a slot, or (dim, most, tree where dim <= most, tree where it is mo
 
 @dataclass(frozen=True)
 class Fit:
-    """A tree with what it loses against the best of the routes, by the model, over the shapes it was fitted or verified on: 0.01 is 1 %."""
+    """A tree with what it loses against the best of the routes, by the model, over the shapes it was fitted
+    or verified on: 0.01 is 1 %."""
 
     tree: Tree
     leaves: int
@@ -32,8 +37,11 @@ class Fit:
     exhaustive: bool
 
 
-def fit(dims: Sequence[str], shapes: Any, seconds: Any, weights: Any, exhaustive: bool, leaves: int = LEAVES) -> Fit:
-    """A tree of at most ``leaves`` leaves over ``shapes`` [n, dims], where route r takes ``seconds`` [n, routes]; ``weights`` [n]."""
+def fit(
+    dims: Sequence[str], shapes: Any, seconds: Any, weights: Any, exhaustive: bool, leaves: int = LEAVES
+) -> Fit:
+    """A tree of at most ``leaves`` leaves over ``shapes`` [n, dims], where route r takes ``seconds`` [n,
+    routes]; ``weights`` [n]."""
     seconds = np.maximum(seconds, 1e-12)
     best = seconds.min(axis=1)
     choice = seconds.shape[1] - 1 - (seconds <= best[:, None] * (1 + TIE))[:, ::-1].argmax(axis=1)
@@ -53,7 +61,11 @@ def _grown(dims: Sequence[str], shapes: Any, slower: Any, choice: Any, weights: 
     from sklearn.tree import DecisionTreeClassifier  # takes seconds to import
 
     sorted_ = np.sort(slower, axis=1)
-    regret = sorted_[:, -1] - 1 if slower.shape[1] == 2 else np.minimum(sorted_[:, 1] - 1 + 0.1 * (sorted_[:, -1] - 1), 1.0)
+    regret = (
+        sorted_[:, -1] - 1
+        if slower.shape[1] == 2
+        else np.minimum(sorted_[:, 1] - 1 + 0.1 * (sorted_[:, -1] - 1), 1.0)
+    )
     model = DecisionTreeClassifier(max_leaf_nodes=leaves, random_state=0)
     model.fit(shapes, choice, sample_weight=weights * (regret + 1e-6))
     t = model.tree_
@@ -65,7 +77,8 @@ def _grown(dims: Sequence[str], shapes: Any, slower: Any, choice: Any, weights: 
     np.add.at(totals, apply, weights)
 
     def visit(node: int) -> tuple[Tree, Any, float, float]:
-        """The tree below a node, the log of what each route would lose there, the weight, and what the tree loses."""
+        """The tree below a node, the log of what each route would lose there, the weight, and what the tree
+        loses."""
         if t.children_left[node] < 0:
             return int(sums[node].argmin()), sums[node], totals[node], float(sums[node].min())
         low, low_sums, low_total, low_loss = visit(int(t.children_left[node]))
@@ -110,11 +123,17 @@ def guarded(tree: Tree, box: dict[str, tuple[int, int]], general: int) -> Tree:
 
 
 def limited(tree: Tree, least: Sequence[Mapping[str, int]], general: int, box: Mapping[str, int]) -> Tree:
-    """The tree with the route ``general`` wherever a route would get a size below its least; ``box`` has the sizes that come at least."""
+    """The tree with the route ``general`` wherever a route would get a size below its least; ``box`` has the
+    sizes that come at least."""
     if isinstance(tree, int):
         for dim, n in least[tree].items():
             if n > box[dim]:
                 return (dim, n - 1, general, limited(tree, least, general, {**box, dim: n}))
         return tree
     dim, most, low, high = tree
-    return (dim, most, limited(low, least, general, box), limited(high, least, general, {**box, dim: max(box[dim], most + 1)}))
+    return (
+        dim,
+        most,
+        limited(low, least, general, box),
+        limited(high, least, general, {**box, dim: max(box[dim], most + 1)}),
+    )

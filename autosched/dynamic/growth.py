@@ -1,14 +1,18 @@
-"""Seconds of one kernel over its open sizes, learnt from some measured shapes. Plain numbers; knows no kernels and no plans.
+"""Seconds of one kernel over its open sizes, learnt from some measured shapes. Plain numbers; knows no
+kernels and no plans.
 
-A sum of terms with weights that are not negative, one for each product of sizes that the kernel's work is made of (a call, a row, an element of a
-tile …), each also by the whole tiles it is computed in: what a careful hand would write down as its cost. What that leaves of a measured time,
-log(measured / sum), is the machine's own (caches, alignment, the vectors of a tail), and is alike for shapes that are near: a mean over the measured
-ones, weighted by how near they are and drawn to none where there are few, corrects it.
+A sum of terms with weights that are not negative, one for each product of sizes that the kernel's work is
+made of (a call, a row, an element of a tile …), each also by the whole tiles it is computed in: what a
+careful hand would write down as its cost. What that leaves of a measured time, log(measured / sum), is the
+machine's own (caches, alignment, the vectors of a tail), and is alike for shapes that are near: a mean over
+the measured ones, weighted by how near they are and drawn to none where there are few, corrects it.
 
-Trees of XGBoost in its place were measured on unseen shapes and do not earn it: from some forty shapes, the mean loss of the choice among all
-variants is, for (scores, weighted values, softmax, bias + gelu, convolution), 4.3, 4.5, 2.3, 1.1, 0.3 % with the mean, 9.8, 7.9, 2.0, 1.3, 0.8 % with
-trees for each kernel, 5.8, 6.6, 2.6, 1.1, 0.6 % with trees over all of them, 6.2, 7.1, 2.1, 1.2, 0.6 % with the sum alone, and 8.7, 6.7, 5.3, 3.2,
-0.4 % with the nearest three and the product of the sizes as work: some forty times are too few for trees, which cannot say more than a step either.
+Trees of XGBoost in its place were measured on unseen shapes and do not earn it: from some forty shapes, the
+mean loss of the choice among all variants is, for (scores, weighted values, softmax, bias + gelu,
+convolution), 4.3, 4.5, 2.3, 1.1, 0.3 % with the mean, 9.8, 7.9, 2.0, 1.3, 0.8 % with trees for each kernel,
+5.8, 6.6, 2.6, 1.1, 0.6 % with trees over all of them, 6.2, 7.1, 2.1, 1.2, 0.6 % with the sum alone, and 8.7,
+6.7, 5.3, 3.2, 0.4 % with the nearest three and the product of the sizes as work: some forty times are too few
+for trees, which cannot say more than a step either.
 """
 
 from __future__ import annotations
@@ -29,15 +33,21 @@ Step = tuple[int, int]  # a size, and the tile it is computed in
 
 
 def terms_of(work: Iterable[Sequence[int]]) -> tuple[Term, ...]:
-    """The products that make up work: those of the whole and of its parts, for what is done once a row is done less often than what is done once an
-    element."""
-    found = {part for term in work for n in range(1, len(term) + 1) for part in itertools.combinations(sorted(term), n)}
+    """The products that make up work: those of the whole and of its parts, for what is done once a row is
+    done less often than what is done once an element."""
+    found = {
+        part
+        for term in work
+        for n in range(1, len(term) + 1)
+        for part in itertools.combinations(sorted(term), n)
+    }
     return tuple(sorted(found, key=lambda t: (len(t), t)))
 
 
 @dataclass(frozen=True)
 class Growth:
-    """What was learnt: ``weights`` of the terms, and the correction ``left`` at the measured ``shapes`` [n, dims]."""
+    """What was learnt: ``weights`` of the terms, and the correction ``left`` at the measured ``shapes`` [n,
+    dims]."""
 
     terms: tuple[Term, ...]
     steps: tuple[Step, ...]
@@ -51,7 +61,13 @@ class Growth:
         made = Growth(tuple(terms), tuple(steps), None, np.asarray(shapes), None)
         columns = made._columns(made.shapes)
         weights = nonnegative(columns / np.asarray(seconds)[:, None], np.ones(len(columns)))
-        return Growth(made.terms, made.steps, weights, made.shapes, np.log(seconds) - np.log(np.maximum(columns @ weights, 1e-12)))
+        return Growth(
+            made.terms,
+            made.steps,
+            weights,
+            made.shapes,
+            np.log(seconds) - np.log(np.maximum(columns @ weights, 1e-12)),
+        )
 
     def at(self, shapes: Any) -> Any:
         """Predicted seconds [n] of ``shapes`` [n, dims]."""
@@ -61,20 +77,28 @@ class Growth:
         return sums * np.exp(near @ self.left / (near.sum(axis=1) + DRAW))
 
     def _columns(self, shapes: Any) -> Any:
-        """What each weight is multiplied with, [n, terms]: one, each term, each term with one of its sizes or all of them rounded up to tiles."""
+        """What each weight is multiplied with, [n, terms]: one, each term, each term with one of its sizes or
+        all of them rounded up to tiles."""
         sizes = np.asarray(shapes, dtype=np.float64)
-        over = [(dim, np.ceil(np.maximum(sizes[:, dim], 1) / step) * step / np.maximum(sizes[:, dim], 1)) for dim, step in self.steps]
+        over = [
+            (dim, np.ceil(np.maximum(sizes[:, dim], 1) / step) * step / np.maximum(sizes[:, dim], 1))
+            for dim, step in self.steps
+        ]
         columns = [np.ones(len(sizes))]
         for term in self.terms:
             plain = sizes[:, list(term)].prod(axis=1)
             tiled = [factor for dim, factor in over if dim in term]
-            columns += [plain, *(plain * t for t in tiled), *([plain * np.prod(tiled, axis=0)] if len(tiled) > 1 else [])]
+            columns += [
+                plain,
+                *(plain * t for t in tiled),
+                *([plain * np.prod(tiled, axis=0)] if len(tiled) > 1 else []),
+            ]
         return np.stack(columns, axis=1)
 
 
 def nonnegative(a: Any, b: Any) -> Any:
-    """The x without negative elements that makes ``a @ x`` nearest to ``b``: the active set method of Lawson and Hanson, "Solving least squares
-    problems" (1974), chapter 23."""
+    """The x without negative elements that makes ``a @ x`` nearest to ``b``: the active set method of Lawson
+    and Hanson, "Solving least squares problems" (1974), chapter 23."""
     scale = np.maximum(np.abs(a).max(axis=0), 1e-300)
     a = a / scale
     x, free = np.zeros(a.shape[1]), np.zeros(a.shape[1], dtype=bool)

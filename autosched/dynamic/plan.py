@@ -1,7 +1,9 @@
-"""What a plan costs: balanced blocks of rows by the measured times of their kernels. Plain numbers; knows no kernels.
+"""What a plan costs: balanced blocks of rows by the measured times of their kernels. Plain numbers; knows no
+kernels.
 
-After Zhang et al., "MikPoly" (ASPLOS 2024), whose cost of a composition is the sum of piecewise linear times of its parts: here the time of a
-kernel over the number of its blocks, the first of which streams the weight while the others find it warm.
+After Zhang et al., "MikPoly" (ASPLOS 2024), whose cost of a composition is the sum of piecewise linear times
+of its parts: here the time of a kernel over the number of its blocks, the first of which streams the weight
+while the others find it warm.
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ UNSERVED = 1e3  # "seconds" of a kernel that does not take a shape
 
 @dataclass(frozen=True)
 class Curve:
-    """Seconds of a kernel over its number of row blocks: measured points, lines between them and beyond the last, with the slope of their upper
-    half."""
+    """Seconds of a kernel over its number of row blocks: measured points, lines between them and beyond the
+    last, with the slope of their upper half."""
 
     blocks: tuple[int, ...]
     seconds: tuple[float, ...]
@@ -84,7 +86,8 @@ def rows_cost(rows: Any, highest: int, curves: Mapping[int, Curve]) -> Any:
 
 
 def grid(most: int) -> Sequence[int]:
-    """Numbers of blocks to measure: close together where the first cache and the pool of threads matter, doubling further on."""
+    """Numbers of blocks to measure: close together where the first cache and the pool of threads matter,
+    doubling further on."""
     small = [1, 2, 3, 4, 6, 8, 12, 16]
     while small[-1] * 2 <= most:
         small.append(small[-1] * 2)
@@ -93,7 +96,8 @@ def grid(most: int) -> Sequence[int]:
 
 @dataclass(frozen=True)
 class RowPlans:
-    """Plans that cut one dim into rows: ``highest`` of each plan, the curve and the tile's name of each height."""
+    """Plans that cut one dim into rows: ``highest`` of each plan, the curve and the tile's name of each
+    height."""
 
     highest: tuple[int, ...]
     curves: Mapping[int, Curve]
@@ -120,29 +124,49 @@ class RowPlans:
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
         curves = {str(h): [list(c.blocks), list(c.seconds)] for h, c in self.curves.items()}
-        return {"kind": self.kind, "highest": list(self.highest), "curves": curves, "tiles": {str(h): t for h, t in self.tiles.items()}}
+        return {
+            "kind": self.kind,
+            "highest": list(self.highest),
+            "curves": curves,
+            "tiles": {str(h): t for h, t in self.tiles.items()},
+        }
 
     @staticmethod
     def of(data: Mapping[str, Any]) -> RowPlans:
         """Those of plain data. Raises ValueError, KeyError or TypeError for anything else."""
         highest = _rows([data["highest"]], _whole)[0]
-        curves = {int(h): Curve(_rows([b], _whole)[0], _rows([s], _seconds)[0]) for h, (b, s) in data["curves"].items()}
+        curves = {
+            int(h): Curve(_rows([b], _whole)[0], _rows([s], _seconds)[0])
+            for h, (b, s) in data["curves"].items()
+        }
         tiles = {int(h): str(t) for h, t in data["tiles"].items()}
         heights = range(1, min(max(highest), MAX_HEIGHT + 1) + 1)
-        if not all(h in curves and h in tiles for h in heights) or min(highest) < 1 or heights[-1] > MAX_HEIGHT:
+        if (
+            not all(h in curves and h in tiles for h in heights)
+            or min(highest) < 1
+            or heights[-1] > MAX_HEIGHT
+        ):
             raise ValueError("plans without a kernel for each height")
-        if any(not c.blocks or len(c.blocks) != len(c.seconds) or list(c.blocks) != sorted({*c.blocks}) or c.blocks[0] < 1 for c in curves.values()):
+        if any(
+            not c.blocks
+            or len(c.blocks) != len(c.seconds)
+            or list(c.blocks) != sorted({*c.blocks})
+            or c.blocks[0] < 1
+            for c in curves.values()
+        ):
             raise ValueError("no curve")
         return RowPlans(highest, curves, tiles)
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Plans whose times were measured at some shapes, and are predicted at others from how they grow (``growth``).
+    """Plans whose times were measured at some shapes, and are predicted at others from how they grow
+    (``growth``).
 
-    ``shapes`` [n][dims], ``seconds`` [n][plans] (UNSERVED where a plan does not take the shape), ``labels`` by plan as (name, what it does),
-    ``least`` [plans][dims] the sizes a plan takes at least, ``steps`` by plan as (dim, step) for each axis of which it computes whole tiles,
-    ``terms`` the products of sizes that the work is made of, by dim.
+    ``shapes`` [n][dims], ``seconds`` [n][plans] (UNSERVED where a plan does not take the shape), ``labels``
+    by plan as (name, what it does), ``least`` [plans][dims] the sizes a plan takes at least, ``steps`` by
+    plan as (dim, step) for each axis of which it computes whole tiles, ``terms`` the products of sizes that
+    the work is made of, by dim.
     """
 
     labels: tuple[tuple[str, str], ...]
@@ -178,7 +202,10 @@ class Measured:
         terms = self.terms or terms_of([range(known.shape[1])])
         taken = seconds < UNSERVED
         steps = self.steps or ((),) * len(self.labels)
-        return [Growth.of(known[at], seconds[at, p], terms, steps[p]) if at.any() else None for p, at in enumerate(taken.T)]
+        return [
+            Growth.of(known[at], seconds[at, p], terms, steps[p]) if at.any() else None
+            for p, at in enumerate(taken.T)
+        ]
 
     def describe(self, slot: int, shape: Sequence[int]) -> str:
         """What a plan does."""
@@ -186,7 +213,14 @@ class Measured:
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
-        parts = {"labels": self.labels, "shapes": self.shapes, "seconds": self.seconds, "least": self.least, "steps": self.steps, "terms": self.terms}
+        parts = {
+            "labels": self.labels,
+            "shapes": self.shapes,
+            "seconds": self.seconds,
+            "least": self.least,
+            "steps": self.steps,
+            "terms": self.terms,
+        }
         return {"kind": self.kind, **{name: [list(row) for row in part] for name, part in parts.items()}}
 
     @staticmethod
@@ -197,11 +231,19 @@ class Measured:
         least, terms = _rows(data["least"], _whole), _rows(data["terms"], _whole)
         steps = tuple(tuple((_whole(dim), _whole(step, 1)) for dim, step in row) for row in data["steps"])
         dims, plans = {len(row) for row in (*shapes, *least)}, len(labels)
-        if len(dims) > 1 or len(shapes) != len(seconds) or any(len(row) != plans for row in seconds) or not labels:
+        if (
+            len(dims) > 1
+            or len(shapes) != len(seconds)
+            or any(len(row) != plans for row in seconds)
+            or not labels
+        ):
             raise ValueError("tables of several forms")
         if len(least) not in (0, plans) or len(steps) not in (0, plans):
             raise ValueError("not a row for each plan")
-        if any(dim >= next(iter(dims), 0) for dim in (*itertools.chain(*terms), *(d for row in steps for d, _ in row))):
+        if any(
+            dim >= next(iter(dims), 0)
+            for dim in (*itertools.chain(*terms), *(d for row in steps for d, _ in row))
+        ):
             raise ValueError("a dim that is not there")
         return Measured(labels, shapes, seconds, least, steps, terms)
 

@@ -32,23 +32,37 @@ class Span:
 
 
 class ShapeProfile:
-    """A box of sizes: ``{"m": (min, opt, max), …}``, by the names of dims or by the dims; a pair is (min, max), a number one size only.
+    """A box of sizes: ``{"m": (min, opt, max), …}``, by the names of dims or by the dims; a pair is (min,
+    max), a number one size only.
 
-    ``weights`` says how much shapes matter, 1 unless given: ``{(128,): 10.0}`` with the dims in the order of the profile, or a function of the shape.
-    ``out_of_range`` is what happens below or above the sizes of all profiles: ``"error"``, a CallError, or ``"generic"``, the kernel that knows no
-    profile, which also serves what lies between two profiles. Raises TensorLangError for bounds out of order.
+    ``weights`` says how much shapes matter, 1 unless given: ``{(128,): 10.0}`` with the dims in the order of
+    the profile, or a function of the shape. ``out_of_range`` is what happens below or above the sizes of all
+    profiles: ``"error"``, a CallError, or ``"generic"``, the kernel that knows no profile, which also serves
+    what lies between two profiles. Raises TensorLangError for bounds out of order.
     """
 
-    def __init__(self, dims: Mapping[str, Any], weights: Mapping[Any, float] | Callable[[Shape], float] | None = None,
-                 out_of_range: str = "error") -> None:
+    def __init__(
+        self,
+        dims: Mapping[str, Any],
+        weights: Mapping[Any, float] | Callable[[Shape], float] | None = None,
+        out_of_range: str = "error",
+    ) -> None:
         if not isinstance(dims, Mapping) or not dims:
-            raise tl.TensorLangError(f"ShapeProfile: {dims!r} is no profile", because="a profile is a dict with the sizes of every dim",
-                                     try_='{"m": (1, 128, 4096)}')
+            raise tl.TensorLangError(
+                f"ShapeProfile: {dims!r} is no profile",
+                because="a profile is a dict with the sizes of every dim",
+                try_='{"m": (1, 128, 4096)}',
+            )
         if weights is not None and not callable(weights) and not isinstance(weights, Mapping):
-            raise tl.TensorLangError(f"ShapeProfile: weights are {weights!r}", because="they are a dict by shape or a function of the shape",
-                                     try_="weights={(128,): 10.0}")
+            raise tl.TensorLangError(
+                f"ShapeProfile: weights are {weights!r}",
+                because="they are a dict by shape or a function of the shape",
+                try_="weights={(128,): 10.0}",
+            )
         if out_of_range not in OUT_OF_RANGE:
-            raise tl.TensorLangError(f"ShapeProfile(out_of_range={out_of_range!r})", legal=", ".join(map(repr, OUT_OF_RANGE)))
+            raise tl.TensorLangError(
+                f"ShapeProfile(out_of_range={out_of_range!r})", legal=", ".join(map(repr, OUT_OF_RANGE))
+            )
         self.dims = {(name := _name(key)): _span(name, given) for key, given in dims.items()}
         self.weights = weights
         self.out_of_range = out_of_range
@@ -59,11 +73,17 @@ class ShapeProfile:
         return given if isinstance(given, ShapeProfile) else ShapeProfile(given, out_of_range=out_of_range)
 
     def __repr__(self) -> str:
-        return f"ShapeProfile({', '.join(f'{d}: {s}' for d, s in self.dims.items())}, out_of_range={self.out_of_range!r})"
+        return (
+            f"ShapeProfile({', '.join(f'{d}: {s}' for d, s in self.dims.items())}, "
+            f"out_of_range={self.out_of_range!r})"
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Its sizes as plain data; weights matter only while a kernel is made."""
-        return {"dims": {d: [s.least, s.opt, s.most] for d, s in self.dims.items()}, "out_of_range": self.out_of_range}
+        return {
+            "dims": {d: [s.least, s.opt, s.most] for d, s in self.dims.items()},
+            "out_of_range": self.out_of_range,
+        }
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> ShapeProfile:
@@ -92,8 +112,9 @@ class ShapeProfile:
         return total
 
     def samples(self, order: Sequence[str], multiples: Mapping[str, int], seed: int = 0) -> tuple[Any, bool]:
-        """Shapes to look at as rows of integers, dims in ``order``, and whether these are all: else log-uniform ones, and beside them runs of
-        neighbours, so that remainders of every kind are among them."""
+        """Shapes to look at as rows of integers, dims in ``order``, and whether these are all: else
+        log-uniform ones, and beside them runs of neighbours, so that remainders of every kind are among
+        them."""
         spans = [(self.dims[d], multiples.get(d, 1)) for d in order]
         if self.size <= EXHAUSTIVE:
             values = [range(-(-s.least // by) * by, s.most + 1, by) for s, by in spans]
@@ -105,32 +126,46 @@ class ShapeProfile:
             free = np.exp(rng.uniform(low, high, SAMPLES)).astype(np.int64)
             runs = np.exp(rng.uniform(low, high, max(1, SAMPLES // RESIDUES))).astype(np.int64)
             near = (np.sort(runs)[:, None] + np.arange(RESIDUES)).reshape(-1)
-            column = np.concatenate([free, near if len(spans) == 1 else rng.permutation(near), [s.least, s.opt, s.most]])
+            column = np.concatenate(
+                [free, near if len(spans) == 1 else rng.permutation(near), [s.least, s.opt, s.most]]
+            )
             columns.append(np.clip(column // by * by, -(-s.least // by) * by, s.most // by * by))
         return np.unique(np.stack(columns, axis=1), axis=0), False
 
 
 def profiles_of(given: Any, out_of_range: str = "error") -> tuple[ShapeProfile, ...]:
     """One profile or several, all of the same dims. Raises TensorLangError."""
-    listed = tuple(ShapeProfile.of(p, out_of_range) for p in (given if isinstance(given, list | tuple) else [given]))
+    listed = tuple(
+        ShapeProfile.of(p, out_of_range) for p in (given if isinstance(given, list | tuple) else [given])
+    )
     if not listed:
         raise tl.TensorLangError("tune_dynamic: no profile", try_='profile={"m": (1, 128, 4096)}')
     names = sorted(listed[0].dims)
     for p in listed:
         if sorted(p.dims) != names:
-            raise tl.TensorLangError("tune_dynamic: the profiles are of other dims", because=f"{', '.join(names)} and {', '.join(sorted(p.dims))}")
+            raise tl.TensorLangError(
+                "tune_dynamic: the profiles are of other dims",
+                because=f"{', '.join(names)} and {', '.join(sorted(p.dims))}",
+            )
     return listed
 
 
 def hull(profiles: Sequence[ShapeProfile]) -> dict[str, tuple[int, int]]:
     """The smallest box that holds all profiles."""
-    return {d: (min(p.dims[d].least for p in profiles), max(p.dims[d].most for p in profiles)) for d in profiles[0].dims}
+    return {
+        d: (min(p.dims[d].least for p in profiles), max(p.dims[d].most for p in profiles))
+        for d in profiles[0].dims
+    }
 
 
 def _name(key: Any) -> str:
     name = getattr(key, "name", key)
     if not isinstance(name, str):
-        raise tl.TensorLangError(f"ShapeProfile: {key!r} is no dim", because="sizes are by the name of their dim", try_='{"m": (1, 128, 4096)}')
+        raise tl.TensorLangError(
+            f"ShapeProfile: {key!r} is no dim",
+            because="sizes are by the name of their dim",
+            try_='{"m": (1, 128, 4096)}',
+        )
     return name
 
 
@@ -143,14 +178,20 @@ def _span(name: str, given: Any) -> Span:
         least, most = whole
         whole = [least, round((max(1, least) * max(1, most)) ** 0.5), most]
     if len(whole) != 3 or not 0 <= whole[0] <= whole[1] <= whole[2]:
-        raise tl.TensorLangError(f"ShapeProfile: {name} is {given!r}", because="its sizes are (min, opt, max) with 0 <= min <= opt <= max",
-                                 try_=f'{{"{name}": (1, 128, 4096)}}')
+        raise tl.TensorLangError(
+            f"ShapeProfile: {name} is {given!r}",
+            because="its sizes are (min, opt, max) with 0 <= min <= opt <= max",
+            try_=f'{{"{name}": (1, 128, 4096)}}',
+        )
     return Span(*whole)
 
 
 def _whole(name: str, values: Sequence[Any]) -> Iterator[int]:
     for v in values:
         if isinstance(v, bool) or not isinstance(v, int | np.integer):
-            raise tl.TensorLangError(f"ShapeProfile: {name} has the size {v!r}", because="sizes are whole numbers",
-                                     try_=f'{{"{name}": (1, 128, 4096)}}')
+            raise tl.TensorLangError(
+                f"ShapeProfile: {name} has the size {v!r}",
+                because="sizes are whole numbers",
+                try_=f'{{"{name}": (1, 128, 4096)}}',
+            )
         yield int(v)

@@ -15,8 +15,9 @@ LISTED = 6  # shapes in the table
 
 @dataclass(frozen=True)
 class KernelStats:
-    """``calls`` so far. Of those that the dispatcher remembers, the last few thousand, ``shapes`` and ``routes`` count the calls of each shape and by
-    each route. ``tiers`` is what the tiers did, None while nobody looks after the kernel (see ``autosched.specialise``)."""
+    """``calls`` so far. Of those that the dispatcher remembers, the last few thousand, ``shapes`` and
+    ``routes`` count the calls of each shape and by each route. ``tiers`` is what the tiers did, None while
+    nobody looks after the kernel (see ``autosched.specialise``)."""
 
     name: str
     calls: int
@@ -27,8 +28,14 @@ class KernelStats:
     def rows(self) -> list[tuple[str, str]]:
         """Titles and texts."""
         seen = max(1, self.shapes.total())
-        out = [("calls", f"{self.calls:,}"), ("calls remembered", f"{self.shapes.total():,} of {len(self.shapes):,} shapes")]
-        out += [(f"  {'×'.join(map(str, shape))}", f"{n:,} ({n / seen:.1%})") for shape, n in self.shapes.most_common(LISTED)]
+        out = [
+            ("calls", f"{self.calls:,}"),
+            ("calls remembered", f"{self.shapes.total():,} of {len(self.shapes):,} shapes"),
+        ]
+        out += [
+            (f"  {'×'.join(map(str, shape))}", f"{n:,} ({n / seen:.1%})")
+            for shape, n in self.shapes.most_common(LISTED)
+        ]
         out += [(f"by {route}", f"{n:,} ({n / seen:.1%})") for route, n in self.routes.most_common()]
         return out + ([] if self.tiers is None else self.tiers.rows())
 

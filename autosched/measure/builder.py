@@ -1,4 +1,5 @@
-"""Inside a builder: replay the trace within bounds, compile, leave the kernel in a file. Knows tensorlang's public names.
+"""Inside a builder: replay the trace within bounds, compile, leave the kernel in a file. Knows tensorlang's
+public names.
 
 A kernel stays in the directory for a while, so that timing a finalist again builds nothing.
 """
@@ -73,7 +74,8 @@ def build(job: Job, directory: str, say: Callable[[str], None]) -> Outcome:
 
 
 def _kept(file: Path) -> bool:
-    """Whether the kernel is there still. It is the newest now, and not the next that another builder removes."""
+    """Whether the kernel is there still. It is the newest now, and not the next that another builder
+    removes."""
     try:
         os.utime(file)
     except FileNotFoundError:

@@ -1,7 +1,8 @@
-"""The directory that a tuner and its workers share, in memory where the system has such a place. It is removed by whoever ends last; when all
-were killed together, the next tuner sweeps it. Knows files only.
+"""The directory that a tuner and its workers share, in memory where the system has such a place. It is
+removed by whoever ends last; when all were killed together, the next tuner sweeps it. Knows files only.
 
-Whoever uses a directory holds a shared lock on the file ``in use`` in it, which the kernel drops when the process dies, however it dies.
+Whoever uses a directory holds a shared lock on the file ``in use`` in it, which the kernel drops when the
+process dies, however it dies.
 """
 
 from __future__ import annotations
@@ -55,15 +56,25 @@ def sweep(place: str) -> None:
     """Remove the directories that are this user's and used by nobody any more."""
     for found in [*Path(place).glob(f"{_NAME}*"), *Path(place).glob(f"{_UNBORN}*")]:
         with contextlib.suppress(OSError):
-            if found.lstat().st_uid == os.geteuid() and found.is_dir() and not found.is_symlink() and _left(found):
+            if (
+                found.lstat().st_uid == os.geteuid()
+                and found.is_dir()
+                and not found.is_symlink()
+                and _left(found)
+            ):
                 shutil.rmtree(found, ignore_errors=True)
 
 
 def _left(directory: Path) -> bool:
-    """Whether nobody uses it. One that is just being made, or of a release that had no locks, is known by its age."""
+    """Whether nobody uses it. One that is just being made, or of a release that had no locks, is known by its
+    age."""
     old = time.time() - directory.stat().st_mtime > _OLD
     try:
-        fd = -1 if directory.name.startswith(_UNBORN) else os.open(directory / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
+        fd = (
+            -1
+            if directory.name.startswith(_UNBORN)
+            else os.open(directory / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
+        )
     except FileNotFoundError:
         fd = -1
     if fd < 0:

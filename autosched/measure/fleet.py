@@ -1,9 +1,10 @@
-"""Measurement on the machines of a Dask cluster, in the same lines of JSON: the only file that knows ``dask.distributed`` (the extra
-``fleet``), which it imports when a fleet is made.
+"""Measurement on the machines of a Dask cluster, in the same lines of JSON: the only file that knows
+``dask.distributed`` (the extra ``fleet``), which it imports when a fleet is made.
 
-Each worker process of the cluster keeps a ``Measurer`` of its own, so building overlaps running there too, and a candidate that
-crashes kills neither the worker nor its neighbours. Jobs go out a few at a time; a worker that is lost has its jobs given to another by the
-cluster, until it gives them up. A worker should have its machine to itself, and one thread: ``dask worker --nthreads 1``.
+Each worker process of the cluster keeps a ``Measurer`` of its own, so building overlaps running there too,
+and a candidate that crashes kills neither the worker nor its neighbours. Jobs go out a few at a time; a
+worker that is lost has its jobs given to another by the cluster, until it gives them up. A worker should have
+its machine to itself, and one thread: ``dask worker --nthreads 1``.
 """
 
 from __future__ import annotations
@@ -46,28 +47,38 @@ def end_measuring() -> None:
 
 
 class Fleet:
-    """Measures jobs on a Dask cluster: ``tune(task, measurer=Fleet("tcp://scheduler:8786"))``. ``cluster`` is an address, a cluster object or
-    a client; the workers need this package installed. Close it, or use ``with``, to end the measuring processes on the workers.
+    """Measures jobs on a Dask cluster: ``tune(task, measurer=Fleet("tcp://scheduler:8786"))``. ``cluster`` is
+    an address, a cluster object or a client; the workers need this package installed. Close it, or use
+    ``with``, to end the measuring processes on the workers.
 
-    Raises TensorLangError when ``dask.distributed`` is not installed, when nobody answers within ``timeout`` seconds, and when the cluster has
-    no workers.
+    Raises TensorLangError when ``dask.distributed`` is not installed, when nobody answers within ``timeout``
+    seconds, and when the cluster has no workers.
     """
 
     def __init__(self, cluster: Any, stages: Stages | None = None, timeout: float = 10.0) -> None:
         try:
             from dask.distributed import Client
         except ImportError as e:
-            raise tl.TensorLangError("Fleet: dask.distributed is not installed", because=str(e), try_="pip install tensorlang[fleet]") from None
+            raise tl.TensorLangError(
+                "Fleet: dask.distributed is not installed",
+                because=str(e),
+                try_="pip install tensorlang[fleet]",
+            ) from None
         self.stages = stages or Stages()
         self.own = not isinstance(cluster, Client)
         try:
             self.client = Client(cluster, timeout=timeout) if self.own else cluster
         except (OSError, TimeoutError) as e:
-            raise tl.TensorLangError(f"Fleet({cluster!r}): no cluster answers", because=str(e) or type(e).__name__) from None
+            raise tl.TensorLangError(
+                f"Fleet({cluster!r}): no cluster answers", because=str(e) or type(e).__name__
+            ) from None
         self.workers = len(self.client.scheduler_info(n_workers=-1)["workers"])
         if not self.workers:
             self.close()
-            raise tl.TensorLangError(f"Fleet({cluster!r}): the cluster has no workers", try_="dask worker ADDRESS --nthreads 1, on each machine")
+            raise tl.TensorLangError(
+                f"Fleet({cluster!r}): the cluster has no workers",
+                try_="dask worker ADDRESS --nthreads 1, on each machine",
+            )
 
     def run(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
         """The outcomes of the jobs, in order; as many are taken ahead as keep all workers busy."""
@@ -76,7 +87,9 @@ class Fleet:
         while True:
             while len(sent) < AHEAD * self.workers and (chunk := list(itertools.islice(source, CHUNK))):
                 kind = (self.stages.build, self.stages.run)
-                sent.append((chunk, self.client.submit(measure_lines, kind, [j.to_json() for j in chunk], pure=False)))
+                sent.append(
+                    (chunk, self.client.submit(measure_lines, kind, [j.to_json() for j in chunk], pure=False))
+                )
             if not sent:
                 return
             chunk, future = sent.popleft()
@@ -86,7 +99,9 @@ class Fleet:
         try:
             return [Outcome.from_json(line) for line in future.result()]
         except Exception as e:  # of the cluster: what candidates do is in the outcomes
-            return [Outcome(j.id, CRASH, f"the cluster gave the job up: {type(e).__name__}: {e}") for j in chunk]
+            return [
+                Outcome(j.id, CRASH, f"the cluster gave the job up: {type(e).__name__}: {e}") for j in chunk
+            ]
 
     def close(self) -> None:
         """End the measuring processes, and the connection if it is ours."""
@@ -98,5 +113,7 @@ class Fleet:
     def __enter__(self) -> Fleet:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()

@@ -1,5 +1,5 @@
-"""The parent's side of measurement: asks a nursery, restarts it when it dies, never dies itself. Knows the protocol and
-processes."""
+"""The parent's side of measurement: asks a nursery, restarts it when it dies, never dies itself. Knows the
+protocol and processes."""
 
 from __future__ import annotations
 
@@ -19,16 +19,19 @@ from .directory import Directory
 from .nursery import PREPARING, Lines
 from .protocol import CRASH, GO, HELD, HOLD, Job, Outcome, Stages
 
-AHEAD = 8  # jobs on their way at once: one that runs, what is built, what is being built, and what is built next
-GRACE = 30.0  # seconds beyond the jobs' own limits before a silent nursery is given up; its first answer waits for its imports
+# jobs on their way at once: one that runs, what is built, what is being built, and what is built next
+AHEAD = 8
+# seconds beyond the jobs' own limits before a silent nursery is given up; its first answer waits for its
+# imports
+GRACE = 30.0
 _START = "import sys; sys.path[:] = {path!r}; from autosched.measure.nursery import main; main({entries!r})"
 
 
 class Measurer:
     """Measures jobs in other processes. ``with Measurer() as m: for outcome in m.run(jobs): …``
 
-    ``command`` starts the nursery elsewhere: ``["ssh", host, "python3", "-m", "autosched.measure.nursery"]`` measures on another machine,
-    which needs this package and nothing of the caller's.
+    ``command`` starts the nursery elsewhere: ``["ssh", host, "python3", "-m", "autosched.measure.nursery"]``
+    measures on another machine, which needs this package and nothing of the caller's.
     """
 
     def __init__(self, stages: Stages | None = None, command: Sequence[str] | None = None) -> None:
@@ -47,11 +50,16 @@ class Measurer:
         entries = [self.stages.build, self.stages.run]
         if self.command is None:
             self.directory = _made()  # ours, so that it goes even when the nursery has no time to tidy up
-        # the path is handed over as it is: the worker must see the same packages, wherever the caller was started
-        code = _START.format(path=_paths(), entries=[*entries, self.directory.path if self.directory is not None else ""])
+        # the path is handed over as it is: the worker must see the same packages, wherever the caller was
+        # started
+        code = _START.format(
+            path=_paths(), entries=[*entries, self.directory.path if self.directory is not None else ""]
+        )
         command = [sys.executable, "-c", code] if self.command is None else [*self.command, *entries]
         try:
-            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            )
         except OSError as e:
             self._tidy()
             raise tl.TensorLangError(f"cannot start {command[0]}, which measures", because=str(e)) from None
@@ -63,13 +71,15 @@ class Measurer:
         return next(iter(self.run([job])))
 
     def run(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
-        """The outcomes of the jobs, in order. A few jobs are taken ahead of the outcomes: always as many, so that which jobs follow may
-        depend on outcomes and yet not on the clock. Nothing is timed while a job is being taken: whoever makes it may think hard."""
+        """The outcomes of the jobs, in order. A few jobs are taken ahead of the outcomes: always as many, so
+        that which jobs follow may depend on outcomes and yet not on the clock. Nothing is timed while a job
+        is being taken: whoever makes it may think hard."""
         source = iter(jobs)
         sent: deque[Job] = deque()  # taken, and not yet answered for
         done: dict[int, Outcome] = {}
         fed: set[int] = set()  # given to the present nursery
-        suspects: set[int] = set()  # on their way when a nursery died: they go one by one, so that the guilty one is known
+        # on their way when a nursery died: they go one by one, so that the guilty one is known
+        suspects: set[int] = set()
 
         def hear() -> None:
             why = self._receive(sent, done)
@@ -160,7 +170,9 @@ class Measurer:
         self.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
 
@@ -168,7 +180,11 @@ def _made() -> Directory:
     try:
         return Directory.new()
     except OSError as e:
-        raise tl.TensorLangError("there is no place for what is measured", because=str(e), try_="free memory or disk, or set TMPDIR") from None
+        raise tl.TensorLangError(
+            "there is no place for what is measured",
+            because=str(e),
+            try_="free memory or disk, or set TMPDIR",
+        ) from None
 
 
 def _paths() -> list[str]:

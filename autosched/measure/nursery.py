@@ -1,17 +1,18 @@
-"""The process that forks workers and watches them: ``python -m autosched.measure.nursery [build entry, run entry, directory]``,
-JSON lines on stdin and stdout.
+"""The process that forks workers and watches them: ``python -m autosched.measure.nursery [build entry, run
+entry, directory]``, JSON lines on stdin and stdout.
 
-It imports what a worker needs, once, and stays single-threaded so that forking is safe. Builders, one a processor, compile the next
-candidates while the one runner times the present one. A worker that overstays its time is killed; a new one is there in milliseconds.
-When stdin closes, the workers are killed and the nursery ends, so a tuner that is killed leaves nobody behind. Knows the protocol and
-workers.
+It imports what a worker needs, once, and stays single-threaded so that forking is safe. Builders, one a
+processor, compile the next candidates while the one runner times the present one. A worker that overstays its
+time is killed; a new one is there in milliseconds. When stdin closes, the workers are killed and the nursery
+ends, so a tuner that is killed leaves nobody behind. Knows the protocol and workers.
 
-Between its jobs' outcomes a worker says what comes next: ``prepare`` (the right answer is being computed, once, which may take long)
-``timing`` (a measurement that needs all processors begins: builders are stopped until the runner is done) and ``timing serial`` (one
-that needs the runner's own processor: only the builder that shares it is stopped).
+Between its jobs' outcomes a worker says what comes next: ``prepare`` (the right answer is being computed,
+once, which may take long) ``timing`` (a measurement that needs all processors begins: builders are stopped
+until the runner is done) and ``timing serial`` (one that needs the runner's own processor: only the builder
+that shares it is stopped).
 
-Between jobs the parent may say ``hold``: it is about to think, and a kernel timed meanwhile would look slow. No run is begun then until it
-says ``go``; ``held`` tells it that none is under way. Builders go on.
+Between jobs the parent may say ``hold``: it is about to think, and a kernel timed meanwhile would look slow.
+No run is begun then until it says ``go``; ``held`` tells it that none is under way. Builders go on.
 """
 
 from __future__ import annotations
@@ -197,7 +198,9 @@ class Nursery:
             self.built.append((b.job, outcome))
             return
         if b is self.runner:
-            outcome = replace(outcome, build_seconds=self.build_seconds, seconds=outcome.seconds + self.build_seconds)
+            outcome = replace(
+                outcome, build_seconds=self.build_seconds, seconds=outcome.seconds + self.build_seconds
+            )
         write_line(self.results, replace(outcome, machine=fingerprint()).to_json())
 
     def close(self) -> None:
@@ -208,13 +211,18 @@ class Nursery:
 
 
 def serve(stages: Stages, jobs: int, results: int, directory: Directory) -> None:
-    """Measure the jobs that come in on one pipe, tell the outcomes on the other, in the order in which they are known. The directory is
-    removed at the end."""
-    build, run = (getattr(importlib.import_module(m), f) for m, _, f in (s.partition(":") for s in (stages.build, stages.run)))
+    """Measure the jobs that come in on one pipe, tell the outcomes on the other, in the order in which they
+    are known. The directory is removed at the end."""
+    build, run = (
+        getattr(importlib.import_module(m), f)
+        for m, _, f in (s.partition(":") for s in (stages.build, stages.run))
+    )
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
     gc.collect()
     gc.freeze()  # what is imported stays, and no worker looks through it again
-    gc.set_threshold(100_000)  # a builder makes millions of small objects that die by themselves; less often is a tenth of its time
+    gc.set_threshold(
+        100_000
+    )  # a builder makes millions of small objects that die by themselves; less often is a tenth of its time
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     places: list[set[int] | None] = [{c} for c in cores] or [None]  # the runner's own processor is the last
     builders = [Bench(build, directory.path, f"builder{i}", place) for i, place in enumerate(places)]

@@ -1,4 +1,5 @@
-"""What the parent asks and what comes back: two records of plain data, one JSON line each. Knows nothing else."""
+"""What the parent asks and what comes back: two records of plain data, one JSON line each. Knows nothing
+else."""
 
 from __future__ import annotations
 
@@ -14,9 +15,10 @@ BUILT = "built"  # what a builder answers; never the end of a job
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Measure one candidate: ``graph`` and ``trace`` as JSON text, ``key`` the graph's. ``timeout`` seconds to build it and as many to
-    run it, ``memory`` bytes beyond what a worker has at birth, ``seconds`` to spend on timing, ``best`` the seconds of the fastest
-    candidate so far (0: none): what is much slower is timed only once."""
+    """Measure one candidate: ``graph`` and ``trace`` as JSON text, ``key`` the graph's. ``timeout`` seconds
+    to build it and as many to run it, ``memory`` bytes beyond what a worker has at birth, ``seconds`` to
+    spend on timing, ``best`` the seconds of the fastest candidate so far (0: none): what is much slower is
+    timed only once."""
 
     id: int
     graph: str
@@ -38,7 +40,8 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a job: ``times`` when ``status`` is ok, the reason in ``error`` otherwise. ``machine`` is where it was measured."""
+    """What became of a job: ``times`` when ``status`` is ok, the reason in ``error`` otherwise. ``machine``
+    is where it was measured."""
 
     id: int
     status: str
@@ -60,8 +63,9 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """The two halves of a measurement, each ``"module:function"`` of ``(job, directory, say)``: the builder leaves a kernel in the directory
-    and answers BUILT, the runner finds it there. ``say(phase)`` tells the nursery what comes next: see ``nursery``."""
+    """The two halves of a measurement, each ``"module:function"`` of ``(job, directory, say)``: the builder
+    leaves a kernel in the directory and answers BUILT, the runner finds it there. ``say(phase)`` tells the
+    nursery what comes next: see ``nursery``."""
 
     build: str = "autosched.measure.builder:build"
     run: str = "autosched.measure.runner:run"

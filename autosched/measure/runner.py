@@ -1,12 +1,14 @@
-"""Inside a runner: load a kernel, check its answer against the reference, time it. Knows tensorlang's public names.
+"""Inside a runner: load a kernel, check its answer against the reference, time it. Knows tensorlang's public
+names.
 
-The check uses small integers, of which every order of summation gives the same bits, so a schedule that drops or doubles a term
-is far outside the tolerance, which is there for division and the functions of the mathematical library only. Where that does not suffice, as
-in long programs with a softmax of large numbers inside, the reference itself says how much rounding may explain: by how much it moves when its
-inputs do in their last bits. Outputs are poisoned before the run.
+The check uses small integers, of which every order of summation gives the same bits, so a schedule that drops
+or doubles a term is far outside the tolerance, which is there for division and the functions of the
+mathematical library only. Where that does not suffice, as in long programs with a softmax of large numbers
+inside, the reference itself says how much rounding may explain: by how much it moves when its inputs do in
+their last bits. Outputs are poisoned before the run.
 
-A serial kernel is timed on one processor, the last of those of this process, while the builder of that processor is stopped; a parallel one
-on all of them, while all builders are.
+A serial kernel is timed on one processor, the last of those of this process, while the builder of that
+processor is stopped; a parallel one on all of them, while all builders are.
 """
 
 from __future__ import annotations
@@ -32,8 +34,12 @@ SAMPLES, MOST_SAMPLES = 3, 6
 PRECISE = 0.02  # of the median: an interval as narrow as this needs no more samples
 HOPELESS = 2.0  # so many times slower than the best is timed once
 PROMISING = 1.1  # up to so many times slower than the best, a wide interval is worth more samples
-NUDGE, SLACK = 2, 32.0  # ulp; a transformer block of 57 stages was 9 times as far off as inputs moved by that much make it
-LONG = 3e-4  # seconds: from here on a run is timed by itself, and the call from Python (some 0.1 µs) does not count
+NUDGE, SLACK = (
+    2,
+    32.0,
+)  # ulp; a transformer block of 57 stages was 9 times as far off as inputs moved by that much make it
+# seconds: from here on a run is timed by itself, and the call from Python (some 0.1 µs) does not count
+LONG = 3e-4
 PAGE, LINE, PLACES = 4096, 64, 21  # bytes; every move begins so many lines further on in a page
 _workbenches: dict[str, Workbench] = {}
 
@@ -41,7 +47,9 @@ _workbenches: dict[str, Workbench] = {}
 class Workbench:
     """A computation ready to be measured: its tensors, inputs, and the right answers."""
 
-    def __init__(self, tensors: list[te.Tensor], cache: Path | None, say: Callable[[str], None] = lambda phase: None) -> None:
+    def __init__(
+        self, tensors: list[te.Tensor], cache: Path | None, say: Callable[[str], None] = lambda phase: None
+    ) -> None:
         self.tensors = tensors
         self.outputs = outputs_of(tensors)
         self.turns = 0
@@ -49,15 +57,20 @@ class Workbench:
         self._slack: list[float] | None = None
         sizes = Sizes()
         rng = np.random.default_rng(20)
-        self.arrays: dict[te.Tensor, Any] = {t: self.array(rng, t, [int(str(sizes(e))) for e in t.shape]) for t in self.tensors}
+        self.arrays: dict[te.Tensor, Any] = {
+            t: self.array(rng, t, [int(str(sizes(e))) for e in t.shape]) for t in self.tensors
+        }
         inputs = {t: a for t, a in self.arrays.items() if t not in self.outputs}
         if cache is not None and cache.exists():
             with np.load(cache) as kept:
-                self.right = [kept[f"a{i}"].view(t.dtype.to_numpy()) for i, t in enumerate(self.outputs)]  # bfloat16 is no type of files
+                self.right = [
+                    kept[f"a{i}"].view(t.dtype.to_numpy()) for i, t in enumerate(self.outputs)
+                ]  # bfloat16 is no type of files
         else:
             say(PREPARE)
             self.right = list(te.reference.evaluate(self.outputs, inputs))
-            if cache is not None:  # a worker that dies leaves this to the next; renamed, so that it is whole or not there
+            # a worker that dies leaves this to the next; renamed, so that it is whole or not there
+            if cache is not None:
                 part = cache.with_suffix(".part.npz")
                 np.savez(part, **{f"a{i}": a for i, a in enumerate(self.right)})
                 part.rename(cache)
@@ -69,13 +82,13 @@ class Workbench:
         return rng.integers(low, high, shape).astype(kind)
 
     def move(self) -> None:
-        """The same arrays elsewhere in memory: where they lie can make a kernel a third faster or slower, and so that no candidate wins by
-        that, those that matter are timed in several places."""
+        """The same arrays elsewhere in memory: where they lie can make a kernel a third faster or slower, and
+        so that no candidate wins by that, those that matter are timed in several places."""
         self.turns += 1
         for t, a in self.arrays.items():
             raw = np.empty(a.nbytes + PAGE + LINE, np.uint8)
             start = -raw.__array_interface__["data"][0] % LINE + self.turns * PLACES * LINE % PAGE
-            new = raw[start:start + a.nbytes].view(a.dtype).reshape(a.shape)
+            new = raw[start : start + a.nbytes].view(a.dtype).reshape(a.shape)
             new[...] = a
             self.arrays[t] = new
 
@@ -89,31 +102,43 @@ class Workbench:
             n = int(bad.sum())
             if n:
                 at = tuple(int(x[0]) for x in np.nonzero(bad))
-                return f"{t.name}: {n} of {right.size} elements differ; {t.name}{list(at)} is {got[at]!r}, should be {right[at]!r}"
+                return (
+                    f"{t.name}: {n} of {right.size} elements differ; {t.name}{list(at)} is {got[at]!r}, "
+                    f"should be {right[at]!r}"
+                )
         return ""
 
     def slack(self) -> list[float]:
-        """How far each output may be off because of rounding: ``SLACK`` times as far as two evaluations of the reference are apart whose float
-        inputs were moved by some ulp, for every stage rounds again, not only the inputs; nothing more where they are as near as the usual bound."""
+        """How far each output may be off because of rounding: ``SLACK`` times as far as two evaluations of
+        the reference are apart whose float inputs were moved by some ulp, for every stage rounds again, not
+        only the inputs; nothing more where they are as near as the usual bound."""
         if self._slack is None:
             self.say(PREPARE)
             rng = np.random.default_rng(21)
-            moved = [{t: self._nudged(rng, a) for t, a in self.arrays.items() if t not in self.outputs} for _ in range(2)]
+            moved = [
+                {t: self._nudged(rng, a) for t, a in self.arrays.items() if t not in self.outputs}
+                for _ in range(2)
+            ]
             self._slack = []
             for one, other in zip(*[te.reference.evaluate(self.outputs, m) for m in moved], strict=True):
                 with np.errstate(invalid="ignore"):
                     off = np.abs(one.astype(np.float64) - other.astype(np.float64))
                 apart = float(np.max(off, initial=0.0, where=np.isfinite(off)))
                 size = float(np.max(np.abs(one), initial=1.0, where=np.isfinite(one)))
-                self._slack.append(SLACK * apart if apart > 64 * float(np.finfo(np.float32).eps) * size else 0.0)
+                self._slack.append(
+                    SLACK * apart if apart > 64 * float(np.finfo(np.float32).eps) * size else 0.0
+                )
         return self._slack
 
     @staticmethod
     def _nudged(rng: np.random.Generator, a: Any) -> Any:
-        """An array a few ulp beside; types of fewer bits than float32, whose products are exact, as they are."""
+        """An array a few ulp beside; types of fewer bits than float32, whose products are exact, as they
+        are."""
         if a.dtype.kind != "f" or a.dtype.itemsize < 4:
             return a
-        return (a * (1 + NUDGE * np.finfo(a.dtype).eps * rng.choice(np.array([-1.0, 1.0]), a.shape))).astype(a.dtype)
+        return (a * (1 + NUDGE * np.finfo(a.dtype).eps * rng.choice(np.array([-1.0, 1.0]), a.shape))).astype(
+            a.dtype
+        )
 
     def poison(self) -> None:
         """Fill the outputs with what no right answer is."""
@@ -135,7 +160,8 @@ def _close(got: Any, right: Any, slack: float = 0.0) -> Any:
 
 
 def run(job: Job, directory: str, say: Callable[[str], None]) -> Outcome:
-    """Check and time the kernel that a builder left. Never raises for what a candidate may do, except by dying."""
+    """Check and time the kernel that a builder left. Never raises for what a candidate may do, except by
+    dying."""
     start = time.perf_counter()
 
     def outcome(status: str, error: str = "", times: tuple[float, ...] = ()) -> Outcome:
@@ -145,7 +171,9 @@ def run(job: Job, directory: str, say: Callable[[str], None]) -> Outcome:
         kernel = tl.load(kernel_file(job, directory), mine=True)
         bench = _workbenches.get(job.key)
         if bench is None:
-            bench = _workbenches[job.key] = Workbench(computation(job), Path(directory) / f"{job.key}.npz", say)
+            bench = _workbenches[job.key] = Workbench(
+                computation(job), Path(directory) / f"{job.key}.npz", say
+            )
         if not job.best:
             bench.move()
         args = [bench.arrays[t] for t in bench.tensors]
@@ -182,8 +210,8 @@ def _alone(parallel: bool, say: Callable[[str], None]) -> Iterator[None]:
 
 
 def timed(kernel: tl.Module, args: list[Any], first: float, seconds: float, best: float) -> tuple[float, ...]:
-    """Samples in seconds, each the fastest of several runs: what disturbs a run only ever makes it slower. ``first`` is what the first
-    run took, caches cold; it alone condemns nobody."""
+    """Samples in seconds, each the fastest of several runs: what disturbs a run only ever makes it slower.
+    ``first`` is what the first run took, caches cold; it alone condemns nobody."""
     if best and first > HOPELESS * best:
         first = _sample(kernel, args, first, 0.0)
         if first > HOPELESS * best:

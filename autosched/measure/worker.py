@@ -1,4 +1,5 @@
-"""A forked process that does jobs of one stage until it dies, and the two pipes to it. Knows the protocol only.
+"""A forked process that does jobs of one stage until it dies, and the two pipes to it. Knows the protocol
+only.
 
 How a worker died is the outcome of the job it was at. It also dies with its nursery.
 """
@@ -51,7 +52,9 @@ class Worker:
 
     def stop(self, stopped: bool) -> None:
         """Hold it, or let it go on."""
-        os.kill(self.pid, signal.SIGSTOP if stopped else signal.SIGCONT)  # not reaped, so the number is still its own
+        os.kill(
+            self.pid, signal.SIGSTOP if stopped else signal.SIGCONT
+        )  # not reaped, so the number is still its own
 
     def end(self, *, kill: bool = True) -> int:
         """Kill it (or wait for it), and tell how it ended."""

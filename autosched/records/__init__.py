@@ -1,4 +1,5 @@
-"""The memory of the house: one JSON line a measurement, appended safely by several processes, read back tolerantly.
+"""The memory of the house: one JSON line a measurement, appended safely by several processes, read back
+tolerantly.
 
 Knows traces (to hand them back) and nothing of search or measurement. Loading never executes anything.
 """

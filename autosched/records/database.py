@@ -1,5 +1,5 @@
-"""Files of records: append with one write a line, load what can be read and say what cannot, find the best. Knows records and
-files."""
+"""Files of records: append with one write a line, load what can be read and say what cannot, find the best.
+Knows records and files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class BadLine:
 
 
 class RecordLog:
-    """A file of records. Reading takes what it can; ``bad`` lists the rest. Nothing is written before ``open`` or the first ``append``."""
+    """A file of records. Reading takes what it can; ``bad`` lists the rest. Nothing is written before
+    ``open`` or the first ``append``."""
 
     def __init__(self, path: str | Path | None) -> None:
         self.path = None if path is None else Path(path)
@@ -58,10 +59,11 @@ class RecordLog:
                 os.fstat(fd)
 
     def append(self, record: Record) -> None:
-        """Keep one record: in one write at the end of the file, so that processes may share it and a kill leaves no half line
-        inside.
+        """Keep one record: in one write at the end of the file, so that processes may share it and a kill
+        leaves no half line inside.
 
-        Raises TensorLangError when the file cannot be written; the record is kept in memory all the same, and written with the next.
+        Raises TensorLangError when the file cannot be written; the record is kept in memory all the same, and
+        written with the next.
         """
         self.records.append(record)
         if self.path is None:
@@ -69,7 +71,8 @@ class RecordLog:
         self.unwritten.append((record.to_json() + "\n").encode())
         with self._appending() as fd:
             size = os.fstat(fd).st_size
-            torn = bool(size) and os.pread(fd, 1, size - 1) != b"\n"  # a writer died in the middle of its line
+            # a writer died in the middle of its line
+            torn = bool(size) and os.pread(fd, 1, size - 1) != b"\n"
             while self.unwritten:
                 line = self.unwritten[0]
                 if os.write(fd, b"\n" * torn + line) != len(line) + torn:
@@ -89,14 +92,21 @@ class RecordLog:
             finally:
                 os.close(fd)
         except OSError as e:
-            raise tl.TensorLangError(f"cannot write records to {self.path}", because=str(e),
-                                     try_="another file, or records=None to keep them in memory") from None
+            raise tl.TensorLangError(
+                f"cannot write records to {self.path}",
+                because=str(e),
+                try_="another file, or records=None to keep them in memory",
+            ) from None
 
     def refresh(self) -> list[Record]:
-        """Take in what others have appended since; returns it. Raises TensorLangError when the file cannot be read."""
-        if self.path is None or not self.path.exists() or self.path.is_char_device():  # a device may have no end
+        """Take in what others have appended since; returns it. Raises TensorLangError when the file cannot be
+        read."""
+        # a device may have no end
+        if self.path is None or not self.path.exists() or self.path.is_char_device():
             return []
-        new, bad, self._read, self._lines, self._torn = _read(self.path, self._read, self._lines, self._torn, self._own)
+        new, bad, self._read, self._lines, self._torn = _read(
+            self.path, self._read, self._lines, self._torn, self._own
+        )
         self.records += new
         self.bad += bad
         return new
@@ -111,14 +121,16 @@ class RecordLog:
 
 
 def load(path: str | Path) -> tuple[list[Record], list[BadLine]]:
-    """The records of a file and the lines that are none. Raises TensorLangError when the file cannot be read at all."""
+    """The records of a file and the lines that are none. Raises TensorLangError when the file cannot be read
+    at all."""
     return _read(Path(path))[:2]
 
 
-def _read(path: Path, offset: int = 0, number: int = 0, torn: bool = False,
-          own: set[bytes] | None = None) -> tuple[list[Record], list[BadLine], int, int, bool]:
-    """The records and bad lines of a file from an offset on, and how far it was read. Lines of which ``own`` has the digest are left out;
-    a line beyond ``MAX_LINE`` is never held in memory."""
+def _read(
+    path: Path, offset: int = 0, number: int = 0, torn: bool = False, own: set[bytes] | None = None
+) -> tuple[list[Record], list[BadLine], int, int, bool]:
+    """The records and bad lines of a file from an offset on, and how far it was read. Lines of which ``own``
+    has the digest are left out; a line beyond ``MAX_LINE`` is never held in memory."""
     records: list[Record] = []
     bad: list[BadLine] = []
     try:
@@ -132,7 +144,9 @@ def _read(path: Path, offset: int = 0, number: int = 0, torn: bool = False,
                     size, raw = size + len(more), more
                 torn = not raw.endswith(b"\n")
                 if size > MAX_LINE:
-                    bad.append(BadLine(str(path), number, f"{size} bytes long; a record has at most {MAX_LINE}"))
+                    bad.append(
+                        BadLine(str(path), number, f"{size} bytes long; a record has at most {MAX_LINE}")
+                    )
                 elif own and _digest(raw) in own:
                     own.discard(_digest(raw))
                 elif raw.strip():
@@ -150,18 +164,24 @@ def _digest(line: bytes) -> bytes:
 
 
 def ranked(records: Iterable[Record], task: str, target: str) -> list[Record]:
-    """The right records of a task on a target, fastest first, one for each trace. Several measurements of one trace count together: the
-    median of all times; one that ever gave a wrong answer is not right. The schedule the search began with stands ahead of those that do not
-    beat it clearly."""
+    """The right records of a task on a target, fastest first, one for each trace. Several measurements of one
+    trace count together: the median of all times; one that ever gave a wrong answer is not right. The
+    schedule the search began with stands ahead of those that do not beat it clearly."""
     mine = [r for r in records if r.task == task and r.target == target]
     wrong = {r.identity for r in mine if r.status == WRONG_ANSWER}
     together: dict[tuple[object, ...], Record] = {}
     for r in mine:
         if r.ok and r.identity not in wrong:
             known = together.get(r.identity)
-            together[r.identity] = r if known is None else replace(known, times=(*known.times, *r.times), start=known.start or r.start)
+            together[r.identity] = (
+                r
+                if known is None
+                else replace(known, times=(*known.times, *r.times), start=known.start or r.start)
+            )
     start = next((r for r in together.values() if r.start), None)
-    return sorted(together.values(), key=lambda r: (start is not None and r is not start and not r.beats(start), r.cost))
+    return sorted(
+        together.values(), key=lambda r: (start is not None and r is not start and not r.beats(start), r.cost)
+    )
 
 
 def best_of(records: str | Path | Iterable[Record], task: str, target: str) -> Record | None:
@@ -170,10 +190,17 @@ def best_of(records: str | Path | Iterable[Record], task: str, target: str) -> R
     return next(iter(ranked(listed, task, target)), None)
 
 
-def apply_best(listed: Sequence[Record], task: str, target: str, name: str, schedule: tl.Schedule, refused: Sequence[str] = (),
-               bad: Sequence[BadLine] = ()) -> tl.Schedule:
-    """The fastest right record that replays on a fresh schedule of the task; records that do not are passed over, as those were that ``refused``
-    tells of.
+def apply_best(
+    listed: Sequence[Record],
+    task: str,
+    target: str,
+    name: str,
+    schedule: tl.Schedule,
+    refused: Sequence[str] = (),
+    bad: Sequence[BadLine] = (),
+) -> tl.Schedule:
+    """The fastest right record that replays on a fresh schedule of the task; records that do not are passed
+    over, as those were that ``refused`` tells of.
 
     Raises TensorLangError when there is none, and says what the records and the ``bad`` lines hold instead.
     """
@@ -184,14 +211,20 @@ def apply_best(listed: Sequence[Record], task: str, target: str, name: str, sche
         except tl.ScheduleError as e:
             refused.append(shortened(str(e)))
     mine = [r for r in listed if r.task == task]
-    why = [f"{n} × {status}" for status, n in sorted(Counter(r.status for r in mine if r.target == target and not r.ok).items())]
+    why = [
+        f"{n} × {status}"
+        for status, n in sorted(Counter(r.status for r in mine if r.target == target and not r.ok).items())
+    ]
     others = dict.fromkeys(r.target for r in mine if r.target != target)
     why += [f"measured for {t} only" for t in others]
     why += [f"{len(refused)} records do not replay: {refused[0]}"] if refused else []
     why += [f"{n} records of other tasks"] if (n := len(listed) - len(mine)) else []
     why += [f"{len(bad)} lines skipped, the first {bad[0]}"] if bad else []
-    raise tl.TensorLangError(f"no measured schedule of {name} for {target}", because="\n".join(why) or "there are no records",
-                             try_="autosched.tune(task, records=…) first, with the same sizes and target")
+    raise tl.TensorLangError(
+        f"no measured schedule of {name} for {target}",
+        because="\n".join(why) or "there are no records",
+        try_="autosched.tune(task, records=…) first, with the same sizes and target",
+    )
 
 
 def shortened(text: str, most: int = 400) -> str:
@@ -200,12 +233,15 @@ def shortened(text: str, most: int = 400) -> str:
     return line if len(line) <= most else f"{line[:most]} …"
 
 
-def merge(inputs: Sequence[str | Path], output: str | Path, keep: int | None = None) -> tuple[int, list[BadLine]]:
-    """Write the records of several files to one, each once; ``keep``: distilled to so many of the fastest of each task and target, with
-    all measurements of these. Returns how many were written, and the lines that were skipped.
+def merge(
+    inputs: Sequence[str | Path], output: str | Path, keep: int | None = None
+) -> tuple[int, list[BadLine]]:
+    """Write the records of several files to one, each once; ``keep``: distilled to so many of the fastest of
+    each task and target, with all measurements of these. Returns how many were written, and the lines that
+    were skipped.
 
-    The output is written beside its place and renamed, so it may be one of the inputs. Raises TensorLangError when a file cannot be read
-    or written.
+    The output is written beside its place and renamed, so it may be one of the inputs. Raises TensorLangError
+    when a file cannot be read or written.
     """
     found: dict[str, Record] = {}
     bad: list[BadLine] = []

@@ -12,16 +12,18 @@ from typing import Any
 import tensorlang as tl
 
 VERSION = 1
-WORTH = 0.97  # of the time of the schedule a search began with: less gain is within what placement in memory does
+# of the time of the schedule a search began with: less gain is within what placement in memory does
+WORTH = 0.97
 OK, WRONG_ANSWER = "ok", "wrong_answer"
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """``status`` is ok, refused, build_error, wrong_answer, crash, timeout, out_of_memory or killed; ``error`` the reason in words;
-    ``times`` seconds of one run, one per sample; ``steps`` the trace as JSON text, sampled values included; ``start`` marks the
-    schedule that the search began with, which is kept unless another is clearly faster; ``names`` are those of the computation that the trace
-    speaks of, in the order of ``te.serialize.form_and_names``, or none: those of whoever reads it."""
+    """``status`` is ok, refused, build_error, wrong_answer, crash, timeout, out_of_memory or killed;
+    ``error`` the reason in words; ``times`` seconds of one run, one per sample; ``steps`` the trace as JSON
+    text, sampled values included; ``start`` marks the schedule that the search began with, which is kept
+    unless another is clearly faster; ``names`` are those of the computation that the trace speaks of, in the
+    order of ``te.serialize.form_and_names``, or none: those of whoever reads it."""
 
     task: str
     target: str
@@ -60,7 +62,8 @@ class Record:
         return self.task, self.target, self.steps, self.names
 
     def beats(self, other: Record) -> bool:
-        """Whether it is faster beyond doubt: by ``WORTH``, and the intervals of the two medians do not meet."""
+        """Whether it is faster beyond doubt: by ``WORTH``, and the intervals of the two medians do not
+        meet."""
         return self.cost < WORTH * other.cost and self.interval[1] < other.interval[0]
 
     def trace(self) -> tl.Trace:
@@ -68,7 +71,8 @@ class Record:
         return tl.Trace.from_json(self.steps)
 
     def to_json(self) -> str:
-        """One line, without the newline. The median and its interval are written for other readers, and not read."""
+        """One line, without the newline. The median and its interval are written for other readers, and not
+        read."""
         derived = {"median": self.cost, "interval": self.interval} if self.ok else {}
         plain = {k: v for k, v in asdict(self).items() if k not in ("start", "names") or v}
         return json.dumps({**plain, "steps": json.loads(self.steps), **derived}, separators=(",", ":"))
@@ -120,7 +124,8 @@ _TYPES: dict[str, Any] = {
 
 
 def _check_form(steps: Mapping[str, Any]) -> None:
-    """Raise ValueError unless this has the form of a trace; whether its steps mean something is found out when they are replayed."""
+    """Raise ValueError unless this has the form of a trace; whether its steps mean something is found out
+    when they are replayed."""
     listed, decisions = steps.get("steps"), steps.get("decisions")
     if not isinstance(listed, list) or not isinstance(decisions, dict):
         raise ValueError("steps is no trace")
@@ -149,8 +154,9 @@ def canonical_trace(trace: tl.Trace) -> str:
 
 
 def median_interval(times: Sequence[float]) -> tuple[float, float]:
-    """A range that holds the true median with 95 % confidence, whatever the distribution: two of the sorted samples (David and Nagaraja,
-    Order Statistics, section 7.1). With fewer than six samples there is no such pair, and it is the whole range."""
+    """A range that holds the true median with 95 % confidence, whatever the distribution: two of the sorted
+    samples (David and Nagaraja, Order Statistics, section 7.1). With fewer than six samples there is no such
+    pair, and it is the whole range."""
     ordered, n = sorted(times), len(times)
     low = 0
     while 2 * sum(math.comb(n, i) for i in range(low + 2)) <= 0.05 * 2**n:

@@ -1,5 +1,5 @@
-"""Traces from files and other machines, applied within bounds: so many steps, so much unrolled, so much memory. Knows tensorlang's public
-names; executes nothing of what it reads.
+"""Traces from files and other machines, applied within bounds: so many steps, so much unrolled, so much
+memory. Knows tensorlang's public names; executes nothing of what it reads.
 
 The bounds are far beyond what a search proposes and well below what would hang a compiler or eat a machine.
 """
@@ -14,15 +14,17 @@ from tensorlang.analysis import Analysis, amount, analyse, constant, times
 MAX_TEXT = 1 << 20  # characters of a trace
 MAX_STEPS = 2000
 MAX_STEPS_OF_A_STAGE = 200
-MAX_WRITTEN = 1 << 14  # elements of all statements, each copy of an unrolled loop and each lane of a vector written out; a search proposes 2,000
+MAX_WRITTEN = 1 << 14
+# elements of all statements, each copy of an unrolled loop and each lane of a vector written out; a search
+# proposes 2,000
 MAX_WORKSPACE = 4 << 30  # bytes that a kernel takes besides its arguments
 
 
 def replay(steps: str | tl.Trace, schedule: tl.Schedule) -> tl.Schedule:
     """The schedule with the steps made, numbers in place of sampled values.
 
-    Raises ScheduleError when a step is refused, when it is no trace, when it leaves a stage waiting for its place, and when it goes beyond the
-    bounds of this file.
+    Raises ScheduleError when a step is refused, when it is no trace, when it leaves a stage waiting for its
+    place, and when it goes beyond the bounds of this file.
     """
     try:
         return checked(steps, schedule)
@@ -31,7 +33,9 @@ def replay(steps: str | tl.Trace, schedule: tl.Schedule) -> tl.Schedule:
     except tl.ScheduleError:
         raise
     except Exception as e:  # a file decides nothing about whether its reader goes on
-        raise tl.ScheduleError("a trace breaks the schedule it is replayed on", because=f"{type(e).__name__}: {e}") from e
+        raise tl.ScheduleError(
+            "a trace breaks the schedule it is replayed on", because=f"{type(e).__name__}: {e}"
+        ) from e
 
 
 def checked(steps: str | tl.Trace, schedule: tl.Schedule) -> tl.Schedule:
@@ -39,10 +43,16 @@ def checked(steps: str | tl.Trace, schedule: tl.Schedule) -> tl.Schedule:
     trace = parsed(steps)
     made = schedule.fresh(symbolic=False).replay(trace)
     if made.pending:
-        raise tl.ScheduleError("a trace leaves stages without a place", because="; ".join(f"{k} waits for {v}" for k, v in made.pending.items()))
+        raise tl.ScheduleError(
+            "a trace leaves stages without a place",
+            because="; ".join(f"{k} waits for {v}" for k, v in made.pending.items()),
+        )
     moved = [st.name for st in made.state.stages if st.aliases and (st.is_placeholder or st.is_output)]
     if moved:
-        raise tl.ScheduleError("a trace changes the layout of arguments", because=f"callers pass {', '.join(moved)} as the task declares them")
+        raise tl.ScheduleError(
+            "a trace changes the layout of arguments",
+            because=f"callers pass {', '.join(moved)} as the task declares them",
+        )
     _bounded(analyse(made, accesses=False))
     return made
 
@@ -50,23 +60,37 @@ def checked(steps: str | tl.Trace, schedule: tl.Schedule) -> tl.Schedule:
 def parsed(steps: str | tl.Trace) -> tl.Trace:
     """The trace, of a length that is taken. Raises ScheduleError."""
     if isinstance(steps, str) and len(steps) > MAX_TEXT:
-        raise tl.ScheduleError("a trace is too long", because=f"{len(steps)} characters; {MAX_TEXT} are taken")
+        raise tl.ScheduleError(
+            "a trace is too long", because=f"{len(steps)} characters; {MAX_TEXT} are taken"
+        )
     trace = tl.Trace.from_json(steps) if isinstance(steps, str) else steps
     if len(trace) > MAX_STEPS:
         raise tl.ScheduleError("a trace is too long", because=f"{len(trace)} steps; {MAX_STEPS} are taken")
-    name, most = max(Counter(getattr(p, "stage", "") for p in trace.steps).items(), key=lambda row: row[1], default=("", 0))
+    name, most = max(
+        Counter(getattr(p, "stage", "") for p in trace.steps).items(), key=lambda row: row[1], default=("", 0)
+    )
     if most > MAX_STEPS_OF_A_STAGE:
-        raise tl.ScheduleError("a trace is too long", because=f"{most} steps of the stage {name[:40]}; {MAX_STEPS_OF_A_STAGE} are taken")
+        raise tl.ScheduleError(
+            "a trace is too long",
+            because=f"{most} steps of the stage {name[:40]}; {MAX_STEPS_OF_A_STAGE} are taken",
+        )
     return trace
 
 
 def _bounded(analysis: Analysis) -> None:
-    """Raise ScheduleError for a kernel that is too much to build. Nothing is symbolic any more, so the amounts are literals."""
+    """Raise ScheduleError for a kernel that is too much to build. Nothing is symbolic any more, so the
+    amounts are literals."""
     total = 0
     for st in analysis.statements:
-        total += constant(amount(times(1, *[p.extent for p in st.loops if p.kind in ("unrolled", "vectorized")]))) or 0
+        total += (
+            constant(amount(times(1, *[p.extent for p in st.loops if p.kind in ("unrolled", "vectorized")])))
+            or 0
+        )
         if total > MAX_WRITTEN:
-            raise _too_much(f"with {st.name}, {total} elements are written out by unrolled and vectorized loops; {MAX_WRITTEN} are taken")
+            raise _too_much(
+                f"with {st.name}, {total} elements are written out by unrolled and vectorized loops; "
+                f"{MAX_WRITTEN} are taken"
+            )
     for m in analysis.storage:
         size = constant(amount(m.bytes))
         if size is not None and size > MAX_WORKSPACE:

@@ -1,8 +1,9 @@
-"""Which candidates to measure next. Knows variants (matrices, limits) and scores; nothing of what models, measurement or files are.
+"""Which candidates to measure next. Knows variants (matrices, limits) and scores; nothing of what models,
+measurement or files are.
 
-A strategy proposes rows; populations are integer matrices and every step is an array operation. The same seed and the same
-measurements give the same proposals in every process: all randomness comes from one numpy Generator, and nothing iterates over a
-set. Adding one: a file, a line in ``STRATEGIES``, a test.
+A strategy proposes rows; populations are integer matrices and every step is an array operation. The same seed
+and the same measurements give the same proposals in every process: all randomness comes from one numpy
+Generator, and nothing iterates over a set. Adding one: a file, a line in ``STRATEGIES``, a test.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Shares the candidates of a round out among the variants of a task. Knows variants, strategies and scores.
 
-The very first candidate is the values the author of the first variant wrote, whatever the limits say: nothing that is found may be slower.
-Where no model knows anything, the first candidate of every
-variant follows in turn, then random ones. Else the variants that the model believes in propose, and the best-scored of all proposals are
-taken, whatever variant they are of; a share goes to all variants in turn, so that none is given up for what the model believes.
+The very first candidate is the values the author of the first variant wrote, whatever the limits say: nothing
+that is found may be slower. Where no model knows anything, the first candidate of every variant follows in
+turn, then random ones. Else the variants that the model believes in propose, and the best-scored of all
+proposals are taken, whatever variant they are of; a share goes to all variants in turn, so that none is given
+up for what the model believes.
 """
 
 from __future__ import annotations
@@ -23,8 +24,14 @@ EXPLORE = 0.1  # of a round, taken from variants in turn
 Proposals = list[tuple[int, Rows]]  # (number of the variant, one row)
 
 
-def allot(variants: Sequence[Variant], seen: Sequence[Seen], strategy: Strategy, n: int, rng: np.random.Generator,
-          scores: Sequence[Score] | None) -> Proposals:
+def allot(
+    variants: Sequence[Variant],
+    seen: Sequence[Seen],
+    strategy: Strategy,
+    n: int,
+    rng: np.random.Generator,
+    scores: Sequence[Score] | None,
+) -> Proposals:
     """Up to ``n`` new candidates, each a variant's number and a row, the most promising first."""
     if scores is None:
         return _first(variants, seen, n, rng)
@@ -33,7 +40,9 @@ def allot(variants: Sequence[Variant], seen: Sequence[Seen], strategy: Strategy,
         p.add(s.rows, s.costs)
     _invite(variants, seen)
     chosen: Proposals = []
-    if not any(len(s.rows) for s in seen):  # whatever a model believes, what its author wrote is where a search begins
+    if not any(
+        len(s.rows) for s in seen
+    ):  # whatever a model believes, what its author wrote is where a search begins
         chosen = [(0, row) for row in variants[0].present()]
         for i, row in chosen:
             pooled[i].add(row[None, :], [0.0])
@@ -41,7 +50,9 @@ def allot(variants: Sequence[Variant], seen: Sequence[Seen], strategy: Strategy,
     for i in _promising(variants, seen, rng, scores):
         v = variants[i]
         rows = strategy.propose(v, n, rng, scores[i], seen[i])
-        found += [(-float(x), i, row) for x, row in zip(scores[i](rows), rows, strict=True)] if len(rows) else []
+        found += (
+            [(-float(x), i, row) for x, row in zip(scores[i](rows), rows, strict=True)] if len(rows) else []
+        )
     found.sort(key=lambda f: f[:2])  # stable: what a variant put first stays first
     lots = round(n * EXPLORE) if len(variants) > 1 else 0
     for _, i, row in found:
@@ -51,7 +62,9 @@ def allot(variants: Sequence[Variant], seen: Sequence[Seen], strategy: Strategy,
     return chosen + _in_turn(variants, pooled, n - len(chosen), rng, start=sum(len(s.rows) for s in seen))
 
 
-def _promising(variants: Sequence[Variant], seen: Sequence[Seen], rng: np.random.Generator, scores: Sequence[Score]) -> list[int]:
+def _promising(
+    variants: Sequence[Variant], seen: Sequence[Seen], rng: np.random.Generator, scores: Sequence[Score]
+) -> list[int]:
     """The variants with the best-scored of their measured, visiting and random rows."""
     if len(variants) <= SEARCHED:
         return list(range(len(variants)))
@@ -63,8 +76,11 @@ def _promising(variants: Sequence[Variant], seen: Sequence[Seen], rng: np.random
 
 
 def _invite(variants: Sequence[Variant], seen: Sequence[Seen]) -> None:
-    """The best measured candidates of all variants as guests in every other: the same sizes in another structure."""
-    best = sorted(((float(c), i, k) for i, s in enumerate(seen) for k, c in enumerate(s.costs) if np.isfinite(c)))[:GUESTS]
+    """The best measured candidates of all variants as guests in every other: the same sizes in another
+    structure."""
+    best = sorted(
+        ((float(c), i, k) for i, s in enumerate(seen) for k, c in enumerate(s.costs) if np.isfinite(c))
+    )[:GUESTS]
     for i, v in enumerate(variants):
         rows = [v.adopt(variants[j].decisions(seen[j].rows[k])) for _, j, k in best if j != i]
         seen[i].guests = np.array(rows, np.int64).reshape(len(rows), len(v.domains))
@@ -83,7 +99,9 @@ def _first(variants: Sequence[Variant], seen: Sequence[Seen], n: int, rng: np.ra
     return chosen + _in_turn(variants, pooled, n - len(chosen), rng)
 
 
-def _in_turn(variants: Sequence[Variant], pooled: Sequence[Seen], n: int, rng: np.random.Generator, start: int = 0) -> Proposals:
+def _in_turn(
+    variants: Sequence[Variant], pooled: Sequence[Seen], n: int, rng: np.random.Generator, start: int = 0
+) -> Proposals:
     """One random row of each variant after the other, until there are enough or nobody has any."""
     chosen: Proposals = []
     i, without = start, 0

@@ -1,5 +1,6 @@
-"""Simulated annealing on the model's score (Kirkpatrick, Gelatt and Vecchi, "Optimization by Simulated Annealing", Science 220, 1983;
-AutoTVM's choice, Chen et al., NeurIPS 2018, section 3.3): many walkers at once, as rows of a matrix. Knows variants and scores."""
+"""Simulated annealing on the model's score (Kirkpatrick, Gelatt and Vecchi, "Optimization by Simulated
+Annealing", Science 220, 1983; AutoTVM's choice, Chen et al., NeurIPS 2018, section 3.3): many walkers at
+once, as rows of a matrix. Knows variants and scores."""
 
 from __future__ import annotations
 
@@ -15,14 +16,17 @@ from .strategy import Rows, Score, Seen
 
 @dataclass(frozen=True)
 class Annealing:
-    """``walkers`` take ``steps`` while the temperature falls from ``hot`` to ``cold`` (in units of the score)."""
+    """``walkers`` take ``steps`` while the temperature falls from ``hot`` to ``cold`` (in units of the
+    score)."""
 
     walkers: int = 256
     steps: int = 40
     hot: float = 0.5
     cold: float = 0.01
 
-    def propose(self, variant: Variant, n: int, rng: np.random.Generator, score: Score | None, seen: Seen) -> Rows:
+    def propose(
+        self, variant: Variant, n: int, rng: np.random.Generator, score: Score | None, seen: Seen
+    ) -> Rows:
         """The best new rows that any walker stood on."""
         at = np.concatenate([seen.best(n), variant.sample_valid(rng, self.walkers)])[: self.walkers]
         if score is None or not len(at):

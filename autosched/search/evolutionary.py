@@ -1,5 +1,5 @@
-"""Evolutionary search over an integer matrix, guided by the cost model: crossover, mutation by role, selection, a share of random
-rows.
+"""Evolutionary search over an integer matrix, guided by the cost model: crossover, mutation by role,
+selection, a share of random rows.
 
 Knows variants and scores.
 """
@@ -19,8 +19,8 @@ from .strategy import Rows, Score, Seen, distinct
 
 @dataclass(frozen=True)
 class Evolutionary:
-    """``population`` rows through ``generations``; ``survivors`` of the measured best start it; a share ``epsilon`` of the
-    proposals is random, so that the model sees what it does not believe in."""
+    """``population`` rows through ``generations``; ``survivors`` of the measured best start it; a share
+    ``epsilon`` of the proposals is random, so that the model sees what it does not believe in."""
 
     population: int = 512
     generations: int = 5
@@ -30,12 +30,16 @@ class Evolutionary:
     crossover: float = 0.5
     trades: float = 0.1  # children whose tiles trade a factor of two instead
 
-    def propose(self, variant: Variant, n: int, rng: np.random.Generator, score: Score | None, seen: Seen) -> Rows:
+    def propose(
+        self, variant: Variant, n: int, rng: np.random.Generator, score: Score | None, seen: Seen
+    ) -> Rows:
         """The best-scored new rows, and a few random ones at the end."""
         if score is None:
             return self._first(variant, n, rng, seen)
         guests = seen.guests[variant.valid(seen.guests)] if len(seen.guests) else seen.guests
-        people = np.concatenate([seen.best(self.survivors), guests, variant.sample_valid(rng, self.population)])[: self.population]
+        people = np.concatenate(
+            [seen.best(self.survivors), guests, variant.sample_valid(rng, self.population)]
+        )[: self.population]
         if not len(people):
             return people
         fitness = score(people)
@@ -68,7 +72,9 @@ class Evolutionary:
         crossed = (rng.random(n) < self.crossover)[:, None] & (rng.random((n, width)) < 0.5)
         born = np.where(crossed, father, mother)
         traded = rng.random(n) < self.trades
-        born = np.where(traded[:, None], trade(rng, variant, born), mutate_rows(rng, variant, born, self.mutation))
+        born = np.where(
+            traded[:, None], trade(rng, variant, born), mutate_rows(rng, variant, born, self.mutation)
+        )
         return born[variant.valid(born)]
 
 

@@ -1,4 +1,5 @@
-"""Every candidate in the order of its numbers: for small spaces, and to know what a search missed. Knows variants."""
+"""Every candidate in the order of its numbers: for small spaces, and to know what a search missed. Knows
+variants."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ class Exhaustive:
 
     block: int = 1 << 14
 
-    def propose(self, variant: Variant, n: int, rng: np.random.Generator, score: Score | None, seen: Seen) -> Rows:
+    def propose(
+        self, variant: Variant, n: int, rng: np.random.Generator, score: Score | None, seen: Seen
+    ) -> Rows:
         """The next new valid rows."""
         sizes = np.array([len(d.values) for d in variant.domains], np.int64)
         total = int(min(variant.size, LARGEST))
@@ -26,7 +29,9 @@ class Exhaustive:
         for at in range(0, total, self.block):
             number = np.arange(at, min(at + self.block, total), dtype=np.int64)
             columns = []
-            for d, size in zip(variant.domains[::-1], sizes[::-1], strict=True):  # the last knob turns fastest
+            for d, size in zip(
+                variant.domains[::-1], sizes[::-1], strict=True
+            ):  # the last knob turns fastest
                 number, digit = np.divmod(number, size)
                 columns.append(d.values[digit])
             rows = np.stack(columns[::-1], axis=1) if columns else np.empty((len(number), 0), np.int64)

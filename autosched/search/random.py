@@ -11,7 +11,9 @@ from .strategy import Rows, Score, Seen
 class Random:
     """Valid rows by lot; scores are not asked."""
 
-    def propose(self, variant: Variant, n: int, rng: np.random.Generator, score: Score | None, seen: Seen) -> Rows:
+    def propose(
+        self, variant: Variant, n: int, rng: np.random.Generator, score: Score | None, seen: Seen
+    ) -> Rows:
         """New valid rows."""
         found = np.empty((0, len(variant.domains)), np.int64)
         for _ in range(10):

@@ -1,6 +1,8 @@
-"""How knobs of each role are changed by a mutation: one function a role, on whole columns. Knows domains only.
+"""How knobs of each role are changed by a mutation: one function a role, on whole columns. Knows domains
+only.
 
-Places (role ``location``) are structure: they make variants, and a candidate moves to another variant as a guest (see ``allot``).
+Places (role ``location``) are structure: they make variants, and a candidate moves to another variant as a
+guest (see ``allot``).
 """
 
 from __future__ import annotations
@@ -47,7 +49,9 @@ def choice(rng: np.random.Generator, values: Any, at: Column) -> Column:
 
 def either(first: Mutation, second: Mutation) -> Mutation:
     """One of two, by lot for each row."""
-    return lambda rng, values, at: np.where(rng.random(len(at)) < 0.5, first(rng, values, at), second(rng, values, at))
+    return lambda rng, values, at: np.where(
+        rng.random(len(at)) < 0.5, first(rng, values, at), second(rng, values, at)
+    )
 
 
 MUTATIONS: dict[str, Mutation] = {
@@ -77,8 +81,8 @@ def mutate_rows(rng: np.random.Generator, variant: Variant, rows: Any, knobs: fl
 
 
 def trade(rng: np.random.Generator, variant: Variant, rows: Any) -> Any:
-    """A copy of the rows in which one tile size was doubled and another halved, as Ansor's mutation of tile sizes does: the work in a
-    tile stays the same."""
+    """A copy of the rows in which one tile size was doubled and another halved, as Ansor's mutation of tile
+    sizes does: the work in a tile stays the same."""
     tiles = [k for k, d in enumerate(variant.domains) if d.role == "tile" and len(d.values) > 1]
     if len(tiles) < 2:
         return rows

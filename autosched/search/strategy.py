@@ -16,8 +16,11 @@ Score = Callable[[Rows], Any]
 class Strategy(Protocol):
     """Proposes candidates of a variant."""
 
-    def propose(self, variant: Variant, n: int, rng: np.random.Generator, score: Score | None, seen: Seen) -> Rows:
-        """Up to ``n`` valid rows that were not seen, the most promising first. ``score`` is None until something was learnt."""
+    def propose(
+        self, variant: Variant, n: int, rng: np.random.Generator, score: Score | None, seen: Seen
+    ) -> Rows:
+        """Up to ``n`` valid rows that were not seen, the most promising first. ``score`` is None until
+        something was learnt."""
 
 
 class Seen:
@@ -26,11 +29,15 @@ class Seen:
     def __init__(self, width: int) -> None:
         self.rows = np.empty((0, width), np.int64)
         self.costs = np.empty(0)
-        self.guests = np.empty((0, width), np.int64)  # good candidates of other variants, as rows of this one; not measured
+        self.guests = np.empty(
+            (0, width), np.int64
+        )  # good candidates of other variants, as rows of this one; not measured
 
     def add(self, rows: Rows, costs: Any) -> None:
         """Remember measured rows."""
-        self.rows = np.concatenate([self.rows, np.asarray(rows, np.int64).reshape(len(rows), self.rows.shape[1])])
+        self.rows = np.concatenate(
+            [self.rows, np.asarray(rows, np.int64).reshape(len(rows), self.rows.shape[1])]
+        )
         self.costs = np.concatenate([self.costs, np.asarray(costs, np.float64)])
 
     def fresh(self, rows: Rows) -> Rows:

@@ -1,9 +1,11 @@
-"""Where a program of many heavy reductions is cut: groups of stages, each around one reduction or around those that the default schedule
-computes in one nest. Knows rules and schedules; nothing of tasks, search or measurement.
+"""Where a program of many heavy reductions is cut: groups of stages, each around one reduction or around
+those that the default schedule computes in one nest. Knows rules and schedules; nothing of tasks, search or
+measurement.
 
-Every heavy reduction begins a group. What follows it element by element, and the statistics taken of it (the sums of a softmax, of a norm),
-belong to it; what only moves elements about on their way to one reduction (padding, a transposition, heads) belongs to that. Of two groups
-the later one takes what needs both. What is left, such as a norm of the input that several products read, is a group by itself.
+Every heavy reduction begins a group. What follows it element by element, and the statistics taken of it (the
+sums of a softmax, of a norm), belong to it; what only moves elements about on their way to one reduction
+(padding, a transposition, heads) belongs to that. Of two groups the later one takes what needs both. What is
+left, such as a norm of the input that several products read, is a group by itself.
 """
 
 from __future__ import annotations
@@ -22,19 +24,30 @@ TOGETHER = 2  # heavy reductions that are searched in one task
 
 
 def heavy(s: tl.Schedule) -> list[str]:
-    """The reductions of a fresh schedule that read elements again for other results and that a share of the work is in, producers first."""
-    reductions = [st for st in s.stages if isinstance(st.op, te.ComputeOp) and not st.state.is_opaque and st.op.reduce_axis]
+    """The reductions of a fresh schedule that read elements again for other results and that a share of the
+    work is in, producers first."""
+    reductions = [
+        st
+        for st in s.stages
+        if isinstance(st.op, te.ComputeOp) and not st.state.is_opaque and st.op.reduce_axis
+    ]
     total = sum(turns(st) for st in reductions)
     return [st.name for st in reductions if turns(st) >= max(PACKED, LIGHT * total) and _reads_again(st)]
 
 
 def _reads_again(stage: tl.Stage) -> bool:
-    return any(a.var not in used for used in reads_of(stage.op).everywhere for a in stage.op.axis if constant(a.extent) != 1)
+    return any(
+        a.var not in used
+        for used in reads_of(stage.op).everywhere
+        for a in stage.op.axis
+        if constant(a.extent) != 1
+    )
 
 
 def groups(s: tl.Schedule, default: Callable[[], tl.Schedule]) -> list[list[str]]:
-    """The stages of a fresh schedule by groups, each in order, producers first; one group when there is nothing to cut: a program of few heavy
-    reductions, or one with a scan or an extern in it. ``default`` makes the default schedule of the same computation."""
+    """The stages of a fresh schedule by groups, each in order, producers first; one group when there is
+    nothing to cut: a program of few heavy reductions, or one with a scan or an extern in it. ``default``
+    makes the default schedule of the same computation."""
     stages = [st.name for st in s.stages if not st.state.is_placeholder]
     anchors = heavy(s)
     if len(anchors) <= TOGETHER or any(s[name].state.is_opaque or s[name].state.shares for name in stages):
@@ -67,7 +80,8 @@ def _assigned(s: tl.Schedule, stages: Sequence[str], anchors: Sequence[str]) -> 
 
 
 def _ahead(s: tl.Schedule, stages: Sequence[str], anchors: set[str]) -> dict[str, set[str]]:
-    """The heavy reductions that a stage's elements come to by way of elementwise stages; "" for whatever else they come to."""
+    """The heavy reductions that a stage's elements come to by way of elementwise stages; "" for whatever else
+    they come to."""
     found: dict[str, set[str]] = {}
     for name in reversed(stages):
         mine: set[str] = {""} if s[name].state.is_output else set()

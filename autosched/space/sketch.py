@@ -1,11 +1,13 @@
-"""Sketches: schedules with open tile sizes, derived by rules from the outputs backwards, as in Ansor (Zheng et al., OSDI 2020, section
-4.1). Knows rules and schedules; nothing of tasks, search or measurement.
+"""Sketches: schedules with open tile sizes, derived by rules from the outputs backwards, as in Ansor (Zheng
+et al., OSDI 2020, section 4.1). Knows rules and schedules; nothing of tasks, search or measurement.
 
-The stages are visited last first, in turns until no rule has anything left to say: at first only by what is certain (a rule answers ALWAYS),
-then by everything. At a stage every open sketch is asked, and every rule that applies gives the sketches that go on. A rule takes a stage
-once, so that the turns end. Ways are given likely ones first, and they are made only when they are among the ``MAX_SKETCHES`` likeliest: those
-with the least sum of places in those orders. Each further stage that is not scheduled in its likeliest way counts ``APART`` more, so that every
-way of every stage comes before all pairs of ways, and time grows with the number of stages, not with the product of their ways.
+The stages are visited last first, in turns until no rule has anything left to say: at first only by what is
+certain (a rule answers ALWAYS), then by everything. At a stage every open sketch is asked, and every rule
+that applies gives the sketches that go on. A rule takes a stage once, so that the turns end. Ways are given
+likely ones first, and they are made only when they are among the ``MAX_SKETCHES`` likeliest: those with the
+least sum of places in those orders. Each further stage that is not scheduled in its likeliest way counts
+``APART`` more, so that every way of every stage comes before all pairs of ways, and time grows with the
+number of stages, not with the product of their ways.
 """
 
 from __future__ import annotations
@@ -25,14 +27,17 @@ APART = 4  # places in the order of ways that a second stage scheduled unlikely 
 
 @dataclass(frozen=True, slots=True)
 class Sketch:
-    """A schedule with knobs, the rules that made it with the stages they were applied to, and how unlikely the ways taken are."""
+    """A schedule with knobs, the rules that made it with the stages they were applied to, and how unlikely
+    the ways taken are."""
 
     schedule: tl.Schedule
     rules: tuple[str, ...] = ()
     rank: int = 0
 
 
-def derive(start: tl.Schedule, where: Where, rules: Sequence[Rule] = RULES, most: int = MAX_SKETCHES) -> list[Sketch]:
+def derive(
+    start: tl.Schedule, where: Where, rules: Sequence[Rule] = RULES, most: int = MAX_SKETCHES
+) -> list[Sketch]:
     """At most ``most`` sketches, likely ones first.
 
     Raises TensorLangError when a rule makes stages without end.
@@ -45,8 +50,11 @@ def derive(start: tl.Schedule, where: Where, rules: Sequence[Rule] = RULES, most
         if after == level:
             return _different([x for x, _ in level])
         level = after
-    raise tl.TensorLangError("sketches do not end", because=f"after {MAX_TURNS} turns rules still apply: {', '.join(level[0][0].rules[-3:])}, …",
-                             try_="a rule must not apply to stages it made itself")
+    raise tl.TensorLangError(
+        "sketches do not end",
+        because=f"after {MAX_TURNS} turns rules still apply: {', '.join(level[0][0].rules[-3:])}, …",
+        try_="a rule must not apply to stages it made itself",
+    )
 
 
 _Open = tuple[Sketch, frozenset[tuple[str, str]]]
@@ -61,24 +69,40 @@ def _turn(level: list[_Open], where: Where, rules: Sequence[Rule], most: int, ce
     return level
 
 
-def _ways(sketch: Sketch, taken: frozenset[tuple[str, str]], name: str, where: Where, rules: Sequence[Rule], certain: bool) -> Iterator[_Open] | None:
-    """How a sketch may go on at a stage, made one by one as they are asked for; None when no rule has anything to say."""
+def _ways(
+    sketch: Sketch,
+    taken: frozenset[tuple[str, str]],
+    name: str,
+    where: Where,
+    rules: Sequence[Rule],
+    certain: bool,
+) -> Iterator[_Open] | None:
+    """How a sketch may go on at a stage, made one by one as they are asked for; None when no rule has
+    anything to say."""
     s = sketch.schedule
     if name not in s.state.position:
         return None
     asked = [(r, r.applies(s, s[name], where)) for r in rules if (r.name, name) not in taken]
-    chosen = [r for r, answer in asked if answer is Answer.ALWAYS][:1] or ([] if certain else [r for r, answer in asked if answer is Answer.APPLY])
+    chosen = [r for r, answer in asked if answer is Answer.ALWAYS][:1] or (
+        [] if certain else [r for r, answer in asked if answer is Answer.APPLY]
+    )
     if not chosen:
         return None
     after = taken | {(r.name, name) for r in chosen}
-    return ((Sketch(x, (*sketch.rules, f"{rule.name}: {name}")), after)
-            for rule in chosen for x in rule.apply(s, s[name], where) if len(x.trace) > len(s.trace))
+    return (
+        (Sketch(x, (*sketch.rules, f"{rule.name}: {name}")), after)
+        for rule in chosen
+        for x in rule.apply(s, s[name], where)
+        if len(x.trace) > len(s.trace)
+    )
 
 
 def _likeliest(level: list[_Open], ways: Sequence[Iterator[_Open] | None], most: int) -> list[_Open]:
     """The sketches that go on, likeliest first; one that no way goes on from stays as it is."""
     found: list[_Open] = []
-    heap = [(x.rank, i, 0) for i, (x, _) in enumerate(level)]  # the rank of the next way of sketch i, which is its n-th
+    heap = [
+        (x.rank, i, 0) for i, (x, _) in enumerate(level)
+    ]  # the rank of the next way of sketch i, which is its n-th
     while heap and len(found) < most:
         rank, i, n = heapq.heappop(heap)
         before, options = level[i], ways[i]
@@ -102,12 +126,23 @@ def _different(sketches: list[Sketch]) -> list[Sketch]:
 def opened(s: tl.Schedule, made: tl.Schedule, where: Where) -> tl.Schedule:
     """The calls of ``made``, a schedule of plain numbers, repeated on ``s`` with its split factors left open.
 
-    The factor of an axis stays as it is where a layout has it too: a panel and the tile that reads it have one width. The values sampled
-    at first are the numbers ``made`` had.
+    The factor of an axis stays as it is where a layout has it too: a panel and the tile that reads it have
+    one width. The values sampled at first are the numbers ``made`` had.
     """
     steps = made.trace.steps
-    numbers = {n for p in steps if p.name == "transform_layout" for _, *digit in p.arguments()["digits"] for n in digit}
-    kinds = {(a["stage"], a["loop"]): p.name for p in steps for a in [p.arguments()] if p.name in ("vectorize", "unroll", "parallel")}
+    numbers = {
+        n
+        for p in steps
+        if p.name == "transform_layout"
+        for _, *digit in p.arguments()["digits"]
+        for n in digit
+    }
+    kinds = {
+        (a["stage"], a["loop"]): p.name
+        for p in steps
+        for a in [p.arguments()]
+        if p.name in ("vectorize", "unroll", "parallel")
+    }
     for p in steps:
         a = p.arguments()
         fixed = a.get("factor") in numbers and not str(a["loop"]).endswith(".outer")
@@ -127,9 +162,16 @@ def _open(s: tl.Schedule, a: dict[str, object], kinds: dict[tuple[str, str], str
     name = s.free_decision(f"{stage.name}.{loop.name}")
     if kind == "vectorize":
         lanes = where.lanes(stage)
-        s.sample_tile(loop, candidates=sorted({factor, lanes, *[lanes * v for v in (1, 2, 3, 4, 6, 8)]}), values=factor, role="vector", name=name)
+        s.sample_tile(
+            loop,
+            candidates=sorted({factor, lanes, *[lanes * v for v in (1, 2, 3, 4, 6, 8)]}),
+            values=factor,
+            role="vector",
+            name=name,
+        )
     else:
         most = max(factor, 16) if kind == "unroll" else max(factor, 64)
-        s.sample_tile(loop, max_factor=most, values=factor, role="unroll" if kind == "unroll" else "tile", name=name)
+        s.sample_tile(
+            loop, max_factor=most, values=factor, role="unroll" if kind == "unroll" else "tile", name=name
+        )
     s.step("split", **{**a, "factor": s.knob(f"{name}.0")})
-

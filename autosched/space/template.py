@@ -1,7 +1,9 @@
-"""Variants of a task: what its template gives, or the sketches that rules derive. Knows tasks, sketches and variants.
+"""Variants of a task: what its template gives, or the sketches that rules derive. Knows tasks, sketches and
+variants.
 
-A template is a plain function ``template(s, tensors)`` that makes schedule calls with ``s.sample_*``: it runs once, with the sampled values
-left symbolic. Each place that ``s.sample_location`` may choose makes a variant, for a place is structure and no number.
+A template is a plain function ``template(s, tensors)`` that makes schedule calls with ``s.sample_*``: it runs
+once, with the sampled values left symbolic. Each place that ``s.sample_location`` may choose makes a variant,
+for a place is structure and no number.
 """
 
 from __future__ import annotations
@@ -20,9 +22,11 @@ MAX_VARIANTS = 32  # of one task
 
 
 def variants_of(task: SearchTask) -> list[Variant]:
-    """The variants to search, at most ``MAX_VARIANTS``. Without a template, the first is the default schedule with its tile sizes left open.
+    """The variants to search, at most ``MAX_VARIANTS``. Without a template, the first is the default schedule
+    with its tile sizes left open.
 
-    Raises TensorLangError for a template that samples nothing, and for a computation of which nothing is open.
+    Raises TensorLangError for a template that samples nothing, and for a computation of which nothing is
+    open.
     """
     found = _sketches(task) if task.template is None else [_template(task)]
     placed = [(why, p) for why, s in found for p in placements(s)][:MAX_VARIANTS]
@@ -71,14 +75,16 @@ def _kind(stage: tl.Stage) -> str:
 
 
 def placements(s: tl.Schedule) -> list[tl.Schedule]:
-    """The schedule with each combination of the places its ``sample_location`` calls may choose; those that later calls do not fit are
-    left out. What the schedule has now comes first."""
+    """The schedule with each combination of the places its ``sample_location`` calls may choose; those that
+    later calls do not fit are left out. What the schedule has now comes first."""
     places = {d.name: d.bounds[0] for d in s.state.decisions if d.role == "location"}
     if not places:
         return [s]
     found = [s]
     now = tuple(s.decisions[name][0] for name in places)
-    for values in itertools.islice(itertools.product(*[range(lo, hi + 1) for lo, hi in places.values()]), 4 * MAX_VARIANTS):
+    for values in itertools.islice(
+        itertools.product(*[range(lo, hi + 1) for lo, hi in places.values()]), 4 * MAX_VARIANTS
+    ):
         if values == now:
             continue
         trace = s.trace.with_decisions({name: (v,) for name, v in zip(places, values, strict=True)})

@@ -1,7 +1,9 @@
-"""A variant: a schedule whose structure is fixed and whose tile sizes are knobs; its candidates are rows of an integer matrix.
+"""A variant: a schedule whose structure is fixed and whose tile sizes are knobs; its candidates are rows of
+an integer matrix.
 
-The schedule is analysed once; limits and features are compiled to numpy columns. Nothing here replays a schedule but ``trace`` and
-``schedule``, for the few rows that are measured. Knows analysis and feature blocks.
+The schedule is analysed once; limits and features are compiled to numpy columns. Nothing here replays a
+schedule but ``trace`` and ``schedule``, for the few rows that are measured. Knows analysis and feature
+blocks.
 """
 
 from __future__ import annotations
@@ -31,7 +33,13 @@ class Domain:
 class Variant:
     """Candidates of one symbolic schedule: ``sample``, ``valid``, ``features`` work on whole matrices."""
 
-    def __init__(self, schedule: tl.Schedule, target: tl.Target, limits: Limits | None = None, why: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        schedule: tl.Schedule,
+        target: tl.Target,
+        limits: Limits | None = None,
+        why: tuple[str, ...] = (),
+    ) -> None:
         self.base = schedule
         self.why = why  # the rules that made it
         self.target = target
@@ -62,7 +70,8 @@ class Variant:
         return self.feature_set.scaled(self._features(rows))
 
     def sample(self, rng: np.random.Generator, n: int) -> Rows:
-        """Rows drawn from the domains, each knob uniform in the logarithm of its value; limits are not asked."""
+        """Rows drawn from the domains, each knob uniform in the logarithm of its value; limits are not
+        asked."""
         if not self.domains:
             return np.empty((n, 0), np.int64)
         columns = []
@@ -71,7 +80,11 @@ class Variant:
                 columns.append(np.full(n, d.values[0]))
                 continue
             edges = np.cumsum(_weights(d.values))
-            columns.append(d.values[np.searchsorted(edges, rng.random(n) * edges[-1], side="right").clip(0, len(d.values) - 1)])
+            columns.append(
+                d.values[
+                    np.searchsorted(edges, rng.random(n) * edges[-1], side="right").clip(0, len(d.values) - 1)
+                ]
+            )
         return np.stack(columns, axis=1).astype(np.int64)
 
     def sample_valid(self, rng: np.random.Generator, n: int, tries: int = 20) -> Rows:
@@ -86,12 +99,16 @@ class Variant:
 
     def present(self) -> Rows:
         """The row of the values the template itself gave: the first candidate."""
-        return np.array([[v for d in self.analysis.decisions if d.knobs for v in d.values]], np.int64).reshape(1, -1)
+        return np.array(
+            [[v for d in self.analysis.decisions if d.knobs for v in d.values]], np.int64
+        ).reshape(1, -1)
 
     def decisions(self, row: Any) -> dict[str, tuple[int, ...]]:
         """One row as the sampled values of a trace."""
         at = iter(np.asarray(row).tolist())
-        return {d.name: tuple(next(at) for _ in d.knobs) if d.knobs else d.values for d in self.analysis.decisions}
+        return {
+            d.name: tuple(next(at) for _ in d.knobs) if d.knobs else d.values for d in self.analysis.decisions
+        }
 
     def row(self, decisions: dict[str, tuple[int, ...]]) -> Any:
         """The row of the sampled values of a trace, or None when they are not of this variant."""
@@ -104,10 +121,14 @@ class Variant:
         return np.array(values, np.int64) if len(values) == len(self.domains) else None
 
     def adopt(self, decisions: dict[str, tuple[int, ...]]) -> Any:
-        """The row nearest to sampled values of another variant: equal names take the nearest value allowed here, others stay as present."""
+        """The row nearest to sampled values of another variant: equal names take the nearest value allowed
+        here, others stay as present."""
         row = self.present()[0]
-        known = [values[k] if (values := decisions.get(d.name)) and k < len(values) else None
-                 for d in self.analysis.decisions for k in range(len(d.knobs))]
+        known = [
+            values[k] if (values := decisions.get(d.name)) and k < len(values) else None
+            for d in self.analysis.decisions
+            for k in range(len(d.knobs))
+        ]
         for k, value in enumerate(known):
             if value is not None:
                 values_here = self.domains[k].values
@@ -124,8 +145,14 @@ class Variant:
 
 
 def _domains(d: Decision) -> list[Domain]:
-    return [Domain(k.name, d.role, np.array(d.candidates if d.candidates is not None else range(lo, hi + 1), np.int64))
-            for k, (lo, hi) in zip(d.knobs, d.bounds[: len(d.knobs)], strict=True)]  # a place has no knob
+    return [
+        Domain(
+            k.name,
+            d.role,
+            np.array(d.candidates if d.candidates is not None else range(lo, hi + 1), np.int64),
+        )
+        for k, (lo, hi) in zip(d.knobs, d.bounds[: len(d.knobs)], strict=True)
+    ]  # a place has no knob
 
 
 def _weights(values: Any) -> Any:

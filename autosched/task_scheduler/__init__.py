@@ -1,4 +1,5 @@
-"""Shares trials out among several tasks, so that their weighted sum of times falls fastest. Knows sessions by their progress only.
+"""Shares trials out among several tasks, so that their weighted sum of times falls fastest. Knows sessions by
+their progress only.
 
 A policy chooses the task of the next batch. Adding one: a file, a line in ``POLICIES``, a test.
 """

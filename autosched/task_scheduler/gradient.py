@@ -1,12 +1,14 @@
-"""The task of which the weighted sum of times is expected to fall fastest: equation 7 of Zheng et al., "Ansor: Generating High-Performance
-Tensor Programs for Deep Learning", OSDI 2020, section 6 and appendix A. Knows progress only.
+"""The task of which the weighted sum of times is expected to fall fastest: equation 7 of Zheng et al.,
+"Ansor: Generating High-Performance Tensor Programs for Deep Learning", OSDI 2020, section 6 and appendix A.
+Knows progress only.
 
-With g the best time of a task, t the batches spent on it, C its operations and V the speed other tasks of its kind have reached,
+With g the best time of a task, t the batches spent on it, C its operations and V the speed other tasks of its
+kind have reached,
 
     ∂f/∂t ≈ w · (α · (g(t) - g(t - Δt)) / Δt + (1 - α) · min(-g(t) / t, β · C / max V - g(t)))
 
-The first part is how it went lately; the second is the hope that so much again brings as much again, or that it gets as fast as its
-kin, whichever promises more. A share ε of the turns goes by lot.
+The first part is how it went lately; the second is the hope that so much again brings as much again, or that
+it gets as fast as its kin, whichever promises more. A share ε of the turns goes by lot.
 """
 
 from __future__ import annotations
@@ -46,7 +48,11 @@ class Gradient:
         """∂f/∂t of one task: seconds per batch, negative when it is expected to get faster."""
         task = tasks[i]
         now, spent = task.best, max(1, task.asked)
-        speeds = [t.flops / t.best for j, t in enumerate(tasks) if j != i and t.kind == task.kind and t.best < float("inf")]
+        speeds = [
+            t.flops / t.best
+            for j, t in enumerate(tasks)
+            if j != i and t.kind == task.kind and t.best < float("inf")
+        ]
         kin = max(speeds, default=0.0)
         if now == float("inf"):
             # nothing works yet: what its kin makes likely, less the more was tried in vain

@@ -8,8 +8,9 @@ from typing import Any, Protocol
 
 @dataclass
 class Progress:
-    """``bests[i]`` is the best time in seconds after batch i, infinite while nothing works; ``asked`` counts batches that were begun,
-    of which the last may still be on its way. ``kind`` is equal for tasks of the same structure."""
+    """``bests[i]`` is the best time in seconds after batch i, infinite while nothing works; ``asked`` counts
+    batches that were begun, of which the last may still be on its way. ``kind`` is equal for tasks of the
+    same structure."""
 
     weight: float
     flops: float

@@ -1,9 +1,9 @@
-"""Tunes several tasks together, through one stream of measurements. Knows sessions, policies and measurement; nothing of how a task is
-searched.
+"""Tunes several tasks together, through one stream of measurements. Knows sessions, policies and measurement;
+nothing of how a task is searched.
 
-A task gets its trials in batches. It is closed when its space is exhausted, when its best did not get better for ``patience`` batches, or
-when nothing of it worked for as many; a task that cannot be searched at all is closed from the beginning and keeps its reason. The
-others go on.
+A task gets its trials in batches. It is closed when its space is exhausted, when its best did not get better
+for ``patience`` batches, or when nothing of it worked for as many; a task that cannot be searched at all is
+closed from the beginning and keeps its reason. The others go on.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ BETTER = 0.995  # of the best before: less is no improvement
 
 @dataclass(frozen=True)
 class TasksResult:
-    """``results`` in the order of the tasks, None for one that could not be searched; ``closed`` says, by the number of the task, why it
-    got no more trials; ``order`` is the number of the task of each batch."""
+    """``results`` in the order of the tasks, None for one that could not be searched; ``closed`` says, by the
+    number of the task, why it got no more trials; ``order`` is the number of the task of each batch."""
 
     tasks: tuple[SearchTask, ...]
     results: tuple[TuneResult | None, ...]
@@ -47,8 +47,10 @@ class TasksResult:
     @property
     def total(self) -> float:
         """The weighted sum of the best times, in seconds; infinite when a task has none."""
-        return sum(w * (r.best.cost if r is not None and r.best is not None else float("inf"))
-                   for w, r in zip(self.weights, self.results, strict=True))
+        return sum(
+            w * (r.best.cost if r is not None and r.best is not None else float("inf"))
+            for w, r in zip(self.weights, self.results, strict=True)
+        )
 
     def __str__(self) -> str:
         lines = [f"{len(self.tasks)} tasks in {self.seconds:.1f} s"]
@@ -86,19 +88,27 @@ def tune_tasks(
     timeout: float = 20.0,
     progress: bool | Report | None = None,
 ) -> TasksResult:
-    """Search for fast schedules of several tasks with ``trials`` measurements in all, so that the sum of their best times, each times its
-    weight (how often a program runs it; 1 unless given), becomes small.
+    """Search for fast schedules of several tasks with ``trials`` measurements in all, so that the sum of
+    their best times, each times its weight (how often a program runs it; 1 unless given), becomes small.
 
-    ``scheduler`` shares the trials out: "gradient" (Ansor's equation 7), "round_robin", or an object with ``choose``. Measurements in
-    ``records`` count and are not repeated. Raises TensorLangError when there are no tasks, weights do not fit, or no task can be searched.
+    ``scheduler`` shares the trials out: "gradient" (Ansor's equation 7), "round_robin", or an object with
+    ``choose``. Measurements in ``records`` count and are not repeated. Raises TensorLangError when there are
+    no tasks, weights do not fit, or no task can be searched.
     """
     given = tuple(float(w) for w in weights) if weights is not None else (1.0,) * len(tasks)
     if not tasks:
-        raise tl.TensorLangError("tune_tasks: there are no tasks", try_="[SearchTask(matmul, (512, 512, 512)), …]")
+        raise tl.TensorLangError(
+            "tune_tasks: there are no tasks", try_="[SearchTask(matmul, (512, 512, 512)), …]"
+        )
     if len(given) != len(tasks) or not all(0 < w < float("inf") for w in given):
-        raise tl.TensorLangError(f"tune_tasks: weights={list(given)}", because=f"{len(tasks)} tasks need as many positive numbers")
+        raise tl.TensorLangError(
+            f"tune_tasks: weights={list(given)}", because=f"{len(tasks)} tasks need as many positive numbers"
+        )
     if trials < 1:
-        raise tl.TensorLangError(f"tune_tasks(trials={trials}): at least one candidate is measured", try_=f"trials={64 * len(tasks)}")
+        raise tl.TensorLangError(
+            f"tune_tasks(trials={trials}): at least one candidate is measured",
+            try_=f"trials={64 * len(tasks)}",
+        )
     if isinstance(scheduler, str) and scheduler not in POLICIES:
         raise tl.TensorLangError(f"tune_tasks(scheduler={scheduler!r})", legal=", ".join(POLICIES))
     policy = POLICIES[scheduler](seed) if isinstance(scheduler, str) else scheduler
@@ -109,7 +119,9 @@ def tune_tasks(
     if own is not None:
         own.start()
     try:
-        learners = [chosen("model", model, MODELS)(seed) if isinstance(model, str) else model(seed) for _ in tasks]
+        learners = [
+            chosen("model", model, MODELS)(seed) if isinstance(model, str) else model(seed) for _ in tasks
+        ]
         loading = Preparing(learners)
         run = _Run(tasks, given, log, policy, min(batch, trials), patience)
         for i, task in enumerate(tasks):
@@ -117,7 +129,9 @@ def tune_tasks(
             run.add(i, task, how, learners[i], seed, timeout)
         loading.join()
         if not run.members:
-            raise tl.TensorLangError("tune_tasks: no task can be searched", because="\n".join(run.closed.values()))
+            raise tl.TensorLangError(
+                "tune_tasks: no task can be searched", because="\n".join(run.closed.values())
+            )
         report = reporter(progress) if isinstance(progress, bool | None) else progress
         report.begin(f"{len(tasks)} tasks", trials, run.measured)
         meter: Measures = own if measurer is None else measurer  # type: ignore[assignment]
@@ -133,7 +147,10 @@ def tune_tasks(
         if own is not None:
             own.close()
     seconds = time.perf_counter() - start
-    results = tuple(result_of(run.members[i].session, run.members[i].new, seconds) if i in run.members else None for i in range(len(tasks)))
+    results = tuple(
+        result_of(run.members[i].session, run.members[i].new, seconds) if i in run.members else None
+        for i in range(len(tasks))
+    )
     for r in results:
         if r is not None:
             report.end(r)
@@ -143,9 +160,23 @@ def tune_tasks(
 class _Run:
     """The state of one call."""
 
-    def __init__(self, tasks: Sequence[SearchTask], weights: tuple[float, ...], log: RecordLog, policy: Policy, batch: int,
-                 patience: int) -> None:
-        self.tasks, self.weights, self.log, self.policy, self.batch, self.patience = tasks, weights, log, policy, batch, patience
+    def __init__(
+        self,
+        tasks: Sequence[SearchTask],
+        weights: tuple[float, ...],
+        log: RecordLog,
+        policy: Policy,
+        batch: int,
+        patience: int,
+    ) -> None:
+        self.tasks, self.weights, self.log, self.policy, self.batch, self.patience = (
+            tasks,
+            weights,
+            log,
+            policy,
+            batch,
+            patience,
+        )
         self.members: dict[int, _Member] = {}
         self.closed: dict[int, str] = {}
         self.order: list[int] = []
@@ -155,12 +186,24 @@ class _Run:
         """Trials spent, those on their way too."""
         return sum(m.session.trials for m in self.members.values())
 
-    def add(self, i: int, task: SearchTask, strategy: Strategy, model: CostModel, seed: int, timeout: float) -> None:
+    def add(
+        self, i: int, task: SearchTask, strategy: Strategy, model: CostModel, seed: int, timeout: float
+    ) -> None:
         """Begin a task, or close it with the reason why it cannot be searched."""
-        twin = next((j for j, m in self.members.items() if (m.session.task.exact_key, m.session.target) == (task.exact_key, str(task.target))), None)
+        twin = next(
+            (
+                j
+                for j, m in self.members.items()
+                if (m.session.task.exact_key, m.session.target) == (task.exact_key, str(task.target))
+            ),
+            None,
+        )
         if twin is not None:
-            raise tl.TensorLangError(f"tune_tasks: tasks {twin} and {i} are the same", because=f"{task.name} twice",
-                                     try_="one of them with the sum of their weights")
+            raise tl.TensorLangError(
+                f"tune_tasks: tasks {twin} and {i} are the same",
+                because=f"{task.name} twice",
+                try_="one of them with the sum of their weights",
+            )
         try:
             session = session_of(task, self.log, strategy, model, seed, timeout)
         except tl.TensorLangError as e:
@@ -173,7 +216,10 @@ class _Run:
 
     def batches(self, trials: int) -> Iterator[tuple[Session, list[str]]]:
         """Whose turn it is, until the trials are spent or every task is closed."""
-        every = [self.members[i].progress if i in self.members else Progress(0.0, 0.0) for i in range(len(self.tasks))]
+        every = [
+            self.members[i].progress if i in self.members else Progress(0.0, 0.0)
+            for i in range(len(self.tasks))
+        ]
         while self.measured < trials:
             open_ = [i for i in self.members if i not in self.closed]
             if not open_:
@@ -202,11 +248,18 @@ class _Run:
         m.idle = 0 if best < BETTER * before else m.idle + 1
         m.progress.bests.append(best)
         if m.idle >= self.patience and i not in self.closed:
-            self.closed[i] = (f"nothing worked in {m.idle} batches" if best == float("inf") else
-                              f"no improvement in {m.idle} batches")
+            self.closed[i] = (
+                f"nothing worked in {m.idle} batches"
+                if best == float("inf")
+                else f"no improvement in {m.idle} batches"
+            )
 
 
 def kind_of(task: SearchTask) -> Any:
-    """What tasks of the same structure share: axes, reduction axes and types of their stages, whatever the sizes."""
-    return tuple((len(s.op.axis), len(s.op.reduce_axis), str(s.op.outputs[0].dtype)) for s in task.schedule().stages
-                 if isinstance(s.op, te.ComputeOp))
+    """What tasks of the same structure share: axes, reduction axes and types of their stages, whatever the
+    sizes."""
+    return tuple(
+        (len(s.op.axis), len(s.op.reduce_axis), str(s.op.outputs[0].dtype))
+        for s in task.schedule().stages
+        if isinstance(s.op, te.ComputeOp)
+    )

@@ -1,5 +1,5 @@
-"""Ready-made templates: plain functions ``template(s, tensors)`` with sampled tile sizes. Know tensorlang's public schedule calls
-only."""
+"""Ready-made templates: plain functions ``template(s, tensors)`` with sampled tile sizes. Know tensorlang's
+public schedule calls only."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Templates for ``C[i, j] = sum(A[i, k] * B[k, j])``, with anything elementwise after it. A register tile of C is accumulated in
-a local buffer; two levels of tiles around it; the vector loop along j. Knows schedule calls only."""
+"""Templates for ``C[i, j] = sum(A[i, k] * B[k, j])``, with anything elementwise after it. A register tile of
+C is accumulated in a local buffer; two levels of tiles around it; the vector loop along j. Knows schedule
+calls only."""
 
 from __future__ import annotations
 
@@ -15,10 +16,15 @@ LANES = (8, 16, 24, 32, 40, 48, 64)
 
 
 def matmul(
-    s: tl.Schedule, tensors: Sequence[te.Tensor], *, parallel: bool = False, packed: bool = False, lanes: Sequence[int] = LANES
+    s: tl.Schedule,
+    tensors: Sequence[te.Tensor],
+    *,
+    parallel: bool = False,
+    packed: bool = False,
+    lanes: Sequence[int] = LANES,
 ) -> None:
-    """Tile, accumulate in registers, vectorize. ``packed`` copies a panel of B into contiguous memory; ``parallel`` shares rows
-    of tiles out."""
+    """Tile, accumulate in registers, vectorize. ``packed`` copies a panel of B into contiguous memory;
+    ``parallel`` shares rows of tiles out."""
     c = tensors[-1]
     acc = s.cache_write(c, "local")
     i, j = s[c].op.axis

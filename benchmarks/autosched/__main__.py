@@ -1,11 +1,11 @@
 """The command line of the tuner's benchmarks; results as JSON in ``benchmarks/results``.
 
-    python -m benchmarks.autosched peers --trials 64 --case matmul512 softmax   ours, MetaSchedule, libraries
-    python -m benchmarks.autosched ablation --trials 64 --seeds 3               parts of the search left out
-    python -m benchmarks.autosched tails --trials 40                            what other tails of splits would be worth
-    python -m benchmarks.autosched chains --program mlp "conv conv"             programs of several reductions, timed by other processes
-    python -m benchmarks.autosched sample --trials 72 --records samples.jsonl   measure what the shipped model learns from
-    python -m benchmarks.autosched model --records samples.jsonl [--train]      how good it is on tasks not seen; write it
+python -m benchmarks.autosched peers --trials 64 --case matmul512 softmax   ours, MetaSchedule, libraries
+python -m benchmarks.autosched ablation --trials 64 --seeds 3               parts of the search left out
+python -m benchmarks.autosched tails --trials 40                     what other tails of splits would be worth
+python -m benchmarks.autosched chains --program mlp "conv conv"      programs of several reductions
+python -m benchmarks.autosched sample --trials 72 --records samples.jsonl   measure what the model learns from
+python -m benchmarks.autosched model --records samples.jsonl [--train]   how good it is; write it
 """
 
 from __future__ import annotations
@@ -31,9 +31,15 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--case", nargs="+", choices=cases.CASES, default=list(cases.CASES))
     parser.add_argument("--program", nargs="+", choices=programs.PROGRAMS, default=list(programs.PROGRAMS))
     parser.add_argument("--arm", nargs="+", choices=ablation.ARMS, default=list(ablation.ARMS))
-    parser.add_argument("--tuner", nargs="*", choices=("ours", "metaschedule"), default=["ours", "metaschedule"])
-    parser.add_argument("--limit", type=float, default=1800.0, help="seconds that MetaSchedule may take for a case")
-    parser.add_argument("--directory", type=Path, help="keep kernels here, and tune no case again that is here already")
+    parser.add_argument(
+        "--tuner", nargs="*", choices=("ours", "metaschedule"), default=["ours", "metaschedule"]
+    )
+    parser.add_argument(
+        "--limit", type=float, default=1800.0, help="seconds that MetaSchedule may take for a case"
+    )
+    parser.add_argument(
+        "--directory", type=Path, help="keep kernels here, and tune no case again that is here already"
+    )
     parser.add_argument("--records", type=Path, default=Path("samples.jsonl"))
     parser.add_argument("--held-out", type=Path, help="records of the cases")
     parser.add_argument("--train", action="store_true")
@@ -54,17 +60,31 @@ def main(arguments: list[str] | None = None) -> None:
         _write("autosched_tails", {"trials": given.trials, "tasks": found}, tails.table(found))
     elif given.what == "chains":
         for name in given.program:  # written after each: a long run may be broken off, and made in parts
-            found = chains.merged(RESULTS / "autosched_chains.json", [chains.tuned(name, given.trials, given.seed)])
-            _write("autosched_chains", {"trials": given.trials, "seed": given.seed, "programs": found}, chains.table(found))
+            found = chains.merged(
+                RESULTS / "autosched_chains.json", [chains.tuned(name, given.trials, given.seed)]
+            )
+            _write(
+                "autosched_chains",
+                {"trials": given.trials, "seed": given.seed, "programs": found},
+                chains.table(found),
+            )
     else:
-        entries = peers.compare(given.case, given.trials, given.seed, given.directory or peers.scratch(), given.limit, given.tuner)
-        _write(f"autosched_peers_{given.trials}", {"trials": given.trials, "seed": given.seed, "cases": entries}, peers.table(entries))
+        entries = peers.compare(
+            given.case, given.trials, given.seed, given.directory or peers.scratch(), given.limit, given.tuner
+        )
+        _write(
+            f"autosched_peers_{given.trials}",
+            {"trials": given.trials, "seed": given.seed, "cases": entries},
+            peers.table(entries),
+        )
 
 
 def _write(name: str, result: dict[str, Any], text: str) -> None:
     print(text)
     RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"{name}.json").write_text(json.dumps({"date": machine.now(), "machine": machine.describe(), **result}, indent=1) + "\n")
+    (RESULTS / f"{name}.json").write_text(
+        json.dumps({"date": machine.now(), "machine": machine.describe(), **result}, indent=1) + "\n"
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""What each part of the search is worth: the same trials without it, several seeds. Knows autosched's parts by their options."""
+"""What each part of the search is worth: the same trials without it, several seeds. Knows autosched's parts
+by their options."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ Options = dict[str, Any]
 
 @dataclass(frozen=True)
 class Arm:
-    """Options of ``tune`` for a seed, and which variants are left of the space (and how they are narrowed)."""
+    """Options of ``tune`` for a seed, and which variants are left of the space (and how they are
+    narrowed)."""
 
     options: Callable[[int], Options]
     space: Callable[[list[Variant]], list[Variant]] = lambda variants: variants
@@ -74,14 +76,24 @@ class Best:
 
 
 def ablate(names: list[str], trials: int, seeds: int, arms: list[str]) -> list[dict[str, Any]]:
-    """The best cost of each arm on each case with each seed, and, against all parts together, the geometric mean of the slowdown."""
+    """The best cost of each arm on each case with each seed, and, against all parts together, the geometric
+    mean of the slowdown."""
     found = []
     with Measurer(Stages(run="benchmarks.autosched.urgent:run")) as measurer:
         for name in names:
-            possible = [arm for arm in arms if ARMS[arm].space(variants_of(task_of(name)))]  # where every variant packs there is nothing without
+            possible = [
+                arm for arm in arms if ARMS[arm].space(variants_of(task_of(name)))
+            ]  # where every variant packs there is nothing without
             for seed in range(seeds):
                 for arm in possible:
-                    found.append({"case": name, "seed": seed, "arm": arm, "cost": _best(task_of(name), ARMS[arm], trials, seed, measurer)})
+                    found.append(
+                        {
+                            "case": name,
+                            "seed": seed,
+                            "arm": arm,
+                            "cost": _best(task_of(name), ARMS[arm], trials, seed, measurer),
+                        }
+                    )
                     print(found[-1], flush=True)
     return found
 
@@ -97,11 +109,16 @@ def table(found: list[dict[str, Any]]) -> str:
     """How many times slower the best kernel is without each part, by case, and the geometric mean."""
     cases = list(dict.fromkeys(f["case"] for f in found))
     arms = list(dict.fromkeys(f["arm"] for f in found))
-    cost = {(f["case"], f["arm"]): [g["cost"] for g in found if (g["case"], g["arm"]) == (f["case"], f["arm"])] for f in found}
+    cost = {
+        (f["case"], f["arm"]): [g["cost"] for g in found if (g["case"], g["arm"]) == (f["case"], f["arm"])]
+        for f in found
+    }
     mean = {at: math.exp(np.mean(np.log(costs))) for at, costs in cost.items()}
     lines = [f"{'slower without':<18}" + "".join(f"{c:>18}" for c in cases) + f"{'mean':>8}"]
     for a in arms:
         slower = {c: mean[c, a] / mean[c, arms[0]] for c in cases if (c, a) in mean}
         cells = [f"{slower[c]:>18.3f}" if c in slower else f"{'–':>18}" for c in cases]
-        lines.append(f"{a:<18}" + "".join(cells) + f"{math.exp(np.mean(np.log(list(slower.values())))):>8.3f}")
+        lines.append(
+            f"{a:<18}" + "".join(cells) + f"{math.exp(np.mean(np.log(list(slower.values())))):>8.3f}"
+        )
     return "\n".join(lines)

@@ -1,4 +1,5 @@
-"""The operators that tuners are compared on, as cases of the harness, and as tasks of ours. Knows the harness's suites.
+"""The operators that tuners are compared on, as cases of the harness, and as tasks of ours. Knows the
+harness's suites.
 
 Weights are given at the call: neither tuner may pack them beforehand.
 """
@@ -21,8 +22,16 @@ def _batch_product(a: Array, b: Array) -> Array:
 
 def _batch(batch: int, m: int, n: int, k: int) -> Case:
     """A[b, m, k] by B[b, n, k]: the scores of an attention with ``batch`` heads."""
-    return Case("autosched", f"batch_matmul_nt {batch}x{m}x{n}x{k}", "batch_matmul_nt", (Argument("A", (batch, m, k)), Argument("B", (batch, n, k))),
-                Argument("C", (batch, m, n)), _batch_product, flops=2.0 * batch * m * n * k, tolerance=float(np.finfo("float32").eps) * k)
+    return Case(
+        "autosched",
+        f"batch_matmul_nt {batch}x{m}x{n}x{k}",
+        "batch_matmul_nt",
+        (Argument("A", (batch, m, k)), Argument("B", (batch, n, k))),
+        Argument("C", (batch, m, n)),
+        _batch_product,
+        flops=2.0 * batch * m * n * k,
+        tolerance=float(np.finfo("float32").eps) * k,
+    )
 
 
 def _memory(op: str) -> Case:

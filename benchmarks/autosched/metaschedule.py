@@ -1,7 +1,9 @@
-"""One tune by TVM's MetaSchedule, in a process of its own: ``python -m benchmarks.autosched.metaschedule CASE TRIALS SEED OUTPUT.so``.
+"""One tune by TVM's MetaSchedule, in a process of its own: ``python -m benchmarks.autosched.metaschedule CASE
+TRIALS SEED OUTPUT.so``.
 
-Prints a line of JSON with the seconds it took and what became of it; leaves the best kernel in the file. The only file that knows how TVM
-tunes and calls its kernels. The operators are topi's; their meaning is that of ``cases``.
+Prints a line of JSON with the seconds it took and what became of it; leaves the best kernel in the file. The
+only file that knows how TVM tunes and calls its kernels. The operators are topi's; their meaning is that of
+``cases``.
 """
 
 from __future__ import annotations
@@ -25,7 +27,11 @@ def _operators() -> dict[str, Callable[..., Any]]:
     def conv2d(x: Any, w: Any, b: Any, stride: int, padding: int, groups: int) -> Any:
         convolve = topi.nn.conv2d_nchw if groups == 1 else topi.nn.depthwise_conv2d_nchw
         total = convolve(x, w, stride, padding, 1)
-        return te.compute(total.shape, lambda n, c, i, j: tirx.max(total[n, c, i, j] + b[c], tirx.const(0.0, "float32")), name="relu")
+        return te.compute(
+            total.shape,
+            lambda n, c, i, j: tirx.max(total[n, c, i, j] + b[c], tirx.const(0.0, "float32")),
+            name="relu",
+        )
 
     return {
         "matmul": topi.matmul,
@@ -41,11 +47,14 @@ def target() -> Any:
     import llvmlite.binding as llvm
     import tvm
 
-    return tvm.target.Target({"kind": "llvm", "mcpu": llvm.get_host_cpu_name(), "num-cores": len(os.sched_getaffinity(0))})
+    return tvm.target.Target(
+        {"kind": "llvm", "mcpu": llvm.get_host_cpu_name(), "num-cores": len(os.sched_getaffinity(0))}
+    )
 
 
 def tune(case: Case, trials: int, seed: int, output: str) -> dict[str, Any]:
-    """Tune, build, save. MetaSchedule's own settings but for the number of trials and, where all is tuned at once, of a round."""
+    """Tune, build, save. MetaSchedule's own settings but for the number of trials and, where all is tuned at
+    once, of a round."""
     import tvm
     from tvm import te
     from tvm.s_tir import meta_schedule as ms
@@ -55,8 +64,15 @@ def tune(case: Case, trials: int, seed: int, output: str) -> dict[str, Any]:
     where = target()
     begin = time.perf_counter()
     with tempfile.TemporaryDirectory() as directory:
-        database = ms.tir_integration.tune_tir(function, where, directory, trials, num_trials_per_iter=min(64, trials), seed=seed,
-                                               runner=ms.runner.LocalRunner(initializer=urgent))
+        database = ms.tir_integration.tune_tir(
+            function,
+            where,
+            directory,
+            trials,
+            num_trials_per_iter=min(64, trials),
+            seed=seed,
+            runner=ms.runner.LocalRunner(initializer=urgent),
+        )
         schedule = ms.tir_integration.compile_tir(database, function, where)
         seconds = time.perf_counter() - begin
         records = database.get_all_tuning_records()
@@ -64,10 +80,17 @@ def tune(case: Case, trials: int, seed: int, output: str) -> dict[str, Any]:
     if schedule is None:
         return {"status": "failed", "seconds": seconds, "note": "no candidate worked"}
     tvm.compile(schedule.mod, where).export_library(output)
-    return {"status": "ok", "seconds": seconds, "measured": len(records), "best": min(c for c in costs if c < 1e9)}
+    return {
+        "status": "ok",
+        "seconds": seconds,
+        "measured": len(records),
+        "best": min(c for c in costs if c < 1e9),
+    }
 
 
-def kernel(file: str, case: Case, arrays: dict[str, Array]) -> tuple[Callable[[], object], Callable[[], Array]]:
+def kernel(
+    file: str, case: Case, arrays: dict[str, Array]
+) -> tuple[Callable[[], object], Callable[[], Array]]:
     """(run, result) of a saved kernel on these inputs."""
     import tvm
 

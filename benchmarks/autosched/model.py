@@ -1,4 +1,5 @@
-"""Trains the cost model that the package ships, and says how good it is on tasks it has not seen. Knows autosched."""
+"""Trains the cost model that the package ships, and says how good it is on tasks it has not seen. Knows
+autosched."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ def train(learnt: Groups) -> None:
 
 
 def judge(learnt: Groups, test: Groups) -> list[dict[str, Any]]:
-    """Accuracy on each held-out task: those of ``learnt`` by turns (trained on all others but a seventh), those of ``test`` by all of it."""
+    """Accuracy on each held-out task: those of ``learnt`` by turns (trained on all others but a seventh),
+    those of ``test`` by all of it."""
     names = list(learnt)
     found = []
     for part in [names[i::PARTS] for i in range(PARTS)]:
@@ -62,8 +64,11 @@ def _score(model: XGBModel, features: Any, costs: Any) -> dict[str, float]:
             model.fit(features[order[:n]], costs[order[:n]])
         rest = [i for i in order[n:] if np.isfinite(costs[i])]
         scores, seconds = model.predict(features[rest]), costs[rest]
-        found |= {f"pairs after {n}": pairwise_accuracy(scores, seconds), f"apart after {n}": pairwise_accuracy(scores, seconds, APART),
-                  f"best of 5 after {n}": top_share(scores, seconds, 5)}
+        found |= {
+            f"pairs after {n}": pairwise_accuracy(scores, seconds),
+            f"apart after {n}": pairwise_accuracy(scores, seconds, APART),
+            f"best of 5 after {n}": top_share(scores, seconds, 5),
+        }
     return found
 
 
@@ -73,5 +78,7 @@ def table(found: list[dict[str, Any]]) -> str:
     lines = [f"{f['task']:<28}{f['held out']:<9}" + "".join(f"{f[k]:>8.3f}" for k in keys) for f in found]
     for kind in dict.fromkeys(f["held out"] for f in found):
         mine = [f for f in found if f["held out"] == kind]
-        lines.append(f"{'mean':<28}{kind:<9}" + "".join(f"{np.mean([f[k] for f in mine]):>8.3f}" for k in keys))
+        lines.append(
+            f"{'mean':<28}{kind:<9}" + "".join(f"{np.mean([f[k] for f in mine]):>8.3f}" for k in keys)
+        )
     return "\n".join([" " * 37 + " ".join(keys), *lines])

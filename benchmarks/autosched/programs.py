@@ -1,6 +1,8 @@
-"""Sixteen programs in which reductions feed each other, as people write them: what the search of chains is measured on. Knows ``ops``.
+"""Sixteen programs in which reductions feed each other, as people write them: what the search of chains is
+measured on. Knows ``ops``.
 
-Sizes are those of small models: large enough that a schedule matters, small enough that 64 trials take seconds.
+Sizes are those of small models: large enough that a schedule matters, small enough that 64 trials take
+seconds.
 """
 
 from __future__ import annotations
@@ -54,7 +56,9 @@ def _residual_norm(p: _Inputs) -> te.Tensor:
 
 
 def _conv_conv(p: _Inputs) -> te.Tensor:
-    return ops.conv2d(ops.relu(ops.conv2d(p(1, 32, 28, 28), p(64, 32, 3, 3), padding=1)), p(64, 64, 3, 3), padding=1)
+    return ops.conv2d(
+        ops.relu(ops.conv2d(p(1, 32, 28, 28), p(64, 32, 3, 3), padding=1)), p(64, 64, 3, 3), padding=1
+    )
 
 
 def _conv_pool_conv(p: _Inputs) -> te.Tensor:
@@ -102,7 +106,10 @@ def _transformer_block(p: _Inputs) -> te.Tensor:
     n, d, heads = 128, 256, 4
     x = p(n, d)
     normed = ops.layer_norm(x, d, p(d), p(d))
-    q, k, v = [ops.transpose(ops.reshape(ops.dense(normed, p(d, d), p(d)), (1, n, heads, d // heads)), (0, 2, 1, 3)) for _ in range(3)]
+    q, k, v = [
+        ops.transpose(ops.reshape(ops.dense(normed, p(d, d), p(d)), (1, n, heads, d // heads)), (0, 2, 1, 3))
+        for _ in range(3)
+    ]
     mixed = ops.reshape(ops.transpose(ops.scaled_dot_product_attention(q, k, v), (0, 2, 1, 3)), (n, d))
     x = ops.add(x, ops.dense(mixed, p(d, d), p(d)))
     hidden = ops.dense(ops.layer_norm(x, d, p(d), p(d)), p(4 * d, d), p(4 * d), activation=ops.gelu)

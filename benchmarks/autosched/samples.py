@@ -1,4 +1,5 @@
-"""What the shipped cost model learns from: tasks unlike those it is judged by (see ``cases``), each measured a few dozen times.
+"""What the shipped cost model learns from: tasks unlike those it is judged by (see ``cases``), each measured
+a few dozen times.
 
 ``measure`` tunes them all with a large share of random candidates and leaves records. Knows autosched.
 """
@@ -17,7 +18,6 @@ SEED = 7
 RANDOM = 0.3  # of the candidates: the model has to know what is slow as well
 
 
-
 def _matmul(m: int, n: int, k: int, turned: bool = False) -> list[te.Tensor]:
     a, b = te.placeholder((m, k), name="A"), te.placeholder((n, k) if turned else (k, n), name="B")
     return [a, b, ops.matmul(a, b, transpose_b=turned)]
@@ -29,7 +29,11 @@ def _batch(b: int, m: int, n: int, k: int, turned: bool = False) -> list[te.Tens
 
 
 def _conv(c: int, size: int, f: int, kernel: int, stride: int = 1, groups: int = 1) -> list[te.Tensor]:
-    x, w, b = te.placeholder((1, c, size, size), name="x"), te.placeholder((f, c // groups, kernel, kernel), name="w"), te.placeholder((f,), name="b")
+    x, w, b = (
+        te.placeholder((1, c, size, size), name="x"),
+        te.placeholder((f, c // groups, kernel, kernel), name="w"),
+        te.placeholder((f,), name="b"),
+    )
     return [x, w, b, ops.relu(ops.conv2d(x, w, b, stride=stride, padding=(kernel - 1) // 2, groups=groups))]
 
 
@@ -85,4 +89,15 @@ def measure(records: Path, trials: int, names: Iterable[str] = TASKS) -> None:
     with Measurer(Stages(run="benchmarks.autosched.urgent:run")) as measurer:
         for name in names:
             how = Evolutionary(epsilon=RANDOM)
-            print(tune(task_of(name), trials=trials, seed=SEED, strategy=how, measurer=measurer, records=records, progress=False), flush=True)
+            print(
+                tune(
+                    task_of(name),
+                    trials=trials,
+                    seed=SEED,
+                    strategy=how,
+                    measurer=measurer,
+                    records=records,
+                    progress=False,
+                ),
+                flush=True,
+            )

@@ -1,7 +1,8 @@
-"""What another tail of a split would be worth: the best schedules found for sizes that nothing divides, each with every other ``tail=`` at every
-split, in turns. Knows autosched's public names and the harness.
+"""What another tail of a split would be worth: the best schedules found for sizes that nothing divides, each
+with every other ``tail=`` at every split, in turns. Knows autosched's public names and the harness.
 
-It is why the search does not sample tails: ``auto`` chooses for each tile, and what it chooses is as fast as the best of the others.
+It is why the search does not sample tails: ``auto`` chooses for each tile, and what it chooses is as fast as
+the best of the others.
 """
 
 from __future__ import annotations
@@ -30,7 +31,11 @@ def _matmul(m: int, n: int, k: int) -> list[te.Tensor]:
 
 
 def _conv(c: int, size: int, f: int) -> list[te.Tensor]:
-    x, w, b = te.placeholder((1, c, size, size), name="x"), te.placeholder((f, c, 3, 3), name="w"), te.placeholder((f,), name="b")
+    x, w, b = (
+        te.placeholder((1, c, size, size), name="x"),
+        te.placeholder((f, c, 3, 3), name="w"),
+        te.placeholder((f,), name="b"),
+    )
     return [x, w, b, ops.relu(ops.conv2d(x, w, b, padding=1))]
 
 
@@ -49,7 +54,8 @@ TASKS: dict[str, Callable[[], Sequence[te.Tensor]]] = {
 
 
 def compare(trials: int, seed: int) -> list[dict[str, Any]]:
-    """For each task, how long its best kernel takes with each tail at each split, as a multiple of ``auto`` everywhere; and the bytes of code."""
+    """For each task, how long its best kernel takes with each tail at each split, as a multiple of ``auto``
+    everywhere; and the bytes of code."""
     with Measurer(Stages(run="benchmarks.autosched.urgent:run")) as measurer:
         found = []
         for name, tensors in TASKS.items():
@@ -63,7 +69,9 @@ def compare(trials: int, seed: int) -> list[dict[str, Any]]:
 
 def _timed(task: SearchTask, trace: Trace) -> dict[str, Any]:
     rng = np.random.default_rng(0)
-    arrays = [rng.integers(-4, 5, [int(str(e)) for e in t.shape]).astype(t.dtype.to_numpy()) for t in task.tensors]
+    arrays = [
+        rng.integers(-4, 5, [int(str(e)) for e in t.shape]).astype(t.dtype.to_numpy()) for t in task.tensors
+    ]
     kernels: dict[str, Any] = {}
     expected = None
     for what, other in [("auto", trace), *_others(trace)]:
@@ -77,7 +85,12 @@ def _timed(task: SearchTask, trace: Trace) -> dict[str, Any]:
         kernels[what] = kernel
     samples = take_turns({what: (lambda k=k: k(*arrays)) for what, k in kernels.items()}, budget=BUDGET)
     times = {what: ratio(samples["auto"], s)[0] for what, s in samples.items()}
-    return {"task": task.name, "auto": samples["auto"].median, "times": times, "bytes": {what: len(k.object_code) for what, k in kernels.items()}}
+    return {
+        "task": task.name,
+        "auto": samples["auto"].median,
+        "times": times,
+        "bytes": {what: len(k.object_code) for what, k in kernels.items()},
+    }
 
 
 def _others(trace: Trace) -> Iterator[tuple[str, Trace]]:
@@ -85,16 +98,24 @@ def _others(trace: Trace) -> Iterator[tuple[str, Trace]]:
         if p.name == "split" and p.arguments()["tail"] == "auto":
             for tail in TAILS:
                 changed = type(p)(**{**p.arguments(), "tail": tail})
-                yield f"{p.stage}.{p.loop} {tail}", tl.Trace((*trace.steps[:i], changed, *trace.steps[i + 1:]), trace.decisions)
+                yield (
+                    f"{p.stage}.{p.loop} {tail}",
+                    tl.Trace((*trace.steps[:i], changed, *trace.steps[i + 1 :]), trace.decisions),
+                )
 
 
 def table(found: list[dict[str, Any]]) -> str:
-    """The best and the worst tail of each kind, over all splits but those whose code is what ``auto`` makes."""
+    """The best and the worst tail of each kind, over all splits but those whose code is what ``auto``
+    makes."""
     lines = [f"{'times as long as auto':<24}" + "".join(f"{tail:>16}" for tail in TAILS)]
     for f in found:
         cells = []
         for tail in TAILS:
-            mine = [t for what, t in f["times"].items() if what.endswith(f" {tail}") and f["bytes"][what] != f["bytes"]["auto"]]
+            mine = [
+                t
+                for what, t in f["times"].items()
+                if what.endswith(f" {tail}") and f["bytes"][what] != f["bytes"]["auto"]
+            ]
             cells.append(f"{min(mine):.2f} to {max(mine):.2f}" if mine else "–")
         lines.append(f"{f['task']:<24}" + "".join(f"{c:>16}" for c in cells))
     return "\n".join(lines)

@@ -1,5 +1,5 @@
-"""Timing on a machine that others use too: with ``AUTOSCHED_URGENT=1`` the processes that time kernels, of every tuner alike, go before all
-others (which takes root on Linux). Without it nothing is changed."""
+"""Timing on a machine that others use too: with ``AUTOSCHED_URGENT=1`` the processes that time kernels, of
+every tuner alike, go before all others (which takes root on Linux). Without it nothing is changed."""
 
 from __future__ import annotations
 

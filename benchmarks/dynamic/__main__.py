@@ -1,12 +1,14 @@
-"""``python -m benchmarks.dynamic``: kernels of every shape beside what else one would do, on the same arrays, in turns.
+"""``python -m benchmarks.dynamic``: kernels of every shape beside what else one would do, on the same arrays,
+in turns.
 
     python -m benchmarks.dynamic                             every suite
     python -m benchmarks.dynamic --suite P1 --quick          a part of the shapes
-    python -m benchmarks.dynamic --suite P1 --threads 1 --trials 64       exact shapes tuned too, which takes minutes
+    python -m benchmarks.dynamic --suite P1 --threads 1 --trials 64   exact shapes tuned too: minutes
     python -m benchmarks.dynamic --suite P9 --case softmax --into FILE.json       a piece, added to FILE
 
-Ratios are times of the other divided by ours: above 1, ours is faster. Only useful operations count, never padded ones. At the end stands which of
-the wanted lines were reached; everything goes to one JSON file, with the machine. Exits with 1 when something of ours was wrong.
+Ratios are times of the other divided by ours: above 1, ours is faster. Only useful operations count, never
+padded ones. At the end stands which of the wanted lines were reached; everything goes to one JSON file, with
+the machine. Exits with 1 when something of ours was wrong.
 """
 
 from __future__ import annotations
@@ -43,32 +45,67 @@ class Suite:
     run: Callable[[Any], Iterator[str | Figure]]
 
 
-SUITES = {"P1": Suite(dense.ABOUT, dense.run),
-          **{name: Suite(operators.ABOUT[name], lambda options, name=name: operators.run(name, options)) for name in ("P2", "P3", "P4")},
-          "P5": Suite(dispatch_cost.ABOUT, dispatch_cost.run), "P6": Suite(correctness.ABOUT, correctness.run),
-          "P7": Suite(search_time.ABOUT, search_time.run), "P8": Suite(baselines.ABOUT, baselines.run), "P9": Suite(traces.ABOUT, traces.run)}
+SUITES = {
+    "P1": Suite(dense.ABOUT, dense.run),
+    **{
+        name: Suite(operators.ABOUT[name], lambda options, name=name: operators.run(name, options))
+        for name in ("P2", "P3", "P4")
+    },
+    "P5": Suite(dispatch_cost.ABOUT, dispatch_cost.run),
+    "P6": Suite(correctness.ABOUT, correctness.run),
+    "P7": Suite(search_time.ABOUT, search_time.run),
+    "P8": Suite(baselines.ABOUT, baselines.run),
+    "P9": Suite(traces.ABOUT, traces.run),
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.dynamic", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.dynamic",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--suite", nargs="*", choices=list(SUITES), default=list(SUITES))
     parser.add_argument("--case", help="only layers, operators and traces with this in their name")
     parser.add_argument("--quick", action="store_true", help="a part of the shapes")
     parser.add_argument("--threads", type=int, default=tl.num_threads())
-    parser.add_argument("--trials", type=int, default=0, help="candidates of each tuned exact shape; 0: none is tuned but for P7")
+    parser.add_argument(
+        "--trials",
+        type=int,
+        default=0,
+        help="candidates of each tuned exact shape; 0: none is tuned but for P7",
+    )
     parser.add_argument("--seed", type=int, default=0, help="which sizes are sampled")
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("--json", type=Path, help=f"where to write the result (default {RESULTS.name}/ by date)")
-    where.add_argument("--into", type=Path, metavar="FILE", help="add to this result of the same machine; figures that it has are replaced")
+    where.add_argument(
+        "--json", type=Path, help=f"where to write the result (default {RESULTS.name}/ by date)"
+    )
+    where.add_argument(
+        "--into",
+        type=Path,
+        metavar="FILE",
+        help="add to this result of the same machine; figures that it has are replaced",
+    )
     options = parser.parse_args(arguments)
     result = _empty()
-    path = options.into or options.json or RESULTS / f"dynamic-{result['date'][:10]}-{'quick' if options.quick else 'full'}.json"
+    path = (
+        options.into
+        or options.json
+        or RESULTS / f"dynamic-{result['date'][:10]}-{'quick' if options.quick else 'full'}.json"
+    )
     if options.into and path.exists():
         old = json.loads(path.read_text(encoding="utf-8"))
-        if wrong := differences({**old, "options": result["options"]}, result):  # quick figures are marked one by one
+        if wrong := differences(
+            {**old, "options": result["options"]}, result
+        ):  # quick figures are marked one by one
             print(f"{path} stays as it is: {'; '.join(wrong)}", file=sys.stderr)
             return 2
-        result = {**result, "versions": old["versions"] | result["versions"], "cases": old["cases"], "seconds": old["seconds"]}
+        result = {
+            **result,
+            "versions": old["versions"] | result["versions"],
+            "cases": old["cases"],
+            "seconds": old["seconds"],
+        }
     tl.set_num_threads(options.threads)
     with threadpool_limits(options.threads):
         for name in options.suite:
@@ -83,8 +120,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _empty() -> dict[str, Any]:
     versions = {p: v for p in PACKAGES if (v := machine.version(p))}
-    return {"format": FORMAT, "date": machine.now(), "machine": machine.describe(), "versions": versions, "options": {"quick": False}, "proof": [],
-            "cases": [], "seconds": 0}
+    return {
+        "format": FORMAT,
+        "date": machine.now(),
+        "machine": machine.describe(),
+        "versions": versions,
+        "options": {"quick": False},
+        "proof": [],
+        "cases": [],
+        "seconds": 0,
+    }
 
 
 def _run(name: str, options: argparse.Namespace, result: dict[str, Any]) -> None:

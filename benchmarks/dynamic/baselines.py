@@ -1,20 +1,25 @@
-"""P8: other ways to serve every number of rows with the same micro-kernels, and ours with one of its choices off, in turns on the same arrays.
+"""P8: other ways to serve every number of rows with the same micro-kernels, and ours with one of its choices
+off, in turns on the same arrays.
 
 Baselines, as a CPU would run them:
 
-- DietCode (Zheng et al., MLSys 2022, section 4): rows padded to a multiple of the tile; a tile costs f_MK, its measured seconds a row when there are
-  many, times f_adapt, what padding adds (their occupancy of cores is part of the measured f_MK here: threads share columns, of which every number
-  of rows has the same). A decision tree picks the tile, fitted to every 19th number of rows and asked for all.
-- residue kernels (Shen et al., "Nimble", MLSys 2021, section 4.5): as many full tiles as fit and one kernel for the remainder, where the tile is
-  the one with the least f_MK.
+- DietCode (Zheng et al., MLSys 2022, section 4): rows padded to a multiple of the tile; a tile costs f_MK,
+  its measured seconds a row when there are many, times f_adapt, what padding adds (their occupancy of cores
+  is part of the measured f_MK here: threads share columns, of which every number of rows has the same). A
+  decision tree picks the tile, fitted to every 19th number of rows and asked for all.
+- residue kernels (Shen et al., "Nimble", MLSys 2021, section 4.5): as many full tiles as fit and one kernel
+  for the remainder, where the tile is the one with the least f_MK.
 - buckets: rows padded to 64, 128, 256 or 512, each bucket by the best of our plans for its size.
-- always generic: the default schedule with run-time extents. Always exact: the default schedule of each exact number of rows, compiled for free: what
-  always recompiling has left once everything is compiled (P9 counts the compiling).
-- numpy, torch, torch.compile with a dynamic size, onnxruntime with a dynamic axis, where they are installed: see ``peers``.
+- always generic: the default schedule with run-time extents. Always exact: the default schedule of each exact
+  number of rows, compiled for free: what always recompiling has left once everything is compiled (P9 counts
+  the compiling).
+- numpy, torch, torch.compile with a dynamic size, onnxruntime with a dynamic axis, where they are installed:
+  see ``peers``.
 
-What pads copies the rows to a padded array and the result back; the same "with room" computes the padding without any copy, in arrays that happen to
-be larger. Baselines that call several kernels call them from Python, which takes 0.1 µs each. "The best of our plans" is what a tree that never errs
-would have picked; as the least of several measurements, it is a little too good.
+What pads copies the rows to a padded array and the result back; the same "with room" computes the padding
+without any copy, in arrays that happen to be larger. Baselines that call several kernels call them from
+Python, which takes 0.1 µs each. "The best of our plans" is what a tree that never errs would have picked; as
+the least of several measurements, it is a little too good.
 """
 
 from __future__ import annotations
@@ -37,7 +42,10 @@ from .figures import Figure, Table, pooled
 from .peers import Peers
 from .turns import Call, in_turns
 
-ABOUT = "the same micro-kernels used as DietCode, Nimble and buckets would, and ours without each of its choices; M in 1 … 512"
+ABOUT = (
+    "the same micro-kernels used as DietCode, Nimble and buckets would, and ours without each of its "
+    "choices; M in 1 … 512"
+)
 BUCKETS = (64, 128, 256, 512)
 LISTED = tuple(range(5, MOST + 1, 19))  # the shapes DietCode is told of
 OPT = 128  # rows the kernel expects most
@@ -80,7 +88,9 @@ class DietCode:
     def fitted(per_row: Mapping[int, float], listed: Sequence[int] = LISTED) -> DietCode:
         """Its tree."""
         shapes = np.array(listed)[:, None]
-        return DietCode(per_row, fit(("m",), shapes, DietCode.cost(per_row, listed), np.ones(len(listed)), False).tree)
+        return DietCode(
+            per_row, fit(("m",), shapes, DietCode.cost(per_row, listed), np.ones(len(listed)), False).tree
+        )
 
     def height(self, rows: int) -> int:
         """The tile of a number of rows, listed or not."""
@@ -89,7 +99,8 @@ class DietCode:
 
 @dataclass(frozen=True)
 class Arrays:
-    """A layer's arguments of m rows at the front of arrays with room for more, and padded arrays for those that copy."""
+    """A layer's arguments of m rows at the front of arrays with room for more, and padded arrays for those
+    that copy."""
 
     x: Any
     y: Any
@@ -141,8 +152,12 @@ class Ways:
     def __init__(self, n: int, k: int, seconds: float = 2.0) -> None:
         self.n, self.k = n, k
         self.w = np.random.default_rng(1).random((k, n), np.float32)
-        task = autosched.SearchTask(declared, (te.dim("m", 0, 2 * MOST), n, k), name="dense")  # micro-kernels take the padding of the most rows too
-        self.ours = autosched.tune_dynamic(task, {"m": (1, OPT, MOST)}, constants={"W": self.w}, cache=False, seconds=seconds)
+        task = autosched.SearchTask(
+            declared, (te.dim("m", 0, 2 * MOST), n, k), name="dense"
+        )  # micro-kernels take the padding of the most rows too
+        self.ours = autosched.tune_dynamic(
+            task, {"m": (1, OPT, MOST)}, constants={"W": self.w}, cache=False, seconds=seconds
+        )
         d = self.ours.dispatcher
         self.plans = [tl.Dispatcher(d.signature, [r]) for r in d.routes]
         self.kernels: Kernels = max(d.routes, key=lambda r: r.highest).kernels
@@ -151,13 +166,17 @@ class Ways:
         self.peers = Peers(self.w)
         self.arrays = Arrays.of(MOST + max(self.kernels), n, k)
         many = {h: MANY // h * h for h in self.kernels}
-        measured = times({h: self.arrays.part(module.entry, 0, many[h]) for h, module in self.kernels.items()}, seconds)
+        measured = times(
+            {h: self.arrays.part(module.entry, 0, many[h]) for h, module in self.kernels.items()}, seconds
+        )
         per_row = {h: measured[h] / many[h] for h in measured}
         self.diet = DietCode.fitted(per_row)
         self.full = min(per_row, key=lambda h: per_row[h])
         self.of_bucket = {}
         for b in BUCKETS:
-            measured = times({i: self.arrays.part(p.entry, 0, b) for i, p in enumerate(self.plans)}, seconds / 8)
+            measured = times(
+                {i: self.arrays.part(p.entry, 0, b) for i, p in enumerate(self.plans)}, seconds / 8
+            )
             self.of_bucket[b] = self.plans[min(measured, key=lambda i: measured[i])].entry
 
     def calls(self, m: int) -> dict[str, Call]:
@@ -190,12 +209,15 @@ class Ways:
         for name, call in calls.items():
             self.arrays.y[:] = np.nan
             returned = call()  # by those who make their result anew
-            if not np.allclose(self.arrays.y[:m] if returned is None else np.asarray(returned), want, rtol=1e-3):
+            if not np.allclose(
+                self.arrays.y[:m] if returned is None else np.asarray(returned), want, rtol=1e-3
+            ):
                 bad.append(name)
         return bad
 
     def _unpacked(self) -> list[tl.Rows]:
-        """Our routes with kernels of the same tiles that read the weight as it is: their schedules without the copy."""
+        """Our routes with kernels of the same tiles that read the weight as it is: their schedules without
+        the copy."""
         target = tl.Target.host()
         lanes = target.vector_lanes("float32")
         kernels = {}
@@ -207,13 +229,34 @@ class Ways:
             assert found is not None
             packing = schedule(tensors, found, tile, lanes, tl.num_threads())
             assert packing is not None
-            rest = tl.Trace(tuple(p for p in packing.trace.steps if p.name != "cache_read" and p.arguments().get("stage") != "W.global"))
-            kernels[tile.rows] = tl.build(rest.apply(tl.create_schedule(tensors[2])), tensors, constants={tensors[1]: self.w})
+            rest = tl.Trace(
+                tuple(
+                    p
+                    for p in packing.trace.steps
+                    if p.name != "cache_read" and p.arguments().get("stage") != "W.global"
+                )
+            )
+            kernels[tile.rows] = tl.build(
+                rest.apply(tl.create_schedule(tensors[2])), tensors, constants={tensors[1]: self.w}
+            )
         return [tl.Rows(r.dim, {h: kernels[h] for h in r.kernels}) for r in self.ours.dispatcher.routes]
 
 
-BASELINES = ("DietCode", "DietCode with room", "residue kernels", "buckets", "buckets with room", "always generic", "always exact")
-ABLATIONS = ("blocks not balanced", f"no tree: the plan of {OPT}", "no tree: the highest blocks", "weight not packed")
+BASELINES = (
+    "DietCode",
+    "DietCode with room",
+    "residue kernels",
+    "buckets",
+    "buckets with room",
+    "always generic",
+    "always exact",
+)
+ABLATIONS = (
+    "blocks not balanced",
+    f"no tree: the plan of {OPT}",
+    "no tree: the highest blocks",
+    "weight not packed",
+)
 
 
 def run(options: Any) -> Iterator[str | Figure]:
@@ -222,14 +265,19 @@ def run(options: Any) -> Iterator[str | Figure]:
     for n, k in layers(options):
         ways, table = Ways(n, k), Table(f"N={n} K={k}")
         tall = sorted({ways.diet.height(m) for m in LISTED})
-        yield (f"{table.case}: full tiles of {ways.full} rows for residue kernels, tiles of {', '.join(map(str, tall))} rows in DietCode's tree; "
-               f"{ways.peers}")
+        yield (
+            f"{table.case}: full tiles of {ways.full} rows for residue kernels, tiles of "
+            f"{', '.join(map(str, tall))} rows in DietCode's tree; "
+            f"{ways.peers}"
+        )
         for m in spread(24 if options.quick else 96, options.seed):
             calls = ways.calls(m)
             assert not (bad := ways.wrong(calls, m)), (m, bad)
             seconds = in_turns(calls, SECONDS + 1e-3 * m, options.seed)
             best = min(s for name, s in seconds.items() if name.startswith("plan "))
-            ours = min(seconds.pop("ours"), seconds[f"plan {ways.ours.dispatcher.slot((m,))}"])  # the same code, timed twice
+            ours = min(
+                seconds.pop("ours"), seconds[f"plan {ways.ours.dispatcher.slot((m,))}"]
+            )  # the same code, timed twice
             table.add(m, {name: s / ours for name, s in seconds.items() if not name.startswith("plan ")})
             table.add(m, {"the best of our plans": min(best / ours, 1.0)})
         found += table.figures()

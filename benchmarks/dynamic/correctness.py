@@ -1,7 +1,9 @@
-"""P6: one kernel of a large layer, every number of rows in 1 … 8192: each element right, nothing read or written beyond the rows.
+"""P6: one kernel of a large layer, every number of rows in 1 … 8192: each element right, nothing read or
+written beyond the rows.
 
-All numbers are small integers, so that every sum is exact in float32 whatever its order, and rows depend on no other row: the product of all rows,
-by numpy, is what each call has to equal, bit for bit. The row after the last is NaN in the input and is watched in the output.
+All numbers are small integers, so that every sum is exact in float32 whatever its order, and rows depend on
+no other row: the product of all rows, by numpy, is what each call has to equal, bit for bit. The row after
+the last is NaN in the input and is watched in the output.
 """
 
 from __future__ import annotations
@@ -21,7 +23,10 @@ from .figures import Figure, sizes, wanted
 ABOUT = "dense with a constant weight, N=3072 K=768, every M in 1 … 8192 right to the last bit"
 N, K, MOST = 3072, 768, 8192
 LARGEST = 2  # of the integers: a sum of K products stays far below 2**24
-BEYOND, UNTOUCHED = 4, -0.5  # rows after the last that are watched, and what stands there: no sum of integers, and no NaN
+BEYOND, UNTOUCHED = (
+    4,
+    -0.5,
+)  # rows after the last that are watched, and what stands there: no sum of integers, and no NaN
 PART = 512  # rows of a part, for --case
 SAMPLED = 24  # of --quick, beside all up to 40 rows and the last few
 
@@ -43,16 +48,19 @@ class Layer:
         row = self._x[m].copy()
         self._x[m] = np.nan
         self._y[:m] = np.nan
-        self._y[m:m + BEYOND] = UNTOUCHED
+        self._y[m : m + BEYOND] = UNTOUCHED
         kernel(self._x[:m], self._y[:m])
         self._x[m] = row
-        if (self._y[m:m + BEYOND] != UNTOUCHED).any():
+        if (self._y[m : m + BEYOND] != UNTOUCHED).any():
             return "it wrote beyond its last row"
         different = self._y[:m] != self._want[:m]
         if not different.any():
             return ""
         i, j = np.argwhere(different)[0]
-        return f"{int(different.sum())} elements differ, the first is [{i}, {j}]: {self._y[i, j]:g} instead of {self._want[i, j]:g}"
+        return (
+            f"{int(different.sum())} elements differ, the first is [{i}, {j}]: {self._y[i, j]:g} instead "
+            f"of {self._want[i, j]:g}"
+        )
 
 
 def faults(layer: Layer, kernel: Callable[..., Any], rows: Iterable[int]) -> Iterator[tuple[int, str]]:
@@ -67,7 +75,9 @@ def parts(options: Any) -> dict[str, Sequence[int]]:
     """Numbers of rows by what they are called."""
     if options.quick:
         return {"a sample": sizes(MOST, SAMPLED, options.seed, [*range(1, 41), *range(MOST - 3, MOST + 1)])}
-    every = {f"{first + 1} … {first + PART}": range(first + 1, first + PART + 1) for first in range(0, MOST, PART)}
+    every = {
+        f"{first + 1} … {first + PART}": range(first + 1, first + PART + 1) for first in range(0, MOST, PART)
+    }
     return {name: rows for name, rows in every.items() if wanted(name, options)}
 
 
@@ -76,11 +86,22 @@ def run(options: Any) -> Iterator[str | Figure]:
     layer = Layer(MOST, N, K)
     task = autosched.SearchTask(declared, (te.dim("m", 0, MOST), N, K), name="dense")
     kernel = autosched.tune_dynamic(task, {"m": (1, 128, MOST)}, constants={"W": layer.w}, cache=False)
-    yield f"  {kernel.account.kernels} kernels and a tree of {kernel.account.leaves} leaves in {kernel.account.seconds:.1f} s"
+    yield (
+        f"  {kernel.account.kernels} kernels and a tree of {kernel.account.leaves} leaves in "
+        f"{kernel.account.seconds:.1f} s"
+    )
     for name, rows in parts(options).items():
         begin = time.perf_counter()
         wrong = list(faults(layer, kernel, rows))
         for m, why in wrong[:10]:
             yield f"  M={m}: {why}"
-        yield f"  {len(rows) - len(wrong)} of {len(rows)} numbers of rows right (M = {name}), {time.perf_counter() - begin:.1f} s"
-        yield Figure(f"M = {name}", "rows right, of all", {f"{len(rows)} numbers of rows": 1 - len(wrong) / len(rows)}, "")
+        yield (
+            f"  {len(rows) - len(wrong)} of {len(rows)} numbers of rows right (M = {name}), "
+            f"{time.perf_counter() - begin:.1f} s"
+        )
+        yield Figure(
+            f"M = {name}",
+            "rows right, of all",
+            {f"{len(rows)} numbers of rows": 1 - len(wrong) / len(rows)},
+            "",
+        )

@@ -1,8 +1,9 @@
 """P1: a dense layer with a constant weight, every number of rows in 1 … 512, of four layers of a transformer.
 
-Against: the best of our own plans for each number of rows, found by trying all; kernels compiled for the exact number of rows, with ``--trials`` some
-that were searched for; numpy; torch. The weight of ours and of the exact kernels is packed beforehand, as that of a layer can be; numpy and torch
-take it as it is (torch.compile packs it too: see P8).
+Against: the best of our own plans for each number of rows, found by trying all; kernels compiled for the
+exact number of rows, with ``--trials`` some that were searched for; numpy; torch. The weight of ours and of
+the exact kernels is packed beforehand, as that of a layer can be; numpy and torch take it as it is
+(torch.compile packs it too: see P8).
 """
 
 from __future__ import annotations
@@ -63,7 +64,10 @@ def _layer(n: int, k: int, table: Table, options: Any) -> Iterator[str]:
     took = time.perf_counter() - begin
     peers = Peers(w, compiled=False)
     plans = [tl.Dispatcher(kernel.dispatcher.signature, [r]) for r in kernel.dispatcher.routes]
-    yield f"{table.case}: {kernel.account.kernels} kernels and a tree of {kernel.account.leaves} leaves in {took:.1f} s"
+    yield (
+        f"{table.case}: {kernel.account.kernels} kernels and a tree of {kernel.account.leaves} leaves in "
+        f"{took:.1f} s"
+    )
     for m in sizes(MOST, 12 if options.quick else 40, options.seed, [*range(1, 17), *TUNED]):
         x, y = rng.random((m, k), np.float32), np.empty((m, n), np.float32)
         kernel(x, y)
@@ -76,9 +80,17 @@ def _layer(n: int, k: int, table: Table, options: Any) -> Iterator[str]:
             calls["exact shape, tuned"] = lambda best=best: best.entry(x, y)
         calls.update(peers.calls(x, y))
         t = in_turns(calls, SECONDS + 2e-4 * m, options.seed)
-        ours = min(t["ours"], t[f"plan {kernel.dispatcher.slot((m,))}"])  # the same code, timed twice: fewer accidents of the machine
+        ours = min(
+            t["ours"], t[f"plan {kernel.dispatcher.slot((m,))}"]
+        )  # the same code, timed twice: fewer accidents of the machine
         row = {"best of our plans": min(t[f"plan {i}"] for i in range(len(plans))) / ours}
-        row.update({name: t[name] / ours for name in ("exact shape", "exact shape, tuned", "numpy", "torch") if name in t})
+        row.update(
+            {
+                name: t[name] / ours
+                for name in ("exact shape", "exact shape, tuned", "numpy", "torch")
+                if name in t
+            }
+        )
         yield f"  M={m:<4} {ours * 1e6:9.1f} µs {2e-9 * m * n * k / ours:6.1f} GFLOP/s   {table.add(m, row)}"
 
 
@@ -93,4 +105,6 @@ def tuned(m: int, n: int, k: int, w: Any, trials: int) -> tl.Module:
     result = autosched.tune(autosched.SearchTask.of(declared(m, n, k)), trials=trials, progress=False)
     if result.schedule is None:
         return compiled(m, n, k, w)
-    return tl.build(result.schedule, result.tensors, constants={next(t for t in result.tensors if t.name == "W"): w})
+    return tl.build(
+        result.schedule, result.tensors, constants={next(t for t in result.tensors if t.name == "W"): w}
+    )

@@ -1,4 +1,5 @@
-"""P5: what a call of a DynamicKernel costs before the kernel runs: an empty one, and products of a few thousand operations."""
+"""P5: what a call of a DynamicKernel costs before the kernel runs: an empty one, and products of a few
+thousand operations."""
 
 from __future__ import annotations
 
@@ -88,7 +89,10 @@ def run(options: Any) -> Iterator[str | Figure]:
         task = autosched.SearchTask.of([a, b, c], name="small")
         ours = autosched.tune_dynamic(task, {"m": (0, n, 64)}, constants={"B": w}, cache=False, seconds=0.2)
         x, y = np.random.default_rng(1).random((n, n), np.float32), np.empty((n, n), np.float32)
-        got = _in_turns({"ours": _repeat(ours.entry, x, y), "numpy": _repeat(lambda x, y: np.matmul(x, w, out=y), x, y)}, CALLS)
+        got = _in_turns(
+            {"ours": _repeat(ours.entry, x, y), "numpy": _repeat(lambda x, y: np.matmul(x, w, out=y), x, y)},
+            CALLS,
+        )
         ratios[f"{n}³"] = got["numpy"] / got["ours"]
         yield f"  {n}³: ours {got['ours']:.0f} ns, numpy {got['numpy']:.0f} ns, ratio {ratios[f'{n}³']:.2f}"
     yield Figure("products", "numpy", ratios)

@@ -1,8 +1,10 @@
-"""Which code to give up when the cache is full: rules compared on traces by the seconds of compiling they lead to.
+"""Which code to give up when the cache is full: rules compared on traces by the seconds of compiling they
+lead to.
 
-``python -m benchmarks.dynamic.eviction`` replays 4000 calls of 300 shapes whose code differs in size (8 to 200 KB) and in what it costs to make (0.05
-to 0.3 s, every tenth was tuned for 15 s). Each miss makes the code again. Printed are the seconds over those of the best rule, for caches of a tenth
-and of three tenths of all code. ``CodeCache`` is the one the tiers use; the others stand here to be compared with.
+``python -m benchmarks.dynamic.eviction`` replays 4000 calls of 300 shapes whose code differs in size (8 to
+200 KB) and in what it costs to make (0.05 to 0.3 s, every tenth was tuned for 15 s). Each miss makes the code
+again. Printed are the seconds over those of the best rule, for caches of a tenth and of three tenths of all
+code. ``CodeCache`` is the one the tiers use; the others stand here to be compared with.
 """
 
 from __future__ import annotations
@@ -25,12 +27,18 @@ def traces(rng: np.random.Generator) -> dict[str, np.ndarray]:
     hot = rng.permutation(SHAPES)[rng.choice(SHAPES, CALLS, p=zipf)]
     scans = hot.copy()
     for at in range(0, CALLS, CALLS // 6):
-        part = scans[at:at + SHAPES]
+        part = scans[at : at + SHAPES]
         part[:] = np.arange(len(part))
-    return {"uniform": rng.integers(SHAPES, size=CALLS), "Zipf": hot,
-            "log-normal": np.exp(rng.normal(math.log(SHAPES / 8), 0.6, CALLS)).astype(int).clip(0, SHAPES - 1),
-            "phase change": np.concatenate([rng.permutation(SHAPES)[rng.choice(SHAPES, CALLS // 4, p=zipf)] for _ in range(4)]),
-            "Zipf and scans": scans, "a loop": np.arange(CALLS) % (SHAPES // 3)}
+    return {
+        "uniform": rng.integers(SHAPES, size=CALLS),
+        "Zipf": hot,
+        "log-normal": np.exp(rng.normal(math.log(SHAPES / 8), 0.6, CALLS)).astype(int).clip(0, SHAPES - 1),
+        "phase change": np.concatenate(
+            [rng.permutation(SHAPES)[rng.choice(SHAPES, CALLS // 4, p=zipf)] for _ in range(4)]
+        ),
+        "Zipf and scans": scans,
+        "a loop": np.arange(CALLS) % (SHAPES // 3),
+    }
 
 
 def ours(trace: np.ndarray, size: np.ndarray, cost: np.ndarray, budget: float) -> float:
@@ -47,8 +55,8 @@ def ours(trace: np.ndarray, size: np.ndarray, cost: np.ndarray, budget: float) -
 
 
 def by(worth: Callable[[dict[str, float], float, float, float], float], remembers: bool) -> Rule:
-    """A rule that gives up what is worth least, by its uses (count, the last, the one before), size, cost and the time; ``remembers`` the uses of
-    what is gone."""
+    """A rule that gives up what is worth least, by its uses (count, the last, the one before), size, cost and
+    the time; ``remembers`` the uses of what is gone."""
 
     def run(trace: np.ndarray, size: np.ndarray, cost: np.ndarray, budget: float) -> float:
         used: dict[int, dict[str, float]] = {}
@@ -99,7 +107,10 @@ def main() -> None:
                     row[name] += rule(trace, size, cost, share * size.sum())
         for trace_name, row in sums.items():
             best = min(row.values())
-            print(f"{trace_name + f', {share:.0%} fit':28}" + "".join(f"{row[name] / best:22.2f}" for name in RULES))
+            print(
+                f"{trace_name + f', {share:.0%} fit':28}"
+                + "".join(f"{row[name] / best:22.2f}" for name in RULES)
+            )
             for name in RULES:
                 logs[name].append(math.log(row[name] / best))
     print(f"{'geometric mean':28}" + "".join(f"{math.exp(np.mean(v)):22.2f}" for v in logs.values()))

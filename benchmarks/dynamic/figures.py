@@ -1,4 +1,5 @@
-"""What a suite found, as numbers: values by shape, their geometric mean, fifth percentile and worst. Knows numbers only."""
+"""What a suite found, as numbers: values by shape, their geometric mean, fifth percentile and worst. Knows
+numbers only."""
 
 from __future__ import annotations
 
@@ -11,8 +12,9 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Figure:
-    """One value for each shape of a ``case`` (a layer, an operator, a trace), beside ``name``: how many times longer that takes than ours, unless
-    ``unit`` is another; ``more``: whether more is better. Values are above 0 unless there is one only."""
+    """One value for each shape of a ``case`` (a layer, an operator, a trace), beside ``name``: how many times
+    longer that takes than ours, unless ``unit`` is another; ``more``: whether more is better. Values are
+    above 0 unless there is one only."""
 
     case: str
     name: str
@@ -42,14 +44,26 @@ class Figure:
         if len(self.values) == 1:
             return f"  {self.name:<34} {worst:.4g} {self.unit}   ({shape})"
         unit = "" if self.unit == "×" else f" {self.unit}"
-        return (f"  {self.name:<34} geometric mean {self.mean:.3f}   5th percentile {self.low:.3f}   worst {worst:.3f} at {shape}{unit}"
-                f"   ({len(self.values)} shapes)")
+        return (
+            f"  {self.name:<34} geometric mean {self.mean:.3f}   5th percentile {self.low:.3f}   worst "
+            f"{worst:.3f} at {shape}{unit}"
+            f"   ({len(self.values)} shapes)"
+        )
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
         worst, shape = self.worst
-        return {"case": self.case, "name": self.name, "unit": self.unit, "more": self.more, "mean": self.mean, "low": self.low, "worst": worst,
-                "worst_shape": shape, "values": dict(self.values)}
+        return {
+            "case": self.case,
+            "name": self.name,
+            "unit": self.unit,
+            "more": self.more,
+            "mean": self.mean,
+            "low": self.low,
+            "worst": worst,
+            "worst_shape": shape,
+            "values": dict(self.values),
+        }
 
     @staticmethod
     def of(data: Mapping[str, Any]) -> Figure:
@@ -78,8 +92,21 @@ class Table:
 def pooled(figures: Sequence[Figure]) -> list[Figure]:
     """Figures of the same name made one, in order, their shapes told apart by their case."""
     names = dict.fromkeys((f.name, f.unit, f.more) for f in figures)
-    return [Figure("all", name, {f"{f.case} {shape}": v for f in figures if (f.name, f.unit, f.more) == (name, unit, more)
-                                 for shape, v in f.values.items()}, unit, more) for name, unit, more in names]
+    return [
+        Figure(
+            "all",
+            name,
+            {
+                f"{f.case} {shape}": v
+                for f in figures
+                if (f.name, f.unit, f.more) == (name, unit, more)
+                for shape, v in f.values.items()
+            },
+            unit,
+            more,
+        )
+        for name, unit, more in names
+    ]
 
 
 def wanted(case: str, options: Any) -> bool:

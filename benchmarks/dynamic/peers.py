@@ -1,10 +1,12 @@
-"""What others offer for a layer with a constant weight and any number of rows. Those that are not installed are left out, with a note.
+"""What others offer for a layer with a constant weight and any number of rows. Those that are not installed
+are left out, with a note.
 
 - numpy: a product by its BLAS, into a given array.
 - torch: eager, the weight as it is, into a given tensor.
-- torch.compile: a Linear layer compiled once with a dynamic number of rows, its weight frozen and so packed; it makes its result anew, as it does for
-  whoever uses it.
-- onnxruntime: one node with a dynamic axis, the weight an initialiser and so packed; input and output are bound to our arrays.
+- torch.compile: a Linear layer compiled once with a dynamic number of rows, its weight frozen and so packed;
+  it makes its result anew, as it does for whoever uses it.
+- onnxruntime: one node with a dynamic axis, the weight an initialiser and so packed; input and output are
+  bound to our arrays.
 """
 
 from __future__ import annotations
@@ -26,14 +28,17 @@ Bind = Callable[[Any, Any], Call]  # of an input and an output
 
 
 class Peers:
-    """The peers of a weight [K, N]; ``compiled``: torch.compile and onnxruntime too, which pack it. ``missing`` says what is left out and why."""
+    """The peers of a weight [K, N]; ``compiled``: torch.compile and onnxruntime too, which pack it.
+    ``missing`` says what is left out and why."""
 
     def __init__(self, w: Any, compiled: bool = True) -> None:
         self.missing: dict[str, str] = {}
         self._bind: dict[str, Bind] = {"numpy": lambda x, y: lambda: np.matmul(x, w, out=y)}
         makers: dict[str, Callable[[Any], Bind]] = {"torch": _torch}
         if compiled:
-            makers.update({"torch.compile, dynamic": _torch_compile, "onnxruntime, dynamic axes": _onnxruntime})
+            makers.update(
+                {"torch.compile, dynamic": _torch_compile, "onnxruntime, dynamic axes": _onnxruntime}
+            )
         for name, make in makers.items():
             try:
                 self._bind[name] = make(w)
@@ -42,7 +47,11 @@ class Peers:
 
     def __str__(self) -> str:
         there = f"beside {', '.join(self._bind)}"
-        return f"{there}; left out: {', '.join(f'{name} ({why})' for name, why in self.missing.items())}" if self.missing else there
+        return (
+            f"{there}; left out: {', '.join(f'{name} ({why})' for name, why in self.missing.items())}"
+            if self.missing
+            else there
+        )
 
     def calls(self, x: Any, y: Any) -> dict[str, Call]:
         """A call of each that writes x @ w into y, or returns it."""
@@ -91,12 +100,23 @@ def _onnxruntime(w: Any) -> Bind:
     def info(name: str, columns: int) -> Any:
         return helper.make_tensor_value_info(name, TensorProto.FLOAT, ["m", columns])
 
-    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "layer", [info("x", w.shape[0])], [info("y", w.shape[1])],
-                              [numpy_helper.from_array(w, "w")])
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "layer",
+        [info("x", w.shape[0])],
+        [info("y", w.shape[1])],
+        [numpy_helper.from_array(w, "w")],
+    )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=FORMAT)
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level = tl.num_threads(), 1, 3
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level = (
+        tl.num_threads(),
+        1,
+        3,
+    )
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
 
     def bind(x: Any, y: Any) -> Call:
         binding, held = session.io_binding(), onnxruntime.OrtValue.ortvalue_from_numpy(x)

@@ -8,14 +8,25 @@ from typing import Any
 
 from .figures import Figure, pooled
 
-OURS_AHEAD = ("DietCode", "DietCode with room", "residue kernels", "buckets", "buckets with room", "always generic", "blocks not balanced",
-              "no tree: the plan of 128", "no tree: the highest blocks", "weight not packed")
+OURS_AHEAD = (
+    "DietCode",
+    "DietCode with room",
+    "residue kernels",
+    "buckets",
+    "buckets with room",
+    "always generic",
+    "blocks not balanced",
+    "no tree: the plan of 128",
+    "no tree: the highest blocks",
+    "weight not packed",
+)
 PEERS = ("numpy", "torch", "torch.compile, dynamic", "onnxruntime, dynamic axes")
 
 
 @dataclass(frozen=True)
 class Line:
-    """The geometric mean or the worst of what a suite found by a name has to be at least ``bound``, or at most where less is better."""
+    """The geometric mean or the worst of what a suite found by a name has to be at least ``bound``, or at
+    most where less is better."""
 
     suite: str
     name: str
@@ -27,24 +38,36 @@ class Line:
         mine = [f for f in figures if f.name == self.name]
         if not mine:
             return None
-        pool, = pooled(mine)
+        (pool,) = pooled(mine)
         return pool.mean if self.statistic == "mean" else pool.worst[0]
 
 
 LINES = (
-    Line("P1", "best of our plans", "mean", 0.97), Line("P1", "best of our plans", "worst", 0.85),
-    Line("P1", "exact shape, tuned", "mean", 0.95), Line("P1", "exact shape, tuned", "worst", 0.85),
-    Line("P1", "numpy", "mean", 1.2), Line("P1", "torch", "mean", 1.0),
-    Line("P2", "best of our plans", "mean", 0.93), Line("P2", "best of our plans", "worst", 0.75),
-    Line("P2", "exact shape", "mean", 0.93), Line("P2", "exact shape", "worst", 0.75),
-    Line("P2", "numpy", "mean", 1.2), Line("P2", "torch", "mean", 1.0),
-    Line("P3", "exact shape", "mean", 0.92), Line("P3", "exact shape", "worst", 0.75), Line("P3", "torch", "mean", 1.0),
-    Line("P4", "numpy", "mean", 2.0), Line("P4", "bandwidth", "mean", 0.8),
-    Line("P5", "nanoseconds of a call", "worst", 150), Line("P5", "numpy", "worst", 1.0),
+    Line("P1", "best of our plans", "mean", 0.97),
+    Line("P1", "best of our plans", "worst", 0.85),
+    Line("P1", "exact shape, tuned", "mean", 0.95),
+    Line("P1", "exact shape, tuned", "worst", 0.85),
+    Line("P1", "numpy", "mean", 1.2),
+    Line("P1", "torch", "mean", 1.0),
+    Line("P2", "best of our plans", "mean", 0.93),
+    Line("P2", "best of our plans", "worst", 0.75),
+    Line("P2", "exact shape", "mean", 0.93),
+    Line("P2", "exact shape", "worst", 0.75),
+    Line("P2", "numpy", "mean", 1.2),
+    Line("P2", "torch", "mean", 1.0),
+    Line("P3", "exact shape", "mean", 0.92),
+    Line("P3", "exact shape", "worst", 0.75),
+    Line("P3", "torch", "mean", 1.0),
+    Line("P4", "numpy", "mean", 2.0),
+    Line("P4", "bandwidth", "mean", 0.8),
+    Line("P5", "nanoseconds of a call", "worst", 150),
+    Line("P5", "numpy", "worst", 1.0),
     Line("P6", "rows right, of all", "worst", 1.0),
-    Line("P7", "seconds of tuning 8 shapes", "mean", 20), Line("P7", "seconds of tuning 512 shapes", "mean", 500),
+    Line("P7", "seconds of tuning 8 shapes", "mean", 20),
+    Line("P7", "seconds of tuning 512 shapes", "mean", 500),
     *(Line("P8", name, "mean", 1.0) for name in (*OURS_AHEAD, *PEERS)),
-    Line("P9", "oracle", "mean", 1.1), Line("P9", "stalls beyond the oracle's", "worst", 0.0),
+    Line("P9", "oracle", "mean", 1.1),
+    Line("P9", "stalls beyond the oracle's", "worst", 0.0),
 )
 
 
@@ -59,12 +82,22 @@ class Verdict:
 
     def __str__(self) -> str:
         line, word = self.line, "passed" if self.passed else "MISSED"
-        return f"  {line.suite} {self.threads} thread(s)  {line.name:<34} {line.statistic:<5} {self.found:9.3f}   wanted {line.bound:g}: {word}"
+        return (
+            f"  {line.suite} {self.threads} thread(s)  {line.name:<34} {line.statistic:<5} "
+            f"{self.found:9.3f}   wanted {line.bound:g}: {word}"
+        )
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
-        return {"suite": self.line.suite, "threads": self.threads, "name": self.line.name, "statistic": self.line.statistic,
-                "bound": self.line.bound, "found": self.found, "passed": self.passed}
+        return {
+            "suite": self.line.suite,
+            "threads": self.threads,
+            "name": self.line.name,
+            "statistic": self.line.statistic,
+            "bound": self.line.bound,
+            "found": self.found,
+            "passed": self.passed,
+        }
 
 
 def judged(entries: Sequence[dict[str, Any]]) -> Iterator[Verdict]:

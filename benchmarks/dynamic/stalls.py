@@ -1,8 +1,9 @@
-"""What a caller notices while specialised code is being made: nobody compiling, a thread of the same process compiling, the workshop's process
-compiling, and each time the code is loaded.
+"""What a caller notices while specialised code is being made: nobody compiling, a thread of the same process
+compiling, the workshop's process compiling, and each time the code is loaded.
 
-``python -m benchmarks.dynamic.stalls`` calls a small kernel from Python without pause and prints the percentiles of the times between two calls. The
-ways take turns, so that a machine that is busy with something else is so for all of them.
+``python -m benchmarks.dynamic.stalls`` calls a small kernel from Python without pause and prints the
+percentiles of the times between two calls. The ways take turns, so that a machine that is busy with something
+else is so for all of them.
 """
 
 from __future__ import annotations
@@ -64,8 +65,11 @@ def main() -> None:
             time.sleep(0.002)
         return made
 
-    ways: dict[str, Callable[[threading.Event], int]] = {"nobody compiles": lambda stop: 0, "a thread compiles": thread,
-                                                         "the workshop compiles": process}
+    ways: dict[str, Callable[[threading.Event], int]] = {
+        "nobody compiles": lambda stop: 0,
+        "a thread compiles": thread,
+        "the workshop compiles": process,
+    }
     workshop.order(Order((0,), SPECIALISED))  # its workers start
     while workshop.busy():
         workshop.finished()
@@ -76,7 +80,9 @@ def main() -> None:
         for name, way in ways.items():
             stop = threading.Event()
 
-            def run(name: str = name, way: Callable[[threading.Event], int] = way, stop: threading.Event = stop) -> None:
+            def run(
+                name: str = name, way: Callable[[threading.Event], int] = way, stop: threading.Event = stop
+            ) -> None:
                 made[name] += way(stop)
 
             background = threading.Thread(target=run)
@@ -85,11 +91,17 @@ def main() -> None:
             stop.set()
             background.join()
     workshop.close()
-    print(f"{'call to call':24}{'calls':>9}{'made':>6}{'p50':>10}{'p99':>10}{'p99.9':>10}{'p99.99':>10}{'longest':>10}{'> 1 ms':>8}   (µs)")
+    print(
+        f"{'call to call':24}{'calls':>9}{'made':>6}{'p50':>10}{'p99':>10}{'p99.9':>10}{'p99.99':>10}{'longest':>10}{'> 1 ms':>8}   (µs)"  # noqa: E501
+    )
     for name, times in found.items():
         t = np.concatenate(times) * 1e6
         p = np.percentile(t, [50, 99, 99.9, 99.99, 100])
-        print(f"{name:24}{len(t):9,}{made[name]:6}" + "".join(f"{v:10.1f}" for v in p) + f"{int((t > 1000).sum()):8}")
+        print(
+            f"{name:24}{len(t):9,}{made[name]:6}"
+            + "".join(f"{v:10.1f}" for v in p)
+            + f"{int((t > 1000).sum()):8}"
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Least seconds of several ways to compute the same, measured in turns of random order. Knows callables only."""
+"""Least seconds of several ways to compute the same, measured in turns of random order. Knows callables
+only."""
 
 from __future__ import annotations
 
@@ -19,9 +20,10 @@ SAMPLE = 20e-6  # seconds of a sample at least: the clock is then below 1 %
 
 
 def in_turns(calls: Mapping[str, Call], seconds: float, seed: int = 0) -> dict[str, float]:
-    """Least seconds of a call of each, in turns of random order, each after an untimed call of its own. In one order, each would always follow the
-    same other and find the caches as that one left them: 5 % of a call here, where some read a copy of the weight of their own. With more than one
-    thread, those of whoever came before have gone to sleep first: some spin for long, on the processors that the next one needs."""
+    """Least seconds of a call of each, in turns of random order, each after an untimed call of its own. In
+    one order, each would always follow the same other and find the caches as that one left them: 5 % of a
+    call here, where some read a copy of the weight of their own. With more than one thread, those of whoever
+    came before have gone to sleep first: some spin for long, on the processors that the next one needs."""
     clock = time.perf_counter
     order = list(calls)
     rng = np.random.default_rng(seed)

@@ -1,4 +1,5 @@
-"""A case: one operator on one set of shapes, as data. Knows how it is computed in numpy, and nothing of who will compute it."""
+"""A case: one operator on one set of shapes, as data. Knows how it is computed in numpy, and nothing of who
+will compute it."""
 
 from __future__ import annotations
 
@@ -10,12 +11,14 @@ import numpy as np
 
 Array = Any  # numpy.ndarray: shapes are not in its type
 BLOCK = 1 << 14  # elements compared at a time
-LINE = 64  # bytes of a cache line: every array of a case begins on one, so that no peer is slowed by split loads
+# bytes of a cache line: every array of a case begins on one, so that no peer is slowed by split loads
+LINE = 64
 
 
 @dataclass(frozen=True)
 class Argument:
-    """An input array of values ``low`` … 1 (integers: their whole range). ``constant`` ones are weights: a peer may pack them beforehand."""
+    """An input array of values ``low`` … 1 (integers: their whole range). ``constant`` ones are weights: a
+    peer may pack them beforehand."""
 
     name: str
     shape: tuple[int, ...]
@@ -26,10 +29,12 @@ class Argument:
 
 @dataclass(frozen=True)
 class Case:
-    """``flops`` useful operations and ``read`` + ``written`` compulsory bytes of one call; ``tolerance`` is relative to the largest result.
+    """``flops`` useful operations and ``read`` + ``written`` compulsory bytes of one call; ``tolerance`` is
+    relative to the largest result.
 
-    ``packed`` cases have constant weights, all others are given everything at the call. ``note`` distinguishes cases of a suite for the
-    summary (``"L2"``, ``"memory"``). ``quick`` ones are kept by ``--quick``.
+    ``packed`` cases have constant weights, all others are given everything at the call. ``note``
+    distinguishes cases of a suite for the summary (``"L2"``, ``"memory"``). ``quick`` ones are kept by
+    ``--quick``.
     """
 
     suite: str
@@ -78,7 +83,7 @@ def aligned(shape: tuple[int, ...], dtype: str) -> Array:
     size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
     raw = np.empty(size + LINE, np.uint8)
     start = -raw.ctypes.data % LINE
-    return raw[start:start + size].view(dtype).reshape(shape)
+    return raw[start : start + size].view(dtype).reshape(shape)
 
 
 def _bytes(a: Argument) -> int:
@@ -98,15 +103,22 @@ def _random(a: Argument, rng: np.random.Generator) -> Array:
 
 
 def problem(case: Case, got: Array, expected: Array) -> str | None:
-    """What is wrong with a result, or None. Integers must be equal; floats within ``tolerance`` of the largest magnitude."""
+    """What is wrong with a result, or None. Integers must be equal; floats within ``tolerance`` of the
+    largest magnitude."""
     got = np.asarray(got)
     if got.shape != expected.shape:
         return f"shape {got.shape} instead of {expected.shape}"
-    bound = 0.0 if got.dtype.kind == "i" else case.tolerance * max(1e-30, float(expected.max()), -float(expected.min()))
+    bound = (
+        0.0
+        if got.dtype.kind == "i"
+        else case.tolerance * max(1e-30, float(expected.max()), -float(expected.min()))
+    )
     count, first = 0, None
     flat, right = got.reshape(-1), expected.reshape(-1)
     for begin in range(0, got.size, BLOCK):  # blocks stay in the caches
-        wrong = ~(np.abs(flat[begin:begin + BLOCK] - right[begin:begin + BLOCK]) <= bound)  # ~ catches NaN
+        wrong = ~(
+            np.abs(flat[begin : begin + BLOCK] - right[begin : begin + BLOCK]) <= bound
+        )  # ~ catches NaN
         if wrong.any():
             count += int(wrong.sum())
             first = begin + int(wrong.argmax()) if first is None else first

@@ -1,4 +1,5 @@
-"""What a result says: shares of the roofline, summaries by suite, and the figures the project sets itself, each passed or failed by the data.
+"""What a result says: shares of the roofline, summaries by suite, and the figures the project sets itself,
+each passed or failed by the data.
 
 Works on results as read from JSON only.
 """
@@ -16,7 +17,17 @@ OURS = "tensorlang"
 YARDSTICK = "tensorlang f32"
 LONG = 1e-3  # seconds from which two threads must pay
 COMPUTE = ("matmul", "conv", "attention", "int8")
-BANDWIDTH = ("softmax", "layer_norm", "batch_norm_relu", "gelu", "sum_last", "sum_first", "max_last", "max_first", "transpose")
+BANDWIDTH = (
+    "softmax",
+    "layer_norm",
+    "batch_norm_relu",
+    "gelu",
+    "sum_last",
+    "sum_first",
+    "max_last",
+    "max_first",
+    "transpose",
+)
 
 
 @dataclass(frozen=True)
@@ -59,12 +70,16 @@ def groups(result: Entry) -> dict[tuple[str, str, int], list[Entry]]:
 
 
 def group_name(suite: str, weights: str, threads: int) -> str:
-    return f"{suite}, {threads} thread{'s' if threads > 1 else ''}{', packed weights' if weights == 'packed' else ''}"
+    return (
+        f"{suite}, {threads} "
+        f"thread{'s' if threads > 1 else ''}{', packed weights' if weights == 'packed' else ''}"
+    )
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Of the ratios against the best peer in the cases of one suite, class of weights and number of threads."""
+    """Of the ratios against the best peer in the cases of one suite, class of weights and number of
+    threads."""
 
     suite: str
     weights: str
@@ -86,18 +101,33 @@ def summaries(result: Entry) -> list[Summary]:
             continue
         worst = min(with_ratio, key=lambda e: e["ratio"])
         values = ratios(with_ratio)
-        found.append(Summary(suite, weights, threads, len(entries), len(values), geomean(values), worst["ratio"],
-                             f"{worst['name']} {worst['note']}".strip(), sum(v >= 1 for v in values) / len(values)))
+        found.append(
+            Summary(
+                suite,
+                weights,
+                threads,
+                len(entries),
+                len(values),
+                geomean(values),
+                worst["ratio"],
+                f"{worst['name']} {worst['note']}".strip(),
+                sum(v >= 1 for v in values) / len(values),
+            )
+        )
     return found
 
 
 def figures(result: Entry) -> list[Figure]:
-    """Every figure, in the order of the project's table, for each class of weights and number of threads apart."""
+    """Every figure, in the order of the project's table, for each class of weights and number of threads
+    apart."""
     found = []
     for (suite, weights, threads), entries in groups(result).items():
         if suite in RULES:
             name = group_name(suite, weights, threads)
-            found += [Figure(f"{name}: {f.what}" if f.what else name, f.wanted, f.found, f.passed) for f in RULES[suite](entries)]
+            found += [
+                Figure(f"{name}: {f.what}" if f.what else name, f.wanted, f.found, f.passed)
+                for f in RULES[suite](entries)
+            ]
     return [*found, *_threads(result["cases"]), *_compile(result["cases"])]
 
 
@@ -107,20 +137,34 @@ def _matmul(entries: list[Entry]) -> list[Figure]:
     if not values:
         return [Figure("", wanted, "no data", None)]
     ahead = sum(v >= 1 for v in values) / len(values)
-    found = [Figure("", wanted, f"{ahead:.0%} of {len(values)} cases, worst {min(values):.2f}×", ahead >= 0.8 and min(values) >= 0.85)]
+    found = [
+        Figure(
+            "",
+            wanted,
+            f"{ahead:.0%} of {len(values)} cases, worst {min(values):.2f}×",
+            ahead >= 0.8 and min(values) >= 0.85,
+        )
+    ]
     big = [e for e in entries if e["name"] == "1024x1024x1024" and e["threads"] == 1 and share(e) is not None]
-    return found + [Figure("1024³", "≥ 85 % of the measured peak", f"{share(e):.0%}", share(e) >= 0.85) for e in big]  # type: ignore[operator]
+    return found + [
+        Figure("1024³", "≥ 85 % of the measured peak", f"{share(e):.0%}", share(e) >= 0.85) for e in big
+    ]  # type: ignore[operator]
 
 
 def _at_least(mean: float, worst: float | None) -> Callable[[list[Entry]], list[Figure]]:
     """Geomean, and no case under ``worst``."""
+
     def rule(entries: list[Entry]) -> list[Figure]:
         values = ratios(entries)
         wanted = f"geomean ≥ {mean}× the best peer" + (f", never under {worst}×" if worst else "")
         if not values:
             return [Figure("", wanted, "no data", None)]
         good = geomean(values) >= mean and (worst is None or min(values) >= worst)
-        return [Figure("", wanted, f"{geomean(values):.2f}× over {len(values)} cases, worst {min(values):.2f}×", good)]
+        return [
+            Figure(
+                "", wanted, f"{geomean(values):.2f}× over {len(values)} cases, worst {min(values):.2f}×", good
+            )
+        ]
 
     return rule
 
@@ -130,7 +174,14 @@ def _each(entries: list[Entry]) -> list[Figure]:
     wanted = "≥ 1.0× the best peer each"
     if not values:
         return [Figure("", wanted, "no data", None)]
-    return [Figure("", wanted, f"{sum(v >= 1 for v in values)} of {len(values)} cases, worst {min(values):.2f}×", min(values) >= 1)]
+    return [
+        Figure(
+            "",
+            wanted,
+            f"{sum(v >= 1 for v in values)} of {len(values)} cases, worst {min(values):.2f}×",
+            min(values) >= 1,
+        )
+    ]
 
 
 def _memory(entries: list[Entry]) -> list[Figure]:
@@ -141,7 +192,15 @@ def _memory(entries: list[Entry]) -> list[Figure]:
         return [Figure("bandwidth", wanted, "no data", None), *_each(named)]
     worst = min(large, key=lambda n: large[n])
     reached = sum(s >= 0.85 for s in large.values())
-    return [Figure("bandwidth", wanted, f"{reached} of {len(large)} cases, worst {large[worst]:.2f} ({worst})", reached == len(large)), *_each(named)]
+    return [
+        Figure(
+            "bandwidth",
+            wanted,
+            f"{reached} of {len(large)} cases, worst {large[worst]:.2f} ({worst})",
+            reached == len(large),
+        ),
+        *_each(named),
+    ]
 
 
 def _int8(entries: list[Entry]) -> list[Figure]:
@@ -149,17 +208,23 @@ def _int8(entries: list[Entry]) -> list[Figure]:
     wanted = "≥ 1.5× our own f32 in operations a second"
     if not values:
         return [Figure("", wanted, "no data", None)]
-    return [Figure("", wanted, f"geomean {geomean(values):.2f}×, worst {min(values):.2f}×", min(values) >= 1.5)]
+    return [
+        Figure("", wanted, f"geomean {geomean(values):.2f}×, worst {min(values):.2f}×", min(values) >= 1.5)
+    ]
 
 
 def _threads(entries: list[Entry]) -> list[Figure]:
-    """Our own time on one thread over that on two, by case, where it is bound by operations and takes long enough."""
+    """Our own time on one thread over that on two, by case, where it is bound by operations and takes long
+    enough."""
     times: dict[tuple[str, ...], dict[int, Entry]] = {}
     for e in entries:
         if e["suite"] in COMPUTE and ours(e):
             times.setdefault((e["suite"], e["name"], e["weights"]), {})[e["threads"]] = e
-    values = {" ".join(key): ours(t[1])["median"] / ours(t[2])["median"] for key, t in times.items()  # type: ignore[index]
-              if {1, 2} <= set(t) and ours(t[1])["median"] >= LONG and t[1].get("limit") == "operations"}  # type: ignore[index]
+    values = {
+        " ".join(key): ours(t[1])["median"] / ours(t[2])["median"]
+        for key, t in times.items()  # type: ignore[index]
+        if {1, 2} <= set(t) and ours(t[1])["median"] >= LONG and t[1].get("limit") == "operations"
+    }  # type: ignore[index]
     wanted = "≥ 1.8× on compute-bound cases of 1 ms and more"
     if not values:
         return [Figure("two threads against one", wanted, "no data", None)]
@@ -174,8 +239,14 @@ def _compile(entries: list[Entry]) -> list[Figure]:
     if not seconds:
         return []
     worst = max(seconds, key=lambda n: seconds[n])
-    return [Figure("declaring and compiling an operator", "≤ 0.3 s", f"{seconds[worst]:.2f} s at most ({worst}), median "
-                   f"{statistics.median(seconds.values()):.2f} s", seconds[worst] <= 0.3)]
+    return [
+        Figure(
+            "declaring and compiling an operator",
+            "≤ 0.3 s",
+            f"{seconds[worst]:.2f} s at most ({worst}), median {statistics.median(seconds.values()):.2f} s",
+            seconds[worst] <= 0.3,
+        )
+    ]
 
 
 RULES: dict[str, Callable[[list[Entry]], list[Figure]]] = {

@@ -1,4 +1,5 @@
-"""The machine a result was measured on, as data: processor, caches, what may disturb a measurement, versions of what was compared."""
+"""The machine a result was measured on, as data: processor, caches, what may disturb a measurement, versions
+of what was compared."""
 
 from __future__ import annotations
 
@@ -9,8 +10,30 @@ import platform
 import re
 from pathlib import Path
 
-FLAGS = ("sse4_2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512vl", "avx512_vnni", "avx_vnni", "avx512_bf16", "avx512_fp16",
-         "amx_tile", "amx_int8", "amx_bf16", "asimd", "asimddp", "i8mm", "bf16", "sve", "sve2", "hypervisor")
+FLAGS = (
+    "sse4_2",
+    "avx",
+    "avx2",
+    "fma",
+    "f16c",
+    "avx512f",
+    "avx512bw",
+    "avx512vl",
+    "avx512_vnni",
+    "avx_vnni",
+    "avx512_bf16",
+    "avx512_fp16",
+    "amx_tile",
+    "amx_int8",
+    "amx_bf16",
+    "asimd",
+    "asimddp",
+    "i8mm",
+    "bf16",
+    "sve",
+    "sve2",
+    "hypervisor",
+)
 
 
 def describe() -> dict[str, object]:
@@ -19,7 +42,10 @@ def describe() -> dict[str, object]:
     flags = set(info.get("flags", info.get("Features", "")).split())
     return {
         "cpu": info.get("model name", platform.processor() or platform.machine()),
-        "family": {key: info.get(field, "") for key, field in (("vendor", "vendor_id"), ("family", "cpu family"), ("model", "model"))},
+        "family": {
+            key: info.get(field, "")
+            for key, field in (("vendor", "vendor_id"), ("family", "cpu family"), ("model", "model"))
+        },
         "architecture": platform.machine(),
         "cores": len(os.sched_getaffinity(0)),
         "mhz": float(info.get("cpu MHz", 0) or 0),
@@ -51,13 +77,17 @@ def caches() -> dict[str, int]:
     for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         level, kind, size = (_text(index / name) for name in ("level", "type", "size"))
         if kind != "Instruction" and (number := re.fullmatch(r"(\d+)([KM]?)", size)):
-            found[f"L{level}{'d' if kind == 'Data' and level == '1' else ''}"] = int(number[1]) << {"": 0, "K": 10, "M": 20}[number[2]]
+            found[f"L{level}{'d' if kind == 'Data' and level == '1' else ''}"] = (
+                int(number[1]) << {"": 0, "K": 10, "M": 20}[number[2]]
+            )
     return found
 
 
 def _cpuinfo() -> dict[str, str]:
     first = _text(Path("/proc/cpuinfo")).split("\n\n")[0]
-    return {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in first.splitlines())}
+    return {
+        key.strip(): value.strip() for key, _, value in (line.partition(":") for line in first.splitlines())
+    }
 
 
 def _chosen(path: str) -> str:

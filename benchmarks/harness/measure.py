@@ -1,9 +1,10 @@
 """Times several ways of computing one thing in turns, and compares them round by round. Knows callables only.
 
-In each round everyone has one turn, in random order; a turn is as many calls as fill ``TURN`` seconds, after half as many that are not timed:
-they bring the data into the caches and wake the threads and the processors (a core that has slept is a third slower for milliseconds). Before a
-turn, threads of the one before are given time to stop spinning. A ratio is the median over rounds of the ratio within a round, so that a slow
-moment of the machine, which hits all alike, cancels.
+In each round everyone has one turn, in random order; a turn is as many calls as fill ``TURN`` seconds, after
+half as many that are not timed: they bring the data into the caches and wake the threads and the processors
+(a core that has slept is a third slower for milliseconds). Before a turn, threads of the one before are given
+time to stop spinning. A ratio is the median over rounds of the ratio within a round, so that a slow moment of
+the machine, which hits all alike, cancels.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ TURN = 1e-2
 ROUNDS = 15
 LEAST = 1 / 3  # the part of the rounds that is done even when the budget is spent
 SLOW, SLOW_ROUNDS = 20.0, 3  # who takes 20 times the fastest has few turns: its place is not in doubt
-# Threads are quiet when they use less than a quarter of a slice. It is longer than a tick of the system (4 to 10 ms): what another thread uses is
-# counted at ticks only, so that a spinning one looks asleep in a shorter slice. onnxruntime's spin for 47 ms, and whoever comes next would have
-# one processor less.
+# Threads are quiet when they use less than a quarter of a slice. It is longer than a tick of the system (4 to
+# 10 ms): what another thread uses is counted at ticks only, so that a spinning one looks asleep in a shorter
+# slice. onnxruntime's spin for 47 ms, and whoever comes next would have one processor less.
 QUIET_SLICE, QUIET_SHARE, QUIET_LIMIT = 0.012, 0.25, 0.3
 
 
@@ -56,7 +57,8 @@ def quartiles(values: list[float]) -> tuple[float, float]:
 
 
 def ratio(ours: Samples, theirs: Samples) -> tuple[float, tuple[float, float]]:
-    """How many times faster ``ours`` is (theirs / ours), median and quartiles over the rounds both took part in."""
+    """How many times faster ``ours`` is (theirs / ours), median and quartiles over the rounds both took part
+    in."""
     both = [theirs.seconds[r] / ours.seconds[r] for r in ours.seconds if r in theirs.seconds]
     return statistics.median(both), quartiles(both)
 
@@ -71,13 +73,24 @@ def settle() -> None:
             return
 
 
-def take_turns(runs: Mapping[str, Run], *, budget: float, rounds: int = ROUNDS, clock: Clock = time.perf_counter,
-               processor_clock: Clock = time.process_time, settle: Callable[[], None] = settle, seed: int = 0) -> dict[str, Samples]:
-    """Samples of each run: ``rounds`` of them, fewer, but a third of them, when ``budget`` seconds are spent."""
+def take_turns(
+    runs: Mapping[str, Run],
+    *,
+    budget: float,
+    rounds: int = ROUNDS,
+    clock: Clock = time.perf_counter,
+    processor_clock: Clock = time.process_time,
+    settle: Callable[[], None] = settle,
+    seed: int = 0,
+) -> dict[str, Samples]:
+    """Samples of each run: ``rounds`` of them, fewer, but a third of them, when ``budget`` seconds are
+    spent."""
     begin = clock()
     once = {name: _once(run, clock) for name, run in runs.items()}
     fastest = min(once.values(), default=0.0)
-    found = {name: Samples(calls=max(1, math.ceil(TURN / max(seconds, 1e-9)))) for name, seconds in once.items()}
+    found = {
+        name: Samples(calls=max(1, math.ceil(TURN / max(seconds, 1e-9)))) for name, seconds in once.items()
+    }
     order = random.Random(seed)
     collecting = gc.isenabled()
     gc.disable()

@@ -1,4 +1,5 @@
-"""One result out of pieces that were measured apart, on the same machine with the same packages. Works on results as read from JSON only."""
+"""One result out of pieces that were measured apart, on the same machine with the same packages. Works on
+results as read from JSON only."""
 
 from __future__ import annotations
 
@@ -6,7 +7,18 @@ from typing import Any
 
 from .figures import Entry
 
-SAME_MACHINE = ("cpu", "family", "architecture", "cores", "flags", "caches", "memory", "huge_pages", "system", "python")
+SAME_MACHINE = (
+    "cpu",
+    "family",
+    "architecture",
+    "cores",
+    "flags",
+    "caches",
+    "memory",
+    "huge_pages",
+    "system",
+    "python",
+)
 
 
 class DifferentError(ValueError):
@@ -14,10 +26,11 @@ class DifferentError(ValueError):
 
 
 def merged(old: Entry, new: Entry) -> Entry:
-    """``old`` with the cases of ``new``, which take the place of those with the same suite, name, weights, note and threads.
+    """``old`` with the cases of ``new``, which take the place of those with the same suite, name, weights,
+    note and threads.
 
-    Raises DifferentError, a ValueError, for another format, another machine (but for its clock and load, which change by themselves),
-    other versions of what both compare with, or a quick look beside a full one.
+    Raises DifferentError, a ValueError, for another format, another machine (but for its clock and load,
+    which change by themselves), other versions of what both compare with, or a quick look beside a full one.
     """
     wrong = differences(old, new)
     if wrong:
@@ -26,18 +39,32 @@ def merged(old: Entry, new: Entry) -> Entry:
     peaks = {threads: dict(found) for threads, found in old["peaks"].items()}
     for threads, found in new["peaks"].items():
         peaks.setdefault(threads, {}).update(found)
-    return {**new, "versions": old["versions"] | new["versions"], "peers": list(dict.fromkeys([*old["peers"], *new["peers"]])), "peaks": peaks,
-            "cases": list(cases.values()), "seconds": old.get("seconds", 0) + new.get("seconds", 0)}
+    return {
+        **new,
+        "versions": old["versions"] | new["versions"],
+        "peers": list(dict.fromkeys([*old["peers"], *new["peers"]])),
+        "peaks": peaks,
+        "cases": list(cases.values()),
+        "seconds": old.get("seconds", 0) + new.get("seconds", 0),
+    }
 
 
 def differences(old: Entry, new: Entry) -> list[str]:
     """Why the two cannot be one result."""
-    found = [f"{what} {a!r} and {b!r}" for what, a, b in [
-        ("format", old["format"], new["format"]),
-        ("quick", old["options"]["quick"], new["options"]["quick"]),
-        *((key, old["machine"].get(key), new["machine"].get(key)) for key in SAME_MACHINE),
-        *((f"{name} version", old["versions"][name], new["versions"][name]) for name in old["versions"] if name in new["versions"]),
-    ] if a != b]
+    found = [
+        f"{what} {a!r} and {b!r}"
+        for what, a, b in [
+            ("format", old["format"], new["format"]),
+            ("quick", old["options"]["quick"], new["options"]["quick"]),
+            *((key, old["machine"].get(key), new["machine"].get(key)) for key in SAME_MACHINE),
+            *(
+                (f"{name} version", old["versions"][name], new["versions"][name])
+                for name in old["versions"]
+                if name in new["versions"]
+            ),
+        ]
+        if a != b
+    ]
     return found
 
 

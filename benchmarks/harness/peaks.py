@@ -1,8 +1,10 @@
-"""What this machine can do, measured by kernels of our own: multiply-adds a second, and bytes a second read and written at each level.
+"""What this machine can do, measured by kernels of our own: multiply-adds a second, and bytes a second read
+and written at each level.
 
-The roofline of a case is the longer of its operations at the peak and of its compulsory bytes at the bandwidth of the level its arrays fit
-in (Williams, Waterman, Patterson: Roofline, CACM 2009). Reading and writing are told apart, because a plain store reads its line first:
-a sum gives the one, a triad (McCalpin's STREAM) the other; a copy by the C library, which may store past the caches, is counted too.
+The roofline of a case is the longer of its operations at the peak and of its compulsory bytes at the
+bandwidth of the level its arrays fit in (Williams, Waterman, Patterson: Roofline, CACM 2009). Reading and
+writing are told apart, because a plain store reads its line first: a sum gives the one, a triad (McCalpin's
+STREAM) the other; a copy by the C library, which may store past the caches, is counted too.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ BUDGET = 1.0
 
 @dataclass(frozen=True)
 class Peaks:
-    """Operations a second in f32, bytes a second by level; ``capacity``: bytes that count as fitting into a level."""
+    """Operations a second in f32, bytes a second by level; ``capacity``: bytes that count as fitting into a
+    level."""
 
     flops: float
     read: dict[str, float]
@@ -39,28 +42,43 @@ class Peaks:
         return next((level for level in LEVELS[:-1] if size <= self.capacity[level]), "memory")
 
     def bound(self, case: Case) -> dict[str, object]:
-        """``bound``: seconds no call can beat, as far as we know; ``limit``: ``operations`` or ``bytes``; ``level``: where the bytes are.
+        """``bound``: seconds no call can beat, as far as we know; ``limit``: ``operations`` or ``bytes``;
+        ``level``: where the bytes are.
 
         Operations of every type are held against the peak of float32.
         """
         level = self.level(case.read + case.written)
-        operations, moving = case.flops / self.flops, case.read / self.read[level] + case.written / self.write[level]
-        return {"bound": max(operations, moving), "limit": "operations" if operations > moving else "bytes", "level": level}
+        operations, moving = (
+            case.flops / self.flops,
+            case.read / self.read[level] + case.written / self.write[level],
+        )
+        return {
+            "bound": max(operations, moving),
+            "limit": "operations" if operations > moving else "bytes",
+            "level": level,
+        }
 
     def best(self, other: Peaks) -> Peaks:
         """The better of two measurements, figure by figure: what disturbs one makes it lower."""
+
         def higher(a: dict[str, float], b: dict[str, float]) -> dict[str, float]:
             return {level: max(a[level], b[level]) for level in a}
 
-        return Peaks(max(self.flops, other.flops), higher(self.read, other.read), higher(self.write, other.write),
-                     higher(self.triad, other.triad), self.capacity)
+        return Peaks(
+            max(self.flops, other.flops),
+            higher(self.read, other.read),
+            higher(self.write, other.write),
+            higher(self.triad, other.triad),
+            self.capacity,
+        )
 
     def as_json(self) -> dict[str, object]:
         return asdict(self)
 
 
 def measure(threads: int, caches: dict[str, int], rounds: int) -> Peaks:
-    """The peaks with so many threads (the limit is set here); ``caches``: bytes of ``L2`` (a core's) and ``L3``."""
+    """The peaks with so many threads (the limit is set here); ``caches``: bytes of ``L2`` (a core's) and
+    ``L3``."""
     tl.set_num_threads(threads)
     second, third = caches.get("L2", 1 << 19), caches.get("L3", 1 << 24)
     capacity = {"L2": 0.9 * second * threads, "L3": 0.7 * third}
@@ -71,24 +89,32 @@ def measure(threads: int, caches: dict[str, int], rounds: int) -> Peaks:
     flops = operations / _least({"fma": lambda: loop(values, out)}, rounds)["fma"]
     read, write, triad = {}, {}, {}
     for level, size in sizes.items():
-        read[level], write[level], triad[level] = _bandwidth(int(size) // 12 // (lanes * 64) * lanes * 64, lanes, threads, rounds)
+        read[level], write[level], triad[level] = _bandwidth(
+            int(size) // 12 // (lanes * 64) * lanes * 64, lanes, threads, rounds
+        )
     return Peaks(flops, read, write, triad, capacity)
 
 
 def _least(runs: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
     """The best time each: a peak is what the machine did at its best moment."""
-    return {name: min(s.seconds.values()) for name, s in take_turns(runs, budget=BUDGET, rounds=rounds).items()}
+    return {
+        name: min(s.seconds.values()) for name, s in take_turns(runs, budget=BUDGET, rounds=rounds).items()
+    }
 
 
 def _bandwidth(n: int, lanes: int, threads: int, rounds: int) -> tuple[float, float, float]:
-    """(read, written, triad) in bytes a second with three float32 arrays of n elements, each thread on its own part."""
+    """(read, written, triad) in bytes a second with three float32 arrays of n elements, each thread on its
+    own part."""
     a, b, c = (aligned((n,), "float32") for _ in range(3))
     for array in (a, b, c):
         array.fill(1)
     total, triad = _sum(n, lanes, threads), _triad(n, lanes, threads)
     sums = aligned((threads, 8, lanes), "float32")
     flat = a.reshape(threads, -1, 8, lanes)
-    seconds = _least({"sum": lambda: total(flat, sums), "triad": lambda: triad(a, b, c), "copy": lambda: np.copyto(c, a)}, rounds)
+    seconds = _least(
+        {"sum": lambda: total(flat, sums), "triad": lambda: triad(a, b, c), "copy": lambda: np.copyto(c, a)},
+        rounds,
+    )
     size = 4.0 * n
     read = size / seconds["sum"]
     writes = [size / max(seconds["triad"] - 2 * size / read, 1e-2 * seconds["triad"])]

@@ -1,7 +1,7 @@
 """What a peer is: something that computes cases. Its file is the only one that knows its package.
 
-A peer says what it supports, takes its thread limit by its own API, and prepares a case: whatever it does before the first call
-(compiling, packing constants) is there; what ``run`` does is timed.
+A peer says what it supports, takes its thread limit by its own API, and prepares a case: whatever it does
+before the first call (compiling, packing constants) is there; what ``run`` does is timed.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from .case import Array, Case
 
 @dataclass
 class Prepared:
-    """``run()`` computes once, ``result()`` once more and gives what came of it as a numpy array. Together they keep alive what is
-    read and written.
+    """``run()`` computes once, ``result()`` once more and gives what came of it as a numpy array. Together
+    they keep alive what is read and written.
 
-    Whoever makes a new array a call lets it go before the next, so that no more memory is touched than the work needs.
-    ``seconds`` is how long compiling took, when ``prepare`` does more than that.
+    Whoever makes a new array a call lets it go before the next, so that no more memory is touched than the
+    work needs. ``seconds`` is how long compiling took, when ``prepare`` does more than that.
     """
 
     run: Callable[[], object]
@@ -27,7 +27,8 @@ class Prepared:
 
 
 class Peer:
-    """``counted`` peers are candidates for the best one; a yardstick of our own (``counted = False``) is only shown."""
+    """``counted`` peers are candidates for the best one; a yardstick of our own (``counted = False``) is only
+    shown."""
 
     name = ""
     counted = True
@@ -46,12 +47,21 @@ class Peer:
 
 
 def environment(threads: int) -> dict[str, str]:
-    """Environment of a process in which peers run: limits that are read once, at import, and a malloc that keeps its memory.
+    """Environment of a process in which peers run: limits that are read once, at import, and a malloc that
+    keeps its memory.
 
-    Peers that allocate their result on each call would otherwise pay for page faults in what is larger than malloc's threshold;
-    a user who calls them in a loop over layers does not.
+    Peers that allocate their result on each call would otherwise pay for page faults in what is larger than
+    malloc's threshold; a user who calls them in a loop over layers does not.
     """
     n = str(threads)
-    return {"OMP_NUM_THREADS": n, "OPENBLAS_NUM_THREADS": n, "MKL_NUM_THREADS": n, "NUMBA_NUM_THREADS": n, "HL_NUM_THREADS": n,
-            "NPROC": n, "XLA_FLAGS": f"--xla_cpu_multi_thread_eigen={'true' if threads > 1 else 'false'}", "JAX_PLATFORMS": "cpu",
-            "GLIBC_TUNABLES": f"glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold={1 << 40}:glibc.malloc.top_pad={64 << 20}"}
+    return {
+        "OMP_NUM_THREADS": n,
+        "OPENBLAS_NUM_THREADS": n,
+        "MKL_NUM_THREADS": n,
+        "NUMBA_NUM_THREADS": n,
+        "HL_NUM_THREADS": n,
+        "NPROC": n,
+        "XLA_FLAGS": f"--xla_cpu_multi_thread_eigen={'true' if threads > 1 else 'false'}",
+        "JAX_PLATFORMS": "cpu",
+        "GLIBC_TUNABLES": f"glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold={1 << 40}:glibc.malloc.top_pad={64 << 20}",  # noqa: E501
+    }

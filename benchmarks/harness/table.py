@@ -1,4 +1,5 @@
-"""Results in the terminal: a table for each suite and number of threads, then summaries and figures. Works on results as read from JSON only."""
+"""Results in the terminal: a table for each suite and number of threads, then summaries and figures. Works on
+results as read from JSON only."""
 
 from __future__ import annotations
 
@@ -15,13 +16,16 @@ QUIET = 0.9  # of a processor on one thread: with less somebody else had the res
 
 def seconds(value: float) -> str:
     """Three digits and a unit."""
-    unit, scale = next(((u, s) for u, s in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)) if value >= s), ("ns", 1e-9))
+    unit, scale = next(
+        ((u, s) for u, s in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)) if value >= s), ("ns", 1e-9)
+    )
     number = value / scale
     return f"{number:.{2 if number < 10 else 1 if number < 100 else 0}f} {unit}"
 
 
 def show_cases(console: Console, entries: list[Entry], peers: list[str], title: str) -> None:
-    """One row a case: our time, rate and share of the bound, then how many times faster we are than each peer (1.20: by a fifth).
+    """One row a case: our time, rate and share of the bound, then how many times faster we are than each peer
+    (1.20: by a fifth).
 
     Below it, why cells are empty. Peers that take part in no case have no column.
     """
@@ -50,13 +54,24 @@ def _row(e: Entry) -> list[str]:
     if mine is None:
         return [label, f"[red]{e['peers'][OURS]['status']}[/red]" if OURS in e["peers"] else "–", *[""] * 5]
     low, high = e.get("ratio_quartiles", (0, 0))
-    return [label, seconds(mine["median"]), rate(e, mine["median"]), f"{part:.0%}" if part else "", e.get("best", "–"),
-            _coloured(e["ratio"]) if "ratio" in e else "–", f"{low:.2f}…{high:.2f}" if "ratio" in e else ""]
+    return [
+        label,
+        seconds(mine["median"]),
+        rate(e, mine["median"]),
+        f"{part:.0%}" if part else "",
+        e.get("best", "–"),
+        _coloured(e["ratio"]) if "ratio" in e else "–",
+        f"{low:.2f}…{high:.2f}" if "ratio" in e else "",
+    ]
 
 
 def rate(e: Entry, time: float) -> str:
     """GFLOP/s of cases bound by operations, GB/s of the others."""
-    return f"{e['flops'] / time / 1e9:.1f} GF/s" if e.get("limit") == "operations" else f"{(e['read'] + e['written']) / time / 1e9:.1f} GB/s"
+    return (
+        f"{e['flops'] / time / 1e9:.1f} GF/s"
+        if e.get("limit") == "operations"
+        else f"{(e['read'] + e['written']) / time / 1e9:.1f} GB/s"
+    )
 
 
 def _cell(e: Entry, name: str) -> str:
@@ -74,7 +89,8 @@ def _coloured(value: float) -> str:
 
 
 def notes(entries: list[Entry]) -> list[str]:
-    """Each reason for an empty cell once; whoever was wrong, failed, or used more threads than it was allowed; a machine that was not quiet."""
+    """Each reason for an empty cell once; whoever was wrong, failed, or used more threads than it was
+    allowed; a machine that was not quiet."""
     found: dict[str, None] = {}
     for e in entries:
         for name, peer in e["peers"].items():
@@ -86,7 +102,10 @@ def notes(entries: list[Entry]) -> list[str]:
                 found[f"{name} used more than {threads(e['threads'])}"] = None
     shares = [mine["busy"] for e in entries if (mine := ours(e)) and e["threads"] == 1 and "busy" in mine]
     if shares and statistics.median(shares) < QUIET:
-        found[f"the machine was busy with something else: we had {statistics.median(shares):.0%} of a processor; measure again"] = None
+        found[
+            f"the machine was busy with something else: we had {statistics.median(shares):.0%} of a "
+            "processor; measure again"
+        ] = None
     return list(found)
 
 
@@ -97,8 +116,16 @@ def show_summary(console: Console, result: dict[str, Any]) -> None:
         table.add_column(name, justify="left" if name in ("suite", "weights", "in") else "right")
     for s in summaries(result):
         if s.compared:
-            table.add_row(s.suite, s.weights, str(s.threads), f"{s.compared} of {s.cases}", _coloured(s.geomean), _coloured(s.worst), s.worst_case,
-                          f"{s.ahead:.0%}")
+            table.add_row(
+                s.suite,
+                s.weights,
+                str(s.threads),
+                f"{s.compared} of {s.cases}",
+                _coloured(s.geomean),
+                _coloured(s.worst),
+                s.worst_case,
+                f"{s.ahead:.0%}",
+            )
         else:
             table.add_row(s.suite, s.weights, str(s.threads), f"0 of {s.cases}", "–", "–", "", "–")
     console.print(table)
@@ -106,5 +133,10 @@ def show_summary(console: Console, result: dict[str, Any]) -> None:
     for name in ("what", "wanted", "found", ""):
         table.add_column(name)
     for f in figures(result):
-        table.add_row(f.what, f.wanted, f.found, {True: "[green]pass[/green]", False: "[red]fail[/red]", None: "–"}[f.passed])
+        table.add_row(
+            f.what,
+            f.wanted,
+            f.found,
+            {True: "[green]pass[/green]", False: "[red]fail[/red]", None: "–"}[f.passed],
+        )
     console.print(table)

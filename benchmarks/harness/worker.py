@@ -1,6 +1,8 @@
-"""One process of a run: suites at one number of threads, all peers in turns. Prints a line of JSON a case on its standard output.
+"""One process of a run: suites at one number of threads, all peers in turns. Prints a line of JSON a case on
+its standard output.
 
-``python -m benchmarks.harness.worker SUITE … --threads N``; the environment must be ``peer.environment(N)`` from the start.
+``python -m benchmarks.harness.worker SUITE … --threads N``; the environment must be ``peer.environment(N)``
+from the start.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ from .peer import Peer, Prepared
 Entry = dict[str, Any]
 
 
-def started(peers: Mapping[str, Callable[[], Peer]], names: Iterable[str], threads: int) -> tuple[dict[str, Peer], dict[str, str]]:
+def started(
+    peers: Mapping[str, Callable[[], Peer]], names: Iterable[str], threads: int
+) -> tuple[dict[str, Peer], dict[str, str]]:
     """(peers that are there, notes on those that are not)."""
     there, notes = {}, {}
     for name in names:
@@ -35,8 +39,13 @@ def started(peers: Mapping[str, Callable[[], Peer]], names: Iterable[str], threa
     return there, notes
 
 
-def run_case(case: Case, peers: Mapping[str, Peer], notes: Mapping[str, str], ours: str,
-             take_turns: Callable[[dict[str, Callable[[], object]]], dict[str, measure.Samples]]) -> Entry:
+def run_case(
+    case: Case,
+    peers: Mapping[str, Peer],
+    notes: Mapping[str, str],
+    ours: str,
+    take_turns: Callable[[dict[str, Callable[[], object]]], dict[str, measure.Samples]],
+) -> Entry:
     """A case as data: for each peer its times, or why there are none. Only right results are timed."""
     arrays = case.inputs()
     expected = case.reference(*arrays.values())
@@ -53,11 +62,25 @@ def run_case(case: Case, peers: Mapping[str, Peer], notes: Mapping[str, str], ou
     samples = take_turns({name: prepared.run for name, prepared in there.items()})
     for name, found in samples.items():
         first, third = found.quartiles
-        results[name] |= {"median": found.median, "quartiles": [first, third], "rounds": len(found.seconds), "calls": found.calls,
-                          "busy": round(statistics.median(found.busy), 2), "counted": peers[name].counted}
+        results[name] |= {
+            "median": found.median,
+            "quartiles": [first, third],
+            "rounds": len(found.seconds),
+            "calls": found.calls,
+            "busy": round(statistics.median(found.busy), 2),
+            "counted": peers[name].counted,
+        }
     entry: Entry = {
-        "suite": case.suite, "name": case.name, "op": case.op, "weights": case.weights, "note": case.note, "flops": case.flops, "read": case.read,
-        "written": case.written, "arguments": [[a.name, list(a.shape), a.dtype] for a in case.arguments], "peers": results,
+        "suite": case.suite,
+        "name": case.name,
+        "op": case.op,
+        "weights": case.weights,
+        "note": case.note,
+        "flops": case.flops,
+        "read": case.read,
+        "written": case.written,
+        "arguments": [[a.name, list(a.shape), a.dtype] for a in case.arguments],
+        "peers": results,
     }
     if ours in samples:
         entry |= compared(samples, [n for n in samples if n != ours and peers[n].counted], ours)
@@ -66,7 +89,9 @@ def run_case(case: Case, peers: Mapping[str, Peer], notes: Mapping[str, str], ou
 
 def compared(samples: Mapping[str, measure.Samples], others: list[str], ours: str) -> Entry:
     """Ours against each other and against the best of those that count, by rounds."""
-    entry: Entry = {"ratios": {name: measure.ratio(samples[ours], samples[name])[0] for name in samples if name != ours}}
+    entry: Entry = {
+        "ratios": {name: measure.ratio(samples[ours], samples[name])[0] for name in samples if name != ours}
+    }
     if others:
         best = min(others, key=lambda n: samples[n].median)
         value, around = measure.ratio(samples[ours], samples[best])
@@ -74,14 +99,22 @@ def compared(samples: Mapping[str, measure.Samples], others: list[str], ours: st
     return entry
 
 
-def _prepare(peer: Peer, case: Case, arrays: dict[str, Array], expected: Array) -> tuple[Prepared | None, Entry]:
+def _prepare(
+    peer: Peer, case: Case, arrays: dict[str, Array], expected: Array
+) -> tuple[Prepared | None, Entry]:
     start = time.perf_counter()
     try:
         prepared = peer.prepare(case, arrays)
         seconds = time.perf_counter() - start if prepared.seconds is None else prepared.seconds
         wrong = problem(case, prepared.result(), expected)
-    except Exception as error:  # whatever a peer does, the others are measured, and the table says what happened
-        return None, {"status": "failed", "note": f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"[:300]}
+    except (
+        Exception
+    ) as error:  # whatever a peer does, the others are measured, and the table says what happened
+        return None, {
+            "status": "failed",
+            "note": f"{type(error).__name__}: "
+            f"{str(error).strip().splitlines()[0] if str(error).strip() else ''}"[:300],
+        }
     if wrong is not None:
         return None, {"status": "wrong", "note": wrong}
     return prepared, {"status": "ok", "prepare": round(seconds, 4)}
@@ -105,13 +138,27 @@ def main(arguments: list[str]) -> None:
     caches = machine.caches()
     found = peaks.measure(options.threads, caches, options.rounds)
     _say({"versions": {name: machine.version(peer.package) for name, peer in peers.items() if peer.package}})
-    cases = [c for suite in options.suites for c in SUITES[suite]()
-             if (c.quick or not options.quick) and (options.case or "") in c.name and options.weights in (None, c.weights)]
+    cases = [
+        c
+        for suite in options.suites
+        for c in SUITES[suite]()
+        if (c.quick or not options.quick)
+        and (options.case or "") in c.name
+        and options.weights in (None, c.weights)
+    ]
     for case in cases:
-        entry = run_case(case, peers, notes, OURS, lambda runs: measure.take_turns(runs, budget=options.budget, rounds=options.rounds))
+        entry = run_case(
+            case,
+            peers,
+            notes,
+            OURS,
+            lambda runs: measure.take_turns(runs, budget=options.budget, rounds=options.rounds),
+        )
         _say({"case": entry | {"threads": options.threads}})
         gc.collect()
-    found = found.best(peaks.measure(options.threads, caches, options.rounds))  # again: what disturbed the first is over
+    found = found.best(
+        peaks.measure(options.threads, caches, options.rounds)
+    )  # again: what disturbed the first is over
     _say({"peaks": found.as_json(), "bounds": [found.bound(c) for c in cases]})
 
 

@@ -1,7 +1,8 @@
-"""Who computes: one file a peer, the only one that imports its package. Knows cases, and nothing of how they are timed.
+"""Who computes: one file a peer, the only one that imports its package. Knows cases, and nothing of how they
+are timed.
 
-A new peer is one file and one line here. The order is that of tables and pictures. A file is imported when its peer is made, in the process
-that measures; an ImportError then means that it is not installed.
+A new peer is one file and one line here. The order is that of tables and pictures. A file is imported when
+its peer is made, in the process that measures; an ImportError then means that it is not installed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Halide: matrix products with the schedule of its own performance test, compiled by its JIT. Threads by the environment (HL_NUM_THREADS)."""
+"""Halide: matrix products with the schedule of its own performance test, compiled by its JIT. Threads by the
+environment (HL_NUM_THREADS)."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ class Halide(Peer):
     package = "halide"
 
     def start(self, threads: int) -> None:
-        """The number of threads is read at the first use: ``harness.peer.environment`` has set it for this process."""
+        """The number of threads is read at the first use: ``harness.peer.environment`` has set it for this
+        process."""
 
     def unsupported(self, case: Case) -> str | None:
         if case.op != "matmul":
@@ -37,7 +39,8 @@ class Halide(Peer):
 
 
 def matmul(a: object, b: object, rows: int, depth: int) -> object:
-    """Tiles of 24 columns × 32 rows over threads, 24 × 4 of them in registers (Halide, test/performance/matrix_multiplication.cpp)."""
+    """Tiles of 24 columns × 32 rows over threads, 24 × 4 of them in registers (Halide,
+    test/performance/matrix_multiplication.cpp)."""
     x, y, xi, yi, yii, xy = (hl.Var(n) for n in ("x", "y", "xi", "yi", "yii", "xy"))
     k = hl.RDom([(0, depth)])
     columns, height = TILE[0], min(TILE[1], rows)

@@ -1,4 +1,5 @@
-"""JAX on the CPU (XLA): each case one jitted function on device arrays; constant weights are closed over. Threads by the environment."""
+"""JAX on the CPU (XLA): each case one jitted function on device arrays; constant weights are closed over.
+Threads by the environment."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ class Jax(Peer):
     package = "jax"
 
     def start(self, threads: int) -> None:
-        """The number of threads is read at the first use: ``harness.peer.environment`` has set it for this process."""
+        """The number of threads is read at the first use: ``harness.peer.environment`` has set it for this
+        process."""
 
     def unsupported(self, case: Case) -> str | None:
         return None if case.op in OPERATORS else f"no {case.op}"
@@ -37,8 +39,14 @@ class Jax(Peer):
 
 
 def conv2d(data: Any, weight: Any, bias: Any, *, stride: int, padding: int, groups: int) -> Any:
-    out = jax.lax.conv_general_dilated(data, weight, (stride, stride), [(padding, padding)] * 2, feature_group_count=groups,
-                                       dimension_numbers=("NCHW", "OIHW", "NCHW"))
+    out = jax.lax.conv_general_dilated(
+        data,
+        weight,
+        (stride, stride),
+        [(padding, padding)] * 2,
+        feature_group_count=groups,
+        dimension_numbers=("NCHW", "OIHW", "NCHW"),
+    )
     return jax.nn.relu(out + bias[:, None, None])
 
 

@@ -1,4 +1,5 @@
-"""numba: plain loops with ``njit(fastmath=True)``, over threads with ``prange`` along the outer loop, as its manual advises."""
+"""numba: plain loops with ``njit(fastmath=True)``, over threads with ``prange`` along the outer loop, as its
+manual advises."""
 
 from __future__ import annotations
 
@@ -71,7 +72,9 @@ def matmul_int8(a: Array, b: Array, out: Array) -> None:
                 out[i, j] += x * np.int32(b[k, j])
 
 
-def depthwise(data: Array, weight: Array, bias: Array, out: Array, stride: int, padding: int, groups: int) -> None:
+def depthwise(
+    data: Array, weight: Array, bias: Array, out: Array, stride: int, padding: int, groups: int
+) -> None:
     """One channel a group; the columns inside, so that they are vectorised."""
     height, width = weight.shape[2:]
     for c in prange(out.shape[1]):
@@ -117,7 +120,9 @@ def layer_norm(x: Array, scale: Array, shift: Array, out: Array, epsilon: float)
             out[i, j] = (x[i, j] - mean) * factor * scale[j] + shift[j]
 
 
-def batch_norm_relu(x: Array, mean: Array, variance: Array, scale: Array, shift: Array, out: Array, epsilon: float) -> None:
+def batch_norm_relu(
+    x: Array, mean: Array, variance: Array, scale: Array, shift: Array, out: Array, epsilon: float
+) -> None:
     for nc in prange(x.shape[0] * x.shape[1]):
         n, c = nc // x.shape[1], nc % x.shape[1]
         factor = np.float32(scale[c] / math.sqrt(variance[c] + epsilon))
@@ -130,7 +135,9 @@ def batch_norm_relu(x: Array, mean: Array, variance: Array, scale: Array, shift:
 def gelu(x: Array, out: Array) -> None:
     for i in prange(x.shape[0]):
         for j in range(x.shape[1]):
-            out[i, j] = np.float32(0.5) * x[i, j] * (np.float32(1) + math.erf(x[i, j] * np.float32(0.70710678)))
+            out[i, j] = (
+                np.float32(0.5) * x[i, j] * (np.float32(1) + math.erf(x[i, j] * np.float32(0.70710678)))
+            )
 
 
 def sum_last(x: Array, out: Array) -> None:
@@ -191,6 +198,25 @@ def copy(x: Array, out: Array) -> None:
 
 
 OPERATORS: dict[str, Callable[..., Any]] = {
-    f.__name__: f for f in (matmul, matmul_int8, softmax, layer_norm, batch_norm_relu, gelu, sum_last, sum_first, max_last, max_first,
-                            transpose, chain, copy)} | {"conv2d": depthwise}
-PARAMETERS = {"layer_norm": ("epsilon",), "batch_norm_relu": ("epsilon",), "conv2d": ("stride", "padding", "groups")}
+    f.__name__: f
+    for f in (
+        matmul,
+        matmul_int8,
+        softmax,
+        layer_norm,
+        batch_norm_relu,
+        gelu,
+        sum_last,
+        sum_first,
+        max_last,
+        max_first,
+        transpose,
+        chain,
+        copy,
+    )
+} | {"conv2d": depthwise}
+PARAMETERS = {
+    "layer_norm": ("epsilon",),
+    "batch_norm_relu": ("epsilon",),
+    "conv2d": ("stride", "padding", "groups"),
+}

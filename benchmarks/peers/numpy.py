@@ -1,4 +1,5 @@
-"""numpy with its BLAS: what it takes to write each case in a few lines of array code, results into given arrays where numpy can."""
+"""numpy with its BLAS: what it takes to write each case in a few lines of array code, results into given
+arrays where numpy can."""
 
 from __future__ import annotations
 
@@ -35,21 +36,28 @@ class Numpy(Peer):
         return Prepared(run, lambda: (run(), out)[1])
 
 
-def conv2d(data: Array, weight: Array, bias: Array, *, out: Array, stride: int, padding: int, groups: int) -> None:
+def conv2d(
+    data: Array, weight: Array, bias: Array, *, out: Array, stride: int, padding: int, groups: int
+) -> None:
     """Windows copied to a matrix and one product; for one channel a group, a sum of shifted images."""
     if padding:
         data = np.pad(data, ((0, 0), (0, 0), (padding, padding), (padding, padding)))
     filters, inner, height, width = weight.shape
     rows, columns = out.shape[2:]
     if groups == 1:
-        windows = np.lib.stride_tricks.sliding_window_view(data, (height, width), axis=(2, 3))[:, :, ::stride, ::stride]
+        windows = np.lib.stride_tricks.sliding_window_view(data, (height, width), axis=(2, 3))[
+            :, :, ::stride, ::stride
+        ]
         matrix = windows.transpose(0, 1, 4, 5, 2, 3).reshape(inner * height * width, rows * columns)
         np.matmul(weight.reshape(filters, -1), matrix, out=out.reshape(filters, -1))
     else:
         out.fill(0)
         for y in range(height):
             for x in range(width):
-                out += data[:, :, y:y + stride * rows:stride, x:x + stride * columns:stride] * weight[:, 0, y, x, None, None]
+                out += (
+                    data[:, :, y : y + stride * rows : stride, x : x + stride * columns : stride]
+                    * weight[:, 0, y, x, None, None]
+                )
     out += bias[:, None, None]
     np.maximum(out, 0, out=out)
 
@@ -68,7 +76,9 @@ def layer_norm(x: Array, scale: Array, shift: Array, *, out: Array, epsilon: flo
     out += shift
 
 
-def batch_norm_relu(x: Array, mean: Array, variance: Array, scale: Array, shift: Array, *, out: Array, epsilon: float) -> None:
+def batch_norm_relu(
+    x: Array, mean: Array, variance: Array, scale: Array, shift: Array, *, out: Array, epsilon: float
+) -> None:
     factor = scale / np.sqrt(variance + np.float32(epsilon))
     np.multiply(x, factor[:, None, None], out=out)
     out += (shift - mean * factor)[:, None, None]

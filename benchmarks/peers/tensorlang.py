@@ -1,4 +1,5 @@
-"""This project as a user meets it: ``tl.compile`` of what ``tensorlang.ops`` declares; default schedules, nothing tuned; results into a given array.
+"""This project as a user meets it: ``tl.compile`` of what ``tensorlang.ops`` declares; default schedules,
+nothing tuned; results into a given array.
 
 ``TensorLangF32`` is a yardstick for int8: our own product of matrices of the same shape in float32.
 """
@@ -61,7 +62,9 @@ class TensorLangF32(TensorLang):
         return replace(prepared, result=lambda: np.rint(prepared.result()).astype("int32"))
 
 
-def _batch_norm_relu(x: te.Tensor, mean: te.Tensor, variance: te.Tensor, scale: te.Tensor, shift: te.Tensor, epsilon: float) -> te.Tensor:
+def _batch_norm_relu(
+    x: te.Tensor, mean: te.Tensor, variance: te.Tensor, scale: te.Tensor, shift: te.Tensor, epsilon: float
+) -> te.Tensor:
     return ops.relu(ops.batch_norm(x, mean, variance, scale, shift, eps=epsilon))
 
 
@@ -69,7 +72,9 @@ OPERATORS: dict[str, Callable[..., te.Tensor]] = {
     "matmul": lambda a, b: ops.matmul(a, b),
     "matmul_int8": lambda a, b: ops.matmul(a, b, out_dtype="int32"),
     "batch_matmul_nt": lambda a, b: ops.batch_matmul(a, b, transpose_b=True),
-    "conv2d": lambda x, w, b, stride, padding, groups: ops.relu(ops.conv2d(x, w, b, stride=stride, padding=padding, groups=groups)),
+    "conv2d": lambda x, w, b, stride, padding, groups: ops.relu(
+        ops.conv2d(x, w, b, stride=stride, padding=padding, groups=groups)
+    ),
     "attention": lambda q, k, v: ops.scaled_dot_product_attention(q, k, v),
     "softmax": lambda x, axis: ops.softmax(x, axis),
     "layer_norm": lambda x, scale, shift, epsilon: ops.layer_norm(x, weight=scale, bias=shift, eps=epsilon),

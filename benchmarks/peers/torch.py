@@ -39,7 +39,9 @@ def conv2d(data: Any, weight: Any, bias: Any, *, out: Any, stride: int, padding:
     return F.conv2d(data, weight, bias, stride, padding, groups=groups).relu_()
 
 
-def batch_norm_relu(x: Any, mean: Any, variance: Any, scale: Any, shift: Any, *, out: Any, epsilon: float) -> Any:
+def batch_norm_relu(
+    x: Any, mean: Any, variance: Any, scale: Any, shift: Any, *, out: Any, epsilon: float
+) -> Any:
     return F.batch_norm(x, mean, variance, scale, shift, eps=epsilon).relu_()
 
 
@@ -50,7 +52,9 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "conv2d": conv2d,
     "attention": lambda q, k, v, *, out: F.scaled_dot_product_attention(q, k, v),
     "softmax": lambda x, *, out, axis: torch.softmax(x, axis, out=out),
-    "layer_norm": lambda x, scale, shift, *, out, epsilon: F.layer_norm(x, scale.shape, scale, shift, epsilon),
+    "layer_norm": lambda x, scale, shift, *, out, epsilon: F.layer_norm(
+        x, scale.shape, scale, shift, epsilon
+    ),
     "batch_norm_relu": batch_norm_relu,
     "gelu": lambda x, *, out: F.gelu(x),
     "sum_last": lambda x, *, out, axis: torch.sum(x, axis, out=out),

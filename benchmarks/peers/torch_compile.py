@@ -1,4 +1,5 @@
-"""torch.compile (TorchInductor, with a C++ compiler): the same calls as one fused function; constant weights by freezing, which packs them."""
+"""torch.compile (TorchInductor, with a C++ compiler): the same calls as one fused function; constant weights
+by freezing, which packs them."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ class TorchCompile(Peer):
             raise ImportError("torch.compile needs a C++ compiler")
         torch.set_num_threads(threads)
         torch.set_grad_enabled(False)
-        torch._inductor.config.freezing = True  # without it parameters of a module are arguments like any other
+        # without it parameters of a module are arguments like any other
+        torch._inductor.config.freezing = True
 
     def unsupported(self, case: Case) -> str | None:
         return None if case.op in OPERATORS else f"no {case.op} of its own"
@@ -63,11 +65,15 @@ def _module(case: Case, weights: list[Any]) -> Any:
 
 OPERATORS: dict[str, Callable[..., Any]] = {
     "matmul": lambda a, b: a @ b,
-    "conv2d": lambda x, w, b, stride, padding, groups: F.relu(F.conv2d(x, w, b, stride, padding, groups=groups)),
+    "conv2d": lambda x, w, b, stride, padding, groups: F.relu(
+        F.conv2d(x, w, b, stride, padding, groups=groups)
+    ),
     "attention": lambda q, k, v: F.scaled_dot_product_attention(q, k, v),
     "softmax": lambda x, axis: torch.softmax(x, axis),
     "layer_norm": lambda x, scale, shift, epsilon: F.layer_norm(x, scale.shape, scale, shift, epsilon),
-    "batch_norm_relu": lambda x, mean, var, scale, shift, epsilon: F.relu(F.batch_norm(x, mean, var, scale, shift, eps=epsilon)),
+    "batch_norm_relu": lambda x, mean, var, scale, shift, epsilon: F.relu(
+        F.batch_norm(x, mean, var, scale, shift, eps=epsilon)
+    ),
     "gelu": lambda x: F.gelu(x),
     "sum_last": lambda x, axis: torch.sum(x, axis),
     "sum_first": lambda x, axis: torch.sum(x, axis),

@@ -25,6 +25,16 @@ def cases() -> list[Case]:
     found = []
     for tokens in TOKENS:
         shape = (1, HEADS, tokens, WIDTH)
-        found.append(Case("attention", f"{HEADS} heads, {tokens} tokens, {WIDTH}", "attention", tuple(Argument(x, shape) for x in "qkv"),
-                          Argument("out", shape), attend, flops=4.0 * HEADS * tokens * tokens * WIDTH, quick=tokens in QUICK))
+        found.append(
+            Case(
+                "attention",
+                f"{HEADS} heads, {tokens} tokens, {WIDTH}",
+                "attention",
+                tuple(Argument(x, shape) for x in "qkv"),
+                Argument("out", shape),
+                attend,
+                flops=4.0 * HEADS * tokens * tokens * WIDTH,
+                quick=tokens in QUICK,
+            )
+        )
     return found

@@ -1,4 +1,5 @@
-"""f32 matrix products: 64³ to 2048³, and the few rows × 768 × 768 / 3072 of a transformer's layers; with B given at the call and as a weight."""
+"""f32 matrix products: 64³ to 2048³, and the few rows × 768 × 768 / 3072 of a transformer's layers; with B
+given at the call and as a weight."""
 
 from __future__ import annotations
 
@@ -20,8 +21,17 @@ def product(a: Array, b: Array) -> Array:
 
 def case(m: int, k: int, n: int, packed: bool) -> Case:
     """A[m, k] @ B[k, n]."""
-    return Case("matmul", f"{m}x{k}x{n}", "matmul", (Argument("A", (m, k)), Argument("B", (k, n), constant=packed)), Argument("C", (m, n)),
-                product, flops=2.0 * m * k * n, tolerance=float(np.finfo("float32").eps) * k, quick=(m, k, n) in QUICK)
+    return Case(
+        "matmul",
+        f"{m}x{k}x{n}",
+        "matmul",
+        (Argument("A", (m, k)), Argument("B", (k, n), constant=packed)),
+        Argument("C", (m, n)),
+        product,
+        flops=2.0 * m * k * n,
+        tolerance=float(np.finfo("float32").eps) * k,
+        quick=(m, k, n) in QUICK,
+    )
 
 
 def cases() -> list[Case]:

@@ -1,7 +1,9 @@
-"""What a tuner may read of a schedule, as expressions over its knobs: loops, accesses, touched bytes, operations, limits.
+"""What a tuner may read of a schedule, as expressions over its knobs: loops, accesses, touched bytes,
+operations, limits.
 
-Knows schedules and expressions; nothing of features, models, search or measurement. The law of the room: evaluated on a row of knob
-values, every expression equals the number found on the schedule that is replayed with those values.
+Knows schedules and expressions; nothing of features, models, search or measurement. The law of the room:
+evaluated on a row of knob values, every expression equals the number found on the schedule that is replayed
+with those values.
 """
 
 from __future__ import annotations
@@ -12,7 +14,19 @@ from ..schedule.state import Decision
 from .analysis import Analysis, Limit, Limits, Storage, analyse
 from .nest import Loop
 from .patterns import Reads, constant, cost, narrow_product, reads_of, reducer_kind, step, typical
-from .quantity import absolute, amount, ceil_quotient, choose, least, minus, most, plus, quotient, ratio, times
+from .quantity import (
+    absolute,
+    amount,
+    ceil_quotient,
+    choose,
+    least,
+    minus,
+    most,
+    plus,
+    quotient,
+    ratio,
+    times,
+)
 from .sizes import Sizes
 from .statement import Access, Statement
 from .streams import Turn, has_calls, reads_lines, reduces_columns, reduces_rows, row_of, turned

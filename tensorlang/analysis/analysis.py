@@ -1,7 +1,9 @@
-"""A schedule as numbers to tune by: statements, buffers, knobs and limits, all as expressions over the knobs. Knows the schedule's
-public face (decisions, tree, bounds); nothing of features, models or machines beyond plain limits.
+"""A schedule as numbers to tune by: statements, buffers, knobs and limits, all as expressions over the knobs.
+Knows the schedule's public face (decisions, tree, bounds); nothing of features, models or machines beyond
+plain limits.
 
-``analyse(s)`` works the same on a schedule with knobs and on one of numbers; on the latter every amount is a literal.
+``analyse(s)`` works the same on a schedule with knobs and on one of numbers; on the latter every amount is a
+literal.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from .statement import Statement, statement_of
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """The memory of a stage that is neither argument nor output: its box and bytes, and in which scope it lives."""
+    """The memory of a stage that is neither argument nor output: its box and bytes, and in which scope it
+    lives."""
 
     name: str
     scope: str
@@ -31,7 +34,8 @@ class Storage:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """``value <= most``, for the reason ``what``. Candidates beyond a limit are not worth building, or cannot be."""
+    """``value <= most``, for the reason ``what``. Candidates beyond a limit are not worth building, or cannot
+    be."""
 
     what: str
     value: Expr
@@ -45,9 +49,10 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much of everything is worth trying: vectors of a statement once its unrolled loops are written out, vector lanes, bytes of a local
-    buffer and of all global ones. What is written out is what a compiler takes time for, and the fastest kernels are short: a register tile of
-    12 vectors under 9 taps of a window has 108."""
+    """How much of everything is worth trying: vectors of a statement once its unrolled loops are written out,
+    vector lanes, bytes of a local buffer and of all global ones. What is written out is what a compiler takes
+    time for, and the fastest kernels are short: a register tile of 12 vectors under 9 taps of a window has
+    108."""
 
     written: int = 112
     lanes: int = 256
@@ -56,11 +61,14 @@ class Limits:
 
 
 class Analysis:
-    """What a tuner reads. ``statements`` in the order they run; ``decisions`` with their knobs, in the order they were sampled."""
+    """What a tuner reads. ``statements`` in the order they run; ``decisions`` with their knobs, in the order
+    they were sampled."""
 
     __slots__ = ("decisions", "statements", "storage")
 
-    def __init__(self, statements: tuple[Statement, ...], storage: tuple[Storage, ...], decisions: tuple[Decision, ...]) -> None:
+    def __init__(
+        self, statements: tuple[Statement, ...], storage: tuple[Storage, ...], decisions: tuple[Decision, ...]
+    ) -> None:
         self.statements = statements
         self.storage = storage
         self.decisions = decisions
@@ -83,15 +91,17 @@ class Analysis:
             found |= {f"{st.name}.loop{p}": loop.extent for p, loop in enumerate(st.loops)}
             for i, a in enumerate(st.accesses):
                 at = f"{st.name}.{i}:{a.tensor}"
-                found |= {f"{at}.extent{p}.{d}": e for p, box in enumerate(a.extents) for d, e in enumerate(box)}
+                found |= {
+                    f"{at}.extent{p}.{d}": e for p, box in enumerate(a.extents) for d, e in enumerate(box)
+                }
                 found |= {f"{at}.stride{p}": e for p, e in enumerate(a.strides)}
         for m in self.storage:
             found[f"{m.name}.bytes"] = m.bytes
         return found
 
     def limits(self, allowed: Limits | None = None, lanes: int = 8) -> tuple[Limit, ...]:
-        """What every candidate must keep to; those that hold whatever the knobs are left out. ``lanes`` is what one vector
-        holds."""
+        """What every candidate must keep to; those that hold whatever the knobs are left out. ``lanes`` is
+        what one vector holds."""
         b = allowed or Limits()
         found: list[Limit] = []
 
@@ -110,7 +120,11 @@ class Analysis:
             for e in wide:
                 add(f"{st.name}: vector lanes", e, min(b.lanes, MAX_LANES))
             if unrolled or wide:
-                add(f"{st.name}: vectors written out", times(*unrolled, *[ceil_quotient(e, lanes) for e in wide]), b.written)
+                add(
+                    f"{st.name}: vectors written out",
+                    times(*unrolled, *[ceil_quotient(e, lanes) for e in wide]),
+                    b.written,
+                )
         for m in self.storage:
             if m.scope == "local":
                 add(f"{m.name}: bytes of a local buffer", m.bytes, b.local_bytes)
@@ -120,13 +134,16 @@ class Analysis:
 
 
 def analyse(schedule: Schedule, dims: Mapping[Var, int] | None = None, *, accesses: bool = True) -> Analysis:
-    """The statements, storage and decisions of a schedule. ``dims`` gives run-time sizes the values to reckon with, else their
-    hints. ``accesses=False`` leaves out what the statements touch, which takes most of the time."""
+    """The statements, storage and decisions of a schedule. ``dims`` gives run-time sizes the values to reckon
+    with, else their hints. ``accesses=False`` leaves out what the statements touch, which takes most of the
+    time."""
     state = schedule.state
     nests = Nests(state, Sizes(dims))
     statements = tuple(statement_of(nests, n, accesses) for n in nests.statements)
     storage = []
     for stage in nests.storage:
         box = nests.box(stage.op.outputs[0])
-        storage.append(Storage(stage.name, stage.scope, box, times(*box, sum(t.dtype.bytes for t in stage.op.outputs))))
+        storage.append(
+            Storage(stage.name, stage.scope, box, times(*box, sum(t.dtype.bytes for t in stage.op.outputs)))
+        )
     return Analysis(statements, tuple(storage), state.decisions)

@@ -1,11 +1,11 @@
-"""The loops around each compute statement of a schedule, and how much of each axis they cover from a given loop inwards. Knows the
-schedule tree and its bounds.
+"""The loops around each compute statement of a schedule, and how much of each axis they cover from a given
+loop inwards. Knows the schedule tree and its bounds.
 
-``width(axis, level)`` is the number of values an axis takes while the loops from number ``level`` inwards run and those outside
-stand still. It is computed from the relations of the loops (a split's parent covers ``(w(outer) - 1) * extent(inner) +
-w(inner)``) and, beyond a stage's own loops, from what its readers touch. It goes through no proof and no simplification of index
-expressions, so the same formula serves knobs and numbers: that is what makes the columns of a symbolic schedule equal the numbers
-of a concrete one.
+``width(axis, level)`` is the number of values an axis takes while the loops from number ``level`` inwards run
+and those outside stand still. It is computed from the relations of the loops (a split's parent covers
+``(w(outer) - 1) * extent(inner) + w(inner)``) and, beyond a stage's own loops, from what its readers touch.
+It goes through no proof and no simplification of index expressions, so the same formula serves knobs and
+numbers: that is what makes the columns of a symbolic schedule equal the numbers of a concrete one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from .span import span
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """One loop around a statement. ``reduce`` tells a reduction loop, ``own`` one of the statement's own stage."""
+    """One loop around a statement. ``reduce`` tells a reduction loop, ``own`` one of the statement's own
+    stage."""
 
     stage: str
     name: str
@@ -39,7 +40,8 @@ class Loop:
 
 
 class Nest:
-    """A compute statement with the loops around it, outermost first; ``start`` is the number of the first loop of its own."""
+    """A compute statement with the loops around it, outermost first; ``start`` is the number of the first
+    loop of its own."""
 
     __slots__ = ("inside", "loops", "stage", "start")
 
@@ -71,10 +73,12 @@ class Nests:
                 yield self._walk(child, (*around, (node.stage, node.loop)))
         elif isinstance(node, StorageNode):
             self.storage.append(node.stage)
-        elif isinstance(node, ComputeNode) and not node.stage.is_opaque:  # what no schedule changes costs the same in all
+        elif isinstance(node, ComputeNode) and not node.stage.is_opaque:
+            # what no schedule changes costs the same in all
             own = node.stage.name
             loops = tuple(
-                Loop(st.name, iv.name, self.extents(st)[iv], st.kind(iv), iv.kind == REDUCE, st.name == own) for st, iv in around
+                Loop(st.name, iv.name, self.extents(st)[iv], st.kind(iv), iv.kind == REDUCE, st.name == own)
+                for st, iv in around
             )
             nest = Nest(node.stage, loops, tuple(iv for _, iv in around))
             self.statements.append(nest)
@@ -84,34 +88,46 @@ class Nests:
         """The extent of every loop and axis of a stage, in 64 bits, with a value for each size."""
         found = self._extents.get(stage.name)
         if found is None:
-            found = self._extents[stage.name] = {iv: amount(self.sizes(e)) for iv, e in self.bounds[stage.name].loops.items()}
+            found = self._extents[stage.name] = {
+                iv: amount(self.sizes(e)) for iv, e in self.bounds[stage.name].loops.items()
+            }
         return found
 
     def box(self, tensor: Tensor) -> tuple[Expr, ...]:
         """The extents of the memory a tensor lives in: its shape, or the computed box."""
         stage = self.state.of(tensor)
-        shape = tensor.shape if stage.is_placeholder or stage.is_output or stage.is_opaque else self.bounds[stage.name].extent
+        shape = (
+            tensor.shape
+            if stage.is_placeholder or stage.is_output or stage.is_opaque
+            else self.bounds[stage.name].extent
+        )
         return tuple(amount(self.sizes(e)) for e in shape)
 
-    # -- widths ------------------------------------------------------------------------------------------------------
+    # -- widths ----------------------------------------------------------------------------------------------
 
     def widths(self, nest: Nest, level: int) -> dict[Var, Expr]:
         """How many values each axis of the statement takes while the loops from ``level`` inwards run."""
         key = (nest.stage.name, level)
         found = self._widths.get(key)
         if found is None:
-            found = self._widths[key] = self._own(nest, level) if level >= nest.start else self._from_readers(nest, level)
+            found = self._widths[key] = (
+                self._own(nest, level) if level >= nest.start else self._from_readers(nest, level)
+            )
         return found
 
     def _own(self, nest: Nest, level: int) -> dict[Var, Expr]:
         stage, extent = nest.stage, self.extents(nest.stage)
-        width: dict[IterVar, Expr] = {iv: extent[iv] if nest.start + p >= level else amount(1) for p, iv in enumerate(stage.leaves)}
+        width: dict[IterVar, Expr] = {
+            iv: extent[iv] if nest.start + p >= level else amount(1) for p, iv in enumerate(stage.leaves)
+        }
         for rel in reversed(stage.relations):
             if isinstance(rel, Split):
                 covered = plus(times(minus(width[rel.outer], 1), extent[rel.inner]), width[rel.inner])
                 width[rel.parent] = least(covered, extent[rel.parent])
             elif isinstance(rel, Fuse):
-                width[rel.outer] = least(ceil_quotient(width[rel.fused], most(extent[rel.inner], 1)), extent[rel.outer])
+                width[rel.outer] = least(
+                    ceil_quotient(width[rel.fused], most(extent[rel.inner], 1)), extent[rel.outer]
+                )
                 width[rel.inner] = least(width[rel.fused], extent[rel.inner])
         op = stage.compute
         return {a.var: width[a] for a in (*op.axis, *op.reduce_axis)}
@@ -122,19 +138,28 @@ class Nests:
         for reader in self.state.readers(nest.stage.name):
             other = self.by_stage.get(reader.name)
             if other is None:  # a scan, a scatter or an extern: it takes all there is
-                return {**{a.var: self.extents(nest.stage)[a] for a in op.reduce_axis}, **{a.var: amount(self.sizes(a.extent)) for a in op.axis}}
+                return {
+                    **{a.var: self.extents(nest.stage)[a] for a in op.reduce_axis},
+                    **{a.var: amount(self.sizes(a.extent)) for a in op.axis},
+                }
             for t in op.outputs:
                 reads = [r.indices for r in reads_of(reader) if r.tensor is t]
                 if reads:
                     part = self.region(other, level, reads, tuple(amount(self.sizes(e)) for e in t.shape))
-                    touched = list(part) if touched is None else [most(a, b) for a, b in zip(touched, part, strict=True)]
+                    touched = (
+                        list(part)
+                        if touched is None
+                        else [most(a, b) for a, b in zip(touched, part, strict=True)]
+                    )
         extent = self.extents(nest.stage)
         found = {a.var: extent[a] for a in op.reduce_axis}
         for d, a in enumerate(op.axis):
             found[a.var] = amount(1) if touched is None else touched[d]
         return found
 
-    def region(self, nest: Nest, level: int, reads: list[tuple[Expr, ...]], shape: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    def region(
+        self, nest: Nest, level: int, reads: list[tuple[Expr, ...]], shape: tuple[Expr, ...]
+    ) -> tuple[Expr, ...]:
         """The box that these index tuples cover together while the loops from ``level`` inwards run."""
         width = self.widths(nest, level)
         out = []
@@ -150,14 +175,16 @@ class Nests:
             out.append(whole if lo is None else least(plus(minus(hi, lo), 1), whole))
         return tuple(out)
 
-    # -- steps -------------------------------------------------------------------------------------------------------
+    # -- steps -----------------------------------------------------------------------------------------------
 
     def steps(self, nest: Nest, p: int) -> dict[Var, Expr]:
         """By how much each axis moves when own loop number ``p`` of the whole nest takes one turn."""
         stage, extent = nest.stage, self.extents(nest.stage)
         if p < nest.start:
             return {}
-        step: dict[IterVar, Expr] = {iv: amount(int(q == p - nest.start)) for q, iv in enumerate(stage.leaves)}
+        step: dict[IterVar, Expr] = {
+            iv: amount(int(q == p - nest.start)) for q, iv in enumerate(stage.leaves)
+        }
         for rel in reversed(stage.relations):
             if isinstance(rel, Split):
                 step[rel.parent] = plus(times(step[rel.outer], extent[rel.inner]), step[rel.inner])

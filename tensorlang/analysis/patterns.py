@@ -1,4 +1,5 @@
-"""What kind of loop nest a compute is, read off its body: who reads what along which axis. Knows te; no schedules."""
+"""What kind of loop nest a compute is, read off its body: who reads what along which axis. Knows te; no
+schedules."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ from ..te.tensor import ComputeOp, Tensor, TensorRead
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """How a stage reads: for each read, the variables of all indices, and those that move along its last dimension by one; ``plain`` has the
-    tensor and the indices themselves."""
+    """How a stage reads: for each read, the variables of all indices, and those that move along its last
+    dimension by one; ``plain`` has the tensor and the indices themselves."""
 
     everywhere: tuple[frozenset[Var], ...]
     contiguous: tuple[frozenset[Var], ...]
@@ -26,7 +27,8 @@ class Reads:
         return any(axis.var in c for c in self.contiguous)
 
     def reused_over(self, axis: IterVar, beside: IterVar) -> bool:
-        """Whether a read that moves with ``beside`` stands still as ``axis`` turns: the reuse that register tiles live on."""
+        """Whether a read that moves with ``beside`` stands still as ``axis`` turns: the reuse that register
+        tiles live on."""
         return any(beside.var in e and axis.var not in e for e in self.everywhere)
 
 
@@ -36,12 +38,22 @@ def reads_of(op: ComputeOp) -> Reads:
     for body in op.body:
         for node in preorder(body):
             if isinstance(node, TensorRead):
-                used: frozenset[Var] = frozenset().union(*[variables(i) for i in node.indices]) if node.indices else frozenset()
+                used: frozenset[Var] = (
+                    frozenset().union(*[variables(i) for i in node.indices]) if node.indices else frozenset()
+                )
                 last = node.indices[-1] if node.indices else None
-                others: frozenset[Var] = frozenset().union(*[variables(i) for i in node.indices[:-1]]) if node.indices else frozenset()
+                others: frozenset[Var] = (
+                    frozenset().union(*[variables(i) for i in node.indices[:-1]])
+                    if node.indices
+                    else frozenset()
+                )
                 plain.append((node.tensor, node.indices))
                 everywhere.append(used)
-                contiguous.append(frozenset(v for v in variables(last) if v not in others and _unit(last, v)) if last is not None else frozenset())
+                contiguous.append(
+                    frozenset(v for v in variables(last) if v not in others and _unit(last, v))
+                    if last is not None
+                    else frozenset()
+                )
     return Reads(tuple(everywhere), tuple(contiguous), tuple(plain))
 
 
@@ -51,7 +63,9 @@ def _unit(index: Expr, v: Var) -> bool:
 
 def step(index: Expr, axis: IterVar) -> int | None:
     """How far an index moves in one turn of ``axis``; None when that is not always the same."""
-    if any(axis.var in variables(e) for term in poly(index) for e in term if e is not axis.var or len(term) > 1):
+    if any(
+        axis.var in variables(e) for term in poly(index) for e in term if e is not axis.var or len(term) > 1
+    ):
         return None
     return poly(index).get((axis.var,), 0)
 
@@ -61,7 +75,9 @@ def cost(body: tuple[Expr, ...]) -> int:
     total = 0
     for e in body:
         for node in preorder(e):
-            if isinstance(node, Call | Choice):  # a guarded read becomes a masked load, far dearer than a copy made once
+            if isinstance(
+                node, Call | Choice
+            ):  # a guarded read becomes a masked load, far dearer than a copy made once
                 total += 10
             elif not isinstance(node, Access | Const | Var) and not node.dtype.is_index:
                 total += 1
@@ -80,7 +96,8 @@ def typical(size: Expr, otherwise: int) -> int:
 
 
 def reducer_kind(op: ComputeOp) -> str | None:
-    """``add``, ``mul``, ``min``, ``max``, ``and``, ``or`` or ``custom`` for a reduction, None for any other compute."""
+    """``add``, ``mul``, ``min``, ``max``, ``and``, ``or`` or ``custom`` for a reduction, None for any other
+    compute."""
     first = op.body[0] if op.body else None
     return first.reducer.kind if isinstance(first, Reduce) else None
 
@@ -91,5 +108,11 @@ def narrow_product(op: ComputeOp) -> bool:
     if not isinstance(first, Reduce) or first.reducer.kind != "add" or len(first.sources) != 1:
         return False
     product = first.sources[0]
-    return type(product) is Mul and product.dtype == "int32" and all(
-        type(e) is Cast and type(e.a) is TensorRead and e.a.dtype in ("int8", "uint8", "int16") for e in (product.a, product.b))
+    return (
+        type(product) is Mul
+        and product.dtype == "int32"
+        and all(
+            type(e) is Cast and type(e.a) is TensorRead and e.a.dtype in ("int8", "uint8", "int16")
+            for e in (product.a, product.b)
+        )
+    )

@@ -1,8 +1,8 @@
 """Arithmetic on amounts (extents, elements, bytes, operations) as int64 expressions. Knows expressions only.
 
-Unlike ``expr.make`` it never multiplies products out: a tuner evaluates these expressions and proves nothing about them, and a
-product of five sums is four multiplications as it stands and eighty when expanded. Literals fold, so that the same formulas on a
-concrete schedule give plain numbers.
+Unlike ``expr.make`` it never multiplies products out: a tuner evaluates these expressions and proves nothing
+about them, and a product of five sums is four multiplications as it stands and eighty when expanded. Literals
+fold, so that the same formulas on a concrete schedule give plain numbers.
 """
 
 from __future__ import annotations
@@ -89,7 +89,11 @@ def quotient(a: Amount, b: Amount) -> Expr:
 
 def ceil_quotient(a: Amount, b: Amount) -> Expr:
     """``a / b`` rounded up."""
-    return a if isinstance(a, Expr) and const_int(b) == 1 and a.dtype is INT64 else quotient(plus(a, minus(b, 1)), b)
+    return (
+        a
+        if isinstance(a, Expr) and const_int(b) == 1 and a.dtype is INT64
+        else quotient(plus(a, minus(b, 1)), b)
+    )
 
 
 def absolute(a: Amount) -> Expr:

@@ -12,7 +12,8 @@ USUAL = 128  # a size of which nothing at all is known
 
 
 class Sizes:
-    """Puts a typical value in place of each run-time size: the given one, the dim's hint, the middle of its range."""
+    """Puts a typical value in place of each run-time size: the given one, the dim's hint, the middle of its
+    range."""
 
     __slots__ = ("_done", "_values", "given")
 

@@ -1,7 +1,8 @@
-"""Spans of index expressions over axes of known width, and their slopes: interval arithmetic on amounts. Knows expressions only.
+"""Spans of index expressions over axes of known width, and their slopes: interval arithmetic on amounts.
+Knows expressions only.
 
-Every axis runs from 0 to its width - 1; where the box stands does not matter for how large it is. ``None`` means that the index
-cannot be followed (it reads data, say), and the caller takes the whole dimension.
+Every axis runs from 0 to its width - 1; where the box stands does not matter for how large it is. ``None``
+means that the index cannot be followed (it reads data, say), and the caller takes the whole dimension.
 """
 
 from __future__ import annotations
@@ -66,7 +67,8 @@ def _sum(e: Expr, width: Mapping[Var, Expr]) -> Ends | None:
 
 
 def slope(e: Expr, step: Mapping[Var, Expr]) -> Expr | None:
-    """By how much an index moves when each axis moves by its step; None when the moves differ from place to place."""
+    """By how much an index moves when each axis moves by its step; None when the moves differ from place to
+    place."""
     out: list[Amount] = []
     for mono, c in poly(e).items():
         if not mono:
@@ -82,8 +84,8 @@ def slope(e: Expr, step: Mapping[Var, Expr]) -> Expr | None:
 
 
 def _move(e: Expr, step: Mapping[Var, Expr]) -> Amount | None:
-    """The same for one factor. Of a quotient and a remainder, between two places where they wrap around: panels are as wide as the tiles that
-    read them."""
+    """The same for one factor. Of a quotient and a remainder, between two places where they wrap around:
+    panels are as wide as the tiles that read them."""
     if type(e) is Var:
         return step[e]
     if not isinstance(e, FloorDiv | FloorMod):
@@ -96,10 +98,12 @@ def _move(e: Expr, step: Mapping[Var, Expr]) -> Amount | None:
 
 
 def _factors(mono: Sequence[Expr]) -> tuple[list[Expr], list[Amount]]:
-    """The factors of a product apart: those that move with axes, and tile sizes, of which nothing but knobs decides (they are at least 1:
-    a partial reduction reads ``outer * tile + inner``)."""
+    """The factors of a product apart: those that move with axes, and tile sizes, of which nothing but knobs
+    decides (they are at least 1: a partial reduction reads ``outer * tile + inner``)."""
     sizes = [bool(known := variables(f)) and all(v.kind == "knob" for v in known) for f in mono]
-    return [f for f, fixed in zip(mono, sizes, strict=True) if not fixed], [amount(f) for f, fixed in zip(mono, sizes, strict=True) if fixed]
+    return [f for f, fixed in zip(mono, sizes, strict=True) if not fixed], [
+        amount(f) for f, fixed in zip(mono, sizes, strict=True) if fixed
+    ]
 
 
 def _moves(e: Expr, step: Mapping[Var, Expr]) -> bool:

@@ -1,5 +1,5 @@
-"""What a tuner may read of one statement: its loops, the memory it touches from each loop inwards, the arithmetic it does. Knows
-nests."""
+"""What a tuner may read of one statement: its loops, the memory it touches from each loop inwards, the
+arithmetic it does. Knows nests."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ FAR = 1 << 20  # the stride, in elements, of an access whose place cannot be for
 class Access:
     """All reads (or the write) of one tensor by a statement.
 
-    ``extents[p]`` is the box touched while loops ``p`` and inwards run (``p`` from 0 to the number of loops: the last is one
-    turn); ``strides[p]`` by how many elements the place (of the first read) moves when loop ``p`` takes one turn; 0 for loops of
-    other stages.
+    ``extents[p]`` is the box touched while loops ``p`` and inwards run (``p`` from 0 to the number of loops:
+    the last is one turn); ``strides[p]`` by how many elements the place (of the first read) moves when loop
+    ``p`` takes one turn; 0 for loops of other stages.
     """
 
     tensor: str
@@ -49,8 +49,8 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One compute statement of the schedule tree. ``turns`` counts how often its body runs, guarded turns included; ``points``
-    how many elements (times reduction steps) the declared computation has."""
+    """One compute statement of the schedule tree. ``turns`` counts how often its body runs, guarded turns
+    included; ``points`` how many elements (times reduction steps) the declared computation has."""
 
     name: str
     loops: tuple[Loop, ...]
@@ -109,12 +109,25 @@ def _accesses(nests: Nests, nest: Nest) -> tuple[Access, ...]:
 def _access(nests: Nests, nest: Nest, tensor: Tensor, reads: list[tuple[Expr, ...]], write: bool) -> Access:
     stage = nests.state.of(tensor)
     box = nests.box(tensor)
-    # a buffer is used again at each turn of the loops around it: its memory is the box, however much passes through
+    # a buffer is used again at each turn of the loops around it: its memory is the box, however much passes
+    # through
     extents = tuple(nests.region(nest, level, reads, box) for level in range(len(nest.loops) + 1))
-    around = 0 if is_argument(stage) or write or stage.name not in nests.by_stage else nests.by_stage[stage.name].start
-    strides = tuple(amount(0) if p < around else _stride(nests, nest, p, reads[0], box) for p in range(len(nest.loops)))
+    around = (
+        0
+        if is_argument(stage) or write or stage.name not in nests.by_stage
+        else nests.by_stage[stage.name].start
+    )
+    strides = tuple(
+        amount(0) if p < around else _stride(nests, nest, p, reads[0], box) for p in range(len(nest.loops))
+    )
     return Access(
-        tensor.name, "argument" if is_argument(stage) else stage.scope, write, tensor.dtype.bytes, extents, strides, len(reads)
+        tensor.name,
+        "argument" if is_argument(stage) else stage.scope,
+        write,
+        tensor.dtype.bytes,
+        extents,
+        strides,
+        len(reads),
     )
 
 

@@ -1,5 +1,6 @@
-"""How a compute runs through memory when nothing is read twice: reductions along rows, reductions of columns, copies that turn the order of
-elements, rows that stages share. Read off the bodies; knows te and no schedules.
+"""How a compute runs through memory when nothing is read twice: reductions along rows, reductions of columns,
+copies that turn the order of elements, rows that stages share. Read off the bodies; knows te and no
+schedules.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ def has_calls(op: ComputeOp) -> bool:
 
 
 def reduces_rows(op: ComputeOp) -> bool:
-    """Whether the innermost reduction axis runs along memory and all that is read along reduction axes is read once: no reuse that a tile
-    could live on."""
+    """Whether the innermost reduction axis runs along memory and all that is read along reduction axes is
+    read once: no reuse that a tile could live on."""
     reduced, data = {a.var for a in op.reduce_axis}, {a.var for a in op.axis}
     for _, indices in reads_of(op).plain:
         used = _used(indices)
@@ -31,8 +32,9 @@ def reduces_rows(op: ComputeOp) -> bool:
 
 
 def reduces_columns(op: ComputeOp) -> bool:
-    """Whether a tensor is reduced over axes of which none is its last dimension: every read that moves with the reduction runs along the last
-    data axis, each of its indices one axis, and all data axes are among them."""
+    """Whether a tensor is reduced over axes of which none is its last dimension: every read that moves with
+    the reduction runs along the last data axis, each of its indices one axis, and all data axes are among
+    them."""
     if not op.axis or not op.reduce_axis or reducer_kind(op) in (None, "custom"):
         return False
     reduced, data = {a.var for a in op.reduce_axis}, {a.var for a in op.axis}
@@ -54,7 +56,8 @@ def reads_lines(op: ComputeOp, tensor: Tensor) -> bool:
 
 
 def row_of(indices: tuple[Expr, ...], axes: tuple[IterVar, ...]) -> int | None:
-    """1 when these are the first axes of the reader, n when the last of them is an axis divided by n; None otherwise."""
+    """1 when these are the first axes of the reader, n when the last of them is an axis divided by n; None
+    otherwise."""
     if len(indices) > len(axes):
         return None
     for d, i in enumerate(indices):
@@ -68,14 +71,16 @@ def row_of(indices: tuple[Expr, ...], axes: tuple[IterVar, ...]) -> int | None:
 
 @dataclass(frozen=True)
 class Turn:
-    """``axis`` is the one along which the source is contiguous; ``every``: of which so many stand together (None: all)."""
+    """``axis`` is the one along which the source is contiguous; ``every``: of which so many stand together
+    (None: all)."""
 
     axis: IterVar
     every: int | None
 
 
 def turned(op: ComputeOp) -> Turn | None:
-    """The axis, other than the last, along which a read runs through memory while the last axis jumps; None if there is none."""
+    """The axis, other than the last, along which a read runs through memory while the last axis jumps; None
+    if there is none."""
     if len(op.axis) < 2 or op.reduce_axis or len(op.body) != 1:
         return None
     last = op.axis[-1]

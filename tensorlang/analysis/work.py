@@ -1,4 +1,5 @@
-"""The arithmetic one turn of a statement does, counted by kind. Knows te's bodies; index arithmetic is not counted."""
+"""The arithmetic one turn of a statement does, counted by kind. Knows te's bodies; index arithmetic is not
+counted."""
 
 from __future__ import annotations
 
@@ -33,8 +34,8 @@ _DIVISIONS = (Div, FloorDiv, FloorMod, TruncDiv, TruncMod)
 
 @dataclass(slots=True)
 class Work:
-    """Operations per turn: fused multiply-adds, additions, multiplications, divisions, calls of the mathematical library, minimum
-    and maximum and comparisons and choices, conversions."""
+    """Operations per turn: fused multiply-adds, additions, multiplications, divisions, calls of the
+    mathematical library, minimum and maximum and comparisons and choices, conversions."""
 
     fma: int = 0
     add: int = 0
@@ -93,7 +94,8 @@ def _count(e: Expr, work: Work, seen: dict[Expr, None]) -> None:
     kids = e.children()
     if isinstance(e, EQ | NE | LT | LE) and not any(isinstance(x, Access) for x in preorder(e)):
         kids = ()  # where an element is, not what it is: address arithmetic
-    if isinstance(e, Add | Sub) and e.dtype.is_float and (type(e.a) is Mul or type(e.b) is Mul):  # contracted by the code generator
+    # contracted by the code generator
+    if isinstance(e, Add | Sub) and e.dtype.is_float and (type(e.a) is Mul or type(e.b) is Mul):
         product = e.a if type(e.a) is Mul else e.b
         other = e.b if product is e.a else e.a
         work.fma += 1

@@ -1,11 +1,14 @@
-"""What is known of variables, and what follows from it: numeric intervals, symbolic bounds, proofs. Knows expressions only.
+"""What is known of variables, and what follows from it: numeric intervals, symbolic bounds, proofs. Knows
+expressions only.
 
-``Facts`` is a value: :meth:`Facts.bind` and :meth:`Facts.assume` give new ones. A proof answers True (always holds), False (never
-holds) or None (unknown); unknown is a normal answer, and callers turn it into a guard or a constraint.
+``Facts`` is a value: :meth:`Facts.bind` and :meth:`Facts.assume` give new ones. A proof answers True (always
+holds), False (never holds) or None (unknown); unknown is a normal answer, and callers turn it into a guard or
+a constraint.
 
-How proofs work: ``a <= b`` is the question whether a polynomial is never negative. Atoms are eliminated from the innermost
-variable outwards, each replaced by the end of its range that makes the polynomial smallest; ``x // c`` is relaxed to
-``(x - c + 1) / c <= x // c <= x / c`` so that ``n - c * (n // c) >= 0`` and the extents of split loops come out exactly.
+How proofs work: ``a <= b`` is the question whether a polynomial is never negative. Atoms are eliminated from
+the innermost variable outwards, each replaced by the end of its range that makes the polynomial smallest; ``x
+// c`` is relaxed to ``(x - c + 1) / c <= x // c <= x / c`` so that ``n - c * (n // c) >= 0`` and the extents
+of split loops come out exactly.
 """
 
 from __future__ import annotations
@@ -17,7 +20,26 @@ from ..expr import make
 from ..expr.divisor import Gcd
 from ..expr.divisor import gcd as common_divisor
 from ..expr.linear import Poly, add_poly, divisor_of, from_poly, mul_poly, poly, split_by_atom
-from ..expr.nodes import EQ, LE, LT, NE, And, Cast, Choice, Const, Expr, FloorDiv, FloorMod, Max, Min, Mul, Not, Or, Select, Var
+from ..expr.nodes import (
+    EQ,
+    LE,
+    LT,
+    NE,
+    And,
+    Cast,
+    Choice,
+    Const,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    Max,
+    Min,
+    Mul,
+    Not,
+    Or,
+    Select,
+    Var,
+)
 from ..expr.walk import variables
 from .wrapping import held, is_sum, settled
 
@@ -46,8 +68,13 @@ class Facts:
 
     __slots__ = ("_cache", "_proofs", "known", "level", "ranges", "sizes")
 
-    def __init__(self, ranges: dict[Var, tuple[Expr, Expr]] | None = None, level: dict[Var, int] | None = None,
-                 known: tuple[Poly, ...] = (), sizes: frozenset[Var] = frozenset()) -> None:
+    def __init__(
+        self,
+        ranges: dict[Var, tuple[Expr, Expr]] | None = None,
+        level: dict[Var, int] | None = None,
+        known: tuple[Poly, ...] = (),
+        sizes: frozenset[Var] = frozenset(),
+    ) -> None:
         self.ranges = {} if ranges is None else ranges
         self.level = {} if level is None else level
         self.known = known
@@ -57,7 +84,9 @@ class Facts:
 
     def bind(self, var: Var, lo: Expr, hi: Expr) -> Facts:
         """Also knowing ``lo <= var <= hi`` (the bounds may speak of variables bound before)."""
-        return Facts({**self.ranges, var: (lo, hi)}, {**self.level, var: len(self.level)}, self.known, self.sizes)
+        return Facts(
+            {**self.ranges, var: (lo, hi)}, {**self.level, var: len(self.level)}, self.known, self.sizes
+        )
 
     def bind_all(self, ranges: Iterable[tuple[Var, Expr, Expr]]) -> Facts:
         """Several :meth:`bind` at once."""
@@ -68,7 +97,8 @@ class Facts:
         return Facts(new, level, self.known, self.sizes)
 
     def grow(self, ranges: Iterable[tuple[Var, Expr, Expr]]) -> None:
-        """Like :meth:`bind_all`, in place: for variables that nothing was asked about yet, by the one who made these facts."""
+        """Like :meth:`bind_all`, in place: for variables that nothing was asked about yet, by the one who
+        made these facts."""
         after = next(reversed(self.level.values()), -1) + 1
         for n, (var, lo, hi) in enumerate(ranges, after):
             self.level[var] = n
@@ -79,7 +109,7 @@ class Facts:
         found = tuple(_whole(undivided(p)) for p in _nonneg_forms(settled(cond, self.interval)))
         return Facts(self.ranges, self.level, self.known + found, self.sizes) if found else self
 
-    # -- numeric intervals -------------------------------------------------------------------------------------------
+    # -- numeric intervals -----------------------------------------------------------------------------------
 
     def interval(self, e: Expr) -> Interval:
         """Inclusive numeric bounds of an integer expression."""
@@ -102,7 +132,9 @@ class Facts:
         if isinstance(e, FloorDiv):
             lo, hi = _floordiv(self.interval(e.a), self.interval(e.b))
             if lo == 0 and self.interval_poly(add_poly(poly(e.a), poly(e.b), -1))[0] == 0:
-                lo = 1  # ceil(n / d) written as (n + d - 1) // d, where the ranges of n and d alone do not tell that n >= 1
+                # ceil(n / d) written as (n + d - 1) // d, where the ranges of n and d alone do not tell that
+                # n >= 1
+                lo = 1
             return lo, hi
         if isinstance(e, FloorMod):
             lo, hi = self.interval(e.b)
@@ -110,20 +142,27 @@ class Facts:
                 a = self.interval(e.a)
                 if a[0] is not None and a[0] >= 0 and a[1] is not None and a[1] < lo:
                     return a
-                return 0, (None if hi is None else hi - 1) if a[0] is None or a[0] < 0 or a[1] is None else \
-                    (a[1] if hi is None else min(a[1], hi - 1))
+                return 0, (None if hi is None else hi - 1) if a[0] is None or a[0] < 0 or a[1] is None else (
+                    a[1] if hi is None else min(a[1], hi - 1)
+                )
             return _UNBOUNDED
         if isinstance(e, Gcd):
             return int(self._positive(e.a) or self._positive(e.b)), None
         if isinstance(e, Min):
             (al, ah), (bl, bh) = self.interval(e.a), self.interval(e.b)
-            return (None if al is None or bl is None else min(al, bl)), (bh if ah is None else ah if bh is None else min(ah, bh))
+            return (None if al is None or bl is None else min(al, bl)), (
+                bh if ah is None else ah if bh is None else min(ah, bh)
+            )
         if isinstance(e, Max):
             (al, ah), (bl, bh) = self.interval(e.a), self.interval(e.b)
-            return (bl if al is None else al if bl is None else max(al, bl)), (None if ah is None or bh is None else max(ah, bh))
+            return (bl if al is None else al if bl is None else max(al, bl)), (
+                None if ah is None or bh is None else max(ah, bh)
+            )
         if isinstance(e, Choice):
             (al, ah), (bl, bh) = self.interval(e.a), self.interval(e.b)
-            return (None if al is None or bl is None else min(al, bl)), (None if ah is None or bh is None else max(ah, bh))
+            return (None if al is None or bl is None else min(al, bl)), (
+                None if ah is None or bh is None else max(ah, bh)
+            )
         if isinstance(e, Cast) and e.dtype.is_index and (e.a.dtype.is_int or e.a.dtype.is_bool):
             return held(e, self.interval(e.a))
         if isinstance(e, Mul):
@@ -162,7 +201,7 @@ class Facts:
             hi = None if hi is None or b is None else hi + b
         return lo, hi
 
-    # -- proofs ------------------------------------------------------------------------------------------------------
+    # -- proofs ----------------------------------------------------------------------------------------------
 
     def prove(self, cond: Expr) -> bool | None:
         """Whether a condition always holds (True), never holds (False), or cannot be told (None)."""
@@ -214,7 +253,11 @@ class Facts:
         p = undivided(p)
         if self._nonneg(p, _MAX_DEPTH):
             return True
-        return any(self._nonneg(add_poly(p, k, -n), _MAX_DEPTH // 2) for k in (*self.known, *_assumed(p)) for n in _times(p, k))
+        return any(
+            self._nonneg(add_poly(p, k, -n), _MAX_DEPTH // 2)
+            for k in (*self.known, *_assumed(p))
+            for n in _times(p, k)
+        )
 
     def _nonneg(self, p: Poly, depth: int) -> bool:
         lo, hi = self.interval_poly(p)
@@ -239,7 +282,8 @@ class Facts:
         return 1 if lo is not None and lo >= 0 else (-1 if hi is not None and hi <= 0 else 0)
 
     def depth_of(self, e: Expr) -> float:
-        """How far inside the bound variables an atom lives; -1 for one that has no bounds to replace it by."""
+        """How far inside the bound variables an atom lives; -1 for one that has no bounds to replace it
+        by."""
         if type(e) is Var:
             return self.level.get(e, -1)
         inner = max((self.level.get(v, -1) for v in variables(e)), default=-1)
@@ -259,9 +303,11 @@ class Facts:
         return best
 
     def _replacements(self, atom: Expr, upper: bool, q: Poly) -> tuple[list[Poly], list[Poly]]:
-        """Polynomials to put in place of ``atom``: (all must be tried and hold, any one suffices). ``upper`` asks for upper bounds.
+        """Polynomials to put in place of ``atom``: (all must be tried and hold, any one suffices). ``upper``
+        asks for upper bounds.
 
-        A replacement may be scaled: for ``x // c`` the returned polynomial is exact only after multiplying with ``q``.
+        A replacement may be scaled: for ``x // c`` the returned polynomial is exact only after multiplying
+        with ``q``.
         """
         if type(atom) is Var:
             lo, hi = self.ranges[atom]
@@ -273,12 +319,21 @@ class Facts:
             both = [poly(atom.a), poly(atom.b)]
             if isinstance(atom, Min) != upper:
                 return both, []
-            total = add_poly(both[0], both[1])  # the smaller one is at most half of both: min(x, 2 * n - x) <= n
-            return [], both if any(c % 2 for c in total.values()) else [*both, {m: c // 2 for m, c in total.items()}]
+            total = add_poly(
+                both[0], both[1]
+            )  # the smaller one is at most half of both: min(x, 2 * n - x) <= n
+            return [], both if any(c % 2 for c in total.values()) else [
+                *both,
+                {m: c // 2 for m, c in total.items()},
+            ]
         if isinstance(atom, FloorDiv) and type(atom.b) is Const and atom.b.value > 0:
             c = int(atom.b.value)
             if all(k % c == 0 for k in q.values()):
-                x = poly(atom.a) if upper or divisor_of(poly(atom.a)) % c == 0 else add_poly(poly(atom.a), {(): 1 - c})
+                x = (
+                    poly(atom.a)
+                    if upper or divisor_of(poly(atom.a)) % c == 0
+                    else add_poly(poly(atom.a), {(): 1 - c})
+                )
                 return [], [_scaled(x, c)]
         lo_n, hi_n = self.interval(atom)
         end = hi_n if upper else lo_n
@@ -287,10 +342,11 @@ class Facts:
             ends.append(add_poly(poly(atom.b), {(): -1}))  # x % n <= n - 1
         return [], ends
 
-    # -- symbolic bounds ---------------------------------------------------------------------------------------------
+    # -- symbolic bounds -------------------------------------------------------------------------------------
 
     def bound(self, e: Expr, gone: Callable[[Var], bool], upper: bool) -> Expr | None:
-        """A bound of ``e`` that does not speak of the variables for which ``gone`` is true; None when there is none."""
+        """A bound of ``e`` that does not speak of the variables for which ``gone`` is true; None when there
+        is none."""
         if not any(gone(v) for v in variables(e)):
             return e
         t = type(e)
@@ -328,7 +384,8 @@ class Facts:
         return None if end_n is None else make.const(end_n, e.dtype)
 
     def _bound_mod(self, e: FloorMod, gone: Callable[[Var], bool], upper: bool) -> Expr:
-        # a window x .. x + d keeps its shape under `% c` unless a multiple of c may lie inside it; then the remainder is anything
+        # a window x .. x + d keeps its shape under `% c` unless a multiple of c may lie inside it; then the
+        # remainder is anything
         end = make.sub(e.b, 1) if upper else make.const(0, e.dtype)
         lo, hi = self.bound(e.a, gone, False), self.bound(e.a, gone, True)
         if lo is None or hi is None:
@@ -373,8 +430,8 @@ class Facts:
         return self.bound(atom, gone, upper)
 
     def extent_bound(self, difference: Expr, gone: Callable[[Var], bool]) -> Expr | None:
-        """An upper bound of ``difference`` without the variables that are ``gone``, with the relaxed rule for ``x // c``: the
-        width of a region whose two ends move together."""
+        """An upper bound of ``difference`` without the variables that are ``gone``, with the relaxed rule for
+        ``x // c``: the width of a region whose two ends move together."""
         p = poly(difference)
         for _ in range(64):
             atom = None
@@ -388,7 +445,11 @@ class Facts:
                 return from_poly(p, difference.dtype)
             q, r = split_by_atom(p, atom)
             pair = None
-            if isinstance(atom, FloorDiv) and self._positive(atom.b) and not any(gone(v) for v in variables(atom.b)):
+            if (
+                isinstance(atom, FloorDiv)
+                and self._positive(atom.b)
+                and not any(gone(v) for v in variables(atom.b))
+            ):
                 pair = self._paired_division(atom, q, r, gone)
             elif isinstance(atom, Select) and not any(gone(v) for v in variables(atom.cond)):
                 pair = self._paired_select(atom, q, r, gone)
@@ -435,7 +496,9 @@ class Facts:
                     if add_poly(opposite, q):
                         continue
                     high, low = (atom, other) if sign > 0 else (other, atom)
-                    a, b = (self.extent_bound(make.sub(x, y), gone) for x, y in ((high.a, low.a), (high.b, low.b)))
+                    a, b = (
+                        self.extent_bound(make.sub(x, y), gone) for x, y in ((high.a, low.a), (high.b, low.b))
+                    )
                     if a is None or b is None:
                         return None
                     product = mul_poly(q if sign > 0 else opposite, poly(make.select(atom.cond, a, b)))
@@ -459,8 +522,8 @@ def by_knobs(*exprs: Expr) -> bool:
 
 
 def _grain(x: Expr) -> tuple[Expr, Expr]:
-    """``(g, rest)``: the terms of ``x`` that hold loop variables are multiples of g (0 when there are none); ``rest`` is the
-    others."""
+    """``(g, rest)``: the terms of ``x`` that hold loop variables are multiples of g (0 when there are none);
+    ``rest`` is the others."""
     still: Poly = {}
     grain: Expr = make.const(0, x.dtype)
     for mono, k in poly(x).items():
@@ -480,8 +543,9 @@ def _grain(x: Expr) -> tuple[Expr, Expr]:
 def quotient_width(x: Expr, d: Expr, c: Expr) -> Expr:
     """The most that ``(x + d) // c - x // c`` can be, whatever the loop variables in ``x`` are.
 
-    When the terms that move are multiples of a divisor g of ``c``, the remainder ``x % c`` is at most ``c - g`` plus what the
-    other terms leave of g. With literals g is a number; with knobs it is an expression, so that both give the same width.
+    When the terms that move are multiples of a divisor g of ``c``, the remainder ``x % c`` is at most ``c -
+    g`` plus what the other terms leave of g. With literals g is a number; with knobs it is an expression, so
+    that both give the same width.
     """
     grain, rest = _grain(x)
     if not by_knobs(c, d, rest, grain):
@@ -491,7 +555,8 @@ def quotient_width(x: Expr, d: Expr, c: Expr) -> Expr:
 
 
 def unbroken(x: Expr, d: Expr, c: Expr) -> Expr:
-    """The condition that no multiple of ``c`` lies in ``x + 1 .. x + d``, whatever the loop variables in ``x`` are."""
+    """The condition that no multiple of ``c`` lies in ``x + 1 .. x + d``, whatever the loop variables in
+    ``x`` are."""
     grain, rest = _grain(x)
     if not by_knobs(c, d, rest, grain):
         return make.const(False)
@@ -533,7 +598,8 @@ def _replace(q: Poly, end: Poly, r: Poly) -> Poly:
 
 
 def _times(p: Poly, k: Poly) -> list[int]:
-    """How many times ``k``, never negative, is worth taking from ``p``: so often that a term they share vanishes, and once."""
+    """How many times ``k``, never negative, is worth taking from ``p``: so often that a term they share
+    vanishes, and once."""
     atoms = {a for m in p for a in m}
     if not any(a in atoms for m in k for a in m):
         return []
@@ -543,6 +609,7 @@ def _times(p: Poly, k: Poly) -> list[int]:
 def _floordiv(a: Interval, b: Interval) -> Interval:
     if b[0] is None or b[0] <= 0:
         return _UNBOUNDED
+
     def end(x: Number, low: bool) -> Number:
         if x is None:
             return None
@@ -550,12 +617,14 @@ def _floordiv(a: Interval, b: Interval) -> Interval:
         if divisor is None:
             return -1 if x < 0 else 0
         return x // divisor
+
     return end(a[0], True), end(a[1], False)
 
 
 def undivided(p: Poly) -> Poly:
-    """A polynomial that is never negative exactly when ``p`` is not, where the quotient that is all of ``p`` but its constant has given way to
-    what is divided: ``x // c <= n`` is ``x <= n * c + c - 1``, ``x // c >= n`` is ``x >= n * c``."""
+    """A polynomial that is never negative exactly when ``p`` is not, where the quotient that is all of ``p``
+    but its constant has given way to what is divided: ``x // c <= n`` is ``x <= n * c + c - 1``, ``x // c >=
+    n`` is ``x >= n * c``."""
     terms = [(m, k) for m, k in p.items() if m]
     if len(terms) != 1 or len(terms[0][0]) != 1:
         return p

@@ -1,5 +1,6 @@
-"""Simplification of expressions under facts: what the canonical form cannot know because it takes ranges. Value-preserving and
-idempotent; an expression that nothing changes comes back as the same object. Knows expressions and facts."""
+"""Simplification of expressions under facts: what the canonical form cannot know because it takes ranges.
+Value-preserving and idempotent; an expression that nothing changes comes back as the same object. Knows
+expressions and facts."""
 
 from __future__ import annotations
 
@@ -83,7 +84,12 @@ class Simplifier:
             if first is None:
                 return e
             return e.a if first == isinstance(e, Min) else e.b
-        if isinstance(e, FloorDiv | FloorMod) and type(e.b) is Const and e.dtype.is_index and int(e.b.value) > 0:
+        if (
+            isinstance(e, FloorDiv | FloorMod)
+            and type(e.b) is Const
+            and e.dtype.is_index
+            and int(e.b.value) > 0
+        ):
             return divide(e, int(e.b.value), self.facts)
         if isinstance(e, FloorDiv | FloorMod) and e.dtype.is_index:
             inside = self.facts.prove(make.lt(e.a, e.b)) and self.facts.prove(make.le(0, e.a))
@@ -119,4 +125,3 @@ def divide(e: FloorDiv | FloorMod, c: int, facts: Facts) -> Expr:
 def simplify_expr(e: Expr, facts: Facts) -> Expr:
     """``e`` simplified under ``facts``."""
     return Simplifier(facts)(e)
-

@@ -1,7 +1,9 @@
-"""Index arithmetic in 64 bits throughout: what is proved of two ends is not hidden by a conversion around each. Knows expressions only.
+"""Index arithmetic in 64 bits throughout: what is proved of two ends is not hidden by a conversion around
+each. Knows expressions only.
 
-A loop fused of symbolic ones is counted in 64 bits and its parts in 32: ``int32((f + 2) // 6) - int32(f // 6)`` is a difference of two unknowns,
-``(f + 2) // 6 - f // 6`` is at most 1. Indices do not overflow, so both are the same.
+A loop fused of symbolic ones is counted in 64 bits and its parts in 32: ``int32((f + 2) // 6) - int32(f //
+6)`` is a difference of two unknowns, ``(f + 2) // 6 - f // 6`` is at most 1. Indices do not overflow, so both
+are the same.
 """
 
 from __future__ import annotations
@@ -21,7 +23,13 @@ def _narrows_within(e: Expr) -> bool:
 
 
 def _narrows(e: Expr) -> bool:
-    return isinstance(e, Cast) and e.dtype.is_index and e.a.dtype.is_index and e.dtype.bits < e.a.dtype.bits and not reads_data(e)
+    return (
+        isinstance(e, Cast)
+        and e.dtype.is_index
+        and e.a.dtype.is_index
+        and e.dtype.bits < e.a.dtype.bits
+        and not reads_data(e)
+    )
 
 
 def _operand(e: Expr) -> Expr | None:

@@ -1,7 +1,9 @@
-"""Data wraps, indices do not: what may be said of sums and products of int32 and int64 values that were read. Knows expressions only.
+"""Data wraps, indices do not: what may be said of sums and products of int32 and int64 values that were read.
+Knows expressions only.
 
-``x + 1 > x`` holds of every index and not of every element: of the largest it does not. So a sum of data is taken apart only where the ranges of
-its terms say that it stays within its type (as sums of bytes widened to int32 do); else it stands for itself, a value of which nothing is known.
+``x + 1 > x`` holds of every index and not of every element: of the largest it does not. So a sum of data is
+taken apart only where the ranges of its terms say that it stays within its type (as sums of bytes widened to
+int32 do); else it stands for itself, a value of which nothing is known.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ def is_sum(e: Expr) -> bool:
 
 
 def held(e: Expr, r: Interval) -> Interval:
-    """The interval of ``e``, whose terms say ``r``: data beyond the limits of its type comes back at the other end."""
+    """The interval of ``e``, whose terms say ``r``: data beyond the limits of its type comes back at the
+    other end."""
     if not wraps(e):
         return r
     lo, hi = e.dtype.limits()
@@ -30,7 +33,8 @@ def held(e: Expr, r: Interval) -> Interval:
 
 
 def settled(e: Expr, interval: Callable[[Expr], Interval]) -> Expr:
-    """``e`` with a name in place of every sum or product of data that may wrap: it has a value, but not that of its terms."""
+    """``e`` with a name in place of every sum or product of data that may wrap: it has a value, but not that
+    of its terms."""
     if not wraps(e):
         return e
     done: dict[Expr, Expr] = {}
@@ -50,5 +54,7 @@ def settled(e: Expr, interval: Callable[[Expr], Interval]) -> Expr:
                 stack += waiting
                 continue
             new = [done[k] for k in kids]
-            done[node] = node if all(a is b for a, b in zip(kids, new, strict=True)) else node.with_children(*new)
+            done[node] = (
+                node if all(a is b for a, b in zip(kids, new, strict=True)) else node.with_children(*new)
+            )
     return done[e]

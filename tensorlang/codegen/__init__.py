@@ -1,4 +1,5 @@
-"""Machine code from the loop IR. Knows expressions, the loop IR and targets; never sees schedules or tensors of the language."""
+"""Machine code from the loop IR. Knows expressions, the loop IR and targets; never sees schedules or tensors
+of the language."""
 
 from .llvm import CompiledCode, compile_ll, emit, emit_export, kernel_signature
 

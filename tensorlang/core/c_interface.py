@@ -1,7 +1,9 @@
-"""An exported kernel as a C function: its parameters and its header. Plain text from a signature; knows no machine code.
+"""An exported kernel as a C function: its parameters and its header. Plain text from a signature; knows no
+machine code.
 
-``int name(const float *A, float *C, int64_t n)``: the arrays and numbers in the order of the kernel's arguments, then the sizes that
-only shapes speak of. The code generator and the header both take the order and the types from ``parameters``.
+``int name(const float *A, float *C, int64_t n)``: the arrays and numbers in the order of the kernel's
+arguments, then the sizes that only shapes speak of. The code generator and the header both take the order and
+the types from ``parameters``.
 """
 
 from __future__ import annotations
@@ -16,22 +18,29 @@ from .signature import OUT_OF_BOUNDS, REFUSED, Dim, Param, Signature, Size, name
 
 BAD_SIZE = 2  # the status of an exported kernel that was given a size its declaration excludes
 
-_KEYWORDS = """_Alignas _Alignof _Atomic _Bool _Complex _Generic _Imaginary _Noreturn _Static_assert _Thread_local alignas alignof and and_eq
-asm auto bitand bitor bool break case catch char char16_t char32_t char8_t class co_await co_return co_yield compl concept const const_cast
-consteval constexpr constinit continue decltype default delete do double dynamic_cast else enum explicit export extern false float for
-friend goto if inline int int16_t int32_t int64_t int8_t long main mutable namespace new noexcept not not_eq nullptr operator or or_eq
-private protected public register reinterpret_cast requires restrict return short signed sizeof static static_assert static_cast struct
-switch template this thread_local throw true try typedef typeid typename typeof typeof_unqual uint16_t uint32_t uint64_t uint8_t union
-unsigned using virtual void volatile wchar_t while xor xor_eq"""
-RESERVED = frozenset(_KEYWORDS.split())  # what no function and no parameter of C or C++ may be called, and the program's own ``main``
+_KEYWORDS = """_Alignas _Alignof _Atomic _Bool _Complex _Generic _Imaginary _Noreturn _Static_assert
+_Thread_local alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t
+char8_t class co_await co_return co_yield compl concept const const_cast consteval constexpr constinit
+continue decltype default delete do double dynamic_cast else enum explicit export extern false float for
+friend goto if inline int int16_t int32_t int64_t int8_t long main mutable namespace new noexcept not
+not_eq nullptr operator or or_eq private protected public register reinterpret_cast requires restrict
+return short signed sizeof static static_assert static_cast struct switch template this thread_local throw
+true try typedef typeid typename typeof typeof_unqual uint16_t uint32_t uint64_t uint8_t union unsigned
+using virtual void volatile wchar_t while xor xor_eq"""
+RESERVED = frozenset(
+    _KEYWORDS.split()
+)  # what no function and no parameter of C or C++ may be called, and the program's own ``main``
 
-_MATH = """acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp10 exp2 expm1 fabs floor fma fmax fmin fmod
-frexp hypot ldexp lgamma log log10 log1p log2 modf nearbyint nextafter pow remainder rint round roundeven sin sincos sinh sqrt tan tanh tgamma
-trunc"""
-_OTHERS = """abort abs bcmp calloc close div exit fclose fopen fprintf fread free fwrite getenv index kill link malloc memchr memcmp memcpy memmove
-memset open pause pipe posix_memalign printf puts qsort raise rand read realloc remove rename scanf select send signal sleep snprintf sprintf
-strchr strcmp strcpy strlen system time wait write tensorlang_parallel"""
-LIBRARY = frozenset([*_OTHERS.split(), *(name + suffix for name in _MATH.split() for suffix in ("", "f"))])  # what programs and kernels call
+_MATH = """acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp10 exp2 expm1
+fabs floor fma fmax fmin fmod frexp hypot ldexp lgamma log log10 log1p log2 modf nearbyint nextafter pow
+remainder rint round roundeven sin sincos sinh sqrt tan tanh tgamma trunc"""
+_OTHERS = """abort abs bcmp calloc close div exit fclose fopen fprintf fread free fwrite getenv index kill
+link malloc memchr memcmp memcpy memmove memset open pause pipe posix_memalign printf puts qsort raise rand
+read realloc remove rename scanf select send signal sleep snprintf sprintf strchr strcmp strcpy strlen
+system time wait write tensorlang_parallel"""
+LIBRARY = frozenset(
+    [*_OTHERS.split(), *(name + suffix for name in _MATH.split() for suffix in ("", "f"))]
+)  # what programs and kernels call
 
 _ROW = 118
 
@@ -46,11 +55,15 @@ class CParameter:
 
 
 def parameters(signature: Signature) -> tuple[CParameter, ...]:
-    """The parameters of the C function in order. A dim that a number of the same name passes is not passed again."""
+    """The parameters of the C function in order. A dim that a number of the same name passes is not passed
+    again."""
     supply = NameSupply((*RESERVED, signature.name))
     out = [CParameter(_name(supply, p.name), _type(p), p) for p in signature.params]
     numbers = {p.name for p in signature.params if p.kind == "scalar"}
-    return (*out, *(CParameter(_name(supply, d.name), "int64_t", d) for d in signature.dims if d.name not in numbers))
+    return (
+        *out,
+        *(CParameter(_name(supply, d.name), "int64_t", d) for d in signature.dims if d.name not in numbers),
+    )
 
 
 def _name(supply: NameSupply, wish: str) -> str:
@@ -73,40 +86,85 @@ def _element(t: DType) -> str:
 
 
 def check_name(name: str, called: frozenset[str]) -> None:
-    """Raises TensorLangError when C cannot call a function of that name, when the C library has one, whose place this would take, and when the
-    kernel itself calls another of that name."""
+    """Raises TensorLangError when C cannot call a function of that name, when the C library has one, whose
+    place this would take, and when the kernel itself calls another of that name."""
     other = "name=… of export, or of tl.build"
     if not isinstance(name, str) or identifier(name) != name:
-        raise TensorLangError(f"export: no C function can be called {name!r}", because="names are made of letters, digits and underscores",
-                              try_=other)
+        raise TensorLangError(
+            f"export: no C function can be called {name!r}",
+            because="names are made of letters, digits and underscores",
+            try_=other,
+        )
     if name in RESERVED:
-        why = "that is what a program's own function is called" if name == "main" else "C or C++ gives that word a meaning"
+        why = (
+            "that is what a program's own function is called"
+            if name == "main"
+            else "C or C++ gives that word a meaning"
+        )
         raise TensorLangError(f"export: no C function can be called {name!r}", because=why, try_=other)
     if name in LIBRARY:
-        raise TensorLangError(f"export: a C function cannot be called {name!r} here",
-                              because=f"programs that link it would call it in place of the C library's {name}", try_=other)
+        raise TensorLangError(
+            f"export: a C function cannot be called {name!r} here",
+            because=f"programs that link it would call it in place of the C library's {name}",
+            try_=other,
+        )
     if name in called:
-        raise TensorLangError(f"export: a C function cannot be called {name!r} here", because=f"the kernel calls the library's {name}", try_=other)
+        raise TensorLangError(
+            f"export: a C function cannot be called {name!r} here",
+            because=f"the kernel calls the library's {name}",
+            try_=other,
+        )
 
 
 def header(signature: Signature, target: str, parallel: bool, symbols: tuple[str, ...]) -> str:
-    """The C header. ``parallel``: the kernel has parallel loops. ``symbols``: functions it calls that are not of the C library."""
+    """The C header. ``parallel``: the kernel has parallel loops. ``symbols``: functions it calls that are not
+    of the C library."""
     name, taken = signature.name, parameters(signature)
     guard = f"TENSORLANG_{name.upper()}_H"
     width = max((len(p.name) for p in taken), default=0)
-    ranks = [f"    {p.name:<{width}}  {_told(p, signature, {q.source.name: q.name for q in taken})}" for p in taken]
-    said = [f"{name}: a kernel compiled by tensorlang for the target \"{_comment(target)}\".", "", *ranks, "", *_rules(signature, symbols)]
-    prototype = f"int {name}({', '.join(p.type + ('' if p.type.endswith('*') else ' ') + p.name for p in taken) or 'void'});"
-    lines = ["/*", *(f" * {line}".rstrip() for line in said), " */", f"#ifndef {guard}", f"#define {guard}", "", "#include <stdbool.h>",
-             "#include <stdint.h>", "", "#ifdef __cplusplus", 'extern "C" {', "#endif", "",
-             *textwrap.wrap(prototype, _ROW, subsequent_indent=" " * (len(name) + 5), break_long_words=False)]
+    ranks = [
+        f"    {p.name:<{width}}  {_told(p, signature, {q.source.name: q.name for q in taken})}" for p in taken
+    ]
+    said = [
+        f'{name}: a kernel compiled by tensorlang for the target "{_comment(target)}".',
+        "",
+        *ranks,
+        "",
+        *_rules(signature, symbols),
+    ]
+    params = ", ".join(p.type + ("" if p.type.endswith("*") else " ") + p.name for p in taken)
+    prototype = f"int {name}({params or 'void'});"
+    lines = [
+        "/*",
+        *(f" * {line}".rstrip() for line in said),
+        " */",
+        f"#ifndef {guard}",
+        f"#define {guard}",
+        "",
+        "#include <stdbool.h>",
+        "#include <stdint.h>",
+        "",
+        "#ifdef __cplusplus",
+        'extern "C" {',
+        "#endif",
+        "",
+        *textwrap.wrap(prototype, _ROW, subsequent_indent=" " * (len(name) + 5), break_long_words=False),
+    ]
     if signature.checks:
         lines += ["", *_checks(signature), f"void {name}_report(int64_t *record);"]
     if parallel:
-        lines += ["", *_comments("How a parallel loop runs: call body(context, first, last) on parts that together cover first = begin .. "
-                                 "last = end, on any threads, and return when all are done. The one in the object file is weak and makes "
-                                 "one call in the calling thread; a program may define its own."),
-                  "void tensorlang_parallel(void (*body)(void *, int64_t, int64_t), void *context, int64_t begin, int64_t end);"]
+        lines += [
+            "",
+            *_comments(
+                "How a parallel loop runs: call body(context, first, last) on parts that together cover "
+                "first = begin .. "
+                "last = end, on any threads, and return when all are done. The one in the object file is "
+                "weak and makes "
+                "one call in the calling thread; a program may define its own."
+            ),
+            "void tensorlang_parallel(void (*body)(void *, int64_t, int64_t), void *context, int64_t begin, "
+            "int64_t end);",
+        ]
     return "\n".join([*lines, "", "#ifdef __cplusplus", "}", "#endif", "", "#endif", ""])
 
 
@@ -120,8 +178,15 @@ def _told(p: CParameter, signature: Signature, names: dict[str, str]) -> str:
     bits = f", the {t.bits} bits of each" if t.is_float and t.bits == 16 else ""
     shape = ", ".join(show(_renamed(n, names)) for n in p.source.shape)
     strides = p.source.strides
-    lying = "" if strides is None else f", strides ({', '.join(show(_renamed(n, names)) for n in strides)}) in elements"
-    return f"{'out' if p.source.output else 'i/o' if p.source.updated else 'in '}  {t.name}[{shape}]{bits}{lying}"
+    lying = (
+        ""
+        if strides is None
+        else f", strides ({', '.join(show(_renamed(n, names)) for n in strides)}) in elements"
+    )
+    return (
+        f"{'out' if p.source.output else 'i/o' if p.source.updated else 'in '}  "
+        f"{t.name}[{shape}]{bits}{lying}"
+    )
 
 
 def _renamed(size: Size, names: dict[str, str]) -> Size:
@@ -132,23 +197,41 @@ def _renamed(size: Size, names: dict[str, str]) -> Size:
 
 
 def _facts(d: Dim) -> str:
-    told = ([f"at least {d.lo}"] if d.lo is not None else []) + ([f"at most {d.hi}"] if d.hi is not None else []) + (
-        [f"a multiple of {d.multiple_of}"] if d.multiple_of > 1 else [])
+    told = (
+        ([f"at least {d.lo}"] if d.lo is not None else [])
+        + ([f"at most {d.hi}"] if d.hi is not None else [])
+        + ([f"a multiple of {d.multiple_of}"] if d.multiple_of > 1 else [])
+    )
     return f"  {', '.join(told)}" if told else ""
 
 
 def _rules(signature: Signature, symbols: tuple[str, ...]) -> list[str]:
-    codes = ["Returns 0, or 1 when there is no memory for temporary buffers (the outputs are then incomplete)"]
+    codes = [
+        "Returns 0, or 1 when there is no memory for temporary buffers (the outputs are then incomplete)"
+    ]
     if signature.dims:
         codes.append(f"or {BAD_SIZE} when a size is not what is said above (nothing is then written)")
     if signature.needs:
-        codes.append(f"or {REFUSED} when sizes do not go together (nothing is then written): {_comment('; '.join(signature.needs))}")
+        codes.append(
+            f"or {REFUSED} when sizes do not go together (nothing is then written): "
+            f"{_comment('; '.join(signature.needs))}"
+        )
     if signature.checks:
-        codes.append(f"or {OUT_OF_BOUNDS} when an index is out of bounds (the outputs are then incomplete; see below)")
-    compact = "unless their strides are told above, " if any(p.strides is not None for p in signature.params) else ""
-    texts = [f"Arrays are compact, {compact}in row-major order, and not NULL; each begins at a multiple of its element's size (64 bytes are "
-             "faster). An output may not overlap any other array.", ", ".join(codes) + ".",
-             "Safe to call from several threads at once. Link with -lm."]
+        codes.append(
+            f"or {OUT_OF_BOUNDS} when an index is out of bounds (the outputs are then incomplete; see below)"
+        )
+    compact = (
+        "unless their strides are told above, "
+        if any(p.strides is not None for p in signature.params)
+        else ""
+    )
+    texts = [
+        f"Arrays are compact, {compact}in row-major order, and not NULL; each begins at a multiple of its "
+        "element's size (64 bytes are "
+        "faster). An output may not overlap any other array.",
+        ", ".join(codes) + ".",
+        "Safe to call from several threads at once. Link with -lm.",
+    ]
     if symbols:
         texts.append(f"The program must define what the kernel calls: {', '.join(symbols)}.")
     return [line for text in texts for line in textwrap.wrap(text, _ROW)]
@@ -156,15 +239,24 @@ def _rules(signature: Signature, symbols: tuple[str, ...]) -> list[str]:
 
 def _checks(signature: Signature) -> list[str]:
     words = 3 + max(len(c.loops) for c in signature.checks)
-    text = (f"After the status {OUT_OF_BOUNDS}: writes {words} numbers: which access failed (as listed, from 1; 0 when none did), the index, the "
-            "extent it should be less than, then the turns of the loops around it. Calls that fail at the same time share one record.")
-    listed = [f"{n}: {c.access}, index {c.dim}" + (f", in {', '.join(c.loops)}" if c.loops else "") for n, c in enumerate(signature.checks, 1)]
+    text = (
+        f"After the status {OUT_OF_BOUNDS}: writes {words} numbers: which access failed (as listed, from 1; "
+        "0 when none did), the index, the "
+        "extent it should be less than, then the turns of the loops around it. Calls that fail at the same "
+        "time share one record."
+    )
+    listed = [
+        f"{n}: {c.access}, index {c.dim}" + (f", in {', '.join(c.loops)}" if c.loops else "")
+        for n, c in enumerate(signature.checks, 1)
+    ]
     return ["/*", *(f" * {_comment(line)}" for line in [*textwrap.wrap(text, _ROW), *listed]), " */"]
 
 
 def _comments(text: str) -> list[str]:
     lines = textwrap.wrap(text, _ROW)
-    return [f"{' *' if i else '/*'} {line}{' */' if i == len(lines) - 1 else ''}" for i, line in enumerate(lines)]
+    return [
+        f"{' *' if i else '/*'} {line}{' */' if i == len(lines) - 1 else ''}" for i, line in enumerate(lines)
+    ]
 
 
 def _comment(text: str) -> str:

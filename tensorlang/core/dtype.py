@@ -15,11 +15,13 @@ from ..errors import DeclareError
 
 def _bfloat16() -> np.dtype:  # type: ignore[type-arg]
     from ml_dtypes import bfloat16  # 20 ms, which only kernels with such a type pay for
+
     return np.dtype(bfloat16)
 
 
 class DType:
-    """An element type: ``code`` (bool, int, uint, float, bfloat), ``bits`` and vector ``lanes``. One object per type."""
+    """An element type: ``code`` (bool, int, uint, float, bfloat), ``bits`` and vector ``lanes``. One object
+    per type."""
 
     __slots__ = ("bits", "code", "lanes", "name")
 
@@ -56,7 +58,8 @@ class DType:
 
     @property
     def is_index(self) -> bool:
-        """The scalar types index arithmetic is done in: it never overflows by contract, so it is kept canonical."""
+        """The scalar types index arithmetic is done in: it never overflows by contract, so it is kept
+        canonical."""
         return self.code == "int" and self.bits >= 32 and self.lanes == 1
 
     @property
@@ -83,7 +86,8 @@ class DType:
         return np.dtype(self.element.name)
 
     def bits_dtype(self) -> np.dtype:  # type: ignore[type-arg]
-        """A numpy dtype of one lane that every part of numpy and Python's memory views take: of bfloat16 the bits, as uint16."""
+        """A numpy dtype of one lane that every part of numpy and Python's memory views take: of bfloat16 the
+        bits, as uint16."""
         return np.dtype("uint16") if self.code == "bfloat" else self.to_numpy()
 
     @property
@@ -121,9 +125,28 @@ class DType:
 _DIGITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}  # binary digits of the significand
 _types: dict[tuple[str, int, int], DType] = {}
 _by_name: dict[str, DType] = {}
-_BITS = {"int": (8, 16, 32, 64), "uint": (8, 16, 32, 64), "float": (16, 32, 64), "bfloat": (16,), "bool": (1,)}
-KNOWN = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16",
-         "float32", "float64")
+_BITS = {
+    "int": (8, 16, 32, 64),
+    "uint": (8, 16, 32, 64),
+    "float": (16, 32, 64),
+    "bfloat": (16,),
+    "bool": (1,),
+}
+KNOWN = (
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+)
 
 
 def _make(code: str, bits: int, lanes: int) -> DType:
@@ -133,7 +156,15 @@ def _make(code: str, bits: int, lanes: int) -> DType:
     return found
 
 
-_USUAL = {"int": "int32", "uint": "uint32", "float": "float32", "long": "int64", "half": "float16", "single": "float32", "double": "float64"}
+_USUAL = {
+    "int": "int32",
+    "uint": "uint32",
+    "float": "float32",
+    "long": "int64",
+    "half": "float16",
+    "single": "float32",
+    "double": "float64",
+}
 
 
 def dtype(name: str | DType | type | np.dtype) -> DType:  # type: ignore[type-arg]
@@ -152,7 +183,9 @@ def dtype(name: str | DType | type | np.dtype) -> DType:  # type: ignore[type-ar
                 raise TypeError
             name = known.name
         except (TypeError, ValueError):
-            raise DeclareError(f"no dtype: {_written(name)}", legal=", ".join(KNOWN), try_="a name such as 'float32'") from None
+            raise DeclareError(
+                f"no dtype: {_written(name)}", legal=", ".join(KNOWN), try_="a name such as 'float32'"
+            ) from None
     found = _by_name.get(name)
     if found is not None:
         return found
@@ -162,11 +195,19 @@ def dtype(name: str | DType | type | np.dtype) -> DType:  # type: ignore[type-ar
         if bits in _BITS[code] and lanes >= 1:
             return _by_name.setdefault(name, _make(code, bits, lanes))
     near = [_USUAL[name]] if name in _USUAL else difflib.get_close_matches(name, KNOWN, 1)
-    raise DeclareError(f"unknown dtype {name!r}", legal=", ".join(KNOWN), try_=repr(near[0]) if near else None)
+    raise DeclareError(
+        f"unknown dtype {name!r}", legal=", ".join(KNOWN), try_=repr(near[0]) if near else None
+    )
 
 
 def _written(x: object) -> str:
-    return x.__name__ if isinstance(x, type) else repr(x) if isinstance(x, str | int | float | None) else f"a {type(x).__name__}"
+    return (
+        x.__name__
+        if isinstance(x, type)
+        else repr(x)
+        if isinstance(x, str | int | float | None)
+        else f"a {type(x).__name__}"
+    )
 
 
 BOOL = dtype("bool")
@@ -177,8 +218,8 @@ FLOAT64 = dtype("float64")
 
 
 def promote(a: DType, b: DType) -> DType:
-    """The type of a binary operation on ``a`` and ``b`` (lanes aside), by TVM's rules: float wins over integer, the wider
-    wins over the narrower, and of two integers of one width the unsigned wins."""
+    """The type of a binary operation on ``a`` and ``b`` (lanes aside), by TVM's rules: float wins over
+    integer, the wider wins over the narrower, and of two integers of one width the unsigned wins."""
     if a is b:
         return a
     lanes = max(a.lanes, b.lanes)

@@ -1,6 +1,8 @@
-"""Functions that kernels may call by name: Python callables and addresses of C symbols. Knows nothing of tensors or machine code.
+"""Functions that kernels may call by name: Python callables and addresses of C symbols. Knows nothing of
+tensors or machine code.
 
-The table lives on the ground floor because the reference, the interpreter and the runtime all look things up in it.
+The table lives on the ground floor because the reference, the interpreter and the runtime all look things up
+in it.
 """
 
 from __future__ import annotations
@@ -18,11 +20,14 @@ _packed: dict[str, Callable[..., Any]] = {}
 _symbols: dict[str, int] = {}
 
 
-def register_func(name: str | Callable[..., Any], f: Callable[..., Any] | None = None, override: bool = False) -> Any:
+def register_func(
+    name: str | Callable[..., Any], f: Callable[..., Any] | None = None, override: bool = False
+) -> Any:
     """Make a Python function callable from ``te.extern`` as ``te.call_packed(name, …)``; also a decorator.
 
-    It is called with numpy arrays over the kernel's memory, ints and floats, and writes its outputs in place. What it returns is
-    dropped; what it raises ends the kernel and is raised by the call. Raises DeclareError when the name is taken.
+    It is called with numpy arrays over the kernel's memory, ints and floats, and writes its outputs in place.
+    What it returns is dropped; what it raises ends the kernel and is raised by the call. Raises DeclareError
+    when the name is taken.
     """
     if not isinstance(name, str):
         return register_func(name.__name__, name, override)
@@ -30,7 +35,9 @@ def register_func(name: str | Callable[..., Any], f: Callable[..., Any] | None =
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         if word in _packed and not override:
-            raise DeclareError(f"register_func({word!r}): the name is taken", try_="override=True, or another name")
+            raise DeclareError(
+                f"register_func({word!r}): the name is taken", try_="override=True, or another name"
+            )
         _packed[word] = function
         return function
 
@@ -38,7 +45,8 @@ def register_func(name: str | Callable[..., Any], f: Callable[..., Any] | None =
 
 
 def register_symbol(name: str, address: Any) -> None:
-    """Make a C function callable from ``te.extern`` as ``te.call_extern(dtype, name, …)``: an address, or a ctypes function.
+    """Make a C function callable from ``te.extern`` as ``te.call_extern(dtype, name, …)``: an address, or a
+    ctypes function.
 
     Functions of the C library and of libraries loaded into the process are found without this.
     """
@@ -49,29 +57,40 @@ def register_symbol(name: str, address: Any) -> None:
 
 
 def packed(name: str) -> Callable[..., Any]:
-    """The registered Python function, which gets its arrays with TVM's words. Raises TensorLangError when there is none of that name."""
+    """The registered Python function, which gets its arrays with TVM's words. Raises TensorLangError when
+    there is none of that name."""
     found = _packed.get(name)
     if found is None:
-        raise TensorLangError(f"call_packed({name!r}): no function of that name is registered",
-                              because=f"registered: {', '.join(sorted(_packed)) or 'none'}", try_=f"@tl.register_func({name!r}) on a Python function")
+        raise TensorLangError(
+            f"call_packed({name!r}): no function of that name is registered",
+            because=f"registered: {', '.join(sorted(_packed)) or 'none'}",
+            try_=f"@tl.register_func({name!r}) on a Python function",
+        )
     function = found
     return lambda *args: function(*[a.view(NDArray) if type(a) is np.ndarray else a for a in args])
 
 
 def c_function(name: str, result: np.dtype[Any], arguments: tuple[np.dtype[Any], ...]) -> Callable[..., Any]:
-    """A C function of numbers as a function of numpy arrays, element by element. Raises TensorLangError when there is no such symbol."""
+    """A C function of numbers as a function of numpy arrays, element by element. Raises TensorLangError when
+    there is no such symbol."""
     kind = ctypes.CFUNCTYPE(np.ctypeslib.as_ctypes_type(result), *map(np.ctypeslib.as_ctypes_type, arguments))
     address = _symbols.get(name)
     try:
         f = kind(address) if address else kind((name, ctypes.CDLL(None)))
     except AttributeError:
-        raise TensorLangError(f"call_pure_extern({name!r}): there is no C function of that name in this process",
-                              try_=f"tl.register_symbol({name!r}, address)") from None
+        raise TensorLangError(
+            f"call_pure_extern({name!r}): there is no C function of that name in this process",
+            try_=f"tl.register_symbol({name!r}, address)",
+        ) from None
 
     def evaluate(*arrays: Any) -> Any:
         given = np.broadcast_arrays(*[np.asarray(a, t) for a, t in zip(arrays, arguments, strict=True)])
         shape = given[0].shape if given else ()
-        made = [f(*[x.item() for x in row]) for row in zip(*[g.reshape(-1) for g in given], strict=True)] if given else [f()]
+        made = (
+            [f(*[x.item() for x in row]) for row in zip(*[g.reshape(-1) for g in given], strict=True)]
+            if given
+            else [f()]
+        )
         return np.array(made, result).reshape(shape)
 
     return evaluate

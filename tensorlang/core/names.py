@@ -6,7 +6,8 @@ import re
 
 
 class NameSupply:
-    """Hands out each wanted name once; a second wish for ``i`` gets ``i_1``. The same object always keeps its name."""
+    """Hands out each wanted name once; a second wish for ``i`` gets ``i_1``. The same object always keeps its
+    name."""
 
     def __init__(self, reserved: tuple[str, ...] = ()) -> None:
         self._used: dict[str, int] = dict.fromkeys(reserved, 0)

@@ -1,4 +1,5 @@
-"""An array and a device in TVM's words. On the ground floor because registered functions get such arrays. Knows numpy only."""
+"""An array and a device in TVM's words. On the ground floor because registered functions get such arrays.
+Knows numpy only."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ class Device(NamedTuple):
 
 
 class NDArray(np.ndarray[Any, Any]):
-    """A numpy array with the words of TVM's: ``numpy``, ``asnumpy``, ``copyfrom``, ``copyto``, ``device``. Results of arithmetic are of it too."""
+    """A numpy array with the words of TVM's: ``numpy``, ``asnumpy``, ``copyfrom``, ``copyto``, ``device``.
+    Results of arithmetic are of it too."""
 
     @property
     def device(self) -> Device:  # type: ignore[override]

@@ -1,10 +1,13 @@
-"""Immutable, interned nodes: the one way every tree of the project is built. Knows nothing of what the trees mean.
+"""Immutable, interned nodes: the one way every tree of the project is built. Knows nothing of what the trees
+mean.
 
-A class declares its fields in ``__slots__`` and is built by :func:`intern`, which returns the node that already stands
-for the same class and fields. Structural equality is therefore identity: ``a is b``, and nodes are dictionary keys at
-the price of an ``id``. The table holds weak references, so a tuner that builds millions of nodes leaks none.
+A class declares its fields in ``__slots__`` and is built by :func:`intern`, which returns the node that
+already stands for the same class and fields. Structural equality is therefore identity: ``a is b``, and nodes
+are dictionary keys at the price of an ``id``. The table holds weak references, so a tuner that builds
+millions of nodes leaks none.
 
-Never iterate over a ``set`` of nodes where the order can be seen: hashes are addresses. Use dicts, which keep order.
+Never iterate over a ``set`` of nodes where the order can be seen: hashes are addresses. Use dicts, which keep
+order.
 
 Chosen by ``python -m benchmarks.decide_nodes`` (Python 3.11, 2.5 GHz; a tree of 8191 nodes):
 
@@ -17,11 +20,12 @@ dataclass frozen, slots         0.56           0.54           1300          1040
 interned (this file)            1.05           0.52           0.09          0.04         323
 =======================  ===========  =============  =============  ============  ==========
 
-One run of several; the machine is shared, and the first columns vary by half. A node costs four times as much to make when it is
-new and twice when it is known, and four times the memory; for that, comparing trees or finding one in a table of results, which
-every pass does for every node, costs nothing. In five runs a visit through a table from type to function took 0.50 to 0.77 µs a
-node, methods 0.31 to 0.52, ``match`` over 16 classes 0.74 to 1.51, ``singledispatch`` 0.80 to 1.49; the table leaves nodes ignorant
-of who visits them. A matmul kernel of 28 accumulators is written as text in 0.30 ms and parsed in 1.4; llvmlite's objects take 8.2
+One run of several; the machine is shared, and the first columns vary by half. A node costs four times as much
+to make when it is new and twice when it is known, and four times the memory; for that, comparing trees or
+finding one in a table of results, which every pass does for every node, costs nothing. In five runs a visit
+through a table from type to function took 0.50 to 0.77 µs a node, methods 0.31 to 0.52, ``match`` over 16
+classes 0.74 to 1.51, ``singledispatch`` 0.80 to 1.49; the table leaves nodes ignorant of who visits them. A
+matmul kernel of 28 accumulators is written as text in 0.30 ms and parsed in 1.4; llvmlite's objects take 8.2
 and 2.0.
 """
 

@@ -1,10 +1,12 @@
 """What a compiled kernel takes: plain data shared by the code generator, the runtime and saved files.
 
-A size is an int, the name of a dim, or a nested tuple ``(op, size, size)`` with op one of ``+ - * // % min max``.
+A size is an int, the name of a dim, or a nested tuple ``(op, size, size)`` with op one of ``+ - * // % min
+max``.
 
-The machine-code entry of a kernel ``name`` is ``i32 name(ptr buffers, ptr scalars)``: ``buffers`` points to one data pointer
-for each buffer parameter in order; ``scalars`` to 8-byte slots, first the dims in order as i64, then the scalar parameters in order
-(integers sign-extended to i64, floats as the bits of a float64). It returns 0, or the code of a failed run.
+The machine-code entry of a kernel ``name`` is ``i32 name(ptr buffers, ptr scalars)``: ``buffers`` points to
+one data pointer for each buffer parameter in order; ``scalars`` to 8-byte slots, first the dims in order as
+i64, then the scalar parameters in order (integers sign-extended to i64, floats as the bits of a float64). It
+returns 0, or the code of a failed run.
 """
 
 from __future__ import annotations
@@ -23,9 +25,9 @@ Size = Any  # int | str | tuple
 
 @dataclass(frozen=True)
 class Param:
-    """One parameter of a kernel in call order. ``kind`` is ``buffer`` or ``scalar``; ``shape`` only for buffers, and ``strides``, which
-    count elements and may be zero or negative; None: compact in C order. An ``output`` may be left out of a call, one that is ``updated`` is an
-    input that the call changes."""
+    """One parameter of a kernel in call order. ``kind`` is ``buffer`` or ``scalar``; ``shape`` only for
+    buffers, and ``strides``, which count elements and may be zero or negative; None: compact in C order. An
+    ``output`` may be left out of a call, one that is ``updated`` is an input that the call changes."""
 
     name: str
     kind: str
@@ -43,7 +45,8 @@ class Param:
 
 @dataclass(frozen=True)
 class Dim:
-    """A symbolic size solved from the shapes and strides of the arguments: inclusive bounds (None: open) and a known divisor."""
+    """A symbolic size solved from the shapes and strides of the arguments: inclusive bounds (None: open) and
+    a known divisor."""
 
     name: str
     lo: int | None = None
@@ -53,7 +56,8 @@ class Dim:
 
 @dataclass(frozen=True)
 class Extern:
-    """A registered Python function a kernel calls: ``args`` are (kind, dtype, rank) with kind ``buffer``, ``view``, ``int`` or ``float``."""
+    """A registered Python function a kernel calls: ``args`` are (kind, dtype, rank) with kind ``buffer``,
+    ``view``, ``int`` or ``float``."""
 
     name: str
     args: tuple[tuple[str, str, int], ...]
@@ -67,9 +71,10 @@ class Extern:
 
 @dataclass(frozen=True)
 class Check:
-    """An access whose index ``dim`` the kernel checks while it runs; ``loops`` names those around it. A kernel with checks that ends with
-    ``OUT_OF_BOUNDS`` has a record, which ``void name.report(ptr)`` takes out: the number of the check plus 1 (0: nothing recorded),
-    the index, the extent, and the values of the loops, as i64."""
+    """An access whose index ``dim`` the kernel checks while it runs; ``loops`` names those around it. A
+    kernel with checks that ends with ``OUT_OF_BOUNDS`` has a record, which ``void name.report(ptr)`` takes
+    out: the number of the check plus 1 (0: nothing recorded), the index, the extent, and the values of the
+    loops, as i64."""
 
     access: str
     dim: int
@@ -78,7 +83,8 @@ class Check:
 
 @dataclass(frozen=True)
 class Constant:
-    """Memory a kernel comes with: ``symbol`` is where its code expects compact row-major data, aligned to 64 bytes."""
+    """Memory a kernel comes with: ``symbol`` is where its code expects compact row-major data, aligned to 64
+    bytes."""
 
     symbol: str
     dtype: str
@@ -91,9 +97,10 @@ REFUSED = 5  # the status of a kernel whose sizes are none it is for: nothing is
 
 @dataclass(frozen=True)
 class Signature:
-    """``params`` in call order, outputs marked; ``dims`` in the order of their scalar slots; ``externs`` what it calls in Python;
-    ``checks`` the accesses it checks; ``constants`` the data its code refers to; ``work`` about how many statements a call runs, as a sum
-    of (factor, the scalar slots it is multiplied with); ``needs`` what sizes must be like beyond the facts of dims, as text."""
+    """``params`` in call order, outputs marked; ``dims`` in the order of their scalar slots; ``externs`` what
+    it calls in Python; ``checks`` the accesses it checks; ``constants`` the data its code refers to; ``work``
+    about how many statements a call runs, as a sum of (factor, the scalar slots it is multiplied with);
+    ``needs`` what sizes must be like beyond the facts of dims, as text."""
 
     name: str
     params: tuple[Param, ...]
@@ -105,29 +112,55 @@ class Signature:
     needs: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        return {"name": self.name,
-                "params": [[p.name, p.kind, p.dtype, list(p.shape), "updated" if p.updated else p.output,
-                            *([] if p.strides is None else [list(p.strides)])]
-                           for p in self.params],
-                "dims": [[d.name, d.lo, d.hi, d.multiple_of] for d in self.dims],
-                "externs": [[e.name, [list(a) for a in e.args]] for e in self.externs],
-                "checks": [[c.access, c.dim, list(c.loops)] for c in self.checks],
-                "constants": [[c.symbol, c.dtype, list(c.shape)] for c in self.constants],
-                "work": [[c, list(slots)] for c, slots in self.work],
-                **({"needs": list(self.needs)} if self.needs else {})}
+        return {
+            "name": self.name,
+            "params": [
+                [
+                    p.name,
+                    p.kind,
+                    p.dtype,
+                    list(p.shape),
+                    "updated" if p.updated else p.output,
+                    *([] if p.strides is None else [list(p.strides)]),
+                ]
+                for p in self.params
+            ],
+            "dims": [[d.name, d.lo, d.hi, d.multiple_of] for d in self.dims],
+            "externs": [[e.name, [list(a) for a in e.args]] for e in self.externs],
+            "checks": [[c.access, c.dim, list(c.loops)] for c in self.checks],
+            "constants": [[c.symbol, c.dtype, list(c.shape)] for c in self.constants],
+            "work": [[c, list(slots)] for c, slots in self.work],
+            **({"needs": list(self.needs)} if self.needs else {}),
+        }
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Signature:
-        """The signature that ``to_json`` told, each value of it checked: it comes from a file, and code is made of it. Raises ValueError,
-        KeyError or TypeError for what it never tells."""
-        dims = tuple(Dim(_text(name), _bound(lo), _bound(hi), _whole(step, 1)) for name, lo, hi, step in data["dims"])
+        """The signature that ``to_json`` told, each value of it checked: it comes from a file, and code is
+        made of it. Raises ValueError, KeyError or TypeError for what it never tells."""
+        dims = tuple(
+            Dim(_text(name), _bound(lo), _bound(hi), _whole(step, 1)) for name, lo, hi, step in data["dims"]
+        )
         params = tuple(_param({d.name for d in dims}, *row) for row in data["params"])
-        externs = tuple(Extern(_text(n), tuple((_one_of(k, _ARGUMENTS), _type(t), _whole(r, 0, MAX_RANK)) for k, t, r in args))
-                        for n, args in data.get("externs", ()))
-        checks = tuple(Check(_text(access), _whole(dim, 0, MAX_RANK), tuple(map(_text, loops))) for access, dim, loops in data.get("checks", ()))
-        constants = tuple(Constant(_symbol(symbol), _type(t), tuple(_whole(n, 0) for n in shape)) for symbol, t, shape in data.get("constants", ()))
+        externs = tuple(
+            Extern(
+                _text(n),
+                tuple((_one_of(k, _ARGUMENTS), _type(t), _whole(r, 0, MAX_RANK)) for k, t, r in args),
+            )
+            for n, args in data.get("externs", ())
+        )
+        checks = tuple(
+            Check(_text(access), _whole(dim, 0, MAX_RANK), tuple(map(_text, loops)))
+            for access, dim, loops in data.get("checks", ())
+        )
+        constants = tuple(
+            Constant(_symbol(symbol), _type(t), tuple(_whole(n, 0) for n in shape))
+            for symbol, t, shape in data.get("constants", ())
+        )
         slots = len(dims) + sum(p.kind == "scalar" for p in params)
-        work = tuple((_number(c), tuple(_whole(at, 0, slots - 1) for at in places)) for c, places in data.get("work", ()))
+        work = tuple(
+            (_number(c), tuple(_whole(at, 0, slots - 1) for at in places))
+            for c, places in data.get("work", ())
+        )
         for what in ([d.name for d in dims], [c.symbol for c in constants]):
             if len(set(what)) != len(what):
                 raise ValueError(f"a name is there twice: {what}")
@@ -143,14 +176,32 @@ _LARGEST = (1 << 63) - 1
 _DEEPEST = 64  # operations in one another in a size
 
 
-def _param(dims: set[str], name: Any, kind: Any, dtype_: Any, shape: Any, output: Any, *strides: Any) -> Param:
+def _param(
+    dims: set[str], name: Any, kind: Any, dtype_: Any, shape: Any, output: Any, *strides: Any
+) -> Param:
     updated = output == "updated"
-    if not (updated or type(output) is bool) or len(strides) > 1 or (kind == "scalar" and (shape or strides or output)):
+    if (
+        not (updated or type(output) is bool)
+        or len(strides) > 1
+        or (kind == "scalar" and (shape or strides or output))
+    ):
         raise ValueError(f"{name} is no parameter")
     sizes, steps = [tuple(_size(n, dims) for n in many) for many in (shape, *strides)], len(strides)
-    if len(sizes[0]) > MAX_RANK or (steps and len(sizes[1]) != len(sizes[0])) or any(type(n) is int and n < 0 for n in sizes[0]):
+    if (
+        len(sizes[0]) > MAX_RANK
+        or (steps and len(sizes[1]) != len(sizes[0]))
+        or any(type(n) is int and n < 0 for n in sizes[0])
+    ):
         raise ValueError(f"{name} has no such shape")
-    return Param(_text(name), _one_of(kind, _KINDS), _type(dtype_), sizes[0], output is True, sizes[1] if steps else None, updated)
+    return Param(
+        _text(name),
+        _one_of(kind, _KINDS),
+        _type(dtype_),
+        sizes[0],
+        output is True,
+        sizes[1] if steps else None,
+        updated,
+    )
 
 
 def _size(x: Any, dims: set[str], depth: int = 0) -> Size:
@@ -207,8 +258,14 @@ def _number(x: Any) -> float:
 
 
 _OPS: dict[str, Callable[[int, int], int]] = {
-    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "//": lambda a, b: a // b, "%": lambda a, b: a % b,
-    "min": min, "max": max}
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+    "min": min,
+    "max": max,
+}
 
 
 def evaluate(size: Size, dims: Mapping[str, int]) -> int:
@@ -237,8 +294,9 @@ def names_in(size: Size) -> list[str]:
 
 
 def solved(size: Size, value: int, dims: Mapping[str, int]) -> tuple[str, int] | None:
-    """The one dim in ``size`` that is not among ``dims``, and its value where ``size`` is ``value``: of ``n + 1`` or ``2 * m + 3``. None when there
-    is no such dim, when the size is no multiple of it plus a number, and when the value is no whole number."""
+    """The one dim in ``size`` that is not among ``dims``, and its value where ``size`` is ``value``: of ``n +
+    1`` or ``2 * m + 3``. None when there is no such dim, when the size is no multiple of it plus a number,
+    and when the value is no whole number."""
     found = _linear(size, dims)
     if found is None:
         return None

@@ -1,4 +1,5 @@
-"""Recursion without Python's limit: a function that calls itself is written as a generator, and the calls in progress stand in a list.
+"""Recursion without Python's limit: a function that calls itself is written as a generator, and the calls in
+progress stand in a list.
 
 ::
 
@@ -10,7 +11,8 @@
 
     run(depth(func.body))
 
-A program of a thousand stages is a thousand nested scopes, and Python gives up at a thousand calls. Knows no nodes.
+A program of a thousand stages is a thousand nested scopes, and Python gives up at a thousand calls. Knows no
+nodes.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ Steps = Generator[Any, Any, T]
 
 
 def run(first: Steps[T]) -> T:
-    """What ``first`` returns, where each ``yield`` of a generator is answered with what that one returns. Exceptions pass as in calls."""
+    """What ``first`` returns, where each ``yield`` of a generator is answered with what that one returns.
+    Exceptions pass as in calls."""
     calls: list[Generator[Any, Any, Any]] = [first]
     resume, answer = first.send, None
     while True:

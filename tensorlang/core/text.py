@@ -32,14 +32,21 @@ def draw_tree(root: TreeNode, *, note_gap: int = 3) -> str:
     return "\n".join(f"{text:<{width + note_gap}}{note}".rstrip() if note else text for text, note in rows)
 
 
-def columns(rows: Sequence[Sequence[str]], *, header: Sequence[str] | None = None, right: tuple[int, ...] = ()) -> str:
+def columns(
+    rows: Sequence[Sequence[str]], *, header: Sequence[str] | None = None, right: tuple[int, ...] = ()
+) -> str:
     """Rows as aligned columns; the columns numbered in ``right`` are flush right."""
     table = ([list(header)] if header else []) + [list(r) for r in rows]
     if not table:
         return ""
     widths = [max(len(r[c]) for r in table) for c in range(len(table[0]))]
-    lines = ["  ".join(cell.rjust(w) if c in right else cell.ljust(w) for c, (cell, w) in enumerate(zip(r, widths, strict=True))).rstrip()
-             for r in table]
+    lines = [
+        "  ".join(
+            cell.rjust(w) if c in right else cell.ljust(w)
+            for c, (cell, w) in enumerate(zip(r, widths, strict=True))
+        ).rstrip()
+        for r in table
+    ]
     if header:
         lines.insert(1, "  ".join("-" * w for w in widths))
     return "\n".join(lines)

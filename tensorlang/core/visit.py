@@ -1,6 +1,8 @@
-"""Dispatch on the type of a node: a table from type to function, looked up once per type. Knows no node classes.
+"""Dispatch on the type of a node: a table from type to function, looked up once per type. Knows no node
+classes.
 
-A visitor names only the types it treats; a type without an entry of its own is served by the entry of its nearest base.
+A visitor names only the types it treats; a type without an entry of its own is served by the entry of its
+nearest base.
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class TypeTable:
-    """``table = TypeTable("name")``, then ``@table.on(Add, Mul)`` before each function, then ``table(node)(visitor, node)``."""
+    """``table = TypeTable("name")``, then ``@table.on(Add, Mul)`` before each function, then
+    ``table(node)(visitor, node)``."""
 
     __slots__ = ("_cache", "_entries", "name")
 

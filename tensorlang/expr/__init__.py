@@ -1,2 +1,3 @@
-"""Scalar expressions: nodes, smart constructors, intrinsics, walks, numpy columns, printer. Knows no tensors' meaning,
-no schedules, no loops: readers of tensors and buffers are nodes that other rooms derive from :class:`Expr`."""
+"""Scalar expressions: nodes, smart constructors, intrinsics, walks, numpy columns, printer. Knows no tensors'
+meaning, no schedules, no loops: readers of tensors and buffers are nodes that other rooms derive from
+:class:`Expr`."""

@@ -1,9 +1,11 @@
-"""Expressions over knobs as numpy columns: one compiled function from an integer matrix (rows = candidates, columns = knobs) to a
-value per row and expression. Knows expressions and numpy; nothing of schedules or what the numbers mean.
+"""Expressions over knobs as numpy columns: one compiled function from an integer matrix (rows = candidates,
+columns = knobs) to a value per row and expression. Knows expressions and numpy; nothing of schedules or what
+the numbers mean.
 
-The function is generated Python source, one line per distinct node: nodes are interned, so a common subexpression is computed
-once. Integers are computed in int64 and floats in float64, whatever the width of their type: index arithmetic never overflows by
-contract, and the contract holds for 64 bits here. Rows are worked off in blocks that keep the intermediate columns in cache.
+The function is generated Python source, one line per distinct node: nodes are interned, so a common
+subexpression is computed once. Integers are computed in int64 and floats in float64, whatever the width of
+their type: index arithmetic never overflows by contract, and the contract holds for 64 bits here. Rows are
+worked off in blocks that keep the intermediate columns in cache.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ from .nodes import (
     Var,
 )
 
-BLOCK = 2048  # rows at a time: 16 KiB a column, so that the columns still needed stay in the second-level cache
+# rows at a time: 16 KiB a column, so that the columns still needed stay in the second-level cache
+BLOCK = 2048
 Matrix = Any  # np.ndarray
 Columns = Callable[[Matrix], Matrix]
 
@@ -59,7 +62,18 @@ _NAMES: dict[str, Any] = {
     "logical_or": np.logical_or,
     "logical_not": np.logical_not,
 }
-_SYMBOLS = {Add: "+", Sub: "-", Mul: "*", Div: "/", FloorDiv: "//", FloorMod: "%", EQ: "==", NE: "!=", LT: "<", LE: "<="}
+_SYMBOLS = {
+    Add: "+",
+    Sub: "-",
+    Mul: "*",
+    Div: "/",
+    FloorDiv: "//",
+    FloorMod: "%",
+    EQ: "==",
+    NE: "!=",
+    LT: "<",
+    LE: "<=",
+}
 _FUNCTIONS = {Gcd: "gcd", Min: "minimum", Max: "maximum", And: "logical_and", Or: "logical_or"}
 
 
@@ -101,7 +115,8 @@ _NAMES["intrinsic"] = TABLE
 
 
 def source_of(exprs: Sequence[Expr], knobs: Sequence[Var]) -> str:
-    """The generated function as text: ``columns(k, out)`` with ``k`` a list of knob columns, writing to the columns of ``out``."""
+    """The generated function as text: ``columns(k, out)`` with ``k`` a list of knob columns, writing to the
+    columns of ``out``."""
     name: dict[Expr, str] = {v: f"k[{i}]" for i, v in enumerate(knobs)}
     lines = ["def columns(k, out):"]
 
@@ -115,7 +130,8 @@ def source_of(exprs: Sequence[Expr], knobs: Sequence[Var]) -> str:
                 name[e] = f"({e.value!r})"
             elif isinstance(e, Var):
                 raise DeclareError(
-                    f"columns: `{e.name}` is none of the knobs {', '.join(v.name for v in knobs)}", try_="give sizes a value first"
+                    f"columns: `{e.name}` is none of the knobs {', '.join(v.name for v in knobs)}",
+                    try_="give sizes a value first",
                 )
             elif not ready:
                 stack.append((e, True))
@@ -123,7 +139,10 @@ def source_of(exprs: Sequence[Expr], knobs: Sequence[Var]) -> str:
             else:
                 found = rules.find(type(e))
                 if found is None or e.dtype.lanes > 1:
-                    raise DeclareError(f"columns: no column for {e}", because=f"{type(e).__name__} is not arithmetic on knobs")
+                    raise DeclareError(
+                        f"columns: no column for {e}",
+                        because=f"{type(e).__name__} is not arithmetic on knobs",
+                    )
                 text = found(e, *[name[c] for c in e.children()])
                 name[e] = f"t{len(lines)}"
                 lines.append(f"    {name[e]} = {text}")
@@ -136,8 +155,8 @@ def source_of(exprs: Sequence[Expr], knobs: Sequence[Var]) -> str:
 
 
 def compile_columns(exprs: Sequence[Expr], knobs: Sequence[Var]) -> Columns:
-    """A function from an int matrix ``[n, len(knobs)]`` to a matrix ``[n, len(exprs)]``: int64 when every expression is an
-    integer or a condition, float64 otherwise.
+    """A function from an int matrix ``[n, len(knobs)]`` to a matrix ``[n, len(exprs)]``: int64 when every
+    expression is an integer or a condition, float64 otherwise.
 
     Raises DeclareError for an expression that speaks of anything but the knobs.
     """

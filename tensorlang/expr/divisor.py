@@ -1,6 +1,6 @@
-"""The greatest common divisor as an expression. It stands only in amounts that hang on knobs (widths of regions under ``//`` and
-``%``), which are evaluated as columns and folded when the knobs are numbers: no kernel ever computes it. Knows expressions
-only."""
+"""The greatest common divisor as an expression. It stands only in amounts that hang on knobs (widths of
+regions under ``//`` and ``%``), which are evaluated as columns and folded when the knobs are numbers: no
+kernel ever computes it. Knows expressions only."""
 
 from __future__ import annotations
 

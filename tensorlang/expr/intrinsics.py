@@ -1,5 +1,5 @@
-"""The table of intrinsics: one row each, with types, meaning in numpy, and whether it is float-only. A new intrinsic is one
-row here and one row in the code generator's table. Knows no expressions."""
+"""The table of intrinsics: one row each, with types, meaning in numpy, and whether it is float-only. A new
+intrinsic is one row here and one row in the code generator's table. Knows no expressions."""
 
 from __future__ import annotations
 
@@ -41,8 +41,9 @@ def _bool(t: DType) -> DType:
 
 @dataclass(frozen=True)
 class Intrinsic:
-    """``name`` with ``arity`` arguments; ``accepts`` and ``result`` speak of the dtype of the arguments; ``numpy`` is its
-    meaning on arrays (floats narrower than 64 bits are computed in float64 and rounded once)."""
+    """``name`` with ``arity`` arguments; ``accepts`` and ``result`` speak of the dtype of the arguments;
+    ``numpy`` is its meaning on arrays (floats narrower than 64 bits are computed in float64 and rounded
+    once)."""
 
     name: str
     arity: int
@@ -63,7 +64,9 @@ class Intrinsic:
 
 def _popcount(x: Any) -> Any:
     x = np.asarray(x)
-    return np.bitwise_count(x.astype(f"u{x.dtype.itemsize}")).astype(x.dtype)  # numpy itself counts the bits of the absolute value
+    return np.bitwise_count(x.astype(f"u{x.dtype.itemsize}")).astype(
+        x.dtype
+    )  # numpy itself counts the bits of the absolute value
 
 
 def _ldexp(x: Any, n: Any) -> Any:
@@ -85,28 +88,54 @@ def _round_away(x: Any) -> Any:
 
 
 _ROWS = (
-    Intrinsic("exp", 1, np.exp), Intrinsic("exp2", 1, np.exp2), Intrinsic("exp10", 1, lambda x: np.power(10.0, x)),
+    Intrinsic("exp", 1, np.exp),
+    Intrinsic("exp2", 1, np.exp2),
+    Intrinsic("exp10", 1, lambda x: np.power(10.0, x)),
     Intrinsic("expm1", 1, np.expm1),
-    Intrinsic("log", 1, np.log), Intrinsic("log2", 1, np.log2), Intrinsic("log10", 1, np.log10), Intrinsic("log1p", 1, np.log1p),
-    Intrinsic("sqrt", 1, np.sqrt), Intrinsic("rsqrt", 1, lambda x: 1.0 / np.sqrt(x)),
-    Intrinsic("sin", 1, np.sin), Intrinsic("cos", 1, np.cos), Intrinsic("tan", 1, np.tan),
-    Intrinsic("asin", 1, np.arcsin), Intrinsic("acos", 1, np.arccos), Intrinsic("atan", 1, np.arctan),
-    Intrinsic("sinh", 1, np.sinh), Intrinsic("cosh", 1, np.cosh), Intrinsic("tanh", 1, np.tanh),
-    Intrinsic("asinh", 1, np.arcsinh), Intrinsic("acosh", 1, np.arccosh), Intrinsic("atanh", 1, np.arctanh),
-    Intrinsic("sigmoid", 1, lambda x: 1.0 / (1.0 + np.exp(-x))), Intrinsic("erf", 1, _erf),
-    Intrinsic("floor", 1, np.floor), Intrinsic("ceil", 1, np.ceil), Intrinsic("trunc", 1, np.trunc),
-    Intrinsic("round", 1, _round_away), Intrinsic("nearbyint", 1, np.rint),
+    Intrinsic("log", 1, np.log),
+    Intrinsic("log2", 1, np.log2),
+    Intrinsic("log10", 1, np.log10),
+    Intrinsic("log1p", 1, np.log1p),
+    Intrinsic("sqrt", 1, np.sqrt),
+    Intrinsic("rsqrt", 1, lambda x: 1.0 / np.sqrt(x)),
+    Intrinsic("sin", 1, np.sin),
+    Intrinsic("cos", 1, np.cos),
+    Intrinsic("tan", 1, np.tan),
+    Intrinsic("asin", 1, np.arcsin),
+    Intrinsic("acos", 1, np.arccos),
+    Intrinsic("atan", 1, np.arctan),
+    Intrinsic("sinh", 1, np.sinh),
+    Intrinsic("cosh", 1, np.cosh),
+    Intrinsic("tanh", 1, np.tanh),
+    Intrinsic("asinh", 1, np.arcsinh),
+    Intrinsic("acosh", 1, np.arccosh),
+    Intrinsic("atanh", 1, np.arctanh),
+    Intrinsic("sigmoid", 1, lambda x: 1.0 / (1.0 + np.exp(-x))),
+    Intrinsic("erf", 1, _erf),
+    Intrinsic("floor", 1, np.floor),
+    Intrinsic("ceil", 1, np.ceil),
+    Intrinsic("trunc", 1, np.trunc),
+    Intrinsic("round", 1, _round_away),
+    Intrinsic("nearbyint", 1, np.rint),
     Intrinsic("abs", 1, np.abs, _is_number),
-    Intrinsic("pow", 2, np.power), Intrinsic("fmod", 2, np.fmod), Intrinsic("atan2", 2, np.arctan2),
-    Intrinsic("hypot", 2, np.hypot), Intrinsic("copysign", 2, np.copysign),
+    Intrinsic("pow", 2, np.power),
+    Intrinsic("fmod", 2, np.fmod),
+    Intrinsic("atan2", 2, np.arctan2),
+    Intrinsic("hypot", 2, np.hypot),
+    Intrinsic("copysign", 2, np.copysign),
     Intrinsic("nextafter", 2, np.nextafter, _is_ieee, own_type=True),
     Intrinsic("ldexp", 2, _ldexp),
-    Intrinsic("isnan", 1, np.isnan, _is_float, _bool), Intrinsic("isinf", 1, np.isinf, _is_float, _bool),
+    Intrinsic("isnan", 1, np.isnan, _is_float, _bool),
+    Intrinsic("isinf", 1, np.isinf, _is_float, _bool),
     Intrinsic("isfinite", 1, np.isfinite, _is_float, _bool),
-    Intrinsic("popcount", 1, _popcount, _is_int), Intrinsic("clz", 1, _clz, _is_int),
-    Intrinsic("bitwise_and", 2, np.bitwise_and, _is_int), Intrinsic("bitwise_or", 2, np.bitwise_or, _is_int),
-    Intrinsic("bitwise_xor", 2, np.bitwise_xor, _is_int), Intrinsic("bitwise_not", 1, np.invert, _is_int),
-    Intrinsic("shift_left", 2, np.left_shift, _is_int), Intrinsic("shift_right", 2, np.right_shift, _is_int),
+    Intrinsic("popcount", 1, _popcount, _is_int),
+    Intrinsic("clz", 1, _clz, _is_int),
+    Intrinsic("bitwise_and", 2, np.bitwise_and, _is_int),
+    Intrinsic("bitwise_or", 2, np.bitwise_or, _is_int),
+    Intrinsic("bitwise_xor", 2, np.bitwise_xor, _is_int),
+    Intrinsic("bitwise_not", 1, np.invert, _is_int),
+    Intrinsic("shift_left", 2, np.left_shift, _is_int),
+    Intrinsic("shift_right", 2, np.right_shift, _is_int),
 )
 
 TABLE: dict[str, Intrinsic] = {row.name: row for row in _ROWS}

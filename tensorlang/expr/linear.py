@@ -1,12 +1,14 @@
-"""The canonical form of index arithmetic: integer polynomials over atoms. Knows nodes, not the smart constructors.
+"""The canonical form of index arithmetic: integer polynomials over atoms. Knows nodes, not the smart
+constructors.
 
-A polynomial is a dict from a monomial (a tuple of atoms, sorted) to its integer coefficient; ``()`` is the constant.
-Atoms are variables and everything that is not a sum or product: ``x // c``, ``min(...)``, reads. Every index expression
-carries its polynomial, so ``a - b`` of equal expressions is 0 at birth and simplification has little left to do.
+A polynomial is a dict from a monomial (a tuple of atoms, sorted) to its integer coefficient; ``()`` is the
+constant. Atoms are variables and everything that is not a sum or product: ``x // c``, ``min(...)``, reads.
+Every index expression carries its polynomial, so ``a - b`` of equal expressions is 0 at birth and
+simplification has little left to do.
 
-The text form of a polynomial is one: positive terms first, larger strides before smaller, the constant last. :func:`add` and
-:func:`scale` go there directly in the cases that loop nests are made of (a constant, one more term at the end); everything
-else is :func:`from_poly`.
+The text form of a polynomial is one: positive terms first, larger strides before smaller, the constant last.
+:func:`add` and :func:`scale` go there directly in the cases that loop nests are made of (a constant, one
+more term at the end); everything else is :func:`from_poly`.
 """
 
 from __future__ import annotations
@@ -22,12 +24,14 @@ Monomial = tuple[Expr, ...]
 Poly = dict[Monomial, int]
 Key = tuple[int, str, tuple[int, ...]]
 
-_MAX_PRODUCT_TERMS = 64  # beyond this a product stays an atom: expanding it would cost more than it could ever prove
+# beyond this a product stays an atom: expanding it would cost more than it could ever prove
+_MAX_PRODUCT_TERMS = 64
 
 
 def sort_key(e: Expr) -> Key:
-    """A deterministic order of atoms that does not depend on addresses or on what else the process has built: variables by name,
-    then other atoms by their text. What reads alike is told apart by the age of its variables."""
+    """A deterministic order of atoms that does not depend on addresses or on what else the process has built:
+    variables by name, then other atoms by their text. What reads alike is told apart by the age of its
+    variables."""
     memo = e._memo
     if memo is None:
         memo = e._memo = {}
@@ -72,7 +76,9 @@ def poly(e: Any) -> Poly:
         return p
     if t is Const:
         return {(): int(e.value)} if e.value else {}
-    return {(e,): 1}  # not kept on the atom: it would refer to itself and live until the cyclic collector comes by
+    return {
+        (e,): 1
+    }  # not kept on the atom: it would refer to itself and live until the cyclic collector comes by
 
 
 def add_poly(p: Poly, q: Poly, scale: int = 1) -> Poly:
@@ -134,7 +140,8 @@ def _order(mono: Monomial, c: int) -> tuple[Any, ...]:
 
 
 def from_poly(p: Poly, dtype: DType) -> Expr:
-    """The one expression for a polynomial: positive terms first, larger strides before smaller, the constant last."""
+    """The one expression for a polynomial: positive terms first, larger strides before smaller, the constant
+    last."""
     p = joined(p)
     if not p:
         return literal(0, dtype)
@@ -163,7 +170,11 @@ def from_poly(p: Poly, dtype: DType) -> Expr:
             total = intern(Sub, total, product if c == -1 else intern(Mul, product, literal(-c, dtype)))
     assert total is not None
     if const:
-        total = intern(Add, total, literal(const, dtype)) if const > 0 else intern(Sub, total, literal(-const, dtype))
+        total = (
+            intern(Add, total, literal(const, dtype))
+            if const > 0
+            else intern(Sub, total, literal(-const, dtype))
+        )
     memo = total._memo
     if memo is None:
         total._memo = {"poly": p}
@@ -184,15 +195,21 @@ def joined(p: Poly) -> Poly:
                 fits = len(other) == 1 and k == c * n.value  # type: ignore[operator]
             else:  # the product of the quotient and a symbolic size
                 fits = k == c and len(other) == 2 and any(a is n for a in other)
-            whole = next((w for a in other if type(a) is FloorDiv and (w := _whole(a, rest)) is not None), None) if fits else None
+            whole = (
+                next((w for a in other if type(a) is FloorDiv and (w := _whole(a, rest)) is not None), None)
+                if fits
+                else None
+            )
             if whole is not None:
-                return joined(add_poly({m: v for m, v in p.items() if m is not mono and m is not other}, whole, c))
+                return joined(
+                    add_poly({m: v for m, v in p.items() if m is not mono and m is not other}, whole, c)
+                )
     return p
 
 
 def _whole(quotient: FloorDiv, rest: FloorMod) -> Poly | None:
-    """What has this quotient and this remainder, None when they are of different things. Where it is itself a quotient, the quotient of it
-    was divided once: ``x // (m * n)`` and ``x // m % n`` make ``x // m``."""
+    """What has this quotient and this remainder, None when they are of different things. Where it is itself a
+    quotient, the quotient of it was divided once: ``x // (m * n)`` and ``x // m % n`` make ``x // m``."""
     n, inner = rest.b, rest.a
     if quotient.b is n:
         return poly(quotient.a) if _congruent(quotient.a, inner, n) else None
@@ -207,7 +224,8 @@ def _whole(quotient: FloorDiv, rest: FloorMod) -> Poly | None:
 
 
 def _congruent(a: Expr, b: Expr, n: Expr) -> bool:
-    """Whether ``a`` and ``b`` differ by a multiple of ``n`` for certain: a remainder keeps less of its operand than a quotient does."""
+    """Whether ``a`` and ``b`` differ by a multiple of ``n`` for certain: a remainder keeps less of its
+    operand than a quotient does."""
     if a is b:
         return True
     return type(n) is Const and all(c % n.value == 0 for c in add_poly(poly(a), poly(b), -1).values())  # type: ignore[operator]
@@ -221,7 +239,9 @@ def _is_sum(e: Any) -> bool:
     return type(e) is Add or type(e) is Sub
 
 
-# Below, expressions are told apart by their exact type, which Any lets one write without a cast on every line.
+# Below, expressions are told apart by their exact type, which Any lets one write without a cast on every
+# line.
+
 
 def add(a: Any, b: Any, dtype: DType) -> Expr:
     """``a + b`` in the canonical form."""
@@ -299,7 +319,8 @@ def _place(e: Expr) -> tuple[Any, ...]:
 
 
 def _append(a: Any, b: Expr, dtype: DType) -> Expr | None:
-    """``a + b`` for a single positive term ``b`` that comes after all the terms of ``a``, or None when that is not so."""
+    """``a + b`` for a single positive term ``b`` that comes after all the terms of ``a``, or None when that
+    is not so."""
     total, const = a, None
     if _is_sum(a) and type(a.b) is Const:
         total, const = a.a, a.b
@@ -326,7 +347,8 @@ def is_atom(e: Expr) -> bool:
 
 
 def reads_data(e: Expr) -> bool:
-    """Whether the value depends on memory. Index arithmetic on loaded values may wrap, so divisions are left alone."""
+    """Whether the value depends on memory. Index arithmetic on loaded values may wrap, so divisions are left
+    alone."""
     t = type(e)
     if t is Var or t is Const:
         return False
@@ -340,8 +362,8 @@ def reads_data(e: Expr) -> bool:
 
 
 def wraps(e: Expr) -> bool:
-    """Whether ``e`` is data rather than an index: it depends on memory, or on a name given to what does. Sums and products of data wrap, those of
-    indices never overflow, by contract."""
+    """Whether ``e`` is data rather than an index: it depends on memory, or on a name given to what does. Sums
+    and products of data wrap, those of indices never overflow, by contract."""
     t = type(e)
     if t is Var:
         return e.kind == "data"  # type: ignore[attr-defined]
@@ -357,7 +379,8 @@ def wraps(e: Expr) -> bool:
 
 
 def divisor_of(p: Poly) -> int:
-    """A number that divides every value of the polynomial (0 when it is 0): by its coefficients, and by what is known of symbolic sizes."""
+    """A number that divides every value of the polynomial (0 when it is 0): by its coefficients, and by what
+    is known of symbolic sizes."""
     g = 0
     for mono, c in p.items():
         for atom in mono:
@@ -376,13 +399,15 @@ def _atom_divisor(e: Expr) -> int:
 
 
 def split_multiples(p: Poly, divisor: int) -> tuple[Poly, Poly]:
-    """``(whole, rest)``: the terms that are multiples of the divisor for what is known of sizes, and the others."""
+    """``(whole, rest)``: the terms that are multiples of the divisor for what is known of sizes, and the
+    others."""
     whole = {mono: c for mono, c in p.items() if divisor_of({mono: c}) % divisor == 0}
     return whole, {mono: c for mono, c in p.items() if mono not in whole}
 
 
 def split_divisible(p: Poly, divisor: int) -> tuple[Poly, Poly]:
-    """``(q, r)`` with ``p = divisor * q + r``, every coefficient and the constant of r in ``0 .. divisor - 1`` or as it was.
+    """``(q, r)`` with ``p = divisor * q + r``, every coefficient and the constant of r in ``0 .. divisor -
+    1`` or as it was.
 
     A term goes wholly into q when its coefficient is divisible; the constant is split. Other terms stay in r.
     """
@@ -409,7 +434,7 @@ def split_by_atom(p: Poly, atom: Expr) -> tuple[Poly, Poly]:
     for mono, c in p.items():
         for i, a in enumerate(mono):  # by identity: `in` would ask `==`, which builds a comparison
             if a is atom:
-                q[mono[:i] + mono[i + 1:]] = c
+                q[mono[:i] + mono[i + 1 :]] = c
                 break
         else:
             r[mono] = c

@@ -1,5 +1,5 @@
-"""Literals and conversion: what a Python number, or a thing that converts itself, is as an expression. Below the smart constructors,
-which fold what is built here."""
+"""Literals and conversion: what a Python number, or a thing that converts itself, is as an expression. Below
+the smart constructors, which fold what is built here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from .nodes import Broadcast, Const, Expr
 if TYPE_CHECKING:
     from .operators import Operators
 
-    ExprLike: TypeAlias = Operators | int | float | np.generic  # what has ``as_expr()`` has Python's operators too
+    # what has ``as_expr()`` has Python's operators too
+    ExprLike: TypeAlias = Operators | int | float | np.generic
 else:
     ExprLike = Any
 
@@ -29,15 +30,21 @@ _dtype_of = dtype  # where a parameter that users name is called dtype
 
 def _no_scalar(value: Any) -> DeclareError:
     if isinstance(value, np.ndarray):
-        return DeclareError(f"an array of shape {value.shape} stands where one number is meant",
-                            because="an expression is one element, an array is many",
-                            try_="te.placeholder(shape, dtype) for the array, and pass it when the kernel is called")
+        return DeclareError(
+            f"an array of shape {value.shape} stands where one number is meant",
+            because="an expression is one element, an array is many",
+            try_="te.placeholder(shape, dtype) for the array, and pass it when the kernel is called",
+        )
     shown = repr(value) if isinstance(value, str | complex | None) else f"a {type(value).__name__}"
-    return DeclareError(f"{shown} stands where a number is meant", try_="a number, a variable, or a tensor element such as A[i, j]")
+    return DeclareError(
+        f"{shown} stands where a number is meant",
+        try_="a number, a variable, or a tensor element such as A[i, j]",
+    )
 
 
 def const(value: int | float | bool | np.generic, dtype: str | DType | None = None) -> Expr:
-    """A literal of that type; without one, ``bool``, ``int32`` (``int64`` when it does not fit) or ``float32``.
+    """A literal of that type; without one, ``bool``, ``int32`` (``int64`` when it does not fit) or
+    ``float32``.
 
     Raises DeclareError for a value the type cannot hold.
     """
@@ -72,7 +79,9 @@ def const(value: int | float | bool | np.generic, dtype: str | DType | None = No
         flag = bool(value)
         return intern_as((Const, t, flag), lambda: Const(t, flag))
     if isinstance(value, float) and not value.is_integer():
-        raise DeclareError(f"const({value!r}, {t.name!r}): not an integer", try_="a float dtype, or round it first")
+        raise DeclareError(
+            f"const({value!r}, {t.name!r}): not an integer", try_="a float dtype, or round it first"
+        )
     n = int(value)
     lo, hi = t.limits()
     if not lo <= n <= hi:

@@ -1,7 +1,9 @@
-"""Smart constructors: the only way expressions are built. They convert, promote, fold and canonicalise at birth.
+"""Smart constructors: the only way expressions are built. They convert, promote, fold and canonicalise at
+birth.
 
-Index arithmetic (scalar int32 / int64) becomes a canonical polynomial (``expr.linear``). Floats are never reordered.
-Knows nothing of ranges of variables beyond what a Var says of itself; reasoning with loop ranges is ``arith``.
+Index arithmetic (scalar int32 / int64) becomes a canonical polynomial (``expr.linear``). Floats are never
+reordered. Knows nothing of ranges of variables beyond what a Var says of itself; reasoning with loop ranges
+is ``arith``.
 """
 
 from __future__ import annotations
@@ -80,8 +82,11 @@ def unify(a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
 def _need_number(op: str, a: Expr, b: Expr) -> None:
     for e in (a, b):
         if e.dtype.is_bool:
-            raise DeclareError(f"`{op}` needs numbers, got a bool", because=f"{e} is a condition",
-                               try_="te.if_then_else(cond, a, b), or cond.astype('int32')")
+            raise DeclareError(
+                f"`{op}` needs numbers, got a bool",
+                because=f"{e} is a condition",
+                try_="te.if_then_else(cond, a, b), or cond.astype('int32')",
+            )
 
 
 def _spread(op: Callable[..., Expr], a: Expr, b: Expr) -> Expr | None:
@@ -91,8 +96,11 @@ def _spread(op: Callable[..., Expr], a: Expr, b: Expr) -> Expr | None:
     return None
 
 
-def _fold(t: DType, f: Callable[[Any, Any], Any], again: Callable[..., Expr], a: Expr, b: Expr) -> Expr | None:
-    """The literal ``f(a, b)`` of two literals, or the operation done once on two uniform vectors; None otherwise."""
+def _fold(
+    t: DType, f: Callable[[Any, Any], Any], again: Callable[..., Expr], a: Expr, b: Expr
+) -> Expr | None:
+    """The literal ``f(a, b)`` of two literals, or the operation done once on two uniform vectors; None
+    otherwise."""
     if type(a) is Const and type(b) is Const:
         if t.is_int:
             return const(t.wrap(f(int(a.value), int(b.value))), t)
@@ -200,8 +208,11 @@ def div(a: ExprLike, b: ExprLike) -> Expr:
     a, b = unify(a, b)
     t = a.dtype
     if not t.is_float:
-        raise DeclareError(f"`/` on integers: {a} / {b}", because=f"both sides are {t}",
-                           try_="`//` for the floor, te.truncdiv for C's rounding, or .astype('float32') first")
+        raise DeclareError(
+            f"`/` on integers: {a} / {b}",
+            because=f"both sides are {t}",
+            try_="`//` for the floor, te.truncdiv for C's rounding, or .astype('float32') first",
+        )
     if type(b) is Const and b.value == 0 and type(a) is Const:
         return intern(Div, a, b)
     found = _fold(t, operator.truediv, div, a, b)
@@ -210,8 +221,11 @@ def div(a: ExprLike, b: ExprLike) -> Expr:
 
 def _divisor(op: str, a: Expr, b: Expr) -> None:
     if not a.dtype.is_int:
-        raise DeclareError(f"`{op}` needs integers, got {a.dtype}", because=f"in {a} {op} {b}",
-                           try_="te.floor(a / b)" if op in ("//", "truncdiv") else "te.fmod(a, b)")
+        raise DeclareError(
+            f"`{op}` needs integers, got {a.dtype}",
+            because=f"in {a} {op} {b}",
+            try_="te.floor(a / b)" if op in ("//", "truncdiv") else "te.fmod(a, b)",
+        )
     if _uniform(b, 0):
         raise DeclareError(f"division by zero: {a} {op} {b}", because="the divisor is the literal 0")
 
@@ -238,13 +252,19 @@ def floordiv(a: ExprLike, b: ExprLike) -> Expr:
             whole, left = linear.split_multiples(r, d)
             if whole and left:  # (m + 15) // 16 is m // 16 for a size m known to be a multiple of 16
                 g = math.gcd(d, *whole.values())
-                parts = add(floordiv(linear.from_poly({m: c // g for m, c in whole.items()}, t), d // g), floordiv(linear.from_poly(left, t), b))
+                parts = add(
+                    floordiv(linear.from_poly({m: c // g for m, c in whole.items()}, t), d // g),
+                    floordiv(linear.from_poly(left, t), b),
+                )
                 return add(linear.from_poly(q, t), parts) if q else parts
             if q:
                 rest = linear.from_poly(r, t)
                 if type(rest) is Const:  # 0 <= rest < d
                     return linear.from_poly(q, t)
-                return add(linear.from_poly(q, t), floordiv(rest, b) if type(rest) is FloorDiv else intern(FloorDiv, rest, b))
+                return add(
+                    linear.from_poly(q, t),
+                    floordiv(rest, b) if type(rest) is FloorDiv else intern(FloorDiv, rest, b),
+                )
             inner = linear.lone_atom(p)  # (x // c + k) // d is (x + k * c) // (c * d)
             if type(inner) is FloorDiv and type(inner.b) is Const and inner.b.value > 0:
                 c = int(inner.b.value)
@@ -316,7 +336,9 @@ def ceildiv(a: ExprLike, b: ExprLike) -> Expr:
     return floordiv(sub(add(a, b), 1), b)
 
 
-def _extreme(cls: type[Binary], pick: Callable[[Any, Any], Any], larger: bool) -> Callable[[ExprLike, ExprLike], Expr]:
+def _extreme(
+    cls: type[Binary], pick: Callable[[Any, Any], Any], larger: bool
+) -> Callable[[ExprLike, ExprLike], Expr]:
     def op(a: ExprLike, b: ExprLike) -> Expr:
         a, b = unify(a, b)
         _need_number(cls.symbol, a, b) if a.dtype.is_bool else None
@@ -328,7 +350,9 @@ def _extreme(cls: type[Binary], pick: Callable[[Any, Any], Any], larger: bool) -
             return folded
         if t.is_index:
             difference = linear.add_poly(linear.poly(a), linear.poly(b), -1)
-            if not difference or (list(difference) == [()] and not linear.wraps(a)):  # of data, x + 1 may be less than x
+            if not difference or (
+                list(difference) == [()] and not linear.wraps(a)
+            ):  # of data, x + 1 may be less than x
                 return a if (difference.get((), 0) >= 0) == larger else b
             if linear.sort_key(b) < linear.sort_key(a):  # one order, so that min(a, b) is min(b, a)
                 a, b = b, a
@@ -378,7 +402,11 @@ def ge(a: ExprLike, b: ExprLike) -> Expr:
 def _condition(op: str, x: ExprLike) -> Expr:
     e = as_expr(x)
     if not e.dtype.is_bool:
-        raise DeclareError(f"`{op}` needs conditions, got {e.dtype}", because=f"{e} is a number", try_="a comparison, such as x != 0")
+        raise DeclareError(
+            f"`{op}` needs conditions, got {e.dtype}",
+            because=f"{e} is a number",
+            try_="a comparison, such as x != 0",
+        )
     return e
 
 
@@ -452,7 +480,9 @@ def _choice(cls: type[Any], name: str) -> Callable[[ExprLike, ExprLike, ExprLike
 select = _choice(Select, "select")
 select.__doc__ = "``a`` where ``cond`` else ``b``; both are evaluated."
 if_then_else = _choice(IfThenElse, "if_then_else")
-if_then_else.__doc__ = "``a`` where ``cond`` else ``b``; only the taken side is evaluated, so it may guard a read."
+if_then_else.__doc__ = (
+    "``a`` where ``cond`` else ``b``; only the taken side is evaluated, so it may guard a read."
+)
 
 
 def cast(dtype_: str | DType, a: ExprLike) -> Expr:
@@ -477,8 +507,11 @@ def cast(dtype_: str | DType, a: ExprLike) -> Expr:
     if t.is_bool:
         return ne(a, const(0, a.dtype.element))
     if t is INT64 and a.dtype is INT32 and not linear.is_atom(a) and not linear.wraps(a):
-        # index arithmetic does not overflow by contract, so each term may be widened by itself: the sum stays canonical
-        return linear.from_poly({tuple([cast(INT64, x) for x in mono]): c for mono, c in linear.poly(a).items()}, INT64)
+        # index arithmetic does not overflow by contract, so each term may be widened by itself: the sum stays
+        # canonical
+        return linear.from_poly(
+            {tuple([cast(INT64, x) for x in mono]): c for mono, c in linear.poly(a).items()}, INT64
+        )
     return intern(Cast, t, a)
 
 
@@ -508,11 +541,18 @@ def call(name: str, *args: ExprLike) -> Expr:
     t = es[0].dtype
     if not row.accepts(t):
         if row.accepts(FLOAT32) and not t.is_float and not t.is_bool:
-            raise DeclareError(f"{name}({', '.join(map(str, es))}): needs a float, got {t}", try_="x.astype('float32') first")
+            raise DeclareError(
+                f"{name}({', '.join(map(str, es))}): needs a float, got {t}", try_="x.astype('float32') first"
+            )
         if row.accepts(INT32) and not row.accepts(FLOAT32):
-            raise DeclareError(f"{name}({', '.join(map(str, es))}): needs an integer, got {t}", try_="x.astype('int32') first")
-        raise DeclareError(f"{name}({', '.join(map(str, es))}): not defined on {t}",
-                           try_="cond.astype('int32') first" if t.is_bool else None)
+            raise DeclareError(
+                f"{name}({', '.join(map(str, es))}): needs an integer, got {t}",
+                try_="x.astype('int32') first",
+            )
+        raise DeclareError(
+            f"{name}({', '.join(map(str, es))}): not defined on {t}",
+            try_="cond.astype('int32') first" if t.is_bool else None,
+        )
     return intern(Call, row.result(t), name, tuple(es))
 
 
@@ -536,16 +576,41 @@ def ramp(base: ExprLike, stride: ExprLike, lanes: int) -> Expr:
 
 
 def _rebuilt(op: Callable[[Expr, Expr], Expr]) -> Callable[[Expr, Expr], Expr]:
-    """A division whose operands were rewritten. Where the divisor has become the literal 0 it stands in code that never runs, as
-    ``7 // i`` beside the test ``i > 0`` in the first turn of an unrolled loop, and any value will do."""
+    """A division whose operands were rewritten. Where the divisor has become the literal 0 it stands in code
+    that never runs, as ``7 // i`` beside the test ``i > 0`` in the first turn of an unrolled loop, and any
+    value will do."""
+
     def rebuild(a: Expr, b: Expr) -> Expr:
         return const(0, a.dtype if a.dtype.lanes > 1 else b.dtype) if _uniform(b, 0) else op(a, b)
 
     return rebuild
 
 
-for _cls, _make in ((Add, add), (Sub, sub), (Mul, mul), (Div, div), (FloorDiv, _rebuilt(floordiv)), (FloorMod, _rebuilt(floormod)),
-                    (TruncDiv, _rebuilt(truncdiv)), (TruncMod, _rebuilt(truncmod)), (Min, min_), (Max, max_), (And, and_), (Or, or_), (Not, not_),
-                    (Select, select), (IfThenElse, if_then_else), (Cast, cast), (Call, call), (CCall, c_call), (Ramp, ramp), (Broadcast, broadcast),
-                    (EQ, eq), (NE, ne), (LT, lt), (LE, le), (Const, const)):
+for _cls, _make in (
+    (Add, add),
+    (Sub, sub),
+    (Mul, mul),
+    (Div, div),
+    (FloorDiv, _rebuilt(floordiv)),
+    (FloorMod, _rebuilt(floormod)),
+    (TruncDiv, _rebuilt(truncdiv)),
+    (TruncMod, _rebuilt(truncmod)),
+    (Min, min_),
+    (Max, max_),
+    (And, and_),
+    (Or, or_),
+    (Not, not_),
+    (Select, select),
+    (IfThenElse, if_then_else),
+    (Cast, cast),
+    (Call, call),
+    (CCall, c_call),
+    (Ramp, ramp),
+    (Broadcast, broadcast),
+    (EQ, eq),
+    (NE, ne),
+    (LT, lt),
+    (LE, le),
+    (Const, const),
+):
     _cls.make = staticmethod(_make)  # type: ignore[attr-defined]

@@ -1,7 +1,9 @@
-"""The expression nodes. Build them with ``expr.make`` (which folds and canonicalises), never by their classes.
+"""The expression nodes. Build them with ``expr.make`` (which folds and canonicalises), never by their
+classes.
 
-``>`` and ``>=`` do not exist here: they are ``<`` and ``<=`` with the sides swapped at birth. Every node has ``dtype``;
-a node whose dtype has several lanes is a vector, and scalars meet vectors only through :class:`Broadcast`.
+``>`` and ``>=`` do not exist here: they are ``<`` and ``<=`` with the sides swapped at birth. Every node has
+``dtype``; a node whose dtype has several lanes is a vector, and scalars meet vectors only through
+:class:`Broadcast`.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ else:
 
 
 class Expr(Node, Operators):
-    """Base of scalar and vector expressions. ``==`` builds a comparison; ``a is b`` tells whether two are the same."""
+    """Base of scalar and vector expressions. ``==`` builds a comparison; ``a is b`` tells whether two are the
+    same."""
 
     __slots__ = ("_memo", "dtype")
     dtype: DType
@@ -50,17 +53,27 @@ _serial = itertools.count()
 
 
 class Var(Expr):
-    """A named value: a loop variable, a symbolic size, a tuning knob. Two variables of one name are two variables.
+    """A named value: a loop variable, a symbolic size, a tuning knob. Two variables of one name are two
+    variables.
 
-    ``lo``, ``hi`` are inclusive bounds known for every use (None: unknown), ``multiple_of`` a known divisor, ``hint`` a
-    typical value for cost, never for legality. ``kind`` is one of ``loop``, ``dim``, ``knob``, ``value``, ``data`` (a name for what was read).
-    ``assumed`` are conditions between it and other sizes that hold for every use (``te.assume``), checked where they are given values.
+    ``lo``, ``hi`` are inclusive bounds known for every use (None: unknown), ``multiple_of`` a known divisor,
+    ``hint`` a typical value for cost, never for legality. ``kind`` is one of ``loop``, ``dim``, ``knob``,
+    ``value``, ``data`` (a name for what was read). ``assumed`` are conditions between it and other sizes that
+    hold for every use (``te.assume``), checked where they are given values.
     """
 
     __slots__ = ("assumed", "hi", "hint", "kind", "lo", "multiple_of", "name", "serial")
 
-    def __init__(self, name: str, dtype: DType, kind: str = "value", lo: int | None = None, hi: int | None = None,
-                 multiple_of: int = 1, hint: int | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        dtype: DType,
+        kind: str = "value",
+        lo: int | None = None,
+        hi: int | None = None,
+        multiple_of: int = 1,
+        hint: int | None = None,
+    ) -> None:
         self._memo = None
         self.name = name
         self.dtype = dtype
@@ -73,7 +86,10 @@ class Var(Expr):
         self.assumed: tuple[Expr, ...] = ()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("a variable is known by its identity and cannot be copied through pickle; use the JSON of the trace")
+        raise TypeError(
+            "a variable is known by its identity and cannot be copied through pickle; use the JSON of the "
+            "trace"
+        )
 
 
 class Const(Expr):
@@ -227,7 +243,8 @@ class Not(Expr):
 
 
 class Choice(Expr):
-    """``cond ? a : b``. :class:`Select` evaluates both sides, :class:`IfThenElse` only the one that is taken."""
+    """``cond ? a : b``. :class:`Select` evaluates both sides, :class:`IfThenElse` only the one that is
+    taken."""
 
     __slots__ = ("a", "b", "cond")
     _fields = ("cond", "a", "b")
@@ -294,7 +311,8 @@ class Call(Expr):
 
 
 class CCall(Call):
-    """A C function of numbers without effects, by its symbol: arguments in their own types; of vectors lane by lane."""
+    """A C function of numbers without effects, by its symbol: arguments in their own types; of vectors lane
+    by lane."""
 
     __slots__ = ()
 
@@ -342,7 +360,8 @@ class Broadcast(Expr):
 
 
 class Access(Expr):
-    """Base of reads of a tensor (``te``) or a buffer (``loopir``): the children begin with one index per dimension."""
+    """Base of reads of a tensor (``te``) or a buffer (``loopir``): the children begin with one index per
+    dimension."""
 
     __slots__ = ("indices",)
     indices: tuple[Expr, ...]
@@ -361,5 +380,6 @@ def const_int(e: object) -> int | None:
 
 
 def build(cls: type[Any], *fields: Any) -> Any:
-    """Intern a node as it is, without folding: for constructors and for code that knows its form is canonical."""
+    """Intern a node as it is, without folding: for constructors and for code that knows its form is
+    canonical."""
     return intern(cls, *fields)

@@ -1,4 +1,5 @@
-"""Python's operators on expressions and on everything that converts to one. Knows the smart constructors only."""
+"""Python's operators on expressions and on everything that converts to one. Knows the smart constructors
+only."""
 
 from __future__ import annotations
 
@@ -21,8 +22,9 @@ from .printer import show
 MAX_POWER = 64  # of integers: a product is written out
 
 declaring: ContextVar[bool] = ContextVar("declaring", default=False)
-"""Whether a user's function that declares an element is running: there ``i == j`` is a question about values, and has no truth yet.
-Anywhere else axes are loops of a schedule, and lists of them work (``axis in loops``, ``loops.index(axis)``)."""
+"""Whether a user's function that declares an element is running: there ``i == j`` is a question about
+values, and has no truth yet. Anywhere else axes are loops of a schedule, and lists of them work (``axis in
+loops``, ``loops.index(axis)``)."""
 
 
 def power(x: ExprLike, y: ExprLike) -> Expr:
@@ -35,8 +37,11 @@ def power(x: ExprLike, y: ExprLike) -> Expr:
     if base.dtype.is_int and exponent.dtype.is_int:
         n = const_int(exponent)
         if n is None or not 0 <= n <= MAX_POWER:
-            raise DeclareError(f"{base} ** {exponent}: integers are raised to a literal power from 0 to {MAX_POWER} only",
-                               because=f"{base} is {base.dtype}, and so would the result be", try_="x.astype('float32') ** y")
+            raise DeclareError(
+                f"{base} ** {exponent}: integers are raised to a literal power from 0 to {MAX_POWER} only",
+                because=f"{base} is {base.dtype}, and so would the result be",
+                try_="x.astype('float32') ** y",
+            )
         return _product(base, n)
     if type(exponent) is Const and exponent.value in (1, 2, 3) and base.dtype.is_float:
         return _product(base, int(exponent.value))
@@ -54,7 +59,8 @@ def _product(x: Expr, n: int) -> Expr:
 
 
 class Operators:
-    """``+ - * / // % < <= > >= == != & | ~ abs`` for a class with ``as_expr()``. ``==`` builds a comparison, as in numpy."""
+    """``+ - * / // % < <= > >= == != & | ~ abs`` for a class with ``as_expr()``. ``==`` builds a comparison,
+    as in numpy."""
 
     __slots__ = ()
 
@@ -179,55 +185,79 @@ class Operators:
             a, b = _loop(me.a), _loop(me.b)
             if a is not None and b is not None:
                 return (a is b) == (type(me) is EQ)
-        raise DeclareError(f"the truth of `{me}` is not known while a computation is declared",
-                           because="it has no value until the kernel runs; Python's if / and / or / not ask for one now",
-                           try_="te.if_then_else(cond, a, b), te.all(c1, c2), te.any(c1, c2), te.min / te.max, "
-                                "or `a is b` to ask whether two expressions are the same")
+        raise DeclareError(
+            f"the truth of `{me}` is not known while a computation is declared",
+            because="it has no value until the kernel runs; Python's if / and / or / not ask for one now",
+            try_="te.if_then_else(cond, a, b), te.all(c1, c2), te.any(c1, c2), te.min / te.max, "
+            "or `a is b` to ask whether two expressions are the same",
+        )
 
     def _number(self, word: str, instead: str) -> int | float | bool:
         me = make.as_expr(self)
         if type(me) is Const:
             return me.value
-        what = (f"a number is needed where `{me}` stands" if word == "index" else
-                f"{word}({me}): the value is not known while a computation is declared")
-        raise DeclareError(what,
-                           because="only a literal has one, such as A.shape[0] of a tensor of constant shape", try_=instead)
+        what = (
+            f"a number is needed where `{me}` stands"
+            if word == "index"
+            else f"{word}({me}): the value is not known while a computation is declared"
+        )
+        raise DeclareError(
+            what,
+            because="only a literal has one, such as A.shape[0] of a tensor of constant shape",
+            try_=instead,
+        )
 
     def __int__(self) -> int:
         return int(self._number("int", ".astype('int32') to convert in the kernel"))
 
     def __float__(self) -> float:
-        return float(self._number("float", "te.exp, te.sqrt and so on instead of those of math; "
-                                           ".astype('float32') to convert in the kernel"))
+        return float(
+            self._number(
+                "float",
+                "te.exp, te.sqrt and so on instead of those of math; "
+                ".astype('float32') to convert in the kernel",
+            )
+        )
 
     def __index__(self) -> int:
-        value = self._number("index", "te.placeholder for a list indexed by an axis, te.reduce_axis to run over a symbolic range")
+        value = self._number(
+            "index",
+            "te.placeholder for a list indexed by an axis, te.reduce_axis to run over a symbolic range",
+        )
         if not isinstance(value, int):
             raise DeclareError(f"index({value}): not an integer", try_="int(…)")
         return int(value)
 
     def __round__(self, digits: int | None = None) -> NoReturn:
-        raise DeclareError(f"round({make.as_expr(self)}): Python's round is not part of a kernel",
-                           try_="te.round, te.nearbyint or te.floor")
+        raise DeclareError(
+            f"round({make.as_expr(self)}): Python's round is not part of a kernel",
+            try_="te.round, te.nearbyint or te.floor",
+        )
 
     def __divmod__(self, other: ExprLike) -> tuple[Expr, Expr]:
         return self // other, self % other  # type: ignore[return-value]
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Expr:
-        """numpy's functions: arithmetic between a numpy number and an expression works, for the others there is ``te``."""
+        """numpy's functions: arithmetic between a numpy number and an expression works, for the others there
+        is ``te``."""
         name = ufunc.__name__
         op = _ARITHMETIC.get(name)
         array = next((x for x in inputs if isinstance(x, np.ndarray) and x.ndim), None)
         if op is None or method != "__call__" or options or array is not None:
             word = f"np.{name}" + ("" if method == "__call__" else f".{method}")
             if array is not None:
-                raise DeclareError(f"{word} of an array of shape {array.shape} and an expression",
-                                   because="an expression is one element, an array is many",
-                                   try_="te.placeholder(shape, dtype) for the array, and pass it when the kernel is called")
+                raise DeclareError(
+                    f"{word} of an array of shape {array.shape} and an expression",
+                    because="an expression is one element, an array is many",
+                    try_="te.placeholder(shape, dtype) for the array, and pass it when the kernel is called",
+                )
             known = _IN_TE.get(name, name)
             shown = ", ".join(str(x if isinstance(x, np.generic) else make.as_expr(x)) for x in inputs)
-            raise DeclareError(f"{word}({shown}): numpy computes with numbers, and an expression has none until the kernel runs",
-                               try_=f"te.{known}(…)" if known in TABLE else "the functions of te")
+            raise DeclareError(
+                f"{word}({shown}): numpy computes with numbers, and an expression has none until the kernel "
+                "runs",
+                try_=f"te.{known}(…)" if known in TABLE else "the functions of te",
+            )
         return op(*inputs)  # type: ignore[no-any-return]
 
     def astype(self, dtype: str | DType) -> Expr:
@@ -255,19 +285,46 @@ def _plainly(op: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     return lambda a, b: op(_plain(a), _plain(b))
 
 
-_ARITHMETIC = {name: _plainly(op) for name, op in (
-    ("add", operator.add), ("subtract", operator.sub), ("multiply", operator.mul), ("divide", operator.truediv),
-    ("floor_divide", operator.floordiv), ("remainder", operator.mod), ("power", operator.pow),
-    ("less", operator.lt), ("less_equal", operator.le), ("greater", operator.gt), ("greater_equal", operator.ge),
-    ("equal", operator.eq), ("not_equal", operator.ne),
-    ("bitwise_and", operator.and_), ("bitwise_or", operator.or_), ("bitwise_xor", operator.xor),
-    ("left_shift", operator.lshift), ("right_shift", operator.rshift))}
-_IN_TE = {"absolute": "abs", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "arcsinh": "asinh",
-          "arccosh": "acosh", "arctanh": "atanh", "rint": "nearbyint", "float_power": "pow"}
+_ARITHMETIC = {
+    name: _plainly(op)
+    for name, op in (
+        ("add", operator.add),
+        ("subtract", operator.sub),
+        ("multiply", operator.mul),
+        ("divide", operator.truediv),
+        ("floor_divide", operator.floordiv),
+        ("remainder", operator.mod),
+        ("power", operator.pow),
+        ("less", operator.lt),
+        ("less_equal", operator.le),
+        ("greater", operator.gt),
+        ("greater_equal", operator.ge),
+        ("equal", operator.eq),
+        ("not_equal", operator.ne),
+        ("bitwise_and", operator.and_),
+        ("bitwise_or", operator.or_),
+        ("bitwise_xor", operator.xor),
+        ("left_shift", operator.lshift),
+        ("right_shift", operator.rshift),
+    )
+}
+_IN_TE = {
+    "absolute": "abs",
+    "arcsin": "asin",
+    "arccos": "acos",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "arcsinh": "asinh",
+    "arccosh": "acosh",
+    "arctanh": "atanh",
+    "rint": "nearbyint",
+    "float_power": "pow",
+}
 
 
 def _beside(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """The operator of an expression, which leaves what is many elements to the other side."""
+
     def plain(self: Any, other: Any) -> Any:
         try:
             return method(self, other)

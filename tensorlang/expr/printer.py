@@ -1,4 +1,5 @@
-"""Expressions as text that reads like Python. Names are made unique only here. Knows no loops and no schedules."""
+"""Expressions as text that reads like Python. Names are made unique only here. Knows no loops and no
+schedules."""
 
 from __future__ import annotations
 
@@ -37,13 +38,24 @@ from .nodes import (
 )
 
 Namer = Callable[[Var], str]
-_PRECEDENCE: dict[type, int] = {Or: 1, And: 2, Compare: 4, Add: 5, Sub: 5, Mul: 6, Div: 6, FloorDiv: 6, FloorMod: 6}
+_PRECEDENCE: dict[type, int] = {
+    Or: 1,
+    And: 2,
+    Compare: 4,
+    Add: 5,
+    Sub: 5,
+    Mul: 6,
+    Div: 6,
+    FloorDiv: 6,
+    FloorMod: 6,
+}
 
 rules = TypeTable("printer")
 
 
 def show(e: Expr, name: Namer = lambda v: v.name, outer: int = 0) -> str:
-    """``e`` as text; ``name`` gives each variable its name; parentheses only where the ``outer`` precedence needs them."""
+    """``e`` as text; ``name`` gives each variable its name; parentheses only where the ``outer`` precedence
+    needs them."""
     return rules(e)(e, name, outer)  # type: ignore[no-any-return]
 
 
@@ -57,7 +69,8 @@ def _const(e: Const, name: Namer, outer: int) -> str:
     if e.dtype.is_bool:
         return "True" if e.value else "False"
     if e.dtype.is_float:
-        text = str(np.float32(e.value)) if e.dtype.name == "float32" else repr(float(e.value))  # the shortest that reads back the same
+        # the shortest that reads back the same
+        text = str(np.float32(e.value)) if e.dtype.name == "float32" else repr(float(e.value))
         return text if e.dtype.name == "float32" else f"{e.dtype}({text})"
     return str(e.value) if e.dtype.is_index else f"{e.dtype}({e.value})"
 
@@ -65,13 +78,27 @@ def _const(e: Const, name: Namer, outer: int) -> str:
 @rules.on(Binary)
 def _binary(e: Binary, name: Namer, outer: int) -> str:
     mine = _PRECEDENCE.get(type(e)) or (_PRECEDENCE[Compare] if isinstance(e, Compare) else 0)
-    # the right side of - // % and the like needs parentheses at equal precedence; so do chained comparisons. Float sums and
-    # products too, where a + (b + c) is another number than a + b + c; and (a // b)*c, which would mislead the eye.
-    left = mine + 1 if isinstance(e, Compare) or (type(e) is Mul and isinstance(e.a, FloorDiv | FloorMod)) else mine
-    free = isinstance(e, And | Or) or (not e.dtype.is_float and (type(e) is Add or (type(e) is Mul and type(e.b) is Mul)))
+    # the right side of - // % and the like needs parentheses at equal precedence; so do chained comparisons.
+    # Float sums and products too, where a + (b + c) is another number than a + b + c; and (a // b)*c, which
+    # would mislead the eye.
+    left = (
+        mine + 1
+        if isinstance(e, Compare) or (type(e) is Mul and isinstance(e.a, FloorDiv | FloorMod))
+        else mine
+    )
+    free = isinstance(e, And | Or) or (
+        not e.dtype.is_float and (type(e) is Add or (type(e) is Mul and type(e.b) is Mul))
+    )
     right = mine if free else mine + 1
-    symbol = "*" if type(e) is Mul and not e.dtype.is_float else f" {e.symbol} "  # i*8 + j, but a * b where data is meant
-    if type(e) is Add and type(e.a) is Mul and type(e.a.b) is Const and not e.dtype.is_float and e.a.b.value < 0:
+    # i*8 + j, but a * b where data is meant
+    symbol = "*" if type(e) is Mul and not e.dtype.is_float else f" {e.symbol} "
+    if (
+        type(e) is Add
+        and type(e.a) is Mul
+        and type(e.a.b) is Const
+        and not e.dtype.is_float
+        and e.a.b.value < 0
+    ):
         step = -e.a.b.value  # 54 - i*8, not i*-8 + 54
         times = show(e.a.a, name, 6) + (f"*{step}" if step != 1 else "")
         text = f"{show(e.b, name, mine)} - {times}"

@@ -1,4 +1,5 @@
-"""Walks over expressions: visit, rebuild, substitute, free variables. Knows only ``children`` and ``with_children``."""
+"""Walks over expressions: visit, rebuild, substitute, free variables. Knows only ``children`` and
+``with_children``."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ def preorder(e: Expr) -> Iterator[Expr]:
 
 
 def postorder(e: Expr, known: Container[Expr] = ()) -> Iterator[Expr]:
-    """Every distinct node below and including ``e``, children first; what is ``known`` is left out with all below it."""
+    """Every distinct node below and including ``e``, children first; what is ``known`` is left out with all
+    below it."""
     seen: dict[Expr, None] = {}
     stack = [e]
     while stack:
@@ -58,10 +60,15 @@ def variables(e: Expr) -> frozenset[Var]:
 
 
 def _find_variables(e: Expr) -> None:
-    """Fill in the caches below and including ``e``, deepest first: an expression may be thousands of operations deep."""
+    """Fill in the caches below and including ``e``, deepest first: an expression may be thousands of
+    operations deep."""
     stack = [e]
     while stack:
-        waiting = [k for k in stack[-1].children() if type(k) is not Var and (k._memo is None or "vars" not in k._memo)]
+        waiting = [
+            k
+            for k in stack[-1].children()
+            if type(k) is not Var and (k._memo is None or "vars" not in k._memo)
+        ]
         if waiting:
             stack += waiting
         else:
@@ -69,9 +76,11 @@ def _find_variables(e: Expr) -> None:
 
 
 def rewrite(e: Expr, change: Callable[[Expr], Expr | None], done: dict[Expr, Expr] | None = None) -> Expr:
-    """Bottom-up rebuild: ``change`` sees each node after its children were rebuilt and returns a replacement or None.
+    """Bottom-up rebuild: ``change`` sees each node after its children were rebuilt and returns a replacement
+    or None.
 
-    Nothing changed means the very same node comes back. ``done`` is the memo, to be shared between calls with one ``change``.
+    Nothing changed means the very same node comes back. ``done`` is the memo, to be shared between calls with
+    one ``change``.
     """
     memo: dict[Expr, Expr] = {} if done is None else done
     stack = [e]

@@ -1,9 +1,11 @@
-"""Every access of a function in bounds, by proof: what ``verify(func, in_bounds=True)`` asks. Knows statements and ``arith``.
+"""Every access of a function in bounds, by proof: what ``verify(func, in_bounds=True)`` asks. Knows
+statements and ``arith``.
 
-The lanes of a vector are one more variable, ``0 <= lane < lanes``, so masks and conditions on vectors are assumed like those on
-scalars. What a function requires of its sizes is known everywhere; of ``r < 1 or n >= 1`` only the last is left inside a loop over r.
-An index that depends on data cannot be proved and is passed over: the interpreter checks it while it runs. Clamped into a tensor that may
-be empty, though, it is outside for certain then, and that is reported.
+The lanes of a vector are one more variable, ``0 <= lane < lanes``, so masks and conditions on vectors are
+assumed like those on scalars. What a function requires of its sizes is known everywhere; of ``r < 1 or n >=
+1`` only the last is left inside a loop over r. An index that depends on data cannot be proved and is passed
+over: the interpreter checks it while it runs. Clamped into a tensor that may be empty, though, it is outside
+for certain then, and that is reported.
 """
 
 from __future__ import annotations
@@ -42,8 +44,8 @@ def one_lane(e: Expr) -> Expr:
 
 
 def unproved(func: Func) -> Iterator[tuple[Stmt, int, str]]:
-    """Each access that cannot be proved to stay in its buffer: the statement, how often it stood before in reading order, and what
-    was left to prove."""
+    """Each access that cannot be proved to stay in its buffer: the statement, how often it stood before in
+    reading order, and what was left to prove."""
     needs = [c for cond, _ in func.needs for c in conjuncts(cond)]
     facts = Facts()
     for cond in needs:
@@ -81,9 +83,13 @@ class _Walk:
             self.found += [(s, nth, problem) for problem in _expr(one_lane(self.known(e)), facts)]
         if isinstance(s, Store):
             masked = facts if s.mask is None else facts.assume(one_lane(self.known(s.mask)))
-            self.found += [(s, nth, problem) for problem in _access(s.buffer, tuple(map(one_lane, s.indices)), masked)]
+            self.found += [
+                (s, nth, problem) for problem in _access(s.buffer, tuple(map(one_lane, s.indices)), masked)
+            ]
         elif isinstance(s, For):
-            inside = facts.bind(s.var, s.begin, make.sub(make.add(s.begin, s.extent), 1)).assume(make.ge(s.extent, 1))
+            inside = facts.bind(s.var, s.begin, make.sub(make.add(s.begin, s.extent), 1)).assume(
+                make.ge(s.extent, 1)
+            )
             yield self.stmt(s.body, self.left(inside))
         elif isinstance(s, If):
             yield self.stmt(s.then, facts.assume(self.known(s.cond)))
@@ -113,8 +119,8 @@ def _expr(e: Expr, facts: Facts) -> Iterator[str]:
 
 
 def holds(need: Expr, facts: Facts) -> bool:
-    """Whether an inequality is proved, if need be with loop variables replaced, innermost first, by the end of their range that
-    makes it hardest: the conditions known may speak of the outer variables only."""
+    """Whether an inequality is proved, if need be with loop variables replaced, innermost first, by the end
+    of their range that makes it hardest: the conditions known may speak of the outer variables only."""
     if facts.prove(need) is True:
         return True
     rest = never_negative(need)

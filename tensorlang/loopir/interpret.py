@@ -1,7 +1,8 @@
-"""Loop IR executed on numpy arrays with every check a kernel can fail: the second oracle. Must not know the language, schedules,
-passes or compiled code.
+"""Loop IR executed on numpy arrays with every check a kernel can fail: the second oracle. Must not know the
+language, schedules, passes or compiled code.
 
-``interpret(func, *args)`` runs it; ``translate(func)`` gives the :class:`Program` to run often. Raised as :class:`InterpretError`:
+``interpret(func, *args)`` runs it; ``translate(func)`` gives the :class:`Program` to run often. Raised as
+:class:`InterpretError`:
 
 - an access out of bounds (also of workspace), with buffer, index, extent and loop position
 - a read of workspace or of an output before it was written
@@ -9,10 +10,11 @@ passes or compiled code.
 - an output element that nobody wrote
 - an integer division by zero; arrays that do not fit the parameters
 
-The arithmetic is the machine's: each float operation rounded in its type (no contraction to fma), integers wrap, casts of floats
-to integers truncate and saturate (NaN gives 0), ``min`` and ``max`` give NaN when a side is NaN. ``if_then_else`` is lazy, lane by
-lane when its condition is a vector; ``and``, ``or`` and ``select`` evaluate both sides and so guard nothing. ``vectorized`` and
-``unrolled`` loops run as plain ones. The lanes of a vector store are read before any is written, and written in order.
+The arithmetic is the machine's: each float operation rounded in its type (no contraction to fma), integers
+wrap, casts of floats to integers truncate and saturate (NaN gives 0), ``min`` and ``max`` give NaN when a
+side is NaN. ``if_then_else`` is lazy, lane by lane when its condition is a vector; ``and``, ``or`` and
+``select`` evaluate both sides and so guard nothing. ``vectorized`` and ``unrolled`` loops run as plain ones.
+The lanes of a vector store are read before any is written, and written in order.
 """
 
 from __future__ import annotations
@@ -38,19 +40,22 @@ __all__ = ["InterpretError", "Program", "Report", "interpret", "translate"]
 
 @dataclass(frozen=True)
 class Report:
-    """What a run did. ``unwritten``: the number of elements never written, for outputs that have some; ``dims``: the symbolic sizes
-    by name."""
+    """What a run did. ``unwritten``: the number of elements never written, for outputs that have some;
+    ``dims``: the symbolic sizes by name."""
 
     unwritten: dict[str, int]
     dims: dict[str, int]
 
 
-def interpret(func: Func, *args: Any, races: bool = True, coverage: bool = True,
-              dims: Mapping[str, int] | None = None) -> Report:
-    """Execute ``func``: an array for each buffer, outputs included and written in place, a number for each scalar.
+def interpret(
+    func: Func, *args: Any, races: bool = True, coverage: bool = True, dims: Mapping[str, int] | None = None
+) -> Report:
+    """Execute ``func``: an array for each buffer, outputs included and written in place, a number for each
+    scalar.
 
-    Symbolic sizes are solved from the shapes; ``dims`` gives those that cannot be. ``races=False`` leaves out the watch on parallel
-    loops (faster); ``coverage=False`` allows output elements that nobody writes. Raises InterpretError.
+    Symbolic sizes are solved from the shapes; ``dims`` gives those that cannot be. ``races=False`` leaves out
+    the watch on parallel loops (faster); ``coverage=False`` allows output elements that nobody writes. Raises
+    InterpretError.
     """
     return translate(func, races).run(*args, coverage=coverage, dims=dims)
 
@@ -76,11 +81,17 @@ class Program:
         """Execute on these arguments."""
         func = self.func
         if len(args) != len(func.params):
-            raise InterpretError("arguments", f"{func.name} takes {len(func.params)} argument(s), got {len(args)}")
+            raise InterpretError(
+                "arguments", f"{func.name} takes {len(func.params)} argument(s), got {len(args)}"
+            )
         arrays = {p: _array(p, a) for p, a in zip(func.params, args, strict=True) if isinstance(p, Buffer)}
         scalars = [_scalar(p, a) for p, a in zip(func.params, args, strict=True) if isinstance(p, Var)]
         sizes = solve(func, arrays, dims or {})
-        given = {p: x for p, x in zip((p for p in func.params if isinstance(p, Var)), scalars, strict=True) if p.dtype.is_index}
+        given = {
+            p: x
+            for p, x in zip((p for p in func.params if isinstance(p, Var)), scalars, strict=True)
+            if p.dtype.is_index
+        }
         for cond, why in func.needs:
             if not _value(cond, {**given, **sizes}):
                 raise InterpretError("arguments", why)
@@ -112,8 +123,13 @@ class Program:
                 unwritten[b.name] = int(missing.size)
                 if coverage:
                     first = tuple(int(i) for i in np.unravel_index(int(missing[0]), block.shape))
-                    raise InterpretError("coverage", f"{missing.size} of {written.size} elements of the output {b.name} are "
-                                         f"never written, the first is {b.name}[{', '.join(map(str, first))}]", b.name, first)
+                    raise InterpretError(
+                        "coverage",
+                        f"{missing.size} of {written.size} elements of the output {b.name} are "
+                        f"never written, the first is {b.name}[{', '.join(map(str, first))}]",
+                        b.name,
+                        first,
+                    )
         return Report(unwritten, {d.name: n for d, n in sizes.items()})
 
 
@@ -123,7 +139,9 @@ def _array(b: Buffer, a: Any) -> np.ndarray[Any, Any]:
     if a.dtype != b.dtype.to_numpy():
         raise InterpretError("arguments", f"{b.name} is {b.dtype}, got an array of {a.dtype}", b.name)
     if a.ndim != len(b.shape):
-        raise InterpretError("arguments", f"{b.name} has {len(b.shape)} dimension(s), got an array of shape {a.shape}", b.name)
+        raise InterpretError(
+            "arguments", f"{b.name} has {len(b.shape)} dimension(s), got an array of shape {a.shape}", b.name
+        )
     return a
 
 
@@ -142,14 +160,22 @@ def _value(e: Expr, known: Mapping[Var, int]) -> int:
     return n
 
 
-def solve(func: Func, arrays: Mapping[Buffer, np.ndarray[Any, Any]], given: Mapping[str, int]) -> dict[Var, int]:
-    """The values of the symbolic sizes, in the order of ``func.dims``, checked against every shape and what is known of them.
+def solve(
+    func: Func, arrays: Mapping[Buffer, np.ndarray[Any, Any]], given: Mapping[str, int]
+) -> dict[Var, int]:
+    """The values of the symbolic sizes, in the order of ``func.dims``, checked against every shape and what
+    is known of them.
 
-    Strides of an array are asked for where it has more than one element along an axis; those that nothing tells are 0."""
+    Strides of an array are asked for where it has more than one element along an axis; those that nothing
+    tells are 0."""
     known: dict[Var, int] = {d: int(given[d.name]) for d in func.dims if d.name in given}
     sizes = [(b, i, n, array.shape[i]) for b, array in arrays.items() for i, n in enumerate(b.shape)]
-    sizes += [(b, i, n, array.strides[i] // array.itemsize) for b, array in arrays.items()
-              for i, n in enumerate(b.strides or ()) if array.size and array.shape[i] > 1]
+    sizes += [
+        (b, i, n, array.strides[i] // array.itemsize)
+        for b, array in arrays.items()
+        for i, n in enumerate(b.strides or ())
+        if array.size and array.shape[i] > 1
+    ]
 
     def value(e: Expr) -> Expr:
         return substitute(e, {v: make.const(n, v.dtype) for v, n in known.items()})
@@ -171,11 +197,18 @@ def solve(func: Func, arrays: Mapping[Buffer, np.ndarray[Any, Any]], given: Mapp
     known |= {d: max(0, d.lo or 0) for d in func.dims if d not in known and d not in shaped}
     lost = [d.name for d in func.dims if d not in known]
     if lost:
-        raise InterpretError("arguments", f"the size {lost[0]} cannot be solved from the shapes; give dims={{{lost[0]!r}: ...}}")
+        raise InterpretError(
+            "arguments",
+            f"the size {lost[0]} cannot be solved from the shapes; give dims={{{lost[0]!r}: ...}}",
+        )
     for b, i, n, size in sizes:
         want = value(n)
         if linear.poly(want) != ({(): size} if size else {}):
-            raise InterpretError("arguments", f"{b.name}: dimension {i} is {show(n)} = {show(want)}, the array has {size}", b.name)
+            raise InterpretError(
+                "arguments",
+                f"{b.name}: dimension {i} is {show(n)} = {show(want)}, the array has {size}",
+                b.name,
+            )
     for d in func.dims:
         x = known[d]
         if (d.lo is not None and x < d.lo) or (d.hi is not None and x > d.hi) or x % d.multiple_of:

@@ -1,9 +1,11 @@
-"""What translated loop IR calls while it runs: memory that remembers what was written and by whom, vector accesses, arithmetic
-of the machine where Python's differs, and the error. Knows buffers and dtypes; must not know how the source is made.
+"""What translated loop IR calls while it runs: memory that remembers what was written and by whom, vector
+accesses, arithmetic of the machine where Python's differs, and the error. Knows buffers and dtypes; must not
+know how the source is made.
 
-Who wrote and who read: each iteration of a parallel loop gets a *ticket*, a number never used again; the iterations of one run of
-a loop have the tickets ``base + 1 ..``. An element keeps the ticket of its last writer and of its reader (``base`` itself: several
-readers). A ticket at least ``base`` and not one's own belongs to another iteration of the same run: the two are not ordered.
+Who wrote and who read: each iteration of a parallel loop gets a *ticket*, a number never used again; the
+iterations of one run of a loop have the tickets ``base + 1 ..``. An element keeps the ticket of its last
+writer and of its reader (``base`` itself: several readers). A ticket at least ``base`` and not one's own
+belongs to another iteration of the same run: the two are not ordered.
 """
 
 from __future__ import annotations
@@ -24,15 +26,23 @@ from .stmt import Buffer, Func, Stmt
 
 FILE = "<loop ir>"  # the file name of translated code, by which its frames are known
 Array = Any  # np.ndarray
-Levels = tuple[tuple[int, int, bool], ...]  # for each tracked parallel loop: base, own ticket, whether the buffer is read there
+Levels = tuple[
+    tuple[int, int, bool], ...
+]  # for each tracked parallel loop: base, own ticket, whether the buffer is read there
 
 
 class InterpretError(Exception):
-    """A kernel did what no kernel may. ``kind``: bounds, uninitialised, race, coverage, arithmetic or arguments; ``buffer``,
-    ``index`` and ``position`` (loop variable and value, outermost first) say where."""
+    """A kernel did what no kernel may. ``kind``: bounds, uninitialised, race, coverage, arithmetic or
+    arguments; ``buffer``, ``index`` and ``position`` (loop variable and value, outermost first) say where."""
 
-    def __init__(self, kind: str, message: str, buffer: str = "", index: tuple[int, ...] = (),
-                 position: tuple[tuple[str, int], ...] = ()) -> None:
+    def __init__(
+        self,
+        kind: str,
+        message: str,
+        buffer: str = "",
+        index: tuple[int, ...] = (),
+        position: tuple[tuple[str, int], ...] = (),
+    ) -> None:
         super().__init__(message)
         self.kind = kind
         self.buffer = buffer
@@ -42,8 +52,9 @@ class InterpretError(Exception):
 
 @dataclass(frozen=True)
 class Site:
-    """A place in the function that can fail: the statement, the loops around it with their names in the translated code, and for an
-    access its buffer. ``levels`` are the parallel loops whose races are watched here, as (variable, which ticket array)."""
+    """A place in the function that can fail: the statement, the loops around it with their names in the
+    translated code, and for an access its buffer. ``levels`` are the parallel loops whose races are watched
+    here, as (variable, which ticket array)."""
 
     func: Func
     stmt: Stmt
@@ -55,14 +66,35 @@ class Site:
 
 
 class Block:
-    """The memory of one buffer: ``data`` (flat) and ``view`` (the same for scalar access), ``flags`` with a byte set for every
-    written element, ``written_by`` and ``read_by`` with tickets, one array for each nesting level of parallel loops in its life.
-    ``first`` is where the first element lies: not at 0 when a stride is negative."""
+    """The memory of one buffer: ``data`` (flat) and ``view`` (the same for scalar access), ``flags`` with a
+    byte set for every written element, ``written_by`` and ``read_by`` with tickets, one array for each
+    nesting level of parallel loops in its life. ``first`` is where the first element lies: not at 0 when a
+    stride is negative."""
 
-    __slots__ = ("data", "dtype", "first", "flags", "init", "read_by", "readers", "shape", "strides", "view", "writers", "written_by")
+    __slots__ = (
+        "data",
+        "dtype",
+        "first",
+        "flags",
+        "init",
+        "read_by",
+        "readers",
+        "shape",
+        "strides",
+        "view",
+        "writers",
+        "written_by",
+    )
 
-    def __init__(self, dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...] | None, levels: int,
-                 data: Array | None = None, written: bool = False) -> None:
+    def __init__(
+        self,
+        dtype: DType,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...] | None,
+        levels: int,
+        data: Array | None = None,
+        written: bool = False,
+    ) -> None:
         self.dtype = dtype
         self.shape = shape
         self.first = 0
@@ -74,11 +106,14 @@ class Block:
             strides, size = tuple(reversed(reverse)), step
         else:
             size = 1 + sum((n - 1) * abs(s) for n, s in zip(shape, strides, strict=True)) if all(shape) else 0
-            self.first = -sum((n - 1) * s for n, s in zip(shape, strides, strict=True) if s < 0) if size else 0
+            self.first = (
+                -sum((n - 1) * s for n, s in zip(shape, strides, strict=True) if s < 0) if size else 0
+            )
         self.strides = strides
         size = max(size, 0)
         self.data = np.empty(size, dtype.bits_dtype()) if data is None else data
-        # floats stay numpy scalars, which round as the machine does; integers are Python's, wrapped by the translated code
+        # floats stay numpy scalars, which round as the machine does; integers are Python's, wrapped by the
+        # translated code
         self.view = self.data if self.data.dtype.kind == "f" else memoryview(cast(Any, self.data))
         self.flags = bytearray(b"\1") * size if written else bytearray(size)
         self.init = np.frombuffer(self.flags, np.uint8)
@@ -90,13 +125,17 @@ class Block:
     def elements(self, flat: Array) -> Array:
         """One of the flat arrays with the shape of the buffer."""
         steps = tuple(s * flat.itemsize for s in self.strides)
-        return np.lib.stride_tricks.as_strided(flat[self.first:], self.shape, steps)
+        return np.lib.stride_tricks.as_strided(flat[self.first :], self.shape, steps)
 
 
-# ---- failures --------------------------------------------------------------------------------------------------------------------
+# ---- failures ----------------------------------------------------------------------------------------------
 
-def _fail(kind: str, site: Site, what: Callable[[Names, dict[str, Any]], str], index: tuple[int, ...] = ()) -> NoReturn:
-    """Raise, with the values of the loop variables read from the frames of the translated code; ``what`` is given them too."""
+
+def _fail(
+    kind: str, site: Site, what: Callable[[Names, dict[str, Any]], str], index: tuple[int, ...] = ()
+) -> NoReturn:
+    """Raise, with the values of the loop variables read from the frames of the translated code; ``what`` is
+    given them too."""
     values: dict[str, Any] = {}
     frame = sys._getframe(1)
     while frame is not None:
@@ -120,36 +159,66 @@ def _element(names: Names, site: Site, index: tuple[int, ...]) -> str:
 def bounds(site: Site, index: tuple[int, ...], shape: tuple[int, ...], word: str) -> NoReturn:
     """Raise: this element is outside the buffer."""
     d = next((d for d, (i, n) in enumerate(zip(index, shape, strict=True)) if not 0 <= i < n), 0)
-    _fail("bounds", site, lambda names, _: f"{word} out of bounds: {_element(names, site, index)}, where dimension {d} has the "
-          f"extent {shape[d]},", index)
+    _fail(
+        "bounds",
+        site,
+        lambda names, _: (
+            f"{word} out of bounds: {_element(names, site, index)}, where dimension {d} has the "
+            f"extent {shape[d]},"
+        ),
+        index,
+    )
 
 
 def report(site: Site, access: str, dim: int, index: int, extent: int, *position: int) -> NoReturn:
     """Raise: a check the kernel itself makes found an index out of bounds."""
-    _fail("bounds", site, lambda names, _: f"{access}: index {dim} is {index}, out of range 0..{extent}", (int(index),))
+    _fail(
+        "bounds",
+        site,
+        lambda names, _: f"{access}: index {dim} is {index}, out of range 0..{extent}",
+        (int(index),),
+    )
 
 
 def uninitialised(site: Site, index: tuple[int, ...]) -> NoReturn:
     """Raise: this element was never written."""
-    _fail("uninitialised", site, lambda names, _: f"{_element(names, site, index)} is read before it is written,", index)
+    _fail(
+        "uninitialised",
+        site,
+        lambda names, _: f"{_element(names, site, index)} is read before it is written,",
+        index,
+    )
 
 
-def race(site: Site, index: tuple[int, ...], which: int, other: int, base: int, mine: int, verbs: tuple[str, str]) -> NoReturn:
-    """Raise: the iterations with the tickets ``mine`` and ``other`` of one parallel loop touch this element, and one writes."""
+def race(
+    site: Site, index: tuple[int, ...], which: int, other: int, base: int, mine: int, verbs: tuple[str, str]
+) -> NoReturn:
+    """Raise: the iterations with the tickets ``mine`` and ``other`` of one parallel loop touch this element,
+    and one writes."""
     var = site.levels[which][0]
     python = dict(site.loops)[var]
 
     def text(names: Names, values: dict[str, Any]) -> str:
         v, now = names(var), values[python]
-        them = f"several iterations {verbs[1]}" if other == base else f"iteration {v} = {now - (mine - other)} {verbs[1]}s"
-        return f"race on {_element(names, site, index)}: iteration {v} = {now} of the parallel loop {verbs[0]}s what {them},"
+        them = (
+            f"several iterations {verbs[1]}"
+            if other == base
+            else f"iteration {v} = {now - (mine - other)} {verbs[1]}s"
+        )
+        return (
+            f"race on {_element(names, site, index)}: iteration {v} = {now} of the parallel loop "
+            f"{verbs[0]}s what {them},"
+        )
 
     _fail("race", site, text, index)
 
 
-# ---- vector accesses -------------------------------------------------------------------------------------------------------------
+# ---- vector accesses ---------------------------------------------------------------------------------------
 
-def _offsets(site: Site, block: Block, index: tuple[Any, ...], mask: Array | None, word: str) -> tuple[Array, Array]:
+
+def _offsets(
+    site: Site, block: Block, index: tuple[Any, ...], mask: Array | None, word: str
+) -> tuple[Array, Array]:
     """The live lanes and their offsets, checked against the bounds."""
     lanes = site.lanes
     live = np.arange(lanes) if mask is None else np.flatnonzero(np.broadcast_to(mask, lanes))
@@ -169,7 +238,9 @@ def _lane(index: tuple[Any, ...], lane: int) -> tuple[int, ...]:
     return tuple(int(np.asarray(i).reshape(-1)[lane if np.ndim(i) else 0]) for i in index)
 
 
-def vector_load(site: Site, block: Block, index: tuple[Any, ...], mask: Array | None, levels: Levels) -> Array:
+def vector_load(
+    site: Site, block: Block, index: tuple[Any, ...], mask: Array | None, levels: Levels
+) -> Array:
     """The elements of the live lanes, zero in the others."""
     live, at = _offsets(site, block, index, mask, "read")
     if site.poison:
@@ -188,7 +259,9 @@ def vector_load(site: Site, block: Block, index: tuple[Any, ...], mask: Array | 
     return out
 
 
-def vector_store(site: Site, block: Block, value: Any, index: tuple[Any, ...], mask: Array | None, levels: Levels) -> None:
+def vector_store(
+    site: Site, block: Block, value: Any, index: tuple[Any, ...], mask: Array | None, levels: Levels
+) -> None:
     """Write the live lanes, in lane order."""
     live, at = _offsets(site, block, index, mask, "write")
     for which, (base, mine, is_read) in enumerate(levels):
@@ -201,14 +274,23 @@ def vector_store(site: Site, block: Block, value: Any, index: tuple[Any, ...], m
     block.init[at] = 1
 
 
-def _conflict(site: Site, index: tuple[Any, ...], live: Array, stamps: Array, which: int, base: int, mine: int,
-              verbs: tuple[str, str]) -> None:
+def _conflict(
+    site: Site,
+    index: tuple[Any, ...],
+    live: Array,
+    stamps: Array,
+    which: int,
+    base: int,
+    mine: int,
+    verbs: tuple[str, str],
+) -> None:
     bad = np.flatnonzero((stamps >= base) & (stamps != mine))
     if bad.size:
         race(site, _lane(index, int(live[bad[0]])), which, int(stamps[bad[0]]), base, mine, verbs)
 
 
-# ---- the machine's arithmetic ------------------------------------------------------------------------------------------
+# ---- the machine's arithmetic ------------------------------------------------------------------------------
+
 
 def _by_zero(site: Site) -> NoReturn:
     _fail("arithmetic", site, lambda names, _: "integer division by zero")
@@ -296,41 +378,75 @@ def to_bfloat(x: Any) -> Any:
     return bits if bits.ndim else int(bits)
 
 
-_REDUCE = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum, "and": np.logical_and, "or": np.logical_or}
+_REDUCE = {
+    "add": np.add,
+    "mul": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.logical_and,
+    "or": np.logical_or,
+}
 
 
 def reduce_lanes(op: str, x: Array) -> Any:
     """The lanes combined in their own type."""
-    return _REDUCE[op].reduce(x) if op in ("and", "or", "min", "max") else _REDUCE[op].reduce(x, dtype=x.dtype)
+    return (
+        _REDUCE[op].reduce(x) if op in ("and", "or", "min", "max") else _REDUCE[op].reduce(x, dtype=x.dtype)
+    )
 
 
 def view(block: Block, corner: tuple[int, ...], extents: tuple[int, ...], strides: tuple[int, ...]) -> Array:
-    """The box of a block's memory; its elements count as written from here on, since whoever gets it may write them."""
+    """The box of a block's memory; its elements count as written from here on, since whoever gets it may
+    write them."""
     start = block.first + sum(i * s for i, s in zip(corner, block.strides, strict=True))
     reach = [(n - 1) * s for n, s in zip(extents, strides, strict=True)]
     low, high = start + sum(r for r in reach if r < 0), start + sum(r for r in reach if r > 0)
     if low < 0 or high >= len(block.data):
-        raise InterpretError("bounds", f"a view from element {low} to {high} of a buffer of {len(block.data)}", "", corner, ())
+        raise InterpretError(
+            "bounds", f"a view from element {low} to {high} of a buffer of {len(block.data)}", "", corner, ()
+        )
     size = block.data.itemsize
     np.lib.stride_tricks.as_strided(block.init[start:], extents, strides)[...] = 1
-    return np.lib.stride_tricks.as_strided(block.data[start:], extents, tuple(s * size for s in strides)).view(block.dtype.to_numpy())
+    return np.lib.stride_tricks.as_strided(
+        block.data[start:], extents, tuple(s * size for s in strides)
+    ).view(block.dtype.to_numpy())
 
 
 def extern(kind: str, name: str, args: list[Any], outputs: list[Block]) -> None:
     """A call of a registered function on whole buffers."""
     if kind != "packed":
         raise InterpretError("extern", f"the C symbol {name!r} can only be called by a kernel", "", (), ())
-    packed(name)(*[a.data.view(a.dtype.to_numpy()).reshape(a.shape) if isinstance(a, Block) else a for a in args])
+    packed(name)(
+        *[a.data.view(a.dtype.to_numpy()).reshape(a.shape) if isinstance(a, Block) else a for a in args]
+    )
     if not any(isinstance(a, np.ndarray) for a in args):
         for b in outputs:
             b.init[:] = 1
 
 
 HELPERS: dict[str, Any] = {
-    "extern": extern, "report": report, "view": view,
-    "np": np, "Block": Block, "bounds": bounds, "uninitialised": uninitialised, "race": race, "vector_load": vector_load,
-    "vector_store": vector_store, "floor_div": floor_div, "floor_mod": floor_mod, "trunc_div": trunc_div, "trunc_mod": trunc_mod,
-    "vector_floor_div": vector_floor_div, "vector_floor_mod": vector_floor_mod, "vector_trunc_div": vector_trunc_div,
-    "vector_trunc_mod": vector_trunc_mod, "float_to_int": float_to_int, "vector_float_to_int": vector_float_to_int,
-    "round_bfloat": round_bfloat, "from_bfloat": from_bfloat, "to_bfloat": to_bfloat, "reduce_lanes": reduce_lanes,
+    "extern": extern,
+    "report": report,
+    "view": view,
+    "np": np,
+    "Block": Block,
+    "bounds": bounds,
+    "uninitialised": uninitialised,
+    "race": race,
+    "vector_load": vector_load,
+    "vector_store": vector_store,
+    "floor_div": floor_div,
+    "floor_mod": floor_mod,
+    "trunc_div": trunc_div,
+    "trunc_mod": trunc_mod,
+    "vector_floor_div": vector_floor_div,
+    "vector_floor_mod": vector_floor_mod,
+    "vector_trunc_div": vector_trunc_div,
+    "vector_trunc_mod": vector_trunc_mod,
+    "float_to_int": float_to_int,
+    "vector_float_to_int": vector_float_to_int,
+    "round_bfloat": round_bfloat,
+    "from_bfloat": from_bfloat,
+    "to_bfloat": to_bfloat,
+    "reduce_lanes": reduce_lanes,
 }

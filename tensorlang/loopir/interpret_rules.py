@@ -1,8 +1,8 @@
-"""How each kind of expression becomes Python source for the interpreter: one rule a node. Knows expressions and the translator's
-handful of methods; must not know statements or memory.
+"""How each kind of expression becomes Python source for the interpreter: one rule a node. Knows expressions
+and the translator's handful of methods; must not know statements or memory.
 
-``t.hoist(text, operands)`` is for what cannot fail, ``t.define(text)`` for what must stay where it is. Scalar integers and bools
-are Python's, floats numpy scalars, vectors numpy arrays.
+``t.hoist(text, operands)`` is for what cannot fail, ``t.define(text)`` for what must stay where it is. Scalar
+integers and bools are Python's, floats numpy scalars, vectors numpy arrays.
 """
 
 from __future__ import annotations
@@ -71,7 +71,9 @@ def _arithmetic(t: Translator, e: Binary) -> str:
 @expressions.on(FloorDiv, FloorMod, TruncDiv, TruncMod)
 def _division(t: Translator, e: Binary) -> str:
     a, b = t.value(e.a), t.value(e.b)
-    word = {FloorDiv: "floor_div", FloorMod: "floor_mod", TruncDiv: "trunc_div", TruncMod: "trunc_mod"}[type(e)]
+    word = {FloorDiv: "floor_div", FloorMod: "floor_mod", TruncDiv: "trunc_div", TruncMod: "trunc_mod"}[
+        type(e)
+    ]
     if e.dtype.lanes > 1:
         return t.define(f"vector_{word}({a}, {b}, {t.site()}, {t.active})")
     overflows = e.dtype.code == "int" and (t.is_data(e))  # the smallest integer divided by -1
@@ -113,7 +115,9 @@ def _not(t: Translator, e: Not) -> str:
 @expressions.on(Select)
 def _select(t: Translator, e: Select) -> str:
     cond, a, b = t.value(e.cond), t.value(e.a), t.value(e.b)
-    return t.hoist(f"{a} if {cond} else {b}" if e.cond.dtype.lanes == 1 else f"np.where({cond}, {a}, {b})", (cond, a, b))
+    return t.hoist(
+        f"{a} if {cond} else {b}" if e.cond.dtype.lanes == 1 else f"np.where({cond}, {a}, {b})", (cond, a, b)
+    )
 
 
 @expressions.on(IfThenElse)
@@ -167,7 +171,10 @@ def _cast(t: Translator, e: Cast) -> str:
     lo, hi = new.limits()
     if old.is_float:
         dtype = t.constant(("dtype of", new.element), lambda: new.to_numpy())
-        return t.hoist(f"vector_float_to_int({a}, {dtype}, {lo}, {hi})" if vector else f"float_to_int({a}, {lo}, {hi})", (a,))
+        return t.hoist(
+            f"vector_float_to_int({a}, {dtype}, {lo}, {hi})" if vector else f"float_to_int({a}, {lo}, {hi})",
+            (a,),
+        )
     if vector:
         dtype = t.constant(("dtype of", new.element), lambda: new.to_numpy())
         return t.hoist(f"{a}.astype({dtype})", (a,))
@@ -195,7 +202,9 @@ def _call(t: Translator, e: Call) -> str:
 @expressions.on(CCall)
 def _c_call(t: Translator, e: CCall) -> str:
     kinds = tuple(a.dtype.element.to_numpy() for a in e.args)
-    f = t.constant(("C function", e.name, kinds), lambda: c_function(e.name, e.dtype.element.to_numpy(), kinds))
+    f = t.constant(
+        ("C function", e.name, kinds), lambda: c_function(e.name, e.dtype.element.to_numpy(), kinds)
+    )
     atoms = tuple(t.value(a) for a in e.args)
     text = f"{f}({', '.join(atoms)})"
     return t.hoist(text if e.dtype.lanes > 1 else f"{text}.item()", atoms)
@@ -207,7 +216,9 @@ def _ramp(t: Translator, e: Ramp) -> str:
     base, stride = t.value(e.base), t.value(e.stride)
     if type(e.stride) is Const:
         by = kind.type(e.stride.value)
-        steps = t.constant(("steps", kind, e.lanes, e.stride.value), lambda: np.arange(e.lanes, dtype=kind) * by)
+        steps = t.constant(
+            ("steps", kind, e.lanes, e.stride.value), lambda: np.arange(e.lanes, dtype=kind) * by
+        )
     else:
         iota = t.constant(("steps", kind, e.lanes, 1), lambda: np.arange(e.lanes, dtype=kind))
         steps = t.hoist(f"{iota} * {stride}", (stride,))

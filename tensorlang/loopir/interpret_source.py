@@ -1,10 +1,11 @@
-"""Loop IR translated once into Python source, so that a fuzzer can run thousands of small kernels: every statement becomes a few
-lines of three-address code with its checks inline. Knows statements and expressions; the checks it calls live in
-``interpret_memory``; must not know how arguments are bound.
+"""Loop IR translated once into Python source, so that a fuzzer can run thousands of small kernels: every
+statement becomes a few lines of three-address code with its checks inline. Knows statements and expressions;
+the checks it calls live in ``interpret_memory``; must not know how arguments are bound.
 
-How values are held: scalar integers and bools as Python's, wrapped where the machine would (sums and products may stay unwrapped
-until something else than a sum or product reads them); floats as numpy scalars, which round each operation; vectors as numpy
-arrays; bfloat16 as float32 holding rounded values. Indices are not wrapped: they never overflow by contract.
+How values are held: scalar integers and bools as Python's, wrapped where the machine would (sums and products
+may stay unwrapped until something else than a sum or product reads them); floats as numpy scalars, which
+round each operation; vectors as numpy arrays; bfloat16 as float32 holding rounded values. Indices are not
+wrapped: they never overflow by contract.
 
 What cannot fail and reads no memory is computed in the outermost block where its operands exist.
 """
@@ -25,16 +26,33 @@ from ..expr.walk import preorder as expr_preorder
 from ..expr.walk import variables
 from .interpret_memory import HELPERS, Site
 from .interpret_rules import expressions, wrap
-from .stmt import PARALLEL, Alloc, Buffer, Evaluate, Extern, For, Func, If, Let, Load, Report, Seq, Stmt, Store, View, preorder
+from .stmt import (
+    PARALLEL,
+    Alloc,
+    Buffer,
+    Evaluate,
+    Extern,
+    For,
+    Func,
+    If,
+    Let,
+    Load,
+    Report,
+    Seq,
+    Stmt,
+    Store,
+    View,
+    preorder,
+)
 
 Atom = str  # a local name, a name of a constant, or a literal
 _MAX_LOOPS = 15  # Python refuses 20 nested blocks in one function: deeper loops go into a function inside
 _RING = (Add, Sub, Mul)
 
 
-
 class _Block:
-    """Lines of one indentation, and what was computed here: ``known`` for good, ``read`` until memory may have changed."""
+    """Lines of one indentation, and what was computed here: ``known`` for good, ``read`` until memory may
+    have changed."""
 
     __slots__ = ("known", "lines", "read")
 
@@ -49,9 +67,13 @@ class Translator:
         self.func = func
         self.globals: dict[str, Any] = dict(HELPERS)
         self.blocks: list[_Block] = [_Block()]
-        self.level: dict[Atom, int] = {}  # the depth of the block in which a name is defined; literals and constants have none
+        self.level: dict[
+            Atom, int
+        ] = {}  # the depth of the block in which a name is defined; literals and constants have none
         self.vars: dict[Var, Atom] = {}
-        self.data = {p for p in func.params if isinstance(p, Var)}  # variables whose values are data, not indices
+        self.data = {
+            p for p in func.params if isinstance(p, Var)
+        }  # variables whose values are data, not indices
         self.memory: dict[Buffer, str] = {}  # the suffix of the names that belong to a buffer
         self.constants: dict[Any, Atom] = {}
         self.active: Atom | None = None  # inside a vector if_then_else: the lanes that are evaluated
@@ -59,7 +81,8 @@ class Translator:
         self.count = 0
         self.nested = 0  # loops in the Python function being written
         self.stmt: Stmt = func.body
-        # races: the parallel loops around, as (variable, name of base, name of ticket, buffers written, buffers read)
+        # races: the parallel loops around, as (variable, name of base, name of ticket, buffers written,
+        # buffers read)
         self.parallel: list[tuple[Var, Atom, Atom, set[Buffer], set[Buffer]]] = []
         self.outside: dict[Buffer, int] = {}  # how many parallel loops stand around the allocation
         self.depth: dict[Buffer, int] = {}  # how many of them nest inside it
@@ -84,8 +107,13 @@ class Translator:
             self.globals[found] = make()
         return found
 
-    def site(self, buffer: Buffer | None = None, lanes: int = 1, poison: bool = False,
-             levels: tuple[tuple[Var, int], ...] = ()) -> Atom:
+    def site(
+        self,
+        buffer: Buffer | None = None,
+        lanes: int = 1,
+        poison: bool = False,
+        levels: tuple[tuple[Var, int], ...] = (),
+    ) -> Atom:
         name = self.name("S")
         self.globals[name] = Site(self.func, self.stmt, tuple(self.loops), buffer, lanes, poison, levels)
         return name
@@ -112,7 +140,8 @@ class Translator:
         level = max((self.level.get(a, 0) for a in operands), default=0)
         name = self.name()
         block = self.blocks[level]
-        # a nested block stands at the end of its parent until it is closed, with its header before it: go in front of both
+        # a nested block stands at the end of its parent until it is closed, with its header before it: go in
+        # front of both
         at = len(block.lines) - (2 if level < len(self.blocks) - 1 else 0)
         while at > 0 and level < len(self.blocks) - 1 and str(block.lines[at]).startswith("else"):
             at -= 2
@@ -134,7 +163,8 @@ class Translator:
             yield self.measure(part, around, born)
 
     def levels(self, buffer: Buffer, write: bool) -> list[tuple[int, Atom, Atom, Var, bool]]:
-        """The parallel loops to watch at an access: slot, base, ticket, variable, and whether the buffer is read there."""
+        """The parallel loops to watch at an access: slot, base, ticket, variable, and whether the buffer is
+        read there."""
         out = []
         first = self.outside.get(buffer, 0)
         for slot, (var, base, mine, written, read) in enumerate(self.parallel[first:]):
@@ -206,10 +236,22 @@ class Translator:
                 self.data.add(s.var)
             yield self.write(s.body)
         elif isinstance(s, Extern):
-            args = [f"B{self.memory[a]}" if isinstance(a, Buffer) else self.view(a) if isinstance(a, View) else self.value(a) for a in s.args]
-            self.line(f"extern({s.kind!r}, {s.name!r}, [{', '.join(args)}], [{', '.join(f'B{self.memory[b]}' for b in s.outputs)}])")
+            args = [
+                f"B{self.memory[a]}"
+                if isinstance(a, Buffer)
+                else self.view(a)
+                if isinstance(a, View)
+                else self.value(a)
+                for a in s.args
+            ]
+            self.line(
+                f"extern({s.kind!r}, {s.name!r}, [{', '.join(args)}], "
+                f"[{', '.join(f'B{self.memory[b]}' for b in s.outputs)}])"
+            )
         elif isinstance(s, Report):
-            self.line(f"report({self.site()}, {s.access!r}, {s.dim}, {', '.join(map(self.value, s.exprs()))})")
+            self.line(
+                f"report({self.site()}, {s.access!r}, {s.dim}, {', '.join(map(self.value, s.exprs()))})"
+            )
         elif isinstance(s, Evaluate):
             if not (isinstance(s.value, Call) and s.value.name in EFFECTS):
                 self.value(s.value)
@@ -217,7 +259,9 @@ class Translator:
             raise TypeError(f"cannot interpret {type(s).__name__}")
 
     def view(self, e: View) -> str:
-        corner, extents, strides = (f"({''.join(f'{self.value(x)}, ' for x in part)})" for part in (e.corner, e.extents, e.strides))
+        corner, extents, strides = (
+            f"({''.join(f'{self.value(x)}, ' for x in part)})" for part in (e.corner, e.extents, e.strides)
+        )
         return f"view(B{self.memory[e.buffer]}, {corner}, {extents}, {strides})"
 
     def branch(self, header: str, body: Stmt) -> Steps[None]:
@@ -266,7 +310,10 @@ class Translator:
         key = self.constant(("dtype", b.dtype), lambda: b.dtype)
         self.outside[b] = len(self.parallel)
         suffix = self.memory[b] = self.name("")
-        self.line(f"B{suffix} = Block({key}, ({shape}), {'None' if strides is None else f'({strides})'}, {self.depth.get(b, 0)})")
+        self.line(
+            f"B{suffix} = Block({key}, ({shape}), {'None' if strides is None else f'({strides})'}, "
+            f"{self.depth.get(b, 0)})"
+        )
         self.unpack(b, True)
         yield self.write(s.body)
 
@@ -277,7 +324,9 @@ class Translator:
         if poison:
             self.line(f"i{suffix} = B{suffix}.flags")
         for slot in range(self.depth.get(b, 0)):
-            self.line(f"w{suffix}_{slot} = B{suffix}.writers[{slot}]; r{suffix}_{slot} = B{suffix}.readers[{slot}]")
+            self.line(
+                f"w{suffix}_{slot} = B{suffix}.writers[{slot}]; r{suffix}_{slot} = B{suffix}.readers[{slot}]"
+            )
 
     def address(self, b: Buffer, indices: tuple[Expr, ...], site: Atom, word: str) -> tuple[Atom, str]:
         """Check a scalar access; its offset and its index as a tuple."""
@@ -315,29 +364,43 @@ class Translator:
         self.end()
         return out
 
-    def scalar_load(self, b: Buffer, indices: tuple[Expr, ...], site: Atom, poison: bool,
-                    levels: list[tuple[int, Atom, Atom, Var, bool]]) -> str:
+    def scalar_load(
+        self,
+        b: Buffer,
+        indices: tuple[Expr, ...],
+        site: Atom,
+        poison: bool,
+        levels: list[tuple[int, Atom, Atom, Var, bool]],
+    ) -> str:
         at, index = self.address(b, indices, site, "read")
         suffix = self.memory[b]
         if poison:
             self.line(f"if not i{suffix}[{at}]: uninitialised({site}, {index})")
         for which, (slot, base, mine, _, _) in enumerate(levels):
             self.line(f"q = w{suffix}_{slot}[{at}]")
-            self.line(f"if q >= {base} and q != {mine}: race({site}, {index}, {which}, q, {base}, {mine}, ('read', 'write'))")
+            self.line(
+                f"if q >= {base} and q != {mine}: race({site}, {index}, {which}, q, {base}, {mine}, ('read', "
+                "'write'))"
+            )
             self.line(f"q = r{suffix}_{slot}[{at}]")
             self.line(f"if q != {mine}: r{suffix}_{slot}[{at}] = {mine} if q < {base} else {base}")
         text = f"d{suffix}[{at}]"
         return f"from_bfloat({text})" if b.dtype.code == "bfloat" else text
 
     def zero(self, t: DType) -> str:
-        return self.constant((t, 0.0), lambda: _float(t, 0.0)) if t.is_float else ("False" if t.is_bool else "0")
+        return (
+            self.constant((t, 0.0), lambda: _float(t, 0.0)) if t.is_float else ("False" if t.is_bool else "0")
+        )
 
     def poisoned(self, b: Buffer) -> bool:
         return b.scope != "arg" or any(b is o for o in self.func.outputs)
 
     def store(self, s: Store) -> None:
         b = s.buffer
-        lanes = max([i.dtype.lanes for i in s.indices] + [s.mask.dtype.lanes if s.mask is not None else 1, s.value.dtype.lanes])
+        lanes = max(
+            [i.dtype.lanes for i in s.indices]
+            + [s.mask.dtype.lanes if s.mask is not None else 1, s.value.dtype.lanes]
+        )
         value = self.value(s.value)
         if s.value.dtype.is_int and lanes == 1 and s.value.dtype.is_index:
             value = wrap(value, s.value.dtype)  # an index that is data after all must fit its type
@@ -357,11 +420,16 @@ class Translator:
         for which, (slot, base, mine, _, is_read) in enumerate(levels):
             self.line(f"q = w{suffix}_{slot}[{at}]")
             self.line(f"if q != {mine}:")
-            self.line(f" if q >= {base}: race({site}, {index}, {which}, q, {base}, {mine}, ('write', 'write'))")
+            self.line(
+                f" if q >= {base}: race({site}, {index}, {which}, q, {base}, {mine}, ('write', 'write'))"
+            )
             self.line(f" w{suffix}_{slot}[{at}] = {mine}")
             if is_read:
                 self.line(f"q = r{suffix}_{slot}[{at}]")
-                self.line(f"if q >= {base} and q != {mine}: race({site}, {index}, {which}, q, {base}, {mine}, ('write', 'read'))")
+                self.line(
+                    f"if q >= {base} and q != {mine}: race({site}, {index}, {which}, q, {base}, {mine}, "
+                    "('write', 'read'))"
+                )
         self.line(f"d{suffix}[{at}] = {value}")
         if self.poisoned(b):
             self.line(f"i{suffix}[{at}] = 1")
@@ -379,7 +447,11 @@ class Translator:
         for i, v in enumerate(self.func.dims):
             self.vars[v] = f"n{i}"
         scalars = [self.vars[p] for p in self.func.params if isinstance(p, Var)]
-        for target, given in ((names, "blocks"), (scalars, "scalars"), ([self.vars[d] for d in self.func.dims], "dims")):
+        for target, given in (
+            (names, "blocks"),
+            (scalars, "scalars"),
+            ([self.vars[d] for d in self.func.dims], "dims"),
+        ):
             if target:
                 self.line(f"{', '.join(target)}, = {given}")
         for b in self.func.buffers():

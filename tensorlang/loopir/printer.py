@@ -1,14 +1,15 @@
-"""The loop IR as text that reads like Python: ``show_func``, ``show_stmt``, and the ``str()`` of functions and statements.
+"""The loop IR as text that reads like Python: ``show_func``, ``show_stmt``, and the ``str()`` of functions
+and statements.
 
-Names are made unique only here, in reading order, so the same tree always gives the same text. Knows statements and
-expressions; must not know tensors of the language, schedules or passes.
+Names are made unique only here, in reading order, so the same tree always gives the same text. Knows
+statements and expressions; must not know tensors of the language, schedules or passes.
 
 ::
 
     def matmul(A: float32[M, K], B: float32[K, 48], C: float32[M, 48] out, *, M: dim(1..), K: dim(1..)):
         for i in parallel(0, M):
-            acc: float32[48] local                          # Alloc; lives to the end of its block, or to `del acc`
-            acc[0 : 48] = x48(0.0)                          # a Ramp as an index is a slice, start : stop or start : stop : step
+            acc: float32[48] local                  # Alloc; lives to the end of its block, or to `del acc`
+            acc[0 : 48] = x48(0.0)  # a Ramp as an index is a slice, start : stop or start : stop : step
             for k in range(0, K):
                 acc[0 : 48] = acc[0 : 48] + x48(A[i, k]) * B[k, 0 : 48]
             C[i, 0 : 48] = acc[0 : 48] if mask              # a masked store; a masked load is (A[i] if mask)
@@ -24,17 +25,49 @@ from ..errors import DeclareError
 from ..expr import make
 from ..expr.nodes import Expr, Ramp, Var
 from ..expr.printer import rules, show
-from .stmt import Alloc, Buffer, Evaluate, Extern, For, Func, If, Let, Load, Reduction, Report, Seq, Stmt, Store, View
+from .stmt import (
+    Alloc,
+    Buffer,
+    Evaluate,
+    Extern,
+    For,
+    Func,
+    If,
+    Let,
+    Load,
+    Reduction,
+    Report,
+    Seq,
+    Stmt,
+    Store,
+    View,
+)
 
 Line = tuple[int, str, Stmt | None]  # indentation, text, the statement it shows
-_RESERVED = ("def", "del", "for", "in", "if", "else", "pass", "and", "or", "not", "range", "parallel", "vectorized", "unrolled")
+_RESERVED = (
+    "def",
+    "del",
+    "for",
+    "in",
+    "if",
+    "else",
+    "pass",
+    "and",
+    "or",
+    "not",
+    "range",
+    "parallel",
+    "vectorized",
+    "unrolled",
+)
 _LOOP_WORDS = {"serial": "range"}
 _REDUCTION_WORDS = {"add": "sum", "mul": "prod", "min": "min", "max": "max", "and": "all", "or": "any"}
 _WIDTH = 118
 
 
 class Names:
-    """The printed names of variables and buffers: one supply, so that no two things in one text share a name."""
+    """The printed names of variables and buffers: one supply, so that no two things in one text share a
+    name."""
 
     def __init__(self) -> None:
         self._supply = NameSupply(_RESERVED)
@@ -47,7 +80,8 @@ class Names:
 
 
 def index_text(index: Expr, name: Any) -> str:
-    """One index: a scalar as it is, a Ramp as a slice, any other vector (a gather) as the expression it is."""
+    """One index: a scalar as it is, a Ramp as a slice, any other vector (a gather) as the expression it
+    is."""
     if type(index) is not Ramp:
         return show(index, name)
     stop = make.add(index.base, make.mul(index.stride, index.lanes))
@@ -74,7 +108,9 @@ def _load(e: Load, name: Any, outer: int) -> str:
 def _view(e: View, name: Any, outer: int) -> str:
     wish = name.buffer(e.buffer) if isinstance(name, Names) else e.buffer.name
     corner = ", ".join(show(i, name) for i in e.corner)
-    box = ", ".join(f"{show(n, name)} by {show(st, name)}" for n, st in zip(e.extents, e.strides, strict=True))
+    box = ", ".join(
+        f"{show(n, name)} by {show(st, name)}" for n, st in zip(e.extents, e.strides, strict=True)
+    )
     return f"&{wish}[{corner}] ({box})"
 
 
@@ -134,11 +170,26 @@ class _Writer:
             yield self.write(s.body, depth, last)
         elif isinstance(s, Extern):
             args = [self.names.buffer(a) if isinstance(a, Buffer) else self.text(a) for a in s.args]
-            add((depth, f"{'call_packed' if s.kind == 'packed' else 'call_extern'}({', '.join([repr(s.name), *args])})", s))
+            add(
+                (
+                    depth,
+                    f"call_{'packed' if s.kind == 'packed' else 'extern'}("
+                    + ", ".join([repr(s.name), *args])
+                    + ")",
+                    s,
+                )
+            )
         elif isinstance(s, Evaluate):
             add((depth, self.text(s.value), s))
         elif isinstance(s, Report):
-            add((depth, f"report({s.access!r}, dim={s.dim}, index={self.text(s.index)}, extent={self.text(s.extent)})", s))
+            add(
+                (
+                    depth,
+                    f"report({s.access!r}, dim={s.dim}, index={self.text(s.index)}, "
+                    f"extent={self.text(s.extent)})",
+                    s,
+                )
+            )
         else:
             raise TypeError(f"no text for {type(s).__name__}")
 
@@ -152,7 +203,11 @@ class _Writer:
             yield self.write(s.orelse, depth + 1)
 
     def dim(self, v: Var) -> str:
-        facts = [f"{'' if v.lo is None else v.lo}..{'' if v.hi is None else v.hi}"] if (v.lo, v.hi) != (None, None) else []
+        facts = (
+            [f"{'' if v.lo is None else v.lo}..{'' if v.hi is None else v.hi}"]
+            if (v.lo, v.hi) != (None, None)
+            else []
+        )
         facts += [f"multiple_of={v.multiple_of}"] if v.multiple_of != 1 else []
         return f"{self.names(v)}: dim({', '.join(facts)})"
 
@@ -161,8 +216,18 @@ class _Writer:
         parts = []
         for p in func.params:
             if isinstance(p, Buffer):
-                out = next((word for word, some in ((" out", func.outputs), (" updated", func.updates), (" constant", func.constants))
-                            if any(p is b for b in some)), "")
+                out = next(
+                    (
+                        word
+                        for word, some in (
+                            (" out", func.outputs),
+                            (" updated", func.updates),
+                            (" constant", func.constants),
+                        )
+                        if any(p is b for b in some)
+                    ),
+                    "",
+                )
                 parts.append(f"{self.names.buffer(p)}: {self.buffer_type(p)}{out}")
             else:
                 parts.append(f"{self.names(p)}: {p.dtype}")
@@ -173,11 +238,16 @@ class _Writer:
         if len(line) <= _WIDTH:
             return [line]
         margin = " " * (len(func.name) + 5)
-        return [f"def {func.name}({parts[0]},", *[f"{margin}{p}," for p in parts[1:-1]], f"{margin}{parts[-1]}):"]
+        return [
+            f"def {func.name}({parts[0]},",
+            *[f"{margin}{p}," for p in parts[1:-1]],
+            f"{margin}{parts[-1]}):",
+        ]
 
 
 def lines_of(func: Func, names: Names | None = None) -> list[Line]:
-    """The lines of a function with the statement each stands for (None for the header and for ``else``, ``del``)."""
+    """The lines of a function with the statement each stands for (None for the header and for ``else``,
+    ``del``)."""
     writer = _Writer(names or Names())
     for p in func.params:  # parameters keep their names: what comes later gets the suffix
         if isinstance(p, Buffer):

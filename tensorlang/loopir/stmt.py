@@ -2,25 +2,26 @@
 
 ::
 
-    func   = Func(name, params: (Buffer | Var)*, body, attrs, needs)   needs: what the sizes of a call must be like
-    stmt   = Seq(stmt*)                                        one after the other; Seq(()) does nothing
-           | For(var, begin, extent, kind, body)               var in begin .. begin+extent-1; nothing when extent <= 0
-           | If(cond, then, orelse?)                           cond: scalar bool
-           | Store(buffer, value, indices, mask?)              buffer[indices] = value, only in the lanes where mask holds
-           | Alloc(buffer, body)                               buffer lives while body runs; contents undefined at first
+    func   = Func(name, params: (Buffer | Var)*, body, attrs, needs)
+                                                   needs: what the sizes of a call must be like
+    stmt   = Seq(stmt*)                            one after the other; Seq(()) does nothing
+           | For(var, begin, extent, kind, body)   var in begin .. begin+extent-1; nothing when extent <= 0
+           | If(cond, then, orelse?)               cond: scalar bool
+           | Store(buffer, value, indices, mask?)  buffer[indices] = value, only in the lanes where mask holds
+           | Alloc(buffer, body)                   lives while body runs; contents undefined at first
            | Let(var, value, body)
-           | Evaluate(value)                                   for effects only: Call("prefetch", ...)
-           | Report(access, dim, index, extent, ...)           ends the kernel: an index is out of bounds
-           | Extern(kind, name, args, outputs)                 a call of somebody else's function on whole buffers
+           | Evaluate(value)                       for effects only: Call("prefetch", ...)
+           | Report(access, dim, index, extent, ...)  ends the kernel: an index is out of bounds
+           | Extern(kind, name, args, outputs)     a call of somebody else's function on whole buffers
     kind   = serial | parallel | vectorized | unrolled
     expr   = the nodes of expr.nodes | Load(buffer, indices, mask?) | Reduction(op, vector)
-    index  = scalar int expr | vector int expr                 the lanes of an access are those of its indices (all equal
-                                                               or scalar); vector access = gather unless it is a Ramp
+    index  = scalar int expr | vector int expr     the lanes of an access are those of its indices (all equal
+                                                   or scalar); vector access = gather unless it is a Ramp
     buffer = Buffer(name, dtype, shape: expr*, strides: expr* | None, scope)
 
 ``vectorized`` and ``unrolled`` loops have constant extents and exist only before the passes that expand them.
-A masked-off lane of a Load is neither read nor defined (it holds zero); a masked-off lane of a Store is not written.
-All indices count elements; ``strides`` None means compact row-major.
+A masked-off lane of a Load is neither read nor defined (it holds zero); a masked-off lane of a Store is not
+written. All indices count elements; ``strides`` None means compact row-major.
 """
 
 from __future__ import annotations
@@ -41,13 +42,19 @@ KINDS = (SERIAL, PARALLEL, VECTORIZED, UNROLLED)
 
 
 class Buffer:
-    """A block of memory with a shape. ``scope`` is ``arg`` (of the function), ``global`` (workspace) or ``local`` (registers or
-    stack). Known by identity."""
+    """A block of memory with a shape. ``scope`` is ``arg`` (of the function), ``global`` (workspace) or
+    ``local`` (registers or stack). Known by identity."""
 
     __slots__ = ("__weakref__", "_steps", "dtype", "name", "scope", "shape", "strides")
 
-    def __init__(self, name: str, dtype: DType, shape: tuple[Expr, ...], scope: str = "arg",
-                 strides: tuple[Expr, ...] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        dtype: DType,
+        shape: tuple[Expr, ...],
+        scope: str = "arg",
+        strides: tuple[Expr, ...] | None = None,
+    ) -> None:
         self.name = name
         self.dtype = dtype
         self.shape = shape
@@ -81,7 +88,8 @@ class Buffer:
 
 
 class Load(Access):
-    """``buffer[indices]``; with vector indices a vector of elements, zero in lanes where ``mask`` is false."""
+    """``buffer[indices]``; with vector indices a vector of elements, zero in lanes where ``mask`` is
+    false."""
 
     __slots__ = ("buffer", "mask")
     _fields = ("buffer", "indices", "mask")
@@ -110,7 +118,8 @@ class Load(Access):
 
 
 def load(buffer: Buffer, indices: tuple[Expr, ...], mask: Expr | None = None) -> Expr:
-    """Build a Load; a mask that is true everywhere is dropped, one scalar load serves a uniform unmasked vector."""
+    """Build a Load; a mask that is true everywhere is dropped, one scalar load serves a uniform unmasked
+    vector."""
     if mask is not None and make._uniform(mask, True):
         mask = None
     return intern(Load, buffer, tuple(indices), mask)
@@ -196,8 +205,15 @@ class For(Stmt):
 
     __slots__ = ("attrs", "begin", "body", "extent", "kind", "var")
 
-    def __init__(self, var: Var, begin: Expr, extent: Expr, kind: str, body: Stmt,
-                 attrs: tuple[tuple[str, Any], ...] = ()) -> None:
+    def __init__(
+        self,
+        var: Var,
+        begin: Expr,
+        extent: Expr,
+        kind: str,
+        body: Stmt,
+        attrs: tuple[tuple[str, Any], ...] = (),
+    ) -> None:
         self.var = var
         self.begin = begin
         self.extent = extent
@@ -242,7 +258,9 @@ class If(Stmt):
 class Store(Stmt):
     __slots__ = ("buffer", "indices", "mask", "value")
 
-    def __init__(self, buffer: Buffer, value: Expr, indices: tuple[Expr, ...], mask: Expr | None = None) -> None:
+    def __init__(
+        self, buffer: Buffer, value: Expr, indices: tuple[Expr, ...], mask: Expr | None = None
+    ) -> None:
         self.buffer = buffer
         self.value = value
         self.indices = indices
@@ -254,7 +272,9 @@ class Store(Stmt):
 
     def with_exprs(self, *exprs: Expr) -> Stmt:
         n = len(self.indices)
-        return Store(self.buffer, exprs[0], tuple(exprs[1:n + 1]), exprs[n + 1] if len(exprs) > n + 1 else None)
+        return Store(
+            self.buffer, exprs[0], tuple(exprs[1 : n + 1]), exprs[n + 1] if len(exprs) > n + 1 else None
+        )
 
 
 class Alloc(Stmt):
@@ -306,12 +326,15 @@ class Evaluate(Stmt):
 
 
 class View(Expr):
-    """An argument of an Extern: the box of ``buffer`` that begins at ``corner``, with these ``extents`` and ``strides`` in elements."""
+    """An argument of an Extern: the box of ``buffer`` that begins at ``corner``, with these ``extents`` and
+    ``strides`` in elements."""
 
     __slots__ = ("buffer", "corner", "extents", "strides")
     _fields = ("buffer", "corner", "extents", "strides")
 
-    def __init__(self, buffer: Buffer, corner: tuple[Expr, ...], extents: tuple[Expr, ...], strides: tuple[Expr, ...]) -> None:
+    def __init__(
+        self, buffer: Buffer, corner: tuple[Expr, ...], extents: tuple[Expr, ...], strides: tuple[Expr, ...]
+    ) -> None:
         self._memo = None
         self.buffer = buffer
         self.corner = corner
@@ -324,16 +347,24 @@ class View(Expr):
 
     def with_children(self, *kids: Expr) -> Expr:
         n, m = len(self.corner), len(self.extents)
-        return intern(View, self.buffer, tuple(kids[:n]), tuple(kids[n:n + m]), tuple(kids[n + m:]))
+        return intern(View, self.buffer, tuple(kids[:n]), tuple(kids[n : n + m]), tuple(kids[n + m :]))
 
 
 class Extern(Stmt):
-    """``name(args)``: a registered Python function (kind ``packed``) or a C symbol (kind ``c``, returning ``result``). It may read every
-    buffer among its arguments and writes those in ``outputs``: whole, or the box of a View; whole buffers are compact."""
+    """``name(args)``: a registered Python function (kind ``packed``) or a C symbol (kind ``c``, returning
+    ``result``). It may read every buffer among its arguments and writes those in ``outputs``: whole, or the
+    box of a View; whole buffers are compact."""
 
     __slots__ = ("args", "kind", "name", "outputs", "result")
 
-    def __init__(self, kind: str, name: str, args: tuple[Buffer | Expr, ...], outputs: tuple[Buffer, ...], result: DType | None = None) -> None:
+    def __init__(
+        self,
+        kind: str,
+        name: str,
+        args: tuple[Buffer | Expr, ...],
+        outputs: tuple[Buffer, ...],
+        result: DType | None = None,
+    ) -> None:
         self.kind = kind
         self.name = name
         self.args = args
@@ -342,23 +373,39 @@ class Extern(Stmt):
 
     def buffers(self) -> tuple[Buffer, ...]:
         """The buffers among the arguments."""
-        return tuple(a if isinstance(a, Buffer) else a.buffer for a in self.args if isinstance(a, Buffer | View))
+        return tuple(
+            a if isinstance(a, Buffer) else a.buffer for a in self.args if isinstance(a, Buffer | View)
+        )
 
     def exprs(self) -> tuple[Expr, ...]:
         return tuple(a for a in self.args if isinstance(a, Expr))
 
     def with_exprs(self, *exprs: Expr) -> Stmt:
         new = iter(exprs)
-        return Extern(self.kind, self.name, tuple(a if isinstance(a, Buffer) else next(new) for a in self.args), self.outputs, self.result)
+        return Extern(
+            self.kind,
+            self.name,
+            tuple(a if isinstance(a, Buffer) else next(new) for a in self.args),
+            self.outputs,
+            self.result,
+        )
 
 
 class Report(Stmt):
-    """Ends the kernel with a report: ``index``, number ``dim`` of the access with the text ``access``, is not in 0 .. ``extent``;
-    ``position`` says in which turn, as pairs of a loop's name and its variable."""
+    """Ends the kernel with a report: ``index``, number ``dim`` of the access with the text ``access``, is not
+    in 0 .. ``extent``; ``position`` says in which turn, as pairs of a loop's name and its variable."""
 
     __slots__ = ("access", "dim", "extent", "index", "names", "position")
 
-    def __init__(self, access: str, dim: int, index: Expr, extent: Expr, names: tuple[str, ...], position: tuple[Expr, ...]) -> None:
+    def __init__(
+        self,
+        access: str,
+        dim: int,
+        index: Expr,
+        extent: Expr,
+        names: tuple[str, ...],
+        position: tuple[Expr, ...],
+    ) -> None:
         self.access = access
         self.dim = dim
         self.index = index
@@ -378,17 +425,37 @@ class Report(Stmt):
 
 
 class Func:
-    """A kernel: ``params`` are its buffers and scalar values in call order, ``dims`` the symbolic sizes their shapes speak of
-    (solved from the arrays at the call), ``outputs`` the names of buffers that are written, ``constants`` those of ``params`` (the last ones)
-    that the kernel comes with: they are read, and no call passes them, ``needs`` conditions on dims, each with the reason: a call with other
-    sizes is refused before anything is written; ``updates`` those of ``params`` that are read and changed in place."""
+    """A kernel: ``params`` are its buffers and scalar values in call order, ``dims`` the symbolic sizes their
+    shapes speak of (solved from the arrays at the call), ``outputs`` the names of buffers that are written,
+    ``constants`` those of ``params`` (the last ones) that the kernel comes with: they are read, and no call
+    passes them, ``needs`` conditions on dims, each with the reason: a call with other sizes is refused before
+    anything is written; ``updates`` those of ``params`` that are read and changed in place."""
 
-    __slots__ = ("attrs", "body", "constants", "dims", "name", "needs", "outputs", "params", "ready", "updates")
+    __slots__ = (
+        "attrs",
+        "body",
+        "constants",
+        "dims",
+        "name",
+        "needs",
+        "outputs",
+        "params",
+        "ready",
+        "updates",
+    )
 
-    def __init__(self, name: str, params: tuple[Buffer | Var, ...], body: Stmt, dims: tuple[Var, ...] = (),
-                 outputs: tuple[Buffer, ...] = (), attrs: tuple[tuple[str, Any], ...] = (),
-                 constants: tuple[Buffer, ...] = (), needs: tuple[tuple[Expr, str], ...] = (),
-                 updates: tuple[Buffer, ...] = ()) -> None:
+    def __init__(
+        self,
+        name: str,
+        params: tuple[Buffer | Var, ...],
+        body: Stmt,
+        dims: tuple[Var, ...] = (),
+        outputs: tuple[Buffer, ...] = (),
+        attrs: tuple[tuple[str, Any], ...] = (),
+        constants: tuple[Buffer, ...] = (),
+        needs: tuple[tuple[Expr, str], ...] = (),
+        updates: tuple[Buffer, ...] = (),
+    ) -> None:
         self.name = name
         self.params = params
         self.body = body
@@ -401,7 +468,17 @@ class Func:
         self.needs = needs
 
     def with_body(self, body: Stmt) -> Func:
-        return Func(self.name, self.params, body, self.dims, self.outputs, self.attrs, self.constants, self.needs, self.updates)
+        return Func(
+            self.name,
+            self.params,
+            body,
+            self.dims,
+            self.outputs,
+            self.attrs,
+            self.constants,
+            self.needs,
+            self.updates,
+        )
 
     def writes(self, b: Buffer) -> bool:
         """Whether the kernel may write that parameter."""
@@ -422,7 +499,8 @@ def preorder(s: Stmt) -> Iterator[Stmt]:
 
 
 def rewrite(s: Stmt, change: Callable[[Stmt], Stmt | None]) -> Stmt:
-    """Bottom-up rebuild; ``change`` sees each statement after its parts were rebuilt. Unchanged statements are the same objects."""
+    """Bottom-up rebuild; ``change`` sees each statement after its parts were rebuilt. Unchanged statements
+    are the same objects."""
     return run(_rewrite(s, change))
 
 

@@ -1,9 +1,11 @@
-"""Well-formedness of the loop IR: what every pass may rely on and must leave behind. Run between passes in tests and debugging.
+"""Well-formedness of the loop IR: what every pass may rely on and must leave behind. Run between passes in
+tests and debugging.
 
-A failure is a bug of this project, never of its user: VerifyError is no TensorLangError. Must not know passes or schedules.
+A failure is a bug of this project, never of its user: VerifyError is no TensorLangError. Must not know passes
+or schedules.
 
-A variable or buffer may not be defined again while it is in scope. Two loops beside each other may share a variable: passes that
-duplicate a body (peeling, unrolling) need not rename it.
+A variable or buffer may not be defined again while it is in scope. Two loops beside each other may share a
+variable: passes that duplicate a body (peeling, unrolling) need not rename it.
 """
 
 from __future__ import annotations
@@ -78,8 +80,8 @@ class VerifyError(AssertionError):
 
 
 def mark(func: Func, stmt: Stmt | None, note: str, nth: int = 0) -> str:
-    """The function as text with an arrow at the line of ``stmt`` (of the header, for None; at its ``nth`` line when the statement
-    stands in several places). Long functions are cut around it."""
+    """The function as text with an arrow at the line of ``stmt`` (of the header, for None; at its ``nth``
+    line when the statement stands in several places). Long functions are cut around it."""
     lines = lines_of(func)
     places = [n for n, (_, _, s) in enumerate(lines) if s is stmt and s is not None]
     guilty = places[min(nth, len(places) - 1)] if places else 0
@@ -92,22 +94,25 @@ def mark(func: Func, stmt: Stmt | None, note: str, nth: int = 0) -> str:
     out: list[str] = []
     for n, (indent, text, _) in enumerate(lines):
         if n in keep:
-            out.append(f"{'>' if n == guilty else ' '} {'    ' * indent}{text}{f'    # <-- {note}' if n == guilty else ''}")
+            out.append(
+                f"{'>' if n == guilty else ' '} "
+                f"{'    ' * indent}{text}{f'    # <-- {note}' if n == guilty else ''}"
+            )
         elif out[-1] != "  ...":
             out.append("  ...")
     return "\n".join(out)
 
 
 def verify(func: Func, *, in_bounds: bool = False) -> None:
-    """Raise VerifyError unless ``func`` is well formed; with ``in_bounds`` also unless every access is proved to be in bounds
-    (those whose index depends on data aside)."""
+    """Raise VerifyError unless ``func`` is well formed; with ``in_bounds`` also unless every access is proved
+    to be in bounds (those whose index depends on data aside)."""
     _Verifier(func).run()
     if in_bounds:
         for stmt, nth, problem in unproved(func):
             raise VerifyError(problem, func, stmt, nth)
 
 
-# ---- expressions: each rule returns what is wrong with one node, its children aside ----------------------------------------------
+# ---- expressions: each rule returns what is wrong with one node, its children aside ------------------------
 
 rules = TypeTable("verify")
 Problem = str | None
@@ -129,11 +134,18 @@ def _binary(e: Binary, accepts: Callable[[DType], bool], word: str) -> Problem:
 @rules.on(View)
 def _view(e: View) -> str | None:
     if len(e.corner) != len(e.buffer.shape):
-        return f"a corner of {len(e.corner)} indices for {e.buffer.name}, which has {len(e.buffer.shape)} dimension(s)"
+        return (
+            f"a corner of {len(e.corner)} indices for {e.buffer.name}, which has {len(e.buffer.shape)} "
+            "dimension(s)"
+        )
     if len(e.extents) != len(e.strides):
         return f"a view of {e.buffer.name} has {len(e.extents)} extents and {len(e.strides)} strides"
     bad = next((k for k in e.children() if not (k.dtype.is_int and k.dtype.lanes == 1)), None)
-    return None if bad is None else f"{show(bad)} in a view of {e.buffer.name} is {bad.dtype}, not a scalar integer"
+    return (
+        None
+        if bad is None
+        else f"{show(bad)} in a view of {e.buffer.name} is {bad.dtype}, not a scalar integer"
+    )
 
 
 @rules.on(Var, Const)
@@ -185,7 +197,11 @@ def _choice(e: Choice) -> Problem:
 
 @rules.on(Cast)
 def _cast(e: Cast) -> Problem:
-    return None if e.dtype.lanes == e.a.dtype.lanes else f"a cast from {e.a.dtype} to {e.dtype} changes the number of lanes"
+    return (
+        None
+        if e.dtype.lanes == e.a.dtype.lanes
+        else f"a cast from {e.a.dtype} to {e.dtype} changes the number of lanes"
+    )
 
 
 @rules.on(Call)
@@ -204,7 +220,9 @@ def _call(e: Call) -> Problem:
 @rules.on(CCall)
 def _c_call(e: CCall) -> Problem:
     wrong = [a for a in e.args if a.dtype.lanes != e.dtype.lanes]
-    return f"the C function {e.name} of {wrong[0].dtype.lanes} lane(s) giving {e.dtype.lanes}" if wrong else None
+    return (
+        f"the C function {e.name} of {wrong[0].dtype.lanes} lane(s) giving {e.dtype.lanes}" if wrong else None
+    )
 
 
 @rules.on(Ramp)
@@ -218,7 +236,11 @@ def _ramp(e: Ramp) -> Problem:
 
 @rules.on(Broadcast)
 def _broadcast(e: Broadcast) -> Problem:
-    return None if e.value.dtype.lanes == 1 and e.lanes > 1 else f"a broadcast of {e.value.dtype} to {e.lanes} lane(s)"
+    return (
+        None
+        if e.value.dtype.lanes == 1 and e.lanes > 1
+        else f"a broadcast of {e.value.dtype} to {e.lanes} lane(s)"
+    )
 
 
 @rules.on(Reduction)
@@ -227,7 +249,11 @@ def _reduction(e: Reduction) -> Problem:
         return f"no reduction of lanes is called {e.op}"
     if e.value.dtype.lanes == 1:
         return "a reduction over the lanes of a scalar"
-    return None if e.value.dtype.is_bool == (e.op in ("and", "or")) else f"a reduction by {e.op} of {e.value.dtype}"
+    return (
+        None
+        if e.value.dtype.is_bool == (e.op in ("and", "or"))
+        else f"a reduction by {e.op} of {e.value.dtype}"
+    )
 
 
 @rules.on(Access)
@@ -256,7 +282,8 @@ def _access(b: Buffer, indices: tuple[Expr, ...], mask: Expr | None, lanes: int)
     return None
 
 
-# ---- statements ------------------------------------------------------------------------------------------------------------------
+# ---- statements --------------------------------------------------------------------------------------------
+
 
 class _Verifier:
     def __init__(self, func: Func) -> None:
@@ -268,7 +295,9 @@ class _Verifier:
         self.visits: dict[Stmt, int] = {}
 
     def fail(self, reason: str) -> NoReturn:
-        raise VerifyError(reason, self.func, self.stmt, self.visits.get(self.stmt, 1) - 1 if self.stmt is not None else 0)
+        raise VerifyError(
+            reason, self.func, self.stmt, self.visits.get(self.stmt, 1) - 1 if self.stmt is not None else 0
+        )
 
     def need(self, problem: Problem) -> None:
         if problem is not None:
@@ -321,7 +350,9 @@ class _Verifier:
 
     def reachable(self, b: Buffer) -> None:
         if b not in self.buffers:
-            self.fail(f"{b.name} is used outside its Alloc" if b.scope != "arg" else f"{b.name} is no parameter")
+            self.fail(
+                f"{b.name} is used outside its Alloc" if b.scope != "arg" else f"{b.name} is no parameter"
+            )
 
     def index(self, e: Expr, what: str) -> None:
         self.expr(e)

@@ -1,1 +1,2 @@
-"""From schedule state to loop IR. Knows the schedule and the loop IR; nothing of passes, code generation or running."""
+"""From schedule state to loop IR. Knows the schedule and the loop IR; nothing of passes, code generation or
+running."""

@@ -17,11 +17,14 @@ from ..te.axis import dims_of
 from ..te.tensor import PlaceholderOp, Tensor
 
 
-def argument_buffers(state: ScheduleState, args: Sequence[Tensor | Var], constants: Sequence[Tensor] = (),
-                     strides: Mapping[Tensor, tuple[Expr, ...] | None] | None = None,
-                     ) -> tuple[dict[Tensor, Buffer], tuple[Buffer | Var, ...]]:
-    """A buffer for each tensor argument, and the parameters in call order. ``constants`` are compact; an argument lies as ``strides``
-    says, or as it is declared.
+def argument_buffers(
+    state: ScheduleState,
+    args: Sequence[Tensor | Var],
+    constants: Sequence[Tensor] = (),
+    strides: Mapping[Tensor, tuple[Expr, ...] | None] | None = None,
+) -> tuple[dict[Tensor, Buffer], tuple[Buffer | Var, ...]]:
+    """A buffer for each tensor argument, and the parameters in call order. ``constants`` are compact; an
+    argument lies as ``strides`` says, or as it is declared.
 
     Raises LowerError when an argument is foreign, named twice, or one that is needed is missing.
     """
@@ -34,20 +37,35 @@ def argument_buffers(state: ScheduleState, args: Sequence[Tensor | Var], constan
             params.append(a)
             continue
         if not isinstance(a, Tensor):
-            shown = a if isinstance(a, int | float | str) else f"{type(a).__name__} {getattr(a, 'name', '')}".strip()
-            raise LowerError(f"argument {shown} is neither a tensor nor a te.var",
-                             because="a kernel is built for tensors and variables; numbers and arrays are passed when it is called",
-                             try_="the tensors of te.placeholder and te.compute, in the order of the call")
+            shown = (
+                a
+                if isinstance(a, int | float | str)
+                else f"{type(a).__name__} {getattr(a, 'name', '')}".strip()
+            )
+            raise LowerError(
+                f"argument {shown} is neither a tensor nor a te.var",
+                because="a kernel is built for tensors and variables; numbers and arrays are passed when it "
+                "is called",
+                try_="the tensors of te.placeholder and te.compute, in the order of the call",
+            )
         if a in buffers:
             raise LowerError(f"argument `{a.name}` is given twice", try_="name each argument once")
         stage = state.find(a.op)
-        if stage is None and not isinstance(a.op, PlaceholderOp):  # an input that nobody reads is passed and left alone
-            raise LowerError(f"argument `{a.name}` is not part of this computation", because="nothing it computes depends on it",
-                             legal=", ".join(t.name for st in state.stages if st.attach != INLINED for t in st.op.outputs))
+        if stage is None and not isinstance(
+            a.op, PlaceholderOp
+        ):  # an input that nobody reads is passed and left alone
+            raise LowerError(
+                f"argument `{a.name}` is not part of this computation",
+                because="nothing it computes depends on it",
+                legal=", ".join(t.name for st in state.stages if st.attach != INLINED for t in st.op.outputs),
+            )
         if stage is not None and stage.updates:
             continue  # the array it changes is the parameter
         if stage is not None and stage.shares:
-            raise LowerError(f"argument `{a.name}` is part of the scan `{stage.shares[0].name}`: its memory is the scan's result")
+            raise LowerError(
+                f"argument `{a.name}` is part of the scan `{stage.shares[0].name}`: its memory is the scan's "
+                "result"
+            )
         lies = None if a in constants else (strides or {}).get(a, getattr(a.op, "strides", None))
         buffers[a] = Buffer(a.name, a.dtype, a.shape, "arg", lies)
         params.append(buffers[a])
@@ -58,13 +76,17 @@ def argument_buffers(state: ScheduleState, args: Sequence[Tensor | Var], constan
             if stage.shares:
                 continue
             if stage.is_placeholder and state.readers(stage.name):
-                raise LowerError(f"argument `{t.name}` is missing: the computation reads it",
-                                 because=f"the arguments are {', '.join(p.name for p in params) or 'none'}",
-                                 try_=f"add {t.name} to the list of arguments")
+                raise LowerError(
+                    f"argument `{t.name}` is missing: the computation reads it",
+                    because=f"the arguments are {', '.join(p.name for p in params) or 'none'}",
+                    try_=f"add {t.name} to the list of arguments",
+                )
             if stage.is_output:
-                raise LowerError(f"output `{t.name}` is missing from the arguments",
-                                 because="results are written to arrays of the caller",
-                                 try_=f"add {t.name} to the list of arguments")
+                raise LowerError(
+                    f"output `{t.name}` is missing from the arguments",
+                    because="results are written to arrays of the caller",
+                    try_=f"add {t.name} to the list of arguments",
+                )
     return buffers, tuple(params)
 
 
@@ -87,7 +109,8 @@ def share_buffers(state: ScheduleState, buffers: dict[Tensor, Buffer]) -> None:
 
 
 def _padded(shape: tuple[Expr, ...], align: dict[int, tuple[int, int]]) -> tuple[Expr, ...] | None:
-    """Strides where each axis in ``align`` has one that is a multiple of a factor, plus an offset; None when nothing is asked."""
+    """Strides where each axis in ``align`` has one that is a multiple of a factor, plus an offset; None when
+    nothing is asked."""
     if not align:
         return None
     strides: list[Expr] = []
@@ -108,7 +131,11 @@ def _told(shape: Sequence[Expr], known: set[Var]) -> set[Var]:
         more = False
         for e in shape:
             unknown = [v for v in dims_of(e) if v not in known]
-            if len(unknown) == 1 and all(len(m) == 1 and m[0] is unknown[0] for m in poly(e) if any(unknown[0] in variables(a) for a in m)):
+            if len(unknown) == 1 and all(
+                len(m) == 1 and m[0] is unknown[0]
+                for m in poly(e)
+                if any(unknown[0] in variables(a) for a in m)
+            ):
                 known.add(unknown[0])
                 more = True
     return known
@@ -130,12 +157,17 @@ def sizes_of(params: Sequence[Buffer | Var], exprs: Sequence[Expr]) -> tuple[Var
             raise LowerError(f"`{v.name}` is a sampled value outside a schedule")
         if v.kind in ("dim", "value") and v not in direct and not any(v is g for g in given):
             if not v.dtype.is_index or not any(v is d for d in dims):
-                raise LowerError(f"`{v.name}` is given by no argument",
-                                 because="the computation uses its value, and no argument has it as a dimension",
-                                 try_=f"pass `{v.name}` as an argument")
-            raise LowerError(f"`{v.name}` is determined by no argument",
-                             because="a symbolic size is solved from a dimension of an argument that is a multiple of it plus what is known",
-                             try_=_what_to_pass(sizes, direct, dims))
+                raise LowerError(
+                    f"`{v.name}` is given by no argument",
+                    because="the computation uses its value, and no argument has it as a dimension",
+                    try_=f"pass `{v.name}` as an argument",
+                )
+            raise LowerError(
+                f"`{v.name}` is determined by no argument",
+                because="a symbolic size is solved from a dimension of an argument that is a multiple of it "
+                "plus what is known",
+                try_=_what_to_pass(sizes, direct, dims),
+            )
     return tuple(dims)
 
 
@@ -147,4 +179,7 @@ def _what_to_pass(sizes: Sequence[Expr], known: set[Var], dims: Sequence[Var]) -
             wanted.append(v)
     if len(wanted) == 1:
         return f"pass `{wanted[0].name}` as an argument, or a tensor of which it is a dimension"
-    return f"pass {' and '.join(f'`{v.name}`' for v in wanted)} as arguments, or tensors of which they are dimensions"
+    return (
+        f"pass {' and '.join(f'`{v.name}`' for v in wanted)} as arguments, or tensors of which they are "
+        "dimensions"
+    )

@@ -1,7 +1,9 @@
-"""What of a schedule depends on constants alone: computed once when the kernel is built, and read by the kernel as it stands.
+"""What of a schedule depends on constants alone: computed once when the kernel is built, and read by the
+kernel as it stands.
 
-A stage at the root that reads nothing but constants (a packed copy of weights, a Winograd transform of them) is cut out of the schedule:
-the kernel reads its result as memory it comes with. Knows schedule states; never arrays.
+A stage at the root that reads nothing but constants (a packed copy of weights, a Winograd transform of them)
+is cut out of the schedule: the kernel reads its result as memory it comes with. Knows schedule states; never
+arrays.
 """
 
 from __future__ import annotations
@@ -24,11 +26,14 @@ class Packing:
     tensors: tuple[Tensor, ...]
 
 
-def split_constants(state: ScheduleState, constants: Sequence[Tensor]) -> tuple[ScheduleState, tuple[Packing, ...]]:
-    """The schedule that is left for the kernel, and what is computed ahead; a constant that is read as it is needs no computation
-    and is a Packing whose tensor is its source.
+def split_constants(
+    state: ScheduleState, constants: Sequence[Tensor]
+) -> tuple[ScheduleState, tuple[Packing, ...]]:
+    """The schedule that is left for the kernel, and what is computed ahead; a constant that is read as it is
+    needs no computation and is a Packing whose tensor is its source.
 
-    ``state`` holds no symbolic choices. Raises LowerError for a constant that is no placeholder of it or has a symbolic size.
+    ``state`` holds no symbolic choices. Raises LowerError for a constant that is no placeholder of it or has
+    a symbolic size.
     """
     if not constants:
         return state, ()
@@ -49,15 +54,23 @@ def split_constants(state: ScheduleState, constants: Sequence[Tensor]) -> tuple[
 def _check(state: ScheduleState, t: Tensor) -> None:
     name = getattr(t, "name", repr(t))
     if not isinstance(t, Tensor) or not isinstance(t.op, PlaceholderOp):
-        raise LowerError(f"constant `{name}` is no placeholder", because="only an input can be given a value ahead of the call",
-                         try_="constants={W: array} with W = te.placeholder(…)")
+        raise LowerError(
+            f"constant `{name}` is no placeholder",
+            because="only an input can be given a value ahead of the call",
+            try_="constants={W: array} with W = te.placeholder(…)",
+        )
     if state.find(t.op) is None:
-        raise LowerError(f"constant `{name}` is not part of this computation", because="nothing it computes depends on it",
-                         legal=", ".join(p.name for st in state.stages if st.is_placeholder for p in st.op.outputs))
+        raise LowerError(
+            f"constant `{name}` is not part of this computation",
+            because="nothing it computes depends on it",
+            legal=", ".join(p.name for st in state.stages if st.is_placeholder for p in st.op.outputs),
+        )
     if any(const_int(n) is None for n in t.shape):
-        raise LowerError(f"constant `{name}` has a symbolic size: ({', '.join(map(str, t.shape))})",
-                         because="its value, and so its shape, is known when the kernel is built",
-                         try_=f"declare `{name}` with the sizes of its array")
+        raise LowerError(
+            f"constant `{name}` has a symbolic size: ({', '.join(map(str, t.shape))})",
+            because="its value, and so its shape, is known when the kernel is built",
+            try_=f"declare `{name}` with the sizes of its array",
+        )
 
 
 def _fixed(state: ScheduleState, constants: Iterable[Tensor]) -> set[str]:
@@ -65,13 +78,19 @@ def _fixed(state: ScheduleState, constants: Iterable[Tensor]) -> set[str]:
     given = {state.of(t).name for t in constants}
     fixed = set(given)
     for stage in state.stages:  # producers first
-        if isinstance(stage.op, ComputeOp) and not (stage.is_output or stage.is_opaque or stage.shares or stage.within or stage.in_part):
+        if isinstance(stage.op, ComputeOp) and not (
+            stage.is_output or stage.is_opaque or stage.shares or stage.within or stage.in_part
+        ):
             inputs = [state.of(t).name for t in stage.op.input_tensors]
             if inputs and all(n in fixed for n in inputs):
                 fixed.add(stage.name)
     while True:  # what is computed inside a loop of the rest belongs to the rest, and so does what reads it
-        out = {n for n in fixed - given if _held(state.stage(n), fixed) or any(
-            state.of(t).name not in fixed for t in state.stage(n).op.input_tensors)}
+        out = {
+            n
+            for n in fixed - given
+            if _held(state.stage(n), fixed)
+            or any(state.of(t).name not in fixed for t in state.stage(n).op.input_tensors)
+        }
         if not out:
             return fixed
         fixed -= out
@@ -101,6 +120,8 @@ def _packing(state: ScheduleState, stage: StageState) -> Packing:
         elif isinstance(st.attach, At) and st.attach.stage in needed:
             needed.add(st.name)
     kept = [st for st in state.stages if st.name in needed and st.attach != INLINED]
-    stages = tuple(replace(st, is_output=True, scope="global") if st.name == stage.name else st for st in kept)
+    stages = tuple(
+        replace(st, is_output=True, scope="global") if st.name == stage.name else st for st in kept
+    )
     sources = tuple(t for st in stages if st.is_placeholder for t in st.op.outputs)
     return Packing(ScheduleState(stages, (), False), sources, stage.op.outputs)

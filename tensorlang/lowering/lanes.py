@@ -1,9 +1,12 @@
-"""Lanes to spare: elements of a register tile beyond the edge of its tensor may be computed, since nobody reads them.
+"""Lanes to spare: elements of a register tile beyond the edge of its tensor may be computed, since nobody
+reads them.
 
-``if j < n: acc[jj] = acc[jj] + A[i, k] * B[k, j]`` → ``acc[jj] = acc[jj] + A[i, k] * (B[k, j] if j < n else 0)``
+``if j < n: acc[jj] = acc[jj] + A[i, k] * B[k, j]`` → ``acc[jj] = acc[jj] + A[i, k] * (B[k, j] if j < n else
+0)``
 
-A guard on a vector loop that is left out of the store leaves plain multiply-adds where each would be followed by a blend. The reads that
-the guard kept in range ask it themselves; those of padded memory need not. Knows bounds; writes no loop IR.
+A guard on a vector loop that is left out of the store leaves plain multiply-adds where each would be followed
+by a blend. The reads that the guard kept in range ask it themselves; those of padded memory need not. Knows
+bounds; writes no loop IR.
 """
 
 from __future__ import annotations
@@ -25,8 +28,15 @@ _DIVISIONS = (Div, FloorDiv, FloorMod, TruncDiv, TruncMod)
 
 
 def spare_guards(stage: StageState, bounds: Bounds, guards: Sequence[Expr], facts: Facts) -> list[Expr]:
-    """Those of the guards that the store of ``stage`` does without. ``facts``: what holds where the stage is computed."""
-    if stage.scope != "local" or stage.store is not None or not isinstance(stage.attach, At) or stage.is_output or stage.tensorized is not None:
+    """Those of the guards that the store of ``stage`` does without. ``facts``: what holds where the stage is
+    computed."""
+    if (
+        stage.scope != "local"
+        or stage.store is not None
+        or not isinstance(stage.attach, At)
+        or stage.is_output
+        or stage.tensorized is not None
+    ):
         return []
     lanes = [iv.var for iv in stage.leaves if stage.kind(iv) == "vectorized" and iv.kind != REDUCE]
     asked = [g for g in guards if any(v in variables(g) for v in lanes)]
@@ -44,7 +54,8 @@ def spare_guards(stage: StageState, bounds: Bounds, guards: Sequence[Expr], fact
 
 
 def _harmless(stage: StageState) -> bool:
-    """Whether the body may be computed of anything: nothing divides whole numbers, no index is data, no condition depends on what is read."""
+    """Whether the body may be computed of anything: nothing divides whole numbers, no index is data, no
+    condition depends on what is read."""
     op = stage.compute
     if isinstance(op, OpaqueOp):
         return False
@@ -55,12 +66,16 @@ def _harmless(stage: StageState) -> bool:
         for node in preorder(e):
             if isinstance(node, _DIVISIONS) and not node.dtype.is_float and type(node.b) is not Const:
                 return False
-            if isinstance(node, TensorRead) and any(isinstance(x, TensorRead) for i in node.indices for x in preorder(i)):
+            if isinstance(node, TensorRead) and any(
+                isinstance(x, TensorRead) for i in node.indices for x in preorder(i)
+            ):
                 return False
     return True
 
 
 def in_range(read: TensorRead, facts: Facts) -> bool:
     """Whether a read stays inside its tensor whether the guards hold or not."""
-    return all(facts.prove(make.lt(i, n)) is True and facts.prove(make.ge(i, 0)) is True
-               for i, n in zip(read.indices, read.tensor.shape, strict=True))
+    return all(
+        facts.prove(make.lt(i, n)) is True and facts.prove(make.ge(i, 0)) is True
+        for i, n in zip(read.indices, read.tensor.shape, strict=True)
+    )

@@ -1,6 +1,8 @@
-"""The walk over the schedule tree that writes loop IR: nests, guards, initialisation of reductions, attached producers.
+"""The walk over the schedule tree that writes loop IR: nests, guards, initialisation of reductions, attached
+producers.
 
-Every guard stands as far out as its loops allow. Loops of one turn vanish. Nothing is optimised here: passes do that.
+Every guard stands as far out as its loops allow. Loops of one turn vanish. Nothing is optimised here: passes
+do that.
 """
 
 from __future__ import annotations
@@ -15,7 +17,23 @@ from ..expr import make
 from ..expr.linear import reads_data
 from ..expr.nodes import Expr, Var, const_int
 from ..expr.walk import preorder, rewrite, substitute, variables
-from ..loopir.stmt import NOTHING, Alloc, Buffer, Evaluate, Extern, For, Func, If, Let, Load, Stmt, Store, View, load, seq
+from ..loopir.stmt import (
+    NOTHING,
+    Alloc,
+    Buffer,
+    Evaluate,
+    Extern,
+    For,
+    Func,
+    If,
+    Let,
+    Load,
+    Stmt,
+    Store,
+    View,
+    load,
+    seq,
+)
 from ..schedule.bounds import Bounds, bounds_of
 from ..schedule.legality.places import wished
 from ..schedule.legality.tensorize import Operand, match
@@ -40,13 +58,18 @@ from .tails import check_tails, tail_note
 CACHE_LINE = 64  # bytes
 
 
-def lower_state(state: ScheduleState, args: Sequence[Tensor | Var], name: str, constants: Sequence[Tensor] = (),
-                strides: Mapping[Tensor, tuple[Expr, ...] | None] | None = None) -> Func:
-    """The kernel of a schedule whose sampled values are numbers, before any pass. ``constants`` are inputs that no call passes;
-    ``strides`` tells how arguments lie where that differs from their declaration.
+def lower_state(
+    state: ScheduleState,
+    args: Sequence[Tensor | Var],
+    name: str,
+    constants: Sequence[Tensor] = (),
+    strides: Mapping[Tensor, tuple[Expr, ...] | None] | None = None,
+) -> Func:
+    """The kernel of a schedule whose sampled values are numbers, before any pass. ``constants`` are inputs
+    that no call passes; ``strides`` tells how arguments lie where that differs from their declaration.
 
-    Raises LowerError for arguments that do not fit the computation, for stages that wait for a place, and for a loop whose kind needs a
-    constant extent it lost.
+    Raises LowerError for arguments that do not fit the computation, for stages that wait for a place, and for
+    a loop whose kind needs a constant extent it lost.
     """
     _nobody_waits(state)
     buffers, params = argument_buffers(state, args, constants, strides)
@@ -54,53 +77,92 @@ def lower_state(state: ScheduleState, args: Sequence[Tensor | Var], name: str, c
     workspace_buffers(state, bounds, buffers)
     share_buffers(state, buffers)
     known = bounds.stages
-    used = [e for st in state.stages if not st.is_placeholder and st.name in known
-            for e in (*bounds[st.name].loops.values(), *_scalars(st))]
+    used = [
+        e
+        for st in state.stages
+        if not st.is_placeholder and st.name in known
+        for e in (*bounds[st.name].loops.values(), *_scalars(st))
+    ]
     dims = sizes_of(params, used)
     writer = _Writer(state, bounds, buffers, params)
-    outputs = tuple(buffers[t] for st in state.stages if st.is_output and not st.updates for t in st.op.outputs)
+    outputs = tuple(
+        buffers[t] for st in state.stages if st.is_output and not st.updates for t in st.op.outputs
+    )
     updates = tuple(buffers[t] for st in state.stages for t in st.updates)
     for t in constants:
         if any(buffers[t] is b for b in updates):
-            raise LowerError(f"the constant `{t.name}` is updated in place", try_=f"pass {t.name} as an argument")
+            raise LowerError(
+                f"the constant `{t.name}` is updated in place", try_=f"pass {t.name} as an argument"
+            )
     told = frozenset((*dims, *(p for p in params if isinstance(p, Var))))
     needs = {**dict(cuts_of(bounds)), **dict(needs_of(state))}
-    return Func(name, params, run(writer.nodes(tree_of(state))), dims, outputs, constants=tuple(buffers[t] for t in constants),
-                needs=(*stated(told), *((c, why) for c, why in needs.items() if told >= variables(c))), updates=updates)
+    return Func(
+        name,
+        params,
+        run(writer.nodes(tree_of(state))),
+        dims,
+        outputs,
+        constants=tuple(buffers[t] for t in constants),
+        needs=(*stated(told), *((c, why) for c, why in needs.items() if told >= variables(c))),
+        updates=updates,
+    )
 
 
 def _nobody_waits(state: ScheduleState) -> None:
     waiting = [st for st in state.stages if st.waiting is not None]
     if waiting:
-        st = waiting[-1]  # the readers of the others may wait themselves; those of the last are what is missing
+        st = waiting[
+            -1
+        ]  # the readers of the others may wait themselves; those of the last are what is missing
         place, why = st.waiting.place if st.waiting else None, wished(state, st)
-        others = f"; {', '.join(f'`{o.name}`' for o in waiting[:-1])} wait{'s' if len(waiting) == 2 else ''} too" if len(waiting) > 1 else ""
-        raise LowerError(f"`{st.name}` waits for its place at {place}", because=f"{why.reason}{others}", tree=lambda: draw(state),
-                         try_=f"{why.try_}; or s[{st.name}].compute_root()")
+        others = (
+            f"; {', '.join(f'`{o.name}`' for o in waiting[:-1])} wait{'s' if len(waiting) == 2 else ''} too"
+            if len(waiting) > 1
+            else ""
+        )
+        raise LowerError(
+            f"`{st.name}` waits for its place at {place}",
+            because=f"{why.reason}{others}",
+            tree=lambda: draw(state),
+            try_=f"{why.try_}; or s[{st.name}].compute_root()",
+        )
 
 
 def _scalars(stage: StageState) -> list[Expr]:
-    own = {a.var for a in (*stage.compute.axis, *stage.compute.reduce_axis, *getattr(stage.op, "spatial", ()))}
+    own = {
+        a.var for a in (*stage.compute.axis, *stage.compute.reduce_axis, *getattr(stage.op, "spatial", ()))
+    }
     return [v for e in stage.compute.body for v in preorder(e) if type(v) is Var and v not in own]
 
 
 class _Writer:
-    def __init__(self, state: ScheduleState, bounds: Bounds, buffers: dict[Tensor, Buffer], params: Sequence[Buffer | Var]) -> None:
+    def __init__(
+        self,
+        state: ScheduleState,
+        bounds: Bounds,
+        buffers: dict[Tensor, Buffer],
+        params: Sequence[Buffer | Var],
+    ) -> None:
         self.state = state
         self.bounds = bounds
         self.buffers = buffers
         known = bounds.stages
-        self.low = {st.key: bounds[st.name].store_low for st in state.stages
-                    if st.name in known and not (st.shares or st.is_opaque or st.is_output)}
+        self.low = {
+            st.key: bounds[st.name].store_low
+            for st in state.stages
+            if st.name in known and not (st.shares or st.is_opaque or st.is_output)
+        }
         self.slides = {st.key: slide_of(state, bounds, st) for st in state.stages if st.store is not None}
         for scan in (st for st in state.stages if st.is_scan):
             slide = slide_of(state, bounds, scan)
             self.slides.update((part.key, slide) for part in sliding_parts(state, scan) if slide.ring)
         self.guards: dict[str, list[tuple[int, Expr]]] = {}
-        self.spare: dict[str, tuple[Expr, Facts]] = {}  # guards that reads ask instead of the store, with what else holds there
+        self.spare: dict[
+            str, tuple[Expr, Facts]
+        ] = {}  # guards that reads ask instead of the store, with what else holds there
         self.alive = {p for p in params if isinstance(p, Buffer)}  # memory that exists where the walk is
 
-    # -- the tree ----------------------------------------------------------------------------------------------------
+    # -- the tree --------------------------------------------------------------------------------------------
 
     def nodes(self, nodes: Sequence[TreeNode], first: int = 0) -> Steps[Stmt]:
         done: list[Stmt] = []
@@ -125,12 +187,23 @@ class _Writer:
             first = True
         else:
             first = False
-        position = len(stage.leaves) if isinstance(node, ComputeNode) else next(
-            p for p, iv in enumerate(stage.leaves) if iv is node.loop)  # type: ignore[union-attr]
-        if stage.tensorized is not None and isinstance(node, LoopNode) and node.loop.name == stage.tensorized[0]:
+        position = (
+            len(stage.leaves)
+            if isinstance(node, ComputeNode)
+            else next(p for p, iv in enumerate(stage.leaves) if iv is node.loop)  # type: ignore[union-attr]
+        )
+        if (
+            stage.tensorized is not None
+            and isinstance(node, LoopNode)
+            and node.loop.name == stage.tensorized[0]
+        ):
             return self.tensorized(stage, position, first)
         if isinstance(node, LoopNode):
-            ahead = [self.prefetch(stage, node.loop, t, n) for t, loop, n in stage.prefetches if loop == node.loop.name]
+            ahead = [
+                self.prefetch(stage, node.loop, t, n)
+                for t, loop, n in stage.prefetches
+                if loop == node.loop.name
+            ]
             inner = yield self.nodes(node.children)
             out = self.loop(stage, node.loop, self.guarded(stage, position, seq(*ahead, inner)))
         else:
@@ -145,24 +218,40 @@ class _Writer:
             return body
         kind = stage.kind(iv)
         if kind in ("vectorized", "unrolled") and depends_on_dims(extent):
-            raise LowerError(f"loop {stage.name}.{iv.name} is {kind}, but its extent {extent} is known only at run time",
-                             because="it was constant when it was annotated; the stage was moved since",
-                             try_=f"split it by a constant after the last compute_at of {stage.name}, and take the inner half")
+            raise LowerError(
+                f"loop {stage.name}.{iv.name} is {kind}, but its extent {extent} is known only at run time",
+                because="it was constant when it was annotated; the stage was moved since",
+                try_=f"split it by a constant after the last compute_at of {stage.name}, and take the inner "
+                "half",
+            )
         turns = const_int(extent)
         if turns is not None and turns > LIMITS.get(kind, turns):
-            raise LowerError(f"loop {stage.name}.{iv.name} is {kind} and runs {turns} times", because=f"the limit of {kind} loops is {LIMITS[kind]}",
-                             try_=f"split {iv.name} by a small factor and {kind.removesuffix('d')} the inner half")
-        notes = (*(stage.pragmas.get(iv, ()) if var is None else ()), *tail_note(stage, iv), *(self.doubled(stage, iv) if var is None else ()))
-        return For(iv.var if var is None else var, make.const(0, iv.dtype), extent, kind, body, tuple(sorted(notes)))
+            raise LowerError(
+                f"loop {stage.name}.{iv.name} is {kind} and runs {turns} times",
+                because=f"the limit of {kind} loops is {LIMITS[kind]}",
+                try_=f"split {iv.name} by a small factor and {kind.removesuffix('d')} the inner half",
+            )
+        notes = (
+            *(stage.pragmas.get(iv, ()) if var is None else ()),
+            *tail_note(stage, iv),
+            *(self.doubled(stage, iv) if var is None else ()),
+        )
+        return For(
+            iv.var if var is None else var, make.const(0, iv.dtype), extent, kind, body, tuple(sorted(notes))
+        )
 
     def doubled(self, stage: StageState, iv: IterVar) -> tuple[tuple[str, str], ...]:
         """The note that names the buffers which a turn of this loop computes for the next one."""
         if stage.kind(iv) not in ("serial", "unrolled"):
             return ()  # turns that do not follow one another have nothing to hand on
         inside = [st for st in self.state.stages if st.double and st.attach == At(stage.name, iv.name)]
-        return (("double_buffer", ", ".join(self.buffers[t].name for st in inside for t in st.op.outputs)),) if inside else ()
+        return (
+            (("double_buffer", ", ".join(self.buffers[t].name for st in inside for t in st.op.outputs)),)
+            if inside
+            else ()
+        )
 
-    # -- guards ------------------------------------------------------------------------------------------------------
+    # -- guards ----------------------------------------------------------------------------------------------
 
     def placed_guards(self, stage: StageState) -> list[tuple[int, Expr]]:
         """Each guard with the position of the innermost own loop it speaks of; -1 when it speaks of none."""
@@ -177,23 +266,31 @@ class _Writer:
             self.spare[stage.name] = (conjunction(spare), facts)
         return [(max((where.get(v, -1) for v in variables(g)), default=-1), g) for g in guards]
 
-    def guarded(self, stage: StageState, position: int, body: Stmt, renamed: dict[Var, Expr] | None = None) -> Stmt:
+    def guarded(
+        self, stage: StageState, position: int, body: Stmt, renamed: dict[Var, Expr] | None = None
+    ) -> Stmt:
         conds = [g for p, g in self.guards[stage.name] if p == position]
         if not conds:
             return body
         cond = conjunction(conds)
         return If(substitute(cond, renamed) if renamed else cond, body)
 
-    # -- tensorize ---------------------------------------------------------------------------------------------------
+    # -- tensorize -------------------------------------------------------------------------------------------
 
     def tensorized(self, stage: StageState, position: int, first: bool) -> Stmt:
         """The calls that stand for the loops from ``position`` inwards."""
         assert stage.tensorized is not None
         intrin = declared(stage.tensorized[1])
-        found = "it is not declared any more" if intrin is None else match(self.state, stage, position, intrin)
+        found = (
+            "it is not declared any more" if intrin is None else match(self.state, stage, position, intrin)
+        )
         if intrin is None or isinstance(found, str):
-            raise LowerError(f"tensorize({stage.name}, {', '.join(stage.tensorized)}): the loops are not those of the intrinsic any more",
-                             because=str(found), try_="tensorize last, after every split, reorder and compute_at")
+            raise LowerError(
+                f"tensorize({stage.name}, {', '.join(stage.tensorized)}): the loops are not those of the "
+                "intrinsic any more",
+                because=str(found),
+                try_="tensorize last, after every split, reorder and compute_at",
+            )
         ins = [self.view(o, t.shape) for o, t in zip(found.inputs, intrin.inputs, strict=True)]
         out = self.view(found.output, intrin.op.outputs[0].shape)
         body, reset, update = intrin.calls([v.strides for v in ins], out.strides)
@@ -205,9 +302,13 @@ class _Writer:
         if not found.outer_reduce:
             return self.guarded(stage, -1, call(body)) if first else call(body)
         if reset is None or update is None:
-            raise LowerError(f"tensorize({stage.name}, {intrin.name}): reduction loops stand around it, and it has no reset and update",
-                             try_="return (body, reset, update) from its function, or keep the whole reduction inside it")
-        # the start values are written by the plain loops, outside the first reduction loop; the call only adds to them
+            raise LowerError(
+                f"tensorize({stage.name}, {intrin.name}): reduction loops stand around it, and it has no "
+                "reset and update",
+                try_="return (body, reset, update) from its function, or keep the whole reduction inside it",
+            )
+        # the start values are written by the plain loops, outside the first reduction loop; the call only
+        # adds to them
         return self.guarded(stage, -1, call(update)) if first else call(update)
 
     def view(self, o: Operand, shape: tuple[Expr, ...]) -> View:
@@ -217,12 +318,14 @@ class _Writer:
         strides = element.buffer.element_strides()
         return View(element.buffer, element.indices, shape, tuple(strides[d] for d in o.dims))
 
-    # -- prefetches --------------------------------------------------------------------------------------------------
+    # -- prefetches ------------------------------------------------------------------------------------------
 
     def prefetch(self, stage: StageState, loop: IterVar, tensor: Tensor, turns: int) -> Stmt:
-        """Ask for the box of ``tensor`` that a later turn of ``loop`` reads, one element of each cache line."""
+        """Ask for the box of ``tensor`` that a later turn of ``loop`` reads, one element of each cache
+        line."""
         ends = self.bounds.touched(tensor.op, [stage], At(stage.name, loop.name))
-        if ends is None or self.buffers.get(tensor) not in self.alive:  # memory made inside the loop: a later turn has another
+        # memory made inside the loop: a later turn has another
+        if ends is None or self.buffers.get(tensor) not in self.alive:
             return NOTHING
         later = {loop.var: make.add(loop.var, turns)}
         index: list[Expr] = []
@@ -240,7 +343,7 @@ class _Writer:
             out = For(v, make.const(0, v.dtype), n, "serial", out)
         return out
 
-    # -- bodies ------------------------------------------------------------------------------------------------------
+    # -- bodies ----------------------------------------------------------------------------------------------
 
     def value(self, stage: StageState, e: Expr) -> Expr:
         """A body expression with axes in terms of loops and reads in terms of buffers."""
@@ -269,11 +372,14 @@ class _Writer:
         """Where one turn writes: counted from the corner of the stage's storage."""
         b = self.bounds[stage.name]
         slide = self.slides.get(stage.key, NO_SLIDE)
-        if stage.shares or stage.is_output:  # memory that is not the stage's own: where the element is in the whole
+        # memory that is not the stage's own: where the element is in the whole
+        if stage.shares or stage.is_output:
             return slide.place(tuple(b.value[a.var] for a in stage.compute.axis))
         if b.store_low is b.low:
             return tuple(b.local[a.var] for a in stage.compute.axis)
-        index = tuple(make.sub(b.value[a.var], low) for a, low in zip(stage.compute.axis, b.store_low, strict=True))
+        index = tuple(
+            make.sub(b.value[a.var], low) for a, low in zip(stage.compute.axis, b.store_low, strict=True)
+        )
         return slide.place(index)
 
     def update(self, stage: StageState) -> Stmt:
@@ -291,7 +397,8 @@ class _Writer:
         sources, parts = in_parts(tuple(self.value(stage, e) for e in first.sources))
         old = tuple(load(self.buffers[t], index) for t in tensors)
         out = around(self.store_all(tensors, index, first.reducer.combine(old, sources)), parts)
-        if first.condition is not None:  # what reads memory is asked last: the other conditions may keep it in range
+        # what reads memory is asked last: the other conditions may keep it in range
+        if first.condition is not None:
             conds = conjuncts(self.value(stage, first.condition))
             for some in ([c for c in conds if reads_data(c)], [c for c in conds if not reads_data(c)]):
                 out = If(conjunction(some), out) if some else out
@@ -299,20 +406,31 @@ class _Writer:
 
     def extern(self, op: ExternOp) -> Stmt:
         """The call of an extern, with buffers for its handles."""
-        args = tuple(a if isinstance(a, Expr) else self.buffers[(op.outputs if a.output else op.inputs)[a.position]] for a in op.call.args)
+        args = tuple(
+            a if isinstance(a, Expr) else self.buffers[(op.outputs if a.output else op.inputs)[a.position]]
+            for a in op.call.args
+        )
         for a in args:
             if isinstance(a, Buffer) and a.scope == "arg" and a.strides is not None:
-                raise LowerError(f"`{op.call.name}` is given {a.name}, which may lie strided",
-                                 because="a function that is called gets the address of compact memory",
-                                 try_=f"s.cache_read({a.name}, ...), or {a.name} without strides")
-        return Extern(op.call.kind, op.call.name, args, tuple(self.buffers[t] for t in op.outputs), op.call.result)
+                raise LowerError(
+                    f"`{op.call.name}` is given {a.name}, which may lie strided",
+                    because="a function that is called gets the address of compact memory",
+                    try_=f"s.cache_read({a.name}, ...), or {a.name} without strides",
+                )
+        return Extern(
+            op.call.kind, op.call.name, args, tuple(self.buffers[t] for t in op.outputs), op.call.result
+        )
 
     def scatter(self, stage: StageState, op: ScatterOp) -> Stmt:
         """The updates in order, each where its place is inside."""
         buffer = self.buffers[op.outputs[0]]
         places = [place(self.value(stage, e)) for e in op.where]
-        index = tuple(Var(f"{op.name}.at{d}", e.dtype, "data") if reads_data(e) else e for d, e in enumerate(places))
-        out: Stmt = Store(buffer, COMBINE[op.combine](load(buffer, index), self.value(stage, op.value)), index)
+        index = tuple(
+            Var(f"{op.name}.at{d}", e.dtype, "data") if reads_data(e) else e for d, e in enumerate(places)
+        )
+        out: Stmt = Store(
+            buffer, COMBINE[op.combine](load(buffer, index), self.value(stage, op.value)), index
+        )
         inside = [c for i, n in zip(index, buffer.shape, strict=True) for c in (make.ge(i, 0), make.lt(i, n))]
         conds = [c for c in inside if self.bounds.facts.prove(c) is not True]
         if conds:
@@ -324,11 +442,16 @@ class _Writer:
             out = For(a.var, make.const(0, a.dtype), a.extent, "serial", out)
         return out
 
-    def store_all(self, tensors: tuple[Tensor, ...], index: tuple[Expr, ...], values: tuple[Expr, ...]) -> Stmt:
+    def store_all(
+        self, tensors: tuple[Tensor, ...], index: tuple[Expr, ...], values: tuple[Expr, ...]
+    ) -> Stmt:
         """Store every output; with several, all values are computed before the first is written."""
         if len(tensors) == 1:
             return Store(self.buffers[tensors[0]], values[0], index)
-        names = [Var(f"{t.op.name}.new{i}", v.dtype, "data") for i, (t, v) in enumerate(zip(tensors, values, strict=True))]
+        names = [
+            Var(f"{t.op.name}.new{i}", v.dtype, "data")
+            for i, (t, v) in enumerate(zip(tensors, values, strict=True))
+        ]
         body = seq(*[Store(self.buffers[t], n, index) for t, n in zip(tensors, names, strict=True)])
         for n, v in reversed(list(zip(names, values, strict=True))):
             body = Let(n, v, body)
@@ -351,5 +474,3 @@ class _Writer:
                 out = self.guarded(stage, p, out, renamed)
             out = self.loop(stage, iv, out, fresh[iv.var])
         return out
-
-

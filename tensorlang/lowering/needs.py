@@ -1,9 +1,11 @@
-"""What a kernel needs of its symbolic sizes beyond their own facts: what ``te.assume`` and operations state, that nothing is read from empty
-tensors, and that no sum of axes runs past the end of a tensor of another size.
+"""What a kernel needs of its symbolic sizes beyond their own facts: what ``te.assume`` and operations state,
+that nothing is read from empty tensors, and that no sum of axes runs past the end of a tensor of another
+size.
 
-``x[max(min(I[i], n - 1), 0)]`` is in bounds for every ``n`` but 0, where there is nothing to read: a kernel that computes an element of it
-needs ``n >= 1``. So it is with remainders (``I[i] % n``) and with places that only sizes decide (``x[0]``, ``x[n - 1]``). Calls with other
-sizes are refused before anything is written. Knows computes and proofs; no loops.
+``x[max(min(I[i], n - 1), 0)]`` is in bounds for every ``n`` but 0, where there is nothing to read: a kernel
+that computes an element of it needs ``n >= 1``. So it is with remainders (``I[i] % n``) and with places that
+only sizes decide (``x[0]``, ``x[n - 1]``). Calls with other sizes are refused before anything is written.
+Knows computes and proofs; no loops.
 """
 
 from __future__ import annotations
@@ -41,15 +43,20 @@ def needs_of(state: ScheduleState) -> tuple[Need, ...]:
                     raise LowerError(f"`{op.name}` cannot be computed", because=why, try_="other shapes")
                 if _proved(known, cond) is None:
                     found.setdefault(cond, why)
-    partial = {stage.key for stage in state.stages if stage.within is not None or stage.in_part}  # some of their turns never run
-    for cond, why in required_inside(op for op in operations(outputs) if op not in partial and not isinstance(op, OpaqueOp)):
+    partial = {
+        stage.key for stage in state.stages if stage.within is not None or stage.in_part
+    }  # some of their turns never run
+    for cond, why in required_inside(
+        op for op in operations(outputs) if op not in partial and not isinstance(op, OpaqueOp)
+    ):
         if found.keys().isdisjoint(disjuncts(cond)):
             found.setdefault(cond, why)
     return tuple(found.items())
 
 
 def cuts_of(bounds: Bounds) -> Iterator[Need]:
-    """What sizes that cut loops must be: positive, and such that the turns of all tiles, the last one whole, can be counted."""
+    """What sizes that cut loops must be: positive, and such that the turns of all tiles, the last one whole,
+    can be counted."""
     for stage in bounds.state.stages:
         for rel in stage.relations:
             size = (rel.factor if rel.nparts is None else rel.nparts) if isinstance(rel, Split) else None
@@ -57,21 +64,28 @@ def cuts_of(bounds: Bounds) -> Iterator[Need]:
                 continue
             (size,) = variables(size)  # without its cast to the type of the loop
             whole, wide = bounds[stage.name].loops[rel.parent], make.cast("int64", size)
-            room = make.le(wide, 1 << 62) if whole.dtype.name == "int64" else make.le(make.add(make.cast("int64", whole), wide), 0x7FFFFFFF)
+            room = (
+                make.le(wide, 1 << 62)
+                if whole.dtype.name == "int64"
+                else make.le(make.add(make.cast("int64", whole), wide), 0x7FFFFFFF)
+            )
             for cond in (make.ge(size, 1), room):
                 if not isinstance(cond, Const):
                     yield cond, f"{stage.name}.{rel.parent.name} is split by {size}, which needs {cond}"
 
 
 def stated(sizes: Iterable[Var]) -> tuple[Need, ...]:
-    """What ``te.assume`` said of these sizes, which are all that a call tells. Raises LowerError where it speaks of others: proofs rely on it,
-    and nobody could check it."""
+    """What ``te.assume`` said of these sizes, which are all that a call tells. Raises LowerError where it
+    speaks of others: proofs rely on it, and nobody could check it."""
     told = sorted(sizes, key=lambda v: v.serial)
     for cond in (needs := dict.fromkeys(c for v in told for c in v.assumed)):
         lost = sorted(v.name for v in variables(cond) if not any(v is x for x in told))
         if lost:
-            raise LowerError(f"te.assume({cond}) cannot be checked when the kernel is called", because=f"no argument tells `{lost[0]}`",
-                             try_=f"pass `{lost[0]}` as an argument")
+            raise LowerError(
+                f"te.assume({cond}) cannot be checked when the kernel is called",
+                because=f"no argument tells `{lost[0]}`",
+                try_=f"pass `{lost[0]}` as an argument",
+            )
     return tuple((cond, f"te.assume({cond})") for cond in needs)
 
 
@@ -89,19 +103,34 @@ def _sources(op: ComputeOp) -> Iterator[Need]:
     """Sizes that must not be 0, or not too small, for the reads of an operation."""
     if isinstance(op, ScanOp):  # its parts are operations of their own
         first, total = op.init[0].shape[0], op.state[0].shape[0]
-        yield _plain(make.le(*make.unify(first, total))), f"the scan {op.name} over {total} rows begins with {first}"
+        yield (
+            _plain(make.le(*make.unify(first, total))),
+            f"the scan {op.name} over {total} rows begins with {first}",
+        )
         return
     if isinstance(op, OpaqueOp) or all(const_int(n) for t in op.input_tensors for n in t.shape):
         return
     axes = (*op.axis, *op.reduce_axis)
     if any(const_int(a.extent) == 0 for a in axes):
         return
-    facts = Facts(sizes=frozenset(v for t in (*op.input_tensors, *op.outputs) for n in t.shape for v in variables(n) if v.kind == "dim"))
-    facts = facts.bind_all([(a.var, a.dom[0], make.sub(make.add(a.dom[0], a.extent), 1)) for a in axes if a.dom is not None])
+    facts = Facts(
+        sizes=frozenset(
+            v
+            for t in (*op.input_tensors, *op.outputs)
+            for n in t.shape
+            for v in variables(n)
+            if v.kind == "dim"
+        )
+    )
+    facts = facts.bind_all(
+        [(a.var, a.dom[0], make.sub(make.add(a.dom[0], a.extent), 1)) for a in axes if a.dom is not None]
+    )
     nothing = [make.lt(a.extent, 1) for a in axes if not _proved(facts, make.ge(a.extent, 1))]
     for cond in (*(denied(c) for c in nothing), *(c for c, _ in op.needs)):
         facts = facts.assume(cond)
-    nothing = [c for c in nothing if not any(v.kind == "loop" for v in variables(c))]  # a range that depends on the element: some are not empty
+    nothing = [
+        c for c in nothing if not any(v.kind == "loop" for v in variables(c))
+    ]  # a range that depends on the element: some are not empty
     walk = _Walk()
     for e in op.body:
         walk.expr(e, facts)
@@ -119,7 +148,10 @@ def _unless(cond: Expr, nothing: list[Expr]) -> Expr:
 def _why(op: ComputeOp, nothing: list[Expr], cond: Expr, read: TensorRead, d: int) -> str:
     t = read.tensor
     unless = f", unless {' or '.join(map(str, nothing))}" if nothing else ""
-    return f"{op.name} reads {t.name} ({', '.join(map(str, t.shape))}) along dimension {d}, which needs {cond}{unless}"
+    return (
+        f"{op.name} reads {t.name} ({', '.join(map(str, t.shape))}) along dimension {d}, which needs "
+        f"{cond}{unless}"
+    )
 
 
 class _Walk:
@@ -146,12 +178,19 @@ class _Walk:
                 continue
             self.seen.add((node, id(known), sure))
             if isinstance(node, IfThenElse):
-                stack += [(node.cond, known, sure), (node.a, self.assume(known, node.cond), False),
-                          (node.b, self.assume(known, denied(node.cond)), False)]
+                stack += [
+                    (node.cond, known, sure),
+                    (node.a, self.assume(known, node.cond), False),
+                    (node.b, self.assume(known, denied(node.cond)), False),
+                ]
                 continue
             if isinstance(node, Reduce) and node.condition is not None:
                 inside = self.assume(known, node.condition)
-                stack += [(node.condition, known, sure), *((s, inside, False) for s in node.sources), *((s, known, sure) for s in node.init or ())]
+                stack += [
+                    (node.condition, known, sure),
+                    *((s, inside, False) for s in node.sources),
+                    *((s, known, sure) for s in node.init or ()),
+                ]
                 continue
             if type(node) is TensorRead:
                 self.read(node, known, sure)

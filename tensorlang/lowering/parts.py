@@ -1,6 +1,8 @@
-"""Values too deep for one expression, computed in named parts: what comes later walks expressions by functions that call themselves.
+"""Values too deep for one expression, computed in named parts: what comes later walks expressions by
+functions that call themselves.
 
-``y[i] = f(f(… 2,000 times … f(x[i])))`` → ``part = f(… 64 times …); part_1 = f(… part …); …; y[i] = part_30``. Knows expressions and statements.
+``y[i] = f(f(… 2,000 times … f(x[i])))`` → ``part = f(… 64 times …); part_1 = f(… part …); …; y[i] =
+part_30``. Knows expressions and statements.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ PLAIN = 128  # nodes of an expression that is left as it is
 
 
 def in_parts(values: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], list[tuple[Var, Expr]]]:
-    """The values in terms of their parts, and these, in order. What only one side of a choice evaluates stays there."""
+    """The values in terms of their parts, and these, in order. What only one side of a choice evaluates stays
+    there."""
     parts: list[tuple[Var, Expr]] = []
     if all(next(islice(preorder(e), PLAIN, None), None) is None for e in values):
         return values, parts
@@ -45,8 +48,13 @@ def around(body: Stmt, parts: list[tuple[Var, Expr]]) -> Stmt:
 
 def _chosen(values: tuple[Expr, ...]) -> dict[Expr, None]:
     """What a condition decides whether to evaluate."""
-    sides = [side for e in values for node in preorder(e) if isinstance(node, IfThenElse | And | Or)
-             for side in ((node.a, node.b) if isinstance(node, IfThenElse) else (node.b,))]
+    sides = [
+        side
+        for e in values
+        for node in preorder(e)
+        if isinstance(node, IfThenElse | And | Or)
+        for side in ((node.a, node.b) if isinstance(node, IfThenElse) else (node.b,))
+    ]
     found: dict[Expr, None] = {}
     while sides:
         e = sides.pop()

@@ -1,8 +1,9 @@
-"""What ``split(tail=…)`` asks of the loops, once all is known: refused here when it cannot be had, else a note on the outer loop for the
-passes (``guard``, ``mask``: one body, its test stays; ``peel``: the last turns are a loop of their own).
+"""What ``split(tail=…)`` asks of the loops, once all is known: refused here when it cannot be had, else a
+note on the outer loop for the passes (``guard``, ``mask``: one body, its test stays; ``peel``: the last turns
+are a loop of their own).
 
-``shift`` is in the relation itself (``schedule.state.Split.values``): the last tile begins earlier and computes some elements again. Knows
-stages and their relations, not what lowering writes.
+``shift`` is in the relation itself (``schedule.state.Split.values``): the last tile begins earlier and
+computes some elements again. Knows stages and their relations, not what lowering writes.
 """
 
 from __future__ import annotations
@@ -30,8 +31,12 @@ def tail_note(stage: StageState, loop: IterVar) -> tuple[tuple[str, str], ...]:
 
 def _check_mask(stage: StageState, rel: Split) -> None:
     if not any(stage.kind(iv) == "vectorized" for iv in _made_of(stage, rel.inner)):
-        raise LowerError(f"{stage.name}.{rel.parent.name} is split with tail='mask', but no loop of {rel.inner.name} is a vector",
-                         because="a mask is made of the lanes of a vector", try_=f"vectorize {rel.inner.name}, or tail='guard'")
+        raise LowerError(
+            f"{stage.name}.{rel.parent.name} is split with tail='mask', but no loop of {rel.inner.name} is a "
+            "vector",
+            because="a mask is made of the lanes of a vector",
+            try_=f"vectorize {rel.inner.name}, or tail='guard'",
+        )
 
 
 def _check_shift(stage: StageState, rel: Split) -> None:
@@ -40,17 +45,27 @@ def _check_shift(stage: StageState, rel: Split) -> None:
     if rel.parent.kind == REDUCE:
         raise LowerError(what, because=f"{why}; in a reduction they would count twice", try_="tail='guard'")
     if type(stage.op) is not ComputeOp or stage.tensorized is not None:
-        raise LowerError(what, because=f"{why}; a scan, an extern and an intrinsic are not free to do that", try_="tail='guard'")
+        raise LowerError(
+            what,
+            because=f"{why}; a scan, an extern and an intrinsic are not free to do that",
+            try_="tail='guard'",
+        )
     outer = _made_of(stage, rel.outer)
     last = max(p for p, iv in enumerate(stage.leaves) if iv in outer)
     for iv in stage.leaves[:last]:
         if iv.kind == REDUCE:
-            raise LowerError(what, because=f"{why}; inside the reduction loop {iv.name} their sums would grow twice",
-                             try_=f"reorder {iv.name} inside {rel.outer.name}")
+            raise LowerError(
+                what,
+                because=f"{why}; inside the reduction loop {iv.name} their sums would grow twice",
+                try_=f"reorder {iv.name} inside {rel.outer.name}",
+            )
     for iv in outer:
         if stage.kind(iv) in ("parallel", "vectorized"):
-            raise LowerError(what, because=f"{why}; with {iv.name} {stage.kind(iv)} they would be written at the same time",
-                             try_=f"tail='peel', or another loop than {iv.name}")
+            raise LowerError(
+                what,
+                because=f"{why}; with {iv.name} {stage.kind(iv)} they would be written at the same time",
+                try_=f"tail='peel', or another loop than {iv.name}",
+            )
 
 
 def _made_of(stage: StageState, loop: IterVar) -> dict[IterVar, None]:

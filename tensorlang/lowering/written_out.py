@@ -1,7 +1,9 @@
-"""Computed tensors that the caller names among the arguments although the schedule was not made for them: they are written out whole.
+"""Computed tensors that the caller names among the arguments although the schedule was not made for them:
+they are written out whole.
 
-A stage at the root, or one whose parts together are all of its tensor, writes into the caller's array where it is computed. An inlined
-stage gets plain loops of its own: what is named is always written. Knows schedule states and bounds; no loop IR.
+A stage at the root, or one whose parts together are all of its tensor, writes into the caller's array where
+it is computed. An inlined stage gets plain loops of its own: what is named is always written. Knows schedule
+states and bounds; no loop IR.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ def write_out(state: ScheduleState, args: Sequence[Any]) -> ScheduleState:
 
 def missing_outputs(state: ScheduleState, args: Sequence[Any]) -> list[Tensor]:
     """The outputs of a schedule that are not among ``args``."""
-    declared = [t for st in state.stages if st.is_output for t in (st.aliases[0] if st.aliases else st.op).outputs]
+    declared = [
+        t for st in state.stages if st.is_output for t in (st.aliases[0] if st.aliases else st.op).outputs
+    ]
     return [t for t in declared if not any(t is a for a in args)]
 
 
@@ -47,16 +51,31 @@ def _written(state: ScheduleState, stage: StageState, tensor: Tensor) -> Schedul
     if stage.attach == INLINED:
         return state.with_stage(_apart(state, stage, tensor))
     if stage.within is not None:
-        raise _refused(tensor, f"it is computed anew at each turn of the scan `{stage.within}`", f"leave {tensor.name} out")
+        raise _refused(
+            tensor,
+            f"it is computed anew at each turn of the scan `{stage.within}`",
+            f"leave {tensor.name} out",
+        )
     if stage.in_part:
         raise _refused(tensor, "only the rows that a scan reads of it are there", f"leave {tensor.name} out")
     if isinstance(stage.attach, At):
         place = f"s[{stage.name}].compute_root(), or leave {tensor.name} out"
         if not _whole(state, stage):
-            raise _refused(tensor, f"it is computed in parts, at {stage.attach.stage}.{stage.attach.loop}, and these may leave some of it out", place)
-        shared = next((loop for loop in _parallel(state, stage.attach) if not _disjoint(state, stage, loop)), None)
+            raise _refused(
+                tensor,
+                f"it is computed in parts, at {stage.attach.stage}.{stage.attach.loop}, and these may leave "
+                "some of it out",
+                place,
+            )
+        shared = next(
+            (loop for loop in _parallel(state, stage.attach) if not _disjoint(state, stage, loop)), None
+        )
         if shared is not None:
-            raise _refused(tensor, f"turns of the parallel loop {shared.stage}.{shared.loop} may write the same elements", place)
+            raise _refused(
+                tensor,
+                f"turns of the parallel loop {shared.stage}.{shared.loop} may write the same elements",
+                place,
+            )
     return state.with_stage(change(stage, is_output=True, scope="global", store=None, align={}))
 
 
@@ -64,7 +83,7 @@ def _refused(tensor: Tensor, because: str, try_: str) -> LowerError:
     return LowerError(f"argument `{tensor.name}` cannot be written out", because=because, try_=try_)
 
 
-# -- an inlined stage --------------------------------------------------------------------------------------------------------
+# -- an inlined stage ----------------------------------------------------------------------------------------
 
 
 def _apart(state: ScheduleState, stage: StageState, tensor: Tensor) -> StageState:
@@ -76,34 +95,45 @@ def _apart(state: ScheduleState, stage: StageState, tensor: Tensor) -> StageStat
         made = state.of(e.tensor)
         if made.attach == INLINED:
             value = made.compute.body[e.tensor.value_index]
-            return rewrite(substitute(value, dict(zip((a.var for a in made.compute.axis), e.indices, strict=True))), body)
+            return rewrite(
+                substitute(value, dict(zip((a.var for a in made.compute.axis), e.indices, strict=True))), body
+            )
         if made.attach is not None:
-            raise _refused(tensor, f"it is inlined, and reads `{made.name}`, which is computed in parts",
-                           f"s[{made.name}].compute_root(), or leave {tensor.name} out")
+            raise _refused(
+                tensor,
+                f"it is inlined, and reads `{made.name}`, which is computed in parts",
+                f"s[{made.name}].compute_root(), or leave {tensor.name} out",
+            )
         return None
 
     op = stage.compute.redefined(tuple(rewrite(e, body) for e in stage.compute.body))
     return StageState(stage.name, op, (*op.axis, *op.reduce_axis), is_output=True, aliases=stage.aliases)
 
 
-# -- a stage computed in parts -----------------------------------------------------------------------------------------------
+# -- a stage computed in parts -------------------------------------------------------------------------------
 
 
 def _whole(state: ScheduleState, stage: StageState) -> bool:
-    """Whether all of a stage is computed for sure: it stands at the root, or a stage computed whole reads every element."""
+    """Whether all of a stage is computed for sure: it stands at the root, or a stage computed whole reads
+    every element."""
     if stage.attach is None and not stage.in_part:
         return True
     for reader in state.readers(stage.name):
         if _whole(state, reader):
-            reads = [node for e in reader.compute.body for node in preorder(e) if type(node) is TensorRead and node.tensor.op is stage.key]
+            reads = [
+                node
+                for e in reader.compute.body
+                for node in preorder(e)
+                if type(node) is TensorRead and node.tensor.op is stage.key
+            ]
             if _everywhere(reader, reads) or any(_everywhere(reader, [read]) for read in reads):
                 return True
     return False
 
 
 def _everywhere(reader: StageState, reads: list[TensorRead]) -> bool:
-    """Whether the turns of all axes of ``reader`` together touch every element, when one turn touches the box around ``reads``: then each
-    index is a number whose digits are axes of its own."""
+    """Whether the turns of all axes of ``reader`` together touch every element, when one turn touches the box
+    around ``reads``: then each index is a number whose digits are axes of its own."""
     shape = reads[0].tensor.shape
     facts = Facts(sizes=frozenset(v for v in dims_of(*shape) if v.kind == "dim"))
     axes = {a.var: a for a in (*reader.compute.axis, *reader.compute.reduce_axis)}
@@ -122,13 +152,17 @@ def _everywhere(reader: StageState, reads: list[TensorRead]) -> bool:
             if c <= 0 or facts.prove(make.le(c, span)) is not True:
                 return False
             span = make.add(span, make.mul(make.sub(axes[v].extent, 1), c))
-        if facts.prove(make.le(low, 0)) is not True or facts.prove(make.ge(make.add(low, span), size)) is not True:
+        if (
+            facts.prove(make.le(low, 0)) is not True
+            or facts.prove(make.ge(make.add(low, span), size)) is not True
+        ):
             return False
     return True
 
 
 def _digits(index: Expr, axes: dict[Var, IterVar]) -> tuple[Expr, dict[Var, int]] | None:
-    """The smallest value of an index that is a sum of axes times constants, and those constants; None for any other."""
+    """The smallest value of an index that is a sum of axes times constants, and those constants; None for any
+    other."""
     low, digits = make.const(0, index.dtype), {}
     for mono, c in poly(index).items():
         if len(mono) == 1 and type(mono[0]) is Var and mono[0] in axes:
@@ -163,11 +197,15 @@ def _parallel(state: ScheduleState, place: At | str | None) -> Iterator[At]:
 
 
 def _disjoint(state: ScheduleState, stage: StageState, loop: At) -> bool:
-    """Whether no two turns of a loop write the same element: in some dimension a turn ends before the next one begins."""
+    """Whether no two turns of a loop write the same element: in some dimension a turn ends before the next
+    one begins."""
     bounds = bounds_of(state)
     boxes = bounds.touched(stage.key, state.readers(stage.name), loop)
     iv = next(iv for iv in state.stage(loop.stage).leaves if iv.name == loop.loop)
     if const_int(bounds[loop.stage].loops[iv]) == 1:
         return True
     after = {iv.var: make.add(iv.var, 1)}
-    return any(ends is not None and bounds.facts.prove(make.lt(ends[1], substitute(ends[0], after))) is True for ends in boxes or ())
+    return any(
+        ends is not None and bounds.facts.prove(make.lt(ends[1], substitute(ends[0], after))) is True
+        for ends in boxes or ()
+    )

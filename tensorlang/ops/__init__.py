@@ -1,9 +1,11 @@
-"""``ops``: ready-made operators, plain functions from ``te`` tensors to ``te`` tensors, in numpy's and torch's words.
+"""``ops``: ready-made operators, plain functions from ``te`` tensors to ``te`` tensors, in numpy's and
+torch's words.
 
-Each declares what to compute, in stages that a schedule can fuse, and nothing of how: ``tl.compile([x, ops.softmax(x)])`` gives a kernel
-with the default schedule. Sizes may be symbolic wherever the meaning allows. ``tags`` lists the tags by which recipes find operators.
-Dtypes follow numpy's promotion (Python numbers take the type of the tensor); float16 and bfloat16 are computed in float32 and rounded
-once at the end. Knows ``te`` and below; no schedules.
+Each declares what to compute, in stages that a schedule can fuse, and nothing of how: ``tl.compile([x,
+ops.softmax(x)])`` gives a kernel with the default schedule. Sizes may be symbolic wherever the meaning
+allows. ``tags`` lists the tags by which recipes find operators. Dtypes follow numpy's promotion (Python
+numbers take the type of the tensor); float16 and bfloat16 are computed in float32 and rounded once at the
+end. Knows ``te`` and below; no schedules.
 """
 
 from __future__ import annotations
@@ -29,7 +31,19 @@ from .activation import (
     tanh,
 )
 from .attention import scaled_dot_product_attention
-from .compare import equal, greater, greater_equal, less, less_equal, logical_and, logical_not, logical_or, logical_xor, not_equal, where
+from .compare import (
+    equal,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    logical_and,
+    logical_not,
+    logical_or,
+    logical_xor,
+    not_equal,
+    where,
+)
 from .conv import conv1d, conv2d, conv3d, depthwise_conv2d
 from .conv_transpose import conv_transpose1d, conv_transpose2d, conv_transpose3d
 from .elementwise import (
@@ -87,7 +101,18 @@ from .pool import (
 from .reduce import all, any, argmax, argmin, logsumexp, max, mean, min, norm, prod, std, sum, var
 from .resize import resize
 from .scan import cumprod, cumsum
-from .shape import broadcast_to, expand_dims, flatten, flip, repeat, reshape, squeeze, swapaxes, tile, transpose
+from .shape import (
+    broadcast_to,
+    expand_dims,
+    flatten,
+    flip,
+    repeat,
+    reshape,
+    squeeze,
+    swapaxes,
+    tile,
+    transpose,
+)
 from .softmax import log_softmax, softmax
 from .take import arange, full, gather, one_hot, take
 from .winograd import conv2d_winograd, winograd_weight

@@ -1,5 +1,6 @@
-"""Activations, with torch's functional names and formulas: elementwise functions of floats. 16-bit floats are computed in float32 and
-rounded once. ``relu`` and ``relu6`` take integers too. NaN gives NaN everywhere. Knows maps; no other operator."""
+"""Activations, with torch's functional names and formulas: elementwise functions of floats. 16-bit floats are
+computed in float32 and rounded once. ``relu`` and ``relu6`` take integers too. NaN gives NaN everywhere.
+Knows maps; no other operator."""
 
 from __future__ import annotations
 
@@ -46,15 +47,24 @@ def leaky_relu(x: Tensor, negative_slope: float = 0.01) -> Tensor:
 
 
 def prelu(x: Tensor, weight: Tensor, axis: int = 1) -> Tensor:
-    """``x`` where it is positive, else ``weight * x``; ``weight`` has one number, or one for each channel of ``x`` along ``axis``."""
+    """``x`` where it is positive, else ``weight * x``; ``weight`` has one number, or one for each channel of
+    ``x`` along ``axis``."""
     x, weight = inputs.floating("prelu", x), inputs.floating("prelu", weight, "weight")
     if weight.ndim > 1:
-        raise DeclareError(f"ops.prelu: weight {inputs.text(weight.shape)} has {weight.ndim} dimensions", try_="one number, or one for each channel")
+        raise DeclareError(
+            f"ops.prelu: weight {inputs.text(weight.shape)} has {weight.ndim} dimensions",
+            try_="one number, or one for each channel",
+        )
     shared = weight.ndim == 0 or inputs.is_one(weight.shape[0])
     d = 0 if shared else inputs.axis_of("prelu", axis, x.ndim)
     if not shared:
-        inputs.same_size("prelu", f"the size of weight {weight.name}", weight.shape[0], x.shape[d],
-                         f"{inputs.named(x)} has one weight for each channel, dimension {d}")
+        inputs.same_size(
+            "prelu",
+            f"the size of weight {weight.name}",
+            weight.shape[0],
+            x.shape[d],
+            f"{inputs.named(x)} has one weight for each channel, dimension {d}",
+        )
 
     def element(*i: Any) -> Expr:
         e = te.cast(inputs.wide(x.dtype), x(*i))
@@ -73,12 +83,18 @@ def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
 def selu(x: Tensor) -> Tensor:
     """``scale * elu(x, alpha)`` with the constants of self-normalising networks (Klambauer et al. 2017)."""
     alpha, scale = 1.6732632423543772, 1.0507009873554805
-    return _of_floats("selu", x, lambda e: make.const(scale, e.dtype) * te.select(e > 0.0, e, make.const(alpha, e.dtype) * te.expm1(e)))
+    return _of_floats(
+        "selu",
+        x,
+        lambda e: (
+            make.const(scale, e.dtype) * te.select(e > 0.0, e, make.const(alpha, e.dtype) * te.expm1(e))
+        ),
+    )
 
 
 def gelu(x: Tensor, approximate: str = "none") -> Tensor:
-    """``x * Phi(x)`` with the normal distribution function (Hendrycks and Gimpel 2016): exact by erf, or with ``approximate="tanh"``
-    ``0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x³)))``.
+    """``x * Phi(x)`` with the normal distribution function (Hendrycks and Gimpel 2016): exact by erf, or with
+    ``approximate="tanh"`` ``0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x³)))``.
 
     Raises DeclareError for another ``approximate``.
     """
@@ -114,7 +130,8 @@ swish = silu
 
 
 def softplus(x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
-    """``log(1 + exp(beta x)) / beta`` without overflow; ``x`` itself where ``beta x > threshold``, as torch has it.
+    """``log(1 + exp(beta x)) / beta`` without overflow; ``x`` itself where ``beta x > threshold``, as torch
+    has it.
 
     Raises DeclareError when ``beta`` is 0.
     """
@@ -156,10 +173,12 @@ def hard_tanh(x: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
 
 
 def mish(x: Tensor) -> Tensor:
-    """``x * tanh(softplus(x))`` (Misra 2019), as ``x n / (n + 2)`` with ``n = exp(x) (exp(x) + 2)``: one exp, and no cancellation.
+    """``x * tanh(softplus(x))`` (Misra 2019), as ``x n / (n + 2)`` with ``n = exp(x) (exp(x) + 2)``: one exp,
+    and no cancellation.
 
     Beyond 20 the factor is 1 to the last bit, and exp would overflow in the end.
     """
+
     def of(e: Expr) -> Expr:
         t = te.exp(make.min_(e, make.const(20.0, e.dtype)))
         n = t * (t + 2.0)

@@ -1,11 +1,14 @@
-"""Scaled dot-product attention (Vaswani et al. 2017, section 3.2.1). Knows the checks of arguments; no other operator.
+"""Scaled dot-product attention (Vaswani et al. 2017, section 3.2.1). Knows the checks of arguments; no other
+operator.
 
-Stages, all of one block of query rows at a time if a schedule likes: ``.dots`` (rows × keys), ``.scores`` (scaled and masked), ``.max``,
-``.exp``, ``.sum`` (a number for each row), ``.values`` (rows × head), ``attention`` (divided). The division comes last, as in FlashAttention
-(Dao et al. 2022), so the exps are used as they are made and a row is normalised in head_dim divisions instead of one for each key. Where a
-block of rows is the tile of the last stage and all others are computed at it, its scores are a buffer of rows × keys floats that never
-leaves the cache; that is what the default schedule does. A causal mask is also a condition of both products and of the exponentials, in whole
-blocks of ``tags.CAUSAL_BLOCK`` tokens: a schedule whose tiles keep to the blocks tests it once for a tile, and half of the work is left out.
+Stages, all of one block of query rows at a time if a schedule likes: ``.dots`` (rows × keys), ``.scores``
+(scaled and masked), ``.max``, ``.exp``, ``.sum`` (a number for each row), ``.values`` (rows × head),
+``attention`` (divided). The division comes last, as in FlashAttention (Dao et al. 2022), so the exps are used
+as they are made and a row is normalised in head_dim divisions instead of one for each key. Where a block of
+rows is the tile of the last stage and all others are computed at it, its scores are a buffer of rows × keys
+floats that never leaves the cache; that is what the default schedule does. A causal mask is also a condition
+of both products and of the exponentials, in whole blocks of ``tags.CAUSAL_BLOCK`` tokens: a schedule whose
+tiles keep to the blocks tests it once for a tile, and half of the work is left out.
 """
 
 from __future__ import annotations
@@ -22,26 +25,51 @@ from ..te import Tensor, whole
 from . import inputs, tags
 
 
-def scaled_dot_product_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, is_causal: bool = False,
-                                 scale: float | None = None) -> Tensor:
-    """``softmax(q kᵀ scale + mask) v``: q [..., L, E], k [..., S, E] and v [..., S, D] of floats give [..., L, D], as torch's function.
+def scaled_dot_product_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None = None,
+    is_causal: bool = False,
+    scale: float | None = None,
+) -> Tensor:
+    """``softmax(q kᵀ scale + mask) v``: q [..., L, E], k [..., S, E] and v [..., S, D] of floats give [...,
+    L, D], as torch's function.
 
-    Dimensions before the last two broadcast. ``scale`` is 1 / sqrt(E) when left out (then E must be a number). ``mask`` broadcasts to
-    [..., L, S]: of floats, it is added to the scores; of bools, keys where it is false count nothing. ``is_causal`` lets query i see keys
-    0..i only and excludes a mask. A row that sees no key gives zeros. L, S and the batch may be symbolic. 16-bit floats are computed in
-    float32, rounded once.
-    Raises DeclareError for shapes that do not fit together.
+    Dimensions before the last two broadcast. ``scale`` is 1 / sqrt(E) when left out (then E must be a
+    number). ``mask`` broadcasts to [..., L, S]: of floats, it is added to the scores; of bools, keys where it
+    is false count nothing. ``is_causal`` lets query i see keys 0..i only and excludes a mask. A row that sees
+    no key gives zeros. L, S and the batch may be symbolic. 16-bit floats are computed in float32, rounded
+    once. Raises DeclareError for shapes that do not fit together.
     """
     op = "scaled_dot_product_attention"
     q, k, v = inputs.floating(op, q, "q"), inputs.floating(op, k, "k"), inputs.floating(op, v, "v")
     for t in (q, k, v):
         if t.ndim < 2:
-            raise DeclareError(f"ops.{op}: {inputs.named(t)} has {t.ndim} dimension(s), 2 at least are needed",
-                               because="the last two are tokens and head")
-    inputs.same_size(op, f"the head size of k {k.name}", k.shape[-1], q.shape[-1], f"q is {inputs.named(q)}, k is {inputs.named(k)}")
-    inputs.same_size(op, f"the number of tokens of v {v.name}", v.shape[-2], k.shape[-2], f"k is {inputs.named(k)}, v is {inputs.named(v)}")
+            raise DeclareError(
+                f"ops.{op}: {inputs.named(t)} has {t.ndim} dimension(s), 2 at least are needed",
+                because="the last two are tokens and head",
+            )
+    inputs.same_size(
+        op,
+        f"the head size of k {k.name}",
+        k.shape[-1],
+        q.shape[-1],
+        f"q is {inputs.named(q)}, k is {inputs.named(k)}",
+    )
+    inputs.same_size(
+        op,
+        f"the number of tokens of v {v.name}",
+        v.shape[-2],
+        k.shape[-2],
+        f"k is {inputs.named(k)}, v is {inputs.named(v)}",
+    )
     if mask is not None and is_causal:
-        raise DeclareError(f"ops.{op}: a mask and is_causal=True", because="is_causal is a mask of its own", try_="one of them")
+        raise DeclareError(
+            f"ops.{op}: a mask and is_causal=True",
+            because="is_causal is a mask of its own",
+            try_="one of them",
+        )
     factor = _scale(op, q, scale)
     batch = inputs.broadcast_shape(op, [q, k, v], but_last=2)
     queries, keys, head = q.shape[-2], k.shape[-2], v.shape[-1]
@@ -53,11 +81,17 @@ def scaled_dot_product_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor |
     before = [f"b{d}" for d in range(lead)]
 
     def at(t: Tensor, i: Sequence[Any], row: Any, column: Any) -> Expr:
-        own = [0 if inputs.is_one(n) else j for n, j in zip(t.shape, i[lead - (t.ndim - 2):lead])]
+        own = [0 if inputs.is_one(n) else j for n, j in zip(t.shape, i[lead - (t.ndim - 2) : lead])]
         return te.cast(inside, t(*own, row, column))
 
     def stage(name: str, tag: str, rest: Sequence[tuple[str, Expr]], f: Any) -> Tensor:
-        return te.compute((*batch, *[n for _, n in rest]), f, name=name, tag=tag, varargs_names=[*before, *[a for a, _ in rest]])  # type: ignore[no-any-return]
+        return te.compute(
+            (*batch, *[n for _, n in rest]),
+            f,
+            name=name,
+            tag=tag,
+            varargs_names=[*before, *[a for a, _ in rest]],
+        )  # type: ignore[no-any-return]
 
     row, column = ("i", queries), ("j", keys)
     e = te.reduce_axis((0, q.shape[-1]), "e")
@@ -86,14 +120,22 @@ def scaled_dot_product_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor |
         if mask is not None:  # a row without keys: exp(-inf - 0) is the zero it should be
             most = te.select(most > te.min_value(inside), most, te.const(0, inside))
         grown = te.exp(scores(*i) - most)
-        return te.if_then_else(make.le(_block(i[-1]), _block(i[-2])), grown, te.const(0, inside)) if is_causal else grown
+        return (
+            te.if_then_else(make.le(_block(i[-1]), _block(i[-2])), grown, te.const(0, inside))
+            if is_causal
+            else grown
+        )
 
     exps = stage("attention.exp", tags.ATTENTION_EXP, (row, column), grown)
     j2, j3 = te.reduce_axis((0, keys), "j"), te.reduce_axis((0, keys), "j")
     total = stage("attention.sum", tags.ATTENTION_SUM, (row,), lambda *i: te.sum(exps(*i, j2), axis=j2))
 
     def value(*i: Any) -> Expr:
-        seen = make.lt(make.as_expr(j3), make.mul(make.add(_block(i[-2]), 1), tags.CAUSAL_BLOCK)) if is_causal else None
+        seen = (
+            make.lt(make.as_expr(j3), make.mul(make.add(_block(i[-2]), 1), tags.CAUSAL_BLOCK))
+            if is_causal
+            else None
+        )
         return te.sum(exps(*i[:-1], j3) * at(v, i, j3, i[-1]), axis=j3, where=seen)
 
     values = stage("attention.values", tags.ATTENTION_VALUES, (row, ("d", head)), value)
@@ -101,7 +143,12 @@ def scaled_dot_product_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor |
     def divided(*i: Any) -> Expr:
         t = total(*i[:-1])
         quotient = values(*i) / t
-        return te.cast(out, quotient if mask is None else te.select(make.eq(t, te.const(0, inside)), te.const(0, inside), quotient))
+        return te.cast(
+            out,
+            quotient
+            if mask is None
+            else te.select(make.eq(t, te.const(0, inside)), te.const(0, inside), quotient),
+        )
 
     return stage("attention", tags.ATTENTION, (row, ("d", head)), divided)
 
@@ -116,8 +163,11 @@ def _scale(op: str, q: Tensor, scale: float | None) -> float:
         return float(inputs.number(op, "scale", scale))
     head = const_int(q.shape[-1])
     if head is None:
-        raise DeclareError(f"ops.{op}: the head size of q {inputs.named(q)} is a symbol, and scale is left out",
-                           because="it is 1 / sqrt of the head size", try_="scale=0.125, or a number for the head size")
+        raise DeclareError(
+            f"ops.{op}: the head size of q {inputs.named(q)} is a symbol, and scale is left out",
+            because="it is 1 / sqrt of the head size",
+            try_="scale=0.125, or a number for the head size",
+        )
     if head == 0:
         raise DeclareError(f"ops.{op}: q {inputs.named(q)} has heads of size 0")
     return 1.0 / math.sqrt(head)
@@ -126,10 +176,17 @@ def _scale(op: str, q: Tensor, scale: float | None) -> float:
 def _mask(op: str, mask: Any, scores: tuple[Expr, ...]) -> Tensor:
     mask = inputs.tensor(op, mask, "mask")
     if not (mask.dtype.is_bool or mask.dtype.is_float):
-        raise DeclareError(f"ops.{op}: mask {mask.name} is {mask.dtype}", because="bools say which keys count, floats are added to the scores",
-                           try_=f"ops.cast({mask.name}, 'bool')")
-    fits = mask.ndim <= len(scores) and all(inputs.is_one(n) or inputs.equal(n, m) for n, m in zip(mask.shape[::-1], scores[::-1]))
+        raise DeclareError(
+            f"ops.{op}: mask {mask.name} is {mask.dtype}",
+            because="bools say which keys count, floats are added to the scores",
+            try_=f"ops.cast({mask.name}, 'bool')",
+        )
+    fits = mask.ndim <= len(scores) and all(
+        inputs.is_one(n) or inputs.equal(n, m) for n, m in zip(mask.shape[::-1], scores[::-1])
+    )
     if not fits:
-        raise DeclareError(f"ops.{op}: mask {inputs.named(mask)} does not broadcast to the scores {inputs.text(scores)}",
-                           because="its sizes, counted from the end, are those of the scores or 1")
+        raise DeclareError(
+            f"ops.{op}: mask {inputs.named(mask)} does not broadcast to the scores {inputs.text(scores)}",
+            because="its sizes, counted from the end, are those of the scores or 1",
+        )
     return mask

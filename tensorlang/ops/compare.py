@@ -1,7 +1,7 @@
 """Comparisons, logic and choice, elementwise with numpy's names and broadcasting.
 
-Comparisons with NaN are false, except ``not_equal``. The logical operators take any dtype: what is not zero is true. Knows ``te``
-elements and the checks of arguments; no reductions.
+Comparisons with NaN are false, except ``not_equal``. The logical operators take any dtype: what is not zero
+is true. Knows ``te`` elements and the checks of arguments; no reductions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ def _ordered(t: DType) -> DType:
 
 
 def equal(x: Operand, y: Operand) -> Tensor:
-    """Whether ``x == y``, broadcast: bool. int64 beside uint64 is compared as float64, their promoted type."""
+    """Whether ``x == y``, broadcast: bool. int64 beside uint64 is compared as float64, their promoted
+    type."""
     return nary("equal", (x, y), make.eq, _bool, _ordered)
 
 
@@ -74,10 +75,15 @@ def logical_not(x: Tensor) -> Tensor:
 
 
 def where(condition: Tensor, x: Operand, y: Operand) -> Tensor:
-    """``x`` where ``condition`` is true (not zero), else ``y``; all three broadcast. Both sides are evaluated.
+    """``x`` where ``condition`` is true (not zero), else ``y``; all three broadcast. Both sides are
+    evaluated.
 
     The result has the common type of ``x`` and ``y``.
     """
     condition = inputs.tensor("where", condition, "condition")
     (a, b), common = inputs.operands("where", (x, y))
-    return broadcast("where", (condition, a, b), lambda c, u, v: te.select(te.cast(BOOL, c), te.cast(common, u), te.cast(common, v)))
+    return broadcast(
+        "where",
+        (condition, a, b),
+        lambda c, u, v: te.select(te.cast(BOOL, c), te.cast(common, u), te.cast(common, v)),
+    )

@@ -1,9 +1,10 @@
-"""Convolutions (cross-correlations, as in torch) over one, two and three dimensions, in plain and packed layouts. Knows windows and what
-products share; no other operator.
+"""Convolutions (cross-correlations, as in torch) over one, two and three dimensions, in plain and packed
+layouts. Knows windows and what products share; no other operator.
 
-Stages: ``convNd.pad`` (when there is padding), ``convNd`` (the reduction, with the tag), ``convNd.bias``, ``convNd.cast``. Layouts: channels
-first (``NCHW``), last (``NHWC``), or in blocks that stand together, so that a vector holds neighbouring channels (``NCHW8c``; Georganas
-et al. 2018, "Anatomy of high-performance deep learning convolutions"). The dtype rules are those of ``ops.matmul``.
+Stages: ``convNd.pad`` (when there is padding), ``convNd`` (the reduction, with the tag), ``convNd.bias``,
+``convNd.cast``. Layouts: channels first (``NCHW``), last (``NHWC``), or in blocks that stand together, so
+that a vector holds neighbouring channels (``NCHW8c``; Georganas et al. 2018, "Anatomy of high-performance
+deep learning convolutions"). The dtype rules are those of ``ops.matmul``.
 """
 
 from __future__ import annotations
@@ -19,39 +20,100 @@ from ..expr.nodes import Expr, const_int
 from ..te import Tensor
 from . import inputs, tags
 from .matmul import accumulator, biased, rounded
-from .window import SPATIAL, Layout, Padding, Sizes, Window, axis_names, image, layout_of, padded, taps, window
+from .window import (
+    SPATIAL,
+    Layout,
+    Padding,
+    Sizes,
+    Window,
+    axis_names,
+    image,
+    layout_of,
+    padded,
+    taps,
+    window,
+)
 
 
-def conv1d(data: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Padding = 0, dilation: Sizes = 1, groups: int = 1,
-           layout: str = "NCW", weight_layout: str | None = None, out_dtype: str | DType | None = None) -> Tensor:
-    """:func:`conv2d` over one dimension: [N, C, W] and ``weight`` [O, C / groups, KW] give [N, O, OW]. Layouts NCW, NWC, NCW8c."""
-    return convolution("conv1d", 1, data, weight, bias, stride, padding, dilation, groups, layout, weight_layout, out_dtype)
+def conv1d(
+    data: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Padding = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+    layout: str = "NCW",
+    weight_layout: str | None = None,
+    out_dtype: str | DType | None = None,
+) -> Tensor:
+    """:func:`conv2d` over one dimension: [N, C, W] and ``weight`` [O, C / groups, KW] give [N, O, OW].
+    Layouts NCW, NWC, NCW8c."""
+    return convolution(
+        "conv1d", 1, data, weight, bias, stride, padding, dilation, groups, layout, weight_layout, out_dtype
+    )
 
 
-def conv2d(data: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Padding = 0, dilation: Sizes = 1, groups: int = 1,
-           layout: str = "NCHW", weight_layout: str | None = None, out_dtype: str | DType | None = None) -> Tensor:
+def conv2d(
+    data: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Padding = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+    layout: str = "NCHW",
+    weight_layout: str | None = None,
+    out_dtype: str | DType | None = None,
+) -> Tensor:
     """The convolution of [N, C, H, W] with ``weight`` [O, C / groups, KH, KW]: [N, O, OH, OW],
     ``OH = (H + padding - dilation (KH - 1) - 1) // stride + 1``.
 
-    ``bias`` [O] is added. ``padding`` is an int, one for each dimension, a pair (before, after) for each, ``"valid"``, or ``"same"`` (OH is
-    H / stride, rounded up). ``groups`` cuts the channels into groups that do not see each other; ``groups == C`` is a depthwise convolution.
-    ``layout="NHWC"`` takes the weight as HWIO, ``"NCHW8c"`` as [O / 8, I / 8, KH, KW, 8, 8] (OIHW8i8o, any block sizes; of a depthwise
-    convolution [C / 8, 1, KH, KW, 1, 8]); ``weight_layout`` is another order of the letters O, I, H, W for plain layouts.
-    N, H and W may be symbolic. ``out_dtype`` and sums as in ``ops.matmul``.
-    Raises DeclareError when channels do not fit, ``groups`` does not divide them, or the kernel is larger than the padded input.
+    ``bias`` [O] is added. ``padding`` is an int, one for each dimension, a pair (before, after) for each,
+    ``"valid"``, or ``"same"`` (OH is H / stride, rounded up). ``groups`` cuts the channels into groups that
+    do not see each other; ``groups == C`` is a depthwise convolution. ``layout="NHWC"`` takes the weight as
+    HWIO, ``"NCHW8c"`` as [O / 8, I / 8, KH, KW, 8, 8] (OIHW8i8o, any block sizes; of a depthwise convolution
+    [C / 8, 1, KH, KW, 1, 8]); ``weight_layout`` is another order of the letters O, I, H, W for plain layouts.
+    N, H and W may be symbolic. ``out_dtype`` and sums as in ``ops.matmul``. Raises DeclareError when channels
+    do not fit, ``groups`` does not divide them, or the kernel is larger than the padded input.
     """
-    return convolution("conv2d", 2, data, weight, bias, stride, padding, dilation, groups, layout, weight_layout, out_dtype)
+    return convolution(
+        "conv2d", 2, data, weight, bias, stride, padding, dilation, groups, layout, weight_layout, out_dtype
+    )
 
 
-def conv3d(data: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Padding = 0, dilation: Sizes = 1, groups: int = 1,
-           layout: str = "NCDHW", weight_layout: str | None = None, out_dtype: str | DType | None = None) -> Tensor:
-    """:func:`conv2d` over three dimensions: [N, C, D, H, W] and ``weight`` [O, C / groups, KD, KH, KW]. Layouts NCDHW, NDHWC, NCDHW8c."""
-    return convolution("conv3d", 3, data, weight, bias, stride, padding, dilation, groups, layout, weight_layout, out_dtype)
+def conv3d(
+    data: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Padding = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+    layout: str = "NCDHW",
+    weight_layout: str | None = None,
+    out_dtype: str | DType | None = None,
+) -> Tensor:
+    """:func:`conv2d` over three dimensions: [N, C, D, H, W] and ``weight`` [O, C / groups, KD, KH, KW].
+    Layouts NCDHW, NDHWC, NCDHW8c."""
+    return convolution(
+        "conv3d", 3, data, weight, bias, stride, padding, dilation, groups, layout, weight_layout, out_dtype
+    )
 
 
-def depthwise_conv2d(data: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Padding = 0, dilation: Sizes = 1,
-                     layout: str = "NCHW", weight_layout: str | None = None, out_dtype: str | DType | None = None) -> Tensor:
-    """A convolution of each channel by itself: [N, C, H, W] and ``weight`` [C * m, 1, KH, KW] give [N, C * m, OH, OW].
+def depthwise_conv2d(
+    data: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Padding = 0,
+    dilation: Sizes = 1,
+    layout: str = "NCHW",
+    weight_layout: str | None = None,
+    out_dtype: str | DType | None = None,
+) -> Tensor:
+    """A convolution of each channel by itself: [N, C, H, W] and ``weight`` [C * m, 1, KH, KW] give [N, C * m,
+    OH, OW].
 
     The same as ``conv2d(…, groups=C)``, and like it otherwise. C must be a number.
     """
@@ -59,13 +121,41 @@ def depthwise_conv2d(data: Tensor, weight: Tensor, bias: Tensor | None = None, s
     data = image("depthwise_conv2d", data, lay)
     channels = const_int(lay.channels(data.shape))
     if channels is None:
-        raise DeclareError(f"ops.depthwise_conv2d: data {inputs.named(data)} has a symbolic number of channels", because="each is a group of its own",
-                           try_="a number of channels")
-    return convolution("depthwise_conv2d", 2, data, weight, bias, stride, padding, dilation, channels, layout, weight_layout, out_dtype)
+        raise DeclareError(
+            f"ops.depthwise_conv2d: data {inputs.named(data)} has a symbolic number of channels",
+            because="each is a group of its own",
+            try_="a number of channels",
+        )
+    return convolution(
+        "depthwise_conv2d",
+        2,
+        data,
+        weight,
+        bias,
+        stride,
+        padding,
+        dilation,
+        channels,
+        layout,
+        weight_layout,
+        out_dtype,
+    )
 
 
-def convolution(op: str, n: int, data: Any, weight: Any, bias: Tensor | None, stride: Sizes, padding: Padding, dilation: Sizes, groups: int,
-                layout: str, weight_layout: str | None, out_dtype: str | DType | None) -> Tensor:
+def convolution(
+    op: str,
+    n: int,
+    data: Any,
+    weight: Any,
+    bias: Tensor | None,
+    stride: Sizes,
+    padding: Padding,
+    dilation: Sizes,
+    groups: int,
+    layout: str,
+    weight_layout: str | None,
+    out_dtype: str | DType | None,
+) -> Tensor:
     """What all of them are: ``n`` spatial dimensions."""
     lay = layout_of(op, layout, n)
     data, weight = image(op, data, lay), inputs.tensor(op, weight, "weight")
@@ -73,27 +163,54 @@ def convolution(op: str, n: int, data: Any, weight: Any, bias: Tensor | None, st
     channels = lay.channels(data.shape)
     divided(op, groups, channels, f"data {data.name}", kernel.outputs, weight)
     each = make.floordiv(channels, groups)
-    inputs.same_size(op, f"the number of input channels of weight {weight.name}", kernel.inputs, each,
-                     f"data {inputs.text(data.shape)} has {channels} channels{f' in {groups} groups' if groups > 1 else ''}, "
-                     f"weight {inputs.text(weight.shape)} is {kernel.text}")
+    inputs.same_size(
+        op,
+        f"the number of input channels of weight {weight.name}",
+        kernel.inputs,
+        each,
+        f"data {inputs.text(data.shape)} has {channels} "
+        f"channels{f' in {groups} groups' if groups > 1 else ''}, "
+        f"weight {inputs.text(weight.shape)} is {kernel.text}",
+    )
     extents = [data.shape[d] for d in lay.spatial]
     w = window(op, extents, kernel.taps, stride, padding, dilation)
     w.fits(op, "the kernel", extents, SPATIAL[n])
     inside, out = accumulator(op, data.dtype, weight.dtype, out_dtype)
     source = padded(f"{op}.pad", data, lay.spatial, w.before, w.after, 0)
     depthwise = groups > 1 and const_int(each) == 1
-    if depthwise and lay.block is not None and (kernel.out_block != lay.block or kernel.in_block != 1 or not inputs.equal(kernel.outputs, channels)):
-        raise DeclareError(f"ops.{op}: weight {inputs.text(weight.shape)} does not fit a depthwise convolution in {lay.text}",
-                           because="a packed one has one output for each channel, in the same blocks",
-                           try_=f"({make.floordiv(channels, lay.block)}, 1, {', '.join(map(str, kernel.taps))}, 1, {lay.block})")
+    if (
+        depthwise
+        and lay.block is not None
+        and (
+            kernel.out_block != lay.block
+            or kernel.in_block != 1
+            or not inputs.equal(kernel.outputs, channels)
+        )
+    ):
+        raise DeclareError(
+            f"ops.{op}: weight {inputs.text(weight.shape)} does not fit a depthwise convolution in "
+            f"{lay.text}",
+            because="a packed one has one output for each channel, in the same blocks",
+            try_=f"({make.floordiv(channels, lay.block)}, 1, {', '.join(map(str, kernel.taps))}, 1, "
+            f"{lay.block})",
+        )
     if not depthwise and lay.block is not None:
         check_blocks(op, kernel, lay, channels, groups)
     element, axes = (_depthwise if depthwise else _grouped)(source, kernel, lay, w, groups, inside)
     batch, _, _ = lay.parts(data.shape)
-    result_channels = (kernel.outputs,) if lay.block is None else (make.floordiv(kernel.outputs, kernel.out_block), make.as_expr(kernel.out_block))
+    result_channels = (
+        (kernel.outputs,)
+        if lay.block is None
+        else (make.floordiv(kernel.outputs, kernel.out_block), make.as_expr(kernel.out_block))
+    )
     shape = lay.arranged(batch, result_channels, w.output(extents))
-    total = te.compute(shape, lambda *i: te.sum(element(*lay.parts(i)), axis=axes), name=op, varargs_names=axis_names(lay, "o"),
-                       tag=tags.conv_tag(tags.DEPTHWISE_CONV if depthwise else tags.CONV, n, layout))
+    total = te.compute(
+        shape,
+        lambda *i: te.sum(element(*lay.parts(i)), axis=axes),
+        name=op,
+        varargs_names=axis_names(lay, "o"),
+        tag=tags.conv_tag(tags.DEPTHWISE_CONV if depthwise else tags.CONV, n, layout),
+    )
 
     def channel(i: Sequence[Any]) -> Any:
         _, c, _ = lay.parts(i)
@@ -107,13 +224,21 @@ def divided(op: str, groups: Any, channels: Expr, what: str, outputs: Expr, weig
     groups = inputs.integer(op, "groups", groups)
     if groups < 1:
         raise DeclareError(f"ops.{op}: groups={groups}, 1 is the least")
-    for count, of in ((channels, f"channels of {what}"), (outputs, f"output channels of weight {weight.name}")):
+    for count, of in (
+        (channels, f"channels of {what}"),
+        (outputs, f"output channels of weight {weight.name}"),
+    ):
         size = const_int(count)
         if groups > 1 and (size is None or size % groups):
-            raise DeclareError(f"ops.{op}: groups={groups} does not divide the {count} {of}" if size is not None else
-                               f"ops.{op}: groups={groups}, and the number of {of} is the symbol {count}",
-                               because="each group has the same number of channels",
-                               legal=None if size is None else ", ".join(str(g) for g in range(1, min(size, 64) + 1) if size % g == 0))
+            raise DeclareError(
+                f"ops.{op}: groups={groups} does not divide the {count} {of}"
+                if size is not None
+                else f"ops.{op}: groups={groups}, and the number of {of} is the symbol {count}",
+                because="each group has the same number of channels",
+                legal=None
+                if size is None
+                else ", ".join(str(g) for g in range(1, min(size, 64) + 1) if size % g == 0),
+            )
 
 
 class Weight:
@@ -126,23 +251,35 @@ class Weight:
         self.in_block = self.out_block = 1
         if layout.block is not None:
             if order is not None:
-                raise DeclareError(f"ops.{op}: weight_layout={order!r} with layout={layout.text!r}",
-                                   because=f"the weight of a packed layout is {plain} with blocks of inputs and outputs behind",
-                                   try_="weight_layout=None")
+                raise DeclareError(
+                    f"ops.{op}: weight_layout={order!r} with layout={layout.text!r}",
+                    because=f"the weight of a packed layout is {plain} with blocks of inputs and outputs "
+                    "behind",
+                    try_="weight_layout=None",
+                )
             order = plain
         order = (plain if layout.letters.startswith("NC") else f"{spatial}IO") if order is None else order
         if not isinstance(order, str) or sorted(order) != sorted(plain):
-            raise DeclareError(f"ops.{op}: weight_layout={order!r}", legal=f"the letters {', '.join(plain)} in any order", try_=repr(plain))
+            raise DeclareError(
+                f"ops.{op}: weight_layout={order!r}",
+                legal=f"the letters {', '.join(plain)} in any order",
+                try_=repr(plain),
+            )
         self.order = order
         self.text = order if layout.block is None else f"{order} with blocks of inputs and outputs behind"
         rank = len(order) + (2 if layout.block is not None else 0)
         if weight.ndim != rank:
-            raise DeclareError(f"ops.{op}: weight {inputs.named(weight)} has {weight.ndim} dimension(s), {rank} are needed",
-                               because=f"with layout={layout.text!r} it is {self.text}")
+            raise DeclareError(
+                f"ops.{op}: weight {inputs.named(weight)} has {weight.ndim} dimension(s), {rank} are needed",
+                because=f"with layout={layout.text!r} it is {self.text}",
+            )
         if layout.block is not None:
             blocks = [const_int(n) for n in weight.shape[-2:]]
             if blocks[0] is None or blocks[1] is None:
-                raise DeclareError(f"ops.{op}: weight {inputs.named(weight)} has a symbolic block", try_="numbers for its last two dimensions")
+                raise DeclareError(
+                    f"ops.{op}: weight {inputs.named(weight)} has a symbolic block",
+                    try_="numbers for its last two dimensions",
+                )
             self.in_block, self.out_block = blocks[0], blocks[1]
         self.outputs = make.mul(weight.shape[order.index("O")], self.out_block)
         self.inputs = make.mul(weight.shape[order.index("I")], self.in_block)
@@ -155,17 +292,27 @@ class Weight:
 
 
 def check_blocks(op: str, kernel: Weight, lay: Layout, channels: Expr, groups: int) -> None:
-    """Raises DeclareError for a packed weight whose blocks are not those of the data, or are cut by a border of groups."""
+    """Raises DeclareError for a packed weight whose blocks are not those of the data, or are cut by a border
+    of groups."""
     if kernel.in_block != lay.block:
-        raise DeclareError(f"ops.{op}: weight {kernel.tensor.name} has blocks of {kernel.in_block} inputs, data blocks of {lay.block}",
-                           because=f"weight {inputs.text(kernel.tensor.shape)} is {kernel.text}, the layout {lay.text}")
+        raise DeclareError(
+            f"ops.{op}: weight {kernel.tensor.name} has blocks of {kernel.in_block} inputs, data blocks of "
+            f"{lay.block}",
+            because=f"weight {inputs.text(kernel.tensor.shape)} is {kernel.text}, the layout {lay.text}",
+        )
     for count, block, what in ((channels, lay.block, "input"), (kernel.outputs, kernel.out_block, "output")):
         size = const_int(count)
         if groups > 1 and size is not None and size // groups % block:
-            raise DeclareError(f"ops.{op}: a group of {size // groups} {what} channels is no multiple of the block of {block}", try_="another block")
+            raise DeclareError(
+                f"ops.{op}: a group of {size // groups} {what} channels is no multiple of the block of "
+                f"{block}",
+                try_="another block",
+            )
 
 
-def _depthwise(source: Tensor, kernel: Weight, lay: Layout, w: Window, groups: int, inside: DType) -> tuple[Any, list[te.IterVar]]:
+def _depthwise(
+    source: Tensor, kernel: Weight, lay: Layout, w: Window, groups: int, inside: DType
+) -> tuple[Any, list[te.IterVar]]:
     ry = taps(w.kernel)
     times = make.floordiv(kernel.outputs, groups)  # outputs of each channel
 
@@ -177,7 +324,9 @@ def _depthwise(source: Tensor, kernel: Weight, lay: Layout, w: Window, groups: i
     return element, ry
 
 
-def _grouped(source: Tensor, kernel: Weight, lay: Layout, w: Window, groups: int, inside: DType) -> tuple[Any, list[te.IterVar]]:
+def _grouped(
+    source: Tensor, kernel: Weight, lay: Layout, w: Window, groups: int, inside: DType
+) -> tuple[Any, list[te.IterVar]]:
     ry = taps(w.kernel)
     each = kernel.tensor.shape[kernel.order.index("I")]  # input channels of a group, or blocks of them
     outputs = make.floordiv(kernel.tensor.shape[kernel.order.index("O")], groups)

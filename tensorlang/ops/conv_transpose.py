@@ -1,9 +1,11 @@
-"""Transposed convolutions, as torch has them: the gradient of a convolution by its input. Knows windows and what products share.
+"""Transposed convolutions, as torch has them: the gradient of a convolution by its input. Knows windows and
+what products share.
 
-Written as what each output gathers, not as what each input scatters: the outputs whose places are equal modulo the stride form a phase, and
-each phase is a plain convolution with every stride-th tap of the kernel (the sub-pixel convolution of Shi et al. 2016), so no multiplication by
-an inserted zero is made. Stages: ``.pad``, ``.weight`` (zeros up to a multiple of the stride; reads the weight only), the reduction with
-the tag, ``.bias``, ``.cast``.
+Written as what each output gathers, not as what each input scatters: the outputs whose places are equal
+modulo the stride form a phase, and each phase is a plain convolution with every stride-th tap of the kernel
+(the sub-pixel convolution of Shi et al. 2016), so no multiplication by an inserted zero is made. Stages:
+``.pad``, ``.weight`` (zeros up to a multiple of the stride; reads the weight only), the reduction with the
+tag, ``.bias``, ``.cast``.
 """
 
 from __future__ import annotations
@@ -23,35 +25,100 @@ from .matmul import accumulator, biased, rounded
 from .window import SPATIAL, Padding, Sizes, Window, axis_names, image, layout_of, padded, sizes, taps, window
 
 
-def conv_transpose1d(data: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Padding = 0, output_padding: Sizes = 0,
-                     groups: int = 1, dilation: Sizes = 1, out_dtype: str | DType | None = None) -> Tensor:
+def conv_transpose1d(
+    data: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Padding = 0,
+    output_padding: Sizes = 0,
+    groups: int = 1,
+    dilation: Sizes = 1,
+    out_dtype: str | DType | None = None,
+) -> Tensor:
     """:func:`conv_transpose2d` over one dimension: [N, C, W] and ``weight`` [C, O / groups, KW]."""
-    return _transposed("conv_transpose1d", 1, data, weight, bias, stride, padding, output_padding, groups, dilation, out_dtype)
+    return _transposed(
+        "conv_transpose1d",
+        1,
+        data,
+        weight,
+        bias,
+        stride,
+        padding,
+        output_padding,
+        groups,
+        dilation,
+        out_dtype,
+    )
 
 
-def conv_transpose2d(data: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Padding = 0, output_padding: Sizes = 0,
-                     groups: int = 1, dilation: Sizes = 1, out_dtype: str | DType | None = None) -> Tensor:
+def conv_transpose2d(
+    data: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Padding = 0,
+    output_padding: Sizes = 0,
+    groups: int = 1,
+    dilation: Sizes = 1,
+    out_dtype: str | DType | None = None,
+) -> Tensor:
     """The transposed convolution of [N, C, H, W] with ``weight`` [C, O / groups, KH, KW]: [N, O, OH, OW],
     ``OH = (H - 1) stride - padding + dilation (KH - 1) + output_padding + 1``, padding on both sides.
 
-    ``padding`` is taken away from the output, which ``output_padding`` (less than stride or dilation) makes longer at the end.
-    KH and KW are numbers; N, H and W may be symbolic. Dtypes as in ``ops.matmul``.
-    Raises DeclareError when channels do not fit or nothing of the output is left.
+    ``padding`` is taken away from the output, which ``output_padding`` (less than stride or dilation) makes
+    longer at the end. KH and KW are numbers; N, H and W may be symbolic. Dtypes as in ``ops.matmul``. Raises
+    DeclareError when channels do not fit or nothing of the output is left.
     """
-    return _transposed("conv_transpose2d", 2, data, weight, bias, stride, padding, output_padding, groups, dilation, out_dtype)
+    return _transposed(
+        "conv_transpose2d",
+        2,
+        data,
+        weight,
+        bias,
+        stride,
+        padding,
+        output_padding,
+        groups,
+        dilation,
+        out_dtype,
+    )
 
 
-def conv_transpose3d(data: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Padding = 0, output_padding: Sizes = 0,
-                     groups: int = 1, dilation: Sizes = 1, out_dtype: str | DType | None = None) -> Tensor:
-    """:func:`conv_transpose2d` over three dimensions: [N, C, D, H, W] and ``weight`` [C, O / groups, KD, KH, KW]."""
-    return _transposed("conv_transpose3d", 3, data, weight, bias, stride, padding, output_padding, groups, dilation, out_dtype)
+def conv_transpose3d(
+    data: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Padding = 0,
+    output_padding: Sizes = 0,
+    groups: int = 1,
+    dilation: Sizes = 1,
+    out_dtype: str | DType | None = None,
+) -> Tensor:
+    """:func:`conv_transpose2d` over three dimensions: [N, C, D, H, W] and ``weight`` [C, O / groups, KD, KH,
+    KW]."""
+    return _transposed(
+        "conv_transpose3d",
+        3,
+        data,
+        weight,
+        bias,
+        stride,
+        padding,
+        output_padding,
+        groups,
+        dilation,
+        out_dtype,
+    )
 
 
 class _Phases:
     """One spatial dimension: the taps that an output of each phase gathers, and from where.
 
-    Output ``y`` gathers tap ``k`` of input ``x`` where ``y + cut = x stride + k dilation``. With stride 1 every tap counts. Otherwise, with
-    the kernel as if its dilation were 1 (zeros between the taps), those with ``k = (y + cut) mod stride + t stride``.
+    Output ``y`` gathers tap ``k`` of input ``x`` where ``y + cut = x stride + k dilation``. With stride 1
+    every tap counts. Otherwise, with the kernel as if its dilation were 1 (zeros between the taps), those
+    with ``k = (y + cut) mod stride + t stride``.
     """
 
     def __init__(self, kernel: int, w: Window, d: int, extent: Expr, extra: int) -> None:
@@ -59,7 +126,9 @@ class _Phases:
         span = self.dilation * (kernel - 1) + 1
         self.kernel = kernel if self.stride == 1 else span
         self.taps = kernel if self.stride == 1 else -(-span // self.stride)
-        self.output = make.sub(make.add(make.mul(make.sub(extent, 1), self.stride), span + extra - self.cut), w.after[d])
+        self.output = make.sub(
+            make.add(make.mul(make.sub(extent, 1), self.stride), span + extra - self.cut), w.after[d]
+        )
         self.before = max(0, (self.taps - 1) * self.apart - self.cut // self.stride)
         last = make.floordiv(make.add(self.output, self.cut - 1), self.stride)
         self.after = make.max_(make.sub(last, make.sub(extent, 1)), 0)
@@ -76,40 +145,82 @@ class _Phases:
 
     def read(self, y: Any, t: Any) -> Expr:
         """Where in the padded input."""
-        return make.add(make.sub(make.floordiv(make.add(make.as_expr(y), self.cut), self.stride), make.mul(make.as_expr(t), self.apart)), self.before)
+        return make.add(
+            make.sub(
+                make.floordiv(make.add(make.as_expr(y), self.cut), self.stride),
+                make.mul(make.as_expr(t), self.apart),
+            ),
+            self.before,
+        )
 
     def tap(self, y: Any, t: Any) -> Expr:
         """Which tap of the kernel, zeros counted."""
-        return make.add(make.floormod(make.add(make.as_expr(y), self.cut), self.stride), make.mul(make.as_expr(t), self.stride))
+        return make.add(
+            make.floormod(make.add(make.as_expr(y), self.cut), self.stride),
+            make.mul(make.as_expr(t), self.stride),
+        )
 
 
-def _transposed(op: str, n: int, data: Any, weight: Any, bias: Tensor | None, stride: Sizes, padding: Padding, output_padding: Sizes, groups: int,
-                dilation: Sizes, out_dtype: str | DType | None) -> Tensor:
+def _transposed(
+    op: str,
+    n: int,
+    data: Any,
+    weight: Any,
+    bias: Tensor | None,
+    stride: Sizes,
+    padding: Padding,
+    output_padding: Sizes,
+    groups: int,
+    dilation: Sizes,
+    out_dtype: str | DType | None,
+) -> Tensor:
     lay = layout_of(op, f"NC{SPATIAL[n]}", n)
     data, weight = image(op, data, lay), inputs.tensor(op, weight, "weight")
     if weight.ndim != n + 2:
-        raise DeclareError(f"ops.{op}: weight {inputs.named(weight)} has {weight.ndim} dimension(s), {n + 2} are needed",
-                           because=f"it is IO{SPATIAL[n]}")
-    inputs.same_size(op, f"the number of input channels of weight {weight.name}", weight.shape[0], data.shape[1],
-                     f"data is {inputs.named(data)}, weight {inputs.text(weight.shape)} is IO{SPATIAL[n]}, its outputs those of one group")
+        raise DeclareError(
+            f"ops.{op}: weight {inputs.named(weight)} has {weight.ndim} dimension(s), {n + 2} are needed",
+            because=f"it is IO{SPATIAL[n]}",
+        )
+    inputs.same_size(
+        op,
+        f"the number of input channels of weight {weight.name}",
+        weight.shape[0],
+        data.shape[1],
+        f"data is {inputs.named(data)}, weight {inputs.text(weight.shape)} is IO{SPATIAL[n]}, its outputs "
+        "those of one group",
+    )
     divided(op, groups, data.shape[1], f"data {data.name}", make.mul(weight.shape[1], groups), weight)
     kernel = [const_int(k) for k in weight.shape[2:]]
     if isinstance(padding, str) or None in kernel:
-        what = f"padding={padding!r}" if isinstance(padding, str) else f"weight {inputs.named(weight)} has a symbolic kernel"
-        raise DeclareError(f"ops.{op}: {what}", because="which taps an output gathers is known when the kernel is declared", try_="numbers")
+        what = (
+            f"padding={padding!r}"
+            if isinstance(padding, str)
+            else f"weight {inputs.named(weight)} has a symbolic kernel"
+        )
+        raise DeclareError(
+            f"ops.{op}: {what}",
+            because="which taps an output gathers is known when the kernel is declared",
+            try_="numbers",
+        )
     extents = list(data.shape[2:])
     w = window(op, extents, weight.shape[2:], stride, padding, dilation)
     extra = sizes(op, "output_padding", output_padding, n, 0)
     for d, e in enumerate(extra):
         if e >= max(w.stride[d], w.dilation[d]):
-            raise DeclareError(f"ops.{op}: output_padding={output_padding} is not less than stride {w.stride[d]} or dilation {w.dilation[d]}",
-                               because="it chooses among the sizes that a convolution of that stride makes equal")
+            raise DeclareError(
+                f"ops.{op}: output_padding={output_padding} is not less than stride {w.stride[d]} or "
+                f"dilation {w.dilation[d]}",
+                because="it chooses among the sizes that a convolution of that stride makes equal",
+            )
     dims = [_Phases(int(k), w, d, extents[d], extra[d]) for d, k in enumerate(kernel)]  # type: ignore[arg-type]
     for d, p in enumerate(dims):
         left = const_int(p.output)
         if left is not None and left < 1:
-            raise DeclareError(f"ops.{op}: the output along {SPATIAL[n][d]} has {left} elements",
-                               because=f"padding {w.before[d]} and {w.after[d]} are taken away", try_="less padding")
+            raise DeclareError(
+                f"ops.{op}: the output along {SPATIAL[n][d]} has {left} elements",
+                because=f"padding {w.before[d]} and {w.after[d]} are taken away",
+                try_="less padding",
+            )
     inside, out = accumulator(op, data.dtype, weight.dtype, out_dtype)
     source = padded(f"{op}.pad", data, lay.spatial, [p.before for p in dims], [p.after for p in dims], 0)
     spread = _spread(f"{op}.weight", weight, dims)
@@ -120,11 +231,20 @@ def _transposed(op: str, n: int, data: Any, weight: Any, bias: Tensor | None, st
         channel = rc if groups == 1 else rc + make.mul(make.floordiv(make.as_expr(o), outputs), each)
         own = o if groups == 1 else make.floormod(make.as_expr(o), outputs)
         x = source(b, channel, *[p.read(y, t) for p, y, t in zip(dims, place, ry, strict=True)])
-        f = spread(channel, own, *[p.tap(y, t) if p.stride > 1 else t for p, y, t in zip(dims, place, ry, strict=True)])
+        f = spread(
+            channel,
+            own,
+            *[p.tap(y, t) if p.stride > 1 else t for p, y, t in zip(dims, place, ry, strict=True)],
+        )
         return te.sum(te.cast(inside, x) * te.cast(inside, f), axis=[rc, *ry])
 
-    total = te.compute((data.shape[0], make.mul(outputs, groups), *[p.output for p in dims]), lambda *i: element(*i), name=op,
-                       tag=tags.conv_tag(tags.CONV_TRANSPOSE, n, lay.text), varargs_names=axis_names(lay, "o"))
+    total = te.compute(
+        (data.shape[0], make.mul(outputs, groups), *[p.output for p in dims]),
+        lambda *i: element(*i),
+        name=op,
+        tag=tags.conv_tag(tags.CONV_TRANSPOSE, n, lay.text),
+        varargs_names=axis_names(lay, "o"),
+    )
     return rounded(op, biased(op, total, bias, lambda i: i[1], total.shape[1]), out)
 
 
@@ -132,7 +252,10 @@ def _spread(name: str, weight: Tensor, dims: Sequence[_Phases]) -> Tensor:
     """The weight with zeros between its taps and behind them, where phases ask for them."""
     if all(p.as_is for p in dims):
         return weight
-    shape = (*weight.shape[:2], *[p.taps * p.stride if not p.as_is else k for p, k in zip(dims, weight.shape[2:], strict=True)])
+    shape = (
+        *weight.shape[:2],
+        *[p.taps * p.stride if not p.as_is else k for p, k in zip(dims, weight.shape[2:], strict=True)],
+    )
 
     def element(i: Any, o: Any, *taps: Any) -> Expr:
         held, place = [], []

@@ -1,8 +1,10 @@
-"""Elementwise operators with numpy's names, broadcasting and promotion: arithmetic, and functions of one element.
+"""Elementwise operators with numpy's names, broadcasting and promotion: arithmetic, and functions of one
+element.
 
-Two shapes are aligned at their last dimension; sizes are one, or 1 is repeated. A tensor and a Python number give the tensor's type
-(float64 for integers beside a float). Integers wrap. ``maximum``, ``minimum`` and ``clip`` hand a NaN on, as numpy's do. Functions such as
-``exp`` give floats of integers: float16 of 8 bits, float32 of 16, float64 of more. Knows ``te`` elements and the checks of arguments.
+Two shapes are aligned at their last dimension; sizes are one, or 1 is repeated. A tensor and a Python number
+give the tensor's type (float64 for integers beside a float). Integers wrap. ``maximum``, ``minimum`` and
+``clip`` hand a NaN on, as numpy's do. Functions such as ``exp`` give floats of integers: float16 of 8 bits,
+float32 of 16, float64 of more. Knows ``te`` elements and the checks of arguments.
 """
 
 from __future__ import annotations
@@ -25,11 +27,14 @@ def _numbers(op: str, *values: Any) -> None:
     """Raises DeclareError when all are bools, of which arithmetic makes no sense."""
     types = [v.dtype for v in values if isinstance(v, Tensor | Expr)]
     if all(t.is_bool for t in types) and all(isinstance(v, bool | Tensor | Expr) for v in values):
-        raise DeclareError(f"ops.{op}: the operands are bool, numbers are needed",
-                           try_="ops.cast(x, 'int32'), or ops.logical_and, logical_or, logical_xor")
+        raise DeclareError(
+            f"ops.{op}: the operands are bool, numbers are needed",
+            try_="ops.cast(x, 'int32'), or ops.logical_and, logical_or, logical_xor",
+        )
 
 
-# --- arithmetic -----------------------------------------------------------------------------------------------------------------
+# --- arithmetic ---------------------------------------------------------------------------------------------
+
 
 def add(x: Operand, y: Operand) -> Tensor:
     """``x + y``, broadcast."""
@@ -59,13 +64,15 @@ def divide(x: Operand, y: Operand) -> Tensor:
 
 
 def floor_divide(x: Operand, y: Operand) -> Tensor:
-    """``x // y`` rounded down, broadcast; floats too, by numpy's rule. An integer divided by zero is 0, as in numpy."""
+    """``x // y`` rounded down, broadcast; floats too, by numpy's rule. An integer divided by zero is 0, as in
+    numpy."""
     _numbers("floor_divide", x, y)
     return nary("floor_divide", (x, y), _floor_divide)
 
 
 def mod(x: Operand, y: Operand) -> Tensor:
-    """``x % y`` with the sign of ``y``, broadcast; of floats too. The remainder of an integer by zero is 0, as in numpy."""
+    """``x % y`` with the sign of ``y``, broadcast; of floats too. The remainder of an integer by zero is 0,
+    as in numpy."""
     _numbers("mod", x, y)
     return nary("mod", (x, y), _mod)
 
@@ -94,7 +101,8 @@ def _mod(a: Expr, b: Expr) -> Expr:
 
 
 def _floor_divide(a: Expr, b: Expr) -> Expr:
-    """numpy's ``npy_divmod``: the quotient of what the remainder leaves, which no rounding of ``a / b`` can spoil."""
+    """numpy's ``npy_divmod``: the quotient of what the remainder leaves, which no rounding of ``a / b`` can
+    spoil."""
     if a.dtype.is_int:
         return _guarded("floor_divide", make.floordiv, a, b)
     r = te.fmod(a, b)
@@ -109,16 +117,26 @@ def _floor_divide(a: Expr, b: Expr) -> Expr:
 def power(x: Operand, y: Operand) -> Tensor:
     """``x ** y``, broadcast: of floats, or of integers to a Python int, which must not be negative.
 
-    Raises DeclareError for integers to the power of a tensor of integers, whose negative exponents have no integer result.
+    Raises DeclareError for integers to the power of a tensor of integers, whose negative exponents have no
+    integer result.
     """
     _numbers("power", x, y)
-    integers = all(not isinstance(v, float) and (not isinstance(v, Tensor | Expr) or not v.dtype.is_float) for v in (x, y))
+    integers = all(
+        not isinstance(v, float) and (not isinstance(v, Tensor | Expr) or not v.dtype.is_float)
+        for v in (x, y)
+    )
     if integers and (isinstance(x, int) or not isinstance(y, int)):
-        raise DeclareError("ops.power: an integer to the power of a tensor of integers", because="negative exponents have no integer result",
-                           try_="ops.cast of one of them to a float, or a Python int as the exponent")
+        raise DeclareError(
+            "ops.power: an integer to the power of a tensor of integers",
+            because="negative exponents have no integer result",
+            try_="ops.cast of one of them to a float, or a Python int as the exponent",
+        )
     if integers and y < 0:  # type: ignore[operator]
-        raise DeclareError(f"ops.power: the exponent is {y}", because="an integer to a negative power is no integer",
-                           try_="ops.cast(x, 'float32') first")
+        raise DeclareError(
+            f"ops.power: the exponent is {y}",
+            because="an integer to a negative power is no integer",
+            try_="ops.cast(x, 'float32') first",
+        )
     if isinstance(y, int) and isinstance(x, Tensor):
         y_literal = y
         return unary("power", x, lambda e: te.power(e, y_literal))
@@ -151,10 +169,12 @@ def clip(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> T
     return nary("clip", (x, *bounds), clipped)
 
 
-# --- functions of one element ---------------------------------------------------------------------------------------------------
+# --- functions of one element -------------------------------------------------------------------------------
+
 
 def cast(x: Tensor, dtype: str | DType) -> Tensor:
-    """``x`` converted: floats to integers truncate and saturate (NaN gives 0), integers wrap, numbers to bool compare with zero."""
+    """``x`` converted: floats to integers truncate and saturate (NaN gives 0), integers wrap, numbers to bool
+    compare with zero."""
     t, x = as_dtype(dtype), inputs.tensor("cast", x)
     return inputs.stage("cast", tags.ELEMENTWISE, x.shape, lambda *i: te.cast(t, x(*i)))
 
@@ -184,9 +204,11 @@ def abs(x: Tensor) -> Tensor:
 
 def sign(x: Tensor) -> Tensor:
     """-1, 0 or 1 in the type of ``x``; NaN of NaN."""
+
     def of(e: Expr) -> Expr:
         zero, one = make.const(0, e.dtype), make.const(1, e.dtype)
-        rest = te.select(e < zero, make.const(-1, e.dtype), e) if e.dtype.code != "uint" else e  # a zero or a NaN is its own sign
+        # a zero or a NaN is its own sign
+        rest = te.select(e < zero, make.const(-1, e.dtype), e) if e.dtype.code != "uint" else e
         return te.select(zero < e, one, rest)
 
     return _number("sign", x, of)

@@ -1,5 +1,6 @@
-"""What operators accept: tensors and numbers, dimensions counted as numpy counts them, sizes that must agree, and the dtypes of results.
-Every check of an operator's arguments is here, with the words of its error. Knows tensors and expressions; no operator."""
+"""What operators accept: tensors and numbers, dimensions counted as numpy counts them, sizes that must agree,
+and the dtypes of results. Every check of an operator's arguments is here, with the words of its error. Knows
+tensors and expressions; no operator."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ from ..te.whole import is_one as is_one
 Axis = int | Sequence[int] | None
 
 
-# --- tensors and numbers --------------------------------------------------------------------------------------------------------
+# --- tensors and numbers ------------------------------------------------------------------------------------
+
 
 def tensor(op: str, x: Any, what: str = "x") -> Tensor:
     """``x``, which must be a tensor. Raises DeclareError for anything else."""
@@ -31,24 +33,34 @@ def tensor(op: str, x: Any, what: str = "x") -> Tensor:
         return x
     shape = getattr(x, "shape", None)
     if isinstance(shape, tuple) and not isinstance(x, np.generic):
-        raise DeclareError(f"ops.{op}: {what} is an array of shape {shape}, a tensor is needed",
-                           because="an operator declares what to compute; arrays are given when the kernel is called",
-                           try_=f"te.placeholder({shape}, {str(getattr(x, 'dtype', 'float32'))!r}), and the array in the call")
-    raise DeclareError(f"ops.{op}: {what} is {_said(x)}, a tensor is needed", try_="te.placeholder(shape, dtype, name)")
+        raise DeclareError(
+            f"ops.{op}: {what} is an array of shape {shape}, a tensor is needed",
+            because="an operator declares what to compute; arrays are given when the kernel is called",
+            try_=f"te.placeholder({shape}, {str(getattr(x, 'dtype', 'float32'))!r}), and the array in the "
+            "call",
+        )
+    raise DeclareError(
+        f"ops.{op}: {what} is {_said(x)}, a tensor is needed", try_="te.placeholder(shape, dtype, name)"
+    )
 
 
 def floating(op: str, x: Any, what: str = "x") -> Tensor:
     """``x``, which must be a tensor of floats. Raises DeclareError."""
     t = tensor(op, x, what)
     if not t.dtype.is_float:
-        raise DeclareError(f"ops.{op}: {t.name} is {t.dtype}, floats are needed", try_=f"ops.cast({t.name}, 'float32')")
+        raise DeclareError(
+            f"ops.{op}: {t.name} is {t.dtype}, floats are needed", try_=f"ops.cast({t.name}, 'float32')"
+        )
     return t
 
 
 def number(op: str, what: str, value: Any) -> float:
     """A Python number, fixed when the kernel is declared. Raises DeclareError for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise DeclareError(f"ops.{op}: {what} is {_said(value)}, a Python number is needed", because=f"{what} is fixed when the kernel is declared")
+        raise DeclareError(
+            f"ops.{op}: {what} is {_said(value)}, a Python number is needed",
+            because=f"{what} is fixed when the kernel is declared",
+        )
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -66,10 +78,17 @@ def _said(x: Any) -> str:
     if isinstance(x, str | int | float | tuple | list | None):
         return repr(x)
     name = getattr(x, "name", None)
-    return f"`{x}`" if isinstance(x, Expr) else f"the {type(x).__name__} {name}" if isinstance(name, str) else f"of type {type(x).__name__}"
+    return (
+        f"`{x}`"
+        if isinstance(x, Expr)
+        else f"the {type(x).__name__} {name}"
+        if isinstance(name, str)
+        else f"of type {type(x).__name__}"
+    )
 
 
-# --- shapes ---------------------------------------------------------------------------------------------------------------------
+# --- shapes -------------------------------------------------------------------------------------------------
+
 
 def named(x: Tensor) -> str:
     """A tensor with its shape, for messages."""
@@ -107,32 +126,41 @@ def product(sizes: Sequence[ExprLike]) -> Expr:
 
 
 def same_size(op: str, what: str, size: ExprLike, wanted: ExprLike, because: str) -> None:
-    """Raises DeclareError unless the sizes are one, or may be for what is known: a symbol that never met the other is refused."""
+    """Raises DeclareError unless the sizes are one, or may be for what is known: a symbol that never met the
+    other is refused."""
     if equal(size, wanted):
         return
     sure = equal(size, wanted) is False
-    raise DeclareError(f"ops.{op}: {what} is {size}, {wanted} is needed", because=because,
-                       try_=None if sure else "the same symbol, or the same number, for sizes that are one")
+    raise DeclareError(
+        f"ops.{op}: {what} is {size}, {wanted} is needed",
+        because=because,
+        try_=None if sure else "the same symbol, or the same number, for sizes that are one",
+    )
 
 
 def axis_of(op: str, axis: Any, rank: int, what: str = "axis", of: str = "x") -> int:
-    """A dimension counted from 0, given as numpy takes it (negative counts from the end). Raises DeclareError."""
+    """A dimension counted from 0, given as numpy takes it (negative counts from the end). Raises
+    DeclareError."""
     n = integer(op, what, axis)
     if not -rank <= n < rank:
         have = "no dimensions" if rank == 0 else f"{rank} dimension{'' if rank == 1 else 's'}"
-        raise DeclareError(f"ops.{op}: {what}={n}, and {of} has {have}",
-                           legal=f"{-rank} to {rank - 1}" if rank else None)
+        raise DeclareError(
+            f"ops.{op}: {what}={n}, and {of} has {have}", legal=f"{-rank} to {rank - 1}" if rank else None
+        )
     return n % rank
 
 
 def axes_of(op: str, axis: Axis, rank: int, what: str = "axis", of: str = "x") -> tuple[int, ...]:
-    """Dimensions in rising order; all of them for None. Raises DeclareError for one out of range or named twice."""
+    """Dimensions in rising order; all of them for None. Raises DeclareError for one out of range or named
+    twice."""
     if axis is None:
         return tuple(range(rank))
     listed = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
     found = [axis_of(op, a, rank, what, of) for a in listed]
     if len(set(found)) != len(found):
-        raise DeclareError(f"ops.{op}: {what}={tuple(listed)} names a dimension twice", because=f"{of} has {rank} dimensions")
+        raise DeclareError(
+            f"ops.{op}: {what}={tuple(listed)} names a dimension twice", because=f"{of} has {rank} dimensions"
+        )
     return tuple(sorted(found))
 
 
@@ -141,11 +169,12 @@ def broadcast_shape(op: str, tensors: Sequence[Tensor], but_last: int = 0) -> tu
     return whole.broadcast_shape(f"ops.{op}", tensors, but_last)
 
 
-# --- dtypes ---------------------------------------------------------------------------------------------------------------------
+# --- dtypes -------------------------------------------------------------------------------------------------
+
 
 def result_type(*types: DType) -> DType:
-    """numpy's promotion. bfloat16, which numpy lacks, holds bool and 8-bit integers; with float16 and 16-bit integers it gives float32,
-    with wider integers float64, as the ml_dtypes package has it."""
+    """numpy's promotion. bfloat16, which numpy lacks, holds bool and 8-bit integers; with float16 and 16-bit
+    integers it gives float32, with wider integers float64, as the ml_dtypes package has it."""
     found = types[0]
     for t in types[1:]:
         if t is found:
@@ -161,7 +190,8 @@ def result_type(*types: DType) -> DType:
 
 
 def float_type(t: DType) -> DType:
-    """The float type in which a function such as exp gives the result for ``t``: numpy's, by the width of an integer."""
+    """The float type in which a function such as exp gives the result for ``t``: numpy's, by the width of an
+    integer."""
     if t.is_float:
         return t
     return dtype("float16") if t.bits <= 8 else FLOAT32 if t.bits == 16 else FLOAT64
@@ -175,7 +205,8 @@ def sum_type(t: DType) -> DType:
 
 
 def product_type(t: DType) -> DType:
-    """The type in which products are summed: 8- and 16-bit integers in int32 or wider, of which one product alone may fill 16 bits or 32."""
+    """The type in which products are summed: 8- and 16-bit integers in int32 or wider, of which one product
+    alone may fill 16 bits or 32."""
     return t if not t.is_int or t.bits > 16 else INT64 if t.name == "uint16" else INT32
 
 
@@ -185,9 +216,10 @@ def wide(t: DType) -> DType:
 
 
 def operands(op: str, values: Sequence[Any]) -> tuple[list[Tensor | Expr], DType]:
-    """Tensors and numbers of an elementwise operator as tensors and expressions, and their common type. A Python number has no type of its
-    own but lifts integers to float64 when it is a float, as in numpy; where there are only Python numbers they are float32 or int32.
-    Raises DeclareError for what is neither tensor nor number."""
+    """Tensors and numbers of an elementwise operator as tensors and expressions, and their common type. A
+    Python number has no type of its own but lifts integers to float64 when it is a float, as in numpy; where
+    there are only Python numbers they are float32 or int32. Raises DeclareError for what is neither tensor
+    nor number."""
     types = [v.dtype for v in values if isinstance(v, Tensor | Expr)]
     for v in values:
         if isinstance(v, np.generic):
@@ -208,37 +240,62 @@ def operands(op: str, values: Sequence[Any]) -> tuple[list[Tensor | Expr], DType
 def _literal(op: str, v: Any, t: DType) -> Expr:
     v = v.item() if isinstance(v, np.generic) else v
     if t.is_int and not t.limits()[0] <= v <= t.limits()[1]:
-        raise DeclareError(f"ops.{op}: {v} does not fit {t}", because="a Python number takes the type of the tensor beside it",
-                           try_="ops.cast of the tensor to a wider type first")
+        raise DeclareError(
+            f"ops.{op}: {v} does not fit {t}",
+            because="a Python number takes the type of the tensor beside it",
+            try_="ops.cast of the tensor to a wider type first",
+        )
     return make.const(v, t)
 
 
 def some_tensor(op: str, values: Sequence[Any]) -> None:
     """Raises DeclareError when there is no tensor among the values."""
     if not any(isinstance(v, Tensor) for v in values):
-        raise DeclareError(f"ops.{op}: no operand is a tensor", because="operators work on tensors, and on numbers beside them",
-                           try_="te.placeholder(shape, dtype, name); the functions of te work on single elements")
+        raise DeclareError(
+            f"ops.{op}: no operand is a tensor",
+            because="operators work on tensors, and on numbers beside them",
+            try_="te.placeholder(shape, dtype, name); the functions of te work on single elements",
+        )
 
 
-# --- stages ---------------------------------------------------------------------------------------------------------------------
+# --- stages -------------------------------------------------------------------------------------------------
 
-def stage(name: str, tag: str, shape: Sequence[ExprLike], f: Callable[..., ExprLike], attrs: dict[str, Any] | None = None) -> Tensor:
+
+def stage(
+    name: str,
+    tag: str,
+    shape: Sequence[ExprLike],
+    f: Callable[..., ExprLike],
+    attrs: dict[str, Any] | None = None,
+) -> Tensor:
     """A compute of one output, its axes called ``i0, i1, …``."""
     return compute(tuple(shape), f, name=name, tag=tag, attrs=attrs)  # type: ignore[no-any-return]
 
 
 def needing(op: str, out: Tensor, x: Tensor, d: int, least: int, unless_empty: bool = False) -> Tensor:
-    """``out``, for which ``x`` must have that many elements along dimension ``d`` (``unless_empty``: unless ``out`` has none). Raises DeclareError
-    when it never has; where symbols decide, kernels refuse calls with fewer."""
+    """``out``, for which ``x`` must have that many elements along dimension ``d`` (``unless_empty``: unless
+    ``out`` has none). Raises DeclareError when it never has; where symbols decide, kernels refuse calls with
+    fewer."""
     cond, n = make.ge(x.shape[d], least), x.shape[d]
     for size in out.shape if unless_empty else ():
         cond = make.or_(cond, make.lt(size, 1))
     known = Facts(sizes=variables(cond))
-    sure = bool(cond.value) if isinstance(cond, Const) else True if known.prove(make.ge(n, least)) else known.prove(cond)
+    sure = (
+        bool(cond.value)
+        if isinstance(cond, Const)
+        else True
+        if known.prove(make.ge(n, least))
+        else known.prove(cond)
+    )
     if sure is False:
-        raise DeclareError(f"ops.{op}: dimension {d} of {named(x)} is {n}", because=f"it needs {least} element{'' if least == 1 else 's'} or more")
+        raise DeclareError(
+            f"ops.{op}: dimension {d} of {named(x)} is {n}",
+            because=f"it needs {least} element{'' if least == 1 else 's'} or more",
+        )
     if sure is None:
-        why = f"ops.{op} needs {n} >= {least}, the size of {named(x)} along dimension {d}" + (", unless its result is empty" if unless_empty else "")
+        why = f"ops.{op} needs {n} >= {least}, the size of {named(x)} along dimension {d}" + (
+            ", unless its result is empty" if unless_empty else ""
+        )
         out.op.needs = (*out.op.needs, (cond, why))  # type: ignore[attr-defined]
     return out
 

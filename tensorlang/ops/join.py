@@ -1,4 +1,5 @@
-"""Joining and cutting: concatenate, stack, split, strided_slice and pad. All are ``injective``. Knows the checks of arguments."""
+"""Joining and cutting: concatenate, stack, split, strided_slice and pad. All are ``injective``. Knows the
+checks of arguments."""
 
 from __future__ import annotations
 
@@ -26,31 +27,48 @@ def _several(op: str, tensors: Any) -> list[Tensor]:
 
 
 def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
-    """The tensors one after the other along ``axis``; their other sizes are equal. The dtype is their common one."""
+    """The tensors one after the other along ``axis``; their other sizes are equal. The dtype is their common
+    one."""
     xs = _several("concatenate", tensors)
     first = xs[0]
     d = inputs.axis_of("concatenate", axis, first.ndim, of=first.name)
     out = inputs.result_type(*[x.dtype for x in xs])
     for x in xs[1:]:
         if x.ndim != first.ndim:
-            raise DeclareError(f"ops.concatenate: {inputs.named(first)} and {inputs.named(x)}", because="they differ in the number of dimensions",
-                               try_="ops.expand_dims or ops.reshape to line them up")
+            raise DeclareError(
+                f"ops.concatenate: {inputs.named(first)} and {inputs.named(x)}",
+                because="they differ in the number of dimensions",
+                try_="ops.expand_dims or ops.reshape to line them up",
+            )
         for k in range(first.ndim):
             if k != d:
-                inputs.same_size("concatenate", f"dimension {k} of {inputs.named(x)}", x.shape[k], first.shape[k],
-                                 f"they are joined along dimension {d}; {first.name} is {inputs.text(first.shape)}")
+                inputs.same_size(
+                    "concatenate",
+                    f"dimension {k} of {inputs.named(x)}",
+                    x.shape[k],
+                    first.shape[k],
+                    f"they are joined along dimension {d}; {first.name} is {inputs.text(first.shape)}",
+                )
     begins: list[Expr] = [make.as_expr(0)]
     for x in xs:
         begins.append(begins[-1] + x.shape[d])
 
     def element(*i: Any) -> Expr:
-        parts = [te.cast(out, x(*i[:d], i[d] - begin, *i[d + 1:])) for x, begin in zip(xs, begins, strict=False)]
+        parts = [
+            te.cast(out, x(*i[:d], i[d] - begin, *i[d + 1 :])) for x, begin in zip(xs, begins, strict=False)
+        ]
         chosen = parts[-1]
         for part, end in zip(parts[-2::-1], begins[-2:0:-1], strict=True):
             chosen = te.if_then_else(i[d] < end, part, chosen)
         return chosen
 
-    return inputs.stage("concatenate", tags.INJECTIVE, [*first.shape[:d], begins[-1], *first.shape[d + 1:]], element, {"axis": d})
+    return inputs.stage(
+        "concatenate",
+        tags.INJECTIVE,
+        [*first.shape[:d], begins[-1], *first.shape[d + 1 :]],
+        element,
+        {"axis": d},
+    )
 
 
 concat = concatenate
@@ -63,9 +81,14 @@ def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
     d = inputs.axis_of("stack", axis, first.ndim + 1, of="the result")
     out = inputs.result_type(*[x.dtype for x in xs])
     for x in xs[1:]:
-        if x.ndim != first.ndim or not all(inputs.equal(a, b) for a, b in zip(x.shape, first.shape, strict=True)):
-            raise DeclareError(f"ops.stack: {inputs.named(first)} and {inputs.named(x)}", because="stacked tensors have one shape",
-                               try_=_alike(first, x))
+        if x.ndim != first.ndim or not all(
+            inputs.equal(a, b) for a, b in zip(x.shape, first.shape, strict=True)
+        ):
+            raise DeclareError(
+                f"ops.stack: {inputs.named(first)} and {inputs.named(x)}",
+                because="stacked tensors have one shape",
+                try_=_alike(first, x),
+            )
 
     def element(*i: Any) -> Expr:
         own = list(inputs.without(i, (d,)))
@@ -74,7 +97,9 @@ def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
             chosen = te.if_then_else(make.eq(i[d], k), te.cast(out, xs[k](*own)), chosen)
         return chosen
 
-    return inputs.stage("stack", tags.INJECTIVE, [*first.shape[:d], len(xs), *first.shape[d:]], element, {"axis": d})
+    return inputs.stage(
+        "stack", tags.INJECTIVE, [*first.shape[:d], len(xs), *first.shape[d:]], element, {"axis": d}
+    )
 
 
 def _alike(x: Tensor, y: Tensor) -> str | None:
@@ -88,7 +113,8 @@ def _alike(x: Tensor, y: Tensor) -> str | None:
 
 
 def split(x: Tensor, indices_or_sections: int | Sequence[ExprLike], axis: int = 0) -> tuple[Tensor, ...]:
-    """Parts of ``x`` along ``axis``, as numpy's split: as many equal ones, or cut at the given places. A tuple of tensors.
+    """Parts of ``x`` along ``axis``, as numpy's split: as many equal ones, or cut at the given places. A
+    tuple of tensors.
 
     Raises DeclareError for equal parts that do not come out, or places that do not rise.
     """
@@ -100,49 +126,93 @@ def split(x: Tensor, indices_or_sections: int | Sequence[ExprLike], axis: int = 
     else:
         parts = inputs.integer("split", "the number of parts", indices_or_sections)
         if not inputs.divides(parts, n):
-            raise DeclareError(f"ops.split: dimension {d} of {inputs.named(x)} in {parts} equal parts", because=f"{parts} does not divide {n}",
-                               try_="a list of the places to cut at" if const_int(n) is not None else f"te.dim with multiple_of={parts}")
+            raise DeclareError(
+                f"ops.split: dimension {d} of {inputs.named(x)} in {parts} equal parts",
+                because=f"{parts} does not divide {n}",
+                try_="a list of the places to cut at"
+                if const_int(n) is not None
+                else f"te.dim with multiple_of={parts}",
+            )
         places = [make.floordiv(n, parts) * k for k in range(parts)] + [n]
     for a, b in pairwise(places):
         if inputs.at_most(a, b) is False:
-            raise DeclareError(f"ops.split: cut from {a} to {b}", because=f"the places rise from 0 to {n}, the size of dimension {d}")
+            raise DeclareError(
+                f"ops.split: cut from {a} to {b}",
+                because=f"the places rise from 0 to {n}, the size of dimension {d}",
+            )
     return tuple(_cut("split", x, {d: (a, _length(b - a, 1), 1)}) for a, b in pairwise(places))
 
 
-def strided_slice(x: Tensor, begin: Sequence[ExprLike | None], end: Sequence[ExprLike | None], strides: Sequence[int] | None = None,
-                  axes: Sequence[int] | None = None) -> Tensor:
-    """``x[begin:end:stride, …]`` with Python's rules: None is the end in that direction, a negative int counts from the end, what lies beyond
-    is cut. Of the dimensions ``axes``, or the first ones. A symbolic bound counts from the beginning.
+def strided_slice(
+    x: Tensor,
+    begin: Sequence[ExprLike | None],
+    end: Sequence[ExprLike | None],
+    strides: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+) -> Tensor:
+    """``x[begin:end:stride, …]`` with Python's rules: None is the end in that direction, a negative int
+    counts from the end, what lies beyond is cut. Of the dimensions ``axes``, or the first ones. A symbolic
+    bound counts from the beginning.
 
     Raises DeclareError for lists of different lengths and a stride of 0.
     """
     x = inputs.tensor("strided_slice", x)
-    which = list(range(len(begin))) if axes is None else [inputs.axis_of("strided_slice", a, x.ndim, "axes") for a in axes]
-    steps = [1] * len(begin) if strides is None else [inputs.integer("strided_slice", "a stride", s) for s in strides]
+    which = (
+        list(range(len(begin)))
+        if axes is None
+        else [inputs.axis_of("strided_slice", a, x.ndim, "axes") for a in axes]
+    )
+    steps = (
+        [1] * len(begin)
+        if strides is None
+        else [inputs.integer("strided_slice", "a stride", s) for s in strides]
+    )
     if not len(begin) == len(end) == len(steps) == len(which):
-        raise DeclareError(f"ops.strided_slice: {len(begin)} begins, {len(end)} ends, {len(steps)} strides and {len(which)} axes")
+        raise DeclareError(
+            f"ops.strided_slice: {len(begin)} begins, {len(end)} ends, {len(steps)} strides and {len(which)} "
+            "axes"
+        )
     if len(which) > x.ndim or len(set(which)) != len(which):
-        raise DeclareError(f"ops.strided_slice: {len(which)} ranges for {inputs.named(x)}", because="each dimension has one at most")
+        raise DeclareError(
+            f"ops.strided_slice: {len(which)} ranges for {inputs.named(x)}",
+            because="each dimension has one at most",
+        )
     if 0 in steps:
-        raise DeclareError("ops.strided_slice: a stride is 0", because="it would give one element for ever", try_="1, or -1 to go backwards")
-    return _cut("strided_slice", x, {d: _range(x.shape[d], b, e, s) for d, b, e, s in zip(which, begin, end, steps, strict=True)})
+        raise DeclareError(
+            "ops.strided_slice: a stride is 0",
+            because="it would give one element for ever",
+            try_="1, or -1 to go backwards",
+        )
+    return _cut(
+        "strided_slice",
+        x,
+        {d: _range(x.shape[d], b, e, s) for d, b, e, s in zip(which, begin, end, steps, strict=True)},
+    )
 
 
 def _cut(op: str, x: Tensor, ranges: dict[int, tuple[Expr, Expr, int]]) -> Tensor:
     """``x`` in ranges (first index, how many, stride) of some dimensions."""
     sizes = [ranges[d][1] if d in ranges else n for d, n in enumerate(x.shape)]
-    return moved(op, x, sizes, lambda *i: [ranges[d][0] + v * ranges[d][2] if d in ranges else v for d, v in enumerate(i)])
+    return moved(
+        op,
+        x,
+        sizes,
+        lambda *i: [ranges[d][0] + v * ranges[d][2] if d in ranges else v for d, v in enumerate(i)],
+    )
 
 
 def _range(n: Expr, begin: ExprLike | None, end: ExprLike | None, step: int) -> tuple[Expr, Expr, int]:
-    """First index, how many, and stride of ``begin:end:step`` over ``n`` elements, by Python's rules (slice.indices)."""
+    """First index, how many, and stride of ``begin:end:step`` over ``n`` elements, by Python's rules
+    (slice.indices)."""
     least, most = (make.as_expr(0), n) if step > 0 else (make.as_expr(-1), n - 1)
     lo = _bound(n, begin, least if step > 0 else most, least, most)
     hi = _bound(n, end, most if step > 0 else least, least, most)
     return lo, _length(hi - lo, step), step
 
 
-def _bound(n: Expr, given: ExprLike | None, default: Expr, least: ExprLike = 0, most: Expr | None = None) -> Expr:
+def _bound(
+    n: Expr, given: ExprLike | None, default: Expr, least: ExprLike = 0, most: Expr | None = None
+) -> Expr:
     """A place to cut at, between ``least`` and ``most``; an int below 0 counts from the end."""
     if given is None:
         return default
@@ -158,12 +228,15 @@ def _length(span: Expr, step: int) -> Expr:
     return n if inputs.at_most(0, n) else te.max(n, 0)
 
 
-def pad(x: Tensor, pad_width: int | Sequence[Any], mode: str = "constant", constant_values: float = 0) -> Tensor:
-    """``x`` with margins, as numpy's pad: ``pad_width`` is ``((before, after), …)`` for each dimension, ``(before, after)`` or one number for
-    all. ``mode`` is ``constant`` (with ``constant_values``), ``edge`` (the outermost element) or ``reflect`` (without the outermost).
+def pad(
+    x: Tensor, pad_width: int | Sequence[Any], mode: str = "constant", constant_values: float = 0
+) -> Tensor:
+    """``x`` with margins, as numpy's pad: ``pad_width`` is ``((before, after), …)`` for each dimension,
+    ``(before, after)`` or one number for all. ``mode`` is ``constant`` (with ``constant_values``), ``edge``
+    (the outermost element) or ``reflect`` (without the outermost).
 
-    Raises DeclareError for another mode, margins that do not fit the dimensions, a reflection wider than the tensor; kernels refuse calls in
-    which symbolic sizes are too small for it.
+    Raises DeclareError for another mode, margins that do not fit the dimensions, a reflection wider than the
+    tensor; kernels refuse calls in which symbolic sizes are too small for it.
     """
     x = inputs.tensor("pad", x)
     if mode not in ("constant", "edge", "reflect"):
@@ -175,10 +248,17 @@ def pad(x: Tensor, pad_width: int | Sequence[Any], mode: str = "constant", const
         for d in padded:
             n, widest = const_int(x.shape[d]), max(margins[d])
             if n is not None and (n == 0 or (mode == "reflect" and widest >= n)):
-                raise DeclareError(f"ops.pad: {mode} by {widest} of dimension {d} of {inputs.named(x)}",
-                                   because="a margin of a reflection is narrower than the tensor" if n else "it is empty")
+                raise DeclareError(
+                    f"ops.pad: {mode} by {widest} of dimension {d} of {inputs.named(x)}",
+                    because="a margin of a reflection is narrower than the tensor" if n else "it is empty",
+                )
         inside = _edge if mode == "edge" else _reflect
-        out = moved("pad", x, shape, lambda *i: [inside(v - margins[d][0], x.shape[d]) if d in padded else v for d, v in enumerate(i)])
+        out = moved(
+            "pad",
+            x,
+            shape,
+            lambda *i: [inside(v - margins[d][0], x.shape[d]) if d in padded else v for d, v in enumerate(i)],
+        )
         for d in sorted(padded):
             inputs.needing("pad", out, x, d, 1 if mode == "edge" else max(margins[d]) + 1)
         return out
@@ -186,7 +266,12 @@ def pad(x: Tensor, pad_width: int | Sequence[Any], mode: str = "constant", const
 
     def element(*i: Any) -> Expr:
         own = [v - margins[d][0] for d, v in enumerate(i)]
-        within = [c for d in sorted(padded) for c, w in ((own[d] >= 0, margins[d][0]), (own[d] < x.shape[d], margins[d][1])) if w]
+        within = [
+            c
+            for d in sorted(padded)
+            for c, w in ((own[d] >= 0, margins[d][0]), (own[d] < x.shape[d], margins[d][1]))
+            if w
+        ]
         return te.if_then_else(te.all(*within), x(*own), value) if within else x(*own)
 
     return inputs.stage("pad", tags.INJECTIVE, shape, element)
@@ -196,7 +281,11 @@ def _margins(x: Tensor, width: Any) -> list[tuple[int, int]]:
     def one(v: Any) -> int:
         n = inputs.integer("pad", "a margin", v)
         if n < 0:
-            raise DeclareError(f"ops.pad: a margin of {n}", because="margins are not negative", try_="ops.strided_slice to cut off")
+            raise DeclareError(
+                f"ops.pad: a margin of {n}",
+                because="margins are not negative",
+                try_="ops.strided_slice to cut off",
+            )
         return n
 
     if not isinstance(width, tuple | list):
@@ -206,7 +295,10 @@ def _margins(x: Tensor, width: Any) -> list[tuple[int, int]]:
     if len(width) == 1 and isinstance(width[0], tuple | list):
         width = [width[0]] * x.ndim
     if len(width) != x.ndim or any(not isinstance(w, tuple | list) or len(w) != 2 for w in width):
-        raise DeclareError(f"ops.pad: pad_width={width!r} for {inputs.named(x)}", because="there is one pair (before, after) for each dimension")
+        raise DeclareError(
+            f"ops.pad: pad_width={width!r} for {inputs.named(x)}",
+            because="there is one pair (before, after) for each dimension",
+        )
     return [(one(a), one(b)) for a, b in width]
 
 
@@ -216,4 +308,6 @@ def _edge(i: Expr, n: Expr) -> Expr:
 
 def _reflect(i: Expr, n: Expr) -> Expr:
     back = te.max(i, 0 - i)
-    return te.max(te.min(back, (n - 1) * 2 - back), 0)  # never below 0, for calls with fewer elements are refused; proofs know it by this
+    return te.max(
+        te.min(back, (n - 1) * 2 - back), 0
+    )  # never below 0, for calls with fewer elements are refused; proofs know it by this

@@ -1,9 +1,11 @@
-"""Reductions over any dimensions, with numpy's names and meaning: ``axis`` None (all), an int or several, ``keepdims``.
+"""Reductions over any dimensions, with numpy's names and meaning: ``axis`` None (all), an int or several,
+``keepdims``.
 
-Sums and products of integers are made in 64 bits, those of float16 and bfloat16 in float32 and rounded once. ``max``, ``min``, ``argmax``
-and ``argmin`` hand a NaN on and of equal values take the first, as numpy's do. The reduction axes of a stage stand in the order of the
-dimensions, the innermost last. Of an empty range ``sum`` gives 0, ``prod`` 1, ``max`` minus infinity (or the least integer), ``mean`` NaN.
-Knows ``te`` reductions and the checks of arguments.
+Sums and products of integers are made in 64 bits, those of float16 and bfloat16 in float32 and rounded once.
+``max``, ``min``, ``argmax`` and ``argmin`` hand a NaN on and of equal values take the first, as numpy's do.
+The reduction axes of a stage stand in the order of the dimensions, the innermost last. Of an empty range
+``sum`` gives 0, ``prod`` 1, ``max`` minus infinity (or the least integer), ``mean`` NaN. Knows ``te``
+reductions and the checks of arguments.
 """
 
 from __future__ import annotations
@@ -23,15 +25,31 @@ from . import inputs, tags
 from .inputs import Axis
 
 
-def over(name: str, x: Tensor, axes: Sequence[int], reducer: Callable[..., Expr], f: Callable[[Expr], Expr] = lambda e: e,
-         keepdims: bool = False, tag: str = tags.REDUCE) -> Tensor:
-    """The stage ``reducer(f(element))`` over the dimensions ``axes`` of ``x``; with none, ``f`` of each element."""
+def over(
+    name: str,
+    x: Tensor,
+    axes: Sequence[int],
+    reducer: Callable[..., Expr],
+    f: Callable[[Expr], Expr] = lambda e: e,
+    keepdims: bool = False,
+    tag: str = tags.REDUCE,
+) -> Tensor:
+    """The stage ``reducer(f(element))`` over the dimensions ``axes`` of ``x``; with none, ``f`` of each
+    element."""
     return over_elements(name, x.shape, axes, reducer, lambda *i: f(x(*i)), keepdims, tag)
 
 
-def over_elements(name: str, shape: Sequence[Expr], axes: Sequence[int], reducer: Callable[..., Expr], element: Callable[..., Expr],
-                  keepdims: bool = False, tag: str = tags.REDUCE) -> Tensor:
-    """The stage ``reducer(element(i, …))`` over the dimensions ``axes`` of a box of that shape. Its attrs hold the axes and the rank."""
+def over_elements(
+    name: str,
+    shape: Sequence[Expr],
+    axes: Sequence[int],
+    reducer: Callable[..., Expr],
+    element: Callable[..., Expr],
+    keepdims: bool = False,
+    tag: str = tags.REDUCE,
+) -> Tensor:
+    """The stage ``reducer(element(i, …))`` over the dimensions ``axes`` of a box of that shape. Its attrs
+    hold the axes and the rank."""
     rest = [n if d not in axes else 1 for d, n in enumerate(shape) if keepdims or d not in axes]
     inner = {d: te.reduce_axis((0, shape[d]), name=f"k{d}") for d in axes}
 
@@ -53,16 +71,30 @@ def count(shape: Sequence[Expr], axes: Sequence[int], t: DType) -> Expr:
     return te.cast(t, inputs.product([te.cast(INT64, shape[d]) for d in axes]))
 
 
-def mean_stages(name: str, shape: Sequence[Expr], axes: Sequence[int], element: Callable[..., Expr], out: DType | None = None,
-                keepdims: bool = False) -> Tensor:
+def mean_stages(
+    name: str,
+    shape: Sequence[Expr],
+    axes: Sequence[int],
+    element: Callable[..., Expr],
+    out: DType | None = None,
+    keepdims: bool = False,
+) -> Tensor:
     """The sum stage and the mean, rounded to ``out``, over the dimensions ``axes`` of a box."""
     total = over_elements(f"{name}.sum", shape, axes, te.sum, element, keepdims)
     return scaled(name, total, lambda e: e / count(shape, axes, e.dtype), out or total.dtype)
 
 
-def squares_about(name: str, shape: Sequence[Expr], axes: Sequence[int], element: Callable[..., Expr], center: Tensor,
-                  keepdims: bool = False) -> Tensor:
-    """The sum of squared distances from ``center``, which has the dimensions of the box without ``axes``: the second pass of a variance."""
+def squares_about(
+    name: str,
+    shape: Sequence[Expr],
+    axes: Sequence[int],
+    element: Callable[..., Expr],
+    center: Tensor,
+    keepdims: bool = False,
+) -> Tensor:
+    """The sum of squared distances from ``center``, which has the dimensions of the box without ``axes``: the
+    second pass of a variance."""
+
     def squared(*i: Any) -> Expr:
         d = element(*i) - center(*inputs.without(i, axes))
         return d * d
@@ -70,12 +102,16 @@ def squares_about(name: str, shape: Sequence[Expr], axes: Sequence[int], element
     return over_elements(name, shape, axes, te.sum, squared, keepdims)
 
 
-def _total(op: str, x: Any, axis: Axis, dtype: str | DType | None, keepdims: bool, reducer: Callable[..., Expr]) -> Tensor:
+def _total(
+    op: str, x: Any, axis: Axis, dtype: str | DType | None, keepdims: bool, reducer: Callable[..., Expr]
+) -> Tensor:
     x = inputs.tensor(op, x)
     axes = inputs.axes_of(op, axis, x.ndim)
     out = inputs.sum_type(x.dtype) if dtype is None else as_dtype(dtype)
     if out.is_bool:
-        raise DeclareError(f"ops.{op}: dtype=bool", because="sums and products are numbers", try_="ops.any or ops.all")
+        raise DeclareError(
+            f"ops.{op}: dtype=bool", because="sums and products are numbers", try_="ops.any or ops.all"
+        )
     inside = inputs.wide(out)
     if inside is out:
         return over(op, x, axes, reducer, lambda e: te.cast(out, e), keepdims)
@@ -98,14 +134,16 @@ def _float_of(t: DType) -> DType:
 
 
 def mean(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The mean over ``axis``; of integers and bools in float64, as in numpy. Stages ``mean.sum`` and ``mean``."""
+    """The mean over ``axis``; of integers and bools in float64, as in numpy. Stages ``mean.sum`` and
+    ``mean``."""
     x = inputs.tensor("mean", x)
     axes, out = inputs.axes_of("mean", axis, x.ndim), _float_of(x.dtype)
     return mean_stages("mean", x.shape, axes, lambda *i: te.cast(inputs.wide(out), x(*i)), out, keepdims)
 
 
 def var(x: Tensor, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Tensor:
-    """The variance over ``axis``, divided by ``n - ddof``; of integers in float64. Two passes, the second about the mean: no cancellation."""
+    """The variance over ``axis``, divided by ``n - ddof``; of integers in float64. Two passes, the second
+    about the mean: no cancellation."""
     return _spread("var", x, axis, ddof, keepdims, lambda e: e)
 
 
@@ -124,19 +162,33 @@ def _spread(op: str, x: Any, axis: Axis, ddof: int, keepdims: bool, finish: Call
 
     center = mean_stages(f"{op}.mean", x.shape, axes, element)
     total = squares_about(f"{op}.squares", x.shape, axes, element, center, keepdims)
-    return scaled(op, total, lambda e: finish(e / (count(x.shape, axes, inside) - make.const(less, inside))), out)
+    return scaled(
+        op, total, lambda e: finish(e / (count(x.shape, axes, inside) - make.const(less, inside))), out
+    )
 
 
 def max(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The largest element over ``axis``, NaN when there is one. Of bools, whether any holds."""
     x = inputs.tensor("max", x)
-    return over("max", x, inputs.axes_of("max", axis, x.ndim), te.any if x.dtype.is_bool else te.max, keepdims=keepdims)
+    return over(
+        "max",
+        x,
+        inputs.axes_of("max", axis, x.ndim),
+        te.any if x.dtype.is_bool else te.max,
+        keepdims=keepdims,
+    )
 
 
 def min(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The smallest element over ``axis``, NaN when there is one. Of bools, whether all hold."""
     x = inputs.tensor("min", x)
-    return over("min", x, inputs.axes_of("min", axis, x.ndim), te.all if x.dtype.is_bool else te.min, keepdims=keepdims)
+    return over(
+        "min",
+        x,
+        inputs.axes_of("min", axis, x.ndim),
+        te.all if x.dtype.is_bool else te.min,
+        keepdims=keepdims,
+    )
 
 
 def any(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
@@ -152,27 +204,43 @@ def all(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 def argmax(x: Tensor, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """The index of the largest element along ``axis``, or in the flattened tensor: int64. The first of equals; the first NaN, if any.
+    """The index of the largest element along ``axis``, or in the flattened tensor: int64. The first of
+    equals; the first NaN, if any.
 
-    Two passes, both of plain vector reductions: the maximum, then the least index at which it stands. Raises DeclareError for a dimension
-    that is empty; of a symbolic one that turns out to be, the result is the greatest int32 (int64 of several flattened ones).
+    Two passes, both of plain vector reductions: the maximum, then the least index at which it stands. Raises
+    DeclareError for a dimension that is empty; of a symbolic one that turns out to be, the result is the
+    greatest int32 (int64 of several flattened ones).
     """
     return _where_extreme("argmax", x, axis, keepdims, te.max, te.any)
 
 
 def argmin(x: Tensor, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """The index of the smallest element along ``axis``, or in the flattened tensor: int64. The first of equals; the first NaN, if any."""
+    """The index of the smallest element along ``axis``, or in the flattened tensor: int64. The first of
+    equals; the first NaN, if any."""
     return _where_extreme("argmin", x, axis, keepdims, te.min, te.all)
 
 
-def _where_extreme(op: str, x: Any, axis: int | None, keepdims: bool, reducer: Callable[..., Expr], of_bools: Callable[..., Expr]) -> Tensor:
+def _where_extreme(
+    op: str,
+    x: Any,
+    axis: int | None,
+    keepdims: bool,
+    reducer: Callable[..., Expr],
+    of_bools: Callable[..., Expr],
+) -> Tensor:
     x = inputs.tensor(op, x)
     axes = tuple(range(x.ndim)) if axis is None else (inputs.axis_of(op, axis, x.ndim),)
     elements = inputs.product([x.shape[d] for d in axes])
     n = const_int(elements)
     if n == 0:
-        raise DeclareError(f"ops.{op}: {inputs.named(x)} has no element to choose", because="the dimension reduced is empty")
-    index = INT64 if elements.dtype is INT64 or (n is None and len(axes) > 1) or (n is not None and n > 0x7FFFFFFF) else INT32
+        raise DeclareError(
+            f"ops.{op}: {inputs.named(x)} has no element to choose", because="the dimension reduced is empty"
+        )
+    index = (
+        INT64
+        if elements.dtype is INT64 or (n is None and len(axes) > 1) or (n is not None and n > 0x7FFFFFFF)
+        else INT32
+    )
     best = over(f"{op}.value", x, axes, of_bools if x.dtype.is_bool else reducer)
 
     def element(*i: Any) -> Expr:
@@ -190,7 +258,8 @@ def _where_extreme(op: str, x: Any, axis: int | None, keepdims: bool, reducer: C
 
 
 def norm(x: Tensor, ord: float = 2, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The vector norm over ``axis``: ``sum(|x| ** ord) ** (1 / ord)``, of which 1, 2, inf and -inf are direct; 0 counts what is not zero.
+    """The vector norm over ``axis``: ``sum(|x| ** ord) ** (1 / ord)``, of which 1, 2, inf and -inf are
+    direct; 0 counts what is not zero.
 
     As torch.linalg.vector_norm, and numpy's norm of vectors. Integers give float64.
     """
@@ -208,7 +277,14 @@ def norm(x: Tensor, ord: float = 2, axis: Axis = None, keepdims: bool = False) -
         total = over("norm.sum", x, axes, te.sum, lambda e: te.cast(inside, e) * te.cast(inside, e), keepdims)
         return scaled("norm", total, te.sqrt, out)
     if p in (0, 1):
-        total = over("norm.sum", x, axes, te.sum, size if p else lambda e: te.cast(inside, make.ne(e, make.const(0, e.dtype))), keepdims)
+        total = over(
+            "norm.sum",
+            x,
+            axes,
+            te.sum,
+            size if p else lambda e: te.cast(inside, make.ne(e, make.const(0, e.dtype))),
+            keepdims,
+        )
         return scaled("norm", total, lambda e: e, out)
     total = over("norm.sum", x, axes, te.sum, lambda e: te.power(size(e), make.const(p, inside)), keepdims)
     return scaled("norm", total, lambda e: te.power(e, make.const(1 / p, inside)), out)
@@ -217,7 +293,8 @@ def norm(x: Tensor, ord: float = 2, axis: Axis = None, keepdims: bool = False) -
 def logsumexp(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """``log(sum(exp(x)))`` over ``axis`` without overflow: the maximum is taken out first. Of floats.
 
-    A row of minus infinities gives minus infinity. Stages ``logsumexp.max``, ``logsumexp.exp``, ``logsumexp.sum``.
+    A row of minus infinities gives minus infinity. Stages ``logsumexp.max``, ``logsumexp.exp``,
+    ``logsumexp.sum``.
     """
     x = inputs.floating("logsumexp", x)
     axes, inside = inputs.axes_of("logsumexp", axis, x.ndim), inputs.wide(x.dtype)
@@ -227,8 +304,12 @@ def logsumexp(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
         t = top(*i)
         return te.select(te.isinf(t), make.const(0.0, inside), t)  # inf - inf is no number
 
-    grown = inputs.stage("logsumexp.exp", tags.BROADCAST, x.shape,
-                         lambda *i: te.exp(te.cast(inside, x(*i)) - shift(*inputs.without(i, axes))))
+    grown = inputs.stage(
+        "logsumexp.exp",
+        tags.BROADCAST,
+        x.shape,
+        lambda *i: te.exp(te.cast(inside, x(*i)) - shift(*inputs.without(i, axes))),
+    )
     total = over("logsumexp.sum", grown, axes, te.sum, keepdims=keepdims)
 
     def element(*i: Any) -> Expr:

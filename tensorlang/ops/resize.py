@@ -1,7 +1,9 @@
-"""resize: images in another size by the nearest element or by linear interpolation, as torch's interpolate. Knows windows; no other operator.
+"""resize: images in another size by the nearest element or by linear interpolation, as torch's interpolate.
+Knows windows; no other operator.
 
-Where an output lies in the input is a ratio of whole numbers and is computed as such: no rounding moves it across an element (torch computes
-it in float32). One stage for each dimension, the last one first; a dimension that keeps its size costs nothing.
+Where an output lies in the input is a ratio of whole numbers and is computed as such: no rounding moves it
+across an element (torch computes it in float32). One stage for each dimension, the last one first; a
+dimension that keeps its size costs nothing.
 """
 
 from __future__ import annotations
@@ -22,27 +24,44 @@ from .window import SPATIAL, axis_names, image, layout_of
 _LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
 
 
-def resize(data: Tensor, size: ExprLike | Sequence[ExprLike], mode: str = "nearest", align_corners: bool = False, layout: str = "NCHW") -> Tensor:
-    """An image [N, C, H, W] in the spatial ``size`` (one for all dimensions or one for each; numbers or symbols): [N, C, *size].
+def resize(
+    data: Tensor,
+    size: ExprLike | Sequence[ExprLike],
+    mode: str = "nearest",
+    align_corners: bool = False,
+    layout: str = "NCHW",
+) -> Tensor:
+    """An image [N, C, H, W] in the spatial ``size`` (one for all dimensions or one for each; numbers or
+    symbols): [N, C, *size].
 
-    ``mode="nearest"`` takes element ``floor(i H / OH)``, of any dtype. ``"linear"`` (or ``"bilinear"``, ``"trilinear"``) interpolates floats between
-    neighbours at ``(i + 1/2) H / OH - 1/2``, at the border its element; with ``align_corners`` at ``i (H - 1) / (OH - 1)``, so that the outermost
-    elements stay. Images of one and three dimensions have layouts such as NCW and NDHWC; packed ones work too.
-    Raises DeclareError for another mode, a size that is not positive, integers to interpolate, ``align_corners`` of the nearest, and an image
-    without elements along a dimension; kernels refuse calls with such images.
+    ``mode="nearest"`` takes element ``floor(i H / OH)``, of any dtype. ``"linear"`` (or ``"bilinear"``,
+    ``"trilinear"``) interpolates floats between neighbours at ``(i + 1/2) H / OH - 1/2``, at the border its
+    element; with ``align_corners`` at ``i (H - 1) / (OH - 1)``, so that the outermost elements stay. Images
+    of one and three dimensions have layouts such as NCW and NDHWC; packed ones work too. Raises DeclareError
+    for another mode, a size that is not positive, integers to interpolate, ``align_corners`` of the nearest,
+    and an image without elements along a dimension; kernels refuse calls with such images.
     """
     n = {"W": 1, "H": 2, "D": 3}[next((c for c in "DHW" if isinstance(layout, str) and c in layout), "H")]
     lay = layout_of("resize", layout, n)
     modes = tuple(dict.fromkeys(("nearest", "linear", _LINEAR[n])))
     if mode not in modes:
-        raise DeclareError(f"ops.resize: mode={mode!r}", because=f"the layout is {layout}", legal=", ".join(map(repr, modes)))
+        raise DeclareError(
+            f"ops.resize: mode={mode!r}", because=f"the layout is {layout}", legal=", ".join(map(repr, modes))
+        )
     data = image("resize", data, lay)
     if mode == "nearest" and align_corners:
-        raise DeclareError("ops.resize: align_corners=True with mode='nearest'", because="it says where to interpolate", try_=f"mode={_LINEAR[n]!r}")
+        raise DeclareError(
+            "ops.resize: align_corners=True with mode='nearest'",
+            because="it says where to interpolate",
+            try_=f"mode={_LINEAR[n]!r}",
+        )
     listed = tuple(size) if isinstance(size, tuple | list) else (size,) * n
     if len(listed) != n:
-        raise DeclareError(f"ops.resize: size={inputs.text(listed)} has {len(listed)} numbers for {n} spatial dimension{'' if n == 1 else 's'}",
-                           because=f"the layout is {layout}")
+        raise DeclareError(
+            f"ops.resize: size={inputs.text(listed)} has {len(listed)} numbers for {n} spatial "
+            f"dimension{'' if n == 1 else 's'}",
+            because=f"the layout is {layout}",
+        )
     if mode != "nearest":
         inputs.floating("resize", data, "data")
     x, inside = data, data.dtype if mode == "nearest" else inputs.wide(data.dtype)
@@ -50,19 +69,29 @@ def resize(data: Tensor, size: ExprLike | Sequence[ExprLike], mode: str = "neare
         to = make.as_expr(wanted)
         least = const_int(to)
         if not to.dtype.is_index or (least is not None and least < 1):
-            raise DeclareError(f"ops.resize: size {wanted} along {SPATIAL[n][lay.spatial.index(d)]}", try_="a whole number from 1 on, or a symbol")
+            raise DeclareError(
+                f"ops.resize: size {wanted} along {SPATIAL[n][lay.spatial.index(d)]}",
+                try_="a whole number from 1 on, or a symbol",
+            )
         if not inputs.equal(to, x.shape[d]):
             if const_int(x.shape[d]) == 0:
-                raise DeclareError(f"ops.resize: dimension {d} of {inputs.named(data)} is empty", because="there is no element to take")
+                raise DeclareError(
+                    f"ops.resize: dimension {d} of {inputs.named(data)} is empty",
+                    because="there is no element to take",
+                )
             x = _along(x, d, to, mode, align_corners, inside, axis_names(lay, "c"))
     if x is data:
         return te.compute(x.shape, lambda *i: x(*i), name="resize", tag=tags.RESIZE)  # type: ignore[no-any-return]
     if x.dtype is data.dtype:
         return x
-    return te.compute(x.shape, lambda *i: te.cast(data.dtype, x(*i)), name="resize.cast", tag=tags.ELEMENTWISE)  # type: ignore[no-any-return]
+    return te.compute(
+        x.shape, lambda *i: te.cast(data.dtype, x(*i)), name="resize.cast", tag=tags.ELEMENTWISE
+    )  # type: ignore[no-any-return]
 
 
-def _along(x: Tensor, d: int, to: Expr, mode: str, align_corners: bool, inside: DType, names: list[str]) -> Tensor:
+def _along(
+    x: Tensor, d: int, to: Expr, mode: str, align_corners: bool, inside: DType, names: list[str]
+) -> Tensor:
     """One dimension in its new size."""
     extent = x.shape[d]
     shape = [to if k == d else n for k, n in enumerate(x.shape)]
@@ -77,7 +106,11 @@ def _along(x: Tensor, d: int, to: Expr, mode: str, align_corners: bool, inside: 
         low, high = at(i, below), at(i, make.min_(make.add(below, 1), make.sub(extent, 1)))
         return low + (high - low) * part
 
-    element: Callable[..., Expr] = linear if mode != "nearest" else lambda *i: at(i, make.floordiv(make.mul(make.as_expr(i[d]), extent), to))
+    element: Callable[..., Expr] = (
+        linear
+        if mode != "nearest"
+        else lambda *i: at(i, make.floordiv(make.mul(make.as_expr(i[d]), extent), to))
+    )
     out = te.compute(tuple(shape), element, name="resize", tag=tags.RESIZE, varargs_names=names)
     return inputs.needing("resize", out, x, d, 1)
 

@@ -1,4 +1,5 @@
-"""Running sums and products along one dimension, as recurrences of ``te.scan``. Knows the checks of arguments; no other operator."""
+"""Running sums and products along one dimension, as recurrences of ``te.scan``. Knows the checks of
+arguments; no other operator."""
 
 from __future__ import annotations
 
@@ -17,9 +18,11 @@ from .shape import flatten
 
 
 def cumsum(x: Tensor, axis: int | None = None, dtype: str | DType | None = None) -> Tensor:
-    """The running sum along ``axis`` (of the flattened tensor for None), in ``dtype``: 64 bits of integers and bools, else that of ``x``.
+    """The running sum along ``axis`` (of the flattened tensor for None), in ``dtype``: 64 bits of integers
+    and bools, else that of ``x``.
 
-    The terms are added one after the other; 16-bit floats in float32, rounded once. Over nothing there is nothing: an empty result.
+    The terms are added one after the other; 16-bit floats in float32, rounded once. Over nothing there is
+    nothing: an empty result.
     """
     return _running("cumsum", x, axis, dtype, make.add)
 
@@ -29,7 +32,9 @@ def cumprod(x: Tensor, axis: int | None = None, dtype: str | DType | None = None
     return _running("cumprod", x, axis, dtype, make.mul)
 
 
-def _running(op: str, x: Any, axis: int | None, dtype: str | DType | None, combine: Callable[[Expr, Expr], Expr]) -> Tensor:
+def _running(
+    op: str, x: Any, axis: int | None, dtype: str | DType | None, combine: Callable[[Expr, Expr], Expr]
+) -> Tensor:
     x = inputs.tensor(op, x)
     if axis is None and x.ndim != 1:
         x, axis = flatten(x), 0
@@ -48,9 +53,13 @@ def _running(op: str, x: Any, axis: int | None, dtype: str | DType | None, combi
 
     state = te.placeholder((rows, *rest), inside, name=f"{op}.state")
     first = inputs.stage(f"{op}.first", tags.ELEMENTWISE, [begin, *rest], element)
-    step = inputs.stage(f"{op}.step", tags.ELEMENTWISE, [rows, *rest], lambda t, *i: combine(state(t - 1, *i), element(t, *i)))
+    step = inputs.stage(
+        f"{op}.step", tags.ELEMENTWISE, [rows, *rest], lambda t, *i: combine(state(t - 1, *i), element(t, *i))
+    )
     straight = d == 0 and inside is out
     total = te.scan(first, step, state, name=op if straight else f"{op}.scan", tag=tags.SCAN)
     if straight:
         return total  # type: ignore[no-any-return]
-    return inputs.stage(op, tags.INJECTIVE, x.shape, lambda *i: te.cast(out, total(i[d], *inputs.without(i, (d,)))))
+    return inputs.stage(
+        op, tags.INJECTIVE, x.shape, lambda *i: te.cast(out, total(i[d], *inputs.without(i, (d,))))
+    )

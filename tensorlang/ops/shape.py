@@ -1,8 +1,9 @@
-"""Operators that rename the places of elements: transpose, reshape and its kin, broadcast, flip, tile and repeat. All are ``injective``: each
-element of the result is one element of the tensor, in its dtype. Knows the checks of arguments; no other operator.
+"""Operators that rename the places of elements: transpose, reshape and its kin, broadcast, flip, tile and
+repeat. All are ``injective``: each element of the result is one element of the tensor, in its dtype. Knows
+the checks of arguments; no other operator.
 
-The index of a reshape is found group by group: dimensions that multiply to the same number on both sides are divided among themselves only,
-so that the ones a reshape leaves alone are read straight.
+The index of a reshape is found group by group: dimensions that multiply to the same number on both sides are
+divided among themselves only, so that the ones a reshape leaves alone are read straight.
 """
 
 from __future__ import annotations
@@ -19,10 +20,15 @@ from . import inputs, tags
 from .inputs import Axis
 
 
-def moved(name: str, x: Tensor, shape: Sequence[ExprLike], place: Callable[..., Sequence[ExprLike]]) -> Tensor:
-    """The stage whose element ``i`` is ``x[place(*i)]``. An empty tensor is read at no place: any index that is no number will do."""
+def moved(
+    name: str, x: Tensor, shape: Sequence[ExprLike], place: Callable[..., Sequence[ExprLike]]
+) -> Tensor:
+    """The stage whose element ``i`` is ``x[place(*i)]``. An empty tensor is read at no place: any index that
+    is no number will do."""
     empty = any(const_int(n) == 0 for n in x.shape)
-    return inputs.stage(name, tags.INJECTIVE, shape, lambda *i: x(*i[:1] * x.ndim) if empty else x(*place(*i)))
+    return inputs.stage(
+        name, tags.INJECTIVE, shape, lambda *i: x(*i[:1] * x.ndim) if empty else x(*place(*i))
+    )
 
 
 def transpose(x: Tensor, axes: Sequence[int] | None = None) -> Tensor:
@@ -33,7 +39,10 @@ def transpose(x: Tensor, axes: Sequence[int] | None = None) -> Tensor:
     else:
         order = [inputs.axis_of("transpose", a, x.ndim, "axes") for a in axes]
         if sorted(order) != list(range(x.ndim)):
-            raise DeclareError(f"ops.transpose: axes={tuple(axes)} of {inputs.named(x)}", because="every dimension stands in it once")
+            raise DeclareError(
+                f"ops.transpose: axes={tuple(axes)} of {inputs.named(x)}",
+                because="every dimension stands in it once",
+            )
     back = [order.index(d) for d in range(x.ndim)]
     return moved("transpose", x, [x.shape[d] for d in order], lambda *i: [i[d] for d in back])
 
@@ -41,16 +50,21 @@ def transpose(x: Tensor, axes: Sequence[int] | None = None) -> Tensor:
 def swapaxes(x: Tensor, axis1: int, axis2: int) -> Tensor:
     """``x`` with two dimensions exchanged."""
     x = inputs.tensor("swapaxes", x)
-    a, b = inputs.axis_of("swapaxes", axis1, x.ndim, "axis1"), inputs.axis_of("swapaxes", axis2, x.ndim, "axis2")
+    a, b = (
+        inputs.axis_of("swapaxes", axis1, x.ndim, "axis1"),
+        inputs.axis_of("swapaxes", axis2, x.ndim, "axis2"),
+    )
     order = list(range(x.ndim))
     order[a], order[b] = b, a
     return moved("swapaxes", x, [x.shape[d] for d in order], lambda *i: [i[d] for d in order])
 
 
-# --- reshape --------------------------------------------------------------------------------------------------------------------
+# --- reshape ------------------------------------------------------------------------------------------------
+
 
 def reshape(x: Tensor, shape: ExprLike | Sequence[ExprLike]) -> Tensor:
-    """The elements in their order, in another shape with as many; one size may be -1 and follows from the others.
+    """The elements in their order, in another shape with as many; one size may be -1 and follows from the
+    others.
 
     Raises DeclareError unless the numbers of elements are sure to be equal.
     """
@@ -62,33 +76,45 @@ def reshape(x: Tensor, shape: ExprLike | Sequence[ExprLike]) -> Tensor:
 def _inferred(x: Tensor, wanted: list[Any]) -> list[Expr]:
     free = [d for d, n in enumerate(wanted) if const_int(make.as_expr(n)) == -1]
     if len(free) > 1:
-        raise DeclareError(f"ops.reshape: shape {inputs.text(wanted)} leaves {len(free)} sizes open",
-                           because="one -1 follows from the others, two do not")
+        raise DeclareError(
+            f"ops.reshape: shape {inputs.text(wanted)} leaves {len(free)} sizes open",
+            because="one -1 follows from the others, two do not",
+        )
     sizes = [make.as_expr(n) for n in wanted]
     others = [n for d, n in enumerate(sizes) if d not in free]
     total, known = inputs.product(x.shape), inputs.product(others)
     if free:
         if const_int(known) == 0:
-            raise DeclareError(f"ops.reshape: -1 beside a 0 in shape {inputs.text(wanted)}", because="any size would do")
+            raise DeclareError(
+                f"ops.reshape: -1 beside a 0 in shape {inputs.text(wanted)}", because="any size would do"
+            )
         found = _quotient(x.shape, others)
         if found is None:
-            raise DeclareError(f"ops.reshape: {inputs.named(x)} to {inputs.text(wanted)}",
-                               because=f"{x.name} has {total} elements, which is not sure to be a multiple of {known}",
-                               try_=None if const_int(total) is not None else "te.dim with multiple_of= for the size to be divided")
+            raise DeclareError(
+                f"ops.reshape: {inputs.named(x)} to {inputs.text(wanted)}",
+                because=f"{x.name} has {total} elements, which is not sure to be a multiple of {known}",
+                try_=None
+                if const_int(total) is not None
+                else "te.dim with multiple_of= for the size to be divided",
+            )
         sizes[free[0]] = found
     elif not inputs.equal(known, total):
         sure = inputs.equal(known, total) is False
-        raise DeclareError(f"ops.reshape: {inputs.named(x)} to {inputs.text(wanted)}",
-                           because=f"{x.name} has {total} elements, the shape {known}"
-                                   + ("" if sure else ", which may differ when the kernel is called"),
-                           try_=None if sure else
-                           "-1 for the size that follows from the others, and te.dim with multiple_of= for the size to be divided")
+        raise DeclareError(
+            f"ops.reshape: {inputs.named(x)} to {inputs.text(wanted)}",
+            because=f"{x.name} has {total} elements, the shape {known}"
+            + ("" if sure else ", which may differ when the kernel is called"),
+            try_=None
+            if sure
+            else "-1 for the size that follows from the others, and te.dim with multiple_of= for the size to "
+            "be divided",
+        )
     return sizes
 
 
 def _quotient(sizes: Sequence[Expr], others: Sequence[Expr]) -> Expr | None:
-    """The product of ``sizes`` over that of ``others``, of which symbols that stand in both are struck out; None when it is not sure to be
-    whole."""
+    """The product of ``sizes`` over that of ``others``, of which symbols that stand in both are struck out;
+    None when it is not sure to be whole."""
     left, over = list(sizes), []
     for n in others:
         same = next((k for k, m in enumerate(left) if m is n and const_int(n) is None), None)
@@ -99,7 +125,9 @@ def _quotient(sizes: Sequence[Expr], others: Sequence[Expr]) -> Expr | None:
     total, known = inputs.product(left), inputs.product(over)
     fixed, divisor = inputs.product([n for n in left if const_int(n) is not None]), const_int(known)
     if divisor is not None and const_int(fixed) is not None and inputs.divides(divisor, fixed):
-        return make.mul(inputs.product([n for n in left if const_int(n) is None]), make.floordiv(fixed, divisor))
+        return make.mul(
+            inputs.product([n for n in left if const_int(n) is None]), make.floordiv(fixed, divisor)
+        )
     return make.floordiv(total, known) if inputs.divides(known, total) else None
 
 
@@ -122,7 +150,8 @@ def _reshaped(name: str, x: Tensor, shape: Sequence[Expr]) -> Tensor:
 
 
 def _groups(before: Sequence[Expr], after: Sequence[Expr]) -> list[tuple[list[int], list[int]]]:
-    """The least groups of neighbouring dimensions that hold as many elements on both sides. Sizes of 1 are in none: their index is 0."""
+    """The least groups of neighbouring dimensions that hold as many elements on both sides. Sizes of 1 are in
+    none: their index is 0."""
     a = [d for d, n in enumerate(before) if not inputs.is_one(n)]
     b = [d for d, n in enumerate(after) if not inputs.is_one(n)]
     ends = {inputs.product([after[d] for d in b[:k]]): k for k in range(1, len(b) + 1)}
@@ -142,19 +171,34 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     x = inputs.tensor("flatten", x)
     if x.ndim == 0:
         return moved("flatten", x, [1], lambda _: [])
-    first, last = inputs.axis_of("flatten", start_dim, x.ndim, "start_dim"), inputs.axis_of("flatten", end_dim, x.ndim, "end_dim")
+    first, last = (
+        inputs.axis_of("flatten", start_dim, x.ndim, "start_dim"),
+        inputs.axis_of("flatten", end_dim, x.ndim, "end_dim"),
+    )
     if first > last:
-        raise DeclareError(f"ops.flatten: start_dim={start_dim} stands behind end_dim={end_dim}", because=f"they are dimensions of {inputs.named(x)}")
-    return _reshaped("flatten", x, [*x.shape[:first], inputs.product(x.shape[first:last + 1]), *x.shape[last + 1:]])
+        raise DeclareError(
+            f"ops.flatten: start_dim={start_dim} stands behind end_dim={end_dim}",
+            because=f"they are dimensions of {inputs.named(x)}",
+        )
+    return _reshaped(
+        "flatten", x, [*x.shape[:first], inputs.product(x.shape[first : last + 1]), *x.shape[last + 1 :]]
+    )
 
 
 def squeeze(x: Tensor, axis: Axis = None) -> Tensor:
     """Without the dimensions ``axis``, which are of size 1; without all of that size when left out."""
     x = inputs.tensor("squeeze", x)
-    axes = tuple(d for d in range(x.ndim) if inputs.is_one(x.shape[d])) if axis is None else inputs.axes_of("squeeze", axis, x.ndim)
+    axes = (
+        tuple(d for d in range(x.ndim) if inputs.is_one(x.shape[d]))
+        if axis is None
+        else inputs.axes_of("squeeze", axis, x.ndim)
+    )
     for d in axes:
         if not inputs.is_one(x.shape[d]):
-            raise DeclareError(f"ops.squeeze: dimension {d} of {inputs.named(x)} is {x.shape[d]}", because="only a size of 1 can be left out")
+            raise DeclareError(
+                f"ops.squeeze: dimension {d} of {inputs.named(x)} is {x.shape[d]}",
+                because="only a size of 1 can be left out",
+            )
 
     def place(*i: Any) -> list[ExprLike]:
         own = iter(i)
@@ -169,20 +213,30 @@ def expand_dims(x: Tensor, axis: int | Sequence[int]) -> Tensor:
     listed = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
     axes = inputs.axes_of("expand_dims", listed, x.ndim + len(listed), of="the result")
     sizes = iter(x.shape)
-    return moved("expand_dims", x, [1 if d in axes else next(sizes) for d in range(x.ndim + len(axes))],
-                 lambda *i: list(inputs.without(i, axes)))
+    return moved(
+        "expand_dims",
+        x,
+        [1 if d in axes else next(sizes) for d in range(x.ndim + len(axes))],
+        lambda *i: list(inputs.without(i, axes)),
+    )
 
 
-# --- repetition and reversal ----------------------------------------------------------------------------------------------------
+# --- repetition and reversal --------------------------------------------------------------------------------
+
 
 def broadcast_to(x: Tensor, shape: Sequence[ExprLike]) -> Tensor:
     """``x`` repeated to ``shape`` by numpy's rule. Raises DeclareError when it does not broadcast."""
     x = inputs.tensor("broadcast_to", x)
     sizes = [make.as_expr(n) for n in shape]
-    fits = len(sizes) >= x.ndim and all(inputs.is_one(a) or inputs.equal(a, b) for a, b in zip(x.shape, sizes[len(sizes) - x.ndim:], strict=True))
+    fits = len(sizes) >= x.ndim and all(
+        inputs.is_one(a) or inputs.equal(a, b)
+        for a, b in zip(x.shape, sizes[len(sizes) - x.ndim :], strict=True)
+    )
     if not fits:
-        raise DeclareError(f"ops.broadcast_to: {inputs.named(x)} to {inputs.text(shape)}",
-                           because="aligned at the last dimension, a size is the one wanted or 1")
+        raise DeclareError(
+            f"ops.broadcast_to: {inputs.named(x)} to {inputs.text(shape)}",
+            because="aligned at the last dimension, a size is the one wanted or 1",
+        )
     return inputs.stage("broadcast_to", tags.BROADCAST, sizes, lambda *i: whole.read(x, i))
 
 
@@ -190,7 +244,9 @@ def flip(x: Tensor, axis: Axis = None) -> Tensor:
     """The elements in reverse order along ``axis`` (all dimensions for None)."""
     x = inputs.tensor("flip", x)
     axes = inputs.axes_of("flip", axis, x.ndim)
-    return moved("flip", x, x.shape, lambda *i: [x.shape[d] - 1 - v if d in axes else v for d, v in enumerate(i)])
+    return moved(
+        "flip", x, x.shape, lambda *i: [x.shape[d] - 1 - v if d in axes else v for d, v in enumerate(i)]
+    )
 
 
 def tile(x: Tensor, reps: int | Sequence[int]) -> Tensor:
@@ -200,19 +256,31 @@ def tile(x: Tensor, reps: int | Sequence[int]) -> Tensor:
     rank = max(len(times), x.ndim)
     times = [1] * (rank - len(times)) + times
     sizes = [make.as_expr(1)] * (rank - x.ndim) + list(x.shape)
-    return moved("tile", x, [n * r for n, r in zip(sizes, times, strict=True)],
-                 lambda *i: [v if r == 1 else make.floormod(v, n) for v, n, r in list(zip(i, sizes, times, strict=True))[rank - x.ndim:]])
+    return moved(
+        "tile",
+        x,
+        [n * r for n, r in zip(sizes, times, strict=True)],
+        lambda *i: [
+            v if r == 1 else make.floormod(v, n)
+            for v, n, r in list(zip(i, sizes, times, strict=True))[rank - x.ndim :]
+        ],
+    )
 
 
 def repeat(x: Tensor, repeats: int, axis: int | None = None) -> Tensor:
-    """Each element ``repeats`` times along ``axis`` (of the flattened tensor for None), as numpy's repeat with one number."""
+    """Each element ``repeats`` times along ``axis`` (of the flattened tensor for None), as numpy's repeat
+    with one number."""
     x = inputs.tensor("repeat", x)
     times = _times("repeat", repeats)
     if axis is None:
         x, axis = flatten(x), 0
     d = inputs.axis_of("repeat", axis, x.ndim)
-    return moved("repeat", x, [n * times if k == d else n for k, n in enumerate(x.shape)],
-                 lambda *i: [make.floordiv(v, max(1, times)) if k == d else v for k, v in enumerate(i)])  # 0 times: no element asks
+    return moved(
+        "repeat",
+        x,
+        [n * times if k == d else n for k, n in enumerate(x.shape)],
+        lambda *i: [make.floordiv(v, max(1, times)) if k == d else v for k, v in enumerate(i)],
+    )  # 0 times: no element asks
 
 
 def _times(op: str, value: Any) -> int:

@@ -1,7 +1,8 @@
-"""softmax and log_softmax: row operators in stages that a schedule fuses row by row. Knows reductions over dimensions.
+"""softmax and log_softmax: row operators in stages that a schedule fuses row by row. Knows reductions over
+dimensions.
 
-Both take the largest element out first, so that no exp overflows. 16-bit floats are computed in float32 and rounded once. A row that is all
-minus infinity gives NaN, as in torch.
+Both take the largest element out first, so that no exp overflows. 16-bit floats are computed in float32 and
+rounded once. A row that is all minus infinity gives NaN, as in torch.
 """
 
 from __future__ import annotations
@@ -18,21 +19,34 @@ from .reduce import over
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
     """``exp(x) / sum(exp(x))`` along ``axis``, of floats: the shape and dtype of ``x``.
 
-    Stages ``softmax.max`` (rows), ``softmax.exp`` (elements, each exp once), ``softmax.sum`` (rows), ``softmax``; attrs["axis"] is the axis.
+    Stages ``softmax.max`` (rows), ``softmax.exp`` (elements, each exp once), ``softmax.sum`` (rows),
+    ``softmax``; attrs["axis"] is the axis.
     """
     x = inputs.floating("softmax", x)
     d, inside = inputs.axis_of("softmax", axis, x.ndim), inputs.wide(x.dtype)
     top = over("softmax.max", x, (d,), te.max, lambda e: te.cast(inside, e))
-    grown = inputs.stage("softmax.exp", tags.BROADCAST, x.shape,
-                         lambda *i: te.exp(te.cast(inside, x(*i)) - top(*inputs.without(i, (d,)))))
+    grown = inputs.stage(
+        "softmax.exp",
+        tags.BROADCAST,
+        x.shape,
+        lambda *i: te.exp(te.cast(inside, x(*i)) - top(*inputs.without(i, (d,)))),
+    )
     total = over("softmax.sum", grown, (d,), te.sum)
-    return inputs.stage("softmax", tags.SOFTMAX, x.shape, lambda *i: te.cast(x.dtype, grown(*i) / total(*inputs.without(i, (d,)))), {"axis": d})
+    return inputs.stage(
+        "softmax",
+        tags.SOFTMAX,
+        x.shape,
+        lambda *i: te.cast(x.dtype, grown(*i) / total(*inputs.without(i, (d,)))),
+        {"axis": d},
+    )
 
 
 def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
-    """``log(softmax(x))`` along ``axis`` without its cancellation: ``x - max - log(sum(exp(x - max)))``. Of floats.
+    """``log(softmax(x))`` along ``axis`` without its cancellation: ``x - max - log(sum(exp(x - max)))``. Of
+    floats.
 
-    Stages ``log_softmax.max``, ``log_softmax.exp`` (elements), ``log_softmax.sum``, ``log_softmax.log``, ``log_softmax``; attrs["axis"] is the axis.
+    Stages ``log_softmax.max``, ``log_softmax.exp`` (elements), ``log_softmax.sum``, ``log_softmax.log``,
+    ``log_softmax``; attrs["axis"] is the axis.
     """
     x = inputs.floating("log_softmax", x)
     d, inside = inputs.axis_of("log_softmax", axis, x.ndim), inputs.wide(x.dtype)
@@ -44,5 +58,10 @@ def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
     grown = inputs.stage("log_softmax.exp", tags.BROADCAST, x.shape, lambda *i: te.exp(shifted(*i)))
     total = over("log_softmax.sum", grown, (d,), te.sum)
     log = inputs.stage("log_softmax.log", tags.ELEMENTWISE, total.shape, lambda *i: te.log(total(*i)))
-    return inputs.stage("log_softmax", tags.LOG_SOFTMAX, x.shape,
-                        lambda *i: te.cast(x.dtype, shifted(*i) - log(*inputs.without(i, (d,)))), {"axis": d})
+    return inputs.stage(
+        "log_softmax",
+        tags.LOG_SOFTMAX,
+        x.shape,
+        lambda *i: te.cast(x.dtype, shifted(*i) - log(*inputs.without(i, (d,)))),
+        {"axis": d},
+    )

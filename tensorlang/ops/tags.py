@@ -1,33 +1,44 @@
-"""The tags that operators carry (``tensor.op.tag``): the list recipes find computations by. A tag changes no meaning. Knows nothing.
+"""The tags that operators carry (``tensor.op.tag``): the list recipes find computations by. A tag changes no
+meaning. Knows nothing.
 
-The last stage of an operator has the operator's tag; the stages before it are called ``softmax.max``, ``softmax.exp``, … after it and
-carry the tag that says what they are by themselves (most are ``reduce`` or ``elementwise``). Reduction axes are declared in the order of
-the dimensions they run along, so the last one is the innermost in memory.
+The last stage of an operator has the operator's tag; the stages before it are called ``softmax.max``,
+``softmax.exp``, … after it and carry the tag that says what they are by themselves (most are ``reduce`` or
+``elementwise``). Reduction axes are declared in the order of the dimensions they run along, so the last one
+is the innermost in memory.
 """
 
 from __future__ import annotations
 
-ELEMENTWISE = "elementwise"  # element (i, j, …) of the result reads element (i, j, …) of each tensor, all of one shape
+# element (i, j, …) of the result reads element (i, j, …) of each tensor, all of one shape
+ELEMENTWISE = "elementwise"
 BROADCAST = "broadcast"  # the same, where a tensor may lack dimensions or repeat one of size 1
-INJECTIVE = "injective"  # every element of the result is one element of one tensor: transpose, reshape, slices, joins, gathers
+# every element of the result is one element of one tensor: transpose, reshape, slices, joins, gathers
+INJECTIVE = "injective"
 REDUCE = "reduce"  # a reduction over some dimensions: sum, max, the row sums inside a norm
-ARG_REDUCE = "arg_reduce"  # the index at which a reduction takes its value, found where the value equals the result of the stage before
+# the index at which a reduction takes its value, found where the value equals the result of the stage before
+ARG_REDUCE = "arg_reduce"
 SOFTMAX = "softmax"  # exp stage ÷ its row sums; stages softmax.max, softmax.exp, softmax.sum
 LOG_SOFTMAX = "log_softmax"  # x - max - log(sum of exp); stages log_softmax.max, .exp, .sum, .log
 NORM = "norm"  # (x - mean) * rstd * weight + bias over row statistics; stages .sum, .mean, .squares, .rstd
 SCAN = "scan"  # a recurrence along one dimension: cumsum, cumprod
 
-# In products and convolutions the reduction carries the tag; the stages before it (.pad) and after it (.bias, .cast) are apart.
+# In products and convolutions the reduction carries the tag; the stages before it (.pad) and after it (.bias,
+# .cast) are apart.
 MATMUL = "matmul"  # C[i, j] = sum A[i, k] B[k, j], either operand transposed; a vector lacks i or j
 BATCH_MATMUL = "batch_matmul"  # the same with dimensions before i, which broadcast
 DENSE = "dense"  # y[…, o] = sum x[…, k] W[o, k] (or W[k, o]); then dense.bias
 CONV = "conv"  # conv1d_ncw, conv2d_nchw, conv2d_nhwc, conv2d_nchwc, conv3d_ndhwc …: see conv_tag
-DEPTHWISE_CONV = "depthwise_conv"  # depthwise_conv2d_nchw …: one input channel for each output channel, no channel is reduced
-CONV_TRANSPOSE = "conv_transpose"  # conv1d_transpose_ncw, conv2d_transpose_nchw, conv3d_transpose_ncdhw: reduces over the taps of one phase
+# depthwise_conv2d_nchw …: one input channel for each output channel, no channel is reduced
+DEPTHWISE_CONV = "depthwise_conv"
+# conv1d_transpose_ncw, conv2d_transpose_nchw, conv3d_transpose_ncdhw: reduces over the taps of one phase
+CONV_TRANSPOSE = "conv_transpose"
 PAD = "pad"  # a copy with a margin of one value, where a window reads beyond the edge
-WINOGRAD_WEIGHT = "winograd_weight"  # stages conv2d_winograd.weight.rows and .weight, which depend on the weight only
-WINOGRAD_DATA = "winograd_data"  # stages conv2d_winograd.data.rows, .data.tiles (a copy, tile by tile) and .data
-WINOGRAD_MATMUL = "winograd_matmul"  # M[a, b, o, p] = sum_c U[a, b, c, o] V[a, b, c, p]: one matrix product for each of the points a, b
+# stages conv2d_winograd.weight.rows and .weight, which depend on the weight only
+WINOGRAD_WEIGHT = "winograd_weight"
+# stages conv2d_winograd.data.rows, .data.tiles (a copy, tile by tile) and .data
+WINOGRAD_DATA = "winograd_data"
+# M[a, b, o, p] = sum_c U[a, b, c, o] V[a, b, c, p]: one matrix product for each of the points a, b
+WINOGRAD_MATMUL = "winograd_matmul"
 WINOGRAD_INVERSE = "winograd_inverse"  # stages .inverse.rows and .inverse
 WINOGRAD = "winograd"  # the tiles put in their places
 POOL_MAX = "pool_max"
@@ -44,7 +55,8 @@ RESIZE = "resize"  # one stage for each dimension, the last one first
 
 
 def conv_tag(family: str, rank: int, layout: str) -> str:
-    """The tag of a convolution: its family with the rank, and the layout in small letters without the size of its block.
+    """The tag of a convolution: its family with the rank, and the layout in small letters without the size of
+    its block.
 
     ``conv_tag(CONV, 2, "NCHW8c")`` is ``conv2d_nchwc``.
     """
@@ -52,8 +64,37 @@ def conv_tag(family: str, rank: int, layout: str) -> str:
     return f"{kind}_{''.join(c for c in layout if not c.isdigit()).lower()}"
 
 
-TAGS = (ELEMENTWISE, BROADCAST, INJECTIVE, REDUCE, ARG_REDUCE, SOFTMAX, LOG_SOFTMAX, NORM, SCAN, MATMUL, BATCH_MATMUL, DENSE, PAD,
-        WINOGRAD_WEIGHT, WINOGRAD_DATA, WINOGRAD_MATMUL, WINOGRAD_INVERSE, WINOGRAD, POOL_MAX, POOL_SUM, POOL_AVG, ATTENTION_DOTS,
-        ATTENTION_SCORES, ATTENTION_MAX, ATTENTION_EXP, ATTENTION_SUM, ATTENTION_VALUES, ATTENTION, RESIZE)
+TAGS = (
+    ELEMENTWISE,
+    BROADCAST,
+    INJECTIVE,
+    REDUCE,
+    ARG_REDUCE,
+    SOFTMAX,
+    LOG_SOFTMAX,
+    NORM,
+    SCAN,
+    MATMUL,
+    BATCH_MATMUL,
+    DENSE,
+    PAD,
+    WINOGRAD_WEIGHT,
+    WINOGRAD_DATA,
+    WINOGRAD_MATMUL,
+    WINOGRAD_INVERSE,
+    WINOGRAD,
+    POOL_MAX,
+    POOL_SUM,
+    POOL_AVG,
+    ATTENTION_DOTS,
+    ATTENTION_SCORES,
+    ATTENTION_MAX,
+    ATTENTION_EXP,
+    ATTENTION_SUM,
+    ATTENTION_VALUES,
+    ATTENTION,
+    RESIZE,
+)
 
-CAUSAL_BLOCK = 96  # tokens: of keys behind the block of a query, a causal mask leaves out the products and the exponentials
+# tokens: of keys behind the block of a query, a causal mask leaves out the products and the exponentials
+CAUSAL_BLOCK = 96

@@ -1,6 +1,8 @@
-"""Reading by an index that is data, and tensors made of nothing but their indices: take, gather, one_hot, arange, full.
+"""Reading by an index that is data, and tensors made of nothing but their indices: take, gather, one_hot,
+arange, full.
 
-An index out of range never reads outside: it is clipped, or wrapped round, as ``mode`` says. Knows the checks of arguments."""
+An index out of range never reads outside: it is clipped, or wrapped round, as ``mode`` says. Knows the checks
+of arguments."""
 
 from __future__ import annotations
 
@@ -23,7 +25,10 @@ from .shape import flatten
 def _indices(op: str, t: Any) -> Tensor:
     t = inputs.tensor(op, t, "indices")
     if not t.dtype.is_int:
-        raise DeclareError(f"ops.{op}: indices {t.name} are {t.dtype}, integers are needed", try_=f"ops.cast({t.name}, 'int32')")
+        raise DeclareError(
+            f"ops.{op}: indices {t.name} are {t.dtype}, integers are needed",
+            try_=f"ops.cast({t.name}, 'int32')",
+        )
     return t
 
 
@@ -34,77 +39,128 @@ def _index(op: str, mode: str) -> Callable[[Expr, Expr], Expr]:
         return lambda i, n: i if const_int(n) == 0 else make.floormod(_whole(i), n)
     if mode != "clip":
         why = "a kernel does not stop at an element" if mode == "raise" else None
-        raise DeclareError(f"ops.{op}: mode={mode!r}", because=why, legal="'clip', 'wrap', 'fast' (the caller vouches for the indices)")
+        raise DeclareError(
+            f"ops.{op}: mode={mode!r}",
+            because=why,
+            legal="'clip', 'wrap', 'fast' (the caller vouches for the indices)",
+        )
     return lambda i, n: i if const_int(n) == 0 else te.max(te.min(_whole(i), n - 1), 0)
 
 
 def _whole(i: Expr) -> Expr:
     """An index in a type that holds its sign: unsigned ones become int64, small ones int32."""
-    return te.cast("int64" if i.dtype.bits > 32 or (i.dtype.code == "uint" and i.dtype.bits == 32) else "int32", i)
+    return te.cast(
+        "int64" if i.dtype.bits > 32 or (i.dtype.code == "uint" and i.dtype.bits == 32) else "int32", i
+    )
 
 
 def take(x: Tensor, indices: Tensor, axis: int | None = None, mode: str = "clip") -> Tensor:
-    """``x`` at ``indices`` along ``axis`` (of the flattened tensor for None): its shape with that dimension replaced by the shape of ``indices``.
+    """``x`` at ``indices`` along ``axis`` (of the flattened tensor for None): its shape with that dimension
+    replaced by the shape of ``indices``.
 
-    As numpy's take. ``mode``: ``clip`` takes an index out of range to the nearest (a negative one to 0), ``wrap`` counts round, ``fast`` trusts
-    the caller. Raises DeclareError for numpy's ``raise``, and when something is taken from nothing; kernels refuse that when they are called.
+    As numpy's take. ``mode``: ``clip`` takes an index out of range to the nearest (a negative one to 0),
+    ``wrap`` counts round, ``fast`` trusts the caller. Raises DeclareError for numpy's ``raise``, and when
+    something is taken from nothing; kernels refuse that when they are called.
     """
     x, indices, at = inputs.tensor("take", x), _indices("take", indices), _index("take", mode)
     if axis is None:
         x, axis = flatten(x), 0
     d, rank = inputs.axis_of("take", axis, x.ndim), indices.ndim
-    out = inputs.stage("take", tags.INJECTIVE, [*x.shape[:d], *indices.shape, *x.shape[d + 1:]],
-                       lambda *i: x(*i[:d], at(indices(*i[d:d + rank]), x.shape[d]), *i[d + rank:]))
+    out = inputs.stage(
+        "take",
+        tags.INJECTIVE,
+        [*x.shape[:d], *indices.shape, *x.shape[d + 1 :]],
+        lambda *i: x(*i[:d], at(indices(*i[d : d + rank]), x.shape[d]), *i[d + rank :]),
+    )
     return inputs.needing("take", out, x, d, 1, unless_empty=True)
 
 
 def gather(x: Tensor, dim: int, index: Tensor, mode: str = "clip") -> Tensor:
-    """``x`` with the index along ``dim`` taken from ``index`` and the others as they stand, as torch.gather (numpy's take_along_axis).
+    """``x`` with the index along ``dim`` taken from ``index`` and the others as they stand, as torch.gather
+    (numpy's take_along_axis).
 
-    ``index`` has the dimensions of ``x``, none longer but ``dim``; the result has its shape. ``mode`` as for :func:`take`.
+    ``index`` has the dimensions of ``x``, none longer but ``dim``; the result has its shape. ``mode`` as for
+    :func:`take`.
     """
     x, index, at = inputs.tensor("gather", x), _indices("gather", index), _index("gather", mode)
     d = inputs.axis_of("gather", dim, x.ndim, "dim")
     if index.ndim != x.ndim:
-        raise DeclareError(f"ops.gather: index {inputs.named(index)} for {inputs.named(x)}", because="both have the same number of dimensions",
-                           try_="ops.take for an index of its own shape")
+        raise DeclareError(
+            f"ops.gather: index {inputs.named(index)} for {inputs.named(x)}",
+            because="both have the same number of dimensions",
+            try_="ops.take for an index of its own shape",
+        )
     for k in range(x.ndim):
         if k != d and inputs.equal(te.max(index.shape[k], x.shape[k]), x.shape[k]) is not True:
-            inputs.same_size("gather", f"dimension {k} of index {index.name}", index.shape[k], x.shape[k],
-                             f"only along dim={d} may the index be longer than {inputs.named(x)}")
-    out = inputs.stage("gather", tags.INJECTIVE, index.shape, lambda *i: x(*i[:d], at(index(*i), x.shape[d]), *i[d + 1:]))
+            inputs.same_size(
+                "gather",
+                f"dimension {k} of index {index.name}",
+                index.shape[k],
+                x.shape[k],
+                f"only along dim={d} may the index be longer than {inputs.named(x)}",
+            )
+    out = inputs.stage(
+        "gather", tags.INJECTIVE, index.shape, lambda *i: x(*i[:d], at(index(*i), x.shape[d]), *i[d + 1 :])
+    )
     return inputs.needing("gather", out, x, d, 1, unless_empty=True)
 
 
-def one_hot(indices: Tensor, num_classes: ExprLike, on_value: float = 1, off_value: float = 0, axis: int = -1,
-            dtype: str | DType = "float32") -> Tensor:
-    """A new dimension of size ``num_classes`` at ``axis`` of the result, ``on_value`` at the index and ``off_value`` elsewhere.
+def one_hot(
+    indices: Tensor,
+    num_classes: ExprLike,
+    on_value: float = 1,
+    off_value: float = 0,
+    axis: int = -1,
+    dtype: str | DType = "float32",
+) -> Tensor:
+    """A new dimension of size ``num_classes`` at ``axis`` of the result, ``on_value`` at the index and
+    ``off_value`` elsewhere.
 
     An index out of range gives a row of ``off_value`` alone.
     """
     indices, t = _indices("one_hot", indices), as_dtype(dtype)
     d = inputs.axis_of("one_hot", axis, indices.ndim + 1, of="the result")
-    on, off = (make.const(inputs.number("one_hot", what, v), t) for what, v in (("on_value", on_value), ("off_value", off_value)))
-    return inputs.stage("one_hot", tags.INJECTIVE, [*indices.shape[:d], num_classes, *indices.shape[d:]],
-                        lambda *i: te.select(make.eq(_whole(indices(*inputs.without(i, (d,)))), i[d]), on, off))
+    on, off = (
+        make.const(inputs.number("one_hot", what, v), t)
+        for what, v in (("on_value", on_value), ("off_value", off_value))
+    )
+    return inputs.stage(
+        "one_hot",
+        tags.INJECTIVE,
+        [*indices.shape[:d], num_classes, *indices.shape[d:]],
+        lambda *i: te.select(make.eq(_whole(indices(*inputs.without(i, (d,)))), i[d]), on, off),
+    )
 
 
-def arange(start: float, stop: float | None = None, step: float = 1, dtype: str | DType | None = None) -> Tensor:
-    """``start, start + step, …`` below ``stop`` (from 0 when one number is given): int64 of ints, else float64, as numpy's arange."""
+def arange(
+    start: float, stop: float | None = None, step: float = 1, dtype: str | DType | None = None
+) -> Tensor:
+    """``start, start + step, …`` below ``stop`` (from 0 when one number is given): int64 of ints, else
+    float64, as numpy's arange."""
     first, last = (0, start) if stop is None else (start, stop)
-    first, last, by = (inputs.number("arange", what, v) for what, v in (("start", first), ("stop", last), ("step", step)))
+    first, last, by = (
+        inputs.number("arange", what, v) for what, v in (("start", first), ("stop", last), ("step", step))
+    )
     if by == 0:
         raise DeclareError("ops.arange: step is 0", because="it would never reach the end")
     whole = all(isinstance(v, int) for v in (first, last, by))
     t = as_dtype(dtype) if dtype is not None else as_dtype("int64" if whole else "float64")
     n = max(0, math.ceil((last - first) / by))
     inside = inputs.wide(t)
-    return inputs.stage("arange", tags.INJECTIVE, [n],
-                        lambda i: te.cast(t, make.const(first, inside) + te.cast(inside, i) * make.const(by, inside)))
+    return inputs.stage(
+        "arange",
+        tags.INJECTIVE,
+        [n],
+        lambda i: te.cast(t, make.const(first, inside) + te.cast(inside, i) * make.const(by, inside)),
+    )
 
 
 def full(shape: ExprLike | Sequence[ExprLike], fill_value: float, dtype: str | DType = "float32") -> Tensor:
     """``fill_value`` everywhere; the shape may be symbolic."""
     t = as_dtype(dtype)
-    value = make.const(fill_value if isinstance(fill_value, bool) else inputs.number("full", "fill_value", fill_value), t)
-    return inputs.stage("full", tags.INJECTIVE, shape if isinstance(shape, tuple | list) else (shape,), lambda *i: value)
+    value = make.const(
+        fill_value if isinstance(fill_value, bool) else inputs.number("full", "fill_value", fill_value), t
+    )
+    return inputs.stage(
+        "full", tags.INJECTIVE, shape if isinstance(shape, tuple | list) else (shape,), lambda *i: value
+    )

@@ -1,5 +1,5 @@
-"""Sliding windows: layouts of images, strides, margins and output sizes, and the stage that pads. What convolutions and pools share.
-Knows the checks of arguments; no operator."""
+"""Sliding windows: layouts of images, strides, margins and output sizes, and the stage that pads. What
+convolutions and pools share. Knows the checks of arguments; no operator."""
 
 from __future__ import annotations
 
@@ -22,11 +22,13 @@ T = TypeVar("T")
 Padding = int | str | Sequence[int] | Sequence[Sequence[int]]
 
 
-# --- layouts --------------------------------------------------------------------------------------------------------------------
+# --- layouts ------------------------------------------------------------------------------------------------
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the dimensions of an image stand: ``letters`` such as NCHW; ``block`` channels stand last when they are packed (NCHW8c)."""
+    """Where the dimensions of an image stand: ``letters`` such as NCHW; ``block`` channels stand last when
+    they are packed (NCHW8c)."""
 
     text: str
     letters: str
@@ -47,14 +49,15 @@ class Layout:
         return n if self.block is None else make.mul(n, self.block)
 
     def arranged(self, batch: T, channel: Sequence[T], spatial: Sequence[T]) -> tuple[T, ...]:
-        """Indices, sizes or names in the order of the layout; ``channel`` is one, or the block and the place in the block."""
+        """Indices, sizes or names in the order of the layout; ``channel`` is one, or the block and the place
+        in the block."""
         place = iter(spatial)
         outer = [batch if c == "N" else channel[0] if c == "C" else next(place) for c in self.letters]
         return (*outer, *channel[1:])
 
     def parts(self, indices: Sequence[Any]) -> tuple[Any, tuple[Any, ...], tuple[Any, ...]]:
         """Batch, channel and spatial indices: the way back from ``arranged``."""
-        channel = (indices[self.letters.index("C")], *indices[len(self.letters):])
+        channel = (indices[self.letters.index("C")], *indices[len(self.letters) :])
         return indices[self.letters.index("N")], channel, tuple(indices[d] for d in self.spatial)
 
 
@@ -63,8 +66,11 @@ def layout_of(op: str, layout: Any, n: int) -> Layout:
     plain = (f"NC{SPATIAL[n]}", f"N{SPATIAL[n]}C")
     packed = re.fullmatch(rf"({plain[0]})([1-9]\d*)c", layout) if isinstance(layout, str) else None
     if packed is None and layout not in plain:
-        raise DeclareError(f"ops.{op}: layout={layout!r}", because="N is the batch, C the channels, 8c a block of 8 channels that stand together",
-                           legal=f"{plain[0]!r}, {plain[1]!r}, '{plain[0]}8c' with any number for 8")
+        raise DeclareError(
+            f"ops.{op}: layout={layout!r}",
+            because="N is the batch, C the channels, 8c a block of 8 channels that stand together",
+            legal=f"{plain[0]!r}, {plain[1]!r}, '{plain[0]}8c' with any number for 8",
+        )
     return Layout(layout, plain[0], int(packed[2])) if packed else Layout(layout, layout, None)
 
 
@@ -72,29 +78,51 @@ def image(op: str, data: Any, layout: Layout) -> Tensor:
     """``data``, which must be a tensor of the layout's rank. Raises DeclareError."""
     data = inputs.tensor(op, data, "data")
     if data.ndim != layout.rank:
-        raise DeclareError(f"ops.{op}: data {inputs.named(data)} has {data.ndim} dimension(s), {layout.rank} are needed",
-                           because=f"the layout is {layout.text}", try_=_of_that_rank(data, layout))
+        raise DeclareError(
+            f"ops.{op}: data {inputs.named(data)} has {data.ndim} dimension(s), {layout.rank} are needed",
+            because=f"the layout is {layout.text}",
+            try_=_of_that_rank(data, layout),
+        )
     if layout.block is not None:
-        inputs.same_size(op, f"the last dimension of data {data.name}", data.shape[-1], layout.block, f"the layout is {layout.text}")
+        inputs.same_size(
+            op,
+            f"the last dimension of data {data.name}",
+            data.shape[-1],
+            layout.block,
+            f"the layout is {layout.text}",
+        )
     return data
 
 
 def _of_that_rank(data: Tensor, layout: Layout) -> str:
-    """What to try for an image of another rank: a batch of one, or the layout that a packed or plain image has."""
+    """What to try for an image of another rank: a batch of one, or the layout that a packed or plain image
+    has."""
     if data.ndim == layout.rank - 1:
-        return f"ops.expand_dims({data.name}, 0) for a batch of one" if layout.block is None else f"layout={layout.letters!r}"
+        return (
+            f"ops.expand_dims({data.name}, 0) for a batch of one"
+            if layout.block is None
+            else f"layout={layout.letters!r}"
+        )
     block = const_int(data.shape[-1]) if data.ndim == layout.rank + 1 else None
-    return f"layout='{layout.letters}{block}c'" if block and layout.block is None and layout.letters.startswith("NC") else "ops.reshape"
+    return (
+        f"layout='{layout.letters}{block}c'"
+        if block and layout.block is None and layout.letters.startswith("NC")
+        else "ops.reshape"
+    )
 
 
-# --- arguments ------------------------------------------------------------------------------------------------------------------
+# --- arguments ----------------------------------------------------------------------------------------------
+
 
 def sizes(op: str, what: str, value: Any, n: int, least: int) -> tuple[int, ...]:
     """One int for all of ``n`` dimensions, or one for each; none below ``least``. Raises DeclareError."""
     if isinstance(value, tuple | list):
         if len(value) != n:
-            raise DeclareError(f"ops.{op}: {what}={value} has {len(value)} numbers for {n} spatial dimension{'' if n == 1 else 's'}",
-                               try_=f"one number, or {n}")
+            raise DeclareError(
+                f"ops.{op}: {what}={value} has {len(value)} numbers for {n} spatial "
+                f"dimension{'' if n == 1 else 's'}",
+                try_=f"one number, or {n}",
+            )
         found = tuple(inputs.integer(op, what, v) for v in value)
     else:
         found = (inputs.integer(op, what, value),) * n
@@ -103,13 +131,18 @@ def sizes(op: str, what: str, value: Any, n: int, least: int) -> tuple[int, ...]
     return found
 
 
-_WHY = {"stride": "it is how far the window moves", "dilation": "1 means taps side by side, 2 one element left out between them",
-        "padding": "it is a margin added, never taken away", "kernel_size": "it is the number of elements in the window"}
+_WHY = {
+    "stride": "it is how far the window moves",
+    "dilation": "1 means taps side by side, 2 one element left out between them",
+    "padding": "it is a margin added, never taken away",
+    "kernel_size": "it is the number of elements in the window",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A window over each spatial dimension: ``kernel`` taps ``dilation`` apart, moved by ``stride`` over the extent with its margins."""
+    """A window over each spatial dimension: ``kernel`` taps ``dilation`` apart, moved by ``stride`` over the
+    extent with its margins."""
 
     kernel: tuple[Expr, ...]
     stride: tuple[int, ...]
@@ -122,7 +155,8 @@ class Window:
         return make.add(make.mul(self.dilation[d], make.sub(self.kernel[d], 1)), 1)
 
     def output(self, extents: Sequence[Expr], ceil_mode: bool = False) -> tuple[Expr, ...]:
-        """How often the window fits. ``ceil_mode`` counts a last one that is cut off, if it begins inside the extent or before it."""
+        """How often the window fits. ``ceil_mode`` counts a last one that is cut off, if it begins inside the
+        extent or before it."""
         out = []
         for d, extent in enumerate(extents):
             whole = make.add(make.add(extent, self.before[d]), self.after[d])
@@ -137,28 +171,42 @@ class Window:
     def fits(self, op: str, what: str, extents: Sequence[Expr], letters: str) -> None:
         """Raises DeclareError for a window larger than the padded extent."""
         for d, extent in enumerate(extents):
-            whole, span = const_int(make.add(make.add(extent, self.before[d]), self.after[d])), const_int(self.span(d))
+            whole, span = (
+                const_int(make.add(make.add(extent, self.before[d]), self.after[d])),
+                const_int(self.span(d)),
+            )
             if whole is not None and span is not None and span > whole:
                 apart = f", {span} with dilation {self.dilation[d]}," if self.dilation[d] > 1 else ""
-                raise DeclareError(f"ops.{op}: {what} {self.kernel[d]} along {letters[d]}{apart} is larger than the padded input, {whole}",
-                                   because=f"the input is {extent}, padded by {self.before[d]} and {self.after[d]}",
-                                   try_=f"padding={-(-(span - int(const_int(extent) or 0)) // 2)} or more")
+                raise DeclareError(
+                    f"ops.{op}: {what} {self.kernel[d]} along {letters[d]}{apart} is larger than the padded "
+                    f"input, {whole}",
+                    because=f"the input is {extent}, padded by {self.before[d]} and {self.after[d]}",
+                    try_=f"padding={-(-(span - int(const_int(extent) or 0)) // 2)} or more",
+                )
 
     def reads(self, indices: Sequence[Any], taps: Sequence[ExprLike]) -> list[Expr]:
         """Where in the padded extent tap ``taps`` of the window ``indices`` lies."""
-        return [make.add(make.mul(make.as_expr(i), s), make.mul(make.as_expr(t), dil))
-                for i, s, t, dil in zip(indices, self.stride, taps, self.dilation, strict=True)]
+        return [
+            make.add(make.mul(make.as_expr(i), s), make.mul(make.as_expr(t), dil))
+            for i, s, t, dil in zip(indices, self.stride, taps, self.dilation, strict=True)
+        ]
 
 
-def window(op: str, extents: Sequence[Expr], kernel: Sequence[Expr], stride: Sizes, padding: Padding, dilation: Sizes) -> Window:
-    """The window by its arguments as users give them. ``padding``: one int, an int for each dimension, a pair (before, after) for each,
-    ``"valid"`` (none) or ``"same"`` (so that the output is extent / stride, rounded up; the odd one behind). Raises DeclareError."""
+def window(
+    op: str, extents: Sequence[Expr], kernel: Sequence[Expr], stride: Sizes, padding: Padding, dilation: Sizes
+) -> Window:
+    """The window by its arguments as users give them. ``padding``: one int, an int for each dimension, a pair
+    (before, after) for each, ``"valid"`` (none) or ``"same"`` (so that the output is extent / stride, rounded
+    up; the odd one behind). Raises DeclareError."""
     n = len(extents)
     steps, apart = sizes(op, "stride", stride, n, 1), sizes(op, "dilation", dilation, n, 1)
     found = Window(tuple(kernel), steps, apart, (0,) * n, (0,) * n)
     if isinstance(padding, str):
         if padding not in ("same", "valid"):
-            raise DeclareError(f"ops.{op}: padding={padding!r}", legal="an int, an int or a pair (before, after) for each dimension, 'same', 'valid'")
+            raise DeclareError(
+                f"ops.{op}: padding={padding!r}",
+                legal="an int, an int or a pair (before, after) for each dimension, 'same', 'valid'",
+            )
         if padding == "valid":
             return found
         margins = [_same(found, d, extent) for d, extent in enumerate(extents)]
@@ -180,20 +228,38 @@ def _same(w: Window, d: int, extent: Expr) -> tuple[Expr, Expr]:
 def _pairs(op: str, padding: Any, n: int) -> list[tuple[int, int]]:
     if isinstance(padding, tuple | list) and any(isinstance(p, tuple | list) for p in padding):
         if len(padding) != n or any(not isinstance(p, tuple | list) or len(p) != 2 for p in padding):
-            raise DeclareError(f"ops.{op}: padding={padding} is no list of {n} pair{'' if n == 1 else 's'}",
-                               try_="(before, after) for each spatial dimension")
+            raise DeclareError(
+                f"ops.{op}: padding={padding} is no list of {n} pair{'' if n == 1 else 's'}",
+                try_="(before, after) for each spatial dimension",
+            )
         return [(b, a) for b, a in (sizes(op, "padding", p, 2, 0) for p in padding)]
     return [(p, p) for p in sizes(op, "padding", padding, n, 0)]
 
 
-# --- the stage that pads --------------------------------------------------------------------------------------------------------
+# --- the stage that pads ------------------------------------------------------------------------------------
 
-def padded(name: str, x: Tensor, dims: Sequence[int], before: Sequence[ExprLike], after: Sequence[ExprLike], value: ExprLike) -> Tensor:
-    """``x`` with margins of ``value`` along these dimensions, as a stage of its own; ``x`` itself where there is nothing to add."""
-    margins = {d: (make.as_expr(b), make.as_expr(a)) for d, b, a in zip(dims, before, after, strict=True) if const_int(b) != 0 or const_int(a) != 0}
+
+def padded(
+    name: str,
+    x: Tensor,
+    dims: Sequence[int],
+    before: Sequence[ExprLike],
+    after: Sequence[ExprLike],
+    value: ExprLike,
+) -> Tensor:
+    """``x`` with margins of ``value`` along these dimensions, as a stage of its own; ``x`` itself where there
+    is nothing to add."""
+    margins = {
+        d: (make.as_expr(b), make.as_expr(a))
+        for d, b, a in zip(dims, before, after, strict=True)
+        if const_int(b) != 0 or const_int(a) != 0
+    }
     if not margins:
         return x
-    shape = [make.add(make.add(n, margins[d][0]), margins[d][1]) if d in margins else n for d, n in enumerate(x.shape)]
+    shape = [
+        make.add(make.add(n, margins[d][0]), margins[d][1]) if d in margins else n
+        for d, n in enumerate(x.shape)
+    ]
 
     def element(*i: Any) -> Expr:
         inside, place = [], list(i)
@@ -205,17 +271,21 @@ def padded(name: str, x: Tensor, dims: Sequence[int], before: Sequence[ExprLike]
             place[d] = i[d] - b
         return te.if_then_else(te.all(*inside), x(*place), te.cast(x.dtype, value))
 
-    return te.compute(tuple(shape), element, name=name, tag=tags.PAD, varargs_names=[f"i{d}" for d in range(x.ndim)])  # type: ignore[no-any-return]
+    return te.compute(
+        tuple(shape), element, name=name, tag=tags.PAD, varargs_names=[f"i{d}" for d in range(x.ndim)]
+    )  # type: ignore[no-any-return]
 
 
 def axis_names(layout: Layout, channel: str) -> list[str]:
-    """The names of an output's axes: n, the channel's, then z, y, x; the place in a block is called after the channel with an ``i``."""
-    place = "zyx"[3 - len(layout.spatial):]
-    return [str(s) for s in layout.arranged("n", (channel,) if layout.block is None else (channel, f"{channel}i"), place)]
+    """The names of an output's axes: n, the channel's, then z, y, x; the place in a block is called after the
+    channel with an ``i``."""
+    place = "zyx"[3 - len(layout.spatial) :]
+    return [
+        str(s)
+        for s in layout.arranged("n", (channel,) if layout.block is None else (channel, f"{channel}i"), place)
+    ]
 
 
 def taps(kernel: Sequence[ExprLike]) -> list[te.IterVar]:
     """One reduction axis for each spatial dimension of the window: rz, ry, rx."""
-    return [te.reduce_axis((0, k), f"r{c}") for k, c in zip(kernel, "zyx"[3 - len(kernel):], strict=True)]
-
-
+    return [te.reduce_axis((0, k), f"r{c}") for k, c in zip(kernel, "zyx"[3 - len(kernel) :], strict=True)]

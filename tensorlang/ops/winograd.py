@@ -1,9 +1,12 @@
-"""Convolution by 3×3 kernels with fewer multiplications: Winograd's minimal filtering F(m×m, 3×3), after Lavin and Gray, "Fast algorithms for
-convolutional neural networks", CVPR 2016, equations 8 to 13 and section 4.3. Knows windows and what products share.
+"""Convolution by 3×3 kernels with fewer multiplications: Winograd's minimal filtering F(m×m, 3×3), after
+Lavin and Gray, "Fast algorithms for convolutional neural networks", CVPR 2016, equations 8 to 13 and section
+4.3. Knows windows and what products share.
 
-The image is cut into tiles of m × m outputs. With G, B and A of ``POINTS`` each tile of outputs is Aᵀ[(G g Gᵀ) ⊙ (Bᵀ d B)]A, summed over the channels
-between the brackets: (m + 2)² matrix products over all tiles of [O, C] by [C, tiles], 2.25 (m = 2) or 4 times fewer multiplications than the direct
-sum. Each transform runs over rows, then over columns, as a stage of its own; coefficients are written out, zeros and ones cost nothing.
+The image is cut into tiles of m × m outputs. With G, B and A of ``POINTS`` each tile of outputs is Aᵀ[(G g
+Gᵀ) ⊙ (Bᵀ d B)]A, summed over the channels between the brackets: (m + 2)² matrix products over all tiles of
+[O, C] by [C, tiles], 2.25 (m = 2) or 4 times fewer multiplications than the direct sum. Each transform runs
+over rows, then over columns, as a stage of its own; coefficients are written out, zeros and ones cost
+nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +31,8 @@ Matrix = tuple[tuple[Fraction, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """The matrices of one F(m×m, 3×3), in the paper's letters: Bᵀ for data, G for the kernel, Aᵀ for the way back."""
+    """The matrices of one F(m×m, 3×3), in the paper's letters: Bᵀ for data, G for the kernel, Aᵀ for the way
+    back."""
 
     data: Matrix
     kernel: Matrix
@@ -40,22 +44,34 @@ def _matrix(text: str) -> Matrix:
 
 
 POINTS = {
-    2: Points(_matrix("1 0 -1 0, 0 1 1 0, 0 -1 1 0, 0 1 0 -1"),
-              _matrix("1 0 0, 1/2 1/2 1/2, 1/2 -1/2 1/2, 0 0 1"),
-              _matrix("1 1 1 0, 0 1 -1 -1")),
-    4: Points(_matrix("4 0 -5 0 1 0, 0 -4 -4 1 1 0, 0 4 -4 -1 1 0, 0 -2 -1 2 1 0, 0 2 -1 -2 1 0, 0 4 0 -5 0 1"),
-              _matrix("1/4 0 0, -1/6 -1/6 -1/6, -1/6 1/6 -1/6, 1/24 1/12 1/6, 1/24 -1/12 1/6, 0 0 1"),
-              _matrix("1 1 1 1 1 0, 0 1 -1 2 -2 0, 0 1 1 4 4 0, 0 1 -1 8 -8 1")),
+    2: Points(
+        _matrix("1 0 -1 0, 0 1 1 0, 0 -1 1 0, 0 1 0 -1"),
+        _matrix("1 0 0, 1/2 1/2 1/2, 1/2 -1/2 1/2, 0 0 1"),
+        _matrix("1 1 1 0, 0 1 -1 -1"),
+    ),
+    4: Points(
+        _matrix("4 0 -5 0 1 0, 0 -4 -4 1 1 0, 0 4 -4 -1 1 0, 0 -2 -1 2 1 0, 0 2 -1 -2 1 0, 0 4 0 -5 0 1"),
+        _matrix("1/4 0 0, -1/6 -1/6 -1/6, -1/6 1/6 -1/6, 1/24 1/12 1/6, 1/24 -1/12 1/6, 0 0 1"),
+        _matrix("1 1 1 1 1 0, 0 1 -1 2 -2 0, 0 1 1 4 4 0, 0 1 -1 8 -8 1"),
+    ),
 }
 
 
-def conv2d_winograd(data: Tensor, weight: Tensor, bias: Tensor | None = None, padding: Padding = 0, tile: int = 4,
-                    transformed: bool = False) -> Tensor:
-    """``ops.conv2d(data, weight, bias, padding=padding)`` for [N, C, H, W] and ``weight`` [O, C, 3, 3] of floats, by F(tile×tile, 3×3).
+def conv2d_winograd(
+    data: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    padding: Padding = 0,
+    tile: int = 4,
+    transformed: bool = False,
+) -> Tensor:
+    """``ops.conv2d(data, weight, bias, padding=padding)`` for [N, C, H, W] and ``weight`` [O, C, 3, 3] of
+    floats, by F(tile×tile, 3×3).
 
-    ``tile`` is 2 or 4: 4 saves more and loses about two bits of accuracy. ``transformed=True`` takes the weight as :func:`winograd_weight` gives it
-    (with the same tile), so that it can be computed once. N, H and W may be symbolic. 16-bit floats are computed in float32, rounded once.
-    Raises DeclareError for another kernel or tile, for channels that do not fit, and for integers, of which the transforms make fractions.
+    ``tile`` is 2 or 4: 4 saves more and loses about two bits of accuracy. ``transformed=True`` takes the
+    weight as :func:`winograd_weight` gives it (with the same tile), so that it can be computed once. N, H and
+    W may be symbolic. 16-bit floats are computed in float32, rounded once. Raises DeclareError for another
+    kernel or tile, for channels that do not fit, and for integers, of which the transforms make fractions.
     """
     op = "conv2d_winograd"
     points, m = _points(op, tile), tile
@@ -64,9 +80,18 @@ def conv2d_winograd(data: Tensor, weight: Tensor, bias: Tensor | None = None, pa
     data, weight = inputs.floating(op, image(op, data, lay), "data"), inputs.floating(op, weight, "weight")
     kernel = winograd_weight(weight, tile) if not transformed else weight
     if kernel.ndim != 4 or const_int(kernel.shape[0]) != alpha or const_int(kernel.shape[1]) != alpha:
-        raise DeclareError(f"ops.{op}: weight {inputs.named(weight)} is not transformed for tile={tile}",
-                           because=f"transformed=True takes ({alpha}, {alpha}, channels, outputs)", try_=f"ops.winograd_weight(weight, {tile})")
-    inputs.same_size(op, f"the number of input channels of weight {weight.name}", kernel.shape[2], data.shape[1], f"data is {inputs.named(data)}")
+        raise DeclareError(
+            f"ops.{op}: weight {inputs.named(weight)} is not transformed for tile={tile}",
+            because=f"transformed=True takes ({alpha}, {alpha}, channels, outputs)",
+            try_=f"ops.winograd_weight(weight, {tile})",
+        )
+    inputs.same_size(
+        op,
+        f"the number of input channels of weight {weight.name}",
+        kernel.shape[2],
+        data.shape[1],
+        f"data is {inputs.named(data)}",
+    )
     batch, channels, *extents = data.shape
     w = window(op, extents, [make.as_expr(3)] * 2, 1, padding, 1)
     w.fits(op, "the kernel", extents, "HW")
@@ -74,73 +99,120 @@ def conv2d_winograd(data: Tensor, weight: Tensor, bias: Tensor | None = None, pa
     inside = inputs.wide(out_type)
     height, width = w.output(extents)
     rows, columns = make.ceildiv(height, m), make.ceildiv(width, m)  # of tiles
-    behind = [make.sub(make.add(make.mul(n, m), 2), make.add(extent, before))
-              for n, extent, before in zip((rows, columns), extents, w.before, strict=True)]
+    behind = [
+        make.sub(make.add(make.mul(n, m), 2), make.add(extent, before))
+        for n, extent, before in zip((rows, columns), extents, w.before, strict=True)
+    ]
     source = padded(f"{op}.pad", data, (2, 3), w.before, behind, 0)
     tiles = make.mul(batch, make.mul(rows, columns))
     outputs = kernel.shape[3]
 
     def place(p: Any) -> tuple[Expr, Expr, Expr]:
-        return (make.floordiv(p, make.mul(rows, columns)), make.floormod(make.floordiv(p, columns), rows), make.floormod(p, columns))
+        return (
+            make.floordiv(p, make.mul(rows, columns)),
+            make.floormod(make.floordiv(p, columns), rows),
+            make.floormod(p, columns),
+        )
 
     def rows_of(a: Any, c: Any, n: Any, y: Any, x: Any) -> Expr:
-        return _row(points.data, a, [te.cast(inside, source(n, c, make.as_expr(y) * m + i, x)) for i in range(alpha)])
+        return _row(
+            points.data, a, [te.cast(inside, source(n, c, make.as_expr(y) * m + i, x)) for i in range(alpha)]
+        )
 
     def cut(a: Any, j: Any, c: Any, p: Any) -> Expr:
         n, y, x = place(make.as_expr(p))
         return half(a, c, n, y, x * m + j)  # type: ignore[no-any-return]
 
-    # whole rows of the image first: they stand side by side in memory, and columns that two tiles share are transformed once
-    half = te.compute((alpha, channels, batch, rows, source.shape[3]), rows_of, name=f"{op}.data.rows", tag=tags.WINOGRAD_DATA)
+    # whole rows of the image first: they stand side by side in memory, and columns that two tiles share are
+    # transformed once
+    half = te.compute(
+        (alpha, channels, batch, rows, source.shape[3]),
+        rows_of,
+        name=f"{op}.data.rows",
+        tag=tags.WINOGRAD_DATA,
+    )
     tiled = te.compute((alpha, alpha, channels, tiles), cut, name=f"{op}.data.tiles", tag=tags.WINOGRAD_DATA)
-    seen = te.compute((alpha, alpha, channels, tiles), lambda a, b, c, p: _row(points.data, b, [tiled(a, j, c, p) for j in range(alpha)]),
-                      name=f"{op}.data", tag=tags.WINOGRAD_DATA)
+    seen = te.compute(
+        (alpha, alpha, channels, tiles),
+        lambda a, b, c, p: _row(points.data, b, [tiled(a, j, c, p) for j in range(alpha)]),
+        name=f"{op}.data",
+        tag=tags.WINOGRAD_DATA,
+    )
     rc = te.reduce_axis((0, channels), "rc")
-    product = te.compute((alpha, alpha, outputs, tiles), lambda a, b, o, p: te.sum(te.cast(inside, kernel(a, b, rc, o)) * seen(a, b, rc, p), axis=rc),
-                         name=f"{op}.matmul", tag=tags.WINOGRAD_MATMUL)
-    back = te.compute((m, alpha, outputs, tiles), lambda i, b, o, p: _row(points.inverse, i, [product(a, b, o, p) for a in range(alpha)]),
-                      name=f"{op}.inverse.rows", tag=tags.WINOGRAD_INVERSE)
-    made = te.compute((m, m, outputs, tiles), lambda i, j, o, p: _row(points.inverse, j, [back(i, b, o, p) for b in range(alpha)]),
-                      name=f"{op}.inverse", tag=tags.WINOGRAD_INVERSE)
+    product = te.compute(
+        (alpha, alpha, outputs, tiles),
+        lambda a, b, o, p: te.sum(te.cast(inside, kernel(a, b, rc, o)) * seen(a, b, rc, p), axis=rc),
+        name=f"{op}.matmul",
+        tag=tags.WINOGRAD_MATMUL,
+    )
+    back = te.compute(
+        (m, alpha, outputs, tiles),
+        lambda i, b, o, p: _row(points.inverse, i, [product(a, b, o, p) for a in range(alpha)]),
+        name=f"{op}.inverse.rows",
+        tag=tags.WINOGRAD_INVERSE,
+    )
+    made = te.compute(
+        (m, m, outputs, tiles),
+        lambda i, j, o, p: _row(points.inverse, j, [back(i, b, o, p) for b in range(alpha)]),
+        name=f"{op}.inverse",
+        tag=tags.WINOGRAD_INVERSE,
+    )
 
     def put(n: Any, o: Any, y: Any, x: Any) -> Expr:
         y, x = make.as_expr(y), make.as_expr(x)
-        number = make.add(make.mul(make.add(make.mul(make.as_expr(n), rows), make.floordiv(y, m)), columns), make.floordiv(x, m))
+        number = make.add(
+            make.mul(make.add(make.mul(make.as_expr(n), rows), make.floordiv(y, m)), columns),
+            make.floordiv(x, m),
+        )
         return made(make.floormod(y, m), make.floormod(x, m), o, number)  # type: ignore[no-any-return]
 
-    result = te.compute((batch, outputs, height, width), lambda n, o, y, x: put(n, o, y, x), name=op, tag=tags.WINOGRAD)
+    result = te.compute(
+        (batch, outputs, height, width), lambda n, o, y, x: put(n, o, y, x), name=op, tag=tags.WINOGRAD
+    )
     return rounded(op, biased(op, result, bias, lambda i: i[1], outputs), out_type)
 
 
 def winograd_weight(weight: Tensor, tile: int = 4) -> Tensor:
-    """G g Gᵀ: a weight [O, C, 3, 3] of floats as :func:`conv2d_winograd` multiplies by it, [tile + 2, tile + 2, C, O]; in float32 for
-    16-bit floats. It depends on the weight alone, so it can be computed once."""
+    """G g Gᵀ: a weight [O, C, 3, 3] of floats as :func:`conv2d_winograd` multiplies by it, [tile + 2, tile +
+    2, C, O]; in float32 for 16-bit floats. It depends on the weight alone, so it can be computed once."""
     op = "winograd_weight"
     points = _points(op, tile)
     weight = inputs.floating(op, weight, "weight")
     if weight.ndim != 4 or any(const_int(k) != 3 for k in weight.shape[2:]):
-        raise DeclareError(f"ops.{op}: weight {inputs.named(weight)} is not [outputs, channels, 3, 3]",
-                           because="F(m×m, 3×3) is for kernels of 3 by 3",
-                           try_="ops.conv2d")
+        raise DeclareError(
+            f"ops.{op}: weight {inputs.named(weight)} is not [outputs, channels, 3, 3]",
+            because="F(m×m, 3×3) is for kernels of 3 by 3",
+            try_="ops.conv2d",
+        )
     inside, alpha = inputs.wide(weight.dtype), tile + 2
     outputs, channels = weight.shape[:2]
-    rows = te.compute((alpha, 3, channels, outputs),
-                      lambda a, j, c, o: _row(points.kernel, a, [te.cast(inside, weight(o, c, i, j)) for i in range(3)]),
-                      name="conv2d_winograd.weight.rows", tag=tags.WINOGRAD_WEIGHT)
-    return te.compute((alpha, alpha, channels, outputs),  # type: ignore[no-any-return]
-                      lambda a, b, c, o: _row(points.kernel, b, [rows(a, j, c, o) for j in range(3)]),
-                      name="conv2d_winograd.weight", tag=tags.WINOGRAD_WEIGHT)
+    rows = te.compute(
+        (alpha, 3, channels, outputs),
+        lambda a, j, c, o: _row(points.kernel, a, [te.cast(inside, weight(o, c, i, j)) for i in range(3)]),
+        name="conv2d_winograd.weight.rows",
+        tag=tags.WINOGRAD_WEIGHT,
+    )
+    return te.compute(
+        (alpha, alpha, channels, outputs),  # type: ignore[no-any-return]
+        lambda a, b, c, o: _row(points.kernel, b, [rows(a, j, c, o) for j in range(3)]),
+        name="conv2d_winograd.weight",
+        tag=tags.WINOGRAD_WEIGHT,
+    )
 
 
 def _points(op: str, tile: Any) -> Points:
     if not isinstance(tile, int) or tile not in POINTS:
-        raise DeclareError(f"ops.{op}: tile={tile!r}", because="tile × tile outputs are computed together", legal=", ".join(map(str, POINTS)))
+        raise DeclareError(
+            f"ops.{op}: tile={tile!r}",
+            because="tile × tile outputs are computed together",
+            legal=", ".join(map(str, POINTS)),
+        )
     return POINTS[tile]
 
 
 def _row(matrix: Matrix, index: Any, elements: Sequence[Expr]) -> Expr:
-    """Row ``index`` of ``matrix`` times ``elements``: a choice of the rows written out, of which one is computed. When the loop over ``index``
-    is unrolled, only the sum is left."""
+    """Row ``index`` of ``matrix`` times ``elements``: a choice of the rows written out, of which one is
+    computed. When the loop over ``index`` is unrolled, only the sum is left."""
     t = elements[0].dtype
 
     def chosen(lo: int, hi: int) -> Expr:

@@ -1,10 +1,11 @@
 """auto unroll: loops over registers are written out, and so are those the pragma asks for.
 
-A plain loop of a few turns whose variable picks elements of a small ``local`` buffer becomes an unrolled loop: the buffer can only
-live in registers when every index is a constant (measured: a 4 x 16 tile that is copied out by a loop is stored at each turn of k).
+A plain loop of a few turns whose variable picks elements of a small ``local`` buffer becomes an unrolled
+loop: the buffer can only live in registers when every index is a constant (measured: a 4 x 16 tile that is
+copied out by a loop is stored at each turn of k).
 
-Inside a loop with the pragma ``auto_unroll_max_step = n``, plain loops of constant extent whose turns come to at most n
-steps become unrolled loops.
+Inside a loop with the pragma ``auto_unroll_max_step = n``, plain loops of constant extent whose turns come to
+at most n steps become unrolled loops.
 
 ``for i pragma 16: for j in 0..4: for k in 0..4: S`` → both inner loops unrolled (16 steps)
 """
@@ -27,13 +28,18 @@ REGISTER_STEPS = 64  # that walking over one may come to
 
 
 def _walk(s: Stmt, limit: int) -> Steps[tuple[Stmt, int]]:
-    """The statement, and how many steps it comes to when written out; more than any limit when that is not constant."""
+    """The statement, and how many steps it comes to when written out; more than any limit when that is not
+    constant."""
     if isinstance(s, For):
         own = dict(s.attrs).get("auto_unroll_max_step", limit)
         body, steps = yield _walk(s.body, own)
         n = const_int(s.extent)
         total = steps * n if n is not None else 1 << 40
-        most = max(limit, REGISTER_STEPS) if s.kind == "serial" and 0 < total <= REGISTER_STEPS and _over_registers(s) else limit
+        most = (
+            max(limit, REGISTER_STEPS)
+            if s.kind == "serial" and 0 < total <= REGISTER_STEPS and _over_registers(s)
+            else limit
+        )
         kind = "unrolled" if s.kind == "serial" and 0 < total <= most else s.kind
         if kind == s.kind and body is s.body:
             return s, total

@@ -1,4 +1,5 @@
-"""What a pass is, and how a pipeline of passes runs: hooks may show, time and verify after each. Knows no particular pass."""
+"""What a pass is, and how a pipeline of passes runs: hooks may show, time and verify after each. Knows no
+particular pass."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from ..loopir.stmt import Func
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A named function from kernel to kernel. ``accepts`` and ``produces`` list loop kinds that may stand in its input and output."""
+    """A named function from kernel to kernel. ``accepts`` and ``produces`` list loop kinds that may stand in
+    its input and output."""
 
     name: str
     run: Callable[[Func], Func]

@@ -1,10 +1,13 @@
-"""check bounds: every access that is not proved to be in its buffer is tested first; a kernel that fails a test ends with a report.
+"""check bounds: every access that is not proved to be in its buffer is tested first; a kernel that fails a
+test ends with a report.
 
-``C[i] = A[I[i]]`` → ``if 0 <= I[i] and I[i] < 37: C[i] = A[I[i]] else: report("A[I[i]]", dim=0, index=I[i], extent=37)``
+``C[i] = A[I[i]]`` → ``if 0 <= I[i] and I[i] < 37: C[i] = A[I[i]] else: report("A[I[i]]", dim=0, index=I[i],
+extent=37)``
 
-For ``bounds_check=True``: indices that depend on data, and whatever else the prover cannot decide. The tests are conditions, so that
-nothing the access needs is computed in front of them. A test of what only one side of ``if_then_else`` reads asks for that side first.
-Loops with a test run as plain ones where they were to be vectors.
+For ``bounds_check=True``: indices that depend on data, and whatever else the prover cannot decide. The tests
+are conditions, so that nothing the access needs is computed in front of them. A test of what only one side of
+``if_then_else`` reads asks for that side first. Loops with a test run as plain ones where they were to be
+vectors.
 """
 
 from __future__ import annotations
@@ -71,16 +74,24 @@ class _Checker:
     def below(self, s: Stmt, facts: Facts, loops: tuple[Var, ...]) -> Steps[Stmt]:
         if isinstance(s, For):
             self.names(s.var)
-            inside = facts.bind(s.var, s.begin, make.sub(make.add(s.begin, s.extent), 1)).assume(make.ge(s.extent, 1))
+            inside = facts.bind(s.var, s.begin, make.sub(make.add(s.begin, s.extent), 1)).assume(
+                make.ge(s.extent, 1)
+            )
             return self.rebuilt(s, (yield self.stmt(s.body, inside, (*loops, s.var))))
         if isinstance(s, If):
             then = yield self.stmt(s.then, facts.assume(s.cond), loops)
-            orelse = () if s.orelse is None else ((yield self.stmt(s.orelse, facts.assume(denied(s.cond)), loops)),)
+            orelse = (
+                ()
+                if s.orelse is None
+                else ((yield self.stmt(s.orelse, facts.assume(denied(s.cond)), loops)),)
+            )
             return self.rebuilt(s, then, *orelse)
         if isinstance(s, Let):
             self.names(s.var)
             plain = s.value.dtype.is_index and not reads_data(s.value)
-            return self.rebuilt(s, (yield self.stmt(s.body, facts.bind(s.var, s.value, s.value) if plain else facts, loops)))
+            return self.rebuilt(
+                s, (yield self.stmt(s.body, facts.bind(s.var, s.value, s.value) if plain else facts, loops))
+            )
         if isinstance(s, Alloc):
             self.names.buffer(s.buffer)
         parts = []
@@ -106,13 +117,24 @@ class _Checker:
         if isinstance(e, Load):
             self.access(e.buffer, e.indices, facts, when, tests)
 
-    def access(self, b: Buffer, indices: tuple[Expr, ...], facts: Facts, when: tuple[Expr, ...], tests: dict[_Test, None]) -> None:
+    def access(
+        self,
+        b: Buffer,
+        indices: tuple[Expr, ...],
+        facts: Facts,
+        when: tuple[Expr, ...],
+        tests: dict[_Test, None],
+    ) -> None:
         for d, (i, extent) in enumerate(zip(indices, b.shape, strict=True)):
             if not (holds(make.le(0, i), facts) and holds(make.lt(i, extent), facts)):
                 tests[_Test(b, indices, d, when)] = None
 
     def report(self, t: _Test, loops: tuple[Var, ...]) -> Report:
-        return Report(access_text(t.buffer, t.indices, self.names), t.dim, t.indices[t.dim], t.buffer.shape[t.dim],
-                      tuple(self.names(v) for v in loops), loops)
-
-
+        return Report(
+            access_text(t.buffer, t.indices, self.names),
+            t.dim,
+            t.indices[t.dim],
+            t.buffer.shape[t.dim],
+            tuple(self.names(v) for v in loops),
+            loops,
+        )

@@ -3,9 +3,10 @@
 ``for k: t[0 : 16] = (B[k, j : j + 16] if ramp(j, 1, 16) < x16(n)) … if ramp(j, 1, 16) < x16(n)`` →
 ``mask = ramp(j, 1, 16) < x16(n)`` and ``for k: t[0 : 16] = (B[k, j : j + 16] if mask) … if mask``
 
-Only masks: equal nodes are one object, and the code generator computes each once where its variables are known, so naming other
-expressions would change neither the code nor the time to make it; masks are named because they are what makes a kernel with tails hard
-to read. A name is not carried into a parallel loop: what such a loop takes along it would have to pack and unpack.
+Only masks: equal nodes are one object, and the code generator computes each once where its variables are
+known, so naming other expressions would change neither the code nor the time to make it; masks are named
+because they are what makes a kernel with tails hard to read. A name is not carried into a parallel loop: what
+such a loop takes along it would have to pack and unpack.
 """
 
 from __future__ import annotations
@@ -43,8 +44,14 @@ def _masks(body: Stmt) -> list[Expr]:
     for s in preorder(body):
         for m in _used(s):
             uses[m] = uses.get(m, 0) + 1
-    return [m for m, n in uses.items() if n >= LEAST_USES and m.dtype.lanes > 1 and not isinstance(m, Var | Const | Broadcast)
-            and not reads_data(m)]
+    return [
+        m
+        for m, n in uses.items()
+        if n >= LEAST_USES
+        and m.dtype.lanes > 1
+        and not isinstance(m, Var | Const | Broadcast)
+        and not reads_data(m)
+    ]
 
 
 class _Naming:
@@ -74,8 +81,10 @@ class _Naming:
         if isinstance(s, Seq):
             using = [n for n, x in enumerate(s.stmts) if self.count(x)]
             if len(using) > 1 and not any(self.binds(x) for x in s.stmts):
-                return seq(*s.stmts[:using[0]], self.named(seq(*s.stmts[using[0]:])))
-        elif not self.binds(s) and (isinstance(s, For) or not s.parts() or sum(self.count(p) > 0 for p in s.parts()) > 1):
+                return seq(*s.stmts[: using[0]], self.named(seq(*s.stmts[using[0] :])))
+        elif not self.binds(s) and (
+            isinstance(s, For) or not s.parts() or sum(self.count(p) > 0 for p in s.parts()) > 1
+        ):
             return self.named(s)
         parts = s.parts()
         walked = []
@@ -84,9 +93,13 @@ class _Naming:
         return rebuilt(s, walked)
 
     def binds(self, s: Stmt) -> bool:
-        """Whether something in ``s`` must stay around the name: what binds a variable of the mask, or a parallel loop that uses it."""
-        return any(isinstance(st, For | Let) and (st.var in self.vars or (isinstance(st, For) and st.kind == PARALLEL and self.count(st)))
-                   for st in preorder(s))
+        """Whether something in ``s`` must stay around the name: what binds a variable of the mask, or a
+        parallel loop that uses it."""
+        return any(
+            isinstance(st, For | Let)
+            and (st.var in self.vars or (isinstance(st, For) and st.kind == PARALLEL and self.count(st)))
+            for st in preorder(s)
+        )
 
     def named(self, s: Stmt) -> Stmt:
         name = Var("mask", self.mask.dtype, "value")

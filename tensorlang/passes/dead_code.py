@@ -1,10 +1,12 @@
-"""dead code: what nobody reads is not computed. Stores to buffers, or to parts of them, that are never read; buffers, values, loops and
-tests that are left with nothing to do.
+"""dead code: what nobody reads is not computed. Stores to buffers, or to parts of them, that are never read;
+buffers, values, loops and tests that are left with nothing to do.
 
-``t: float32[2] local; for k: t[0] = t[0] + A[k]; t[1] = t[1] + B[k]`` then ``C[i] = t[0]`` → the sum into ``t[1]`` is gone
+``t: float32[2] local; for k: t[0] = t[0] + A[k]; t[1] = t[1] + B[k]`` then ``C[i] = t[0]`` → the sum into
+``t[1]`` is gone
 
-Where all indices of a buffer are constants, as in unrolled tiles, each element is judged by itself: a row of a tile that a version for
-fewer rows does not write back costs nothing. Reading an element to update it does not keep it alive.
+Where all indices of a buffer are constants, as in unrolled tiles, each element is judged by itself: a row of
+a tile that a version for fewer rows does not write back costs nothing. Reading an element to update it does
+not keep it alive.
 """
 
 from __future__ import annotations
@@ -13,7 +15,24 @@ from ..core.steps import Steps, run
 from ..expr import make
 from ..expr.nodes import Const, Expr, Ramp, Var, const_int
 from ..expr.walk import variables
-from ..loopir.stmt import NOTHING, Alloc, Buffer, Evaluate, Extern, For, Func, If, Let, Report, Seq, Stmt, Store, loads, preorder, seq
+from ..loopir.stmt import (
+    NOTHING,
+    Alloc,
+    Buffer,
+    Evaluate,
+    Extern,
+    For,
+    Func,
+    If,
+    Let,
+    Report,
+    Seq,
+    Stmt,
+    Store,
+    loads,
+    preorder,
+    seq,
+)
 
 MOST_ELEMENTS = 1 << 14  # of a buffer whose elements are told apart
 MOST_ROUNDS = 8  # one buffer fed by another that was fed by another …
@@ -35,7 +54,8 @@ def dead_code(func: Func) -> Func:
 
 
 class _Uses:
-    """Of one buffer: the elements read for something else, as bits, and for each store those it writes and those it reads to do so."""
+    """Of one buffer: the elements read for something else, as bits, and for each store those it writes and
+    those it reads to do so."""
 
     __slots__ = ("apart", "buffer", "live", "places", "stores")
 
@@ -92,7 +112,8 @@ def _elements(b: Buffer, indices: tuple[Expr, ...]) -> int:
 
 
 def _gather(s: Stmt, scope: dict[Buffer, _Uses], found: list[_Uses]) -> Steps[None]:
-    """Collect the uses of each buffer in the order of their Allocs: copies of a nest may share the buffer, each with a life of its own."""
+    """Collect the uses of each buffer in the order of their Allocs: copies of a nest may share the buffer,
+    each with a life of its own."""
     if isinstance(s, Alloc):
         uses = _Uses(s.buffer)
         found.append(uses)
@@ -144,7 +165,11 @@ class _Cleaner:
             new = []
             for x in s.stmts:
                 new.append((yield self.clean(x)))
-            return s if all(a is b and a is not NOTHING for a, b in zip(new, s.stmts, strict=True)) else seq(*new)
+            return (
+                s
+                if all(a is b and a is not NOTHING for a, b in zip(new, s.stmts, strict=True))
+                else seq(*new)
+            )
         if isinstance(s, If):
             return (yield self.branch(s))
         assert isinstance(s, For | Let | Alloc)
@@ -163,7 +188,12 @@ class _Cleaner:
     def branch(self, s: If) -> Steps[Stmt]:
         then = yield self.clean(s.then)
         orelse = None if s.orelse is None else (yield self.clean(s.orelse))
-        if then is s.then and orelse is s.orelse and not _idle(then) and (orelse is None or not _idle(orelse)):
+        if (
+            then is s.then
+            and orelse is s.orelse
+            and not _idle(then)
+            and (orelse is None or not _idle(orelse))
+        ):
             return s
         if orelse is not None and _idle(orelse):
             orelse = None
@@ -177,7 +207,11 @@ def _idle(s: Stmt) -> bool:
 
 
 def _speaks_of(s: Stmt, v: Var) -> bool:
-    return any(v in variables(e) for st in preorder(s) for e in (st.buffer.shape if isinstance(st, Alloc) else st.exprs()))
+    return any(
+        v in variables(e)
+        for st in preorder(s)
+        for e in (st.buffer.shape if isinstance(st, Alloc) else st.exprs())
+    )
 
 
 def _touches(s: Stmt, b: Buffer) -> bool:

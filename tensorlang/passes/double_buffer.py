@@ -1,10 +1,11 @@
-"""double buffer: what a loop's turn reads was computed in the turn before, into the other of two copies of a buffer.
+"""double buffer: what a loop's turn reads was computed in the turn before, into the other of two copies of a
+buffer.
 
 ``for k: alloc P: { P = f(k); C += P }`` →
 ``alloc P2[2]: { P2[0] = f(0); for k: { if k + 1 < n: P2[(k + 1) % 2] = f(k + 1); C += P2[k % 2] } }``
 
-Loops ask for it by the note ``double_buffer``, which names the buffers. One that is computed from what the same turn writes, other buffers or
-the row of a scan, stays as it is: the next turn's are not there yet.
+Loops ask for it by the note ``double_buffer``, which names the buffers. One that is computed from what the
+same turn writes, other buffers or the row of a scan, stays as it is: the next turn's are not there yet.
 """
 
 from __future__ import annotations
@@ -13,7 +14,26 @@ from ..expr import make
 from ..expr.nodes import Expr
 from ..expr.walk import rewrite as rewrite_expr
 from ..expr.walk import substitute
-from ..loopir.stmt import NOTHING, Alloc, Buffer, Extern, For, Func, If, Load, Seq, Stmt, Store, View, load, loads, map_exprs, preorder, rewrite, seq
+from ..loopir.stmt import (
+    NOTHING,
+    Alloc,
+    Buffer,
+    Extern,
+    For,
+    Func,
+    If,
+    Load,
+    Seq,
+    Stmt,
+    Store,
+    View,
+    load,
+    loads,
+    map_exprs,
+    preorder,
+    rewrite,
+    seq,
+)
 from .simplify import replace_var
 
 NOTE = "double_buffer"
@@ -42,7 +62,9 @@ def _loop(s: Stmt) -> Stmt | None:
         following.append(then)
         copies.append(twice)
         loop = For(loop.var, loop.begin, loop.extent, loop.kind, body, loop.attrs)
-    out: Stmt = seq(*first, For(loop.var, loop.begin, loop.extent, loop.kind, seq(*following, loop.body), loop.attrs))
+    out: Stmt = seq(
+        *first, For(loop.var, loop.begin, loop.extent, loop.kind, seq(*following, loop.body), loop.attrs)
+    )
     for twice in reversed(copies):
         out = Alloc(twice, out)
     return out
@@ -52,15 +74,17 @@ Found = tuple[Buffer, tuple[Expr, ...], Stmt]
 
 
 def _split(s: Stmt, name: str, made: frozenset[Buffer]) -> Found | None:
-    """The buffer of that name, the conditions around its Alloc, and the statements that fill it; None when they read ``made``, the
-    buffers of this turn."""
+    """The buffer of that name, the conditions around its Alloc, and the statements that fill it; None when
+    they read ``made``, the buffers of this turn."""
     if isinstance(s, If) and s.orelse is None:
         inside = _split(s.then, name, made)
         return None if inside is None else (inside[0], (s.cond, *inside[1]), inside[2])
     if isinstance(s, Alloc) and s.buffer.name == name:
         fill = _filling(s)
         read = {b for part in fill for b in _reads(part)}
-        whole = any(a is s.buffer for st in preorder(s.body) if isinstance(st, Extern) for a in st.args)  # one that must lie as it does
+        whole = any(
+            a is s.buffer for st in preorder(s.body) if isinstance(st, Extern) for a in st.args
+        )  # one that must lie as it does
         return (s.buffer, (), seq(*fill)) if fill and not whole and not read & made else None
     if isinstance(s, Alloc):
         return _split(s.body, name, made | {s.buffer})
@@ -84,17 +108,26 @@ def _filling(s: Alloc) -> list[Stmt]:
 def _written(s: Stmt, but: Stmt = NOTHING) -> set[Buffer]:
     """The buffers that statements write; without those of ``but``, one of them or several in a row."""
     left_out = {id(st) for st in preorder(but)}
-    return {b for st in preorder(s) if id(st) not in left_out
-            for b in ((st.buffer,) if isinstance(st, Store) else st.outputs if isinstance(st, Extern) else ())}
+    return {
+        b
+        for st in preorder(s)
+        if id(st) not in left_out
+        for b in ((st.buffer,) if isinstance(st, Store) else st.outputs if isinstance(st, Extern) else ())
+    }
 
 
 def _reads(s: Stmt) -> set[Buffer]:
     return {x.buffer for st in preorder(s) for e in st.exprs() for x in loads(e)} | {
-        b for st in preorder(s) if isinstance(st, Extern) for b in st.buffers()}
+        b for st in preorder(s) if isinstance(st, Extern) for b in st.buffers()
+    }
 
 
 def _doubled(b: Buffer) -> Buffer:
-    strides = None if b.strides is None else (make.mul(b.strides[0], b.shape[0]) if b.shape else make.const(1, "int32"), *b.strides)
+    strides = (
+        None
+        if b.strides is None
+        else (make.mul(b.strides[0], b.shape[0]) if b.shape else make.const(1, "int32"), *b.strides)
+    )
     return Buffer(b.name, b.dtype, (make.const(2, "int32"), *b.shape), b.scope, strides)
 
 
@@ -114,13 +147,17 @@ def _pipelined(loop: For, new: Buffer, found: Found) -> tuple[Stmt, Stmt, Stmt]:
 
     def taken_out(s: Stmt) -> Stmt | None:
         if isinstance(s, Alloc) and s.buffer is old:
-            rest = s.body.stmts[len(_filling(s)):] if isinstance(s.body, Seq) else ()
+            rest = s.body.stmts[len(_filling(s)) :] if isinstance(s.body, Seq) else ()
             return _in(seq(*rest), old, new, _half(loop, loop.var))
         return None
 
     following = make.add(loop.var, 1)
     first = If(make.lt(make.const(0, loop.extent.dtype), loop.extent), at(loop.begin))
-    return first, If(make.lt(following, make.add(loop.begin, loop.extent)), at(following)), rewrite(loop.body, taken_out)
+    return (
+        first,
+        If(make.lt(following, make.add(loop.begin, loop.extent)), at(following)),
+        rewrite(loop.body, taken_out),
+    )
 
 
 def _in(s: Stmt, old: Buffer, new: Buffer, half: Expr) -> Stmt:
@@ -133,8 +170,14 @@ def _in(s: Stmt, old: Buffer, new: Buffer, half: Expr) -> Stmt:
 
     def write(st: Stmt) -> Stmt | None:
         if isinstance(st, Extern) and any(b is old for b in st.outputs):
-            return Extern(st.kind, st.name, st.args, tuple(new if b is old else b for b in st.outputs), st.result)
-        return Store(new, st.value, (half, *st.indices), st.mask) if isinstance(st, Store) and st.buffer is old else None
+            return Extern(
+                st.kind, st.name, st.args, tuple(new if b is old else b for b in st.outputs), st.result
+            )
+        return (
+            Store(new, st.value, (half, *st.indices), st.mask)
+            if isinstance(st, Store) and st.buffer is old
+            else None
+        )
 
     return rewrite(map_exprs(s, lambda e: rewrite_expr(e, read)), write)
 

@@ -1,5 +1,5 @@
-"""Guards below a statement: which there are, and the statement without some of them. For ``partition`` and ``peel``; knows nothing of what
-they prove."""
+"""Guards below a statement: which there are, and the statement without some of them. For ``partition`` and
+``peel``; knows nothing of what they prove."""
 
 from __future__ import annotations
 

@@ -1,14 +1,17 @@
-"""hoist guards: conditions that do not change in a loop are tested in front of it, once, and each answer gets a loop without the test.
+"""hoist guards: conditions that do not change in a loop are tested in front of it, once, and each answer gets
+a loop without the test.
 
 ``for k: (S0; if r + 1 < m: S1; if r + 2 < m: S2)`` →
 ``if r + 2 < m: (for k: S0; S1; S2) elif r + 1 < m: (for k: S0; S1) else: (for k: S0)``
 
-Guards that differ only by a constant, as those of the rows of an unrolled tile, imply each other: they are one family, and R of them need
-R + 1 versions, not 2 ** R. A version is made around the whole tile (the local buffers, their initialisation and what writes them back),
-outside every loop that holds nothing else, so that within it the accumulators are registers like any others. What the versions add is
-counted against ``MOST_ADDED`` statements; a family too large gets fewer versions, which keep some of the tests.
+Guards that differ only by a constant, as those of the rows of an unrolled tile, imply each other: they are
+one family, and R of them need R + 1 versions, not 2 ** R. A version is made around the whole tile (the local
+buffers, their initialisation and what writes them back), outside every loop that holds nothing else, so that
+within it the accumulators are registers like any others. What the versions add is counted against
+``MOST_ADDED`` statements; a family too large gets fewer versions, which keep some of the tests.
 
-Runs after unrolling, when the guards of rows are explicit, and after simplification has dropped those that are decided.
+Runs after unrolling, when the guards of rows are explicit, and after simplification has dropped those that
+are decided.
 """
 
 from __future__ import annotations
@@ -43,16 +46,17 @@ def hoist_guards(func: Func) -> Func:
 
 @dataclass(frozen=True)
 class Family:
-    """Conditions from weakest to strongest: each holds wherever a later one does. Those of one row are equal, though written in
-    different ways: ``i * 6 + 4 < 100`` and ``i * 6 + 5 < 100``. ``speaks_of``: the variables in them."""
+    """Conditions from weakest to strongest: each holds wherever a later one does. Those of one row are equal,
+    though written in different ways: ``i * 6 + 4 < 100`` and ``i * 6 + 5 < 100``. ``speaks_of``: the
+    variables in them."""
 
     rows: tuple[tuple[Expr, ...], ...]
     speaks_of: frozenset[Var]
 
 
 def _families(body: Stmt) -> list[Family]:
-    """The families of conditions tested inside serial loops that do not bind their variables, or beside such loops where a local
-    buffer lives: what the tile does not write back it need not compute."""
+    """The families of conditions tested inside serial loops that do not bind their variables, or beside such
+    loops where a local buffer lives: what the tile does not write back it need not compute."""
     found: dict[object, dict[int, dict[Expr, None]]] = {}
     looping = _Below(lambda s: isinstance(s, For) and s.kind == SERIAL)
 
@@ -109,8 +113,11 @@ class _Below:
 
 def _movable(c: Expr) -> bool:
     """Whether ``c`` may be asked earlier than it stands: it reads no memory and divides by constants only."""
-    return not reads_data(c) and not any(isinstance(e, FloorDiv | FloorMod | TruncDiv | TruncMod) and type(e.b) is not Const
-                                         for e in walk(c) if isinstance(e, Binary))
+    return not reads_data(c) and not any(
+        isinstance(e, FloorDiv | FloorMod | TruncDiv | TruncMod) and type(e.b) is not Const
+        for e in walk(c)
+        if isinstance(e, Binary)
+    )
 
 
 class _Hoist:
@@ -143,8 +150,8 @@ class _Hoist:
         return rebuilt(s, walked)
 
     def belongs(self, s: Stmt) -> bool:
-        """Whether versions are made of ``s`` as a whole: the loop that holds the tests, the local buffers around it, and loops and
-        values that hold nothing but these."""
+        """Whether versions are made of ``s`` as a whole: the loop that holds the tests, the local buffers
+        around it, and loops and values that hold nothing but these."""
         found = self._belongs.get(s)
         return run(self._belonging(s)) if found is None else found
 
@@ -153,11 +160,19 @@ class _Hoist:
         if found is not None:
             return found
         if isinstance(s, For):
-            found = s.kind == SERIAL and not self.binding(s) and ((yield self._unlooped(s.body)) or (yield self._belonging(s.body)))
+            found = (
+                s.kind == SERIAL
+                and not self.binding(s)
+                and ((yield self._unlooped(s.body)) or (yield self._belonging(s.body)))
+            )
         elif isinstance(s, Alloc):
-            found = (s.buffer.scope == "local" and self.looping(s) and not self.binding(s)) or (yield self._belonging(s.body))
+            found = (s.buffer.scope == "local" and self.looping(s) and not self.binding(s)) or (
+                yield self._belonging(s.body)
+            )
         else:
-            found = isinstance(s, Let) and s.var not in self.family.speaks_of and (yield self._belonging(s.body))
+            found = (
+                isinstance(s, Let) and s.var not in self.family.speaks_of and (yield self._belonging(s.body))
+            )
         self._belongs[s] = found
         return found
 
@@ -181,7 +196,9 @@ class _Hoist:
             made: list[Stmt] = []
             added = -old
             for weaker, stronger in zip([*tests, -1], [len(rows), *tests], strict=True):
-                answers = {c: n <= weaker for n, row in enumerate(rows) if n <= weaker or n >= stronger for c in row}
+                answers = {
+                    c: n <= weaker for n, row in enumerate(rows) if n <= weaker or n >= stronger for c in row
+                }
                 made.append(run(_decided(s, answers)))
                 added += size(made[-1]) + 1
                 if added > self.room:
@@ -196,7 +213,8 @@ class _Hoist:
 
 
 def _decided(s: Stmt, answers: dict[Expr, bool]) -> Steps[Stmt]:
-    """``s`` where the answers to some conditions are known; loops and buffers that are left with nothing to do vanish."""
+    """``s`` where the answers to some conditions are known; loops and buffers that are left with nothing to
+    do vanish."""
     if isinstance(s, If):
         conds = conjuncts(s.cond)
         if any(answers.get(c) is False for c in conds):

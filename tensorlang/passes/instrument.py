@@ -1,7 +1,9 @@
-"""Takes the time of loop nests: a kernel with one more output, a table of nanoseconds and counts, and calls of a clock around each nest.
+"""Takes the time of loop nests: a kernel with one more output, a table of nanoseconds and counts, and calls
+of a clock around each nest.
 
-The outermost nests are marked; ``deep`` marks also the nests inside them, at the first place where one does more than run the next loop. The
-clock is a C function, so nothing of it is known here. For a kernel that went through the whole pipeline: it is not one of its passes.
+The outermost nests are marked; ``deep`` marks also the nests inside them, at the first place where one does
+more than run the next loop. The clock is a C function, so nothing of it is known here. For a kernel that went
+through the whole pipeline: it is not one of its passes.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ TABLE = "profile"
 
 
 def instrument(func: Func, deep: bool) -> tuple[Func, tuple[Nest, ...]]:
-    """The kernel with the table as its last parameter, int64[rows, 2], to which each row's nanoseconds and runs are added; and its rows: the
-    first is the whole kernel."""
+    """The kernel with the table as its last parameter, int64[rows, 2], to which each row's nanoseconds and
+    runs are added; and its rows: the first is the whole kernel."""
     names = Names()
     lines_of(func, names)  # the names of the printed loop IR
     marks = _Marks(deep, names)
@@ -27,7 +29,9 @@ def instrument(func: Func, deep: bool) -> tuple[Func, tuple[Nest, ...]]:
     table = Buffer(TABLE, INT64, (make.const(len(marks.rows), "int64"), make.const(2, "int64")))
     body = _with_table(body, marks.table, table)
     params, outputs = (*func.params, table), (*func.outputs, table)
-    return Func(func.name, params, body, func.dims, outputs, func.attrs, func.constants, func.needs, func.updates), tuple(marks.rows)
+    return Func(
+        func.name, params, body, func.dims, outputs, func.attrs, func.constants, func.needs, func.updates
+    ), tuple(marks.rows)
 
 
 class _Marks:
@@ -83,7 +87,11 @@ def _loops(s: Stmt, name: Names) -> str:
 
 def _written(s: Stmt, name: Names) -> tuple[str, ...]:
     made = {n.buffer for n in preorder(s) if isinstance(n, Alloc)}
-    stored = [b for n in preorder(s) for b in ((n.buffer,) if isinstance(n, Store) else n.outputs if isinstance(n, Extern) else ())]
+    stored = [
+        b
+        for n in preorder(s)
+        for b in ((n.buffer,) if isinstance(n, Store) else n.outputs if isinstance(n, Extern) else ())
+    ]
     return tuple(dict.fromkeys(name.buffer(b) for b in stored if b not in made))
 
 

@@ -1,12 +1,14 @@
 """partition: guards that only the last tiles need are kept out of the others.
 
-``for io: for i in unrolled 0..8: if io * 8 + i < n: S`` → ``for io: if io * 8 + 7 < n: (for i: S) else: (for i: if …: S)``
+``for io: for i in unrolled 0..8: if io * 8 + i < n: S`` → ``for io: if io * 8 + 7 < n: (for i: S) else: (for
+i: if …: S)``
 
 A choice in the value of a store, as the copy of a padded operand makes, is a guard like the others.
 
-The test stands inside the innermost plain loop on which such a guard depends, one test for all guards below, so a nest has one fast and
-one careful copy. Only guards below vectorised or unrolled loops ask for it: those of plain loops became bounds (``tighten``). A loop that
-was split with ``tail="guard"`` or ``"mask"`` keeps its one copy.
+The test stands inside the innermost plain loop on which such a guard depends, one test for all guards below,
+so a nest has one fast and one careful copy. Only guards below vectorised or unrolled loops ask for it: those
+of plain loops became bounds (``tighten``). A loop that was split with ``tail="guard"`` or ``"mask"`` keeps
+its one copy.
 """
 
 from __future__ import annotations
@@ -55,8 +57,11 @@ def _walk(s: Stmt, facts: Facts) -> Steps[Stmt]:
     return s
 
 
-def _guards(s: Stmt, fixed: tuple[Var, ...], facts: Facts, found: dict[Expr, Facts]) -> Steps[dict[Expr, Facts]]:
-    """Guards below ``s`` that depend on a vectorised or unrolled loop below ``s``, each with the facts where it stands."""
+def _guards(
+    s: Stmt, fixed: tuple[Var, ...], facts: Facts, found: dict[Expr, Facts]
+) -> Steps[dict[Expr, Facts]]:
+    """Guards below ``s`` that depend on a vectorised or unrolled loop below ``s``, each with the facts where
+    it stands."""
     if isinstance(s, For):
         facts = facts.bind(s.var, s.begin, make.sub(make.add(s.begin, s.extent), 1))
         fixed = (*fixed, s.var) if s.kind in ("vectorized", "unrolled") else fixed

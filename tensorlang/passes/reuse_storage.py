@@ -1,11 +1,13 @@
 """reuse storage: workspace that is no longer read becomes the workspace of what is computed next.
 
-``X: float32[n]; nest of X; Y: float32[n]; nest of Y; Z: float32[n]; nest of Z reading Y`` → Z is written into X
+``X: float32[n]; nest of X; Y: float32[n]; nest of Y; Z: float32[n]; nest of Z reading Y`` → Z is written into
+X
 
-A buffer takes the memory of another when it has the same dtype and the other has at least its size and is not touched any more. When
-the nest that first writes a buffer is also the last that reads the other, it may still take it over (in place), provided that the
-buffers have one shape, that the nest has a single store, which reads the other only at the very element it writes, and that it writes
-no element twice: a second time it would read its own result. The same way a workspace is kept in the output it ends up in.
+A buffer takes the memory of another when it has the same dtype and the other has at least its size and is not
+touched any more. When the nest that first writes a buffer is also the last that reads the other, it may still
+take it over (in place), provided that the buffers have one shape, that the nest has a single store, which
+reads the other only at the very element it writes, and that it writes no element twice: a second time it
+would read its own result. The same way a workspace is kept in the output it ends up in.
 
 Runs before loops are copied, when each nest of a stage still stands once.
 """
@@ -20,7 +22,24 @@ from ..expr.linear import poly
 from ..expr.nodes import Expr, Min, Var, const_int
 from ..expr.walk import rewrite as rewrite_expr
 from ..expr.walk import variables
-from ..loopir.stmt import Alloc, Buffer, Extern, For, Func, Load, Seq, Stmt, Store, load, loads, map_exprs, preorder, rebuilt, rewrite, seq
+from ..loopir.stmt import (
+    Alloc,
+    Buffer,
+    Extern,
+    For,
+    Func,
+    Load,
+    Seq,
+    Stmt,
+    Store,
+    load,
+    loads,
+    map_exprs,
+    preorder,
+    rebuilt,
+    rewrite,
+    seq,
+)
 
 
 def reuse_storage(func: Func) -> Func:
@@ -32,8 +51,8 @@ def reuse_storage(func: Func) -> Func:
 
 
 def workspace_bytes(func: Func) -> Expr:
-    """Bytes of workspace alive at the same time, at most: a constant, or an expression of the symbolic sizes. Inside a parallel loop
-    each thread has its own; one is counted."""
+    """Bytes of workspace alive at the same time, at most: a constant, or an expression of the symbolic sizes.
+    Inside a parallel loop each thread has its own; one is counted."""
     return run(_bytes(func.body))
 
 
@@ -78,10 +97,16 @@ class _Slot:
     compact: bool = True
 
     def takes(self, b: Buffer) -> bool:
-        """Whether ``b`` may live here as far as its form goes: accesses of others become flat, which is done for constant sizes only."""
+        """Whether ``b`` may live here as far as its form goes: accesses of others become flat, which is done
+        for constant sizes only."""
         if self.alike and _same_form(self.tenants[0], b):
             return True
-        return self.compact and b.strides is None and const_int(self.elements) is not None and const_int(_span(b)) is not None
+        return (
+            self.compact
+            and b.strides is None
+            and const_int(self.elements) is not None
+            and const_int(_span(b)) is not None
+        )
 
     def admit(self, b: Buffer, last: int) -> None:
         """``b`` lives here until item ``last``."""
@@ -172,9 +197,16 @@ def _share(buffers: list[Buffer], items: list[Stmt]) -> dict[Buffer, Buffer]:
     slots: list[_Slot] = []
     for life in sorted(_lives(buffers, items), key=lambda x: x.first):
         b = life.buffer
-        fits = [s for s in slots if s.tenants[0].dtype is b.dtype
-                and (s.last < life.first or (s.last == life.first and in_place(items[life.first], s.tenants[-1], b)))
-                and s.takes(b)]
+        fits = [
+            s
+            for s in slots
+            if s.tenants[0].dtype is b.dtype
+            and (
+                s.last < life.first
+                or (s.last == life.first and in_place(items[life.first], s.tenants[-1], b))
+            )
+            and s.takes(b)
+        ]
         if fits:
             best = min(fits, key=lambda s: not _same_form(s.tenants[0], b))
             best.admit(b, life.last)
@@ -204,7 +236,11 @@ def _rename(s: Stmt, home: dict[Buffer, Buffer]) -> Stmt:
         return (b.offset(indices),)
 
     def in_expr(e: Expr) -> Expr | None:
-        return load(home[e.buffer], place(e.buffer, e.indices), e.mask) if type(e) is Load and e.buffer in home else None
+        return (
+            load(home[e.buffer], place(e.buffer, e.indices), e.mask)
+            if type(e) is Load and e.buffer in home
+            else None
+        )
 
     def in_stmt(st: Stmt) -> Stmt | None:
         if isinstance(st, Store) and st.buffer in home:
@@ -229,7 +265,8 @@ def _rename(s: Stmt, home: dict[Buffer, Buffer]) -> Stmt:
 
 
 def in_place(item: Stmt, old: Buffer, new: Buffer) -> bool:
-    """Whether the nest ``item``, which reads ``old`` and writes ``new``, may write into the memory of ``old``."""
+    """Whether the nest ``item``, which reads ``old`` and writes ``new``, may write into the memory of
+    ``old``."""
     if not _same_form(old, new) or old.dtype is not new.dtype:
         return False
     found: list[tuple[Store, tuple[For, ...]]] = []
@@ -238,7 +275,10 @@ def in_place(item: Stmt, old: Buffer, new: Buffer) -> bool:
         if isinstance(s, Store) and s.buffer is new:
             found.append((s, loops))
             reads = [node for e in s.exprs() for node in loads(e)]
-            if any(node.buffer is new or (node.buffer is old and not _same(node.indices, s.indices)) for node in reads):
+            if any(
+                node.buffer is new or (node.buffer is old and not _same(node.indices, s.indices))
+                for node in reads
+            ):
                 return False
             return not any(node.buffer is old for i in s.indices for node in loads(i))
         if isinstance(s, Store) and s.buffer is old:
@@ -259,8 +299,8 @@ def _same(a: tuple[Expr, ...], b: tuple[Expr, ...]) -> bool:
 
 
 def once(indices: tuple[Expr, ...], loops: tuple[For, ...]) -> bool:
-    """Whether no two turns of the loops come to the same indices, for sure: every loop moves one index, and in each index the steps of
-    the loops are larger than all the smaller ones reach together."""
+    """Whether no two turns of the loops come to the same indices, for sure: every loop moves one index, and
+    in each index the steps of the loops are larger than all the smaller ones reach together."""
     left = {s.var: s for s in loops if const_int(s.extent) != 1}
     for index in indices:
         if index.dtype.lanes != 1:
@@ -296,7 +336,8 @@ def _most(extent: Expr) -> int | None:
 
 
 def _into_outputs(body: Stmt, outputs: tuple[Buffer, ...]) -> Stmt:
-    """Workspace whose last reader writes an output of the same form in place lives in that output from the beginning."""
+    """Workspace whose last reader writes an output of the same form in place lives in that output from the
+    beginning."""
     buffers, items = _chain(body)
     moves: dict[Buffer, Buffer] = {}
     taken: set[Buffer] = set()
@@ -307,7 +348,12 @@ def _into_outputs(body: Stmt, outputs: tuple[Buffer, ...]) -> Stmt:
             continue
         for out in outputs:
             other = lives.get(out)
-            if other is not None and out not in taken and other.first == mine.last and in_place(items[mine.last], b, out):
+            if (
+                other is not None
+                and out not in taken
+                and other.first == mine.last
+                and in_place(items[mine.last], b, out)
+            ):
                 moves[b] = out
                 taken.add(out)
                 break

@@ -2,8 +2,8 @@
 
 ``C[0 : 24] = A[0 : 24] * x24(s)`` → ``C[0 : 16] = A[0 : 16] * x16(s); C[16 : 24] = A[16 : 24] * x8(s)``
 
-LLVM turns a ``<24 x float>`` that lives across a loop into scalars (measured: 4 instead of 95 GFLOP/s in a 4 x 24 matmul tile), and is
-at its best with a power of two, which it cuts into registers by itself.
+LLVM turns a ``<24 x float>`` that lives across a loop into scalars (measured: 4 instead of 95 GFLOP/s in a 4
+x 24 matmul tile), and is at its best with a power of two, which it cuts into registers by itself.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ def _odd(lanes: int) -> bool:
 def _statement(s: Stmt, cut: Cut) -> Steps[Stmt]:
     if isinstance(s, Let) and _odd(s.value.dtype.lanes):
         value = _reductions(s.value, cut)
-        parts = {at: Var(s.var.name, value.dtype.element.with_lanes(n), s.var.kind) for at, n in pieces(value.dtype.lanes)}
+        parts = {
+            at: Var(s.var.name, value.dtype.element.with_lanes(n), s.var.kind)
+            for at, n in pieces(value.dtype.lanes)
+        }
         out = yield _statement(s.body, {**cut, s.var: parts})
         for at, n in reversed(pieces(value.dtype.lanes)):
             out = Let(parts[at], lanes_of(value, at, n, cut), out)
@@ -62,15 +65,27 @@ def _statement(s: Stmt, cut: Cut) -> Steps[Stmt]:
     if isinstance(s, Store):
         lanes = max((i.dtype.lanes for i in s.indices), default=1)
         if _odd(lanes):
-            return seq(*[Store(s.buffer, lanes_of(s.value, at, n, cut), tuple(lanes_of(i, at, n, cut) for i in s.indices),
-                               None if s.mask is None else lanes_of(s.mask, at, n, cut)) for at, n in pieces(lanes)])
+            return seq(
+                *[
+                    Store(
+                        s.buffer,
+                        lanes_of(s.value, at, n, cut),
+                        tuple(lanes_of(i, at, n, cut) for i in s.indices),
+                        None if s.mask is None else lanes_of(s.mask, at, n, cut),
+                    )
+                    for at, n in pieces(lanes)
+                ]
+            )
     return s
 
 
 def _reductions(e: Expr, cut: Cut) -> Expr:
     def change(node: Expr) -> Expr | None:
         if isinstance(node, Reduction) and _odd(node.value.dtype.lanes):
-            parts = [reduction(node.op, lanes_of(node.value, at, n, cut)) for at, n in pieces(node.value.dtype.lanes)]
+            parts = [
+                reduction(node.op, lanes_of(node.value, at, n, cut))
+                for at, n in pieces(node.value.dtype.lanes)
+            ]
             out = parts[0]
             for p in parts[1:]:
                 out = COMBINE[node.op](out, p)
@@ -80,11 +95,19 @@ def _reductions(e: Expr, cut: Cut) -> Expr:
     return rewrite_expr(e, change)
 
 
-COMBINE = {"add": make.add, "mul": make.mul, "min": make.min_, "max": make.max_, "and": make.and_, "or": make.or_}
+COMBINE = {
+    "add": make.add,
+    "mul": make.mul,
+    "min": make.min_,
+    "max": make.max_,
+    "and": make.and_,
+    "or": make.or_,
+}
 
 
 def lanes_of(e: Expr, at: int, n: int, cut: Cut) -> Expr:
-    """The lanes ``at .. at + n - 1`` of a vector; a scalar stands for itself. ``cut`` has the parts of vector variables by offset."""
+    """The lanes ``at .. at + n - 1`` of a vector; a scalar stands for itself. ``cut`` has the parts of vector
+    variables by offset."""
     if e.dtype.lanes == 1:
         return e
     if isinstance(e, Var):
@@ -94,5 +117,9 @@ def lanes_of(e: Expr, at: int, n: int, cut: Cut) -> Expr:
     if isinstance(e, Broadcast):
         return make.broadcast(e.value, n)
     if isinstance(e, Load):
-        return load(e.buffer, tuple(lanes_of(i, at, n, cut) for i in e.indices), None if e.mask is None else lanes_of(e.mask, at, n, cut))
+        return load(
+            e.buffer,
+            tuple(lanes_of(i, at, n, cut) for i in e.indices),
+            None if e.mask is None else lanes_of(e.mask, at, n, cut),
+        )
     return e.with_children(*[lanes_of(c, at, n, cut) for c in e.children()])

@@ -1,9 +1,10 @@
-"""tighten: a guard that is all a plain loop's body holds becomes the loop's bound, so that the body runs without tests.
+"""tighten: a guard that is all a plain loop's body holds becomes the loop's bound, so that the body runs
+without tests.
 
 ``for i in 0..8: if io * 8 + i < n: S`` → ``for i in 0..min(8, n - io * 8): S``
-Vectorised and unrolled loops keep their constant extents; ``partition`` and masks serve them. What does not change in such a loop is tested
-in front of it, and may be the bound of a loop around:
-``for k in 0..n: for i in unrolled 0..4: if k <= b: S`` → ``for k in 0..min(n, b + 1): for i in unrolled 0..4: S``
+Vectorised and unrolled loops keep their constant extents; ``partition`` and masks serve them. What does not
+change in such a loop is tested in front of it, and may be the bound of a loop around: ``for k in 0..n: for i
+in unrolled 0..4: if k <= b: S`` → ``for k in 0..min(n, b + 1): for i in unrolled 0..4: S``
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ def _loop(s: Stmt) -> Stmt | None:
         return None
     if s.kind not in ("serial", "parallel"):
         shared, body = _take(s.body, s.var)
-        return If(conjunction(shared), For(s.var, s.begin, s.extent, s.kind, body, s.attrs)) if shared else None
+        return (
+            If(conjunction(shared), For(s.var, s.begin, s.extent, s.kind, body, s.attrs)) if shared else None
+        )
     if not isinstance(s.body, If) or s.body.orelse is not None:
         return None
     begin, extent = s.begin, s.extent

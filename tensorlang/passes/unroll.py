@@ -2,9 +2,9 @@
 
 ``for i in unrolled 0..2: S(i)`` → ``S(0); S(1)``
 
-What would grow beyond ``BUDGET`` statements, or beyond ``CODE_BUDGET`` instructions, stays a plain loop, which computes the same; a note
-at the loop says so: ``for i in range(0, 4096):  # kept: unrolling 4096 x 20 statements exceeds the budget of 20000``
-What is megabytes of code even so is refused.
+What would grow beyond ``BUDGET`` statements, or beyond ``CODE_BUDGET`` instructions, stays a plain loop,
+which computes the same; a note at the loop says so: ``for i in range(0, 4096):  # kept: unrolling 4096 x 20
+statements exceeds the budget of 20000`` What is megabytes of code even so is refused.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from ..loopir.stmt import For, Func, Seq, Stmt, preorder, rewrite, seq
 from .simplify import replace_var
 
 BUDGET = 20_000
-CODE_BUDGET = 30_000  # instructions of one loop: LLVM makes some 10,000 a second where a target has no masks and gathers
+# instructions of one loop: LLVM makes some 10,000 a second where a target has no masks and gathers
+CODE_BUDGET = 30_000
 MOST_CODE = 16 << 20  # bytes of one nest
 
 
@@ -42,19 +43,26 @@ def _loop(s: Stmt) -> Stmt | None:
     each = _count(s.body)
     if n is None or n * each > BUDGET:
         note = f"unrolling {n} x {each} statements exceeds the budget of {BUDGET}"
-        return For(s.var, s.begin, s.extent, "serial", s.body, tuple(sorted({**dict(s.attrs), "kept": note}.items())))
+        return For(
+            s.var, s.begin, s.extent, "serial", s.body, tuple(sorted({**dict(s.attrs), "kept": note}.items()))
+        )
     size = instructions(s.body)
     if n > 1 and n * size > CODE_BUDGET:
         note = f"unrolling {n} x {size} instructions exceeds the budget of {CODE_BUDGET}"
-        return For(s.var, s.begin, s.extent, "serial", s.body, tuple(sorted({**dict(s.attrs), "kept": note}.items())))
+        return For(
+            s.var, s.begin, s.extent, "serial", s.body, tuple(sorted({**dict(s.attrs), "kept": note}.items()))
+        )
     return seq(*[replace_var(s.body, s.var, make.add(s.begin, i)) for i in range(n)])
 
 
 def _refuse_megabytes(s: For) -> None:
     size = instructions(s) * BYTES
     if size > MOST_CODE:
-        raise LowerError(f"the nest of loop {s.var.name} would be about {bytes_text(size)} of code", because=f"the limit is {bytes_text(MOST_CODE)}",
-                         try_="smaller vectors, less unrolling, or fewer stages computed in one loop")
+        raise LowerError(
+            f"the nest of loop {s.var.name} would be about {bytes_text(size)} of code",
+            because=f"the limit is {bytes_text(MOST_CODE)}",
+            try_="smaller vectors, less unrolling, or fewer stages computed in one loop",
+        )
 
 
 def _count(s: Stmt) -> int:

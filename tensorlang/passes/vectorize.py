@@ -3,7 +3,8 @@
 ``for j in vectorized 0..8: if j0 + j < n: C[j0 + j] = A[j0 + j] * x`` →
 ``C[j0 : j0 + 8] = A[j0 : j0 + 8 if m] * x8(x) if m`` with ``m = x8(j0) + lanes < x8(n)``
 
-A sum over the lanes, ``s = s + A[j]``, becomes a reduction of the vector. What has no vector form runs as a plain loop.
+A sum over the lanes, ``s = s + A[j]``, becomes a reduction of the vector. What has no vector form runs as a
+plain loop.
 """
 
 from __future__ import annotations
@@ -32,7 +33,22 @@ from ..expr.nodes import (
 )
 from ..expr.walk import rewrite as rewrite_expr
 from ..expr.walk import substitute
-from ..loopir.stmt import Evaluate, For, Func, If, Let, Load, Seq, Stmt, Store, load, map_exprs, reduction, rewrite, seq
+from ..loopir.stmt import (
+    Evaluate,
+    For,
+    Func,
+    If,
+    Let,
+    Load,
+    Seq,
+    Stmt,
+    Store,
+    load,
+    map_exprs,
+    reduction,
+    rewrite,
+    seq,
+)
 
 _DIVISIONS = (FloorDiv, FloorMod, TruncDiv, TruncMod)
 _REDUCTIONS: dict[type, str] = {Add: "add", Mul: "mul", Min: "min", Max: "max", And: "and", Or: "or"}
@@ -63,7 +79,9 @@ def _loop(s: Stmt) -> Stmt | None:
 class _Vectorizer:
     def __init__(self, var: Var, lane_values: Expr, lanes: int) -> None:
         self.values: dict[Var, Expr] = {var: lane_values}
-        self.first: dict[Var, Expr] = {var: lane_values.base if isinstance(lane_values, Ramp) else lane_values}
+        self.first: dict[Var, Expr] = {
+            var: lane_values.base if isinstance(lane_values, Ramp) else lane_values
+        }
         self.lanes = lanes
 
     def expr(self, e: Expr, mask: Expr | None) -> Expr:
@@ -73,10 +91,19 @@ class _Vectorizer:
 
         def masked(node: Expr) -> Expr | None:
             if isinstance(node, Load) and node.dtype.lanes > 1:
-                return load(node.buffer, node.indices, mask if node.mask is None else make.and_(node.mask, mask))
-            if isinstance(node, _DIVISIONS) and node.dtype.lanes > 1 and type(getattr(node.b, "value", node.b)) is not Const:
+                return load(
+                    node.buffer, node.indices, mask if node.mask is None else make.and_(node.mask, mask)
+                )
+            if (
+                isinstance(node, _DIVISIONS)
+                and node.dtype.lanes > 1
+                and type(getattr(node.b, "value", node.b)) is not Const
+            ):
                 # a lane that is off holds zero, and dividing by zero is an error: it divides by one
-                return type(node).make(node.a, make.select(mask, node.b, make.broadcast(make.const(1, node.dtype.element), self.lanes)))
+                return type(node).make(
+                    node.a,
+                    make.select(mask, node.b, make.broadcast(make.const(1, node.dtype.element), self.lanes)),
+                )
             return None
 
         return rewrite_expr(e, masked)
@@ -108,7 +135,8 @@ class _Vectorizer:
         raise _NoVectorForm
 
     def branch(self, s: If, mask: Expr | None) -> Steps[Stmt]:
-        if s.orelse is None:  # what is one test for all lanes stays a test: it may guard what is read once for all
+        # what is one test for all lanes stays a test: it may guard what is read once for all
+        if s.orelse is None:
             conds = [substitute(c, self.values) for c in conjuncts(s.cond)]
             uniform = [c for c, v in zip(conjuncts(s.cond), conds, strict=True) if v.dtype.lanes == 1]
             if 0 < len(uniform) < len(conds):
@@ -144,7 +172,9 @@ class _Vectorizer:
             if inner is old and not _reads(other, s):
                 part = make.broadcast(other, self.lanes)
                 if mask is not None:
-                    part = make.select(mask, part, make.broadcast(_identity(op, part.dtype.element), self.lanes))
+                    part = make.select(
+                        mask, part, make.broadcast(_identity(op, part.dtype.element), self.lanes)
+                    )
                 return Store(s.buffer, type(value).make(old, reduction(op, part)), indices)
         raise _NoVectorForm
 
@@ -163,4 +193,3 @@ def _identity(op: str, t: DType) -> Expr:
     if t.is_float:
         return make.const(float("inf") if op == "min" else float("-inf"), t)
     return make.const(t.limits()[1 if op == "min" else 0], t)
-

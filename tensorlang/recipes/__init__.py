@@ -1,4 +1,5 @@
-"""Schedules made of public primitives only: what a careful hand would write without knowing more than the shapes."""
+"""Schedules made of public primitives only: what a careful hand would write without knowing more than the
+shapes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Reductions over axes before the last one, as a sum over the rows of a matrix: rows are read as they lie in memory and added, some at a
-time, to a strip of partial results that stays in the first cache. Threads take groups of rows, which are one stretch of memory each
-(measured from 6 to 64 MiB: 1.4 times as fast as strips of columns, on one thread and on two), or strips of columns where the rows are
-few. Uses public primitives only.
+"""Reductions over axes before the last one, as a sum over the rows of a matrix: rows are read as they lie in
+memory and added, some at a time, to a strip of partial results that stays in the first cache. Threads take
+groups of rows, which are one stretch of memory each (measured from 6 to 64 MiB: 1.4 times as fast as strips
+of columns, on one thread and on two), or strips of columns where the rows are few. Uses public primitives
+only.
 """
 
 from __future__ import annotations
@@ -17,9 +18,14 @@ VECTORS = 4  # of partial results side by side in registers
 
 
 def applies(stage: Stage) -> bool:
-    """Whether the stage reduces a tensor over axes of which none is the last dimension, and has something to do."""
+    """Whether the stage reduces a tensor over axes of which none is the last dimension, and has something to
+    do."""
     op = stage.op
-    return reduces_columns(op) and size(op.axis[-1]) != 1 and all(size(a) != 0 for a in (*op.axis, *op.reduce_axis))
+    return (
+        reduces_columns(op)
+        and size(op.axis[-1]) != 1
+        and all(size(a) != 0 for a in (*op.axis, *op.reduce_axis))
+    )
 
 
 def reduce_columns(s: Schedule, stage: Stage, target: Target) -> None:
@@ -49,14 +55,18 @@ def _share_of_rows(s: Schedule, stage: Stage, cores: int) -> Stage | None:
 
 
 def _stream(stage: Stage, target: Target, shared: list[IterVar], strips: bool = False) -> None:
-    """The loops: ``shared`` (with the strips of columns) one parallel loop, then rows, strips of vectors, some rows unrolled."""
+    """The loops: ``shared`` (with the strips of columns) one parallel loop, then rows, strips of vectors,
+    some rows unrolled."""
     *outer, last = stage.op.axis
     *above, rows = stage.op.reduce_axis
     n, m = size(last), size(rows)
     lanes = target.vector_lanes(stage.op.body[0].dtype)
-    strip = target.l1_bytes // 4 // stage.op.body[0].dtype.bytes  # columns whose partial results take a quarter of the first cache
+    # columns whose partial results take a quarter of the first cache
+    strip = target.l1_bytes // 4 // stage.op.body[0].dtype.bytes
     if strips and not outer and n is not None:
-        strip = min(strip, -(-n // (target.num_cores * 4 * lanes)) * 4 * lanes)  # at least one for each thread
+        strip = min(
+            strip, -(-n // (target.num_cores * 4 * lanes)) * 4 * lanes
+        )  # at least one for each thread
     cut = n is None or n > strip
     places = [*outer]
     if cut:
@@ -68,6 +78,6 @@ def _stream(stage: Stage, target: Target, shared: list[IterVar], strips: bool = 
     stage.unroll(some)
     stage.vectorize(inner)
     loops = [*[a for a in places if any(a is b for b in shared)], *([column] if cut and strips else [])]
-    loops = loops if [id(a) for a in loops] == [id(a) for a in places[:len(loops)]] else []
+    loops = loops if [id(a) for a in loops] == [id(a) for a in places[: len(loops)]] else []
     if loops:
         stage.parallel(loops[0] if len(loops) == 1 else stage.fuse(*loops))

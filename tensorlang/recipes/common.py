@@ -1,4 +1,5 @@
-"""What the families of recipes share: sizes as numbers, and the one parallel loop. Uses public primitives only."""
+"""What the families of recipes share: sizes as numbers, and the one parallel loop. Uses public primitives
+only."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from ..schedule import Stage
 from ..target import Target
 from ..te import IterVar
 
-MIN_PARALLEL_WORK = 1 << 16  # turns of the innermost body below which a second thread costs more than it brings
+# turns of the innermost body below which a second thread costs more than it brings
+MIN_PARALLEL_WORK = 1 << 16
 
 
 def size(axis: IterVar) -> int | None:
@@ -24,8 +26,8 @@ def work(stage: Stage) -> int:
 
 
 def stream_stores(stage: Stage, loop: IterVar, target: Target) -> None:
-    """Write the result, as computed in ``loop``, past the caches when it and as much input fit none of them: a plain store would read each
-    line first. Measured on 64 MiB: a copy 1.3 times as fast."""
+    """Write the result, as computed in ``loop``, past the caches when it and as much input fit none of them:
+    a plain store would read each line first. Measured on 64 MiB: a copy 1.3 times as fast."""
     bytes_each = stage.op.body[0].dtype.bytes
     for a in stage.op.axis:
         bytes_each *= size(a) or 0
@@ -34,7 +36,8 @@ def stream_stores(stage: Stage, loop: IterVar, target: Target) -> None:
 
 
 def share_out(stage: Stage, loops: list[IterVar], turns: int) -> IterVar | None:
-    """One parallel loop out of the outermost ones, when there are enough turns of the body; None, and nothing done, when not."""
+    """One parallel loop out of the outermost ones, when there are enough turns of the body; None, and nothing
+    done, when not."""
     loops = [iv for iv in loops if iv.kind != "reduce"]
     if not loops or turns < MIN_PARALLEL_WORK:
         return None

@@ -1,6 +1,7 @@
-"""Copies that turn the order of elements: transposes and changes of layout. Read along one axis, written along another, tile by tile: rows
-of a tile are neighbours in the source, vectors are neighbours in the result, and the code generator turns the tile in registers.
-Where both do not fit the caches a block is turned in the first cache and written in long rows. Uses public primitives only.
+"""Copies that turn the order of elements: transposes and changes of layout. Read along one axis, written
+along another, tile by tile: rows of a tile are neighbours in the source, vectors are neighbours in the
+result, and the code generator turns the tile in registers. Where both do not fit the caches a block is turned
+in the first cache and written in long rows. Uses public primitives only.
 """
 
 from __future__ import annotations
@@ -25,14 +26,20 @@ def turn_in_tiles(s: Schedule, stage: Stage, turn: Turn, target: Target) -> None
     turns = work(stage)
     fixed = all(size(a) is not None for a in op.axis)
     block = BLOCK * 4 // bytes_each if bytes_each > 4 else BLOCK
-    blocked = (fixed and turn.every is None and 2 * turns * bytes_each >= target.l3_bytes and min(size(last) or 0, size(along) or 0) >= 2 * block
-               and s.can("cache_write", stage.name, "local"))
+    blocked = (
+        fixed
+        and turn.every is None
+        and 2 * turns * bytes_each >= target.l3_bytes
+        and min(size(last) or 0, size(along) or 0) >= 2 * block
+        and s.can("cache_write", stage.name, "local")
+    )
     if blocked:
         _in_blocks(s, stage, outer, along, block, lanes, target)
         return
     far_source = fixed and _aliases(_source_row(stage, last), bytes_each)
     far_result = fixed and _aliases(typical(last.extent, 0), bytes_each)
-    long = 2 * lanes if fixed and bytes_each >= 4 else lanes  # of both sides, or else the code of a tile is very long
+    # of both sides, or else the code of a tile is very long
+    long = 2 * lanes if fixed and bytes_each >= 4 else lanes
     high = min(turn.every or (lanes if far_source or far_result else long), 16)
     wide = lanes if far_source and not far_result else long
     if (size(last) or 1) % wide or (size(along) or 1) % high:
@@ -51,15 +58,17 @@ def turn_in_tiles(s: Schedule, stage: Stage, turn: Turn, target: Target) -> None
 
 
 def _tiles(stage: Stage, axis: IterVar, high: int, parallel: bool) -> tuple[IterVar, IterVar]:
-    """The loops over tiles and in a tile. A rest is a tile that overlaps the one before, unless tiles are shared out: the other copy of a tile,
-    with masks, took LLVM longer than all else (1000 × 1000: 250 ms)."""
+    """The loops over tiles and in a tile. A rest is a tile that overlaps the one before, unless tiles are
+    shared out: the other copy of a tile, with masks, took LLVM longer than all else (1000 × 1000: 250 ms)."""
     n = size(axis)
     if n is None or n <= high or n % high == 0 or parallel:
         return stage.split(axis, high if n is None else min(high, n))
     return stage.split(axis, high, tail="shift")
 
 
-def _in_blocks(s: Schedule, stage: Stage, outer: list[IterVar], along: IterVar, block: int, lanes: int, target: Target) -> None:
+def _in_blocks(
+    s: Schedule, stage: Stage, outer: list[IterVar], along: IterVar, block: int, lanes: int, target: Target
+) -> None:
     """A block is read in whole lines and turned into a buffer, which is written row by row."""
     places = [list(stage.op.axis).index(a) for a in (*outer, along)]
     kept = s[s.cache_write(stage.name, "local")]
@@ -85,12 +94,13 @@ def _in_blocks(s: Schedule, stage: Stage, outer: list[IterVar], along: IterVar, 
 
 
 def _source_row(stage: Stage, last: IterVar) -> int:
-    """Elements of the source between neighbours along the last axis of the result; 0 when it is not a plain index."""
+    """Elements of the source between neighbours along the last axis of the result; 0 when it is not a plain
+    index."""
     for tensor, indices in reads_of(stage.op).plain:
         for d, i in enumerate(indices[:-1]):
             if i is last.var:
                 step = 1
-                for n in tensor.shape[d + 1:]:
+                for n in tensor.shape[d + 1 :]:
                     step *= constant(n) or 0
                 return step
     return 0

@@ -1,8 +1,9 @@
-"""default_schedule: a good schedule with no tuning, for elementwise, reduction, matmul-like and convolution-like computes.
+"""default_schedule: a good schedule with no tuning, for elementwise, reduction, matmul-like and
+convolution-like computes.
 
-Inline what is cheap; compute a reduction in the register tile of what reads it; vectorise along memory; share the outermost loops out
-among threads when there is enough work. Every step is asked for with ``s.can`` first: a computation the rules do not fit keeps its plain
-loops. Uses public primitives only, and knows no passes.
+Inline what is cheap; compute a reduction in the register tile of what reads it; vectorise along memory; share
+the outermost loops out among threads when there is enough work. Every step is asked for with ``s.can`` first:
+a computation the rules do not fit keeps its plain loops. Uses public primitives only, and knows no passes.
 """
 
 from __future__ import annotations
@@ -19,19 +20,27 @@ from .attention import attention
 from .common import share_out, size, stream_stores, work
 from .lanes import reduce_in_lanes, share_reduction, vector_width
 
-# reductions with a recipe of their own: applies(s, inside, target, constants) and apply(s, out, inside, target, constants)
+# reductions with a recipe of their own: applies(s, inside, target, constants) and apply(s, out, inside,
+# target, constants)
 FAMILIES = (gemm, conv, depthwise)
-# choices among the rows of a transform: one for a whole vector in a stage of its own, one for each lane in a reader
+# choices among the rows of a transform: one for a whole vector in a stage of its own, one for each lane in a
+# reader
 KEPT = (tags.WINOGRAD_DATA, tags.WINOGRAD_INVERSE)
-MAX_CHAIN_COST = 100  # of a body that others were written into: beyond, a pass over memory costs less than it does, and code grows
-MAX_INLINE_COST = 8  # operations a body may have to be written into a reduction, where it is evaluated again and again
+# of a body that others were written into: beyond, a pass over memory costs less than it does, and code grows
+MAX_CHAIN_COST = 100
+# operations a body may have to be written into a reduction, where it is evaluated again and again
+MAX_INLINE_COST = 8
 
 
-def default_schedule(outputs: Tensor | Operation | Iterable[Tensor | Operation], target: str | Target | None = None,
-                     constants: Sequence[Tensor] = ()) -> Schedule:
+def default_schedule(
+    outputs: Tensor | Operation | Iterable[Tensor | Operation],
+    target: str | Target | None = None,
+    constants: Sequence[Tensor] = (),
+) -> Schedule:
     """A schedule for these outputs, tuned to the vector registers of ``target`` (this CPU when left out).
 
-    ``constants`` are inputs whose values are known when the kernel is built: stages at the root that read nothing else cost a call nothing.
+    ``constants`` are inputs whose values are known when the kernel is built: stages at the root that read
+    nothing else cost a call nothing.
     """
     where = as_target(target)
     s = create_schedule(outputs)
@@ -41,9 +50,19 @@ def default_schedule(outputs: Tensor | Operation | Iterable[Tensor | Operation],
             done |= attention(s, stage, where)
     _inline(s, done)
     for stage in reversed(s.stages):
-        if stage.name not in done and isinstance(stage.op, ComputeOp) and stage.state.within and stage.state.attach not in (None, "inlined"):
+        if (
+            stage.name not in done
+            and isinstance(stage.op, ComputeOp)
+            and stage.state.within
+            and stage.state.attach not in (None, "inlined")
+        ):
             done |= scans.scan_step(s, stage, where)
-        if stage.name in done or not isinstance(stage.op, ComputeOp) or stage.state.is_opaque or stage.state.attach is not None:
+        if (
+            stage.name in done
+            or not isinstance(stage.op, ComputeOp)
+            or stage.state.is_opaque
+            or stage.state.attach is not None
+        ):
             continue
         by_row = rows.rows_of(s, stage)
         if by_row is not None:
@@ -62,19 +81,32 @@ def default_schedule(outputs: Tensor | Operation | Iterable[Tensor | Operation],
 
 def _inline(s: Schedule, done: set[str]) -> None:
     for stage in s.stages:
-        if stage.name in done or not isinstance(stage.op, ComputeOp) or stage.state.is_output or stage.op.reduce_axis or stage.op.tag in KEPT:
+        if (
+            stage.name in done
+            or not isinstance(stage.op, ComputeOp)
+            or stage.state.is_output
+            or stage.op.reduce_axis
+            or stage.op.tag in KEPT
+        ):
             continue
         if not s.can("compute_inline", stage.name):
             continue
         readers = s.state.readers(stage.name)
-        again = any(r.compute.reduce_axis for r in readers) or len(readers) > 1 or any(_places(r.compute, stage) > 1 for r in readers)
+        again = (
+            any(r.compute.reduce_axis for r in readers)
+            or len(readers) > 1
+            or any(_places(r.compute, stage) > 1 for r in readers)
+        )
         if cost(stage.op.body) <= (MAX_INLINE_COST if again else MAX_CHAIN_COST):
             stage.compute_inline()
 
 
 def _places(op: ComputeOp, producer: Stage) -> int:
-    """At how many places of the producer one element of ``op`` reads it: as often would an inlined body be evaluated."""
-    return len({tuple(map(id, indices)) for tensor, indices in reads_of(op).plain if tensor in producer.op.outputs})
+    """At how many places of the producer one element of ``op`` reads it: as often would an inlined body be
+    evaluated."""
+    return len(
+        {tuple(map(id, indices)) for tensor, indices in reads_of(op).plain if tensor in producer.op.outputs}
+    )
 
 
 def _reduction_to_fuse(s: Schedule, stage: Stage) -> Stage | None:
@@ -84,8 +116,15 @@ def _reduction_to_fuse(s: Schedule, stage: Stage) -> Stage | None:
     found = []
     for t in stage.op.input_tensors:
         producer = s.state.of(t)
-        if isinstance(producer.op, ComputeOp) and producer.compute.reduce_axis and not producer.is_output and producer.attach is None:
-            same = len(t.shape) == len(stage.op.axis) and all(a is b.extent for a, b in zip(t.shape, stage.op.axis, strict=True))
+        if (
+            isinstance(producer.op, ComputeOp)
+            and producer.compute.reduce_axis
+            and not producer.is_output
+            and producer.attach is None
+        ):
+            same = len(t.shape) == len(stage.op.axis) and all(
+                a is b.extent for a, b in zip(t.shape, stage.op.axis, strict=True)
+            )
             if same and len(s.state.readers(producer.name)) == 1:
                 found.append(s[producer.name])
     return found[0] if len(found) == 1 else None
@@ -105,19 +144,25 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> None:
     n = size(axes[-1])
     if n is None or n >= 2:
         width = vector_width(stage, n, target)
-        # a rest is a vector that overlaps the one before, where nothing shares those out: a masked store takes 12 cycles on a Zen 3.
-        # Measured in the first cache: relu of rows of 100 1.24, sum of rows of 57 1.4, padding of 56 × 56 1.5 times as fast
+        # a rest is a vector that overlaps the one before, where nothing shares those out: a masked store
+        # takes 12 cycles on a Zen 3. Measured in the first cache: relu of rows of 100 1.24, sum of rows of 57
+        # 1.4, padding of 56 × 56 1.5 times as fast
         overlaps = n is not None and n > width and n % width > 0 and len(axes) > 1
-        outer, inner = stage.split(axes[-1], width, tail="shift") if overlaps else stage.split(axes[-1], width)
+        outer, inner = (
+            stage.split(axes[-1], width, tail="shift") if overlaps else stage.split(axes[-1], width)
+        )
         stage.vectorize(inner)
         axes[-1] = outer
     shared = share_out(stage, axes[:-1] or axes, turns)
-    if shared is not None and not has_calls(stage.op):  # a long chain of operations leaves time for plain stores, and is 4 % faster with them
+    if shared is not None and not has_calls(
+        stage.op
+    ):  # a long chain of operations leaves time for plain stores, and is 4 % faster with them
         stream_stores(stage, shared, target)
 
 
 def _in_tiles(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> None:
-    """A reduction computed in tiles of ``out``, as the first family that knows it does, or in plain register tiles."""
+    """A reduction computed in tiles of ``out``, as the first family that knows it does, or in plain register
+    tiles."""
     for family in FAMILIES:
         if family.applies(s, inside, target, constants):
             family.apply(s, out, inside, target, constants)
@@ -139,7 +184,13 @@ def _reduction(s: Schedule, stage: Stage, target: Target, constants: Sequence[Te
     if _of_matrix(s, stage, target):
         return
     last = op.axis[-1] if op.axis else None
-    if last is not None and reads_of(op).along(last) and size(last) != 1 and not reduces_rows(stage.op) and s.can("cache_write", stage.name):
+    if (
+        last is not None
+        and reads_of(op).along(last)
+        and size(last) != 1
+        and not reduces_rows(stage.op)
+        and s.can("cache_write", stage.name)
+    ):
         cached = s.cache_write(stage.name, "local")
         _tile(s, stage, s[cached], target)
     elif reduce_in_lanes(s, stage, target):
@@ -149,7 +200,8 @@ def _reduction(s: Schedule, stage: Stage, target: Target, constants: Sequence[Te
 
 
 def _of_matrix(s: Schedule, stage: Stage, target: Target) -> bool:
-    """A reduction of the rows of a matrix, or of nearly everything to a few elements, scheduled at the root. Whether it is one."""
+    """A reduction of the rows of a matrix, or of nearly everything to a few elements, scheduled at the root.
+    Whether it is one."""
     if any(size(a) == 0 for a in (*stage.op.axis, *stage.op.reduce_axis)):
         return False
     if columns.applies(stage):
@@ -162,7 +214,8 @@ def _of_matrix(s: Schedule, stage: Stage, target: Target) -> bool:
 
 
 def _tile(s: Schedule, out: Stage, inside: Stage, target: Target) -> None:
-    """Compute the reduction ``inside`` in register tiles of ``out``: rows × vectors, the reduction loops around the tile."""
+    """Compute the reduction ``inside`` in register tiles of ``out``: rows × vectors, the reduction loops
+    around the tile."""
     turns = work(inside)
     lanes = target.vector_lanes(inside.op.body[0].dtype)
     reads = reads_of(inside.op)
@@ -177,9 +230,14 @@ def _tile(s: Schedule, out: Stage, inside: Stage, target: Target) -> None:
         reduce_in_lanes(s, inside, target)
         share_out(out, axes[:1], turns)
         return
-    rows = next((d for d in range(len(own) - 2, -1, -1) if reads.reused_over(own[d], own[-1]) and size(own[d]) != 1), None)
+    rows = next(
+        (d for d in range(len(own) - 2, -1, -1) if reads.reused_over(own[d], own[-1]) and size(own[d]) != 1),
+        None,
+    )
     vectors = 2 if rows is not None and (n is None or n >= 2 * lanes) else 1
-    height = max(1, min(6 if target.vector_registers <= 16 else 12, (target.vector_registers - vectors - 1) // vectors))
+    height = max(
+        1, min(6 if target.vector_registers <= 16 else 12, (target.vector_registers - vectors - 1) // vectors)
+    )
     if rows is not None and (m := size(own[rows])) is not None:
         blocks = -(-m // height)
         height = -(-m // blocks)  # blocks of nearly equal height beat full ones and a remainder

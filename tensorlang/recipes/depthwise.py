@@ -1,7 +1,9 @@
-"""Depthwise convolutions and pools, channels first: a few rows of vectors of pixels in registers, the taps written out, one padded plane at a time.
+"""Depthwise convolutions and pools, channels first: a few rows of vectors of pixels in registers, the taps
+written out, one padded plane at a time.
 
-Each row that is loaded serves all taps of its column, so a tile of several rows loads little more than its taps; and the margin is
-put around one channel at a time, which stays in the first caches. Uses public primitives only.
+Each row that is loaded serves all taps of its column, so a tile of several rows loads little more than its
+taps; and the margin is put around one channel at a time, which stays in the first caches. Uses public
+primitives only.
 """
 
 from __future__ import annotations
@@ -23,13 +25,15 @@ TALL = 8  # rows of short, thinned vectors
 
 
 def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
-    """Whether ``inside`` reduces taps of one channel: channels first (and a batch before them, or none), no channel reduced, pixels side by
-    side."""
+    """Whether ``inside`` reduces taps of one channel: channels first (and a batch before them, or none), no
+    channel reduced, pixels side by side."""
     op = inside.op
     front = len(op.axis) - len(op.reduce_axis)
     if reducer_kind(op) not in REDUCERS or len(op.body) != 1 or front < 1 or not op.reduce_axis:
         return False
-    if any(size(a) is None for a in (*op.axis[1:], *op.reduce_axis)) or any(size(a) == 0 for a in (*op.axis, *op.reduce_axis)):
+    if any(size(a) is None for a in (*op.axis[1:], *op.reduce_axis)) or any(
+        size(a) == 0 for a in (*op.axis, *op.reduce_axis)
+    ):
         return False
     if math.prod(size(a) or 1 for a in op.reduce_axis) > MOST_TAPS or size(op.axis[-1]) == 1:
         return False
@@ -39,14 +43,19 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
 def _image(inside: Stage) -> Tensor | None:
     """What the window slides over: the tensor whose last indices each move with a place and a tap."""
     taps = inside.op.reduce_axis
-    places = inside.op.axis[-len(taps):]
+    places = inside.op.axis[-len(taps) :]
     reads = [(t, at) for t, at in reads_of(inside.op).plain if len(at) == len(inside.op.axis)]
-    found = [t for t, at in reads if all(step(i, p) and step(i, r) for i, p, r in zip(at[-len(taps):], places, taps, strict=True))]
+    found = [
+        t
+        for t, at in reads
+        if all(step(i, p) and step(i, r) for i, p, r in zip(at[-len(taps) :], places, taps, strict=True))
+    ]
     return found[0] if len(found) == 1 else None
 
 
 def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> None:
-    """Compute ``inside`` in tiles of rows × a vector of ``out``, which has its shape and reads it at its own place."""
+    """Compute ``inside`` in tiles of rows × a vector of ``out``, which has its shape and reads it at its own
+    place."""
     lanes = target.vector_lanes(inside.op.body[0].dtype)
     turns = work(inside)
     own, places = inside.op.axis, len(inside.op.reduce_axis)
@@ -56,8 +65,9 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     long, highest = size(x) or 1, TILE
     wide = lanes if padded is not None else min(lanes, long)
     if thinned and padded is not None and lanes // 2 < long < lanes:
-        # a row would be a piece of 4, of 2 and of 1; and every second element of 8 is gathered without crossing the halves of a register.
-        # Measured on 7 × 7 of stride 2: 1.6 times as fast, compiled in half the time; no gain at stride 1
+        # a row would be a piece of 4, of 2 and of 1; and every second element of 8 is gathered without
+        # crossing the halves of a register. Measured on 7 × 7 of stride 2: 1.6 times as fast, compiled in
+        # half the time; no gain at stride 1
         wide, highest = lanes // 2, TALL
     xo, xi = out.split(x, wide)
     tile: list[IterVar] = []
@@ -77,7 +87,9 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     inside.compute_at(out, xo)
     if s.can("set_scope", inside.name, "local"):
         inside.set_scope("local")
-    inside.reorder(*own[:-2], *inside.op.reduce_axis, *own[-2:]) if tile else inside.reorder(*own[:-1], *inside.op.reduce_axis, own[-1])
+    inside.reorder(*own[:-2], *inside.op.reduce_axis, *own[-2:]) if tile else inside.reorder(
+        *own[:-1], *inside.op.reduce_axis, own[-1]
+    )
     inside.vectorize(own[-1])
     for a in (*inside.op.reduce_axis, *([own[-2]] if tile else [])):
         inside.unroll(a)
@@ -89,11 +101,14 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
 def _thinned(inside: Stage) -> bool:
     """Whether neighbouring sums read elements that are not neighbours."""
     image = _image(inside)
-    return any(t is image and (step(at[-1], inside.op.axis[-1]) or 1) > 1 for t, at in reads_of(inside.op).plain)
+    return any(
+        t is image and (step(at[-1], inside.op.axis[-1]) or 1) > 1 for t, at in reads_of(inside.op).plain
+    )
 
 
 def _pad(s: Schedule, inside: Stage, lanes: int) -> Stage | None:
-    """The stage that pads, its rows made long enough for whole vectors, when nothing else reads it; no lane of a sum then needs a mask."""
+    """The stage that pads, its rows made long enough for whole vectors, when nothing else reads it; no lane
+    of a sum then needs a mask."""
     image = _image(inside)
     assert image is not None
     padded = padding_of(s, image)

@@ -1,8 +1,10 @@
-"""Matrix products: register tiles of rows × vectors with the reduction around them, the right operand packed into panels of a tile's width.
+"""Matrix products: register tiles of rows × vectors with the reduction around them, the right operand packed
+into panels of a tile's width.
 
-The loops are those of Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (ACM TOMS 34, 2008), but for the
-blocks of k: a panel of B as deep as k streams from the second cache at one line for 12 multiply-adds, which costs nothing, and so each
-element of C is written once and whatever follows is computed in the tile. Uses public primitives only.
+The loops are those of Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (ACM TOMS
+34, 2008), but for the blocks of k: a panel of B as deep as k streams from the second cache at one line for 12
+multiply-adds, which costs nothing, and so each element of C is written once and whatever follows is computed
+in the tile. Uses public primitives only.
 """
 
 from __future__ import annotations
@@ -18,9 +20,13 @@ from ..target import Target
 from ..te import IterVar, Tensor
 from .common import share_out, size, work
 
-LATENCY = 4  # turns of k that a multiply-add takes, times the number of them that begin in one: chains needed to keep the units busy
+# turns of k that a multiply-add takes, times the number of them that begin in one: chains needed to keep the
+# units busy
+LATENCY = 4
 PER_CYCLE = 2  # multiply-adds, and also loads, that begin in one cycle
-BUSY = 1.1  # loads wait for each other more often than multiply-adds do: measured, a column of one vector reaches 85 of 95 GFLOP/s
+# loads wait for each other more often than multiply-adds do: measured, a column of one vector reaches 85 of
+# 95 GFLOP/s
+BUSY = 1.1
 BLOCK_COLUMNS = 256  # of the right operand that are packed at a time
 MIN_TURNS = 1 << 19  # multiply-adds below which a second thread costs more than it brings
 STREAMED_ROWS = 12  # rows up to which the right operand is read where it lies
@@ -32,7 +38,8 @@ PAIRED_ROWS = 4  # the same for 8- and 16-bit integers, which are multiplied in 
 
 @dataclass(frozen=True)
 class Product:
-    """``out[…, i, …, j] = sum(left[…, i, k] * right[…, k, j])``: operands with the dimension of each axis, in whatever order they have."""
+    """``out[…, i, …, j] = sum(left[…, i, k] * right[…, k, j])``: operands with the dimension of each axis, in
+    whatever order they have."""
 
     left: Tensor
     right: Tensor
@@ -46,7 +53,13 @@ class Product:
 def product_of(stage: Stage) -> Product | None:
     """The matrix product that a stage computes, None when it is something else."""
     op = stage.op
-    if reducer_kind(op) != "add" or len(op.body) != 1 or not op.axis or op.body[0].condition is not None or op.body[0].init is not None:
+    if (
+        reducer_kind(op) != "add"
+        or len(op.body) != 1
+        or not op.axis
+        or op.body[0].condition is not None
+        or op.body[0].init is not None
+    ):
         return None
     reads = reads_of(op).plain
     if len(reads) != 2:
@@ -73,15 +86,19 @@ def product_of(stage: Stage) -> Product | None:
 def tile_for(rows: int | None, columns: int | None, lanes: int, registers: int) -> tuple[int, int]:
     """(rows, vectors) of the register tile with the least time for a product of that many rows and columns.
 
-    A tile of r × v takes a turn of k in max(r * v, r + v, chains) / PER_CYCLE cycles: multiply-adds, loads, latency. Blocks of rows are of
-    nearly equal height. The rest of a vector, where one tile has all columns, is sums of fewer lanes in registers of their own: 7 columns are
-    4 and 2 and 1.
+    A tile of r × v takes a turn of k in max(r * v, r + v, chains) / PER_CYCLE cycles: multiply-adds, loads,
+    latency. Blocks of rows are of nearly equal height. The rest of a vector, where one tile has all columns,
+    is sums of fewer lanes in registers of their own: 7 columns are 4 and 2 and 1.
     """
     best: tuple[float, int, int] | None = None
     vectors = None if columns is None else -(-columns // lanes)
     for v in range(1, registers):
         for r in range(1, registers):
-            held = v if columns is None or columns >= v * lanes else columns // lanes + (columns % lanes).bit_count()
+            held = (
+                v
+                if columns is None or columns >= v * lanes
+                else columns // lanes + (columns % lanes).bit_count()
+            )
             if r * held + (held if r > 1 else 1) + 1 > registers or (r > 1 and v > 4):
                 break
             m, n = rows or 1 << 12, vectors or 1 << 12
@@ -102,10 +119,14 @@ def _cycles(r: int, v: int) -> float:
 
 
 def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
-    """Whether ``inside`` is a matrix product for ``apply``: not of one column, and not a few rows with a right operand that lies column
-    by column, which are products along memory."""
+    """Whether ``inside`` is a matrix product for ``apply``: not of one column, and not a few rows with a
+    right operand that lies column by column, which are products along memory."""
     product = product_of(inside)
-    if product is None or size(product.column) == 1 or any(size(a) == 0 for a in (*inside.op.axis, *inside.op.reduce_axis)):
+    if (
+        product is None
+        or size(product.column) == 1
+        or any(size(a) == 0 for a in (*inside.op.axis, *inside.op.reduce_axis))
+    ):
         return False
     return _fixed(product, constants) or _packs(product) or _in_lines(product)
 
@@ -129,32 +150,51 @@ def _in_lines(product: Product) -> bool:
 
 
 def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> None:
-    """Compute the product ``inside`` in register tiles of ``out``, which has its shape and reads it at its own place."""
+    """Compute the product ``inside`` in register tiles of ``out``, which has its shape and reads it at its
+    own place."""
     product = product_of(inside)
     assert product is not None
     own = dict(zip(inside.op.axis, out.op.axis, strict=True))
     lanes = target.vector_lanes(inside.op.body[0].dtype)
     m, n = _rows(product), size(product.column)
     fixed = _fixed(product, constants)
-    pairs = product.narrow and target.arch == "x86_64" and (fixed or m is None or m >= PAIRED_ROWS)  # two 16-bit products in one instruction
-    high, vectors = tile_for(m, n, lanes, target.vector_registers - pairs)  # one for a pair of products on its way to the sum
+    # two 16-bit products in one instruction
+    pairs = product.narrow and target.arch == "x86_64" and (fixed or m is None or m >= PAIRED_ROWS)
+    high, vectors = tile_for(
+        m, n, lanes, target.vector_registers - pairs
+    )  # one for a pair of products on its way to the sum
     if pairs:
-        vectors = 1 << vectors.bit_length() - 1  # one vector of the loop IR, so that both products of a pair are neighbours
+        # one vector of the loop IR, so that both products of a pair are neighbours
+        vectors = 1 << vectors.bit_length() - 1
     width = lanes * vectors
     overlaps = not fixed and not pairs and _overlaps(inside, product, width, target)
     packs = fixed or pairs or (_packs(product) and not overlaps)
     if m is not None and not fixed and not pairs and not overlaps and _streams(inside, product, m, target):
         _stream(s, out, inside, product, own, m, lanes, target)
         return
-    widens = _widens(inside, product.right) and (not fixed or m is None or m >= PACKED_ROWS)  # few rows: memory is what a fixed one costs
-    copy = _panels(s, inside, product.right, product.right_axes, product.column, width, pairs, widens) if packs else None
-    if pairs or (packs and high > 1 and _far(product, target)) or (high > 1 and _widens(inside, product.left)):
+    widens = _widens(inside, product.right) and (
+        not fixed or m is None or m >= PACKED_ROWS
+    )  # few rows: memory is what a fixed one costs
+    copy = (
+        _panels(s, inside, product.right, product.right_axes, product.column, width, pairs, widens)
+        if packs
+        else None
+    )
+    if (
+        pairs
+        or (packs and high > 1 and _far(product, target))
+        or (high > 1 and _widens(inside, product.left))
+    ):
         _left(s, inside, product, high, pairs)
 
     turns = work(inside)
     wide = packs and (m is None or m >= 4 * PACKED_ROWS)
     block = None if overlaps else _block(n, width, wide, target.num_cores if turns >= MIN_TURNS else 1)
-    jo, ji = out.split(own[product.column], width, tail="shift") if overlaps else out.split(own[product.column], width)
+    jo, ji = (
+        out.split(own[product.column], width, tail="shift")
+        if overlaps
+        else out.split(own[product.column], width)
+    )
     rows = [own[product.row]] if product.row is not None else []
     tile = []
     if rows and m != 1:
@@ -203,7 +243,9 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
             _lines(copy, [*others, panel], pair, lane)  # whole lines of a block are read one after the other
         else:
             depth = size(inside.op.reduce_axis[-1])
-            _, ki = copy.split(others[-1], 8 if depth is None or depth % 8 == 0 else 4)  # turned in registers, so many columns at a time
+            _, ki = copy.split(
+                others[-1], 8 if depth is None or depth % 8 == 0 else 4
+            )  # turned in registers, so many columns at a time
             copy.unroll(ki)
             copy.vectorize(lane)
         if place is None and not fixed:
@@ -211,15 +253,24 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
 
 
 def _overlaps(inside: Stage, product: Product, width: int, target: Target) -> bool:
-    """Whether the right operand is read where it lies, its last columns in a tile that overlaps the one before: one that is no whole number
-    of tiles wide, and fits the first cache, or the second where it would not be packed.
+    """Whether the right operand is read where it lies, its last columns in a tile that overlaps the one
+    before: one that is no whole number of tiles wide, and fits the first cache, or the second where it would
+    not be packed.
 
-    A masked store takes 12 cycles on a Zen 3, and a packed panel cannot begin inside another. Measured from 25 to 90 rows and columns,
-    packing included: 2 to 40 % faster; 13 × 100 × 50 31 %, 7 × 129 × 65 four times as fast. Where there is no rest, or a larger operand is
-    read again and again (113 × 113 × 113: 12 % slower), packing is better.
+    A masked store takes 12 cycles on a Zen 3, and a packed panel cannot begin inside another. Measured from
+    25 to 90 rows and columns, packing included: 2 to 40 % faster; 13 × 100 × 50 31 %, 7 × 129 × 65 four times
+    as fast. Where there is no rest, or a larger operand is read again and again (113 × 113 × 113: 12 %
+    slower), packing is better.
     """
     n, depth = size(product.column), [size(k) for k in inside.op.reduce_axis]
-    if n is None or None in depth or not _in_lines(product) or not width < n <= BLOCK_COLUMNS or n % width == 0 or _far(product, target):
+    if (
+        n is None
+        or None in depth
+        or not _in_lines(product)
+        or not width < n <= BLOCK_COLUMNS
+        or n % width == 0
+        or _far(product, target)
+    ):
         return False
     near = target.l1_bytes if _packs(product) else target.l2_bytes // 2
     return n * math.prod(k or 1 for k in depth) * product.right.dtype.bytes <= near
@@ -235,19 +286,33 @@ def _streams(inside: Stage, product: Product, m: int, target: Target) -> bool:
     return m <= (STREAMED_ROWS * 3 // 2 if small else STREAMED_ROWS)
 
 
-def _stream(s: Schedule, out: Stage, inside: Stage, product: Product, own: dict[IterVar, IterVar], m: int, lanes: int, target: Target) -> None:
-    """Few rows: the right operand is read once, ``STREAMED_DEPTH`` of its rows side by side, while the sums wait in the first cache. The
-    cores take parts of k, so that each reads memory as it lies."""
+def _stream(
+    s: Schedule,
+    out: Stage,
+    inside: Stage,
+    product: Product,
+    own: dict[IterVar, IterVar],
+    m: int,
+    lanes: int,
+    target: Target,
+) -> None:
+    """Few rows: the right operand is read once, ``STREAMED_DEPTH`` of its rows side by side, while the sums
+    wait in the first cache. The cores take parts of k, so that each reads memory as it lies."""
     high = -(-m // -(-m // 4))
     vectors = max(2, min(4, 8 // high))
     width = lanes * vectors
-    k, = inside.op.reduce_axis
+    (k,) = inside.op.reduce_axis
     depth, shares = size(k), target.num_cores
     partial, place = inside, None
-    if work(inside) >= MIN_TURNS and shares > 1 and depth is not None and depth % (shares * STREAMED_DEPTH) == 0:
+    if (
+        work(inside) >= MIN_TURNS
+        and shares > 1
+        and depth is not None
+        and depth % (shares * STREAMED_DEPTH) == 0
+    ):
         kc, k = inside.split(k, nparts=shares)
         partial = s[s.rfactor(inside.name, kc)]
-        k, = partial.op.reduce_axis
+        (k,) = partial.op.reduce_axis
         place, *axes = partial.op.axis
     else:
         axes = list(inside.op.axis)
@@ -276,22 +341,39 @@ def _stream(s: Schedule, out: Stage, inside: Stage, product: Product, own: dict[
 
 
 def _widens(inside: Stage, tensor: Tensor) -> bool:
-    """Whether an operand of 16-bit floats is summed in float32. A copy of it is of that type: converted once by whole vectors, and not at
-    every use, where one element of the left operand takes three instructions in the place of a load."""
+    """Whether an operand of 16-bit floats is summed in float32. A copy of it is of that type: converted once
+    by whole vectors, and not at every use, where one element of the left operand takes three instructions in
+    the place of a load."""
     return tensor.dtype.is_float and tensor.dtype.bits == 16 and inside.op.body[0].dtype.name == "float32"
 
 
-def _panels(s: Schedule, inside: Stage, tensor: Tensor, axes: dict[IterVar, int], across: IterVar, width: int, pairs: bool,
-            widens: bool) -> Stage:
-    """A copy of an operand in panels: the other data axes in front, then the panel, k, and the rows or columns of a panel; of pairs, 16-bit
-    neighbours along k side by side."""
+def _panels(
+    s: Schedule,
+    inside: Stage,
+    tensor: Tensor,
+    axes: dict[IterVar, int],
+    across: IterVar,
+    width: int,
+    pairs: bool,
+    widens: bool,
+) -> Stage:
+    """A copy of an operand in panels: the other data axes in front, then the panel, k, and the rows or
+    columns of a panel; of pairs, 16-bit neighbours along k side by side."""
     copy = s[s.cache_read(tensor, "global", [inside.name], "int16" if pairs else "float32" if widens else "")]
     deep = [axes[a] for a in inside.op.reduce_axis]
     front = [d for d in axes.values() if d != axes[across] and d not in deep]
     last = deep.pop() if pairs else None
     by_two = [] if last is None else [last]
-    copy.transform_layout(lambda *at: [*[at[d] for d in front], at[axes[across]] // width, *[at[d] for d in deep], *[at[d] // 2 for d in by_two],
-                                       at[axes[across]] % width, *[at[d] % 2 for d in by_two]])
+    copy.transform_layout(
+        lambda *at: [
+            *[at[d] for d in front],
+            at[axes[across]] // width,
+            *[at[d] for d in deep],
+            *[at[d] // 2 for d in by_two],
+            at[axes[across]] % width,
+            *[at[d] % 2 for d in by_two],
+        ]
+    )
     return copy
 
 
@@ -305,7 +387,8 @@ def _lines(copy: Stage, outer: list[IterVar], pair: IterVar | None, lane: IterVa
 
 
 def _far(product: Product, target: Target) -> bool:
-    """Whether the rows of the left operand are neighbours in memory and k is far apart, in more of it than the first cache holds."""
+    """Whether the rows of the left operand are neighbours in memory and k is far apart, in more of it than
+    the first cache holds."""
     sizes = [size(a) for a in product.left_axes]
     if product.row is None or product.left_axes.get(product.row) != len(sizes) - 1 or len(sizes) < 2:
         return False
@@ -316,10 +399,14 @@ def _far(product: Product, target: Target) -> bool:
 
 
 def _left(s: Schedule, inside: Stage, product: Product, high: int, pairs: bool) -> None:
-    """The left operand in panels of a tile's height, so that a turn of k reads one line and not one line far away. Pairs whose elements are
-    neighbours are widened where they lie, and so are 16-bit floats."""
+    """The left operand in panels of a tile's height, so that a turn of k reads one line and not one line far
+    away. Pairs whose elements are neighbours are widened where they lie, and so are 16-bit floats."""
     k, widens = inside.op.reduce_axis[-1], _widens(inside, product.left)
-    if product.row not in product.left_axes or high == 1 or ((pairs or widens) and product.left_axes[k] == len(product.left_axes) - 1):
+    if (
+        product.row not in product.left_axes
+        or high == 1
+        or ((pairs or widens) and product.left_axes[k] == len(product.left_axes) - 1)
+    ):
         copy = s[s.cache_read(product.left, "global", [inside.name], "int16" if pairs else "float32")]
         *others, last = copy.op.axis
         outer, inner = copy.split(last, WIDENED)
@@ -337,8 +424,9 @@ def _left(s: Schedule, inside: Stage, product: Product, high: int, pairs: bool) 
 def _block(n: int | None, width: int, wide: bool, threads: int) -> int | None:
     """Panels of a block of columns, shared out evenly among the threads; None for one block.
 
-    Measured (Zen 3, 512 KiB of L2): blocks of about 256 columns are as good as any from k = 256 to 3072, though from k = 1024 on they
-    live in the third cache. Smaller ones read A too often, larger ones lose up to 6 %.
+    Measured (Zen 3, 512 KiB of L2): blocks of about 256 columns are as good as any from k = 256 to 3072,
+    though from k = 1024 on they live in the third cache. Smaller ones read A too often, larger ones lose up
+    to 6 %.
     """
     fit = max(1, (BLOCK_COLUMNS if wide else BLOCK_COLUMNS // 2) // width)
     if n is None:

@@ -1,5 +1,5 @@
-"""Reductions that run along memory: partial results in vector lanes, combined at the end; a few long rows are first divided among the
-threads. How wide elementwise loops are. Uses public primitives only.
+"""Reductions that run along memory: partial results in vector lanes, combined at the end; a few long rows are
+first divided among the threads. How wide elementwise loops are. Uses public primitives only.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ VECTORS = 4  # side by side: as many chains of operations, of which each waits f
 
 
 def reduce_in_lanes(s: Schedule, stage: Stage, target: Target) -> bool:
-    """Partial results in vector lanes, for a reduction whose innermost axis runs along memory. Whether it was done."""
+    """Partial results in vector lanes, for a reduction whose innermost axis runs along memory. Whether it was
+    done."""
     op = stage.op
     last = op.reduce_axis[-1]
     if reducer_kind(op) in (None, "custom") or not reads_of(op).along(last):
@@ -49,7 +50,8 @@ def reduce_in_lanes(s: Schedule, stage: Stage, target: Target) -> bool:
 
 
 def vector_width(stage: Stage, n: int | None, target: Target) -> int:
-    """Elements to compute at once of ``n`` that lie side by side: a vector, or several when an element takes a long chain of operations."""
+    """Elements to compute at once of ``n`` that lie side by side: a vector, or several when an element takes
+    a long chain of operations."""
     lanes = target.vector_lanes(stage.op.body[0].dtype)
     if n is None:
         return lanes
@@ -63,13 +65,18 @@ def vector_width(stage: Stage, n: int | None, target: Target) -> int:
 
 
 def share_reduction(s: Schedule, stage: Stage, target: Target) -> Stage | None:
-    """For a reduction to fewer elements than there are threads: the stage of partial results, one of each for a thread.
-    None, and nothing done, for any other."""
+    """For a reduction to fewer elements than there are threads: the stage of partial results, one of each for
+    a thread. None, and nothing done, for any other."""
     op, cores = stage.op, target.num_cores
     rows = 1
     for a in op.axis:
         rows *= typical(a.extent, 64)
-    if cores == 1 or rows >= cores or work(stage) < 2 * MIN_PARALLEL_WORK or reducer_kind(op) in (None, "custom"):
+    if (
+        cores == 1
+        or rows >= cores
+        or work(stage) < 2 * MIN_PARALLEL_WORK
+        or reducer_kind(op) in (None, "custom")
+    ):
         return None
     longest = max(op.reduce_axis, key=lambda a: typical(a.extent, 64))
     group, _ = stage.split(longest, nparts=cores)

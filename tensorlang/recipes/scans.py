@@ -1,5 +1,5 @@
-"""Recurrences: the step of a scan in vectors along its last axis. What the step reads across memory is turned once before, so that it
-reads lines. Uses public primitives only.
+"""Recurrences: the step of a scan in vectors along its last axis. What the step reads across memory is turned
+once before, so that it reads lines. Uses public primitives only.
 """
 
 from __future__ import annotations
@@ -13,13 +13,19 @@ from .lanes import vector_width
 
 
 def scan_step(s: Schedule, step: Stage, target: Target) -> set[str]:
-    """Schedule the update of a scan, which hangs on the loop of the scan. The names of the stages that are done."""
+    """Schedule the update of a scan, which hangs on the loop of the scan. The names of the stages that are
+    done."""
     op = step.op
     if op.reduce_axis or not op.axis or size(op.axis[-1]) in (0, 1):
         return {step.name}
     done = {step.name}
     for t in op.input_tensors:
-        if len(t.shape) != len(op.axis) or len(t.shape) < 2 or s.state.of(t).within is not None or not s.can("cache_read", t, "global", [step.name]):
+        if (
+            len(t.shape) != len(op.axis)
+            or len(t.shape) < 2
+            or s.state.of(t).within is not None
+            or not s.can("cache_read", t, "global", [step.name])
+        ):
             continue
         trial = s.copy()
         copy = trial[trial.cache_read(t, "global", [step.name])]

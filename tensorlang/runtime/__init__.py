@@ -1,4 +1,5 @@
-"""Runtime: loads machine code, checks arguments, calls, times, saves. Knows signatures, never expressions or code generators.
+"""Runtime: loads machine code, checks arguments, calls, times, saves. Knows signatures, never expressions or
+code generators.
 
 A saved module loads and runs with this room, ``core``, ``errors`` and ``options`` alone.
 """
@@ -12,5 +13,16 @@ from .timing import Timing
 
 load_module = load  # TVM's word
 
-__all__ = ["Dispatcher", "Module", "Profile", "Rows", "Timing", "load", "load_module", "num_threads", "plan_workspace", "release_workspace",
-           "set_num_threads"]
+__all__ = [
+    "Dispatcher",
+    "Module",
+    "Profile",
+    "Rows",
+    "Timing",
+    "load",
+    "load_module",
+    "num_threads",
+    "plan_workspace",
+    "release_workspace",
+    "set_num_threads",
+]

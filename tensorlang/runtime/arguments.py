@@ -1,11 +1,13 @@
 """Arguments of a call: a fast check that says yes or no, and a slow one that finds the mistake and words it.
 
-Knows signatures and numpy arrays, nothing of machine code. ``Binder.bind`` takes the values of a call and returns them in the
-form of the machine-code entry; when the fast check says no, ``mistakes.explain`` goes over everything again, one fact at
-a time, and either raises the CallError or returns what the fast check was too strict for.
+Knows signatures and numpy arrays, nothing of machine code. ``Binder.bind`` takes the values of a call and
+returns them in the form of the machine-code entry; when the fast check says no, ``mistakes.explain`` goes
+over everything again, one fact at a time, and either raises the CallError or returns what the fast check was
+too strict for.
 
-Ways to the address of an array, measured on the same machine: ``a.ctypes.data`` 1100 ns, ``__array_interface__`` 1480 ns,
-``addressof(from_buffer)`` 316 ns (not for read-only or empty arrays), the public struct behind ``__array_struct__`` 500 ns.
+Ways to the address of an array, measured on the same machine: ``a.ctypes.data`` 1100 ns,
+``__array_interface__`` 1480 ns, ``addressof(from_buffer)`` 316 ns (not for read-only or empty arrays), the
+public struct behind ``__array_struct__`` 500 ns.
 """
 
 from __future__ import annotations
@@ -27,9 +29,13 @@ C_CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
 ALLOCATION = 64  # outputs we allocate start on a cache line, so that full-width stores do not straddle two
 _LARGE = 4096  # below this an unaligned start costs less than aligning it
 
-_capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
+_capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
 _pointer_at = ctypes.c_void_p.from_address
-_DATA_OFFSET = 24 + 2 * ctypes.sizeof(ctypes.c_void_p)  # of ``data`` in numpy's public PyArrayInterface: five ints and two pointers
+_DATA_OFFSET = 24 + 2 * ctypes.sizeof(
+    ctypes.c_void_p
+)  # of ``data`` in numpy's public PyArrayInterface: five ints and two pointers
 _byte = ctypes.c_char.from_buffer
 _addressof = ctypes.addressof
 _new = tuple.__new__
@@ -45,7 +51,8 @@ def address_of(array: Any) -> int:
 
 
 class Bound(NamedTuple):
-    """Values of a call as the entry wants them. ``keep`` holds the arrays alive; ``outputs`` are those made for this call."""
+    """Values of a call as the entry wants them. ``keep`` holds the arrays alive; ``outputs`` are those made
+    for this call."""
 
     buffers: bytes
     scalars: bytes
@@ -56,7 +63,19 @@ class Bound(NamedTuple):
 class Slot:
     """What the fast check needs to know of one parameter."""
 
-    __slots__ = ("axes", "constant", "dtype", "flags", "index", "ndim", "output", "param", "shape", "strides", "written")
+    __slots__ = (
+        "axes",
+        "constant",
+        "dtype",
+        "flags",
+        "index",
+        "ndim",
+        "output",
+        "param",
+        "shape",
+        "strides",
+        "written",
+    )
 
     def __init__(self, index: int, param: Param) -> None:
         self.index = index
@@ -69,7 +88,9 @@ class Slot:
         self.shape: tuple[Size, ...] = param.shape + ((kind.lanes,) if kind.lanes > 1 else ())
         self.ndim = len(self.shape)
         self.strides = None if param.strides is None else param.strides + ((1,) if kind.lanes > 1 else ())
-        self.flags = ALIGNED | (C_CONTIGUOUS if self.strides is None else 0) | (WRITEABLE if param.written else 0)
+        self.flags = (
+            ALIGNED | (C_CONTIGUOUS if self.strides is None else 0) | (WRITEABLE if param.written else 0)
+        )
         self.constant = tuple(self.shape) if all(isinstance(x, int) for x in self.shape) else None
         self.axes = tuple(enumerate(self.shape))
 
@@ -83,33 +104,47 @@ class Binder:
         self.count = len(params)
         self.slots = tuple(Slot(i, p) for i, p in enumerate(params) if p.kind == "buffer")
         # for the fast check: unpacking a tuple costs less than reading as many attributes
-        self.rows = tuple((s.index, s.output, s.dtype, s.flags, s.constant, s.ndim, s.axes, s.strides) for s in self.slots)
+        self.rows = tuple(
+            (s.index, s.output, s.dtype, s.flags, s.constant, s.ndim, s.axes, s.strides) for s in self.slots
+        )
         self.outputs = tuple((k, s) for k, s in enumerate(self.slots) if s.output)
         self.written = tuple((k, s) for k, s in enumerate(self.slots) if s.written)
         self.scalars: tuple[tuple[int, str, str, type, tuple[int, int] | None], ...] = tuple(
-            (i, p.dtype, *_scalar_plan(dtype(p.dtype)))
-            for i, p in enumerate(params) if p.kind == "scalar")
-        self.given = tuple(i for i, p in enumerate(params) if not p.output)  # parameters of a call that leaves outputs out
+            (i, p.dtype, *_scalar_plan(dtype(p.dtype))) for i, p in enumerate(params) if p.kind == "scalar"
+        )
+        self.given = tuple(
+            i for i, p in enumerate(params) if not p.output
+        )  # parameters of a call that leaves outputs out
         self.dims = signature.dims
         self._pack_buffers = struct.Struct(f"={len(self.slots)}q").pack
-        self._pack_scalars = struct.Struct("=" + "q" * len(self.dims) + "".join(code for _, _, code, _, _ in self.scalars)).pack
+        self._pack_scalars = struct.Struct(
+            "=" + "q" * len(self.dims) + "".join(code for _, _, code, _, _ in self.scalars)
+        ).pack
         named = {p.name for p in params if p.kind == "scalar" and not dtype(p.dtype).is_float}
         self.derived = (*self._derive(False, named), *self._derive(True, named))
-        bare = {size for s in self.slots for size in (*s.shape, *(s.strides or ())) if isinstance(size, str)} | named
+        bare = {
+            size for s in self.slots for size in (*s.shape, *(s.strides or ())) if isinstance(size, str)
+        } | named
         bare |= {name for *_, name in self.derived}
         for dim in self.dims:
             if dim.name not in bare:
-                raise TensorLangError(f"kernel {signature.name}: dim {dim.name} cannot be solved from the arguments",
-                                      because=f"no argument has an axis of size {dim.name}",
-                                      try_=f"add an argument with such an axis, or a scalar argument named {dim.name}")
+                raise TensorLangError(
+                    f"kernel {signature.name}: dim {dim.name} cannot be solved from the arguments",
+                    because=f"no argument has an axis of size {dim.name}",
+                    try_=f"add an argument with such an axis, or a scalar argument named {dim.name}",
+                )
         known = {d.name for d in self.dims} | named
         for s in self.slots:
             for size in (*s.shape, *(s.strides or ())):
                 for name in names_in(size):
                     if name not in known:
-                        raise TensorLangError(f"kernel {signature.name}: {s.param.name} has the unknown dim {name}")
+                        raise TensorLangError(
+                            f"kernel {signature.name}: {s.param.name} has the unknown dim {name}"
+                        )
         # Dims and sizes given by a scalar parameter of their name are left to the slow check.
-        used = {name for s in self.slots for size in (*s.shape, *(s.strides or ())) for name in names_in(size)} | {d.name for d in self.dims}
+        used = {
+            name for s in self.slots for size in (*s.shape, *(s.strides or ())) for name in names_in(size)
+        } | {d.name for d in self.dims}
         self.named = {p.name for p in params if p.name in named & used}
         self.simple = not self.named
         self.compact = all(s.strides is None for s in self.slots)
@@ -117,10 +152,12 @@ class Binder:
         self.lying = {d.name for d in self.dims} - sizes  # dims that only strides tell
 
     def _derive(self, outputs: bool, named: set[str]) -> tuple[tuple[int, int, Size, str], ...]:
-        """(slot, axis, size, dim) for each dim that only a computed size tells, in an order in which it does; of a call that leaves its
-        outputs out, or of one that passes them."""
+        """(slot, axis, size, dim) for each dim that only a computed size tells, in an order in which it does;
+        of a call that leaves its outputs out, or of one that passes them."""
         slots = [(k, s) for k, s in enumerate(self.slots) if outputs or not s.output]
-        known = dict.fromkeys({size for _, s in slots for size in s.shape if isinstance(size, str)} | named, 2)  # any number will do here
+        known = dict.fromkeys(
+            {size for _, s in slots for size in s.shape if isinstance(size, str)} | named, 2
+        )  # any number will do here
         found: list[tuple[int, int, Size, str]] = []
         more = True
         while more:
@@ -147,13 +184,21 @@ class Binder:
             bound = self._pack([address_of(a) for a in arrays], dims, numbers, arrays, make)
         return bound
 
-    def _pack(self, pointers: Sequence[int], dims: Sequence[int], numbers: Sequence[Any], keep: Sequence[Any], make: bool) -> Bound:
+    def _pack(
+        self,
+        pointers: Sequence[int],
+        dims: Sequence[int],
+        numbers: Sequence[Any],
+        keep: Sequence[Any],
+        make: bool,
+    ) -> Bound:
         """Machine form of checked values."""
         made = tuple([keep[k] for k, slot in enumerate(self.slots) if slot.output]) if make else ()
         return _new(Bound, (self._pack_buffers(*pointers), self._pack_scalars(*dims, *numbers), keep, made))
 
     def _quick(self, args: Sequence[Any], make: bool) -> Bound | None:
-        """The machine form of plainly right arguments, else None. With ``make``, outputs are None and made here."""
+        """The machine form of plainly right arguments, else None. With ``make``, outputs are None and made
+        here."""
         dims: dict[str, int] = {}
         later = False
         pointers: list[int] = []
@@ -191,22 +236,38 @@ class Binder:
             keep.append(a)
         for k, axis, size, name in self.derived:
             if name not in dims and keep[k] is not None:
-                told = solved(size, keep[k].shape[axis], dims) if all(n in dims or n == name for n in names_in(size)) else None
+                told = (
+                    solved(size, keep[k].shape[axis], dims)
+                    if all(n in dims or n == name for n in names_in(size))
+                    else None
+                )
                 if told is None:
                     return None
                 dims[name] = told[1]
         if len(dims) != len(self.dims):
             return None
-        if later and not all(evaluate(size, dims) == n for a, slot in zip(keep, self.slots, strict=True)
-                             if a is not None and slot.constant is None for size, n in zip(slot.shape, a.shape, strict=True)):
+        if later and not all(
+            evaluate(size, dims) == n
+            for a, slot in zip(keep, self.slots, strict=True)
+            if a is not None and slot.constant is None
+            for size, n in zip(slot.shape, a.shape, strict=True)
+        ):
             return None
-        if later and not all(evaluate(size, dims) * a.itemsize == n for a, slot in zip(keep, self.slots, strict=True)
-                             if a is not None and slot.strides is not None for size, n in zip(slot.strides, a.strides, strict=True)):
+        if later and not all(
+            evaluate(size, dims) * a.itemsize == n
+            for a, slot in zip(keep, self.slots, strict=True)
+            if a is not None and slot.strides is not None
+            for size, n in zip(slot.strides, a.strides, strict=True)
+        ):
             return None
         values = []
         for dim in self.dims:
             n = dims[dim.name]
-            if (dim.lo is not None and n < dim.lo) or (dim.hi is not None and n > dim.hi) or n % dim.multiple_of:
+            if (
+                (dim.lo is not None and n < dim.lo)
+                or (dim.hi is not None and n > dim.hi)
+                or n % dim.multiple_of
+            ):
                 return None
             values.append(n)
         numbers = []
@@ -284,6 +345,4 @@ def empty(shape: Sequence[int], kind: Any) -> Any:
         return np.empty(shape, kind)
     raw = np.empty(nbytes + ALLOCATION, np.uint8)
     start = -address_of(raw) % ALLOCATION
-    return raw[start:start + nbytes].view(kind).reshape(shape)
-
-
+    return raw[start : start + nbytes].view(kind).reshape(shape)

@@ -1,19 +1,22 @@
-"""The native entry of all kernels as LLVM text: one function for the process, told by a descriptor what to check. Knows no Python.
+"""The native entry of all kernels as LLVM text: one function for the process, told by a descriptor what to
+check. Knows no Python.
 
-``ptr entry(ptr self, ptr args, i64 nargs)`` is a METH_FASTCALL function. It reads the array objects directly, checks them against
-the descriptor, binds dims and runs the kernel. Whatever it does not know exactly it hands, untouched, to the portable callable.
+``ptr entry(ptr self, ptr args, i64 nargs)`` is a METH_FASTCALL function. It reads the array objects directly,
+checks them against the descriptor, binds dims and runs the kernel. Whatever it does not know exactly it
+hands, untouched, to the portable callable.
 
-The descriptor is an array of i64 words: a head, a record for each parameter, three words for each dim, and the terms of the work that
-depends on sizes (see the names below and ``call.describe``). The interpreter's lock is given up for calls that touch many bytes or do
-much work.
+The descriptor is an array of i64 words: a head, a record for each parameter, three words for each dim, and
+the terms of the work that depends on sizes (see the names below and ``call.describe``). The interpreter's
+lock is given up for calls that touch many bytes or do much work.
 """
 
 from __future__ import annotations
 
 # Words of the head.
 KERNEL, PORTABLE, FAIL, PARAMS, DIMS, RELEASE, NDARRAY, NONE, TERMS, RELEASE_WORK, HEAD = range(11)
-# Words of a parameter's record. Buffers: expected descr, number of axes, flags, item size, whether strides are declared; then (tag, value)
-# for each axis, and, if so, as many for the strides in elements. Scalars: expected type, slot, smallest and largest value.
+# Words of a parameter's record. Buffers: expected descr, number of axes, flags, item size, whether strides
+# are declared; then (tag, value) for each axis, and, if so, as many for the strides in elements. Scalars:
+# expected type, slot, smallest and largest value.
 KIND, TYPE, NDIM, FLAGS, ITEMSIZE, STRIDED, SIZE, RECORD = range(8)
 SLOT, LO, HI = NDIM, FLAGS, ITEMSIZE
 INPUT, OUTPUT, FLOAT, INT = range(4)
@@ -25,8 +28,15 @@ TYPE_AT, TUPLE_ITEMS, BYTES_DATA, FLOAT_VALUE = 8, 24, 32, 16
 DATA, ND, SHAPE, STRIDES, DESCR, ARRAY_FLAGS = 16, 24, 32, 40, 56, 64
 UNBOUND = -(1 << 63)  # a dim no array has told yet
 
-IMPORTS = ("PyObject_Vectorcall", "PyEval_SaveThread", "PyEval_RestoreThread", "PyLong_AsLongLongAndOverflow", "PyLong_FromLong",
-           "Py_IncRef", "Py_DecRef")
+IMPORTS = (
+    "PyObject_Vectorcall",
+    "PyEval_SaveThread",
+    "PyEval_RestoreThread",
+    "PyLong_AsLongLongAndOverflow",
+    "PyLong_FromLong",
+    "Py_IncRef",
+    "Py_DecRef",
+)
 
 
 def text() -> str:
@@ -176,7 +186,8 @@ data:
   br i1 %compact, label %place, label %lies
 
 lies:
-  ; from the last axis to the first: the strides, the bytes the array lies in, and whether each steps over all that later ones reach
+  ; from the last axis to the first: the strides, the bytes the array lies in, and whether each steps
+  ; over all that later ones reach
   %some = icmp ne i64 %count, 0
   %bits = call i64 @llvm.cttz.i64(i64 %itemsize, i1 true)
   %part = sub i64 %itemsize, 1

@@ -1,7 +1,8 @@
-"""Python functions called from kernels: a callback for each way of reading arguments. Knows signatures, no code generators.
+"""Python functions called from kernels: a callback for each way of reading arguments. Knows signatures, no
+code generators.
 
-The callback reads pointers and extents from the kernel's slots, makes numpy arrays over that memory, and calls the registered function.
-What the function raises is kept and raised again by the call of the kernel.
+The callback reads pointers and extents from the kernel's slots, makes numpy arrays over that memory, and
+calls the registered function. What the function raises is kept and raised again by the call of the kernel.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
 class Callbacks:
     """The callbacks of one kernel, kept alive as long as it may call them, and what they raised.
 
-    A kernel with callbacks runs without the interpreter's lock: threads of a parallel loop ask for it while the caller waits for them.
-    Raises TensorLangError for a function that is not registered.
+    A kernel with callbacks runs without the interpreter's lock: threads of a parallel loop ask for it while
+    the caller waits for them. Raises TensorLangError for a function that is not registered.
     """
 
     __slots__ = ("_errors", "_made")
@@ -57,10 +58,17 @@ def callback(e: Extern, errors: list[BaseException]) -> Any:
             at = 0
             for kind, name, rank in e.args:
                 if kind == "buffer":
-                    args.append(_array(ints[at], name, tuple(ints[at + 1:at + 1 + rank])))
+                    args.append(_array(ints[at], name, tuple(ints[at + 1 : at + 1 + rank])))
                     at += rank
                 elif kind == "view":
-                    args.append(_view(ints[at], name, tuple(ints[at + 1:at + 1 + rank]), tuple(ints[at + 1 + rank:at + 1 + 2 * rank])))
+                    args.append(
+                        _view(
+                            ints[at],
+                            name,
+                            tuple(ints[at + 1 : at + 1 + rank]),
+                            tuple(ints[at + 1 + rank : at + 1 + 2 * rank]),
+                        )
+                    )
                     at += 2 * rank
                 else:
                     args.append(floats[at] if kind == "float" else int(ints[at]))
@@ -85,6 +93,9 @@ def _array(pointer: int, name: str, shape: tuple[int, ...]) -> np.ndarray[Any, A
 
 def _view(pointer: int, name: str, shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray[Any, Any]:
     reach = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
-    low, size = sum(r for r in reach if r < 0), dtype(name).bytes  # the first element lies above those that negative strides lead to
+    low, size = (
+        sum(r for r in reach if r < 0),
+        dtype(name).bytes,
+    )  # the first element lies above those that negative strides lead to
     whole = _array(pointer + low * size, name, (1 + sum(map(abs, reach)),))
     return np.lib.stride_tricks.as_strided(whole[-low:], shape, tuple(s * size for s in strides))

@@ -1,7 +1,9 @@
-"""One callable, many kernels: sizes pick the kernel in machine code. Knows modules and signatures, nothing of how anybody decides.
+"""One callable, many kernels: sizes pick the kernel in machine code. Knows modules and signatures, nothing of
+how anybody decides.
 
-A ``Dispatcher`` is called like a kernel and costs some tens of nanoseconds more: a table of exact shapes, then a decision tree of compares whose
-leaves are slots (``dispatch_text``). Kernels are published and retired while calls run; what was replaced is dropped when no call can be inside.
+A ``Dispatcher`` is called like a kernel and costs some tens of nanoseconds more: a table of exact shapes,
+then a decision tree of compares whose leaves are slots (``dispatch_text``). Kernels are published and retired
+while calls run; what was replaced is dropped when no call can be inside.
 """
 
 from __future__ import annotations
@@ -28,7 +30,20 @@ from .callbacks import Callbacks
 from .constants import aligned
 from .loader import compile_text
 from .module import Module, Plan
-from .routes import Box, Route, Rows, Shape, box_of, check_module, check_route, check_shape, checked_tree, narrowed, numbered, step_of
+from .routes import (
+    Box,
+    Route,
+    Rows,
+    Shape,
+    box_of,
+    check_module,
+    check_route,
+    check_shape,
+    checked_tree,
+    narrowed,
+    numbered,
+    step_of,
+)
 from .threads import repeater
 from .timing import Timing, measure
 
@@ -52,28 +67,42 @@ class State:
         self.exact: dict[Shape, tuple[Any, Module]] = {}  # (record, module)
         self.records: list[Any] = [None] * slots
         self.table: Any = None
-        self.retired: list[tuple[int, Any]] = []  # (epoch it was retired in, what machine code may still read)
+        self.retired: list[
+            tuple[int, Any]
+        ] = []  # (epoch it was retired in, what machine code may still read)
 
 
 class Dispatcher:
     """A kernel made of kernels.
 
-    ``like`` is a module with the signature callers see, or that signature; ``routes`` are what runs, by slot; ``tree`` picks the slot: an int, or
-    ``(dim, most, low, high)``, which goes on with ``low`` where the dim is at most ``most`` and with ``high`` elsewhere. ``ranges`` narrows dims,
-    ``{"m": (1, 512)}``; calls outside raise CallError as they do for kernels. ``name`` is what errors call it.
-    Raises TensorLangError for routes that take other arguments, have callbacks or checks of bounds, and for a tree that names no slot.
+    ``like`` is a module with the signature callers see, or that signature; ``routes`` are what runs, by slot;
+    ``tree`` picks the slot: an int, or ``(dim, most, low, high)``, which goes on with ``low`` where the dim
+    is at most ``most`` and with ``high`` elsewhere. ``ranges`` narrows dims, ``{"m": (1, 512)}``; calls
+    outside raise CallError as they do for kernels. ``name`` is what errors call it. Raises TensorLangError
+    for routes that take other arguments, have callbacks or checks of bounds, and for a tree that names no
+    slot.
     """
 
-    def __init__(self, like: Module | Signature, routes: Sequence[Route], tree: Any = 0, ranges: Box | None = None,
-                 name: str | None = None) -> None:
+    def __init__(
+        self,
+        like: Module | Signature,
+        routes: Sequence[Route],
+        tree: Any = 0,
+        ranges: Box | None = None,
+        name: str | None = None,
+    ) -> None:
         told = like if isinstance(like, Signature) else like.signature
-        self.signature = narrowed(told if name is None else replace(told, name=identifier(name)), ranges or {})
+        self.signature = narrowed(
+            told if name is None else replace(told, name=identifier(name)), ranges or {}
+        )
         self.dims = tuple(d.name for d in self.signature.dims)
         self.tree = checked_tree(tree, self.dims, len(routes))
         self._places = {name: i for i, name in enumerate(self.dims)}
         cut = {r.dim for r in routes if isinstance(r, Rows)}
         if len(cut) > 1:
-            raise TensorLangError(f"dispatcher: rows are cut along {', '.join(sorted(cut))}", because="one dim can be cut")
+            raise TensorLangError(
+                f"dispatcher: rows are cut along {', '.join(sorted(cut))}", because="one dim can be cut"
+            )
         self._row_dim = next(iter(cut), None)
         signature = self.signature
         buffers = [p for p in signature.params if p.kind == "buffer"]
@@ -81,7 +110,9 @@ class Dispatcher:
         steps = [step_of(p, self._row_dim, self._places) for p in buffers]
         rows = None if self._row_dim is None else self._places[self._row_dim]
         places = numbered(self.tree, self._places)
-        text = words.text(signature.name, len(buffers), len(self.dims), scalars, places, len(routes), rows, steps)
+        text = words.text(
+            signature.name, len(buffers), len(self.dims), scalars, places, len(routes), rows, steps
+        )
         code = compile_text(text, [signature.name, "state", "swap"], {}, opt=1)
         self._state = State(code, len(self.dims), len(routes))
         self._lock = threading.Lock()
@@ -97,7 +128,8 @@ class Dispatcher:
     # -- calls
 
     def __call__(self, *args: Any) -> Any:
-        """Run the kernel for these sizes. Raises CallError for arguments it cannot take, before anything is written."""
+        """Run the kernel for these sizes. Raises CallError for arguments it cannot take, before anything is
+        written."""
         return self._call(*args)
 
     @property
@@ -155,7 +187,8 @@ class Dispatcher:
         return {shape: module for shape, (_, module) in self._state.exact.items()}
 
     def publish(self, dims: Sequence[int], module: Module) -> None:
-        """Run ``module`` for these dims from the next call on. Raises TensorLangError when it does not take such arrays."""
+        """Run ``module`` for these dims from the next call on. Raises TensorLangError when it does not take
+        such arrays."""
         shape = tuple(int(n) for n in dims)
         check_shape(self.signature, shape)
         check_module(self.signature, module, {d: (n, n) for d, n in zip(self.dims, shape, strict=True)})
@@ -164,9 +197,12 @@ class Dispatcher:
             self._tabulate()
 
     def publish_range(self, slot: int, module: Module) -> None:
-        """Run ``module`` where the tree picks ``slot``, from the next call on. Raises TensorLangError when it cannot take all such sizes."""
+        """Run ``module`` where the tree picks ``slot``, from the next call on. Raises TensorLangError when it
+        cannot take all such sizes."""
         if not 0 <= slot < len(self._state.routes):
-            raise TensorLangError(f"publish_range({slot}): no such slot", legal=f"0 to {len(self._state.routes) - 1}")
+            raise TensorLangError(
+                f"publish_range({slot}): no such slot", legal=f"0 to {len(self._state.routes) - 1}"
+            )
         check_route(self.signature, module, box_of(self.signature, self.tree, slot), self._row_dim)
         with self._lock:
             self._state.routes[slot] = module
@@ -197,8 +233,9 @@ class Dispatcher:
         return int(self._state.words[words.CALLS])
 
     def since(self, call: int) -> tuple[int, Any]:
-        """Calls so far, and what the ring still holds of those after number ``call``: rows of the route's number, processor cycles, dims, oldest
-        first. The ring holds the last ``RING`` calls; what is being written is left out."""
+        """Calls so far, and what the ring still holds of those after number ``call``: rows of the route's
+        number, processor cycles, dims, oldest first. The ring holds the last ``RING`` calls; what is being
+        written is left out."""
         total, ring = self.calls, self._state.ring
         before = ring[:, 0].copy()
         rows = ring.copy()
@@ -212,14 +249,19 @@ class Dispatcher:
     # -- files
 
     def save(self, path: str | Path, note: Any = None) -> None:
-        """Write it to one file that ``load`` reads back without the compiler, with plain data as a note. Kernels published for exact shapes are not
-        part of it. Raises TensorLangError when nothing can be written."""
-        files.write({files.named(path, "save"): dispatch_file.pack(self.signature, self.routes, self.tree, note)}, f"save {self.name}")
+        """Write it to one file that ``load`` reads back without the compiler, with plain data as a note.
+        Kernels published for exact shapes are not part of it. Raises TensorLangError when nothing can be
+        written."""
+        files.write(
+            {files.named(path, "save"): dispatch_file.pack(self.signature, self.routes, self.tree, note)},
+            f"save {self.name}",
+        )
 
     @staticmethod
     def load(path: str | Path) -> tuple[Dispatcher, Any]:
-        """A dispatcher that ``save`` wrote, and its note. Raises TargetError when it was compiled for another machine, TensorLangError when the file
-        is torn, changed or something else. The file holds machine code: load only what you would run."""
+        """A dispatcher that ``save`` wrote, and its note. Raises TargetError when it was compiled for another
+        machine, TensorLangError when the file is torn, changed or something else. The file holds machine
+        code: load only what you would run."""
         signature, routes, tree, note = dispatch_file.read(path)
         return Dispatcher(signature, routes, tree), note
 
@@ -231,12 +273,22 @@ class Dispatcher:
         self._next += 1
         self._state.numbers[number] = route
         if isinstance(route, Rows):
-            body = [words.ROWS, number, route.highest, 0, *(route.kernels[h].address for h in range(1, route.highest + 1))]
+            body = [
+                words.ROWS,
+                number,
+                route.highest,
+                0,
+                *(route.kernels[h].address for h in range(1, route.highest + 1)),
+            ]
         else:
             taken = self._taken(route.signature)
             whole = range(len(self.dims) + sum(p.kind == "scalar" for p in self.signature.params))
             plain = not taken or taken == list(whole)
-            body = [words.CALL, number, route.address] if plain else [words.PICK, number, route.address, len(taken), *taken]
+            body = (
+                [words.CALL, number, route.address]
+                if plain
+                else [words.PICK, number, route.address, len(taken), *taken]
+            )
         record = aligned((len(body),), np.int64)
         record[:] = body
         return record
@@ -244,7 +296,10 @@ class Dispatcher:
     def _taken(self, signature: Signature) -> list[int]:
         """Which of our scalars a kernel takes, in its order."""
         ours = len(self.dims)
-        return [*(self._places[d.name] for d in signature.dims), *(ours + i for i in range(sum(p.kind == "scalar" for p in signature.params)))]
+        return [
+            *(self._places[d.name] for d in signature.dims),
+            *(ours + i for i in range(sum(p.kind == "scalar" for p in signature.params))),
+        ]
 
     def _swap(self, slot: int, route: Route) -> None:
         record, old = self._record(route), self._state.records[slot]
@@ -268,7 +323,7 @@ class Dispatcher:
                 while table[words.TABLE_HEAD + (i & size - 1) * (1 + len(shape))]:
                     i += 1
                 at = words.TABLE_HEAD + (i & size - 1) * (1 + len(shape))
-                table[at:at + 1 + len(shape)] = [record.ctypes.data, *shape]
+                table[at : at + 1 + len(shape)] = [record.ctypes.data, *shape]
             state.table = (table, list(entries.values()))
             state.swap(words.TABLE, table.ctypes.data)
         self._retire(old)
@@ -279,7 +334,8 @@ class Dispatcher:
             self._state.retired.append((int(self._state.words[words.EPOCH]), old))
 
     def _reclaim(self) -> None:
-        """Advance the epoch when the calls of the one before the last are done, twice at most: then what was retired before is out of sight."""
+        """Advance the epoch when the calls of the one before the last are done, twice at most: then what was
+        retired before is out of sight."""
         state = self._state
         for _ in range(2):
             epoch = int(state.words[words.EPOCH])

@@ -1,7 +1,9 @@
-"""A Dispatcher in one file: its kernels, each array of constants once, the tree, and a note of whoever made it. Knows no compiler.
+"""A Dispatcher in one file: its kernels, each array of constants once, the tree, and a note of whoever made
+it. Knows no compiler.
 
-Layout as of a kernel's file (``store``): the line ``tensorlang dispatcher 1``, the line of the SHA-256 of all that follows, a line of JSON, the
-object codes, the constants. Kernels published for exact shapes are not part of it.
+Layout as of a kernel's file (``store``): the line ``tensorlang dispatcher 1``, the line of the SHA-256 of all
+that follows, a line of JSON, the object codes, the constants. Kernels published for exact shapes are not part
+of it.
 """
 
 from __future__ import annotations
@@ -36,19 +38,27 @@ def read(path: str | Path) -> Parts:
     first, _, rest = data.partition(b"\n")
     if not first.startswith(_MAGIC):
         raise TensorLangError(f"cannot load {path}", because="it is no saved tensorlang dispatcher")
-    version = first[len(_MAGIC):].decode("ascii", "replace")
+    version = first[len(_MAGIC) :].decode("ascii", "replace")
     if version != str(VERSION):
-        raise TensorLangError(f"cannot load {path}", because=f"its format is version {version[:20]}, this is version {VERSION}",
-                              try_="make and save it again")
+        raise TensorLangError(
+            f"cannot load {path}",
+            because=f"its format is version {version[:20]}, this is version {VERSION}",
+            try_="make and save it again",
+        )
     digest, _, body = rest.partition(b"\n")
     if hashlib.sha256(body).hexdigest().encode() != digest:
-        raise TensorLangError(f"cannot load {path}", because="its contents do not match its hash: the file is torn or was changed",
-                              try_="make and save it again")
+        raise TensorLangError(
+            f"cannot load {path}",
+            because="its contents do not match its hash: the file is torn or was changed",
+            try_="make and save it again",
+        )
     line, _, content = body.partition(b"\n")
     try:
         return _unpacked(path, json.loads(line), content)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError):
-        raise TensorLangError(f"cannot load {path}", because="its header makes no sense", try_="make and save it again") from None
+        raise TensorLangError(
+            f"cannot load {path}", because="its header makes no sense", try_="make and save it again"
+        ) from None
 
 
 def pack(signature: Signature, routes: Sequence[Route], tree: Any, note: Any) -> bytes:
@@ -61,18 +71,45 @@ def pack(signature: Signature, routes: Sequence[Route], tree: Any, note: Any) ->
             kernels.append(module)
         return next(i for i, k in enumerate(kernels) if k is module)
 
-    listed_routes = [{"rows": r.dim, "kernels": {str(h): number(m) for h, m in sorted(r.kernels.items())}} if isinstance(r, Rows) else number(r)
-              for r in routes]
+    listed_routes = [
+        {"rows": r.dim, "kernels": {str(h): number(m) for h, m in sorted(r.kernels.items())}}
+        if isinstance(r, Rows)
+        else number(r)
+        for r in routes
+    ]
     told = []
     for k in kernels:
-        held = [arrays.setdefault(id(a), (len(arrays), a))[0] for c in k.signature.constants for a in [k.constants[c.symbol]]]
-        told.append({"signature": k.signature.to_json(), "target": k.target, "machine": store.machine(k.target, k.features),
-                     "size": len(k.object_code), "constants": held})
+        held = [
+            arrays.setdefault(id(a), (len(arrays), a))[0]
+            for c in k.signature.constants
+            for a in [k.constants[c.symbol]]
+        ]
+        told.append(
+            {
+                "signature": k.signature.to_json(),
+                "target": k.target,
+                "machine": store.machine(k.target, k.features),
+                "size": len(k.object_code),
+                "constants": held,
+            }
+        )
     listed = [a for _, a in arrays.values()]
-    header = {"signature": signature.to_json(), "tree": tree, "routes": listed_routes, "kernels": told, "note": note,
-              "arrays": [[str(a.dtype), list(a.shape)] for a in listed]}
-    body = b"".join([json.dumps(header, ensure_ascii=True).encode(), b"\n", *(k.object_code for k in kernels),
-                     *(np.ascontiguousarray(a).tobytes() for a in listed)])
+    header = {
+        "signature": signature.to_json(),
+        "tree": tree,
+        "routes": listed_routes,
+        "kernels": told,
+        "note": note,
+        "arrays": [[str(a.dtype), list(a.shape)] for a in listed],
+    }
+    body = b"".join(
+        [
+            json.dumps(header, ensure_ascii=True).encode(),
+            b"\n",
+            *(k.object_code for k in kernels),
+            *(np.ascontiguousarray(a).tobytes() for a in listed),
+        ]
+    )
     return _MAGIC + str(VERSION).encode() + b"\n" + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
 
 
@@ -80,7 +117,7 @@ def _unpacked(path: str | Path, header: Any, content: bytes) -> Parts:
     at = 0
     codes = []
     for k in header["kernels"]:
-        codes.append(content[at:at + _count(k["size"])])
+        codes.append(content[at : at + _count(k["size"])])
         at += k["size"]
     arrays = []
     for kind, shape in header["arrays"]:
@@ -88,8 +125,14 @@ def _unpacked(path: str | Path, header: Any, content: bytes) -> Parts:
         size = math.prod(map(_count, shape)) * found.itemsize
         if at + size > len(content):
             raise ValueError("sizes")
-        source = np.frombuffer(memoryview(content)[at:at + size], found).reshape(shape)
-        arrays.append(memory.shared(memory.digest(source), [(tuple(shape), found)], lambda copy, source=source: np.copyto(copy, source))[0])
+        source = np.frombuffer(memoryview(content)[at : at + size], found).reshape(shape)
+        arrays.append(
+            memory.shared(
+                memory.digest(source),
+                [(tuple(shape), found)],
+                lambda copy, source=source: np.copyto(copy, source),
+            )[0]
+        )
         at += size
     if at != len(content):
         raise ValueError("sizes")
@@ -99,13 +142,20 @@ def _unpacked(path: str | Path, header: Any, content: bytes) -> Parts:
         features = tuple(str(f) for f in needs["features"])
         store.check_machine(path, signature.name, str(needs["triple"]), str(needs["cpu"]), features)
         held = {c.symbol: arrays[_count(i)] for c, i in zip(signature.constants, k["constants"], strict=True)}
-        if any(held[c.symbol].shape != c.shape or held[c.symbol].dtype != dtype(c.dtype).to_numpy() for c in signature.constants):
+        if any(
+            held[c.symbol].shape != c.shape or held[c.symbol].dtype != dtype(c.dtype).to_numpy()
+            for c in signature.constants
+        ):
             raise ValueError("constants")
         if not isinstance(k["target"], str | None):
             raise ValueError("target")
         kernels.append(Module(code, signature, {}, k["target"], constants=held, features=features))
-    routes: list[Route] = [Rows(str(r["rows"]), {int(h): kernels[_count(i)] for h, i in r["kernels"].items()}) if isinstance(r, dict)
-                           else kernels[_count(r)] for r in header["routes"]]
+    routes: list[Route] = [
+        Rows(str(r["rows"]), {int(h): kernels[_count(i)] for h, i in r["kernels"].items()})
+        if isinstance(r, dict)
+        else kernels[_count(r)]
+        for r in header["routes"]
+    ]
     if not routes or any(isinstance(r, Rows) and not r.kernels for r in routes):
         raise ValueError("routes")
     return Signature.from_json(header["signature"]), routes, header["tree"], header["note"]

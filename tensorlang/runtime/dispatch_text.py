@@ -1,19 +1,22 @@
-"""The machine code behind a Dispatcher, as LLVM text: from the sizes of a call to the kernel that runs. Knows no Python and no kernels.
+"""The machine code behind a Dispatcher, as LLVM text: from the sizes of a call to the kernel that runs. Knows
+no Python and no kernels.
 
-``i32 name(ptr buffers, ptr scalars)`` is an entry like that of a kernel (``core.signature``). It looks the sizes up in the table of
-exact shapes; what is not there walks the decision tree, whose leaf is a slot of pointers to routes. A route is a record of words that nobody
-changes once it can be seen:
+``i32 name(ptr buffers, ptr scalars)`` is an entry like that of a kernel (``core.signature``). It looks the
+sizes up in the table of exact shapes; what is not there walks the decision tree, whose leaf is a slot of
+pointers to routes. A route is a record of words that nobody changes once it can be seen:
 
     kind, number, then    CALL    the entry of a kernel that takes the same scalars
                           PICK    the entry, how many scalars it takes, from which of ours each comes
                           ROWS    the highest block, then the entry for blocks of 0, 1, 2 … rows (0 unused)
 
-ROWS cuts the rows into ceil(rows / highest) blocks of nearly equal height: first those of h rows, then those of h - 1, each lot in one call on
-its part of the arrays. So no code is made for a shape, and a remainder never runs alone.
+ROWS cuts the rows into ceil(rows / highest) blocks of nearly equal height: first those of h rows, then those
+of h - 1, each lot in one call on its part of the arrays. So no code is made for a shape, and a remainder
+never runs alone.
 
-The table and the slots change by one exchange of a pointer (``swap(word, value)``, a full barrier). Two counters of calls inside, one for each
-parity of the epoch, tell when nobody can see what was replaced (Fraser, "Practical lock-freedom", 2004, section 5.2.3). The ring holds the last
-calls: which route, how long, which sizes.
+The table and the slots change by one exchange of a pointer (``swap(word, value)``, a full barrier). Two
+counters of calls inside, one for each parity of the epoch, tell when nobody can see what was replaced
+(Fraser, "Practical lock-freedom", 2004, section 5.2.3). The ring holds the last calls: which route, how long,
+which sizes.
 """
 
 from __future__ import annotations
@@ -27,7 +30,8 @@ TABLE, EPOCH, RING, RING_MASK = 0, 1, 2, 3
 INSIDE = (8, 16)
 CALLS = 24
 SLOTS = 32
-RING_HEAD = 3  # words of a turn of the ring before the sizes: its number (0: being written), the route's number, cycles
+# words of a turn of the ring before the sizes: its number (0: being written), the route's number, cycles
+RING_HEAD = 3
 TABLE_HEAD = 1  # the table: mask, then entries of (route, sizes …)
 MIX = 0x9E3779B97F4A7C15  # 2^64 / golden ratio
 
@@ -44,21 +48,40 @@ def mixed(sizes: Sequence[int]) -> int:
     return h
 
 
-def text(name: str, buffers: int, dims: int, scalars: int, tree: Tree, slots: int, rows: int | None, steps: Steps) -> str:
-    """The module. ``scalars`` counts all scalar slots, ``dims`` the sizes among them, which come first. ``rows`` is the size that ROWS cuts;
-    ``steps`` has for each buffer the bytes of one row, as (number, the sizes it is multiplied with), None for one that has no rows."""
-    loads = "\n".join(f"  %p{i} = getelementptr i64, ptr %scalars, i64 {i}\n  %d{i} = load i64, ptr %p{i}" for i in range(dims))
+def text(
+    name: str, buffers: int, dims: int, scalars: int, tree: Tree, slots: int, rows: int | None, steps: Steps
+) -> str:
+    """The module. ``scalars`` counts all scalar slots, ``dims`` the sizes among them, which come first.
+    ``rows`` is the size that ROWS cuts; ``steps`` has for each buffer the bytes of one row, as (number, the
+    sizes it is multiplied with), None for one that has no rows."""
+    loads = "\n".join(
+        f"  %p{i} = getelementptr i64, ptr %scalars, i64 {i}\n  %d{i} = load i64, ptr %p{i}"
+        for i in range(dims)
+    )
     mix = ["  %h0 = add i64 0, 0"]
     for i in range(dims):
-        mix += [f"  %x{i} = xor i64 %h{i}, %d{i}", f"  %y{i} = mul i64 %x{i}, {MIX - (1 << 64)}", f"  %z{i} = lshr i64 %y{i}, 29",
-                f"  %h{i + 1} = xor i64 %y{i}, %z{i}"]
+        mix += [
+            f"  %x{i} = xor i64 %h{i}, %d{i}",
+            f"  %y{i} = mul i64 %x{i}, {MIX - (1 << 64)}",
+            f"  %z{i} = lshr i64 %y{i}, 29",
+            f"  %h{i + 1} = xor i64 %y{i}, %z{i}",
+        ]
     same = ["  %same0 = icmp eq i64 0, 0"]
     for i in range(dims):
-        same += [f"  %pe{i} = getelementptr i64, ptr %found, i64 {1 + i}", f"  %e{i} = load i64, ptr %pe{i}",
-                 f"  %eq{i} = icmp eq i64 %e{i}, %d{i}", f"  %same{i + 1} = and i1 %same{i}, %eq{i}"]
-    log = [f"  %pl{i} = getelementptr i64, ptr %turn, i64 {RING_HEAD + i}\n  store i64 %d{i}, ptr %pl{i}" for i in range(dims)]
+        same += [
+            f"  %pe{i} = getelementptr i64, ptr %found, i64 {1 + i}",
+            f"  %e{i} = load i64, ptr %pe{i}",
+            f"  %eq{i} = icmp eq i64 %e{i}, %d{i}",
+            f"  %same{i + 1} = and i1 %same{i}, %eq{i}",
+        ]
+    log = [
+        f"  %pl{i} = getelementptr i64, ptr %turn, i64 {RING_HEAD + i}\n  store i64 %d{i}, ptr %pl{i}"
+        for i in range(dims)
+    ]
     walk, leaves = _walk(tree)
     state = f"@state = global [{SLOTS + slots} x i64] zeroinitializer, align 64"
+    to_rows = f" i64 {ROWS}, label %rows" if rows is not None else ""
+    of_rows = ", [0, %rows], [%s1, %first], [%s2, %second]" if rows is not None else ""
     return f"""
 declare i64 @llvm.readcyclecounter()
 {state}
@@ -118,7 +141,7 @@ tree:
   br label %n0
 {walk}
 leaf:
-  %slot = phi i64 {', '.join(f'[{slot}, %{label}]' for slot, label in leaves)}
+  %slot = phi i64 {", ".join(f"[{slot}, %{label}]" for slot, label in leaves)}
   %slot1 = add i64 %slot, {SLOTS}
   %pslot = getelementptr i64, ptr @state, i64 %slot1
   %chosen = load atomic ptr, ptr %pslot acquire, align 8
@@ -128,7 +151,7 @@ go:
   %kind = load i64, ptr %route
   %args = getelementptr i64, ptr %route, i64 2
   %start = call i64 @llvm.readcyclecounter()
-  switch i64 %kind, label %pick [i64 {CALL}, label %call{f' i64 {ROWS}, label %rows' if rows is not None else ''}]
+  switch i64 %kind, label %pick [i64 {CALL}, label %call{to_rows}]
 call:
   %kernel = load ptr, ptr %args
   %cstatus = call i32 %kernel(ptr %buffers, ptr %scalars)
@@ -154,9 +177,9 @@ one:
 full:
   %pstatus = call i32 %pkernel(ptr %buffers, ptr %picked)
   br label %done
-{'' if rows is None else _rows(buffers, scalars, rows, steps)}
+{"" if rows is None else _rows(buffers, scalars, rows, steps)}
 done:
-  %status = phi i32 [%cstatus, %call], [%pstatus, %full]{'' if rows is None else ', [0, %rows], [%s1, %first], [%s2, %second]'}
+  %status = phi i32 [%cstatus, %call], [%pstatus, %full]{of_rows}
   %end = call i64 @llvm.readcyclecounter()
   %cycles = sub i64 %end, %start
   %pcalls = getelementptr i64, ptr @state, i64 {CALLS}
@@ -199,7 +222,9 @@ def _walk(tree: Tree) -> tuple[str, list[tuple[int, str]]]:
             return label
         dim, most, low, high = node
         a, b = visit(low), visit(high)
-        blocks[here] = f"{label}:\n  %{label}c = icmp sle i64 %d{dim}, {most}\n  br i1 %{label}c, label %{a}, label %{b}"
+        blocks[here] = (
+            f"{label}:\n  %{label}c = icmp sle i64 %d{dim}, {most}\n  br i1 %{label}c, label %{a}, label %{b}"
+        )
         return label
 
     visit(tree)
@@ -207,7 +232,8 @@ def _walk(tree: Tree) -> tuple[str, list[tuple[int, str]]]:
 
 
 def _rows(buffers: int, scalars: int, rows: int, steps: Steps) -> str:
-    out = [f"""rows:
+    out = [
+        f"""rows:
   %highest = load i64, ptr %args
   %nothing = icmp eq i64 %d{rows}, 0
   br i1 %nothing, label %done, label %cut
@@ -224,10 +250,13 @@ cut:
   %m1 = mul i64 %high, %h
   %phigh = getelementptr i64, ptr %args, i64 1
   %pk1 = getelementptr ptr, ptr %phigh, i64 %h
-  %k1 = load ptr, ptr %pk1"""]
+  %k1 = load ptr, ptr %pk1"""
+    ]
     for i in range(scalars):
-        out.append(f"  %qs{i} = getelementptr i64, ptr %scalars, i64 {i}\n  %vs{i} = load i64, ptr %qs{i}\n"
-                   f"  %qt{i} = getelementptr i64, ptr %picked, i64 {i}\n  store i64 %vs{i}, ptr %qt{i}")
+        out.append(
+            f"  %qs{i} = getelementptr i64, ptr %scalars, i64 {i}\n  %vs{i} = load i64, ptr %qs{i}\n"
+            f"  %qt{i} = getelementptr i64, ptr %picked, i64 {i}\n  store i64 %vs{i}, ptr %qt{i}"
+        )
     out.append(f"""  store i64 %m1, ptr %qt{rows}
   br label %first
 first:

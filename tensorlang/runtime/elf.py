@@ -1,4 +1,5 @@
-"""The symbols of ELF object code: which it defines, where, and which it leaves to the linker. Knows the format and nothing else."""
+"""The symbols of ELF object code: which it defines, where, and which it leaves to the linker. Knows the
+format and nothing else."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ _FUNC = 2
 
 
 class Symbol(NamedTuple):
-    """One entry of the symbol table; ``section`` 0 is undefined, ``value`` counts bytes from the beginning of the section."""
+    """One entry of the symbol table; ``section`` 0 is undefined, ``value`` counts bytes from the beginning of
+    the section."""
 
     name: str
     is_function: bool
@@ -29,16 +31,21 @@ def symbols(object_code: bytes) -> list[Symbol]:
 
 
 def _symbols(object_code: bytes) -> Iterator[Symbol]:
-    (sections,), (width, count) = struct.unpack_from("<Q", object_code, 40), struct.unpack_from("<HH", object_code, 58)
+    (sections,), (width, count) = (
+        struct.unpack_from("<Q", object_code, 40),
+        struct.unpack_from("<HH", object_code, 58),
+    )
     headers = [struct.unpack_from("<IIQQQQIIQQ", object_code, sections + width * i) for i in range(count)]
     for _, kind, _, _, at, size, link, *_ in headers:
         if kind != _SYMTAB:
             continue
         strings = headers[link][4]
-        for name, info, _, section, value, length in struct.iter_unpack("<IBBHQQ", object_code[at:at + size]):
+        for name, info, _, section, value, length in struct.iter_unpack(
+            "<IBBHQQ", object_code[at : at + size]
+        ):
             if name:
                 start = strings + name
-                text = object_code[start:object_code.index(b"\0", start)].decode("ascii", "replace")
+                text = object_code[start : object_code.index(b"\0", start)].decode("ascii", "replace")
                 yield Symbol(text, info & 15 == _FUNC, section, value, length)
 
 

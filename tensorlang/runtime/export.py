@@ -1,8 +1,9 @@
-"""Kernels for other programs: object file and C header, or a shared library made by a C compiler. Knows files and signatures,
-no code generators: the object code for C is handed in.
+"""Kernels for other programs: object file and C header, or a shared library made by a C compiler. Knows files
+and signatures, no code generators: the object code for C is handed in.
 
-Behind the last byte of an ``.o`` or ``.so``, where linkers and loaders do not look, stands the kernel as ``save`` writes it (``store``).
-So ``load`` takes these files like saved ones, with all checks, the thread pool and the texts, and without ``dlopen``.
+Behind the last byte of an ``.o`` or ``.so``, where linkers and loaders do not look, stands the kernel as
+``save`` writes it (``store``). So ``load`` takes these files like saved ones, with all checks, the thread
+pool and the texts, and without ``dlopen``.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ SUFFIXES = (".o", ".so", ".h")
 
 @dataclass(frozen=True)
 class CFunction:
-    """A kernel as a C function: object code that needs the C library only, and its signature under the function's name."""
+    """A kernel as a C function: object code that needs the C library only, and its signature under the
+    function's name."""
 
     object_code: bytes
     signature: Signature
@@ -35,21 +37,33 @@ class CFunction:
     foreign: bool  # for another machine than this one
 
 
-def export(path: str | Path, make: Callable[[], CFunction], saved: Callable[[], bytes], cc: str | None) -> None:
-    """Write what the suffix of ``path`` says: ``.o`` and ``.so`` with the header beside it, or ``.h`` alone. All or nothing.
+def export(
+    path: str | Path, make: Callable[[], CFunction], saved: Callable[[], bytes], cc: str | None
+) -> None:
+    """Write what the suffix of ``path`` says: ``.o`` and ``.so`` with the header beside it, or ``.h`` alone.
+    All or nothing.
 
-    Raises TensorLangError for another suffix, for a file that cannot be written, and where a C compiler is missing or fails.
+    Raises TensorLangError for another suffix, for a file that cannot be written, and where a C compiler is
+    missing or fails.
     """
     if cc is not None and not isinstance(cc, str):
-        raise TensorLangError(f"export: cc is a {type(cc).__name__}", because="a C compiler is named by one string", try_="cc='gcc'")
+        raise TensorLangError(
+            f"export: cc is a {type(cc).__name__}",
+            because="a C compiler is named by one string",
+            try_="cc='gcc'",
+        )
     path = files.named(path, "export")
     if path.suffix not in SUFFIXES:
-        raise TensorLangError(f"export: {path} has no known suffix", try_="file.o (object file and header), file.so (shared library and header) "
-                                                                          "or file.h (header)")
+        raise TensorLangError(
+            f"export: {path} has no known suffix",
+            try_="file.o (object file and header), file.so (shared library and header) or file.h (header)",
+        )
     made = make()
     called = undefined_symbols(made.object_code)
     symbols = tuple(sorted(s for s in called if s not in c_interface.LIBRARY and not s.startswith("_")))
-    text = c_interface.header(made.signature, made.target, b"tensorlang_parallel" in made.object_code, symbols)
+    text = c_interface.header(
+        made.signature, made.target, b"tensorlang_parallel" in made.object_code, symbols
+    )
     out: dict[str | Path, bytes] = {path.with_suffix(".h"): text.encode()}
     if path.suffix != ".h":
         image = made.object_code if path.suffix == ".o" else _library(made, path, cc)
@@ -64,28 +78,45 @@ def _library(made: CFunction, path: Path, cc: str | None) -> bytes:
         Path(source).write_bytes(made.object_code)
         run = [command, "-shared", "-o", library, source, "-lm", f"-Wl,-soname,{path.name}"]
         try:
-            done = subprocess.run(run, capture_output=True, text=True, errors="replace", timeout=300, check=False)
+            done = subprocess.run(
+                run, capture_output=True, text=True, errors="replace", timeout=300, check=False
+            )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise TensorLangError(f"export: {command} cannot be run", because=str(error)) from None
         if done.returncode:
-            raise TensorLangError(f"export: {command} did not make {path}", because=done.stderr.strip() or f"it ended with {done.returncode}",
-                                  try_="export an object file (.o) and link it where it is used")
+            raise TensorLangError(
+                f"export: {command} did not make {path}",
+                because=done.stderr.strip() or f"it ended with {done.returncode}",
+                try_="export an object file (.o) and link it where it is used",
+            )
         if not os.path.exists(library):
-            raise TensorLangError(f"export: {command} did not make {path}", because="it ended without an error and wrote nothing",
-                                  try_="cc=… with a C compiler")
+            raise TensorLangError(
+                f"export: {command} did not make {path}",
+                because="it ended without an error and wrote nothing",
+                try_="cc=… with a C compiler",
+            )
         return Path(library).read_bytes()
 
 
 def _compiler(made: CFunction, cc: str | None) -> str:
     """The C compiler: the given one, else that of the target's triple, else the system's."""
-    wanted = [cc] if cc else [f"{_debian(made.triple)}-gcc", f"{made.triple}-gcc"] if made.foreign else ["cc", "gcc", "clang"]
+    wanted = (
+        [cc]
+        if cc
+        else [f"{_debian(made.triple)}-gcc", f"{made.triple}-gcc"]
+        if made.foreign
+        else ["cc", "gcc", "clang"]
+    )
     for name in wanted:
         found = shutil.which(name)
         if found:
             return found
-    raise TensorLangError(f"export: a shared library needs a C compiler, and there is no {' or '.join(dict.fromkeys(wanted))}",
-                          try_="install one (Debian: apt install "
-                               f"{f'gcc-{_debian(made.triple)}' if made.foreign else 'gcc'}), name one with cc=…, or export an object file (.o)")
+    raise TensorLangError(
+        f"export: a shared library needs a C compiler, and there is no {' or '.join(dict.fromkeys(wanted))}",
+        try_="install one (Debian: apt install "
+        f"{f'gcc-{_debian(made.triple)}' if made.foreign else 'gcc'}), name one with cc=…, or export an "
+        "object file (.o)",
+    )
 
 
 def _debian(triple: str) -> str:

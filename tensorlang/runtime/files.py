@@ -1,4 +1,5 @@
-"""Whole files or none: written aside and renamed, read only when they are ordinary files. Knows nothing of what is in them."""
+"""Whole files or none: written aside and renamed, read only when they are ordinary files. Knows nothing of
+what is in them."""
 
 from __future__ import annotations
 
@@ -14,12 +15,15 @@ from ..errors import TensorLangError
 def named(path: str | os.PathLike[str], what: str) -> Path:
     """``path`` as a Path. Raises TensorLangError, which says ``what`` was asked, for what names no file."""
     if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
-        raise TensorLangError(f"{what}({path!r})", because=f"a path is a string or a pathlib.Path, not {type(path).__name__}")
+        raise TensorLangError(
+            f"{what}({path!r})", because=f"a path is a string or a pathlib.Path, not {type(path).__name__}"
+        )
     return Path(path)
 
 
 def write(files: Mapping[str | Path, bytes], what: str) -> None:
-    """Write every file aside, then rename them all, so that a reader sees all of a file or nothing; an error changes none.
+    """Write every file aside, then rename them all, so that a reader sees all of a file or nothing; an error
+    changes none.
 
     ``what`` is put before the path in messages: ``cannot {what} to {path}``. Raises TensorLangError.
     """
@@ -29,7 +33,9 @@ def write(files: Mapping[str | Path, bytes], what: str) -> None:
         for path, data in files.items():
             goal = os.path.realpath(path)  # a link stays a link
             _ordinary(goal)
-            handle, name = tempfile.mkstemp(prefix=os.path.basename(goal), suffix=".part", dir=os.path.dirname(goal))
+            handle, name = tempfile.mkstemp(
+                prefix=os.path.basename(goal), suffix=".part", dir=os.path.dirname(goal)
+            )
             aside.append((name, goal))
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
@@ -37,7 +43,9 @@ def write(files: Mapping[str | Path, bytes], what: str) -> None:
                 os.fsync(file.fileno())
             umask = os.umask(0)
             os.umask(umask)
-            os.chmod(name, 0o644 & ~umask)  # mkstemp makes it private; what others may write is not loaded again
+            os.chmod(
+                name, 0o644 & ~umask
+            )  # mkstemp makes it private; what others may write is not loaded again
         while aside:
             name, path = aside[0]
             os.replace(name, path)
@@ -50,7 +58,8 @@ def write(files: Mapping[str | Path, bytes], what: str) -> None:
 
 
 def _ordinary(path: str) -> None:
-    """Raises OSError when something else than an ordinary file has that name: renaming would destroy a device."""
+    """Raises OSError when something else than an ordinary file has that name: renaming would destroy a
+    device."""
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError:
@@ -62,18 +71,24 @@ def _ordinary(path: str) -> None:
 
 
 def read(path: str | Path, mine: bool = False) -> bytes:
-    """The contents of an ordinary file that is to be run. Raises TensorLangError, also when everybody may write it, or with ``mine`` (nobody
-    named this file: it lies in a cache) when it is another user's or others may write it; never waits for a pipe or reads a device without end."""
+    """The contents of an ordinary file that is to be run. Raises TensorLangError, also when everybody may
+    write it, or with ``mine`` (nobody named this file: it lies in a cache) when it is another user's or
+    others may write it; never waits for a pipe or reads a device without end."""
     try:
         _ordinary(os.fspath(path))
         with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
             why = _distrust(os.fstat(file.fileno()), mine)  # of what is open, whatever has the name by now
             if why:
-                raise TensorLangError(f"cannot load {path}", because=f"{why}, and it holds machine code",
-                                      try_=f"chmod go-w {path}, if you know who wrote it" if "write" in why else "make it anew")
+                raise TensorLangError(
+                    f"cannot load {path}",
+                    because=f"{why}, and it holds machine code",
+                    try_=f"chmod go-w {path}, if you know who wrote it" if "write" in why else "make it anew",
+                )
             return file.read()
     except (OSError, ValueError) as error:
-        raise TensorLangError(f"cannot load {path}", because=getattr(error, "strerror", None) or str(error)) from None
+        raise TensorLangError(
+            f"cannot load {path}", because=getattr(error, "strerror", None) or str(error)
+        ) from None
 
 
 def _distrust(status: os.stat_result, mine: bool) -> str:

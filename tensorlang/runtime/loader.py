@@ -1,8 +1,10 @@
-"""Machine code into this process and out again, through LLVM's JIT linker. Knows nothing of signatures or arrays.
+"""Machine code into this process and out again, through LLVM's JIT linker. Knows nothing of signatures or
+arrays.
 
-Each kernel has a linker (LLJIT with JITLink) of its own, disposed when its Code dies. Measured over 1000 load-call-drop
-cycles: one linker for all kernels 0.3 ms and 10 kB of growth each (libraries are never freed), one LLJIT a kernel 0.7 to 1.0 ms and
-no growth, one MCJIT engine a kernel 0.9 ms and no growth. JITLink reports an undefined symbol where MCJIT ends the process.
+Each kernel has a linker (LLJIT with JITLink) of its own, disposed when its Code dies. Measured over 1000
+load-call-drop cycles: one linker for all kernels 0.3 ms and 10 kB of growth each (libraries are never freed),
+one LLJIT a kernel 0.7 to 1.0 ms and no growth, one MCJIT engine a kernel 0.9 ms and no growth. JITLink
+reports an undefined symbol where MCJIT ends the process.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ def _at_exit() -> None:
 
 
 class Code:
-    """Loaded machine code: ``address`` by exported name. Unloaded when the object dies, so whoever calls must hold it."""
+    """Loaded machine code: ``address`` by exported name. Unloaded when the object dies, so whoever calls must
+    hold it."""
 
     __slots__ = ("_linker", "_tracker", "address")
 
@@ -65,25 +68,34 @@ def _ready() -> None:
             if not _prepared:
                 llvm.initialize_native_target()
                 llvm.initialize_native_asmprinter()
-                for library in ("libm.so.6", "libgcc_s.so.1"):  # the latter converts half precision for old processors
+                for library in (
+                    "libm.so.6",
+                    "libgcc_s.so.1",
+                ):  # the latter converts half precision for old processors
                     try:
                         llvm.load_library_permanently(library)
                     except RuntimeError:
-                        continue  # the system has it under another name; a kernel that needs it fails to link and says so
+                        # the system has it under another name; a kernel that needs it fails to link and says
+                        # so
+                        continue
                 if hasattr(os, "register_at_fork"):
                     # A fork must find LLVM at rest: hold llvmlite's own lock across it.
                     held = ffi.lib._lock._lock
-                    os.register_at_fork(before=held.acquire, after_in_parent=held.release, after_in_child=held.release)
+                    os.register_at_fork(
+                        before=held.acquire, after_in_parent=held.release, after_in_child=held.release
+                    )
                 _prepared = True
 
 
 def host_machine(opt: int = 2) -> Any:
-    """A new target machine for this processor. Position independent: calls into the process may be far away."""
+    """A new target machine for this processor. Position independent: calls into the process may be far
+    away."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     features = llvm.get_host_cpu_features().flatten()
     return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=features, opt=opt, reloc="pic", codemodel="small")
+        cpu=llvm.get_host_cpu_name(), features=features, opt=opt, reloc="pic", codemodel="small"
+    )
 
 
 def load_object(object_code: bytes, exports: Sequence[str], imports: Mapping[str, int]) -> Code:
@@ -103,10 +115,15 @@ def load_object(object_code: bytes, exports: Sequence[str], imports: Mapping[str
         tracker = builder.link(linker, "kernel")
     except RuntimeError as error:
         linker.close()
-        unknown = [s for s in undefined_symbols(object_code)
-                   if s not in imports and not llvm.address_of_symbol(s) and not _in_process(s)]
+        unknown = [
+            s
+            for s in undefined_symbols(object_code)
+            if s not in imports and not llvm.address_of_symbol(s) and not _in_process(s)
+        ]
         because = f"nothing here defines {', '.join(unknown)}" if unknown else str(error).strip()
-        raise TensorLangError(f"machine code of {', '.join(exports)} cannot be loaded", because=because) from None
+        raise TensorLangError(
+            f"machine code of {', '.join(exports)} cannot be loaded", because=because
+        ) from None
     code = Code(linker, tracker, exports)
     perf_map.register(object_code, code.address)
     return code
@@ -117,8 +134,9 @@ def _in_process(symbol: str) -> bool:
 
 
 def compile_text(text: str, exports: Sequence[str], imports: Mapping[str, int], *, opt: int = 0) -> Code:
-    """Compile LLVM text for this processor, without optimisation passes, and load it. For the runtime's own small helpers,
-    where ``opt`` 0 compiles in a quarter of the time of 2 and code between atomics and system calls runs as fast."""
+    """Compile LLVM text for this processor, without optimisation passes, and load it. For the runtime's own
+    small helpers, where ``opt`` 0 compiles in a quarter of the time of 2 and code between atomics and system
+    calls runs as fast."""
     _ready()
     with llvm.create_context() as context:
         module = llvm.parse_assembly(text, context)

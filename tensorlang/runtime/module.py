@@ -1,7 +1,9 @@
-"""A built kernel a person calls: machine code, its signature, and the texts it came from. Never knows who compiled it.
+"""A built kernel a person calls: machine code, its signature, and the texts it came from. Never knows who
+compiled it.
 
-``f(a, b, c)`` writes the outputs in place; ``c = f(a, b)`` allocates and returns them. A call first tries the native entry
-(``call``); whatever that does not take goes through ``Plan.portable``, which also words the mistakes.
+``f(a, b, c)`` writes the outputs in place; ``c = f(a, b)`` allocates and returns them. A call first tries the
+native entry (``call``); whatever that does not take goes through ``Plan.portable``, which also words the
+mistakes.
 """
 
 from __future__ import annotations
@@ -53,15 +55,19 @@ class Tools(Protocol):
         """The kernel as a C function of that name."""
 
     def instrumented(self, deep: bool) -> profile.Instrumented:
-        """A copy of the kernel that takes the time of its outermost loop nests and, if ``deep``, of those within them."""
+        """A copy of the kernel that takes the time of its outermost loop nests and, if ``deep``, of those
+        within them."""
 
 
 class Plan:
-    """Everything a call needs; it never points back to its Module, so that dropping the Module frees the code at once."""
+    """Everything a call needs; it never points back to its Module, so that dropping the Module frees the code
+    at once."""
 
     __slots__ = ("address", "binder", "called", "code", "constants", "entry", "signature")
 
-    def __init__(self, signature: Signature, code: Code, called: Callbacks, constants: Mapping[str, Any]) -> None:
+    def __init__(
+        self, signature: Signature, code: Code, called: Callbacks, constants: Mapping[str, Any]
+    ) -> None:
         self.signature = signature
         self.code = code
         self.constants = constants  # the code reads them where they are
@@ -88,7 +94,8 @@ class Plan:
         return outputs[0] if len(outputs) == 1 else outputs
 
     def outside(self) -> str:
-        """What the kernel recorded of an index out of bounds; calls of Python functions that fail at the same time share one record."""
+        """What the kernel recorded of an index out of bounds; calls of Python functions that fail at the same
+        time share one record."""
         checks = self.signature.checks
         slots = (ctypes.c_int64 * (3 + max((len(c.loops) for c in checks), default=0)))()
         _REPORT(self.code.address[f"{self.signature.name}.report"])(ctypes.addressof(slots))
@@ -97,7 +104,9 @@ class Plan:
             return f"{self.signature.name}: an index is out of range"
         check = checks[number - 1]
         where = " ".join(f"{name}={turn}" for name, turn in zip(check.loops, turns, strict=False))
-        said = f"{self.signature.name}: {check.access}: index {check.dim} is {index}, out of range 0..{extent}"
+        said = (
+            f"{self.signature.name}: {check.access}: index {check.dim} is {index}, out of range 0..{extent}"
+        )
         return f"{said}, at {where}" if where else said
 
     def fail(self, status: int) -> None:
@@ -109,30 +118,59 @@ class Plan:
         if status == OUT_OF_MEMORY:
             raise MemoryError(f"{name}: no memory for its temporary buffers; its outputs are incomplete")
         if status == OUT_OF_BOUNDS:
-            raise CallError(self.outside(), because="the kernel was built with bounds_check=True; its outputs are incomplete")
+            raise CallError(
+                self.outside(),
+                because="the kernel was built with bounds_check=True; its outputs are incomplete",
+            )
         if status == REFUSED:
-            raise CallError(f"{name}: the sizes of these arguments do not go together", because="\n".join(self.signature.needs),
-                            try_="arguments of other shapes; nothing was written")
-        raise CallError(f"{name} failed with status {status}", because="the kernel reported it; its outputs are incomplete")
+            raise CallError(
+                f"{name}: the sizes of these arguments do not go together",
+                because="\n".join(self.signature.needs),
+                try_="arguments of other shapes; nothing was written",
+            )
+        raise CallError(
+            f"{name} failed with status {status}",
+            because="the kernel reported it; its outputs are incomplete",
+        )
 
 
 class Module:
     """A loaded kernel.
 
     Parameters: relocatable ``object_code`` with the entry ``signature.name``; ``sources`` makes the texts of
-    ``get_source`` when they are asked for; ``target`` is the target string it was compiled for, None for this processor.
-    ``refused`` says why this process cannot run it: then it can be read and saved, and calls raise TargetError. ``constants`` holds, for each
-    symbol of ``signature.constants``, a compact array aligned to 64 bytes that nobody writes. ``features`` names the instruction sets the
-    code may use (None: all of this processor); ``tools`` makes more from the kernel's source, None when it is not at hand.
-    Raises TensorLangError when the code cannot be loaded.
+    ``get_source`` when they are asked for; ``target`` is the target string it was compiled for, None for this
+    processor. ``refused`` says why this process cannot run it: then it can be read and saved, and calls raise
+    TargetError. ``constants`` holds, for each symbol of ``signature.constants``, a compact array aligned to
+    64 bytes that nobody writes. ``features`` names the instruction sets the code may use (None: all of this
+    processor); ``tools`` makes more from the kernel's source, None when it is not at hand. Raises
+    TensorLangError when the code cannot be loaded.
     """
 
-    __slots__ = ("__weakref__", "_call", "_loaded", "_refused", "_sources", "_tools", "constants", "features", "object_code",
-                 "signature", "target")
+    __slots__ = (
+        "__weakref__",
+        "_call",
+        "_loaded",
+        "_refused",
+        "_sources",
+        "_tools",
+        "constants",
+        "features",
+        "object_code",
+        "signature",
+        "target",
+    )
 
-    def __init__(self, object_code: bytes, signature: Signature, sources: Sources | None = None, target: str | None = None,
-                 refused: str | None = None, constants: Mapping[str, Any] | None = None, features: Sequence[str] | None = None,
-                 tools: Tools | None = None) -> None:
+    def __init__(
+        self,
+        object_code: bytes,
+        signature: Signature,
+        sources: Sources | None = None,
+        target: str | None = None,
+        refused: str | None = None,
+        constants: Mapping[str, Any] | None = None,
+        features: Sequence[str] | None = None,
+        tools: Tools | None = None,
+    ) -> None:
         self.constants = dict(constants or {})
         self.signature = signature
         self.object_code = object_code
@@ -147,8 +185,11 @@ class Module:
             self._load()
 
     def _refuse(self, *args: Any) -> Any:
-        raise TargetError(f"{self.name} cannot run here", because=f"{self._refused}",
-                          try_="build it with target=None for this processor, or save it and load it there")
+        raise TargetError(
+            f"{self.name} cannot run here",
+            because=f"{self._refused}",
+            try_="build it with target=None for this processor, or save it and load it there",
+        )
 
     @property
     def _plan(self) -> Plan:
@@ -161,15 +202,25 @@ class Module:
         """This kernel's object code, or that of a copy of it that also calls ``more``, in the process."""
         signature = self.signature
         called = Callbacks(signature.externs)
-        imports = {**helpers(parallel=b"tensorlang_parallel" in object_code), **symbols(), **called.addresses(),
-                   **{symbol: address_of(a) for symbol, a in self.constants.items()}, **more}
-        code = load_object(object_code, [signature.name, *([f"{signature.name}.report"] if signature.checks else [])], imports)
+        imports = {
+            **helpers(parallel=b"tensorlang_parallel" in object_code),
+            **symbols(),
+            **called.addresses(),
+            **{symbol: address_of(a) for symbol, a in self.constants.items()},
+            **more,
+        }
+        code = load_object(
+            object_code,
+            [signature.name, *([f"{signature.name}.report"] if signature.checks else [])],
+            imports,
+        )
         return Plan(signature, code, called, self.constants)
 
     def _load(self) -> None:
         signature = self.signature
         plan = self._loaded = self._linked(self.object_code, {})
-        # the native entry keeps the interpreter's lock in short kernels, which callbacks from other threads would wait for
+        # the native entry keeps the interpreter's lock in short kernels, which callbacks from other threads
+        # would wait for
         native = native_entry(plan) if options.native_calls() and not signature.externs else None
         self._call = native or plan.portable
 
@@ -187,8 +238,11 @@ class Module:
         return self
 
     def __reduce__(self) -> Any:
-        raise TensorLangError(f"{self.name} cannot be pickled", because="its machine code stands at an address of this process",
-                              try_="f.save(path) here, tl.load(path) there")
+        raise TensorLangError(
+            f"{self.name} cannot be pickled",
+            because="its machine code stands at an address of this process",
+            try_="f.save(path) here, tl.load(path) there",
+        )
 
     @property
     def name(self) -> str:
@@ -206,20 +260,26 @@ class Module:
         return self._plan.address
 
     def get_source(self, kind: str = "ll") -> str:
-        """The kernel as text: ``"ir"`` (loop IR), ``"ll"`` (LLVM) or ``"asm"``. Raises TensorLangError when it was not kept."""
+        """The kernel as text: ``"ir"`` (loop IR), ``"ll"`` (LLVM) or ``"asm"``. Raises TensorLangError when
+        it was not kept."""
         make = self._sources.get(kind)
         if make is not None:
             return make()
         have = ", ".join(repr(k) for k in self._sources) or "none"
         if kind not in _KINDS:
             raise TensorLangError(f"get_source({kind!r}): no such kind of text", try_=f"one of {have}")
-        raise TensorLangError(f"get_source({kind!r}): {self.name} has no such text",
-                              because=f"kinds kept with this kernel: {have}", try_="build it again, or save it with sources=True")
+        raise TensorLangError(
+            f"get_source({kind!r}): {self.name} has no such text",
+            because=f"kinds kept with this kernel: {have}",
+            try_="build it again, or save it with sources=True",
+        )
 
     def benchmark(self, *args: Any, seconds: float = 0.5) -> Timing:
-        """Time the kernel on these arguments for about ``seconds``; the arguments are checked once, outputs left out are made once.
+        """Time the kernel on these arguments for about ``seconds``; the arguments are checked once, outputs
+        left out are made once.
 
-        The kernel runs many times on the same memory: an input is what it was, unless the kernel is given it as output.
+        The kernel runs many times on the same memory: an input is what it was, unless the kernel is given it
+        as output.
         """
         bound = self._plan.binder.bind(args)
         return measure(self._repeater(bound), seconds=seconds)
@@ -229,45 +289,78 @@ class Module:
         """The name of the kernel, as TVM's ``time_evaluator`` wants it."""
         return self.name
 
-    def time_evaluator(self, func_name: str | None = None, dev: Any = None, number: int = 10, repeat: int = 1, min_repeat_ms: int = 0,
-                       limit_zero_time_iterations: int = 100, cooldown_interval_ms: int = 0, repeats_to_cooldown: int = 1,
-                       cache_flush_bytes: int = 0, f_preproc: str = "") -> Callable[..., Timing]:
-        """TVM's way to time: a function of the arguments whose result has ``mean``, ``median``, ``min``, ``max``, ``std`` and ``results`` in
-        seconds. ``results`` has ``repeat`` samples, each the mean of ``number`` runs, or of as many more as take ``min_repeat_ms``.
+    def time_evaluator(
+        self,
+        func_name: str | None = None,
+        dev: Any = None,
+        number: int = 10,
+        repeat: int = 1,
+        min_repeat_ms: int = 0,
+        limit_zero_time_iterations: int = 100,
+        cooldown_interval_ms: int = 0,
+        repeats_to_cooldown: int = 1,
+        cache_flush_bytes: int = 0,
+        f_preproc: str = "",
+    ) -> Callable[..., Timing]:
+        """TVM's way to time: a function of the arguments whose result has ``mean``, ``median``, ``min``,
+        ``max``, ``std`` and ``results`` in seconds. ``results`` has ``repeat`` samples, each the mean of
+        ``number`` runs, or of as many more as take ``min_repeat_ms``.
 
-        ``cooldown_interval_ms`` go by before each sample, ``cache_flush_bytes`` are written. ``func_name`` is this kernel's; the other words
-        are accepted for TVM's sake. Raises TensorLangError for another name, and for counts below one.
+        ``cooldown_interval_ms`` go by before each sample, ``cache_flush_bytes`` are written. ``func_name`` is
+        this kernel's; the other words are accepted for TVM's sake. Raises TensorLangError for another name,
+        and for counts below one.
         """
         if func_name not in (None, self.name):
             raise TensorLangError(f"time_evaluator({func_name!r}): this module has one kernel, {self.name!r}")
-        for word, value, least in (("number", number, 1), ("repeat", repeat, 1), ("min_repeat_ms", min_repeat_ms, 0),
-                                   ("cooldown_interval_ms", cooldown_interval_ms, 0), ("cache_flush_bytes", cache_flush_bytes, 0)):
+        for word, value, least in (
+            ("number", number, 1),
+            ("repeat", repeat, 1),
+            ("min_repeat_ms", min_repeat_ms, 0),
+            ("cooldown_interval_ms", cooldown_interval_ms, 0),
+            ("cache_flush_bytes", cache_flush_bytes, 0),
+        ):
             if not isinstance(value, int | float) or value < least or (least and not isinstance(value, int)):
-                raise TensorLangError(f"time_evaluator({word}={value!r}): at least {least}, and a number", try_="number=10, repeat=3")
+                raise TensorLangError(
+                    f"time_evaluator({word}={value!r}): at least {least}, and a number",
+                    try_="number=10, repeat=3",
+                )
 
         def evaluator(*args: Any) -> Timing:
             bound = self._plan.binder.bind(args)
             waste = np.zeros(int(cache_flush_bytes), np.uint8)
-            return evaluate(self._repeater(bound), number, repeat, min_repeat_ms / 1e3, cooldown_interval_ms / 1e3,
-                            lambda: np.add(waste, 1, out=waste))
+            return evaluate(
+                self._repeater(bound),
+                number,
+                repeat,
+                min_repeat_ms / 1e3,
+                cooldown_interval_ms / 1e3,
+                lambda: np.add(waste, 1, out=waste),
+            )
 
         return evaluator
 
     def profile(self, *args: Any, seconds: float = 0.5) -> profile.Profile:
-        """Where the time goes: the share of each outer loop nest, and of the nests within it where that can be told, over about ``seconds``
-        seconds; ``print(f.profile(a, b, c))`` is a table. The arguments are treated as by ``benchmark``.
+        """Where the time goes: the share of each outer loop nest, and of the nests within it where that can
+        be told, over about ``seconds`` seconds; ``print(f.profile(a, b, c))`` is a table. The arguments are
+        treated as by ``benchmark``.
 
-        A copy of the kernel is built that looks at the clock around its nests. Raises TensorLangError for a kernel that was loaded.
+        A copy of the kernel is built that looks at the clock around its nests. Raises TensorLangError for a
+        kernel that was loaded.
         """
         if self._tools is None:
-            raise TensorLangError(f"profile: {self.name} was loaded, not built here", because="the loops it was made from are not at hand",
-                                  try_="build it again; perf can name loaded kernels with TENSORLANG_PERF_MAP=1")
+            raise TensorLangError(
+                f"profile: {self.name} was loaded, not built here",
+                because="the loops it was made from are not at hand",
+                try_="build it again; perf can name loaded kernels with TENSORLANG_PERF_MAP=1",
+            )
         bound = self._plan.binder.bind(args)
         plain = measure(self._repeater(bound), seconds=seconds / 4)
         for deep in (True, False):
             copy = self._tools.instrumented(deep)
             plan = self._linked(copy.object_code, profile.clock())
-            found = profile.measure(partial(self._once, plan, bound.scalars), bound.buffers, copy.nests, seconds / 2)
+            found = profile.measure(
+                partial(self._once, plan, bound.scalars), bound.buffers, copy.nests, seconds / 2
+            )
             if found.copy_seconds <= profile.SLOW * plain.median:
                 break
         return found
@@ -288,14 +381,19 @@ class Module:
         return run
 
     def save(self, path: str | Path, *, sources: bool = False) -> None:
-        """Write the kernel to one file that ``load`` reads back without the compiler, with its texts when asked.
+        """Write the kernel to one file that ``load`` reads back without the compiler, with its texts when
+        asked.
 
-        Raises TensorLangError when it cannot be written, and for a name of what ``export`` makes (``.o``, ``.so``, ``.h``).
+        Raises TensorLangError when it cannot be written, and for a name of what ``export`` makes (``.o``,
+        ``.so``, ``.h``).
         """
         place = files.named(path, "save")
         if place.suffix in export.SUFFIXES:
-            raise TensorLangError(f"save: {place} would be no {place.suffix} file", because="save writes a kernel for load, in a format of our own",
-                                  try_=f"f.export({str(place)!r}), or f.save({str(place.with_suffix('.tl'))!r})")
+            raise TensorLangError(
+                f"save: {place} would be no {place.suffix} file",
+                because="save writes a kernel for load, in a format of our own",
+                try_=f"f.export({str(place)!r}), or f.save({str(place.with_suffix('.tl'))!r})",
+            )
         files.write({place: self._packed(sources)}, f"save {self.name}")
 
     def _packed(self, sources: bool) -> bytes:
@@ -303,17 +401,21 @@ class Module:
         return store.pack(self.object_code, self.signature, self.target, self.features, texts, self.constants)
 
     def export(self, path: str | Path, *, name: str | None = None, cc: str | None = None) -> None:
-        """Write the kernel for other programs: ``matmul.o`` (object file) or ``matmul.so`` (shared library, by the C compiler ``cc``), with
-        the header ``matmul.h`` beside it, or ``matmul.h`` alone.
+        """Write the kernel for other programs: ``matmul.o`` (object file) or ``matmul.so`` (shared library,
+        by the C compiler ``cc``), with the header ``matmul.h`` beside it, or ``matmul.h`` alone.
 
-        The C function ``name`` (this kernel's own unless given) takes pointers to the arrays, the numbers, then the sizes as ``int64_t``, as
-        the header says; it needs the C library only. ``.o`` and ``.so`` also carry the kernel itself: ``load`` takes them.
-        Raises TensorLangError for a kernel that calls Python, for one that was loaded, without a C compiler, and when nothing can be written;
-        then nothing is.
+        The C function ``name`` (this kernel's own unless given) takes pointers to the arrays, the numbers,
+        then the sizes as ``int64_t``, as the header says; it needs the C library only. ``.o`` and ``.so``
+        also carry the kernel itself: ``load`` takes them. Raises TensorLangError for a kernel that calls
+        Python, for one that was loaded, without a C compiler, and when nothing can be written; then nothing
+        is.
         """
         if self._tools is None:
-            raise TensorLangError(f"export: {self.name} was loaded, not built here", because="only the compiler makes functions for C",
-                                  try_="export it where it is built")
+            raise TensorLangError(
+                f"export: {self.name} was loaded, not built here",
+                because="only the compiler makes functions for C",
+                try_="export it where it is built",
+            )
         make = self._tools.c_function
         export.export(path, lambda: make(name or self.name), lambda: self._packed(False), cc)
 
@@ -323,10 +425,18 @@ class Module:
 def load(path: str | Path, *, mine: bool = False) -> Module:
     """A kernel from a file that ``Module.save`` or ``Module.export`` wrote.
 
-    The file holds machine code: load only what you would run. One that everybody may write is refused; with ``mine=True`` (for files that a
-    program finds, not its user) also one of another user than oneself or root, or that a group may write.
-    Raises TargetError when it was compiled for another machine, TensorLangError when the file is torn, changed or no kernel, or not to be trusted.
+    The file holds machine code: load only what you would run. One that everybody may write is refused; with
+    ``mine=True`` (for files that a program finds, not its user) also one of another user than oneself or
+    root, or that a group may write. Raises TargetError when it was compiled for another machine,
+    TensorLangError when the file is torn, changed or no kernel, or not to be trusted.
     """
     found = store.read(path, mine)
     sources = {kind: (lambda text=text: text) for kind, text in found.texts.items()}
-    return Module(found.object_code, found.signature, sources, found.target, constants=found.constants, features=found.features)
+    return Module(
+        found.object_code,
+        found.signature,
+        sources,
+        found.target,
+        constants=found.constants,
+        features=found.features,
+    )

@@ -1,8 +1,10 @@
-"""Names of kernels for ``perf``: with TENSORLANG_PERF_MAP=1 every loaded function is listed in the file perf-PID.map, one line ``address
-size name`` in hexadecimal, where perf looks for the names of code made at run time. Knows object code and addresses.
+"""Names of kernels for ``perf``: with TENSORLANG_PERF_MAP=1 every loaded function is listed in the file
+perf-PID.map, one line ``address size name`` in hexadecimal, where perf looks for the names of code made at
+run time. Knows object code and addresses.
 
-Lines are only added: code that was unloaded stays listed until other code takes its place. The file is never written through a link, nor when
-it belongs to somebody else; what a dead process of the same number left behind is removed. A forked child gets a file of its own.
+Lines are only added: code that was unloaded stays listed until other code takes its place. The file is never
+written through a link, nor when it belongs to somebody else; what a dead process of the same number left
+behind is removed. A forked child gets a file of its own.
 """
 
 from __future__ import annotations
@@ -25,12 +27,17 @@ _writer: int | None = None  # the process that wrote last
 
 
 def register(object_code: bytes, addresses: Mapping[str, int]) -> None:
-    """List the functions of the object code, of which ``addresses`` tells where some were loaded. Warns when the file cannot be written."""
+    """List the functions of the object code, of which ``addresses`` tells where some were loaded. Warns when
+    the file cannot be written."""
     if not options.perf_map():
         return
     functions = [s for s in symbols(object_code) if s.is_function and s.section and s.size]
     begins = {s.section: addresses[s.name] - s.value for s in functions if s.name in addresses}
-    lines = [f"{begins[s.section] + s.value:x} {s.size:x} tensorlang:{s.name}\n" for s in functions if s.section in begins]
+    lines = [
+        f"{begins[s.section] + s.value:x} {s.size:x} tensorlang:{s.name}\n"
+        for s in functions
+        if s.section in begins
+    ]
     with _lock:
         if not _listed and lines and hasattr(os, "register_at_fork"):
             os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_in_child)
@@ -54,7 +61,11 @@ def _write(lines: list[str]) -> None:
     global _writer
     fresh = _writer != os.getpid()
     try:
-        handle = os.open(path(), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+        handle = os.open(
+            path(),
+            os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK,
+            0o600,
+        )
         try:
             found = os.fstat(handle)
             if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_nlink != 1:
@@ -66,7 +77,11 @@ def _write(lines: list[str]) -> None:
         finally:
             os.close(handle)
     except OSError as error:
-        warnings.warn(f"TENSORLANG_PERF_MAP=1: cannot write {path()}: {error.strerror or error}", RuntimeWarning, stacklevel=2)
+        warnings.warn(
+            f"TENSORLANG_PERF_MAP=1: cannot write {path()}: {error.strerror or error}",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 
 def _began() -> float:

@@ -1,37 +1,43 @@
 """The thread pool as LLVM text: what a parallel kernel calls, and the loop its workers run. Knows no Python.
 
 Memory. All state of the pool is one page-aligned block of zeroes that a forked child gets as zeroes again
-(MADV_WIPEONFORK): zero means "no workers, no region", so a child starts its own workers at its first parallel kernel and a
-fork in the middle of a region leaves nothing behind. The head (one cache line each for what different threads write):
+(MADV_WIPEONFORK): zero means "no workers, no region", so a child starts its own workers at its first parallel
+kernel and a fork in the middle of a region leaves nothing behind. The head (one cache line each for what
+different threads write):
 
-    0 busy i32      64 remaining i32     128 fn, 136 ctx, 144 begin, 152 end, 160 parts, 168 mode, 176 crew (the task)
-    192 workers i32 (started; only the thread that holds busy changes it)     256 the processors of the caller (1024 bits)
+    0 busy i32   64 remaining i32
+    128 fn, 136 ctx, 144 begin, 152 end, 160 parts, 168 mode, 176 crew (the task)
+    192 workers i32 (started; only the thread that holds busy changes it)
+    256 the processors of the caller (1024 bits)
 
-then one line of 128 bytes for each of the crew, the caller's first: state i32 at 0, index i32 at 4, patience i32 at 8
-(nanoseconds it spins), moved i32 at 12, tid i32 at 16, and on a cache line of its own ``taken`` i64 at 64. Settings that a
-child keeps are globals: wanted (threads asked for), width (threads that may run at once) and spin (nanoseconds at most).
+then one line of 128 bytes for each of the crew, the caller's first: state i32 at 0, index i32 at 4, patience
+i32 at 8 (nanoseconds it spins), moved i32 at 12, tid i32 at 16, and on a cache line of its own ``taken`` i64
+at 64. Settings that a child keeps are globals: wanted (threads asked for), width (threads that may run at
+once) and spin (nanoseconds at most).
 
-Work. A region is cut into parts, and each of the crew owns a run of neighbouring parts, so that a thread finds in its caches
-what it touched in the last region. It takes its own parts one by one by counting up ``taken``, then those that the others
-have not begun. So nobody waits for a sleeping or preempted thread that has not started, and for one that has, only until
-its present part is done. The crew is never larger than the processors: asking for more threads makes more parts, not more
-threads. Iterations are independent, so neither the cut nor who runs what can change a result.
+Work. A region is cut into parts, and each of the crew owns a run of neighbouring parts, so that a thread
+finds in its caches what it touched in the last region. It takes its own parts one by one by counting up
+``taken``, then those that the others have not begun. So nobody waits for a sleeping or preempted thread that
+has not started, and for one that has, only until its present part is done. The crew is never larger than the
+processors: asking for more threads makes more parts, not more threads. Iterations are independent, so neither
+the cut nor who runs what can change a result.
 
-Wake-ups. The system may put a thread that wakes on the processor of the one that woke it, above all where it knows of no caches
-that processors share, as in many virtual machines: the worker then starts when the caller's time slice is over, 2 to 4 ms
-later as measured, with another processor idle. So a sleeping worker is first forbidden the caller's processor (2 µs), and when
-it is done it may again go wherever the caller may; a change of the caller's affinity reaches the workers this way.
+Wake-ups. The system may put a thread that wakes on the processor of the one that woke it, above all where it
+knows of no caches that processors share, as in many virtual machines: the worker then starts when the
+caller's time slice is over, 2 to 4 ms later as measured, with another processor idle. So a sleeping worker is
+first forbidden the caller's processor (2 µs), and when it is done it may again go wherever the caller may; a
+change of the caller's affinity reaches the workers this way.
 
 A worker's state is one atomic word, so that no wake-up can be lost:
 
-    IDLE 0 ── worker goes to sleep ──> ASLEEP 1        caller posts: exchange to POSTED 2; wake it if it was ASLEEP
+    IDLE 0 ── worker goes to sleep ──> ASLEEP 1   caller posts: exchange to POSTED 2; wake it if it was ASLEEP
     POSTED ── worker takes it ──> RUNNING 3 ── done ──> IDLE
     POSTED ── caller takes it back (the worker has not come) ──> IDLE
 
-Order. The task is written before the exchange to POSTED (release) and read after POSTED -> RUNNING (acquire). A worker
-stores IDLE before it counts down ``remaining`` (release); the caller leaves only after it has read zero there (acquire),
-so the next region finds all its workers idle and the task unread. While it sleeps the caller keeps SLEEPER set in
-``remaining``; the last worker sees it in the value it counted down from.
+Order. The task is written before the exchange to POSTED (release) and read after POSTED -> RUNNING (acquire).
+A worker stores IDLE before it counts down ``remaining`` (release); the caller leaves only after it has read
+zero there (acquire), so the next region finds all its workers idle and the task unread. While it sleeps the
+caller keeps SLEEPER set in ``remaining``; the last worker sees it in the value it counted down from.
 """
 
 from __future__ import annotations
@@ -44,24 +50,32 @@ _FUTEX = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
 _GETTID = {"x86_64": 186, "aarch64": 178, "riscv64": 178}
 
 _MODE = {  # read and set the floating-point control word
-    "x86_64": ("""
+    "x86_64": (
+        """
   %w = alloca i32, align 4
   call void @llvm.x86.sse.stmxcsr(ptr %w)
   %v = load i32, ptr %w
   %m = and i32 %v, 65472
   %r = zext i32 %m to i64
-  ret i64 %r""", """
+  ret i64 %r""",
+        """
   %w = alloca i32, align 4
   %v = trunc i64 %mode to i32
   store i32 %v, ptr %w
   call void @llvm.x86.sse.ldmxcsr(ptr %w)
-  ret void""", "declare void @llvm.x86.sse.stmxcsr(ptr)\ndeclare void @llvm.x86.sse.ldmxcsr(ptr)"),
-    "aarch64": ("\n  %r = call i64 @llvm.aarch64.get.fpcr()\n  ret i64 %r",
-                "\n  call void @llvm.aarch64.set.fpcr(i64 %mode)\n  ret void",
-                "declare i64 @llvm.aarch64.get.fpcr()\ndeclare void @llvm.aarch64.set.fpcr(i64)"),
+  ret void""",
+        "declare void @llvm.x86.sse.stmxcsr(ptr)\ndeclare void @llvm.x86.sse.ldmxcsr(ptr)",
+    ),
+    "aarch64": (
+        "\n  %r = call i64 @llvm.aarch64.get.fpcr()\n  ret i64 %r",
+        "\n  call void @llvm.aarch64.set.fpcr(i64 %mode)\n  ret void",
+        "declare i64 @llvm.aarch64.get.fpcr()\ndeclare void @llvm.aarch64.set.fpcr(i64)",
+    ),
 }
-_PAUSE = {"x86_64": ("call void @llvm.x86.sse2.pause()", "declare void @llvm.x86.sse2.pause()"),
-          "aarch64": ("call void @llvm.aarch64.hint(i32 1)", "declare void @llvm.aarch64.hint(i32)")}
+_PAUSE = {
+    "x86_64": ("call void @llvm.x86.sse2.pause()", "declare void @llvm.x86.sse2.pause()"),
+    "aarch64": ("call void @llvm.aarch64.hint(i32 1)", "declare void @llvm.aarch64.hint(i32)"),
+}
 
 # Needed everywhere: the loop that f.benchmark times.
 REPEAT = """
@@ -105,9 +119,19 @@ def pool(arch: str) -> str:
     read_mode, write_mode, mode_decl = _MODE.get(arch, ("\n  ret i64 0", "\n  ret void", ""))
     pause, pause_decl = _PAUSE.get(arch, ("", ""))
     text = _POOL
-    for key, value in {"PAUSE_DECL": pause_decl, "PAUSE": pause, "MODE_DECL": mode_decl, "READ_MODE": read_mode,
-                       "WRITE_MODE": write_mode, "FUTEX": str(_FUTEX[arch]), "GETTID": str(_GETTID[arch]), "HEAD": str(HEAD),
-                       "LINE": str(LINE), "SLEEPER": str(SLEEPER), "FINE": str(FINE)}.items():
+    for key, value in {
+        "PAUSE_DECL": pause_decl,
+        "PAUSE": pause,
+        "MODE_DECL": mode_decl,
+        "READ_MODE": read_mode,
+        "WRITE_MODE": write_mode,
+        "FUTEX": str(_FUTEX[arch]),
+        "GETTID": str(_GETTID[arch]),
+        "HEAD": str(HEAD),
+        "LINE": str(LINE),
+        "SLEEPER": str(SLEEPER),
+        "FINE": str(FINE),
+    }.items():
         text = text.replace(f"@@{key}@@", value)
     return text
 

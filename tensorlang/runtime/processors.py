@@ -1,7 +1,9 @@
-"""How many processors this process may use: its affinity, and the share of time its control groups grant. Knows no threads.
+"""How many processors this process may use: its affinity, and the share of time its control groups grant.
+Knows no threads.
 
-Control groups are read as the Linux kernel documents them: version 2 has ``cpu.max`` ("quota period" or "max period") in the directory
-of the group and of each group above it, version 1 ``cpu.cfs_quota_us`` (-1: none) and ``cpu.cfs_period_us``.
+Control groups are read as the Linux kernel documents them: version 2 has ``cpu.max`` ("quota period" or "max
+period") in the directory of the group and of each group above it, version 1 ``cpu.cfs_quota_us`` (-1: none)
+and ``cpu.cfs_period_us``.
 """
 
 from __future__ import annotations
@@ -13,12 +15,14 @@ from pathlib import Path, PurePosixPath
 
 
 def processors() -> int:
-    """Processors this process may run on at the same time, at least 1. A granted share of 1.5 processors is two for half of the time."""
+    """Processors this process may run on at the same time, at least 1. A granted share of 1.5 processors is
+    two for half of the time."""
     return max(1, math.ceil(min(_affinity(), granted())))
 
 
 def whole_processors() -> int:
-    """Processors this process may keep busy all the time, at least 1: a waiting thread that spins uses up what is granted."""
+    """Processors this process may keep busy all the time, at least 1: a waiting thread that spins uses up
+    what is granted."""
     return max(1, math.floor(min(_affinity(), granted())))
 
 
@@ -29,7 +33,8 @@ def _affinity() -> int:
 
 
 def granted(groups: Path = Path("/proc/self/cgroup"), mounted: Path = Path("/sys/fs/cgroup")) -> float:
-    """Processors' worth of time that the control groups grant, the least of all levels; infinite without a limit."""
+    """Processors' worth of time that the control groups grant, the least of all levels; infinite without a
+    limit."""
     try:
         lines = groups.read_text().splitlines()
     except OSError:
@@ -48,7 +53,8 @@ def _shares(line: str, mounted: Path) -> Iterator[float]:
         roots, files = [mounted / controllers, mounted / "cpu"], ("cpu.cfs_quota_us", "cpu.cfs_period_us")
     else:
         return
-    # In a container the path may be that of the host: then the directory is not there, and the root is what is mounted.
+    # In a container the path may be that of the host: then the directory is not there, and the root is what
+    # is mounted.
     steps = PurePosixPath(path).parts[1:]
     for root in roots:
         for depth in range(len(steps) + 1):

@@ -1,7 +1,9 @@
-"""Where the time of a kernel goes: runs a copy of it that takes the time of its loop nests, and shows the shares as a table.
+"""Where the time of a kernel goes: runs a copy of it that takes the time of its loop nests, and shows the
+shares as a table.
 
-Knows nothing of loops: the copy and the names of its rows are handed in (``core.nests``). The cost of looking at the clock is measured and
-taken off. Of a parallel loop, the nests inside it are measured by every thread, and share its time in the proportion of their sums.
+Knows nothing of loops: the copy and the names of its rows are handed in (``core.nests``). The cost of looking
+at the clock is measured and taken off. Of a parallel loop, the nests inside it are measured by every thread,
+and share its time in the proportion of their sums.
 """
 
 from __future__ import annotations
@@ -83,8 +85,9 @@ class Instrumented:
 
 @dataclass(frozen=True)
 class Row:
-    """One loop nest: the ``share`` (0 to 1) and the ``seconds`` of one run that it takes, how often a run comes to it (``calls``), and how deep
-    it stands (0, or 1 for a nest within the last row of depth 0). ``loop`` is "elsewhere" for what no nest of that depth explains."""
+    """One loop nest: the ``share`` (0 to 1) and the ``seconds`` of one run that it takes, how often a run
+    comes to it (``calls``), and how deep it stands (0, or 1 for a nest within the last row of depth 0).
+    ``loop`` is "elsewhere" for what no nest of that depth explains."""
 
     loop: str
     writes: tuple[str, ...]
@@ -96,8 +99,8 @@ class Row:
 
 @dataclass(frozen=True)
 class Profile:
-    """The rows in the order of the kernel; those of depth 0 add up to the whole, those of depth 1 to the row above them. ``seconds`` is one
-    run, the mean of the faster half of ``runs`` runs; prints as a table."""
+    """The rows in the order of the kernel; those of depth 0 add up to the whole, those of depth 1 to the row
+    above them. ``seconds`` is one run, the mean of the faster half of ``runs`` runs; prints as a table."""
 
     rows: tuple[Row, ...]
     seconds: float
@@ -108,10 +111,25 @@ class Profile:
         lines = [("loop nest", "writes", "share", "time", "calls")]
         for r in self.rows:
             calls = f"{r.calls:.0f}" if r.calls else ""
-            lines.append(("  " * r.depth + r.loop, ", ".join(r.writes), f"{100 * r.share:.1f} %", seconds_text(r.seconds), calls))
+            lines.append(
+                (
+                    "  " * r.depth + r.loop,
+                    ", ".join(r.writes),
+                    f"{100 * r.share:.1f} %",
+                    seconds_text(r.seconds),
+                    calls,
+                )
+            )
         widths = [max(len(line[i]) for line in lines) for i in range(5)]
-        shown = ["  ".join((*(c.ljust(w) for c, w in zip(line[:2], widths, strict=False)),
-                            *(c.rjust(w) for c, w in zip(line[2:], widths[2:], strict=True)))).rstrip() for line in lines]
+        shown = [
+            "  ".join(
+                (
+                    *(c.ljust(w) for c, w in zip(line[:2], widths, strict=False)),
+                    *(c.rjust(w) for c, w in zip(line[2:], widths[2:], strict=True)),
+                )
+            ).rstrip()
+            for line in lines
+        ]
         return "\n".join([*shown, f"one run {seconds_text(self.seconds)}, of {self.runs} runs"])
 
 
@@ -141,7 +159,8 @@ def _cost(times: int = 2000) -> tuple[float, float]:
 
 
 def measure(run: Callable[[bytes], None], buffers: bytes, nests: Sequence[Nest], seconds: float) -> Profile:
-    """Run a copy for about ``seconds``. ``run(buffers)`` runs it once; the address of the table is added to ``buffers``."""
+    """Run a copy for about ``seconds``. ``run(buffers)`` runs it once; the address of the table is added to
+    ``buffers``."""
     table = np.zeros((len(nests), 2), np.int64)
     buffers = buffers + struct.pack("=q", table.ctypes.data)
     run(buffers)
@@ -152,11 +171,14 @@ def measure(run: Callable[[bytes], None], buffers: bytes, nests: Sequence[Nest],
         run(buffers)
         taken.append(table.astype(np.float64))
     taken.sort(key=lambda t: float(t[0, 0]))
-    return summarise(np.mean(taken[:(len(taken) + 1) // 2], axis=0), nests, _cost(), len(taken))  # the slower half met other work
+    return summarise(
+        np.mean(taken[: (len(taken) + 1) // 2], axis=0), nests, _cost(), len(taken)
+    )  # the slower half met other work
 
 
 def summarise(table: Any, nests: Sequence[Nest], cost: tuple[float, float], runs: int) -> Profile:
-    """The rows of a table of nanoseconds and counts; ``cost`` is that of the clock, for its own row and for those around it."""
+    """The rows of a table of nanoseconds and counts; ``cost`` is that of the clock, for its own row and for
+    those around it."""
     inner, outer = cost
     spent = [float(t) - inner * float(n) for t, n in table]
     for i, nest in enumerate(nests[1:], 1):
@@ -165,7 +187,9 @@ def summarise(table: Any, nests: Sequence[Nest], cost: tuple[float, float], runs
         while above is not None:
             spent[above] -= looks
             if not nests[above].shown:  # the sum of all threads; the rows around it see the time of one
-                looks *= min(1.0, float(table[nests[above].within or 0, 0]) / max(1.0, float(table[above, 0])))
+                looks *= min(
+                    1.0, float(table[nests[above].within or 0, 0]) / max(1.0, float(table[above, 0]))
+                )
             above = nests[above].within
         spent[0] -= looks
     spent = [max(0.0, t) for t in spent]
@@ -177,7 +201,12 @@ def summarise(table: Any, nests: Sequence[Nest], cost: tuple[float, float], runs
         rows.append(Row(nests[i].loop, nests[i].writes, share, spent[i] * 1e-9, float(table[i, 1]), 0))
         rows += _within(i, share, spent, table, nests)
     rest = whole - sum(spent[i] for i in tops)
-    return Profile((*rows, Row("elsewhere", (), rest / whole, rest * 1e-9, 0.0, 0)), whole * 1e-9, runs, float(table[0, 0]) * 1e-9)
+    return Profile(
+        (*rows, Row("elsewhere", (), rest / whole, rest * 1e-9, 0.0, 0)),
+        whole * 1e-9,
+        runs,
+        float(table[0, 0]) * 1e-9,
+    )
 
 
 def _within(top: int, share: float, spent: Sequence[float], table: Any, nests: Sequence[Nest]) -> list[Row]:
@@ -189,6 +218,9 @@ def _within(top: int, share: float, spent: Sequence[float], table: Any, nests: S
     whole = max(spent[turns], sum(spent[i] for i in parts), 1e-9)
     part = [spent[i] / whole for i in parts]
     scale = share, spent[top] * 1e-9
-    rows = [Row(nests[i].loop, nests[i].writes, scale[0] * p, scale[1] * p, float(table[i, 1]), 1) for i, p in zip(parts, part, strict=True)]
+    rows = [
+        Row(nests[i].loop, nests[i].writes, scale[0] * p, scale[1] * p, float(table[i, 1]), 1)
+        for i, p in zip(parts, part, strict=True)
+    ]
     rest = max(0.0, 1.0 - sum(part))
     return [*rows, Row("elsewhere", (), scale[0] * rest, scale[1] * rest, 0.0, 1)]

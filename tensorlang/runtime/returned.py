@@ -1,7 +1,8 @@
-"""Calls that leave the outputs out: made here, then the native entry is called with all arguments. Knows signatures and numpy arrays.
+"""Calls that leave the outputs out: made here, then the native entry is called with all arguments. Knows
+signatures and numpy arrays.
 
-A tenth of the time of the portable path: the shapes come from the inputs without checking them, since the native entry checks everything
-again and words what is wrong.
+A tenth of the time of the portable path: the shapes come from the inputs without checking them, since the
+native entry checks everything again and words what is wrong.
 """
 
 from __future__ import annotations
@@ -12,13 +13,24 @@ from typing import Any
 from ..core.signature import evaluate, names_in
 from .arguments import Binder, Slot, empty
 
-_WRONG = (AttributeError, IndexError, TypeError, ValueError, ZeroDivisionError, MemoryError)  # the portable path says what
+_WRONG = (
+    AttributeError,
+    IndexError,
+    TypeError,
+    ValueError,
+    ZeroDivisionError,
+    MemoryError,
+)  # the portable path says what
 
 
-def returning(native: Callable[[], Callable[..., Any]], binder: Binder, portable: Callable[..., Any]) -> Callable[..., Any]:
-    """What serves the calls that the native entry, which ``native()`` returns, hands on: those without outputs quickly, all others by
-    ``portable``."""
-    where: dict[str, tuple[int, int]] = {}  # a size → the parameter, among those given, and the axis that tell it
+def returning(
+    native: Callable[[], Callable[..., Any]], binder: Binder, portable: Callable[..., Any]
+) -> Callable[..., Any]:
+    """What serves the calls that the native entry, which ``native()`` returns, hands on: those without
+    outputs quickly, all others by ``portable``."""
+    where: dict[
+        str, tuple[int, int]
+    ] = {}  # a size → the parameter, among those given, and the axis that tell it
     position = {index: k for k, index in enumerate(binder.given)}
     for s in binder.slots:
         if not s.output:
@@ -30,7 +42,13 @@ def returning(native: Callable[[], Callable[..., Any]], binder: Binder, portable
     if not outputs or not used <= set(where) or any(s.strides is not None for s in outputs):
         return portable
     count, last = len(binder.given), tuple(binder.given) == tuple(range(len(binder.given)))
-    makers = [_maker(s, tuple((name, *where[name]) for name in sorted(used & {n for x in s.shape for n in names_in(x)}))) for s in outputs]
+    makers = [
+        _maker(
+            s,
+            tuple((name, *where[name]) for name in sorted(used & {n for x in s.shape for n in names_in(x)})),
+        )
+        for s in outputs
+    ]
 
     if last and len(makers) == 1:  # the common case, without a step more than it needs
         make = makers[0]

@@ -1,5 +1,5 @@
-"""What a dispatcher may run: kernels, kernels that share rows, the tree that picks among them, and whether each fits. Knows signatures; runs
-nothing."""
+"""What a dispatcher may run: kernels, kernels that share rows, the tree that picks among them, and whether
+each fits. Knows signatures; runs nothing."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ Tree = Any  # a slot, or (dim, most, tree where dim <= most, tree where it is mo
 
 @dataclass(frozen=True)
 class Rows:
-    """Kernels that share the rows of a dim among them: ``kernels[h]`` takes any multiple of ``h`` rows. A call of m rows becomes
-    ceil(m / highest) blocks of nearly equal height, h and h - 1, in two calls. Every height from 1 to ``highest`` has a kernel."""
+    """Kernels that share the rows of a dim among them: ``kernels[h]`` takes any multiple of ``h`` rows. A
+    call of m rows becomes ceil(m / highest) blocks of nearly equal height, h and h - 1, in two calls. Every
+    height from 1 to ``highest`` has a kernel."""
 
     dim: str
     kernels: Mapping[int, Module]
@@ -43,34 +44,44 @@ Route = Module | Rows
 def check_shape(signature: Signature, shape: Shape) -> None:
     """Raises TensorLangError for sizes that are none of the dispatcher's."""
     if len(shape) != len(signature.dims):
-        raise TensorLangError(f"{signature.name}: {shape} are {len(shape)} sizes",
-                              because=f"its dims are {', '.join(d.name for d in signature.dims)}")
+        raise TensorLangError(
+            f"{signature.name}: {shape} are {len(shape)} sizes",
+            because=f"its dims are {', '.join(d.name for d in signature.dims)}",
+        )
     for d, n in zip(signature.dims, shape, strict=True):
         if n < max(0, d.lo or 0) or (d.hi is not None and n > d.hi) or n % d.multiple_of:
             raise TensorLangError(f"{signature.name}: {d.name}={n} is no size it takes", because=_range(d))
 
 
 def check_route(signature: Signature, route: Route, box: Box | None, cut: str | None) -> None:
-    """Whether a route takes all sizes of the box, None for one that gets none; ``cut`` is the dim whose rows may be cut. Raises TensorLangError."""
+    """Whether a route takes all sizes of the box, None for one that gets none; ``cut`` is the dim whose rows
+    may be cut. Raises TensorLangError."""
     if not isinstance(route, Rows):
         check_module(signature, route, box)
         return
     if sorted(route.kernels) != list(range(1, route.highest + 1)):
-        raise TensorLangError(f"dispatcher {signature.name}: rows of {route.dim} need a kernel for each height from 1 to {route.highest}",
-                              because=f"there are {sorted(route.kernels)}")
+        raise TensorLangError(
+            f"dispatcher {signature.name}: rows of {route.dim} need a kernel for each height from 1 to "
+            f"{route.highest}",
+            because=f"there are {sorted(route.kernels)}",
+        )
     if route.dim != cut:
         raise TensorLangError(f"dispatcher {signature.name}: rows are cut along {cut}, not {route.dim}")
     for height, module in route.kernels.items():
         check_module(signature, module, box, {route.dim: height})
 
 
-def check_module(mine: Signature, module: Module, box: Box | None, multiples: Mapping[str, int] | None = None) -> None:
-    """Whether a kernel takes the arguments of all sizes in the box (None: of no size, so only their form counts); dims in ``multiples`` come as
-    multiples of that, down to none. Raises TensorLangError."""
+def check_module(
+    mine: Signature, module: Module, box: Box | None, multiples: Mapping[str, int] | None = None
+) -> None:
+    """Whether a kernel takes the arguments of all sizes in the box (None: of no size, so only their form
+    counts); dims in ``multiples`` come as multiples of that, down to none. Raises TensorLangError."""
     its, steps = module.signature, {d.name: d.multiple_of for d in mine.dims}
     where = f"dispatcher {mine.name}: {its.name}"
     if its.checks or its.externs:
-        raise TensorLangError(f"{where} cannot be dispatched", because="it checks bounds or calls Python while it runs")
+        raise TensorLangError(
+            f"{where} cannot be dispatched", because="it checks bounds or calls Python while it runs"
+        )
     if len(its.params) != len(mine.params):
         raise TensorLangError(f"{where} takes {len(its.params)} arguments, not {len(mine.params)}")
     fixed = {d: lo for d, (lo, hi) in (box or {}).items() if lo == hi}
@@ -84,16 +95,28 @@ def check_module(mine: Signature, module: Module, box: Box | None, multiples: Ma
         least, step = (0, part) if part is not None else (lo, lo if lo == hi else steps[d.name])
         inside = (d.lo is None or least >= d.lo) and (d.hi is None or (hi is not None and hi <= d.hi))
         if not inside or step % d.multiple_of:
-            raise TensorLangError(f"{where} does not take all sizes it would be given", because=f"{_range(d)}, and it would get {least} to {hi}")
+            raise TensorLangError(
+                f"{where} does not take all sizes it would be given",
+                because=f"{_range(d)}, and it would get {least} to {hi}",
+            )
     for p, q in zip(mine.params, its.params, strict=True):
-        same = (p.kind, p.dtype, p.output, p.updated, len(p.shape), p.strides) == (q.kind, q.dtype, q.output, q.updated, len(q.shape), q.strides)
+        same = (p.kind, p.dtype, p.output, p.updated, len(p.shape), p.strides) == (
+            q.kind,
+            q.dtype,
+            q.output,
+            q.updated,
+            len(q.shape),
+            q.strides,
+        )
         if not same or any(not _same(a, b, fixed) for a, b in zip(p.shape, q.shape, strict=True)):
-            raise TensorLangError(f"{where} takes other arguments",
-                                  because=f"{p.name} is {_form(p)} here, {_form(q)} there")
+            raise TensorLangError(
+                f"{where} takes other arguments", because=f"{p.name} is {_form(p)} here, {_form(q)} there"
+            )
 
 
 def box_of(signature: Signature, tree: Tree, slot: int) -> Box | None:
-    """The smallest box of sizes that holds all for which the tree picks a slot; None when it picks it for none."""
+    """The smallest box of sizes that holds all for which the tree picks a slot; None when it picks it for
+    none."""
     whole = {d.name: (max(0, d.lo or 0), d.hi) for d in signature.dims}
     steps = {d.name: d.multiple_of for d in signature.dims}
     boxes: list[Box] = []
@@ -101,7 +124,10 @@ def box_of(signature: Signature, tree: Tree, slot: int) -> Box | None:
     def visit(node: Tree, box: Box) -> None:
         if isinstance(node, int):
             if node == slot:  # only multiples of a dim's step come
-                taken = {d: (-(-lo // steps[d]) * steps[d], None if hi is None else hi // steps[d] * steps[d]) for d, (lo, hi) in box.items()}
+                taken = {
+                    d: (-(-lo // steps[d]) * steps[d], None if hi is None else hi // steps[d] * steps[d])
+                    for d, (lo, hi) in box.items()
+                }
                 if all(hi is None or lo <= hi for lo, hi in taken.values()):
                     boxes.append(taken)
             return
@@ -113,7 +139,13 @@ def box_of(signature: Signature, tree: Tree, slot: int) -> Box | None:
     visit(tree, whole)
     if not boxes:
         return None
-    return {d: (min(b[d][0] for b in boxes), None if any(b[d][1] is None for b in boxes) else max(b[d][1] or 0 for b in boxes)) for d in whole}
+    return {
+        d: (
+            min(b[d][0] for b in boxes),
+            None if any(b[d][1] is None for b in boxes) else max(b[d][1] or 0 for b in boxes),
+        )
+        for d in whole
+    }
 
 
 def _form(p: Param) -> str:
@@ -131,7 +163,9 @@ def _same(a: Any, b: Any, fixed: Mapping[str, int]) -> bool:
 
 def _range(d: Dim) -> str:
     upto = "" if d.hi is None else f" to {d.hi}"
-    return f"{d.name} runs from {max(0, d.lo or 0)}{upto}" + (f" in steps of {d.multiple_of}" if d.multiple_of > 1 else "")
+    return f"{d.name} runs from {max(0, d.lo or 0)}{upto}" + (
+        f" in steps of {d.multiple_of}" if d.multiple_of > 1 else ""
+    )
 
 
 def narrowed(signature: Signature, ranges: Box) -> Signature:
@@ -139,9 +173,14 @@ def narrowed(signature: Signature, ranges: Box) -> Signature:
     known = {d.name for d in signature.dims}
     for name in ranges:
         if name not in known:
-            raise TensorLangError(f"dispatcher {signature.name}: it has no dim {name}", legal=", ".join(sorted(known)) or "none")
+            raise TensorLangError(
+                f"dispatcher {signature.name}: it has no dim {name}", legal=", ".join(sorted(known)) or "none"
+            )
     if signature.checks or signature.externs:
-        raise TensorLangError(f"dispatcher: {signature.name} cannot be dispatched", because="it checks bounds or calls Python while it runs")
+        raise TensorLangError(
+            f"dispatcher: {signature.name} cannot be dispatched",
+            because="it checks bounds or calls Python while it runs",
+        )
     dims = []
     for d in signature.dims:
         lo, hi = ranges.get(d.name, (d.lo, d.hi))
@@ -163,8 +202,16 @@ def checked_tree(tree: Any, dims: Sequence[str], slots: int) -> Any:
             if not 0 <= node < slots:
                 raise TensorLangError(f"dispatcher: the tree picks slot {node}", legal=f"0 to {slots - 1}")
             return node
-        if not (isinstance(node, tuple | list) and len(node) == 4 and node[0] in dims and type(node[1]) is int and abs(node[1]) < 1 << 63):
-            raise TensorLangError(f"dispatcher: {str(node)[:200]} is no node of a tree", try_='a slot, or ("m", 16, low, high)')
+        if not (
+            isinstance(node, tuple | list)
+            and len(node) == 4
+            and node[0] in dims
+            and type(node[1]) is int
+            and abs(node[1]) < 1 << 63
+        ):
+            raise TensorLangError(
+                f"dispatcher: {str(node)[:200]} is no node of a tree", try_='a slot, or ("m", 16, low, high)'
+            )
         return (node[0], node[1], visit(node[2], depth + 1), visit(node[3], depth + 1))
 
     made = visit(tree)
@@ -182,12 +229,20 @@ def numbered(tree: Any, places: Mapping[str, int]) -> Any:
 
 
 def step_of(p: Param, dim: str | None, places: Mapping[str, int]) -> tuple[int, list[int]] | None:
-    """The bytes of one row of a buffer along the dim, as a number and the dims it is multiplied with; None when it has no such axis."""
+    """The bytes of one row of a buffer along the dim, as a number and the dims it is multiplied with; None
+    when it has no such axis."""
     if dim is None or not any(dim in names_in(n) for n in p.shape):
         return None
     rest = p.shape[1:]
-    if p.shape[0] != dim or p.strides is not None or any(dim in names_in(n) or isinstance(n, tuple) for n in rest):
-        raise TensorLangError(f"dispatcher: rows of {dim} cannot be cut in {p.name}", because="they are not its first axis, whole and compact")
+    if (
+        p.shape[0] != dim
+        or p.strides is not None
+        or any(dim in names_in(n) or isinstance(n, tuple) for n in rest)
+    ):
+        raise TensorLangError(
+            f"dispatcher: rows of {dim} cannot be cut in {p.name}",
+            because="they are not its first axis, whole and compact",
+        )
     number, factors = dtype(p.dtype).bytes, []
     for n in rest:
         if isinstance(n, str):

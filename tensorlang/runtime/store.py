@@ -1,8 +1,10 @@
-"""One kernel, one file: a header, object code, constants and texts under one hash. Knows no compiler; compares machines at load.
+"""One kernel, one file: a header, object code, constants and texts under one hash. Knows no compiler;
+compares machines at load.
 
-Layout: the line ``tensorlang kernel 2``, the line of the SHA-256 of all that follows, a line of JSON, the object code, the bytes of the
-constants in the order of the signature. Exported objects and libraries carry the same behind their last byte, then a line
-``tensorlang kernel behind`` with its length and the SHA-256 of the bytes before it.
+Layout: the line ``tensorlang kernel 2``, the line of the SHA-256 of all that follows, a line of JSON, the
+object code, the bytes of the constants in the order of the signature. Exported objects and libraries carry
+the same behind their last byte, then a line ``tensorlang kernel behind`` with its length and the SHA-256 of
+the bytes before it.
 """
 
 from __future__ import annotations
@@ -43,22 +45,37 @@ class Saved(NamedTuple):
 
 
 def machine(target: str | None, features: Sequence[str] | None) -> dict[str, Any]:
-    """What a processor must be to run code of this target string: triple, cpu, and the instruction sets the code may use. Without
-    ``features``: those of this processor, or those the string names for another one."""
+    """What a processor must be to run code of this target string: triple, cpu, and the instruction sets the
+    code may use. Without ``features``: those of this processor, or those the string names for another one."""
     options = dict(re.findall(r"-(mtriple|mcpu|mattr)=(\S+)", target or ""))
     host_cpu, host_triple = llvm.get_host_cpu_name(), llvm.get_process_triple()
     triple, cpu = options.get("mtriple", host_triple), options.get("mcpu", host_cpu)
     if features is None:
         here = cpu == host_cpu and isa.platform(triple) == isa.platform(host_triple)
-        features = isa.used(isa.platform(triple)[0], llvm.get_host_cpu_features() if here else {}, options.get("mattr", "").split(","))
+        features = isa.used(
+            isa.platform(triple)[0],
+            llvm.get_host_cpu_features() if here else {},
+            options.get("mattr", "").split(","),
+        )
     return {"triple": triple, "cpu": cpu, "features": sorted(features)}
 
 
-def pack(object_code: bytes, signature: Signature, target: str | None, features: Sequence[str] | None, texts: Mapping[str, str],
-         constants: Mapping[str, Any]) -> bytes:
+def pack(
+    object_code: bytes,
+    signature: Signature,
+    target: str | None,
+    features: Sequence[str] | None,
+    texts: Mapping[str, str],
+    constants: Mapping[str, Any],
+) -> bytes:
     """The bytes of a saved kernel."""
-    header = {"signature": signature.to_json(), "target": target, "machine": machine(target, features), "size": len(object_code),
-              "sources": dict(texts)}
+    header = {
+        "signature": signature.to_json(),
+        "target": target,
+        "machine": machine(target, features),
+        "size": len(object_code),
+        "sources": dict(texts),
+    }
     data = [np.ascontiguousarray(constants[c.symbol]).tobytes() for c in signature.constants]
     body = b"".join([json.dumps(header, ensure_ascii=True).encode(), b"\n", object_code, *data])
     return _MAGIC + str(VERSION).encode() + b"\n" + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
@@ -66,7 +83,11 @@ def pack(object_code: bytes, signature: Signature, target: str | None, features:
 
 def behind(image: bytes, saved: bytes) -> bytes:
     """An object file or library with a saved kernel behind it."""
-    return image + saved + f"\ntensorlang kernel behind {len(saved):016x} {hashlib.sha256(image).hexdigest()}\n".encode()
+    return (
+        image
+        + saved
+        + f"\ntensorlang kernel behind {len(saved):016x} {hashlib.sha256(image).hexdigest()}\n".encode()
+    )
 
 
 def read(path: str | Path, mine: bool = False) -> Saved:
@@ -78,10 +99,13 @@ def read(path: str | Path, mine: bool = False) -> Saved:
     first, _, rest = data.partition(b"\n")
     if not first.startswith(_MAGIC):
         raise TensorLangError(f"cannot load {path}", because="it is no saved tensorlang kernel")
-    version = first[len(_MAGIC):].decode("ascii", "replace")
+    version = first[len(_MAGIC) :].decode("ascii", "replace")
     if version != str(VERSION):
-        raise TensorLangError(f"cannot load {path}", because=f"its format is version {version[:20]}, this is version {VERSION}",
-                              try_="build and save the kernel again")
+        raise TensorLangError(
+            f"cannot load {path}",
+            because=f"its format is version {version[:20]}, this is version {VERSION}",
+            try_="build and save the kernel again",
+        )
     digest, _, body = rest.partition(b"\n")
     if hashlib.sha256(body).hexdigest().encode() != digest:
         raise _changed(path)
@@ -89,31 +113,51 @@ def read(path: str | Path, mine: bool = False) -> Saved:
     try:
         header = json.loads(line)
         signature = Signature.from_json(header["signature"])
-        needs, target, texts, size = header["machine"], header["target"], dict(header["sources"]), header["size"]
+        needs, target, texts, size = (
+            header["machine"],
+            header["target"],
+            dict(header["sources"]),
+            header["size"],
+        )
         forms = [(tuple(c.shape), dtype(c.dtype).to_numpy()) for c in signature.constants]
         names = str(needs["triple"]), str(needs["cpu"]), tuple(str(f) for f in needs["features"])
-        whole = type(size) is int and 0 <= size == len(content) - sum(math.prod(shape) * kind.itemsize for shape, kind in forms)
-        whole = whole and isinstance(target, str | None) and all(isinstance(t, str) for t in (*texts, *texts.values()))
+        whole = type(size) is int and 0 <= size == len(content) - sum(
+            math.prod(shape) * kind.itemsize for shape, kind in forms
+        )
+        whole = (
+            whole
+            and isinstance(target, str | None)
+            and all(isinstance(t, str) for t in (*texts, *texts.values()))
+        )
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, TensorLangError):
         whole = False
     if not whole:
-        raise TensorLangError(f"cannot load {path}", because="its header makes no sense", try_="build and save the kernel again")
+        raise TensorLangError(
+            f"cannot load {path}", because="its header makes no sense", try_="build and save the kernel again"
+        )
     check_machine(path, signature.name, *names)
     constants = _constants(signature, forms, memoryview(content)[size:])
     return Saved(content[:size], signature, target, texts, constants, names[2])
 
 
 def _changed(path: str | Path) -> TensorLangError:
-    return TensorLangError(f"cannot load {path}", because="its contents do not match its hash: the file is torn or was changed",
-                           try_="build and save the kernel again")
+    return TensorLangError(
+        f"cannot load {path}",
+        because="its contents do not match its hash: the file is torn or was changed",
+        try_="build and save the kernel again",
+    )
 
 
 def _carried(path: str | Path, data: bytes) -> bytes:
     """The saved kernel behind an object file or library."""
     found = _BEHIND.match(data[-_TRAILER:])
     if found is None:
-        raise TensorLangError(f"cannot load {path}", because="it is an object file or library with no tensorlang kernel behind it: "
-                                                             "not exported here, stripped, or truncated", try_="export the kernel again")
+        raise TensorLangError(
+            f"cannot load {path}",
+            because="it is an object file or library with no tensorlang kernel behind it: "
+            "not exported here, stripped, or truncated",
+            try_="export the kernel again",
+        )
     end = len(data) - _TRAILER
     start = end - int(found[1], 16)
     if start < 0 or hashlib.sha256(data[:start]).hexdigest().encode() != found[2]:
@@ -121,12 +165,14 @@ def _carried(path: str | Path, data: bytes) -> bytes:
     return data[start:end]
 
 
-def _constants(signature: Signature, forms: Sequence[tuple[tuple[int, ...], Any]], content: memoryview) -> dict[str, Any]:
+def _constants(
+    signature: Signature, forms: Sequence[tuple[tuple[int, ...], Any]], content: memoryview
+) -> dict[str, Any]:
     """The constants as arrays the code can use; kernels that hold the same data share them."""
     made, at = {}, 0
     for c, (shape, kind) in zip(signature.constants, forms, strict=True):
         size = math.prod(shape) * kind.itemsize
-        array = np.frombuffer(content[at:at + size], kind).reshape(shape)
+        array = np.frombuffer(content[at : at + size], kind).reshape(shape)
 
         def copy(out: Any, source: Any = array) -> None:
             np.copyto(out, source)
@@ -144,7 +190,9 @@ def check_machine(path: str | Path, name: str, triple: str, cpu: str, features: 
     have = llvm.get_host_cpu_features()
     missing = [f for f in features if not have.get(f)]
     if missing:
-        raise TargetError(f"cannot load {path}",
-                          because=f"{name} was compiled for {cpu} and may use {', '.join(missing)}, which this processor "
-                                  f"({llvm.get_host_cpu_name()}) has not",
-                          try_="build it for this processor")
+        raise TargetError(
+            f"cannot load {path}",
+            because=f"{name} was compiled for {cpu} and may use {', '.join(missing)}, which this processor "
+            f"({llvm.get_host_cpu_name()}) has not",
+            try_="build it for this processor",
+        )

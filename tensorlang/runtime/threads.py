@@ -1,11 +1,12 @@
 """The thread pool from Python's side: makes it once, sets its limits, hands out the symbols kernels call.
 
-The pool itself is machine code (``pool_text`` says how it works) and its threads are no Python threads: they start at the
-first parallel region, hold no lock, block all signals, and are simply gone when the process ends or forks.
+The pool itself is machine code (``pool_text`` says how it works) and its threads are no Python threads: they
+start at the first parallel region, hold no lock, block all signals, and are simply gone when the process ends
+or forks.
 
-Kernels see ``void tensorlang_parallel(fn, ctx, i64 begin, i64 end)``, which returns when ``void fn(ctx, i64 b, i64 e)`` has run on
-pieces b … e that cover begin … end, ``ptr tensorlang_alloc(i64)`` (64-byte aligned or null) and ``void tensorlang_free(ptr)``, which
-are those of ``workspace``.
+Kernels see ``void tensorlang_parallel(fn, ctx, i64 begin, i64 end)``, which returns when ``void fn(ctx, i64
+b, i64 e)`` has run on pieces b … e that cover begin … end, ``ptr tensorlang_alloc(i64)`` (64-byte aligned or
+null) and ``void tensorlang_free(ptr)``, which are those of ``workspace``.
 
 The processors this process may use are looked up when the pool starts and when a limit is set.
 """
@@ -38,7 +39,8 @@ _wanted: int | None = None  # what the user asked for, else None
 
 
 def num_threads() -> int:
-    """How many threads a parallel kernel uses: the set limit, else TENSORLANG_NUM_THREADS, else the processors of this process."""
+    """How many threads a parallel kernel uses: the set limit, else TENSORLANG_NUM_THREADS, else the
+    processors of this process."""
     if _wanted is not None:
         return _wanted
     return options.thread_limit() or min(processors(), options.MAX_THREADS)
@@ -47,8 +49,8 @@ def num_threads() -> int:
 def set_num_threads(count: int | None) -> None:
     """Limit parallel kernels to ``count`` threads from their next region on; None returns to the default.
 
-    No more threads run at once than there are processors for this process (affinity, control groups), whatever the count.
-    Raises TensorLangError for a count that is no whole number from 1 to 1024.
+    No more threads run at once than there are processors for this process (affinity, control groups),
+    whatever the count. Raises TensorLangError for a count that is no whole number from 1 to 1024.
     """
     global _wanted
     if count is not None:
@@ -57,11 +59,16 @@ def set_num_threads(count: int | None) -> None:
                 raise TypeError
             count = operator.index(count)
         except TypeError:
-            raise TensorLangError(f"set_num_threads({count!r})",
-                                  because=f"a whole number is needed, not a {type(count).__name__}") from None
+            raise TensorLangError(
+                f"set_num_threads({count!r})",
+                because=f"a whole number is needed, not a {type(count).__name__}",
+            ) from None
         if not 1 <= count <= options.MAX_THREADS:
-            raise TensorLangError(f"set_num_threads({count})", because=f"a thread limit is from 1 to {options.MAX_THREADS}",
-                                  try_="set_num_threads(None) uses every processor this process may run on")
+            raise TensorLangError(
+                f"set_num_threads({count})",
+                because=f"a thread limit is from 1 to {options.MAX_THREADS}",
+                try_="set_num_threads(None) uses every processor this process may run on",
+            )
     with _lock:
         _wanted = count
         if _pool is not None:
@@ -69,7 +76,8 @@ def set_num_threads(count: int | None) -> None:
 
 
 def helpers(parallel: bool = True) -> dict[str, int]:
-    """Addresses of the symbols kernels import; the pool's only when it is asked for, because compiling it takes longer."""
+    """Addresses of the symbols kernels import; the pool's only when it is asked for, because compiling it
+    takes longer."""
     if not _helpers:
         with _lock:
             if not _helpers:
@@ -82,23 +90,27 @@ def helpers(parallel: bool = True) -> dict[str, int]:
 
 
 def repeater() -> Callable[..., int]:
-    """``loop(entry address, buffers, scalars, times)``: runs a kernel in a native loop; the first nonzero status ends it."""
+    """``loop(entry address, buffers, scalars, times)``: runs a kernel in a native loop; the first nonzero
+    status ends it."""
     helpers(parallel=False)
     assert _repeat is not None
     return _repeat
 
 
 def release_workspace() -> int:
-    """Give the temporary memory that is kept between calls of kernels back to the system; the bytes given back.
+    """Give the temporary memory that is kept between calls of kernels back to the system; the bytes given
+    back.
 
-    At most TENSORLANG_WORKSPACE_BYTES (128 MiB unless set) are kept. Safe at any time: what running kernels use is not touched.
+    At most TENSORLANG_WORKSPACE_BYTES (128 MiB unless set) are kept. Safe at any time: what running kernels
+    use is not touched.
     """
     return 0 if _memory is None else _memory.release()
 
 
 def plan_workspace(run: Callable[[], object]) -> None:
-    """Plan temporary memory by a call at the largest sizes: ``run()`` makes it, and its blocks are kept and serve smaller sizes too, so that calls
-    of kernels of open sizes allocate nothing from then on. Without a plan a block serves what is at least half as large.
+    """Plan temporary memory by a call at the largest sizes: ``run()`` makes it, and its blocks are kept and
+    serve smaller sizes too, so that calls of kernels of open sizes allocate nothing from then on. Without a
+    plan a block serves what is at least half as large.
 
     Blocks that nobody asks for during seconds in which others are asked for go back to the system, as ever.
     """
@@ -113,8 +125,9 @@ def _start_common() -> None:
     global _memory, _repeat
     memory = workspace.start()
     loop = compile_text(pool_text.REPEAT, ["tensorlang_repeat"], {}).keep()
-    _repeat = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(
-        loop.address["tensorlang_repeat"])
+    _repeat = ctypes.CFUNCTYPE(
+        ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
+    )(loop.address["tensorlang_repeat"])
     _memory = memory
     _helpers.update(memory.address)
 
@@ -126,7 +139,10 @@ def _start_pool() -> None:
     if state is None:
         code = compile_text(pool_text.SERIAL, ["tensorlang_parallel"], {}).keep()
     else:
-        names = ["tensorlang_parallel", *(f"tensorlang_{word}" for word in ("state", "wanted", "width", "spin"))]
+        names = [
+            "tensorlang_parallel",
+            *(f"tensorlang_{word}" for word in ("state", "wanted", "width", "spin")),
+        ]
         code = compile_text(pool_text.pool(arch), names, {}).keep()
         ctypes.c_void_p.from_address(code.address["tensorlang_state"]).value = state
         _apply(code)
@@ -138,12 +154,17 @@ def _apply(pool: Code) -> None:
     """Write the limits where the pool reads them. Spinning is for those who have a processor each."""
     count = num_threads()
     width = min(count, processors())
-    for word, value in (("spin", SPIN if width <= whole_processors() else 0), ("wanted", count), ("width", width)):
+    for word, value in (
+        ("spin", SPIN if width <= whole_processors() else 0),
+        ("wanted", count),
+        ("width", width),
+    ):
         ctypes.c_int32.from_address(pool.address[f"tensorlang_{word}"]).value = value
 
 
 def _block() -> int | None:
-    """Zeroed memory for the pool's state that a forked child gets as zeroes again; None where the system cannot."""
+    """Zeroed memory for the pool's state that a forked child gets as zeroes again; None where the system
+    cannot."""
     size = pool_text.HEAD + pool_text.LINE * options.MAX_THREADS
     block = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     try:

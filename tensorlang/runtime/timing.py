@@ -1,4 +1,5 @@
-"""Timing of a loaded kernel: repeats the raw machine-code entry and keeps the samples. Knows nothing of arrays or tuning."""
+"""Timing of a loaded kernel: repeats the raw machine-code entry and keeps the samples. Knows nothing of
+arrays or tuning."""
 
 from __future__ import annotations
 
@@ -10,13 +11,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-SAMPLE = 1e-3  # shortest sample in seconds: well above the resolution of the clock and the cost of one call of the loop
+# shortest sample in seconds: well above the resolution of the clock and the cost of one call of the loop
+SAMPLE = 1e-3
 MIN_RUNS, MAX_RUNS = 5, 1000
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of one run of a kernel over ``runs`` samples of ``repeat`` runs each; ``results`` are the samples, in order."""
+    """Seconds of one run of a kernel over ``runs`` samples of ``repeat`` runs each; ``results`` are the
+    samples, in order."""
 
     median: float
     min: float
@@ -33,27 +36,46 @@ class Timing:
 
     def __str__(self) -> str:
         times = f" × {self.repeat}" if self.repeat > 1 else ""
-        return (f"median {seconds_text(self.median)}  min {seconds_text(self.min)}  mean {seconds_text(self.mean)} "
-                f"± {seconds_text(self.std)}  ({self.runs}{times} runs)")
+        return (
+            f"median {seconds_text(self.median)}  min {seconds_text(self.min)}  mean "
+            f"{seconds_text(self.mean)} "
+            f"± {seconds_text(self.std)}  ({self.runs}{times} runs)"
+        )
 
 
 def seconds_text(seconds: float) -> str:
     """``0.00123`` as ``1.23 ms``."""
-    unit, scale = next(((u, s) for u, s in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)) if seconds >= s), ("ns", 1e-9))
+    unit, scale = next(
+        ((u, s) for u, s in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)) if seconds >= s), ("ns", 1e-9)
+    )
     value = seconds / scale
     digits = 0 if value == 0 else max(0, 2 - math.floor(math.log10(max(value, 1e-3))))
     return f"{value:.{min(digits, 3)}f} {unit}"
 
 
 def _summary(samples: Sequence[float], repeat: int) -> Timing:
-    return Timing(float(np.median(samples)), min(samples), float(np.mean(samples)),
-                  float(np.std(samples, ddof=1)) if len(samples) > 1 else 0.0, len(samples), repeat, tuple(samples))
+    return Timing(
+        float(np.median(samples)),
+        min(samples),
+        float(np.mean(samples)),
+        float(np.std(samples, ddof=1)) if len(samples) > 1 else 0.0,
+        len(samples),
+        repeat,
+        tuple(samples),
+    )
 
 
-def evaluate(run: Callable[[int], None], number: int, repeat: int, min_seconds: float = 0.0, pause: float = 0.0,
-             flush: Callable[[], object] = lambda: None) -> Timing:
-    """``repeat`` samples of ``number`` runs each, after one run that does not count. A sample shorter than ``min_seconds`` is taken again
-    with more runs. Before each, ``pause`` seconds go by and ``flush`` is called."""
+def evaluate(
+    run: Callable[[int], None],
+    number: int,
+    repeat: int,
+    min_seconds: float = 0.0,
+    pause: float = 0.0,
+    flush: Callable[[], object] = lambda: None,
+) -> Timing:
+    """``repeat`` samples of ``number`` runs each, after one run that does not count. A sample shorter than
+    ``min_seconds`` is taken again with more runs. Before each, ``pause`` seconds go by and ``flush`` is
+    called."""
     clock = time.perf_counter
     run(1)
     samples: list[float] = []

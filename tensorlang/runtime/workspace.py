@@ -1,15 +1,20 @@
-"""Memory for kernels' temporaries: aligned blocks, the larger ones kept between calls. Knows no kernels and no threads of Python.
+"""Memory for kernels' temporaries: aligned blocks, the larger ones kept between calls. Knows no kernels and
+no threads of Python.
 
-A fresh block costs a page fault for each page at its first touch: a matrix product that packs all of its right side takes 1.2 times as
-long at 512 x 512 and 1.4 times at 256 x 256 when its memory is fresh (``benchmarks/threads.py``). So what is freed is kept, up to
-a budget for the whole process (``TENSORLANG_WORKSPACE_BYTES``), and given back when it was not used for some seconds while others
-were, or by ``release_workspace``. The budget is of the process, not of its threads: a thread that ends leaves nothing behind.
+A fresh block costs a page fault for each page at its first touch: a matrix product that packs all of its
+right side takes 1.2 times as long at 512 x 512 and 1.4 times at 256 x 256 when its memory is fresh
+(``benchmarks/threads.py``). So what is freed is kept, up to a budget for the whole process
+(``TENSORLANG_WORKSPACE_BYTES``), and given back when it was not used for some seconds while others were, or
+by ``release_workspace``. The budget is of the process, not of its threads: a thread that ends leaves nothing
+behind.
 
-The text below is machine code that any thread calls, those of the pool as well. A block is ``header | data``: the header, 64 bytes,
-holds one word, the address of the block (whole pages) and in its low bits the class of its size (four classes for each power of two)
-or zero for a small block of the C library. The kept blocks are such words in an array. A thread claims one by exchanging it for zero and
-gives it back by exchanging a zero for it: no locks, so a fork, a signal or the end of a thread finds nothing half done. The search begins
-at a place of the thread's own, so that it meets the blocks that are warm in its caches. Blocks of 2 MiB and more ask for huge pages.
+The text below is machine code that any thread calls, those of the pool as well. A block is ``header | data``:
+the header, 64 bytes, holds one word, the address of the block (whole pages) and in its low bits the class of
+its size (four classes for each power of two) or zero for a small block of the C library. The kept blocks are
+such words in an array. A thread claims one by exchanging it for zero and gives it back by exchanging a zero
+for it: no locks, so a fork, a signal or the end of a thread finds nothing half done. The search begins at a
+place of the thread's own, so that it meets the blocks that are warm in its caches. Blocks of 2 MiB and more
+ask for huge pages.
 """
 
 from __future__ import annotations
@@ -27,14 +32,18 @@ DEFAULT_BUDGET = 128 << 20
 SMALL = 64 << 10  # bytes, with the header: up to here a block comes from the C library, which keeps it
 HUGE = 2 << 20
 SLOTS = 128  # kept blocks
-REACH, FAR_REACH = 4, 255  # how many classes above its own a request may take a kept block of: twice as large, any
+REACH, FAR_REACH = (
+    4,
+    255,
+)  # how many classes above its own a request may take a kept block of: twice as large, any
 IDLE_SECONDS = 2  # a kept block that nobody asked for between two looks this far apart is given back
 
 
 @dataclass(frozen=True)
 class Workspace:
-    """The loaded allocator: ``address`` of what kernels import; ``release`` gives kept blocks back and returns how many bytes; ``reach`` sets how
-    many classes above its own a request may take a kept block of."""
+    """The loaded allocator: ``address`` of what kernels import; ``release`` gives kept blocks back and
+    returns how many bytes; ``reach`` sets how many classes above its own a request may take a kept block
+    of."""
 
     code: Code
     address: dict[str, int]
@@ -47,8 +56,14 @@ def start() -> Workspace:
     asked = options.workspace_bytes()
     keeps = sys.platform == "linux" and asked != 0
     text = PLAIN + (KEEPING if keeps else NOTHING_KEPT)
-    code = compile_text(text, [*NAMES, "tensorlang_release", "tensorlang_budget", "tensorlang_idle", "tensorlang_reach"], {}).keep()
-    for name, value in (("budget", DEFAULT_BUDGET if asked is None else asked), ("idle", IDLE_SECONDS), ("reach", REACH)):
+    code = compile_text(
+        text, [*NAMES, "tensorlang_release", "tensorlang_budget", "tensorlang_idle", "tensorlang_reach"], {}
+    ).keep()
+    for name, value in (
+        ("budget", DEFAULT_BUDGET if asked is None else asked),
+        ("idle", IDLE_SECONDS),
+        ("reach", REACH),
+    ):
         ctypes.c_int64.from_address(code.address[f"tensorlang_{name}"]).value = value
     release = ctypes.CFUNCTYPE(ctypes.c_int64)(code.address["tensorlang_release"])
 
@@ -316,8 +331,8 @@ none:
   ret ptr null
 }
 
-; Give kept blocks back to the system until no more than ``most`` bytes are kept; with ``young``, of those that were not asked for
-; since the last time only, the others growing old. The bytes given back.
+; Give kept blocks back to the system until no more than ``most`` bytes are kept; with ``young``,
+; of those that were not asked for since the last time only, the others growing old. The bytes given back.
 define internal i64 @shrink(i64 %most, i1 %young) {
 entry:
   br label %loop
@@ -427,6 +442,17 @@ done:
   ret void
 }
 """
-for _key, _value in {"SLOTS": SLOTS, "LAST": SLOTS - 1, "PLACE": 64 - SLOTS.bit_length() + 1, "CLASS": _CLASS, "YOUNG": _YOUNG, "OLD": ~_YOUNG,
-                     "HUGE": HUGE, "HUGE_LESS_1": HUGE - 1, "HUGE_MASK": -HUGE, "SMALL": SMALL, "REACH": REACH}.items():
+for _key, _value in {
+    "SLOTS": SLOTS,
+    "LAST": SLOTS - 1,
+    "PLACE": 64 - SLOTS.bit_length() + 1,
+    "CLASS": _CLASS,
+    "YOUNG": _YOUNG,
+    "OLD": ~_YOUNG,
+    "HUGE": HUGE,
+    "HUGE_LESS_1": HUGE - 1,
+    "HUGE_MASK": -HUGE,
+    "SMALL": SMALL,
+    "REACH": REACH,
+}.items():
     KEEPING = KEEPING.replace(f"@@{_key}@@", str(_value))

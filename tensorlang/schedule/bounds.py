@@ -1,8 +1,10 @@
-"""Region inference: which part of each tensor a stage computes where it stands, how long every loop runs, which guards remain.
+"""Region inference: which part of each tensor a stage computes where it stands, how long every loop runs,
+which guards remain.
 
-Consumers come first: a stage at root computes its whole domain; an attached stage computes the box of elements that its readers
-touch while the loops inside the attachment point run and those outside stand still. Boxes are affine intervals over the outer loops,
-dims and knobs; what cannot be proved becomes a guard. Knows te, arith and the state; nothing of loop IR.
+Consumers come first: a stage at root computes its whole domain; an attached stage computes the box of
+elements that its readers touch while the loops inside the attachment point run and those outside stand still.
+Boxes are affine intervals over the outer loops, dims and knobs; what cannot be proved becomes a guard. Knows
+te, arith and the state; nothing of loop IR.
 """
 
 from __future__ import annotations
@@ -28,16 +30,26 @@ LARGE = 48  # nodes
 class StageBounds:
     """What region inference found for one stage.
 
-    ``low`` and ``extent`` give the computed box per data axis (``low`` speaks of the loops around). ``loops`` has the extent of every loop
-    and axis, ``counts`` what each counts in terms of the innermost loops. ``local`` is each axis's value from the stage's own loops, counted
-    from the box's corner (a reduction axis from its begin), ``value`` the absolute value. ``store_low`` and ``store_extent`` are the box its
-    memory holds, larger only after store_at. ``bound`` are the variables whose ranges it is known by.
+    ``low`` and ``extent`` give the computed box per data axis (``low`` speaks of the loops around). ``loops``
+    has the extent of every loop and axis, ``counts`` what each counts in terms of the innermost loops.
+    ``local`` is each axis's value from the stage's own loops, counted from the box's corner (a reduction axis
+    from its begin), ``value`` the absolute value. ``store_low`` and ``store_extent`` are the box its memory
+    holds, larger only after store_at. ``bound`` are the variables whose ranges it is known by.
     """
 
     __slots__ = ("bound", "counts", "extent", "local", "loops", "low", "store_extent", "store_low", "value")
 
-    def __init__(self, low: tuple[Expr, ...], extent: tuple[Expr, ...], loops: dict[IterVar, Expr], counts: dict[IterVar, Expr],
-                 local: dict[Var, Expr], value: dict[Var, Expr], store: list[tuple[Expr, Expr]] | None, bound: tuple[Var, ...]) -> None:
+    def __init__(
+        self,
+        low: tuple[Expr, ...],
+        extent: tuple[Expr, ...],
+        loops: dict[IterVar, Expr],
+        counts: dict[IterVar, Expr],
+        local: dict[Var, Expr],
+        value: dict[Var, Expr],
+        store: list[tuple[Expr, Expr]] | None,
+        bound: tuple[Var, ...],
+    ) -> None:
         self.low = low
         self.extent = extent
         self.loops = loops
@@ -50,8 +62,9 @@ class StageBounds:
 
 
 class Bounds:
-    """The result for a whole state: a StageBounds per stage, found when it is asked for, and the facts about the loop variables of the
-    stages found so far. What a state has in common with the one it came of is taken over."""
+    """The result for a whole state: a StageBounds per stage, found when it is asked for, and the facts about
+    the loop variables of the stages found so far. What a state has in common with the one it came of is taken
+    over."""
 
     __slots__ = ("_done", "_guards", "_known", "facts", "state")
 
@@ -61,17 +74,28 @@ class Bounds:
         self._known: dict[At, Facts] = {}
         self._done: dict[str, StageBounds] = {}
         if earlier is None:
-            sizes = dims_of(*(e for st in state.stages for e in (*(n for t in st.op.outputs for n in t.shape), *_cuts(st))))
+            sizes = dims_of(
+                *(
+                    e
+                    for st in state.stages
+                    for e in (*(n for t in st.op.outputs for n in t.shape), *_cuts(st))
+                )
+            )
             self.facts = Facts(sizes=frozenset(v for v in sizes if v.kind == "dim"))
         else:
             self._inherit(earlier)
 
     def _inherit(self, earlier: Bounds) -> None:
-        """Take over what ``earlier`` has found, without the stages whose loops changed and what follows from theirs."""
+        """Take over what ``earlier`` has found, without the stages whose loops changed and what follows from
+        theirs."""
         state, before = self.state, earlier.state
         done, ranges, level = dict(earlier._done), dict(earlier.facts.ranges), dict(earlier.facts.level)
         fresh = changed(before, state)
-        todo = [st.name for st in fresh if st.name not in before.position or not same_loops(before.stage(st.name), st)]
+        todo = [
+            st.name
+            for st in fresh
+            if st.name not in before.position or not same_loops(before.stage(st.name), st)
+        ]
         first = len(todo)
         for n, name in enumerate(todo):  # grows on the way
             found = done.pop(name, None)
@@ -85,8 +109,18 @@ class Bounds:
                 if name in s.position:
                     st = s.stage(name)
                     todo += s.links.attached.get(name, ())
-                    todo += [r for r in reads(s, st) if s.stage(r).host is not None or s.stage(r).store is not None or s.stage(r).in_part]
-        sizes = {v for st in fresh for e in (*(n for t in st.op.outputs for n in t.shape), *_cuts(st)) for v in variables(e) if v.kind == "dim"}
+                    todo += [
+                        r
+                        for r in reads(s, st)
+                        if s.stage(r).host is not None or s.stage(r).store is not None or s.stage(r).in_part
+                    ]
+        sizes = {
+            v
+            for st in fresh
+            for e in (*(n for t in st.op.outputs for n in t.shape), *_cuts(st))
+            for v in variables(e)
+            if v.kind == "dim"
+        }
         self._done = done
         self.facts = Facts(ranges, level, sizes=earlier.facts.sizes | sizes)
 
@@ -105,10 +139,11 @@ class Bounds:
             found = self._done[name]
         return found
 
-    # -- one stage ---------------------------------------------------------------------------------------------------
+    # -- one stage -------------------------------------------------------------------------------------------
 
     def _find(self, name: str) -> None:
-        """Infer a stage after all that its box follows from: its readers, and the stages around them and it."""
+        """Infer a stage after all that its box follows from: its readers, and the stages around them and
+        it."""
         todo = [name]
         while todo:
             stage = self.state.stage(todo[-1])
@@ -129,7 +164,11 @@ class Bounds:
     def _infer(self, stage: StageState) -> None:
         op = stage.compute
         place = stage.attach if isinstance(stage.attach, At) else None
-        box = self._required(stage, place) if place is not None or stage.in_part else [_domain(a) for a in op.axis]
+        box = (
+            self._required(stage, place)
+            if place is not None or stage.in_part
+            else [_domain(a) for a in op.axis]
+        )
         loops: dict[IterVar, Expr] = {}
         for a, (_, extent) in zip(op.axis, box, strict=True):
             loops[a] = extent
@@ -157,13 +196,22 @@ class Bounds:
             assert a.dom is not None
             absolute[a.var] = make.add(a.dom[0], local[a.var])
         store = None if stage.store is None else self._required(stage, stage.store)
-        self._done[stage.name] = StageBounds(tuple(b[0] for b in box), tuple(b[1] for b in box), loops, value, local, absolute, store,
-                                             tuple([r[0] for r in ranges]))
+        self._done[stage.name] = StageBounds(
+            tuple(b[0] for b in box),
+            tuple(b[1] for b in box),
+            loops,
+            value,
+            local,
+            absolute,
+            store,
+            tuple([r[0] for r in ranges]),
+        )
 
-    # -- regions -----------------------------------------------------------------------------------------------------
+    # -- regions ---------------------------------------------------------------------------------------------
 
     def around(self, place: At | str | None) -> dict[Var, None]:
-        """The loop variables that stand still inside a place: its stage's, up to the loop named, and those around them."""
+        """The loop variables that stand still inside a place: its stage's, up to the loop named, and those
+        around them."""
         found: dict[Var, None] = {}
         while isinstance(place, At):
             outer = self.state.stage(place.stage)
@@ -181,9 +229,12 @@ class Bounds:
             return [(make.const(0, a.dtype), make.const(0, a.dtype)) for a in axes]
         return [self.box(ends, a.extent) for ends, a in zip(boxes, axes, strict=True)]
 
-    def touched(self, key: Operation, readers: Sequence[StageState], place: At | None) -> list[tuple[Expr, Expr] | None] | None:
-        """The ends of what ``readers`` touch of an operation's tensors, per dimension, while the loops around ``place`` stand still; None for a
-        dimension that cannot be bounded, None at all when nothing is read."""
+    def touched(
+        self, key: Operation, readers: Sequence[StageState], place: At | None
+    ) -> list[tuple[Expr, Expr] | None] | None:
+        """The ends of what ``readers`` touch of an operation's tensors, per dimension, while the loops
+        around ``place`` stand still; None for a dimension that cannot be bounded, None at all when nothing
+        is read."""
         around = self.around(place)
 
         def gone(v: Var) -> bool:
@@ -195,7 +246,11 @@ class Bounds:
             for node in reader.compute.reads:
                 if node.tensor.op is key:
                     ends = [self._ends(substitute(i, known.value), gone) for i in node.indices]
-                    boxes = list(ends) if boxes is None else [_union(a, b) for a, b in zip(boxes, ends, strict=True)]
+                    boxes = (
+                        list(ends)
+                        if boxes is None
+                        else [_union(a, b) for a, b in zip(boxes, ends, strict=True)]
+                    )
         return boxes
 
     def _ends(self, index: Expr, gone: object) -> tuple[Expr, Expr] | None:
@@ -211,26 +266,34 @@ class Bounds:
         if ends is None:
             return full
         lo, hi = (make.cast(whole.dtype, e) for e in ends)
-        extent = self.facts.extent_bound(make.add(make.sub(widened(hi), widened(lo)), 1), lambda v: v.kind == "loop")
+        extent = self.facts.extent_bound(
+            make.add(make.sub(widened(hi), widened(lo)), 1), lambda v: v.kind == "loop"
+        )
         extent = None if extent is None else make.cast(whole.dtype, extent)
         if extent is None or (depends_on_dims(extent) and self.facts.prove(make.le(whole, extent)) is True):
             return full
-        if self.facts.prove(make.ge(lo, 0)) is True and not depends_on_dims(whole) and not depends_on_dims(extent):
+        if (
+            self.facts.prove(make.ge(lo, 0)) is True
+            and not depends_on_dims(whole)
+            and not depends_on_dims(extent)
+        ):
             extent = make.min_(extent, whole)  # a box that starts inside needs no more than the whole
         return lo, extent
 
-    # -- guards ------------------------------------------------------------------------------------------------------
+    # -- guards ----------------------------------------------------------------------------------------------
 
     def guards(self, stage: StageState) -> tuple[Expr, ...]:
-        """The conditions under which one turn of the stage's loops is a point of its domain, without the provable ones: those that follow
-        from the guards of the stages around it, or from other guards of its own, are not asked again."""
+        """The conditions under which one turn of the stage's loops is a point of its domain, without the
+        provable ones: those that follow from the guards of the stages around it, or from other guards of its
+        own, are not asked again."""
         done = self._guards.get(stage.name)
         if done is None:
             done = self._guards[stage.name] = self._needed(stage, self.known_at(stage.attach))
         return done
 
     def known_at(self, place: At | str | None) -> Facts:
-        """What holds inside a place: the ranges of all loops, and the guards of the stages around that stand outside of it."""
+        """What holds inside a place: the ranges of all loops, and the guards of the stages around that stand
+        outside of it."""
         if not isinstance(place, At):
             return self.facts
         found = self._known.get(place)
@@ -243,7 +306,7 @@ class Bounds:
         while isinstance(place, At):
             outer = self.state.stage(place.stage)
             at = [iv.name for iv in outer.leaves].index(place.loop)
-            inside = {iv.var for iv in outer.leaves[at + 1:]}
+            inside = {iv.var for iv in outer.leaves[at + 1 :]}
             for g in self.guards(outer):
                 if not any(v in inside for v in variables(g)):
                     facts = facts.assume(g)
@@ -268,7 +331,11 @@ class Bounds:
             if isinstance(rel, Split):
                 if self.facts.divisible(b.loops[rel.parent], b.loops[rel.inner]) and rel.factor is not None:
                     continue
-                if rel.parent in own and own[rel.parent][0] is b.loops[rel.parent] and const_int(own[rel.parent][1]) == 0:
+                if (
+                    rel.parent in own
+                    and own[rel.parent][0] is b.loops[rel.parent]
+                    and const_int(own[rel.parent][1]) == 0
+                ):
                     continue  # the domain's own guard below says the same
                 need(make.lt(b.counts[rel.parent], b.loops[rel.parent]))
         for a in op.axis:
@@ -279,14 +346,20 @@ class Bounds:
 
 
 def _is_large(e: Expr) -> bool:
-    """Whether an axis in terms of loops is larger than a few splits and fuses make it: each further one would double it again, where the
-    ranges of the loops, which the canonical form does not know, may fold it."""
+    """Whether an axis in terms of loops is larger than a few splits and fuses make it: each further one would
+    double it again, where the ranges of the loops, which the canonical form does not know, may fold it."""
     return next(islice(preorder(e), LARGE, None), None) is not None
 
 
 def _cuts(stage: StageState) -> list[Expr]:
     """What loops are cut by."""
-    return [n for rel in stage.relations if isinstance(rel, Split) for n in (rel.factor, rel.nparts) if n is not None]
+    return [
+        n
+        for rel in stage.relations
+        if isinstance(rel, Split)
+        for n in (rel.factor, rel.nparts)
+        if n is not None
+    ]
 
 
 def _domain(axis: IterVar) -> tuple[Expr, Expr]:
@@ -302,7 +375,9 @@ def bounds_of(state: ScheduleState) -> Bounds:
     """Region inference of a state, each stage computed once."""
     if state._bounds is None:
         earlier, state._earlier = state._earlier, None
-        if earlier is not None and all([before is not None and same_loops(before, st) for before, st in _pairs(earlier.state, state)]):
+        if earlier is not None and all(
+            [before is not None and same_loops(before, st) for before, st in _pairs(earlier.state, state)]
+        ):
             state._bounds = earlier  # it differs in nothing that regions depend on
         else:
             state._bounds = Bounds(state, earlier)
@@ -310,15 +385,25 @@ def bounds_of(state: ScheduleState) -> Bounds:
 
 
 def _pairs(before: ScheduleState, state: ScheduleState) -> list[tuple[StageState | None, StageState]]:
-    return [(before.stage(st.name) if st.name in before.position else None, st) for st in changed(before, state)]
+    return [
+        (before.stage(st.name) if st.name in before.position else None, st) for st in changed(before, state)
+    ]
 
 
 def same_loops(a: StageState, b: StageState) -> bool:
-    """Whether two states of a stage differ in nothing that regions depend on: how turns of a loop are run is no part of it."""
-    return a.op is b.op and a.leaves is b.leaves and a.relations is b.relations and a.attach == b.attach and a.store == b.store
+    """Whether two states of a stage differ in nothing that regions depend on: how turns of a loop are run is
+    no part of it."""
+    return (
+        a.op is b.op
+        and a.leaves is b.leaves
+        and a.relations is b.relations
+        and a.attach == b.attach
+        and a.store == b.store
+    )
 
 
 def region_size(tensor: Tensor, bounds: Bounds) -> tuple[Expr, ...]:
-    """The extents of the storage of a tensor: the computed box, or the whole shape at root and for arguments."""
+    """The extents of the storage of a tensor: the computed box, or the whole shape at root and for
+    arguments."""
     stage = bounds.state.of(tensor)
     return tensor.shape if stage.is_placeholder or stage.is_opaque else bounds[stage.name].store_extent

@@ -1,7 +1,8 @@
-"""Who reads whom, and who is computed in whose loops: tables by name that a state keeps, and that follow a change without being made anew.
+"""Who reads whom, and who is computed in whose loops: tables by name that a state keeps, and that follow a
+change without being made anew.
 
-One primitive changes a stage or two. A table made again from all stages at every primitive would make a schedule of n stages cost n².
-Knows stages by name and what they read; nothing of loops.
+One primitive changes a stage or two. A table made again from all stages at every primitive would make a
+schedule of n stages cost n². Knows stages by name and what they read; nothing of loops.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ Rows = dict[str, tuple[str, ...]]
 
 
 class Links:
-    """``readers`` and ``attached`` by stage name, in the order of the stages; ``tensorized`` the stages that are, ``waiting`` those that wait for
-    a place."""
+    """``readers`` and ``attached`` by stage name, in the order of the stages; ``tensorized`` the stages that
+    are, ``waiting`` those that wait for a place."""
 
     __slots__ = ("attached", "readers", "tensorized", "waiting")
 
-    def __init__(self, readers: Rows, attached: Rows, tensorized: tuple[str, ...], waiting: tuple[str, ...]) -> None:
+    def __init__(
+        self, readers: Rows, attached: Rows, tensorized: tuple[str, ...], waiting: tuple[str, ...]
+    ) -> None:
         self.readers = readers
         self.attached = attached
         self.tensorized = tensorized
@@ -39,20 +42,35 @@ class Links:
                 readers.setdefault(name, []).append(st.name)
             if st.host is not None:
                 attached.setdefault(st.host, []).append(st.name)
-        return Links({n: tuple(r) for n, r in readers.items()}, {n: tuple(r) for n, r in attached.items()},
-                     tuple(st.name for st in state.stages if st.tensorized is not None),
-                     tuple(st.name for st in state.stages if st.waiting is not None))
+        return Links(
+            {n: tuple(r) for n, r in readers.items()},
+            {n: tuple(r) for n, r in attached.items()},
+            tuple(st.name for st in state.stages if st.tensorized is not None),
+            tuple(st.name for st in state.stages if st.waiting is not None),
+        )
 
     def after(self, before: ScheduleState, state: ScheduleState) -> Links:
         """The tables of ``state``, which came of ``before``, whose tables these are."""
         readers, attached, tensorized, waiting = self.readers, self.attached, self.tensorized, self.waiting
         for new in changed(before, state):
             old = before.stage(new.name) if new.name in before.position else None
-            if old is None or old.op is not new.op or (old.attach != new.attach and reads(before, old) != reads(state, new)):
-                readers = _moved(readers, new.name, () if old is None else reads(before, old), reads(state, new), state)
+            if (
+                old is None
+                or old.op is not new.op
+                or (old.attach != new.attach and reads(before, old) != reads(state, new))
+            ):
+                readers = _moved(
+                    readers, new.name, () if old is None else reads(before, old), reads(state, new), state
+                )
             was = None if old is None else old.host
             if was != new.host:
-                attached = _moved(attached, new.name, () if was is None else (was,), () if new.host is None else (new.host,), state)
+                attached = _moved(
+                    attached,
+                    new.name,
+                    () if was is None else (was,),
+                    () if new.host is None else (new.host,),
+                    state,
+                )
             if (old is not None and old.tensorized is not None) != (new.tensorized is not None):
                 tensorized = tuple(st.name for st in state.stages if st.tensorized is not None)
             if (old is not None and old.waiting is not None) != (new.waiting is not None):

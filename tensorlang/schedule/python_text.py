@@ -1,8 +1,10 @@
-"""A trace as Python text: the calls a person would write. Knows the fields of primitives; needs no schedule and applies nothing.
+"""A trace as Python text: the calls a person would write. Knows the fields of primitives; needs no schedule
+and applies nothing.
 
-Stages and the loops that calls return become variables; what no call returned is looked up by its name when it is first used. The names
-of new loops and stages are foretold by the rules that make them; where that is not certain (the axes of a new layout have names of
-their own; two caches may or may not want one name), they are looked up.
+Stages and the loops that calls return become variables; what no call returned is looked up by its name when
+it is first used. The names of new loops and stages are foretold by the rules that make them; where that is
+not certain (the axes of a new layout have names of their own; two caches may or may not want one name), they
+are looked up.
 """
 
 from __future__ import annotations
@@ -18,9 +20,14 @@ from .primitives.base import Knob, Primitive, Size
 Arguments = Mapping[str, Any]
 
 
-def python_text(steps: tuple[Primitive, ...], decisions: Mapping[str, tuple[int, ...]], numbers: bool, notes: Mapping[int, str] | None = None) -> str:
-    """``def apply(s): …`` for these steps. With ``numbers`` sampled sizes are written as numbers and not sampled again. ``notes`` are comments
-    behind the lines of steps."""
+def python_text(
+    steps: tuple[Primitive, ...],
+    decisions: Mapping[str, tuple[int, ...]],
+    numbers: bool,
+    notes: Mapping[int, str] | None = None,
+) -> str:
+    """``def apply(s): …`` for these steps. With ``numbers`` sampled sizes are written as numbers and not
+    sampled again. ``notes`` are comments behind the lines of steps."""
     w = Writer(decisions, numbers)
     wishes = Counter(_cache_name(p.arguments()) for p in steps if p.name in ("cache_read", "cache_write"))
     w.uncertain = {name for name, n in wishes.items() if n > 1}
@@ -65,7 +72,8 @@ class Writer:
         return self.stages[stage]
 
     def new_stage(self, wish: str, base: str) -> str:
-        """The variable of a stage that a call makes of ``base``, as the left side of an assignment; none where the stage's name is uncertain."""
+        """The variable of a stage that a call makes of ``base``, as the left side of an assignment; none
+        where the stage's name is uncertain."""
         if wish in self.uncertain:
             return ""
         name, n = wish, 0
@@ -127,7 +135,8 @@ class Writer:
 
 
 def _cache_name(a: Arguments) -> str:
-    """The name a cache gets, unless it is taken; that of an operation with several outputs also tells which (``.v0``)."""
+    """The name a cache gets, unless it is taken; that of an operation with several outputs also tells which
+    (``.v0``)."""
     return f"{a.get('tensor') or a['stage']}.{a['scope']}"
 
 
@@ -207,9 +216,17 @@ def _transform_layout(w: Writer, name: str, a: Arguments) -> None:
         for axis, stride, size in group:
             whole = f"s[{of}].op.outputs[0].shape[{axis}]"
             digit = names[axis] + (f" // {stride}" if stride != 1 else "") + (f" % {size}" if size else "")
-            text = digit if not text else f"{text if text.isidentifier() else f'({text})'} * {size or whole} + {digit}"
-            if text != digit and not size and stride != 1:  # the number of blocks of an axis has no short name
-                w.lines.append(f"s.step('transform_layout', stage={stage!r}, digits={digits!r}, merged={a['merged']!r}{pad})")
+            text = (
+                digit
+                if not text
+                else f"{text if text.isidentifier() else f'({text})'} * {size or whole} + {digit}"
+            )
+            # the number of blocks of an axis has no short name
+            if text != digit and not size and stride != 1:
+                w.lines.append(
+                    f"s.step('transform_layout', stage={stage!r}, digits={digits!r}, "
+                    f"merged={a['merged']!r}{pad})"
+                )
                 w.renewed(stage, layout=True)
                 return
         new.append(text)
@@ -226,7 +243,9 @@ def _sample_tile(w: Writer, name: str, a: Arguments) -> None:
     given += [f"candidates={a['candidates']}"] if a["candidates"] is not None else []
     given += [f"values={values[0] if len(values) == 1 else values}"] if values is not None else []
     given += [f"name={a['decision']!r}"] + ([f"role={a['role']!r}"] if a["role"] != "tile" else [])
-    names = [w.variable(f"{a['decision']}_{i}" if a["parts"] > 1 else a["decision"]) for i in range(a["parts"])]
+    names = [
+        w.variable(f"{a['decision']}_{i}" if a["parts"] > 1 else a["decision"]) for i in range(a["parts"])
+    ]
     w.knobs.update({f"{a['decision']}.{i}": x for i, x in enumerate(names)})
     w.lines.append(f"{', '.join(names)} = s.sample_tile({', '.join([loop, *given])})")
 

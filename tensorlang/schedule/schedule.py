@@ -1,6 +1,8 @@
-"""``Schedule`` and ``Stage``: the user's handles. Each call builds a primitive, checks it, applies it, records it.
+"""``Schedule`` and ``Stage``: the user's handles. Each call builds a primitive, checks it, applies it,
+records it.
 
-Nothing here knows what any primitive does. The state is a value, so ``copy`` is free and a refused call changes nothing.
+Nothing here knows what any primitive does. The state is a value, so ``copy`` is free and a refused call
+changes nothing.
 """
 
 from __future__ import annotations
@@ -33,14 +35,17 @@ StageKey = Tensor | Operation | str | tuple[Tensor, ...]
 
 
 class Schedule(ScheduleMethods):
-    """How a computation is carried out. Made by :func:`create_schedule`; ``s[T]`` is the stage that computes ``T``."""
+    """How a computation is carried out. Made by :func:`create_schedule`; ``s[T]`` is the stage that computes
+    ``T``."""
 
-    def __init__(self, state: ScheduleState, outputs: tuple[Operation, ...], steps: tuple[Primitive, ...] = ()) -> None:
+    def __init__(
+        self, state: ScheduleState, outputs: tuple[Operation, ...], steps: tuple[Primitive, ...] = ()
+    ) -> None:
         self._state = state
         self._outputs = outputs
         self._steps = steps
 
-    # -- reading -----------------------------------------------------------------------------------------------------
+    # -- reading ---------------------------------------------------------------------------------------------
 
     @property
     def state(self) -> ScheduleState:
@@ -62,7 +67,11 @@ class Schedule(ScheduleMethods):
         """The calls made so far and the sampled values."""
         notes = {}
         for name, why in self.pending.items():
-            by = [n for n, p in enumerate(self._steps) if getattr(p, "stage", None) == name and p.name in ("compute_at", "sample_location")]
+            by = [
+                n
+                for n, p in enumerate(self._steps)
+                if getattr(p, "stage", None) == name and p.name in ("compute_at", "sample_location")
+            ]
             notes[by[-1] if by else len(self._steps) - 1] = f"pending: {name} at {why}"
         return Trace(self._steps, {d.name: d.values for d in self._state.decisions}, notes)
 
@@ -94,9 +103,11 @@ class Schedule(ScheduleMethods):
             op = key.op if isinstance(key, Tensor) else (key.outputs[0].op if key.outputs else key)
             stage = self._state.find(op)
             if stage is None:
-                raise ScheduleError(f"s[{op.name}]: not part of this schedule",
-                                    because="nothing the schedule was created for is computed from it",
-                                    legal=", ".join(self._state.position))
+                raise ScheduleError(
+                    f"s[{op.name}]: not part of this schedule",
+                    because="nothing the schedule was created for is computed from it",
+                    legal=", ".join(self._state.position),
+                )
             return stage.name
         if isinstance(key, str) and key in self._state.position:
             return key
@@ -122,24 +133,31 @@ class Schedule(ScheduleMethods):
     def legal_places(self, tensor: StageKey, *, pending: Literal[False] = False) -> list[tuple[str, str]]: ...
     @overload
     def legal_places(self, tensor: StageKey, *, pending: Literal[True]) -> list[tuple[str, str, str]]: ...
-    def legal_places(self, tensor: StageKey, *, pending: bool = False) -> list[tuple[str, str]] | list[tuple[str, str, str]]:
+    def legal_places(
+        self, tensor: StageKey, *, pending: bool = False
+    ) -> list[tuple[str, str]] | list[tuple[str, str, str]]:
         """Every (stage, loop) at which the stage may be computed, besides root; never raises for a legal key.
 
-        ``pending=True``: instead those that later calls could make legal, as (stage, loop, what stands against it now).
+        ``pending=True``: instead those that later calls could make legal, as (stage, loop, what stands
+        against it now).
         """
         stage = self._state.stage(self.stage_name(tensor))
         return pending_places(self._state, stage) if pending else legal_places(self._state, stage)
 
     @property
     def pending(self) -> dict[str, str]:
-        """The stages that wait for a place that is not legal yet, as ``{"T": "O.i: `M` also reads `T` and runs outside loop O.i"}``.
+        """The stages that wait for a place that is not legal yet, as ``{"T": "O.i: `M` also reads `T` and
+        runs outside loop O.i"}``.
 
         ``tl.lower`` and ``tl.build`` take a schedule once nothing waits.
         """
-        return {st.name: f"{st.waiting.place}: {wished(self._state, st).reason}" for n in self._state.links.waiting
-                if (st := self._state.stage(n)).waiting is not None}
+        return {
+            st.name: f"{st.waiting.place}: {wished(self._state, st).reason}"
+            for n in self._state.links.waiting
+            if (st := self._state.stage(n)).waiting is not None
+        }
 
-    # -- changing ----------------------------------------------------------------------------------------------------
+    # -- changing --------------------------------------------------------------------------------------------
 
     def verdict(self, p: Primitive) -> tuple[Verdict, ScheduleState | None, Any]:
         """The verdict on a primitive, and the state and result it would give."""
@@ -152,17 +170,32 @@ class Schedule(ScheduleMethods):
         state, bad = settle(state, self._state)
         if bad is not None:
             stage, why = bad
-            return no(lambda: f"`{stage.name}` would be left at a place that is not legal: {why.reason}",
-                      mark=why.mark, try_=f"move {stage.name} first: s[{stage.name}].compute_root()"), None, None
+            return (
+                no(
+                    lambda: f"`{stage.name}` would be left at a place that is not legal: {why.reason}",
+                    mark=why.mark,
+                    try_=f"move {stage.name} first: s[{stage.name}].compute_root()",
+                ),
+                None,
+                None,
+            )
         broken = mismatched(state)
         if broken is not None:
             stage, reason = broken
-            return no(f"`{stage.name}` is tensorized and would not be what its intrinsic computes: {reason}", mark=(stage.name, None),
-                      try_=f"tensorize {stage.name} last, after every split, reorder and compute_at"), None, None
+            return (
+                no(
+                    f"`{stage.name}` is tensorized and would not be what its intrinsic computes: {reason}",
+                    mark=(stage.name, None),
+                    try_=f"tensorize {stage.name} last, after every split, reorder and compute_at",
+                ),
+                None,
+                None,
+            )
         return verdict, state, result
 
     def perform(self, p: Primitive) -> Any:
-        """Check, apply and record one primitive. Raises ScheduleError when it is refused; then nothing has changed."""
+        """Check, apply and record one primitive. Raises ScheduleError when it is refused; then nothing has
+        changed."""
         verdict, state, result = self.verdict(p)
         if state is None:
             raise self._refusal(p, verdict)
@@ -175,23 +208,34 @@ class Schedule(ScheduleMethods):
         tree = (lambda: draw(before, mark=verdict.mark)) if verdict.mark else None
         where = user_location()
         step = f"step {len(self._steps) + 1} of the trace"
-        return ScheduleError(lambda: f"{p}: not legal", because=verdict.because, tree=tree, legal=verdict.legal, try_=verdict.try_,
-                             at=f"{where}, {step}" if where else step)
+        return ScheduleError(
+            lambda: f"{p}: not legal",
+            because=verdict.because,
+            tree=tree,
+            legal=verdict.legal,
+            try_=verdict.try_,
+            at=f"{where}, {step}" if where else step,
+        )
 
     def step(self, primitive: str, **arguments: Any) -> Any:
         """One primitive by name with plain data, as traces store it."""
         return self.perform(primitive_of(primitive, arguments))
 
     def can(self, primitive: str, *args: Any, **kwargs: Any) -> Verdict:
-        """Whether ``s[stage].primitive(...)`` (stage first) or ``s.primitive(...)`` would be legal. Answers, and never raises for a refusal.
+        """Whether ``s[stage].primitive(...)`` (stage first) or ``s.primitive(...)`` would be legal. Answers,
+        and never raises for a refusal.
 
-        ``s.can("compute_at", P, C, loop)``, ``s.can("split", C, i, factor=8)``. The answer is true or false and holds the reason. It is false, and
-        its ``pending`` true, when the call would be taken and a stage wait for its place.
+        ``s.can("compute_at", P, C, loop)``, ``s.can("split", C, i, factor=8)``. The answer is true or false
+        and holds the reason. It is false, and its ``pending`` true, when the call would be taken and a stage
+        wait for its place.
         """
         trial = self.copy()
         try:
             if BY_NAME.get(primitive) is None or BY_NAME[primitive].of == "stage":
-                others = [trial[a] if primitive in PLACING and isinstance(a, Tensor | Operation) else a for a in args[1:]]
+                others = [
+                    trial[a] if primitive in PLACING and isinstance(a, Tensor | Operation) else a
+                    for a in args[1:]
+                ]
                 getattr(trial[args[0]], primitive)(*others, **kwargs)
             else:
                 getattr(trial, primitive)(*args, **kwargs)
@@ -242,12 +286,16 @@ class Schedule(ScheduleMethods):
         for st in self._state.stages:
             if isinstance(st.op, ComputeOp) and any(iv is loop for iv in st.all_loops()):
                 return st
-        raise ScheduleError(f"{f'`{loop.name}`' if isinstance(loop, IterVar) else type(loop).__name__} is not a loop of this schedule",
-                            try_="a loop that s[T].op.axis, split or fuse returned")
+        raise ScheduleError(
+            f"{f'`{loop.name}`' if isinstance(loop, IterVar) else type(loop).__name__} is not a loop of this "
+            "schedule",
+            try_="a loop that s[T].op.axis, split or fuse returned",
+        )
 
 
 class Stage(StageMethods):
-    """``s[T]``: one stage of a schedule. Its methods are the stage primitives; each returns the new loops, in TVM's order."""
+    """``s[T]``: one stage of a schedule. Its methods are the stage primitives; each returns the new loops, in
+    TVM's order."""
 
     __slots__ = ("_schedule", "name")
 
@@ -267,7 +315,8 @@ class Stage(StageMethods):
 
     @property
     def op(self) -> ComputeOp:
-        """The present definition: ``s[T].op.axis``, ``s[T].op.reduce_axis``, ``s[T].op.body`` (of an argument its PlaceholderOp)."""
+        """The present definition: ``s[T].op.axis``, ``s[T].op.reduce_axis``, ``s[T].op.body`` (of an argument
+        its PlaceholderOp)."""
         return self.state.op  # type: ignore[return-value]  # that of an argument has no axes, and else what a compute has
 
     @property
@@ -284,8 +333,10 @@ class Stage(StageMethods):
         """The loop or axis of that name. Raises ScheduleError when there is none."""
         found = self.state.loop(name)
         if found is None:
-            raise ScheduleError(f"s[{self.name}].loop({name!r}): `{self.name}` has no such loop",
-                                legal=", ".join(iv.name for iv in self.state.leaves))
+            raise ScheduleError(
+                f"s[{self.name}].loop({name!r}): `{self.name}` has no such loop",
+                legal=", ".join(iv.name for iv in self.state.leaves),
+            )
         return found
 
     def __repr__(self) -> str:
@@ -298,13 +349,20 @@ class Stage(StageMethods):
         if isinstance(loop, IterVar):
             if any(iv is loop for iv in self.state.all_loops()):
                 return loop.name
-            raise ScheduleError(f"s[{self.name}].{call}({loop.name}): not a loop of `{self.name}`",
-                                because=self._foreign(loop), legal=lambda: "the loops of " + self.name + ": " + ", ".join(
-                                    iv.name for iv in self.state.leaves),
-                                try_="s[T].op.axis gives the axes as they are now; cache_write renews those of the cached stage")
-        raise ScheduleError(f"s[{self.name}].{call}({loop if isinstance(loop, int) else type(loop).__name__}): not a loop",
-                            because="a loop is what s[T].op.axis, s[T].op.reduce_axis, split or fuse returned",
-                            legal=lambda: f"the loops of {self.name}: {', '.join(iv.name for iv in self.state.leaves)}")
+            raise ScheduleError(
+                f"s[{self.name}].{call}({loop.name}): not a loop of `{self.name}`",
+                because=self._foreign(loop),
+                legal=lambda: (
+                    "the loops of " + self.name + ": " + ", ".join(iv.name for iv in self.state.leaves)
+                ),
+                try_="s[T].op.axis gives the axes as they are now; cache_write renews those of the cached "
+                "stage",
+            )
+        raise ScheduleError(
+            f"s[{self.name}].{call}({loop if isinstance(loop, int) else type(loop).__name__}): not a loop",
+            because="a loop is what s[T].op.axis, s[T].op.reduce_axis, split or fuse returned",
+            legal=lambda: f"the loops of {self.name}: {', '.join(iv.name for iv in self.state.leaves)}",
+        )
 
     def _foreign(self, loop: IterVar) -> str:
         for st in self._schedule.state.stages:
@@ -324,25 +382,37 @@ class Stage(StageMethods):
         try:
             return exact(value).__index__()
         except (AttributeError, TypeError, DeclareError):
-            raise ScheduleError(f"s[{self.name}].{call}: {value if isinstance(value, float | str | Expr) else type(value).__name__} is no int",
-                                because="a loop is cut by a number, or by a size that is known at the call",
-                                try_="an int, a te.var of an integer type, or a knob of s.sample_tile") from None
+            raise ScheduleError(
+                f"s[{self.name}].{call}: "
+                f"{value if isinstance(value, float | str | Expr) else type(value).__name__} is no int",
+                because="a loop is cut by a number, or by a size that is known at the call",
+                try_="an int, a te.var of an integer type, or a knob of s.sample_tile",
+            ) from None
 
     def bind(self, loop: IterVar | str, thread: Any) -> NoReturn:
         """TVM's way to give a loop to threads of a GPU. Raises ScheduleError."""
-        raise ScheduleError(f"s[{self.name}].bind({getattr(loop, 'name', loop)}, …): there are no threads of a GPU here",
-                            try_=f"s[{self.name}].parallel(loop) for the threads of the CPU, s[{self.name}].vectorize(loop) for its lanes")
+        raise ScheduleError(
+            f"s[{self.name}].bind({getattr(loop, 'name', loop)}, …): there are no threads of a GPU here",
+            try_=f"s[{self.name}].parallel(loop) for the threads of the CPU, s[{self.name}].vectorize(loop) "
+            "for its lanes",
+        )
 
     def do(self, p: Primitive) -> Any:
         """Check, apply and record a primitive of this stage."""
         return self._schedule.perform(p)
 
     @overload
-    def tile(self, x: IterVar | str, y: IterVar | str, x_factor: Factor, y_factor: Factor) -> tuple[IterVar, IterVar, IterVar, IterVar]: ...
-    @overload  # s[C].tile(*s[C].op.axis, x_factor=…, y_factor=…): how many axes there are, checkers do not know
-    def tile(self, *loops: IterVar | str, x_factor: Factor, y_factor: Factor) -> tuple[IterVar, IterVar, IterVar, IterVar]: ...
-    def tile(self, x: IterVar | str, y: IterVar | str, x_factor: Factor,  # type: ignore[misc]  # *loops are x and y
-             y_factor: Factor) -> tuple[IterVar, IterVar, IterVar, IterVar]:
+    def tile(
+        self, x: IterVar | str, y: IterVar | str, x_factor: Factor, y_factor: Factor
+    ) -> tuple[IterVar, IterVar, IterVar, IterVar]: ...
+    # s[C].tile(*s[C].op.axis, x_factor=…, y_factor=…): how many axes there are, checkers do not know
+    @overload
+    def tile(
+        self, *loops: IterVar | str, x_factor: Factor, y_factor: Factor
+    ) -> tuple[IterVar, IterVar, IterVar, IterVar]: ...
+    def tile(  # type: ignore[misc]  # *loops are x and y
+        self, x: IterVar | str, y: IterVar | str, x_factor: Factor, y_factor: Factor
+    ) -> tuple[IterVar, IterVar, IterVar, IterVar]:
         """Split both loops and put the inner halves inside; returns (x.outer, y.outer, x.inner, y.inner)."""
         trial = self._schedule.copy()[self.name]  # all or nothing: three steps, one call
         xo, xi = trial.split(x, x_factor)
@@ -367,27 +437,39 @@ def _parts(state: ScheduleState) -> dict[Operation, Span]:
             spans[st.op] = span_of(st.compute)
             for a, low, extent in zip(st.compute.axis, b.low, b.extent, strict=True):
                 begin, n = const_int(low), const_int(extent)
-                spans[st.op][a.var] = (0, None) if begin is None else (begin, None if n is None else begin + n - 1)
+                spans[st.op][a.var] = (
+                    (0, None) if begin is None else (begin, None if n is None else begin + n - 1)
+                )
     return spans
 
 
 def create_schedule(outputs: Tensor | Operation | Iterable[Tensor | Operation]) -> Schedule:
-    """A schedule for the computation of these outputs (a tensor, its ``.op``, or a list of either): every stage at root, plain loops."""
+    """A schedule for the computation of these outputs (a tensor, its ``.op``, or a list of either): every
+    stage at root, plain loops."""
     listed = list(outputs) if isinstance(outputs, list | tuple) else [outputs]
     ops: dict[Operation, None] = {}
     for o in listed:
         if not isinstance(o, Tensor | Operation):
-            raise ScheduleError(f"create_schedule({o if isinstance(o, int | str) else type(o).__name__}): not a tensor or operation",
-                                try_="te.create_schedule(C.op) with C = te.compute(…)")
+            raise ScheduleError(
+                f"create_schedule({o if isinstance(o, int | str) else type(o).__name__}): not a tensor or "
+                "operation",
+                try_="te.create_schedule(C.op) with C = te.compute(…)",
+            )
         ops[o.op if isinstance(o, Tensor) else o] = None
     if not ops:
-        raise ScheduleError("create_schedule([]): no outputs", because="a schedule says how something is computed",
-                            try_="te.create_schedule(C.op)")
+        raise ScheduleError(
+            "create_schedule([]): no outputs",
+            because="a schedule says how something is computed",
+            try_="te.create_schedule(C.op)",
+        )
     for op in ops:
         if not isinstance(op, ComputeOp):
-            raise ScheduleError(f"create_schedule({op.name}): a placeholder is computed by nobody", try_="pass the outputs of a te.compute")
+            raise ScheduleError(
+                f"create_schedule({op.name}): a placeholder is computed by nobody",
+                try_="pass the outputs of a te.compute",
+            )
     state = ScheduleState.initial(ops)
-    refuse_reads_outside((st.op for st in state.stages if st.within is None), _parts(state))  # turns of a scan begin later than their axes
+    refuse_reads_outside(
+        (st.op for st in state.stages if st.within is None), _parts(state)
+    )  # turns of a scan begin later than their axes
     return Schedule(state, tuple(ops))
-
-

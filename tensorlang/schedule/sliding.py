@@ -1,14 +1,17 @@
-"""Sliding windows: what a stage with memory further out (``store_at``) computed in earlier turns is not computed again, and rows that no
-later turn reads give their place to new ones. Knows state and bounds; nothing of loop IR.
+"""Sliding windows: what a stage with memory further out (``store_at``) computed in earlier turns is not
+computed again, and rows that no later turn reads give their place to new ones. Knows state and bounds;
+nothing of loop IR.
 
-``for y: { rows y .. y + 2 of P; C reads them }`` → at y = 0 three rows of P, after that one a turn, kept in a ring of three rows, P[r % 3]
+``for y: { rows y .. y + 2 of P; C reads them }`` → at y = 0 three rows of P, after that one a turn, kept in a
+ring of three rows, P[r % 3]
 
-Of a loop between the memory and the computation let the box of a turn be that of the turn before, moved by a constant ``c`` along one
-dimension where it has ``e`` elements (or not moved at all: c = 0 everywhere). Then the first e - c are there already. All is proved on the
-boxes of region inference; where a proof fails, the stage is computed again, as without this.
+Of a loop between the memory and the computation let the box of a turn be that of the turn before, moved by a
+constant ``c`` along one dimension where it has ``e`` elements (or not moved at all: c = 0 everywhere). Then
+the first e - c are there already. All is proved on the boxes of region inference; where a proof fails, the
+stage is computed again, as without this.
 
-The rows of a scan that is no output slide in the same way: its turns read the rows just before, and the rest of the program may read the last
-ones only. Then its memory is a ring of as many rows as live.
+The rows of a scan that is no output slide in the same way: its turns read the rows just before, and the rest
+of the program may read the last ones only. Then its memory is a ring of as many rows as live.
 """
 
 from __future__ import annotations
@@ -27,8 +30,9 @@ from .state import At, ScheduleState, StageState
 
 @dataclass(frozen=True, slots=True)
 class Slide:
-    """``conditions`` hold for the elements that no earlier turn computed; ``ring`` has the number of rows kept of some dimensions; ``moves`` are
-    (loop variable, dimension, rows a turn adds), with no rows where the box stands still."""
+    """``conditions`` hold for the elements that no earlier turn computed; ``ring`` has the number of rows
+    kept of some dimensions; ``moves`` are (loop variable, dimension, rows a turn adds), with no rows where
+    the box stands still."""
 
     conditions: tuple[Expr, ...] = ()
     ring: tuple[tuple[int, Expr], ...] = ()
@@ -51,10 +55,17 @@ NOTHING = Slide()
 
 
 def slide_of(state: ScheduleState, bounds: Bounds, stage: StageState) -> Slide:
-    """What slides of a stage; nothing unless it is a scan, or its memory is further out than it is computed."""
+    """What slides of a stage; nothing unless it is a scan, or its memory is further out than it is
+    computed."""
     if stage.is_scan:
         return _rows_that_live(state, bounds, stage)
-    if stage.store is None or not isinstance(stage.attach, At) or stage.tensorized is not None or stage.is_opaque or stage.double:
+    if (
+        stage.store is None
+        or not isinstance(stage.attach, At)
+        or stage.tensorized is not None
+        or stage.is_opaque
+        or stage.double
+    ):
         return NOTHING
     between = list(_between(state, bounds, stage))  # innermost first
     hosts = dict.fromkeys(st.name for st, _ in between)
@@ -73,7 +84,7 @@ def slide_of(state: ScheduleState, bounds: Bounds, stage: StageState) -> Slide:
             continue
         first = make.eq(var, 0)
         if along:
-            (d, c), = along
+            ((d, c),) = along
             left = (const_int(b.extent[d]) or 0) - c
             if c < 0 or left <= 0:
                 continue
@@ -86,7 +97,8 @@ def slide_of(state: ScheduleState, bounds: Bounds, stage: StageState) -> Slide:
 
 
 def _between(state: ScheduleState, bounds: Bounds, stage: StageState) -> Iterator[tuple[StageState, Var]]:
-    """The loops of more than one turn inside the memory of a stage and around its computation, innermost first."""
+    """The loops of more than one turn inside the memory of a stage and around its computation, innermost
+    first."""
     assert stage.store is not None
     for outer, p in chain(state, stage):
         for q in range(p, -1, -1):
@@ -106,20 +118,33 @@ def _steps(low: tuple[Expr, ...], extent: tuple[Expr, ...], var: Var) -> list[in
     return [c or 0 for c in moved]
 
 
-def _begins_at_the_first(bounds: Bounds, state: ScheduleState, stage: StageState, host: StageState, var: Var) -> bool:
-    """Whether a turn of a loop that runs means that the one before it ran: guards leave out last turns only."""
+def _begins_at_the_first(
+    bounds: Bounds, state: ScheduleState, stage: StageState, host: StageState, var: Var
+) -> bool:
+    """Whether a turn of a loop that runs means that the one before it ran: guards leave out last turns
+    only."""
     before: dict[Var, Expr] = {var: make.sub(var, 1)}
     for outer in dict.fromkeys([host, *[st for st, _ in chain(state, stage)]]):
         for g in bounds.guards(outer):
-            if var in variables(g) and bounds.facts.assume(g).assume(make.ge(var, 1)).prove(substitute(g, before)) is not True:
+            if (
+                var in variables(g)
+                and bounds.facts.assume(g).assume(make.ge(var, 1)).prove(substitute(g, before)) is not True
+            ):
                 return False
     return True
 
 
-def _rings(state: ScheduleState, bounds: Bounds, stage: StageState, between: list[Var], steps: dict[Var, list[int] | None],
-           kept_across: list[Var]) -> Iterator[tuple[int, Expr]]:
-    """The dimensions of which a ring of rows is enough: one loop moves along it, and nothing is kept across loops further out, where the
-    ring would have gone on. The last dimension stays as it is: vectors are read from it."""
+def _rings(
+    state: ScheduleState,
+    bounds: Bounds,
+    stage: StageState,
+    between: list[Var],
+    steps: dict[Var, list[int] | None],
+    kept_across: list[Var],
+) -> Iterator[tuple[int, Expr]]:
+    """The dimensions of which a ring of rows is enough: one loop moves along it, and nothing is kept across
+    loops further out, where the ring would have gone on. The last dimension stays as it is: vectors are read
+    from it."""
     if any(reader.is_opaque or reader.tensorized is not None for reader in state.readers(stage.name)):
         return  # others read it as it lies
     b = bounds[stage.name]
@@ -131,27 +156,35 @@ def _rings(state: ScheduleState, bounds: Bounds, stage: StageState, between: lis
         moved = steps[moves[0]]
         if moved is None or moved[d] < 0 or d in stage.align:
             continue
-        if not any(v in kept_across for v in between[between.index(moves[0]) + 1:]):
+        if not any(v in kept_across for v in between[between.index(moves[0]) + 1 :]):
             yield d, b.extent[d]
 
 
-# -- scans -------------------------------------------------------------------------------------------------------------------
+# -- scans ---------------------------------------------------------------------------------------------------
 
 
 def sliding_parts(state: ScheduleState, scan: StageState) -> tuple[StageState, ...]:
-    """The stages whose tensors are rows of a scan that may be those of any turn: the scan, its states and its updates. The rows that its init
-    writes are the first of the ring as well, where they lie."""
+    """The stages whose tensors are rows of a scan that may be those of any turn: the scan, its states and its
+    updates. The rows that its init writes are the first of the ring as well, where they lie."""
     assert isinstance(scan.op, ScanOp)
     return scan, *[state.of(t) for t in (*scan.op.state, *scan.op.update)]
 
 
 def _rows_that_live(state: ScheduleState, bounds: Bounds, scan: StageState) -> Slide:
-    """The ring of a scan: as many rows as the first ones, as a turn's with those it reads, and as the last ones that are read outside. Those
-    are ``h[T - K]`` and later: no row behind them has taken their place, however few or many rows there are."""
+    """The ring of a scan: as many rows as the first ones, as a turn's with those it reads, and as the last
+    ones that are read outside. Those are ``h[T - K]`` and later: no row behind them has taken their place,
+    however few or many rows there are."""
     assert isinstance(scan.op, ScanOp)
     total = scan.op.outputs[0].shape[0]
     first = const_int(scan.op.init[0].shape[0])
-    if scan.is_output or scan.attach is not None or scan.shares or scan.align or scan.aliases or first is None:
+    if (
+        scan.is_output
+        or scan.attach is not None
+        or scan.shares
+        or scan.align
+        or scan.aliases
+        or first is None
+    ):
         return NOTHING
     needed = [first]
     for part in (*sliding_parts(state, scan), *[state.of(t) for t in scan.op.init]):
@@ -160,12 +193,15 @@ def _rows_that_live(state: ScheduleState, bounds: Bounds, scan: StageState) -> S
             return NOTHING
         needed.append(kept)
     rows, whole = max(needed), const_int(total)
-    return NOTHING if whole is not None and whole <= rows else Slide(ring=((0, make.const(rows, total.dtype)),))
+    return (
+        NOTHING if whole is not None and whole <= rows else Slide(ring=((0, make.const(rows, total.dtype)),))
+    )
 
 
 def _kept_for(state: ScheduleState, bounds: Bounds, scan: StageState, part: StageState) -> int | None:
-    """How many rows the readers of a part of a scan need at a time; None for all. A state and an update are read in the turns, the result
-    behind them; the rows of an init, which the turns overwrite, have to be read by nobody."""
+    """How many rows the readers of a part of a scan need at a time; None for all. A state and an update are
+    read in the turns, the result behind them; the rows of an init, which the turns overwrite, have to be read
+    by nobody."""
     readers = [r for r in state.readers(part.name) if r is not scan]
     inside = part is not scan
     if inside and (part.aliases or part.is_opaque or part.tensorized is not None):
@@ -176,7 +212,13 @@ def _kept_for(state: ScheduleState, bounds: Bounds, scan: StageState, part: Stag
     turn = bounds[scan.name].value[scan.compute.axis[0].var]
     if inside and not part.is_placeholder and not _one_row(bounds, part, turn):
         return None
-    if any(r.is_opaque or r.tensorized is not None or r.double or (loop.var in bounds.around(r.attach)) is not inside for r in readers):
+    if any(
+        r.is_opaque
+        or r.tensorized is not None
+        or r.double
+        or (loop.var in bounds.around(r.attach)) is not inside
+        for r in readers
+    ):
         return None
     if not readers:
         return 1

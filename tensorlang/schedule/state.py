@@ -1,7 +1,9 @@
-"""The immutable state of a schedule: stages with their loops, relations and places. Knows te; holds no behaviour of primitives.
+"""The immutable state of a schedule: stages with their loops, relations and places. Knows te; holds no
+behaviour of primitives.
 
-A stage keeps its tensors for life and may change its *definition* (``StageState.op``): cache_write, cache_read and compute_inline
-redefine stages, and no reader has to be told. Stages and loops are named uniquely, so that a trace can speak of them as text.
+A stage keeps its tensors for life and may change its *definition* (``StageState.op``): cache_write,
+cache_read and compute_inline redefine stages, and no reader has to be told. Stages and loops are named
+uniquely, so that a trace can speak of them as text.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ from .links import Links
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Split:
-    """``parent = outer * extent(inner) + inner``; exactly one of ``factor`` (of inner) and ``nparts`` (of outer) is given."""
+    """``parent = outer * extent(inner) + inner``; exactly one of ``factor`` (of inner) and ``nparts`` (of
+    outer) is given."""
 
     parent: IterVar
     outer: IterVar
@@ -50,9 +53,13 @@ class Split:
             extent[self.outer] = outer
 
     def values(self, value: dict[IterVar, Expr], extent: dict[IterVar, Expr]) -> None:
-        """Recover the parent's value from those of the new loops. With ``tail="shift"`` no tile ends past the whole: the last one begins
-        earlier instead."""
-        begin, size, whole = make.mul(value[self.outer], extent[self.inner]), extent[self.inner], extent[self.parent]
+        """Recover the parent's value from those of the new loops. With ``tail="shift"`` no tile ends past the
+        whole: the last one begins earlier instead."""
+        begin, size, whole = (
+            make.mul(value[self.outer], extent[self.inner]),
+            extent[self.inner],
+            extent[self.parent],
+        )
         if self.tail == "shift" and EMPTY.divisible(whole, size) is not True:
             last = make.sub(whole, size)
             begin = make.min_(begin, last if EMPTY.prove(make.ge(last, 0)) is True else make.max_(last, 0))
@@ -61,7 +68,10 @@ class Split:
     def places(self, value: dict[IterVar, Expr], extent: dict[IterVar, Expr]) -> None:
         """The turns of the new loops that reach a value of the parent's (in tiles that do not overlap)."""
         size = nonzero(extent[self.inner])
-        value[self.outer], value[self.inner] = make.floordiv(value[self.parent], size), make.floormod(value[self.parent], size)
+        value[self.outer], value[self.inner] = (
+            make.floordiv(value[self.parent], size),
+            make.floormod(value[self.parent], size),
+        )
 
     @property
     def parents(self) -> tuple[IterVar, ...]:
@@ -82,13 +92,19 @@ class Fuse:
 
     def extents(self, extent: dict[IterVar, Expr]) -> None:
         """Derive the extent of the fused loop."""
-        extent[self.fused] = make.cast(self.fused.dtype, make.mul(make.cast(self.fused.dtype, extent[self.outer]), extent[self.inner]))
+        extent[self.fused] = make.cast(
+            self.fused.dtype, make.mul(make.cast(self.fused.dtype, extent[self.outer]), extent[self.inner])
+        )
 
     def values(self, value: dict[IterVar, Expr], extent: dict[IterVar, Expr]) -> None:
         """Recover the values of the two loops."""
         inner = extent[self.inner]
-        if const_int(extent[self.outer]) == 1:  # said outright: the bounds of `fused // n` for a symbolic n are wider than 0..1
-            value[self.outer], value[self.inner] = make.const(0, self.outer.dtype), make.cast(self.inner.dtype, value[self.fused])
+        # said outright: the bounds of `fused // n` for a symbolic n are wider than 0..1
+        if const_int(extent[self.outer]) == 1:
+            value[self.outer], value[self.inner] = (
+                make.const(0, self.outer.dtype),
+                make.cast(self.inner.dtype, value[self.fused]),
+            )
             return
         inner = nonzero(inner)
         value[self.outer] = make.cast(self.outer.dtype, make.floordiv(value[self.fused], inner))
@@ -143,8 +159,9 @@ def nonzero(size: Expr) -> Expr:
 
 
 def clip(part: Expr, whole: Expr) -> Expr:
-    """A factor beyond the extent is the extent (at least 1), as far as no run-time size decides it. The rule is the same for constants and
-    for knobs, so that what is computed symbolically equals what a concrete replay gives."""
+    """A factor beyond the extent is the extent (at least 1), as far as no run-time size decides it. The rule
+    is the same for constants and for knobs, so that what is computed symbolically equals what a concrete
+    replay gives."""
     if depends_on_dims(whole) or depends_on_dims(part):
         return part
     if EMPTY.prove(make.le(part, whole)) is not True:
@@ -181,15 +198,16 @@ INLINED = "inlined"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StageState:
-    """One stage. ``leaves`` are its loops from outermost to innermost; ``kinds`` annotates some of them; ``attach`` is None (root),
-    ``At`` or ``INLINED``; ``store`` is where its memory is made when that is not where it is computed. ``waiting`` is a place that was asked for
-    and is not legal yet: until then the stage is at root (in the loop of its scan).
-    ``init_at`` is the loop before which a reduction's start values are written, ``align`` the padding of strides per data axis.
-    ``prefetches`` are (tensor, loop, turns ahead); ``tensorized`` is (loop, intrinsic).
-    ``aliases`` are operations whose tensors the stage held before a change of layout.
-    ``shares`` are the tensors whose memory its outputs are (parts of a scan); ``within`` is the scan it runs inside.
-    ``double`` says that it is computed one turn ahead, into two copies of its memory.
-    ``in_part``: at root it computes what is read and no more, for the whole is not there (see ScanOp.in_part)."""
+    """One stage. ``leaves`` are its loops from outermost to innermost; ``kinds`` annotates some of them;
+    ``attach`` is None (root), ``At`` or ``INLINED``; ``store`` is where its memory is made when that is not
+    where it is computed. ``waiting`` is a place that was asked for and is not legal yet: until then the stage
+    is at root (in the loop of its scan). ``init_at`` is the loop before which a reduction's start values are
+    written, ``align`` the padding of strides per data axis. ``prefetches`` are (tensor, loop, turns ahead);
+    ``tensorized`` is (loop, intrinsic). ``aliases`` are operations whose tensors the stage held before a
+    change of layout. ``shares`` are the tensors whose memory its outputs are (parts of a scan); ``within`` is
+    the scan it runs inside. ``double`` says that it is computed one turn ahead, into two copies of its
+    memory. ``in_part``: at root it computes what is read and no more, for the whole is not there (see
+    ScanOp.in_part)."""
 
     name: str
     op: Operation
@@ -214,7 +232,8 @@ class StageState:
 
     @property
     def key(self) -> Operation:
-        """The operation the stage's tensors belong to; only a change of layout, which makes new tensors, changes it."""
+        """The operation the stage's tensors belong to; only a change of layout, which makes new tensors,
+        changes it."""
         return self.op.outputs[0].op if self.op.outputs else self.op
 
     @property
@@ -290,7 +309,8 @@ class StageState:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
-    """A sampled value: ``knobs`` are its variables, ``values`` what was chosen, ``bounds`` inclusive limits of each, ``role`` what it is for."""
+    """A sampled value: ``knobs`` are its variables, ``values`` what was chosen, ``bounds`` inclusive limits
+    of each, ``role`` what it is for."""
 
     name: str
     role: str
@@ -301,23 +321,44 @@ class Decision:
 
 
 class ScheduleState:
-    """All stages, producers first, and the decisions. A value: the methods give new states, which share what did not change."""
+    """All stages, producers first, and the decisions. A value: the methods give new states, which share what
+    did not change."""
 
-    __slots__ = ("__weakref__", "_bounds", "_earlier", "_fresh", "_links", "_named", "_origin", "decisions", "position", "stages", "symbolic")
+    __slots__ = (
+        "__weakref__",
+        "_bounds",
+        "_earlier",
+        "_fresh",
+        "_links",
+        "_named",
+        "_origin",
+        "decisions",
+        "position",
+        "stages",
+        "symbolic",
+    )
 
-    def __init__(self, stages: tuple[StageState, ...], decisions: tuple[Decision, ...] = (), symbolic: bool = True,
-                 origin: ScheduleState | None = None) -> None:
+    def __init__(
+        self,
+        stages: tuple[StageState, ...],
+        decisions: tuple[Decision, ...] = (),
+        symbolic: bool = True,
+        origin: ScheduleState | None = None,
+    ) -> None:
         """``origin``, when given, is a state with the same names in the same order that this one came of."""
         self.stages = stages
         self.decisions = decisions
         self.symbolic = symbolic
-        self.position: dict[str, int] = position_of([st.name for st in stages]) if origin is None else origin.position
+        self.position: dict[str, int] = (
+            position_of([st.name for st in stages]) if origin is None else origin.position
+        )
         self._named: dict[Operation, str] | None = None
         self._bounds: Any = None  # the regions of this state (see schedule.bounds)
         self._earlier: Any = None  # those of a state that it came of, to be brought up to date
         self._links: Links | None = None
         self._origin: ScheduleState | None = None  # whose tables are to be brought up to date
-        self._fresh: tuple[weakref.ref[ScheduleState], tuple[str, ...]] | None = None  # that origin, and the stages that changed since
+        # that origin, and the stages that changed since
+        self._fresh: tuple[weakref.ref[ScheduleState], tuple[str, ...]] | None = None
 
     def _after(self, origin: ScheduleState, named: dict[Operation, str] | None, *fresh: str) -> ScheduleState:
         self._named = named
@@ -358,12 +399,16 @@ class ScheduleState:
             return self.with_stage(replace(start, shares=op.outputs))
         others = [r.name for r in self.readers(start.name) if r.name != st.name]
         if others or op.start in op.updates().input_tensors:
-            raise ScheduleError(f"`{st.name}` updates `{start.name}` in place, and `{(others or [st.name])[0]}` reads it",
-                                because="it would depend on their order what is read", try_=f"read `{st.name}`, or inplace=False")
+            raise ScheduleError(
+                f"`{st.name}` updates `{start.name}` in place, and `{(others or [st.name])[0]}` reads it",
+                because="it would depend on their order what is read",
+                try_=f"read `{st.name}`, or inplace=False",
+            )
         return self.with_stage(replace(st, shares=(op.start,)))
 
     def _bind_scan(self, st: StageState, op: ScanOp) -> ScheduleState:
-        """The parts of a scan: one memory for state, start, update and result; what hangs on the state runs inside its loop."""
+        """The parts of a scan: one memory for state, start, update and result; what hangs on the state runs
+        inside its loop."""
         shared: dict[Operation, dict[int, Tensor]] = {}
         for i, parts in enumerate(zip(op.init, op.update, op.state, strict=True)):
             for t in parts:
@@ -375,15 +420,21 @@ class ScheduleState:
             mine = shared.get(other.key)
             if mine is not None:
                 if len(mine) != len(other.op.outputs) or other.is_output or other.shares:
-                    raise ScheduleError(f"`{other.name}` cannot be part of the scan `{st.name}`",
-                                        because="its memory is that of the scan, but it is an output, part of another scan, or has other outputs",
-                                        try_="give the scan a te.compute of its own that copies it")
+                    raise ScheduleError(
+                        f"`{other.name}` cannot be part of the scan `{st.name}`",
+                        because="its memory is that of the scan, but it is an output, part of another scan, "
+                        "or has other outputs",
+                        try_="give the scan a te.compute of its own that copies it",
+                    )
                 fields["shares"] = tuple(mine[i] for i in range(len(mine)))
             if any(other.key is o for o in inside):
                 fields.update(attach=At(st.name, op.axis[0].name), within=st.name)
             elif any(other.key is o for o in in_part) and not other.is_output:
-                fields["in_part"] = all(any(r.key is o for o in (*inside, *in_part)) for r in self.stages
-                                        if r.op is not op and any(t.op is other.key for t in r.op.input_tensors))
+                fields["in_part"] = all(
+                    any(r.key is o for o in (*inside, *in_part))
+                    for r in self.stages
+                    if r.op is not op and any(t.op is other.key for t in r.op.input_tensors)
+                )
             if fields:
                 changed.append(replace(other, **fields))
         return self.with_stage(*changed)
@@ -392,7 +443,8 @@ class ScheduleState:
         return self.stages[self.position[name]]
 
     def find(self, op: Operation) -> StageState | None:
-        """The stage that computes the tensors of an operation, now or before a change of layout; None when none does."""
+        """The stage that computes the tensors of an operation, now or before a change of layout; None when
+        none does."""
         if self._named is None:
             self._named = {k: st.name for st in self.stages for k in (*st.aliases, st.key)}
         name = self._named.get(op)
@@ -416,10 +468,13 @@ class ScheduleState:
         named = self._named
         for st in changed:
             p = self.position[st.name]
-            if named is not None and st.key not in named:  # another layout: what was read before is still found
+            # another layout: what was read before is still found
+            if named is not None and st.key not in named:
                 named = {**named, st.key: st.name}
             stages[p] = st
-        return ScheduleState(tuple(stages), self.decisions, self.symbolic, self)._after(self, named, *[st.name for st in changed])
+        return ScheduleState(tuple(stages), self.decisions, self.symbolic, self)._after(
+            self, named, *[st.name for st in changed]
+        )
 
     def insert_before(self, name: str, stage: StageState) -> ScheduleState:
         """One more stage, just before another."""
@@ -430,7 +485,11 @@ class ScheduleState:
         return self._insert(self.position[name] + 1, stage)
 
     def _insert(self, p: int, stage: StageState) -> ScheduleState:
-        named = None if self._named is None else {**self._named, **dict.fromkeys((*stage.aliases, stage.key), stage.name)}
+        named = (
+            None
+            if self._named is None
+            else {**self._named, **dict.fromkeys((*stage.aliases, stage.key), stage.name)}
+        )
         names = list(self.position)
         names.insert(p, stage.name)
         new = ScheduleState((), self.decisions, self.symbolic, self)
@@ -438,13 +497,16 @@ class ScheduleState:
         return new._after(self, named, stage.name)
 
     def with_decision(self, decision: Decision) -> ScheduleState:
-        return ScheduleState(self.stages, (*self.decisions, decision), self.symbolic, self)._after(self, self._named)
+        return ScheduleState(self.stages, (*self.decisions, decision), self.symbolic, self)._after(
+            self, self._named
+        )
 
     def decision(self, name: str) -> Decision | None:
         return next((d for d in self.decisions if d.name == name), None)
 
     def changed_since(self, before: ScheduleState) -> tuple[str, ...] | None:
-        """The names of the stages that are new or not as they were in the state that the last primitive found; None for other states."""
+        """The names of the stages that are new or not as they were in the state that the last primitive
+        found; None for other states."""
         return self._fresh[1] if self._fresh is not None and self._fresh[0]() is before else None
 
     @property

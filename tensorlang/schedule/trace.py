@@ -1,6 +1,8 @@
-"""The trace: the list of primitives a schedule was made by, with the sampled values beside it. JSON and Python text, both replay.
+"""The trace: the list of primitives a schedule was made by, with the sampled values beside it. JSON and
+Python text, both replay.
 
-A trace knows stages and loops by name only, so it applies to any schedule of the same computation. Loading one never executes text.
+A trace knows stages and loops by name only, so it applies to any schedule of the same computation. Loading
+one never executes text.
 """
 
 from __future__ import annotations
@@ -27,12 +29,18 @@ Decisions = Mapping[str, tuple[int, ...]]
 class Trace:
     """``steps`` in order of application; ``decisions`` maps the name of each sampled decision to its values.
 
-    ``notes`` are remarks beside steps, by their number from 0, as on places that are pending: shown as text, and no part of the trace.
+    ``notes`` are remarks beside steps, by their number from 0, as on places that are pending: shown as text,
+    and no part of the trace.
     """
 
     __slots__ = ("decisions", "notes", "steps")
 
-    def __init__(self, steps: tuple[Primitive, ...] = (), decisions: Decisions | None = None, notes: Mapping[int, str] | None = None) -> None:
+    def __init__(
+        self,
+        steps: tuple[Primitive, ...] = (),
+        decisions: Decisions | None = None,
+        notes: Mapping[int, str] | None = None,
+    ) -> None:
         self.steps = steps
         self.notes = dict(notes or {})
         self.decisions: dict[str, tuple[int, ...]] = dict(decisions or {})
@@ -53,16 +61,19 @@ class Trace:
     def apply(self, schedule: Schedule) -> Schedule:
         """Replay on a schedule of the same computation; returns it. Decisions take this trace's values.
 
-        Raises ScheduleError at the first step that is refused; the schedule is then as it was before the replay.
+        Raises ScheduleError at the first step that is refused; the schedule is then as it was before the
+        replay.
         """
         return schedule.replay(self)
 
-    # -- JSON --------------------------------------------------------------------------------------------------------
+    # -- JSON ------------------------------------------------------------------------------------------------
 
     def to_json(self) -> str:
         """The trace as JSON text."""
         steps = [[p.name, {k: _plain(v) for k, v in p.arguments().items()}] for p in self.steps]
-        return json.dumps({"version": VERSION, "steps": steps, "decisions": {k: list(v) for k, v in self.decisions.items()}})
+        return json.dumps(
+            {"version": VERSION, "steps": steps, "decisions": {k: list(v) for k, v in self.decisions.items()}}
+        )
 
     @staticmethod
     def from_json(text: str) -> Trace:
@@ -70,25 +81,33 @@ class Trace:
         try:
             data = json.loads(text)
             if data["version"] != VERSION:
-                raise ScheduleError(f"a trace of version {data['version']!r}; this release reads version {VERSION}",
-                                    try_="make the trace anew")
+                raise ScheduleError(
+                    f"a trace of version {data['version']!r}; this release reads version {VERSION}",
+                    try_="make the trace anew",
+                )
             steps = tuple(primitive_of(name, arguments) for name, arguments in data["steps"])
             decisions = {str(k): tuple(_size(x) for x in v) for k, v in data["decisions"].items()}
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
-            raise ScheduleError("not a trace", because=f"{type(e).__name__}: {e}", try_="text made by trace.to_json()") from None
+            raise ScheduleError(
+                "not a trace", because=f"{type(e).__name__}: {e}", try_="text made by trace.to_json()"
+            ) from None
         return Trace(steps, decisions)
 
-    # -- Python text -------------------------------------------------------------------------------------------------
+    # -- Python text -----------------------------------------------------------------------------------------
 
     def to_python(self, *, numbers: bool = False) -> str:
-        """A function ``apply(s)`` that makes the same calls on a fresh schedule ``s``; paste it, read it, change it.
+        """A function ``apply(s)`` that makes the same calls on a fresh schedule ``s``; paste it, read it,
+        change it.
 
         ``numbers=True`` writes sampled sizes as numbers instead of sampling them again.
         """
         return python_text(self.steps, self.decisions, numbers, self.notes)
 
     def __str__(self) -> str:
-        return "\n".join(f"{i + 1:3}  {p}" + (f"  # {self.notes[i]}" if i in self.notes else "") for i, p in enumerate(self.steps))
+        return "\n".join(
+            f"{i + 1:3}  {p}" + (f"  # {self.notes[i]}" if i in self.notes else "")
+            for i, p in enumerate(self.steps)
+        )
 
 
 def _plain(value: Any) -> Any:
@@ -122,15 +141,22 @@ def primitive_of(name: str, arguments: Mapping[str, Any]) -> Primitive:
     kind = BY_NAME.get(name)
     if kind is None:
         near = difflib.get_close_matches(str(name), BY_NAME, 3)
-        raise ScheduleError(f"the primitive {name!r} does not exist", legal=None if near else ", ".join(BY_NAME),
-                            try_=" or ".join(repr(n) for n in near) or None)
+        raise ScheduleError(
+            f"the primitive {name!r} does not exist",
+            legal=None if near else ", ".join(BY_NAME),
+            try_=" or ".join(repr(n) for n in near) or None,
+        )
     known = {f.name: f for f in fields(kind)}
     for key in arguments:
         if key not in known:
-            raise ScheduleError(f"a step `{name}` with {key}=, which {name} does not take", legal=", ".join(known))
+            raise ScheduleError(
+                f"a step `{name}` with {key}=, which {name} does not take", legal=", ".join(known)
+            )
     for f in known.values():
         if f.name not in arguments and f.default is MISSING:
-            raise ScheduleError(f"a step `{name}` without {f.name}=", because=f"{name} takes {', '.join(known)}")
+            raise ScheduleError(
+                f"a step `{name}` without {f.name}=", because=f"{name} takes {', '.join(known)}"
+            )
     p = kind(**{k: _value(v) for k, v in arguments.items()})
     typed = mistyped(p)
     if not typed:

@@ -1,4 +1,5 @@
-"""``te.schedule``: what TVM keeps under that name and has a meaning here. Everything is done by public primitives and bounds."""
+"""``te.schedule``: what TVM keeps under that name and has a meaning here. Everything is done by public
+primitives and bounds."""
 
 from __future__ import annotations
 
@@ -13,7 +14,15 @@ from .bounds import bounds_of
 from .schedule import Schedule, Stage, create_schedule
 from .state import StageState
 
-__all__ = ["AutoInlineBroadcast", "AutoInlineElemWise", "AutoInlineInjective", "InferBound", "Schedule", "Stage", "create_schedule"]
+__all__ = [
+    "AutoInlineBroadcast",
+    "AutoInlineElemWise",
+    "AutoInlineInjective",
+    "InferBound",
+    "Schedule",
+    "Stage",
+    "create_schedule",
+]
 
 
 def AutoInlineInjective(s: Schedule) -> None:
@@ -38,7 +47,11 @@ def InferBound(s: Schedule) -> dict[IterVar, Range]:
     for stage in bounds.state.stages:
         if stage.name in bounds.stages:
             b = bounds[stage.name]
-            corner = dict(zip(stage.compute.axis, b.low, strict=True)) if len(b.low) == len(stage.compute.axis) else {}
+            corner = (
+                dict(zip(stage.compute.axis, b.low, strict=True))
+                if len(b.low) == len(stage.compute.axis)
+                else {}
+            )
             for iv, extent in b.loops.items():
                 begin = corner.get(iv, iv.dom.min if iv.dom is not None else make.const(0, iv.dtype))
                 found[iv] = Range(begin, extent)
@@ -48,13 +61,21 @@ def InferBound(s: Schedule) -> dict[IterVar, Range]:
 def _inline(s: Schedule, suits: Callable[[ComputeOp], bool]) -> None:
     for stage in s.stages:
         st = stage.state
-        if isinstance(st.op, ComputeOp) and not st.is_opaque and _untouched(st) and suits(st.op) and s.can("compute_inline", stage.name):
+        if (
+            isinstance(st.op, ComputeOp)
+            and not st.is_opaque
+            and _untouched(st)
+            and suits(st.op)
+            and s.can("compute_inline", stage.name)
+        ):
             stage.compute_inline()
 
 
 def _untouched(st: StageState) -> bool:
     op = st.compute
-    return not (st.relations or st.attach or st.kinds or op.reduce_axis or st.is_output) and _same(st.leaves, op.axis)
+    return not (st.relations or st.attach or st.kinds or op.reduce_axis or st.is_output) and _same(
+        st.leaves, op.axis
+    )
 
 
 def _same(a: Sequence[object], b: Sequence[object]) -> bool:

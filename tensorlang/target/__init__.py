@@ -1,4 +1,5 @@
-"""What machine code is made for: target strings, detection of this CPU, its registers and caches. Knows no expressions."""
+"""What machine code is made for: target strings, detection of this CPU, its registers and caches. Knows no
+expressions."""
 
 from .target import Target, arch_of, as_target
 

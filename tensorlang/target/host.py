@@ -1,5 +1,5 @@
-"""This machine: CPU name, features, processors this process may use, cache sizes. The only file of the room that asks LLVM.
-Knows no target strings: it answers with plain values."""
+"""This machine: CPU name, features, processors this process may use, cache sizes. The only file of the room
+that asks LLVM. Knows no target strings: it answers with plain values."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def cpu_name() -> str:
 
 @functools.cache
 def features() -> dict[str, bool]:
-    """What this CPU (and the hypervisor above it) offers, by LLVM's feature names; empty where LLVM cannot tell."""
+    """What this CPU (and the hypervisor above it) offers, by LLVM's feature names; empty where LLVM cannot
+    tell."""
     try:
         return dict(llvm.get_host_cpu_features())
     except RuntimeError:
@@ -56,7 +57,8 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 @functools.cache
 def caches(root: str = "/sys/devices/system/cpu/cpu0/cache") -> dict[str, int]:
-    """Bytes of the data caches: ``l1_bytes``, ``l2_bytes``, ``l3_bytes``, ``cache_line``; what is not told is left out."""
+    """Bytes of the data caches: ``l1_bytes``, ``l2_bytes``, ``l3_bytes``, ``cache_line``; what is not told is
+    left out."""
     found: dict[str, int] = {}
     try:
         indices = sorted(d for d in os.listdir(root) if d.startswith("index"))

@@ -1,5 +1,5 @@
-"""What a family of CPUs must tell a target: the plain record that the tables in ``x86``, ``aarch64`` and ``riscv`` fill in.
-Knows no target strings and no compiler."""
+"""What a family of CPUs must tell a target: the plain record that the tables in ``x86``, ``aarch64`` and
+``riscv`` fill in. Knows no target strings and no compiler."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Core:
-    """Facts of one CPU model that follow from its name and features: vector width and number of vector registers, fused
-    multiply-add, native conversion between float16 and float32, the caches of a typical part."""
+    """Facts of one CPU model that follow from its name and features: vector width and number of vector
+    registers, fused multiply-add, native conversion between float16 and float32, the caches of a typical
+    part."""
 
     vector_bits: int
     vector_registers: int
@@ -21,8 +22,11 @@ class Core:
     cache_line: int = 64
 
 
-def apply_features(present: set[str], mattr: tuple[str, ...], implies: dict[str, tuple[str, ...]]) -> set[str]:
-    """The features after ``+x`` and ``-x`` in order: adding one adds what it implies, removing one removes what implies it."""
+def apply_features(
+    present: set[str], mattr: tuple[str, ...], implies: dict[str, tuple[str, ...]]
+) -> set[str]:
+    """The features after ``+x`` and ``-x`` in order: adding one adds what it implies, removing one removes
+    what implies it."""
     features = set(present)
     for flag in mattr:
         name = flag[1:]

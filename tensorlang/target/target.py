@@ -1,7 +1,9 @@
-"""Target strings in TVM's form (``llvm -mcpu=skylake-avx512 -num-cores=2``) and the machine facts behind them.
+"""Target strings in TVM's form (``llvm -mcpu=skylake-avx512 -num-cores=2``) and the machine facts behind
+them.
 
-``llvm`` alone means this machine; with ``-mtriple`` of another machine and no ``-mcpu`` it means that architecture's
-generic CPU. A target is a plain value: equal strings make equal targets. Knows no expressions and emits no code.
+``llvm`` alone means this machine; with ``-mtriple`` of another machine and no ``-mcpu`` it means that
+architecture's generic CPU. A target is a plain value: equal strings make equal targets. Knows no expressions
+and emits no code.
 """
 
 from __future__ import annotations
@@ -22,7 +24,10 @@ from .machine import Core
 
 _OPTIONS = ("-mtriple", "-mcpu", "-mattr", "-num-cores")
 _ARCHES: dict[str, tuple[Collection[str], Callable[[str, tuple[str, ...]], Core]]] = {
-    "x86_64": (x86.CPUS, x86.core), "aarch64": (aarch64.CPUS, aarch64.core), "riscv64": (riscv.CPUS, riscv.core)}
+    "x86_64": (x86.CPUS, x86.core),
+    "aarch64": (aarch64.CPUS, aarch64.core),
+    "riscv64": (riscv.CPUS, riscv.core),
+}
 _ALIASES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
@@ -38,10 +43,17 @@ class Kind(str):
 
 
 class _Named(type):
-    """``Target("llvm")`` and TVM's ``Target(target="llvm", host="llvm")`` are what :meth:`Target.parse` makes of the text."""
+    """``Target("llvm")`` and TVM's ``Target(target="llvm", host="llvm")`` are what :meth:`Target.parse` makes
+    of the text."""
 
     def __call__(cls, *args: Any, host: Any = None, **facts: Any) -> Any:
-        text = facts.pop("target", None) if set(facts) == {"target"} else args[0] if len(args) == 1 and not facts else None
+        text = (
+            facts.pop("target", None)
+            if set(facts) == {"target"}
+            else args[0]
+            if len(args) == 1 and not facts
+            else None
+        )
         if text is None:
             return super().__call__(*args, **facts)
         as_target(host)  # who calls a kernel runs on the CPU that it is for
@@ -50,7 +62,8 @@ class _Named(type):
 
 @dataclass(frozen=True)
 class Target(metaclass=_Named):
-    """What machine code is made for. Build with :meth:`parse` or :meth:`host`, or as ``Target("llvm -mcpu=…")``.
+    """What machine code is made for. Build with :meth:`parse` or :meth:`host`, or as ``Target("llvm
+    -mcpu=…")``.
 
     ``mattr`` are feature flags beyond those of ``mcpu``. The rest are facts for whoever picks tile sizes.
     """
@@ -71,7 +84,8 @@ class Target(metaclass=_Named):
 
     @staticmethod
     def parse(text: str) -> Target:
-        """The target that ``text`` speaks of. Raises TargetError for a kind, option, triple or CPU that means nothing."""
+        """The target that ``text`` speaks of. Raises TargetError for a kind, option, triple or CPU that means
+        nothing."""
         return _parse(text)
 
     @staticmethod
@@ -96,13 +110,14 @@ class Target(metaclass=_Named):
 
     @property
     def instruction_sets(self) -> tuple[str, ...]:
-        """What code for the target may use of a processor, by LLVM's names (those of ``core.isa``), sorted. Of CPUs of other machines than
-        x86-64 only what ``mattr`` names and every such CPU has is known."""
+        """What code for the target may use of a processor, by LLVM's names (those of ``core.isa``), sorted.
+        Of CPUs of other machines than x86-64 only what ``mattr`` names and every such CPU has is known."""
         return _instruction_sets(self.arch, self.mcpu, self.mattr, self.is_host)
 
     @property
     def llvm_features(self) -> str:
-        """The feature flags for LLVM beyond the CPU's name. On this machine all of them, so that nothing is used that a hypervisor hides."""
+        """The feature flags for LLVM beyond the CPU's name. On this machine all of them, so that nothing is
+        used that a hypervisor hides."""
         base = host.feature_string() if self.is_host else ",".join(f"+{f}" for f in _BASE.get(self.arch, ()))
         return ",".join(f for f in (base, *self.mattr) if f)
 
@@ -112,14 +127,18 @@ class Target(metaclass=_Named):
         return self.triple == host.triple() and self.mcpu == host.cpu_name()
 
     def why_not_here(self) -> str | None:
-        """Why this process cannot run code made for the target; None when it can, as far as features and vector widths tell."""
+        """Why this process cannot run code made for the target; None when it can, as far as features and
+        vector widths tell."""
         if self.is_host and not self.mattr:
             return None
         here = _host()
         if isa.platform(self.triple) != isa.platform(here.triple):
             return f"it is for {self.triple}, this is {here.triple}"
         if self.vector_bits > here.vector_bits:
-            return f"{self.mcpu} has vectors of {self.vector_bits} bits, this processor ({here.mcpu}) of {here.vector_bits}"
+            return (
+                f"{self.mcpu} has vectors of {self.vector_bits} bits, this processor ({here.mcpu}) of "
+                f"{here.vector_bits}"
+            )
         have = host.features()
         missing = [f for f in self.instruction_sets if not have.get(f)]
         return f"this processor ({here.mcpu}) has not {', '.join(missing)}" if missing else None
@@ -134,8 +153,11 @@ def arch_of(triple: str) -> str:
     first = triple.split("-", 1)[0]
     arch = _ALIASES.get(first, first)
     if arch not in _ARCHES:
-        raise TargetError(f"unknown triple {triple!r}", because=f"no rules for the architecture {first!r}",
-                          try_=f"one beginning with {_nearest(first, [*_ARCHES, *_ALIASES])}")
+        raise TargetError(
+            f"unknown triple {triple!r}",
+            because=f"no rules for the architecture {first!r}",
+            try_=f"one beginning with {_nearest(first, [*_ARCHES, *_ALIASES])}",
+        )
     return arch
 
 
@@ -158,36 +180,61 @@ def _make(triple: str, mcpu: str, mattr: tuple[str, ...], num_cores: int) -> Tar
         raise TargetError(f"unknown triple {triple!r}", try_="a form such as x86_64-unknown-linux-gnu")
     form = host.object_format(triple)
     if form not in ("ELF", host.object_format(host.triple())) or re.search(r"(x32|ilp32)$", triple):
-        raise TargetError(f"no kernels can be made for the triple {triple!r}",
-                          because=f"its object files are {form}, not ELF" if form != "ELF" else "its pointers have 32 bits",
-                          try_="that of a Linux with 64 bits, such as x86_64-unknown-linux-gnu or aarch64-linux-gnu")
+        raise TargetError(
+            f"no kernels can be made for the triple {triple!r}",
+            because=f"its object files are {form}, not ELF" if form != "ELF" else "its pointers have 32 bits",
+            try_="that of a Linux with 64 bits, such as x86_64-unknown-linux-gnu or aarch64-linux-gnu",
+        )
     known, core_of = _ARCHES[arch]
     here = triple == host.triple() and mcpu == host.cpu_name()
     if mcpu not in known and not here:
         raise TargetError(f"unknown CPU {mcpu!r} for {arch}", try_=_nearest(mcpu, known))
     for flag in mattr:
         if flag[1:] not in features.NAMES[arch]:
-            raise TargetError(f"unknown feature {flag!r} for {arch}", because="LLVM knows none of that name",
-                              try_=_nearest(flag[1:], features.NAMES[arch], isa.SETS[arch]))
+            raise TargetError(
+                f"unknown feature {flag!r} for {arch}",
+                because="LLVM knows none of that name",
+                try_=_nearest(flag[1:], features.NAMES[arch], isa.SETS[arch]),
+            )
         if flag[1:] in features.MODES:
-            raise TargetError(f"no kernels can be made with the feature {flag!r}", because="it makes another machine of this one",
-                              try_=f"leave it out; -mtriple=... names the machine, and here it is {triple}")
+            raise TargetError(
+                f"no kernels can be made with the feature {flag!r}",
+                because="it makes another machine of this one",
+                try_=f"leave it out; -mtriple=... names the machine, and here it is {triple}",
+            )
     flags = mattr
     name = mcpu if mcpu in known else "generic"
     if here:  # what the machine says of itself counts for more than the table's row
         told = sorted((f, on) for f, on in host.features().items() if f in isa.SETS[arch])
         flags = tuple(f"{'+' if on else '-'}{f}" for f, on in told) + mattr
     core = core_of(name, flags)
-    facts = {"l1_bytes": core.l1_bytes, "l2_bytes": core.l2_bytes, "l3_bytes": core.l3_bytes, "cache_line": core.cache_line}
+    facts = {
+        "l1_bytes": core.l1_bytes,
+        "l2_bytes": core.l2_bytes,
+        "l3_bytes": core.l3_bytes,
+        "cache_line": core.cache_line,
+    }
     if here:
         facts.update(host.caches())
-    return Target(Kind("llvm"), triple, mcpu, mattr, num_cores, core.vector_bits, core.vector_registers, core.has_fma, core.has_half,
-                  **facts)
+    return Target(
+        Kind("llvm"),
+        triple,
+        mcpu,
+        mattr,
+        num_cores,
+        core.vector_bits,
+        core.vector_registers,
+        core.has_fma,
+        core.has_half,
+        **facts,
+    )
 
 
 def _nearest(name: str, known: Collection[str], common: Collection[str] = ()) -> str:
     """What may have been meant: similar names, else the first of the ``common`` ones."""
-    close = difflib.get_close_matches(name, sorted(known), n=4, cutoff=0.6) or difflib.get_close_matches(name, sorted(known), n=4, cutoff=0.4)
+    close = difflib.get_close_matches(name, sorted(known), n=4, cutoff=0.6) or difflib.get_close_matches(
+        name, sorted(known), n=4, cutoff=0.4
+    )
     told = sorted(common or known)
     return ", ".join(close) if close else f"one of {', '.join(told[:12])}{', ...' if len(told) > 12 else ''}"
 
@@ -202,10 +249,15 @@ def _parse(text: str) -> Target:
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise TargetError(f"unknown target {text!r}", because=str(error).lower(), try_="llvm -mcpu=skylake-avx512") from None
+        raise TargetError(
+            f"unknown target {text!r}", because=str(error).lower(), try_="llvm -mcpu=skylake-avx512"
+        ) from None
     if not words or words[0] != "llvm":
-        raise TargetError(f"unknown target {text!r}", because=f"the kind is {words[0]!r}" if words else "it is empty",
-                          try_="llvm, with options such as -mcpu=skylake-avx512")
+        raise TargetError(
+            f"unknown target {text!r}",
+            because=f"the kind is {words[0]!r}" if words else "it is empty",
+            try_="llvm, with options such as -mcpu=skylake-avx512",
+        )
     options: dict[str, str] = {}
     rest = words[1:]
     while rest:
@@ -214,7 +266,9 @@ def _parse(text: str) -> Target:
         if key.startswith("--"):
             key = key[1:]
         if key not in _OPTIONS:
-            raise TargetError(f"unknown option {word!r} in target {text!r}", try_=", ".join(f"{o}=..." for o in _OPTIONS))
+            raise TargetError(
+                f"unknown option {word!r} in target {text!r}", try_=", ".join(f"{o}=..." for o in _OPTIONS)
+            )
         if key in options:
             raise TargetError(f"option {key} is given twice in target {text!r}", try_=f"{key}=... once")
         if not eq:
@@ -227,15 +281,22 @@ def _parse(text: str) -> Target:
     mcpu = options.get("-mcpu", host.cpu_name() if same and triple == host.triple() else "generic")
     if mcpu in ("native", "host"):
         if not same:
-            raise TargetError(f"-mcpu={mcpu} with the triple of another machine: {triple}", try_="the name of a CPU")
+            raise TargetError(
+                f"-mcpu={mcpu} with the triple of another machine: {triple}", try_="the name of a CPU"
+            )
         mcpu = host.cpu_name()
     mattr = tuple(f.strip() for f in options.get("-mattr", "").split(",") if f.strip())
     for flag in mattr:
         if re.fullmatch(r"[+-][A-Za-z0-9_.-]+", flag) is None:
-            raise TargetError(f"bad feature {flag!r} in target {text!r}", try_=f"+{flag.lstrip('+-')} or -{flag.lstrip('+-')}")
+            raise TargetError(
+                f"bad feature {flag!r} in target {text!r}",
+                try_=f"+{flag.lstrip('+-')} or -{flag.lstrip('+-')}",
+            )
     cores = options.get("-num-cores", str(host.num_cores()))
     if re.fullmatch(r"[0-9]{1,6}", cores) is None or int(cores) < 1:
-        raise TargetError(f"bad -num-cores={cores} in target {text!r}", try_="a positive number, at most 999999")
+        raise TargetError(
+            f"bad -num-cores={cores} in target {text!r}", try_="a positive number, at most 999999"
+        )
     return _make(triple, mcpu, mattr, int(cores))
 
 
@@ -244,5 +305,8 @@ def as_target(target: str | Target | None) -> Target:
     if target is None:
         return Target.host()
     if not isinstance(target, Target | str):
-        raise TargetError(f"a target is no {type(target).__name__}", try_='a string such as "llvm -mcpu=skylake-avx512", a Target, or None')
+        raise TargetError(
+            f"a target is no {type(target).__name__}",
+            try_='a string such as "llvm -mcpu=skylake-avx512", a Target, or None',
+        )
     return target if isinstance(target, Target) else Target.parse(target)

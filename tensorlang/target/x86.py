@@ -1,7 +1,7 @@
 """The x86-64 CPUs that LLVM knows, by the instruction sets its code for them may use (those of ``core.isa``).
 
-The table was made by compiling one small function for each instruction set and every CPU name of LLVM 22 and reading the assembly; a
-test does so again. Knows no target strings.
+The table was made by compiling one small function for each instruction set and every CPU name of LLVM 22 and
+reading the assembly; a test does so again. Knows no target strings.
 """
 
 from __future__ import annotations
@@ -45,8 +45,11 @@ _ROWS: tuple[tuple[str, str], ...] = (
     ("haswell core-avx2 core_4th_gen_avx core_4th_gen_avx_tsx x86-64-v3", _HASWELL),
     ("broadwell core_5th_gen_avx core_5th_gen_avx_tsx skylake", _BROADWELL),
     ("alderlake gracemont meteorlake raptorlake", _ALDERLAKE),
-    ("arrowlake arrowlake-s arrowlake_s clearwaterforest grandridge lunarlake pantherlake sierraforest wildcatlake",
-     f"{_ALDERLAKE} avxneconvert avxifma avxvnniint8"),
+    (
+        "arrowlake arrowlake-s arrowlake_s clearwaterforest grandridge lunarlake pantherlake sierraforest "
+        "wildcatlake",
+        f"{_ALDERLAKE} avxneconvert avxifma avxvnniint8",
+    ),
     ("knl mic_avx512", f"{_BROADWELL} avx512f avx512cd"),
     ("knm", f"{_BROADWELL} avx512f avx512cd avx512vpopcntdq"),
     ("x86-64-v4", _V4),
@@ -56,7 +59,11 @@ _ROWS: tuple[tuple[str, str], ...] = (
     ("cannonlake", _CANNONLAKE),
     ("icelake-client icelake_client icelake-server icelake_server rocketlake tigerlake", _ICELAKE),
     ("sapphirerapids emeraldrapids graniterapids graniterapids-d graniterapids_d", _SAPPHIRERAPIDS),
-    ("diamondrapids novalake", f"{_SAPPHIRERAPIDS} avxneconvert avxifma avxvnniint8 avxvnniint16 avx10.1 avx10.2 egpr ndd nf ccmp zu ppx push2pop2"),
+    (
+        "diamondrapids novalake",
+        f"{_SAPPHIRERAPIDS} avxneconvert avxifma avxvnniint8 avxvnniint16 avx10.1 avx10.2 egpr ndd nf ccmp "
+        "zu ppx push2pop2",
+    ),
     ("amdfam10 barcelona", _K10),
     ("btver1", f"{_K10} ssse3"),
     ("btver2", f"{_K10} ssse3 sse4.1 sse4.2 avx f16c bmi movbe"),
@@ -67,19 +74,72 @@ _ROWS: tuple[tuple[str, str], ...] = (
     ("znver4", f"{_ZEN} {_ICELAKE} avx512bf16"),
     ("znver5", f"{_ZEN} {_ICELAKE} avx512bf16 avxvnni"),
 )
-CPUS: dict[str, frozenset[str]] = {name: frozenset(sets.split()) for names, sets in _ROWS for name in names.split()}
+CPUS: dict[str, frozenset[str]] = {
+    name: frozenset(sets.split()) for names, sets in _ROWS for name in names.split()
+}
 
-_IMPLIES = {"ssse3": ("sse3",), "sse4.1": ("ssse3",), "sse4.2": ("sse4.1",), "sse4a": ("sse3",), "avx": ("sse4.2",), "avx2": ("avx",),
-            "fma": ("avx",), "f16c": ("avx",), "fma4": ("avx", "sse4a"), "xop": ("fma4",), "avx512f": ("avx2", "fma", "f16c"),
-            "avx512cd": ("avx512f",), "avx512bw": ("avx512f",), "avx512dq": ("avx512f",), "avx512vl": ("avx512f",), "avx512ifma": ("avx512f",),
-            "avx512vnni": ("avx512f",), "avx512vpopcntdq": ("avx512f",), "avx512vbmi": ("avx512bw",), "avx512vbmi2": ("avx512bw",),
-            "avx512bitalg": ("avx512bw",), "avx512bf16": ("avx512bw",), "avx512fp16": ("avx512bw", "avx512vl", "avx512dq"), "avxvnni": ("avx2",),
-            "avxneconvert": ("avx2",), "avxifma": ("avx2",), "avxvnniint8": ("avx2",), "avxvnniint16": ("avx2",), "gfni": (),
-            "avx10.1": ("avx512fp16", "avx512bf16", "avx512vnni", "avx512vbmi", "avx512vbmi2", "avx512bitalg", "avx512vpopcntdq", "avx512ifma",
-                        "avx512cd"), "avx10.2": ("avx10.1",), "avx10.1-512": ("avx10.1",), "avx10.2-512": ("avx10.2",),
-            "avx512vp2intersect": ("avx512f",), "vaes": ("avx2",), "vpclmulqdq": ("avx",), "sha512": ("avx2",), "sm3": ("avx",), "sm4": ("avx2",)}
+_IMPLIES = {
+    "ssse3": ("sse3",),
+    "sse4.1": ("ssse3",),
+    "sse4.2": ("sse4.1",),
+    "sse4a": ("sse3",),
+    "avx": ("sse4.2",),
+    "avx2": ("avx",),
+    "fma": ("avx",),
+    "f16c": ("avx",),
+    "fma4": ("avx", "sse4a"),
+    "xop": ("fma4",),
+    "avx512f": ("avx2", "fma", "f16c"),
+    "avx512cd": ("avx512f",),
+    "avx512bw": ("avx512f",),
+    "avx512dq": ("avx512f",),
+    "avx512vl": ("avx512f",),
+    "avx512ifma": ("avx512f",),
+    "avx512vnni": ("avx512f",),
+    "avx512vpopcntdq": ("avx512f",),
+    "avx512vbmi": ("avx512bw",),
+    "avx512vbmi2": ("avx512bw",),
+    "avx512bitalg": ("avx512bw",),
+    "avx512bf16": ("avx512bw",),
+    "avx512fp16": ("avx512bw", "avx512vl", "avx512dq"),
+    "avxvnni": ("avx2",),
+    "avxneconvert": ("avx2",),
+    "avxifma": ("avx2",),
+    "avxvnniint8": ("avx2",),
+    "avxvnniint16": ("avx2",),
+    "gfni": (),
+    "avx10.1": (
+        "avx512fp16",
+        "avx512bf16",
+        "avx512vnni",
+        "avx512vbmi",
+        "avx512vbmi2",
+        "avx512bitalg",
+        "avx512vpopcntdq",
+        "avx512ifma",
+        "avx512cd",
+    ),
+    "avx10.2": ("avx10.1",),
+    "avx10.1-512": ("avx10.1",),
+    "avx10.2-512": ("avx10.2",),
+    "avx512vp2intersect": ("avx512f",),
+    "vaes": ("avx2",),
+    "vpclmulqdq": ("avx",),
+    "sha512": ("avx2",),
+    "sm3": ("avx",),
+    "sm4": ("avx2",),
+}
 
-_BIG_L2 = ("skylake-avx512", "skylake_avx512", "skx", "cascadelake", "cooperlake", "znver4", "znver5", "x86-64-v4")
+_BIG_L2 = (
+    "skylake-avx512",
+    "skylake_avx512",
+    "skx",
+    "cascadelake",
+    "cooperlake",
+    "znver4",
+    "znver5",
+    "x86-64-v4",
+)
 
 
 def features(mcpu: str, mattr: tuple[str, ...]) -> set[str]:
@@ -91,5 +151,11 @@ def core(mcpu: str, mattr: tuple[str, ...]) -> Core:
     """The facts of the CPU of that (known) name with these feature flags."""
     have = features(mcpu, mattr)
     bits = 512 if "avx512f" in have else 256 if "avx" in have else 128
-    return Core(bits, 32 if bits == 512 else 16, bool(have & {"fma", "fma4"}), "f16c" in have,
-                l2_bytes=(1 << 20) if mcpu in _BIG_L2 else (512 << 10), l3_bytes=32 << 20)
+    return Core(
+        bits,
+        32 if bits == 512 else 16,
+        bool(have & {"fma", "fma4"}),
+        "f16c" in have,
+        l2_bytes=(1 << 20) if mcpu in _BIG_L2 else (512 << 10),
+        l3_bytes=32 << 20,
+    )

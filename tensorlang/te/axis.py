@@ -33,7 +33,8 @@ AXIS_SEPARATOR = AxisSeparator()
 
 
 class Range(NamedTuple):
-    """Where an axis runs: from ``min``, ``extent`` values. A pair, so ``begin, extent = axis.dom`` works too."""
+    """Where an axis runs: from ``min``, ``extent`` values. A pair, so ``begin, extent = axis.dom`` works
+    too."""
 
     min: Expr
     extent: Expr
@@ -48,7 +49,8 @@ class Range(NamedTuple):
 
 
 class IterVar(Operators):
-    """An axis: a variable that runs over ``dom = Range(min, extent)``. ``kind`` is ``data`` or ``reduce``. Usable as an index."""
+    """An axis: a variable that runs over ``dom = Range(min, extent)``. ``kind`` is ``data`` or ``reduce``.
+    Usable as an index."""
 
     __slots__ = ("__weakref__", "dom", "kind", "var")
 
@@ -67,7 +69,8 @@ class IterVar(Operators):
 
     @property
     def extent(self) -> Expr:
-        """How many values the axis takes (of an operation's axis; a loop's extent depends on where its stage is computed)."""
+        """How many values the axis takes (of an operation's axis; a loop's extent depends on where its stage
+        is computed)."""
         assert self.dom is not None
         return self.dom.extent
 
@@ -89,56 +92,88 @@ def size_var(name: str = "size", dtype: str | DType = "int32") -> Var:
     return _checked("size_var", name, dtype, 0, None, 1, None)
 
 
-def dim(name: str, lo: int = 0, hi: int | None = None, multiple_of: int = 1, hint: int | None = None,
-        dtype: str | DType = "int32") -> Var:
-    """A symbolic size with facts: ``lo <= name <= hi``, a multiple of ``multiple_of``; ``hint`` a typical value for cost.
+def dim(
+    name: str,
+    lo: int = 0,
+    hi: int | None = None,
+    multiple_of: int = 1,
+    hint: int | None = None,
+    dtype: str | DType = "int32",
+) -> Var:
+    """A symbolic size with facts: ``lo <= name <= hi``, a multiple of ``multiple_of``; ``hint`` a typical
+    value for cost.
 
     The facts are checked when a kernel is called and used for proofs when it is built.
     Raises DeclareError when the facts contradict each other.
     """
     for what, fact in (("lo", lo), ("hi", hi), ("multiple_of", multiple_of), ("hint", hint)):
         if not (isinstance(fact, int) or (fact is None and what in ("hi", "hint"))) or isinstance(fact, bool):
-            raise DeclareError(f"dim({name!r}, {what}={fact!r}): not an int",
-                               because="what is known of a size is known while the kernel is declared",
-                               try_="te.dim('m', 1, 8192, multiple_of=8, hint=128)")
+            raise DeclareError(
+                f"dim({name!r}, {what}={fact!r}): not an int",
+                because="what is known of a size is known while the kernel is declared",
+                try_="te.dim('m', 1, 8192, multiple_of=8, hint=128)",
+            )
     if lo < 0:
-        raise DeclareError(f"dim({name!r}, lo={lo}): a size is never negative", try_=f"te.dim({name!r}, 0, …)")
+        raise DeclareError(
+            f"dim({name!r}, lo={lo}): a size is never negative", try_=f"te.dim({name!r}, 0, …)"
+        )
     if hi is not None and hi < lo:
-        raise DeclareError(f"dim({name!r}, {lo}, {hi}): the upper bound is below the lower one",
-                           because="the order is te.dim(name, lo, hi)",
-                           try_=f"te.dim({name!r}, {hi if hi >= 0 else 0}, {lo})")
+        raise DeclareError(
+            f"dim({name!r}, {lo}, {hi}): the upper bound is below the lower one",
+            because="the order is te.dim(name, lo, hi)",
+            try_=f"te.dim({name!r}, {hi if hi >= 0 else 0}, {lo})",
+        )
     if multiple_of < 1:
-        raise DeclareError(f"dim({name!r}, multiple_of={multiple_of}): needs a positive number", try_="leave it out, or 8, 16, …")
+        raise DeclareError(
+            f"dim({name!r}, multiple_of={multiple_of}): needs a positive number",
+            try_="leave it out, or 8, 16, …",
+        )
     if hi is not None and hi // multiple_of * multiple_of < lo:
-        raise DeclareError(f"dim({name!r}, {lo}, {hi}, multiple_of={multiple_of}): no size fits",
-                           because=f"{lo}..{hi} holds no multiple of {multiple_of}")
+        raise DeclareError(
+            f"dim({name!r}, {lo}, {hi}, multiple_of={multiple_of}): no size fits",
+            because=f"{lo}..{hi} holds no multiple of {multiple_of}",
+        )
     if hint is not None and (hint < lo or (hi is not None and hint > hi)):
-        raise DeclareError(f"dim({name!r}, hint={hint}): the hint lies outside {lo}..{'' if hi is None else hi}",
-                           because="the hint is the size one expects most often")
+        raise DeclareError(
+            f"dim({name!r}, hint={hint}): the hint lies outside {lo}..{'' if hi is None else hi}",
+            because="the hint is the size one expects most often",
+        )
     if not _type(f"dim({name!r})", dtype).is_index:
-        raise DeclareError(f"dim({name!r}, dtype={dtype}): a size is an int32 or int64",
-                           try_="te.var(name, dtype) for a value that is no size")
+        raise DeclareError(
+            f"dim({name!r}, dtype={dtype}): a size is an int32 or int64",
+            try_="te.var(name, dtype) for a value that is no size",
+        )
     return _checked("dim", name, dtype, lo, hi, multiple_of, hint)
 
 
 def assume(*conditions: Any) -> None:
     """States how symbolic sizes are related: ``te.assume(n <= m, k == 2 * m)``.
 
-    The facts are used in proofs, so that no guard is needed where they tell that a tile fits, and checked when a kernel is called that has
-    one of these sizes: a call that contradicts them raises CallError. State them before the computation is scheduled.
-    Raises DeclareError for what is no comparison of sizes by ``<``, ``<=``, ``>``, ``>=`` or ``==``, and for what never holds.
+    The facts are used in proofs, so that no guard is needed where they tell that a tile fits, and checked
+    when a kernel is called that has one of these sizes: a call that contradicts them raises CallError. State
+    them before the computation is scheduled. Raises DeclareError for what is no comparison of sizes by ``<``,
+    ``<=``, ``>``, ``>=`` or ``==``, and for what never holds.
     """
     for given in conditions:
         cond = make.as_expr(given)
         for part in conjuncts(cond):
             if type(part) is Const and part.dtype.is_bool:
                 if not part.value:
-                    raise DeclareError("assume: the condition never holds", try_="te.assume(n <= m) of two sizes")
+                    raise DeclareError(
+                        "assume: the condition never holds", try_="te.assume(n <= m) of two sizes"
+                    )
                 continue
             names = variables(part)
-            if not isinstance(part, LT | LE | EQ) or not part.a.dtype.is_index or any(v.kind not in ("dim", "value") for v in names):
-                raise DeclareError(f"assume({part}): no relation of sizes", because="sizes are compared by <, <=, >, >= or ==, and known when a "
-                                   "kernel is called", try_="te.assume(n <= m) with n = te.var('n') and m = te.var('m')")
+            if (
+                not isinstance(part, LT | LE | EQ)
+                or not part.a.dtype.is_index
+                or any(v.kind not in ("dim", "value") for v in names)
+            ):
+                raise DeclareError(
+                    f"assume({part}): no relation of sizes",
+                    because="sizes are compared by <, <=, >, >= or ==, and known when a kernel is called",
+                    try_="te.assume(n <= m) with n = te.var('n') and m = te.var('m')",
+                )
             fixed("assume: the condition", part)
             for v in names:
                 if not any(part is c for c in v.assumed):
@@ -156,12 +191,17 @@ def known_dtype(where: str, dt: str | DType, because: str | None = None) -> DTyp
 def _type(where: str, dt: str | DType) -> DType:
     t = known_dtype(where, dt)
     if t.lanes != 1:
-        raise DeclareError(f"{where}: dtype {t} is a vector", because="what is declared is scalar; vectors come of s[T].vectorize",
-                           try_=f"dtype={t.element.name!r}")
+        raise DeclareError(
+            f"{where}: dtype {t} is a vector",
+            because="what is declared is scalar; vectors come of s[T].vectorize",
+            try_=f"dtype={t.element.name!r}",
+        )
     return t
 
 
-def _checked(word: str, name: str, dt: str | DType, lo: int | None, hi: int | None, multiple: int, hint: int | None) -> Var:
+def _checked(
+    word: str, name: str, dt: str | DType, lo: int | None, hi: int | None, multiple: int, hint: int | None
+) -> Var:
     checked_name(f"te.{word}", name)
     t = _type(f"{word}({name!r})", dt)
     return Var(name, t, "dim" if t.is_index else "value", lo, hi, multiple, hint)
@@ -170,83 +210,113 @@ def _checked(word: str, name: str, dt: str | DType, lo: int | None, hi: int | No
 def checked_name(where: str, name: Any) -> str:
     """A name as it may stand in programs and messages: text, not empty. Raises DeclareError."""
     if not isinstance(name, str) or not name:
-        raise DeclareError(f"{where}(name={name!r}): a name is text, and not empty",
-                           because="trees, programs and messages call things by their names",
-                           try_=f"{where}(…, name='x')")
+        raise DeclareError(
+            f"{where}(name={name!r}): a name is text, and not empty",
+            because="trees, programs and messages call things by their names",
+            try_=f"{where}(…, name='x')",
+        )
     return name
 
 
 def exact(value: Any) -> Any:
-    """The int that a quotient of Python ints such as ``1024 / 32`` stands for when it is exact; anything else as it is."""
+    """The int that a quotient of Python ints such as ``1024 / 32`` stands for when it is exact; anything else
+    as it is."""
     return int(value) if isinstance(value, float | np.floating) and float(value).is_integer() else value
 
 
 def size(value: ExprLike, where: str) -> Expr:
-    """A checked size: an int (also as an exact quotient, ``N / 8``) or an integer expression of dims. Zero is a size like any other."""
+    """A checked size: an int (also as an exact quotient, ``N / 8``) or an integer expression of dims. Zero is
+    a size like any other."""
     value = exact(value)
     try:
         e = make.as_expr(value, INT32)
     except DeclareError:
         kind = "" if value is None or not isinstance(value, str | complex) else f" ({type(value).__name__})"
         name = getattr(value, "name", "") if hasattr(value, "shape") else ""
-        raise DeclareError(f"{where}: {_written(value)}{kind} is no size", because="a size is a whole number, or a symbol for one",
-                           try_=f"{name}.shape[0]" if name else "an int, te.var('n'), te.dim('n', 1, 8192), or arithmetic on these"
-                           ) from None
+        raise DeclareError(
+            f"{where}: {_written(value)}{kind} is no size",
+            because="a size is a whole number, or a symbol for one",
+            try_=f"{name}.shape[0]"
+            if name
+            else "an int, te.var('n'), te.dim('n', 1, 8192), or arithmetic on these",
+        ) from None
     if not e.dtype.is_index:
-        raise DeclareError(f"{where}: {e} is no size", because=f"it is {e.dtype}; a size is an int32 or int64",
-                           try_=f"{math.floor(e.value)} or {math.ceil(e.value)}; `//` rounds down"
-                           if isinstance(e, Const) and math.isfinite(e.value) else "te.var('n'), or .astype('int32')")
+        raise DeclareError(
+            f"{where}: {e} is no size",
+            because=f"it is {e.dtype}; a size is an int32 or int64",
+            try_=f"{math.floor(e.value)} or {math.ceil(e.value)}; `//` rounds down"
+            if isinstance(e, Const) and math.isfinite(e.value)
+            else "te.var('n'), or .astype('int32')",
+        )
     n = const_int(e)
     if n is not None and n < 0:
-        raise DeclareError(f"{where}: the size is {n}", because="a size is never negative; zero is a size like any other")
+        raise DeclareError(
+            f"{where}: the size is {n}", because="a size is never negative; zero is a size like any other"
+        )
     fixed(f"{where}: the size", e)
     return e
 
 
 def fixed(what: str, e: Expr, axes: bool = False) -> None:
-    """Raises DeclareError when ``e`` is not known before any element is computed, and unless ``axes`` when it is not the same for all."""
+    """Raises DeclareError when ``e`` is not known before any element is computed, and unless ``axes`` when it
+    is not the same for all."""
     for node in preorder(e):
         if type(node) is Var and node.kind == "loop" and not axes:
-            raise DeclareError(f"{what} {e} depends on the axis `{node.name}`",
-                               because="shapes and ranges are the same at every element",
-                               try_="the largest range, and te.if_then_else or where= to leave out the rest")
+            raise DeclareError(
+                f"{what} {e} depends on the axis `{node.name}`",
+                because="shapes and ranges are the same at every element",
+                try_="the largest range, and te.if_then_else or where= to leave out the rest",
+            )
         if isinstance(node, Access):
-            raise DeclareError(f"{what} {e} depends on the tensor {node.label()}",  # type: ignore[attr-defined]
-                               because="sizes are known before any element is read", try_="te.var('n') as the size")
+            raise DeclareError(
+                f"{what} {e} depends on the tensor {node.label()}",  # type: ignore[attr-defined]
+                because="sizes are known before any element is read",
+                try_="te.var('n') as the size",
+            )
 
 
 def _written(value: Any) -> str:
     if isinstance(value, str | int | float | complex | None):
         return repr(value)
     name = getattr(value, "name", None)
-    return f"the {type(value).__name__.lower()} {name}" if isinstance(name, str) else f"a {type(value).__name__}"
+    return (
+        f"the {type(value).__name__.lower()} {name}" if isinstance(name, str) else f"a {type(value).__name__}"
+    )
 
 
 def fresh_axis(name: str, extent: Expr, kind: str = DATA, begin: Expr | None = None) -> IterVar:
-    """A new axis over ``begin .. begin + extent - 1`` (begin is zero when left out), counted in int32 where that is sure to do."""
+    """A new axis over ``begin .. begin + extent - 1`` (begin is zero when left out), counted in int32 where
+    that is sure to do."""
     start = make.const(0, extent.dtype) if begin is None else begin
     start, extent = make.unify(start, extent)
     lo, n = const_int(start), const_int(extent)
-    t = INT32 if lo is not None and n is not None and lo >= -0x80000000 and lo + n <= 0x7FFFFFFF else extent.dtype
+    t = (
+        INT32
+        if lo is not None and n is not None and lo >= -0x80000000 and lo + n <= 0x7FFFFFFF
+        else extent.dtype
+    )
     return IterVar(Var(name, t, "loop"), (make.cast(t, start), make.cast(t, extent)), kind)
 
 
 def tell_apart(axes: Sequence[IterVar]) -> None:
     """Gives the axes of one operation names of their own: of two called ``rv`` the second becomes ``rv_1``.
 
-    Called when an operation is born. Trees, programs and traces speak of loops by name; the axis itself stays the one the user holds.
+    Called when an operation is born. Trees, programs and traces speak of loops by name; the axis itself stays
+    the one the user holds.
     """
     names = NameSupply(tuple(a.name for a in axes))
     seen: set[str] = set()
     for a in axes:
         if a.name in seen:
-            sort_key(a.var)  # where it stands in sums is settled: expressions that hold it were put in order by its first name
+            sort_key(a.var)
+            # where it stands in sums is settled: expressions that hold it were put in order by its first name
             a.var.name = names.fresh(a.name)
         seen.add(a.name)
 
 
 def reduce_axis(dom: Range | tuple[ExprLike, ExprLike], name: str = "rv") -> IterVar:
-    """An axis to reduce over: ``dom = (begin, end)``, end exclusive, as in TVM; or the ``dom`` of another axis.
+    """An axis to reduce over: ``dom = (begin, end)``, end exclusive, as in TVM; or the ``dom`` of another
+    axis.
 
     Inside the function of a ``te.compute`` the range may depend on its axes: ``te.reduce_axis((0, i + 1))``.
     Raises DeclareError when the range is no pair or runs backwards.
@@ -255,21 +325,27 @@ def reduce_axis(dom: Range | tuple[ExprLike, ExprLike], name: str = "rv") -> Ite
     if isinstance(dom, Range):
         return fresh_axis(name, dom.extent, REDUCE, dom.min)
     if not isinstance(dom, tuple | list) or len(dom) != 2:
-        raise DeclareError(f"reduce_axis({dom!r}): the range is a pair (begin, end)",
-                           try_=f"te.reduce_axis((0, {dom if isinstance(dom, int) else 'K'}), name={name!r})")
+        raise DeclareError(
+            f"reduce_axis({dom!r}): the range is a pair (begin, end)",
+            try_=f"te.reduce_axis((0, {dom if isinstance(dom, int) else 'K'}), name={name!r})",
+        )
     begin = make.as_expr(exact(dom[0]), INT32)
     end = make.as_expr(exact(dom[1]), INT32)
     for e in (begin, end):
         if not e.dtype.is_index:
-            raise DeclareError(f"reduce_axis(({begin}, {end})): bounds are integers, not {e.dtype}",
-                               try_="int(…), or .astype('int32')")
+            raise DeclareError(
+                f"reduce_axis(({begin}, {end})): bounds are integers, not {e.dtype}",
+                try_="int(…), or .astype('int32')",
+            )
     begin, end = make.unify(begin, end)
     extent = make.sub(end, begin)
     n = const_int(extent)
     if n is not None and n < 0:
-        raise DeclareError(f"reduce_axis(({begin}, {end})): the range runs backwards",
-                           because="the pair is (begin, end), not (begin, extent)",
-                           try_=f"te.reduce_axis(({end}, {begin}))")
+        raise DeclareError(
+            f"reduce_axis(({begin}, {end})): the range runs backwards",
+            because="the pair is (begin, end), not (begin, extent)",
+            try_=f"te.reduce_axis(({end}, {begin}))",
+        )
     for what, e in (("the size", extent), ("the begin", begin)):
         fixed(f"reduce_axis {name!r}: {what}", e, axes=True)
     return fresh_axis(name, extent, REDUCE, begin)

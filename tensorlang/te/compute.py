@@ -26,14 +26,18 @@ _tag: ContextVar[str] = ContextVar("tag", default="")
 
 @contextmanager
 def tag_scope(tag: str) -> Iterator[None]:
-    """Gives every compute declared inside that tag: ``with te.tag_scope("conv2d"): …``, or as a decorator. Tags do not nest.
+    """Gives every compute declared inside that tag: ``with te.tag_scope("conv2d"): …``, or as a decorator.
+    Tags do not nest.
 
     A tag changes no meaning; recipes and users find operations by it (``op.tag``).
     """
     checked_name("te.tag_scope", tag)
     if _tag.get():
-        raise DeclareError(f"tag_scope({tag!r}) inside tag_scope({_tag.get()!r})", because="an operation has one tag",
-                           try_="leave the outer scope first")
+        raise DeclareError(
+            f"tag_scope({tag!r}) inside tag_scope({_tag.get()!r})",
+            because="an operation has one tag",
+            try_="leave the outer scope first",
+        )
     before = _tag.set(tag)
     try:
         yield
@@ -50,10 +54,15 @@ def current_tag(where: str, tag: str) -> str:
     """The tag of an operation being declared: its own or that of the scope around it."""
     around = _tag.get()
     if not isinstance(tag, str):
-        raise DeclareError(f"{where}: tag={tag!r} is not text", try_="tag='conv2d', and attrs={…} for anything else")
+        raise DeclareError(
+            f"{where}: tag={tag!r} is not text", try_="tag='conv2d', and attrs={…} for anything else"
+        )
     if tag and around:
-        raise DeclareError(f"{where}: tag={tag!r} inside tag_scope({around!r})", because="an operation has one tag",
-                           try_="leave one of them out")
+        raise DeclareError(
+            f"{where}: tag={tag!r} inside tag_scope({around!r})",
+            because="an operation has one tag",
+            try_="leave one of them out",
+        )
     return tag or around
 
 
@@ -62,33 +71,60 @@ def _shape(what: str, shape: ExprLike | Sequence[ExprLike]) -> tuple[Expr, ...]:
     return tuple(size(s, f"{what}, dimension {d}") for d, s in enumerate(listed))
 
 
-def placeholder(shape: ExprLike | Sequence[ExprLike], dtype: str | DType | None = None, name: str = "placeholder",
-                strides: Strides = None) -> Tensor:
+def placeholder(
+    shape: ExprLike | Sequence[ExprLike],
+    dtype: str | DType | None = None,
+    name: str = "placeholder",
+    strides: Strides = None,
+) -> Tensor:
     """An argument of that shape and dtype (float32 when left out); sizes may be symbolic.
 
-    Its arrays are compact in C order, unless ``strides`` says else: ``"any"``, or for each axis the number of elements between
-    neighbours as an int, an expression of sizes, or None for any; solved from the array at the call, 0 and negative ones too.
-    Raises DeclareError for an unknown dtype, a negative size, or strides that are none.
+    Its arrays are compact in C order, unless ``strides`` says else: ``"any"``, or for each axis the number of
+    elements between neighbours as an int, an expression of sizes, or None for any; solved from the array at
+    the call, 0 and negative ones too. Raises DeclareError for an unknown dtype, a negative size, or strides
+    that are none.
     """
     where = f"placeholder {checked_name('te.placeholder', name)!r}"
     sizes = _shape(where, shape)
-    return PlaceholderOp(name, sizes, FLOAT32 if dtype is None else _dtype(where, dtype),
-                         checked_strides(where, name, strides, sizes)).outputs[0]
+    return PlaceholderOp(
+        name,
+        sizes,
+        FLOAT32 if dtype is None else _dtype(where, dtype),
+        checked_strides(where, name, strides, sizes),
+    ).outputs[0]
 
 
-def decl_buffer(shape: Any, dtype: str | DType | None = None, name: str = "buffer", strides: Strides = None, *, data: Any = None,
-                elem_offset: Any = None, scope: str = "", data_alignment: int = -1, offset_factor: int = 0,
-                buffer_type: str = "") -> BufferDecl:
-    """TVM's way to say how an argument lies in memory: ``tl.build(s, [A, C], binds={A: te.decl_buffer(A.shape, A.dtype, strides="any")})``.
+def decl_buffer(
+    shape: Any,
+    dtype: str | DType | None = None,
+    name: str = "buffer",
+    strides: Strides = None,
+    *,
+    data: Any = None,
+    elem_offset: Any = None,
+    scope: str = "",
+    data_alignment: int = -1,
+    offset_factor: int = 0,
+    buffer_type: str = "",
+) -> BufferDecl:
+    """TVM's way to say how an argument lies in memory: ``tl.build(s, [A, C], binds={A:
+    te.decl_buffer(A.shape, A.dtype, strides="any")})``.
 
-    ``strides`` as in ``te.placeholder``. The other names are accepted when they ask for nothing: an array is passed with the address of
-    its first element, aligned to its type. Raises DeclareError.
+    ``strides`` as in ``te.placeholder``. The other names are accepted when they ask for nothing: an array is
+    passed with the address of its first element, aligned to its type. Raises DeclareError.
     """
-    for word, value, plain in (("data", data, (None,)), ("elem_offset", elem_offset, (None, 0)), ("scope", scope, ("", "global")),
-                               ("buffer_type", buffer_type, ("", "default"))):
+    for word, value, plain in (
+        ("data", data, (None,)),
+        ("elem_offset", elem_offset, (None, 0)),
+        ("scope", scope, ("", "global")),
+        ("buffer_type", buffer_type, ("", "default")),
+    ):
         if not any(value is p or (isinstance(value, type(p)) and value == p) for p in plain):
-            raise DeclareError(f"decl_buffer({name!r}, {word}={value!r}): not here", because="an argument is an array of the caller",
-                               try_=f"leave {word} out")
+            raise DeclareError(
+                f"decl_buffer({name!r}, {word}={value!r}): not here",
+                because="an argument is an array of the caller",
+                try_=f"leave {word} out",
+            )
     t = placeholder(shape, dtype, name, strides=strides)
     return BufferDecl(name, t.shape, t.dtype, t.op.strides)  # type: ignore[attr-defined]
 
@@ -96,36 +132,63 @@ def decl_buffer(shape: Any, dtype: str | DType | None = None, name: str = "buffe
 def _dtype(where: str, t: str | DType) -> DType:
     found = known_dtype(where, t, "the order is te.placeholder(shape, dtype, name)")
     if found.lanes != 1:
-        raise DeclareError(f"{where}: dtype {found} is a vector",
-                           because="a tensor's elements are scalars; vectors come of s[T].vectorize",
-                           try_=f"dtype={found.element.name!r}")
+        raise DeclareError(
+            f"{where}: dtype {found} is a vector",
+            because="a tensor's elements are scalars; vectors come of s[T].vectorize",
+            try_=f"dtype={found.element.name!r}",
+        )
     return found
 
 
 @overload
-def compute(shape: ExprLike | Sequence[ExprLike], fcompute: Callable[..., tuple[ExprLike, ...] | list[ExprLike]], name: str = "compute",
-            tag: str = "", attrs: Mapping[str, Any] | None = None, varargs_names: Sequence[str] | None = None) -> tuple[Tensor, ...]: ...
+def compute(
+    shape: ExprLike | Sequence[ExprLike],
+    fcompute: Callable[..., tuple[ExprLike, ...] | list[ExprLike]],
+    name: str = "compute",
+    tag: str = "",
+    attrs: Mapping[str, Any] | None = None,
+    varargs_names: Sequence[str] | None = None,
+) -> tuple[Tensor, ...]: ...
 @overload
-def compute(shape: ExprLike | Sequence[ExprLike], fcompute: Callable[..., ExprLike], name: str = "compute", tag: str = "",
-            attrs: Mapping[str, Any] | None = None, varargs_names: Sequence[str] | None = None) -> Tensor: ...
-def compute(shape: ExprLike | Sequence[ExprLike], fcompute: Callable[..., Any], name: str = "compute", tag: str = "",
-            attrs: Mapping[str, Any] | None = None, varargs_names: Sequence[str] | None = None) -> Tensor | tuple[Tensor, ...]:
+def compute(
+    shape: ExprLike | Sequence[ExprLike],
+    fcompute: Callable[..., ExprLike],
+    name: str = "compute",
+    tag: str = "",
+    attrs: Mapping[str, Any] | None = None,
+    varargs_names: Sequence[str] | None = None,
+) -> Tensor: ...
+def compute(
+    shape: ExprLike | Sequence[ExprLike],
+    fcompute: Callable[..., Any],
+    name: str = "compute",
+    tag: str = "",
+    attrs: Mapping[str, Any] | None = None,
+    varargs_names: Sequence[str] | None = None,
+) -> Tensor | tuple[Tensor, ...]:
     """The tensor whose element at ``(i, j, …)`` is ``fcompute(i, j, …)``.
 
-    ``fcompute`` takes one argument per dimension (or ``*indices``) and returns an expression, or a tuple of expressions for several
-    outputs (then a tuple of tensors comes back). A reduction must be its whole result. Axes are called like the parameters, those
-    of ``*indices`` ``i0, i1, …`` or by ``varargs_names``. ``tag`` and ``attrs`` are notes that change no meaning.
-    Raises DeclareError with the place in the user's code for anything else.
+    ``fcompute`` takes one argument per dimension (or ``*indices``) and returns an expression, or a tuple of
+    expressions for several outputs (then a tuple of tensors comes back). A reduction must be its whole
+    result. Axes are called like the parameters, those of ``*indices`` ``i0, i1, …`` or by ``varargs_names``.
+    ``tag`` and ``attrs`` are notes that change no meaning. Raises DeclareError with the place in the user's
+    code for anything else.
     """
     where = f"compute {checked_name('te.compute', name)!r}"
     extents = _shape(where, shape)
     if not callable(fcompute):
-        raise DeclareError(f"{where}: {fcompute if isinstance(fcompute, Expr) else f'a {type(fcompute).__name__}'} is no function",
-                           because="it is called once, with the axes as arguments",
-                           try_="te.compute(shape, lambda i, j: A[i, j] + 1)")
+        raise DeclareError(
+            f"{where}: {fcompute if isinstance(fcompute, Expr) else f'a {type(fcompute).__name__}'} is no "
+            "function",
+            because="it is called once, with the axes as arguments",
+            try_="te.compute(shape, lambda i, j: A[i, j] + 1)",
+        )
     if attrs is not None and not isinstance(attrs, Mapping):
-        raise DeclareError(f"{where}: attrs is no mapping", because=f"it is a {type(attrs).__name__}; attrs are notes by name",
-                           try_="attrs={'layout': 'NCHW'}")
+        raise DeclareError(
+            f"{where}: attrs is no mapping",
+            because=f"it is a {type(attrs).__name__}; attrs are notes by name",
+            try_="attrs={'layout': 'NCHW'}",
+        )
     tag = current_tag(where, tag)
     names = axis_names(where, fcompute, len(extents), varargs_names)
     axes = tuple(fresh_axis(n, e) for n, e in zip(names, extents, strict=True))
@@ -137,8 +200,11 @@ def compute(shape: ExprLike | Sequence[ExprLike], fcompute: Callable[..., Any], 
     many = isinstance(result, tuple | list)
     body = tuple(_body(where, e) for e in (result if many else (result,)))
     if not body:
-        raise DeclareError(f"{where}: the function returned an empty tuple", because="each expression in it is one output",
-                           try_="return one or more")
+        raise DeclareError(
+            f"{where}: the function returned an empty tuple",
+            because="each expression in it is one output",
+            try_="return one or more",
+        )
     body = straightened(where, axes, body)
     op = ComputeOp(name, axes, _reduction_axes(where, body), body, tag, attrs)
     _known_variables(where, op)
@@ -147,46 +213,70 @@ def compute(shape: ExprLike | Sequence[ExprLike], fcompute: Callable[..., Any], 
 
 def _body(where: str, value: Any) -> Expr:
     if value is None:
-        raise DeclareError(f"{where}: the function returned None", because="its result is the expression of one element",
-                           try_="return A[i, j] + 1")
+        raise DeclareError(
+            f"{where}: the function returned None",
+            because="its result is the expression of one element",
+            try_="return A[i, j] + 1",
+        )
     if isinstance(value, Tensor | TensorSlice) and (isinstance(value, TensorSlice) or value.ndim):
         tensor, given = (value.tensor, value.given) if isinstance(value, TensorSlice) else (value, ())
         what = f"a part of {tensor.name}" if given else f"the whole tensor {tensor.name}"
-        whole = next((t for t in tensor.op.input_tensors if tensor.op.name.startswith("T_")), tensor)  # in arithmetic: that of its elements
-        raise DeclareError(f"{where}: the function returned {what}",
-                           because=f"its result is one element, and {tensor.name} has {tensor.ndim} dimension(s), "
-                                   f"of which {len(given)} are indexed",
-                           try_=f"{whole.name}[{', '.join(letters(whole.ndim))}]" + ("" if whole is tensor else f" instead of {whole.name}"))
+        whole = next(
+            (t for t in tensor.op.input_tensors if tensor.op.name.startswith("T_")), tensor
+        )  # in arithmetic: that of its elements
+        raise DeclareError(
+            f"{where}: the function returned {what}",
+            because=f"its result is one element, and {tensor.name} has {tensor.ndim} dimension(s), "
+            f"of which {len(given)} are indexed",
+            try_=f"{whole.name}[{', '.join(letters(whole.ndim))}]"
+            + ("" if whole is tensor else f" instead of {whole.name}"),
+        )
     try:
         return make.as_expr(value)
     except DeclareError as e:
-        raise DeclareError(f"{where}: {e.what}", because=e.because or "what the function returns is the expression of one element",
-                           try_=e.try_, at=e.at) from None
+        raise DeclareError(
+            f"{where}: {e.what}",
+            because=e.because or "what the function returns is the expression of one element",
+            try_=e.try_,
+            at=e.at,
+        ) from None
 
 
 def axis_names(where: str, f: Callable[..., Any], rank: int, varargs: Sequence[str] | None) -> list[str]:
-    """The names of the axes that a function of ``rank`` indices is called with: those of its parameters. Raises DeclareError."""
+    """The names of the axes that a function of ``rank`` indices is called with: those of its parameters.
+    Raises DeclareError."""
     try:
         params = list(inspect.signature(f).parameters.values())
     except (TypeError, ValueError):
         return [f"i{d}" for d in range(rank)]
-    named = [p.name for p in params if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty]
+    named = [
+        p.name
+        for p in params
+        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty
+    ]
     star = any(p.kind is p.VAR_POSITIONAL for p in params)
     must = [p.name for p in params if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
     if must:
-        raise DeclareError(f"{where}: the function needs {must[0]}= by keyword", because="it is called with the axes alone",
-                           try_=f"a value for {must[0]} in its definition")
+        raise DeclareError(
+            f"{where}: the function needs {must[0]}= by keyword",
+            because="it is called with the axes alone",
+            try_=f"a value for {must[0]} in its definition",
+        )
     if len(named) > rank or (len(named) < rank and not star):
         takes = f"{len(named)} {'index' if len(named) == 1 else 'indices'}" + (" and more" if star else "")
-        raise DeclareError(f"{where}: the function takes {takes}, the shape has {rank} dimension{'' if rank == 1 else 's'}",
-                           because=f"its parameters are ({', '.join([*named, '*…'] if star else named)}): one index each",
-                           try_="one parameter per dimension, or *indices")
+        raise DeclareError(
+            f"{where}: the function takes {takes}, the shape has {rank} dimension{'' if rank == 1 else 's'}",
+            because=f"its parameters are ({', '.join([*named, '*…'] if star else named)}): one index each",
+            try_="one parameter per dimension, or *indices",
+        )
     rest = [f"i{d}" for d in range(len(named), rank)]
     if varargs is not None:
         if len(varargs) != len(rest) or any(not isinstance(n, str) or not n for n in varargs):
-            raise DeclareError(f"{where}: varargs_names={list(varargs)}: {len(rest)} name(s) needed",
-                               because=f"the shape has {rank} dimension(s), "
-                                       f"{len(named)} of them named by the function's own parameters")
+            raise DeclareError(
+                f"{where}: varargs_names={list(varargs)}: {len(rest)} name(s) needed",
+                because=f"the shape has {rank} dimension(s), "
+                f"{len(named)} of them named by the function's own parameters",
+            )
         rest = list(varargs)
     twice = next((n for n in rest if (named + rest).count(n) > 1), None)
     if twice is not None:
@@ -203,17 +293,27 @@ def _reduction_axes(where: str, body: tuple[Expr, ...]) -> tuple[IterVar, ...]:
             forbid_nested(where, e)
         return ()
     first = reduces[0]
-    same = all(type(e) is Reduce and e.reducer is first.reducer and e.axes == first.axes and e.condition is first.condition
-               for e in body)
+    same = all(
+        type(e) is Reduce
+        and e.reducer is first.reducer
+        and e.axes == first.axes
+        and e.condition is first.condition
+        for e in body
+    )
     if not same:
-        raise DeclareError(f"{where}: its outputs are not one reduction",
-                           because=f"outputs of one compute share their loops; they are {'; '.join(map(str, body))}",
-                           try_="one te.comm_reducer over a tuple, or a te.compute for each")
+        raise DeclareError(
+            f"{where}: its outputs are not one reduction",
+            because=f"outputs of one compute share their loops; they are {'; '.join(map(str, body))}",
+            try_="one te.comm_reducer over a tuple, or a te.compute for each",
+        )
     if len(body) != len(first.sources) or [e.index for e in reduces] != list(range(len(body))):
-        raise DeclareError(f"{where}: the function returned {len(body)} of {len(first.sources)} results of {first.reducer.name}, "
-                           "or not in order",
-                           because="the results of a tuple reduction are computed together",
-                           try_=f"return all of {first.reducer.name}((…), axis=…) as it is")
+        raise DeclareError(
+            f"{where}: the function returned {len(body)} of {len(first.sources)} results of "
+            f"{first.reducer.name}, "
+            "or not in order",
+            because="the results of a tuple reduction are computed together",
+            try_=f"return all of {first.reducer.name}((…), axis=…) as it is",
+        )
     return first.axes
 
 
@@ -222,12 +322,17 @@ def _known_variables(where: str, op: ComputeOp) -> None:
     for e in op.body:
         for node in preorder(e):
             if type(node) is Var and node.kind == "loop" and node not in own:
-                raise DeclareError(f"{where}: uses the axis `{node.name}`, which is not its own",
-                                   because=f"its axes are {', '.join(a.name for a in (*op.axis, *op.reduce_axis)) or 'none'}",
-                                   try_=f"te.sum(…, axis={node.name}) to reduce over it, or the parameters of the function")
+                raise DeclareError(
+                    f"{where}: uses the axis `{node.name}`, which is not its own",
+                    because="its axes are "
+                    + (", ".join(a.name for a in (*op.axis, *op.reduce_axis)) or "none"),
+                    try_=f"te.sum(…, axis={node.name}) to reduce over it, or the parameters of the function",
+                )
             if type(node) is Var and node.kind == "knob":
-                raise DeclareError(f"{where}: uses `{node.name}`, a sampled value of a schedule",
-                                   because="what is computed does not depend on how",
-                                   try_="te.var for a number given at the call")
+                raise DeclareError(
+                    f"{where}: uses `{node.name}`, a sampled value of a schedule",
+                    because="what is computed does not depend on how",
+                    try_="te.var for a number given at the call",
+                )
             if type(node) is TensorRead and node.tensor in op.outputs:
                 raise DeclareError(f"{where}: reads itself", try_="te.scan for recurrences")

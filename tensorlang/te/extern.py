@@ -1,4 +1,5 @@
-"""``extern``: a step of a computation done by somebody else, a Python function or a C symbol. Knows tensors; runs nothing.
+"""``extern``: a step of a computation done by somebody else, a Python function or a C symbol. Knows tensors;
+runs nothing.
 
 Such a step reads its inputs and writes its outputs whole, as compact arrays in row-major order.
 """
@@ -20,15 +21,16 @@ from .tensor import ComputeOp, Tensor, TensorRead
 
 
 class OpaqueOp(ComputeOp):
-    """A step that reads whole tensors: ``body`` holds the reads, over ``spatial`` axes that stand for all their elements. ``kind`` says in
-    messages what it is and why it is left alone."""
+    """A step that reads whole tensors: ``body`` holds the reads, over ``spatial`` axes that stand for all
+    their elements. ``kind`` says in messages what it is and why it is left alone."""
 
     __slots__ = ("spatial",)
     kind = "an extern: somebody else writes it whole"
     spatial: tuple[IterVar, ...]
 
     def whole(self, spatial: list[IterVar], t: Tensor, first: Expr | None = None) -> Expr:
-        """A read of every element of ``t``; of one row only when ``first`` is its index. The axes it takes are added to ``spatial``."""
+        """A read of every element of ``t``; of one row only when ``first`` is its index. The axes it takes
+        are added to ``spatial``."""
         index: list[Expr] = []
         for d, extent in enumerate(t.shape):
             if d == 0 and first is not None:
@@ -40,7 +42,8 @@ class OpaqueOp(ComputeOp):
 
 
 class ExternBuffer:
-    """A tensor as seen by the function of ``te.extern``: its ``name``, ``shape``, ``dtype``; passed on to a call it is a pointer."""
+    """A tensor as seen by the function of ``te.extern``: its ``name``, ``shape``, ``dtype``; passed on to a
+    call it is a pointer."""
 
     __slots__ = ("dtype", "name", "output", "position", "shape")
 
@@ -63,20 +66,25 @@ class ExternBuffer:
 
 @dataclass(frozen=True, slots=True)
 class ExternCall:
-    """The call an extern makes. ``kind`` is ``packed`` (a registered Python function) or ``c`` (a symbol, returning ``result``)."""
+    """The call an extern makes. ``kind`` is ``packed`` (a registered Python function) or ``c`` (a symbol,
+    returning ``result``)."""
 
     kind: str
     name: str
     args: tuple[ExternBuffer | Expr, ...]
     result: DType | None = None
 
-
     def as_expr(self) -> Expr:
         """A C function of numbers as the value that it gives. Raises DeclareError for any other call."""
         if self.kind != "c" or not all(isinstance(a, Expr) for a in self.args):
-            raise DeclareError(f"the call of {self.name!r} stands where one element is meant",
-                               because="only C functions of numbers give one; others are whole steps", try_="te.extern(shape, inputs, …)")
-        return call_pure_extern(self.result or "int32", self.name, *[a for a in self.args if isinstance(a, Expr)])
+            raise DeclareError(
+                f"the call of {self.name!r} stands where one element is meant",
+                because="only C functions of numbers give one; others are whole steps",
+                try_="te.extern(shape, inputs, …)",
+            )
+        return call_pure_extern(
+            self.result or "int32", self.name, *[a for a in self.args if isinstance(a, Expr)]
+        )
 
 
 def _arguments(args: tuple[Any, ...]) -> tuple[ExternBuffer | Expr, ...]:
@@ -89,15 +97,17 @@ def call_packed(name: str, *args: ExternBuffer | ExprLike) -> ExternCall:
 
 
 def call_extern(result: str | DType, name: str, *args: ExternBuffer | ExprLike) -> ExternCall:
-    """Call a C function: buffers are passed as pointers, numbers in their own type (int32, float32, …). What it returns is dropped."""
+    """Call a C function: buffers are passed as pointers, numbers in their own type (int32, float32, …). What
+    it returns is dropped."""
     return ExternCall("c", name, _arguments(args), dtype(result))
 
 
 def call_pure_extern(result: str | DType, name: str, *args: ExprLike) -> Expr:
-    """What a C function of numbers gives, as an element of a compute: ``te.call_pure_extern("float32", "expf", A[i])``.
+    """What a C function of numbers gives, as an element of a compute: ``te.call_pure_extern("float32",
+    "expf", A[i])``.
 
-    It must depend on its arguments alone: it may be called in any order, by several threads, and for elements that nobody needs.
-    Arguments are passed in their own types. Raises DeclareError for types that C has not.
+    It must depend on its arguments alone: it may be called in any order, by several threads, and for elements
+    that nobody needs. Arguments are passed in their own types. Raises DeclareError for types that C has not.
     """
     made = dtype(result)
     es = [make.as_expr(a) for a in args]
@@ -112,48 +122,91 @@ class ExternOp(OpaqueOp):
 
     __slots__ = ("call", "inputs")
 
-    def __init__(self, name: str, inputs: tuple[Tensor, ...], shapes: tuple[tuple[Expr, ...], ...], dtypes: tuple[DType, ...],
-                 call: ExternCall, tag: str = "", attrs: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        inputs: tuple[Tensor, ...],
+        shapes: tuple[tuple[Expr, ...], ...],
+        dtypes: tuple[DType, ...],
+        call: ExternCall,
+        tag: str = "",
+        attrs: Mapping[str, Any] | None = None,
+    ) -> None:
         self.inputs = inputs
         self.call = call
         spatial: list[IterVar] = []
         body = tuple(self.whole(spatial, t) for t in inputs)
         self.spatial = tuple(spatial)
         super().__init__(name, (), (), body, tag, attrs, ())
-        self.outputs = tuple(Tensor(self, i, shape, t) for i, (shape, t) in enumerate(zip(shapes, dtypes, strict=True)))
+        self.outputs = tuple(
+            Tensor(self, i, shape, t) for i, (shape, t) in enumerate(zip(shapes, dtypes, strict=True))
+        )
 
 
 @overload
-def extern(shape: Sequence[Sequence[ExprLike]], inputs: Sequence[Tensor], fcompute: Callable[..., ExternCall], name: str = "extern",
-           dtype: str | DType | Sequence[str | DType] | None = None, tag: str = "",
-           attrs: Mapping[str, Any] | None = None) -> list[Tensor]: ...
+def extern(
+    shape: Sequence[Sequence[ExprLike]],
+    inputs: Sequence[Tensor],
+    fcompute: Callable[..., ExternCall],
+    name: str = "extern",
+    dtype: str | DType | Sequence[str | DType] | None = None,
+    tag: str = "",
+    attrs: Mapping[str, Any] | None = None,
+) -> list[Tensor]: ...
 @overload
-def extern(shape: ExprLike | Sequence[ExprLike], inputs: Sequence[Tensor], fcompute: Callable[..., ExternCall], name: str = "extern",
-           dtype: str | DType | Sequence[str | DType] | None = None, tag: str = "", attrs: Mapping[str, Any] | None = None) -> Tensor: ...
-def extern(shape: Any, inputs: Sequence[Tensor], fcompute: Callable[..., ExternCall], name: str = "extern",
-           dtype: str | DType | Sequence[str | DType] | None = None, tag: str = "", attrs: Mapping[str, Any] | None = None) -> Tensor | list[Tensor]:
+def extern(
+    shape: ExprLike | Sequence[ExprLike],
+    inputs: Sequence[Tensor],
+    fcompute: Callable[..., ExternCall],
+    name: str = "extern",
+    dtype: str | DType | Sequence[str | DType] | None = None,
+    tag: str = "",
+    attrs: Mapping[str, Any] | None = None,
+) -> Tensor: ...
+def extern(
+    shape: Any,
+    inputs: Sequence[Tensor],
+    fcompute: Callable[..., ExternCall],
+    name: str = "extern",
+    dtype: str | DType | Sequence[str | DType] | None = None,
+    tag: str = "",
+    attrs: Mapping[str, Any] | None = None,
+) -> Tensor | list[Tensor]:
     """A tensor (or several, for a list of shapes) that somebody else computes from whole ``inputs``.
 
-    ``fcompute(ins, outs)`` gets a handle for each input and output and returns ``te.call_packed(…)`` or ``te.call_extern(…)``.
-    ``dtype`` is that of the outputs, by default that of the inputs when they have one.
+    ``fcompute(ins, outs)`` gets a handle for each input and output and returns ``te.call_packed(…)`` or
+    ``te.call_extern(…)``. ``dtype`` is that of the outputs, by default that of the inputs when they have one.
     Raises DeclareError for anything else.
     """
     where = f"extern {name!r}"
     many = isinstance(shape, list | tuple) and len(shape) > 0 and isinstance(shape[0], list | tuple)
-    shapes = tuple(tuple(size(e, f"{where}, dimension {d}") for d, e in enumerate(s if isinstance(s, list | tuple) else (s,)))
-                   for s in (shape if many else [shape]))
+    shapes = tuple(
+        tuple(
+            size(e, f"{where}, dimension {d}")
+            for d, e in enumerate(s if isinstance(s, list | tuple) else (s,))
+        )
+        for s in (shape if many else [shape])
+    )
     for t in inputs:
         if not isinstance(t, Tensor):
             raise DeclareError(f"{where}: {t!r} is not a tensor")
     dtypes = _dtypes(where, dtype, inputs, len(shapes))
     ins = [ExternBuffer(t.name, t.shape, t.dtype, i, False) for i, t in enumerate(inputs)]
-    outs = [ExternBuffer(name if len(shapes) == 1 else f"{name}.v{i}", s, t, i, True) for i, (s, t) in enumerate(zip(shapes, dtypes, strict=True))]
+    outs = [
+        ExternBuffer(name if len(shapes) == 1 else f"{name}.v{i}", s, t, i, True)
+        for i, (s, t) in enumerate(zip(shapes, dtypes, strict=True))
+    ]
     call = fcompute(ins, outs)
     if not isinstance(call, ExternCall):
-        raise DeclareError(f"{where}: the function returned {call!r}", try_="return te.call_packed(name, …) or te.call_extern(dtype, symbol, …)")
+        raise DeclareError(
+            f"{where}: the function returned {call!r}",
+            try_="return te.call_packed(name, …) or te.call_extern(dtype, symbol, …)",
+        )
     written = {a.position for a in call.args if isinstance(a, ExternBuffer) and a.output}
     if written != set(range(len(shapes))):
-        raise DeclareError(f"{where}: the call does not get every output", because=f"it gets {len(written)} of {len(shapes)}")
+        raise DeclareError(
+            f"{where}: the call does not get every output", because=f"it gets {len(written)} of {len(shapes)}"
+        )
     op = ExternOp(name, tuple(inputs), shapes, dtypes, call, tag, attrs)
     return list(op.outputs) if many else op.outputs[0]
 
@@ -162,8 +215,11 @@ def _dtypes(where: str, given: Any, inputs: Sequence[Tensor], n: int) -> tuple[D
     if given is None:
         found = {t.dtype for t in inputs}
         if len(found) != 1:
-            raise DeclareError(f"{where}: the dtype of the outputs is not clear", because=f"the inputs have {len(found)} dtypes",
-                               try_="dtype='float32'")
+            raise DeclareError(
+                f"{where}: the dtype of the outputs is not clear",
+                because=f"the inputs have {len(found)} dtypes",
+                try_="dtype='float32'",
+            )
         return (found.pop(),) * n
     listed = list(given) if isinstance(given, list | tuple) else [given] * n
     if len(listed) != n:

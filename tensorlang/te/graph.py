@@ -34,15 +34,21 @@ def inputs(outputs: Iterable[Tensor]) -> tuple[Tensor, ...]:
 
 
 def part(outputs: Iterable[Tensor], given: Mapping[Tensor, Tensor]) -> dict[Tensor, Tensor]:
-    """The computation of some tensors from others as one by itself: for each tensor on the way, and each of ``outputs``, one that is computed
-    in the same way, where every tensor of ``given`` is read as the one it stands for. Inputs that are not given stay themselves.
+    """The computation of some tensors from others as one by itself: for each tensor on the way, and each of
+    ``outputs``, one that is computed in the same way, where every tensor of ``given`` is read as the one it
+    stands for. Inputs that are not given stay themselves.
 
-    ``part([E], {D: te.placeholder(D.shape, name="D")})[E]`` computes E of an input D. Raises DeclareError for a scan or an extern on the way.
+    ``part([E], {D: te.placeholder(D.shape, name="D")})[E]`` computes E of an input D. Raises DeclareError for
+    a scan or an extern on the way.
     """
     made: dict[Tensor, Tensor] = dict(given)
 
     def renewed(e: Expr) -> Expr | None:
-        return intern(TensorRead, made[e.tensor], e.indices) if type(e) is TensorRead and made.get(e.tensor, e.tensor) is not e.tensor else None
+        return (
+            intern(TensorRead, made[e.tensor], e.indices)
+            if type(e) is TensorRead and made.get(e.tensor, e.tensor) is not e.tensor
+            else None
+        )
 
     stack: list[tuple[Operation, bool]] = [(t.op, False) for t in outputs]
     while stack:
@@ -50,12 +56,17 @@ def part(outputs: Iterable[Tensor], given: Mapping[Tensor, Tensor]) -> dict[Tens
         if isinstance(op, PlaceholderOp) or all(t in made for t in op.outputs):
             continue
         if not isinstance(op, ComputeOp) or isinstance(op, OpaqueOp):
-            raise DeclareError(f"part: `{op.name}` is {'a scan' if hasattr(op, 'state') else 'an extern'}",
-                               because="only what te.compute declares can be taken out of a computation", try_=f"give {op.name} as an input")
+            raise DeclareError(
+                f"part: `{op.name}` is {'a scan' if hasattr(op, 'state') else 'an extern'}",
+                because="only what te.compute declares can be taken out of a computation",
+                try_=f"give {op.name} as an input",
+            )
         if not ready:
             stack.append((op, True))
             stack.extend((t.op, False) for t in op.input_tensors if t not in made)
             continue
-        new = ComputeOp(op.name, op.axis, op.reduce_axis, tuple(rewrite(e, renewed) for e in op.body), op.tag, op.attrs)
+        new = ComputeOp(
+            op.name, op.axis, op.reduce_axis, tuple(rewrite(e, renewed) for e in op.body), op.tag, op.attrs
+        )
         made.update(zip(op.outputs, new.outputs, strict=True))
     return {old: new for old, new in made.items() if old not in given}

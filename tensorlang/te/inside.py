@@ -1,5 +1,6 @@
-"""Reads that leave their tensor: an index that is a sum of axes times constants, not guarded, past an end. What is certain is refused; what
-sizes decide is a condition on them, to be met by each call; the rest is left to the checks of ``bounds_check``. Knows computes; no schedules."""
+"""Reads that leave their tensor: an index that is a sum of axes times constants, not guarded, past an end.
+What is certain is refused; what sizes decide is a condition on them, to be met by each call; the rest is left
+to the checks of ``bounds_check``. Knows computes; no schedules."""
 
 from __future__ import annotations
 
@@ -14,12 +15,14 @@ from ..expr.walk import variables
 from .reducers import Reduce
 from .tensor import ComputeOp, Operation, TensorRead
 
-Span = dict[Var, tuple[int, int | None]]  # the first and last value of an axis; None for a last one that is not known
+Span = dict[
+    Var, tuple[int, int | None]
+]  # the first and last value of an axis; None for a last one that is not known
 
 
 def refuse_reads_outside(ops: Iterable[Operation], spans: Mapping[Operation, Span] | None = None) -> None:
-    """Raises DeclareError for the first read that is certainly outside. Computes with an empty or symbolic axis are left alone, and so are
-    the turns that ``spans`` leaves out of a compute."""
+    """Raises DeclareError for the first read that is certainly outside. Computes with an empty or symbolic
+    axis are left alone, and so are the turns that ``spans`` leaves out of a compute."""
     for op in ops:
         if isinstance(op, ComputeOp):
             span = (spans or {}).get(op) or span_of(op)
@@ -28,9 +31,13 @@ def refuse_reads_outside(ops: Iterable[Operation], spans: Mapping[Operation, Spa
             for read, d, (lo, hi), index in outside(op, span):
                 worst = lo if lo is not None and lo < 0 else hi
                 raise DeclareError(
-                    f"`{op.name}` reads {read}: index {d} is {worst} at one point, out of range 0..{read.tensor.shape[d]}",
-                    because=f"{read.tensor.name} has shape ({', '.join(map(str, read.tensor.shape))}), and {index} runs from {lo} to {hi}",
-                    try_="te.if_then_else(te.all(0 <= i, i < n), A[i], 0) where reads past the end mean zero, or another shape or range")
+                    f"`{op.name}` reads {read}: index {d} is {worst} at one point, out of range "
+                    f"0..{read.tensor.shape[d]}",
+                    because=f"{read.tensor.name} has shape ({', '.join(map(str, read.tensor.shape))}), and "
+                    f"{index} runs from {lo} to {hi}",
+                    try_="te.if_then_else(te.all(0 <= i, i < n), A[i], 0) where reads past the end mean "
+                    "zero, or another shape or range",
+                )
 
 
 def span_of(op: ComputeOp) -> Span:
@@ -43,21 +50,27 @@ def span_of(op: ComputeOp) -> Span:
     return span
 
 
-def outside(op: ComputeOp, span: Span) -> Iterator[tuple[TensorRead, int, tuple[int | None, int | None], Expr]]:
-    """The reads that leave their tensor at a point of the span, with the number of the index, its ends, and the index."""
+def outside(
+    op: ComputeOp, span: Span
+) -> Iterator[tuple[TensorRead, int, tuple[int | None, int | None], Expr]]:
+    """The reads that leave their tensor at a point of the span, with the number of the index, its ends, and
+    the index."""
     for e in op.body:
         for read in _always(e):
             for d, (index, extent) in enumerate(zip(read.indices, read.tensor.shape, strict=True)):
                 ends, limit = _ends(index, span), const_int(extent)
                 if ends is None or (limit is None and ends[0] is None):
                     continue
-                if (ends[0] is not None and ends[0] < 0) or (limit is not None and ends[1] is not None and ends[1] >= limit):
+                if (ends[0] is not None and ends[0] < 0) or (
+                    limit is not None and ends[1] is not None and ends[1] >= limit
+                ):
                     yield read, d, ends, index
 
 
 def required_inside(ops: Iterable[Operation]) -> list[tuple[Expr, str]]:
-    """Conditions on sizes under which the reads of these computes stay inside of their tensors, as far as that is not certain; with what is
-    wrong where they do not hold. Exact: a size that breaks one reads past an end."""
+    """Conditions on sizes under which the reads of these computes stay inside of their tensors, as far as
+    that is not certain; with what is wrong where they do not hold. Exact: a size that breaks one reads past
+    an end."""
     found: dict[Expr, str] = {}
     for op in ops:
         if isinstance(op, ComputeOp):
@@ -70,10 +83,14 @@ def _conditions(op: ComputeOp) -> Iterator[tuple[Expr, str]]:
     axes = (*op.axis, *op.reduce_axis)
     reads = [r for e in op.body for r in _always(e)]
     extents = [e for a in axes if a.dom is not None for e in a.dom]
-    sizes = frozenset(v for e in (*extents, *(n for r in reads for n in r.tensor.shape)) for v in variables(e))
+    sizes = frozenset(
+        v for e in (*extents, *(n for r in reads for n in r.tensor.shape)) for v in variables(e)
+    )
     if not sizes:
         return  # what is certain was refused
-    span = {a.var: (a.dom.min, make.sub(make.add(a.dom.min, a.dom.extent), 1)) for a in axes if a.dom is not None}
+    span = {
+        a.var: (a.dom.min, make.sub(make.add(a.dom.min, a.dom.extent), 1)) for a in axes if a.dom is not None
+    }
     facts = Facts(sizes=sizes)
     empty = [make.le(a.extent, 0) for a in axes if facts.prove(make.le(1, a.extent)) is not True]
     for a in axes:
@@ -83,23 +100,37 @@ def _conditions(op: ComputeOp) -> Iterator[tuple[Expr, str]]:
             ends = _symbolic_ends(index, span)
             if ends is None or not any(v.kind == "loop" for v in variables(index)):
                 continue
-            for cond, word, end in ((make.lt(ends[1], extent), "up to", ends[1]), (make.le(0, ends[0]), "from", ends[0])):
+            for cond, word, end in (
+                (make.lt(ends[1], extent), "up to", ends[1]),
+                (make.le(0, ends[0]), "from", ends[0]),
+            ):
                 if facts.prove(cond) is not True:
                     for e in empty:  # where nothing is computed, nothing is read
                         cond = make.or_(cond, e)
-                    yield cond, (f"`{op.name}` reads {read}: index {d} runs {word} {end}, and {read.tensor.name} has shape "
-                                 f"({', '.join(map(str, read.tensor.shape))}{',' if read.tensor.ndim == 1 else ''})")
+                    yield (
+                        cond,
+                        (
+                            f"`{op.name}` reads {read}: index {d} runs {word} {end}, and {read.tensor.name} "
+                            "has shape "
+                            f"({', '.join(map(str, read.tensor.shape))}"
+                            f"{',' if read.tensor.ndim == 1 else ''})"
+                        ),
+                    )
 
 
 def _symbolic_ends(index: Expr, span: Mapping[Var, tuple[Expr, Expr]]) -> tuple[Expr, Expr] | None:
-    """Smallest and largest value, both of which occur; None for an index that is no sum of axes times numbers and of sizes."""
+    """Smallest and largest value, both of which occur; None for an index that is no sum of axes times numbers
+    and of sizes."""
     if not index.dtype.is_index:
         return None
     lo = hi = make.const(0, index.dtype)
     for mono, c in poly(index).items():
         if len(mono) == 1 and type(mono[0]) is Var and mono[0] in span:
             a, b = span[mono[0]]
-            lo, hi = make.add(lo, make.mul(a if c > 0 else b, c)), make.add(hi, make.mul(b if c > 0 else a, c))
+            lo, hi = (
+                make.add(lo, make.mul(a if c > 0 else b, c)),
+                make.add(hi, make.mul(b if c > 0 else a, c)),
+            )
             continue
         term: Expr = make.const(c, index.dtype)
         for atom in mono:
@@ -116,7 +147,11 @@ def _always(e: Expr) -> Iterator[TensorRead]:
     stack = [e]
     while stack:
         node = stack.pop()
-        if node in seen or isinstance(node, Choice) or (isinstance(node, Reduce) and node.condition is not None):
+        if (
+            node in seen
+            or isinstance(node, Choice)
+            or (isinstance(node, Reduce) and node.condition is not None)
+        ):
             continue
         seen[node] = None
         if type(node) is TensorRead:
@@ -125,7 +160,8 @@ def _always(e: Expr) -> Iterator[TensorRead]:
 
 
 def _ends(index: Expr, span: Span) -> tuple[int | None, int | None] | None:
-    """Smallest and largest value, both of which occur, as far as they are known; None for an index of another form."""
+    """Smallest and largest value, both of which occur, as far as they are known; None for an index of another
+    form."""
     if not index.dtype.is_index:
         return None
     lo: int | None = 0
@@ -138,5 +174,8 @@ def _ends(index: Expr, span: Span) -> tuple[int | None, int | None] | None:
         if ends is None:
             return None
         a, b = ends if c > 0 else (ends[1], ends[0])
-        lo, hi = None if lo is None or a is None else lo + c * a, None if hi is None or b is None else hi + c * b
+        lo, hi = (
+            None if lo is None or a is None else lo + c * a,
+            None if hi is None or b is None else hi + c * b,
+        )
     return lo, hi

@@ -1,6 +1,8 @@
-"""The functions of elements that TVM's ``te`` exports: one line of Python each over the table in ``expr.intrinsics``.
+"""The functions of elements that TVM's ``te`` exports: one line of Python each over the table in
+``expr.intrinsics``.
 
-A Python number among the arguments takes the type of the others. Floats are needed unless a function says otherwise.
+A Python number among the arguments takes the type of the others. Floats are needed unless a function says
+otherwise.
 """
 
 from __future__ import annotations
@@ -14,15 +16,71 @@ from ..expr.nodes import Expr
 from ..expr.operators import power
 
 __all__ = [
-    "abs", "acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and", "bitwise_not", "bitwise_or",
-    "bitwise_xor", "ceil", "clz", "convert", "copysign", "cos", "cosh", "div", "erf", "exp", "exp2", "exp10", "expm1", "floor", "fmod",
-    "hypot", "indexdiv", "indexmod", "isfinite", "isinf", "isnan", "ldexp", "likely", "log", "log1p", "log2", "log10", "logical_and",
-    "logical_not", "logical_or", "multiply", "nearbyint", "nextafter", "popcount", "pow", "power", "round", "rsqrt", "shift_left",
-    "shift_right", "sigmoid", "sin", "sinh", "sqrt", "subtract", "tan", "tanh", "trunc",
+    "abs",
+    "acos",
+    "acosh",
+    "add",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "bitwise_and",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_xor",
+    "ceil",
+    "clz",
+    "convert",
+    "copysign",
+    "cos",
+    "cosh",
+    "div",
+    "erf",
+    "exp",
+    "exp2",
+    "exp10",
+    "expm1",
+    "floor",
+    "fmod",
+    "hypot",
+    "indexdiv",
+    "indexmod",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "ldexp",
+    "likely",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "multiply",
+    "nearbyint",
+    "nextafter",
+    "popcount",
+    "pow",
+    "power",
+    "round",
+    "rsqrt",
+    "shift_left",
+    "shift_right",
+    "sigmoid",
+    "sin",
+    "sinh",
+    "sqrt",
+    "subtract",
+    "tan",
+    "tanh",
+    "trunc",
 ]
 
 
-# --- exponentials and logarithms ------------------------------------------------------------------------------------------------
+# --- exponentials and logarithms ----------------------------------------------------------------------------
+
 
 def exp(x: ExprLike) -> Expr:
     """e to the power of ``x``."""
@@ -74,7 +132,8 @@ def erf(x: ExprLike) -> Expr:
     return call("erf", x)
 
 
-# --- roots and powers -----------------------------------------------------------------------------------------------------------
+# --- roots and powers ---------------------------------------------------------------------------------------
+
 
 def sqrt(x: ExprLike) -> Expr:
     """The square root; NaN below 0."""
@@ -101,7 +160,8 @@ def ldexp(x: ExprLike, n: ExprLike) -> Expr:
     return call("ldexp", x, n)
 
 
-# --- trigonometry ---------------------------------------------------------------------------------------------------------------
+# --- trigonometry -------------------------------------------------------------------------------------------
+
 
 def sin(x: ExprLike) -> Expr:
     """The sine, ``x`` in radians."""
@@ -168,7 +228,8 @@ def atanh(x: ExprLike) -> Expr:
     return call("atanh", x)
 
 
-# --- rounding and signs ---------------------------------------------------------------------------------------------------------
+# --- rounding and signs -------------------------------------------------------------------------------------
+
 
 def _rounded(name: str, x: ExprLike) -> Expr:
     """Rounding leaves integers as they are."""
@@ -241,7 +302,8 @@ def _classified(name: str, x: ExprLike, integer: bool) -> Expr:
     return make.const(integer) if e.dtype.is_int else call(name, e)
 
 
-# --- integers and bits ----------------------------------------------------------------------------------------------------------
+# --- integers and bits --------------------------------------------------------------------------------------
+
 
 def popcount(x: ExprLike) -> Expr:
     """How many bits are set, in the type of ``x``; of negative numbers those of the two's complement."""
@@ -292,7 +354,8 @@ def shift_right(x: ExprLike, y: ExprLike) -> Expr:
     return operator.rshift(*_pair(x, y))  # type: ignore[no-any-return]
 
 
-# --- arithmetic under its names -------------------------------------------------------------------------------------------------
+# --- arithmetic under its names -----------------------------------------------------------------------------
+
 
 def add(a: ExprLike, b: ExprLike) -> Expr:
     """``a + b``."""
@@ -310,7 +373,8 @@ def multiply(a: ExprLike, b: ExprLike) -> Expr:
 
 
 def div(a: ExprLike, b: ExprLike) -> Expr:
-    """Division as in C: true for floats, rounding towards zero for integers (:func:`te.floordiv` rounds down)."""
+    """Division as in C: true for floats, rounding towards zero for integers (:func:`te.floordiv` rounds
+    down)."""
     x, y = make.unify(a, b)
     return make.div(x, y) if x.dtype.is_float else make.truncdiv(x, y)
 

@@ -1,7 +1,9 @@
-"""Reductions whose range depends on where the result stands: ``te.reduce_axis((0, i + 1))`` inside the function of a ``te.compute``.
+"""Reductions whose range depends on where the result stands: ``te.reduce_axis((0, i + 1))`` inside the
+function of a ``te.compute``.
 
-The axis is given the range that holds for all elements, and the reduction the condition that leaves the rest out (``where=``). So every
-schedule of a reduction is one of these too, and loops that nobody split or vectorised end where the condition says. Knows computes.
+The axis is given the range that holds for all elements, and the reduction the condition that leaves the rest
+out (``where=``). So every schedule of a reduction is one of these too, and loops that nobody split or
+vectorised end where the condition says. Knows computes.
 """
 
 from __future__ import annotations
@@ -48,25 +50,35 @@ def _loops(a: IterVar) -> list[Var]:
 
 
 def _straighten(where: str, a: IterVar, own: set[Var], facts: Facts) -> list[Expr]:
-    """Gives ``a`` the range for all elements; returns the conditions under which a value is in the range of one."""
+    """Gives ``a`` the range for all elements; returns the conditions under which a value is in the range of
+    one."""
     assert a.dom is not None
     begin, end = a.dom.min, make.add(a.dom.min, a.dom.extent)
     foreign = next((v for v in _loops(a) if v not in own), None)
     if foreign is not None:
-        raise DeclareError(f"{where}: the range of `{a.name}` depends on the axis `{foreign.name}`, which is not its own",
-                           because="a range may speak of the axes of the result, and of reduction axes named before it",
-                           try_="te.reduce_axis inside the function of this te.compute")
+        raise DeclareError(
+            f"{where}: the range of `{a.name}` depends on the axis `{foreign.name}`, which is not its own",
+            because="a range may speak of the axes of the result, and of reduction axes named before it",
+            try_="te.reduce_axis inside the function of this te.compute",
+        )
     lo = facts.bound(begin, lambda v: v.kind == "loop", False)
     hi = facts.bound(end, lambda v: v.kind == "loop", True)
     if lo is None or hi is None:
-        raise DeclareError(f"{where}: the range of `{a.name}`, {begin} to {end}, has no bounds that hold for every element",
-                           because="loops run over the largest range, and leave out the rest",
-                           try_=f"te.reduce_axis((0, largest)), and where=te.all({begin} <= {a.name}, {a.name} < {end}) in the reduction")
+        raise DeclareError(
+            f"{where}: the range of `{a.name}`, {begin} to {end}, has no bounds that hold for every element",
+            because="loops run over the largest range, and leave out the rest",
+            try_=f"te.reduce_axis((0, largest)), and where=te.all({begin} <= {a.name}, {a.name} < {end}) in "
+            "the reduction",
+        )
     extent = make.sub(hi, lo)
     a.dom = Range(lo, extent if facts.prove(make.ge(extent, 0)) is True else make.max_(extent, 0))
     return ([] if begin is lo else [make.le(begin, a.var)]) + ([] if end is hi else [make.lt(a.var, end)])
 
 
 def _where(e: Reduce, conditions: list[Expr]) -> Expr:
-    cond = conjunction([*conditions, *([] if e.condition is None else [e.condition])]) if conditions else e.condition
+    cond = (
+        conjunction([*conditions, *([] if e.condition is None else [e.condition])])
+        if conditions
+        else e.condition
+    )
     return intern(Reduce, e.reducer, e.sources, e.axes, cond, e.init, e.index)  # type: ignore[no-any-return]

@@ -1,10 +1,11 @@
 """Reductions: the commutative reducers and the Reduce node, which stands only at the top of a compute's body.
 
-The functions have TVM's two forms: over reduction axes (``te.max(A[i, k], axis=k)``) they reduce, on plain expressions
-(``te.max(a, b)``, ``te.all(c1, c2, c3)``) they fold their arguments.
+The functions have TVM's two forms: over reduction axes (``te.max(A[i, k], axis=k)``) they reduce, on plain
+expressions (``te.max(a, b)``, ``te.all(c1, c2, c3)``) they fold their arguments.
 
-An empty maximum is minus infinity, an empty minimum infinity: the true neutral elements, so that a maximum over numbers that
-are all minus infinity comes out right. :func:`min_value` and :func:`max_value` are, as in TVM, the outermost *finite* values.
+An empty maximum is minus infinity, an empty minimum infinity: the true neutral elements, so that a maximum
+over numbers that are all minus infinity comes out right. :func:`min_value` and :func:`max_value` are, as in
+TVM, the outermost *finite* values.
 """
 
 from __future__ import annotations
@@ -27,14 +28,20 @@ from .axis import REDUCE, IterVar
 class Reducer:
     """How two partial results combine, and what an empty reduction gives.
 
-    ``combine(lhs, rhs)`` maps two tuples of expressions to one; ``identity(dtypes)`` gives the start values. ``kind`` names the
-    built-in ones (add, mul, min, max, and, or), which the code generator knows as vector reductions; others are ``custom``.
+    ``combine(lhs, rhs)`` maps two tuples of expressions to one; ``identity(dtypes)`` gives the start values.
+    ``kind`` names the built-in ones (add, mul, min, max, and, or), which the code generator knows as vector
+    reductions; others are ``custom``.
     """
 
     __slots__ = ("combine", "identity", "kind", "name")
 
-    def __init__(self, name: str, kind: str, combine: Callable[[tuple[Expr, ...], tuple[Expr, ...]], tuple[Expr, ...]],
-                 identity: Callable[[tuple[DType, ...]], tuple[Expr, ...]]) -> None:
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        combine: Callable[[tuple[Expr, ...], tuple[Expr, ...]], tuple[Expr, ...]],
+        identity: Callable[[tuple[DType, ...]], tuple[Expr, ...]],
+    ) -> None:
         self.name = name
         self.kind = kind
         self.combine = combine
@@ -45,13 +52,21 @@ class Reducer:
 
 
 class Reduce(Expr):
-    """Output ``index`` of reducing the ``sources`` over ``axes`` where ``condition`` holds, starting from ``init``."""
+    """Output ``index`` of reducing the ``sources`` over ``axes`` where ``condition`` holds, starting from
+    ``init``."""
 
     __slots__ = ("axes", "condition", "index", "init", "reducer", "sources")
     _fields = ("reducer", "sources", "axes", "condition", "init", "index")
 
-    def __init__(self, reducer: Reducer, sources: tuple[Expr, ...], axes: tuple[IterVar, ...], condition: Expr | None,
-                 init: tuple[Expr, ...] | None, index: int) -> None:
+    def __init__(
+        self,
+        reducer: Reducer,
+        sources: tuple[Expr, ...],
+        axes: tuple[IterVar, ...],
+        condition: Expr | None,
+        init: tuple[Expr, ...] | None,
+        index: int,
+    ) -> None:
         self._memo = None
         self.reducer = reducer
         self.sources = sources
@@ -77,8 +92,13 @@ class Reduce(Expr):
         return intern(Reduce, self.reducer, self.sources, axes, self.condition, self.init, self.index)
 
     def within(self, inside: Expr) -> Reduce:
-        """The same where ``inside`` holds; elsewhere the start values (0 for those that are given), with nothing read."""
-        init = None if self.init is None else tuple(make.if_then_else(inside, e, make.const(0, e.dtype)) for e in self.init)
+        """The same where ``inside`` holds; elsewhere the start values (0 for those that are given), with
+        nothing read."""
+        init = (
+            None
+            if self.init is None
+            else tuple(make.if_then_else(inside, e, make.const(0, e.dtype)) for e in self.init)
+        )
         condition = inside if self.condition is None else make.and_(inside, self.condition)
         return intern(Reduce, self.reducer, self.sources, self.axes, condition, init, self.index)
 
@@ -106,52 +126,79 @@ def _is_reduction(axis: Any) -> bool:
 def _axes(what: str, axis: IterVar | Sequence[IterVar]) -> tuple[IterVar, ...]:
     axes = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
     if not axes:
-        raise DeclareError(f"{what}(axis=[]): no axis to reduce over", because="a reduction over nothing is the expression itself",
-                           try_="leave the reduction out")
+        raise DeclareError(
+            f"{what}(axis=[]): no axis to reduce over",
+            because="a reduction over nothing is the expression itself",
+            try_="leave the reduction out",
+        )
     for a in axes:
         if not isinstance(a, IterVar) or a.kind != REDUCE:
             shown = getattr(a, "name", a)
-            why = (f"`{shown}` is an axis of the result: each element has its own" if isinstance(a, IterVar) else
-                   "an axis is made by te.reduce_axis, not counted as in numpy")
-            raise DeclareError(f"{what}(axis={shown}): not a reduction axis", because=why,
-                               try_="k = te.reduce_axis((0, K), name='k'), then axis=k")
+            why = (
+                f"`{shown}` is an axis of the result: each element has its own"
+                if isinstance(a, IterVar)
+                else "an axis is made by te.reduce_axis, not counted as in numpy"
+            )
+            raise DeclareError(
+                f"{what}(axis={shown}): not a reduction axis",
+                because=why,
+                try_="k = te.reduce_axis((0, K), name='k'), then axis=k",
+            )
     if len({id(a) for a in axes}) != len(axes):
-        raise DeclareError(f"{what}(axis=[{', '.join(a.name for a in axes)}]): an axis is named twice",
-                           because="each value is taken once", try_="name it once")
+        raise DeclareError(
+            f"{what}(axis=[{', '.join(a.name for a in axes)}]): an axis is named twice",
+            because="each value is taken once",
+            try_="name it once",
+        )
     return axes
 
 
-def reduce(reducer: Reducer, sources: Sequence[ExprLike], axis: IterVar | Sequence[IterVar], where: ExprLike | None,
-           init: ExprLike | Sequence[ExprLike] | None) -> tuple[Expr, ...]:
+def reduce(
+    reducer: Reducer,
+    sources: Sequence[ExprLike],
+    axis: IterVar | Sequence[IterVar],
+    where: ExprLike | None,
+    init: ExprLike | Sequence[ExprLike] | None,
+) -> tuple[Expr, ...]:
     """One Reduce node per source."""
     axes = _axes(reducer.name, axis)
     exprs = tuple(make.as_expr(s) for s in sources)
     for e in exprs:
         forbid_nested(reducer.name, e)
     if reducer.kind in ("or", "and") and not exprs[0].dtype.is_bool:
-        raise DeclareError(f"{reducer.name} of {exprs[0]}: needs a condition, got {exprs[0].dtype}",
-                           try_="a comparison, such as x != 0")
+        raise DeclareError(
+            f"{reducer.name} of {exprs[0]}: needs a condition, got {exprs[0].dtype}",
+            try_="a comparison, such as x != 0",
+        )
     if reducer.kind in ("add", "mul", "min", "max") and exprs[0].dtype.is_bool:
-        raise DeclareError(f"{reducer.name} of {exprs[0]}: needs numbers, got a bool",
-                           try_="cond.astype('int32') to count, te.any or te.all to ask")
+        raise DeclareError(
+            f"{reducer.name} of {exprs[0]}: needs numbers, got a bool",
+            try_="cond.astype('int32') to count, te.any or te.all to ask",
+        )
     cond = None
     if where is not None:
         cond = make.as_expr(where)
         if not cond.dtype.is_bool:
-            raise DeclareError(f"{reducer.name}(where={cond}): a condition is a bool, not {cond.dtype}",
-                               try_="a comparison, such as where=x != 0")
+            raise DeclareError(
+                f"{reducer.name}(where={cond}): a condition is a bool, not {cond.dtype}",
+                try_="a comparison, such as where=x != 0",
+            )
     start = None
     if init is not None:
         given = tuple(init) if isinstance(init, tuple | list) else (init,)
         if len(given) != len(exprs):
-            raise DeclareError(f"{reducer.name}(init=…): {len(given)} start value(s) for {len(exprs)} source(s)",
-                               because=f"what is reduced is ({', '.join(map(str, exprs))})")
+            raise DeclareError(
+                f"{reducer.name}(init=…): {len(given)} start value(s) for {len(exprs)} source(s)",
+                because=f"what is reduced is ({', '.join(map(str, exprs))})",
+            )
         start = tuple(make.cast(e.dtype, make.as_expr(v, e.dtype)) for v, e in zip(given, exprs, strict=True))
         for v in start:
             for node in preorder(v):
                 if type(node) is Var and builtins.any(node is a.var for a in axes):
-                    raise DeclareError(f"{reducer.name}(init={v}): depends on the axis `{node.name}` it reduces over",
-                                       because="the start value is there before the first step")
+                    raise DeclareError(
+                        f"{reducer.name}(init={v}): depends on the axis `{node.name}` it reduces over",
+                        because="the start value is there before the first step",
+                    )
     return tuple(intern(Reduce, reducer, exprs, axes, cond, start, i) for i in range(len(exprs)))
 
 
@@ -159,9 +206,11 @@ def forbid_nested(where: str, e: Expr) -> None:
     """Raises DeclareError when a reduction hides inside ``e``."""
     for node in preorder(e):
         if type(node) is Reduce:
-            raise DeclareError(f"a reduction inside an expression: {node}",
-                               because=f"it stands inside {where}, but a reduction is the whole body of a compute",
-                               try_="give the reduction a te.compute of its own, and read that here")
+            raise DeclareError(
+                f"a reduction inside an expression: {node}",
+                because=f"it stands inside {where}, but a reduction is the whole body of a compute",
+                try_="give the reduction a te.compute of its own, and read that here",
+            )
 
 
 Binary2 = Callable[[ExprLike, ExprLike], Expr]
@@ -171,8 +220,12 @@ def _builtin(name: str, kind: str, op: Binary2, identity: Callable[[DType], Expr
     return Reducer(name, kind, lambda a, b: (op(a[0], b[0]),), lambda ts: (identity(ts[0]),))
 
 
-_HUGE = {"float16": 65504.0, "bfloat16": float(0xFF << 120), "float32": float(0xFFFFFF << 104),
-         "float64": float(0x1FFFFFFFFFFFFF << 971)}
+_HUGE = {
+    "float16": 65504.0,
+    "bfloat16": float(0xFF << 120),
+    "float32": float(0xFFFFFF << 104),
+    "float64": float(0x1FFFFFFFFFFFFF << 971),
+}
 
 
 def max_value(dtype_: str | DType) -> Expr:
@@ -182,7 +235,8 @@ def max_value(dtype_: str | DType) -> Expr:
 
 
 def min_value(dtype_: str | DType) -> Expr:
-    """The smallest value of the type: of floats the lowest finite one, as in TVM (``-te.infinity(t)`` is lower)."""
+    """The smallest value of the type: of floats the lowest finite one, as in TVM (``-te.infinity(t)`` is
+    lower)."""
     t = dtype(dtype_)
     return make.const(-_HUGE[t.name] if t.is_float else t.limits()[0], t)
 
@@ -214,7 +268,8 @@ Axis = IterVar | Sequence[IterVar]
 
 
 def sum(expr: ExprLike, axis: Axis, where: ExprLike | None = None, init: ExprLike | None = None) -> Expr:
-    """The sum of ``expr`` over the axes, in the dtype of ``expr``; only where ``where`` holds, beginning with ``init`` (0)."""
+    """The sum of ``expr`` over the axes, in the dtype of ``expr``; only where ``where`` holds, beginning with
+    ``init`` (0)."""
     return reduce(SUM, (expr,), axis, where, init)[0]
 
 
@@ -223,35 +278,55 @@ def prod(expr: ExprLike, axis: Axis, where: ExprLike | None = None, init: ExprLi
     return reduce(PROD, (expr,), axis, where, init)[0]
 
 
-def min(expr: ExprLike, *args: ExprLike, axis: Axis | None = None, where: ExprLike | None = None,
-        init: ExprLike | None = None) -> Expr:
-    """The minimum over reduction axes, ``te.min(A[i, k], axis=k)``; or the smallest of the arguments, ``te.min(a, b)``."""
+def min(
+    expr: ExprLike,
+    *args: ExprLike,
+    axis: Axis | None = None,
+    where: ExprLike | None = None,
+    init: ExprLike | None = None,
+) -> Expr:
+    """The minimum over reduction axes, ``te.min(A[i, k], axis=k)``; or the smallest of the arguments,
+    ``te.min(a, b)``."""
     return _fold_or_reduce(MIN, make.min_, (expr, *args), axis, where, init)
 
 
-def max(expr: ExprLike, *args: ExprLike, axis: Axis | None = None, where: ExprLike | None = None,
-        init: ExprLike | None = None) -> Expr:
-    """The maximum over reduction axes, ``te.max(A[i, k], axis=k)``; or the largest of the arguments, ``te.max(a, b)``."""
+def max(
+    expr: ExprLike,
+    *args: ExprLike,
+    axis: Axis | None = None,
+    where: ExprLike | None = None,
+    init: ExprLike | None = None,
+) -> Expr:
+    """The maximum over reduction axes, ``te.max(A[i, k], axis=k)``; or the largest of the arguments,
+    ``te.max(a, b)``."""
     return _fold_or_reduce(MAX, make.max_, (expr, *args), axis, where, init)
 
 
-def all(*args: ExprLike, axis: Axis | None = None, where: ExprLike | None = None, init: ExprLike | None = None) -> Expr:
-    """Whether all conditions hold, ``te.all(0 <= i, i < n)``; or one condition over reduction axes, ``te.all(A[k] > 0, axis=k)``.
+def all(
+    *args: ExprLike, axis: Axis | None = None, where: ExprLike | None = None, init: ExprLike | None = None
+) -> Expr:
+    """Whether all conditions hold, ``te.all(0 <= i, i < n)``; or one condition over reduction axes,
+    ``te.all(A[k] > 0, axis=k)``.
 
     Every condition is evaluated: one does not guard the reads of another (``te.if_then_else`` does).
     """
     return _fold_or_reduce(ALL, make.and_, args, axis, where, init, 1)
 
 
-def any(*args: ExprLike, axis: Axis | None = None, where: ExprLike | None = None, init: ExprLike | None = None) -> Expr:
-    """Whether one of the conditions holds, ``te.any(i < 0, n <= i)``; or of one condition over reduction axes.
+def any(
+    *args: ExprLike, axis: Axis | None = None, where: ExprLike | None = None, init: ExprLike | None = None
+) -> Expr:
+    """Whether one of the conditions holds, ``te.any(i < 0, n <= i)``; or of one condition over reduction
+    axes.
 
     Every condition is evaluated, as for :func:`all`.
     """
     return _fold_or_reduce(ANY, make.or_, args, axis, where, init, 1)
 
 
-def _fold_or_reduce(reducer: Reducer, op: Binary2, args: tuple[Any, ...], axis: Any, where: Any, init: Any, least: int = 2) -> Expr:
+def _fold_or_reduce(
+    reducer: Reducer, op: Binary2, args: tuple[Any, ...], axis: Any, where: Any, init: Any, least: int = 2
+) -> Expr:
     name = reducer.name
     if axis is None and len(args) >= 2 and _is_reduction(args[1]):  # TVM's order: expr, axis, where, init
         given = dict(zip(("axis", "where", "init"), args[1:], strict=False))
@@ -259,17 +334,24 @@ def _fold_or_reduce(reducer: Reducer, op: Binary2, args: tuple[Any, ...], axis: 
         args = args[:1]
     if axis is not None:
         if len(args) != 1:
-            raise DeclareError(f"{name}({', '.join(map(str, args))}, axis=…): one expression is reduced, {len(args)} are given",
-                               try_=f"te.{name}(te.{name}(a, b), axis=k)" if len(args) > 1 else None)
+            raise DeclareError(
+                f"{name}({', '.join(map(str, args))}, axis=…): one expression is reduced, {len(args)} are "
+                "given",
+                try_=f"te.{name}(te.{name}(a, b), axis=k)" if len(args) > 1 else None,
+            )
         return reduce(reducer, args, axis, where, init)[0]
     if where is not None or init is not None:
-        raise DeclareError(f"{name}(…, {'where' if where is not None else 'init'}=…) without axis=",
-                           because="both speak of a reduction",
-                           try_=f"te.{name}(expr, axis=k, where=…, init=…)")
+        raise DeclareError(
+            f"{name}(…, {'where' if where is not None else 'init'}=…) without axis=",
+            because="both speak of a reduction",
+            try_=f"te.{name}(expr, axis=k, where=…, init=…)",
+        )
     if len(args) < least:
-        raise DeclareError(f"{name}({', '.join(map(str, args))}): nothing to choose from",
-                           because="it takes several expressions, or one and reduction axes",
-                           try_=f"te.{name}(expr, axis=k) with k = te.reduce_axis((0, K))")
+        raise DeclareError(
+            f"{name}({', '.join(map(str, args))}): nothing to choose from",
+            because="it takes several expressions, or one and reduction axes",
+            try_=f"te.{name}(expr, axis=k) with k = te.reduce_axis((0, K))",
+        )
     total = make.as_expr(args[0])
     if reducer.kind in ("or", "and") and len(args) == 1:
         total = op(total, total)  # checks that it is a condition
@@ -278,16 +360,22 @@ def _fold_or_reduce(reducer: Reducer, op: Binary2, args: tuple[Any, ...], axis: 
     return total
 
 
-def comm_reducer(fcombine: Callable[..., Any], fidentity: Callable[..., Any], name: str = "reduce") -> Callable[..., Any]:
-    """A reduction of one's own, as in TVM: ``fcombine(x, y)`` combines two values or two tuples, ``fidentity(dtype, …)`` gives the
-    start. The result is called like :func:`sum`: ``argmax((idx, val), axis=k)``; with tuples it returns one node per part.
+def comm_reducer(
+    fcombine: Callable[..., Any], fidentity: Callable[..., Any], name: str = "reduce"
+) -> Callable[..., Any]:
+    """A reduction of one's own, as in TVM: ``fcombine(x, y)`` combines two values or two tuples,
+    ``fidentity(dtype, …)`` gives the start. The result is called like :func:`sum`: ``argmax((idx, val),
+    axis=k)``; with tuples it returns one node per part.
 
-    ``fcombine`` must be associative and commutative, and ``fidentity`` neutral for it: schedules reorder and split reductions.
+    ``fcombine`` must be associative and commutative, and ``fidentity`` neutral for it: schedules reorder and
+    split reductions.
     """
     for word, f in (("fcombine", fcombine), ("fidentity", fidentity)):
         if not callable(f):
-            raise DeclareError(f"comm_reducer({word}={f!r}): not a function",
-                               try_="te.comm_reducer(lambda x, y: x + y, lambda t: te.const(0, t))")
+            raise DeclareError(
+                f"comm_reducer({word}={f!r}): not a function",
+                try_="te.comm_reducer(lambda x, y: x + y, lambda t: te.const(0, t))",
+            )
 
     def apply(expr: Any, axis: Any, where: Any = None, init: Any = None) -> Any:
         """Reduces ``expr``, an expression or a tuple of them, over the axes."""
@@ -298,18 +386,28 @@ def comm_reducer(fcombine: Callable[..., Any], fidentity: Callable[..., Any], na
         types = tuple(s.dtype for s in sources)
         lhs = tuple(Var(f"lhs{i}", t) for i, t in enumerate(types))
         rhs = tuple(Var(f"rhs{i}", t) for i, t in enumerate(types))
-        result = _parts(name, "fcombine", fcombine(lhs, rhs) if many else fcombine(lhs[0], rhs[0]), types, many)
+        result = _parts(
+            name, "fcombine", fcombine(lhs, rhs) if many else fcombine(lhs[0], rhs[0]), types, many
+        )
         for i, (r, t) in enumerate(zip(result, types, strict=True)):
             if r.dtype is not t:
                 part = f"part {i}, which is {t}" if many else str(t)
-                raise DeclareError(f"{name}: fcombine gives {r.dtype} for {part}",
-                                   because=f"its result {r} is combined with the next {t}", try_=f".astype('{t}') of what fcombine returns")
+                raise DeclareError(
+                    f"{name}: fcombine gives {r.dtype} for {part}",
+                    because=f"its result {r} is combined with the next {t}",
+                    try_=f".astype('{t}') of what fcombine returns",
+                )
 
             for node in preorder(r):
-                if isinstance(node, Access) or (type(node) is Var and builtins.all(node is not v for v in (*lhs, *rhs))):
-                    raise DeclareError(f"{name}: fcombine uses `{node}`",
-                                       because="partial results are combined in any order and place, from its arguments alone",
-                                       try_="put it into what is reduced, or into a tuple beside it")
+                if isinstance(node, Access) or (
+                    type(node) is Var and builtins.all(node is not v for v in (*lhs, *rhs))
+                ):
+                    raise DeclareError(
+                        f"{name}: fcombine uses `{node}`",
+                        because="partial results are combined in any order and place, from its arguments "
+                        "alone",
+                        try_="put it into what is reduced, or into a tuple beside it",
+                    )
 
         def combine(a: tuple[Expr, ...], b: tuple[Expr, ...]) -> tuple[Expr, ...]:
             values = dict(zip((*lhs, *rhs), (*a, *b), strict=True))
@@ -330,8 +428,15 @@ def comm_reducer(fcombine: Callable[..., Any], fidentity: Callable[..., Any], na
 def _parts(name: str, word: str, value: Any, types: tuple[DType, ...], many: bool) -> tuple[Expr, ...]:
     """What a user's function of a reducer returned, one expression per source."""
     listed = tuple(value) if isinstance(value, tuple | list) else (value,)
-    if len(listed) != len(types) or (isinstance(value, tuple | list) != many and len(types) > 1) or value is None:
-        raise DeclareError(f"{name}: {word} returned {'None' if value is None else f'{len(listed)} value(s)'}, {len(types)} needed",
-                           because=f"{len(types)} value(s) are reduced together: {', '.join(map(str, types))}",
-                           try_="return a tuple with one value for each" if len(types) > 1 else "return one expression")
+    if (
+        len(listed) != len(types)
+        or (isinstance(value, tuple | list) != many and len(types) > 1)
+        or value is None
+    ):
+        raise DeclareError(
+            f"{name}: {word} returned {'None' if value is None else f'{len(listed)} value(s)'}, {len(types)} "
+            "needed",
+            because=f"{len(types)} value(s) are reduced together: {', '.join(map(str, types))}",
+            try_="return a tuple with one value for each" if len(types) > 1 else "return one expression",
+        )
     return tuple(make.as_expr(v, t) for v, t in zip(listed, types, strict=True))

@@ -1,16 +1,19 @@
-"""The oracle: a graph of operations evaluated by numpy, slowly and surely. Knows what is computed; nothing of schedules, loops
-or code, so that nothing it is compared with can share its mistakes.
+"""The oracle: a graph of operations evaluated by numpy, slowly and surely. Knows what is computed; nothing of
+schedules, loops or code, so that nothing it is compared with can share its mistakes.
 
-An expression is evaluated for the whole iteration space at once: every axis is an array along a dimension of its own and
-broadcasting does the rest, in blocks of bounded size. The machine's meaning, type by type:
+An expression is evaluated for the whole iteration space at once: every axis is an array along a dimension of
+its own and broadcasting does the rest, in blocks of bounded size. The machine's meaning, type by type:
 
-- integers wrap; ``//`` and ``%`` floor; ``truncdiv`` and ``truncmod`` round to zero; dividing by zero is an error here
+- integers wrap; ``//`` and ``%`` floor; ``truncdiv`` and ``truncmod`` round to zero; dividing by zero is an
+  error here
 - every float operation is rounded to its dtype; ``min`` and ``max`` return NaN when either side is NaN
 - a cast of a float to an integer truncates and saturates, NaN becomes 0
-- float sums and products are accumulated in float64 and rounded once, so small integers are exact in any order. A sum of
-  products of float32 may leave the products unrounded (as a fused multiply-add does) unless they could overflow
-- ``if_then_else`` and the condition of a reduction are lazy: what they exclude may be out of range. Any other read out of range
-  raises DeclareError with tensor, index and extent. ``select``, ``and``, ``or`` evaluate both sides
+- float sums and products are accumulated in float64 and rounded once, so small integers are exact in any
+  order. A sum of products of float32 may leave the products unrounded (as a fused multiply-add does) unless
+  they could overflow
+- ``if_then_else`` and the condition of a reduction are lazy: what they exclude may be out of range. Any other
+  read out of range raises DeclareError with tensor, index and extent. ``select``, ``and``, ``or`` evaluate
+  both sides
 - a custom reducer folds in order, the first reduction axis outermost
 
 bfloat16 lives in arrays of ml_dtypes.bfloat16 outside and in float32 holding rounded values inside.
@@ -74,12 +77,16 @@ _BLOCK = 1 << 21  # elements of the iteration space held at once: a few temporar
 _CONTRACT_BLOCK = 1 << 24  # the same for sums of products, which never hold their iteration space
 
 
-def evaluate(outputs: Tensor | Sequence[Tensor], values: Mapping[Tensor, np.ndarray],
-             dims: Mapping[Var, int] | None = None) -> tuple[np.ndarray, ...]:
+def evaluate(
+    outputs: Tensor | Sequence[Tensor],
+    values: Mapping[Tensor, np.ndarray],
+    dims: Mapping[Var, int] | None = None,
+) -> tuple[np.ndarray, ...]:
     """The arrays of the ``outputs``, given those of the placeholders (or of any tensor in between).
 
-    Symbolic sizes are solved from the shapes of the arrays; those that cannot be, and variables that are no sizes, come
-    in ``dims``. Raises CallError for arrays that do not fit, DeclareError for a read out of range or a division by zero.
+    Symbolic sizes are solved from the shapes of the arrays; those that cannot be, and variables that are no
+    sizes, come in ``dims``. Raises CallError for arrays that do not fit, DeclareError for a read out of range
+    or a division by zero.
     """
     wanted = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
     arrays: dict[Tensor, Array] = {}
@@ -104,15 +111,20 @@ def _needed(wanted: tuple[Tensor, ...], given: Mapping[Tensor, Array]) -> list[O
     for op in reversed(operations([t.op for t in wanted])):
         if not missing.isdisjoint(op.outputs):
             run.append(op)
-            reads = op.init if isinstance(op, ScanOp) else op.input_tensors  # what a turn of a scan needs, the scan computes itself
+            # what a turn of a scan needs, the scan computes itself
+            reads = op.init if isinstance(op, ScanOp) else op.input_tensors
             missing.update(t for t in reads if t not in given)
     return run[::-1]
 
 
-# --- sizes ---------------------------------------------------------------------------------------------------------------------
+# --- sizes --------------------------------------------------------------------------------------------------
 
-def solve_dims(shapes: Mapping[Tensor, tuple[int, ...]], dims: Mapping[Var, int] | None = None) -> dict[Var, int]:
-    """The values of the symbolic sizes that make the declared shapes equal to the given ones, beginning with ``dims``.
+
+def solve_dims(
+    shapes: Mapping[Tensor, tuple[int, ...]], dims: Mapping[Var, int] | None = None
+) -> dict[Var, int]:
+    """The values of the symbolic sizes that make the declared shapes equal to the given ones, beginning with
+    ``dims``.
 
     Raises CallError when there are none.
     """
@@ -120,7 +132,10 @@ def solve_dims(shapes: Mapping[Tensor, tuple[int, ...]], dims: Mapping[Var, int]
     equations: list[tuple[Tensor, int, int]] = []
     for t, shape in shapes.items():
         if len(shape) != t.ndim:
-            raise CallError(f"{t.name}: an array of {len(shape)} dimension(s) for a tensor of {t.ndim}", because=_shape_text(t))
+            raise CallError(
+                f"{t.name}: an array of {len(shape)} dimension(s) for a tensor of {t.ndim}",
+                because=_shape_text(t),
+            )
         equations += [(t, d, int(n)) for d, n in enumerate(shape)]
     progress = True
     while progress:
@@ -134,13 +149,18 @@ def solve_dims(shapes: Mapping[Tensor, tuple[int, ...]], dims: Mapping[Var, int]
     for v, n in known.items():
         below, above = v.lo is not None and n < v.lo, v.hi is not None and n > v.hi
         if v.kind == "dim" and (below or above or n % v.multiple_of):
-            raise CallError(f"{v.name} is {n}",
-                            because=f"declared with {v.lo} <= {v.name} <= {v.hi}, a multiple of {v.multiple_of}")
+            raise CallError(
+                f"{v.name} is {n}",
+                because=f"declared with {v.lo} <= {v.name} <= {v.hi}, a multiple of {v.multiple_of}",
+            )
     for cond in {c: None for v in known for c in v.assumed}:
         if all(v in known for v in variables(cond)):
             holds = substitute(cond, {v: _literal(v, known[v]) for v in variables(cond)})
             if not (isinstance(holds, Const) and holds.value):
-                raise CallError(f"{', '.join(f'{v.name} is {known[v]}' for v in known if v in variables(cond))}", because=f"te.assume({cond})")
+                raise CallError(
+                    f"{', '.join(f'{v.name} is {known[v]}' for v in known if v in variables(cond))}",
+                    because=f"te.assume({cond})",
+                )
     return known
 
 
@@ -183,19 +203,26 @@ def _extent(where: str, e: Expr, known: Mapping[Var, int]) -> int:
     n = size_value(e, known)
     if n is None:
         unknown = ", ".join(sorted(v.name for v in variables(e) if v not in known))
-        raise CallError(f"{where}: the size {e} is not known", because=f"nothing gives a value to {unknown}",
-                        try_="evaluate(…, dims={n: 128})")
+        raise CallError(
+            f"{where}: the size {e} is not known",
+            because=f"nothing gives a value to {unknown}",
+            try_="evaluate(…, dims={n: 128})",
+        )
     return max(n, 0)
 
 
-# --- operations ----------------------------------------------------------------------------------------------------------------
+# --- operations ---------------------------------------------------------------------------------------------
 
 rules = TypeTable("reference")  # of operations: f(op, arrays, dims) -> one array per output
 
 
 @rules.on(PlaceholderOp)
-def _placeholder(op: PlaceholderOp, arrays: Mapping[Tensor, Array], known: Mapping[Var, int]) -> tuple[Array, ...]:
-    raise CallError(f"no array for the placeholder {op.name}", try_="values={A: array, …} for every placeholder")
+def _placeholder(
+    op: PlaceholderOp, arrays: Mapping[Tensor, Array], known: Mapping[Var, int]
+) -> tuple[Array, ...]:
+    raise CallError(
+        f"no array for the placeholder {op.name}", try_="values={A: array, …} for every placeholder"
+    )
 
 
 @rules.on(ComputeOp)
@@ -221,7 +248,8 @@ def _compute(op: ComputeOp, arrays: Mapping[Tensor, Array], known: Mapping[Var, 
 
 
 class _Loose(dict[Tensor, Array]):
-    """Arrays of which only one row is asked for: reads of the other rows may be out of range, and what they give is dropped."""
+    """Arrays of which only one row is asked for: reads of the other rows may be out of range, and what they
+    give is dropped."""
 
 
 @rules.on(ScanOp)
@@ -238,7 +266,11 @@ def _scan(op: ScanOp, arrays: Mapping[Tensor, Array], known: Mapping[Var, int]) 
     each, in_part = op.dependent(), op.in_part()
     for other in _needed(op.update, inside):  # a scan before this one keeps its own turns to itself
         if other not in each:
-            for t, a in zip(other.outputs, rules(other)(other, inside if other in in_part else {**inside}, known), strict=True):
+            for t, a in zip(
+                other.outputs,
+                rules(other)(other, inside if other in in_part else {**inside}, known),
+                strict=True,
+            ):
                 inside[t] = a
     for row in range(first, total):
         for other in each:
@@ -252,18 +284,28 @@ def _scan(op: ScanOp, arrays: Mapping[Tensor, Array], known: Mapping[Var, int]) 
 @rules.on(ScatterOp)
 def _scatter(op: ScatterOp, arrays: Mapping[Tensor, Array], known: Mapping[Var, int]) -> tuple[Array, ...]:
     updates = op.updates()
-    return (scattered(op, arrays[op.start], rules(updates)(updates, arrays, known), lambda x: _round(op.start.dtype, x)),)
+    return (
+        scattered(
+            op, arrays[op.start], rules(updates)(updates, arrays, known), lambda x: _round(op.start.dtype, x)
+        ),
+    )
 
 
 @rules.on(ExternOp)
 def _extern(op: ExternOp, arrays: Mapping[Tensor, Array], known: Mapping[Var, int]) -> tuple[Array, ...]:
     if op.call.kind != "packed":
         raise CallError(f"{op.name}: the C symbol {op.call.name!r} can only be called by a kernel")
-    outs = [np.zeros(tuple(_extent(op.name, e, known) for e in t.shape), t.dtype.to_numpy()) for t in op.outputs]
+    outs = [
+        np.zeros(tuple(_extent(op.name, e, known) for e in t.shape), t.dtype.to_numpy()) for t in op.outputs
+    ]
     args: list[Any] = []
     for a in op.call.args:
         if isinstance(a, ExternBuffer):
-            args.append(outs[a.position] if a.output else _to_outside(arrays[op.inputs[a.position]], op.inputs[a.position].dtype))
+            args.append(
+                outs[a.position]
+                if a.output
+                else _to_outside(arrays[op.inputs[a.position]], op.inputs[a.position].dtype)
+            )
         else:
             n = size_value(a, known)
             args.append(float(a.value) if n is None and isinstance(a, Const) else n)
@@ -278,7 +320,10 @@ def blocks(shape: tuple[int, ...], budget: int) -> Iterator[tuple[slice, ...]]:
         step = max(1, min(n, budget))
         budget = budget // n if step == n else 1
         steps.append(step)
-    spans = [[slice(lo, min(lo + step, n)) for lo in range(0, n, step)] for n, step in zip(shape, reversed(steps), strict=True)]
+    spans = [
+        [slice(lo, min(lo + step, n)) for lo in range(0, n, step)]
+        for n, step in zip(shape, reversed(steps), strict=True)
+    ]
     yield from itertools.product(*spans)
 
 
@@ -294,20 +339,28 @@ class _Space:
     def scope(self, data: tuple[slice, ...], reduced: tuple[slice, ...]) -> _Scope:
         """Variables bound over a block: the data axes first, then the reduction axes, a dimension each."""
         env = dict(self.outside)
-        spans = (*zip(self.op.axis, data, strict=True), *zip(self.op.reduce_axis if reduced else (), reduced, strict=True))
+        spans = (
+            *zip(self.op.axis, data, strict=True),
+            *zip(self.op.reduce_axis if reduced else (), reduced, strict=True),
+        )
         for d, (axis, span) in enumerate(spans):
             assert axis.dom is not None
             begin = size_value(axis.dom[0], self.known)
             if begin is None:
-                raise CallError(f"{self.op.name}: where axis {axis.name} begins is not known",
-                                because=f"it begins at {axis.dom[0]}")
+                raise CallError(
+                    f"{self.op.name}: where axis {axis.name} begins is not known",
+                    because=f"it begins at {axis.dom[0]}",
+                )
             shape = [1] * len(spans)
             shape[d] = -1
-            env[axis.var] = np.arange(begin + span.start, begin + span.stop, dtype=axis.dtype.to_numpy()).reshape(shape)
+            env[axis.var] = np.arange(
+                begin + span.start, begin + span.stop, dtype=axis.dtype.to_numpy()
+            ).reshape(shape)
         return _Scope(self.op.name, env, self.arrays)
 
 
-# --- reductions ----------------------------------------------------------------------------------------------------------------
+# --- reductions ---------------------------------------------------------------------------------------------
+
 
 def _reduce(e: Reduce, space: _Space, data: tuple[slice, ...], inner: tuple[int, ...]) -> tuple[Array, ...]:
     """One array per source, over the block ``data`` of the data axes."""
@@ -326,13 +379,18 @@ def _reduce(e: Reduce, space: _Space, data: tuple[slice, ...], inner: tuple[int,
             state = _fold(e, scope, state, len(data))
             continue
         product = _contract(e, scope, len(data)) if _contracts(e) else None
-        part = _BUILTIN[e.reducer.kind](_source(e, scope, axes, block), axes, wide[0]) if product is None else product
+        part = (
+            _BUILTIN[e.reducer.kind](_source(e, scope, axes, block), axes, wide[0])
+            if product is None
+            else product
+        )
         state = (_COMBINE[e.reducer.kind](state[0], part),)
     return tuple(_round(s.dtype, x) for s, x in zip(e.sources, state, strict=True))
 
 
 def _source(e: Reduce, scope: _Scope, axes: tuple[int, ...], block: tuple[slice, ...]) -> Array:
-    """The reduced values with the reduction axes at their full size and the neutral value where the condition excludes."""
+    """The reduced values with the reduction axes at their full size and the neutral value where the condition
+    excludes."""
     x: Array
     if e.condition is not None:
         cond = scope.value(e.condition)
@@ -350,10 +408,19 @@ def _source(e: Reduce, scope: _Scope, axes: tuple[int, ...], block: tuple[slice,
 _BUILTIN = {
     "add": lambda x, axes, t: np.add.reduce(x, axis=axes, dtype=t),
     "mul": lambda x, axes, t: np.multiply.reduce(x, axis=axes, dtype=t),
-    "min": lambda x, axes, t: np.minimum.reduce(x, axis=axes), "max": lambda x, axes, t: np.maximum.reduce(x, axis=axes),
-    "or": lambda x, axes, t: np.logical_or.reduce(x, axis=axes), "and": lambda x, axes, t: np.logical_and.reduce(x, axis=axes),
+    "min": lambda x, axes, t: np.minimum.reduce(x, axis=axes),
+    "max": lambda x, axes, t: np.maximum.reduce(x, axis=axes),
+    "or": lambda x, axes, t: np.logical_or.reduce(x, axis=axes),
+    "and": lambda x, axes, t: np.logical_and.reduce(x, axis=axes),
 }
-_COMBINE = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum, "or": np.logical_or, "and": np.logical_and}
+_COMBINE = {
+    "add": np.add,
+    "mul": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+    "or": np.logical_or,
+    "and": np.logical_and,
+}
 
 
 def _fold(e: Reduce, scope: _Scope, state: tuple[Array, ...], rank: int) -> tuple[Array, ...]:
@@ -373,21 +440,33 @@ def _fold(e: Reduce, scope: _Scope, state: tuple[Array, ...], rank: int) -> tupl
         return x[(..., *[i if n > 1 else 0 for i, n in zip(step, x.shape[rank:], strict=True)])]
 
     for step in itertools.product(*[range(n) for n in spans]):
-        env = {**scope.env, **dict(zip(lhs, state, strict=True)), **{v: at(x, step) for v, x in zip(rhs, items, strict=True)}}
+        env = {
+            **scope.env,
+            **dict(zip(lhs, state, strict=True)),
+            **{v: at(x, step) for v, x in zip(rhs, items, strict=True)},
+        }
         new = tuple(_Scope(scope.where, env, scope.arrays).value(c) for c in combined)
-        state = new if cond is None else tuple(np.where(at(cond, step), n, s) for n, s in zip(new, state, strict=True))
+        state = (
+            new
+            if cond is None
+            else tuple(np.where(at(cond, step), n, s) for n, s in zip(new, state, strict=True))
+        )
     return state
 
 
 def _contracts(e: Reduce) -> bool:
     t = e.sources[0].dtype
-    return (e.reducer.kind == "add" and e.condition is None and type(e.sources[0]) is Mul
-            and (t.is_int or (t.code == "float" and t.bits >= 32)))
+    return (
+        e.reducer.kind == "add"
+        and e.condition is None
+        and type(e.sources[0]) is Mul
+        and (t.is_int or (t.code == "float" and t.bits >= 32))
+    )
 
 
 def _contract(e: Reduce, scope: _Scope, rank: int) -> Array | None:
-    """A sum of products as a matrix product in float64, or None where that could mean something else: integers too large to be
-    exact, floats whose products overflow, axes on which only one factor depends."""
+    """A sum of products as a matrix product in float64, or None where that could mean something else:
+    integers too large to be exact, floats whose products overflow, axes on which only one factor depends."""
     source = e.sources[0]
     assert isinstance(source, Mul)
     full = rank + len(e.axes)
@@ -397,7 +476,11 @@ def _contract(e: Reduce, scope: _Scope, rank: int) -> Array | None:
         x = np.asarray(scope.value(f))
         factors.append(x.reshape((1,) * (full - x.ndim) + x.shape))
     a, b = factors
-    if any(a.shape[rank + i] != n or b.shape[rank + i] != n for i, n in enumerate(extents)) or not a.size or not b.size:
+    if (
+        any(a.shape[rank + i] != n or b.shape[rank + i] != n for i, n in enumerate(extents))
+        or not a.size
+        or not b.size
+    ):
         return None
     peak = _peak(a) * _peak(b)
     t = source.dtype
@@ -410,8 +493,16 @@ def _contract(e: Reduce, scope: _Scope, rank: int) -> Array | None:
     ones = [d for d in range(rank) if a.shape[d] == 1 and b.shape[d] == 1]
     summed = list(range(rank, full))
     count = [math.prod(x.shape[d] for d in ds) for x, ds in ((a, both), (a, rows), (b, cols), (a, summed))]
-    left = a.astype(np.float64).transpose(*both, *rows, *summed, *cols, *ones).reshape(count[0], count[1], count[3])
-    right = b.astype(np.float64).transpose(*both, *summed, *cols, *rows, *ones).reshape(count[0], count[3], count[2])
+    left = (
+        a.astype(np.float64)
+        .transpose(*both, *rows, *summed, *cols, *ones)
+        .reshape(count[0], count[1], count[3])
+    )
+    right = (
+        b.astype(np.float64)
+        .transpose(*both, *summed, *cols, *rows, *ones)
+        .reshape(count[0], count[3], count[2])
+    )
     shape = [a.shape[d] for d in (*both, *rows)] + [b.shape[d] for d in cols] + [1] * len(ones)
     product: Array = np.matmul(left, right).reshape(shape)
     product = product.transpose(np.argsort([*both, *rows, *cols, *ones])) if rank else product
@@ -422,13 +513,21 @@ def _peak(x: Array) -> float:
     return max(abs(float(x.max())), abs(float(x.min())))
 
 
-# --- expressions ---------------------------------------------------------------------------------------------------------------
+# --- expressions --------------------------------------------------------------------------------------------
+
 
 class _Scope:
-    """Variables with their arrays, and the values already computed; ``mask`` says where the values matter (None: everywhere)."""
+    """Variables with their arrays, and the values already computed; ``mask`` says where the values matter
+    (None: everywhere)."""
 
-    def __init__(self, where: str, env: Mapping[Var, Array], arrays: Mapping[Tensor, Array], mask: Array | None = None,
-                 parent: _Scope | None = None) -> None:
+    def __init__(
+        self,
+        where: str,
+        env: Mapping[Var, Array],
+        arrays: Mapping[Tensor, Array],
+        mask: Array | None = None,
+        parent: _Scope | None = None,
+    ) -> None:
         self.where = where
         self.env = env
         self.arrays = arrays
@@ -438,10 +537,13 @@ class _Scope:
 
     def under(self, cond: Array) -> _Scope:
         """The scope in which only the points where ``cond`` holds matter."""
-        return _Scope(self.where, self.env, self.arrays, cond if self.mask is None else self.mask & cond, self)
+        return _Scope(
+            self.where, self.env, self.arrays, cond if self.mask is None else self.mask & cond, self
+        )
 
     def value(self, e: Expr) -> Array:
-        """The array of ``e``: a dimension for each axis, of extent 1 along those it does not depend on; or a scalar."""
+        """The array of ``e``: a dimension for each axis, of extent 1 along those it does not depend on; or a
+        scalar."""
         scope: _Scope | None = self
         while scope is not None:  # what is right in a wider scope is right here
             found = scope.done.get(e)
@@ -470,8 +572,20 @@ def _var(e: Var, s: _Scope) -> Array:
     return found
 
 
-_NUMPY = {Add: np.add, Sub: np.subtract, Mul: np.multiply, Div: np.divide, Min: np.minimum, Max: np.maximum, EQ: np.equal,
-          NE: np.not_equal, LT: np.less, LE: np.less_equal, And: np.logical_and, Or: np.logical_or}
+_NUMPY = {
+    Add: np.add,
+    Sub: np.subtract,
+    Mul: np.multiply,
+    Div: np.divide,
+    Min: np.minimum,
+    Max: np.maximum,
+    EQ: np.equal,
+    NE: np.not_equal,
+    LT: np.less,
+    LE: np.less_equal,
+    And: np.logical_and,
+    Or: np.logical_or,
+}
 
 
 @expressions.on(*_NUMPY)
@@ -482,7 +596,9 @@ def _binary(e: Binary, s: _Scope) -> Array:
 @expressions.on(FloorDiv, FloorMod, TruncDiv, TruncMod)
 def _divide(e: Binary, s: _Scope) -> Array:
     a, b = s.value(e.a), s.value(e.b)
-    zero = np.broadcast_to(b == 0, np.broadcast_shapes(np.shape(a), np.shape(b)))  # of nothing, nothing is divided
+    zero = np.broadcast_to(
+        b == 0, np.broadcast_shapes(np.shape(a), np.shape(b))
+    )  # of nothing, nothing is divided
     if np.any(zero if s.mask is None else zero & s.mask):
         raise DeclareError(f"{s.where}: division by zero in {e}", try_="te.if_then_else(divisor != 0, …, …)")
     b = np.where(zero, b.dtype.type(1), b)
@@ -541,9 +657,12 @@ def _read(e: TensorRead, s: _Scope) -> Array:
             bad = outside if s.mask is None else outside & s.mask
             if bad.any() and not isinstance(s.arrays, _Loose):
                 value = int(np.broadcast_to(index, bad.shape)[bad].flat[0]) if bad.ndim else int(index)
-                raise DeclareError(f"{s.where}: {e}: index {d} is {value}, out of range 0..{n}",
-                                   because=f"{e.tensor.name} has the shape {array.shape}, and no te.if_then_else guards the read",
-                                   try_="te.if_then_else(te.all(0 <= i, i < n), A[i], 0)")
+                raise DeclareError(
+                    f"{s.where}: {e}: index {d} is {value}, out of range 0..{n}",
+                    because=f"{e.tensor.name} has the shape {array.shape}, and no te.if_then_else guards the "
+                    "read",
+                    try_="te.if_then_else(te.all(0 <= i, i < n), A[i], 0)",
+                )
             index = np.where(outside, index.dtype.type(0), index)
         safe.append(index)
     if 0 in array.shape:  # nothing to read, and nobody asks: every point is excluded or there is none
@@ -551,7 +670,8 @@ def _read(e: TensorRead, s: _Scope) -> Array:
     return array[tuple(safe)]
 
 
-# --- numbers -------------------------------------------------------------------------------------------------------------------
+# --- numbers ------------------------------------------------------------------------------------------------
+
 
 def _held(t: DType) -> np.dtype[Any]:
     """The numpy type values of ``t`` are held in while computing."""
@@ -572,7 +692,8 @@ def _round(t: DType, x: Array) -> Array:
 
 
 def _to_bfloat(x: Array) -> Array:
-    """float64 rounded to the nearest bfloat16, held in float32. By way of float32 rounded to odd, so that it is rounded once."""
+    """float64 rounded to the nearest bfloat16, held in float32. By way of float32 rounded to odd, so that it
+    is rounded once."""
     f = x.astype(np.float32)
     inexact = (f.astype(np.float64) != x) & np.isfinite(f)
     f = np.where(inexact & (np.abs(f.astype(np.float64)) > np.abs(x)), np.nextafter(f, np.float32(0)), f)
@@ -587,7 +708,9 @@ def _from_outside(x: Array, t: DType) -> Array:
 
 def _to_outside(x: Array, t: DType) -> Array:
     x = np.ascontiguousarray(x).reshape(x.shape)
-    return (x.view(np.uint32) >> np.uint32(16)).astype(np.uint16).view(t.to_numpy()) if t.code == "bfloat" else x
+    return (
+        (x.view(np.uint32) >> np.uint32(16)).astype(np.uint16).view(t.to_numpy()) if t.code == "bfloat" else x
+    )
 
 
 def _saturated(t: DType, x: Array) -> Array:

@@ -1,7 +1,8 @@
 """``scan``: a recurrence over one axis. Knows tensors and computes.
 
-The state tensors, the initial rows, the update and the result are one block of memory: ``init`` writes its first rows, and turn ``t`` of
-the scan axis runs the update, which writes row ``t`` and reads rows before it. (TVM's te.scan has the same form.)
+The state tensors, the initial rows, the update and the result are one block of memory: ``init`` writes its
+first rows, and turn ``t`` of the scan axis runs the update, which writes row ``t`` and reads rows before it.
+(TVM's te.scan has the same form.)
 """
 
 from __future__ import annotations
@@ -24,14 +25,22 @@ SCAN = "scan"
 
 
 class ScanOp(OpaqueOp):
-    """``axis`` is the scan axis alone; ``body`` reads the whole rows of ``update`` and ``init`` that a turn needs, over ``spatial`` axes,
-    which stand for all elements of a row."""
+    """``axis`` is the scan axis alone; ``body`` reads the whole rows of ``update`` and ``init`` that a turn
+    needs, over ``spatial`` axes, which stand for all elements of a row."""
 
     __slots__ = ("init", "state", "update")
     kind = "a scan: its rows are written by its update"
 
-    def __init__(self, name: str, axis: IterVar, init: tuple[Tensor, ...], update: tuple[Tensor, ...], state: tuple[Tensor, ...],
-                 tag: str = "", attrs: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        axis: IterVar,
+        init: tuple[Tensor, ...],
+        update: tuple[Tensor, ...],
+        state: tuple[Tensor, ...],
+        tag: str = "",
+        attrs: Mapping[str, Any] | None = None,
+    ) -> None:
         self.init = init
         self.update = update
         self.state = state
@@ -49,17 +58,26 @@ class ScanOp(OpaqueOp):
                 touched[op] = None
         for u in self.update:  # an update that does not read the state still runs at its turn
             touched[u.op] = None
-        return tuple(op for op in operations(list(touched)) if op in touched and not isinstance(op, PlaceholderOp))
-
+        return tuple(
+            op for op in operations(list(touched)) if op in touched and not isinstance(op, PlaceholderOp)
+        )
 
     def in_part(self) -> tuple[Operation, ...]:
-        """The operations that the turns read and that stand outside of them, but do not exist as wholes: they, or what they read, read
-        ``X[t - 1]`` of a turn that is none. Of those only the rows of the turns are meant."""
+        """The operations that the turns read and that stand outside of them, but do not exist as wholes:
+        they, or what they read, read ``X[t - 1]`` of a turn that is none. Of those only the rows of the turns
+        are meant."""
         found: dict[Operation, None] = {}
         turns = set(self.dependent())
         for op in operations([u.op for u in self.update]):
-            if isinstance(op, ComputeOp) and not isinstance(op, OpaqueOp) and op not in turns and (
-                    any(t.op in found for t in op.input_tensors) or next(outside(op, span_of(op)), None) is not None):
+            if (
+                isinstance(op, ComputeOp)
+                and not isinstance(op, OpaqueOp)
+                and op not in turns
+                and (
+                    any(t.op in found for t in op.input_tensors)
+                    or next(outside(op, span_of(op)), None) is not None
+                )
+            ):
                 found[op] = None
         return tuple(found)
 
@@ -69,44 +87,83 @@ def _listed(x: Tensor | Sequence[Tensor]) -> tuple[Tensor, ...]:
 
 
 @overload
-def scan(init: Tensor, update: Tensor | Sequence[Tensor], state_placeholder: Tensor | Sequence[Tensor], inputs: Sequence[Tensor] | None = None,
-         name: str = "scan", tag: str = "", attrs: Mapping[str, Any] | None = None) -> Tensor: ...
+def scan(
+    init: Tensor,
+    update: Tensor | Sequence[Tensor],
+    state_placeholder: Tensor | Sequence[Tensor],
+    inputs: Sequence[Tensor] | None = None,
+    name: str = "scan",
+    tag: str = "",
+    attrs: Mapping[str, Any] | None = None,
+) -> Tensor: ...
 @overload
-def scan(init: Sequence[Tensor], update: Sequence[Tensor], state_placeholder: Sequence[Tensor], inputs: Sequence[Tensor] | None = None,
-         name: str = "scan", tag: str = "", attrs: Mapping[str, Any] | None = None) -> list[Tensor]: ...
-def scan(init: Tensor | Sequence[Tensor], update: Tensor | Sequence[Tensor], state_placeholder: Tensor | Sequence[Tensor],
-         inputs: Sequence[Tensor] | None = None, name: str = "scan", tag: str = "", attrs: Mapping[str, Any] | None = None) -> Tensor | list[Tensor]:
+def scan(
+    init: Sequence[Tensor],
+    update: Sequence[Tensor],
+    state_placeholder: Sequence[Tensor],
+    inputs: Sequence[Tensor] | None = None,
+    name: str = "scan",
+    tag: str = "",
+    attrs: Mapping[str, Any] | None = None,
+) -> list[Tensor]: ...
+def scan(
+    init: Tensor | Sequence[Tensor],
+    update: Tensor | Sequence[Tensor],
+    state_placeholder: Tensor | Sequence[Tensor],
+    inputs: Sequence[Tensor] | None = None,
+    name: str = "scan",
+    tag: str = "",
+    attrs: Mapping[str, Any] | None = None,
+) -> Tensor | list[Tensor]:
     """The result of a recurrence: a tensor like ``state_placeholder``, or a list of them for several states.
 
-    ``init`` gives the first rows (its first dimension says how many), ``update`` row ``t`` from rows of the state before ``t``; both and
-    the state agree in dtype and in every other dimension. ``inputs`` is accepted for TVM's sake and not needed.
-    Raises DeclareError for states that do not fit together.
+    ``init`` gives the first rows (its first dimension says how many), ``update`` row ``t`` from rows of the
+    state before ``t``; both and the state agree in dtype and in every other dimension. ``inputs`` is accepted
+    for TVM's sake and not needed. Raises DeclareError for states that do not fit together.
     """
     inits, updates, states = _listed(init), _listed(update), _listed(state_placeholder)
     if not len(inits) == len(updates) == len(states) > 0:
-        raise DeclareError(f"scan {name!r}: {len(inits)} init, {len(updates)} update and {len(states)} state tensor(s)",
-                           because="each state has one of each")
+        raise DeclareError(
+            f"scan {name!r}: {len(inits)} init, {len(updates)} update and {len(states)} state tensor(s)",
+            because="each state has one of each",
+        )
     for i, u, s in zip(inits, updates, states, strict=True):
         if not isinstance(s.op, PlaceholderOp):
-            raise DeclareError(f"scan {name!r}: the state {s.name} is not a placeholder", try_="te.placeholder of the shape of the result")
+            raise DeclareError(
+                f"scan {name!r}: the state {s.name} is not a placeholder",
+                try_="te.placeholder of the shape of the result",
+            )
         for what, t in (("init", i), ("update", u)):
             if t.ndim != s.ndim or t.ndim == 0:
-                raise DeclareError(f"scan {name!r}: {what} {t.name} has {t.ndim} dimension(s), the state {s.name} {s.ndim}")
+                raise DeclareError(
+                    f"scan {name!r}: {what} {t.name} has {t.ndim} dimension(s), the state {s.name} {s.ndim}"
+                )
             if t.dtype is not s.dtype:
-                raise DeclareError(f"scan {name!r}: {what} {t.name} is {t.dtype}, the state {s.name} {s.dtype}")
+                raise DeclareError(
+                    f"scan {name!r}: {what} {t.name} is {t.dtype}, the state {s.name} {s.dtype}"
+                )
             for d in range(0 if what == "update" else 1, s.ndim):
                 if t.shape[d] is not s.shape[d]:
-                    raise DeclareError(f"scan {name!r}: dimension {d} of {what} {t.name} is {t.shape[d]}, of the state {s.name} {s.shape[d]}")
+                    raise DeclareError(
+                        f"scan {name!r}: dimension {d} of {what} {t.name} is {t.shape[d]}, of the state "
+                        f"{s.name} {s.shape[d]}"
+                    )
         if not isinstance(u.op, ComputeOp) or isinstance(u.op, ScanOp):
             raise DeclareError(f"scan {name!r}: the update {u.name} is not a te.compute")
     first, total = inits[0].shape[0], states[0].shape[0]
     for i, s in zip(inits, states, strict=True):
         if i.shape[0] is not first or s.shape[0] is not total:
-            raise DeclareError(f"scan {name!r}: the states do not run over the same rows",
-                               because=f"{i.name} begins with {i.shape[0]} rows of {s.shape[0]}, {inits[0].name} with {first} of {total}")
+            raise DeclareError(
+                f"scan {name!r}: the states do not run over the same rows",
+                because=f"{i.name} begins with {i.shape[0]} rows of {s.shape[0]}, {inits[0].name} with "
+                f"{first} of {total}",
+            )
     n, m = const_int(first), const_int(total)
     if n is not None and (n < 1 or (m is not None and n > m)):
-        raise DeclareError(f"scan {name!r}: init {inits[0].name} has {n} rows of {total}", because="at least one, and no more than the state")
+        raise DeclareError(
+            f"scan {name!r}: init {inits[0].name} has {n} rows of {total}",
+            because="at least one, and no more than the state",
+        )
     inits = tuple(_own(i) for i in inits)
     begin, end = make.unify(make.as_expr(first, INT32), make.as_expr(total, INT32))
     axis = IterVar(Var("t", begin.dtype, "loop"), (begin, make.sub(end, begin)), SCAN)

@@ -1,8 +1,10 @@
-"""A computation as JSON and back: what ships a task to another process, and what its key is a hash of. Knows te and expressions.
+"""A computation as JSON and back: what ships a task to another process, and what its key is a hash of. Knows
+te and expressions.
 
-Exact: the graph that comes back has the same operations, axes, bodies and names, so a trace of the one replays on the other.
-Expressions are written as one list of nodes in which each refers to earlier ones by number; variables, axes and operations are
-numbered too. Reading builds every node through the smart constructors, which check types, and executes nothing.
+Exact: the graph that comes back has the same operations, axes, bodies and names, so a trace of the one
+replays on the other. Expressions are written as one list of nodes in which each refers to earlier ones by
+number; variables, axes and operations are numbered too. Reading builds every node through the smart
+constructors, which check types, and executes nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ from .tensor import ComputeOp, PlaceholderOp, Tensor, TensorRead
 VERSION = 1
 _BUILT_IN = {r.name: r for r in (SUM, PROD, MIN, MAX, ANY, ALL)}
 _PLAIN: dict[str, type[Any]] = {
-    c.__name__: c for c in vars(nodes).values() if isinstance(c, type) and issubclass(c, Binary | Choice) and hasattr(c, "make")
+    c.__name__: c
+    for c in vars(nodes).values()
+    if isinstance(c, type) and issubclass(c, Binary | Choice) and hasattr(c, "make")
 } | {"Not": Not}
 _KINDS = ("dim", "value", "loop", "stride")
 _FACTS = ("lo", "hi", "multiple_of", "hint")
@@ -59,10 +63,12 @@ def from_json(text: str) -> list[Tensor]:
 
 
 def resized(tensors: Sequence[Tensor], sizes: Mapping[str, int | Mapping[str, int | None]]) -> list[Tensor]:
-    """The same computation with other sizes: for the name of a dim a number, or facts that are stated anew, ``{"lo": 0, "hi": 512}`` (``lo``,
-    ``hi``, ``multiple_of``, ``hint``). Operations, axes and names are those of ``tensors``, so a trace of the one replays on the other.
+    """The same computation with other sizes: for the name of a dim a number, or facts that are stated anew,
+    ``{"lo": 0, "hi": 512}`` (``lo``, ``hi``, ``multiple_of``, ``hint``). Operations, axes and names are those
+    of ``tensors``, so a trace of the one replays on the other.
 
-    Raises DeclareError for a dim or a fact that is not there, for a number that the dim's own facts exclude, and for what has no JSON form.
+    Raises DeclareError for a dim or a fact that is not there, for a number that the dim's own facts exclude,
+    and for what has no JSON form.
     """
     document: dict[str, Any] = dict(_Writer(tensors).document)
     rows: list[Any] = document["vars"]
@@ -89,15 +95,24 @@ def resized(tensors: Sequence[Tensor], sizes: Mapping[str, int | Mapping[str, in
 def _size(name: str, what: Any, lo: int | None, hi: int | None, multiple: int) -> int:
     """The number that a dim is to be. Raises DeclareError."""
     if isinstance(what, bool) or not isinstance(what, Integral):
-        raise DeclareError(f"resized: {name} = {what!r}", because="a size is a whole number",
-                           try_=f'{{"{name}": 8}}, or facts, {{"{name}": {{"hi": 64}}}}')
+        raise DeclareError(
+            f"resized: {name} = {what!r}",
+            because="a size is a whole number",
+            try_=f'{{"{name}": 8}}, or facts, {{"{name}": {{"hi": 64}}}}',
+        )
     size, least = int(what), max(0, lo or 0)
     if size < least or (hi is not None and size > hi):
-        raise DeclareError(f"resized: {name} = {what}", because=f"{name} is declared from {least} to {'any' if hi is None else hi}",
-                           try_=f'state other facts first: {{"{name}": {{"lo": …, "hi": …}}}}')
+        raise DeclareError(
+            f"resized: {name} = {what}",
+            because=f"{name} is declared from {least} to {'any' if hi is None else hi}",
+            try_=f'state other facts first: {{"{name}": {{"lo": …, "hi": …}}}}',
+        )
     if size % multiple:
-        raise DeclareError(f"resized: {name} = {what}", because=f"{name} is declared as a multiple of {multiple}",
-                           try_=f'{size // multiple * multiple} or {-(-size // multiple) * multiple}')
+        raise DeclareError(
+            f"resized: {name} = {what}",
+            because=f"{name} is declared as a multiple of {multiple}",
+            try_=f"{size // multiple * multiple} or {-(-size // multiple) * multiple}",
+        )
     return size
 
 
@@ -107,7 +122,8 @@ def key_of(tensors: Sequence[Tensor]) -> str:
 
 
 def form_of(tensors: Sequence[Tensor]) -> str:
-    """:func:`key_of` of the computation without its names: the same for two that differ in names of tensors, axes and dims only.
+    """:func:`key_of` of the computation without its names: the same for two that differ in names of tensors,
+    axes and dims only.
 
     Raises DeclareError for what has no JSON form.
     """
@@ -115,17 +131,21 @@ def form_of(tensors: Sequence[Tensor]) -> str:
 
 
 def form_and_names(tensors: Sequence[Tensor]) -> tuple[str, tuple[str, ...]]:
-    """:func:`form_of`, and the names it leaves out, each in its place: of axes and dims, then of operations."""
+    """:func:`form_of`, and the names it leaves out, each in its place: of axes and dims, then of
+    operations."""
     document, names = _numbered(tensors)
     _write_names(document, [""] * len(names))
     for row in document["ops"]:
         if row[0] == "compute" and len(row) > _NEEDS:
             row[_NEEDS] = [cond for cond, _ in row[_NEEDS]]  # the reasons are told in names
-    return hashlib.sha256(json.dumps(["form", document], separators=(",", ":")).encode()).hexdigest()[:16], names
+    return hashlib.sha256(json.dumps(["form", document], separators=(",", ":")).encode()).hexdigest()[
+        :16
+    ], names
 
 
 def renamed(tensors: Sequence[Tensor], names: Sequence[str]) -> list[Tensor]:
-    """The same computation with other names, in the order of :func:`form_and_names`. Raises DeclareError when they are too few or too many."""
+    """The same computation with other names, in the order of :func:`form_and_names`. Raises DeclareError when
+    they are too few or too many."""
     document, own = _numbered(tensors)
     if len(names) != len(own):
         raise DeclareError(f"{len(names)} names for a computation that has {len(own)}")
@@ -134,7 +154,8 @@ def renamed(tensors: Sequence[Tensor], names: Sequence[str]) -> list[Tensor]:
 
 
 def _numbered(tensors: Sequence[Tensor]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The computation with numbers for names, and the names by them. It is built with them, for sums stand in the order of their names."""
+    """The computation with numbers for names, and the names by them. It is built with them, for sums stand in
+    the order of their names."""
     document = _Writer(tensors).document
     names = _names(document)
     _write_names(document, [f"x{i:06}" for i in range(len(names))])
@@ -164,7 +185,9 @@ class _Writer:
         self._reducer: dict[int, int] = {}
         self._node: dict[Expr, int] = {}
         made = [t.op for t in tensors]
-        states = [s.op for op in operations(made) if isinstance(op, ScanOp) for s in op.state]  # an update need not read them
+        states = [
+            s.op for op in operations(made) if isinstance(op, ScanOp) for s in op.state
+        ]  # an update need not read them
         ops = operations([*states, *made])
         self._op = {id(op): i for i, op in enumerate(ops)}
         listed = [self.operation(op) for op in ops]
@@ -186,22 +209,39 @@ class _Writer:
             row = ["placeholder", op.name, op.dtype.name, [self.expr(e) for e in op.shape]]
             return row if op.strides is None else [*row, [self.expr(e) for e in op.strides]]
         if isinstance(op, ScanOp):
-            parts = [[[self._op[id(t.op)], t.value_index] for t in part] for part in (op.init, op.update, op.state)]
+            parts = [
+                [[self._op[id(t.op)], t.value_index] for t in part] for part in (op.init, op.update, op.state)
+            ]
             return ["scan", op.name, self.axis(op.axis[0]), *parts, op.tag, self.attrs(op)]
         if isinstance(op, ScatterOp):
-            return ["scatter", op.name, [self._op[id(op.start.op)], op.start.value_index], [self.axis(a) for a in op.domain],
-                    [self.expr(e) for e in op.where], self.expr(op.value), op.combine, op.tag, self.attrs(op)]
+            return [
+                "scatter",
+                op.name,
+                [self._op[id(op.start.op)], op.start.value_index],
+                [self.axis(a) for a in op.domain],
+                [self.expr(e) for e in op.where],
+                self.expr(op.value),
+                op.combine,
+                op.tag,
+                self.attrs(op),
+            ]
         if not isinstance(op, ComputeOp) or isinstance(op, OpaqueOp):
-            raise DeclareError(f"{op.name}: an extern cannot be written as JSON",
-                               because="somebody else's code computes it, which does not travel as text",
-                               try_=f"the operations before and after {op.name}, each by themselves")
+            raise DeclareError(
+                f"{op.name}: an extern cannot be written as JSON",
+                because="somebody else's code computes it, which does not travel as text",
+                try_=f"the operations before and after {op.name}, each by themselves",
+            )
         axes, reduced = [self.axis(a) for a in op.axis], [self.axis(a) for a in op.reduce_axis]
         row = ["compute", op.name, axes, reduced, [self.expr(e) for e in op.body], op.tag, self.attrs(op)]
         return [*row, [[self.expr(cond), why] for cond, why in op.needs]] if op.needs else row
 
     @staticmethod
     def attrs(op: Any) -> Any:
-        return {k: v for k, v in op.attrs.items() if all(isinstance(x, str | int | float | None) for x in (v if isinstance(v, tuple) else (v,)))}
+        return {
+            k: v
+            for k, v in op.attrs.items()
+            if all(isinstance(x, str | int | float | None) for x in (v if isinstance(v, tuple) else (v,)))
+        }
 
     def axis(self, a: IterVar) -> int:
         found = self._axis.get(id(a))
@@ -217,7 +257,9 @@ class _Writer:
         if found is None:
             kind = "value" if v.kind == "data" else v.kind  # a side of a reducer
             if kind not in _KINDS:
-                raise DeclareError(f"`{v.name}` is a {v.kind}: it belongs to a schedule, not to a computation")
+                raise DeclareError(
+                    f"`{v.name}` is a {v.kind}: it belongs to a schedule, not to a computation"
+                )
             self.vars.append([v.name, v.dtype.name, kind, v.lo, v.hi, v.multiple_of, v.hint])
             found = self._var[v] = len(self.vars) - 1
         return found
@@ -229,7 +271,9 @@ class _Writer:
         found = self._reducer.get(id(r))
         if found is None:
             types = tuple(s.dtype for s in e.sources)
-            sides = [tuple(Var(f"{side}{i}", t, "data") for i, t in enumerate(types)) for side in ("lhs", "rhs")]
+            sides = [
+                tuple(Var(f"{side}{i}", t, "data") for i, t in enumerate(types)) for side in ("lhs", "rhs")
+            ]
             row = [
                 r.name,
                 r.kind,
@@ -293,7 +337,9 @@ class _Reader:
                 because=f"this release reads version {VERSION}",
             )
         if len(data["nodes"]) > _MAX_NODES:
-            raise DeclareError(f"a computation of {len(data['nodes'])} nodes", because=f"the limit is {_MAX_NODES}")
+            raise DeclareError(
+                f"a computation of {len(data['nodes'])} nodes", because=f"the limit is {_MAX_NODES}"
+            )
         self.data = data
         self.vars = [self.variable(*row) for row in data["vars"]]
         self._nodes: dict[int, Expr] = {}
@@ -318,14 +364,24 @@ class _Reader:
             return PlaceholderOp(name, tuple(self.expr(i) for i in shape), dtype(t), lies)
         if kind == "scan":
             axis, init, update, state, tag, attrs = rest
-            inits, updates, states = (tuple(self.ops[i].outputs[j] for i, j in part) for part in (init, update, state))
+            inits, updates, states = (
+                tuple(self.ops[i].outputs[j] for i, j in part) for part in (init, update, state)
+            )
             return ScanOp(name, self.axis(axis), inits, updates, states, tag, self.attrs(attrs))
         if kind == "scatter":
             (i, j), domain, where, value, combine, tag, attrs = rest
             if combine not in COMBINE or len(where) != self.ops[i].outputs[j].ndim:
                 raise ValueError(f"not a scatter: {combine!r} of {len(where)} indices")
-            return ScatterOp(name, self.ops[i].outputs[j], tuple(self.axis(a) for a in domain), tuple(self.expr(e) for e in where),
-                             self.expr(value), combine, tag, self.attrs(attrs))
+            return ScatterOp(
+                name,
+                self.ops[i].outputs[j],
+                tuple(self.axis(a) for a in domain),
+                tuple(self.expr(e) for e in where),
+                self.expr(value),
+                combine,
+                tag,
+                self.attrs(attrs),
+            )
         if kind != "compute":
             raise ValueError(f"no operation of kind {kind!r}")
         axes, reduced, body, tag, attrs, *needs = rest

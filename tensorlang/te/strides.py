@@ -1,7 +1,9 @@
-"""How the array behind an argument may lie in memory: declared strides, and TVM's ``decl_buffer``. Knows sizes; nothing of calls.
+"""How the array behind an argument may lie in memory: declared strides, and TVM's ``decl_buffer``. Knows
+sizes; nothing of calls.
 
-A stride is the number of elements from one index to the next along an axis. It may be 0 (all indices are one element, as in numpy's
-broadcast views) or negative (a reversed view). None stands for any: it is solved from the array at the call, as sizes are.
+A stride is the number of elements from one index to the next along an axis. It may be 0 (all indices are one
+element, as in numpy's broadcast views) or negative (a reversed view). None stands for any: it is solved from
+the array at the call, as sizes are.
 """
 
 from __future__ import annotations
@@ -30,25 +32,41 @@ class BufferDecl:
 
     def describes(self, dtype: DType, shape: tuple[Expr, ...]) -> bool:
         """Whether it has the dtype and the shape of a tensor."""
-        return dtype is self.dtype and len(shape) == len(self.shape) and all(
-            a is b or (const_int(a) is not None and const_int(a) == const_int(b)) for a, b in zip(shape, self.shape, strict=True))
+        return (
+            dtype is self.dtype
+            and len(shape) == len(self.shape)
+            and all(
+                a is b or (const_int(a) is not None and const_int(a) == const_int(b))
+                for a, b in zip(shape, self.shape, strict=True)
+            )
+        )
 
 
-def checked_strides(where: str, name: str, given: Strides, shape: tuple[Expr, ...]) -> tuple[Expr, ...] | None:
-    """The declared strides in elements, with a fresh variable for each that may be any; None for compact row-major.
+def checked_strides(
+    where: str, name: str, given: Strides, shape: tuple[Expr, ...]
+) -> tuple[Expr, ...] | None:
+    """The declared strides in elements, with a fresh variable for each that may be any; None for compact
+    row-major.
 
-    ``given`` is None (compact), ``"any"``, or an int, an expression of sizes or None for each axis. Raises DeclareError.
+    ``given`` is None (compact), ``"any"``, or an int, an expression of sizes or None for each axis. Raises
+    DeclareError.
     """
     if given is None:
         return None
     if given == "any":
         given = (None,) * len(shape)
     if not isinstance(given, tuple | list):
-        raise DeclareError(f"{where}: strides={given!r}", because="strides are \"any\", or one for each axis, counted in elements",
-                           try_='strides="any", or a tuple with None where any stride will do')
+        raise DeclareError(
+            f"{where}: strides={given!r}",
+            because='strides are "any", or one for each axis, counted in elements',
+            try_='strides="any", or a tuple with None where any stride will do',
+        )
     if len(given) != len(shape):
-        raise DeclareError(f"{where}: {len(given)} stride{'' if len(given) == 1 else 's'} for {len(shape)} dimension"
-                           f"{'' if len(shape) == 1 else 's'}", because="each axis has one stride, counted in elements")
+        raise DeclareError(
+            f"{where}: {len(given)} stride{'' if len(given) == 1 else 's'} for {len(shape)} dimension"
+            f"{'' if len(shape) == 1 else 's'}",
+            because="each axis has one stride, counted in elements",
+        )
     found = tuple(_stride(f"{where}, stride {d}", f"{name}.stride{d}", s) for d, s in enumerate(given))
     return None if _compact(found, shape) else found
 
@@ -61,8 +79,11 @@ def _stride(where: str, name: str, given: ExprLike | None) -> Expr:
     except DeclareError:
         e = None  # type: ignore[assignment]
     if e is None or isinstance(given, bool) or not e.dtype.is_index:
-        raise DeclareError(f"{where}: {given!r} is no stride", because="a stride is a whole number of elements",
-                           try_="an int, None for any, te.var('ld'), or arithmetic on sizes") from None
+        raise DeclareError(
+            f"{where}: {given!r} is no stride",
+            because="a stride is a whole number of elements",
+            try_="an int, None for any, te.var('ld'), or arithmetic on sizes",
+        ) from None
     fixed(where, e)
     return make.cast("int64", e) if const_int(e) is not None else e
 

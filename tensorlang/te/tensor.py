@@ -1,7 +1,7 @@
 """Tensors, their elements, and the operations that produce them. Knows axes and expressions, no schedules.
 
-A Tensor is known by its operation and never changes: schedules that rewrite a computation keep the tensor and replace the
-*definition* of its stage, so that every reader goes on reading the same tensor.
+A Tensor is known by its operation and never changes: schedules that rewrite a computation keep the tensor and
+replace the *definition* of its stage, so that every reader goes on reading the same tensor.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from .axis import IterVar, tell_apart
 
 
 class Operation:
-    """What produces tensors. Known by identity. ``tag`` and ``attrs`` carry notes for recipes; they change no meaning."""
+    """What produces tensors. Known by identity. ``tag`` and ``attrs`` carry notes for recipes; they change no
+    meaning."""
 
     __slots__ = ("__weakref__", "attrs", "name", "outputs", "tag")
     name: str
@@ -53,11 +54,14 @@ class Operation:
 
 
 class PlaceholderOp(Operation):
-    """An argument of the computation. ``strides`` counts elements between neighbours; None: its arrays are compact in C order."""
+    """An argument of the computation. ``strides`` counts elements between neighbours; None: its arrays are
+    compact in C order."""
 
     __slots__ = ("dtype", "shape", "strides")
 
-    def __init__(self, name: str, shape: tuple[Expr, ...], dtype: DType, strides: tuple[Expr, ...] | None = None) -> None:
+    def __init__(
+        self, name: str, shape: tuple[Expr, ...], dtype: DType, strides: tuple[Expr, ...] | None = None
+    ) -> None:
         super().__init__(name)
         self.shape = shape
         self.dtype = dtype
@@ -66,15 +70,23 @@ class PlaceholderOp(Operation):
 
 
 class ComputeOp(Operation):
-    """``axis`` are the data axes of every output, ``reduce_axis`` those reduced over, ``body`` one expression per output: all are
-    Reduce nodes of one reduction, or none is. ``needs`` are conditions on symbolic sizes, each with the reason: a call with other sizes
-    is refused."""
+    """``axis`` are the data axes of every output, ``reduce_axis`` those reduced over, ``body`` one expression
+    per output: all are Reduce nodes of one reduction, or none is. ``needs`` are conditions on symbolic sizes,
+    each with the reason: a call with other sizes is refused."""
 
     __slots__ = ("_found", "axis", "body", "needs", "reduce_axis")
 
-    def __init__(self, name: str, axis: tuple[IterVar, ...], reduce_axis: tuple[IterVar, ...], body: tuple[Expr, ...],
-                 tag: str = "", attrs: Mapping[str, Any] | None = None, outputs: tuple[Tensor, ...] | None = None,
-                 needs: tuple[tuple[Expr, str], ...] = ()) -> None:
+    def __init__(
+        self,
+        name: str,
+        axis: tuple[IterVar, ...],
+        reduce_axis: tuple[IterVar, ...],
+        body: tuple[Expr, ...],
+        tag: str = "",
+        attrs: Mapping[str, Any] | None = None,
+        outputs: tuple[Tensor, ...] | None = None,
+        needs: tuple[tuple[Expr, str], ...] = (),
+    ) -> None:
         super().__init__(name, tag, attrs)
         self.needs = needs
         self.axis = axis
@@ -87,11 +99,23 @@ class ComputeOp(Operation):
             outputs = tuple(Tensor(self, i, shape, e.dtype) for i, e in enumerate(body))
         self.outputs = outputs
 
-    def redefined(self, body: tuple[Expr, ...], axis: tuple[IterVar, ...] | None = None,
-                  reduce_axis: tuple[IterVar, ...] | None = None) -> ComputeOp:
+    def redefined(
+        self,
+        body: tuple[Expr, ...],
+        axis: tuple[IterVar, ...] | None = None,
+        reduce_axis: tuple[IterVar, ...] | None = None,
+    ) -> ComputeOp:
         """The same tensors with another definition: for schedules. The outputs keep their identity."""
-        return ComputeOp(self.name, self.axis if axis is None else axis,
-                         self.reduce_axis if reduce_axis is None else reduce_axis, body, self.tag, self.attrs, self.outputs, self.needs)
+        return ComputeOp(
+            self.name,
+            self.axis if axis is None else axis,
+            self.reduce_axis if reduce_axis is None else reduce_axis,
+            body,
+            self.tag,
+            self.attrs,
+            self.outputs,
+            self.needs,
+        )
 
     @property
     def input_tensors(self) -> tuple[Tensor, ...]:
@@ -122,17 +146,24 @@ def tensors_read(body: tuple[Expr, ...]) -> tuple[Tensor, ...]:
 class Tensor(Operators):
     """A value with a shape. ``A[i, j]`` (or ``A(i, j)``) is an element, to be used inside another compute.
 
-    Known by identity: ``A == B`` asks whether they are one tensor. A tensor of rank 0 is used like a number. Other arithmetic of tensors,
-    ``A + B``, ``-A``, ``A * 2.0``, declares the tensor of its elements, broadcast (see ``whole``).
+    Known by identity: ``A == B`` asks whether they are one tensor. A tensor of rank 0 is used like a number.
+    Other arithmetic of tensors, ``A + B``, ``-A``, ``A * 2.0``, declares the tensor of its elements,
+    broadcast (see ``whole``).
     """
 
     if TYPE_CHECKING:  # a tensor, or an expression when all operands have rank 0
+
         def _either(self, other: Any) -> Any: ...
         def _one(self) -> Any: ...
         def astype(self, dtype: str | DType) -> Any: ...
-        __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = _either
+
+        __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = (
+            __floordiv__
+        ) = __rfloordiv__ = _either
         __mod__ = __rmod__ = __pow__ = __rpow__ = __lt__ = __le__ = __gt__ = __ge__ = _either
-        __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = _either
+        __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __lshift__ = __rlshift__ = __rshift__ = (
+            __rrshift__
+        ) = _either
         __neg__ = __abs__ = __invert__ = __pos__ = _one
 
     __slots__ = ("__weakref__", "dtype", "op", "shape", "value_index")
@@ -166,20 +197,29 @@ class Tensor(Operators):
     __hash__ = object.__hash__
 
     def __bool__(self) -> NoReturn:
-        raise DeclareError(f"the truth of the tensor {self.name}", because="it has no elements until a kernel has run",
-                           try_="`A is None`, or len(A.shape)")
+        raise DeclareError(
+            f"the truth of the tensor {self.name}",
+            because="it has no elements until a kernel has run",
+            try_="`A is None`, or len(A.shape)",
+        )
 
     def __iter__(self) -> NoReturn:
-        raise DeclareError(f"a loop over the tensor {self.name}", because="its elements are computed by kernels, not by Python",
-                           try_=f"te.compute({self.name}.shape, lambda *i: {self.name}(*i) * 2)")
+        raise DeclareError(
+            f"a loop over the tensor {self.name}",
+            because="its elements are computed by kernels, not by Python",
+            try_=f"te.compute({self.name}.shape, lambda *i: {self.name}(*i) * 2)",
+        )
 
     def as_expr(self) -> Expr:
         """The one element of a tensor of rank 0. Raises DeclareError for any other."""
         if self.shape:
             indices = ", ".join(letters(self.ndim))
-            raise DeclareError(f"the whole tensor {self.name} stands where one element is meant",
-                               because=f"a compute is declared element by element, and {self.name} has shape {self._shape_text()}",
-                               try_=f"{self.name}[{indices}] inside te.compute(shape, lambda {indices}: …)")
+            raise DeclareError(
+                f"the whole tensor {self.name} stands where one element is meant",
+                because=f"a compute is declared element by element, and {self.name} has shape "
+                f"{self._shape_text()}",
+                try_=f"{self.name}[{indices}] inside te.compute(shape, lambda {indices}: …)",
+            )
         return self._element(())
 
     def __repr__(self) -> str:
@@ -192,9 +232,11 @@ class Tensor(Operators):
         given = indices if isinstance(indices, tuple) else (indices,)
         for i in given:
             if isinstance(i, slice) or i is Ellipsis or i is None:
-                raise DeclareError(f"{self.name}[{_shown(given)}]: a slice is not an element",
-                                   because="a compute is declared one element at a time",
-                                   try_=f"te.compute(part, lambda i: {self.name}[begin + i]) for a part of {self.name}")
+                raise DeclareError(
+                    f"{self.name}[{_shown(given)}]: a slice is not an element",
+                    because="a compute is declared one element at a time",
+                    try_=f"te.compute(part, lambda i: {self.name}[begin + i]) for a part of {self.name}",
+                )
         if len(given) < self.ndim:
             return TensorSlice(self, given)  # type: ignore[return-value]  # an element once the other indices follow
         return self._element(given)
@@ -203,24 +245,36 @@ class Tensor(Operators):
         if len(given) != self.ndim:
             have = "1 index" if len(given) == 1 else f"{len(given)} indices"
             count = f"{have} for {self.ndim} dimension{'' if self.ndim == 1 else 's'}"
-            raise DeclareError(f"{self.name}[{_shown(given)}]: {count}", because=f"{self.name} has shape {self._shape_text()}",
-                               try_=f"{self.name}[{', '.join(letters(self.ndim))}]" if self.ndim else f"{self.name}()")
+            raise DeclareError(
+                f"{self.name}[{_shown(given)}]: {count}",
+                because=f"{self.name} has shape {self._shape_text()}",
+                try_=f"{self.name}[{', '.join(letters(self.ndim))}]" if self.ndim else f"{self.name}()",
+            )
         indices = []
         for d, (i, extent) in enumerate(zip(given, self.shape, strict=True)):
             try:
                 e = make.as_expr(i)
             except DeclareError as error:
-                raise DeclareError(f"{self.name}[{_shown(given)}], index {d}: {error.what}", because=error.because,
-                                   try_="an int, an axis, or an element of an integer tensor") from None
+                raise DeclareError(
+                    f"{self.name}[{_shown(given)}], index {d}: {error.what}",
+                    because=error.because,
+                    try_="an int, an axis, or an element of an integer tensor",
+                ) from None
             if not e.dtype.is_int:
-                raise DeclareError(f"{self.name}[{_shown(given)}]: index {d} is {e.dtype}, not an integer", because=f"it is {e}",
-                                   try_="te.floor(…).astype('int32')" if e.dtype.is_float else
-                                   "cond.astype('int32'), or te.if_then_else")
+                raise DeclareError(
+                    f"{self.name}[{_shown(given)}]: index {d} is {e.dtype}, not an integer",
+                    because=f"it is {e}",
+                    try_="te.floor(…).astype('int32')"
+                    if e.dtype.is_float
+                    else "cond.astype('int32'), or te.if_then_else",
+                )
             n, limit = const_int(e), const_int(extent)
             if n is not None and (n < 0 or (limit is not None and n >= limit)):
-                raise DeclareError(f"{self.name}[{_shown(given)}]: index {d} is {n}, out of range 0..{extent}",
-                                   because=f"{self.name} has shape {self._shape_text()}; ranges exclude their end",
-                                   try_=f"{self.name}.shape[{d}] - {-n} to count from the end" if n < 0 else None)
+                raise DeclareError(
+                    f"{self.name}[{_shown(given)}]: index {d} is {n}, out of range 0..{extent}",
+                    because=f"{self.name} has shape {self._shape_text()}; ranges exclude their end",
+                    try_=f"{self.name}.shape[{d}] - {-n} to count from the end" if n < 0 else None,
+                )
             indices.append(e)
         return intern(TensorRead, self, tuple(indices))  # type: ignore[no-any-return]
 
@@ -238,7 +292,15 @@ def _shown(given: tuple[ExprLike, ...]) -> str:
         if isinstance(i, slice):
             ends = [i.start, i.stop] + ([] if i.step is None else [i.step])
             return ":".join("" if e is None else one(e) for e in ends)
-        return "…" if i is Ellipsis else i.name if isinstance(i, IterVar | Tensor) else repr(i) if isinstance(i, str) else str(i)
+        return (
+            "…"
+            if i is Ellipsis
+            else i.name
+            if isinstance(i, IterVar | Tensor)
+            else repr(i)
+            if isinstance(i, str)
+            else str(i)
+        )
 
     return ", ".join(map(one, given))
 

@@ -1,7 +1,9 @@
-"""Arithmetic of whole tensors: ``A + B``, ``X - mean``, ``-A``, ``A < 0`` declare a compute that works element by element, broadcast.
+"""Arithmetic of whole tensors: ``A + B``, ``X - mean``, ``-A``, ``A < 0`` declare a compute that works
+element by element, broadcast.
 
-The rule of shapes is numpy's, that of dtypes the one of elements (``A[i] + B[i]``). Inside the function of a ``te.compute`` elements are
-meant; axes there do not mix with whole tensors. Knows computes; no operators of ``ops``, which broadcast by the same functions.
+The rule of shapes is numpy's, that of dtypes the one of elements (``A[i] + B[i]``). Inside the function of a
+``te.compute`` elements are meant; axes there do not mix with whole tensors. Knows computes; no operators of
+``ops``, which broadcast by the same functions.
 """
 
 from __future__ import annotations
@@ -23,14 +25,16 @@ ELEMENTWISE = "elementwise"  # the tags of what is declared here
 BROADCAST = "broadcast"
 
 
-# --- shapes ---------------------------------------------------------------------------------------------------------------------
+# --- shapes -------------------------------------------------------------------------------------------------
+
 
 def is_one(n: ExprLike) -> bool:
     return const_int(make.as_expr(n)) == 1
 
 
 def equal(a: ExprLike, b: ExprLike) -> bool | None:
-    """Whether two sizes are one: True or False when that is sure whatever the symbols stand for, else None."""
+    """Whether two sizes are one: True or False when that is sure whatever the symbols stand for, else
+    None."""
     e = make.eq(a, b)
     return bool(e.value) if isinstance(e, Const) else Facts(sizes=variables(e)).prove(e)
 
@@ -41,9 +45,11 @@ def text(shape: Sequence[Any]) -> str:
 
 
 def broadcast_shape(where: str, tensors: Sequence[Tensor], but_last: int = 0) -> tuple[Expr, ...]:
-    """The shape of the result by numpy's rule: aligned at the last dimension, sizes are one or 1; without the last ``but_last`` dimensions.
+    """The shape of the result by numpy's rule: aligned at the last dimension, sizes are one or 1; without the
+    last ``but_last`` dimensions.
 
-    A symbolic size counts as itself, never as a 1 to repeat: two that may differ do not broadcast. Raises DeclareError.
+    A symbolic size counts as itself, never as a 1 to repeat: two that may differ do not broadcast. Raises
+    DeclareError.
     """
     out: list[Expr] = []
     for d in range(1 + but_last, max((t.ndim for t in tensors), default=0) + 1):
@@ -56,37 +62,84 @@ def broadcast_shape(where: str, tensors: Sequence[Tensor], but_last: int = 0) ->
             elif not equal(size, t.shape[-d]):
                 sure = equal(size, t.shape[-d]) is False
                 raise DeclareError(
-                    f"{where}: shapes {' and '.join(f'{x.name} {text(x.shape)}' for x in tensors)} do not broadcast",
-                    because=f"counted from the end, dimension {d} is {size} in one and {t.shape[-d]} in the other"
-                            + ("" if sure else ", which may differ when the kernel is called"),
-                    try_="ops.expand_dims or ops.reshape to line them up" if sure else "one symbol for sizes that are equal")
+                    f"{where}: shapes {' and '.join(f'{x.name} {text(x.shape)}' for x in tensors)} do not "
+                    "broadcast",
+                    because=f"counted from the end, dimension {d} is {size} in one and {t.shape[-d]} in the "
+                    "other" + ("" if sure else ", which may differ when the kernel is called"),
+                    try_="ops.expand_dims or ops.reshape to line them up"
+                    if sure
+                    else "one symbol for sizes that are equal",
+                )
         out.append(size)
     return tuple(reversed(out))
 
 
 def read(x: Tensor, indices: Sequence[ExprLike]) -> Expr:
     """The element of ``x`` that a broadcast result reads at ``indices``."""
-    own = indices[len(indices) - x.ndim:]
+    own = indices[len(indices) - x.ndim :]
     return x(*[0 if is_one(n) else i for i, n in zip(own, x.shape, strict=True)])
 
 
-def broadcast(where: str, name: str, values: Sequence[Any], f: Callable[..., Any], tags: tuple[str, str] = (ELEMENTWISE, BROADCAST)) -> Tensor:
-    """``f`` of the elements of broadcast tensors, of which there is one at least; what is no tensor is handed on as it is. The first of
-    ``tags`` is for shapes that are one. Raises DeclareError for shapes that do not fit."""
+def broadcast(
+    where: str,
+    name: str,
+    values: Sequence[Any],
+    f: Callable[..., Any],
+    tags: tuple[str, str] = (ELEMENTWISE, BROADCAST),
+) -> Tensor:
+    """``f`` of the elements of broadcast tensors, of which there is one at least; what is no tensor is handed
+    on as it is. The first of ``tags`` is for shapes that are one. Raises DeclareError for shapes that do not
+    fit."""
     tensors = [v for v in values if isinstance(v, Tensor)]
     shape = broadcast_shape(where, tensors)
-    same = all(len(t.shape) == len(shape) and all(equal(a, b) for a, b in zip(t.shape, shape, strict=True)) for t in tensors)
-    return compute(shape, lambda *i: f(*[read(v, i) if isinstance(v, Tensor) else v for v in values]),  # type: ignore[no-any-return]
-                   name=name, tag=tags[0] if same else tags[1])
+    same = all(
+        len(t.shape) == len(shape) and all(equal(a, b) for a, b in zip(t.shape, shape, strict=True))
+        for t in tensors
+    )
+    return compute(
+        shape,
+        lambda *i: f(*[read(v, i) if isinstance(v, Tensor) else v for v in values]),  # type: ignore[no-any-return]
+        name=name,
+        tag=tags[0] if same else tags[1],
+    )
 
 
-# --- Python's operators ---------------------------------------------------------------------------------------------------------
+# --- Python's operators -------------------------------------------------------------------------------------
 
-_SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "lt": "<", "le": "<=", "gt": ">",
-            "ge": ">=", "and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>"}
-_NAMES = {"sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide", "pow": "power", "lt": "less", "le": "less_equal",
-          "gt": "greater", "ge": "greater_equal", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "lshift": "left_shift",
-          "rshift": "right_shift"}
+_SYMBOLS = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "truediv": "/",
+    "floordiv": "//",
+    "mod": "%",
+    "pow": "**",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+    "and": "&",
+    "or": "|",
+    "xor": "^",
+    "lshift": "<<",
+    "rshift": ">>",
+}
+_NAMES = {
+    "sub": "subtract",
+    "mul": "multiply",
+    "truediv": "divide",
+    "floordiv": "floor_divide",
+    "pow": "power",
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+    "and": "bitwise_and",
+    "or": "bitwise_or",
+    "xor": "bitwise_xor",
+    "lshift": "left_shift",
+    "rshift": "right_shift",
+}
 _UNARY = {"neg": "negative", "abs": "abs", "invert": "bitwise_not"}
 
 
@@ -125,7 +178,11 @@ def _unary(name: str, plain: Callable[[Any], Any]) -> Callable[[Tensor], Any]:
 
 def _astype(self: Tensor, dtype: Any) -> Any:
     """Converted to that dtype: every element, or the one of a tensor of rank 0."""
-    return broadcast(self.name, "T_cast", (self,), lambda x: make.cast(dtype, x), _tags()) if self.shape else make.cast(dtype, self.as_expr())
+    return (
+        broadcast(self.name, "T_cast", (self,), lambda x: make.cast(dtype, x), _tags())
+        if self.shape
+        else make.cast(dtype, self.as_expr())
+    )
 
 
 def _install() -> None:

@@ -1,8 +1,10 @@
-"""``topi``: TVM's operator inventory, as far as its signatures fit what is here. Nearly every name is one of ``ops`` in other words.
+"""``topi``: TVM's operator inventory, as far as its signatures fit what is here. Nearly every name is one of
+``ops`` in other words.
 
-Where numpy's rules and TVM's differ, TVM's hold: sums of integers keep their dtype, indices are int32, integers are divided towards zero,
-and tensors of two dtypes meet by te's rule. ``topi.nn`` has what networks are made of, ``topi.generic`` schedules: all are the default
-schedule, which looks at the computation itself. Names that are not here have a reason in ``_NOT_HERE`` or a name in ``ops``.
+Where numpy's rules and TVM's differ, TVM's hold: sums of integers keep their dtype, indices are int32,
+integers are divided towards zero, and tensors of two dtypes meet by te's rule. ``topi.nn`` has what networks
+are made of, ``topi.generic`` schedules: all are the default schedule, which looks at the computation itself.
+Names that are not here have a reason in ``_NOT_HERE`` or a name in ``ops``.
 """
 
 from __future__ import annotations
@@ -102,14 +104,101 @@ from .transform import (
 )
 
 __all__ = [
-    "abs", "acos", "acosh", "add", "all", "any", "arange", "argmax", "argmin", "asin", "asinh", "atan", "atanh", "bitwise_and", "bitwise_not",
-    "bitwise_or", "bitwise_xor", "broadcast_to", "cast", "ceil", "clip", "concatenate", "cos", "cosh", "cumprod", "cumsum", "divide",
-    "elemwise_sum", "equal", "erf", "exp", "expand_dims", "fast_erf", "fast_exp", "fast_tanh", "flip", "floor", "floor_divide", "floor_mod",
-    "full", "full_like", "gather", "generic", "greater", "greater_equal", "identity", "isfinite", "isinf", "isnan", "left_shift", "less",
-    "less_equal", "log", "log2", "log10", "logical_and", "logical_not", "logical_or", "logical_xor", "matmul", "max", "maximum", "min", "minimum",
-    "mod", "multiply", "negative", "nn", "not_equal", "one_hot", "power", "prod", "repeat", "reshape", "right_shift", "round", "rsqrt", "sigmoid",
-    "sign", "sin", "sinh", "split", "sqrt", "squeeze", "stack", "strided_slice", "subtract", "sum", "take", "tan", "tanh", "tile", "transpose",
-    "trunc", "where",
+    "abs",
+    "acos",
+    "acosh",
+    "add",
+    "all",
+    "any",
+    "arange",
+    "argmax",
+    "argmin",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
+    "bitwise_and",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_xor",
+    "broadcast_to",
+    "cast",
+    "ceil",
+    "clip",
+    "concatenate",
+    "cos",
+    "cosh",
+    "cumprod",
+    "cumsum",
+    "divide",
+    "elemwise_sum",
+    "equal",
+    "erf",
+    "exp",
+    "expand_dims",
+    "fast_erf",
+    "fast_exp",
+    "fast_tanh",
+    "flip",
+    "floor",
+    "floor_divide",
+    "floor_mod",
+    "full",
+    "full_like",
+    "gather",
+    "generic",
+    "greater",
+    "greater_equal",
+    "identity",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "left_shift",
+    "less",
+    "less_equal",
+    "log",
+    "log2",
+    "log10",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "matmul",
+    "max",
+    "maximum",
+    "min",
+    "minimum",
+    "mod",
+    "multiply",
+    "negative",
+    "nn",
+    "not_equal",
+    "one_hot",
+    "power",
+    "prod",
+    "repeat",
+    "reshape",
+    "right_shift",
+    "round",
+    "rsqrt",
+    "sigmoid",
+    "sign",
+    "sin",
+    "sinh",
+    "split",
+    "sqrt",
+    "squeeze",
+    "stack",
+    "strided_slice",
+    "subtract",
+    "sum",
+    "take",
+    "tan",
+    "tanh",
+    "tile",
+    "transpose",
+    "trunc",
+    "where",
 ]
 
 _NOT_HERE = {
@@ -123,6 +212,9 @@ _NOT_HERE = {
 
 
 if not TYPE_CHECKING:  # a checker knows the names that are there
+
     def __getattr__(name: str) -> NoReturn:
         reason = _NOT_HERE.get(name)
-        raise AttributeError(f"tensorlang's topi has no {name!r}" + (f": {reason}" if reason else "; look for it in tl.ops"))
+        raise AttributeError(
+            f"tensorlang's topi has no {name!r}" + (f": {reason}" if reason else "; look for it in tl.ops")
+        )

@@ -1,4 +1,5 @@
-"""Arithmetic, comparisons and logic of whole tensors with broadcasting, by te's rules of dtypes; of two expressions the expression."""
+"""Arithmetic, comparisons and logic of whole tensors with broadcasting, by te's rules of dtypes; of two
+expressions the expression."""
 
 from __future__ import annotations
 

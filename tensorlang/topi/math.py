@@ -1,4 +1,5 @@
-"""Functions of one element. Those that ``ops`` has are its; the others are te's intrinsics over whole tensors."""
+"""Functions of one element. Those that ``ops`` has are its; the others are te's intrinsics over whole
+tensors."""
 
 from __future__ import annotations
 
@@ -32,9 +33,44 @@ from ..ops import (
 )
 from ..te import Tensor, whole
 
-__all__ = ["abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "cast", "ceil", "clip", "cos", "cosh", "erf", "exp", "fast_erf", "fast_exp",
-           "fast_tanh", "floor", "identity", "isfinite", "isinf", "isnan", "log", "log2", "log10", "negative", "round", "rsqrt", "sigmoid", "sign",
-           "sin", "sinh", "sqrt", "tan", "tanh", "trunc"]
+__all__ = [
+    "abs",
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
+    "cast",
+    "ceil",
+    "clip",
+    "cos",
+    "cosh",
+    "erf",
+    "exp",
+    "fast_erf",
+    "fast_exp",
+    "fast_tanh",
+    "floor",
+    "identity",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "log",
+    "log2",
+    "log10",
+    "negative",
+    "round",
+    "rsqrt",
+    "sigmoid",
+    "sign",
+    "sin",
+    "sinh",
+    "sqrt",
+    "tan",
+    "tanh",
+    "trunc",
+]
 
 
 def _unary(name: str, f: Callable[[Any], Any]) -> Callable[[Tensor], Tensor]:
@@ -46,8 +82,18 @@ def _unary(name: str, f: Callable[[Any], Any]) -> Callable[[Tensor], Tensor]:
     return operation
 
 
-acos, acosh, asin, asinh = _unary("acos", te.acos), _unary("acosh", te.acosh), _unary("asin", te.asin), _unary("asinh", te.asinh)
-atan, atanh, cosh, sinh = _unary("atan", te.atan), _unary("atanh", te.atanh), _unary("cosh", te.cosh), _unary("sinh", te.sinh)
+acos, acosh, asin, asinh = (
+    _unary("acos", te.acos),
+    _unary("acosh", te.acosh),
+    _unary("asin", te.asin),
+    _unary("asinh", te.asinh),
+)
+atan, atanh, cosh, sinh = (
+    _unary("atan", te.atan),
+    _unary("atanh", te.atanh),
+    _unary("cosh", te.cosh),
+    _unary("sinh", te.sinh),
+)
 isinf = _unary("isinf", te.isinf)
 identity = _unary("identity", lambda x: x)
 fast_exp, fast_tanh, fast_erf = exp, tanh, erf  # ours are polynomials already

@@ -1,4 +1,5 @@
-"""Reductions over dimensions and running totals, in TVM's dtypes: sums keep that of the data, indices are int32."""
+"""Reductions over dimensions and running totals, in TVM's dtypes: sums keep that of the data, indices are
+int32."""
 
 from __future__ import annotations
 
@@ -29,13 +30,17 @@ def prod(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     return ops.prod(data, axis, _own(data), keepdims)
 
 
-def argmax(data: Tensor, axis: int | None = None, keepdims: bool = False, select_last_index: bool = False) -> Tensor:
+def argmax(
+    data: Tensor, axis: int | None = None, keepdims: bool = False, select_last_index: bool = False
+) -> Tensor:
     """The index of the largest element, the first of equals: int32."""
     _first("argmax", select_last_index)
     return ops.cast(ops.argmax(data, axis, keepdims), "int32")
 
 
-def argmin(data: Tensor, axis: int | None = None, keepdims: bool = False, select_last_index: bool = False) -> Tensor:
+def argmin(
+    data: Tensor, axis: int | None = None, keepdims: bool = False, select_last_index: bool = False
+) -> Tensor:
     """The index of the smallest element, the first of equals: int32."""
     _first("argmin", select_last_index)
     return ops.cast(ops.argmin(data, axis, keepdims), "int32")
@@ -43,7 +48,11 @@ def argmin(data: Tensor, axis: int | None = None, keepdims: bool = False, select
 
 def _first(op: str, last: bool) -> None:
     if last:
-        raise DeclareError(f"topi.{op}: select_last_index=True", because="of equals the first is found", try_=f"topi.{op} of topi.flip(data, axis)")
+        raise DeclareError(
+            f"topi.{op}: select_last_index=True",
+            because="of equals the first is found",
+            try_=f"topi.{op} of topi.flip(data, axis)",
+        )
 
 
 def cumsum(data: Tensor, axis: int | None = None, dtype: Any = None, exclusive: bool | None = None) -> Tensor:
@@ -52,7 +61,9 @@ def cumsum(data: Tensor, axis: int | None = None, dtype: Any = None, exclusive: 
     return ops.cumsum(data, axis, _own(data) if dtype is None else dtype)
 
 
-def cumprod(data: Tensor, axis: int | None = None, dtype: Any = None, exclusive: bool | None = None) -> Tensor:
+def cumprod(
+    data: Tensor, axis: int | None = None, dtype: Any = None, exclusive: bool | None = None
+) -> Tensor:
     """The running product along ``axis``, or of the flattened tensor, in the dtype of ``data``."""
     _inclusive("cumprod", exclusive)
     return ops.cumprod(data, axis, _own(data) if dtype is None else dtype)
@@ -60,4 +71,8 @@ def cumprod(data: Tensor, axis: int | None = None, dtype: Any = None, exclusive:
 
 def _inclusive(op: str, exclusive: bool | None) -> None:
     if exclusive:
-        raise DeclareError(f"topi.{op}: exclusive=True", because="each total includes its own element", try_=f"topi.{op}(data) / data, or a te.scan")
+        raise DeclareError(
+            f"topi.{op}: exclusive=True",
+            because="each total includes its own element",
+            try_=f"topi.{op}(data) / data, or a te.scan",
+        )

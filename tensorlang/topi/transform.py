@@ -1,4 +1,5 @@
-"""Changes of shape, slices, joins, look-ups, and tensors made of nothing: ``ops`` with TVM's order of arguments."""
+"""Changes of shape, slices, joins, look-ups, and tensors made of nothing: ``ops`` with TVM's order of
+arguments."""
 
 from __future__ import annotations
 
@@ -11,8 +12,27 @@ from ..errors import DeclareError
 from ..ops import concatenate, matmul, repeat, split, squeeze, stack, strided_slice, tile, transpose, where
 from ..te import Tensor
 
-__all__ = ["arange", "concatenate", "expand_dims", "flip", "full", "full_like", "gather", "matmul", "one_hot", "repeat", "reshape", "split",
-           "squeeze", "stack", "strided_slice", "take", "tile", "transpose", "where"]
+__all__ = [
+    "arange",
+    "concatenate",
+    "expand_dims",
+    "flip",
+    "full",
+    "full_like",
+    "gather",
+    "matmul",
+    "one_hot",
+    "repeat",
+    "reshape",
+    "split",
+    "squeeze",
+    "stack",
+    "strided_slice",
+    "take",
+    "tile",
+    "transpose",
+    "where",
+]
 
 
 def expand_dims(a: Tensor, axis: int, num_newaxis: int = 1) -> Tensor:
@@ -32,11 +52,16 @@ def reshape(a: Tensor, newshape: Sequence[Any]) -> Tensor:
     return ops.reshape(a, newshape)
 
 
-def take(a: Tensor, indices: Tensor, axis: int | None = None, batch_dims: int = 0, mode: str = "clip") -> Tensor:
+def take(
+    a: Tensor, indices: Tensor, axis: int | None = None, batch_dims: int = 0, mode: str = "clip"
+) -> Tensor:
     """The elements of ``a`` along ``axis`` at ``indices``; ``mode`` is ``clip`` or ``wrap``."""
     if batch_dims:
-        raise DeclareError(f"topi.take: batch_dims={batch_dims}", because="indices are the same for every batch",
-                           try_="topi.gather(a, axis, indices) for indices of each batch")
+        raise DeclareError(
+            f"topi.take: batch_dims={batch_dims}",
+            because="indices are the same for every batch",
+            try_="topi.gather(a, axis, indices) for indices of each batch",
+        )
     return ops.take(a, indices, axis, mode)
 
 
@@ -45,7 +70,9 @@ def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
     return ops.gather(data, axis, indices)
 
 
-def one_hot(indices: Tensor, on_value: Any, off_value: Any, depth: Any, axis: int, dtype: str | DType) -> Tensor:
+def one_hot(
+    indices: Tensor, on_value: Any, off_value: Any, depth: Any, axis: int, dtype: str | DType
+) -> Tensor:
     """``on_value`` at each index of a new dimension of ``depth``, elsewhere ``off_value``."""
     return ops.one_hot(indices, depth, on_value, off_value, axis, dtype)
 

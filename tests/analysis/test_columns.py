@@ -22,9 +22,20 @@ def _random(rng: random.Random, depth: int) -> Expr:
         return rng.choice([*KNOBS, make.const(rng.randint(1, 50), INT32)])
     x, y = _random(rng, depth - 1), _random(rng, depth - 1)
     one = make.max_(y, 1)
-    return rng.choice([lambda: make.add(x, y), lambda: make.sub(x, y), lambda: make.mul(x, make.min_(y, 9)), lambda: make.floordiv(x, one),
-                       lambda: make.floormod(x, one), lambda: make.min_(x, y), lambda: make.max_(x, y), lambda: make.ceildiv(x, one),
-                       lambda: make.select(make.lt(x, y), x, y), lambda: make.select(make.and_(make.le(x, 5), make.ne(y, 3)), y, x)])()
+    return rng.choice(
+        [
+            lambda: make.add(x, y),
+            lambda: make.sub(x, y),
+            lambda: make.mul(x, make.min_(y, 9)),
+            lambda: make.floordiv(x, one),
+            lambda: make.floormod(x, one),
+            lambda: make.min_(x, y),
+            lambda: make.max_(x, y),
+            lambda: make.ceildiv(x, one),
+            lambda: make.select(make.lt(x, y), x, y),
+            lambda: make.select(make.and_(make.le(x, 5), make.ne(y, 3)), y, x),
+        ]
+    )()
 
 
 def test_columns_equal_rows() -> None:
@@ -58,7 +69,9 @@ def test_many_rows_constants_and_none() -> None:
     f = compile_columns([make.const(5, INT32), a, make.lt(a, 10)], KNOBS)
     rows = np.random.default_rng(1).integers(1, 65, (3 * BLOCK + 5, 3))
     out = f(rows)
-    assert (out[:, 0] == 5).all() and (out[:, 1] == rows[:, 0]).all() and (out[:, 2] == (rows[:, 0] < 10)).all()
+    assert (
+        (out[:, 0] == 5).all() and (out[:, 1] == rows[:, 0]).all() and (out[:, 2] == (rows[:, 0] < 10)).all()
+    )
     assert f(np.empty((0, 3))).shape == (0, 3)
     assert compile_columns([], KNOBS)(rows).shape == (len(rows), 0)
 

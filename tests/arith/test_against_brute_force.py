@@ -1,4 +1,5 @@
-"""The prover, the intervals, the symbolic bounds and the simplifier against every point of small random ranges. Never a wrong answer."""
+"""The prover, the intervals, the symbolic bounds and the simplifier against every point of small random
+ranges. Never a wrong answer."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ POINTS = 120  # of one world that are tried
 
 
 class World:
-    """A few loop variables with ranges that may hang on outer ones, a size, and conditions that hold; ``points`` are all values."""
+    """A few loop variables with ranges that may hang on outer ones, a size, and conditions that hold;
+    ``points`` are all values."""
 
     def __init__(self, seed: int) -> None:
         r = self.random = random.Random(seed)
@@ -27,11 +29,19 @@ class World:
         self.facts = Facts(sizes=frozenset((self.n,)))
         self.ranges: list[tuple[Var, Expr, Expr]] = []
         known: list[Expr] = [self.n]
-        for name in ("i", "j", "k")[:r.randint(1, 3)]:
+        for name in ("i", "j", "k")[: r.randint(1, 3)]:
             v = Var(name, INT32, "loop")
-            lo = r.choice([make.as_expr(0), make.as_expr(r.randint(-4, 4)), make.sub(r.choice(known), r.randint(0, 5))])
-            hi = r.choice([make.add(lo, r.randint(0, 6)), make.sub(self.n, 1), make.min_(make.add(lo, r.randint(0, 6)), make.sub(self.n, 1)),
-                           make.sub(make.floordiv(make.add(self.n, 3), 4), 1)])
+            lo = r.choice(
+                [make.as_expr(0), make.as_expr(r.randint(-4, 4)), make.sub(r.choice(known), r.randint(0, 5))]
+            )
+            hi = r.choice(
+                [
+                    make.add(lo, r.randint(0, 6)),
+                    make.sub(self.n, 1),
+                    make.min_(make.add(lo, r.randint(0, 6)), make.sub(self.n, 1)),
+                    make.sub(make.floordiv(make.add(self.n, 3), 4), 1),
+                ]
+            )
             self.ranges.append((v, lo, hi))
             known.append(v)
         self.variables = [self.n, *[v for v, _, _ in self.ranges]]
@@ -59,23 +69,41 @@ class World:
             yield from self._inside({**env, v: x}, depth + 1)
 
     def leaf(self) -> Expr:
-        return make.as_expr(self.random.randint(-6, 12)) if self.random.random() < 0.25 else self.random.choice(self.variables)
+        return (
+            make.as_expr(self.random.randint(-6, 12))
+            if self.random.random() < 0.25
+            else self.random.choice(self.variables)
+        )
 
     def integer(self, depth: int = 2) -> Expr:
         if depth == 0:
             return self.leaf()
         a, b = self.integer(self.random.randrange(depth)), self.integer(self.random.randrange(depth))
         c = self.random.choice((1, 2, 3, 4, 6, 8, 12))
-        return self.random.choice((
-            lambda: make.add(a, b), lambda: make.sub(a, b), lambda: make.mul(a, self.random.randint(-4, 8)), lambda: make.mul(a, b),
-            lambda: make.floordiv(a, c), lambda: make.floormod(a, c), lambda: make.min_(a, b), lambda: make.max_(a, b),
-            lambda: make.select(make.lt(a, b), a, make.add(b, 1)), lambda: make.add(make.mul(make.floordiv(a, c), c), make.floormod(b, c)),
-            lambda: make.if_then_else(make.le(0, a), a, b)))()
+        return self.random.choice(
+            (
+                lambda: make.add(a, b),
+                lambda: make.sub(a, b),
+                lambda: make.mul(a, self.random.randint(-4, 8)),
+                lambda: make.mul(a, b),
+                lambda: make.floordiv(a, c),
+                lambda: make.floormod(a, c),
+                lambda: make.min_(a, b),
+                lambda: make.max_(a, b),
+                lambda: make.select(make.lt(a, b), a, make.add(b, 1)),
+                lambda: make.add(make.mul(make.floordiv(a, c), c), make.floormod(b, c)),
+                lambda: make.if_then_else(make.le(0, a), a, b),
+            )
+        )()
 
     def condition(self, depth: int = 2) -> Expr:
         a, b = self.integer(depth), self.integer(depth)
         simple = self.random.choice((make.lt, make.le, make.eq, make.ne))(a, b)
-        return simple if depth < 2 or self.random.random() < 0.7 else self.random.choice((make.and_, make.or_))(simple, self.condition(1))
+        return (
+            simple
+            if depth < 2 or self.random.random() < 0.7
+            else self.random.choice((make.and_, make.or_))(simple, self.condition(1))
+        )
 
 
 def worlds():
@@ -124,7 +152,9 @@ def test_symbolic_bounds_bound(upper):
             found += 1
             for env in w.points:
                 x, y = evaluate(e, env), evaluate(end, env)
-                assert x <= y if upper else x >= y, f"{end} as {'upper' if upper else 'lower'} bound of {e} at {env} under {w.ranges}"
+                assert x <= y if upper else x >= y, (
+                    f"{end} as {'upper' if upper else 'lower'} bound of {e} at {env} under {w.ranges}"
+                )
     assert found > 600
 
 
@@ -135,13 +165,18 @@ def test_extents_of_differences_are_upper_bounds():
             a = w.integer(1)
             c = w.random.choice((2, 3, 4, 8))
             shift = w.random.randint(0, 9)
-            e = make.sub(make.floordiv(make.add(make.mul(a, w.random.choice((1, 2, 4))), shift), c), make.floordiv(a, c))
+            e = make.sub(
+                make.floordiv(make.add(make.mul(a, w.random.choice((1, 2, 4))), shift), c),
+                make.floordiv(a, c),
+            )
             end = w.facts.extent_bound(make.add(e, 1), lambda v: v.kind == "loop")
             if end is None:
                 continue
             found += 1
             for env in w.points:
-                assert evaluate(e, env) + 1 <= evaluate(end, env), f"{end} as a bound of {e} + 1 under {w.ranges}"
+                assert evaluate(e, env) + 1 <= evaluate(end, env), (
+                    f"{end} as a bound of {e} + 1 under {w.ranges}"
+                )
     assert found > 200
 
 
@@ -154,7 +189,9 @@ def test_simplify_keeps_values_and_is_idempotent():
             assert new.dtype is e.dtype
             changed += new is not e
             for env in w.points:
-                assert evaluate(new, env) == evaluate(e, env), f"{e} became {new} under {w.ranges} and {w.assumed}, which differs at {env}"
+                assert evaluate(new, env) == evaluate(e, env), (
+                    f"{e} became {new} under {w.ranges} and {w.assumed}, which differs at {env}"
+                )
             again = simplify_expr(new, w.facts)
             for env in w.points[:5]:
                 assert evaluate(again, env) == evaluate(new, env)
@@ -175,7 +212,10 @@ def test_divisible_is_never_wrong():
         n = Var("n", INT32, "dim", 0, None, r.choice((1, 2, 4, 8, 16)))
         m = Var("m", INT32, "dim", 0, None, r.choice((1, 3, 4)))
         by = r.choice((1, 2, 3, 4, 8, 16))
-        e = make.add(make.add(make.mul(n, r.randint(0, 4)), make.mul(m, r.choice((0, 2, 4)))), r.choice((0, 0, 4, 8, 5)))
+        e = make.add(
+            make.add(make.mul(n, r.randint(0, 4)), make.mul(m, r.choice((0, 2, 4)))),
+            r.choice((0, 0, 4, 8, 5)),
+        )
         if Facts().divisible(e, make.as_expr(by)):
             yes += 1
             for a, b in itertools.product(range(3), repeat=2):
@@ -187,7 +227,9 @@ def test_what_lowering_relies_on():
     """The facts that take guards away from exact splits, tails and fused loops."""
     n = Var("n", INT32, "dim", 1, None, 8)
     i, j = Var("i", INT32, "loop"), Var("j", INT32, "loop")
-    facts = Facts(sizes=frozenset((n,))).bind_all([(i, make.as_expr(0), make.sub(make.ceildiv(n, 8), 1)), (j, make.as_expr(0), make.as_expr(7))])
+    facts = Facts(sizes=frozenset((n,))).bind_all(
+        [(i, make.as_expr(0), make.sub(make.ceildiv(n, 8), 1)), (j, make.as_expr(0), make.as_expr(7))]
+    )
     at = make.add(make.mul(i, 8), j)
     assert facts.prove(make.le(0, at)) is True
     assert facts.prove(make.lt(at, make.mul(make.ceildiv(n, 8), 8))) is True
@@ -205,7 +247,9 @@ def test_a_bound_of_a_quotient_is_a_bound_of_what_is_divided():
         asked = undivided({(make.floordiv(x, c),): k, (): n} if n else {(make.floordiv(x, c),): k})
         assert c == 1 or list(asked) in ([(x,)], [(), (x,)], [(x,), ()]), asked
         for value in range(-45, 46):
-            assert (k * (value // c) + n >= 0) == (sum(f * (value if m else 1) for m, f in asked.items()) >= 0)
+            assert (k * (value // c) + n >= 0) == (
+                sum(f * (value if m else 1) for m, f in asked.items()) >= 0
+            )
     known = Facts().assume(make.le(x, 778))
     assert known.prove(make.le(make.floordiv(make.add(x, 5), 28), 27)) is True
     assert known.prove(make.le(make.floordiv(make.add(x, 6), 28), 27)) is None

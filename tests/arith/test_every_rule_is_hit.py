@@ -1,4 +1,5 @@
-"""5,000 random expressions keep their values under simplification, and every line of every rule runs on the way."""
+"""5,000 random expressions keep their values under simplification, and every line of every rule runs on the
+way."""
 
 from __future__ import annotations
 
@@ -26,7 +27,10 @@ def rules() -> list[CodeType]:
 
 
 def test_five_thousand_expressions_and_every_rule() -> None:
-    codes = {c: {line for _, line in dis.findlinestarts(c) if line is not None and line > c.co_firstlineno} for c in rules()}
+    codes = {
+        c: {line for _, line in dis.findlinestarts(c) if line is not None and line > c.co_firstlineno}
+        for c in rules()
+    }
     seen: dict[CodeType, set[int]] = {c: set() for c in codes}
 
     def tracer(frame: FrameType, event: str, _: Any) -> Any:
@@ -47,7 +51,9 @@ def test_five_thousand_expressions_and_every_rule() -> None:
         seed += 1
         if w.points:
             few = w.points if len(w.points) < 25 else w.random.sample(w.points, 25)
-            cases += [(w.integer(3) if w.random.random() < 0.7 else w.condition(), w.facts, few) for _ in range(10)]
+            cases += [
+                (w.integer(3) if w.random.random() < 0.7 else w.condition(), w.facts, few) for _ in range(10)
+            ]
     cases += symbolic_divisors()
     before = sys.gettrace()
     sys.settrace(tracer)
@@ -69,4 +75,8 @@ def symbolic_divisors() -> list[tuple[Expr, Facts, list[dict[Var, int]]]]:
     i = Var("i", INT32, "loop")
     facts = Facts(sizes=frozenset((n,))).bind(i, make.as_expr(0), make.sub(n, 1))
     points = [{n: size, i: r.randrange(size)} for size in range(1, 10) for _ in range(3)]
-    return [(op(x, n), facts, points) for op in (make.floordiv, make.floormod) for x in (i, make.add(i, 1), make.mul(i, 2))]
+    return [
+        (op(x, n), facts, points)
+        for op in (make.floordiv, make.floormod)
+        for x in (i, make.add(i, 1), make.mul(i, 2))
+    ]

@@ -1,4 +1,5 @@
-"""Small computations in which one reduction feeds another, with what they should give: the search has to take them all. Knows ``ops``."""
+"""Small computations in which one reduction feeds another, with what they should give: the search has to take
+them all. Knows ``ops``."""
 
 from __future__ import annotations
 
@@ -150,8 +151,12 @@ class Oracle:
         self.tensors, self.exact = tensors, exact
         rng = np.random.default_rng(seed)
         inputs = [t for t in tensors if isinstance(t.op, te.PlaceholderOp)]
-        self.inputs = {t: rng.integers(0 if t.dtype.code == "int" else -4, 5, [int(str(e)) for e in t.shape]).astype(t.dtype.to_numpy())
-                       for t in inputs}
+        self.inputs = {
+            t: rng.integers(0 if t.dtype.code == "int" else -4, 5, [int(str(e)) for e in t.shape]).astype(
+                t.dtype.to_numpy()
+            )
+            for t in inputs
+        }
         self.right = te.reference.evaluate([t for t in tensors if t not in self.inputs], self.inputs)
 
     def differs(self, s: tl.Schedule) -> float:

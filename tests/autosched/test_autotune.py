@@ -1,4 +1,5 @@
-"""A function over tensors takes arrays: tuned once for each shape, remembered on disk, and right whatever happens."""
+"""A function over tensors takes arrays: tuned once for each shape, remembered on disk, and right whatever
+happens."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ from .workloads import Pretend
 
 def product(a, b, scale=1.0):  # type: ignore[no-untyped-def]
     k = te.reduce_axis((0, a.shape[1]), name="k")
-    return te.compute((a.shape[0], b.shape[1]), lambda i, j: te.sum(a[i, k] * b[k, j] * scale, axis=k), name="out")
+    return te.compute(
+        (a.shape[0], b.shape[1]), lambda i, j: te.sum(a[i, k] * b[k, j] * scale, axis=k), name="out"
+    )
 
 
 def _arrays(m: int, n: int, k: int, dtype: Any = np.float32) -> tuple[Any, Any]:
@@ -39,7 +42,9 @@ def test_tunes_once_for_each_shape_and_dtype(tmp_path: Path) -> None:
     before = len(m.traces)
     assert (f(a + 1, b) == (a + 1) @ b).all() and len(m.traces) == before
     assert f.kernel(a, b) is f.kernel(a * 2, b)
-    assert (f(a, b, 2.0) == a @ b * 2).all() and len(m.traces) > before  # another number is another computation
+    assert (f(a, b, 2.0) == a @ b * 2).all() and len(
+        m.traces
+    ) > before  # another number is another computation
     before = len(m.traces)
     c, d = _arrays(12, 20, 8, np.float64)
     assert f(c, d).dtype == np.float64 and (f(c, d) == c @ d).all() and len(m.traces) > before
@@ -79,7 +84,9 @@ def test_a_tune_that_was_broken_off_goes_on(tmp_path: Path) -> None:
     steps = [r.steps for r in load(file)[0]]
     assert len(set(steps)) == 6 and not set(steps[:3]) & set(second.traces[:3])
     g = autosched.autotune(product, trials=9, model="random", cache=tmp_path, measurer=third)
-    assert (g(a, b) == a @ b).all() and len({r.steps for r in load(file)[0]}) == 9  # more trials: only the rest is measured
+    assert (g(a, b) == a @ b).all() and len(
+        {r.steps for r in load(file)[0]}
+    ) == 9  # more trials: only the rest is measured
 
 
 def test_a_space_that_is_exhausted_is_not_searched_again(tmp_path: Path) -> None:
@@ -88,7 +95,9 @@ def test_a_space_that_is_exhausted_is_not_searched_again(tmp_path: Path) -> None
 
     x = np.arange(40, dtype=np.float32)
     m, again = Pretend(), Pretend()
-    assert (autosched.autotune(double, trials=500, model="random", cache=tmp_path, measurer=m)(x) == x * 2).all() and len(set(m.traces)) < 500
+    assert (
+        autosched.autotune(double, trials=500, model="random", cache=tmp_path, measurer=m)(x) == x * 2
+    ).all() and len(set(m.traces)) < 500
     autosched.autotune(double, trials=500, model="random", cache=tmp_path, measurer=again)(x)
     assert not again.traces
 
@@ -119,7 +128,9 @@ def test_falls_back_when_nothing_works(tmp_path: Path) -> None:
         warnings.simplefilter("error")
         assert (f(a, b) == a @ b).all()  # told once
     (tmp_path / "file").write_text("")
-    g = autosched.autotune(product, trials=4, model="random", cache=tmp_path / "file" / "x", measurer=Pretend())
+    g = autosched.autotune(
+        product, trials=4, model="random", cache=tmp_path / "file" / "x", measurer=Pretend()
+    )
     with pytest.warns(AutotuneWarning, match="untuned"):
         assert (g(a, b) == a @ b).all()
 
@@ -144,9 +155,17 @@ def test_several_outputs_and_bad_arguments(tmp_path: Path) -> None:
 
 def test_a_script_without_a_main_guard(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
-    script.write_text("import autosched, numpy as np\nfrom tensorlang import te\n"
-                      f"@autosched.autotune(trials=3, model='random', cache={str(tmp_path / 'cache')!r})\n"
-                      "def double(x):\n    return te.compute(x.shape, lambda i: x[i] * 2, name='y')\n"
-                      "print(double(np.arange(100, dtype=np.float32)).sum())\n")
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, cwd=Path(__file__).parents[2], env={"PYTHONPATH": "."})
+    script.write_text(
+        "import autosched, numpy as np\nfrom tensorlang import te\n"
+        f"@autosched.autotune(trials=3, model='random', cache={str(tmp_path / 'cache')!r})\n"
+        "def double(x):\n    return te.compute(x.shape, lambda i: x[i] * 2, name='y')\n"
+        "print(double(np.arange(100, dtype=np.float32)).sum())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[2],
+        env={"PYTHONPATH": "."},
+    )
     assert done.stdout == "9900.0\n", done.stderr

@@ -1,4 +1,5 @@
-"""Reductions that feed reductions: sketches end, there are enough of them, what feeds a reduction may be computed in its tiles, and all is right."""
+"""Reductions that feed reductions: sketches end, there are enough of them, what feeds a reduction may be
+computed in its tiles, and all is right."""
 
 from __future__ import annotations
 
@@ -16,7 +17,12 @@ from tensorlang.analysis import analyse
 from .chains import MADE, NAMES, Tensors, made, p
 
 X86 = tl.Target.parse("llvm -mcpu=haswell -num-cores=2")
-QUICK = ("two products", "softmax of product", "conv residual", "lstm cell")  # one of them built in the default run
+QUICK = (
+    "two products",
+    "softmax of product",
+    "conv residual",
+    "lstm cell",
+)  # one of them built in the default run
 
 
 def sketches(tensors: Tensors, target: tl.Target = X86) -> list[Sketch]:
@@ -26,7 +32,8 @@ def sketches(tensors: Tensors, target: tl.Target = X86) -> list[Sketch]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_sketches_of_chains_end(name: str) -> None:
-    """Every sketch can be lowered with the numbers it was written with, and no reduction that tiles help is left without them."""
+    """Every sketch can be lowered with the numbers it was written with, and no reduction that tiles help is
+    left without them."""
     tensors = MADE[name][0]()
     found = sketches(tensors)
     assert 1 <= len(found) <= MAX_SKETCHES
@@ -61,7 +68,9 @@ def test_every_rule_on_reductions_in_a_row_all_sketches_replayed(name: str) -> N
         v = Variant(x.schedule, target)
         for row in (*v.present(), *v.sample_valid(rng, 2)):
             s = v.schedule(row)
-            again = tl.Trace.from_json(s.trace.to_json()).apply(tl.create_schedule([t for t in tensors if not isinstance(t.op, te.PlaceholderOp)]))
+            again = tl.Trace.from_json(s.trace.to_json()).apply(
+                tl.create_schedule([t for t in tensors if not isinstance(t.op, te.PlaceholderOp)])
+            )
             assert oracle.differs(again) == 0, (x.rules, v.decisions(row))
 
 
@@ -70,7 +79,8 @@ def product(a: te.Tensor, b: te.Tensor) -> te.Tensor:
 
 
 def test_two_products_have_as_many_sketches_as_in_ansor() -> None:
-    """Nine at the least, both products in tiles of several forms, and the first one inside a block of rows of the second."""
+    """Nine at the least, both products in tiles of several forms, and the first one inside a block of rows of
+    the second."""
     a, b, c = (p(256, 256, name=n) for n in "ABC")
     found = sketches([a, b, c, product(product(a, b), c)])
     texts = [str(x.schedule.trace) for x in found]
@@ -80,7 +90,8 @@ def test_two_products_have_as_many_sketches_as_in_ansor() -> None:
 
 
 def test_a_product_is_computed_inside_a_loop_only_if_none_of_it_is_computed_twice() -> None:
-    """The blocks of columns of the second product all read the same rows of the first: it stands outside of them."""
+    """The blocks of columns of the second product all read the same rows of the first: it stands outside of
+    them."""
     a, b, c = (p(256, 256, name=n) for n in "ABC")
     for x in sketches([a, b, c, product(product(a, b), c)]):
         s = x.schedule.concrete()
@@ -88,7 +99,8 @@ def test_a_product_is_computed_inside_a_loop_only_if_none_of_it_is_computed_twic
 
 
 def test_scores_softmax_and_their_product_share_a_loop() -> None:
-    """Whole attention without a recipe: scores, softmax and the product with the values block of rows by block of rows, in some sketch."""
+    """Whole attention without a recipe: scores, softmax and the product with the values block of rows by
+    block of rows, in some sketch."""
     q, k, v = p(2, 64, 32, name="q"), p(2, 64, 32, name="k"), p(2, 64, 32, name="v")
     found = sketches([q, k, v, ops.batch_matmul(ops.softmax(ops.batch_matmul(q, k, transpose_b=True)), v)])
     hosts = [{st.name: getattr(st.state.attach, "stage", None) for st in x.schedule.stages} for x in found]
@@ -96,10 +108,12 @@ def test_scores_softmax_and_their_product_share_a_loop() -> None:
     assert any(all(at.get(part) == "batch_matmul_1" for part in parts) for at in hosts), hosts
 
 
-@pytest.mark.parametrize("epilogue", [lambda t: ops.relu(t), lambda t: ops.relu(ops.multiply(ops.add(t, 1.0), 2.0))])
+@pytest.mark.parametrize(
+    "epilogue", [lambda t: ops.relu(t), lambda t: ops.relu(ops.multiply(ops.add(t, 1.0), 2.0))]
+)
 def test_the_last_stage_of_an_epilogue_takes_the_reduction(epilogue) -> None:
-    """What follows a product element by element is one stage, in whose tiles it is computed, however cheap it would be to write it into the
-    next product."""
+    """What follows a product element by element is one stage, in whose tiles it is computed, however cheap it
+    would be to write it into the next product."""
     a, b, c = p(64, 64, name="A"), p(64, 64, name="B"), p(64, 64, name="C")
     for x in sketches([a, b, c, product(epilogue(product(a, b)), c)]):
         assert "matmul.local" not in [st.name for st in x.schedule.stages]
@@ -108,7 +122,8 @@ def test_the_last_stage_of_an_epilogue_takes_the_reduction(epilogue) -> None:
 
 
 def test_batch_of_one_is_an_own_place() -> None:
-    """A residual of batch 1 reads the convolution at 0 in place of the batch axis; it is its consumer all the same."""
+    """A residual of batch 1 reads the convolution at 0 in place of the batch axis; it is its consumer all the
+    same."""
     for name in ("conv residual", "conv broadcast bias"):
         for x in sketches(MADE[name][0]()):
             assert not any(rule.startswith("cache write") for rule in x.rules)

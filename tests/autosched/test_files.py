@@ -1,4 +1,5 @@
-"""What is left on disk and in shared memory when disks are full, directories are gone and everybody is killed."""
+"""What is left on disk and in shared memory when disks are full, directories are gone and everybody is
+killed."""
 
 from __future__ import annotations
 
@@ -49,7 +50,13 @@ def test_a_full_disk_leaves_no_file(full_disk: None, tmp_path: Path) -> None:
 
 
 def test_a_full_disk_leaves_what_was_there(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    result = tune(SearchTask(matmul, (64, 64, 64), template=template), trials=2, measurer=Pretend(), model="random", progress=False)
+    result = tune(
+        SearchTask(matmul, (64, 64, 64), template=template),
+        trials=2,
+        measurer=Pretend(),
+        model="random",
+        progress=False,
+    )
     page, out = tmp_path / "page.html", tmp_path / "all.jsonl"
     result.report().save(page)
     log = RecordLog(tmp_path / "r.jsonl")
@@ -63,7 +70,9 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path, request: pytest.Fixtu
     Tables(tmp_path, tl.Target.host()).write("x", {"1": 2})  # none of the user's concern
     assert not list((tmp_path / "dynamic").iterdir())
     (tmp_path / "dynamic").rmdir()
-    assert (page.read_bytes(), out.read_bytes(), sorted(tmp_path.iterdir())) == before and len(load(out)[0]) == 1
+    assert (page.read_bytes(), out.read_bytes(), sorted(tmp_path.iterdir())) == before and len(
+        load(out)[0]
+    ) == 1
 
 
 def test_a_link_stays_a_link_and_a_device_a_device(tmp_path: Path) -> None:
@@ -96,20 +105,41 @@ class Broken(OnlyLearns):
         raise ImportError("no module of that name")
 
 
-@pytest.mark.parametrize("how, words", [({"model": Broken()}, "no module of that name"), ({"model": 3}, "int has no fit and no predict"),
-                                        ({"model": "xbg"}, "xgb, random"), ({"strategy": "anealing"}, "annealing")])
-def test_what_cannot_search_is_an_error_before_anything_is_measured(how: dict[str, object], words: str) -> None:
+@pytest.mark.parametrize(
+    "how, words",
+    [
+        ({"model": Broken()}, "no module of that name"),
+        ({"model": 3}, "int has no fit and no predict"),
+        ({"model": "xbg"}, "xgb, random"),
+        ({"strategy": "anealing"}, "annealing"),
+    ],
+)
+def test_what_cannot_search_is_an_error_before_anything_is_measured(
+    how: dict[str, object], words: str
+) -> None:
     pretend = Pretend()
     with pytest.raises(tl.TensorLangError, match=words):
-        tune(SearchTask(matmul, (64, 64, 64), template=template), trials=4, measurer=pretend, progress=False, **how)  # type: ignore[arg-type]
+        tune(
+            SearchTask(matmul, (64, 64, 64), template=template),
+            trials=4,
+            measurer=pretend,
+            progress=False,
+            **how,
+        )  # type: ignore[arg-type]
     assert not pretend.traces
 
 
-def test_what_killed_tuners_leave_is_swept_and_what_lives_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_killed_tuners_leave_is_swept_and_what_lives_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(shared, "_SHARED_MEMORY", str(tmp_path))
-    code = (f"from autosched.measure import directory as d; d._SHARED_MEMORY = {str(tmp_path)!r}\n"
-            "one = d.Directory.new(); print(one.path, flush=True); input()")
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True) as tuner:
+    code = (
+        f"from autosched.measure import directory as d; d._SHARED_MEMORY = {str(tmp_path)!r}\n"
+        "one = d.Directory.new(); print(one.path, flush=True); input()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True
+    ) as tuner:
         assert tuner.stdout is not None
         left = Path(tuner.stdout.readline().strip())
         (left / "a.kernel").write_text("code")
@@ -136,10 +166,14 @@ def test_what_killed_tuners_leave_is_swept_and_what_lives_is_not(tmp_path: Path,
 def test_a_tuner_works_in_a_directory_that_was_deleted(tmp_path: Path) -> None:
     place = tmp_path / "gone"
     place.mkdir()
-    code = (f"import shutil, sys; sys.path.insert(0, {str(Path(tl.__file__).parents[1])!r}); sys.path.insert(0, '')\n"
-            "from autosched import SearchTask, tune\nfrom tests.autosched.workloads import scale\n"
-            "shutil.rmtree(sys.argv[1])\n"
-            "r = tune(SearchTask(scale, (100,)), trials=1, model='random', progress=False)\nprint(r.best.status)")
-    found = subprocess.run([sys.executable, "-c", code, str(place)], cwd=place, capture_output=True, text=True)
+    code = (
+        f"import shutil, sys; sys.path.insert(0, {str(Path(tl.__file__).parents[1])!r}); sys.path.insert(0, '')\n"
+        "from autosched import SearchTask, tune\nfrom tests.autosched.workloads import scale\n"
+        "shutil.rmtree(sys.argv[1])\n"
+        "r = tune(SearchTask(scale, (100,)), trials=1, model='random', progress=False)\nprint(r.best.status)"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code, str(place)], cwd=place, capture_output=True, text=True
+    )
     assert found.stdout == "ok\n", found.stderr
     assert not place.exists()

@@ -25,20 +25,38 @@ HERE = "tests.autosched.workloads"
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     distributed = pytest.importorskip("dask.distributed")
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50) as made:
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+    ) as made:
         yield made
 
 
 def _jobs(task: SearchTask, n: int) -> Iterator[Job]:
     for i in range(n):
-        yield Job(i, task.graph, task.workload_key, str(task.target), task.schedule().trace.to_json(), timeout=4.0, memory=1 << 30, seconds=0.003)
+        yield Job(
+            i,
+            task.graph,
+            task.workload_key,
+            str(task.target),
+            task.schedule().trace.to_json(),
+            timeout=4.0,
+            memory=1 << 30,
+            seconds=0.003,
+        )
 
 
 def test_a_tune_over_a_command(tmp_path: Path) -> None:
     """``ssh host command`` hands its command to a shell there: so does ``sh -c``."""
     there = f"cd / && PYTHONPATH={shlex.quote(os.pathsep.join(p or os.getcwd() for p in sys.path))} exec {shlex.quote(sys.executable)} -m autosched.measure.nursery"
     with Measurer(command=["sh", "-c", f'{there} "$@"', "ssh"]) as m:
-        result = tune(SearchTask(matmul, (24, 24, 24), template=template), trials=6, records=tmp_path / "r.jsonl", measurer=m, model="random", progress=False)
+        result = tune(
+            SearchTask(matmul, (24, 24, 24), template=template),
+            trials=6,
+            records=tmp_path / "r.jsonl",
+            measurer=m,
+            model="random",
+            progress=False,
+        )
     assert result.best is not None and result.trials == 6 and not result.failures
     assert {r.machine for r in RecordLog(tmp_path / "r.jsonl")} == {fingerprint()}
 
@@ -55,7 +73,16 @@ def test_disasters_on_a_cluster_are_outcomes(cluster: Any) -> None:
     with Fleet(cluster, Stages(run=f"{HERE}:faulty")) as fleet:
         got = list(fleet.run(_jobs(task, 8)))
         again = list(fleet.run(_jobs(task, 1)))
-    assert [o.status for o in got] == ["ok", "crash", "timeout", "out_of_memory", "crash", "crash", "killed", "ok"]
+    assert [o.status for o in got] == [
+        "ok",
+        "crash",
+        "timeout",
+        "out_of_memory",
+        "crash",
+        "crash",
+        "killed",
+        "ok",
+    ]
     assert [o.id for o in got] == list(range(8)) and again[0].status == "ok"
 
 
@@ -75,8 +102,12 @@ def test_no_cluster_and_no_workers() -> None:
     distributed = pytest.importorskip("dask.distributed")
     with pytest.raises(TensorLangError, match="no cluster answers"):
         Fleet("tcp://127.0.0.1:9", timeout=0.2)
-    with distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None, silence_logs=50) as empty, \
-            pytest.raises(TensorLangError, match="no workers"):
+    with (
+        distributed.LocalCluster(
+            n_workers=0, processes=False, dashboard_address=None, silence_logs=50
+        ) as empty,
+        pytest.raises(TensorLangError, match="no workers"),
+    ):
         Fleet(empty)
 
 

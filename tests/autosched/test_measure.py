@@ -46,8 +46,23 @@ def test_disasters_are_outcomes() -> None:
     trace = v.trace.to_json()
     with Measurer(Stages(run=f"{HERE}:faulty")) as m:
         got = list(m.run(_job(task, trace, i, timeout=4.0, memory=1 << 30) for i in range(9)))
-    assert [o.status for o in got] == ["ok", "crash", "timeout", "out_of_memory", "crash", "crash", "killed", "ok", "ok"]
-    assert "SIGSEGV" in got[1].error and "not run after 4 s" in got[2].error and "status 7" in got[4].error and "SIGABRT" in got[5].error
+    assert [o.status for o in got] == [
+        "ok",
+        "crash",
+        "timeout",
+        "out_of_memory",
+        "crash",
+        "crash",
+        "killed",
+        "ok",
+        "ok",
+    ]
+    assert (
+        "SIGSEGV" in got[1].error
+        and "not run after 4 s" in got[2].error
+        and "status 7" in got[4].error
+        and "SIGABRT" in got[5].error
+    )
     assert "from outside" in got[6].error
     assert all(o.times and min(o.times) > 0 for o in got if o.status == "ok")
     assert m.restarts == 0
@@ -57,8 +72,22 @@ def test_disasters_of_the_compiler_are_outcomes_too() -> None:
     task, v = _scale()
     rows = v.sample(np.random.default_rng(0), 8)
     with Measurer(Stages(build=f"{HERE}:faulty_build")) as m:
-        got = list(m.run(_job(task, v.trace_of(row).to_json(), i, timeout=4.0, memory=1 << 30) for i, row in enumerate(rows)))
-    assert [o.status for o in got] == ["ok", "crash", "timeout", "out_of_memory", "crash", "crash", "killed", "ok"]
+        got = list(
+            m.run(
+                _job(task, v.trace_of(row).to_json(), i, timeout=4.0, memory=1 << 30)
+                for i, row in enumerate(rows)
+            )
+        )
+    assert [o.status for o in got] == [
+        "ok",
+        "crash",
+        "timeout",
+        "out_of_memory",
+        "crash",
+        "crash",
+        "killed",
+        "ok",
+    ]
     assert "not built after 4 s" in got[2].error
 
 
@@ -126,10 +155,12 @@ def test_nobody_is_left_behind() -> None:
 
 
 def test_a_tuner_that_is_killed_leaves_nobody_behind() -> None:
-    code = (f"import sys, time; from {HERE} import *; from autosched import SearchTask; from autosched.measure import Job, Measurer, Stages\n"
-            f"task = SearchTask(scale, (100,)); m = Measurer(Stages(run='{HERE}:slow_run'))\n"
-            "m.measure(Job(0, task.graph, task.workload_key, str(task.target), task.schedule().trace.to_json()))\n"
-            "print(m.process.pid, flush=True); time.sleep(60)")
+    code = (
+        f"import sys, time; from {HERE} import *; from autosched import SearchTask; from autosched.measure import Job, Measurer, Stages\n"
+        f"task = SearchTask(scale, (100,)); m = Measurer(Stages(run='{HERE}:slow_run'))\n"
+        "m.measure(Job(0, task.graph, task.workload_key, str(task.target), task.schedule().trace.to_json()))\n"
+        "print(m.process.pid, flush=True); time.sleep(60)"
+    )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as tuner:
         assert tuner.stdout is not None
         nursery = psutil.Process(int(tuner.stdout.readline()))
@@ -157,7 +188,13 @@ def test_hopeless_ones_are_timed_once() -> None:
 
 def test_lines_travel_over_any_pipe() -> None:
     task = SearchTask(matmul, (16, 16, 16))
-    away = ["env", f"PYTHONPATH={os.pathsep.join(sys.path)}", sys.executable, "-m", "autosched.measure.nursery"]
+    away = [
+        "env",
+        f"PYTHONPATH={os.pathsep.join(sys.path)}",
+        sys.executable,
+        "-m",
+        "autosched.measure.nursery",
+    ]
     with Measurer(command=away) as m:
         assert m.measure(_job(task, task.schedule().trace.to_json())).status == "ok"
 
@@ -191,9 +228,13 @@ def test_nothing_is_timed_while_the_next_jobs_are_made() -> None:
 
 
 def test_a_kernel_that_is_asked_for_again_is_not_the_next_to_go(tmp_path: Path) -> None:
-    """Found by a crash: one builder answered that a finalist was there, another removed it as the oldest before it was run."""
+    """Found by a crash: one builder answered that a finalist was there, another removed it as the oldest
+    before it was run."""
     task, v = _scale()
-    first, *others = [_job(task, v.trace_of(row).to_json(), i) for i, row in enumerate(v.sample_valid(np.random.default_rng(0), 4))]
+    first, *others = [
+        _job(task, v.trace_of(row).to_json(), i)
+        for i, row in enumerate(v.sample_valid(np.random.default_rng(0), 4))
+    ]
     assert builder.build(first, str(tmp_path), print).status == BUILT
     mine = builder.kernel_file(first, str(tmp_path))
     os.utime(mine, (1, 1))
@@ -208,7 +249,9 @@ def test_a_kernel_that_is_asked_for_again_is_not_the_next_to_go(tmp_path: Path) 
 
 def test_a_kernel_that_another_builder_has_just_removed_does_not_matter(tmp_path: Path) -> None:
     task, v = _scale()
-    (tmp_path / "gone.kernel").symlink_to(tmp_path / "nowhere")  # what a file looks like that is listed and no longer there
+    (tmp_path / "gone.kernel").symlink_to(
+        tmp_path / "nowhere"
+    )  # what a file looks like that is listed and no longer there
     job = _job(task, v.trace.to_json())
     assert builder.build(job, str(tmp_path), print).status == BUILT
     kernel = builder.kernel_file(job, str(tmp_path))
@@ -220,5 +263,8 @@ def test_builders_stand_still_while_a_parallel_kernel_is_timed() -> None:
     with Measurer(Stages(f"{HERE}:busy_build", f"{HERE}:timing_run")) as m:
         task, v = _scale()
         rows = v.sample(np.random.default_rng(0), 6)
-        got = [json.loads(o.error) for o in m.run(_job(task, v.trace_of(row).to_json(), i) for i, row in enumerate(rows))]
+        got = [
+            json.loads(o.error)
+            for o in m.run(_job(task, v.trace_of(row).to_json(), i) for i, row in enumerate(rows))
+        ]
     assert got == [0] * 6

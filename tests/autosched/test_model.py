@@ -1,4 +1,5 @@
-"""Models and metrics: what they promise on numbers made up, and the shipped model on measurements of tasks it has not seen."""
+"""Models and metrics: what they promise on numbers made up, and the shipped model on measurements of tasks it
+has not seen."""
 
 from __future__ import annotations
 
@@ -59,15 +60,22 @@ def test_metrics() -> None:
 
 
 def _held_out() -> Iterator[tuple[str, Any, Any, tuple[str, ...]]]:
-    """(name, features, seconds, names of the features) of tasks that the shipped model has not seen, measured on two cores of Zen 3."""
+    """(name, features, seconds, names of the features) of tasks that the shipped model has not seen, measured
+    on two cores of Zen 3."""
     for task in json.loads(Path(__file__).with_name("held_out.json").read_text()):
         tensors = te.serialize.from_json(json.dumps(task["graph"]))
         start = tl.create_schedule([t for t in tensors if not isinstance(t.op, te.PlaceholderOp)])
         tables, costs, names = [], [], ()
         for group in task["variants"]:
             first = dict(zip(group["names"], group["values"][0], strict=True))
-            v = Variant(tl.Trace.from_json(json.dumps(group["trace"] | {"decisions": first})).apply(start.fresh()), tl.Target.parse(task["target"]))
-            rows = [v.row({n: tuple(x) for n, x in zip(group["names"], values, strict=True)}) for values in group["values"]]
+            v = Variant(
+                tl.Trace.from_json(json.dumps(group["trace"] | {"decisions": first})).apply(start.fresh()),
+                tl.Target.parse(task["target"]),
+            )
+            rows = [
+                v.row({n: tuple(x) for n, x in zip(group["names"], values, strict=True)})
+                for values in group["values"]
+            ]
             tables.append(v.features(np.stack(rows)))
             costs += group["nanoseconds"]
             names = v.feature_set.names
@@ -82,7 +90,9 @@ def test_the_shipped_model_orders_tasks_it_has_not_seen() -> None:
         assert model.informed
         before = model.predict(features)
         model.prepare()
-        assert model.base.num_features() == len(names), "features have changed: train it again (python -m benchmarks.autosched model --train)"
+        assert model.base.num_features() == len(names), (
+            "features have changed: train it again (python -m benchmarks.autosched model --train)"
+        )
         pairs.append(pairwise_accuracy(before, seconds, 0.05))
         best.append(top_share(before, seconds, 5))
         assert pairs[-1] > 0.7 and best[-1] > 0.85, name
@@ -112,13 +122,18 @@ def test_a_model_from_records_of_other_tasks() -> None:
     other, task = SearchTask(matmul, (96, 96, 96), target), SearchTask(matmul, (128, 128, 128), target)
 
     def measured(v: Variant, rows: Any) -> Any:
-        return np.exp2(v.features(rows)[:, v.feature_set.names.index("whole.estimate.time")].astype(np.float64)) * 1e-6
+        return (
+            np.exp2(v.features(rows)[:, v.feature_set.names.index("whole.estimate.time")].astype(np.float64))
+            * 1e-6
+        )
 
     records = []
     for v in variants_of(other)[1:4]:
         rows = v.sample_valid(np.random.default_rng(1), 60)
-        records += [Record(other.workload_key, str(other.target), canonical_trace(v.trace_of(row)), "ok", (float(c),))
-                    for row, c in zip(rows, measured(v, rows), strict=True)]
+        records += [
+            Record(other.workload_key, str(other.target), canonical_trace(v.trace_of(row)), "ok", (float(c),))
+            for row, c in zip(rows, measured(v, rows), strict=True)
+        ]
     model = model_from([other], records)
     v = variants_of(task)[2]
     rows = v.sample_valid(np.random.default_rng(0), 200)

@@ -1,4 +1,5 @@
-"""The key of a task ignores names: what was measured under one naming is found and made under another, and different programs have different keys."""
+"""The key of a task ignores names: what was measured under one naming is found and made under another, and
+different programs have different keys."""
 
 from __future__ import annotations
 
@@ -27,21 +28,42 @@ B = ("q", "a", "zz", "y", "x", "k", "acc", "Acc")  # other names in another orde
 TARGET = "llvm -num-cores=1"
 
 
-def dense(names=A, m=24, n=40, k=16, *, dtype="float32", factor=1.0, least=0.0, tag="", swapped=False, offset=0):
+def dense(
+    names=A, m=24, n=40, k=16, *, dtype="float32", factor=1.0, least=0.0, tag="", swapped=False, offset=0
+):
     x, w, b, i, j, r, p, o = names
     X, W = te.placeholder((m, k + offset), dtype, name=x), te.placeholder((k, n), dtype, name=w)
     bias = te.placeholder((n,), dtype, name=b)
     red = te.reduce_axis((0, k), name=r)
-    first = eval(f"lambda {i}, {j}: te.sum(X[{i}, red + offset] * W[red, {j}], axis=red)", {"te": te, "X": X, "W": W, "red": red, "offset": offset})
+    first = eval(
+        f"lambda {i}, {j}: te.sum(X[{i}, red + offset] * W[red, {j}], axis=red)",
+        {"te": te, "X": X, "W": W, "red": red, "offset": offset},
+    )
     product = te.compute((m, n), first, name=p)
-    last = eval(f"lambda {i}, {j}: te.max(product[{i}, {j}] * factor + bias[{j}], least)",
-                {"te": te, "product": product, "bias": bias, "factor": te.const(factor, dtype), "least": te.const(least, dtype)})
+    last = eval(
+        f"lambda {i}, {j}: te.max(product[{i}, {j}] * factor + bias[{j}], least)",
+        {
+            "te": te,
+            "product": product,
+            "bias": bias,
+            "factor": te.const(factor, dtype),
+            "least": te.const(least, dtype),
+        },
+    )
     out = te.compute((m, n), last, name=o, tag=tag)
     return [W, X, bias, out] if swapped else [X, W, bias, out]
 
 
 def record_of(task, trace, times=(1e-6,) * 5):
-    return Record(task.workload_key, str(task.target), canonical_trace(trace), "ok", times, name=task.name, names=task.names)
+    return Record(
+        task.workload_key,
+        str(task.target),
+        canonical_trace(trace),
+        "ok",
+        times,
+        name=task.name,
+        names=task.names,
+    )
 
 
 def tasks():
@@ -64,14 +86,22 @@ def test_other_names_have_the_same_key():
 def test_sums_of_indices_stand_in_the_order_of_names_and_the_key_does_not():
     def window(a, b):
         X, r = te.placeholder((12,), name="X"), te.reduce_axis((0, 3), name=b)
-        return [X, te.compute((10,), eval(f"lambda {a}: te.sum(X[{a} + r], axis=r)", {"te": te, "X": X, "r": r}), name="Y")]
+        return [
+            X,
+            te.compute(
+                (10,), eval(f"lambda {a}: te.sum(X[{a} + r], axis=r)", {"te": te, "X": X, "r": r}), name="Y"
+            ),
+        ]
+
     assert te.serialize.form_of(window("a", "b")) == te.serialize.form_of(window("b", "a"))
 
 
 def test_every_sketch_is_made_under_other_names(tmp_path):
     one, two = tasks()
     log = RecordLog(tmp_path / "r.jsonl")
-    x, w, b = (np.arange(np.prod(s)).reshape(s).astype("float32") % 7 - 3 for s in ((24, 16), (16, 40), (40,)))
+    x, w, b = (
+        np.arange(np.prod(s)).reshape(s).astype("float32") % 7 - 3 for s in ((24, 16), (16, 40), (40,))
+    )
     for n, v in enumerate(variants_of(one)):
         r = record_of(one, v.trace_of(v.present()[0]))
         log.append(r)
@@ -82,7 +112,9 @@ def test_every_sketch_is_made_under_other_names(tmp_path):
         assert sizes[0] == sizes[1]
         if n < 2:
             assert (tl.build(*theirs, target=two.target)(x, w, b) == np.maximum(x @ w + b, 0)).all()
-    session = Session(two, RecordLog(tmp_path / "r.jsonl"), Exhaustive(), autosched.cost_model.RandomModel(0), 0, 5.0)
+    session = Session(
+        two, RecordLog(tmp_path / "r.jsonl"), Exhaustive(), autosched.cost_model.RandomModel(0), 0, 5.0
+    )
     assert session.tried == len(log) and [len(s.rows) for s in session.seen] == [1] * len(session.variants)
     assert session.first in session.known  # and is not measured again
 
@@ -119,7 +151,9 @@ def test_a_record_under_the_key_of_before_is_of_the_task_it_was_made_of():
     one, two = tasks()
     v = variants_of(one)[0]
     old = replace(record_of(one, v.trace_of(v.present()[0])), task=one.exact_key, names=())
-    assert str(one.apply_best([old])[0].tree()) == str(one.apply_best([record_of(one, old.trace())])[0].tree())
+    assert str(one.apply_best([old])[0].tree()) == str(
+        one.apply_best([record_of(one, old.trace())])[0].tree()
+    )
     with pytest.raises(tl.TensorLangError, match="1 records of other tasks"):
         two.apply_best([old])
 
@@ -144,8 +178,17 @@ def test_names_are_written_and_read():
 
 def test_different_programs_have_different_keys():
     rng = random.Random(0)
-    choices = {"m": (8, 9, 24), "n": (8, 9, 40), "k": (8, 9, 16), "dtype": ("float32", "float64"), "factor": (1.0, 2.0), "least": (0.0, 1.0),
-               "tag": ("", "dense"), "swapped": (False, True), "offset": (0, 1)}
+    choices = {
+        "m": (8, 9, 24),
+        "n": (8, 9, 40),
+        "k": (8, 9, 16),
+        "dtype": ("float32", "float64"),
+        "factor": (1.0, 2.0),
+        "least": (0.0, 1.0),
+        "tag": ("", "dense"),
+        "swapped": (False, True),
+        "offset": (0, 1),
+    }
     keys: dict[str, dict] = {}
     for _ in range(120):
         chosen = {k: rng.choice(v) for k, v in choices.items()}
@@ -159,6 +202,7 @@ def test_facts_of_dims_are_in_the_key_and_their_names_are_not():
     def doubled(dim):
         X = te.placeholder((dim, dim), name="X")
         return te.serialize.form_of([X, te.compute((dim, dim), lambda i, j: X[j, i] * 2.0)])
+
     dims = [te.dim("n", 1, 64), te.dim("n", 1, 65), te.dim("n", 1, 64, multiple_of=2), te.var("n")]
     assert len({doubled(d) for d in dims}) == 4 and doubled(te.dim("other", 1, 64)) == doubled(dims[0])
     a, b = te.dim("a", 1, 64), te.dim("b", 1, 64)
@@ -168,9 +212,13 @@ def test_facts_of_dims_are_in_the_key_and_their_names_are_not():
 
 
 def test_the_key_is_the_same_in_another_process():
-    program = ("from tensorlang import te; X = te.placeholder((8, 4), name='Q'); k = te.reduce_axis((0, 4), name='z');"
-               "print(te.serialize.form_of([X, te.compute((8,), lambda a: te.sum(X[a, k], axis=k), name='P')]))")
-    got = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
+    program = (
+        "from tensorlang import te; X = te.placeholder((8, 4), name='Q'); k = te.reduce_axis((0, 4), name='z');"
+        "print(te.serialize.form_of([X, te.compute((8,), lambda a: te.sum(X[a, k], axis=k), name='P')]))"
+    )
+    got = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout.strip()
     X, k = te.placeholder((8, 4)), te.reduce_axis((0, 4))
     assert got == te.serialize.form_of([X, te.compute((8,), lambda i: te.sum(X[i, k], axis=k))])
 

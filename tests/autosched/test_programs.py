@@ -1,4 +1,5 @@
-"""Programs of many heavy reductions: where they are cut, that pieces put together are right, and that everything that tunes takes them."""
+"""Programs of many heavy reductions: where they are cut, that pieces put together are right, and that
+everything that tunes takes them."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ def three_products() -> Tensors:
 
 
 def block() -> Tensors:
-    """What a transformer block has: a norm that three products read, scores and values, a residual, a norm, a product."""
+    """What a transformer block has: a norm that three products read, scores and values, a residual, a norm, a
+    product."""
     x, wq, wk, wv, wo, w1 = p(N, N, name="x"), *[p(N, N, name=n) for n in ("wq", "wk", "wv", "wo", "w1")]
     normed = ops.layer_norm(x, N)
     q, k, v = ops.dense(normed, wq), ops.dense(normed, wk), ops.dense(normed, wv)
@@ -56,7 +58,9 @@ def test_a_program_is_cut_at_its_heavy_reductions() -> None:
     tensors = block()
     found = cut(tensors)
     s = SearchTask.of(tensors).schedule()
-    assert sorted(name for stages in found for name in stages) == sorted(st.name for st in s.stages if not st.state.is_placeholder)
+    assert sorted(name for stages in found for name in stages) == sorted(
+        st.name for st in s.stages if not st.state.is_placeholder
+    )
     of = {name: i for i, stages in enumerate(found) for name in stages}
     assert len({of[name] for name in heavy(s)}) == len(heavy(s)) == 7
     assert of["softmax.max"] == of["softmax"] == of["matmul"]
@@ -66,8 +70,20 @@ def test_a_program_is_cut_at_its_heavy_reductions() -> None:
 
 def test_what_moves_elements_on_their_way_to_a_reduction_belongs_to_it() -> None:
     x, a, b, c = p(1, 8, 10, 10, name="x"), *[p(8, 8, 3, 3, name=n) for n in "abc"]
-    found = cut([x, a, b, c, ops.conv2d(ops.conv2d(ops.relu(ops.conv2d(x, a, padding=1)), b, padding=1), c, padding=1)])
-    assert found == [["conv2d.pad", "conv2d", "relu"], ["conv2d.pad_1", "conv2d_1"], ["conv2d.pad_2", "conv2d_2"]]
+    found = cut(
+        [
+            x,
+            a,
+            b,
+            c,
+            ops.conv2d(ops.conv2d(ops.relu(ops.conv2d(x, a, padding=1)), b, padding=1), c, padding=1),
+        ]
+    )
+    assert found == [
+        ["conv2d.pad", "conv2d", "relu"],
+        ["conv2d.pad_1", "conv2d_1"],
+        ["conv2d.pad_2", "conv2d_2"],
+    ]
 
 
 def test_few_reductions_and_scans_are_not_cut() -> None:
@@ -120,7 +136,8 @@ def test_a_transplant_that_is_refused_changes_nothing() -> None:
 
 
 class Scripted(Pretend):
-    """The default schedule of the whole takes a second; so does a piece that nothing was found for; what was put together takes ``whole``."""
+    """The default schedule of the whole takes a second; so does a piece that nothing was found for; what was
+    put together takes ``whole``."""
 
     def __init__(self, key: str, whole: float) -> None:
         super().__init__()
@@ -131,13 +148,16 @@ class Scripted(Pretend):
         for job in jobs:
             self.keys.append(job.key)
             made = bool(json.loads(job.trace)["decisions"])
-            cost = (self.whole if made else 1.0) if job.key == self.key else 1.0 / (1 + self.keys.count(job.key))
+            cost = (
+                (self.whole if made else 1.0) if job.key == self.key else 1.0 / (1 + self.keys.count(job.key))
+            )
             yield Outcome(job.id, "ok", times=(cost,))
 
 
 @pytest.mark.parametrize("whole, best", [(0.5, 0.5), (2.0, 1.0)])
 def test_tune_cuts_and_never_loses_to_the_default_schedule(tmp_path: Path, whole: float, best: float) -> None:
-    """The first and the last word have the whole; trials go to the pieces; the record of the whole replays."""
+    """The first and the last word have the whole; trials go to the pieces; the record of the whole
+    replays."""
     task = SearchTask.of(three_products())
     m = Scripted(task.exact_key, whole)
     file = tmp_path / "records.jsonl"
@@ -157,16 +177,23 @@ def test_tune_cuts_and_never_loses_to_the_default_schedule(tmp_path: Path, whole
 def test_a_program_is_tuned_for_real(tmp_path: Path) -> None:
     """A few trials; what comes out computes what the program says."""
     tensors = block()
-    result = tune(SearchTask.of(tensors), trials=14, model="random", progress=False, records=tmp_path / "records.jsonl")
+    result = tune(
+        SearchTask.of(tensors), trials=14, model="random", progress=False, records=tmp_path / "records.jsonl"
+    )
     assert result.best is not None and not result.failures, result
     assert result.gain is not None and result.gain >= 1
     oracle = Oracle(tensors, exact=False)
-    assert result.schedule is not None and oracle.differs(result.schedule) <= 1e-3 * np.abs(oracle.right[0]).max()
+    assert (
+        result.schedule is not None
+        and oracle.differs(result.schedule) <= 1e-3 * np.abs(oracle.right[0]).max()
+    )
 
 
 def test_tune_tasks_takes_programs_beside_others() -> None:
     program, product = SearchTask.of(three_products(), name="program"), SearchTask(matmul, (48, 48, 48))
-    result = tune_tasks([program, product], trials=40, measurer=Pretend(), model="random", batch=8, progress=False)
+    result = tune_tasks(
+        [program, product], trials=40, measurer=Pretend(), model="random", batch=8, progress=False
+    )
     assert all(r is not None and r.best is not None for r in result.results) and set(result.order) == {0, 1}
 
 
@@ -192,17 +219,31 @@ def test_autotune_takes_programs(tmp_path: Path) -> None:
 
 
 def test_the_highest_tier_takes_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(builder, "tune", lambda task, trials, records, progress: tune(
-        task, trials, records, measurer=Pretend(), model="random", progress=progress))
+    monkeypatch.setattr(
+        builder,
+        "tune",
+        lambda task, trials, records, progress: tune(
+            task, trials, records, measurer=Pretend(), model="random", progress=progress
+        ),
+    )
     tensors = three_products()
-    request = builder.Request("layers", str(tmp_path / "k"), {}, {}, str(tl.Target.host()), trials=6, records=str(tmp_path / "records.jsonl"))
+    request = builder.Request(
+        "layers",
+        str(tmp_path / "k"),
+        {},
+        {},
+        str(tl.Target.host()),
+        trials=6,
+        records=str(tmp_path / "records.jsonl"),
+    )
     kernel = builder._tuned(request, tensors)
     oracle = Oracle(tensors, exact=True)
     assert (kernel(*oracle.inputs.values()) == oracle.right[0]).all()
 
 
 def test_rounding_that_a_program_makes_much_of_is_no_wrong_answer() -> None:
-    """A softmax of numbers in the thousands turns their last bits into visible differences; a wrong element is still seen."""
+    """A softmax of numbers in the thousands turns their last bits into visible differences; a wrong element
+    is still seen."""
     x, w, v = p(64, 64, name="x"), p(64, 64, name="w"), p(64, 64, name="v")
     out = ops.softmax(ops.multiply(ops.matmul(ops.matmul(x, w), v), 0.3))
     bench = Workbench([x, w, v, out], None)

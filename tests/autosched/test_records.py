@@ -43,9 +43,25 @@ def test_round_trip(tmp_path: Path) -> None:
 def test_bad_lines_are_named_and_skipped(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     good = _record().to_json()
-    bad = ["{", "[]", "null", '"text"', good[:40], json.dumps({**json.loads(good), "version": 99}), json.dumps({"version": 1}),
-           good.replace("0.001", "-1"), good.replace("0.001", "NaN"), good.replace("0.001", "true"), good.replace('"llvm"', "7"), "[" * 5000, "\xff"]
-    path.write_bytes(b"\n".join([good.encode(), *[b.encode("latin-1") for b in bad], b"", b"\x80\x81", good.encode()]) + b"\n")
+    bad = [
+        "{",
+        "[]",
+        "null",
+        '"text"',
+        good[:40],
+        json.dumps({**json.loads(good), "version": 99}),
+        json.dumps({"version": 1}),
+        good.replace("0.001", "-1"),
+        good.replace("0.001", "NaN"),
+        good.replace("0.001", "true"),
+        good.replace('"llvm"', "7"),
+        "[" * 5000,
+        "\xff",
+    ]
+    path.write_bytes(
+        b"\n".join([good.encode(), *[b.encode("latin-1") for b in bad], b"", b"\x80\x81", good.encode()])
+        + b"\n"
+    )
     records, found = load(path)
     assert len(records) == 2
     assert [b.line for b in found] == [*range(2, 2 + len(bad)), 3 + len(bad)]
@@ -69,8 +85,10 @@ def test_best_takes_the_median_over_repeats() -> None:
 
 def test_several_writers(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
-    code = ("import sys; from autosched import Record, RecordLog; log = RecordLog(sys.argv[1])\n"
-            "for i in range(200): log.append(Record('t' + sys.argv[2], 'llvm', '{\"version\":1,\"steps\":[],\"decisions\":{},\"pad\":\"' + 'x' * (i * 7) + '\"}', 'ok', (1e-3,)))")
+    code = (
+        "import sys; from autosched import Record, RecordLog; log = RecordLog(sys.argv[1])\n"
+        "for i in range(200): log.append(Record('t' + sys.argv[2], 'llvm', '{\"version\":1,\"steps\":[],\"decisions\":{},\"pad\":\"' + 'x' * (i * 7) + '\"}', 'ok', (1e-3,)))"
+    )
     writers = [subprocess.Popen([sys.executable, "-c", code, str(path), str(n)]) for n in range(3)]
     assert [w.wait() for w in writers] == [0, 0, 0]
     records, bad = load(path)
@@ -98,7 +116,10 @@ def test_the_median_and_its_confidence_are_written() -> None:
     r = _record(1, (3e-3, 1e-3, 2e-3))
     written = json.loads(r.to_json())
     assert written["median"] == 2e-3 and written["interval"] == [1e-3, 3e-3]
-    assert median_interval(range(9)) == (1, 7)  # P(1 < median < 7 of 9) = 1 - 2 (1 + 9) / 512 = 0.961, and one pair further in 0.82
+    assert median_interval(range(9)) == (
+        1,
+        7,
+    )  # P(1 < median < 7 of 9) = 1 - 2 (1 + 9) / 512 = 0.961, and one pair further in 0.82
     assert "median" not in json.loads(_record(2, ()).to_json())
 
 
@@ -138,7 +159,14 @@ def test_a_disk_that_is_full_loses_nothing(tmp_path: Path) -> None:
 
     os.write = full  # type: ignore[assignment]
     try:
-        result = tune(SearchTask(matmul, (64, 64, 64), template=template), trials=8, records=log, measurer=Pretend(), model="random", progress=False)
+        result = tune(
+            SearchTask(matmul, (64, 64, 64), template=template),
+            trials=8,
+            records=log,
+            measurer=Pretend(),
+            model="random",
+            progress=False,
+        )
     finally:
         os.write = write
     assert result.trials == 8 and result.best is not None
@@ -153,7 +181,13 @@ def test_a_file_that_cannot_be_written_is_an_error_before_anything_is_measured(t
     pretend = Pretend()
     (tmp_path / "file").write_text("")
     with pytest.raises(TensorLangError, match="cannot write records"):
-        tune(SearchTask(matmul, (64, 64, 64), template=template), trials=8, records=tmp_path / "file" / "r.jsonl", measurer=pretend, progress=False)
+        tune(
+            SearchTask(matmul, (64, 64, 64), template=template),
+            trials=8,
+            records=tmp_path / "file" / "r.jsonl",
+            measurer=pretend,
+            progress=False,
+        )
     assert not pretend.traces
 
 
@@ -187,20 +221,29 @@ def test_the_best_that_replays_is_taken_and_the_message_tells_the_rest(tmp_path:
     log.append(Record("else", target, STEPS % 1, "ok", (1e-9,)))
     with pytest.raises(TensorLangError) as e:
         task.apply_best(path)
-    for words in ("1 × crash", "measured for llvm -mcpu=other only", "1 records do not replay", "nowhere", "1 records of other tasks",
-                  f"1 lines skipped, the first {path}:2"):
+    for words in (
+        "1 × crash",
+        "measured for llvm -mcpu=other only",
+        "1 records do not replay",
+        "nowhere",
+        "1 records of other tasks",
+        f"1 lines skipped, the first {path}:2",
+    ):
         assert words in str(e.value)
     log.append(Record(key, target, '{"version":1,"steps":[],"decisions":{}}', "ok", (1e-3,)))
     assert task.apply_best(path)[0].trace.steps == ()
 
 
-@pytest.mark.parametrize("steps, words", [
-    ([["split", {"stage": "C", "loop": "i", "factor": 2, "tail": "auto"}]] * 2001, "2001 steps"),
-    ([["unroll", {"stage": "C", "loop": "i"}], ["unroll", {"stage": "C", "loop": "j"}]], "written out"),
-    ([["cache_write", {"stage": "C", "scope": "global"}]], "bytes"),
-    ([["exec", {"code": "print(1)"}]], "does not exist"),
-    ([["unroll", {"stage": "C", "loop": ["i"]}]], "i"),
-])
+@pytest.mark.parametrize(
+    "steps, words",
+    [
+        ([["split", {"stage": "C", "loop": "i", "factor": 2, "tail": "auto"}]] * 2001, "2001 steps"),
+        ([["unroll", {"stage": "C", "loop": "i"}], ["unroll", {"stage": "C", "loop": "j"}]], "written out"),
+        ([["cache_write", {"stage": "C", "scope": "global"}]], "bytes"),
+        ([["exec", {"code": "print(1)"}]], "does not exist"),
+        ([["unroll", {"stage": "C", "loop": ["i"]}]], "i"),
+    ],
+)
 def test_replay_is_bounded(steps: list[object], words: str) -> None:
     n = 1 << 17 if "bytes" in words else 1000
     c = SearchTask(matmul, (n, n, 4))
@@ -234,9 +277,13 @@ HOSTILE = {
     "infinity in decisions": _steps(["sample_tile", TILE], decisions='{"t":[Infinity]}'),
     "no number in decisions": _steps(["sample_tile", TILE], decisions='{"t":[NaN]}'),
     "more than all numbers in decisions": _steps(["sample_tile", TILE], decisions='{"t":[1%s]}' % ("0" * 40)),
-    "48 lanes × 2,048 copies": _steps(["split", {"stage": "C", "loop": "i", "factor": 48}], ["split", {"stage": "C", "loop": "j", "factor": 2048}],
-                                      ["reorder", {"stage": "C", "loops": ["i.outer", "j.outer", "k", "j.inner", "i.inner"]}],
-                                      ["vectorize", {"stage": "C", "loop": "i.inner"}], ["unroll", {"stage": "C", "loop": "j.inner"}]),
+    "48 lanes × 2,048 copies": _steps(
+        ["split", {"stage": "C", "loop": "i", "factor": 48}],
+        ["split", {"stage": "C", "loop": "j", "factor": 2048}],
+        ["reorder", {"stage": "C", "loops": ["i.outer", "j.outer", "k", "j.inner", "i.inner"]}],
+        ["vectorize", {"stage": "C", "loop": "i.inner"}],
+        ["unroll", {"stage": "C", "loop": "j.inner"}],
+    ),
 }
 
 
@@ -244,12 +291,20 @@ HOSTILE = {
 def test_a_hostile_record_is_passed_over_with_its_reason(hostile: str, tmp_path: Path) -> None:
     task, path = SearchTask(matmul, (96, 2048, 4)), tmp_path / "r.jsonl"
     key, target = task.workload_key, str(task.target)
-    good = Record(key, target, '{"version":1,"steps":[["unroll",{"stage":"C","loop":"k"}]],"decisions":{}}', "ok", (1e-3,))
+    good = Record(
+        key,
+        target,
+        '{"version":1,"steps":[["unroll",{"stage":"C","loop":"k"}]],"decisions":{}}',
+        "ok",
+        (1e-3,),
+    )
     line = good.to_json().replace(good.steps, hostile).replace("0.001", "1e-09")
     path.write_text(f"{line}\n")
     with pytest.raises(TensorLangError, match="no measured schedule") as refused:
         task.apply_best(path)
-    assert ("do not replay" in str(refused.value) or "lines skipped" in str(refused.value)) and len(str(refused.value)) < 2000
+    assert ("do not replay" in str(refused.value) or "lines skipped" in str(refused.value)) and len(
+        str(refused.value)
+    ) < 2000
     path.open("a").write(good.to_json() + "\n")
     assert str(task.apply_best(path)[0].trace) == "  1  unroll(C, k)"
 
@@ -269,12 +324,29 @@ def _mutated(rng: random.Random, line: str) -> bytes:
     elif kind == 3:
         document = json.loads(line)
         place = document if rng.random() < 0.5 else document["steps"]
-        place[rng.choice(list(place))] = rng.choice([None, True, -1, 1e308, 10**30, "x", [], {}, [[]], [["unroll", {}]], {"t": [1.5]}, "__import__('os')"])
+        place[rng.choice(list(place))] = rng.choice(
+            [
+                None,
+                True,
+                -1,
+                1e308,
+                10**30,
+                "x",
+                [],
+                {},
+                [[]],
+                [["unroll", {}]],
+                {"t": [1.5]},
+                "__import__('os')",
+            ]
+        )
         data = bytearray(json.dumps(document).encode())
     elif kind == 4:
         document = json.loads(line)
         step = rng.choice(document["steps"]["steps"])
-        step[1][rng.choice(list(step[1]))] = rng.choice([None, -1, 0, 10**9, "C", "i", ["i", "j"], {"knob": "t"}, {"a": 1}, [[[]]]])
+        step[1][rng.choice(list(step[1]))] = rng.choice(
+            [None, -1, 0, 10**9, "C", "i", ["i", "j"], {"knob": "t"}, {"a": 1}, [[[]]]]
+        )
         data = bytearray(json.dumps(document).encode())
     else:
         document = json.loads(line)
@@ -337,7 +409,9 @@ def _killed_and_resumed(rounds: int, path: Path) -> None:
     rng = random.Random(3)
     acknowledged: list[str] = []
     for _ in range(rounds):
-        with subprocess.Popen([sys.executable, "-c", TUNER, str(path)], stdout=subprocess.PIPE, text=True) as tuner:
+        with subprocess.Popen(
+            [sys.executable, "-c", TUNER, str(path)], stdout=subprocess.PIPE, text=True
+        ) as tuner:
             assert tuner.stdout is not None and tuner.stdout.readline() == "ready\n"
             time.sleep(rng.uniform(0.0, 0.4))
             tuner.send_signal(signal.SIGKILL)
@@ -362,7 +436,9 @@ def test_kill_9_a_hundred_times(tmp_path: Path) -> None:
 
 def test_the_schedule_a_search_began_with_is_kept_unless_clearly_beaten() -> None:
     def record(steps: str, times: list[float], start: bool = False) -> Record:
-        return Record("k", "llvm", f'{{"steps":[],"decisions":{{"{steps}":[1]}}}}', "ok", tuple(times), start=start)
+        return Record(
+            "k", "llvm", f'{{"steps":[],"decisions":{{"{steps}":[1]}}}}', "ok", tuple(times), start=start
+        )
 
     begun = record("begun", [1.00, 1.01, 0.99, 1.02, 0.98, 1.0, 1.0], start=True)
     little = record("little", [0.98, 0.99, 0.98, 0.98, 0.97, 0.98, 0.98])
@@ -370,5 +446,6 @@ def test_the_schedule_a_search_began_with_is_kept_unless_clearly_beaten() -> Non
     much = record("much", [0.70, 0.71, 0.70, 0.69, 0.70, 0.71, 0.70])
     assert best_of([little, noisy, begun], "k", "llvm").steps == begun.steps
     assert best_of([little, noisy, begun, much], "k", "llvm").steps == much.steps
-    assert best_of([little, noisy], "k", "llvm").steps == noisy.steps  # a file that does not say what the search began with
+    # a file that does not say what the search began with
+    assert best_of([little, noisy], "k", "llvm").steps == noisy.steps
     assert Record.from_json(begun.to_json()).start and not Record.from_json(much.to_json()).start

@@ -27,7 +27,13 @@ VOID = {"meta", "line", "path", "rect", "circle", "br"}
 
 @pytest.fixture(scope="module")
 def result() -> TuneResult:
-    return tune(SearchTask(matmul, (64, 64, 64), template=template), trials=40, batch=8, measurer=Pretend(fail=True), progress=False)
+    return tune(
+        SearchTask(matmul, (64, 64, 64), template=template),
+        trials=40,
+        batch=8,
+        measurer=Pretend(fail=True),
+        progress=False,
+    )
 
 
 class Checked(HTMLParser):
@@ -55,14 +61,24 @@ class Checked(HTMLParser):
 
 def test_the_text_tells_the_story(result: TuneResult) -> None:
     text = str(result.report())
-    for words in ("matmul(64, 64, 64)", "40, 40 measured", "GFLOP/s", "roofline", "operations a byte", "cost model", "13 × crash: the worker died", "def apply(s):",
-                  f"{result.gain:.2f}× as fast as"):
+    for words in (
+        "matmul(64, 64, 64)",
+        "40, 40 measured",
+        "GFLOP/s",
+        "roofline",
+        "operations a byte",
+        "cost model",
+        "13 × crash: the worker died",
+        "def apply(s):",
+        f"{result.gain:.2f}× as fast as",
+    ):
         assert words in text
     assert "None" not in text and "inf" not in text.split()
 
 
 def test_the_costs_are_the_last_word(result: TuneResult) -> None:
-    """A cost for each candidate, repeated measurements taken together: the smallest is that of the best, the first that of the template as written."""
+    """A cost for each candidate, repeated measurements taken together: the smallest is that of the best, the
+    first that of the template as written."""
     assert len(result.costs) == result.trials and min(result.costs) == result.best.cost
     assert result.begun == result.costs[0] and result.gain == result.costs[0] / result.best.cost > 1
     assert sum(c == math.inf for c in result.costs) == sum(result.failures.values())
@@ -96,10 +112,26 @@ def test_the_page_is_whole_small_and_alone(result: TuneResult, tmp_path: Path) -
 
 def test_a_page_of_anything_is_small_and_harmless() -> None:
     task = SearchTask(matmul, (8, 8, 8), name="<script>alert(1)</script>")
-    steps = '{"version":1,"steps":[' + ",".join(['["unroll",{"stage":"C","loop":"<i>"}]'] * 20000) + '],"decisions":{}}'
+    steps = (
+        '{"version":1,"steps":['
+        + ",".join(['["unroll",{"stage":"C","loop":"<i>"}]'] * 20000)
+        + '],"decisions":{}}'
+    )
     best = Record(task.workload_key, "llvm", steps, "ok", (1e-3,))
-    big = TuneResult(task, best, 10**6, 10**6, 1.0, 0.0, tuple(1 / (n + 1) for n in range(100_000)), 0.5, {f"s{i}": 1 for i in range(8)},
-                     {f"s{i}": "<b>" * 100_000 for i in range(8)}, ("x" * 10**6,), {"<u>" * 1000: 1.0})
+    big = TuneResult(
+        task,
+        best,
+        10**6,
+        10**6,
+        1.0,
+        0.0,
+        tuple(1 / (n + 1) for n in range(100_000)),
+        0.5,
+        {f"s{i}": 1 for i in range(8)},
+        {f"s{i}": "<b>" * 100_000 for i in range(8)},
+        ("x" * 10**6,),
+        {"<u>" * 1000: 1.0},
+    )
     page = big.report().to_html()
     assert len(page.encode()) <= 500_000
     seen = Checked()
@@ -113,7 +145,13 @@ def test_nothing_worked() -> None:
             for o in super().run(jobs):
                 yield type(o)(o.id, "timeout", "")
 
-    r = tune(SearchTask(matmul, (16, 16, 16), template=template), trials=3, measurer=Nothing(), model="random", progress=False)
+    r = tune(
+        SearchTask(matmul, (16, 16, 16), template=template),
+        trials=3,
+        measurer=Nothing(),
+        model="random",
+        progress=False,
+    )
     text = str(r.report())
     assert "no candidate worked" in text and "3 × timeout" in text and "def apply" not in text
     assert "<svg" not in r.report().to_html() and r.report().roofline is None
@@ -128,27 +166,41 @@ def test_the_curve_falls_and_is_plotted(result: TuneResult) -> None:
     pyplot.switch_backend("Agg")
     axes = result.report().plot()
     stairs = axes.lines[0].get_ydata()
-    assert axes.get_ylabel() == "GFLOP/s" and len(stairs) == 40 and (np.diff(stairs) >= 0).all() and stairs[-1] == pytest.approx(result.gflops)
+    assert (
+        axes.get_ylabel() == "GFLOP/s"
+        and len(stairs) == 40
+        and (np.diff(stairs) >= 0).all()
+        and stairs[-1] == pytest.approx(result.gflops)
+    )
     assert [len(x.get_offsets()) for x in axes.collections] == [27, 13]  # candidates, and those that failed
     assert result.report().plot(axes) is axes
     pyplot.close("all")
 
 
 def test_without_matplotlib() -> None:
-    code = ("import sys; sys.modules['matplotlib'] = None\nfrom autosched.plot import tuning_curve\n"
-            "try: tuning_curve([1.0], None, 0.0, '')\nexcept Exception as e: print(e)")
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parents[2]).stdout
+    code = (
+        "import sys; sys.modules['matplotlib'] = None\nfrom autosched.plot import tuning_curve\n"
+        "try: tuning_curve([1.0], None, 0.0, '')\nexcept Exception as e: print(e)"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parents[2]
+    ).stdout
     assert "tensorlang[viz]" in said
 
 
 def test_roofline_arithmetic() -> None:
     p = Position(2.0, 50e9, 100e9, "bandwidth", Peaks(200e9, 50e9, 2, 3 << 20))
-    assert p.share == 0.5 and "50% of the 100.0 that bandwidth allows at 2 operations a byte" in str(p) and "50 GB/s with 3 MiB of arrays" in str(p)
+    assert (
+        p.share == 0.5
+        and "50% of the 100.0 that bandwidth allows at 2 operations a byte" in str(p)
+        and "50 GB/s with 3 MiB of arrays" in str(p)
+    )
     assert [bytes_text(n) for n in (12, 65536, 3 << 29)] == ["12 B", "64 KiB", "1.5 GiB"]
 
 
 def test_the_roof_of_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A product of 64³ has 2·64³ operations for 3·64² floats, and may use the bandwidth of arrays of that size."""
+    """A product of 64³ has 2·64³ operations for 3·64² floats, and may use the bandwidth of arrays of that
+    size."""
     asked: list[int] = []
 
     def bandwidth(threads: int, size: int) -> float:
@@ -158,8 +210,17 @@ def test_the_roof_of_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("autosched.roofline._bandwidth", bandwidth)
     monkeypatch.setattr("autosched.roofline._flops", lambda threads: 100e9)
     p = position(matmul(64, 64, 64), 2 * 64**3, 1e-4)
-    assert asked == [3 * 64 * 64 * 4] and p.intensity == pytest.approx(64 / 6) and p.limit == "bandwidth" and p.roof == pytest.approx(4e9 * 64 / 6)
-    assert peaks().size == LARGEST and peaks(1).size == SMALLEST and position(matmul(512, 512, 512), 2 * 512**3, 1.0).limit == "arithmetic"
+    assert (
+        asked == [3 * 64 * 64 * 4]
+        and p.intensity == pytest.approx(64 / 6)
+        and p.limit == "bandwidth"
+        and p.roof == pytest.approx(4e9 * 64 / 6)
+    )
+    assert (
+        peaks().size == LARGEST
+        and peaks(1).size == SMALLEST
+        and position(matmul(512, 512, 512), 2 * 512**3, 1.0).limit == "arithmetic"
+    )
 
 
 OK, BAD = Record("t", "llvm", "{}", "ok", (1e-3,)), Record("t", "llvm", "{}", "crash")
@@ -178,7 +239,11 @@ def test_plain_lines(peak: None) -> None:
         lines.round([BAD if i % 4 == 0 else OK], OK, 2e6)
     said = plain.getvalue().splitlines()
     assert said[0] == "tune conv: 100 trials, 20 of them from records" and len(said) == 9
-    assert said[1].startswith("   30/100  best 1 ms  2.0 GFLOP/s  25% of peak  ") and "s left" in said[1] and said[1].endswith("failed: 3 crash")
+    assert (
+        said[1].startswith("   30/100  best 1 ms  2.0 GFLOP/s  25% of peak  ")
+        and "s left" in said[1]
+        and said[1].endswith("failed: 3 crash")
+    )
     assert "100/100" in said[-1] and "left" not in said[-1] and said[-1].endswith("failed: 20 crash")
     lines.end(None)
     assert plain.getvalue().splitlines() == said
@@ -210,7 +275,12 @@ def test_a_notebook_shows_it_in_place(peak: None, capsys: pytest.CaptureFixture[
     page = shown._repr_html_()
     seen = Checked()
     seen.feed(page)
-    assert not seen.open and "tune <conv>" in seen.text and "best 1 ms  2.0 GFLOP/s  25% of peak" in seen.text and "failed: 1 crash" in seen.text
+    assert (
+        not seen.open
+        and "tune <conv>" in seen.text
+        and "best 1 ms  2.0 GFLOP/s  25% of peak" in seen.text
+        and "failed: 1 crash" in seen.text
+    )
     assert capsys.readouterr().out.count("failed: 1 crash") >= 1  # without a front end, as text
     assert isinstance(reporter(None), Lines) and not isinstance(reporter(False), Lines)
 
@@ -222,7 +292,8 @@ def test_how_long_it_will_take(peak: None, monkeypatch: pytest.MonkeyPatch) -> N
     assert now.left == 60.0 and now.share == 0.1
     clock[0] = 20.0
     now.add([OK] * 100, OK, 0.0)
-    assert now.rate == 5.0 and now.left == 40.0 and now.share == pytest.approx(1 / 3)  # the clock ends it, not the count
+    # the clock ends it, not the count
+    assert now.rate == 5.0 and now.left == 40.0 and now.share == pytest.approx(1 / 3)
     assert now.best == "best 1 ms" == best_text(OK, 0.0)  # operations are not counted
     later = Standing("conv", 400, 0, None)
     clock[0] = 30.0
@@ -239,8 +310,13 @@ def test_a_broken_tune_ends_its_display(peak: None) -> None:
 
     out = io.StringIO()
     with pytest.raises(KeyboardInterrupt):
-        tune(SearchTask(matmul, (16, 16, 16), template=template), trials=3, measurer=Stopped(), model="random",
-             progress=Live(Console(file=out, force_terminal=True, width=100)))
+        tune(
+            SearchTask(matmul, (16, 16, 16), template=template),
+            trials=3,
+            measurer=Stopped(),
+            model="random",
+            progress=Live(Console(file=out, force_terminal=True, width=100)),
+        )
     assert out.getvalue().rindex("\x1b[?25h") > out.getvalue().rindex("\x1b[?25l")
 
 

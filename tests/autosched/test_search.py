@@ -1,4 +1,5 @@
-"""Strategies and mutators: valid rows, never twice, the same in every process, better than chance; and the sharing out among variants."""
+"""Strategies and mutators: valid rows, never twice, the same in every process, better than chance; and the
+sharing out among variants."""
 
 from __future__ import annotations
 
@@ -77,8 +78,10 @@ def test_proposals_are_new_valid_and_different(name: str) -> None:
 @pytest.mark.parametrize(("strategy", "most"), [(Evolutionary(), 0.7), (Annealing(), 0.8)])
 def test_a_guided_strategy_is_nearer_to_the_best_than_chance(strategy: Any, most: float) -> None:
     v = variant()
-    guided, chance = (-closeness(how.propose(v, 16, np.random.default_rng(5), closeness, Seen(len(v.domains)))).max()
-                      for how in (strategy, Random()))
+    guided, chance = (
+        -closeness(how.propose(v, 16, np.random.default_rng(5), closeness, Seen(len(v.domains)))).max()
+        for how in (strategy, Random())
+    )
     assert guided < most * chance
 
 
@@ -86,7 +89,14 @@ def test_crossover_and_survivors_matter() -> None:
     v = variant()
 
     def best(how: Evolutionary, seen: Seen) -> float:
-        return float(np.mean([closeness(how.propose(v, 8, np.random.default_rng(s), closeness, seen)).max() for s in range(6)]))
+        return float(
+            np.mean(
+                [
+                    closeness(how.propose(v, 8, np.random.default_rng(s), closeness, seen)).max()
+                    for s in range(6)
+                ]
+            )
+        )
 
     empty, known = Seen(len(v.domains)), Seen(len(v.domains))
     good = Evolutionary().propose(v, 32, np.random.default_rng(9), closeness, empty)
@@ -109,7 +119,10 @@ def test_exhaustive_gives_every_candidate_once_in_order() -> None:
 def test_a_small_space_ends_whatever_the_strategy(strategy: str) -> None:
     task = SearchTask(scale, (20,), X86, template=scale_template)
     pretend = Pretend()
-    assert tune(task, trials=100, strategy=strategy, model="random", measurer=pretend, progress=False).trials == 20
+    assert (
+        tune(task, trials=100, strategy=strategy, model="random", measurer=pretend, progress=False).trials
+        == 20
+    )
     assert len(set(pretend.traces)) == 20
 
 
@@ -134,9 +147,12 @@ def test_a_search_that_knows_something_still_begins_with_the_default_schedule() 
     variants = variants_of(SearchTask(matmul, (512, 512, 512), X86))
     seen = [Seen(len(v.domains)) for v in variants]
     scores = [lambda rows, i=i: np.full(len(rows), float(i)) for i in range(len(variants))]
-    found = allot(variants, seen, Evolutionary(population=64, generations=1), 16, np.random.default_rng(0), scores)
+    found = allot(
+        variants, seen, Evolutionary(population=64, generations=1), 16, np.random.default_rng(0), scores
+    )
     assert found[0][0] == 0 and (found[0][1] == variants[0].present()[0]).all()
-    assert len(found) == 16 and sum(i == len(variants) - 1 for i, _ in found) >= 13  # then what is believed in
+    # then what is believed in
+    assert len(found) == 16 and sum(i == len(variants) - 1 for i, _ in found) >= 13
 
 
 def test_good_candidates_visit_other_variants() -> None:
@@ -177,8 +193,15 @@ print("\\n".join(pretend.traces))
 
 
 def test_sketches_and_search_are_the_same_in_every_process() -> None:
-    runs = [subprocess.Popen([sys.executable, "-c", SCRIPT], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONHASHSEED": seed})
-            for seed in ("1", "77")]
+    runs = [
+        subprocess.Popen(
+            [sys.executable, "-c", SCRIPT],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        )
+        for seed in ("1", "77")
+    ]
     texts = [r.communicate()[0] for r in runs]
     assert [r.returncode for r in runs] == [0, 0]
     assert texts[0].count("\n") >= 48

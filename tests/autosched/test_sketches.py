@@ -1,4 +1,5 @@
-"""Sketches: every computation has a space, every candidate of it computes the right thing, and there are never too many of them."""
+"""Sketches: every computation has a space, every candidate of it computes the right thing, and there are
+never too many of them."""
 
 from __future__ import annotations
 
@@ -34,7 +35,11 @@ def computation(name: str) -> list[te.Tensor]:
     return {
         "matmul": lambda: [x, y, ops.matmul(x, y)],
         "dense": lambda: [x, w, ops.dense(x, w, activation=ops.relu)],
-        "transposed batch": lambda: [a := p(2, 9, 36, name="A"), b := p(2, 17, 36, name="B"), ops.batch_matmul(a, b, transpose_b=True)],
+        "transposed batch": lambda: [
+            a := p(2, 9, 36, name="A"),
+            b := p(2, 17, 36, name="B"),
+            ops.batch_matmul(a, b, transpose_b=True),
+        ],
         "conv": lambda: [image, taps, ops.conv2d(image, taps, padding=1)],
         "depthwise": lambda: [image, each, ops.depthwise_conv2d(image, each, stride=2, padding=1)],
         "softmax": lambda: [x, ops.softmax(x)],
@@ -49,8 +54,22 @@ def computation(name: str) -> list[te.Tensor]:
     }[name]()
 
 
-NAMES = ("matmul", "dense", "transposed batch", "conv", "depthwise", "softmax", "layer norm", "row sums", "column sums", "whole sum", "argmax",
-         "pool", "chain", "transpose")
+NAMES = (
+    "matmul",
+    "dense",
+    "transposed batch",
+    "conv",
+    "depthwise",
+    "softmax",
+    "layer norm",
+    "row sums",
+    "column sums",
+    "whole sum",
+    "argmax",
+    "pool",
+    "chain",
+    "transpose",
+)
 
 
 def task_of(name: str) -> SearchTask:
@@ -59,20 +78,29 @@ def task_of(name: str) -> SearchTask:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_sketch_is_right(name: str) -> None:
-    """What the author wrote in a few variants, and one random candidate of the last of them, against the reference."""
+    """What the author wrote in a few variants, and one random candidate of the last of them, against the
+    reference."""
     task = task_of(name)
     variants = variants_of(task)
     assert 1 <= len(variants) <= MAX_VARIANTS
     assert sum(len(v.domains) for v in variants) > 0
     rng = np.random.default_rng(len(name))
     some = variants[:: max(1, len(variants) // 2)]
-    candidates = [(v, row) for v in some for row in v.present()] + [(some[-1], row) for row in some[-1].sample_valid(rng, 1)]
-    inputs = {x: rng.integers(-4, 5, [int(str(e)) for e in x.shape]).astype(np.float32) for x in task.tensors[:-1]}
+    candidates = [(v, row) for v in some for row in v.present()] + [
+        (some[-1], row) for row in some[-1].sample_valid(rng, 1)
+    ]
+    inputs = {
+        x: rng.integers(-4, 5, [int(str(e)) for e in x.shape]).astype(np.float32) for x in task.tensors[:-1]
+    }
     (right,) = te.reference.evaluate(task.outputs, inputs)
     for v, row in candidates:
         got = tl.build(v.schedule(row), task.tensors)(*inputs.values())
         # sums of small integers are exact; what divides or calls exp is off by some ulp of the largest value
-        bound = 0 if name not in ("softmax", "layer norm", "chain") else 64 * np.finfo(np.float32).eps * np.abs(right).max()
+        bound = (
+            0
+            if name not in ("softmax", "layer norm", "chain")
+            else 64 * np.finfo(np.float32).eps * np.abs(right).max()
+        )
         assert got.dtype == right.dtype and (np.abs(got - right) <= bound).all(), (v.why, v.decisions(row))
 
 
@@ -81,19 +109,29 @@ def test_the_first_candidate_is_the_default_schedule(name: str) -> None:
     task = SearchTask.of(computation(name), X86)
     first = variants_of(task)[0]
     own = first.schedule(first.present()[0])
-    assert str(tl.lower(own, task.tensors)) == str(tl.lower(default_schedule(task.outputs, task.target), task.tensors))
+    assert str(tl.lower(own, task.tensors)) == str(
+        tl.lower(default_schedule(task.outputs, task.target), task.tensors)
+    )
     pretend = Pretend()
     tune(task, trials=1, measurer=pretend, model="random", progress=False)
     assert pretend.traces == [canonical_trace(first.trace_of(first.present()[0]))]
 
 
 def test_the_default_schedule_is_a_candidate_whatever_the_limits_say() -> None:
-    """What is found is never slower than ``tl.compile``: with a model or without, its schedule is measured first."""
+    """What is found is never slower than ``tl.compile``: with a model or without, its schedule is measured
+    first."""
     task = SearchTask.of(computation("matmul"), X86)
     variants = variants_of(task)
     variants[0].valid = lambda rows: np.zeros(len(rows), np.bool_)  # type: ignore[method-assign]
     for scores in (None, [lambda rows: np.ones(len(rows)) for _ in variants]):
-        chosen = allot(variants, [Seen(len(v.domains)) for v in variants], Evolutionary(), 2, np.random.default_rng(0), scores)
+        chosen = allot(
+            variants,
+            [Seen(len(v.domains)) for v in variants],
+            Evolutionary(),
+            2,
+            np.random.default_rng(0),
+            scores,
+        )
         assert chosen[0][0] == 0 and (chosen[0][1] == variants[0].present()[0]).all()
 
 
@@ -103,8 +141,16 @@ def test_open_sizes_keep_panel_and_tile_of_one_width() -> None:
     assert s.decisions and "transform_layout" in str(s.trace)
     v = Variant(s, task.target)
     for row in v.sample_valid(np.random.default_rng(0), 3):
-        width = next(d for step in s.trace.steps if step.name == "transform_layout" for _, _, d in step.arguments()["digits"] if d)
-        assert any(f"0..{width} " in line and "vectorized" in line for line in v.schedule(row).tree().splitlines())
+        width = next(
+            d
+            for step in s.trace.steps
+            if step.name == "transform_layout"
+            for _, _, d in step.arguments()["digits"]
+            if d
+        )
+        assert any(
+            f"0..{width} " in line and "vectorized" in line for line in v.schedule(row).tree().splitlines()
+        )
 
 
 def test_structures_of_a_matmul() -> None:
@@ -123,15 +169,25 @@ def test_structures_of_a_softmax() -> None:
     """All stages in one loop over rows, and apart."""
     task = SearchTask.of([x := p(64, 1000), ops.softmax(x)], X86)
     texts = [str(x.schedule.trace) for x in derive(task.schedule(), Where(task.target))]
-    assert any(all(f"compute_at(softmax.{part}, at=softmax.i0)" in t for part in ("max", "exp", "sum")) for t in texts)
+    assert any(
+        all(f"compute_at(softmax.{part}, at=softmax.i0)" in t for part in ("max", "exp", "sum"))
+        for t in texts
+    )
     assert any("compute_at(softmax.exp" not in t for t in texts)
 
 
 def test_prime_sizes_have_the_same_sketches_as_round_ones() -> None:
-    found = [derive(SearchTask(matmul, (n, n, n), X86).schedule(), Where(tl.Target.parse(X86))) for n in (256, 257)]
+    found = [
+        derive(SearchTask(matmul, (n, n, n), X86).schedule(), Where(tl.Target.parse(X86))) for n in (256, 257)
+    ]
     assert len(found[0]) == len(found[1])
     for sketches in found:
-        heights = [d.values.tolist() for x in sketches for d in Variant(x.schedule, tl.Target.parse(X86)).domains if d.name == "tile_i.0"]
+        heights = [
+            d.values.tolist()
+            for x in sketches
+            for d in Variant(x.schedule, tl.Target.parse(X86)).domains
+            if d.name == "tile_i.0"
+        ]
         assert list(range(1, 17)) in heights  # every height, not only divisors
 
 
@@ -175,7 +231,9 @@ def test_places_make_variants() -> None:
     def template(s: tl.Schedule, tensors: list[te.Tensor]) -> None:
         out = tensors[-1]
         s.sample_tile(s[out].op.axis[0], name="unused")
-        s[out].vectorize(s[out].split(s[out].op.axis[1], s.sample_tile(s[out].op.axis[1], candidates=[4, 8], name="v"))[1])
+        s[out].vectorize(
+            s[out].split(s[out].op.axis[1], s.sample_tile(s[out].op.axis[1], candidates=[4, 8], name="v"))[1]
+        )
         s.sample_location(s.stages[1].name, name="place")
 
     x = p(12, 30)
@@ -187,7 +245,9 @@ def test_places_make_variants() -> None:
         row = v.present()[0]
         assert v.row(v.decisions(row)) is not None
         assert [w.row(v.decisions(row)) is not None for w in variants] == [w is v for w in variants]
-    result = tune(SearchTask.of([x, out], template=template), trials=12, seed=2, model="random", progress=False)
+    result = tune(
+        SearchTask.of([x, out], template=template), trials=12, seed=2, model="random", progress=False
+    )
     assert result.best is not None and not result.failures
 
 
@@ -205,8 +265,12 @@ def test_too_many_places_are_cut() -> None:
 
 def test_what_cannot_be_tuned_says_why() -> None:
     x = p(4)
-    doubled = te.extern((4,), [x], lambda ins, outs: te.call_packed("double", ins[0], outs[0]), name="doubled")
-    with pytest.raises(TensorLangError, match=r"doubled: an extern cannot be written as JSON(.|\n)*does not travel as text"):
+    doubled = te.extern(
+        (4,), [x], lambda ins, outs: te.call_packed("double", ins[0], outs[0]), name="doubled"
+    )
+    with pytest.raises(
+        TensorLangError, match=r"doubled: an extern cannot be written as JSON(.|\n)*does not travel as text"
+    ):
         SearchTask.of([x, doubled])
     with pytest.raises(TensorLangError, match="nothing to tune"):
         variants_of(SearchTask.of([x, te.compute((1,), lambda i: x[i] + x[i + 1], name="one")]))

@@ -1,5 +1,6 @@
-"""The sweep: every operator after every heavy one. Sketches are derived, replayed and right; the default run takes each operator after one heavy
-one and each heavy one several times, ``-m fuzz`` takes all pairs, builds every one and tunes it with two trials."""
+"""The sweep: every operator after every heavy one. Sketches are derived, replayed and right; the default run
+takes each operator after one heavy one and each heavy one several times, ``-m fuzz`` takes all pairs, builds
+every one and tunes it with two trials."""
 
 from __future__ import annotations
 
@@ -37,7 +38,9 @@ HEAVY: dict[str, Heavy] = {
     "dense": lambda p: ops.dense(p(12, 40), p(24, 40), p(24)),
     "matmul": lambda p: ops.matmul(p(12, 40), p(40, 24)),
     "batch_matmul": lambda p: ops.batch_matmul(p(2, 10, 36), p(2, 12, 36), transpose_b=True),
-    "attention": lambda p: ops.scaled_dot_product_attention(p(1, 2, 10, 16), p(1, 2, 12, 16), p(1, 2, 12, 16)),
+    "attention": lambda p: ops.scaled_dot_product_attention(
+        p(1, 2, 10, 16), p(1, 2, 12, 16), p(1, 2, 12, 16)
+    ),
     "conv2d": lambda p: ops.conv2d(p(1, 4, 8, 8), p(8, 4, 3, 3), padding=1),
     "conv2d, batch of two": lambda p: ops.conv2d(p(2, 4, 8, 8), p(8, 4, 3, 3), p(8), stride=2, padding=1),
     "winograd": lambda p: ops.conv2d_winograd(p(1, 4, 8, 8), p(8, 4, 3, 3), padding=1),
@@ -110,20 +113,43 @@ FOLLOWERS: dict[str, Follower] = {
     "tile": lambda t, p: ops.tile(t, (2,) + (1,) * (len(shape(t)) - 1)),
     "pad": lambda t, p: ops.pad(t, [(1, 1)] * len(shape(t))),
     "pad, reflected": lambda t, p: ops.pad(t, [(0, 0)] * (len(shape(t)) - 1) + [(1, 1)], mode="reflect"),
-    "slice": lambda t, p: ops.strided_slice(t, [0] * len(shape(t)), shape(t), [1] * (len(shape(t)) - 1) + [2]),
+    "slice": lambda t, p: ops.strided_slice(
+        t, [0] * len(shape(t)), shape(t), [1] * (len(shape(t)) - 1) + [2]
+    ),
     "take": lambda t, p: ops.take(t, p(5, dtype="int32"), axis=1),
 }
-EXACT = {"relu", "residual", "residual, relu", "broadcast bias", "sum", "max", "conv", "depthwise", "dense", "product", "transpose"}
+EXACT = {
+    "relu",
+    "residual",
+    "residual, relu",
+    "broadcast bias",
+    "sum",
+    "max",
+    "conv",
+    "depthwise",
+    "dense",
+    "product",
+    "transpose",
+}
 
 
 def fits(heavy: str, follower: str) -> bool:
     """Whether the result of one is what the other takes."""
-    return not getattr(FOLLOWERS[follower], "images", False) or heavy not in ("dense", "matmul", "batch_matmul", "attention", "conv1d")
+    return not getattr(FOLLOWERS[follower], "images", False) or heavy not in (
+        "dense",
+        "matmul",
+        "batch_matmul",
+        "attention",
+        "conv1d",
+    )
 
 
 PAIRS = [(h, f) for h in HEAVY for f in FOLLOWERS if fits(h, f)]
 # each operator after one heavy one: the i-th after the i-th, in turns
-SOME = [next((h, f) for k in range(len(HEAVY)) for h in [list(HEAVY)[(i + k) % len(HEAVY)]] if fits(h, f)) for i, f in enumerate(FOLLOWERS)]
+SOME = [
+    next((h, f) for k in range(len(HEAVY)) for h in [list(HEAVY)[(i + k) % len(HEAVY)]] if fits(h, f))
+    for i, f in enumerate(FOLLOWERS)
+]
 
 
 def computation(heavy: str, follower: str) -> Tensors:
@@ -134,7 +160,8 @@ def computation(heavy: str, follower: str) -> Tensors:
 
 @pytest.mark.parametrize("heavy, follower", SOME, ids=[f"{h}+{f}" for h, f in SOME])
 def test_an_operator_after_a_heavy_one_is_searched(heavy: str, follower: str) -> None:
-    """Sketches end, and the first and the last of a few can be lowered: the verifier has proved every access in bounds."""
+    """Sketches end, and the first and the last of a few can be lowered: the verifier has proved every access
+    in bounds."""
     tensors = computation(heavy, follower)
     task = SearchTask.of(tensors, X86)
     found = derive(task.schedule(), Where(X86), most=4)

@@ -35,7 +35,11 @@ def test_equation_seven() -> None:
 
 
 def test_choices() -> None:
-    fresh, busy, dead = Progress(1.0, 1.0), Progress(1.0, 1.0, None, [5.0, 4.0], 2), Progress(1.0, 1.0, None, [INF] * 9, 9)
+    fresh, busy, dead = (
+        Progress(1.0, 1.0),
+        Progress(1.0, 1.0, None, [5.0, 4.0], 2),
+        Progress(1.0, 1.0, None, [INF] * 9, 9),
+    )
     greedy = Gradient(epsilon=0.0)
     assert greedy.choose([busy, fresh], [0, 1]) == 1  # each task once
     assert greedy.choose([dead, busy], [0, 1]) == 1
@@ -57,16 +61,34 @@ class Slow(Pretend):
     def run(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
         for job in jobs:
             for o in super().run([job]):
-                yield Outcome(o.id, o.status, times=tuple(t * (100 if job.key == self.key else 1) for t in o.times))
+                yield Outcome(
+                    o.id, o.status, times=tuple(t * (100 if job.key == self.key else 1) for t in o.times)
+                )
 
 
 def test_trials_go_where_they_help() -> None:
     tasks = [_task(64), _task(96)]
-    result = tune_tasks(tasks, trials=96, batch=8, measurer=Slow(tasks[1].exact_key), model="random", strategy="random", progress=False)
+    result = tune_tasks(
+        tasks,
+        trials=96,
+        batch=8,
+        measurer=Slow(tasks[1].exact_key),
+        model="random",
+        strategy="random",
+        progress=False,
+    )
     turns = Counter(result.order)
     assert sum(turns.values()) == 12 and turns[1] > 2 * turns[0] >= 2
-    even = tune_tasks(tasks, trials=96, batch=8, scheduler="round_robin", measurer=Slow(tasks[1].exact_key), model="random",
-                      strategy="random", progress=False)
+    even = tune_tasks(
+        tasks,
+        trials=96,
+        batch=8,
+        scheduler="round_robin",
+        measurer=Slow(tasks[1].exact_key),
+        model="random",
+        strategy="random",
+        progress=False,
+    )
     assert Counter(even.order) == {0: 6, 1: 6}
     assert result.total < INF and "2 tasks" in str(result)
 
@@ -80,13 +102,30 @@ class Dead(Pretend):
 
     def run(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
         for job in jobs:
-            yield from [Outcome(job.id, "crash", "the worker died of SIGSEGV")] if job.key == self.key else super().run([job])
+            yield from (
+                [Outcome(job.id, "crash", "the worker died of SIGSEGV")]
+                if job.key == self.key
+                else super().run([job])
+            )
 
 
 def test_the_dead_do_not_block_the_living() -> None:
-    dead, nothing, small, good = _task(64), SearchTask(scale, (8,), template=lambda s, t: None), SearchTask(scale, (12,), template=scale_template), _task(96)
-    result = tune_tasks([dead, nothing, small, good], trials=400, batch=8, patience=3, measurer=Dead(dead.exact_key), model="random",
-                        strategy="random", progress=False)
+    dead, nothing, small, good = (
+        _task(64),
+        SearchTask(scale, (8,), template=lambda s, t: None),
+        SearchTask(scale, (12,), template=scale_template),
+        _task(96),
+    )
+    result = tune_tasks(
+        [dead, nothing, small, good],
+        trials=400,
+        batch=8,
+        patience=3,
+        measurer=Dead(dead.exact_key),
+        model="random",
+        strategy="random",
+        progress=False,
+    )
     assert result.results[1] is None and "samples nothing" in result.closed[1]
     assert "nothing worked in 3 batches" in result.closed[0] and result.order.count(0) <= 4
     assert "all 12 candidates" in result.closed[2]
@@ -100,7 +139,9 @@ def test_resumes_and_measures_nothing_twice(tmp_path: Path) -> None:
     first = Pretend()
     tune_tasks(tasks, trials=40, batch=8, records=path, measurer=first, model="random", progress=False)
     again = Pretend()
-    result = tune_tasks(tasks, trials=64, batch=8, records=path, measurer=again, model="random", progress=False)
+    result = tune_tasks(
+        tasks, trials=64, batch=8, records=path, measurer=again, model="random", progress=False
+    )
     new = set(again.traces) - set(first.traces)
     assert sum(r.trials for r in result.results if r) == 64 and len(new) <= 24
     assert len({(r.task, r.steps) for r in RecordLog(path)}) == 64

@@ -64,7 +64,15 @@ def test_evolution_finds_the_optimum() -> None:
     task = SearchTask(matmul, (512, 512, 512), template=matmul_template)
     found = {}
     for strategy in ("random", "evolutionary"):
-        best = tune(task, trials=64, strategy=strategy, model=XGBModel(5, start=None), measurer=Pretend(), seed=5, progress=False).best
+        best = tune(
+            task,
+            trials=64,
+            strategy=strategy,
+            model=XGBModel(5, start=None),
+            measurer=Pretend(),
+            seed=5,
+            progress=False,
+        ).best
         assert best is not None
         found[strategy] = best.cost
     assert found["evolutionary"] < found["random"]
@@ -93,15 +101,25 @@ print("\\n".join(pretend.traces))
 
 
 def test_same_seed_same_candidates_in_every_process() -> None:
-    texts = [subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True, env={**os.environ, "PYTHONHASHSEED": seed}).stdout
-             for seed in ("1", "77")]
+    texts = [
+        subprocess.run(
+            [sys.executable, "-c", SCRIPT],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        ).stdout
+        for seed in ("1", "77")
+    ]
     assert texts[0].count("\n") >= 24
     assert texts[0] == texts[1]
 
 
 def test_errors_say_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(TensorLangError, match="samples nothing"):
-        tune(SearchTask(scale, (8,), template=lambda s, t: None), trials=1, measurer=Pretend(), progress=False)
+        tune(
+            SearchTask(scale, (8,), template=lambda s, t: None), trials=1, measurer=Pretend(), progress=False
+        )
     with pytest.raises(TensorLangError, match="outputs last"):
         SearchTask(lambda: [1], ())
     with pytest.raises(TensorLangError, match="outputs last"):
@@ -124,20 +142,28 @@ FUZZ = pytest.mark.skipif("TENSORLANG_FUZZ_ROUNDS" not in os.environ, reason="ma
 
 
 def _tuned_through_disasters(trials: int, path: Path) -> autosched.TuneResult:
-    """One candidate in ten each crashes, hangs, eats memory, computes something wrong, or has its worker killed."""
+    """One candidate in ten each crashes, hangs, eats memory, computes something wrong, or has its worker
+    killed."""
     task = SearchTask(matmul, (31, 37, 29), template=matmul_template)
     before = set(psutil.Process().children(recursive=True))
     with Measurer(Stages(run="tests.autosched.workloads:scripted")) as m:
-        result = tune(task, trials=trials, records=path, seed=2, model="random", measurer=m, timeout=3.0, progress=False)
+        result = tune(
+            task, trials=trials, records=path, seed=2, model="random", measurer=m, timeout=3.0, progress=False
+        )
         assert m.restarts == 0
     assert result.trials == trials and set(result.failures) <= KINDS
-    assert all(result.reasons.values()) and all(f"{n} × {status}: " in str(result) for status, n in result.failures.items())
+    assert all(result.reasons.values()) and all(
+        f"{n} × {status}: " in str(result) for status, n in result.failures.items()
+    )
     for r in RecordLog(path):
         assert r.ok or r.error
         assert not r.ok or scripted_fate(r.steps) == 0, "a candidate won that should have failed"
     assert result.schedule is not None and result.best is not None
     f = tl.build(result.schedule, result.tensors)
-    a, b = np.arange(31 * 29, dtype=np.float32).reshape(31, 29) % 7, np.arange(29 * 37, dtype=np.float32).reshape(29, 37) % 5
+    a, b = (
+        np.arange(31 * 29, dtype=np.float32).reshape(31, 29) % 7,
+        np.arange(29 * 37, dtype=np.float32).reshape(29, 37) % 5,
+    )
     assert (f(a, b) == a @ b).all()
     left = [p for p in set(psutil.Process().children(recursive=True)) - before if p.is_running()]
     assert not left
@@ -155,7 +181,9 @@ def test_a_long_tune_survives_every_disaster(tmp_path: Path) -> None:
     assert set(failures) == KINDS and min(failures.values()) >= 8 and sum(failures.values()) >= 70
 
 
-def test_a_read_only_file_is_an_error_before_anything_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_only_file_is_an_error_before_anything_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pretend, path, opened = Pretend(), tmp_path / "r.jsonl", os.open
 
     def read_only(file: str, flags: int, mode: int = 0o777) -> int:
@@ -165,23 +193,38 @@ def test_a_read_only_file_is_an_error_before_anything_is_measured(tmp_path: Path
 
     monkeypatch.setattr(os, "open", read_only)
     with pytest.raises(TensorLangError, match="cannot write records") as e:
-        tune(SearchTask(matmul, (64, 64, 64), template=matmul_template), trials=4, records=path, measurer=pretend, progress=False)
+        tune(
+            SearchTask(matmul, (64, 64, 64), template=matmul_template),
+            trials=4,
+            records=path,
+            measurer=pretend,
+            progress=False,
+        )
     assert "Read-only file system" in str(e.value) and not pretend.traces
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 def test_a_device_that_is_always_full_loses_no_result() -> None:
-    result = tune(SearchTask(matmul, (64, 64, 64), template=matmul_template), trials=6, records="/dev/full", measurer=Pretend(), model="random",
-                  progress=False)
+    result = tune(
+        SearchTask(matmul, (64, 64, 64), template=matmul_template),
+        trials=6,
+        records="/dev/full",
+        measurer=Pretend(),
+        model="random",
+        progress=False,
+    )
     assert result.trials == 6 and result.best is not None and result.schedule is not None
     assert "in memory only" in str(result) and "No space left" in str(result)
 
 
 def test_the_target_of_another_architecture_is_refused_before_anything_starts() -> None:
-    task = SearchTask(matmul, (64, 64, 64), "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72", template=matmul_template)
+    task = SearchTask(
+        matmul, (64, 64, 64), "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72", template=matmul_template
+    )
     with pytest.raises(TensorLangError, match="cannot be measured here"):
         tune(task, trials=2, progress=False)
-    assert tune(task, trials=2, measurer=Pretend(), model="random", progress=False).trials == 2  # somebody else may
+    # somebody else may
+    assert tune(task, trials=2, measurer=Pretend(), model="random", progress=False).trials == 2
 
 
 def test_a_record_of_another_version_is_named_and_kept(tmp_path: Path) -> None:
@@ -194,7 +237,11 @@ def test_a_record_of_another_version_is_named_and_kept(tmp_path: Path) -> None:
     kept = path.read_text()
     result = tune(task, trials=6, records=log, measurer=Pretend(), model="random", progress=False)
     assert path.read_text().startswith(kept)
-    assert [n for n in result.notes if n.startswith(f"1 line of the records skipped, the first {path}:4: version 2")] and result.notes[0] in str(result)
+    assert [
+        n
+        for n in result.notes
+        if n.startswith(f"1 line of the records skipped, the first {path}:4: version 2")
+    ] and result.notes[0] in str(result)
 
 
 def _running_sum(n: int, m: int) -> list[te.Tensor]:
@@ -213,13 +260,16 @@ def test_a_scan_is_tuned() -> None:
 
 def test_an_extern_says_why_not() -> None:
     a = te.placeholder((8,), name="A")
-    doubled = te.extern((8,), [a], lambda ins, outs: te.call_packed("tests.double", ins[0], outs[0]), name="doubled")
+    doubled = te.extern(
+        (8,), [a], lambda ins, outs: te.call_packed("tests.double", ins[0], outs[0]), name="doubled"
+    )
     with pytest.raises(TensorLangError, match="doubled: an extern cannot be written as JSON"):
         SearchTask.of([a, doubled])
 
 
 def test_the_search_goes_on_while_candidates_are_measured() -> None:
-    """The next batch is proposed before the last outcomes of the one before, and nothing is proposed twice."""
+    """The next batch is proposed before the last outcomes of the one before, and nothing is proposed
+    twice."""
     task = SearchTask(matmul, (64, 64, 64), template=matmul_template)
 
     class Ahead(Pretend):
@@ -246,7 +296,11 @@ def test_a_flaky_winner_is_found_out() -> None:
             for job in jobs:
                 again = job.trace in self.traces
                 for o in super().run([job]):
-                    yield replace(o, times=(), status="wrong_answer", error="C: 1 of 9 elements differ") if again and job.trace == self.fastest(o) else o
+                    yield (
+                        replace(o, times=(), status="wrong_answer", error="C: 1 of 9 elements differ")
+                        if again and job.trace == self.fastest(o)
+                        else o
+                    )
 
         def fastest(self, o):  # type: ignore[no-untyped-def]
             costs = self.costs
@@ -254,7 +308,10 @@ def test_a_flaky_winner_is_found_out() -> None:
 
         @property
         def costs(self) -> dict[str, float]:
-            return {t: next(iter(Pretend().run([Job(0, "", "", "", t)]))).times[0] for t in dict.fromkeys(self.traces)}
+            return {
+                t: next(iter(Pretend().run([Job(0, "", "", "", t)]))).times[0]
+                for t in dict.fromkeys(self.traces)
+            }
 
     m = Flaky()
     result = tune(task, trials=16, measurer=m, model="random", progress=False)

@@ -27,11 +27,25 @@ def matmul(m: int, n: int, k: int) -> list[te.Tensor]:
 def conv(c: int, f: int, h: int, w: int) -> list[te.Tensor]:
     """3 x 3, same padding."""
     data, weight = te.placeholder((1, c, h, w), name="data"), te.placeholder((f, c, 3, 3), name="weight")
-    padded = te.compute((1, c, h + 2, w + 2), lambda n, q, y, x: te.if_then_else(
-        (y >= 1) & (y <= h) & (x >= 1) & (x <= w), data[n, q, y - 1, x - 1], te.const(0.0)), name="padded")  # type: ignore[operator]
+    padded = te.compute(
+        (1, c, h + 2, w + 2),
+        lambda n, q, y, x: te.if_then_else(
+            (y >= 1) & (y <= h) & (x >= 1) & (x <= w), data[n, q, y - 1, x - 1], te.const(0.0)
+        ),
+        name="padded",
+    )  # type: ignore[operator]
     rc, ry, rx = te.reduce_axis((0, c), "rc"), te.reduce_axis((0, 3), "ry"), te.reduce_axis((0, 3), "rx")
-    return [data, weight, te.compute((1, f, h, w), lambda n, q, y, x: te.sum(
-        padded[n, rc, y + ry, x + rx] * weight[q, rc, ry, rx], axis=[rc, ry, rx]), name="out")]
+    return [
+        data,
+        weight,
+        te.compute(
+            (1, f, h, w),
+            lambda n, q, y, x: te.sum(
+                padded[n, rc, y + ry, x + rx] * weight[q, rc, ry, rx], axis=[rc, ry, rx]
+            ),
+            name="out",
+        ),
+    ]
 
 
 def scale(n: int) -> list[te.Tensor]:
@@ -48,7 +62,8 @@ def scale_template(s: tl.Schedule, tensors: Sequence[te.Tensor]) -> None:
 
 
 class Pretend:
-    """Measures nothing: the cost is a fixed function of the sampled values. Every third candidate fails in some way."""
+    """Measures nothing: the cost is a fixed function of the sampled values. Every third candidate fails in
+    some way."""
 
     def __init__(self, fail: bool = False) -> None:
         self.fail = fail
@@ -81,7 +96,8 @@ def faulty_build(job: Job, directory: str, say: Say) -> Outcome:
 
 
 def disaster(kind: int) -> None:
-    """1 segmentation fault, 2 hang, 3 memory, 4 exit, 5 abort, 6 killed from outside; nothing else does harm."""
+    """1 segmentation fault, 2 hang, 3 memory, 4 exit, 5 abort, 6 killed from outside; nothing else does
+    harm."""
     if kind == 1:
         os.kill(os.getpid(), signal.SIGSEGV)
     if kind == 2:
@@ -104,7 +120,8 @@ def kills_the_nursery(job: Job, directory: str, say: Say) -> Outcome:
 
 
 def scripted(job: Job, directory: str, say: Say) -> Outcome:
-    """A runner with one candidate in ten each a crash, a hang, a memory hog, a wrong answer and a killed worker, by its trace."""
+    """A runner with one candidate in ten each a crash, a hang, a memory hog, a wrong answer and a killed
+    worker, by its trace."""
     fate = scripted_fate(job.trace)
     if fate == WRONG:
         return wrong(job, directory, say)
@@ -121,7 +138,8 @@ def scripted_fate(trace: str) -> int:
 
 
 def wrong(job: Job, directory: str, say: Say) -> Outcome:
-    """A runner that finds a kernel of another computation than the one whose answers it holds: the compiler is wrong."""
+    """A runner that finds a kernel of another computation than the one whose answers it holds: the compiler
+    is wrong."""
     other = Job(job.id, job.graph.replace("2.0", "3.0"), job.key + "x", job.target, job.trace)
     if other.graph == job.graph:  # no constant to change: another order of the operands' elements
         runner.run(job, directory, say)
@@ -182,7 +200,8 @@ def busy_build(job: Job, directory: str, say: Say) -> Outcome:
 
 
 def timing_run(job: Job, directory: str, say: Say) -> Outcome:
-    """A runner that needs all processors, waits until no builder works, and counts the marks that builders make from then on."""
+    """A runner that needs all processors, waits until no builder works, and counts the marks that builders
+    make from then on."""
     say("timing")
     builders = [psutil.Process(int(file.stem)) for file in Path(directory).glob("*.builder")]
     for _ in range(3000):

@@ -1,4 +1,5 @@
-"""The work of the benchmarks: its references against plain definitions, and that nothing is left out or counted twice."""
+"""The work of the benchmarks: its references against plain definitions, and that nothing is left out or
+counted twice."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ def test_a_case_is_there_once():
 
 
 def test_whatever_is_measured_we_compute_ourselves():
-    assert {c.op for c in CASES} | {"batch_matmul_nt"} == set(OPERATORS)  # the latter is one of benchmarks.autosched
+    assert {c.op for c in CASES} | {"batch_matmul_nt"} == set(
+        OPERATORS
+    )  # the latter is one of benchmarks.autosched
 
 
 @pytest.mark.parametrize("suite", SUITES)
@@ -33,14 +36,30 @@ def test_a_quick_run_has_a_part_of_each_suite(suite):
 
 def test_weights_are_constant_or_all_is_given_at_the_call():
     for suite in ("matmul", "conv", "depthwise", "int8"):
-        names = {weights: {c.name for c in SUITES[suite]() if c.weights == weights} for weights in ("call", "packed")}
+        names = {
+            weights: {c.name for c in SUITES[suite]() if c.weights == weights}
+            for weights in ("call", "packed")
+        }
         assert names["call"] == names["packed"], suite
 
 
 def test_resnet_is_whole():
-    """4.09 billion multiply-adds, layers that occur several times counted so: the blocks of the four stages are 3, 4, 6 and 3."""
-    again = {(256, 56, 64, 1): 2, (64, 56, 64, 3): 3, (64, 56, 256, 1): 4, (512, 28, 128, 1): 3, (128, 28, 128, 3): 3, (128, 28, 512, 1): 4,
-             (1024, 14, 256, 1): 5, (256, 14, 256, 3): 5, (256, 14, 1024, 1): 6, (2048, 7, 512, 1): 2, (512, 7, 512, 3): 2, (512, 7, 2048, 1): 3}
+    """4.09 billion multiply-adds, layers that occur several times counted so: the blocks of the four stages
+    are 3, 4, 6 and 3."""
+    again = {
+        (256, 56, 64, 1): 2,
+        (64, 56, 64, 3): 3,
+        (64, 56, 256, 1): 4,
+        (512, 28, 128, 1): 3,
+        (128, 28, 128, 3): 3,
+        (128, 28, 512, 1): 4,
+        (1024, 14, 256, 1): 5,
+        (256, 14, 256, 3): 5,
+        (256, 14, 1024, 1): 6,
+        (2048, 7, 512, 1): 2,
+        (512, 7, 512, 3): 2,
+        (512, 7, 2048, 1): 3,
+    }
     total = sum(c.flops / 2 * again.get(s[:4], 1) for c, s in zip(conv.cases(), conv.RESNET50))
     assert total == pytest.approx(4.09e9, rel=0.005)
 
@@ -55,9 +74,13 @@ def test_the_convolution_is_that_of_its_definition():
         plain = np.zeros((1, 6, n, n))
         for o, i, j in np.ndindex(6, n, n):
             first = o // (6 // groups) * (4 // groups)
-            window = padded[0, first:first + 4 // groups, i * stride:i * stride + 3, j * stride:j * stride + 3]
+            window = padded[
+                0, first : first + 4 // groups, i * stride : i * stride + 3, j * stride : j * stride + 3
+            ]
             plain[0, o, i, j] = max((window * weight[o]).sum() + bias[o], 0)
-        np.testing.assert_array_equal(conv.convolve(data, weight, bias, stride=stride, padding=padding, groups=groups), plain)
+        np.testing.assert_array_equal(
+            conv.convolve(data, weight, bias, stride=stride, padding=padding, groups=groups), plain
+        )
         if groups == 1:
             out = np.empty(plain.shape, "float32")
             conv2d(data, weight, bias, out=out, stride=stride, padding=padding, groups=groups)
@@ -70,7 +93,9 @@ def test_the_series_of_erf_reaches_its_error():
     np.testing.assert_allclose(memory.gelu(x[None])[0], exact, atol=1e-12)
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.suite == "memory" and c.note == "L2" and c.op in NUMPY], ids=lambda c: c.op)
+@pytest.mark.parametrize(
+    "case", [c for c in CASES if c.suite == "memory" and c.note == "L2" and c.op in NUMPY], ids=lambda c: c.op
+)
 def test_two_definitions_in_numpy_agree(case):
     """The reference of a suite, and what the peer numpy computes."""
     arrays, out = case.inputs(), case.empty()
@@ -79,7 +104,15 @@ def test_two_definitions_in_numpy_agree(case):
 
 
 def case(dtype="float32"):
-    return Case("suite", "name", "copy", (Argument("x", (2, 3), dtype),), Argument("y", (2, 3), dtype), lambda x: x, flops=6.0)
+    return Case(
+        "suite",
+        "name",
+        "copy",
+        (Argument("x", (2, 3), dtype),),
+        Argument("y", (2, 3), dtype),
+        lambda x: x,
+        flops=6.0,
+    )
 
 
 def test_wrong_results_are_found():
@@ -103,6 +136,14 @@ def test_what_is_not_written_is_seen():
 
 def test_arrays_begin_a_cache_line_and_cover_their_range():
     assert all(aligned((n,), "float32").ctypes.data % 64 == 0 for n in range(1, 40))
-    arrays = Case("s", "n", "o", (Argument("v", (1000,), low=0.5), Argument("i", (100_000,), "int8")), Argument("y", (1,)), abs, flops=0).inputs()
+    arrays = Case(
+        "s",
+        "n",
+        "o",
+        (Argument("v", (1000,), low=0.5), Argument("i", (100_000,), "int8")),
+        Argument("y", (1,)),
+        abs,
+        flops=0,
+    ).inputs()
     assert arrays["v"].min() >= 0.5 and arrays["v"].max() <= 1
     assert (arrays["i"].min(), arrays["i"].max()) == (-128, 127)

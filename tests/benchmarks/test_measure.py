@@ -21,6 +21,7 @@ class Clock:
     def work(self, seconds):
         def run():
             self.now += seconds
+
         return run
 
     def settle(self):
@@ -41,7 +42,10 @@ def test_a_turn_is_long_enough_for_the_clock_and_divided_by_its_calls():
 def test_all_have_a_turn_each_round_after_the_one_before_has_settled():
     clock = Clock()
     samples = clock.turns({"a": clock.work(1e-3), "b": clock.work(2e-3)})
-    assert {name: sorted(s.seconds) for name, s in samples.items()} == {"a": list(range(ROUNDS)), "b": list(range(ROUNDS))}
+    assert {name: sorted(s.seconds) for name, s in samples.items()} == {
+        "a": list(range(ROUNDS)),
+        "b": list(range(ROUNDS)),
+    }
     assert clock.settled == 2 * ROUNDS
 
 
@@ -66,7 +70,13 @@ def test_a_ratio_is_the_median_of_rounds_so_that_a_slow_moment_of_the_machine_ca
 
 def test_processor_time_is_seen_so_that_hidden_threads_are():
     clock = Clock()
-    busy = take_turns({"two": clock.work(0.1)}, budget=1.0, clock=clock, processor_clock=lambda: 2 * clock.now, settle=clock.settle)
+    busy = take_turns(
+        {"two": clock.work(0.1)},
+        budget=1.0,
+        clock=clock,
+        processor_clock=lambda: 2 * clock.now,
+        settle=clock.settle,
+    )
     assert busy["two"].busy == pytest.approx([2.0] * len(busy["two"].busy))
 
 

@@ -1,4 +1,5 @@
-"""A run of the benchmarks: peers that are missing, wrong or failing are reported and not counted; what is written can be read."""
+"""A run of the benchmarks: peers that are missing, wrong or failing are reported and not counted; what is
+written can be read."""
 
 from __future__ import annotations
 
@@ -22,6 +23,7 @@ CASE = Case("matmul", "2", "double", (Argument("x", (2,)),), Argument("y", (2,))
 
 def peer(result, *, counted=True, skip=None):
     """A peer whose result is a function of x."""
+
     class Fake(Peer):
         def unsupported(self, case):
             return skip
@@ -47,9 +49,18 @@ def fails(x):
 
 
 def test_the_best_peer_is_the_fastest_that_counts_and_is_right():
-    peers = {"ours": peer(lambda x: 2 * x), "slow": peer(lambda x: x + x), "fast": peer(lambda x: 2 * x), "wrong": peer(lambda x: 3 * x),
-             "none": peer(lambda x: x, skip="no double"), "broken": peer(fails), "yardstick": peer(lambda x: 2 * x, counted=False)}
-    measured = times(ours=[2.0, 2.0, 4.0], slow=[8.0, 8.0, 8.0], fast=[3.0, 3.0, 8.0], yardstick=[1.0, 1.0, 1.0])
+    peers = {
+        "ours": peer(lambda x: 2 * x),
+        "slow": peer(lambda x: x + x),
+        "fast": peer(lambda x: 2 * x),
+        "wrong": peer(lambda x: 3 * x),
+        "none": peer(lambda x: x, skip="no double"),
+        "broken": peer(fails),
+        "yardstick": peer(lambda x: 2 * x, counted=False),
+    }
+    measured = times(
+        ours=[2.0, 2.0, 4.0], slow=[8.0, 8.0, 8.0], fast=[3.0, 3.0, 8.0], yardstick=[1.0, 1.0, 1.0]
+    )
     entry = worker.run_case(CASE, peers, {"absent": "not installed"}, "ours", measured)
     assert (entry["best"], entry["ratio"]) == ("fast", 1.5)
     assert entry["ratios"] == {"slow": 4.0, "fast": 1.5, "yardstick": 0.5}
@@ -63,7 +74,9 @@ def test_the_best_peer_is_the_fastest_that_counts_and_is_right():
 
 
 def test_without_a_right_result_of_ours_there_is_no_ratio():
-    entry = worker.run_case(CASE, {"ours": peer(lambda x: x), "fast": peer(lambda x: 2 * x)}, {}, "ours", times(fast=[1.0]))
+    entry = worker.run_case(
+        CASE, {"ours": peer(lambda x: x), "fast": peer(lambda x: 2 * x)}, {}, "ours", times(fast=[1.0])
+    )
     assert "ratio" not in entry and entry["peers"]["ours"]["status"] == "wrong"
 
 
@@ -95,12 +108,41 @@ def test_arrays_of_a_peer_live_while_it_is_timed():
     worker.run_case(CASE, {"native": Native()}, {}, "ours", measured)
 
 
-def entry(suite="conv", ratio=1.0, *, name="a", threads=1, weights="call", op="conv2d", note="", median=1.0, bound=0.5, limit="operations", f32=None):
+def entry(
+    suite="conv",
+    ratio=1.0,
+    *,
+    name="a",
+    threads=1,
+    weights="call",
+    op="conv2d",
+    note="",
+    median=1.0,
+    bound=0.5,
+    limit="operations",
+    f32=None,
+):
     ratios = {"torch": ratio} | ({"tensorlang f32": f32} if f32 else {})
     mine = {"status": "ok", "median": median, "prepare": 0.1, "busy": 1.0}
-    return {"suite": suite, "name": name, "op": op, "threads": threads, "weights": weights, "note": note, "flops": 2.0, "read": 4, "written": 4,
-            "peers": {"tensorlang": mine, "torch": {"status": "ok", "median": median * ratio}}, "ratios": ratios, "best": "torch", "ratio": ratio,
-            "ratio_quartiles": [ratio, ratio], "bound": bound, "limit": limit, "level": "L2"}
+    return {
+        "suite": suite,
+        "name": name,
+        "op": op,
+        "threads": threads,
+        "weights": weights,
+        "note": note,
+        "flops": 2.0,
+        "read": 4,
+        "written": 4,
+        "peers": {"tensorlang": mine, "torch": {"status": "ok", "median": median * ratio}},
+        "ratios": ratios,
+        "best": "torch",
+        "ratio": ratio,
+        "ratio_quartiles": [ratio, ratio],
+        "bound": bound,
+        "limit": limit,
+        "level": "L2",
+    }
 
 
 def verdict(what, *entries):
@@ -108,7 +150,10 @@ def verdict(what, *entries):
     return found[what]
 
 
-@pytest.mark.parametrize(("ratios", "passed"), [([1.0] * 4 + [0.85], True), ([1.0] * 4 + [0.84], False), ([1.0] * 3 + [0.9] * 2, False)])
+@pytest.mark.parametrize(
+    ("ratios", "passed"),
+    [([1.0] * 4 + [0.85], True), ([1.0] * 4 + [0.84], False), ([1.0] * 3 + [0.9] * 2, False)],
+)
 def test_figure_of_matmul(ratios, passed):
     assert verdict("matmul, 1 thread", *(entry("matmul", r) for r in ratios)) is passed
 
@@ -119,9 +164,16 @@ def test_figure_of_the_peak():
     assert verdict("matmul, 1 thread: 1024³", entry("matmul", bound=0.84, **big)) is False
 
 
-@pytest.mark.parametrize(("ratios", "passed"), [([2.0, 0.8], True), ([2.0, 0.79], False), ([1.1, 0.9], False)])
+@pytest.mark.parametrize(
+    ("ratios", "passed"), [([2.0, 0.8], True), ([2.0, 0.79], False), ([1.1, 0.9], False)]
+)
 def test_figure_of_convolutions(ratios, passed):
-    assert verdict("conv, 2 threads, packed weights", *(entry(ratio=r, threads=2, weights="packed") for r in ratios)) is passed
+    assert (
+        verdict(
+            "conv, 2 threads, packed weights", *(entry(ratio=r, threads=2, weights="packed") for r in ratios)
+        )
+        is passed
+    )
 
 
 def test_figure_of_depthwise_has_no_worst():
@@ -135,7 +187,9 @@ def test_figures_of_memory():
 
     assert verdict("memory, 1 thread: bandwidth", memory(bound=0.86), memory(bound=0.84, name="b")) is False
     assert verdict("memory, 1 thread: bandwidth", memory(bound=0.86)) is True
-    assert verdict("memory, 1 thread: bandwidth", entry("memory", op="softmax", note="L2", bound=0.9)) is None, "in the cache it says nothing"
+    assert (
+        verdict("memory, 1 thread: bandwidth", entry("memory", op="softmax", note="L2", bound=0.9)) is None
+    ), "in the cache it says nothing"
     assert verdict("memory, 1 thread", memory(ratio=0.99), memory(ratio=3.0)) is False
 
 
@@ -146,7 +200,12 @@ def test_figure_of_threads_takes_long_cases_bound_by_operations():
     what = "two threads against one"
     assert verdict(what, *pair("a", 1.8, 1.0)) is True
     assert verdict(what, *pair("a", 1.7, 1.0)) is False
-    assert verdict(what, *pair("a", 1.8, 1.0), *pair("short", 9e-4, 9e-4), *pair("bytes", 1.0, 1.0, limit="bytes")) is True
+    assert (
+        verdict(
+            what, *pair("a", 1.8, 1.0), *pair("short", 9e-4, 9e-4), *pair("bytes", 1.0, 1.0, limit="bytes")
+        )
+        is True
+    )
     assert verdict(what, entry()) is None
 
 
@@ -156,8 +215,13 @@ def test_figure_of_int8_is_against_our_own_float():
 
 
 def test_a_summary_names_the_worst():
-    found, = summaries({"cases": [entry(ratio=2.0), entry(ratio=0.5, name="bad")]})
-    assert (found.geomean, found.worst, found.worst_case, found.ahead) == (pytest.approx(1.0), 0.5, "bad", 0.5)
+    (found,) = summaries({"cases": [entry(ratio=2.0), entry(ratio=0.5, name="bad")]})
+    assert (found.geomean, found.worst, found.worst_case, found.ahead) == (
+        pytest.approx(1.0),
+        0.5,
+        "bad",
+        0.5,
+    )
 
 
 def test_a_machine_that_is_not_quiet_is_noted():
@@ -175,17 +239,39 @@ def test_hidden_threads_are_noted():
 def test_a_run_is_written_as_one_json_file_and_drawn(tmp_path, capsys):
     pytest.importorskip("matplotlib")
     path = tmp_path / "result.json"
-    arguments = ["--suite", "matmul", "--case", "64x64x64", "--threads", "1", "--peers", "numpy", "--rounds", "3", "--budget", "10"]
+    arguments = [
+        "--suite",
+        "matmul",
+        "--case",
+        "64x64x64",
+        "--threads",
+        "1",
+        "--peers",
+        "numpy",
+        "--rounds",
+        "3",
+        "--budget",
+        "10",
+    ]
     assert run.main([*arguments, "--json", str(path), "--width", "160"]) == 0
     result = json.loads(path.read_text(encoding="utf-8"))
-    assert {"format", "date", "machine", "versions", "peers", "options", "peaks", "cases", "seconds"} <= set(result)
+    assert {"format", "date", "machine", "versions", "peers", "options", "peaks", "cases", "seconds"} <= set(
+        result
+    )
     assert {"cpu", "cores", "flags", "caches", "python"} <= set(result["machine"])
     assert result["versions"]["numpy"] == np.__version__
-    assert [(e["name"], e["weights"]) for e in result["cases"]] == [("64x64x64", "call"), ("64x64x64", "packed")]
+    assert [(e["name"], e["weights"]) for e in result["cases"]] == [
+        ("64x64x64", "call"),
+        ("64x64x64", "packed"),
+    ]
     first, packed = result["cases"]
     assert packed["peers"]["numpy"]["status"] == "skipped"
     for mine in (first["peers"]["tensorlang"], first["peers"]["numpy"], packed["peers"]["tensorlang"]):
-        assert mine["status"] == "ok" and mine["rounds"] == 3 and mine["quartiles"][0] <= mine["median"] <= mine["quartiles"][1]
+        assert (
+            mine["status"] == "ok"
+            and mine["rounds"] == 3
+            and mine["quartiles"][0] <= mine["median"] <= mine["quartiles"][1]
+        )
     assert first["best"] == "numpy" and set(first["ratios"]) == {"numpy"}
     assert 0 < share(first) < 1.5, "a share of the measured peak"
     assert result["peaks"]["1"]["matmul"]["flops"] > 1e9
@@ -203,23 +289,46 @@ def test_numbers_are_shortened_and_a_case_is_a_line():
 
 
 def piece(*entries, **machine):
-    return {"format": 1, "date": "2026-01-01", "machine": {"cpu": "fast", "cores": 2, "load": 0.1} | machine, "versions": {"torch": "2"},
-            "peers": ["tensorlang", "torch"], "options": {"quick": False}, "peaks": {"1": {"conv": {"flops": 1.0}}}, "cases": list(entries), "seconds": 3}
+    return {
+        "format": 1,
+        "date": "2026-01-01",
+        "machine": {"cpu": "fast", "cores": 2, "load": 0.1} | machine,
+        "versions": {"torch": "2"},
+        "peers": ["tensorlang", "torch"],
+        "options": {"quick": False},
+        "peaks": {"1": {"conv": {"flops": 1.0}}},
+        "cases": list(entries),
+        "seconds": 3,
+    }
 
 
 def test_pieces_become_one_result():
     first = piece(entry(ratio=1.0, name="a"), entry(ratio=1.0, name="b"))
     second = piece(entry(ratio=2.0, name="b"), entry(ratio=2.0, name="b", threads=2), load=7.0) | {
-        "versions": {"jax": "1"}, "peers": ["tensorlang", "jax"], "peaks": {"2": {"conv": {"flops": 2.0}}}}
+        "versions": {"jax": "1"},
+        "peers": ["tensorlang", "jax"],
+        "peaks": {"2": {"conv": {"flops": 2.0}}},
+    }
     both = merged(first, second)
-    assert [(e["name"], e["threads"], e["ratio"]) for e in both["cases"]] == [("a", 1, 1.0), ("b", 1, 2.0), ("b", 2, 2.0)]
+    assert [(e["name"], e["threads"], e["ratio"]) for e in both["cases"]] == [
+        ("a", 1, 1.0),
+        ("b", 1, 2.0),
+        ("b", 2, 2.0),
+    ]
     assert both["versions"] == {"torch": "2", "jax": "1"} and both["peers"] == ["tensorlang", "torch", "jax"]
     assert set(both["peaks"]) == {"1", "2"} and both["seconds"] == 6
     assert len(first["cases"]) == 2 and set(first["peaks"]) == {"1"}, "what is merged stays as it was"
 
 
-@pytest.mark.parametrize(("other", "what"), [(piece(cpu="slow"), "cpu 'fast' and 'slow'"), (piece() | {"versions": {"torch": "3"}}, "torch version"),
-                                             (piece() | {"options": {"quick": True}}, "quick"), (piece() | {"format": 2}, "format")])
+@pytest.mark.parametrize(
+    ("other", "what"),
+    [
+        (piece(cpu="slow"), "cpu 'fast' and 'slow'"),
+        (piece() | {"versions": {"torch": "3"}}, "torch version"),
+        (piece() | {"options": {"quick": True}}, "quick"),
+        (piece() | {"format": 2}, "format"),
+    ],
+)
 def test_pieces_of_another_machine_or_version_are_refused(other, what):
     with pytest.raises(DifferentError, match=what):
         merged(piece(), other)

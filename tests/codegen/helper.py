@@ -1,4 +1,5 @@
-"""Runs kernels in tests: emit, compile, link, call with numpy arrays. A serial loop stands in for the thread pool."""
+"""Runs kernels in tests: emit, compile, link, call with numpy arrays. A serial loop stands in for the thread
+pool."""
 
 from __future__ import annotations
 
@@ -16,8 +17,29 @@ from tensorlang.expr.nodes import Expr, Var
 from tensorlang.loopir.stmt import PARALLEL, SERIAL, Alloc, Buffer, For, Func, If, Let, Stmt, Store, load, seq
 from tensorlang.target import Target
 
-__all__ = ["PARALLEL", "SERIAL", "Alloc", "Buffer", "For", "Func", "If", "Kernel", "Let", "Stmt", "Store", "buffer", "compiled", "i32",
-           "load", "loop", "make", "ramp", "run", "seq", "var"]
+__all__ = [
+    "PARALLEL",
+    "SERIAL",
+    "Alloc",
+    "Buffer",
+    "For",
+    "Func",
+    "If",
+    "Kernel",
+    "Let",
+    "Stmt",
+    "Store",
+    "buffer",
+    "compiled",
+    "i32",
+    "load",
+    "loop",
+    "make",
+    "ramp",
+    "run",
+    "seq",
+    "var",
+]
 
 _FN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 regions: list[tuple[int, int]] = []
@@ -51,7 +73,9 @@ def _free(address: int) -> None:
 
 
 _STUBS: dict[str, Any] = {
-    "tensorlang_parallel": ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(_parallel),
+    "tensorlang_parallel": ctypes.CFUNCTYPE(
+        None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
+    )(_parallel),
     "tensorlang_alloc": ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int64)(_alloc),
     "tensorlang_free": ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_free),
 }
@@ -60,7 +84,9 @@ _STUBS: dict[str, Any] = {
 class Kernel:
     """A linked kernel; call it with arrays, and ``dims=`` and ``scalars=`` as they stand in the function."""
 
-    def __init__(self, func: Func, target: Target | None = None, opt_level: int = 2, math: str = "default") -> None:
+    def __init__(
+        self, func: Func, target: Target | None = None, opt_level: int = 2, math: str = "default"
+    ) -> None:
         self.func = func
         self.target = target or Target.host()
         self.ll = emit(func, self.target, math)
@@ -71,12 +97,14 @@ class Kernel:
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), host)
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(self.code.object))
         self._engine.finalize_object()
-        self._call = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(self._engine.get_function_address(func.name))
+        self._call = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(
+            self._engine.get_function_address(func.name)
+        )
 
     def __call__(self, *arrays: np.ndarray, dims: Sequence[int] = (), scalars: Sequence[Any] = ()) -> int:
         pointers = (ctypes.c_void_p * max(1, len(arrays)))(*(a.ctypes.data for a in arrays))
         slots = np.zeros(max(1, len(dims) + len(scalars)), np.int64)
-        slots[:len(dims)] = dims
+        slots[: len(dims)] = dims
         wanted = [p for p in self.func.params if isinstance(p, Var)]
         for i, (p, x) in enumerate(zip(wanted, scalars, strict=True), len(dims)):
             slots[i] = np.float64(x).view(np.int64) if p.dtype.is_float else np.int64(x)
@@ -102,16 +130,29 @@ def var(name: str, t: str = "int32", kind: str = "loop") -> Var:
     return Var(name, dtype(t), kind)
 
 
-def buffer(name: str, t: str, *shape: int | Expr, scope: str = "arg", strides: tuple[int, ...] | None = None) -> Buffer:
-    return Buffer(name, dtype(t), tuple(make.as_expr(s) for s in shape), scope,
-                  None if strides is None else tuple(make.as_expr(s) for s in strides))
+def buffer(
+    name: str, t: str, *shape: int | Expr, scope: str = "arg", strides: tuple[int, ...] | None = None
+) -> Buffer:
+    return Buffer(
+        name,
+        dtype(t),
+        tuple(make.as_expr(s) for s in shape),
+        scope,
+        None if strides is None else tuple(make.as_expr(s) for s in strides),
+    )
 
 
 def ramp(base: Expr | int, lanes: int, stride: int = 1) -> Expr:
     return make.ramp(make.as_expr(base), stride, lanes)
 
 
-def loop(extent: int | Expr, body: Callable[[Var], Stmt], kind: str = SERIAL, name: str = "i", begin: int | Expr = 0,
-         t: str = "int32") -> For:
+def loop(
+    extent: int | Expr,
+    body: Callable[[Var], Stmt],
+    kind: str = SERIAL,
+    name: str = "i",
+    begin: int | Expr = 0,
+    t: str = "int32",
+) -> For:
     v = var(name, t)
     return For(v, make.as_expr(begin, v.dtype), make.as_expr(extent, v.dtype), kind, body(v))

@@ -27,15 +27,19 @@ def inner_loop(asm: str, marker: str) -> list[str]:
     return max(blocks, key=lambda b: sum(marker in x for x in b))
 
 
-@pytest.mark.parametrize(("target", "mr", "nr", "lanes", "register", "fma", "stack"), [
-    (AVX2, 6, 16, 8, "ymm", "vfmadd", r"\(%r[sb]p"),
-    (AVX2, 6, 16, 16, "ymm", "vfmadd", r"\(%r[sb]p"),
-    (AVX512, 6, 64, 16, "zmm", "vfmadd", r"\(%r[sb]p"),
-    (AVX512, 14, 32, 32, "zmm", "vfmadd", r"\(%r[sb]p"),
-    (NEON, 8, 12, 4, "v", "fmla", r"\[sp"),
-])
+@pytest.mark.parametrize(
+    ("target", "mr", "nr", "lanes", "register", "fma", "stack"),
+    [
+        (AVX2, 6, 16, 8, "ymm", "vfmadd", r"\(%r[sb]p"),
+        (AVX2, 6, 16, 16, "ymm", "vfmadd", r"\(%r[sb]p"),
+        (AVX512, 6, 64, 16, "zmm", "vfmadd", r"\(%r[sb]p"),
+        (AVX512, 14, 32, 32, "zmm", "vfmadd", r"\(%r[sb]p"),
+        (NEON, 8, 12, 4, "v", "fmla", r"\[sp"),
+    ],
+)
 def test_the_inner_loop_of_a_matmul_is_fused_multiply_adds_without_stack_traffic(
-        target: str, mr: int, nr: int, lanes: int, register: str, fma: str, stack: str) -> None:
+    target: str, mr: int, nr: int, lanes: int, register: str, fma: str, stack: str
+) -> None:
     asm = compiled(matmul(4 * mr, 4 * nr, 64, mr, nr, lanes), target).asm
     body = inner_loop(asm, fma)
     width = {"ymm": 8, "zmm": 16, "v": 4}[register]
@@ -49,25 +53,51 @@ def test_the_inner_loop_of_a_matmul_is_fused_multiply_adds_without_stack_traffic
 def vector_kernel(name: str, lanes: int) -> Func:
     n = var("n", kind="dim")
     x, y = buffer("X", "float32", n), buffer("Y", "float32", n)
-    return Func("k", (x, y), loop(make.floordiv(n, lanes), lambda i: Store(y, make.call(name, load(x, (ramp(i * lanes, lanes),))),
-                                                                            (ramp(i * lanes, lanes),))), (n,), (y,))
+    return Func(
+        "k",
+        (x, y),
+        loop(
+            make.floordiv(n, lanes),
+            lambda i: Store(
+                y, make.call(name, load(x, (ramp(i * lanes, lanes),))), (ramp(i * lanes, lanes),)
+            ),
+        ),
+        (n,),
+        (y,),
+    )
 
 
-@pytest.mark.parametrize(("target", "register", "lanes", "alignment"), [(AVX2, "ymm", 64, 32), (AVX512, "zmm", 256, 64)])
-def test_spilled_vectors_do_not_cross_cache_lines(target: str, register: str, lanes: int, alignment: int) -> None:
-    """Callers align the stack to 16 bytes only: where the call came from once decided how fast a kernel ran, 1.4 times slower in one of eight."""
+@pytest.mark.parametrize(
+    ("target", "register", "lanes", "alignment"), [(AVX2, "ymm", 64, 32), (AVX512, "zmm", 256, 64)]
+)
+def test_spilled_vectors_do_not_cross_cache_lines(
+    target: str, register: str, lanes: int, alignment: int
+) -> None:
+    """Callers align the stack to 16 bytes only: where the call came from once decided how fast a kernel ran,
+    1.4 times slower in one of eight."""
     asm = compiled(vector_kernel("erf", lanes), target).asm
-    assert re.search(rf"vmov\w+\t%{register}\d+, -?\d*\(%rsp\)", asm), "this many lanes do not fit the registers"
+    assert re.search(rf"vmov\w+\t%{register}\d+, -?\d*\(%rsp\)", asm), (
+        "this many lanes do not fit the registers"
+    )
     assert f"andq\t$-{alignment}, %rsp" in asm
 
 
-@pytest.mark.parametrize("name", ["exp", "exp2", "log", "tanh", "sigmoid", "erf", "sin", "cos", "tan", "atan", "rsqrt", "floor", "abs"])
-@pytest.mark.parametrize(("target", "register", "lanes"), [(AVX2, "ymm", 8), (AVX512, "zmm", 16), (NEON, "v", 4)])
-def test_vector_math_calls_no_library_and_fills_the_registers(name: str, target: str, register: str, lanes: int) -> None:
+@pytest.mark.parametrize(
+    "name",
+    ["exp", "exp2", "log", "tanh", "sigmoid", "erf", "sin", "cos", "tan", "atan", "rsqrt", "floor", "abs"],
+)
+@pytest.mark.parametrize(
+    ("target", "register", "lanes"), [(AVX2, "ymm", 8), (AVX512, "zmm", 16), (NEON, "v", 4)]
+)
+def test_vector_math_calls_no_library_and_fills_the_registers(
+    name: str, target: str, register: str, lanes: int
+) -> None:
     asm = compiled(vector_kernel(name, lanes), target).asm
     assert f"{register}0" in asm
     calls = re.findall(r"\n\t(?:callq|call|bl)\t(\S+)", asm)
-    assert all(c.startswith(("k", "tensorlang.")) for c in calls), calls  # itself, and the functions for rare lanes, which are in the module
+    assert all(c.startswith(("k", "tensorlang.")) for c in calls), (
+        calls
+    )  # itself, and the functions for rare lanes, which are in the module
 
 
 def test_masked_tails_are_masked_instructions() -> None:
@@ -90,15 +120,27 @@ def test_masked_tails_are_masked_instructions() -> None:
 def test_maximum_with_a_constant_is_one_instruction() -> None:
     n = var("n", kind="dim")
     x, y = buffer("X", "float32", n), buffer("Y", "float32", n)
-    func = Func("relu", (x, y), loop(make.floordiv(n, 8), lambda i: Store(y, make.max_(load(x, (ramp(i * 8, 8),)), make.const(0.0)),
-                                                                         (ramp(i * 8, 8),))), (n,), (y,))
+    func = Func(
+        "relu",
+        (x, y),
+        loop(
+            make.floordiv(n, 8),
+            lambda i: Store(y, make.max_(load(x, (ramp(i * 8, 8),)), make.const(0.0)), (ramp(i * 8, 8),)),
+        ),
+        (n,),
+        (y,),
+    )
     body = inner_loop(compiled(func, AVX2).asm, "vmaxps")
-    assert sum("max" in x for x in body) == 1 and not [x for x in body if ("cmp" in x and "ps" in x) or "blend" in x]
+    assert sum("max" in x for x in body) == 1 and not [
+        x for x in body if ("cmp" in x and "ps" in x) or "blend" in x
+    ]
 
 
 def test_strided_loads_are_shuffles_of_contiguous_loads() -> None:
     x, y = buffer("X", "float32", 1000), buffer("Y", "float32", 400)
-    func = Func("k", (x, y), loop(50, lambda i: Store(y, load(x, (ramp(i * 16, 8, 2),)), (ramp(i * 8, 8),))), (), (y,))
+    func = Func(
+        "k", (x, y), loop(50, lambda i: Store(y, load(x, (ramp(i * 16, 8, 2),)), (ramp(i * 8, 8),))), (), (y,)
+    )
     body = inner_loop(compiled(func, AVX2).asm, "vmovups")
     assert len(body) <= 9 and not [x for x in body if "insert" in x or "gather" in x]
 
@@ -106,14 +148,40 @@ def test_strided_loads_are_shuffles_of_contiguous_loads() -> None:
 def test_a_serial_accumulation_into_memory_keeps_the_invariant_side_in_a_register() -> None:
     a, b, c = buffer("A", "float32", 8, 64), buffer("B", "float32", 64, 64), buffer("C", "float32", 8, 64)
     at = lambda j: ramp(j * 8, 8)
-    func = Func("k", (a, b, c), loop(8, lambda i: loop(64, lambda k: loop(8, lambda j: Store(
-        c, load(c, (i, at(j))) + make.broadcast(load(a, (i, k)), 8) * load(b, (k, at(j))), (i, at(j)))))), (), (c,))
+    func = Func(
+        "k",
+        (a, b, c),
+        loop(
+            8,
+            lambda i: loop(
+                64,
+                lambda k: loop(
+                    8,
+                    lambda j: Store(
+                        c,
+                        load(c, (i, at(j))) + make.broadcast(load(a, (i, k)), 8) * load(b, (k, at(j))),
+                        (i, at(j)),
+                    ),
+                ),
+            ),
+        ),
+        (),
+        (c,),
+    )
     body = inner_loop(compiled(func, AVX2).asm, "vfmadd")
     assert not [x for x in body if "broadcast" in x]
 
 
-@pytest.mark.parametrize("target", ["llvm -mtriple=riscv64-unknown-linux-gnu", "llvm -mtriple=riscv64-unknown-linux-gnu -mcpu=sifive-x280", NEON,
-                                    "llvm -mcpu=x86-64 -mtriple=x86_64-unknown-linux-gnu", "llvm -mcpu=znver4 -mtriple=x86_64-unknown-linux-gnu"])
+@pytest.mark.parametrize(
+    "target",
+    [
+        "llvm -mtriple=riscv64-unknown-linux-gnu",
+        "llvm -mtriple=riscv64-unknown-linux-gnu -mcpu=sifive-x280",
+        NEON,
+        "llvm -mcpu=x86-64 -mtriple=x86_64-unknown-linux-gnu",
+        "llvm -mcpu=znver4 -mtriple=x86_64-unknown-linux-gnu",
+    ],
+)
 def test_every_architecture_gets_an_object(target: str) -> None:
     code = compiled(matmul(12, 32, 8, 6, 16, 8), target)
     assert code.object[:4] == b"\x7fELF"
@@ -122,18 +190,51 @@ def test_every_architecture_gets_an_object(target: str) -> None:
 
 def test_columns_of_a_block_are_turned_in_registers() -> None:
     x, y = buffer("X", "float32", 64, 200), buffer("Y", "float32", 200, 8)
-    func = Func("k", (x, y), loop(25, lambda i: seq(*[
-        Store(y, load(x, (ramp(0, 8), i * 8 + u)), (i * 8 + u, ramp(0, 8))) for u in range(8)])), (), (y,))
+    func = Func(
+        "k",
+        (x, y),
+        loop(
+            25,
+            lambda i: seq(
+                *[Store(y, load(x, (ramp(0, 8), i * 8 + u)), (i * 8 + u, ramp(0, 8))) for u in range(8)]
+            ),
+        ),
+        (),
+        (y,),
+    )
     body = inner_loop(compiled(func, AVX2).asm, "unpck")
-    assert sum("unpck" in b or "shufp" in b or "permilp" in b or "blend" in b or "movlhps" in b for b in body) <= 40
+    assert (
+        sum("unpck" in b or "shufp" in b or "permilp" in b or "blend" in b or "movlhps" in b for b in body)
+        <= 40
+    )
     assert sum(b.startswith("vinsertps") for b in body) == 0, "the columns are gathered lane by lane"
-    assert sum("ymm" in b and re.search(r", [-\d]*\(", b) is not None and b.startswith("vmovup") for b in body) == 8
+    assert (
+        sum("ymm" in b and re.search(r", [-\d]*\(", b) is not None and b.startswith("vmovup") for b in body)
+        == 8
+    )
 
 
 def test_turns_that_add_to_the_same_place_store_it_once() -> None:
     a, b, c = buffer("A", "float32", 8), buffer("B", "float32", 8, 64), buffer("C", "float32", 64)
-    func = Func("k", (a, b, c), loop(8, lambda j: seq(*[
-        Store(c, load(c, (ramp(j * 8, 8),)) + make.broadcast(load(a, (i32(u),)), 8) * load(b, (i32(u), ramp(j * 8, 8))), (ramp(j * 8, 8),))
-        for u in range(8)])), (), (c,))
+    func = Func(
+        "k",
+        (a, b, c),
+        loop(
+            8,
+            lambda j: seq(
+                *[
+                    Store(
+                        c,
+                        load(c, (ramp(j * 8, 8),))
+                        + make.broadcast(load(a, (i32(u),)), 8) * load(b, (i32(u), ramp(j * 8, 8))),
+                        (ramp(j * 8, 8),),
+                    )
+                    for u in range(8)
+                ]
+            ),
+        ),
+        (),
+        (c,),
+    )
     body = inner_loop(compiled(func, AVX2).asm, "vfmadd")
     assert sum(x.startswith("vmovups\t%ymm") for x in body) == 1

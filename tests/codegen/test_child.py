@@ -1,4 +1,5 @@
-"""LLVM in a child process: the same code, and what would end the process is an error that shows the program."""
+"""LLVM in a child process: the same code, and what would end the process is an error that shows the
+program."""
 
 from __future__ import annotations
 
@@ -38,7 +39,9 @@ def test_an_abort_of_llvm_is_an_error_with_the_program() -> None:
 
 
 @pytest.mark.parametrize("isolate", ["0", "1"])
-def test_a_value_used_where_it_is_not_known_is_an_error(isolate: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_value_used_where_it_is_not_known_is_an_error(
+    isolate: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TENSORLANG_ISOLATE", isolate)
     with pytest.raises(tl.CompileError, match="does not dominate all uses"):
         compile_ll(UNKNOWN, as_target(None))
@@ -74,7 +77,10 @@ def test_the_answer_of_a_child() -> None:
 
 def test_children_leave_no_files_and_no_processes() -> None:
     def held() -> tuple[int, set[str]]:
-        tasks = (Path(f"/proc/self/task/{t}/children").read_text(encoding="ascii").split() for t in os.listdir("/proc/self/task"))
+        tasks = (
+            Path(f"/proc/self/task/{t}/children").read_text(encoding="ascii").split()
+            for t in os.listdir("/proc/self/task")
+        )
         return len(os.listdir("/proc/self/fd")), set().union(*tasks)
 
     before = held()

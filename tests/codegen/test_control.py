@@ -13,7 +13,26 @@ from tensorlang.expr.nodes import Expr
 from tensorlang.loopir.stmt import VECTORIZED, Evaluate
 
 from . import helper
-from .helper import PARALLEL, Alloc, For, Func, If, Kernel, Let, Store, Target, buffer, i32, load, loop, make, ramp, run, seq, var
+from .helper import (
+    PARALLEL,
+    Alloc,
+    For,
+    Func,
+    If,
+    Kernel,
+    Let,
+    Store,
+    Target,
+    buffer,
+    i32,
+    load,
+    loop,
+    make,
+    ramp,
+    run,
+    seq,
+    var,
+)
 
 rng = np.random.default_rng(2)
 
@@ -32,15 +51,27 @@ def test_loops_of_every_extent(extent: int, dynamic: bool) -> None:
     got = np.zeros(10, "int32")
     run(func, got, scalars=(extent, 3))
     want = np.zeros(10, "int32")
-    want[3:3 + max(0, extent)] = np.arange(3, 3 + max(0, extent))
+    want[3 : 3 + max(0, extent)] = np.arange(3, 3 + max(0, extent))
     np.testing.assert_array_equal(got, want)
 
 
 def test_if_with_and_without_else() -> None:
     y = buffer("Y", "int32", 6)
-    func = Func("k", (y,), loop(6, lambda i: seq(
-        If(make.lt(i, i32(3)), Store(y, i32(1), (i,)), If(make.eq(i, i32(4)), Store(y, i32(2), (i,)))),
-        If(make.const(True), Store(y, load(y, (i,)) + 10, (i,))))), (), (y,))
+    func = Func(
+        "k",
+        (y,),
+        loop(
+            6,
+            lambda i: seq(
+                If(
+                    make.lt(i, i32(3)), Store(y, i32(1), (i,)), If(make.eq(i, i32(4)), Store(y, i32(2), (i,)))
+                ),
+                If(make.const(True), Store(y, load(y, (i,)) + 10, (i,))),
+            ),
+        ),
+        (),
+        (y,),
+    )
     got = np.zeros(6, "int32")
     run(func, got)
     np.testing.assert_array_equal(got, [11, 11, 11, 10, 12, 10])
@@ -48,27 +79,65 @@ def test_if_with_and_without_else() -> None:
 
 def test_a_scalar_mask_is_a_branch() -> None:
     x, y = buffer("X", "int32", 4), buffer("Y", "int32", 4, 4)
-    func = Func("k", (x, y), loop(4, lambda i: Store(y, load(x, (ramp(0, 4),), make.lt(i, i32(3))), (i, ramp(0, 4)), make.lt(i32(0), i))),
-                (), (y,))
+    func = Func(
+        "k",
+        (x, y),
+        loop(
+            4,
+            lambda i: Store(
+                y, load(x, (ramp(0, 4),), make.lt(i, i32(3))), (i, ramp(0, 4)), make.lt(i32(0), i)
+            ),
+        ),
+        (),
+        (y,),
+    )
     a, b = np.arange(4, dtype="int32") + 1, np.full((4, 4), 9, "int32")
     run(func, a, b)
     np.testing.assert_array_equal(b, [[9] * 4, a, a, [0] * 4])
 
 
 def matmul(m: int, n: int, k: int, mr: int, nr: int, lanes: int, kind: str = PARALLEL) -> Func:
-    """A register-tiled matmul as it comes out of the pass pipeline: unrolled, vectorised, accumulators in a local buffer."""
+    """A register-tiled matmul as it comes out of the pass pipeline: unrolled, vectorised, accumulators in a
+    local buffer."""
     a, b, c = buffer("A", "float32", m, k), buffer("B", "float32", k, n), buffer("C", "float32", m, n)
     acc = buffer("C.local", "float32", mr, nr, scope="local")
     tiles = [(i32(r), ramp(v, lanes)) for r in range(mr) for v in range(0, nr, lanes)]
 
     def tile(i: Expr, j: Expr) -> Alloc:
-        return Alloc(acc, seq(
-            *[Store(acc, make.const(0.0, f"float32x{lanes}"), t) for t in tiles],
-            loop(k, lambda q: seq(*[Store(acc, load(acc, (r, at)) + make.broadcast(load(a, (i * mr + r, q)), lanes) *
-                                          load(b, (q, at + make.broadcast(j * nr, lanes))), (r, at)) for r, at in tiles]), name="k"),
-            *[Store(c, load(acc, (r, at)), (i * mr + r, at + make.broadcast(j * nr, lanes))) for r, at in tiles]))
+        return Alloc(
+            acc,
+            seq(
+                *[Store(acc, make.const(0.0, f"float32x{lanes}"), t) for t in tiles],
+                loop(
+                    k,
+                    lambda q: seq(
+                        *[
+                            Store(
+                                acc,
+                                load(acc, (r, at))
+                                + make.broadcast(load(a, (i * mr + r, q)), lanes)
+                                * load(b, (q, at + make.broadcast(j * nr, lanes))),
+                                (r, at),
+                            )
+                            for r, at in tiles
+                        ]
+                    ),
+                    name="k",
+                ),
+                *[
+                    Store(c, load(acc, (r, at)), (i * mr + r, at + make.broadcast(j * nr, lanes)))
+                    for r, at in tiles
+                ],
+            ),
+        )
 
-    return Func("matmul", (a, b, c), loop(m // mr, lambda i: loop(n // nr, lambda j: tile(i, j), name="j"), kind), (), (c,))
+    return Func(
+        "matmul",
+        (a, b, c),
+        loop(m // mr, lambda i: loop(n // nr, lambda j: tile(i, j), name="j"), kind),
+        (),
+        (c,),
+    )
 
 
 @pytest.mark.parametrize("lanes", [8, 16])
@@ -88,7 +157,11 @@ def test_parallel_captures_dims_scalars_lets_and_outer_loop_variables() -> None:
     x, y = buffer("X", "float32", n, n), buffer("Y", "float32", n, n)
 
     def row(i: Expr) -> Let:
-        return Let(v, load(x, (i, i32(0))), loop(n - i, lambda j: Store(y, load(x, (i, j)) * s + v, (i, j)), PARALLEL, begin=i))
+        return Let(
+            v,
+            load(x, (i, i32(0))),
+            loop(n - i, lambda j: Store(y, load(x, (i, j)) * s + v, (i, j)), PARALLEL, begin=i),
+        )
 
     func = Func("k", (x, s, y), loop(n, row), (n,), (y,))
     kernel = Kernel(func)
@@ -102,8 +175,23 @@ def test_parallel_captures_dims_scalars_lets_and_outer_loop_variables() -> None:
 def test_nested_parallel_loops_and_buffers_shared_by_them() -> None:
     y = buffer("Y", "int32", 4, 6)
     t = buffer("T", "int32", 6, scope="local")
-    func = Func("k", (y,), loop(4, lambda i: Alloc(t, seq(
-        loop(6, lambda j: Store(t, i * 10 + j, (j,)), PARALLEL), loop(6, lambda j: Store(y, load(t, (5 - j,)), (i, j))))), PARALLEL), (), (y,))
+    func = Func(
+        "k",
+        (y,),
+        loop(
+            4,
+            lambda i: Alloc(
+                t,
+                seq(
+                    loop(6, lambda j: Store(t, i * 10 + j, (j,)), PARALLEL),
+                    loop(6, lambda j: Store(y, load(t, (5 - j,)), (i, j))),
+                ),
+            ),
+            PARALLEL,
+        ),
+        (),
+        (y,),
+    )
     got = np.zeros((4, 6), "int32")
     run(func, got)
     np.testing.assert_array_equal(got, np.arange(4)[:, None] * 10 + np.arange(6)[::-1])
@@ -114,8 +202,14 @@ def scratch(size: int | Expr, parallel: bool) -> tuple[Func, tuple[Expr, ...]]:
     x, y = buffer("X", "float32", n), buffer("Y", "float32", n)
     t = buffer("T", "float32", n, scope="global")
     u = buffer("U", "float32", 40000, scope="global")
-    work = loop(4, lambda r: Alloc(u, seq(Store(u, load(t, (r,)) + 1, (r,)), Store(y, load(u, (r,)) * 2, (r,)))), PARALLEL if parallel else "serial")
-    return Func("k", (x, y), Alloc(t, seq(loop(n, lambda i: Store(t, load(x, (i,)), (i,))), work)), (n,), (y,)), (n,)
+    work = loop(
+        4,
+        lambda r: Alloc(u, seq(Store(u, load(t, (r,)) + 1, (r,)), Store(y, load(u, (r,)) * 2, (r,)))),
+        PARALLEL if parallel else "serial",
+    )
+    return Func(
+        "k", (x, y), Alloc(t, seq(loop(n, lambda i: Store(t, load(x, (i,)), (i,))), work)), (n,), (y,)
+    ), (n,)
 
 
 @pytest.mark.parametrize("parallel", [False, True])
@@ -137,8 +231,19 @@ def test_small_buffers_live_on_the_stack_aligned_to_64_bytes() -> None:
     t = buffer("T", "int8", 100, scope="global")
     y = buffer("Y", "int8", 100)
     n = var("n", kind="dim")
-    func = Func("k", (y,), Alloc(t, seq(loop(n, lambda i: Store(t, make.cast("int8", i), (i,))),
-                                        loop(n, lambda i: Store(y, load(t, (99 - i,)), (i,))))), (n,), (y,))
+    func = Func(
+        "k",
+        (y,),
+        Alloc(
+            t,
+            seq(
+                loop(n, lambda i: Store(t, make.cast("int8", i), (i,))),
+                loop(n, lambda i: Store(y, load(t, (99 - i,)), (i,))),
+            ),
+        ),
+        (n,),
+        (y,),
+    )
     kernel = Kernel(func)
     assert "alloca [100 x i8], align 64" in kernel.ll and "tensorlang_alloc" not in kernel.ll
     got = np.zeros(100, np.int8)
@@ -178,8 +283,11 @@ def test_signature() -> None:
     s = var("s", "float64", "value")
     x, y = buffer("X", "float32", n, m * 2 + 1), buffer("Y", "bool", make.floordiv(n + 3, 4), make.min_(n, m))
     sig = kernel_signature(Func("k", (x, s, y), seq(), (n, m), (y,)))
-    assert [(p.name, p.kind, p.dtype, p.output) for p in sig.params] == \
-        [("X", "buffer", "float32", False), ("s", "scalar", "float64", False), ("Y", "buffer", "bool", True)]
+    assert [(p.name, p.kind, p.dtype, p.output) for p in sig.params] == [
+        ("X", "buffer", "float32", False),
+        ("s", "scalar", "float64", False),
+        ("Y", "buffer", "bool", True),
+    ]
     assert [d.name for d in sig.dims] == ["n", "m"]
     values = {"n": 10, "m": 7}
     assert [evaluate(e, values) for e in sig.params[0].shape] == [10, 15]
@@ -191,7 +299,10 @@ def test_compiling_in_many_threads_gives_the_same_code() -> None:
     ll = emit(matmul(12, 32, 8, 6, 16, 8), Target.host())
     want = compile_ll(ll, Target.host()).object
     got: list[bytes] = []
-    threads = [threading.Thread(target=lambda: got.extend(compile_ll(ll, Target.host()).object for _ in range(5))) for _ in range(4)]
+    threads = [
+        threading.Thread(target=lambda: got.extend(compile_ll(ll, Target.host()).object for _ in range(5)))
+        for _ in range(4)
+    ]
     for t in threads:
         t.start()
     for t in threads:
@@ -250,11 +361,18 @@ def test_prefetch_asks_for_an_address_and_reads_nothing() -> None:
 
 
 def test_copies_of_a_loop_with_other_bounds_forget_what_was_concluded_before():
-    """Two loops share a variable; only in the first one is ``i // 3`` a division of a number that is not negative."""
+    """Two loops share a variable; only in the first one is ``i // 3`` a division of a number that is not
+    negative."""
     i = var("i")
     out = buffer("out", "int32", 16)
     body = Store(out, make.cast(out.dtype, make.floordiv(i, 3)), (make.add(i, 8),))
-    func = Func("f", (out,), seq(For(i, i32(0), i32(8), "serial", body), For(i, i32(-8), i32(8), "serial", body)), (), (out,))
+    func = Func(
+        "f",
+        (out,),
+        seq(For(i, i32(0), i32(8), "serial", body), For(i, i32(-8), i32(8), "serial", body)),
+        (),
+        (out,),
+    )
     got = np.zeros(16, out.dtype.to_numpy())
     run(func, got)
     assert np.array_equal(got, np.arange(-8, 8) // 3)

@@ -23,7 +23,11 @@ def inputs(name: str, t: str, n: int = N) -> list[np.ndarray]:
     if kind.kind != "f":
         lo, hi = dtype(t).limits()
         a = rng.integers(lo, hi, n, kind, endpoint=True)
-        b = rng.integers(0, dtype(t).bits + 3, n).astype(kind) if name.startswith("shift") else rng.integers(lo, hi, n, kind, endpoint=True)
+        b = (
+            rng.integers(0, dtype(t).bits + 3, n).astype(kind)
+            if name.startswith("shift")
+            else rng.integers(lo, hi, n, kind, endpoint=True)
+        )
         a[:4] = [0, 1, hi, lo]
         return [a, b]
     top = {2: 4.8, 4: 38.5, 8: 300}[kind.itemsize]
@@ -34,7 +38,15 @@ def inputs(name: str, t: str, n: int = N) -> list[np.ndarray]:
         a = np.select([rng.random(n) < 0.3, rng.random(n) < 0.5], [wide, near], mid).astype(kind)
         b = np.select([rng.random(n) < 0.3, rng.random(n) < 0.5], [wide, near], np.round(near)).astype(kind)
     special = np.array([0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 0.5, -0.5, 1.5, 2.5, -2.5], kind)
-    tiny = np.array([np.finfo(kind).smallest_subnormal, -np.finfo(kind).smallest_subnormal, np.finfo(kind).tiny, np.finfo(kind).max], kind)
+    tiny = np.array(
+        [
+            np.finfo(kind).smallest_subnormal,
+            -np.finfo(kind).smallest_subnormal,
+            np.finfo(kind).tiny,
+            np.finfo(kind).max,
+        ],
+        kind,
+    )
     pool = np.concatenate([special, tiny])
     a[:256] = np.repeat(pool, 16)
     b[:256] = np.tile(pool, 16)
@@ -51,24 +63,42 @@ def ulps(got: np.ndarray, want: np.ndarray) -> np.ndarray:
         far = np.abs(got.astype(np.float64) - want.astype(np.float64)) / size
     # an overflow by rounding at the very top counts as one unit
     top = np.finfo(want.dtype).max
-    far = np.where(np.isinf(got) != np.isinf(want), np.where((np.abs(got) >= top) & (np.abs(want) >= top), 1.0, np.inf), far)
+    far = np.where(
+        np.isinf(got) != np.isinf(want),
+        np.where((np.abs(got) >= top) & (np.abs(want) >= top), 1.0, np.inf),
+        far,
+    )
     return np.where(same, 0.0, np.where(np.isnan(far), np.inf, far))
 
 
 def kernel(name: str, t: str, lanes: int, math: str = "default", target: object = None) -> Kernel:
     row = TABLE[name]
     result = row.result(dtype(t)).name
-    args = [buffer(x, t, N) for x in ("A", "B")[:row.arity]]
+    args = [buffer(x, t, N) for x in ("A", "B")[: row.arity]]
     out = buffer("C", result, N)
-    func = Func("k", (*args, out), loop(N // lanes, lambda i: Store(out, make.call(name, *[load(a, (ramp(i * lanes, lanes),)) for a in args]),
-                                                                   (ramp(i * lanes, lanes),))), (), (out,))
+    func = Func(
+        "k",
+        (*args, out),
+        loop(
+            N // lanes,
+            lambda i: Store(
+                out,
+                make.call(name, *[load(a, (ramp(i * lanes, lanes),)) for a in args]),
+                (ramp(i * lanes, lanes),),
+            ),
+        ),
+        (),
+        (out,),
+    )
     return Kernel(func, math=math, target=target)  # type: ignore[arg-type]
 
 
-def evaluate(name: str, t: str, lanes: int, arrays: list[np.ndarray], math: str = "default", target: object = None) -> np.ndarray:
+def evaluate(
+    name: str, t: str, lanes: int, arrays: list[np.ndarray], math: str = "default", target: object = None
+) -> np.ndarray:
     row = TABLE[name]
     out = np.zeros(N, row.result(dtype(t)).to_numpy())
-    assert kernel(name, t, lanes, math, target)(*arrays[:row.arity], out) == 0
+    assert kernel(name, t, lanes, math, target)(*arrays[: row.arity], out) == 0
     return out
 
 
@@ -77,7 +107,7 @@ def reference(name: str, arrays: list[np.ndarray]) -> np.ndarray:
     if name == "nextafter":  # the neighbour in the arrays' own type, not that in float64
         with np.errstate(all="ignore"):
             return np.nextafter(*arrays)
-    return row.evaluate(*arrays[:row.arity])
+    return row.evaluate(*arrays[: row.arity])
 
 
 def test_every_intrinsic_has_a_row_and_no_row_is_left_over() -> None:
@@ -126,7 +156,7 @@ def test_precise_mode_is_libm(name: str) -> None:
 def test_integers(name: str, t: str) -> None:
     arrays = inputs(name, t)
     with np.errstate(all="ignore"):
-        want = TABLE[name].evaluate(*arrays[:TABLE[name].arity])
+        want = TABLE[name].evaluate(*arrays[: TABLE[name].arity])
     for lanes in (1, 16):
         np.testing.assert_array_equal(evaluate(name, t, lanes, arrays), want)
 
@@ -137,32 +167,58 @@ def test_scalars_use_the_same_code_as_vectors_so_a_reduction_tail_cannot_differ(
     assert i32(0).dtype.name == "int32"
 
 
-TARGETS = ["llvm -mtriple=aarch64-unknown-linux-gnu -mcpu=neoverse-n1", "llvm -mtriple=riscv64-unknown-linux-gnu -mcpu=sifive-x280",
-           "llvm -mtriple=riscv64-unknown-linux-gnu", "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=x86-64",
-           "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=skylake-avx512"]
+TARGETS = [
+    "llvm -mtriple=aarch64-unknown-linux-gnu -mcpu=neoverse-n1",
+    "llvm -mtriple=riscv64-unknown-linux-gnu -mcpu=sifive-x280",
+    "llvm -mtriple=riscv64-unknown-linux-gnu",
+    "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=x86-64",
+    "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=skylake-avx512",
+]
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_function_compiles_for_other_machines(target: str) -> None:
-    """All functions in one kernel each for float32 and float64, in the lanes of the machine; ours call libm in rare lanes of float64 only."""
+    """All functions in one kernel each for float32 and float64, in the lanes of the machine; ours call libm
+    in rare lanes of float64 only."""
     for t, lanes in (("float32", 8), ("float64", 4)):
         names = [n for n in FLOATS if ROWS[n].own is not None and (t == "float32" or ROWS[n].double)]
         a, b, out = buffer("A", t, 64), buffer("B", t, 64), buffer("C", t, len(names), 64)
-        body = seq(*[Store(out, make.call(n, *[load(x, (ramp(0, lanes),)) for x in (a, b)][:TABLE[n].arity]), (i32(k), ramp(0, lanes)))
-                     for k, n in enumerate(names)])
+        body = seq(
+            *[
+                Store(
+                    out,
+                    make.call(n, *[load(x, (ramp(0, lanes),)) for x in (a, b)][: TABLE[n].arity]),
+                    (i32(k), ramp(0, lanes)),
+                )
+                for k, n in enumerate(names)
+            ]
+        )
         code = compiled(Func("k", (a, b, out), body, (), (out,)), target)
         assert len(code.object) > 1000
-        called = {line.split("@")[1].split("(")[0] for line in code.optimised_ll.splitlines() if line.startswith("declare") and "@llvm" not in line}
+        called = {
+            line.split("@")[1].split("(")[0]
+            for line in code.optimised_ll.splitlines()
+            if line.startswith("declare") and "@llvm" not in line
+        }
         assert called <= (set() if t == "float32" else {"sin", "cos"}), called
 
 
 def test_a_call_in_front_of_a_loop_is_right_where_its_argument_is_rare() -> None:
-    """It is placed ahead of the loop that does not change it, where no branch can be; also within a branch, and for one lane."""
+    """It is placed ahead of the loop that does not change it, where no branch can be; also within a branch,
+    and for one lane."""
     for lanes in (1, 8):
         a, s, out = buffer("A", "float32", 64), buffer("S", "float32", 8), buffer("C", "float32", 64)
         scale = make.call("exp", load(s, (ramp(0, lanes),)))
-        func = Func("k", (a, s, out), loop(64 // lanes, lambda i: Store(out, load(a, (ramp(i * lanes, lanes),)) * scale,
-                                                                       (ramp(i * lanes, lanes),))), (), (out,))
+        func = Func(
+            "k",
+            (a, s, out),
+            loop(
+                64 // lanes,
+                lambda i: Store(out, load(a, (ramp(i * lanes, lanes),)) * scale, (ramp(i * lanes, lanes),)),
+            ),
+            (),
+            (out,),
+        )
         for special in (-100.0, 1.0, np.inf, -np.inf, np.nan):
             x, given, got = np.ones(64, np.float32), np.full(8, special, np.float32), np.zeros(64, np.float32)
             assert Kernel(func)(x, given, got) == 0
@@ -173,19 +229,36 @@ def test_a_call_in_front_of_a_loop_is_right_where_its_argument_is_rare() -> None
 def test_two_rare_calls_that_depend_on_each_other_in_one_loop() -> None:
     """The branch of the second begins where that of the first ended."""
     a, out = buffer("A", "float32", 64), buffer("C", "float32", 64)
-    func = Func("k", (a, out), loop(8, lambda i: Store(out, make.call("log", make.call("exp", load(a, (ramp(i * 8, 8),)))) +
-                                                       make.call("sin", load(a, (ramp(i * 8, 8),))), (ramp(i * 8, 8),))), (), (out,))
+    func = Func(
+        "k",
+        (a, out),
+        loop(
+            8,
+            lambda i: Store(
+                out,
+                make.call("log", make.call("exp", load(a, (ramp(i * 8, 8),))))
+                + make.call("sin", load(a, (ramp(i * 8, 8),))),
+                (ramp(i * 8, 8),),
+            ),
+        ),
+        (),
+        (out,),
+    )
     x, got = np.linspace(-120, 90, 64).astype(np.float32), np.zeros(64, np.float32)
     assert Kernel(func)(x, got) == 0
     with np.errstate(all="ignore"):
-        want = np.log(np.exp(x.astype(np.float64)).astype(np.float32).astype(np.float64)) + np.sin(x.astype(np.float64))
+        want = np.log(np.exp(x.astype(np.float64)).astype(np.float32).astype(np.float64)) + np.sin(
+            x.astype(np.float64)
+        )
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
 
 def test_zeros_keep_their_sign() -> None:
     zeros = np.resize(np.array([0.0, -0.0], np.float32), N)
     for name in ("sin", "tan", "asin", "atan", "sinh", "tanh", "asinh", "atanh", "erf", "expm1", "log1p"):
-        np.testing.assert_array_equal(np.signbit(evaluate(name, "float32", 8, [zeros])), np.signbit(zeros), err_msg=name)
+        np.testing.assert_array_equal(
+            np.signbit(evaluate(name, "float32", 8, [zeros])), np.signbit(zeros), err_msg=name
+        )
 
 
 def test_the_mode_is_chosen_where_a_kernel_is_built() -> None:

@@ -1,5 +1,6 @@
-"""The vector math library against float64 (numpy) in units of the last place: random bits, the neighbourhood of hard points, pairs for
-functions of two arguments, special values, and under ``make fuzz`` all 2**32 float32 numbers. float64 against numpy's long double."""
+"""The vector math library against float64 (numpy) in units of the last place: random bits, the neighbourhood
+of hard points, pairs for functions of two arguments, special values, and under ``make fuzz`` all 2**32
+float32 numbers. float64 against numpy's long double."""
 
 from __future__ import annotations
 
@@ -48,11 +49,18 @@ def check(name: str, found: Worst, bound: float | None = None) -> None:
 @pytest.mark.parametrize("name", UNARY)
 def test_three_million_random_numbers_and_the_hard_points(name: str) -> None:
     points = around(hard_points(name), 40)
-    check(name, worst(name, [np.resize(SPECIAL, CHUNK), *points.reshape(-1, CHUNK), *bit_patterns(3 * 10**6, seed=len(name))]))
+    check(
+        name,
+        worst(
+            name,
+            [np.resize(SPECIAL, CHUNK), *points.reshape(-1, CHUNK), *bit_patterns(3 * 10**6, seed=len(name))],
+        ),
+    )
 
 
 def pairs(name: str, count: int, seed: int) -> object:
-    """Random bits; for pow also such whose result is within the range, and near 1; for the others such of similar size."""
+    """Random bits; for pow also such whose result is within the range, and near 1; for the others such of
+    similar size."""
     rng = np.random.default_rng(seed)
     for i in range(-(-count // CHUNK)):
         a, b = rng.integers(0, 2**32, (2, CHUNK), np.uint32).view(np.float32)
@@ -91,8 +99,14 @@ def test_three_million_pairs(name: str) -> None:
 def test_every_width_gives_the_same_bits_whatever_stands_in_the_other_lanes(name: str) -> None:
     """The rare lanes, which take another way, stand between usual ones."""
     rng = np.random.default_rng(5)
-    mixed = [np.where(rng.random(CHUNK) < 0.1, np.resize(around(hard_points(name), 2), CHUNK), rng.uniform(-3, 3, CHUNK)).astype(np.float32),
-             np.where(rng.random(CHUNK) < 0.1, rng.choice(SPECIAL, CHUNK), rng.uniform(-3, 3, CHUNK)).astype(np.float32)][:TABLE[name].arity]
+    mixed = [
+        np.where(
+            rng.random(CHUNK) < 0.1, np.resize(around(hard_points(name), 2), CHUNK), rng.uniform(-3, 3, CHUNK)
+        ).astype(np.float32),
+        np.where(rng.random(CHUNK) < 0.1, rng.choice(SPECIAL, CHUNK), rng.uniform(-3, 3, CHUNK)).astype(
+            np.float32
+        ),
+    ][: TABLE[name].arity]
     for dtype in ("float32", "float64") if name in DOUBLE else ("float32",):
         arguments = [x.astype(dtype) for x in mixed]
         first = chunk_kernel(name, dtype, 1)(*arguments).copy()
@@ -108,28 +122,63 @@ def test_without_fma(name: str) -> None:
     if TABLE[name].arity == 2:
         check(name, worst(name, [*structured(3), *pairs(name, 10**6, 4)], target))
     else:
-        check(name, worst(name, [*around(hard_points(name), 40).reshape(-1, CHUNK), *bit_patterns(10**6, seed=7)], target))
+        check(
+            name,
+            worst(
+                name,
+                [*around(hard_points(name), 40).reshape(-1, CHUNK), *bit_patterns(10**6, seed=7)],
+                target,
+            ),
+        )
 
 
 LONG: dict[str, Callable[..., np.ndarray]] = {
-    "exp10": lambda x: np.power(np.longdouble(10), x), "sigmoid": lambda x: 1 / (1 + np.exp(-x))}
-RANGE = {"exp": (-760, 720), "exp2": (-1080, 1030), "exp10": (-330, 310), "expm1": (-40, 40), "log1p": (-1, 2), "tanh": (-20, 20),
-         "sigmoid": (-750, 50), "sin": (-1000, 1000), "cos": (-1000, 1000)}
+    "exp10": lambda x: np.power(np.longdouble(10), x),
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+}
+RANGE = {
+    "exp": (-760, 720),
+    "exp2": (-1080, 1030),
+    "exp10": (-330, 310),
+    "expm1": (-40, 40),
+    "log1p": (-1, 2),
+    "tanh": (-20, 20),
+    "sigmoid": (-750, 50),
+    "sin": (-1000, 1000),
+    "cos": (-1000, 1000),
+}
 
 
 def double_arguments(name: str) -> list[tuple[np.ndarray, ...]]:
     rng = np.random.default_rng(11)
     bits = rng.integers(0, 2**64, CHUNK, np.uint64).view(np.float64)
-    special = np.concatenate([SPECIAL.astype(np.float64), [5e-324, -5e-324, 2.2250738585072014e-308, 1.7976931348623157e308, 1.1e-308]])
+    special = np.concatenate(
+        [
+            SPECIAL.astype(np.float64),
+            [5e-324, -5e-324, 2.2250738585072014e-308, 1.7976931348623157e308, 1.1e-308],
+        ]
+    )
     if name == "pow":
         a = 1 + rng.uniform(-0.3, 0.5, CHUNK) * 2.0 ** rng.uniform(-40, 0, CHUNK)
         wide = np.exp(rng.uniform(-700, 700, CHUNK))
-        both = [np.resize(x, CHUNK) for x in (np.repeat(special, special.size), np.tile(special, special.size))]
-        return [(a, rng.uniform(-1070, 1024, CHUNK) / np.log2(a)), (wide, rng.uniform(-1070, 1024, CHUNK) / np.log2(wide)),
-                (bits, rng.choice(special, CHUNK)), (both[0], both[1]), (-a, np.rint(rng.uniform(-800, 800, CHUNK)))]
+        both = [
+            np.resize(x, CHUNK) for x in (np.repeat(special, special.size), np.tile(special, special.size))
+        ]
+        return [
+            (a, rng.uniform(-1070, 1024, CHUNK) / np.log2(a)),
+            (wide, rng.uniform(-1070, 1024, CHUNK) / np.log2(wide)),
+            (bits, rng.choice(special, CHUNK)),
+            (both[0], both[1]),
+            (-a, np.rint(rng.uniform(-800, 800, CHUNK))),
+        ]
     low, high = RANGE.get(name, (0.3, 3))
-    return [(bits,), (rng.uniform(low, high, CHUNK),), (rng.uniform(-4, 4, CHUNK),), (np.resize(special, CHUNK),),
-            (rng.choice([-1, 1], CHUNK) * 2.0 ** rng.uniform(-60, 4, CHUNK),)]
+    return [
+        (bits,),
+        (rng.uniform(low, high, CHUNK),),
+        (rng.uniform(-4, 4, CHUNK),),
+        (np.resize(special, CHUNK),),
+        (rng.choice([-1, 1], CHUNK) * 2.0 ** rng.uniform(-60, 4, CHUNK),),
+    ]
 
 
 @pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="long double is no wider than float64 here")
@@ -141,12 +190,22 @@ def test_float64_against_long_double(name: str) -> None:
             want = exact(*(a.astype(np.longdouble) for a in arguments))
             nearest = want.astype(np.float64)
             got = run(*arguments)
-            exponent = np.maximum(np.frexp(np.minimum(np.abs(want), np.longdouble(1.7976931348623157e308)))[1] - 53, -1074)
+            exponent = np.maximum(
+                np.frexp(np.minimum(np.abs(want), np.longdouble(1.7976931348623157e308)))[1] - 53, -1074
+            )
             far = np.abs(got.astype(np.longdouble) - want) / np.ldexp(np.longdouble(1), exponent)
-        same = (got == nearest) & (np.signbit(got) == np.signbit(nearest)) | (np.isnan(got) & np.isnan(nearest))
+        same = (got == nearest) & (np.signbit(got) == np.signbit(nearest)) | (
+            np.isnan(got) & np.isnan(nearest)
+        )
         good = same | (far <= ROWS[name].ulp)
         bad = np.flatnonzero(~good)
-        assert bad.size == 0, (name, [float(a[bad[0]]).hex() for a in arguments], got[bad[0]], want[bad[0]], bad.size)
+        assert bad.size == 0, (
+            name,
+            [float(a[bad[0]]).hex() for a in arguments],
+            got[bad[0]],
+            want[bad[0]],
+            bad.size,
+        )
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -154,7 +213,9 @@ def test_sine_and_cosine_stay_within_one(dtype: str) -> None:
     centres = np.arange(1, 3001) * (np.pi / 2)
     kind = np.dtype(dtype).type
     word = f"i{kind().itemsize}"
-    x = np.resize((centres.astype(kind)[:, None].view(word) + np.arange(-100, 101, dtype=word)).view(kind), CHUNK * 5)
+    x = np.resize(
+        (centres.astype(kind)[:, None].view(word) + np.arange(-100, 101, dtype=word)).view(kind), CHUNK * 5
+    )
     for name in ("sin", "cos"):
         run = chunk_kernel(name, dtype, 4)
         for part in x.reshape(5, CHUNK):

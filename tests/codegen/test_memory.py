@@ -33,7 +33,7 @@ def guarded_page(n: int, dtype: str = "float32", before: bool = False) -> np.nda
     for p in (0, 3):
         assert libc.mprotect(ctypes.c_void_p(start + p * page), page, 0) == 0
     at = page if before else 3 * page - size
-    return base[at:at + size].view(dtype)
+    return base[at : at + size].view(dtype)
 
 
 @pytest.mark.parametrize("lanes", [2, 6, 8, 16, 48])
@@ -44,7 +44,12 @@ def test_saxpy_with_a_masked_tail(lanes: int, n: int) -> None:
     def body(i: object) -> Store:
         at = ramp(make.mul(i, lanes), lanes)
         mask = make.lt(at, i32(n))
-        return Store(y, make.add(make.mul(load(x, (at,), mask), make.const(3.0, "float32")), load(y, (at,), mask)), (at,), mask)
+        return Store(
+            y,
+            make.add(make.mul(load(x, (at,), mask), make.const(3.0, "float32")), load(y, (at,), mask)),
+            (at,),
+            mask,
+        )
 
     func = Func("saxpy", (x, y), loop(-(-n // lanes), body), (), (y,))
     a, b = guarded_page(n), guarded_page(n)
@@ -54,7 +59,9 @@ def test_saxpy_with_a_masked_tail(lanes: int, n: int) -> None:
     np.testing.assert_array_equal(b, want)
 
 
-@pytest.mark.parametrize("t", ["bool", "int8", "int16", "int32", "int64", "uint8", "float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize(
+    "t", ["bool", "int8", "int16", "int32", "int64", "uint8", "float16", "bfloat16", "float32", "float64"]
+)
 def test_masked_lanes_are_zero_when_loaded_and_kept_when_stored(t: str) -> None:
     x, y, z = buffer("X", t, 5), buffer("Y", t, 5), buffer("Z", t, 8)
     at = ramp(0, 8)
@@ -77,7 +84,11 @@ def test_masked_lanes_are_zero_when_loaded_and_kept_when_stored(t: str) -> None:
 def test_ramps_of_every_stride(stride: int, lanes: int, masked: bool, t: str) -> None:
     span = abs(stride) * (lanes - 1) + 1
     x, y = buffer("X", t, span), buffer("Y", t, lanes)
-    at = make.ramp(i32(span - 1 if stride < 0 else 0), i32(stride), lanes) if stride else make.broadcast(i32(0), lanes)
+    at = (
+        make.ramp(i32(span - 1 if stride < 0 else 0), i32(stride), lanes)
+        if stride
+        else make.broadcast(i32(0), lanes)
+    )
     mask = make.lt(ramp(0, lanes), i32(lanes - 1)) if masked else None
     func = Func("k", (x, y), Store(y, load(x, (at,), mask), (ramp(0, lanes),)), (), (y,))
     a, b = guarded_page(span, t, before=stride < 0), np.full(lanes, 7, t)
@@ -111,11 +122,22 @@ def test_stores_of_every_stride(stride: int, masked: bool) -> None:
 @pytest.mark.parametrize("masked", [False, True])
 def test_gathers_and_scatters_through_loaded_indices(index: str, masked: bool) -> None:
     n, lanes = 200, 16
-    x, p, y, z = buffer("X", "float32", n), buffer("P", index, lanes), buffer("Y", "float32", lanes), buffer("Z", "float32", n)
+    x, p, y, z = (
+        buffer("X", "float32", n),
+        buffer("P", index, lanes),
+        buffer("Y", "float32", lanes),
+        buffer("Z", "float32", n),
+    )
     at = ramp(0, lanes)
     mask = make.lt(at, i32(9)) if masked else None
     where = load(p, (at,))
-    func = Func("k", (x, p, y, z), seq(Store(y, load(x, (where,), mask), (at,)), Store(z, load(x, (where,), mask), (where,), mask)), (), (y, z))
+    func = Func(
+        "k",
+        (x, p, y, z),
+        seq(Store(y, load(x, (where,), mask), (at,)), Store(z, load(x, (where,), mask), (where,), mask)),
+        (),
+        (y, z),
+    )
     a = ints(n)
     order = rng.permutation(min(n, np.iinfo(index).max + 1))[:lanes].astype(index)
     b, c = np.zeros(lanes, "float32"), np.full(n, 5, "float32")
@@ -123,14 +145,16 @@ def test_gathers_and_scatters_through_loaded_indices(index: str, masked: bool) -
     want = a[order.astype(int)] * (np.arange(lanes) < (9 if masked else lanes))
     np.testing.assert_array_equal(b, want)
     full = np.full(n, 5, "float32")
-    live = order.astype(int)[:9 if masked else lanes]
+    live = order.astype(int)[: 9 if masked else lanes]
     full[live] = a[live]
     np.testing.assert_array_equal(c, full)
 
 
 def test_scalar_gather_in_two_dimensions_with_negative_steps() -> None:
     x, p, y = buffer("X", "float32", 10, 20), buffer("P", "int32", 10), buffer("Y", "float32", 10)
-    func = Func("k", (x, p, y), loop(10, lambda i: Store(y, load(x, (i32(9) - i, load(p, (i,)) - 1)), (i,))), (), (y,))
+    func = Func(
+        "k", (x, p, y), loop(10, lambda i: Store(y, load(x, (i32(9) - i, load(p, (i,)) - 1)), (i,))), (), (y,)
+    )
     a, order, b = ints(10, 20), rng.integers(1, 21, 10).astype("int32"), np.zeros(10, "float32")
     run(func, a, order, b)
     np.testing.assert_array_equal(b, a[9 - np.arange(10), order - 1])
@@ -148,7 +172,9 @@ def test_offsets_beyond_two_to_the_31_do_not_wrap() -> None:
     n, m = var("n", kind="dim"), var("m", kind="dim")
     x, y = buffer("X", "int8", n, m), buffer("Y", "int8", 2)
     func = Func("k", (x, y), Store(y, load(x, (n - 1, m - ramp(2, 2, -1))), (ramp(0, 2),)), (n, m), (y,))
-    a = np.frombuffer(mmap.mmap(-1, 3 << 30), np.int8).reshape(3, 1 << 30)  # never written but for two bytes: costs no memory
+    a = np.frombuffer(mmap.mmap(-1, 3 << 30), np.int8).reshape(
+        3, 1 << 30
+    )  # never written but for two bytes: costs no memory
     a[2, -2:] = [3, 4]
     b = np.zeros(2, np.int8)
     run(func, a, b, dims=(3, 1 << 30))
@@ -158,7 +184,13 @@ def test_offsets_beyond_two_to_the_31_do_not_wrap() -> None:
 def test_dynamic_extents_and_strides() -> None:
     n, m = var("n", kind="dim"), var("m", kind="dim")
     x, y = buffer("X", "float32", n, m), buffer("Y", "float32", m, n)
-    func = Func("transpose", (x, y), loop(n, lambda i: loop(m, lambda j: Store(y, load(x, (i, j)), (j, i)))), (n, m), (y,))
+    func = Func(
+        "transpose",
+        (x, y),
+        loop(n, lambda i: loop(m, lambda j: Store(y, load(x, (i, j)), (j, i)))),
+        (n, m),
+        (y,),
+    )
     kernel = Kernel(func)
     for shape in ((3, 5), (1, 1), (0, 4), (17, 9)):
         a = ints(*shape)
@@ -172,10 +204,20 @@ def test_masked_stores_to_registers_are_blends() -> None:
     acc = buffer("acc", "float32", 8, scope="local")
     at = ramp(0, 8)
     mask = make.lt(at, i32(5))
-    func = Func("k", (x, y), Alloc(acc, seq(
-        Store(acc, make.const(1.0, "float32x8"), (at,)),
-        loop(10, lambda k: Store(acc, load(acc, (at,), mask) + load(x, (at,)), (at,), mask)),
-        Store(y, load(acc, (at,)), (at,)))), (), (y,))
+    func = Func(
+        "k",
+        (x, y),
+        Alloc(
+            acc,
+            seq(
+                Store(acc, make.const(1.0, "float32x8"), (at,)),
+                loop(10, lambda k: Store(acc, load(acc, (at,), mask) + load(x, (at,)), (at,), mask)),
+                Store(y, load(acc, (at,)), (at,)),
+            ),
+        ),
+        (),
+        (y,),
+    )
     a, b = ints(8), np.zeros(8, "float32")
     run(func, a, b)
     np.testing.assert_array_equal(b, np.where(np.arange(8) < 5, 1 + 10 * a, 1))
@@ -185,10 +227,19 @@ def test_masked_stores_to_registers_are_blends() -> None:
 def test_what_was_loaded_is_loaded_again_after_a_store() -> None:
     x, y = buffer("X", "float32", 4), buffer("Y", "float32", 4)
     zero, one = (i32(0),), (i32(1),)
-    func = Func("k", (x, y), seq(
-        Store(y, load(x, zero) * 2, zero), Store(x, load(x, zero) + 1, zero), Store(y, load(x, zero) * 2, one),
-        loop(3, lambda i: seq(Store(x, load(x, zero) + 1, zero), Store(y, load(x, zero) * 2, (i32(2),)))),
-        Store(y, load(x, zero), (i32(3),))), (), (x, y))
+    func = Func(
+        "k",
+        (x, y),
+        seq(
+            Store(y, load(x, zero) * 2, zero),
+            Store(x, load(x, zero) + 1, zero),
+            Store(y, load(x, zero) * 2, one),
+            loop(3, lambda i: seq(Store(x, load(x, zero) + 1, zero), Store(y, load(x, zero) * 2, (i32(2),)))),
+            Store(y, load(x, zero), (i32(3),)),
+        ),
+        (),
+        (x, y),
+    )
     a, b = np.array([1, 0, 0, 0], "float32"), np.zeros(4, "float32")
     run(func, a, b)
     np.testing.assert_array_equal(b, [2, 4, 10, 5])
@@ -206,8 +257,8 @@ def test_invariant_loads_stand_in_front_of_loops_but_not_of_stores_or_guards() -
 
 
 def test_vectors_of_two_fused_axes_are_contiguous_over_the_ends_of_rows() -> None:
-    """Found by a slow build: the turned tile of a convolution over fused rows and columns was written element by element, under a mask with
-    a branch for each."""
+    """Found by a slow build: the turned tile of a convolution over fused rows and columns was written element
+    by element, under a mask with a branch for each."""
     x = te.placeholder((16, 84), name="X")
     y = te.compute((16, 12, 7), lambda c, i, j: x[c, i * 7 + j] * 2.0, name="Y")
     s = tl.create_schedule(y)
@@ -228,7 +279,9 @@ def test_only_rows_as_long_as_the_quotient_says_join() -> None:
     """``x // 8, x % 8`` in a buffer whose rows are 9 apart is no line of memory."""
     x, y = buffer("X", "float32", 16), buffer("Y", "float32", 3, 9)
     at, eight = ramp(4, 8), make.broadcast(i32(8), 8)
-    func = Func("k", (x, y), Store(y, load(x, (at,)), (make.floordiv(at, eight), make.floormod(at, eight))), (), (y,))
+    func = Func(
+        "k", (x, y), Store(y, load(x, (at,)), (make.floordiv(at, eight), make.floormod(at, eight))), (), (y,)
+    )
     a, b = ints(16), np.zeros((3, 9), "float32")
     run(func, a, b)
     want = np.zeros((3, 9), "float32")
@@ -241,7 +294,10 @@ def test_far_apart_lanes_of_a_block_of_the_stack_are_read_without_branches() -> 
     local = buffer("L", "float32", 32, scope="local")
     at = ramp(0, 4)
     mask = make.lt(at, i32(3))
-    body = seq(Store(local, load(x, (ramp(0, 32),)), (ramp(0, 32),)), Store(y, load(local, (ramp(1, 4, 8),), mask), (at,)))
+    body = seq(
+        Store(local, load(x, (ramp(0, 32),)), (ramp(0, 32),)),
+        Store(y, load(local, (ramp(1, 4, 8),), mask), (at,)),
+    )
     func = Func("k", (x, y), Alloc(local, body), (), (y,))
     assert "gather" not in compiled(func).ll
     a, b = ints(32), np.full(4, 99, "float32")

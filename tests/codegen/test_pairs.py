@@ -1,4 +1,5 @@
-"""Neighbouring stores that become one: interleaved columns, and products of 16-bit neighbours summed in pairs."""
+"""Neighbouring stores that become one: interleaved columns, and products of 16-bit neighbours summed in
+pairs."""
 
 from __future__ import annotations
 
@@ -18,7 +19,14 @@ def interleaved(dtype: str, lanes: int, valid: int | None = None) -> Func:
     def body(j: object) -> object:
         at = ramp(make.mul(j, lanes), lanes)
         mask = None if valid is None else make.lt(at, make.broadcast(make.const(valid, "int32"), lanes))
-        return seq(*[Store(d, load(x, (make.const(side, "int32"), at), mask), (at, make.const(side, "int32")), mask) for side in (0, 1)])
+        return seq(
+            *[
+                Store(
+                    d, load(x, (make.const(side, "int32"), at), mask), (at, make.const(side, "int32")), mask
+                )
+                for side in (0, 1)
+            ]
+        )
 
     return Func("k", (x, d), loop(N // lanes, body), (), (d,))
 
@@ -60,24 +68,34 @@ def test_no_lane_of_two_columns_is_stored_alone(target: str) -> None:
 @pytest.mark.parametrize("lanes", [1, 2, 4, 8, 16, 32])
 def test_sums_of_products_are_exact_to_the_last_bit_and_wrap(lanes: int, swap: bool) -> None:
     rng = np.random.default_rng(lanes)
-    a, b = rng.integers(-32768, 32768, K).astype("int16"), rng.integers(-32768, 32768, (K // 2, N, 2)).astype("int16")
+    a, b = (
+        rng.integers(-32768, 32768, K).astype("int16"),
+        rng.integers(-32768, 32768, (K // 2, N, 2)).astype("int16"),
+    )
     for low in (False, True):
         if low:  # the one pair whose sum does not fit 32 bits
             a[...], b[...] = -32768, -32768
         s = np.arange(N, dtype="int32")
         run(products(lanes, swap), a, b, s)
-        wanted = np.arange(N, dtype="int32") + np.einsum("k,kj->j", a.astype("int32"), b.transpose(0, 2, 1).reshape(K, N).astype("int32"))
+        wanted = np.arange(N, dtype="int32") + np.einsum(
+            "k,kj->j", a.astype("int32"), b.transpose(0, 2, 1).reshape(K, N).astype("int32")
+        )
         assert np.array_equal(s, wanted)
 
 
-@pytest.mark.parametrize(("target", "register", "count"), [(AVX2, "ymm", 2), (AVX512, "zmm", 1), ("llvm -mcpu=x86-64 -mtriple=x86_64-linux-gnu", "xmm", 4)])
+@pytest.mark.parametrize(
+    ("target", "register", "count"),
+    [(AVX2, "ymm", 2), (AVX512, "zmm", 1), ("llvm -mcpu=x86-64 -mtriple=x86_64-linux-gnu", "xmm", 4)],
+)
 def test_a_pair_of_products_is_one_instruction(target: str, register: str, count: int) -> None:
     body = inner_loop(compiled(products(16), target).asm, "pmaddwd")
     assert sum("pmaddwd" in x and f"%{register}" in x for x in body) == count
     assert not [x for x in body if "pmulld" in x or "pmovsx" in x]
 
 
-@pytest.mark.parametrize("func", [products(16, dtype="int8"), products(16, apart=0)], ids=["int8", "the same element twice"])
+@pytest.mark.parametrize(
+    "func", [products(16, dtype="int8"), products(16, apart=0)], ids=["int8", "the same element twice"]
+)
 def test_what_is_no_pair_is_left_alone(func: Func) -> None:
     assert "pmaddwd" not in compiled(func, AVX2).asm
     rng = np.random.default_rng(5)
@@ -86,7 +104,9 @@ def test_what_is_no_pair_is_left_alone(func: Func) -> None:
     s = np.zeros(N, "int32")
     run(func, a, b, s)
     even, odd = a[::2].astype("int32"), (a[::2] if kind == "int16" else a[1::2]).astype("int32")
-    assert np.array_equal(s, even @ b[..., 0].astype("int32") + odd @ b[..., 0 if kind == "int16" else 1].astype("int32"))
+    assert np.array_equal(
+        s, even @ b[..., 0].astype("int32") + odd @ b[..., 0 if kind == "int16" else 1].astype("int32")
+    )
 
 
 @pytest.mark.parametrize("target", [NEON, "llvm -mtriple=riscv64-unknown-linux-gnu"])

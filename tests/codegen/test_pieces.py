@@ -1,4 +1,5 @@
-"""Parallel loops in pieces that are worth a thread: how many, that they cover every turn once, and plain loops where one is all."""
+"""Parallel loops in pieces that are worth a thread: how many, that they cover every turn once, and plain
+loops where one is all."""
 
 from __future__ import annotations
 
@@ -16,11 +17,19 @@ def counting(extent: int | Expr, y: Buffer, inner: int | Expr = 1, begin: int | 
     """y[i, j] += 1 for every i of the loop and ``inner`` j: a unit of work each."""
     n = [extent] if isinstance(extent, Expr) else []
     m = [inner] if isinstance(inner, Expr) else []
-    body = loop(extent, lambda i: loop(inner, lambda j: Store(y, load(y, (i, j)) + 1, (i, j)), name="j"), PARALLEL, begin=begin)
+    body = loop(
+        extent,
+        lambda i: loop(inner, lambda j: Store(y, load(y, (i, j)) + 1, (i, j)), name="j"),
+        PARALLEL,
+        begin=begin,
+    )
     return Func("k", (y,), body, (*n, *m), (y,))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("turns", "inner", "pieces"), [(100, 1, 10), (105, 1, 10), (99, 1, 9), (25, 1, 2), (7, 100, 7), (7, 20, 7), (7, 10, 7), (7, 5, 3)])
+@pytest.mark.parametrize(
+    ("turns", "inner", "pieces"),
+    [(100, 1, 10), (105, 1, 10), (99, 1, 9), (25, 1, 2), (7, 100, 7), (7, 20, 7), (7, 10, 7), (7, 5, 3)],
+)
 def test_pieces_of_known_loops(turns: int, inner: int, pieces: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parallel, "REGION", 1)
     monkeypatch.setattr(parallel, "PIECE", 10)
@@ -48,7 +57,15 @@ def test_pieces_of_loops_known_at_run_time(begin: int, monkeypatch: pytest.Monke
     n, m = var("n", kind="dim"), var("m", kind="dim")
     y = buffer("Y", "int32", n + begin, m)
     kernel = Kernel(counting(n, y, m, begin))
-    for turns, inner, pieces in ((1, 1, 1), (9, 1, 1), (25, 1, 2), (105, 1, 10), (7, 100, 7), (13, 4, 5), (1000, 3, 300)):
+    for turns, inner, pieces in (
+        (1, 1, 1),
+        (9, 1, 1),
+        (25, 1, 2),
+        (105, 1, 10),
+        (7, 100, 7),
+        (13, 4, 5),
+        (1000, 3, 300),
+    ):
         helper.regions.clear()
         got = np.zeros((turns + begin, inner), np.int32)
         assert kernel(got, dims=(turns, inner)) == 0
@@ -91,7 +108,9 @@ def test_unknown_work_is_worth_a_thread_each_turn(monkeypatch: pytest.MonkeyPatc
     """An extent that is read from memory."""
     monkeypatch.setattr(parallel, "PIECE", 4096)
     x, y = buffer("X", "int32", 6), buffer("Y", "int32", 6)
-    body = loop(6, lambda i: loop(load(x, (i,)), lambda j: Store(y, load(y, (i,)) + j, (i,)), name="j"), PARALLEL)
+    body = loop(
+        6, lambda i: loop(load(x, (i,)), lambda j: Store(y, load(y, (i,)) + j, (i,)), name="j"), PARALLEL
+    )
     helper.regions.clear()
     counts, got = np.array([0, 1, 5, 100, 2, 3], np.int32), np.zeros(6, np.int32)
     assert Kernel(Func("k", (x, y), body, (), (y,)))(counts, got) == 0

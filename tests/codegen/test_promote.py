@@ -15,11 +15,43 @@ def naive(mr: int, nr: int, lanes: int) -> Func:
     """A matmul that accumulates in C itself, with ``mr * nr`` of it unrolled inside the reduction loop."""
     a, b, c = buffer("A", "float32", 24, 50), buffer("B", "float32", 50, 64), buffer("C", "float32", 24, 64)
     tiles = [(r, ramp(v, lanes)) for r in range(mr) for v in range(0, nr, lanes)]
-    return Func("naive", (a, b, c), loop(24 // mr, lambda i: loop(64 // nr, lambda j: seq(
-        *[Store(c, make.const(0.0, f"float32x{lanes}"), (i * mr + r, at + make.broadcast(j * nr, lanes))) for r, at in tiles],
-        loop(50, lambda k: seq(*[Store(c, load(c, (i * mr + r, at + make.broadcast(j * nr, lanes))) + make.broadcast(
-            load(a, (i * mr + r, k)), lanes) * load(b, (k, at + make.broadcast(j * nr, lanes))),
-            (i * mr + r, at + make.broadcast(j * nr, lanes))) for r, at in tiles]))))), (), (c,))
+    return Func(
+        "naive",
+        (a, b, c),
+        loop(
+            24 // mr,
+            lambda i: loop(
+                64 // nr,
+                lambda j: seq(
+                    *[
+                        Store(
+                            c,
+                            make.const(0.0, f"float32x{lanes}"),
+                            (i * mr + r, at + make.broadcast(j * nr, lanes)),
+                        )
+                        for r, at in tiles
+                    ],
+                    loop(
+                        50,
+                        lambda k: seq(
+                            *[
+                                Store(
+                                    c,
+                                    load(c, (i * mr + r, at + make.broadcast(j * nr, lanes)))
+                                    + make.broadcast(load(a, (i * mr + r, k)), lanes)
+                                    * load(b, (k, at + make.broadcast(j * nr, lanes))),
+                                    (i * mr + r, at + make.broadcast(j * nr, lanes)),
+                                )
+                                for r, at in tiles
+                            ]
+                        ),
+                    ),
+                ),
+            ),
+        ),
+        (),
+        (c,),
+    )
 
 
 @pytest.mark.parametrize(("mr", "nr", "lanes"), [(1, 8, 8), (6, 16, 8), (1, 1, 1), (3, 16, 16)])
@@ -60,12 +92,36 @@ def test_accumulators_stay_in_memory_where_that_could_be_seen() -> None:
     expected = [(0, ones), (3, with_(_1=1 + 2 + 3))]  # written in some turns only
     both(loop(n, lambda k: If(make.lt(zero, k), Store(y, load(y, (one,)) + load(x, (k,)), (one,)))))
     expected = [(3, with_(_0=4, _1=6, _2=8))]  # another place that moves may be the same
-    both(loop(n, lambda k: seq(Store(y, load(y, (zero,)) + 1, (zero,)), If(make.lt(zero, k), Store(y, load(y, (zero,)) * 2, (k,))))))
+    both(
+        loop(
+            n,
+            lambda k: seq(
+                Store(y, load(y, (zero,)) + 1, (zero,)),
+                If(make.lt(zero, k), Store(y, load(y, (zero,)) * 2, (k,))),
+            ),
+        )
+    )
     two, three = ramp(0, 2), ramp(1, 2)  # overlapping vectors
     expected = [(1, with_(_0=2, _1=4, _2=3)), (2, with_(_0=3, _1=10, _2=7))]
-    both(loop(n, lambda k: seq(Store(y, load(y, (two,)) + 1, (two,)), Store(y, load(y, (three,)) * make.const(1.0) + load(y, (three,)) +
-                                                                            make.select(make.lt(ramp(0, 2), i32(1)), make.const(0.0, "float32x2"),
-                                                                                        make.const(1.0, "float32x2")), (three,)))))
+    both(
+        loop(
+            n,
+            lambda k: seq(
+                Store(y, load(y, (two,)) + 1, (two,)),
+                Store(
+                    y,
+                    load(y, (three,)) * make.const(1.0)
+                    + load(y, (three,))
+                    + make.select(
+                        make.lt(ramp(0, 2), i32(1)),
+                        make.const(0.0, "float32x2"),
+                        make.const(1.0, "float32x2"),
+                    ),
+                    (three,),
+                ),
+            ),
+        )
+    )
 
 
 def test_masked_accumulators_touch_nothing_that_is_masked_off() -> None:
@@ -74,7 +130,13 @@ def test_masked_accumulators_touch_nothing_that_is_masked_off() -> None:
     x, y = buffer("X", "float32", 5), buffer("Y", "float32", 5)
     at = ramp(0, 8)
     mask = make.lt(at, i32(5))
-    func = Func("k", (x, y), loop(4, lambda k: Store(y, load(y, (at,), mask) + load(x, (at,), mask), (at,), mask)), (), (y,))
+    func = Func(
+        "k",
+        (x, y),
+        loop(4, lambda k: Store(y, load(y, (at,), mask) + load(x, (at,), mask), (at,), mask)),
+        (),
+        (y,),
+    )
     a, b = guarded_page(5), guarded_page(5)
     a[:], b[:] = np.arange(5), 1
     run(func, a, b)

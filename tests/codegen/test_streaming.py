@@ -1,4 +1,5 @@
-"""Stores past the caches: right wherever an array begins, fenced, and only where the loop does not read what it writes."""
+"""Stores past the caches: right wherever an array begins, fenced, and only where the loop does not read what
+it writes."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ from .test_assembly import AVX2, NEON
 ROWS, COLUMNS = 37, 43
 
 
-def doubled(dtype: str = "float32", width: int = 8, parallel: bool = True) -> tuple[te.Schedule, list[te.Tensor]]:
+def doubled(
+    dtype: str = "float32", width: int = 8, parallel: bool = True
+) -> tuple[te.Schedule, list[te.Tensor]]:
     x = te.placeholder((ROWS, COLUMNS), dtype, name="x")
     y = te.compute((ROWS, COLUMNS), lambda i, j: x[i, j] + x[i, j], name="y")
     s = te.create_schedule(y.op)
@@ -30,11 +33,13 @@ def placed(dtype: str, offset: int) -> np.ndarray:
     """An array of the shape that begins ``offset`` bytes behind a boundary of 64."""
     raw = np.zeros(ROWS * COLUMNS * 8 + 128, np.uint8)
     first = -raw.ctypes.data % 64 + offset
-    return raw[first:first + ROWS * COLUMNS * np.dtype(dtype).itemsize].view(dtype).reshape(ROWS, COLUMNS)
+    return raw[first : first + ROWS * COLUMNS * np.dtype(dtype).itemsize].view(dtype).reshape(ROWS, COLUMNS)
 
 
 @pytest.mark.parametrize("parallel", [False, True])
-@pytest.mark.parametrize(("dtype", "width"), [("float32", 8), ("float32", 2), ("float64", 4), ("int8", 32), ("uint16", 16)])
+@pytest.mark.parametrize(
+    ("dtype", "width"), [("float32", 8), ("float32", 2), ("float64", 4), ("int8", 32), ("uint16", 16)]
+)
 def test_every_beginning_of_an_array_is_written_right(dtype: str, width: int, parallel: bool) -> None:
     s, tensors = doubled(dtype, width, parallel)
     f = tl.build(s, tensors)
@@ -64,7 +69,7 @@ def test_what_the_loop_reads_again_stays_in_the_caches() -> None:
     k = te.reduce_axis((0, ROWS), name="k")
     y = te.compute((64,), lambda j: te.sum(x[k, j], axis=k), name="y")
     s = te.create_schedule(y.op)
-    j, = y.op.axis
+    (j,) = y.op.axis
     jo, ji = s[y].split(j, 8)
     s[y].reorder(k, jo, ji)
     s[y].vectorize(ji)

@@ -15,7 +15,9 @@ rng = np.random.default_rng(1)
 N = 96
 
 
-def elementwise(result: str, types: tuple[str, ...], lanes: int, build: object, target: Target | None = None) -> Kernel:
+def elementwise(
+    result: str, types: tuple[str, ...], lanes: int, build: object, target: Target | None = None
+) -> Kernel:
     args = [buffer(f"A{i}", t, N) for i, t in enumerate(types)]
     out = buffer("OUT", result, N)
 
@@ -43,7 +45,7 @@ def numbers(t: str) -> np.ndarray:
 def to_bfloat(x: np.ndarray) -> np.ndarray:
     """float64 to the bits of bfloat16, through exact rational comparison of neighbours."""
     with np.errstate(all="ignore"):
-        down = (x.astype(np.float32).view(np.uint32) & 0xFFFF0000)
+        down = x.astype(np.float32).view(np.uint32) & 0xFFFF0000
     out = []
     for value, d in zip(x.astype(np.float64), down, strict=True):
         near = [int(d) + k * 0x10000 for k in (-1, 0, 1) if 0 <= int(d) + k * 0x10000 < 2**32]
@@ -53,7 +55,10 @@ def to_bfloat(x: np.ndarray) -> np.ndarray:
         elif np.isinf(value):
             out.append(0x7F80 if value > 0 else 0xFF80)
         else:
-            best = min(range(len(near)), key=lambda i: (abs(back[i] - value) if np.isfinite(back[i]) else np.inf, near[i] >> 16 & 1))
+            best = min(
+                range(len(near)),
+                key=lambda i: (abs(back[i] - value) if np.isfinite(back[i]) else np.inf, near[i] >> 16 & 1),
+            )
             out.append(near[best] >> 16)
     return np.array(out, np.uint16).view(dtype("bfloat16").to_numpy())
 
@@ -79,7 +84,10 @@ def test_casts(a: str, b: str, lanes: int) -> None:
             want, got = from_bfloat(to_bfloat(value.astype(np.float64))), from_bfloat(out)
         elif dtype(a).is_float and dtype(b).is_int:
             lo, hi = dtype(b).limits()  # saturates; NaN is 0
-            exact = [0 if np.isnan(v) else lo if v <= lo else hi if v >= hi else int(v) for v in value.astype(np.float64)]
+            exact = [
+                0 if np.isnan(v) else lo if v <= lo else hi if v >= hi else int(v)
+                for v in value.astype(np.float64)
+            ]
             want, got = np.array(exact, b), out
         else:
             want, got = value.astype(b), out
@@ -105,8 +113,8 @@ def test_float16_widening_without_hardware_of_all_values() -> None:
     every = np.resize(np.arange(65536, dtype=np.uint16), -(-65536 // N) * N).view("float16")
     for start in range(0, len(every), N):
         wide = np.zeros(N, "float32")
-        kernel(every[start:start + N].copy(), wide)
-        np.testing.assert_array_equal(wide, every[start:start + N].astype("float32"))
+        kernel(every[start : start + N].copy(), wide)
+        np.testing.assert_array_equal(wide, every[start : start + N].astype("float32"))
 
 
 def test_float16_rounding_without_hardware_on_all_neighbours() -> None:
@@ -114,14 +122,24 @@ def test_float16_rounding_without_hardware_on_all_neighbours() -> None:
     kernel = elementwise("float16", ("float32",), 8, lambda e: make.cast("float16", e), target)
     every = np.arange(0, 0x7C00, dtype=np.uint16).view("float16").astype("float32")
     middle = (every[:-1] + every[1:]) / 2
-    values = np.concatenate([every, middle, np.nextafter(middle, np.float32(np.inf)), np.nextafter(middle, np.float32(0)), [65519, 65520, 1e30]])
+    values = np.concatenate(
+        [
+            every,
+            middle,
+            np.nextafter(middle, np.float32(np.inf)),
+            np.nextafter(middle, np.float32(0)),
+            [65519, 65520, 1e30],
+        ]
+    )
     values = np.concatenate([values, -values]).astype("float32")
     values = np.resize(values, -(-len(values) // N) * N)
     for start in range(0, len(values), N):
         out = np.zeros(N, "float16")
-        kernel(values[start:start + N].copy(), out)
+        kernel(values[start : start + N].copy(), out)
         with np.errstate(all="ignore"):
-            np.testing.assert_array_equal(out.view(np.uint16), values[start:start + N].astype("float16").view(np.uint16))
+            np.testing.assert_array_equal(
+                out.view(np.uint16), values[start : start + N].astype("float16").view(np.uint16)
+            )
 
 
 @pytest.mark.parametrize("t", ["int8", "int32", "int64", "uint8", "uint32", "uint64"])
@@ -130,9 +148,16 @@ def test_integer_division_is_exact_and_never_traps(t: str, lanes: int) -> None:
     a, b = numbers(t), numbers(t)
     b[10:40] = rng.integers(1, 7, 30)
     a[4], b[4] = dtype(t).limits()[0], -1 if dtype(t).code == "int" else 3
-    a[5:8], b[5:8] = [-7, 7, -8] if dtype(t).code == "int" else [7, 7, 8], [2, -2 if dtype(t).code == "int" else 2, 4]
+    a[5:8], b[5:8] = (
+        [-7, 7, -8] if dtype(t).code == "int" else [7, 7, 8],
+        [2, -2 if dtype(t).code == "int" else 2, 4],
+    )
     good = b != 0
-    for op, want in ((make.floordiv, np.floor_divide), (make.floormod, np.remainder), (make.truncmod, np.fmod)):
+    for op, want in (
+        (make.floordiv, np.floor_divide),
+        (make.floormod, np.remainder),
+        (make.truncmod, np.fmod),
+    ):
         out = np.zeros(N, t)
         assert elementwise(t, (t, t), lanes, op)(a, b, out) == 0
         with np.errstate(all="ignore"):
@@ -140,7 +165,10 @@ def test_integer_division_is_exact_and_never_traps(t: str, lanes: int) -> None:
     out = np.zeros(N, t)
     assert elementwise(t, (t, t), lanes, make.truncdiv)(a, b, out) == 0
     with np.errstate(all="ignore"):
-        wrapped = [dtype(t).wrap(int(abs(int(x)) // abs(int(y))) * (1 if (x < 0) == (y < 0) else -1)) if y else 0 for x, y in zip(a, b, strict=True)]
+        wrapped = [
+            dtype(t).wrap(int(abs(int(x)) // abs(int(y))) * (1 if (x < 0) == (y < 0) else -1)) if y else 0
+            for x, y in zip(a, b, strict=True)
+        ]
     np.testing.assert_array_equal(out[good], np.array(wrapped, t)[good])
 
 
@@ -149,9 +177,18 @@ def test_integer_division_is_exact_and_never_traps(t: str, lanes: int) -> None:
 def test_division_by_constants(divisor: int, lanes: int) -> None:
     a = numbers("int32")
     a[50:] = np.arange(N - 50) - 23
-    for op, want in ((make.floordiv, np.floor_divide), (make.floormod, np.remainder), (make.truncmod, np.fmod)):
+    for op, want in (
+        (make.floordiv, np.floor_divide),
+        (make.floormod, np.remainder),
+        (make.truncmod, np.fmod),
+    ):
         out = np.zeros(N, "int32")
-        assert elementwise("int32", ("int32",), lanes, lambda e, op=op: op(e, make.broadcast(i32(divisor), lanes)))(a, out) == 0
+        assert (
+            elementwise(
+                "int32", ("int32",), lanes, lambda e, op=op: op(e, make.broadcast(i32(divisor), lanes))
+            )(a, out)
+            == 0
+        )
         np.testing.assert_array_equal(out, want(a, divisor))
 
 
@@ -159,10 +196,28 @@ def test_division_by_constants(divisor: int, lanes: int) -> None:
 def test_index_division_of_negative_loop_variables(t: str) -> None:
     n, d = var("n", t, "dim"), var("d", t, "value")
     out = buffer("OUT", t, 8, 41)
-    exprs = [lambda i: i // 7, lambda i: i % 7, lambda i: i // 8, lambda i: i % 8, lambda i: i // d, lambda i: i % d,
-             lambda i: make.truncdiv(i, d), lambda i: make.truncmod(i, d)]
-    func = Func("k", (out, d), loop(41, lambda i: seq(*[Store(out, e(i), (i32(r), i + 20)) for r, e in enumerate(exprs)]), begin=-20, t=t),
-                (n,), (out,))
+    exprs = [
+        lambda i: i // 7,
+        lambda i: i % 7,
+        lambda i: i // 8,
+        lambda i: i % 8,
+        lambda i: i // d,
+        lambda i: i % d,
+        lambda i: make.truncdiv(i, d),
+        lambda i: make.truncmod(i, d),
+    ]
+    func = Func(
+        "k",
+        (out, d),
+        loop(
+            41,
+            lambda i: seq(*[Store(out, e(i), (i32(r), i + 20)) for r, e in enumerate(exprs)]),
+            begin=-20,
+            t=t,
+        ),
+        (n,),
+        (out,),
+    )
     kernel = Kernel(func)
     for divisor in (5, -5, 1, -1, 64):
         got = np.zeros((8, 41), t)
@@ -176,9 +231,13 @@ def test_index_division_of_negative_loop_variables(t: str) -> None:
 def test_division_of_what_is_not_negative_is_cheap() -> None:
     n = var("n", kind="dim")
     x, y = buffer("X", "float32", n), buffer("Y", "float32", n)
-    func = Func("k", (x, y), loop(n, lambda i: Store(y, load(x, (i // 3 + i % 5 + i // n,)), (i,))), (n,), (y,))
+    func = Func(
+        "k", (x, y), loop(n, lambda i: Store(y, load(x, (i // 3 + i % 5 + i // n,)), (i,))), (n,), (y,)
+    )
     ll = Kernel(func).ll
-    assert "udiv i64" in ll and "urem i64" in ll and "sdiv" not in ll and "srem" not in ll and "ashr" not in ll
+    assert (
+        "udiv i64" in ll and "urem i64" in ll and "sdiv" not in ll and "srem" not in ll and "ashr" not in ll
+    )
 
 
 @pytest.mark.parametrize("t", ["float32", "float64", "float16", "bfloat16", "int32", "uint8", "int64"])
@@ -187,7 +246,13 @@ def test_arithmetic(t: str, lanes: int) -> None:
     a, b = numbers(t), rng.permutation(numbers(t))
     pa, pb = plain(a, t), plain(b, t)
     with np.errstate(all="ignore"):
-        cases = [(make.add, pa + pb), (make.sub, pa - pb), (make.mul, pa * pb), (make.min_, np.minimum(pa, pb)), (make.max_, np.maximum(pa, pb))]
+        cases = [
+            (make.add, pa + pb),
+            (make.sub, pa - pb),
+            (make.mul, pa * pb),
+            (make.min_, np.minimum(pa, pb)),
+            (make.max_, np.maximum(pa, pb)),
+        ]
         if dtype(t).is_float:
             cases.append((make.div, pa / pb))
     for op, want in cases:
@@ -205,10 +270,17 @@ def test_comparisons_and_logic(t: str, lanes: int) -> None:
     a, b = numbers(t), numbers(t)
     b[::2] = a[::2]
     pa, pb = plain(a, t), plain(b, t)
-    for op, want in ((make.eq, pa == pb), (make.ne, pa != pb), (make.lt, pa < pb), (make.le, pa <= pb), (make.gt, pa > pb), (make.ge, pa >= pb),
-                     (lambda x, y: make.and_(make.lt(x, y), make.not_(make.eq(x, y))), pa < pb),
-                     (lambda x, y: make.or_(make.lt(x, y), make.eq(x, y)), pa <= pb),
-                     (lambda x, y: make.not_(make.lt(x, y)), ~(pa < pb))):
+    for op, want in (
+        (make.eq, pa == pb),
+        (make.ne, pa != pb),
+        (make.lt, pa < pb),
+        (make.le, pa <= pb),
+        (make.gt, pa > pb),
+        (make.ge, pa >= pb),
+        (lambda x, y: make.and_(make.lt(x, y), make.not_(make.eq(x, y))), pa < pb),
+        (lambda x, y: make.or_(make.lt(x, y), make.eq(x, y)), pa <= pb),
+        (lambda x, y: make.not_(make.lt(x, y)), ~(pa < pb)),
+    ):
         out = np.zeros(N, bool)
         assert elementwise("bool", (t, t), lanes, op)(a, b, out) == 0
         np.testing.assert_array_equal(out, want)
@@ -224,8 +296,11 @@ def test_any_byte_but_zero_is_true() -> None:
 @pytest.mark.parametrize("t", ["float32", "int32", "int64", "uint8", "float16", "bfloat16", "bool"])
 @pytest.mark.parametrize("lanes", [2, 6, 8, 16, 48])
 def test_reductions(t: str, lanes: int) -> None:
-    ops = {"and": np.all, "or": np.any, "min": np.min, "max": np.max} if t == "bool" else \
-        {"add": np.sum, "mul": np.prod, "min": np.min, "max": np.max}
+    ops = (
+        {"and": np.all, "or": np.any, "min": np.min, "max": np.max}
+        if t == "bool"
+        else {"add": np.sum, "mul": np.prod, "min": np.min, "max": np.max}
+    )
     for op, want in ops.items():
         x, y = buffer("X", t, lanes), buffer("Y", t, 1)
         func = Func("k", (x, y), Store(y, reduction(op, load(x, (ramp(0, lanes),))), (i32(0),)), (), (y,))
@@ -257,6 +332,7 @@ def test_if_then_else_guards_a_read_scalar_and_vector() -> None:
     a[:] = [1, 2, 3, 4, 5]
     want = np.array([1, 2, 3, 4, 5] + [-1] * 11, "float32")
     for lanes in (1, 16):
+
         def body(i: Expr, lanes: int = lanes) -> Store:
             at = ramp(i * lanes, lanes)
             value = make.if_then_else(make.lt(at, i32(5)), load(x, (at,)) * 1, make.const(-1.0, "float32"))
@@ -274,9 +350,15 @@ def test_nested_guards_gathers_and_divisions_in_vectors() -> None:
     at = ramp(0, 16)
     inner = make.if_then_else(make.lt(at, i32(8)), load(p, (at,)), make.const(0, "int32x16"))
     # X[P[i]] where i < 8 and P[i] < 5; 100 // X[0] wherever i >= 8; 100 // P[i] between
-    guarded = make.if_then_else(make.and_(make.lt(at, i32(8)), make.lt(load(p, (at,)), i32(5))), load(x, (load(p, (at,)),)),
-                                make.if_then_else(make.lt(at, i32(8)), make.floordiv(make.const(100, "int32x16"), inner),
-                                                  make.floordiv(make.const(100, "int32x16"), make.broadcast(load(x, (i32(0),)), 16))))
+    guarded = make.if_then_else(
+        make.and_(make.lt(at, i32(8)), make.lt(load(p, (at,)), i32(5))),
+        load(x, (load(p, (at,)),)),
+        make.if_then_else(
+            make.lt(at, i32(8)),
+            make.floordiv(make.const(100, "int32x16"), inner),
+            make.floordiv(make.const(100, "int32x16"), make.broadcast(load(x, (i32(0),)), 16)),
+        ),
+    )
     a, order = guarded_page(5, "int32"), guarded_page(8, "int32")
     a[:], order[:] = [10, 20, 30, 40, 50], [4, 9, 0, 7, 1, 50, 3, 2]
     b = np.zeros(16, "int32")
@@ -290,14 +372,39 @@ def test_and_is_lazy_where_the_right_side_reads() -> None:
     x, y = buffer("X", "float32", 5), buffer("Y", "float32", 8)
     a = guarded_page(5)
     a[:] = [1, -1, 1, -1, 1]
-    func = Func("k", (x, y), loop(8, lambda i: If(make.and_(make.lt(i, i32(5)), make.gt(load(x, (i,)), make.const(0.0))),
-                                                  Store(y, make.const(1.0), (i,)), Store(y, make.const(2.0), (i,)))), (), (y,))
+    func = Func(
+        "k",
+        (x, y),
+        loop(
+            8,
+            lambda i: If(
+                make.and_(make.lt(i, i32(5)), make.gt(load(x, (i,)), make.const(0.0))),
+                Store(y, make.const(1.0), (i,)),
+                Store(y, make.const(2.0), (i,)),
+            ),
+        ),
+        (),
+        (y,),
+    )
     b = np.zeros(8, "float32")
     run(func, a, b)
     np.testing.assert_array_equal(b, [1, 2, 1, 2, 1, 2, 2, 2])
     at = ramp(0, 8)
-    func = Func("k", (x, y), Store(y, make.select(make.and_(make.lt(at, i32(5)), make.gt(load(x, (at,)), make.const(0.0, "float32x8"))),
-                                                  make.const(1.0, "float32x8"), make.const(2.0, "float32x8")), (at,)), (), (y,))
+    func = Func(
+        "k",
+        (x, y),
+        Store(
+            y,
+            make.select(
+                make.and_(make.lt(at, i32(5)), make.gt(load(x, (at,)), make.const(0.0, "float32x8"))),
+                make.const(1.0, "float32x8"),
+                make.const(2.0, "float32x8"),
+            ),
+            (at,),
+        ),
+        (),
+        (y,),
+    )
     b[:] = 0
     run(func, a, b)
     np.testing.assert_array_equal(b, [1, 2, 1, 2, 1, 2, 2, 2])
@@ -308,8 +415,15 @@ def test_loop_variables_as_data_and_lets() -> None:
     v, w = var("v", "int32", "value"), var("w", "float32", "value")
 
     def body(i: Expr) -> Let:
-        return Let(v, i * i + load(z, (i,)), Let(w, make.cast("float32", v) * 2, seq(
-            Store(z, v, (i,)), Store(y, w + make.cast("float32", i), (i,)))))
+        return Let(
+            v,
+            i * i + load(z, (i,)),
+            Let(
+                w,
+                make.cast("float32", v) * 2,
+                seq(Store(z, v, (i,)), Store(y, w + make.cast("float32", i), (i,))),
+            ),
+        )
 
     a, b = np.zeros(10, "float32"), np.arange(10, dtype="int32")
     run(Func("k", (y, z), loop(10, body), (), (y, z)), a, b)
@@ -348,11 +462,20 @@ def test_deeply_nested_lazy_conditions_that_read(lanes: int) -> None:
 
     def body(i: Expr) -> Store:
         at = ramp(i * lanes, lanes)
-        deep = make.if_then_else(make.and_(small(1, at, 2), make.and_(small(2, at, 2), small(3, at, 2))),
-                                 make.if_then_else(make.or_(make.not_(small(3, at, 1)), small(4, at, 1)), read(4, at) + read(0, at), read(2, at)),
-                                 make.if_then_else(small(2, at, 1), read(1, at), read(0, at)))
-        value = make.if_then_else(make.and_(inside(0, at), small(0, at, 5)), deep,
-                                  make.if_then_else(make.and_(inside(4, at), small(4, at, 2)), read(4, at), make.broadcast(i32(-1), lanes)))
+        deep = make.if_then_else(
+            make.and_(small(1, at, 2), make.and_(small(2, at, 2), small(3, at, 2))),
+            make.if_then_else(
+                make.or_(make.not_(small(3, at, 1)), small(4, at, 1)), read(4, at) + read(0, at), read(2, at)
+            ),
+            make.if_then_else(small(2, at, 1), read(1, at), read(0, at)),
+        )
+        value = make.if_then_else(
+            make.and_(inside(0, at), small(0, at, 5)),
+            deep,
+            make.if_then_else(
+                make.and_(inside(4, at), small(4, at, 2)), read(4, at), make.broadcast(i32(-1), lanes)
+            ),
+        )
         return Store(y, value, (at,))
 
     kernel = Kernel(Func("k", (*x, y), loop(8 // lanes, body), (), (y,)))
@@ -381,7 +504,9 @@ def test_nested_guards_whose_masks_read_in_every_level() -> None:
     d = [make.lt(load(b, (at,)), make.const(1, "int32x8")) for b in x]
     value = load(x[0], (at,)) + 1
     for k in range(5):
-        value = make.if_then_else(make.and_(d[k], make.and_(d[(k + 1) % 6], d[(k + 2) % 6])), value, load(x[k], (at,)))
+        value = make.if_then_else(
+            make.and_(d[k], make.and_(d[(k + 1) % 6], d[(k + 2) % 6])), value, load(x[k], (at,))
+        )
     arrays = [rng.integers(0, 2, 8).astype("int32") for _ in range(6)]
     got = np.zeros(8, "int32")
     run(Func("k", (*x, y), Store(y, value, (at,), make.or_(d[5], make.not_(d[4]))), (), (y,)), *arrays, got)

@@ -76,7 +76,11 @@ def test_dispatch_finds_the_nearest_base():
     assert table(Twin(1, 2))(None) == "twin" and table(Pair(1, 2))(None) == "pair"
     derived = TypeTable("derived", table)
     derived.on(Pair)(lambda n: "new")
-    assert derived(Pair(1, 2))(None) == "new" and table(Pair(1, 2))(None) == "pair" and derived(Twin(1, 2))(None) == "twin"
+    assert (
+        derived(Pair(1, 2))(None) == "new"
+        and table(Pair(1, 2))(None) == "pair"
+        and derived(Twin(1, 2))(None) == "twin"
+    )
     assert table.find(int) is None
     with pytest.raises(TypeError, match="demo: no rule for int"):
         table(3)
@@ -118,16 +122,34 @@ def test_names_are_handed_out_once():
 
 
 def test_trees_and_columns():
-    tree = text.TreeNode("root", children=[text.TreeNode("a", "note", [text.TreeNode("b")]), text.TreeNode("longer", "n2")])
+    tree = text.TreeNode(
+        "root", children=[text.TreeNode("a", "note", [text.TreeNode("b")]), text.TreeNode("longer", "n2")]
+    )
     assert text.draw_tree(tree) == "root\n├─ a        note\n│  └─ b\n└─ longer   n2"
-    assert text.columns([["a", "1"], ["bb", "22"]], header=["x", "y"], right=(1,)) == "x    y\n--  --\na    1\nbb  22"
+    assert (
+        text.columns([["a", "1"], ["bb", "22"]], header=["x", "y"], right=(1,))
+        == "x    y\n--  --\na    1\nbb  22"
+    )
     assert text.columns([]) == ""
-    assert [text.bytes_text(n) for n in (0, 4096, 1536, 10**6, 3 << 30)] == ["0 B", "4 KiB", "1.5 KiB", "977 KiB", "3 GiB"]
+    assert [text.bytes_text(n) for n in (0, 4096, 1536, 10**6, 3 << 30)] == [
+        "0 B",
+        "4 KiB",
+        "1.5 KiB",
+        "977 KiB",
+        "3 GiB",
+    ]
 
 
 def test_signatures_travel_as_json():
-    s = Signature("f", (Param("A", "buffer", "float32", ("m", ("*", 2, "n"), 3)), Param("C", "buffer", "float32", ("m",), True),
-                        Param("alpha", "scalar", "float32")), (Dim("m", 1, 8), Dim("n", multiple_of=4)))
+    s = Signature(
+        "f",
+        (
+            Param("A", "buffer", "float32", ("m", ("*", 2, "n"), 3)),
+            Param("C", "buffer", "float32", ("m",), True),
+            Param("alpha", "scalar", "float32"),
+        ),
+        (Dim("m", 1, 8), Dim("n", multiple_of=4)),
+    )
     assert Signature.from_json(s.to_json()) == s
     size = ("max", ("//", ("+", "n", 7), 8), ("%", "n", 3))
     assert signature.evaluate(size, {"n": 10}) == 2
@@ -143,8 +165,12 @@ def test_errors_show_what_because_and_try_and_render_late():
 
     error = ScheduleError("split(i, factor=0): refused", because=because, try_="a positive factor")
     assert not calls
-    assert str(error).splitlines()[:4] == ["split(i, factor=0): refused", "  because   first line", "            second line",
-                                           "  try       a positive factor"]
+    assert str(error).splitlines()[:4] == [
+        "split(i, factor=0): refused",
+        "  because   first line",
+        "            second line",
+        "  try       a positive factor",
+    ]
     assert "at        test_core.py:" in str(error)
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is ScheduleError and isinstance(again, TensorLangError) and str(again) == str(error)

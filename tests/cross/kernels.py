@@ -18,8 +18,8 @@ Arrays = Sequence[np.ndarray]
 
 @dataclass(frozen=True)
 class Case:
-    """``declare`` makes the arguments and a schedule (None: the default one); outputs come last. ``want`` makes them in numpy from the
-    ``inputs``; they are compared bit by bit unless ``ulps`` allows more."""
+    """``declare`` makes the arguments and a schedule (None: the default one); outputs come last. ``want``
+    makes them in numpy from the ``inputs``; they are compared bit by bit unless ``ulps`` allows more."""
 
     name: str
     declare: Callable[[], tuple[list[Any], Any]]
@@ -51,7 +51,9 @@ def reals(*shape: int, dtype: str = "float32", lo: float = -4.0, hi: float = 4.0
     return _rng.uniform(lo, hi, shape).astype(dtype)
 
 
-def case(*inputs: np.ndarray, want: Callable[..., Any], ulps: int = 0, bounds_check: bool = False) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
+def case(
+    *inputs: np.ndarray, want: Callable[..., Any], ulps: int = 0, bounds_check: bool = False
+) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
     def register(declare: Callable[[], Any]) -> Callable[[], Any]:
         def both() -> tuple[list[Any], Any]:
             made = declare()
@@ -73,7 +75,8 @@ def as32(f: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *a: np.asarray(f(*(x.astype("float64") for x in a))).astype("float32")
 
 
-# -- elementwise ------------------------------------------------------------------------------------------------------
+# -- elementwise ---------------------------------------------------------------------------------------------
+
 
 @case(ints(37, 29), ints(29), want=lambda x, b: np.maximum(x + b, 0) * 2)
 def bias_relu() -> Any:
@@ -84,7 +87,10 @@ def bias_relu() -> Any:
 def _group(*names: str) -> Callable[[], Any]:
     def declare() -> Any:
         X = te.placeholder((203,), name="X")
-        return [X, *(te.compute((203,), lambda i, f=getattr(te, name): f(X[i]), name=f"Y_{name}") for name in names)]
+        return [
+            X,
+            *(te.compute((203,), lambda i, f=getattr(te, name): f(X[i]), name=f"Y_{name}") for name in names),
+        ]
 
     return declare
 
@@ -92,18 +98,46 @@ def _group(*names: str) -> Callable[[], Any]:
 _EXPONENTIAL = ("exp", "exp2", "tanh", "sigmoid", "erf", "sin", "cos", "atan")
 
 
-@case(reals(203), ulps=2, want=lambda x: tuple(as32(f)(x) for f in (
-    np.exp, np.exp2, np.tanh, lambda v: 1 / (1 + np.exp(-v)), np.vectorize(math.erf), np.sin, np.cos, np.arctan)))
+@case(
+    reals(203),
+    ulps=2,
+    want=lambda x: tuple(
+        as32(f)(x)
+        for f in (
+            np.exp,
+            np.exp2,
+            np.tanh,
+            lambda v: 1 / (1 + np.exp(-v)),
+            np.vectorize(math.erf),
+            np.sin,
+            np.cos,
+            np.arctan,
+        )
+    ),
+)
 def exponentials() -> Any:
     return _group(*_EXPONENTIAL)()
 
 
-@case(reals(203, lo=0.01, hi=90.0), ulps=2, want=lambda x: tuple(as32(f)(x) for f in (np.log, np.log2, np.log1p, np.sqrt, lambda v: 1 / np.sqrt(v))))
+@case(
+    reals(203, lo=0.01, hi=90.0),
+    ulps=2,
+    want=lambda x: tuple(as32(f)(x) for f in (np.log, np.log2, np.log1p, np.sqrt, lambda v: 1 / np.sqrt(v))),
+)
 def logarithms() -> Any:
     return _group("log", "log2", "log1p", "sqrt", "rsqrt")()
 
 
-@case(reals(203), want=lambda x: (np.floor(x), np.ceil(x), np.rint(x), np.abs(x), np.trunc(x + np.copysign(np.float32(0.5), x))))
+@case(
+    reals(203),
+    want=lambda x: (
+        np.floor(x),
+        np.ceil(x),
+        np.rint(x),
+        np.abs(x),
+        np.trunc(x + np.copysign(np.float32(0.5), x)),
+    ),
+)
 def roundings() -> Any:
     return _group("floor", "ceil", "nearbyint", "abs", "round")()
 
@@ -113,10 +147,22 @@ def truncation() -> Any:
     return unary(lambda x: te.trunc(x * 2.0), 203)
 
 
-@case(reals(203, lo=0.1), reals(203), ulps=2, want=lambda x, y: (as32(np.power)(x, y), np.fmod(x, y), as32(np.arctan2)(x, y)))
+@case(
+    reals(203, lo=0.1),
+    reals(203),
+    ulps=2,
+    want=lambda x, y: (as32(np.power)(x, y), np.fmod(x, y), as32(np.arctan2)(x, y)),
+)
 def powers() -> Any:
     X, Y = te.placeholder((203,), name="X"), te.placeholder((203,), name="Y")
-    return [X, Y, *(te.compute((203,), lambda i, f=f: f(X[i], Y[i]), name=f"P{n}") for n, f in enumerate((te.pow, te.fmod, te.atan2)))]
+    return [
+        X,
+        Y,
+        *(
+            te.compute((203,), lambda i, f=f: f(X[i], Y[i]), name=f"P{n}")
+            for n, f in enumerate((te.pow, te.fmod, te.atan2))
+        ),
+    ]
 
 
 @case(reals(61, dtype="float64"), ulps=2, want=lambda x: np.exp(x) / (1 + np.exp(x)))
@@ -124,18 +170,37 @@ def logistic64() -> Any:
     return unary(lambda x: te.exp(x) / (1.0 + te.exp(x)), 61, "float64")
 
 
-@case(ints(101, dtype="int32", lo=-1000, hi=1000), ints(101, dtype="int32", lo=1, hi=40), want=lambda x, y: (x // y, x % y, x * y - (x ^ y), x >> 3))
+@case(
+    ints(101, dtype="int32", lo=-1000, hi=1000),
+    ints(101, dtype="int32", lo=1, hi=40),
+    want=lambda x, y: (x // y, x % y, x * y - (x ^ y), x >> 3),
+)
 def integer_arithmetic() -> Any:
     X, Y = te.placeholder((101,), "int32", name="X"), te.placeholder((101,), "int32", name="Y")
-    made = (lambda a, b: te.floordiv(a, b), lambda a, b: te.floormod(a, b), lambda a, b: a * b - te.bitwise_xor(a, b), lambda a, b: a >> 3)
-    return [X, Y, *(te.compute((101,), lambda i, f=f: f(X[i], Y[i]), name=f"Z{n}") for n, f in enumerate(made))]
+    made = (
+        lambda a, b: te.floordiv(a, b),
+        lambda a, b: te.floormod(a, b),
+        lambda a, b: a * b - te.bitwise_xor(a, b),
+        lambda a, b: a >> 3,
+    )
+    return [
+        X,
+        Y,
+        *(te.compute((101,), lambda i, f=f: f(X[i], Y[i]), name=f"Z{n}") for n, f in enumerate(made)),
+    ]
 
 
-@case(ints(77, dtype="uint8", lo=0, hi=255), want=lambda x: (x.astype("int8"), x > 100, x.astype("float32") / 2))
+@case(
+    ints(77, dtype="uint8", lo=0, hi=255), want=lambda x: (x.astype("int8"), x > 100, x.astype("float32") / 2)
+)
 def narrow_casts() -> Any:
     X = te.placeholder((77,), "uint8", name="X")
-    return [X, te.compute((77,), lambda i: X[i].astype("int8"), name="A"), te.compute((77,), lambda i: X[i] > 100, name="B"),
-            te.compute((77,), lambda i: X[i].astype("float32") * 0.5, name="C")]
+    return [
+        X,
+        te.compute((77,), lambda i: X[i].astype("int8"), name="A"),
+        te.compute((77,), lambda i: X[i] > 100, name="B"),
+        te.compute((77,), lambda i: X[i].astype("float32") * 0.5, name="C"),
+    ]
 
 
 @case(reals(77, lo=0, hi=250), want=lambda x: x.astype("uint8"))
@@ -143,8 +208,14 @@ def float_to_bytes() -> Any:
     return unary(lambda x: x.astype("uint8"), 77)
 
 
-@case(np.array([np.nan, np.inf, -np.inf, 3e9, -3e9, 1.9, -1.9, 0.0] * 3, "float32"),
-      want=lambda x: np.where(np.isnan(x), 0, np.clip(np.trunc(np.nan_to_num(x.astype("float64"), posinf=4e9, neginf=-4e9)), -2**31, 2**31 - 1)).astype("int32"))
+@case(
+    np.array([np.nan, np.inf, -np.inf, 3e9, -3e9, 1.9, -1.9, 0.0] * 3, "float32"),
+    want=lambda x: np.where(
+        np.isnan(x),
+        0,
+        np.clip(np.trunc(np.nan_to_num(x.astype("float64"), posinf=4e9, neginf=-4e9)), -(2**31), 2**31 - 1),
+    ).astype("int32"),
+)
 def saturating_casts() -> Any:
     return unary(lambda x: x.astype("int32"), 24)
 
@@ -160,7 +231,8 @@ def brain_float() -> Any:
     return unary(lambda x: x.astype("float32") * 3.0, 50, "bfloat16")
 
 
-# -- reductions -------------------------------------------------------------------------------------------------------
+# -- reductions ----------------------------------------------------------------------------------------------
+
 
 @case(ints(19, 133), want=lambda x: (x.sum(1), x.max(1), x.min(1)))
 def rows() -> Any:
@@ -192,7 +264,10 @@ def rfactor() -> Any:
     return [X, S], s
 
 
-@case(ints(11, 40, dtype="int8", lo=-100, hi=100), want=lambda x: (x.astype("int32").sum(1, dtype="int32"), np.argmax(x, 1).astype("int32"), x.max(1)))
+@case(
+    ints(11, 40, dtype="int8", lo=-100, hi=100),
+    want=lambda x: (x.astype("int32").sum(1, dtype="int32"), np.argmax(x, 1).astype("int32"), x.max(1)),
+)
 def sum_and_argmax() -> Any:
     X = te.placeholder((11, 40), "int8", name="X")
     k, r = te.reduce_axis((0, 40), name="k"), te.reduce_axis((0, 40), name="r")
@@ -206,7 +281,15 @@ def sum_and_argmax() -> Any:
     return [X, S, at, most]
 
 
-@case(ints(9, 70, dtype="float32"), ulps=4, want=as32(lambda x: np.exp(x - x.max(1, keepdims=True)) / np.exp(x - x.max(1, keepdims=True)).sum(1, keepdims=True)))
+@case(
+    ints(9, 70, dtype="float32"),
+    ulps=4,
+    want=as32(
+        lambda x: (
+            np.exp(x - x.max(1, keepdims=True)) / np.exp(x - x.max(1, keepdims=True)).sum(1, keepdims=True)
+        )
+    ),
+)
 def softmax() -> Any:
     X = te.placeholder((9, 70), name="X")
     k, r = te.reduce_axis((0, 70), name="k"), te.reduce_axis((0, 70), name="r")
@@ -216,13 +299,22 @@ def softmax() -> Any:
     return [X, te.compute((9, 70), lambda i, j: E[i, j] / S[i], name="Y")]
 
 
-# -- products ---------------------------------------------------------------------------------------------------------
+# -- products ------------------------------------------------------------------------------------------------
 
-def product(m: Any, n: int, k_size: int, dtype: str = "float32", acc: str | None = None) -> tuple[Any, Any, Any]:
+
+def product(
+    m: Any, n: int, k_size: int, dtype: str = "float32", acc: str | None = None
+) -> tuple[Any, Any, Any]:
     A, B = te.placeholder((m, k_size), dtype, name="A"), te.placeholder((k_size, n), dtype, name="B")
     k = te.reduce_axis((0, k_size), name="k")
     wide = acc or dtype
-    return A, B, te.compute((m, n), lambda i, j: te.sum(A[i, k].astype(wide) * B[k, j].astype(wide), axis=k), name="C")
+    return (
+        A,
+        B,
+        te.compute(
+            (m, n), lambda i, j: te.sum(A[i, k].astype(wide) * B[k, j].astype(wide), axis=k), name="C"
+        ),
+    )
 
 
 def tiled(C: Any, rows: int, columns: int, parallel: bool = False) -> Any:
@@ -263,7 +355,11 @@ def matmul_packed() -> Any:
     return list(product(130, 130, 64))
 
 
-@case(ints(13, 20, dtype="int8", lo=-128, hi=127), ints(20, 18, dtype="int8", lo=-128, hi=127), want=lambda a, b: a.astype("int32") @ b.astype("int32"))
+@case(
+    ints(13, 20, dtype="int8", lo=-128, hi=127),
+    ints(20, 18, dtype="int8", lo=-128, hi=127),
+    want=lambda a, b: a.astype("int32") @ b.astype("int32"),
+)
 def matmul_int8() -> Any:
     A, B, C = product(13, 18, 20, "int8", "int32")
     return [A, B, C], tiled(C, 2, 8)
@@ -282,17 +378,48 @@ def matmul_symbolic() -> Any:
     return [A, B, C], tiled(C, 6, 8)
 
 
-@case(ints(2, 3, 12, 11), ints(4, 3, 3, 3), want=lambda x, w: np.stack([sum(
-    w[:, :, r, q] @ np.pad(one, ((0, 0), (1, 1), (1, 1)))[:, r:r + 12, q:q + 11].reshape(3, -1) for r in range(3) for q in range(3)
-).reshape(4, 12, 11) for one in x]))
+@case(
+    ints(2, 3, 12, 11),
+    ints(4, 3, 3, 3),
+    want=lambda x, w: np.stack(
+        [
+            sum(
+                w[:, :, r, q]
+                @ np.pad(one, ((0, 0), (1, 1), (1, 1)))[:, r : r + 12, q : q + 11].reshape(3, -1)
+                for r in range(3)
+                for q in range(3)
+            ).reshape(4, 12, 11)
+            for one in x
+        ]
+    ),
+)
 def conv2d() -> Any:
     X, W = te.placeholder((2, 3, 12, 11), name="X"), te.placeholder((4, 3, 3, 3), name="W")
-    P = te.compute((2, 3, 14, 13), lambda n, c, y, x: te.if_then_else(te.all(y >= 1, y < 13, x >= 1, x < 12), X[n, c, y - 1, x - 1], 0.0), name="P")
-    c, r, q = te.reduce_axis((0, 3), name="c"), te.reduce_axis((0, 3), name="r"), te.reduce_axis((0, 3), name="q")
-    return [X, W, te.compute((2, 4, 12, 11), lambda n, o, y, x: te.sum(P[n, c, y + r, x + q] * W[o, c, r, q], axis=[c, r, q]), name="Y")]
+    P = te.compute(
+        (2, 3, 14, 13),
+        lambda n, c, y, x: te.if_then_else(
+            te.all(y >= 1, y < 13, x >= 1, x < 12), X[n, c, y - 1, x - 1], 0.0
+        ),
+        name="P",
+    )
+    c, r, q = (
+        te.reduce_axis((0, 3), name="c"),
+        te.reduce_axis((0, 3), name="r"),
+        te.reduce_axis((0, 3), name="q"),
+    )
+    return [
+        X,
+        W,
+        te.compute(
+            (2, 4, 12, 11),
+            lambda n, o, y, x: te.sum(P[n, c, y + r, x + q] * W[o, c, r, q], axis=[c, r, q]),
+            name="Y",
+        ),
+    ]
 
 
-# -- the rest ---------------------------------------------------------------------------------------------------------
+# -- the rest ------------------------------------------------------------------------------------------------
+
 
 @case(ints(40, 7), np.array([3, 39, 0, 17, 17, 5, 8, 21, 2], "int32"), want=lambda t, i: t[i])
 def gather() -> Any:
@@ -326,8 +453,11 @@ def transpose() -> Any:
 @case(ints(75), want=lambda x: (x[1::2], x[::-1], np.repeat(x, 2)))
 def strides() -> Any:
     X = te.placeholder((75,), name="X")
-    made = [te.compute((37,), lambda i: X[2 * i + 1], name="A"), te.compute((75,), lambda i: X[74 - i], name="B"),
-            te.compute((150,), lambda i: X[i // 2], name="C")]
+    made = [
+        te.compute((37,), lambda i: X[2 * i + 1], name="A"),
+        te.compute((75,), lambda i: X[74 - i], name="B"),
+        te.compute((150,), lambda i: X[i // 2], name="C"),
+    ]
     s = te.create_schedule([t.op for t in made])
     for t in made:
         s[t].vectorize(s[t].split(s[t].op.axis[0], factor=8)[1])
@@ -344,10 +474,15 @@ def scan() -> Any:
     return [X, S], te.create_schedule(S.op)
 
 
-@case(ints(53), want=lambda x: np.where(x > 0, x, 0) + np.where(np.arange(53) % 5 == 2, np.float32(7), np.float32(0)))
+@case(
+    ints(53),
+    want=lambda x: np.where(x > 0, x, 0) + np.where(np.arange(53) % 5 == 2, np.float32(7), np.float32(0)),
+)
 def masks() -> Any:
     X = te.placeholder((53,), name="X")
-    Y = te.compute((53,), lambda i: te.select(X[i] > 0.0, X[i], 0.0) + te.if_then_else(i % 5 == 2, 7.0, 0.0), name="Y")
+    Y = te.compute(
+        (53,), lambda i: te.select(X[i] > 0.0, X[i], 0.0) + te.if_then_else(i % 5 == 2, 7.0, 0.0), name="Y"
+    )
     s = te.create_schedule(Y.op)
     s[Y].vectorize(s[Y].split(s[Y].op.axis[0], factor=16, tail="mask")[1])
     return [X, Y], s

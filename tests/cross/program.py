@@ -1,7 +1,8 @@
-"""One C program that calls every exported kernel, made for a target and run by its emulator. Knows C and files; the kernels are given.
+"""One C program that calls every exported kernel, made for a target and run by its emulator. Knows C and
+files; the kernels are given.
 
-The program reads all inputs from one file and writes all outputs and statuses to another, in the order of the kernels. It says the name of
-each kernel before it calls it, and does not call those named after the files.
+The program reads all inputs from one file and writes all outputs and statuses to another, in the order of the
+kernels. It says the name of each kernel before it calls it, and does not call those named after the files.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ static void *room(size_t bytes) {
 
 
 def write(cases: Sequence[Case], target: str, where: Path) -> list[Path]:
-    """Export the kernels of the cases for the target; write the program and its input. The files to be compiled and linked."""
+    """Export the kernels of the cases for the target; write the program and its input. The files to be
+    compiled and linked."""
     objects, includes, functions, calls, data = [], [], [], [], []
     for c in cases:
         f = c.build(target)
@@ -53,8 +55,14 @@ def write(cases: Sequence[Case], target: str, where: Path) -> list[Path]:
         functions.append(_function(c, f))
         calls.append(f'    run_{c.name}(in, out, called(argc, argv, "{c.name}"));')
         data += [a.tobytes() for a in c.inputs]
-    main = ["int main(int argc, char **argv) {", '    FILE *in = fopen(argv[1], "rb"), *out = fopen(argv[2], "wb");', "    if (!in || !out) return 2;",
-            *calls, "    return fclose(out) ? 2 : 0;", "}"]
+    main = [
+        "int main(int argc, char **argv) {",
+        '    FILE *in = fopen(argv[1], "rb"), *out = fopen(argv[2], "wb");',
+        "    if (!in || !out) return 2;",
+        *calls,
+        "    return fclose(out) ? 2 : 0;",
+        "}",
+    ]
     source = where / "program.c"
     source.write_text("\n".join([*includes, _HEAD, *functions, *main]) + "\n")
     (where / "inputs").write_bytes(b"".join(data))
@@ -68,7 +76,9 @@ def _function(c: Case, f: object) -> str:
     lines, names, kept = [], [], []
     arrays = {p.name: next(results if p.output else inputs) for p in signature.params if p.kind == "buffer"}
     for p in signature.params:
-        assert p.kind != "buffer" or arrays[p.name].dtype == dtype(p.dtype).to_numpy(), f"{c.name}: {p.name} is {p.dtype}"
+        assert p.kind != "buffer" or arrays[p.name].dtype == dtype(p.dtype).to_numpy(), (
+            f"{c.name}: {p.name} is {p.dtype}"
+        )
         for size, n in zip(p.shape, arrays[p.name].shape, strict=True):
             if isinstance(size, str):
                 dims[size] = n
@@ -78,13 +88,22 @@ def _function(c: Case, f: object) -> str:
             continue
         array = arrays[p.source.name]
         kind = p.type.removeprefix("const ").removesuffix(" *")
-        lines.append(f"    {kind} *p{i} = {f'room({array.nbytes})' if p.source.output else f'take(in, {array.nbytes})'};")
+        lines.append(
+            f"    {kind} *p{i} = {f'room({array.nbytes})' if p.source.output else f'take(in, {array.nbytes})'};"
+        )
         names.append(f"p{i}")
         if p.source.output:
             kept.append(f"    fwrite(p{i}, 1, {array.nbytes}, out);")
-    return "\n".join([f"static void run_{c.name}(FILE *in, FILE *out, int called) {{", *lines,
-                      f"    int status = called ? {c.name}({', '.join(names)}) : 0;",
-                      "    fwrite(&status, sizeof status, 1, out);", *kept, "}"])
+    return "\n".join(
+        [
+            f"static void run_{c.name}(FILE *in, FILE *out, int called) {{",
+            *lines,
+            f"    int status = called ? {c.name}({', '.join(names)}) : 0;",
+            "    fwrite(&status, sizeof status, 1, out);",
+            *kept,
+            "}",
+        ]
+    )
 
 
 def read(cases: Sequence[Case], results: bytes) -> list[tuple[int, list[np.ndarray]]]:
@@ -111,5 +130,12 @@ def run(command: Sequence[str | Path]) -> str:
 
 def attempt(command: Sequence[str | Path]) -> tuple[int, str]:
     """Run a command: how it ended, and what it said."""
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, errors="replace", timeout=300, check=False)
+    done = subprocess.run(
+        [str(word) for word in command],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=300,
+        check=False,
+    )
     return done.returncode, done.stdout + done.stderr

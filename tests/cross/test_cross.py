@@ -1,5 +1,5 @@
-"""The same kernels on every processor: exported, linked by a C compiler into one program, run (where needed by an emulator), compared
-with numpy; exactly, where the numbers are small integers."""
+"""The same kernels on every processor: exported, linked by a C compiler into one program, run (where needed
+by an emulator), compared with numpy; exactly, where the numbers are small integers."""
 
 from __future__ import annotations
 
@@ -13,18 +13,42 @@ import pytest
 from tests.cross import program
 from tests.cross.kernels import CASES
 
-TARGETS = {  # what is built for → compiler, flags, emulator (none: this machine), what Debian calls the packages
+# what is built for → compiler, flags, emulator (none: this machine), what Debian calls the packages
+TARGETS = {
     "x86-64": ("llvm -mtriple=x86_64-linux-gnu -mcpu=x86-64", "gcc", [], [], "gcc"),
-    "aarch64": ("llvm -mtriple=aarch64-linux-gnu -mattr=+neon", "aarch64-linux-gnu-gcc", ["-static"], ["qemu-aarch64"],
-                "qemu-user gcc-aarch64-linux-gnu"),
-    "aarch64-extended": ("llvm -mtriple=aarch64-linux-gnu -mattr=+fullfp16,+dotprod,+i8mm,+bf16", "aarch64-linux-gnu-gcc", ["-static"],
-                     ["qemu-aarch64", "-cpu", "max"], "qemu-user gcc-aarch64-linux-gnu"),
-    "riscv64": ("llvm -mtriple=riscv64-linux-gnu", "riscv64-linux-gnu-gcc", ["-static"], ["qemu-riscv64"], "qemu-user gcc-riscv64-linux-gnu"),
-    "riscv64-vector": ("llvm -mtriple=riscv64-linux-gnu -mattr=+v", "riscv64-linux-gnu-gcc", ["-static"],
-                       ["qemu-riscv64", "-cpu", "rv64,v=true,vlen=128,vext_spec=v1.0"], "qemu-user gcc-riscv64-linux-gnu"),
+    "aarch64": (
+        "llvm -mtriple=aarch64-linux-gnu -mattr=+neon",
+        "aarch64-linux-gnu-gcc",
+        ["-static"],
+        ["qemu-aarch64"],
+        "qemu-user gcc-aarch64-linux-gnu",
+    ),
+    "aarch64-extended": (
+        "llvm -mtriple=aarch64-linux-gnu -mattr=+fullfp16,+dotprod,+i8mm,+bf16",
+        "aarch64-linux-gnu-gcc",
+        ["-static"],
+        ["qemu-aarch64", "-cpu", "max"],
+        "qemu-user gcc-aarch64-linux-gnu",
+    ),
+    "riscv64": (
+        "llvm -mtriple=riscv64-linux-gnu",
+        "riscv64-linux-gnu-gcc",
+        ["-static"],
+        ["qemu-riscv64"],
+        "qemu-user gcc-riscv64-linux-gnu",
+    ),
+    "riscv64-vector": (
+        "llvm -mtriple=riscv64-linux-gnu -mattr=+v",
+        "riscv64-linux-gnu-gcc",
+        ["-static"],
+        ["qemu-riscv64", "-cpu", "rv64,v=true,vlen=128,vext_spec=v1.0"],
+        "qemu-user gcc-riscv64-linux-gnu",
+    ),
 }
 
-ONLY = {"aarch64-extended": {"half", "brain_float", "matmul_int8", "sum_and_argmax", "narrow_casts"}}  # what the extensions are for
+ONLY = {
+    "aarch64-extended": {"half", "brain_float", "matmul_int8", "sum_and_argmax", "narrow_casts"}
+}  # what the extensions are for
 
 
 def distance(got: np.ndarray, want: np.ndarray) -> int:
@@ -32,7 +56,9 @@ def distance(got: np.ndarray, want: np.ndarray) -> int:
     if got.dtype.kind != "f":
         return 0 if np.array_equal(got, want) else 1 << 30
     both = np.isnan(got) & np.isnan(want)
-    words = [np.where(both, 0, x).astype(got.dtype).view(f"i{got.itemsize}").astype(object) for x in (got, want)]
+    words = [
+        np.where(both, 0, x).astype(got.dtype).view(f"i{got.itemsize}").astype(object) for x in (got, want)
+    ]
     low = -(1 << (8 * got.itemsize - 1))
     a, b = (np.where(w < 0, low - w, w) for w in words)
     return int(np.abs(a - b).max(initial=0))
@@ -51,12 +77,16 @@ def test_every_kernel_equals_numpy(name: str, tmp_path: Path) -> None:
     cases = [c for c in CASES if c.name in ONLY.get(name, [c.name])]
     files = program.write(cases, target, tmp_path)
     assert name in ONLY or "tensorlang_parallel" in (tmp_path / "matmul_parallel.h").read_text()
-    said = program.run([compiler, "-std=c11", "-Wall", "-Werror", "-O1", *flags, "-o", tmp_path / "program", *files, "-lm"])
+    said = program.run(
+        [compiler, "-std=c11", "-Wall", "-Werror", "-O1", *flags, "-o", tmp_path / "program", *files, "-lm"]
+    )
     assert said == ""
     left_out = emulated([*emulator, tmp_path / "program", tmp_path / "inputs", tmp_path / "results"])
     assert len(left_out) <= len(cases) // 4, left_out
     wrong = []
-    for c, (status, arrays) in zip(cases, program.read(cases, (tmp_path / "results").read_bytes()), strict=True):
+    for c, (status, arrays) in zip(
+        cases, program.read(cases, (tmp_path / "results").read_bytes()), strict=True
+    ):
         far = [distance(got, want) for got, want in zip(arrays, c.expected(), strict=True)]
         if c.name not in left_out and (status or max(far) > c.ulps):
             wrong.append((c.name, status, far))
@@ -64,13 +94,21 @@ def test_every_kernel_equals_numpy(name: str, tmp_path: Path) -> None:
 
 
 def emulated(command: list[str | Path]) -> list[str]:
-    """Run the program; the kernels that were left out. QEMU before 8.0 ends with a failed assertion of its own at a vector conversion that rounds
-    to zero, unless an instruction with the dynamic rounding mode stands before it in the same block: what meets that is not called."""
+    """Run the program; the kernels that were left out. QEMU before 8.0 ends with a failed assertion of its
+    own at a vector conversion that rounds to zero, unless an instruction with the dynamic rounding mode
+    stands before it in the same block: what meets that is not called."""
     left_out: list[str] = []
     while True:
         status, said = program.attempt([*command, *left_out])
         lines = said.splitlines()
-        broken = next((i for i, line in enumerate(lines) if line.startswith("qemu-riscv64:") and "decode_save_opc: Assertion" in line), None)
+        broken = next(
+            (
+                i
+                for i, line in enumerate(lines)
+                if line.startswith("qemu-riscv64:") and "decode_save_opc: Assertion" in line
+            ),
+            None,
+        )
         if broken is None:
             assert status == 0, f"ended with {status}\n{said}"
             return left_out

@@ -1,4 +1,5 @@
-"""How the advice of an error is followed: what its ``try`` says, quoted piece by piece, with its code evaluated where the mistake was made."""
+"""How the advice of an error is followed: what its ``try`` says, quoted piece by piece, with its code
+evaluated where the mistake was made."""
 
 from __future__ import annotations
 
@@ -10,18 +11,23 @@ from tensorlang.errors import TensorLangError
 
 from .scene import Mistake, Scene
 
-CODE = re.compile(r"\b(?:te|tl|ops|np|autosched)\.\w+|\w+\(|\w+=")  # what is code in an advice, and must be followed
+CODE = re.compile(
+    r"\b(?:te|tl|ops|np|autosched)\.\w+|\w+\(|\w+="
+)  # what is code in an advice, and must be followed
 
 
 class Advice:
-    """What an error says to try. ``a(code)`` is the value of code that stands in it, ``a.kw(code)`` that of arguments; ``a.says(words)`` quotes words."""
+    """What an error says to try. ``a(code)`` is the value of code that stands in it, ``a.kw(code)`` that of
+    arguments; ``a.says(words)`` quotes words."""
 
     def __init__(self, mistake: Mistake, **names: Any) -> None:
         try:
             mistake(Scene())
         except TensorLangError as e:
             advice = e.try_() if callable(e.try_) else e.try_
-            frames = [f for f, _ in traceback.walk_tb(e.__traceback__) if f.f_code.co_name == mistake.__name__]
+            frames = [
+                f for f, _ in traceback.walk_tb(e.__traceback__) if f.f_code.co_name == mistake.__name__
+            ]
         else:
             raise AssertionError(f"{mistake.__name__} was accepted")
         self.text = self.left = str(advice or "")

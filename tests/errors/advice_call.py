@@ -1,4 +1,5 @@
-"""How a person follows the advice given to mistakes_call: one entry for each ``try``; the kernel is called again as it says."""
+"""How a person follows the advice given to mistakes_call: one entry for each ``try``; the kernel is called
+again as it says."""
 
 from __future__ import annotations
 
@@ -44,6 +45,7 @@ def _strided(make):
         a.says("te.placeholder(..., strides='any') for a kernel that takes strided arrays")
         A = te.placeholder((4, 8), name="A", strides="any")
         tl.compile([A, te.compute((4, 8), lambda i, j: A[i, j] * 2, name="C")], name="twice")(array)
+
     return follow
 
 
@@ -76,9 +78,14 @@ FOLLOW = {
     "a_list_for_an_array": _x("np.asarray(x, np.int32)", lambda: [1, 2, 3, 4, 5, 6, 7, 8]),
     "a_masked_array": _masked,
     "wrong_dtype": _A("A.astype(np.float32)", lambda: np.ones((4, 8))),
-    "wrong_dtype_of_the_output": lambda a: (a.says("allocate it as"), a.f(a.A, a.x, 1.0, a("np.empty(shape, np.float32)"))),
+    "wrong_dtype_of_the_output": lambda a: (
+        a.says("allocate it as"),
+        a.f(a.A, a.x, 1.0, a("np.empty(shape, np.float32)")),
+    ),
     "wrong_byte_order": _x("x.astype(np.int32)", lambda: np.arange(8, dtype=">i4")),
-    "bfloat16_as_float32": lambda a: _half()(a("h.astype(ml_dtypes.bfloat16)", h=np.zeros(4, np.float32)), MASK),
+    "bfloat16_as_float32": lambda a: _half()(
+        a("h.astype(ml_dtypes.bfloat16)", h=np.zeros(4, np.float32)), MASK
+    ),
     "bits_as_bfloat16": _bits,
     "bool_as_bytes": lambda a: _half()(HALF, a("b.astype(np.bool)", b=np.zeros(4, np.uint8))),
     "strided_input": _strided(lambda: np.ones((4, 16), np.float32)[:, ::2]),

@@ -1,4 +1,5 @@
-"""How a person follows the advice given to mistakes_declare: one entry for each ``try``; the declaration is made again as it says."""
+"""How a person follows the advice given to mistakes_declare: one entry for each ``try``; the declaration is
+made again as it says."""
 
 from __future__ import annotations
 
@@ -10,7 +11,13 @@ import tensorlang as tl
 from tensorlang import ops, te
 
 K = te.reduce_axis((0, 8), "k")
-NAMES: dict[str, Any] = {"A": te.placeholder((4, 8), name="A"), "I": te.placeholder((8,), "int32", name="I"), "np": np, "shape": (4, 8), "dtype": "float32"}
+NAMES: dict[str, Any] = {
+    "A": te.placeholder((4, 8), name="A"),
+    "I": te.placeholder((8,), "int32", name="I"),
+    "np": np,
+    "shape": (4, 8),
+    "dtype": "float32",
+}
 
 
 def _row(body, **names):
@@ -115,6 +122,7 @@ def _parameters(shape, exact):
         te.compute(shape, exact, name="C")
         a.says("*indices")
         te.compute(shape, lambda *indices: 0, name="C")
+
     return follow
 
 
@@ -157,7 +165,11 @@ def _own_sum(a):
 
 def _together(a):
     a.says("one te.comm_reducer over a tuple")
-    both = te.comm_reducer(lambda x, y: (x[0] + y[0], te.max(x[1], y[1])), lambda p, q: (te.const(0, p), te.min_value(q)), name="both")
+    both = te.comm_reducer(
+        lambda x, y: (x[0] + y[0], te.max(x[1], y[1])),
+        lambda p, q: (te.const(0, p), te.min_value(q)),
+        name="both",
+    )
     _row(lambda i: both((a.A[i, a.k], a.A[i, a.k]), axis=a.k))
     a.says("a te.compute for each")
     _row(lambda i: te.sum(a.A[i, a.k], axis=a.k))
@@ -203,14 +215,19 @@ def _where(a):
 
 def _same_type(a):
     a.says(".astype('float32') of what fcombine returns")
-    total = te.comm_reducer(lambda x, y: (x.astype("float64") + y).astype("float32"), lambda t: te.const(0, t), name="total")
+    total = te.comm_reducer(
+        lambda x, y: (x.astype("float64") + y).astype("float32"), lambda t: te.const(0, t), name="total"
+    )
     _row(lambda i: total(a.A[i, K], axis=K))
 
 
 def _a_tuple(a):
     a.says("return a tuple with one value for each")
-    argmax = te.comm_reducer(lambda x, y: (te.select(x[1] >= y[1], x[0], y[0]), te.max(x[1], y[1])),
-                             lambda p, q: (te.const(-1, p), te.min_value(q)), name="argmax")
+    argmax = te.comm_reducer(
+        lambda x, y: (te.select(x[1] >= y[1], x[0], y[0]), te.max(x[1], y[1])),
+        lambda p, q: (te.const(-1, p), te.min_value(q)),
+        name="argmax",
+    )
     _row(lambda i: argmax((a.k, a.A[i, a.k]), axis=a.k))
 
 
@@ -218,7 +235,11 @@ def _into_the_source(a):
     a.says("put it into what is reduced")
     _row(lambda i: te.sum(a.A[i, a.k] * a.k, axis=a.k))
     a.says("into a tuple beside it")
-    pair = te.comm_reducer(lambda x, y: (x[0] + y[0], x[1] + y[1]), lambda p, q: (te.const(0, p), te.const(0, q)), name="weighted")
+    pair = te.comm_reducer(
+        lambda x, y: (x[0] + y[0], x[1] + y[1]),
+        lambda p, q: (te.const(0, p), te.const(0, q)),
+        name="weighted",
+    )
     _row(lambda i: pair((a.A[i, a.k] * a.k, a.k), axis=a.k))
 
 
@@ -231,12 +252,18 @@ def _whole_bounds(a):
 
 def _divided(a):
     a.says("`//` for the floor, te.truncdiv for C's rounding, or .astype('float32') first")
-    for body in (lambda i: a.I[i] // 2, lambda i: te.truncdiv(a.I[i], 2), lambda i: a.I[i].astype("float32") / 2):
+    for body in (
+        lambda i: a.I[i] // 2,
+        lambda i: te.truncdiv(a.I[i], 2),
+        lambda i: a.I[i].astype("float32") / 2,
+    ):
         te.compute((8,), body, name="half")
 
 
 def _truth(follow):
-    """The advice to whoever asked for a truth: ``follow`` uses what suits the mistake, the rest is called once."""
+    """The advice to whoever asked for a truth: ``follow`` uses what suits the mistake, the rest is called
+    once."""
+
     def all_of_it(a):
         te.compute((8,), lambda i: follow(a, i), name="C")
         i = te.var("i")
@@ -246,6 +273,7 @@ def _truth(follow):
         a.says("te.min / te.max")
         te.min(i, te.max(i, 3))
         assert a("a is b", a=i, b=i)
+
     return all_of_it
 
 
@@ -301,10 +329,15 @@ FOLLOW = {
     "size_of_a_narrow_type": _wide_size,
     "size_depends_on_an_axis": _largest_range,
     "range_depends_on_another_axis": _own_range,
-    "range_depends_on_data": lambda a: te.compute((8,), lambda i: te.sum(1.0, axis=te.reduce_axis((0, a("te.var('n')")), name="k")), name="C"),
+    "range_depends_on_data": lambda a: te.compute(
+        (8,), lambda i: te.sum(1.0, axis=te.reduce_axis((0, a("te.var('n')")), name="k")), name="C"
+    ),
     "size_depends_on_data": lambda a: te.compute((a("te.var('n')"),), lambda i: 0, name="C"),
     "variable_without_a_name": lambda a: (a.says("te.var(…"), te.var(**a.kw("name='x'"))),
-    "tensor_named_by_a_number": lambda a: (a.says("te.placeholder(…"), te.placeholder((4,), **a.kw("name='x'"))),
+    "tensor_named_by_a_number": lambda a: (
+        a.says("te.placeholder(…"),
+        te.placeholder((4,), **a.kw("name='x'")),
+    ),
     "dim_below_zero": _says("te.dim('m', 0, …)", lambda a: te.dim("m", 0, 4)),
     "dim_upside_down": lambda a: a("te.dim('m', 2, 4)"),
     "dim_of_no_multiple": _multiple,
@@ -313,14 +346,28 @@ FOLLOW = {
     "too_few_indices": _element,
     "too_many_indices": _element,
     "index_negative": lambda a: te.compute((8,), lambda j: a.A[a("A.shape[0] - 1"), j], name="C"),
-    "index_is_a_float": _says("te.floor(…).astype('int32')", lambda a: a.A[0, te.floor(te.var("x", "float32") * 2).astype("int32")]),
-    "index_is_a_condition": lambda a: (a.A[0, a("cond.astype('int32')", cond=te.var("i") < 3)], a.says("te.if_then_else"),
-                                       a.A[0, te.if_then_else(te.var("i") < 3, 1, 0)]),
-    "index_is_text": _says("an int, an axis, or an element of an integer tensor", lambda a: _row(lambda i: a.A[0, 0] + a.A[i, 0] + a.A[a.I[i], 0])),
+    "index_is_a_float": _says(
+        "te.floor(…).astype('int32')", lambda a: a.A[0, te.floor(te.var("x", "float32") * 2).astype("int32")]
+    ),
+    "index_is_a_condition": lambda a: (
+        a.A[0, a("cond.astype('int32')", cond=te.var("i") < 3)],
+        a.says("te.if_then_else"),
+        a.A[0, te.if_then_else(te.var("i") < 3, 1, 0)],
+    ),
+    "index_is_text": _says(
+        "an int, an axis, or an element of an integer tensor",
+        lambda a: _row(lambda i: a.A[0, 0] + a.A[i, 0] + a.A[a.I[i], 0]),
+    ),
     "slice_of_a_tensor": _a_part,
     "ellipsis": _a_part,
-    "whole_tensors_and_an_axis": lambda a: (a.says("inside te.compute(shape, lambda i, j: …)"), _matrix(lambda i, j: a("A[i, j]", i=i, j=j) + i)),
-    "arithmetic_on_whole_tensors_in_a_compute": lambda a: (_matrix(lambda i, j: a("A[i, j]", i=i, j=j) + 1.0), a.says("instead of A")),
+    "whole_tensors_and_an_axis": lambda a: (
+        a.says("inside te.compute(shape, lambda i, j: …)"),
+        _matrix(lambda i, j: a("A[i, j]", i=i, j=j) + i),
+    ),
+    "arithmetic_on_whole_tensors_in_a_compute": lambda a: (
+        _matrix(lambda i, j: a("A[i, j]", i=i, j=j) + 1.0),
+        a.says("instead of A"),
+    ),
     "whole_tensors_that_do_not_broadcast": _line_up,
     "arithmetic_on_a_row": lambda a: _matrix(lambda i, j: a("A[i, j]", i=i, j=j) * 2),
     "loop_over_a_tensor": lambda a: a("te.compute(A.shape, lambda *i: A(*i) * 2)"),
@@ -328,13 +375,17 @@ FOLLOW = {
     "returns_nothing": _a_function,
     "returns_the_whole_tensor": _element,
     "returns_a_row": _element,
-    "returns_an_empty_tuple": _says("return one or more", lambda a: [_row(lambda i: (0,)), _row(lambda i: (0, 1))]),
+    "returns_an_empty_tuple": _says(
+        "return one or more", lambda a: [_row(lambda i: (0,)), _row(lambda i: (0, 1))]
+    ),
     "returns_text": _a_number,
     "returns_an_array": _an_input,
     "no_function": lambda a: a("te.compute(shape, lambda i, j: A[i, j] + 1)"),
     "too_few_parameters": _parameters((4, 4), lambda i, j: 0),
     "too_many_parameters": _parameters((4,), lambda i: 0),
-    "parameter_by_keyword": _says("a value for scale in its definition", lambda a: _row(lambda i, *, scale=2: i * scale)),
+    "parameter_by_keyword": _says(
+        "a value for scale in its definition", lambda a: _row(lambda i, *, scale=2: i * scale)
+    ),
     "axis_of_another_compute": _reduced_or_own,
     "reduction_axis_not_reduced": _reduce_k,
     "one_of_two_axes_not_reduced": _reduce_r,
@@ -349,10 +400,16 @@ FOLLOW = {
     "sum_over_no_axis": _says("leave the reduction out", lambda a: _row(lambda i: a.A[i, 0])),
     "an_axis_twice": _says("name it once", lambda a: te.sum(a.names["A"][0, a.k], axis=[a.k])),
     "sum_of_conditions": _count_or_ask,
-    "all_of_numbers": lambda a: (a.says("a comparison, such as"), te.all(a("x != 0", x=a.names["A"][0, a.k]), axis=a.k)),
+    "all_of_numbers": lambda a: (
+        a.says("a comparison, such as"),
+        te.all(a("x != 0", x=a.names["A"][0, a.k]), axis=a.k),
+    ),
     "maximum_of_one": _maximum,
     "where_without_an_axis": _where,
-    "where_is_a_number": lambda a: (a.says("a comparison"), te.sum(a.names["A"][0, a.k], axis=a.k, **a.kw("where=x != 0", x=a.k % 2))),
+    "where_is_a_number": lambda a: (
+        a.says("a comparison"),
+        te.sum(a.names["A"][0, a.k], axis=a.k, **a.kw("where=x != 0", x=a.k % 2)),
+    ),
     "combiner_changes_the_type": _same_type,
     "combiner_returns_too_little": _a_tuple,
     "combiner_uses_an_axis": _into_the_source,
@@ -365,11 +422,16 @@ FOLLOW = {
     "python_if": _truth(lambda a, i: te.if_then_else(i < 3, 1, 2)),
     "python_and": _truth(lambda a, i: te.select(te.all(i > 1, i < 3), 1, 2)),
     "chained_comparison": _truth(lambda a, i: te.select(te.all(i > 1, i < 3), 1, 2)),
-    "number_as_a_condition": lambda a: (a.says("a comparison, such as"), te.if_then_else(a("x != 0", x=a.I[0]), 1, 2)),
+    "number_as_a_condition": lambda a: (
+        a.says("a comparison, such as"),
+        te.if_then_else(a("x != 0", x=a.I[0]), 1, 2),
+    ),
     "sum_of_two_conditions": _choose_or_count,
     "literal_that_does_not_fit": lambda a: a("te.const(300, 'int16')"),
     "literal_beyond_every_integer": _says("a float dtype", lambda a: te.const(2**70, "float64")),
-    "literal_of_an_expression": _says(".astype('int32'), which converts expressions", lambda a: a.x.astype("int32")),
+    "literal_of_an_expression": _says(
+        ".astype('int32'), which converts expressions", lambda a: a.x.astype("int32")
+    ),
     "literal_of_text": lambda a: a("te.const(int('1'), 'int32')"),
     "exponential_of_an_integer": lambda a: te.exp(a("x.astype('float32')", x=a.I[0])),
     "bits_of_a_float": lambda a: te.popcount(a("x.astype('int32')", x=a.A[0, 0])),
@@ -379,7 +441,9 @@ FOLLOW = {
     "numpy_array_in_a_compute": _an_input,
     "numpy_array_indexed_by_an_axis": _list_or_range,
     "python_range_of_a_symbol": _list_or_range,
-    "power_of_two_integers": lambda a: te.compute((8,), lambda i: a("x.astype('float32') ** y", x=a.I[i], y=a.I[i]), name="C"),
+    "power_of_two_integers": lambda a: te.compute(
+        (8,), lambda i: a("x.astype('float32') ** y", x=a.I[i], y=a.I[i]), name="C"
+    ),
     "infinity_of_integers": lambda a: a("te.max_value('int32')"),
     "python_round": _rounded,
 }

@@ -1,4 +1,5 @@
-"""How a person follows the advice given to mistakes_dynamic: one entry for each ``try``; nothing is measured (``seconds=0``)."""
+"""How a person follows the advice given to mistakes_dynamic: one entry for each ``try``; nothing is measured
+(``seconds=0``)."""
 
 from __future__ import annotations
 
@@ -12,7 +13,12 @@ from tensorlang import te
 
 from .mistakes_dynamic import _made, _twice
 
-NAMES: dict[str, Any] = {"autosched": autosched, "func": _twice, "array": np.ones(4, np.float32), "profile": {"m": (1, 8)}}
+NAMES: dict[str, Any] = {
+    "autosched": autosched,
+    "func": _twice,
+    "array": np.ones(4, np.float32),
+    "profile": {"m": (1, 8)},
+}
 PROFILE = '{"m": (1, 128, 4096)}'
 
 
@@ -76,7 +82,11 @@ FOLLOW = {
     "weights_that_are_text": lambda a: ShapeProfile({"m": (1, 128)}, **a.kw("weights={(128,): 10.0}")),
     "task_that_is_a_function": _search_task,
     "constants_in_a_list": _constants,
-    "measuring_for_less_than_nothing": lambda a: _tune(_task(), {"m": (1, 8)}, seconds=a.kw("seconds=2.0")["seconds"] / 1000),
+    "measuring_for_less_than_nothing": lambda a: _tune(
+        _task(), {"m": (1, 8)}, seconds=a.kw("seconds=2.0")["seconds"] / 1000
+    ),
     "specialise_by_another_task": _the_task,
-    "specialise_what_is_no_dynamic_kernel": lambda a: a("autosched.specialise(autosched.tune_dynamic(task, profile), task)", task=_task()),
+    "specialise_what_is_no_dynamic_kernel": lambda a: a(
+        "autosched.specialise(autosched.tune_dynamic(task, profile), task)", task=_task()
+    ),
 }

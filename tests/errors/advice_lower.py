@@ -1,4 +1,5 @@
-"""How a person follows the advice given to mistakes_lower, but for the calls that test_advice makes: one entry for each ``try``."""
+"""How a person follows the advice given to mistakes_lower, but for the calls that test_advice makes: one
+entry for each ``try``."""
 
 from __future__ import annotations
 
@@ -16,9 +17,11 @@ NAMES: dict[str, Any] = {}
 
 def _lowered(words, arguments):
     """Follows words by lowering the mistake's schedule with other arguments."""
+
     def follow(a):
         a.says(words)
         tl.lower(a.s if "s" in a.names else te.create_schedule(a.C.op), arguments(a))
+
     return follow
 
 
@@ -80,8 +83,14 @@ def _copied_constant(a):
 
 
 def _with_its_reader(a):
-    """Brings the reader that keeps ``waiting`` at root to its place, or inlines it, or takes ``waiting`` back."""
-    for follow in ("s[S].compute_at(s[C], i)", "s[S].compute_at(s[C], j)", "s[S].compute_inline()", "s[P].compute_root()"):
+    """Brings the reader that keeps ``waiting`` at root to its place, or inlines it, or takes ``waiting``
+    back."""
+    for follow in (
+        "s[S].compute_at(s[C], i)",
+        "s[S].compute_at(s[C], j)",
+        "s[S].compute_inline()",
+        "s[P].compute_root()",
+    ):
         s, A, P, S, C = _diamond()
         s[P].compute_at(s[C], C.op.axis[0])
         i, j = C.op.axis
@@ -97,13 +106,21 @@ FOLLOW = {
     "a_stage_still_waits_for_its_place": _with_its_reader,
     "a_reader_moved_away_from_its_producer": _with_its_reader,
     "no_schedule": lambda a: a(a.text),
-    "argument_missing": lambda a: (a.says("add A to the list of arguments"), (lambda s, A, _, C: tl.lower(s, [C, A]))(*_chain())),
-    "output_missing": lambda a: (a.says("add C to the list of arguments"), (lambda s, A, _, C: tl.lower(s, [A, C]))(*_chain())),
+    "argument_missing": lambda a: (
+        a.says("add A to the list of arguments"),
+        (lambda s, A, _, C: tl.lower(s, [C, A]))(*_chain()),
+    ),
+    "output_missing": lambda a: (
+        a.says("add C to the list of arguments"),
+        (lambda s, A, _, C: tl.lower(s, [A, C]))(*_chain()),
+    ),
     "argument_given_twice": _lowered("name each argument once", lambda a: [a.A, a.C]),
     "number_given_twice": _lowered("name each argument once", lambda a: [a.alpha, a.C]),
     "argument_is_a_number": _tensors,
-    "argument_is_an_array": lambda a: (a.says("the tensors of te.placeholder and te.compute, in the order of the call"),
-                                       (lambda s, A, _, C: tl.lower(s, [A, C]))(*_chain())),
+    "argument_is_an_array": lambda a: (
+        a.says("the tensors of te.placeholder and te.compute, in the order of the call"),
+        (lambda s, A, _, C: tl.lower(s, [A, C]))(*_chain()),
+    ),
     "argument_is_an_operation": _tensors,
     "arguments_not_in_a_list": lambda a: a(a.text),
     "variable_missing": _lowered("pass `alpha` as an argument", lambda a: [a.A, a.C, a.alpha]),

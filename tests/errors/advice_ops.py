@@ -1,4 +1,5 @@
-"""How a person follows the advice given to mistakes_ops: one entry for each ``try``; the operator is called again as it says."""
+"""How a person follows the advice given to mistakes_ops: one entry for each ``try``; the operator is called
+again as it says."""
 
 from __future__ import annotations
 
@@ -68,7 +69,9 @@ def _places(a):
 
 
 def _divided(a):
-    a.says("-1 for the size that follows from the others, and te.dim with multiple_of= for the size to be divided")
+    a.says(
+        "-1 for the size that follows from the others, and te.dim with multiple_of= for the size to be divided"
+    )
     ops.reshape(te.placeholder((te.dim("n", multiple_of=2), 4), name="x"), (-1, 8))
 
 
@@ -103,7 +106,10 @@ FOLLOW = {
     "groups_of_symbolic_channels": _channels,
     "reshape_of_symbols_that_may_not_come_out": _divided,
     "stack_of_other_shapes": lambda a: ops.stack([a.x, a("ops.swapaxes(y, 0, 1)")]),
-    "stack_of_another_length": lambda a: (a("ops.concatenate([x, y], axis=1)"), a.says("along the dimension that differs")),
+    "stack_of_another_length": lambda a: (
+        a("ops.concatenate([x, y], axis=1)"),
+        a.says("along the dimension that differs"),
+    ),
     "concatenate_of_another_rank": _joined,
     "concatenate_of_one_tensor_without_a_list": lambda a: a("ops.concatenate([a, b])", a=a.x, b=a.x),
     "split_into_parts_that_do_not_come_out": _places,

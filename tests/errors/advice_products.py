@@ -1,4 +1,5 @@
-"""How a person follows the advice given to mistakes_products: one entry for each ``try``; the operator is called again as it says."""
+"""How a person follows the advice given to mistakes_products: one entry for each ``try``; the operator is
+called again as it says."""
 
 from __future__ import annotations
 
@@ -86,12 +87,15 @@ FOLLOW = {
     "an_output_that_padding_eats_up": _less,
     "winograd_of_a_kernel_of_five": lambda a: (a.says("ops.conv2d"), ops.conv2d(a.x, a.w)),
     "winograd_of_integers": lambda a: _floats(a, ops.conv2d_winograd, a.w),
-    "winograd_of_a_weight_that_is_not_transformed":
-        lambda a: ops.conv2d_winograd(a.x, a("ops.winograd_weight(weight, 4)", weight=a.w), transformed=True),
+    "winograd_of_a_weight_that_is_not_transformed": lambda a: ops.conv2d_winograd(
+        a.x, a("ops.winograd_weight(weight, 4)", weight=a.w), transformed=True
+    ),
     "a_window_larger_than_the_image": lambda a: ops.avg_pool2d(a.x, (9, 3), **a.kw("padding=1")),
     "a_mean_of_integers": lambda a: _floats(a, ops.avg_pool2d, 2),
     "a_mask_and_a_causal_one": _one_mask,
-    "a_mask_of_integers": lambda a: ops.scaled_dot_product_attention(a.q, a.q, a.q, mask=a("ops.cast(m, 'bool')")),
+    "a_mask_of_integers": lambda a: ops.scaled_dot_product_attention(
+        a.q, a.q, a.q, mask=a("ops.cast(m, 'bool')")
+    ),
     "a_scale_of_a_symbolic_head": _scale,
     "resize_to_nothing": _sizes,
     "corners_of_the_nearest": lambda a: ops.resize(a.x, 16, align_corners=True, **a.kw("mode='bilinear'")),

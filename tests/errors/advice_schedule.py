@@ -1,4 +1,5 @@
-"""How a person follows the advice given to mistakes_schedule, but for the calls that test_advice makes: one entry for each ``try``."""
+"""How a person follows the advice given to mistakes_schedule, but for the calls that test_advice makes: one
+entry for each ``try``."""
 
 from __future__ import annotations
 
@@ -20,7 +21,10 @@ def _says(words, follow):
 
 def _axis_now(use):
     """Takes the loop of the mistake's call anew from ``s[T].op.axis``."""
-    return lambda a: (a.says("s[T].op.axis gives the axes as they are now; cache_write renews those of the cached stage"), use(a, a.s))
+    return lambda a: (
+        a.says("s[T].op.axis gives the axes as they are now; cache_write renews those of the cached stage"),
+        use(a, a.s),
+    )
 
 
 def _factors(a):
@@ -50,6 +54,7 @@ def _constant_factor(annotate, axis):
         loop = a.C.op.axis[axis]
         a.says(f"split {loop.var.name} by a constant factor and take the inner half")
         annotate(a.s[a.C], a.s[a.C].split(loop, factor=4)[1])
+
     return follow
 
 
@@ -114,6 +119,7 @@ def _loaded(text):
         s[C].split(C.op.axis[0], 8)
         a.says(text)
         assert str(tl.Trace.from_json(s.trace.to_json())) == str(s.trace)
+
     return follow
 
 
@@ -137,14 +143,18 @@ def _cached_argument(a):
 FOLLOW = {
     "compute_at_of_an_output": _cached_output,
     "compute_at_of_an_argument": _cached_argument,
-    "schedule_of_a_placeholder": _says("pass the outputs of a te.compute", lambda a: te.create_schedule(_matmul()[1].op)),
+    "schedule_of_a_placeholder": _says(
+        "pass the outputs of a te.compute", lambda a: te.create_schedule(_matmul()[1].op)
+    ),
     "schedule_of_nothing": lambda a: a("te.create_schedule(C.op)"),
     "schedule_of_a_number": lambda a: (a.says("with C = te.compute(…)"), a("te.create_schedule(C.op)")),
     "loop_of_another_stage": _axis_now(lambda a, s: s[a.P].split(s[a.P].op.axis[0], 4)),
     "loop_of_another_computation": _axis_now(lambda a, s: s[a.C].vectorize(s[a.C].op.axis[1])),
     "axis_after_cache_write": _axis_now(lambda a, s: s[a.CC].split(s[a.CC].op.axis[0], 4)),
     "reorder_of_strangers": _axis_now(lambda a, s: s[a.C].reorder(*s[a.C].op.axis[::-1])),
-    "compute_at_with_the_loop_of_another": _axis_now(lambda a, s: s[a.S].compute_at(s[a.C], s[a.C].op.axis[0])),
+    "compute_at_with_the_loop_of_another": _axis_now(
+        lambda a, s: s[a.S].compute_at(s[a.C], s[a.C].op.axis[0])
+    ),
     "split_by_a_float": _factors,
     "split_by_a_symbol": _factors,
     "split_by_factor_and_nparts": _one_of_two,
@@ -154,16 +164,24 @@ FOLLOW = {
     "vectorize_a_symbolic_extent": _constant_factor(lambda stage, loop: stage.vectorize(loop), 1),
     "unroll_a_symbolic_extent": _constant_factor(lambda stage, loop: stage.unroll(loop), 0),
     "vectorize_a_symbolic_extent_that_can_move": _of_a_tile,
-    "vectorize_a_custom_reduction": _says("vectorize a data loop", lambda a: a.s[a.index].vectorize(a.index.op.axis[0])),
+    "vectorize_a_custom_reduction": _says(
+        "vectorize a data loop", lambda a: a.s[a.index].vectorize(a.index.op.axis[0])
+    ),
     "vectorize_around_a_stage": _around,
-    "compute_at_a_stage_that_does_not_read": _says("a loop of its reader", lambda a: a.s[a.S].compute_at(a.s[a.C], a.C.op.axis[0])),
+    "compute_at_a_stage_that_does_not_read": _says(
+        "a loop of its reader", lambda a: a.s[a.S].compute_at(a.s[a.C], a.C.op.axis[0])
+    ),
     "compute_at_a_tensor": lambda a: a("s[S].compute_at(s[C], loop)", loop=a.C.op.axis[0]),
     "inline_an_output_that_reads_a_stage": lambda a: a("s[P].compute_inline()"),
     "inline_a_reduction": lambda a: a("s[R].compute_at(reader, loop)", reader=a.s[a.C], loop=a.C.op.axis[0]),
     "split_of_an_inlined_stage": _before_or_not,
     "reverse_compute_at_of_a_reduction": lambda a: a("s[P].compute_at(s[C], loop)", loop=a.C.op.axis[0]),
-    "layout_of_an_input_that_fills_its_padding": _says("no pad_value", lambda a: a.s[a.A].transform_layout(lambda i, j: [i // 7, j, i % 7])),
-    "layout_with_an_axis_separator": _says("the same map without it", lambda a: a.s[a.P].transform_layout(lambda i, j: [i, j])),
+    "layout_of_an_input_that_fills_its_padding": _says(
+        "no pad_value", lambda a: a.s[a.A].transform_layout(lambda i, j: [i // 7, j, i % 7])
+    ),
+    "layout_with_an_axis_separator": _says(
+        "the same map without it", lambda a: a.s[a.P].transform_layout(lambda i, j: [i, j])
+    ),
     "layout_of_an_input_with_strides": _without_strides,
     "layout_that_forgets_an_axis": _permuted,
     "layout_of_too_many_indices": lambda a: a.s[a.P].transform_layout(a("lambda i, j: [j, i]")),

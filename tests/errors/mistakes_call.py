@@ -1,4 +1,5 @@
-"""Mistakes of calling a kernel. Each function makes one; its last statement is refused with a CallError and writes nothing."""
+"""Mistakes of calling a kernel. Each function makes one; its last statement is refused with a CallError and
+writes nothing."""
 
 from __future__ import annotations
 
@@ -15,9 +16,14 @@ from .scene import Scene
 
 @functools.cache
 def _kernel():
-    """axpy(A: float32[m, 8], x: int32[8], alpha: float32, C: float32[m, 8] out) with 2 <= m <= 64, a multiple of 2."""
+    """axpy(A: float32[m, 8], x: int32[8], alpha: float32, C: float32[m, 8] out) with 2 <= m <= 64, a multiple
+    of 2."""
     m = te.dim("m", 2, 64, multiple_of=2)
-    A, x, alpha = te.placeholder((m, 8), name="A"), te.placeholder((8,), "int32", name="x"), te.var("alpha", "float32")
+    A, x, alpha = (
+        te.placeholder((m, 8), name="A"),
+        te.placeholder((8,), "int32", name="x"),
+        te.var("alpha", "float32"),
+    )
     C = te.compute((m, 8), lambda i, j: A[i, j] * alpha + x[j].astype("float32"), name="C")
     return tl.build(te.create_schedule(C.op), [A, x, alpha, C], name="axpy")
 

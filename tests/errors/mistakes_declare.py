@@ -1,4 +1,5 @@
-"""Mistakes of declaring what to compute. Each function makes one; its last statement is refused with a DeclareError."""
+"""Mistakes of declaring what to compute. Each function makes one; its last statement is refused with a
+DeclareError."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ def _indices():
     return te.placeholder((8,), "int32", name="I")
 
 
-# --- names, types, sizes --------------------------------------------------------------------------------------------------------
+# --- names, types, sizes ------------------------------------------------------------------------------------
+
 
 def unknown_dtype(t: Scene):
     te.placeholder((4,), "float31")
@@ -129,7 +131,8 @@ def dim_of_a_float_type(t: Scene):
     te.dim("m", 1, 8, dtype="float32")
 
 
-# --- elements -------------------------------------------------------------------------------------------------------------------
+# --- elements -----------------------------------------------------------------------------------------------
+
 
 def too_few_indices(t: Scene):
     t.watch(_matrix())(1)
@@ -197,7 +200,8 @@ def truth_of_a_tensor(t: Scene):
         pass
 
 
-# --- computes -------------------------------------------------------------------------------------------------------------------
+# --- computes -----------------------------------------------------------------------------------------------
+
 
 def returns_nothing(t: Scene):
     A = t.watch(_matrix())
@@ -284,7 +288,11 @@ def two_different_reductions(t: Scene):
 
 def part_of_a_tuple_reduction(t: Scene):
     A, k = _matrix(), te.reduce_axis((0, 8), "k")
-    best = te.comm_reducer(lambda x, y: (te.max(x[0], y[0]), te.min(x[1], y[1])), lambda a, b: (te.min_value(a), te.max_value(b)), name="spread")
+    best = te.comm_reducer(
+        lambda x, y: (te.max(x[0], y[0]), te.min(x[1], y[1])),
+        lambda a, b: (te.min_value(a), te.max_value(b)),
+        name="spread",
+    )
     te.compute((4,), lambda i: best((A[i, k], A[i, k]), axis=k)[0], name="C")
 
 
@@ -297,7 +305,8 @@ def tag_in_a_tag(t: Scene):
         te.compute((4,), lambda i: 0, name="C", tag="dense")
 
 
-# --- reductions -----------------------------------------------------------------------------------------------------------------
+# --- reductions ---------------------------------------------------------------------------------------------
+
 
 def sum_over_a_data_axis(t: Scene):
     A = t.watch(_matrix())
@@ -352,12 +361,16 @@ def start_value_depends_on_the_axis(t: Scene):
 
 def combiner_changes_the_type(t: Scene):
     k = te.reduce_axis((0, 8), "k")
-    te.comm_reducer(lambda x, y: x.astype("float64") + y, lambda t: te.const(0, t), name="total")(t.watch(_matrix())[0, k], axis=k)
+    te.comm_reducer(lambda x, y: x.astype("float64") + y, lambda t: te.const(0, t), name="total")(
+        t.watch(_matrix())[0, k], axis=k
+    )
 
 
 def combiner_returns_too_little(t: Scene):
     A, k = t.watch(_matrix()), te.reduce_axis((0, 8), "k")
-    te.comm_reducer(lambda x, y: te.max(x[1], y[1]), lambda a, b: (te.const(-1, a), te.min_value(b)), name="argmax")((k, A[0, k]), axis=k)
+    te.comm_reducer(
+        lambda x, y: te.max(x[1], y[1]), lambda a, b: (te.const(-1, a), te.min_value(b)), name="argmax"
+    )((k, A[0, k]), axis=k)
 
 
 def combiner_uses_an_axis(t: Scene):
@@ -367,7 +380,9 @@ def combiner_uses_an_axis(t: Scene):
 
 def start_of_a_combiner_is_no_tuple(t: Scene):
     A, k = t.watch(_matrix()), te.reduce_axis((0, 8), "k")
-    te.comm_reducer(lambda x, y: (x[0], te.max(x[1], y[1])), lambda a, b: te.const(0, a), name="argmax")((k, A[0, k]), axis=k)
+    te.comm_reducer(lambda x, y: (x[0], te.max(x[1], y[1])), lambda a, b: te.const(0, a), name="argmax")(
+        (k, A[0, k]), axis=k
+    )
 
 
 def range_is_no_pair(t: Scene):
@@ -382,7 +397,8 @@ def range_of_floats(t: Scene):
     te.reduce_axis((0, 2.5), name="k")
 
 
-# --- expressions ----------------------------------------------------------------------------------------------------------------
+# --- expressions --------------------------------------------------------------------------------------------
+
 
 def slash_on_integers(t: Scene):
     I = t.watch(_indices())

@@ -1,4 +1,5 @@
-"""Mistakes with open sizes: profiles that make no sense or fit no declaration, kernels and trees that fit no dispatcher."""
+"""Mistakes with open sizes: profiles that make no sense or fit no declaration, kernels and trees that fit no
+dispatcher."""
 
 from __future__ import annotations
 
@@ -43,7 +44,12 @@ def no_open_size(t: Scene) -> Any:
 
 
 def constant_that_is_no_input(t: Scene) -> Any:
-    return tune_dynamic(SearchTask(_twice, (te.dim("m", 0, 64),)), {"m": (1, 8)}, constants={"W": np.ones(4, np.float32)}, cache=False)
+    return tune_dynamic(
+        SearchTask(_twice, (te.dim("m", 0, 64),)),
+        {"m": (1, 8)},
+        constants={"W": np.ones(4, np.float32)},
+        cache=False,
+    )
 
 
 def publish_a_kernel_of_another_shape(t: Scene) -> Any:
@@ -62,7 +68,9 @@ def profile_that_is_no_dict(t: Scene) -> Any:
 
 
 def profile_without_a_multiple(t: Scene) -> Any:
-    return tune_dynamic(SearchTask(_twice, (te.dim("m", 0, 64, multiple_of=16),)), {"m": (1, 2, 8)}, cache=False)
+    return tune_dynamic(
+        SearchTask(_twice, (te.dim("m", 0, 64, multiple_of=16),)), {"m": (1, 2, 8)}, cache=False
+    )
 
 
 def weights_that_are_text(t: Scene) -> Any:
@@ -74,7 +82,9 @@ def task_that_is_a_function(t: Scene) -> Any:
 
 
 def constants_in_a_list(t: Scene) -> Any:
-    return tune_dynamic(SearchTask(_twice, (te.dim("m", 0, 64),)), {"m": (1, 8)}, constants=[1.0], cache=False)  # type: ignore[arg-type]
+    return tune_dynamic(
+        SearchTask(_twice, (te.dim("m", 0, 64),)), {"m": (1, 8)}, constants=[1.0], cache=False
+    )  # type: ignore[arg-type]
 
 
 def measuring_for_less_than_nothing(t: Scene) -> Any:

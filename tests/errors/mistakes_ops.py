@@ -1,4 +1,5 @@
-"""Mistakes of calling ready-made operators. Each function makes one; its last statement is refused with a DeclareError."""
+"""Mistakes of calling ready-made operators. Each function makes one; its last statement is refused with a
+DeclareError."""
 
 from __future__ import annotations
 

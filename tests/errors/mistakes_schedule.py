@@ -1,4 +1,5 @@
-"""Mistakes of scheduling. Each function makes one; its last statement is refused with a ScheduleError and changes nothing."""
+"""Mistakes of scheduling. Each function makes one; its last statement is refused with a ScheduleError and
+changes nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ def _chain(n=64):
     return te.create_schedule(C.op), A, P, S, C
 
 
-# --- stages and loops -----------------------------------------------------------------------------------------------------------
+# --- stages and loops ---------------------------------------------------------------------------------------
+
 
 def schedule_of_a_placeholder(t: Scene):
     te.create_schedule(t.watch(te.placeholder((4,), name="A")).op)
@@ -82,7 +84,8 @@ def loops_of_an_argument(t: Scene):
     t.watch(s)[A].split("i", 4)
 
 
-# --- split, tile, fuse, reorder -------------------------------------------------------------------------------------------------
+# --- split, tile, fuse, reorder -----------------------------------------------------------------------------
+
 
 def split_of_a_split_loop(t: Scene):
     s, C = _matmul()
@@ -186,7 +189,8 @@ def reorder_of_strangers(t: Scene):
     t.watch(s)[C].reorder(C.op.axis[1], P.op.axis[0])
 
 
-# --- how loops run --------------------------------------------------------------------------------------------------------------
+# --- how loops run ------------------------------------------------------------------------------------------
+
 
 def vectorize_and_unroll(t: Scene):
     s, C = _matmul()
@@ -217,7 +221,11 @@ def vectorize_too_many_lanes(t: Scene):
 
 def vectorize_a_custom_reduction(t: Scene):
     A, k = te.placeholder((8, 32), name="A"), te.reduce_axis((0, 32), "k")
-    argmax = te.comm_reducer(lambda x, y: (te.select(x[1] >= y[1], x[0], y[0]), te.max(x[1], y[1])), lambda a, b: (te.const(-1, a), te.min_value(b)), name="argmax")
+    argmax = te.comm_reducer(
+        lambda x, y: (te.select(x[1] >= y[1], x[0], y[0]), te.max(x[1], y[1])),
+        lambda a, b: (te.const(-1, a), te.min_value(b)),
+        name="argmax",
+    )
     index, _ = te.compute((8,), lambda i: argmax((k, A[i, k]), axis=k), name="best")
     s = te.create_schedule(index.op)
     t.watch(s)[index].vectorize(k)
@@ -244,7 +252,8 @@ def parallel_reduction(t: Scene):
     t.watch(s)[C].parallel(C.op.reduce_axis[0])
 
 
-# --- where stages are computed --------------------------------------------------------------------------------------------------
+# --- where stages are computed ------------------------------------------------------------------------------
+
 
 def compute_at_beside_another_reader(t: Scene):
     _, _, P, S, C = _chain()
@@ -363,7 +372,8 @@ def store_at_inside_the_computation(t: Scene):
     t.watch(s)[S].store_at(s[C], j)
 
 
-# --- caches and memory ----------------------------------------------------------------------------------------------------------
+# --- caches and memory --------------------------------------------------------------------------------------
+
 
 def cache_write_after_vectorize(t: Scene):
     s, C = _matmul()
@@ -496,7 +506,8 @@ def pragma_without_its_number(t: Scene):
     t.watch(s)[C].pragma(C.op.axis[0], "auto_unroll_max_step")
 
 
-# --- decisions and traces -------------------------------------------------------------------------------------------------------
+# --- decisions and traces -----------------------------------------------------------------------------------
+
 
 def tile_sizes_outside_their_range(t: Scene):
     s, C = _matmul()
@@ -590,4 +601,6 @@ def trace_with_an_unknown_primitive(t: Scene):
 
 
 def trace_with_a_wrong_type(t: Scene):
-    tl.Trace.from_json('{"version": 1, "steps": [["split", {"stage": "C", "loop": "i", "factor": "8"}]], "decisions": {}}')
+    tl.Trace.from_json(
+        '{"version": 1, "steps": [["split", {"stage": "C", "loop": "i", "factor": "8"}]], "decisions": {}}'
+    )

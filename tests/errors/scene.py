@@ -1,4 +1,5 @@
-"""How a mistake is played: what must not change is watched, the error is caught, its message made independent of line numbers."""
+"""How a mistake is played: what must not change is watched, the error is caught, its message made independent
+of line numbers."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ class Scene:
         self._watched: list[tuple[Any, Any]] = []
 
     def watch(self, thing: Any) -> Any:
-        """A schedule, a tensor or an array that the mistake must not change. Call it last before the mistake."""
+        """A schedule, a tensor or an array that the mistake must not change. Call it last before the
+        mistake."""
         self._watched.append((thing, _photo(thing)))
         return thing
 
@@ -47,12 +49,19 @@ def _photo(thing: Any) -> Any:
 
 def mistakes(module: ModuleType) -> dict[str, Mistake]:
     """The mistakes of a file: its public functions that take a scene, in order."""
-    return {name: f for name, f in vars(module).items()
-            if isinstance(f, FunctionType) and f.__module__ == module.__name__ and not name.startswith("_") and list(inspect.signature(f).parameters) == ["t"]}
+    return {
+        name: f
+        for name, f in vars(module).items()
+        if isinstance(f, FunctionType)
+        and f.__module__ == module.__name__
+        and not name.startswith("_")
+        and list(inspect.signature(f).parameters) == ["t"]
+    }
 
 
 def play(mistake: Mistake, expected: type[TensorLangError]) -> str:
-    """The message of a mistake. Asserts that it is refused with an error of that class, at the user's own line, and changes nothing."""
+    """The message of a mistake. Asserts that it is refused with an error of that class, at the user's own
+    line, and changes nothing."""
     scene = Scene()
     try:
         mistake(scene)
@@ -92,4 +101,6 @@ def read(family: str) -> dict[str, str]:
 def write(family: str, messages: dict[str, str]) -> None:
     """Keep these messages as the golden ones."""
     path = GOLDEN / f"{family}.txt"
-    path.write_text("\n\n".join(f"# {name}\n{text}" for name, text in messages.items()) + "\n", encoding="utf-8")
+    path.write_text(
+        "\n\n".join(f"# {name}\n{text}" for name, text in messages.items()) + "\n", encoding="utf-8"
+    )

@@ -1,4 +1,5 @@
-"""The advice of an error works when it is followed: every call that a ``try`` writes out is made where the mistake was made."""
+"""The advice of an error works when it is followed: every call that a ``try`` writes out is made where the
+mistake was made."""
 
 from __future__ import annotations
 
@@ -15,9 +16,13 @@ from . import mistakes_lower, mistakes_schedule
 from .scene import Scene, mistakes
 
 CASES = {name: f for module in (mistakes_schedule, mistakes_lower) for name, f in mistakes(module).items()}
-CALL = re.compile(r"\bs(?:\[[^\]]+\])?\.\w+\((?:[^()]|\([^()]*\))*\)")  # s.cache_write(C, 'local'), s[P].compute_at(s[C], i)
+CALL = re.compile(
+    r"\bs(?:\[[^\]]+\])?\.\w+\((?:[^()]|\([^()]*\))*\)"
+)  # s.cache_write(C, 'local'), s[P].compute_at(s[C], i)
 
-WORD = re.compile(r"('[^']*'|s?\.\w+\(|\w+=)|s\[([\w.]+)\]|([A-Za-z_][\w.]*)")  # what stays, a stage, the name of a stage or loop
+WORD = re.compile(
+    r"('[^']*'|s?\.\w+\(|\w+=)|s\[([\w.]+)\]|([A-Za-z_][\w.]*)"
+)  # what stays, a stage, the name of a stage or loop
 
 
 def refused(name: str) -> tuple[tl.Schedule | None, str]:
@@ -33,7 +38,8 @@ def refused(name: str) -> tuple[tl.Schedule | None, str]:
 
 
 def calls(s: tl.Schedule, advice: str) -> list[str]:
-    """The calls that are written out, with the names of stages and loops as text and the words for readers as those there are."""
+    """The calls that are written out, with the names of stages and loops as text and the words for readers as
+    those there are."""
     found = []
     for text in CALL.findall(advice):
         argument = re.search(r"cache_read\(([\w.]+)", text)
@@ -46,7 +52,13 @@ def calls(s: tl.Schedule, advice: str) -> list[str]:
     return found
 
 
-FOLLOWED = [(name, call) for name in CASES for s, advice in [refused(name)] if s is not None for call in calls(s, advice)]
+FOLLOWED = [
+    (name, call)
+    for name in CASES
+    for s, advice in [refused(name)]
+    if s is not None
+    for call in calls(s, advice)
+]
 
 
 @pytest.mark.parametrize(("name", "call"), FOLLOWED)
@@ -65,14 +77,20 @@ def _output(elementwise: bool, cut: str) -> tuple[tl.Schedule, te.Tensor, te.Ten
     A = te.placeholder((12, 16), name="A")
     k = te.reduce_axis((0, 16), name="k")
     P = te.compute((12, 16), lambda i, j: A[i, j] + 1.0, name="P")
-    C = te.compute((12,), lambda i: te.sum(P[i, k], axis=k), name="C") if not elementwise else te.compute((12, 16), lambda i, j: P[i, j] * 2, name="C")
+    C = (
+        te.compute((12,), lambda i: te.sum(P[i, k], axis=k), name="C")
+        if not elementwise
+        else te.compute((12, 16), lambda i, j: P[i, j] * 2, name="C")
+    )
     s = te.create_schedule(C.op)
     if cut:
         s[C].split(C.op.axis[0] if cut == "data" else C.op.reduce_axis[0], factor=5)
     return s, P, C
 
 
-@pytest.mark.parametrize(("elementwise", "cut"), [(True, ""), (True, "data"), (False, ""), (False, "data"), (False, "reduction")])
+@pytest.mark.parametrize(
+    ("elementwise", "cut"), [(True, ""), (True, "data"), (False, ""), (False, "data"), (False, "reduction")]
+)
 def test_compute_at_of_an_output_says_when_its_cache_can_be_made(elementwise: bool, cut: str) -> None:
     s, P, C = _output(elementwise, cut)
     with pytest.raises(tl.ScheduleError) as refused_:
@@ -86,7 +104,13 @@ def test_compute_at_of_an_output_says_when_its_cache_can_be_made(elementwise: bo
 
 
 def test_usual_words_for_types_are_told_the_usual_types() -> None:
-    for word, meant in (("int", "int32"), ("float", "float32"), ("double", "float64"), ("uint", "uint32"), ("half", "float16")):
+    for word, meant in (
+        ("int", "int32"),
+        ("float", "float32"),
+        ("double", "float64"),
+        ("uint", "uint32"),
+        ("half", "float16"),
+    ):
         with pytest.raises(tl.DeclareError) as e:
             te.placeholder((4,), dtype=word)
         assert e.value.try_ == repr(meant)
@@ -185,7 +209,11 @@ WORDS = [
     ("vectorize_two_loops", "vectorize the fused loop, or unroll one of them", fused_or_unrolled),
     ("vectorize_too_many_lanes", "a small factor and take the inner half", a_small_inner_half),
     ("unroll_too_much", "a small factor and take the inner half", a_small_inner_half),
-    ("parallel_reduction", "s.rfactor(…) makes partial results that threads can compute apart", partial_results),
+    (
+        "parallel_reduction",
+        "s.rfactor(…) makes partial results that threads can compute apart",
+        partial_results,
+    ),
     ("store_at_of_a_stage_at_root", "s[S].compute_at first", compute_at_before_store_at),
     ("cache_write_after_vectorize", "call cache_write before vectorize", cache_before_vectorize),
     ("cache_write_around_a_stage", "call cache_write before compute_at", cache_before_compute_at),

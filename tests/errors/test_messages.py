@@ -1,4 +1,5 @@
-"""Each mistake is refused with the golden message and changes nothing. ``pytest tests/errors --refresh-golden`` writes the texts anew."""
+"""Each mistake is refused with the golden message and changes nothing. ``pytest tests/errors
+--refresh-golden`` writes the texts anew."""
 
 from __future__ import annotations
 
@@ -6,13 +7,26 @@ import pytest
 
 from tensorlang.errors import CallError, DeclareError, LowerError, ScheduleError, TensorLangError
 
-from . import mistakes_call, mistakes_declare, mistakes_dynamic, mistakes_lower, mistakes_ops, mistakes_products, mistakes_schedule
+from . import (
+    mistakes_call,
+    mistakes_declare,
+    mistakes_dynamic,
+    mistakes_lower,
+    mistakes_ops,
+    mistakes_products,
+    mistakes_schedule,
+)
 from .scene import mistakes, play, read, write
 
-FAMILIES = {"declare": (mistakes_declare, DeclareError), "schedule": (mistakes_schedule, ScheduleError),
-            "lower": (mistakes_lower, LowerError), "call": (mistakes_call, CallError),
-            "ops": (mistakes_ops, DeclareError), "products": (mistakes_products, DeclareError),
-            "dynamic": (mistakes_dynamic, TensorLangError)}
+FAMILIES = {
+    "declare": (mistakes_declare, DeclareError),
+    "schedule": (mistakes_schedule, ScheduleError),
+    "lower": (mistakes_lower, LowerError),
+    "call": (mistakes_call, CallError),
+    "ops": (mistakes_ops, DeclareError),
+    "products": (mistakes_products, DeclareError),
+    "dynamic": (mistakes_dynamic, TensorLangError),
+}
 CASES = [(family, name) for family, (module, _) in FAMILIES.items() for name in mistakes(module)]
 
 
@@ -27,7 +41,9 @@ def golden(request):
 @pytest.mark.parametrize(("family", "name"), CASES)
 def test_message(golden, family, name):
     module, error = FAMILIES[family]
-    assert play(mistakes(module)[name], error) == golden[family].get(name, "no golden text: pytest --refresh-golden")
+    assert play(mistakes(module)[name], error) == golden[family].get(
+        name, "no golden text: pytest --refresh-golden"
+    )
 
 
 def test_no_golden_text_is_left_over(golden):

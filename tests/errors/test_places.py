@@ -1,4 +1,5 @@
-"""The place in the user's own code that an error names: files, text given to exec, prompts, notebook cells, lambdas inside calls."""
+"""The place in the user's own code that an error names: files, text given to exec, prompts, notebook cells,
+lambdas inside calls."""
 
 from __future__ import annotations
 
@@ -57,9 +58,7 @@ def test_the_call_when_the_mistake_is_in_its_arguments():
     A = te.placeholder((4, 4), name="A")
     line = sys._getframe().f_lineno + 2
     with pytest.raises(DeclareError, match=f"test_places.py:{line}$"):
-        te.compute((4, 4),
-                   lambda i: A[i, i],
-                   name="B")
+        te.compute((4, 4), lambda i: A[i, i], name="B")
 
 
 def test_a_refusal_of_a_schedule_names_the_step():

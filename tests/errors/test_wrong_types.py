@@ -1,5 +1,5 @@
-"""Junk in the place of any argument of any primitive: accepted or refused with a ScheduleError that shows no object's address, and a
-refusal changes nothing."""
+"""Junk in the place of any argument of any primitive: accepted or refused with a ScheduleError that shows no
+object's address, and a refusal changes nothing."""
 
 from __future__ import annotations
 
@@ -12,9 +12,27 @@ from tensorlang import te
 from tensorlang.errors import DeclareError, ScheduleError
 from tensorlang.schedule.primitives import BY_NAME
 
-JUNK = {"none": None, "zero": 0, "negative": -1, "huge": 10**30, "float": 1.5, "nan": float("nan"), "text": "x", "name of a loop": "i", "bytes": b"x",
-        "empty list": [], "dict": {}, "object": object(), "symbol": te.var("v"), "tensor": te.placeholder((3,), name="Q"), "true": True, "function": len,
-        "pair": (1, 2), "slice": slice(1, 2), "array": np.arange(3)}
+JUNK = {
+    "none": None,
+    "zero": 0,
+    "negative": -1,
+    "huge": 10**30,
+    "float": 1.5,
+    "nan": float("nan"),
+    "text": "x",
+    "name of a loop": "i",
+    "bytes": b"x",
+    "empty list": [],
+    "dict": {},
+    "object": object(),
+    "symbol": te.var("v"),
+    "tensor": te.placeholder((3,), name="Q"),
+    "true": True,
+    "function": len,
+    "pair": (1, 2),
+    "slice": slice(1, 2),
+    "array": np.arange(3),
+}
 
 
 def scene():
@@ -32,8 +50,20 @@ def test_junk(name):
         for junk in JUNK.values():
             s, P, C = scene()
             i, j = C.op.axis
-            good = {"parent": i if name == "split" else s[C], "loop": i, "axis": i, "loops": i, "factor": 4, "nparts": None, "tensor": C,
-                    "scope": "local", "readers": [P], "pragma_type": "unroll_explicit", "index_map": lambda i, j: [j, i], "candidates": [1, 2]}
+            good = {
+                "parent": i if name == "split" else s[C],
+                "loop": i,
+                "axis": i,
+                "loops": i,
+                "factor": 4,
+                "nparts": None,
+                "tensor": C,
+                "scope": "local",
+                "readers": [P],
+                "pragma_type": "unroll_explicit",
+                "index_map": lambda i, j: [j, i],
+                "candidates": [1, 2],
+            }
             args, named = [], {}
             for k, p in enumerate(parameters):
                 value = junk if k == place else good.get(p.name, p.default if p.default is not p.empty else 1)

@@ -1,4 +1,5 @@
-"""Expressions built twice at random, by the smart constructors and as a plain tree, and both evaluated with Python's integers."""
+"""Expressions built twice at random, by the smart constructors and as a plain tree, and both evaluated with
+Python's integers."""
 
 from __future__ import annotations
 
@@ -38,13 +39,36 @@ def trunc(a: int, b: int) -> int:
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
-INT = {Add: lambda a, b: a + b, Sub: lambda a, b: a - b, Mul: lambda a, b: a * b, FloorDiv: lambda a, b: a // b,
-       FloorMod: lambda a, b: a % b, TruncDiv: trunc, TruncMod: lambda a, b: a - b * trunc(a, b), Min: min, Max: max}
+INT = {
+    Add: lambda a, b: a + b,
+    Sub: lambda a, b: a - b,
+    Mul: lambda a, b: a * b,
+    FloorDiv: lambda a, b: a // b,
+    FloorMod: lambda a, b: a % b,
+    TruncDiv: trunc,
+    TruncMod: lambda a, b: a - b * trunc(a, b),
+    Min: min,
+    Max: max,
+}
 TEST = {EQ: lambda a, b: a == b, NE: lambda a, b: a != b, LT: lambda a, b: a < b, LE: lambda a, b: a <= b}
 LOGIC = {And: lambda a, b: a and b, Or: lambda a, b: a or b}
-BUILD = {Add: make.add, Sub: make.sub, Mul: make.mul, FloorDiv: make.floordiv, FloorMod: make.floormod, TruncDiv: make.truncdiv,
-         TruncMod: make.truncmod, Min: make.min_, Max: make.max_, EQ: make.eq, NE: make.ne, LT: make.lt, LE: make.le,
-         And: make.and_, Or: make.or_}
+BUILD = {
+    Add: make.add,
+    Sub: make.sub,
+    Mul: make.mul,
+    FloorDiv: make.floordiv,
+    FloorMod: make.floormod,
+    TruncDiv: make.truncdiv,
+    TruncMod: make.truncmod,
+    Min: make.min_,
+    Max: make.max_,
+    EQ: make.eq,
+    NE: make.ne,
+    LT: make.lt,
+    LE: make.le,
+    And: make.and_,
+    Or: make.or_,
+}
 DIVISIONS = (FloorDiv, FloorMod, TruncDiv, TruncMod)
 
 
@@ -73,7 +97,8 @@ def evaluate(e: Expr, env: Env) -> int:
 
 
 class Source:
-    """Random expressions over some variables: one of unknown sign, two of one name, and a positive divisor."""
+    """Random expressions over some variables: one of unknown sign, two of one name, and a positive
+    divisor."""
 
     def __init__(self, seed: int, dtype: str = "int32") -> None:
         self.random = random.Random(seed)
@@ -98,21 +123,33 @@ class Source:
     def integer(self, depth: int) -> Both:
         if depth == 0:
             return self.leaf()
-        kind = self.random.choice([Add, Add, Sub, Mul, FloorDiv, FloorMod, TruncDiv, TruncMod, Min, Max, Select, IfThenElse])
+        kind = self.random.choice(
+            [Add, Add, Sub, Mul, FloorDiv, FloorMod, TruncDiv, TruncMod, Min, Max, Select, IfThenElse]
+        )
         a, b = self.integer(self.random.randrange(depth)), self.integer(self.random.randrange(depth))
         if kind in (Select, IfThenElse):
             c = self.condition(self.random.randrange(depth))
             op = make.select if kind is Select else make.if_then_else
-            return Both(op(c.expr, a.expr, b.expr), lambda env: _choose(c.plain(env), a.plain, b.plain, env, kind is Select),
-                        f"{kind.__name__}({c.text}, {a.text}, {b.text})")
+            return Both(
+                op(c.expr, a.expr, b.expr),
+                lambda env: _choose(c.plain(env), a.plain, b.plain, env, kind is Select),
+                f"{kind.__name__}({c.text}, {a.text}, {b.text})",
+            )
         if kind in DIVISIONS and self.random.random() < 0.8:  # mostly divisors that are known not to be zero
             c = self.random.choice([1, 2, 3, 4, 8, -4, -3])
-            b = Both(make.const(c, self.dtype), lambda env: c, str(c)) if self.random.random() < 0.7 else \
-                Both(self.divisor, lambda env: env[self.divisor], "n")
+            b = (
+                Both(make.const(c, self.dtype), lambda env: c, str(c))
+                if self.random.random() < 0.7
+                else Both(self.divisor, lambda env: env[self.divisor], "n")
+            )
         if kind in DIVISIONS and type(b.expr) is Const and b.expr.value == 0:
             kind = Add
         f = INT[kind]
-        return Both(BUILD[kind](a.expr, b.expr), lambda env: f(a.plain(env), b.plain(env)), f"{kind.__name__}({a.text}, {b.text})")
+        return Both(
+            BUILD[kind](a.expr, b.expr),
+            lambda env: f(a.plain(env), b.plain(env)),
+            f"{kind.__name__}({a.text}, {b.text})",
+        )
 
     def condition(self, depth: int) -> Both:
         r = self.random.random()
@@ -120,14 +157,22 @@ class Source:
             kind = self.random.choice([And, Or])
             a, b = self.condition(depth - 1), self.condition(depth - 1)
             g = LOGIC[kind]
-            return Both(BUILD[kind](a.expr, b.expr), lambda env: g(a.plain(env), b.plain(env)), f"{kind.__name__}({a.text}, {b.text})")
+            return Both(
+                BUILD[kind](a.expr, b.expr),
+                lambda env: g(a.plain(env), b.plain(env)),
+                f"{kind.__name__}({a.text}, {b.text})",
+            )
         if depth and r < 0.45:
             a = self.condition(depth - 1)
             return Both(make.not_(a.expr), lambda env: not a.plain(env), f"Not({a.text})")
         kind = self.random.choice([EQ, NE, LT, LE])
         x, y = self.integer(depth), self.integer(depth)
         f = TEST[kind]
-        return Both(BUILD[kind](x.expr, y.expr), lambda env: f(x.plain(env), y.plain(env)), f"{kind.__name__}({x.text}, {y.text})")
+        return Both(
+            BUILD[kind](x.expr, y.expr),
+            lambda env: f(x.plain(env), y.plain(env)),
+            f"{kind.__name__}({x.text}, {y.text})",
+        )
 
 
 def _choose(cond: int, a: Callable[[Env], int], b: Callable[[Env], int], env: Env, both: bool) -> int:

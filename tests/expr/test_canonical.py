@@ -1,4 +1,5 @@
-"""Canonical forms: thousands of random expressions keep their value, and equal sums are one node however they were built."""
+"""Canonical forms: thousands of random expressions keep their value, and equal sums are one node however they
+were built."""
 
 from __future__ import annotations
 
@@ -67,8 +68,22 @@ def atoms() -> list[Expr]:
     i, j, k = (Var(n, INT32, "loop") for n in "ijk")
     twin = Var("i", INT32, "loop")
     n = Var("n", INT32, "dim", 1)
-    return [i, j, k, twin, n, i // 3, twin // 3, j % 5, make.min_(i, k), make.min_(twin, k), make.truncdiv(i, j), make.truncdiv(j, i),
-            make.call("abs", i), make.call("abs", twin)]
+    return [
+        i,
+        j,
+        k,
+        twin,
+        n,
+        i // 3,
+        twin // 3,
+        j % 5,
+        make.min_(i, k),
+        make.min_(twin, k),
+        make.truncdiv(i, j),
+        make.truncdiv(j, i),
+        make.call("abs", i),
+        make.call("abs", twin),
+    ]
 
 
 @pytest.mark.parametrize("chunk", range(5))
@@ -124,7 +139,8 @@ def test_quotient_and_remainder_make_the_whole():
 
 
 def test_indices_of_three_fused_axes_make_the_whole():
-    """Of nested quotients the outer one is written as one division; it belongs to the remainder all the same."""
+    """Of nested quotients the outer one is written as one division; it belongs to the remainder all the
+    same."""
     x, y = Var("x", INT32, "loop"), Var("y", INT32, "loop")
     for p in (x, x * 48 + y, x * 48 + y * 8 + 3):
         rows = p // 28
@@ -133,7 +149,12 @@ def test_indices_of_three_fused_axes_make_the_whole():
         assert ((rows + 3) // 28 * 28 + (rows + 3) % 28) * 28 + p % 28 is p + 84
     assert ((x // 60) * 5 + x // 12 % 5) * 4 + x // 3 % 4 is x // 3
     assert (x + 60) // 15 * 5 + x // 3 % 5 is x // 3 + 20  # their difference is a multiple of both
-    for other in ((x + 1) // 15 * 5 + x // 3 % 5, x // 15 * 5 + y // 3 % 5, x // 30 * 5 + x // 3 % 5, x // 15 * 10 + x // 3 % 5):
+    for other in (
+        (x + 1) // 15 * 5 + x // 3 % 5,
+        x // 15 * 5 + y // 3 % 5,
+        x // 30 * 5 + x // 3 % 5,
+        x // 15 * 10 + x // 3 % 5,
+    ):
         assert "%" in str(other)
     for value in range(-70, 70):
         assert value // 15 * 5 + value // 3 % 5 == value // 3
@@ -147,30 +168,33 @@ def test_two_variables_of_one_name_are_two_atoms_in_a_fixed_order():
         assert f(a) - f(b) is not make.const(0, "int32")
 
 
-@pytest.mark.parametrize(("build", "text"), [
-    (lambda i, j, n: i + j - i, "j"),
-    (lambda i, j, n: (i * 8 + j) * 4 + 1, "i*32 + j*4 + 1"),
-    (lambda i, j, n: 1 + j + 8 * i, "i*8 + j + 1"),
-    (lambda i, j, n: 5 - i, "5 - i"),
-    (lambda i, j, n: (i + 1) * (i - 1), "i*i - 1"),
-    (lambda i, j, n: -(i - j), "j - i"),
-    (lambda i, j, n: (i * 8 + j) // 8, "i + j // 8"),
-    (lambda i, j, n: (i * 8 + j) % 8, "j % 8"),
-    (lambda i, j, n: i // 4 // 2, "i // 8"),
-    (lambda i, j, n: (i * n + j) // n, "i + j // n"),
-    (lambda i, j, n: (i * n + j) % n, "j % n"),
-    (lambda i, j, n: (n * n - 1) // n, "n - 1"),
-    (lambda i, j, n: i // -4, "i*-1 // 4"),
-    (lambda i, j, n: make.min_(i + 3, i + 5), "i + 3"),
-    (lambda i, j, n: make.max_(i + 3, i + 5), "i + 5"),
-    (lambda i, j, n: i + 1 <= i, "False"),
-    (lambda i, j, n: make.not_(i < j), "j <= i"),
-    (lambda i, j, n: make.if_then_else(i < i + 1, j, n), "j"),
-    (lambda i, j, n: make.select(j < n, i, i), "i"),
-    (lambda i, j, n: make.and_(j < n, True), "j < n"),
-    (lambda i, j, n: make.or_(j < n, True), "True"),
-    (lambda i, j, n: make.ceildiv(i * 8, 8), "i"),
-])
+@pytest.mark.parametrize(
+    ("build", "text"),
+    [
+        (lambda i, j, n: i + j - i, "j"),
+        (lambda i, j, n: (i * 8 + j) * 4 + 1, "i*32 + j*4 + 1"),
+        (lambda i, j, n: 1 + j + 8 * i, "i*8 + j + 1"),
+        (lambda i, j, n: 5 - i, "5 - i"),
+        (lambda i, j, n: (i + 1) * (i - 1), "i*i - 1"),
+        (lambda i, j, n: -(i - j), "j - i"),
+        (lambda i, j, n: (i * 8 + j) // 8, "i + j // 8"),
+        (lambda i, j, n: (i * 8 + j) % 8, "j % 8"),
+        (lambda i, j, n: i // 4 // 2, "i // 8"),
+        (lambda i, j, n: (i * n + j) // n, "i + j // n"),
+        (lambda i, j, n: (i * n + j) % n, "j % n"),
+        (lambda i, j, n: (n * n - 1) // n, "n - 1"),
+        (lambda i, j, n: i // -4, "i*-1 // 4"),
+        (lambda i, j, n: make.min_(i + 3, i + 5), "i + 3"),
+        (lambda i, j, n: make.max_(i + 3, i + 5), "i + 5"),
+        (lambda i, j, n: i + 1 <= i, "False"),
+        (lambda i, j, n: make.not_(i < j), "j <= i"),
+        (lambda i, j, n: make.if_then_else(i < i + 1, j, n), "j"),
+        (lambda i, j, n: make.select(j < n, i, i), "i"),
+        (lambda i, j, n: make.and_(j < n, True), "j < n"),
+        (lambda i, j, n: make.or_(j < n, True), "True"),
+        (lambda i, j, n: make.ceildiv(i * 8, 8), "i"),
+    ],
+)
 def test_what_is_simplified_at_birth(build, text):
     i, j, n = Var("i", INT32, "loop"), Var("j", INT32, "loop"), Var("n", INT32, "dim", 1)
     assert str(build(i, j, n)) == text
@@ -223,4 +247,8 @@ def test_nodes_below_are_all_interned():
     for seed in range(100):
         for node in preorder(Source(seed).integer(4).expr):
             if type(node) not in (Var, Const):
-                assert type(node).make(*node.children()) is node or type(node).__name__ in ("Mul", "Add", "Sub")
+                assert type(node).make(*node.children()) is node or type(node).__name__ in (
+                    "Mul",
+                    "Add",
+                    "Sub",
+                )

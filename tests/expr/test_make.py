@@ -49,19 +49,35 @@ def test_dead_nodes_leave_the_table_without_the_cyclic_collector():
         gc.enable()
 
 
-@pytest.mark.parametrize(("value", "t", "text"), [
-    (1, None, "int32"), (2**40, None, "int64"), (1.0, None, "float32"), (True, None, "bool"), (np.int8(3), None, "int32"),
-    (np.float64(0.5), None, "float32"), (3, "float64", "float64"), (3.0, "int32", "int32"), (2, "bool", "bool"),
-])
+@pytest.mark.parametrize(
+    ("value", "t", "text"),
+    [
+        (1, None, "int32"),
+        (2**40, None, "int64"),
+        (1.0, None, "float32"),
+        (True, None, "bool"),
+        (np.int8(3), None, "int32"),
+        (np.float64(0.5), None, "float32"),
+        (3, "float64", "float64"),
+        (3.0, "int32", "int32"),
+        (2, "bool", "bool"),
+    ],
+)
 def test_literals(value, t, text):
     e = make.const(value, t)
     assert type(e) is Const and e.dtype.name == text
 
 
-@pytest.mark.parametrize(("value", "t", "message"), [
-    (1.5, "int32", "not an integer"), (300, "int8", "out of range -128..127"), (-1, "uint8", "out of range 0..255"),
-    ("a", None, "'a' stands where a number is meant"), (None, None, "None stands where a number is meant"),
-])
+@pytest.mark.parametrize(
+    ("value", "t", "message"),
+    [
+        (1.5, "int32", "not an integer"),
+        (300, "int8", "out of range -128..127"),
+        (-1, "uint8", "out of range 0..255"),
+        ("a", None, "'a' stands where a number is meant"),
+        (None, None, "None stands where a number is meant"),
+    ],
+)
 def test_literals_that_do_not_fit(value, t, message):
     with pytest.raises(DeclareError, match=message):
         make.const(value, t)
@@ -87,15 +103,25 @@ def test_promotion_is_symmetric_and_idempotent(a, b):
         assert (va + vb).dtype is t and (va * vb).dtype is t and (va < vb).dtype.is_bool
 
 
-@pytest.mark.parametrize(("build", "message"), [
-    (lambda: i / j, "`/` on integers: i / j"), (lambda: i // 0, "division by zero"), (lambda: x // y, "`//` needs integers, got float32"),
-    (lambda: x % 2.0, "`%` needs integers"), (lambda: make.add(i < j, i < j), "`\\+` needs numbers, got a bool"),
-    (lambda: make.and_(i, i < j), "`and` needs conditions, got int32"), (lambda: make.if_then_else(i, x, y), "`if_then_else` needs conditions"),
-    (lambda: make.not_(i), "`not` needs conditions"), (lambda: make.call("exp", i), r"exp\(i\): needs a float, got int32"),
-    (lambda: make.call("popcount", x), r"popcount\(x\): needs an integer, got float32"), (lambda: make.call("exp", x, y), "exp takes 1 argument"),
-    (lambda: bool(i < j), "the truth of `i < j` is not known"), (lambda: 0 <= i < 8, "the truth of `0 <= i`"),
-    (lambda: i and j, "the truth of `i`"),
-])
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: i / j, "`/` on integers: i / j"),
+        (lambda: i // 0, "division by zero"),
+        (lambda: x // y, "`//` needs integers, got float32"),
+        (lambda: x % 2.0, "`%` needs integers"),
+        (lambda: make.add(i < j, i < j), "`\\+` needs numbers, got a bool"),
+        (lambda: make.and_(i, i < j), "`and` needs conditions, got int32"),
+        (lambda: make.if_then_else(i, x, y), "`if_then_else` needs conditions"),
+        (lambda: make.not_(i), "`not` needs conditions"),
+        (lambda: make.call("exp", i), r"exp\(i\): needs a float, got int32"),
+        (lambda: make.call("popcount", x), r"popcount\(x\): needs an integer, got float32"),
+        (lambda: make.call("exp", x, y), "exp takes 1 argument"),
+        (lambda: bool(i < j), "the truth of `i < j` is not known"),
+        (lambda: 0 <= i < 8, "the truth of `0 <= i`"),
+        (lambda: i and j, "the truth of `i`"),
+    ],
+)
 def test_refusals(build, message):
     with pytest.raises(DeclareError, match=message):
         build()
@@ -103,15 +129,35 @@ def test_refusals(build, message):
 
 def test_every_operator_has_its_reflection():
     d = Var("d", dtype("int32"), "dim", 1)
-    for f, text in ((lambda: 7 - i, "7 - i"), (lambda: 7 // d, "7 // d"), (lambda: 7 % d, "7 % d"), (lambda: 2.0 / x, "2.0 / x"),
-                    (lambda: 2.0 - x, "2.0 - x"), (lambda: 3 < i, "3 < i"), (lambda: i >= 3, "3 <= i"), (lambda: 1 << d, "shift_left(1, d)"),
-                    (lambda: abs(x), "abs(x)"), (lambda: x**0.5, "pow(x, 0.5)"), (lambda: x**2, "x * x"), (lambda: ~i, "bitwise_not(i)"), (lambda: 6 & d, "bitwise_and(6, d)"),
-                    (lambda: ~(i < j), "j <= i"), (lambda: (i < j) & (j < 3), "i < j and j < 3"), (lambda: i.equal(j), "i == j"), (lambda: +i, "i")):
+    for f, text in (
+        (lambda: 7 - i, "7 - i"),
+        (lambda: 7 // d, "7 // d"),
+        (lambda: 7 % d, "7 % d"),
+        (lambda: 2.0 / x, "2.0 / x"),
+        (lambda: 2.0 - x, "2.0 - x"),
+        (lambda: 3 < i, "3 < i"),
+        (lambda: i >= 3, "3 <= i"),
+        (lambda: 1 << d, "shift_left(1, d)"),
+        (lambda: abs(x), "abs(x)"),
+        (lambda: x**0.5, "pow(x, 0.5)"),
+        (lambda: x**2, "x * x"),
+        (lambda: ~i, "bitwise_not(i)"),
+        (lambda: 6 & d, "bitwise_and(6, d)"),
+        (lambda: ~(i < j), "j <= i"),
+        (lambda: (i < j) & (j < 3), "i < j and j < 3"),
+        (lambda: i.equal(j), "i == j"),
+        (lambda: +i, "i"),
+    ):
         assert str(f()) == text
 
 
 def test_constants_are_recognised():
-    assert const_int(make.const(5)) == 5 and const_int(7) == 7 and const_int(i) is None and const_int(make.const(2.0)) is None
+    assert (
+        const_int(make.const(5)) == 5
+        and const_int(7) == 7
+        and const_int(i) is None
+        and const_int(make.const(2.0)) is None
+    )
     assert is_const(make.const(2.0), 2) and not is_const(make.const(2.0), 3) and not is_const(i)
 
 

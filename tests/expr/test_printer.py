@@ -1,4 +1,5 @@
-"""Text reads like Python: parentheses where they are needed and nowhere else, and Python reads the same value back."""
+"""Text reads like Python: parentheses where they are needed and nowhere else, and Python reads the same value
+back."""
 
 from __future__ import annotations
 
@@ -18,28 +19,56 @@ p, q = Var("p", BOOL), Var("q", BOOL)
 A = te.placeholder((9, 9), name="A")
 
 
-@pytest.mark.parametrize(("e", "text"), [
-    (i * 8 + j, "i*8 + j"), ((i + j) // 3, "(i + j) // 3"), (i // 3 * 2, "(i // 3)*2"), (i - (j // 2), "i - j // 2"),
-    ((i % 3) // 2, "i % 3 // 2"), (i % (j * 4), "i % (j*4)"), (-i, "i*-1"),
-    (x + (y + z), "x + (y + z)"), (x + y + z, "x + y + z"), (x - (y - z), "x - (y - z)"), ((x + y) * z, "(x + y) * z"),
-    (x / (y * z), "x / (y * z)"), (x / y * z, "x / y * z"),
-    (make.and_(p, make.or_(q, i < j)), "p and (q or i < j)"), (make.not_(make.and_(p, q)), "not (p and q)"),
-    (make.eq(make.lt(i, j), p), "(i < j) == p"),
-    (make.min_(i, j), "min(i, j)"), (make.truncdiv(i, j), "truncdiv(i, j)"),
-    (make.if_then_else(i < j, x, 0.0), "if_then_else(i < j, x, 0.0)"), (make.select(p, i, 1), "select(p, i, 1)"),
-    (make.cast("float32", i), "float32(i)"), (make.call("exp", x), "exp(x)"), (A[i, j + 1], "A[i, j + 1]"),
-    (make.const(1.5), "1.5"), (make.const(1.5, "float64"), "float64(1.5)"), (make.const(3, "int8"), "int8(3)"),
-    (make.const(True), "True"), (make.const(float("inf")), "inf"),
-    (make.ramp(i, 1, 8), "ramp(i, 1, 8)"), (make.broadcast(x, 4), "x4(x)"),
-])
+@pytest.mark.parametrize(
+    ("e", "text"),
+    [
+        (i * 8 + j, "i*8 + j"),
+        ((i + j) // 3, "(i + j) // 3"),
+        (i // 3 * 2, "(i // 3)*2"),
+        (i - (j // 2), "i - j // 2"),
+        ((i % 3) // 2, "i % 3 // 2"),
+        (i % (j * 4), "i % (j*4)"),
+        (-i, "i*-1"),
+        (x + (y + z), "x + (y + z)"),
+        (x + y + z, "x + y + z"),
+        (x - (y - z), "x - (y - z)"),
+        ((x + y) * z, "(x + y) * z"),
+        (x / (y * z), "x / (y * z)"),
+        (x / y * z, "x / y * z"),
+        (make.and_(p, make.or_(q, i < j)), "p and (q or i < j)"),
+        (make.not_(make.and_(p, q)), "not (p and q)"),
+        (make.eq(make.lt(i, j), p), "(i < j) == p"),
+        (make.min_(i, j), "min(i, j)"),
+        (make.truncdiv(i, j), "truncdiv(i, j)"),
+        (make.if_then_else(i < j, x, 0.0), "if_then_else(i < j, x, 0.0)"),
+        (make.select(p, i, 1), "select(p, i, 1)"),
+        (make.cast("float32", i), "float32(i)"),
+        (make.call("exp", x), "exp(x)"),
+        (A[i, j + 1], "A[i, j + 1]"),
+        (make.const(1.5), "1.5"),
+        (make.const(1.5, "float64"), "float64(1.5)"),
+        (make.const(3, "int8"), "int8(3)"),
+        (make.const(True), "True"),
+        (make.const(float("inf")), "inf"),
+        (make.ramp(i, 1, 8), "ramp(i, 1, 8)"),
+        (make.broadcast(x, 4), "x4(x)"),
+    ],
+)
 def test_text(e, text):
     assert str(e) == text
     assert repr(e) == text
 
 
 def test_python_reads_the_same_value_back():
-    words = {"min": min, "max": max, "truncdiv": trunc, "truncmod": lambda a, b: a - b * trunc(a, b), "int64": int,
-             "select": lambda c, a, b: a if c else b, "if_then_else": lambda c, a, b: a if c else b}
+    words = {
+        "min": min,
+        "max": max,
+        "truncdiv": trunc,
+        "truncmod": lambda a, b: a - b * trunc(a, b),
+        "int64": int,
+        "select": lambda c, a, b: a if c else b,
+        "if_then_else": lambda c, a, b: a if c else b,
+    }
     checked = 0
     for seed in range(800):
         source = Source(seed)

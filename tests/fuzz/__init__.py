@@ -1,1 +1,2 @@
-"""Random graphs under random schedules: three oracles must agree bit for bit. Run more with ``python -m tests.fuzz.run``."""
+"""Random graphs under random schedules: three oracles must agree bit for bit. Run more with ``python -m
+tests.fuzz.run``."""

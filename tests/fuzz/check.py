@@ -1,4 +1,5 @@
-"""One fuzz case: a seed gives a graph and a trace; all oracles must agree, and the trace must survive its texts.
+"""One fuzz case: a seed gives a graph and a trace; all oracles must agree, and the trace must survive its
+texts.
 
 A failure is a :class:`Failure` that holds a stand-alone script with as few steps as still fail.
 """
@@ -53,10 +54,20 @@ def schedule_of(outputs: list[Any]) -> tl.Schedule:
 
 def script(graph: Graph, trace: Trace) -> str:
     """A file that runs the case alone."""
-    return "\n".join((inspect.getsource(harness), inspect.getsource(functions).replace("from __future__ import annotations\n", ""), graph.text, trace.to_python(), "args, outputs, ranges = graph()",
-                      "s = apply(tl.create_schedule([t.op for t in outputs]))", "print(s.tree())",
-                      "print(tl.lower(s, args, simple=True))",
-                      f"run(args, outputs, ranges, s, {list(graph.sizes)!r}, each_pass=True)", ""))
+    return "\n".join(
+        (
+            inspect.getsource(harness),
+            inspect.getsource(functions).replace("from __future__ import annotations\n", ""),
+            graph.text,
+            trace.to_python(),
+            "args, outputs, ranges = graph()",
+            "s = apply(tl.create_schedule([t.op for t in outputs]))",
+            "print(s.tree())",
+            "print(tl.lower(s, args, simple=True))",
+            f"run(args, outputs, ranges, s, {list(graph.sizes)!r}, each_pass=True)",
+            "",
+        )
+    )
 
 
 def round_trip(outputs: list[Any], args: list[Any], s: tl.Schedule) -> None:
@@ -64,10 +75,14 @@ def round_trip(outputs: list[Any], args: list[Any], s: tl.Schedule) -> None:
     want = str(tl.lower(s, args, simple=True))
     again = Trace.from_json(s.trace.to_json())
     assert again == s.trace, "the trace read back from JSON differs"
-    assert str(tl.lower(again.apply(schedule_of(outputs)), args, simple=True)) == want, "the trace replayed from JSON gives another kernel"
+    assert str(tl.lower(again.apply(schedule_of(outputs)), args, simple=True)) == want, (
+        "the trace replayed from JSON gives another kernel"
+    )
     scope: dict[str, Any] = {}
     exec(s.trace.to_python(), scope)
-    assert str(tl.lower(scope["apply"](schedule_of(outputs)), args, simple=True)) == want, "the trace replayed from Python gives another kernel"
+    assert str(tl.lower(scope["apply"](schedule_of(outputs)), args, simple=True)) == want, (
+        "the trace replayed from Python gives another kernel"
+    )
 
 
 def problem(graph: Graph, trace: Trace, build: bool = True) -> str | None:
@@ -91,18 +106,26 @@ def fewer(trace: Trace, fails: Callable[[Trace], bool]) -> Trace:
     while again:
         again = False
         for p in reversed(range(len(steps))):
-            shorter = Trace(tuple(steps[:p] + steps[p + 1:]), trace.decisions)
+            shorter = Trace(tuple(steps[:p] + steps[p + 1 :]), trace.decisions)
             if fails(shorter):
                 del steps[p]
                 again = True
     return Trace(tuple(steps), trace.decisions)
 
 
-def check(seed: int, *, build: bool = True, interpret: bool = True, family: str | None = None, most: int = 15, thorough: bool = True) -> Outcome:
+def check(
+    seed: int,
+    *,
+    build: bool = True,
+    interpret: bool = True,
+    family: str | None = None,
+    most: int = 15,
+    thorough: bool = True,
+) -> Outcome:
     """Run one case. Raises Failure with a script; refusals are part of the game.
 
-    Each seed wishes for a pair of primitives (see coverage). ``thorough`` verifies after every pass, watches for races and replays
-    the trace; else the kernel is verified after lowering and after the last pass.
+    Each seed wishes for a pair of primitives (see coverage). ``thorough`` verifies after every pass, watches
+    for races and replays the trace; else the kernel is verified after lowering and after the last pass.
     """
     rng = random.Random(seed)
     wish = wish_of(seed)
@@ -113,7 +136,9 @@ def check(seed: int, *, build: bool = True, interpret: bool = True, family: str 
     try:
         steps = tuple(random_steps(s, rng, most, wish))
         trace = s.trace
-        interpreted, compiled = harness.run(args, outputs, ranges, s, graph.sizes, build_it=build, interpret_it=interpret, thorough=thorough)
+        interpreted, compiled = harness.run(
+            args, outputs, ranges, s, graph.sizes, build_it=build, interpret_it=interpret, thorough=thorough
+        )
         if thorough:
             round_trip(outputs, args, s)
     except LowerError as e:

@@ -1,4 +1,5 @@
-"""Which primitives meet in one schedule: the table of pairs a run should make, which seed wishes for which, and what was seen.
+"""Which primitives meet in one schedule: the table of pairs a run should make, which seed wishes for which,
+and what was seen.
 
 Pure tables: a seed alone decides its wish, so that any case can be run again without the others.
 """
@@ -14,7 +15,9 @@ from tensorlang.schedule.primitives import TABLE
 
 Pair = tuple[str, str]
 NAMES = tuple(p.name for p in TABLE)
-PAIRS: tuple[Pair, ...] = tuple(combinations_with_replacement(NAMES, 2))  # a primitive with itself: twice in one schedule
+PAIRS: tuple[Pair, ...] = tuple(
+    combinations_with_replacement(NAMES, 2)
+)  # a primitive with itself: twice in one schedule
 LEAST = 50
 
 #: Pairs that no legal schedule has, and why.
@@ -35,15 +38,34 @@ HOMES: dict[str, tuple[str, ...]] = {
     "set_scope": ("stencil", "diamond", "normalise", "elementwise", "extern"),
     "transform_layout": ("stencil", "diamond", "elementwise", "conv2d", "matmul"),
 }
-#: Primitives that come about seldom: pairs that have one are wished for so many times as often; so are the pairs of RARE.
-HARD: dict[str, int] = {"tensorize": 4, "reverse_compute_at": 4, "reverse_compute_inline": 4, "storage_align": 2, "transform_layout": 2, "prefetch": 2, "set_scope": 2,
-                        "compute_inline": 2}
-RARE: dict[Pair, int] = {("tensorize", "tensorize"): 16, ("storage_align", "storage_align"): 6, ("storage_align", "prefetch"): 6, ("prefetch", "prefetch"): 6}
+#: Primitives that come about seldom: pairs that have one are wished for so many times as often; so are the
+#: pairs of RARE.
+HARD: dict[str, int] = {
+    "tensorize": 4,
+    "reverse_compute_at": 4,
+    "reverse_compute_inline": 4,
+    "storage_align": 2,
+    "transform_layout": 2,
+    "prefetch": 2,
+    "set_scope": 2,
+    "compute_inline": 2,
+}
+RARE: dict[Pair, int] = {
+    ("tensorize", "tensorize"): 16,
+    ("storage_align", "storage_align"): 6,
+    ("storage_align", "prefetch"): 6,
+    ("prefetch", "prefetch"): 6,
+}
 
 
 def wishes() -> tuple[Pair, ...]:
     """All pairs, hard ones several times, in an order that spreads them over the seeds."""
-    out = [pair for pair in PAIRS if pair not in IMPOSSIBLE for _ in range(RARE.get(pair, max(HARD.get(name, 1) for name in pair)))]
+    out = [
+        pair
+        for pair in PAIRS
+        if pair not in IMPOSSIBLE
+        for _ in range(RARE.get(pair, max(HARD.get(name, 1) for name in pair)))
+    ]
     random.Random(20).shuffle(out)
     return tuple(out)
 
@@ -71,7 +93,8 @@ def pairs_of(steps: Iterable[str]) -> set[Pair]:
 
 
 def report(cases: Iterable[Iterable[str]]) -> str:
-    """The table of pairs (cases in which both were made), and those below LEAST with what is known about them."""
+    """The table of pairs (cases in which both were made), and those below LEAST with what is known about
+    them."""
     single: Counter[str] = Counter()
     pairs: Counter[Pair] = Counter()
     follow: Counter[Pair] = Counter()
@@ -81,11 +104,20 @@ def report(cases: Iterable[Iterable[str]]) -> str:
         pairs.update(pairs_of(steps))
         follow.update(pairwise(steps))
     few = [p for p in PAIRS if pairs[p] < LEAST]
-    lines = ["primitives (cases that have it): " + "  ".join(f"{n} {single[n]}" for n in NAMES),
-             f"unordered pairs: {len(PAIRS)}; {len(PAIRS) - len(few)} of them in {LEAST} cases or more, "
-             f"{sum(p in IMPOSSIBLE for p in few)} impossible, {sum(p not in IMPOSSIBLE for p in few)} possible but seen less",
-             f"direct successions: {len(follow)} of {len(NAMES) ** 2} seen",
-             " " * 20 + " ".join(f"{n[:5]:>5}" for n in NAMES)]
-    lines += [f"{a:<20}" + " ".join(f"{pairs[a, b] if (a, b) in pairs else pairs[b, a]:>5}" for b in NAMES) for a in NAMES]
-    lines += [f"below {LEAST}: {a} + {b}: {pairs[a, b]}" + (f" (impossible: {IMPOSSIBLE[a, b]})" if (a, b) in IMPOSSIBLE else "") for a, b in few]
+    lines = [
+        "primitives (cases that have it): " + "  ".join(f"{n} {single[n]}" for n in NAMES),
+        f"unordered pairs: {len(PAIRS)}; {len(PAIRS) - len(few)} of them in {LEAST} cases or more, "
+        f"{sum(p in IMPOSSIBLE for p in few)} impossible, {sum(p not in IMPOSSIBLE for p in few)} possible but seen less",
+        f"direct successions: {len(follow)} of {len(NAMES) ** 2} seen",
+        " " * 20 + " ".join(f"{n[:5]:>5}" for n in NAMES),
+    ]
+    lines += [
+        f"{a:<20}" + " ".join(f"{pairs[a, b] if (a, b) in pairs else pairs[b, a]:>5}" for b in NAMES)
+        for a in NAMES
+    ]
+    lines += [
+        f"below {LEAST}: {a} + {b}: {pairs[a, b]}"
+        + (f" (impossible: {IMPOSSIBLE[a, b]})" if (a, b) in IMPOSSIBLE else "")
+        for a, b in few
+    ]
     return "\n".join(lines)

@@ -1,4 +1,5 @@
-"""Functions and tensor intrinsics that random graphs and schedules call. Pasted in front of a failing case, like the harness."""
+"""Functions and tensor intrinsics that random graphs and schedules call. Pasted in front of a failing case,
+like the harness."""
 
 from __future__ import annotations
 
@@ -37,7 +38,11 @@ def gemv(m, n, t):
 
     def calls(ins, outs):
         a, b, c = ins[0].access_ptr("r"), ins[1].access_ptr("r"), outs[0].access_ptr("w")
-        return te.call_packed(f"{name}.body", a, b, c), te.call_packed(f"{name}.reset", c), te.call_packed(f"{name}.update", a, b, c)
+        return (
+            te.call_packed(f"{name}.body", a, b, c),
+            te.call_packed(f"{name}.reset", c),
+            te.call_packed(f"{name}.update", a, b, c),
+        )
 
     GEMV[name] = (m, n, t, te.decl_tensor_intrin(c.op, calls, name=name))
 
@@ -48,7 +53,13 @@ def double(n, t):
     a = te.placeholder((n,), t, "a")
     c = te.compute((n,), lambda i: a[i] * 2, name="c")
     tl.register_func(f"{name}.body", lambda a, c: np.multiply(a, 2, out=c), override=True)
-    DOUBLE[name] = (n, t, te.decl_tensor_intrin(c.op, lambda ins, outs: te.call_packed(f"{name}.body", ins[0], outs[0]), name=name))
+    DOUBLE[name] = (
+        n,
+        t,
+        te.decl_tensor_intrin(
+            c.op, lambda ins, outs: te.call_packed(f"{name}.body", ins[0], outs[0]), name=name
+        ),
+    )
 
 
 tl.register_func("fuzz.affine", lambda x, out, by: np.add(np.multiply(x, int(by)), 1, out=out), override=True)

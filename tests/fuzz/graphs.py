@@ -1,7 +1,8 @@
-"""Random computations as text: a ``graph()`` function in TE's words, so that a failing one can be pasted into a file.
+"""Random computations as text: a ``graph()`` function in TE's words, so that a failing one can be pasted into
+a file.
 
-Each family is a function from a :class:`Sketch` (a random source and the lines written so far) to nothing. Values are kept so small
-that every sum and product is exact in every order. Knows nothing of schedules.
+Each family is a function from a :class:`Sketch` (a random source and the lines written so far) to nothing.
+Values are kept so small that every sum and product is exact in every order. Knows nothing of schedules.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from collections.abc import Callable
 from . import wide
 from .sketch import FLOATS, TYPES, VOLUME, Graph, Size, Sketch, letters, shape_text
 
-# --- the families --------------------------------------------------------------------------------------------------------------
+# --- the families -------------------------------------------------------------------------------------------
+
 
 def elementwise(g: Sketch) -> None:
     """A chain of elementwise stages."""
@@ -83,17 +85,30 @@ def batch_matmul(g: Sketch) -> None:
 def conv1d(g: Sketch) -> None:
     """A one-dimensional convolution with stride, dilation and padding."""
     n, ci, co = g.extent(5), g.extent(5), g.extent(7)
-    k, stride, dilation, pad = g.rng.randint(1, 5), g.rng.randint(1, 3), g.rng.randint(1, 2), g.rng.randint(0, 3)
+    k, stride, dilation, pad = (
+        g.rng.randint(1, 5),
+        g.rng.randint(1, 3),
+        g.rng.randint(1, 2),
+        g.rng.randint(0, 3),
+    )
     w = max(g.extent(47), (k - 1) * dilation + 1)
     t = g.rng.choice(("float32", "float64", "int32"))
     batch = g.rows(n)
     x, f = g.tensor([batch, ci, w], t), g.tensor([co, ci, k], t)
     if pad:
-        x = g.compute([batch, ci, w + 2 * pad], "b, c, x",
-                      f"te.if_then_else((x >= {pad}) & (x < {w + pad}), {x}[b, c, x - {pad}], te.const(0, \"{t}\"))", "pad")
+        x = g.compute(
+            [batch, ci, w + 2 * pad],
+            "b, c, x",
+            f'te.if_then_else((x >= {pad}) & (x < {w + pad}), {x}[b, c, x - {pad}], te.const(0, "{t}"))',
+            "pad",
+        )
     out = (w + 2 * pad - (k - 1) * dilation - 1) // stride + 1
     c, r = g.axis(0, ci), g.axis(0, k)
-    y = g.compute([batch, co, out], "b, o, x", f"te.sum({x}[b, {c}, x * {stride} + {r} * {dilation}] * {f}[o, {c}, {r}], axis=[{c}, {r}])")
+    y = g.compute(
+        [batch, co, out],
+        "b, o, x",
+        f"te.sum({x}[b, {c}, x * {stride} + {r} * {dilation}] * {f}[o, {c}, {r}], axis=[{c}, {r}])",
+    )
     if g.maybe(0.4):
         y = g.compute([batch, co, out], "b, o, x", f"te.max({y}[b, o, x], 0)")
     g.outputs.append(y)
@@ -117,13 +132,20 @@ def conv2d(g: Sketch) -> None:
     idx = "b, y, x, c" if last else "b, c, y, x"
     a, f = g.tensor(shape(ci, h, w), t), g.tensor([co, ci, k, k], t)
     if pad:
-        a = g.compute(shape(ci, h + 2 * pad, w + 2 * pad), idx,
-                      f"te.if_then_else((y >= {pad}) & (y < {h + pad}) & (x >= {pad}) & (x < {w + pad}), "
-                      f"{a}{at('b', 'c', f'y - {pad}', f'x - {pad}')}, te.const(0, \"{t}\"))", "pad")
+        a = g.compute(
+            shape(ci, h + 2 * pad, w + 2 * pad),
+            idx,
+            f"te.if_then_else((y >= {pad}) & (y < {h + pad}) & (x >= {pad}) & (x < {w + pad}), "
+            f'{a}{at("b", "c", f"y - {pad}", f"x - {pad}")}, te.const(0, "{t}"))',
+            "pad",
+        )
     oh, ow = (h + 2 * pad - k) // stride + 1, (w + 2 * pad - k) // stride + 1
     c, ry, rx = g.axis(0, ci), g.axis(0, k), g.axis(0, k)
-    y = g.compute(shape(co, oh, ow), idx.replace("c", "o"),
-                  f"te.sum({a}{at('b', c, f'y * {stride} + {ry}', f'x * {stride} + {rx}')} * {f}[o, {c}, {ry}, {rx}], axis=[{c}, {ry}, {rx}])")
+    y = g.compute(
+        shape(co, oh, ow),
+        idx.replace("c", "o"),
+        f"te.sum({a}{at('b', c, f'y * {stride} + {ry}', f'x * {stride} + {rx}')} * {f}[o, {c}, {ry}, {rx}], axis=[{c}, {ry}, {rx}])",
+    )
     if g.maybe(0.4):
         bias = g.tensor([co], t)
         y = g.compute(shape(co, oh, ow), idx, f"te.max({y}[{idx}] + {bias}[c], 0)")
@@ -138,11 +160,21 @@ def depthwise(g: Sketch) -> None:
     channels = g.rows(c)
     a, f = g.tensor([channels, h, w], t), g.tensor([channels, k, k], t)
     if pad:
-        a = g.compute([channels, h + 2, w + 2], "c, y, x", f"te.if_then_else((1 <= y) & (y <= {h}) & (1 <= x) & (x <= {w}), "
-                      f"{a}[c, y - 1, x - 1], te.const(0, \"{t}\"))", "pad")
+        a = g.compute(
+            [channels, h + 2, w + 2],
+            "c, y, x",
+            f"te.if_then_else((1 <= y) & (y <= {h}) & (1 <= x) & (x <= {w}), "
+            f'{a}[c, y - 1, x - 1], te.const(0, "{t}"))',
+            "pad",
+        )
     ry, rx = g.axis(0, k), g.axis(0, k)
-    g.outputs.append(g.compute([channels, h + 2 * pad - k + 1, w + 2 * pad - k + 1], "c, y, x",
-                               f"te.sum({a}[c, y + {ry}, x + {rx}] * {f}[c, {ry}, {rx}], axis=[{ry}, {rx}])"))
+    g.outputs.append(
+        g.compute(
+            [channels, h + 2 * pad - k + 1, w + 2 * pad - k + 1],
+            "c, y, x",
+            f"te.sum({a}[c, y + {ry}, x + {rx}] * {f}[c, {ry}, {rx}], axis=[{ry}, {rx}])",
+        )
+    )
 
 
 def reduction(g: Sketch) -> None:
@@ -169,7 +201,11 @@ def reduction(g: Sketch) -> None:
     params = ", ".join(names[d] for d in kept) or "z"
     rest = ""
     if g.maybe(0.3):
-        rest += f", where={x}[{', '.join(names)}] > {g.rng.randint(-2, 1)}" if g.maybe(0.5) else f", where={axes[0]} % 3 != 1"
+        rest += (
+            f", where={x}[{', '.join(names)}] > {g.rng.randint(-2, 1)}"
+            if g.maybe(0.5)
+            else f", where={axes[0]} % 3 != 1"
+        )
     if g.maybe(0.3):
         rest += f", init={g.rng.randint(-2, 2)}"
     value = f"{x}[{', '.join(names)}]"
@@ -205,8 +241,13 @@ def pooling(g: Sketch) -> None:
     if g.maybe(0.4):
         a = g.compute([c, h, w], "c, y, x", g.op(f"{a}[c, y, x]"))
     ry, rx = g.axis(0, ky), g.axis(0, kx)
-    g.outputs.append(g.compute([c, (h - ky) // sy + 1, (w - kx) // sx + 1], "c, y, x",
-                               f"te.{g.rng.choice(('max', 'sum', 'min'))}({a}[c, y * {sy} + {ry}, x * {sx} + {rx}], axis=[{ry}, {rx}])"))
+    g.outputs.append(
+        g.compute(
+            [c, (h - ky) // sy + 1, (w - kx) // sx + 1],
+            "c, y, x",
+            f"te.{g.rng.choice(('max', 'sum', 'min'))}({a}[c, y * {sy} + {ry}, x * {sx} + {rx}], axis=[{ry}, {rx}])",
+        )
+    )
 
 
 def gather(g: Sketch) -> None:
@@ -241,12 +282,20 @@ def strided(g: Sketch) -> None:
         y = g.compute([n, m], "i, j", f"{x}[j, i]")
         shape: list[Size] = [n, m]
     elif kind == "reverse":
-        y = g.compute([m, n], "i, j", f"{x}[{m - 1} - i, {n - 1} - j]" if g.maybe(0.5) else f"{x}[i, {n - 1} - j]")
+        y = g.compute(
+            [m, n], "i, j", f"{x}[{m - 1} - i, {n - 1} - j]" if g.maybe(0.5) else f"{x}[i, {n - 1} - j]"
+        )
         shape = [m, n]
     elif kind == "stride":
         s, o = g.rng.randint(1, 3), g.rng.randint(0, 1)
         shape = [max(1, (m - o) // s) if m > o else 1, n]
-        y = g.compute(shape, "i, j", f"{x}[te.min(i * {s} + {o}, {m - 1}), j]" if g.maybe(0.5) or m <= o else f"{x}[i * {s} + {o if (m - o) // s else 0}, j]")
+        y = g.compute(
+            shape,
+            "i, j",
+            f"{x}[te.min(i * {s} + {o}, {m - 1}), j]"
+            if g.maybe(0.5) or m <= o
+            else f"{x}[i * {s} + {o if (m - o) // s else 0}, j]",
+        )
     elif kind == "flatten":
         y = g.compute([m * n], "i", f"{x}[i // {n}, i % {n}]")
         shape = [m * n]
@@ -282,7 +331,13 @@ def stencil(g: Sketch) -> None:
             k = g.axis(0, reach + 1)
             x = g.compute(shape, ", ".join(idx), f"te.sum({at(k)}, axis={k})")
         else:
-            x = g.compute(shape, ", ".join(idx), g.rng.choice((f"{at('0')} + {at(str(reach))}", f"te.max({at('0')}, {at(str(reach))}) - {at('1')}")))
+            x = g.compute(
+                shape,
+                ", ".join(idx),
+                g.rng.choice(
+                    (f"{at('0')} + {at(str(reach))}", f"te.max({at('0')}, {at(str(reach))}) - {at('1')}")
+                ),
+            )
     g.outputs.append(x)
 
 
@@ -320,7 +375,9 @@ def several(g: Sketch) -> None:
     t = g.rng.choice(TYPES)
     a, b = g.tensor([rows, n], t), g.tensor([rows, n], t)
     u, v = g.name("U"), g.name("V")
-    g.lines.append(f'{u}, {v} = te.compute({shape_text([rows, n])}, lambda i, j: ({a}[i, j] + {b}[i, j], {a}[i, j] - {b}[i, j]), "{u}")')
+    g.lines.append(
+        f'{u}, {v} = te.compute({shape_text([rows, n])}, lambda i, j: ({a}[i, j] + {b}[i, j], {a}[i, j] - {b}[i, j]), "{u}")'
+    )
     if g.maybe(0.6):
         g.outputs.append(g.compute([rows, n], "i, j", f"{u}[i, j] * 2 + {v}[i, j]"))
     else:
@@ -334,11 +391,17 @@ def argmax(g: Sketch) -> None:
     t = g.rng.choice(("float32", "int32", "float64"))
     a = g.tensor([rows, n], t, -40, 41)
     low = "-1e9" if t.startswith("float") else "-100000"
-    g.lines.append("def join(x, y): return (te.select((x[1] > y[1]) | ((x[1] == y[1]) & (x[0] < y[0])), x[0], y[0]), te.max(x[1], y[1]))")
-    g.lines.append(f'argmax = te.comm_reducer(join, lambda t0, t1: (te.const(1000, t0), te.const({low}, t1)), name="argmax")')
+    g.lines.append(
+        "def join(x, y): return (te.select((x[1] > y[1]) | ((x[1] == y[1]) & (x[0] < y[0])), x[0], y[0]), te.max(x[1], y[1]))"
+    )
+    g.lines.append(
+        f'argmax = te.comm_reducer(join, lambda t0, t1: (te.const(1000, t0), te.const({low}, t1)), name="argmax")'
+    )
     k = g.axis(0, n)
     u, v = g.name("U"), g.name("V")
-    g.lines.append(f'{u}, {v} = te.compute(({rows},), lambda i: argmax(({k}.var, {a}[i, {k}]), axis={k}), "{u}")')
+    g.lines.append(
+        f'{u}, {v} = te.compute(({rows},), lambda i: argmax(({k}.var, {a}[i, {k}]), axis={k}), "{u}")'
+    )
     if g.maybe(0.5):
         g.outputs.append(g.compute([rows], "i", f"{u}[i] * 2"))
     else:
@@ -351,15 +414,34 @@ def guarded(g: Sketch) -> None:
     t = g.rng.choice(("float32", "int32", "float64"))
     a, b = g.tensor([m, n], t), g.tensor([m], t)
     if g.maybe(0.5):
-        g.outputs.append(g.compute([m + 2, n], "i, j", g.rng.choice((
-            f"te.if_then_else((i >= 2) & (j < {max(1, n - 1)}), {b}[i - 2], {a}[te.min(i, {m - 1}), j])",
-            f"te.if_then_else((i >= 1) & (i <= {m}), {a}[i - 1, j] + {b}[i - 1], te.const(1, \"{t}\"))"))))
+        g.outputs.append(
+            g.compute(
+                [m + 2, n],
+                "i, j",
+                g.rng.choice(
+                    (
+                        f"te.if_then_else((i >= 2) & (j < {max(1, n - 1)}), {b}[i - 2], {a}[te.min(i, {m - 1}), j])",
+                        f'te.if_then_else((i >= 1) & (i <= {m}), {a}[i - 1, j] + {b}[i - 1], te.const(1, "{t}"))',
+                    )
+                ),
+            )
+        )
         return
     k = g.axis(0, m + 1)
-    g.outputs.append(g.compute([n], "j", g.rng.choice((
-        f"te.sum({b}[{k} - 1] * 2, axis={k}, where=({k} >= 1) & (j < {max(1, n - 2)}))",
-        f"te.sum({a}[{k} - 1, j] + {b}[{k} - 1], axis={k}, where={k} >= 1)",
-        f"te.max({b}[0], axis={k}, where={k} + j < {n})", f"te.sum({b}[0] + {b}[{m - 1}], axis={k})"))))
+    g.outputs.append(
+        g.compute(
+            [n],
+            "j",
+            g.rng.choice(
+                (
+                    f"te.sum({b}[{k} - 1] * 2, axis={k}, where=({k} >= 1) & (j < {max(1, n - 2)}))",
+                    f"te.sum({a}[{k} - 1, j] + {b}[{k} - 1], axis={k}, where={k} >= 1)",
+                    f"te.max({b}[0], axis={k}, where={k} + j < {n})",
+                    f"te.sum({b}[0] + {b}[{m - 1}], axis={k})",
+                )
+            ),
+        )
+    )
 
 
 def integers(g: Sketch) -> None:
@@ -369,14 +451,29 @@ def integers(g: Sketch) -> None:
     t = g.rng.choice(("int32", "int64", "int8"))
     a = g.tensor([rows, n], t, -40, 41)
     c = g.rng.choice((2, 3, 4, 7, 8))
-    body = g.rng.choice((f"{a}[i, j] // {c}", f"{a}[i, j] % {c}", f"te.truncdiv({a}[i, j], {c})", f"te.truncmod({a}[i, j], {c})",
-                         f"({a}[i, j] + i) // {c} - j % {c}", f"te.floordiv({a}[i, j], {-c})",
-                         f"{a}[i, j] * ((i * {n} + j) // {c}) + (i * {n} + j) % {c + 1}"))
+    body = g.rng.choice(
+        (
+            f"{a}[i, j] // {c}",
+            f"{a}[i, j] % {c}",
+            f"te.truncdiv({a}[i, j], {c})",
+            f"te.truncmod({a}[i, j], {c})",
+            f"({a}[i, j] + i) // {c} - j % {c}",
+            f"te.floordiv({a}[i, j], {-c})",
+            f"{a}[i, j] * ((i * {n} + j) // {c}) + (i * {n} + j) % {c + 1}",
+        )
+    )
     x = g.compute([rows, n], "i, j", body)
     if g.maybe(0.5):
         b = g.tensor([n], t, 1, 6)
         z = g.tensor([n], t, -1, 3)
-        bt = g.rng.choice((f"te.if_then_else({z}[j] != 0, {x}[i, j] // {z}[j], {x}[i, j])", f"{x}[i, j] // {b}[j]", f"{x}[i, j] % {b}[j]", f"te.truncmod({x}[i, j], {b}[j])"))
+        bt = g.rng.choice(
+            (
+                f"te.if_then_else({z}[j] != 0, {x}[i, j] // {z}[j], {x}[i, j])",
+                f"{x}[i, j] // {b}[j]",
+                f"{x}[i, j] % {b}[j]",
+                f"te.truncmod({x}[i, j], {b}[j])",
+            )
+        )
         x = g.compute([rows, n], "i, j", bt)
     g.outputs.append(x)
 
@@ -405,15 +502,33 @@ def scan(g: Sketch) -> None:
         cn = g.compute([steps, rows], "t, i", f"te.min({gate}[t, i] + {c}[t - 1, i], 5) * -1", "cn")
         y, z = g.name("Y"), g.name("Z")
         g.lines.append(f'{y}, {z} = te.scan([{h0}, {c0}], [{hn}, {cn}], [{h}, {c}], name="{y}")')
-        g.outputs += [y, z] if g.maybe(0.5) else [
-            g.compute([rows], "i", f"{y}[{steps - 1}, i] + {z}[{max(0, steps - g.rng.randint(1, 4))}, i] * 2") if g.maybe(0.5) else
-            g.compute([steps, rows], "t, i", f"{y}[t, i] + {z}[t, i] * 2")]
+        g.outputs += (
+            [y, z]
+            if g.maybe(0.5)
+            else [
+                g.compute(
+                    [rows], "i", f"{y}[{steps - 1}, i] + {z}[{max(0, steps - g.rng.randint(1, 4))}, i] * 2"
+                )
+                if g.maybe(0.5)
+                else g.compute([steps, rows], "t, i", f"{y}[t, i] + {z}[t, i] * 2")
+            ]
+        )
         return
-    hn = g.compute([steps, rows], "t, i", f"te.max(te.min({before} + {x}[t, i], 9), -9)" if cell else f"{before} + {x}[t, i]", "hn")
+    hn = g.compute(
+        [steps, rows],
+        "t, i",
+        f"te.max(te.min({before} + {x}[t, i], 9), -9)" if cell else f"{before} + {x}[t, i]",
+        "hn",
+    )
     y = g.name("Y")
     g.lines.append(f'{y} = te.scan({h0}, {hn}, {h}, name="{y}")')
-    g.outputs.append(y if g.maybe(0.4) else g.compute([rows], "i", f"{y}[{steps - 1}, i] * 2") if g.maybe(0.5) else
-                     g.compute([steps, rows], "t, i", f"{y}[t, i] * 2"))
+    g.outputs.append(
+        y
+        if g.maybe(0.4)
+        else g.compute([rows], "i", f"{y}[{steps - 1}, i] * 2")
+        if g.maybe(0.5)
+        else g.compute([steps, rows], "t, i", f"{y}[t, i] * 2")
+    )
 
 
 def extern(g: Sketch) -> None:
@@ -425,14 +540,22 @@ def extern(g: Sketch) -> None:
     x = g.compute([rows, n], "i, j", g.op(f"{a}[i, j]", f"{b}[i, j]")) if g.maybe(0.7) else a
     kind, y = g.rng.choice(("affine", "add", "rows", "both")), g.name("E")
     if kind == "affine":
-        g.lines.append(f'{y} = te.extern(({rows}, {n}), [{x}], lambda i, o: te.call_packed("fuzz.affine", i[0], o[0], 3), name="{y}")')
+        g.lines.append(
+            f'{y} = te.extern(({rows}, {n}), [{x}], lambda i, o: te.call_packed("fuzz.affine", i[0], o[0], 3), name="{y}")'
+        )
     elif kind == "add":
-        g.lines.append(f'{y} = te.extern(({rows}, {n}), [{x}, {b}], lambda i, o: te.call_packed("fuzz.add", i[0], i[1], o[0]), name="{y}")')
+        g.lines.append(
+            f'{y} = te.extern(({rows}, {n}), [{x}, {b}], lambda i, o: te.call_packed("fuzz.add", i[0], i[1], o[0]), name="{y}")'
+        )
     elif kind == "rows":
-        g.lines.append(f'{y} = te.extern(({rows},), [{x}], lambda i, o: te.call_packed("fuzz.rows", i[0], o[0]), name="{y}")')
+        g.lines.append(
+            f'{y} = te.extern(({rows},), [{x}], lambda i, o: te.call_packed("fuzz.rows", i[0], o[0]), name="{y}")'
+        )
     else:
-        g.lines.append(f'{y}, {y}d = te.extern([({rows}, {n}), ({rows}, {n})], [{x}, {b}], '
-                       f'lambda i, o: te.call_packed("fuzz.both", i[0], i[1], o[0], o[1]), name="{y}", dtype=["{t}", "{t}"])')
+        g.lines.append(
+            f"{y}, {y}d = te.extern([({rows}, {n}), ({rows}, {n})], [{x}, {b}], "
+            f'lambda i, o: te.call_packed("fuzz.both", i[0], i[1], o[0], o[1]), name="{y}", dtype=["{t}", "{t}"])'
+        )
     if g.maybe(0.25):
         g.outputs += [y, f"{y}d"] if kind == "both" else [y]
         if kind != "both" and x != a and g.maybe(0.3):
@@ -446,7 +569,8 @@ def extern(g: Sketch) -> None:
 
 
 def blocks(g: Sketch) -> None:
-    """Products and doublings that small intrinsics compute: stages before and after a matrix times a transposed one."""
+    """Products and doublings that small intrinsics compute: stages before and after a matrix times a
+    transposed one."""
     m, n, k = g.rng.randint(1, 9), g.rng.choice((4, 8, 16, 24)), g.rng.choice((2, 3, 4, 8, 12))
     rows = g.rows(m)
     t = g.rng.choice(("float32", "int32"))
@@ -462,9 +586,35 @@ def blocks(g: Sketch) -> None:
     g.outputs.append(x)
 
 
-FAMILIES: dict[str, Callable[[Sketch], None]] = {f.__name__: f for f in (
-    elementwise, broadcast, matmul, batch_matmul, conv1d, conv2d, depthwise, reduction, normalise, pooling, gather, strided, stencil,
-    diamond, several, argmax, guarded, integers, scan, extern, blocks, wide.clamped, wide.inside, wide.functions)}
+FAMILIES: dict[str, Callable[[Sketch], None]] = {
+    f.__name__: f
+    for f in (
+        elementwise,
+        broadcast,
+        matmul,
+        batch_matmul,
+        conv1d,
+        conv2d,
+        depthwise,
+        reduction,
+        normalise,
+        pooling,
+        gather,
+        strided,
+        stencil,
+        diamond,
+        several,
+        argmax,
+        guarded,
+        integers,
+        scan,
+        extern,
+        blocks,
+        wide.clamped,
+        wide.inside,
+        wide.functions,
+    )
+}
 
 
 def random_graph(rng: random.Random, family: str | None = None) -> Graph:

@@ -1,4 +1,5 @@
-"""What a failing case needs to be run alone: this file is pasted in front of the graph and the trace. Knows public names and oracles only."""
+"""What a failing case needs to be run alone: this file is pasted in front of the graph and the trace. Knows
+public names and oracles only."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ def arrays(args, ranges, sizes, seed=0):
 
 
 def laid(t, a, seed=0):
-    """A copy of an array that lies in memory as its tensor allows: compact, or with axes in any order, steps and directions."""
+    """A copy of an array that lies in memory as its tensor allows: compact, or with axes in any order, steps
+    and directions."""
     if getattr(t.op, "strides", None) is None or not a.ndim:
         return a.copy()
     rng = np.random.default_rng([seed, a.size, a.ndim])
@@ -67,24 +69,37 @@ def moved(steps, name, a):
 
 
 def placed(schedule, args, outputs, values, want):
-    """Values and wanted results as the schedule lays arguments out, and which elements of the results are no padding (None: all)."""
+    """Values and wanted results as the schedule lays arguments out, and which elements of the results are no
+    padding (None: all)."""
     if all(schedule.state.present(t) is t for t in args):
         return values, want, None
-    steps, names = schedule.trace.steps, [schedule.stage_name(t) if schedule.state.find(t.op) else "" for t in args]
-    real = [moved(steps, schedule.stage_name(t), np.ones(w.shape, bool)) for t, w in zip(outputs, want, strict=True)]
-    return ([moved(steps, name, a) for name, a in zip(names, values, strict=True)],
-            [moved(steps, schedule.stage_name(t), w) for t, w in zip(outputs, want, strict=True)], real)
+    steps, names = (
+        schedule.trace.steps,
+        [schedule.stage_name(t) if schedule.state.find(t.op) else "" for t in args],
+    )
+    real = [
+        moved(steps, schedule.stage_name(t), np.ones(w.shape, bool))
+        for t, w in zip(outputs, want, strict=True)
+    ]
+    return (
+        [moved(steps, name, a) for name, a in zip(names, values, strict=True)],
+        [moved(steps, schedule.stage_name(t), w) for t, w in zip(outputs, want, strict=True)],
+        real,
+    )
 
 
 def compare(where, want, outputs, args, got, sizes, real=None):
-    """Raise AssertionError at the first element that differs, of those that are ``real`` where padding was laid between them."""
+    """Raise AssertionError at the first element that differs, of those that are ``real`` where padding was
+    laid between them."""
     for n, (t, w) in enumerate(zip(outputs, want, strict=True)):
         g = got[next(i for i, a in enumerate(args) if a is t)]
         g = g if real is None else np.where(real[n], g, w).astype(g.dtype)
         if not np.array_equal(w, g):
             first = tuple(int(i) for i in np.argwhere(w != g)[0])
-            raise AssertionError(f"{where} with {sizes}: {t.name}{list(first)} is {g[first]}, should be {w[first]} "
-                                 f"({int((w != g).sum())} of {w.size} differ)")
+            raise AssertionError(
+                f"{where} with {sizes}: {t.name}{list(first)} is {g[first]}, should be {w[first]} "
+                f"({int((w != g).sum())} of {w.size} differ)"
+            )
 
 
 def interpreted(where, func, args, values, outputs, want, sizes, races=True, real=None):
@@ -111,7 +126,8 @@ def count(func):
 
 
 def refused(func, built, args, values, dims):
-    """Whether the kernel is not for these sizes; then every way to run it must say so and leave the outputs as they are."""
+    """Whether the kernel is not for these sizes; then every way to run it must say so and leave the outputs
+    as they are."""
     known = {v: make.const(n, v.dtype) for v, n in dims.items()}
     if all(substitute(cond, known).value for cond, _ in func.needs):
         return False
@@ -123,14 +139,28 @@ def refused(func, built, args, values, dims):
             except error:
                 continue
             raise AssertionError(f"not refused with {dims}: {[why for _, why in func.needs]}")
-    assert all(np.array_equal(a, b) for a, b in zip(got, values, strict=True)), "a refused call wrote something"
+    assert all(np.array_equal(a, b) for a, b in zip(got, values, strict=True)), (
+        "a refused call wrote something"
+    )
     return True
 
 
-def run(args, outputs, ranges, schedule, sizes, *, interpret_it=True, build_it=True, each_pass=False, thorough=True):
+def run(
+    args,
+    outputs,
+    ranges,
+    schedule,
+    sizes,
+    *,
+    interpret_it=True,
+    build_it=True,
+    each_pass=False,
+    thorough=True,
+):
     """All oracles on one schedule and all sizes. Returns (interpreter runs, compiled runs).
 
-    ``each_pass`` also interprets what each pass made. Unless ``thorough``, passes are not verified one by one, races not watched for.
+    ``each_pass`` also interprets what each pass made. Unless ``thorough``, passes are not verified one by
+    one, races not watched for.
     """
 
     kept = []

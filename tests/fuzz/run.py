@@ -1,4 +1,5 @@
-"""``python -m tests.fuzz.run --count 20000 --seed S``: many cases, a table of what they covered, and a script for every failure."""
+"""``python -m tests.fuzz.run --count 20000 --seed S``: many cases, a table of what they covered, and a script
+for every failure."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ def one(job: tuple[int, str | None, bool]) -> Outcome | str:
     """One case, every second interpreted too, every eighth thorough; the text of its failure."""
     seed, family, build = job
     try:
-        return check(seed, family=family, build=build, interpret=seed % 2 == 0 or not build, thorough=seed % 8 == 0)
+        return check(
+            seed, family=family, build=build, interpret=seed % 2 == 0 or not build, thorough=seed % 8 == 0
+        )
     except Failure as e:
         return str(e)
     except BaseException as e:  # a bug of the fuzzer itself
@@ -30,12 +33,15 @@ def table(outcomes: Iterable[Outcome]) -> str:
     """Cases by family, and the pairs of primitives they had."""
     cases = list(outcomes)
     families = Counter(o.family for o in cases)
-    return "\n".join((
-        f"{len(cases)} cases: {sum(o.compiled > 0 for o in cases)} (graph, schedule) pairs compiled, {sum(o.interpreted > 0 for o in cases)} interpreted; "
-        f"{sum(o.interpreted for o in cases)} interpreted runs, {sum(o.compiled for o in cases)} compiled runs, "
-        f"{sum(o.refused for o in cases)} refused at lowering",
-        "families    " + "  ".join(f"{k} {v}" for k, v in families.most_common()),
-        report(o.steps for o in cases)))
+    return "\n".join(
+        (
+            f"{len(cases)} cases: {sum(o.compiled > 0 for o in cases)} (graph, schedule) pairs compiled, {sum(o.interpreted > 0 for o in cases)} interpreted; "
+            f"{sum(o.interpreted for o in cases)} interpreted runs, {sum(o.compiled for o in cases)} compiled runs, "
+            f"{sum(o.refused for o in cases)} refused at lowering",
+            "families    " + "  ".join(f"{k} {v}" for k, v in families.most_common()),
+            report(o.steps for o in cases),
+        )
+    )
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -46,7 +52,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--family")
     parser.add_argument("--jobs", type=int, default=multiprocessing.cpu_count())
     parser.add_argument("--no-build", action="store_true", help="interpreter only")
-    parser.add_argument("--out", type=Path, help="a directory for the scripts of failures (default: print them)")
+    parser.add_argument(
+        "--out", type=Path, help="a directory for the scripts of failures (default: print them)"
+    )
     parser.add_argument("--stop", type=int, default=10, help="give up after so many failures")
     options = parser.parse_args(argv)
     os.environ["TENSORLANG_ISOLATE"] = "1"  # an abort of LLVM is a failure like others
@@ -58,22 +66,24 @@ def main(argv: list[str] | None = None) -> int:
         for result in pool.imap_unordered(one, jobs, chunksize=8):
             if isinstance(result, str):
                 bad.append(result)
-                head, _, text = result.partition("\n\"\"\"")
+                head, _, text = result.partition('\n"""')
                 print(f"\n=== failure {len(bad)}: {head}", flush=True)
                 if options.out is not None:
                     options.out.mkdir(parents=True, exist_ok=True)
                     file = options.out / f"failure_{head.split()[1]}.py"
-                    file.write_text(f"# {' '.join(head.splitlines())}\n\"\"\"{text}")
+                    file.write_text(f'# {" ".join(head.splitlines())}\n"""{text}')
                     print(f"    {file}")
                 else:
-                    print(f"\"\"\"{text}")
+                    print(f'"""{text}')
                 if len(bad) >= options.stop:
                     break
             else:
                 good.append(result)
                 if options.out is not None and len(good) % 1000 == 0:
                     options.out.mkdir(parents=True, exist_ok=True)
-                    (options.out / "coverage.txt").write_text(f"{table(good)}\n{len(bad)} failure(s), {time.perf_counter() - start:.1f} s\n")
+                    (options.out / "coverage.txt").write_text(
+                        f"{table(good)}\n{len(bad)} failure(s), {time.perf_counter() - start:.1f} s\n"
+                    )
     print(table(good))
     print(f"{len(bad)} failure(s), {time.perf_counter() - start:.1f} s")
     return 1 if bad else 0

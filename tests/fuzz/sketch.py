@@ -1,4 +1,5 @@
-"""The text of one random computation in the making: sizes, tensors, axes and small exact operations. Knows nothing of families or schedules."""
+"""The text of one random computation in the making: sizes, tensors, axes and small exact operations. Knows
+nothing of families or schedules."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ Size = int | str
 
 @dataclass(frozen=True)
 class Graph:
-    """``text`` defines ``graph() -> (args, outputs, ranges)``; ``sizes`` are values of the symbolic sizes to try."""
+    """``text`` defines ``graph() -> (args, outputs, ranges)``; ``sizes`` are values of the symbolic sizes to
+    try."""
 
     family: str
     text: str
@@ -46,7 +48,8 @@ class Sketch:
         return self.rng.choice([n for n in pool if n <= limit] or [1])
 
     def shape(self, rank: int, volume: int = VOLUME, empty: bool = False) -> list[int]:
-        """Sizes whose product stays within ``volume``. When it may be ``empty``, one of them is zero now and then."""
+        """Sizes whose product stays within ``volume``. When it may be ``empty``, one of them is zero now and
+        then."""
         out: list[int] = []
         for _ in range(rank):
             out.append(self.extent(max(1, min(67, volume))))
@@ -94,25 +97,44 @@ class Sketch:
     def op(self, x: str, y: str | None = None) -> str:
         """A random scalar operation that keeps small integers small integers."""
         r = self.rng
-        forms = [f"{x} + {r.randint(1, 3)}", f"{x} * {r.choice((2, -1, 3))}", f"te.max({x}, {r.randint(-1, 2)})",
-                 f"te.min({x}, {r.randint(-1, 3)})", f"te.if_then_else({x} > {r.randint(-1, 1)}, {x}, 1 - {x})",
-                 f"te.select({x} < {r.randint(0, 2)}, {x} + 1, {x})", f"2 - {x}"]
+        forms = [
+            f"{x} + {r.randint(1, 3)}",
+            f"{x} * {r.choice((2, -1, 3))}",
+            f"te.max({x}, {r.randint(-1, 2)})",
+            f"te.min({x}, {r.randint(-1, 3)})",
+            f"te.if_then_else({x} > {r.randint(-1, 1)}, {x}, 1 - {x})",
+            f"te.select({x} < {r.randint(0, 2)}, {x} + 1, {x})",
+            f"2 - {x}",
+        ]
         if y is not None:
-            forms = [f"{x} + {y}", f"{x} * {y}", f"{x} - {y}", f"te.max({x}, {y})", f"te.if_then_else({y} > 0, {x}, {y})"]
+            forms = [
+                f"{x} + {y}",
+                f"{x} * {y}",
+                f"{x} - {y}",
+                f"te.max({x}, {y})",
+                f"te.if_then_else({y} > 0, {x}, {y})",
+            ]
         return r.choice(forms)
 
     def maybe(self, share: float) -> bool:
         return self.rng.random() < share
 
     def finish(self, family: str) -> Graph:
-        read = [a for a in self.inputs if any(re.search(rf"\b{a}[][,]", line) and f"{a} = " not in line for line in self.lines)]
+        read = [
+            a
+            for a in self.inputs
+            if any(re.search(rf"\b{a}[][,]", line) and f"{a} = " not in line for line in self.lines)
+        ]
         args = [*read, *self.outputs]
         body = "\n".join(f"    {line}" for line in self.lines)
-        if "te.extern" not in body:  # some inputs may lie as they like, chosen apart so that the rest of the case stays as it is
+        # some inputs may lie as they like, chosen apart so that the rest of the case stays as it is
+        if "te.extern" not in body:
             own = random.Random(body)
-            body = "\n".join(line[:-1] + ', strides="any")' if "te.placeholder" in line and own.random() < 0.15 else line
-                             for line in body.split("\n"))
-        text = (f"def graph():\n{body}\n    return [{', '.join(args)}], [{', '.join(self.outputs)}], {self.ranges!r}\n")
+            body = "\n".join(
+                line[:-1] + ', strides="any")' if "te.placeholder" in line and own.random() < 0.15 else line
+                for line in body.split("\n")
+            )
+        text = f"def graph():\n{body}\n    return [{', '.join(args)}], [{', '.join(self.outputs)}], {self.ranges!r}\n"
         return Graph(family, text, self.sizes)
 
 

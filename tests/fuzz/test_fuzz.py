@@ -1,6 +1,8 @@
-"""Random graphs under random schedules, in chunks so that workers share them; and calls that are mostly wrong.
+"""Random graphs under random schedules, in chunks so that workers share them; and calls that are mostly
+wrong.
 
-``TENSORLANG_FUZZ_ROUNDS`` says how many more cases the test marked ``fuzz`` runs; ``python -m tests.fuzz.run`` prints what they cover.
+``TENSORLANG_FUZZ_ROUNDS`` says how many more cases the test marked ``fuzz`` runs; ``python -m
+tests.fuzz.run`` prints what they cover.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ def some(all_, default):
 
 @pytest.mark.parametrize("chunk", some(CHUNKS, BY_DEFAULT))
 def test_random_schedules_of_random_graphs(chunk):
-    """1,000 pairs, 2,000 by ``make fuzz``: each is compiled and compared with the reference, two of three interpreted, one of four verified after every pass."""
+    """1,000 pairs, 2,000 by ``make fuzz``: each is compiled and compared with the reference, two of three
+    interpreted, one of four verified after every pass."""
     compiled = 0
     for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK):
         compiled += check(seed, most=10, interpret=seed % 3 != 1, thorough=seed % 4 == 0).compiled > 0

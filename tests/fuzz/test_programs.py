@@ -1,4 +1,5 @@
-"""Random programs of many stages through ``tl.compile``: right, or refused by an error of ours. ``python -m tests.fuzz.programs`` runs many."""
+"""Random programs of many stages through ``tl.compile``: right, or refused by an error of ours. ``python -m
+tests.fuzz.programs`` runs many."""
 
 from __future__ import annotations
 

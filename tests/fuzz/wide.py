@@ -1,5 +1,5 @@
-"""Families that widen what random graphs are made of: places clamped or wrapped into tensors that may be empty, conditions and intrinsics inside
-of reductions, every intrinsic. Knows sketches; no schedules."""
+"""Families that widen what random graphs are made of: places clamped or wrapped into tensors that may be
+empty, conditions and intrinsics inside of reductions, every intrinsic. Knows sketches; no schedules."""
 
 from __future__ import annotations
 
@@ -7,21 +7,63 @@ from .sketch import FLOATS, TYPES, Sketch
 
 #: Each function of floats on an argument it is defined for; what comes out is brought to small whole numbers.
 FLOAT_CALLS = (
-    "te.exp({x})", "te.exp2({x})", "te.exp10({x})", "te.expm1({x})", "te.log(te.abs({x}) + 1.5)", "te.log2(te.abs({x}) + 1.5)",
-    "te.log10(te.abs({x}) + 1.5)", "te.log1p(te.abs({x}))", "te.sqrt(te.abs({x}))", "te.rsqrt(te.abs({x}) + 2)", "te.sin({x})", "te.cos({x})",
-    "te.tan({x})", "te.asin({x} * 0.1)", "te.acos({x} * 0.1)", "te.atan({x})", "te.sinh({x})", "te.cosh({x})", "te.tanh({x})", "te.asinh({x})",
-    "te.acosh(te.abs({x}) + 2)", "te.atanh({x} * 0.1)", "te.sigmoid({x})", "te.erf({x})", "te.floor({x} * 0.7)", "te.ceil({x} * 0.7)",
-    "te.trunc({x} * 0.7)", "te.round({x} * 0.7)", "te.nearbyint({x} * 0.7)", "te.abs({x})", "te.power(te.abs({x}) + 1, 1.5)",
-    "te.fmod({x}, 3)", "te.atan2({x}, 2.5)", "te.hypot({x}, 2)", "te.copysign(1.5, {x} + 0.5)", "te.nextafter({x}, 9)", "te.ldexp({x}, 2)",
-    "te.select(te.isnan({x} / {x}), 1, 2)", "te.select(te.isinf({x}), 1, 2)", "te.select(te.isfinite({x}), 1, 2)",
+    "te.exp({x})",
+    "te.exp2({x})",
+    "te.exp10({x})",
+    "te.expm1({x})",
+    "te.log(te.abs({x}) + 1.5)",
+    "te.log2(te.abs({x}) + 1.5)",
+    "te.log10(te.abs({x}) + 1.5)",
+    "te.log1p(te.abs({x}))",
+    "te.sqrt(te.abs({x}))",
+    "te.rsqrt(te.abs({x}) + 2)",
+    "te.sin({x})",
+    "te.cos({x})",
+    "te.tan({x})",
+    "te.asin({x} * 0.1)",
+    "te.acos({x} * 0.1)",
+    "te.atan({x})",
+    "te.sinh({x})",
+    "te.cosh({x})",
+    "te.tanh({x})",
+    "te.asinh({x})",
+    "te.acosh(te.abs({x}) + 2)",
+    "te.atanh({x} * 0.1)",
+    "te.sigmoid({x})",
+    "te.erf({x})",
+    "te.floor({x} * 0.7)",
+    "te.ceil({x} * 0.7)",
+    "te.trunc({x} * 0.7)",
+    "te.round({x} * 0.7)",
+    "te.nearbyint({x} * 0.7)",
+    "te.abs({x})",
+    "te.power(te.abs({x}) + 1, 1.5)",
+    "te.fmod({x}, 3)",
+    "te.atan2({x}, 2.5)",
+    "te.hypot({x}, 2)",
+    "te.copysign(1.5, {x} + 0.5)",
+    "te.nextafter({x}, 9)",
+    "te.ldexp({x}, 2)",
+    "te.select(te.isnan({x} / {x}), 1, 2)",
+    "te.select(te.isinf({x}), 1, 2)",
+    "te.select(te.isfinite({x}), 1, 2)",
 )
 INT_CALLS = (
-    "te.abs({x})", "te.popcount({x})", "te.clz({x})", "({x} & 5)", "({x} | 3)", "({x} ^ 6)", "(~{x})", "({x} << 2)", "({x} >> 1)",
+    "te.abs({x})",
+    "te.popcount({x})",
+    "te.clz({x})",
+    "({x} & 5)",
+    "({x} | 3)",
+    "({x} ^ 6)",
+    "(~{x})",
+    "({x} << 2)",
+    "({x} >> 1)",
 )
 
 
 def small(g: Sketch, x: str, t: str) -> str:
-    """A random intrinsic of a small whole number, as a small whole number. No result lies near a border between two of them."""
+    """A random intrinsic of a small whole number, as a small whole number. No result lies near a border
+    between two of them."""
     if t in FLOATS:
         return f"te.max(te.min(te.floor({g.rng.choice(FLOAT_CALLS).format(x=x)} * 4 + 0.3), 9), -9)"
     return f"te.max(te.min({g.rng.choice(INT_CALLS).format(x=x)}, 9), -9)"
@@ -37,22 +79,38 @@ def functions(g: Sketch) -> None:
     for _ in range(g.rng.randint(1, 2)):
         x = g.compute([rows, n], "i, j", small(g, f"{x}[i, j]", t))
     k = g.axis(0, n)
-    g.outputs.append(x if g.maybe(0.5) else g.compute([rows], "i", f"te.sum({small(g, f'{x}[i, {k}]', t)}, axis={k})"))
+    g.outputs.append(
+        x if g.maybe(0.5) else g.compute([rows], "i", f"te.sum({small(g, f'{x}[i, {k}]', t)}, axis={k})")
+    )
 
 
 def inside(g: Sketch) -> None:
-    """Reductions of sums whose terms hang on where they stand: conditions on axes, conditions on data, intrinsics; read as columns or rows."""
+    """Reductions of sums whose terms hang on where they stand: conditions on axes, conditions on data,
+    intrinsics; read as columns or rows."""
     m, n, w = g.rng.choice((4, 8, 16, 16, 24)), g.rng.choice((2, 3, 4, 6, 8)), g.extent(13)
     t = g.rng.choice((*FLOATS, "float32", "int32", "int8"))
     turned, c, b = g.maybe(0.4), g.rng.randint(2, 4), g.tensor([n, w], t)
     a = g.tensor([n, m] if turned else [m, n], t)
-    conds = (f"(i + j) % {c} == 0", f"i * {n} + j < {g.rng.randint(1, m * n)}", "i < j", f"{{x}} > {g.rng.randint(-2, 2)}", f"(i // {c} + j) % 2 == 0")
+    conds = (
+        f"(i + j) % {c} == 0",
+        f"i * {n} + j < {g.rng.randint(1, m * n)}",
+        "i < j",
+        f"{{x}} > {g.rng.randint(-2, 2)}",
+        f"(i // {c} + j) % 2 == 0",
+    )
     x = f"{a}[j, i]" if turned else f"{a}[i, j]"
 
     def term(x: str) -> str:
         cond = g.rng.choice(conds).format(x=x)
         y = small(g, x, t) if g.maybe(0.3) else g.op(x)
-        return g.rng.choice((f"{x} + te.if_then_else({cond}, 1, 0)", f"te.if_then_else({cond}, {x}, {y})", f"te.select({cond}, {y}, {x})", y))
+        return g.rng.choice(
+            (
+                f"{x} + te.if_then_else({cond}, 1, 0)",
+                f"te.if_then_else({cond}, {x}, {y})",
+                f"te.select({cond}, {y}, {x})",
+                y,
+            )
+        )
 
     p = g.compute([m, n], "i, j", term(x), "P")
     if g.maybe(0.4):
@@ -64,11 +122,16 @@ def inside(g: Sketch) -> None:
     where = f", where=({k} + j) % {c} != 0" if g.maybe(0.2) else ""
     if t == "int8":
         value = f'({value}).astype("int32")'
-    g.outputs.append(g.compute([m, w], "i, j", f"te.{g.rng.choice(('sum', 'sum', 'max', 'min'))}({value}, axis={k}{where})"))
+    g.outputs.append(
+        g.compute(
+            [m, w], "i, j", f"te.{g.rng.choice(('sum', 'sum', 'max', 'min'))}({value}, axis={k}{where})"
+        )
+    )
 
 
 def clamped(g: Sketch) -> None:
-    """Places clamped or wrapped into a tensor that may be empty, from data and from axes; the first and the last row."""
+    """Places clamped or wrapped into a tensor that may be empty, from data and from axes; the first and the
+    last row."""
     m, n, w = g.extent(13), g.extent(17), g.rng.randint(1, 3)
     t, i_type = g.rng.choice(TYPES), g.rng.choice(("int32", "int64"))
     rows = g.rows(m, 0.7)
@@ -83,7 +146,11 @@ def clamped(g: Sketch) -> None:
             y = g.name("T")
             g.lines.append(f'{y} = ops.take({x}, {index}, 0, "{g.rng.choice(("clip", "wrap"))}")')
         else:
-            at = f"te.max(te.min({index}[i], {rows} - 1), 0)" if kind == "clip" else f"te.floormod({index}[i], {rows})"
+            at = (
+                f"te.max(te.min({index}[i], {rows} - 1), 0)"
+                if kind == "clip"
+                else f"te.floormod({index}[i], {rows})"
+            )
             y = g.compute([count, n], "i, j", f"{x}[{at}, j]")
     elif kind == "gather":
         index, y = g.tensor([count, n], i_type, -5, m + 5), g.name("T")
@@ -100,7 +167,7 @@ def clamped(g: Sketch) -> None:
         return
     else:
         y = g.name("T")
-        g.lines.append(f'{y} = ops.resize(ops.reshape({x}, (1, 1, {rows}, {n})), ({max(1, count)}, {n}))')
+        g.lines.append(f"{y} = ops.resize(ops.reshape({x}, (1, 1, {rows}, {n})), ({max(1, count)}, {n}))")
         g.outputs.append(y)
         return
     g.outputs.append(y if g.maybe(0.5) else g.compute([count, n], "i, j", g.op(f"{y}[i, j]")))

@@ -1,4 +1,5 @@
-"""Sequences of calls that are mostly wrong, and traces with something changed: what is accepted is right, the rest is a ScheduleError.
+"""Sequences of calls that are mostly wrong, and traces with something changed: what is accepted is right, the
+rest is a ScheduleError.
 
 ``python -m tests.fuzz.wrong --count 20000`` runs many and prints how they ended.
 """
@@ -46,7 +47,27 @@ def changed(text: str, rng: random.Random) -> str:
     data = json.loads(text)
     steps = data["steps"]
     words = [v for _, arguments in steps for v in arguments.values() if isinstance(v, str)] or ["i"]
-    wild = [0, 1, -1, 2, 3, 5, 8, 70, 2**40, None, True, 2.5, "i", "nowhere", [], ["i", "j"], {}, {"knob": "no.0"}, *words]
+    wild = [
+        0,
+        1,
+        -1,
+        2,
+        3,
+        5,
+        8,
+        70,
+        2**40,
+        None,
+        True,
+        2.5,
+        "i",
+        "nowhere",
+        [],
+        ["i", "j"],
+        {},
+        {"knob": "no.0"},
+        *words,
+    ]
     for _ in range(rng.randint(1, 3)):
         if not steps:
             steps.append([rng.choice(TABLE).name, {"stage": "T1"}])
@@ -65,7 +86,9 @@ def changed(text: str, rng: random.Random) -> str:
             case 4 if arguments:
                 del arguments[rng.choice(list(arguments))]
             case 5:
-                data["decisions"] = {k: rng.choice(([], [1], [3, 5], [0], ["x"], 4)) for k in data["decisions"]}
+                data["decisions"] = {
+                    k: rng.choice(([], [1], [3, 5], [0], ["x"], 4)) for k in data["decisions"]
+                }
             case _ if arguments:
                 arguments[rng.choice(list(arguments))] = rng.choice(wild)
     return json.dumps(data)
@@ -99,12 +122,15 @@ def right(graph: Graph, case: Any, s: tl.Schedule, ended: Counter[str]) -> None:
         harness.run(args, outputs, ranges, s, graph.sizes, build_it=False, thorough=False)
         ended["right"] += 1
     except LowerError as e:
-        assert any(x in str(e) for x in ("known only at run time", "copies", "unroll", "tail=")), f"refused at lowering only: {e}"
+        assert any(x in str(e) for x in ("known only at run time", "copies", "unroll", "tail=")), (
+            f"refused at lowering only: {e}"
+        )
         ended["refused at lowering"] += 1
 
 
 def sequence(seed: int) -> Counter[str]:
-    """One sequence: wild calls after a few legal ones, or a changed trace. Every third schedule that came of it is run."""
+    """One sequence: wild calls after a few legal ones, or a changed trace. Every third schedule that came of
+    it is run."""
     rng = random.Random(seed)
     graph = random_graph(rng)
     case = declared(graph)
@@ -121,7 +147,9 @@ def sequence(seed: int) -> Counter[str]:
             Trace.from_json(changed(s.trace.to_json(), rng)).apply(fresh)
             ended["traces accepted"] += 1
         except ScheduleError as e:
-            assert str(e) and fresh.state is state and not fresh.trace.steps, "a refused trace changes nothing"
+            assert str(e) and fresh.state is state and not fresh.trace.steps, (
+                "a refused trace changes nothing"
+            )
             ended["traces refused"] += 1
         s = fresh
     if seed % 6 < 2:
@@ -138,7 +166,8 @@ def one(seed: int) -> Counter[str] | str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run; the exit code is 1 when something other than ScheduleError was raised, or something accepted was wrong."""
+    """Run; the exit code is 1 when something other than ScheduleError was raised, or something accepted was
+    wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=0)

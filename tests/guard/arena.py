@@ -1,7 +1,8 @@
-"""Memory whose neighbours cannot be touched: each block between two pages without access, at the start or at the end of its own pages.
+"""Memory whose neighbours cannot be touched: each block between two pages without access, at the start or at
+the end of its own pages.
 
-The allocator is machine code, so that the kernels' own temporaries come from it as well, from any thread. Knows the runtime's loader
-and the names under which kernels import their memory; nothing of kernels.
+The allocator is machine code, so that the kernels' own temporaries come from it as well, from any thread.
+Knows the runtime's loader and the names under which kernels import their memory; nothing of kernels.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import numpy as np
 from tensorlang.codegen.llvm import statement
 from tensorlang.runtime import loader, threads
 
-# A block: [its size | guard | data, whole pages | guard]. Blocks are filled with 0xAB, so what was never written is not zero.
+# A block: [its size | guard | data, whole pages | guard]. Blocks are filled with 0xAB, so what was never
+# written is not zero.
 TEXT = """
 declare ptr @mmap(ptr, i64, i32, i32, i32, i64)
 declare i32 @mprotect(ptr, i64, i32)
@@ -76,7 +78,8 @@ class Arena:
         self._at_end = ctypes.c_int32.from_address(self.code.address["at_end"])
 
     def place(self, at_end: bool) -> None:
-        """Whether blocks from now on end where their last page ends, or start where their first page starts."""
+        """Whether blocks from now on end where their last page ends, or start where their first page
+        starts."""
         self._at_end.value = int(at_end)
 
     @contextmanager
@@ -88,7 +91,9 @@ class Arena:
             for a, address in zip(arrays, addresses, strict=True):
                 # a block is at least 16 bytes: what is smaller stands at that end of it which meets the guard
                 shift = max(16, a.nbytes) - a.nbytes if self._at_end.value else 0
-                copy = np.ndarray(a.shape, a.dtype, (ctypes.c_char * max(16, a.nbytes)).from_address(address), shift)
+                copy = np.ndarray(
+                    a.shape, a.dtype, (ctypes.c_char * max(16, a.nbytes)).from_address(address), shift
+                )
                 copy[...] = a
                 out.append(copy)
             yield out

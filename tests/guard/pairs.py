@@ -1,4 +1,5 @@
-"""The (graph, schedule) pair that a seed of the fuzzer gives, for those who ask other questions about it than the fuzzer does."""
+"""The (graph, schedule) pair that a seed of the fuzzer gives, for those who ask other questions about it than
+the fuzzer does."""
 
 from __future__ import annotations
 
@@ -12,7 +13,9 @@ from tests.fuzz.graphs import Graph, random_graph
 from tests.fuzz.schedules import random_steps
 
 
-def pair(seed: int, family: str | None = None, most: int = 15) -> tuple[Graph, list[Any], list[Any], dict[str, tuple[int, int]], tl.Schedule]:
+def pair(
+    seed: int, family: str | None = None, most: int = 15
+) -> tuple[Graph, list[Any], list[Any], dict[str, tuple[int, int]], tl.Schedule]:
     """The graph, its arguments and outputs, the ranges of its inputs, and the schedule."""
     rng = random.Random(seed)
     wish = wish_of(seed)

@@ -1,7 +1,9 @@
-"""``python -m tests.guard.run --seed S --count N``: random (graph, schedule) pairs compiled and run between guard pages.
+"""``python -m tests.guard.run --seed S --count N``: random (graph, schedule) pairs compiled and run between
+guard pages.
 
-Each pair is built twice, as users build it and with every temporary in a guarded block, and runs with its arrays at the start and
-at the end of their pages. Before each run a line ``@ seed …`` is printed: the last one names the run that killed the process.
+Each pair is built twice, as users build it and with every temporary in a guarded block, and runs with its
+arrays at the start and at the end of their pages. Before each run a line ``@ seed …`` is printed: the last
+one names the run that killed the process.
 """
 
 from __future__ import annotations
@@ -19,7 +21,15 @@ from .arena import Arena, nothing_on_the_stack
 from .pairs import pair
 
 
-def run_pair(arena: Arena, args: list[Any], outputs: list[Any], ranges: dict[str, tuple[int, int]], s: tl.Schedule, sizes: Any, name: str) -> int:
+def run_pair(
+    arena: Arena,
+    args: list[Any],
+    outputs: list[Any],
+    ranges: dict[str, tuple[int, int]],
+    s: tl.Schedule,
+    sizes: Any,
+    name: str,
+) -> int:
     """All runs of one pair; how many there were. A result that differs raises AssertionError."""
     arena.serve_kernels()
     runs = 0
@@ -33,7 +43,9 @@ def run_pair(arena: Arena, args: list[Any], outputs: list[Any], ranges: dict[str
         values, dims = harness.arrays(args, ranges, one)
         if harness.refused(final, users, args, values, dims):
             continue
-        want = reference.evaluate(outputs, {t: v for t, v in zip(args, values, strict=True) if t.name in ranges}, dims)
+        want = reference.evaluate(
+            outputs, {t: v for t, v in zip(args, values, strict=True) if t.name in ranges}, dims
+        )
         values, want, real = harness.placed(s, args, outputs, values, want)
         for at_end in (False, True):
             arena.place(at_end)

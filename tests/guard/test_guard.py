@@ -1,4 +1,5 @@
-"""Kernels between guard pages, in a process of their own: what touches a byte outside kills it, and the seed is in its last line."""
+"""Kernels between guard pages, in a process of their own: what touches a byte outside kills it, and the seed
+is in its last line."""
 
 from __future__ import annotations
 
@@ -20,8 +21,10 @@ def runs_clean(*arguments: str) -> tuple[int, int]:
     """(pairs, runs) of a process that must end well."""
     done = python("-m", "tests.guard.run", *arguments)
     told = [line for line in done.stdout.splitlines() if line.startswith("@")]
-    assert done.returncode == 0, (f"ended with {done.returncode} in {told[-1] if told else 'the first pair'}; "
-                                  f"python -m tests.guard.run --seed N --count 1\n{done.stderr[-3000:]}")
+    assert done.returncode == 0, (
+        f"ended with {done.returncode} in {told[-1] if told else 'the first pair'}; "
+        f"python -m tests.guard.run --seed N --count 1\n{done.stderr[-3000:]}"
+    )
     found = re.search(r"(\d+) pairs, (\d+) runs", done.stdout)
     assert found is not None, done.stdout[-500:]
     return int(found[1]), int(found[2])
@@ -60,9 +63,19 @@ with arena.copies([np.arange({n}, dtype="float32")]) as (a,):
 """
 
 
-@pytest.mark.parametrize("at_end, offset, n, dies", (
-    (True, 4 * 100, 100, True), (True, 4 * 100 - 1, 100, False), (False, -1, 100, True), (False, 0, 100, False), (True, 4 * 1024, 1024, True),
-    (True, -1, 1024, True), (True, 4, 1, True), (False, 4096, 1024, True)))
+@pytest.mark.parametrize(
+    "at_end, offset, n, dies",
+    (
+        (True, 4 * 100, 100, True),
+        (True, 4 * 100 - 1, 100, False),
+        (False, -1, 100, True),
+        (False, 0, 100, False),
+        (True, 4 * 1024, 1024, True),
+        (True, -1, 1024, True),
+        (True, 4, 1, True),
+        (False, 4096, 1024, True),
+    ),
+)
 def test_the_guards_guard(at_end: bool, offset: int, n: int, dies: bool) -> None:
     done = python("-c", OUTSIDE.format(at_end=at_end, offset=offset, n=n))
     assert "@ inside" in done.stdout

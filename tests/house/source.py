@@ -1,4 +1,5 @@
-"""The source tree as the house tests see it: files, modules and the imports written in them. Nothing is executed."""
+"""The source tree as the house tests see it: files, modules and the imports written in them. Nothing is
+executed."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ PACKAGES = ("tensorlang", "autosched")
 
 @functools.cache
 def python_files(*tops: str) -> tuple[Path, ...]:
-    return tuple(sorted(p for top in tops for p in (ROOT / top).rglob("*.py") if "__pycache__" not in p.parts))
+    return tuple(
+        sorted(p for top in tops for p in (ROOT / top).rglob("*.py") if "__pycache__" not in p.parts)
+    )
 
 
 @functools.cache
@@ -49,7 +52,8 @@ class Import:
 
 
 def imports(path: Path) -> Iterator[Import]:
-    """The imports of a file, relative ones made absolute. `from . import make` is an import of the module `make`."""
+    """The imports of a file, relative ones made absolute. `from . import make` is an import of the module
+    `make`."""
     me = module_name(path).split(".")
     package = me if path.name == "__init__.py" else me[:-1]
 
@@ -60,7 +64,7 @@ def imports(path: Path) -> Iterator[Import]:
                 for alias in child.names:
                     yield Import(alias.name, (), child.lineno, lazy, typing)
             elif isinstance(child, ast.ImportFrom):
-                base = package[:len(package) - child.level + 1] if child.level else []
+                base = package[: len(package) - child.level + 1] if child.level else []
                 target = ".".join([*base, *([child.module] if child.module else [])])
                 plain = []
                 for alias in child.names:

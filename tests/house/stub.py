@@ -1,5 +1,6 @@
-"""The text of ``tensorlang/schedule/methods.pyi``: the primitives as methods of ``Stage`` and ``Schedule``, for type checkers and editors. Cut out
-of the sources of the primitives in the order of THE table, so that a signature and its docstring are written once."""
+"""The text of ``tensorlang/schedule/methods.pyi``: the primitives as methods of ``Stage`` and ``Schedule``,
+for type checkers and editors. Cut out of the sources of the primitives in the order of THE table, so that a
+signature and its docstring are written once."""
 
 from __future__ import annotations
 
@@ -30,8 +31,13 @@ def text() -> str:
             classes[primitive.of] += _method(path, call, primitive)
             for name in _named(call):
                 imports.setdefault(_module(path, name), set()).add(name)
-    lines = [f"from {m} import {', '.join(sorted(names))}\n" for m, names in sorted(imports.items(), key=lambda row: _order(row[0]))]
-    between = next(i for i, line in enumerate(lines) if line.startswith("from ."))  # the standard library first, then a blank line
+    lines = [
+        f"from {m} import {', '.join(sorted(names))}\n"
+        for m, names in sorted(imports.items(), key=lambda row: _order(row[0]))
+    ]
+    between = next(
+        i for i, line in enumerate(lines) if line.startswith("from .")
+    )  # the standard library first, then a blank line
     return HEAD + "".join([*lines[:between], "\n", *lines[between:]]) + "\n" + "\n".join(classes.values())
 
 
@@ -45,21 +51,23 @@ def _calls(path: Path, kind: str) -> list[ast.FunctionDef]:
 def _method(path: Path, call: ast.FunctionDef, primitive: type) -> str:
     """One method, as it is written in the file of its primitive: the head of ``call`` and its docstring."""
     lines = path.read_text(encoding="utf-8").splitlines()
-    head = "\n".join(lines[call.lineno - 1:max(call.body[0].lineno - 1, call.lineno)]) + "\n"
+    head = "\n".join(lines[call.lineno - 1 : max(call.body[0].lineno - 1, call.lineno)]) + "\n"
     overloaded = any(isinstance(d, ast.Name) and d.id == "overload" for d in call.decorator_list)
     if overloaded:
-        head = "\n".join(lines[call.lineno - 1:call.end_lineno]).removesuffix(" ...") + "\n"
+        head = "\n".join(lines[call.lineno - 1 : call.end_lineno]).removesuffix(" ...") + "\n"
     head = re.sub(r"def call\(\w+: \w+(, )?", lambda m: f"def {primitive.name}(self{m[1] or ''}", head)
     doc = inspect.getdoc(primitive.call)
     assert doc, f"{primitive.__name__}.call has no docstring, which is what help(s[T].{primitive.name}) shows"
     told = "\n".join(f"        {line}".rstrip() for line in doc.splitlines())
     close = "\n        " if "\n" in doc else ""
-    return f"{'    @overload' + chr(10) if overloaded else ''}{head}        \"\"\"{told.lstrip()}{close}\"\"\"\n"
+    return f'{"    @overload" + chr(10) if overloaded else ""}{head}        """{told.lstrip()}{close}"""\n'
 
 
 def _named(call: ast.FunctionDef) -> Iterator[str]:
     """The names in a signature that must be imported."""
-    annotated = [a.annotation for a in (*call.args.args[1:], *call.args.kwonlyargs, call.args.vararg) if a is not None]
+    annotated = [
+        a.annotation for a in (*call.args.args[1:], *call.args.kwonlyargs, call.args.vararg) if a is not None
+    ]
     for node in (*annotated, call.returns, *call.decorator_list):
         for part in ast.walk(node) if node is not None else ():
             if isinstance(part, ast.Name) and part.id != "staticmethod" and not hasattr(builtins, part.id):
@@ -70,7 +78,9 @@ def _module(path: Path, name: str) -> str:
     """Where the stub imports a name from, which the file of a primitive (one room deeper) imports too."""
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.ImportFrom) and any(a.name == name for a in node.names):
-            near = f".primitives.{node.module}" if node.level == 1 else "." * (node.level - 1) + str(node.module)
+            near = (
+                f".primitives.{node.module}" if node.level == 1 else "." * (node.level - 1) + str(node.module)
+            )
             return near if node.level else str(node.module)
     raise AssertionError(f"{path.name}: the signature of `call` names {name}, which the file does not import")
 

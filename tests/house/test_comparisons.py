@@ -1,5 +1,6 @@
-"""``==`` between expressions builds a comparison and has no truth: outside of te, which declares computations, nobody compares expressions or
-tuples of them so. What an expression is, is seen by the names of the fields that hold them, as far as a function passes them on."""
+"""``==`` between expressions builds a comparison and has no truth: outside of te, which declares
+computations, nobody compares expressions or tuples of them so. What an expression is, is seen by the names of
+the fields that hold them, as far as a function passes them on."""
 
 from __future__ import annotations
 
@@ -15,13 +16,17 @@ TYPES = {"Expr", "Var", "tuple[Expr, ...]", "list[Expr]", "Sequence[Expr]"}
 # where what == gives is what is meant, where nodes are the subject, and where no expression comes
 AT_HOME = ("tensorlang/te/", "tensorlang/expr/", "tensorlang/arith/", "tensorlang/runtime/")
 ARRAYS = {  # shapes of arrays, and of rows of features: numbers
-    "array.shape != wanted", "self.base.num_features() != table.shape[1]", "slower.shape[1] == 2", "shape == guess.shape",
+    "array.shape != wanted",
+    "self.base.num_features() != table.shape[1]",
+    "slower.shape[1] == 2",
+    "shape == guess.shape",
     "packing.sources == packing.tensors",  # tensors, which are equal when they are the same
 }
 
 
 def comparisons(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """The comparisons by ``==``, ``!=`` and ``in`` that have an expression, or a tuple of them, on a side: line and text."""
+    """The comparisons by ``==``, ``!=`` and ``in`` that have an expression, or a tuple of them, on a side:
+    line and text."""
     functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
     for f in functions:
         names = _holders(f)
@@ -45,8 +50,14 @@ def _holders(f: ast.FunctionDef) -> set[str]:
             if isinstance(n, ast.comprehension | ast.For):
                 if _holds(n.iter, names):
                     names |= {t.id for t in ast.walk(n.target) if isinstance(t, ast.Name)}
-                elif isinstance(n.iter, ast.Attribute) and n.iter.attr == "plain" and isinstance(n.target, ast.Tuple):
-                    names |= {t.id for t in n.target.elts[1:] if isinstance(t, ast.Name)}  # of (tensor, indices)
+                elif (
+                    isinstance(n.iter, ast.Attribute)
+                    and n.iter.attr == "plain"
+                    and isinstance(n.target, ast.Tuple)
+                ):
+                    names |= {
+                        t.id for t in n.target.elts[1:] if isinstance(t, ast.Name)
+                    }  # of (tensor, indices)
     return names
 
 
@@ -61,30 +72,46 @@ def _holds(e: ast.expr, names: set[str]) -> bool:
         return any(_holds(x, names) for x in e.elts)
     if isinstance(e, ast.GeneratorExp | ast.ListComp):
         return _holds(e.elt, names)
-    return isinstance(e, ast.Call) and isinstance(e.func, ast.Name) and e.func.id in ("tuple", "list") and bool(e.args) and _holds(e.args[0], names)
+    return (
+        isinstance(e, ast.Call)
+        and isinstance(e.func, ast.Name)
+        and e.func.id in ("tuple", "list")
+        and bool(e.args)
+        and _holds(e.args[0], names)
+    )
 
 
 def test_expressions_are_not_compared_by_equals():
-    none(f"{relative(p)}:{line}: `{text}`: what has no truth is compared; expressions are interned, `is` says whether two are the same"
-         for p in python_files(*PACKAGES) if not relative(p).startswith(AT_HOME)
-         for line, text in comparisons(parsed(p)) if text not in ARRAYS)
+    none(
+        f"{relative(p)}:{line}: `{text}`: what has no truth is compared; expressions are interned, `is` says whether two are the same"
+        for p in python_files(*PACKAGES)
+        if not relative(p).startswith(AT_HOME)
+        for line, text in comparisons(parsed(p))
+        if text not in ARRAYS
+    )
 
 
-@pytest.mark.parametrize("text", [
-    "def f(out, s):\n place = tuple(a.var for a in out.op.axis)\n return all(indices == place for t, indices in reads_of(out.op).plain)",
-    "def f(a, b):\n return a.extent != b.extent",
-    "def f(a, b):\n return a.shape[0] == b",
-    "def f(index: Expr, others):\n return index == others",
-    "def f(axes, v):\n return v in [a.var for a in axes]",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(out, s):\n place = tuple(a.var for a in out.op.axis)\n return all(indices == place for t, indices in reads_of(out.op).plain)",
+        "def f(a, b):\n return a.extent != b.extent",
+        "def f(a, b):\n return a.shape[0] == b",
+        "def f(index: Expr, others):\n return index == others",
+        "def f(axes, v):\n return v in [a.var for a in axes]",
+    ],
+)
 def test_the_lint_sees(text):
     assert list(comparisons(ast.parse(text)))
 
 
-@pytest.mark.parametrize("text", [
-    "def f(a, b):\n return a.extent is b.extent",
-    "def f(a, b):\n return len(a.shape) == 2",
-    "def f(a, b):\n return constant(a.extent) == constant(b.extent)",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(a, b):\n return a.extent is b.extent",
+        "def f(a, b):\n return len(a.shape) == 2",
+        "def f(a, b):\n return constant(a.extent) == constant(b.extent)",
+    ],
+)
 def test_the_lint_lets_pass(text):
     assert not list(comparisons(ast.parse(text)))

@@ -8,7 +8,18 @@ import sys
 
 import pytest
 
-from tests.house.source import PACKAGES, ROOT, Import, imports, module_name, modules, none, parsed, python_files, relative
+from tests.house.source import (
+    PACKAGES,
+    ROOT,
+    Import,
+    imports,
+    module_name,
+    modules,
+    none,
+    parsed,
+    python_files,
+    relative,
+)
 
 GROUND = {"core", "errors"}
 EXPR = GROUND | {"expr"}
@@ -42,15 +53,29 @@ ROOMS: dict[str, set[str]] = {
 }
 
 # names that a room offers and another room sets, imported for type checkers alone: (file, room) → why
-OFFERED = {
-    ("tensorlang/te/__init__.py", "schedule"): "te.create_schedule, TVM's word; the package sets it",
-}
+OFFERED = {("tensorlang/te/__init__.py", "schedule"): "te.create_schedule, TVM's word; the package sets it"}
 
 # rooms that use public names only: they import packages as a user does, never the modules inside
 PUBLIC_ONLY = {
-    "tensorlang.recipes": {"tensorlang", "tensorlang.te", "tensorlang.ops", "tensorlang.ops.tags", "tensorlang.analysis", "tensorlang.target", "tensorlang.errors",
-                           "tensorlang.schedule"},
-    "autosched": {"tensorlang", "tensorlang.te", "tensorlang.ops", "tensorlang.ops.tags", "tensorlang.recipes", "tensorlang.analysis", "tensorlang.errors"},
+    "tensorlang.recipes": {
+        "tensorlang",
+        "tensorlang.te",
+        "tensorlang.ops",
+        "tensorlang.ops.tags",
+        "tensorlang.analysis",
+        "tensorlang.target",
+        "tensorlang.errors",
+        "tensorlang.schedule",
+    },
+    "autosched": {
+        "tensorlang",
+        "tensorlang.te",
+        "tensorlang.ops",
+        "tensorlang.ops.tags",
+        "tensorlang.recipes",
+        "tensorlang.analysis",
+        "tensorlang.errors",
+    },
 }
 
 # package → the only places (prefixes) that may import it
@@ -107,8 +132,10 @@ def test_rooms_know_only_their_neighbours():
                 if i.target.split(".")[0] == "autosched":
                     yield f"{relative(path)}:{i.line}: imports autosched"
                 elif ours(i) and "*" not in allowed and room_of(i.target) not in allowed:
-                    yield (f"{relative(path)}:{i.line}: `{room}` may not import `{room_of(i.target)}`; "
-                           f"it may: {', '.join(sorted(allowed))}")
+                    yield (
+                        f"{relative(path)}:{i.line}: `{room}` may not import `{room_of(i.target)}`; "
+                        f"it may: {', '.join(sorted(allowed))}"
+                    )
 
     none(problems())
 
@@ -133,20 +160,30 @@ def test_public_names_only_where_that_is_the_rule():
 
 
 def test_heavy_packages_stay_in_their_places():
-    none(f"{relative(path)}:{i.line}: {i.target} may be imported only in {HEAVY[i.target.split('.')[0]]}"
-         for path in FILES for i in imports(path)
-         if not relative(path).startswith(HEAVY.get(i.target.split(".")[0], "")))
+    none(
+        f"{relative(path)}:{i.line}: {i.target} may be imported only in {HEAVY[i.target.split('.')[0]]}"
+        for path in FILES
+        for i in imports(path)
+        if not relative(path).startswith(HEAVY.get(i.target.split(".")[0], ""))
+    )
 
 
 def test_no_imports_inside_functions():
-    none(f"{relative(path)}:{i.line}: `{i.target}` is imported inside a function"
-         for path in FILES for i in imports(path) if i.lazy and (relative(path), i.target.split(".")[0]) not in LAZY)
+    none(
+        f"{relative(path)}:{i.line}: `{i.target}` is imported inside a function"
+        for path in FILES
+        for i in imports(path)
+        if i.lazy and (relative(path), i.target.split(".")[0]) not in LAZY
+    )
 
 
 def test_slow_packages_are_imported_lazily():
-    none(f"{relative(path)}:{i.line}: `{i.target}` takes seconds: import it where it is used"
-         for path in FILES for i in imports(path)
-         if (relative(path), i.target.split(".")[0]) in LAZY and not i.lazy and not i.typing)
+    none(
+        f"{relative(path)}:{i.line}: `{i.target}` takes seconds: import it where it is used"
+        for path in FILES
+        for i in imports(path)
+        if (relative(path), i.target.split(".")[0]) in LAZY and not i.lazy and not i.typing
+    )
 
 
 def test_the_environment_is_read_in_one_place():
@@ -155,8 +192,12 @@ def test_the_environment_is_read_in_one_place():
             if relative(path) == "tensorlang/options.py":
                 continue
             for node in ast.walk(parsed(path)):
-                if (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "os"
-                        and node.attr in ("environ", "getenv", "putenv")):
+                if (
+                    isinstance(node, ast.Attribute)
+                    and isinstance(node.value, ast.Name)
+                    and node.value.id == "os"
+                    and node.attr in ("environ", "getenv", "putenv")
+                ):
                     yield f"{relative(path)}:{node.lineno}: os.{node.attr} belongs to tensorlang/options.py"
             for i in imports(path):
                 if i.target == "os" and {"environ", "getenv"} & set(i.names):
@@ -166,8 +207,14 @@ def test_the_environment_is_read_in_one_place():
 
 
 def test_no_module_imports_itself_through_others():
-    graph = {name: [i.target for i in imports(path) if i.target in modules() and not i.lazy and not i.typing and i.target != name]
-             for name, path in modules().items()}
+    graph = {
+        name: [
+            i.target
+            for i in imports(path)
+            if i.target in modules() and not i.lazy and not i.typing and i.target != name
+        ]
+        for name, path in modules().items()
+    }
     done: set[str] = set()
     for start in graph:
         trail: list[str] = []
@@ -178,7 +225,9 @@ def test_no_module_imports_itself_through_others():
                 trail.append(name)
             for target in rest:
                 if target in trail:
-                    raise AssertionError("a cycle of imports: " + " → ".join([*trail[trail.index(target):], target]))
+                    raise AssertionError(
+                        "a cycle of imports: " + " → ".join([*trail[trail.index(target) :], target])
+                    )
                 if target not in done:
                     stack.append((target, iter(graph[target])))
                     break
@@ -188,8 +237,14 @@ def test_no_module_imports_itself_through_others():
 
 
 def test_every_import_of_ours_exists():
-    none(f"{relative(path)}:{i.line}: no module {i.target}" for path in FILES for i in imports(path)
-         if ours(i) and i.target not in modules() and not (i.typing and (ROOT / i.target.replace(".", "/")).with_suffix(".pyi").exists()))
+    none(
+        f"{relative(path)}:{i.line}: no module {i.target}"
+        for path in FILES
+        for i in imports(path)
+        if ours(i)
+        and i.target not in modules()
+        and not (i.typing and (ROOT / i.target.replace(".", "/")).with_suffix(".pyi").exists())
+    )
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -197,6 +252,20 @@ def test_importing_the_package_loads_nothing_slow(package):
     if package not in modules():
         pytest.skip(f"{package} is not written yet")
     code = f"import sys, {package}; print(*sorted({{m.split('.')[0] for m in sys.modules}}))"
-    loaded = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
-    slow = {"ml_dtypes", "xgboost", "sklearn", "scipy", "matplotlib", "pandas", "torch", "dask", "IPython", "hypothesis", "pytest"} & set(loaded)
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split()
+    slow = {
+        "ml_dtypes",
+        "xgboost",
+        "sklearn",
+        "scipy",
+        "matplotlib",
+        "pandas",
+        "torch",
+        "dask",
+        "IPython",
+        "hypothesis",
+        "pytest",
+    } & set(loaded)
     assert not slow, f"import {package} loads {', '.join(sorted(slow))}"

@@ -9,7 +9,14 @@ import pytest
 
 from tests.house.source import modules
 
-PUBLIC = ("tensorlang", "tensorlang.te", "tensorlang.ops", "tensorlang.recipes", "tensorlang.analysis", "autosched")
+PUBLIC = (
+    "tensorlang",
+    "tensorlang.te",
+    "tensorlang.ops",
+    "tensorlang.recipes",
+    "tensorlang.analysis",
+    "autosched",
+)
 
 
 @pytest.mark.parametrize("name", PUBLIC)

@@ -1,5 +1,6 @@
-"""What a user's editor and type checker see: the stub of the primitives is that of THE table, mypy passes a user's file with true types and
-finds the mistakes in another, and help shows at run time what the checker knows."""
+"""What a user's editor and type checker see: the stub of the primitives is that of THE table, mypy passes a
+user's file with true types and finds the mistakes in another, and help shows at run time what the checker
+knows."""
 
 from __future__ import annotations
 
@@ -26,18 +27,31 @@ def test_the_packages_say_that_they_are_typed():
 def test_the_stub_of_the_primitives_is_new(request):
     if request.config.getoption("refresh_golden"):
         stub.PATH.write_text(stub.text(), encoding="utf-8")
-    assert stub.PATH.read_text(encoding="utf-8") == stub.text(), "the stub is old: run this test once with --refresh-golden"
+    assert stub.PATH.read_text(encoding="utf-8") == stub.text(), (
+        "the stub is old: run this test once with --refresh-golden"
+    )
 
 
 def test_mypy_passes_a_users_file_and_finds_his_mistakes():
-    found, trouble, _ = api.run(["--strict", "--config-file=", f"--cache-dir={ROOT / '.mypy_cache'}", "--no-error-summary", "--hide-error-context",
-                                 str(TYPED / "user.py"), str(TYPED / "mistakes.py")])
+    found, trouble, _ = api.run(
+        [
+            "--strict",
+            "--config-file=",
+            f"--cache-dir={ROOT / '.mypy_cache'}",
+            "--no-error-summary",
+            "--hide-error-context",
+            str(TYPED / "user.py"),
+            str(TYPED / "mistakes.py"),
+        ]
+    )
     assert not trouble
     errors: dict[str, str] = {}
     for name, line, code in re.findall(r"^(.+?):(\d+): error: .*\[([\w-]+)\]$", found, re.M):
         errors.setdefault(f"{Path(name).name}:{line}", code)
     mistakes = (TYPED / "mistakes.py").read_text(encoding="utf-8").splitlines()
-    assert errors == {f"mistakes.py:{n}": line.rpartition("  # ")[2] for n, line in enumerate(mistakes, 1) if "  # " in line}, found
+    assert errors == {
+        f"mistakes.py:{n}": line.rpartition("  # ")[2] for n, line in enumerate(mistakes, 1) if "  # " in line
+    }, found
 
 
 @pytest.mark.parametrize("primitive", TABLE, ids=lambda p: p.name)

@@ -59,6 +59,7 @@ def test_kernels_with_equal_weights_and_packing_share_them_and_free_them(arrays)
     assert first.ctypes.data % 64 == 0 and not first.flags.writeable
     assert np.array_equal(first, w.reshape(K, N // 8, 8).transpose(1, 0, 2))
     from tensorlang.runtime import constants as memory
+
     held = len(memory._shared)
     del f, g, first, second
     gc.collect()
@@ -91,7 +92,9 @@ def test_stages_that_depend_on_constants_are_computed_ahead_and_others_are_not(a
     assert [c.name for c in tl.lower(s, [A, mixed], constants=[W, V]).constants] == ["V", "both"]
     assert np.array_equal(tl.build(s, [A, mixed], constants={W: w, V: v})(a), w * 3 + 1 + 3)
     # with one of them constant only, nothing is ahead
-    assert [c.name for c in tl.lower(te.create_schedule(mixed.op), [A, V, mixed], constants=[W]).constants] == ["W"]
+    assert [
+        c.name for c in tl.lower(te.create_schedule(mixed.op), [A, V, mixed], constants=[W]).constants
+    ] == ["W"]
     # inlined stages do not matter
     s = te.create_schedule(mixed.op)
     s[both].compute_inline()
@@ -120,14 +123,20 @@ def test_a_parallel_kernel_with_symbolic_rows_reads_constants(arrays):
         assert np.array_equal(f(a), a @ w)
 
 
-@pytest.mark.parametrize("make, says", [
-    (lambda A, W, C, w: {C: w}, "constant `C` is no placeholder"),
-    (lambda A, W, C, w: {W: w.astype("float64")}, "constant `W` is float64[17, 24]"),
-    (lambda A, W, C, w: {W: w.T}, "constant `W` is float32[24, 17]"),
-    (lambda A, W, C, w: {"W": w}, "the key 'W', which is no tensor"),
-    (lambda A, W, C, w: {te.placeholder((3,), name="X"): np.zeros(3, "float32")}, "constant `X` is not part of this computation"),
-    (lambda A, W, C, w: [W], "constants is no mapping"),
-])
+@pytest.mark.parametrize(
+    "make, says",
+    [
+        (lambda A, W, C, w: {C: w}, "constant `C` is no placeholder"),
+        (lambda A, W, C, w: {W: w.astype("float64")}, "constant `W` is float64[17, 24]"),
+        (lambda A, W, C, w: {W: w.T}, "constant `W` is float32[24, 17]"),
+        (lambda A, W, C, w: {"W": w}, "the key 'W', which is no tensor"),
+        (
+            lambda A, W, C, w: {te.placeholder((3,), name="X"): np.zeros(3, "float32")},
+            "constant `X` is not part of this computation",
+        ),
+        (lambda A, W, C, w: [W], "constants is no mapping"),
+    ],
+)
 def test_bad_constants_are_refused(arrays, make, says):
     A, W, C = declared()
     with pytest.raises(LowerError) as caught:
@@ -157,7 +166,11 @@ def test_constants_of_other_libraries_and_what_is_none(arrays):
     (A, W, C), (a, w) = declared(), arrays
     s = te.create_schedule(C.op)
     np.testing.assert_array_equal(tl.build(s, [A, C], constants={W: Foreign(w)})(a), a @ w)
-    for value, words in (([[1], [1, 2]], "`W` is no array"), (np.ma.array(w, mask=w > 0), "`W` is a masked array"), (None, "`W` is object")):
+    for value, words in (
+        ([[1], [1, 2]], "`W` is no array"),
+        (np.ma.array(w, mask=w > 0), "`W` is a masked array"),
+        (None, "`W` is object"),
+    ):
         with pytest.raises(LowerError, match=words):
             tl.build(s, [A, C], constants={W: value})
     X, V = te.placeholder((4,), "bfloat16", name="X"), te.placeholder((4,), "bfloat16", name="V")

@@ -1,4 +1,5 @@
-"""A kernel for every size: a matmul declared with a dynamic row count, one register-tiled schedule, right for every M."""
+"""A kernel for every size: a matmul declared with a dynamic row count, one register-tiled schedule, right for
+every M."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Files that version 0.1.0 wrote, one of each kind (``before``): they are taken and mean what they meant, or are refused with the reason."""
+"""Files that version 0.1.0 wrote, one of each kind (``before``): they are taken and mean what they meant, or
+are refused with the reason."""
 
 from __future__ import annotations
 
@@ -34,7 +35,9 @@ def test_records_replay_to_the_loops_they_were_measured_with():
     assert len(records) == 3 and not bad
     task = autosched.SearchTask(dense, (24, 40, 16), target=TARGET)
     schedule, tensors = task.apply_best(BEFORE / "records.jsonl")
-    assert str(tl.lower(schedule, tensors, name="dense")).rstrip() == (BEFORE / "loops.txt").read_text().rstrip()
+    assert (
+        str(tl.lower(schedule, tensors, name="dense")).rstrip() == (BEFORE / "loops.txt").read_text().rstrip()
+    )
 
 
 def placed(name, tmp_path):
@@ -47,7 +50,9 @@ def placed(name, tmp_path):
 @ON_X86
 def test_a_saved_kernel_still_computes(tmp_path):
     f = tl.load(placed("dense.tl", tmp_path))
-    x, w, b = (np.arange(np.prod(s)).reshape(s).astype("float32") % 7 - 3 for s in ((24, 16), (16, 40), (40,)))
+    x, w, b = (
+        np.arange(np.prod(s)).reshape(s).astype("float32") % 7 - 3 for s in ((24, 16), (16, 40), (40,))
+    )
     assert (f(x, w, b) == np.maximum(x @ w + b, 0)).all()
 
 

@@ -1,4 +1,5 @@
-"""What fresh eyes broke, each once: large tensors, foreign targets, sizes passed by hand, reads outside, deep expressions."""
+"""What fresh eyes broke, each once: large tensors, foreign targets, sizes passed by hand, reads outside, deep
+expressions."""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ def test_a_stage_of_more_than_31_bits_is_not_on_the_stack() -> None:
     assert "alloca [1 x" not in text and str(1 << 32) in text
 
 
-@pytest.mark.parametrize("target", ["llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-n1", "llvm -mtriple=riscv64-linux-gnu"])
+@pytest.mark.parametrize(
+    "target", ["llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-n1", "llvm -mtriple=riscv64-linux-gnu"]
+)
 def test_a_kernel_for_another_machine_is_read_but_not_called(target: str) -> None:
     A = te.placeholder((64,), name="A")
     B = te.compute((64,), lambda i: A[i] * 2, name="B")
@@ -65,9 +68,14 @@ def test_a_step_given_by_hand_decides_a_shape() -> None:
     assert np.array_equal(tl.build(te.create_schedule(Y.op), [X, st, Y])(x, 3), x[::3])
 
 
-@pytest.mark.parametrize("read, message", [
-    (lambda A, i: A[i + 1], "index 0 is 4 at one point"), (lambda A, i: A[2 - i], "index 0 is -1 at one point"), (lambda A, i: A[2 * i], "index 0 is 6"),
-])
+@pytest.mark.parametrize(
+    "read, message",
+    [
+        (lambda A, i: A[i + 1], "index 0 is 4 at one point"),
+        (lambda A, i: A[2 - i], "index 0 is -1 at one point"),
+        (lambda A, i: A[2 * i], "index 0 is 6"),
+    ],
+)
 def test_reads_that_are_certainly_outside_are_refused(read, message) -> None:
     A = te.placeholder((4,), name="A")
     B = te.compute((4,), lambda i: read(A, i), name="B")
@@ -83,7 +91,9 @@ def test_guarded_and_empty_reads_are_not() -> None:
 
 
 def test_very_deep_choices_are_refused_with_a_remedy(request) -> None:
-    request.addfinalizer(partial(sys.setrecursionlimit, sys.getrecursionlimit()))  # libraries of other tests raise it
+    request.addfinalizer(
+        partial(sys.setrecursionlimit, sys.getrecursionlimit())
+    )  # libraries of other tests raise it
     sys.setrecursionlimit(1000 + len(inspect.stack(0)))
     x = te.placeholder((4,), name="x")
 
@@ -112,11 +122,23 @@ def test_a_parallel_loop_beside_numbers_of_other_kinds() -> None:
     s[Y].parallel(Y.op.axis[0])
     for args in ([X, a, k, Y], [k, a, X, Y], [a, X, Y, k]):
         values = {X: np.ones((999, 64), np.float32), a: 2.0, k: 3}
-        np.testing.assert_array_equal(tl.build(s, args)(*(values[x] for x in args if x is not Y)), np.full((999, 64), 5))
+        np.testing.assert_array_equal(
+            tl.build(s, args)(*(values[x] for x in args if x is not Y)), np.full((999, 64), 5)
+        )
 
 
-@pytest.mark.parametrize("target", [None, "llvm -mcpu=x86-64", "llvm -mcpu=haswell", "llvm -mcpu=skylake-avx512", "llvm -mcpu=znver5",
-                                    "llvm -mtriple=aarch64-linux-gnu", "llvm -mtriple=riscv64-linux-gnu -mattr=+v"])
+@pytest.mark.parametrize(
+    "target",
+    [
+        None,
+        "llvm -mcpu=x86-64",
+        "llvm -mcpu=haswell",
+        "llvm -mcpu=skylake-avx512",
+        "llvm -mcpu=znver5",
+        "llvm -mtriple=aarch64-linux-gnu",
+        "llvm -mtriple=riscv64-linux-gnu -mattr=+v",
+    ],
+)
 def test_columns_read_in_a_loop_are_known_where_what_reads_them_is_computed(target: str | None) -> None:
     """Blocks of columns stood in the loop, sums of them in front of it: LLVM ended the process."""
     A = te.placeholder((16, 6), name="A")
@@ -138,6 +160,7 @@ def test_columns_read_in_a_loop_are_known_where_what_reads_them_is_computed(targ
 def test_a_tensorized_stage_may_be_double_buffered() -> None:
     """The call still named the buffer that two halves had replaced."""
     from tests.fuzz import functions  # declares the intrinsics
+
     A, B = te.placeholder((5, 3), "int32", name="A"), te.placeholder((16, 3), "int32", name="B")
     k = te.reduce_axis((0, 3), "k")
     T = te.compute((5, 16), lambda i, j: te.sum(A[i, k] * B[j, k], axis=k), name="T")

@@ -1,4 +1,5 @@
-"""More than 2**31 elements: views that repeat one element, sparse reads and writes of large arrays, and one whole array of 2.2e9 bytes."""
+"""More than 2**31 elements: views that repeat one element, sparse reads and writes of large arrays, and one
+whole array of 2.2e9 bytes."""
 
 from __future__ import annotations
 
@@ -98,8 +99,20 @@ def test_sparse_reads_of_a_large_array():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["rows", "fused", "default", pytest.param("fused sizes", marks=pytest.mark.skipif(
-    "TENSORLANG_FUZZ_ROUNDS" not in os.environ, reason="2.2e9 divisions: with `make fuzz`"))])
+@pytest.mark.parametrize(
+    "how",
+    [
+        "rows",
+        "fused",
+        "default",
+        pytest.param(
+            "fused sizes",
+            marks=pytest.mark.skipif(
+                "TENSORLANG_FUZZ_ROUNDS" not in os.environ, reason="2.2e9 divisions: with `make fuzz`"
+            ),
+        ),
+    ],
+)
 def test_a_whole_array(how, whole):
     """C[i, j] = W[i] + V[j] on 2.2e9 bytes; loops fused into one of more than 2**31 turns."""
     m, n = (te.var("m"), te.var("n")) if how == "fused sizes" else (M, N)

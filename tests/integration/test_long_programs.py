@@ -1,7 +1,8 @@
-"""Programs of many stages and nests of many loops: nothing that is nested deeply in a program is deep in Python's calls.
+"""Programs of many stages and nests of many loops: nothing that is nested deeply in a program is deep in
+Python's calls.
 
-Python's limit is lowered instead of the programs being made longer: what fits 120 stages into little more than what one stage takes fits
-thousands into the usual limit.
+Python's limit is lowered instead of the programs being made longer: what fits 120 stages into little more
+than what one stage takes fits thousands into the usual limit.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ def chain(n: int, back: int = 1) -> tuple[te.Tensor, list[te.Tensor]]:
     x = te.placeholder((12,), name="x")
     made = [x]
     for i in range(n):
-        made.append(te.compute((12,), lambda p, t=made[-1]: t[te.max(p - back, 0) if back else p] + 1.0, name=f"t{i}"))
+        made.append(
+            te.compute((12,), lambda p, t=made[-1]: t[te.max(p - back, 0) if back else p] + 1.0, name=f"t{i}")
+        )
     return x, made[1:]
 
 
@@ -55,7 +58,8 @@ def test_many_stages_at_the_root():
     assert text.count("for ") == STAGES and tree.count("compute t") == STAGES
     a = np.arange(12, dtype="float32")
     assert (f(a) == shifted(a, STAGES)).all()
-    assert f.get_source("ll").count("define internal") > STAGES  # a function a nest: LLVM takes longer than its share for one of all
+    # a function a nest: LLVM takes longer than its share for one of all
+    assert f.get_source("ll").count("define internal") > STAGES
 
 
 def test_a_kernel_of_few_nests_is_one_function():
@@ -93,7 +97,8 @@ def test_nests_of_many_loops(checked):
 
 
 def test_long_chains_are_inlined_in_parts():
-    """An expression of every stage would be as deep as the chain; each read more than once is computed once."""
+    """An expression of every stage would be as deep as the chain; each read more than once is computed
+    once."""
     x = te.placeholder((16,), name="x")
     t = x
     for i in range(STAGES):

@@ -1,6 +1,7 @@
 """Stored traces replay to the same loop IR: a refactor that changes a kernel shows here as a diff to be read.
 
-Refresh with ``python -m tests.integration.test_stored_traces``; it rewrites ``stored/*.txt`` and the diff is the review.
+Refresh with ``python -m tests.integration.test_stored_traces``; it rewrites ``stored/*.txt`` and the diff is
+the review.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Declared strides: what a kernel computes on arrays that lie anyhow is what it computes on compact copies, in machine code on both
-paths of a call, in the interpreter, after JSON, under schedules with vectors; and outputs keep their hands off what lies between."""
+"""Declared strides: what a kernel computes on arrays that lie anyhow is what it computes on compact copies,
+in machine code on both paths of a call, in the interpreter, after JSON, under schedules with vectors; and
+outputs keep their hands off what lies between."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ def views(a):
     yield "transposed", np.ascontiguousarray(a.T).T
     for s, t in ((1, 1), (2, 1), (1, 3), (-1, 1), (1, -1), (-2, -3)):
         whole = np.full((m * abs(s), n * abs(t) + 5), 99, a.dtype)
-        view = whole[:, 2:2 + n * abs(t)][::s, ::t]
+        view = whole[:, 2 : 2 + n * abs(t)][::s, ::t]
         view[...] = a
         yield f"steps {s} {t}", view
     whole = np.full((n, 2, m), 99, a.dtype)
@@ -42,7 +43,10 @@ def views(a):
 def sums(dtype="float32", strides="any", vector=None):
     """C = A + B[j], row sums R of A."""
     m, n = te.var("m"), te.var("n")
-    A, B = te.placeholder((m, n), dtype, "A", strides=strides), te.placeholder((n,), dtype, "B", strides=(None,))
+    A, B = (
+        te.placeholder((m, n), dtype, "A", strides=strides),
+        te.placeholder((n,), dtype, "B", strides=(None,)),
+    )
     C = te.compute((m, n), lambda i, j: A[i, j] + B[j], "C")
     k = te.reduce_axis((0, n), "k")
     R = te.compute((m,), lambda i: te.sum(A[i, k], axis=k), "R")
@@ -73,7 +77,7 @@ def test_any_strides(path, dtype, vector):
     broad = np.broadcast_to(a[:1, :1], (7, 19))
     np.testing.assert_array_equal(f(broad, b)[0], broad + b)
     for cut in (a[:1], a[:, :1], a[:0], a[:, :0], a[3:4, 2:3]):
-        np.testing.assert_array_equal(f(cut.T.copy().T, b[:cut.shape[1]])[0], cut + b[:cut.shape[1]])
+        np.testing.assert_array_equal(f(cut.T.copy().T, b[: cut.shape[1]])[0], cut + b[: cut.shape[1]])
 
 
 def test_outputs_may_be_strided_and_touch_nothing_else(path):
@@ -88,9 +92,11 @@ def test_outputs_may_be_strided_and_touch_nothing_else(path):
         np.testing.assert_array_equal(whole[4::-2, 8:0:-2], a + b)
         assert (whole == 7).sum() == whole.size - 12 + (a + b == 7).sum()
     np.testing.assert_array_equal(f(a, b)[0], a + b)  # left out, it is compact
-    for out, words in ((np.lib.stride_tricks.as_strided(whole, (3, 4), (0, 4)), "C, has elements that share memory"),
-                       (np.lib.stride_tricks.as_strided(whole, (3, 4), (8, 4)), "C, has elements that share memory"),
-                       (np.broadcast_to(whole[0, 0], (3, 4)), "C, is read-only")):
+    for out, words in (
+        (np.lib.stride_tricks.as_strided(whole, (3, 4), (0, 4)), "C, has elements that share memory"),
+        (np.lib.stride_tricks.as_strided(whole, (3, 4), (8, 4)), "C, has elements that share memory"),
+        (np.broadcast_to(whole[0, 0], (3, 4)), "C, is read-only"),
+    ):
         before = whole.copy()
         with pytest.raises(CallError, match=words):
             f(a, b, out, r)
@@ -107,17 +113,26 @@ def test_outputs_may_be_strided_and_touch_nothing_else(path):
 
 def test_fixed_and_shared_strides(path):
     m, n, ld = te.var("m"), te.dim("n", 1), te.dim("ld", 1, multiple_of=4)
-    A, B = te.placeholder((m, n), name="A", strides=(ld, 1)), te.placeholder((m, n), name="B", strides=(2 * ld, 1))
+    A, B = (
+        te.placeholder((m, n), name="A", strides=(ld, 1)),
+        te.placeholder((m, n), name="B", strides=(2 * ld, 1)),
+    )
     C = te.compute((m, n), lambda i, j: A[i, j] - B[i, j], "C")
     s = te.create_schedule(C.op)
     s[C].vectorize(s[C].split(C.op.axis[1], 4)[1])
     f = tl.build(s, [A, B, C], name="f")
     a, b = np.arange(24, dtype=np.float32).reshape(3, 8)[:, :5], np.ones((3, 16), np.float32)[:, :5]
     np.testing.assert_array_equal(f(a, b), a - b)
-    np.testing.assert_array_equal(f(a[:1].copy(), b[:1].copy()), (a - b)[:1])  # one row: its stride is nobody's business
-    for x, y, words in ((a[::-1], b, "ld = -8 is too small"), (np.ones((3, 6), np.float32)[:, :5], b, "ld = 6 is not a multiple of 4"),
-                        (a, b.copy(), "B, has stride 5 along axis 0"), (a, np.ones((3, 32), np.float32)[:, :10:2], "B, has stride"),
-                        (a, b[:2], "m is 3 by axis 0 of A, and 2")):
+    np.testing.assert_array_equal(
+        f(a[:1].copy(), b[:1].copy()), (a - b)[:1]
+    )  # one row: its stride is nobody's business
+    for x, y, words in (
+        (a[::-1], b, "ld = -8 is too small"),
+        (np.ones((3, 6), np.float32)[:, :5], b, "ld = 6 is not a multiple of 4"),
+        (a, b.copy(), "B, has stride 5 along axis 0"),
+        (a, np.ones((3, 32), np.float32)[:, :10:2], "B, has stride"),
+        (a, b[:2], "m is 3 by axis 0 of A, and 2"),
+    ):
         with pytest.raises(CallError, match=words):
             f(x, y)
     assert "strides [ld, 1]" in repr(f)
@@ -160,11 +175,14 @@ def test_a_declaration_that_is_compact_changes_nothing():
     A = te.placeholder((3, 4), name="A")
     B = te.compute((3, 4), lambda i, j: A[i, j] + 1, "B")
     s = te.create_schedule(B.op)
-    assert str(tl.lower(s, [A, B])) == str(tl.lower(s, [A, B], binds={A: te.decl_buffer((3, 4), strides=(4, 1))}))
+    assert str(tl.lower(s, [A, B])) == str(
+        tl.lower(s, [A, B], binds={A: te.decl_buffer((3, 4), strides=(4, 1))})
+    )
 
 
 def test_reads_of_a_stride_that_is_one_are_vectors():
-    """Loads of a whole vector where the last stride is declared to be 1, lane by lane where it may be anything."""
+    """Loads of a whole vector where the last stride is declared to be 1, lane by lane where it may be
+    anything."""
     texts = []
     for strides in ((None, 1), "any"):
         s, args = sums(strides=strides, vector=8)
@@ -173,9 +191,17 @@ def test_reads_of_a_stride_that_is_one_are_vectors():
     assert texts[0].count("load <8 x float>") > texts[1].count("load <8 x float>")
 
 
-@pytest.mark.parametrize(("strides", "words"), [
-    ((1,), "1 stride for 2 dimensions"), ((1, "x"), "'x' is no stride"), ((1, 2.5), "2.5 is no stride"), (7, "strides=7"),
-    ("all", "strides='all'"), ((True, 1), "True is no stride")])
+@pytest.mark.parametrize(
+    ("strides", "words"),
+    [
+        ((1,), "1 stride for 2 dimensions"),
+        ((1, "x"), "'x' is no stride"),
+        ((1, 2.5), "2.5 is no stride"),
+        (7, "strides=7"),
+        ("all", "strides='all'"),
+        ((True, 1), "True is no stride"),
+    ],
+)
 def test_strides_that_are_none(strides, words):
     with pytest.raises(DeclareError, match=words):
         te.placeholder((3, 4), name="A", strides=strides)
@@ -186,8 +212,12 @@ def test_binds_that_do_not_fit():
     B = te.compute((3, 4), lambda i, j: A[i, j] + 1, "B")
     s = te.create_schedule(B.op)
     other = te.placeholder((3, 4), name="other")
-    for binds, words in (({A: 3}, "no buffer, but a int"), ({other: te.decl_buffer((3, 4))}, "other, which is no argument"),
-                         ({A: te.decl_buffer((4, 3))}, r"binds\[A\] is float32\[4, 3\]"), ([A], "no mapping")):
+    for binds, words in (
+        ({A: 3}, "no buffer, but a int"),
+        ({other: te.decl_buffer((3, 4))}, "other, which is no argument"),
+        ({A: te.decl_buffer((4, 3))}, r"binds\[A\] is float32\[4, 3\]"),
+        ([A], "no mapping"),
+    ):
         with pytest.raises(LowerError, match=words):
             tl.build(s, [A, B], binds=binds)
     with pytest.raises(DeclareError, match="scope='shared'"):
@@ -197,6 +227,11 @@ def test_binds_that_do_not_fit():
     D = te.compute((3, 4), lambda i, j: C[i, j], "D")
     with pytest.raises(LowerError, match="`ld` is determined by no argument"):
         tl.build(te.create_schedule(D.op), [C, D])
-    E = te.extern((3, 4), [te.placeholder((3, 4), name="X", strides="any")], lambda i, o: te.call_packed("f", i[0], o[0]), name="E")
+    E = te.extern(
+        (3, 4),
+        [te.placeholder((3, 4), name="X", strides="any")],
+        lambda i, o: te.call_packed("f", i[0], o[0]),
+        name="E",
+    )
     with pytest.raises(LowerError, match="is given X, which may lie strided"):
         tl.lower(te.create_schedule(E.op), [*E.op.input_tensors, E])

@@ -1,5 +1,5 @@
-"""Parallel kernels give the same bits however many threads run them, in every run: iterations are independent, and how a sum is split
-over threads is the schedule's decision, never the pool's."""
+"""Parallel kernels give the same bits however many threads run them, in every run: iterations are
+independent, and how a sum is split over threads is the schedule's decision, never the pool's."""
 
 from __future__ import annotations
 
@@ -37,14 +37,26 @@ def softmax() -> tuple[tl.Module, list[np.ndarray]]:
     top = te.compute((300,), lambda i: te.max(A[i, k], axis=k), name="top")
     E = te.compute((300, 601), lambda i, j: te.exp(A[i, j] - top[i]), name="E")
     total = te.compute((300,), lambda i: te.sum(E[i, q], axis=q), name="total")
-    return tl.compile([A, te.compute((300, 601), lambda i, j: E[i, j] / total[i], name="S")]), [random(300, 601)]
+    return tl.compile([A, te.compute((300, 601), lambda i, j: E[i, j] / total[i], name="S")]), [
+        random(300, 601)
+    ]
 
 
 def convolution() -> tuple[tl.Module, list[np.ndarray]]:
     A, W = te.placeholder((5, 20, 20), name="A"), te.placeholder((9, 5, 3, 3), name="W")
-    P = te.compute((5, 22, 22), lambda c, y, x: te.if_then_else(te.all(y >= 1, y < 21, x >= 1, x < 21), A[c, y - 1, x - 1], 0.0), name="P")
-    c, r, s = te.reduce_axis((0, 5), name="c"), te.reduce_axis((0, 3), name="r"), te.reduce_axis((0, 3), name="s")
-    C = te.compute((9, 20, 20), lambda o, y, x: te.sum(P[c, y + r, x + s] * W[o, c, r, s], axis=[c, r, s]), name="C")
+    P = te.compute(
+        (5, 22, 22),
+        lambda c, y, x: te.if_then_else(te.all(y >= 1, y < 21, x >= 1, x < 21), A[c, y - 1, x - 1], 0.0),
+        name="P",
+    )
+    c, r, s = (
+        te.reduce_axis((0, 5), name="c"),
+        te.reduce_axis((0, 3), name="r"),
+        te.reduce_axis((0, 3), name="s"),
+    )
+    C = te.compute(
+        (9, 20, 20), lambda o, y, x: te.sum(P[c, y + r, x + s] * W[o, c, r, s], axis=[c, r, s]), name="C"
+    )
     return tl.compile([A, W, C]), [random(5, 20, 20), random(9, 5, 3, 3)]
 
 
@@ -82,7 +94,8 @@ def test_the_same_bits(make: Callable[[], tuple[tl.Module, list[np.ndarray]]]) -
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits the address space")
 def test_a_kernel_without_memory_for_its_temporary_says_so() -> None:
-    """Inside a parallel loop too: the status reaches the caller, nothing is left behind, and the next call is right."""
+    """Inside a parallel loop too: the status reaches the caller, nothing is left behind, and the next call is
+    right."""
     script = """
 import resource
 import numpy as np
@@ -112,6 +125,12 @@ for _ in range(5):
     assert (f(x, 3) == x * 3 + 3).all()
     assert (f(x, 100_000)[0] > 0).all()
 """
-    done = subprocess.run([sys.executable, "-c", script], cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout == "main: no memory for its temporary buffers; its outputs are incomplete\n" * 5

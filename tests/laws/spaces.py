@@ -1,4 +1,5 @@
-"""Schedules with knobs for the law of columns: matmul, convolution, elementwise, reductions, fused and reordered, attached and inlined.
+"""Schedules with knobs for the law of columns: matmul, convolution, elementwise, reductions, fused and
+reordered, attached and inlined.
 
 Each function returns a schedule that is symbolic in its knobs.
 """
@@ -48,7 +49,9 @@ def fused_matmul() -> tl.Schedule:
     s = tl.create_schedule(c)
     i, j = s[c].op.axis
     (k,) = s[c].op.reduce_axis
-    io, jo, ii, ji = s[c].tile(i, j, s.sample_tile(i, max_factor=16, name="i"), s.sample_tile(j, max_factor=16, name="j"))
+    io, jo, ii, ji = s[c].tile(
+        i, j, s.sample_tile(i, max_factor=16, name="i"), s.sample_tile(j, max_factor=16, name="j")
+    )
     both = s[c].fuse(io, jo)
     outer, inner = s[c].split(both, nparts=s.sample_tile(both, max_factor=12, name="parts"))
     ko, ki = s[c].split(k, s.sample_tile(k, max_factor=8, name="k"))
@@ -64,7 +67,9 @@ def fused_tiles(at: str = "tile") -> tl.Schedule:
     s = tl.create_schedule(c)
     local = s.cache_write(c, "local")
     i, j = s[c].op.axis
-    io, jo, ii, ji = s[c].tile(i, j, s.sample_tile(i, max_factor=16, name="i"), s.sample_tile(j, max_factor=16, name="j"))
+    io, jo, ii, ji = s[c].tile(
+        i, j, s.sample_tile(i, max_factor=16, name="i"), s.sample_tile(j, max_factor=16, name="j")
+    )
     both = s[c].fuse(io, jo)
     outer, inner = s[c].split(both, s.sample_tile(both, max_factor=12, name="chunk"))
     s[local].compute_at(s[c], inner if at == "tile" else outer)
@@ -88,11 +93,21 @@ def folded_elementwise() -> tl.Schedule:
 def conv(pad: str = "inline") -> tl.Schedule:
     """3 x 3 convolution of stride 2 with padding: inlined, or attached to a tile of the output."""
     data, weight = te.placeholder((1, 5, 17, 19), name="data"), te.placeholder((7, 5, 3, 3), name="weight")
-    padded = te.compute((1, 5, 19, 21), lambda n, c, y, x: te.if_then_else(
-        (y >= 1) & (y < 18) & (x >= 1) & (x < 20), data[n, c, y - 1, x - 1], te.const(0.0)), name="padded")  # type: ignore[operator]
+    padded = te.compute(
+        (1, 5, 19, 21),
+        lambda n, c, y, x: te.if_then_else(
+            (y >= 1) & (y < 18) & (x >= 1) & (x < 20), data[n, c, y - 1, x - 1], te.const(0.0)
+        ),
+        name="padded",
+    )  # type: ignore[operator]
     rc, ry, rx = te.reduce_axis((0, 5), "rc"), te.reduce_axis((0, 3), "ry"), te.reduce_axis((0, 3), "rx")
-    out = te.compute((1, 7, 9, 10), lambda n, f, y, x: te.sum(padded[n, rc, y * 2 + ry, x * 2 + rx] * weight[f, rc, ry, rx], axis=[rc, ry, rx]),
-                     name="out")
+    out = te.compute(
+        (1, 7, 9, 10),
+        lambda n, f, y, x: te.sum(
+            padded[n, rc, y * 2 + ry, x * 2 + rx] * weight[f, rc, ry, rx], axis=[rc, ry, rx]
+        ),
+        name="out",
+    )
     s = tl.create_schedule(out)
     local = s.cache_write(out, "local")
     n, f, y, x = s[out].op.axis
@@ -120,7 +135,9 @@ def elementwise() -> tl.Schedule:
     c = te.compute((57, 35), lambda i, j: b[i, j] + b[i + 2, j] + b[i + 4, j], name="C")
     s = tl.create_schedule(c)
     i, j = s[c].op.axis
-    io, jo, ii, ji = s[c].tile(i, j, s.sample_tile(i, max_factor=64, name="i"), s.sample_tile(j, max_factor=64, name="j"))
+    io, jo, ii, ji = s[c].tile(
+        i, j, s.sample_tile(i, max_factor=64, name="i"), s.sample_tile(j, max_factor=64, name="j")
+    )
     s[b].compute_at(s[c], jo)
     p, q = s[b].op.axis
     po, pi = s[b].split(p, s.sample_tile(p, max_factor=8, name="p"))
@@ -162,9 +179,19 @@ def row_sums() -> tl.Schedule:
 
 
 SPACES = {
-    "matmul": tiled_matmul, "matmul 64": lambda: tiled_matmul(m=64, n=64, k=64), "matmul 1": lambda: tiled_matmul(m=1, n=97, k=1),
-    "fused matmul": fused_matmul, "conv inlined": conv, "conv at out": lambda: conv("out"), "conv at local": lambda: conv("local"),
-    "fused tiles": fused_tiles, "fused chunks": lambda: fused_tiles("chunk"), "folded elementwise": folded_elementwise, "elementwise": elementwise, "fused elementwise": fused_elementwise, "row sums": row_sums,
+    "matmul": tiled_matmul,
+    "matmul 64": lambda: tiled_matmul(m=64, n=64, k=64),
+    "matmul 1": lambda: tiled_matmul(m=1, n=97, k=1),
+    "fused matmul": fused_matmul,
+    "conv inlined": conv,
+    "conv at out": lambda: conv("out"),
+    "conv at local": lambda: conv("local"),
+    "fused tiles": fused_tiles,
+    "fused chunks": lambda: fused_tiles("chunk"),
+    "folded elementwise": folded_elementwise,
+    "elementwise": elementwise,
+    "fused elementwise": fused_elementwise,
+    "row sums": row_sums,
 }
 
 
@@ -184,6 +211,10 @@ def _batch() -> list[te.Tensor]:
 
 # computations whose spaces the rules derive
 SKETCHED = {
-    "matmul": lambda: list(matmul(65, 47, 33)), "conv": _conv, "transposed batch": _batch, "softmax": lambda: [x := _input(40, 70), ops.softmax(x)],
-    "whole sum": lambda: [x := _input(40_001), ops.sum(x)], "cumsum": lambda: [x := _input(16, 20), ops.cumsum(x, axis=1)],
+    "matmul": lambda: list(matmul(65, 47, 33)),
+    "conv": _conv,
+    "transposed batch": _batch,
+    "softmax": lambda: [x := _input(40, 70), ops.softmax(x)],
+    "whole sum": lambda: [x := _input(40_001), ops.sum(x)],
+    "cumsum": lambda: [x := _input(16, 20), ops.cumsum(x, axis=1)],
 }

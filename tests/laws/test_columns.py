@@ -1,4 +1,5 @@
-"""The law of columns: what the symbolic schedule says of a row is what the schedule replayed with that row says of itself, exactly."""
+"""The law of columns: what the symbolic schedule says of a row is what the schedule replayed with that row
+says of itself, exactly."""
 
 from __future__ import annotations
 

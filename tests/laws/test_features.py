@@ -1,4 +1,5 @@
-"""The law of columns for what the cost model sees: features of a row equal those of the schedule replayed with it, exactly."""
+"""The law of columns for what the cost model sees: features of a row equal those of the schedule replayed
+with it, exactly."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ from .spaces import SKETCHED, SPACES
 TARGETS = ("llvm -mcpu=haswell -num-cores=4", "llvm -mcpu=skylake-avx512 -num-cores=1")
 
 
-@pytest.mark.parametrize("name", ["matmul", "fused matmul", "conv at out", "conv at local", "fused chunks", "row sums"])
+@pytest.mark.parametrize(
+    "name", ["matmul", "fused matmul", "conv at out", "conv at local", "fused chunks", "row sums"]
+)
 @pytest.mark.parametrize("target", TARGETS)
 def test_features_equal_the_replayed_schedule(name: str, target: str) -> None:
     s = SPACES[name]()
@@ -32,7 +35,9 @@ def test_features_equal_the_replayed_schedule(name: str, target: str) -> None:
             continue
         numbers = compile_columns(concrete.exprs, ())(np.empty((1, 0)))
         assert concrete.names == v.feature_set.names
-        assert dict(zip(concrete.names, numbers[0].tolist(), strict=True)) == dict(zip(concrete.names, raw.tolist(), strict=True))
+        assert dict(zip(concrete.names, numbers[0].tolist(), strict=True)) == dict(
+            zip(concrete.names, raw.tolist(), strict=True)
+        )
         assert (FeatureSet.scaled(numbers)[0] == seen).all()
 
 
@@ -47,7 +52,9 @@ def test_features_of_sketches_equal_the_replayed_schedule(name: str) -> None:
         for row, raw in zip(rows, exprs, strict=True):
             concrete = FeatureSet(analyse(v.schedule(row)), v.target, BLOCKS, v.feature_set.order)
             numbers = compile_columns(concrete.exprs, ())(np.empty((1, 0)))
-            assert dict(zip(concrete.names, numbers[0].tolist(), strict=True)) == dict(zip(concrete.names, raw.tolist(), strict=True)), v.why
+            assert dict(zip(concrete.names, numbers[0].tolist(), strict=True)) == dict(
+                zip(concrete.names, raw.tolist(), strict=True)
+            ), v.why
 
 
 def test_limits_hold_whatever_is_replayed() -> None:

@@ -24,8 +24,13 @@ def dim(name: str, lo: int | None = 1, hi: int | None = None, multiple_of: int =
 
 
 def buffer(name: str, *shape: Any, type_: str = "float32", scope: str = "arg", strides: Any = None) -> Buffer:
-    return Buffer(name, dtype(type_), tuple(map(make.as_expr, shape)), scope,
-                  None if strides is None else tuple(map(make.as_expr, strides)))
+    return Buffer(
+        name,
+        dtype(type_),
+        tuple(map(make.as_expr, shape)),
+        scope,
+        None if strides is None else tuple(map(make.as_expr, strides)),
+    )
 
 
 def loop(v: Var, extent: Any, body: Stmt, kind: str = "serial", begin: Any = 0) -> For:
@@ -46,7 +51,13 @@ def func(name: str, params: Any, body: Stmt, dims: Any = ()) -> Func:
     from tensorlang.loopir.stmt import preorder
 
     written = {s.buffer for s in preorder(body) if isinstance(s, Store)}
-    return Func(name, tuple(params), body, tuple(dims), tuple(p for p in params if isinstance(p, Buffer) and p in written))
+    return Func(
+        name,
+        tuple(params),
+        body,
+        tuple(dims),
+        tuple(p for p in params if isinstance(p, Buffer) and p in written),
+    )
 
 
 def matmul(size: int = 20, kind: str = "parallel") -> Func:
@@ -59,7 +70,8 @@ def matmul(size: int = 20, kind: str = "parallel") -> Func:
 
 
 def blocked_matmul() -> Func:
-    """Vector code for dynamic sizes: a local tile, a guard in the parallel rows, masked stores at the right edge."""
+    """Vector code for dynamic sizes: a local tile, a guard in the parallel rows, masked stores at the right
+    edge."""
     m, k_ = dim("M"), dim("K", hi=64)
     a, b, c = buffer("A", m, k_), buffer("B", k_, 12), buffer("C", m, 12)
     tile = Buffer("C.local", FLOAT32, (n(4), n(16)), "local")
@@ -67,8 +79,28 @@ def blocked_matmul() -> Func:
     r = make.ramp(n(0), 1, 16)
     inside = make.lt(r, make.broadcast(n(12), 16))
     i = io * 4 + ii
-    update = Store(tile, read(tile, ii, r) + make.broadcast(read(a, i, k), 16) * read(b, k, r, mask=inside), (ii, r))
-    body = loop(io, (m + 3) // 4, Alloc(tile, seq(
-        loop(ii, 4, seq(Store(tile, make.broadcast(make.const(0.0), 16), (ii, r)), loop(k, k_, If(make.lt(i, m), update)))),
-        loop(i2, 4, If(make.lt(io * 4 + i2, m), Store(c, read(tile, i2, r), (io * 4 + i2, r), inside))))), "parallel")
+    update = Store(
+        tile, read(tile, ii, r) + make.broadcast(read(a, i, k), 16) * read(b, k, r, mask=inside), (ii, r)
+    )
+    body = loop(
+        io,
+        (m + 3) // 4,
+        Alloc(
+            tile,
+            seq(
+                loop(
+                    ii,
+                    4,
+                    seq(
+                        Store(tile, make.broadcast(make.const(0.0), 16), (ii, r)),
+                        loop(k, k_, If(make.lt(i, m), update)),
+                    ),
+                ),
+                loop(
+                    i2, 4, If(make.lt(io * 4 + i2, m), Store(c, read(tile, i2, r), (io * 4 + i2, r), inside))
+                ),
+            ),
+        ),
+        "parallel",
+    )
     return func("blocked_matmul", (a, b, c), body, (m, k_))

@@ -37,6 +37,7 @@ def fails(f: Func, *args: Any, **options: Any) -> InterpretError:
 
 # ---- what is computed
 
+
 @pytest.mark.parametrize("kind", ["serial", "parallel", "vectorized", "unrolled"])
 def test_matmul(kind: str) -> None:
     a, b, c = ints(20, 20), ints(20, 20, seed=1), zeros(20, 20)
@@ -96,8 +97,15 @@ def test_thirty_nested_loops() -> None:
 
 def test_empty_loops_and_branches() -> None:
     m, c = dim("m", lo=None), buffer("C", 4)
-    body = loop(i, 4, seq(loop(j, i - 2, store(c, i, 9.0)), If(make.lt(i, 2), NOTHING, store(c, i, 1.0)),
-                          If(i < 2, store(c, i, 5.0))))
+    body = loop(
+        i,
+        4,
+        seq(
+            loop(j, i - 2, store(c, i, 9.0)),
+            If(make.lt(i, 2), NOTHING, store(c, i, 1.0)),
+            If(i < 2, store(c, i, 5.0)),
+        ),
+    )
     out = zeros(4)
     interpret(func("f", (c,), body, (m,)), out, dims={"m": 0})
     assert out.tolist() == [5, 5, 1, 1]
@@ -108,19 +116,28 @@ def test_padded_workspace_uses_its_strides() -> None:
     fill = loop(i, 3, loop(j, 4, store(w, (i, j), make.cast("float32", i * 4 + j))))
     i2, j2 = var("i"), var("j")
     out = zeros(3, 4)
-    interpret(func("f", (c,), Alloc(w, seq(fill, loop(i2, 3, loop(j2, 4, store(c, (i2, j2), read(w, i2, j2))))))), out)
+    interpret(
+        func("f", (c,), Alloc(w, seq(fill, loop(i2, 3, loop(j2, 4, store(c, (i2, j2), read(w, i2, j2))))))),
+        out,
+    )
     assert (out.ravel() == np.arange(12)).all()
 
 
 def test_a_load_between_stores_is_made_again() -> None:
     c = buffer("C", 2)
-    body = seq(store(c, 0, 1.0), store(c, 1, read(c, 0)), store(c, 0, read(c, 0) + 1.0), store(c, 1, read(c, 1) + read(c, 0)))
+    body = seq(
+        store(c, 0, 1.0),
+        store(c, 1, read(c, 0)),
+        store(c, 0, read(c, 0) + 1.0),
+        store(c, 1, read(c, 1) + read(c, 0)),
+    )
     out = zeros(2)
     interpret(func("f", (c,), body), out)
     assert out.tolist() == [2, 3]
 
 
 # ---- the machine's arithmetic: every operation on scalars in loops, and on vectors, against numpy
+
 
 def elementwise(op: Any, types: tuple[str, ...], result: str, size: int, vector: bool) -> Func:
     """``out[i] = op(in0[i], ...)`` by scalars in a loop, or as one vector."""
@@ -166,11 +183,15 @@ def check(op: Any, expected: Any, types: tuple[str, ...], result: str, nonzero: 
 
 
 def c_quotient(a: Any, b: Any) -> Any:
-    return np.array([dtype(a.dtype).wrap(make._trunc(int(x), int(y))) for x, y in zip(a, b, strict=True)], a.dtype)
+    return np.array(
+        [dtype(a.dtype).wrap(make._trunc(int(x), int(y))) for x, y in zip(a, b, strict=True)], a.dtype
+    )
 
 
 def c_remainder(a: Any, b: Any) -> Any:
-    return np.array([int(x) - int(y) * make._trunc(int(x), int(y)) for x, y in zip(a, b, strict=True)], a.dtype)
+    return np.array(
+        [int(x) - int(y) * make._trunc(int(x), int(y)) for x, y in zip(a, b, strict=True)], a.dtype
+    )
 
 
 @pytest.mark.parametrize("type_", INTS + FLOATS)
@@ -182,10 +203,17 @@ def test_arithmetic(type_: str) -> None:
     check(lambda a, b: (a * b - a) * b + a, lambda a, b: (a * b - a) * b + a, two, type_)
     check(make.min_, np.minimum, two, type_)
     check(make.max_, np.maximum, two, type_)
-    for op, ref in ((make.lt, np.less), (make.le, np.less_equal), (make.eq, np.equal), (make.ne, np.not_equal)):
+    for op, ref in (
+        (make.lt, np.less),
+        (make.le, np.less_equal),
+        (make.eq, np.equal),
+        (make.ne, np.not_equal),
+    ):
         check(op, ref, two, "bool")
     check(lambda a, b: make.select(a < b, a, b + a), lambda a, b: np.where(a < b, a, b + a), two, type_)
-    check(lambda a, b: make.lt(a + b, a), lambda a, b: a + b < a, two, "bool")  # wrapped before it is compared
+    check(
+        lambda a, b: make.lt(a + b, a), lambda a, b: a + b < a, two, "bool"
+    )  # wrapped before it is compared
     if type_ in FLOATS:
         check(make.div, np.divide, two, type_)
     else:
@@ -200,7 +228,10 @@ def c_cast(a: np.ndarray[Any, Any], new: str) -> np.ndarray[Any, Any]:
     t = dtype(new)
     if a.dtype.kind == "f" and t.is_int:
         lo, hi = t.limits()
-        return np.array([0 if x != x else (hi if x > 0 else lo) if np.isinf(x) else min(max(int(x), lo), hi) for x in a], new)
+        return np.array(
+            [0 if x != x else (hi if x > 0 else lo) if np.isinf(x) else min(max(int(x), lo), hi) for x in a],
+            new,
+        )
     return a != 0 if t.is_bool else a.astype(new)
 
 
@@ -222,7 +253,12 @@ def test_conditions() -> None:
 def test_intrinsics(name: str) -> None:
     from tensorlang.expr.intrinsics import TABLE
 
-    check(lambda a: make.call(name, a), TABLE[name].evaluate, ("float32",), "bool" if name == "isnan" else "float32")
+    check(
+        lambda a: make.call(name, a),
+        TABLE[name].evaluate,
+        ("float32",),
+        "bool" if name == "isnan" else "float32",
+    )
 
 
 @pytest.mark.parametrize("name", ["abs", "popcount", "bitwise_not"])
@@ -239,13 +275,16 @@ def test_bfloat() -> None:
     wide = (a.astype(np.uint32) << 16).view(np.float32)
     for vector in (False, True):
         out = np.zeros(64, np.uint16)
-        interpret(elementwise(lambda x: x * x, ("bfloat16",), "bfloat16", 64, vector), *(x.view(ml_dtypes.bfloat16) for x in (a, out)))
+        interpret(
+            elementwise(lambda x: x * x, ("bfloat16",), "bfloat16", 64, vector),
+            *(x.view(ml_dtypes.bfloat16) for x in (a, out)),
+        )
         with np.errstate(all="ignore"):
             exact = wide * wide
         got = (out.astype(np.uint32) << 16).view(np.float32)
         finite = np.isfinite(got) & (exact != 0)
         got, exact = got[finite], exact[finite]
-        assert finite.sum() > 50 and (np.abs(got - exact) <= np.abs(exact) * 2.0 ** -8).all()
+        assert finite.sum() > 50 and (np.abs(got - exact) <= np.abs(exact) * 2.0**-8).all()
 
 
 def test_reductions_of_lanes() -> None:
@@ -254,7 +293,15 @@ def test_reductions_of_lanes() -> None:
     a, c = buffer("A", 16), buffer("C", 4)
     v = load(a, (make.ramp(n(0), 1, 16),))
     x, out = ints(16), zeros(4)
-    interpret(func("f", (a, c), seq(*[store(c, p, reduction(op, v)) for p, op in enumerate(("add", "min", "max", "mul"))])), x, out)
+    interpret(
+        func(
+            "f",
+            (a, c),
+            seq(*[store(c, p, reduction(op, v)) for p, op in enumerate(("add", "min", "max", "mul"))]),
+        ),
+        x,
+        out,
+    )
     assert out.tolist() == [x.sum(), x.min(), x.max(), x.prod()]
 
 
@@ -274,7 +321,9 @@ def test_if_then_else_is_lazy_lane_by_lane() -> None:
     a, c = buffer("A", 5), buffer("C", 8)
     x = ints(5)
     for at, wrap in ((i, lambda s: loop(i, 8, s)), (make.ramp(n(0), 1, 8), lambda s: s)):
-        value = make.if_then_else(make.lt(at, 5), load(a, (at,)), make.cast("float32", 7 // (at - 4)))  # 7 // 0 at 4
+        value = make.if_then_else(
+            make.lt(at, 5), load(a, (at,)), make.cast("float32", 7 // (at - 4))
+        )  # 7 // 0 at 4
         out = zeros(8)
         interpret(func("f", (a, c), wrap(Store(c, value, (at,)))), x, out)
         assert out.tolist() == [*x.tolist(), 7, 3, 2]
@@ -282,13 +331,16 @@ def test_if_then_else_is_lazy_lane_by_lane() -> None:
 
 # ---- what is caught
 
+
 def test_out_of_bounds_scalar() -> None:
     a, c = buffer("A", 4, 8), buffer("C", 4, 9)
     f = func("f", (a, c), loop(i, 4, loop(j, 9, store(c, (i, j), read(a, i, j)))))
     e = fails(f, ints(4, 8), zeros(4, 9))
     assert (e.kind, e.buffer, e.index, e.position) == ("bounds", "A", (0, 8), (("i", 0), ("j", 8)))
-    assert str(e) == ("read out of bounds: A[0, 8], where dimension 1 has the extent 8, at i = 0, j = 8\n"
-                      "  in  C[i, j] = A[i, j]")
+    assert str(e) == (
+        "read out of bounds: A[0, 8], where dimension 1 has the extent 8, at i = 0, j = 8\n"
+        "  in  C[i, j] = A[i, j]"
+    )
 
 
 def test_out_of_bounds_negative_and_stores_and_workspace() -> None:
@@ -310,8 +362,12 @@ def test_out_of_bounds_vector_lane_and_mask() -> None:
 
 def test_out_of_bounds_behind_and_is_caught() -> None:
     a, c = buffer("A", 4), buffer("C", 8)
-    cond = make.and_(i < 4, make.lt(read(a, i), 99.0))  # `and` may be evaluated on both sides: it guards nothing
-    assert fails(func("f", (a, c), loop(i, 8, If(cond, store(c, i, 1.0)))), ints(4), zeros(8)).kind == "bounds"
+    cond = make.and_(
+        i < 4, make.lt(read(a, i), 99.0)
+    )  # `and` may be evaluated on both sides: it guards nothing
+    assert (
+        fails(func("f", (a, c), loop(i, 8, If(cond, store(c, i, 1.0)))), ints(4), zeros(8)).kind == "bounds"
+    )
 
 
 def test_prefetch_may_be_out_of_bounds() -> None:
@@ -353,7 +409,10 @@ def test_coverage() -> None:
     c = buffer("C", 3, 4)
     f = func("f", (c,), loop(i, 3, loop(j, 3, store(c, (i, j), 1.0))))
     e = fails(f, zeros(3, 4))
-    assert (e.kind, e.index) == ("coverage", (0, 3)) and "3 of 12 elements of the output C are never written" in str(e)
+    assert (e.kind, e.index) == (
+        "coverage",
+        (0, 3),
+    ) and "3 of 12 elements of the output C are never written" in str(e)
     assert interpret(f, zeros(3, 4), coverage=False).unwritten == {"C": 3}
 
 
@@ -367,24 +426,47 @@ R4 = make.ramp(n(0), 1, 4)
 C4, T4 = buffer("C", 4), buffer("t", 4, scope="global")
 ONE = make.broadcast(make.const(1.0), 4)
 RACES: dict[str, tuple[Stmt, str]] = {
-    "write write": (loop(i, 3, loop(j, 4, store(C4, j, 1.0)), "parallel"),
-                    "race on C[0]: iteration i = 1 of the parallel loop writes what iteration i = 0 writes, at i = 1, j = 0"),
-    "write then read": (seq(store(C4, 0, 0.0), loop(i, 3, store(C4, i + 1, read(C4, i)), "parallel")),
-                        "race on C[1]: iteration i = 1 of the parallel loop reads what iteration i = 0 writes, at i = 1"),
-    "read then write": (seq(loop(j, 4, store(C4, j, 0.0)), loop(i, 3, store(C4, i, read(C4, i + 1)), "parallel")),
-                        "race on C[1]: iteration i = 1 of the parallel loop writes what iteration i = 0 reads, at i = 1"),
-    "several readers": (seq(loop(j, 4, store(C4, j, 0.0)),
-                            loop(i, 4, seq(store(C4, i, read(C4, 3))), "parallel")),
-                        "race on C[3]: iteration i = 3 of the parallel loop writes what several iterations read, at i = 3"),
-    "reduction": (seq(store(C4, 0, 0.0), loop(i, 4, store(C4, 0, read(C4, 0) + 1.0), "parallel")), "race on C[0]"),
-    "workspace outside": (Alloc(T4, loop(i, 4, seq(store(T4, 0, 1.0), store(C4, i, read(T4, 0))), "parallel")), "race on t[0]"),
-    "nested": (loop(k, 2, loop(i, 1, loop(j, 2, store(C4, k, 1.0), "parallel"), "parallel")), "iteration j = 1"),
+    "write write": (
+        loop(i, 3, loop(j, 4, store(C4, j, 1.0)), "parallel"),
+        "race on C[0]: iteration i = 1 of the parallel loop writes what iteration i = 0 writes, at i = 1, j = 0",
+    ),
+    "write then read": (
+        seq(store(C4, 0, 0.0), loop(i, 3, store(C4, i + 1, read(C4, i)), "parallel")),
+        "race on C[1]: iteration i = 1 of the parallel loop reads what iteration i = 0 writes, at i = 1",
+    ),
+    "read then write": (
+        seq(loop(j, 4, store(C4, j, 0.0)), loop(i, 3, store(C4, i, read(C4, i + 1)), "parallel")),
+        "race on C[1]: iteration i = 1 of the parallel loop writes what iteration i = 0 reads, at i = 1",
+    ),
+    "several readers": (
+        seq(loop(j, 4, store(C4, j, 0.0)), loop(i, 4, seq(store(C4, i, read(C4, 3))), "parallel")),
+        "race on C[3]: iteration i = 3 of the parallel loop writes what several iterations read, at i = 3",
+    ),
+    "reduction": (
+        seq(store(C4, 0, 0.0), loop(i, 4, store(C4, 0, read(C4, 0) + 1.0), "parallel")),
+        "race on C[0]",
+    ),
+    "workspace outside": (
+        Alloc(T4, loop(i, 4, seq(store(T4, 0, 1.0), store(C4, i, read(T4, 0))), "parallel")),
+        "race on t[0]",
+    ),
+    "nested": (
+        loop(k, 2, loop(i, 1, loop(j, 2, store(C4, k, 1.0), "parallel"), "parallel")),
+        "iteration j = 1",
+    ),
     "outer of nested": (loop(k, 2, loop(j, 2, store(C4, j, 1.0), "parallel"), "parallel"), "iteration k = 1"),
-    "vectors": (loop(i, 3, Store(C4, ONE, (R4,)), "parallel"),
-                "race on C[0]: iteration i = 1 of the parallel loop writes what iteration i = 0 writes, at i = 1"),
-    "vector read": (seq(Store(C4, ONE, (R4,)), loop(i, 4, store(C4, i, make.cast("float32", i)), "parallel"),
-                        loop(j, 2, Store(C4, load(C4, (R4,)), (R4,), make.lt(R4, make.broadcast(j, 4))), "parallel")),
-                    "race on C[0]: iteration j = 1 of the parallel loop writes what several iterations read, at j = 1"),
+    "vectors": (
+        loop(i, 3, Store(C4, ONE, (R4,)), "parallel"),
+        "race on C[0]: iteration i = 1 of the parallel loop writes what iteration i = 0 writes, at i = 1",
+    ),
+    "vector read": (
+        seq(
+            Store(C4, ONE, (R4,)),
+            loop(i, 4, store(C4, i, make.cast("float32", i)), "parallel"),
+            loop(j, 2, Store(C4, load(C4, (R4,)), (R4,), make.lt(R4, make.broadcast(j, 4))), "parallel"),
+        ),
+        "race on C[0]: iteration j = 1 of the parallel loop writes what several iterations read, at j = 1",
+    ),
 }
 
 
@@ -401,9 +483,16 @@ def test_no_race() -> None:
     private = loop(i, 4, Alloc(T4, seq(store(T4, 0, 1.0), store(C4, i, read(T4, 0)))), "parallel")
     after_each_other = loop(k, 3, loop(i, 4, store(C4, i, 1.0), "parallel"))
     i2, j2 = var("i"), var("j")
-    reversed_reader = Alloc(T4, seq(loop(i2, 4, store(T4, i2, 1.0), "parallel"),
-                                    loop(j2, 4, store(C4, j2, read(T4, 3 - j2)), "parallel")))
-    one_writes_what_only_it_reads = seq(loop(j, 4, store(C4, j, 0.0)), loop(i, 4, store(C4, i, read(C4, i) + 1.0), "parallel"))
+    reversed_reader = Alloc(
+        T4,
+        seq(
+            loop(i2, 4, store(T4, i2, 1.0), "parallel"),
+            loop(j2, 4, store(C4, j2, read(T4, 3 - j2)), "parallel"),
+        ),
+    )
+    one_writes_what_only_it_reads = seq(
+        loop(j, 4, store(C4, j, 0.0)), loop(i, 4, store(C4, i, read(C4, i) + 1.0), "parallel")
+    )
     for body in (private, after_each_other, reversed_reader, one_writes_what_only_it_reads):
         interpret(func("f", (C4,), body), zeros(4))
 
@@ -419,7 +508,14 @@ def test_division_by_zero() -> None:
 def test_arguments() -> None:
     f = blocked_matmul()
     a, b, c = ints(7, 5), ints(5, 12), zeros(7, 12)
-    for args in ((a, b), (a.astype("f8"), b, c), (a, b[:, :3], c), (a, ints(6, 12), c), (a.tolist(), b, c), (a[0], b, c)):
+    for args in (
+        (a, b),
+        (a.astype("f8"), b, c),
+        (a, b[:, :3], c),
+        (a, ints(6, 12), c),
+        (a.tolist(), b, c),
+        (a[0], b, c),
+    ):
         assert fails(f, *args).kind == "arguments"
     assert fails(f, ints(7, 65), ints(65, 12), c).kind == "arguments"  # K is at most 64
     m = dim("m")

@@ -30,7 +30,12 @@ def random_body(rng: random.Random, depth: int, scope: list[Var], buffers: list[
         pick = rng.random()
         if depth > 0 and pick < 0.45:
             v = var(f"i{depth}")
-            return loop(v, rng.randint(1, 3), random_body(rng, depth - 1, [*scope, v], buffers), rng.choice(["serial", "parallel"]))
+            return loop(
+                v,
+                rng.randint(1, 3),
+                random_body(rng, depth - 1, [*scope, v], buffers),
+                rng.choice(["serial", "parallel"]),
+            )
         if depth > 0 and pick < 0.6:
             b = buffer("t", SIZE, scope="local")
             z = var("z")
@@ -38,7 +43,11 @@ def random_body(rng: random.Random, depth: int, scope: list[Var], buffers: list[
             return Alloc(b, seq(fill, random_body(rng, depth - 1, scope, [*buffers, b])))
         if depth > 0 and scope and pick < 0.75:
             return If(index() < 3, random_body(rng, depth - 1, scope, buffers))
-        value: Expr = read(rng.choice(buffers), index()) if rng.random() < 0.6 else n(rng.randrange(5)).astype("float32")
+        value: Expr = (
+            read(rng.choice(buffers), index())
+            if rng.random() < 0.6
+            else n(rng.randrange(5)).astype("float32")
+        )
         return store(rng.choice(buffers), index(), value + 1.0)
 
     return seq(*[one() for _ in range(rng.randint(1, 3))])
@@ -49,7 +58,8 @@ class Failed(Exception):
 
 
 class Naive:
-    """Walks the tree, logs every access with the iterations of the parallel loops around it, compares all pairs."""
+    """Walks the tree, logs every access with the iterations of the parallel loops around it, compares all
+    pairs."""
 
     def __init__(self, arrays: dict[Buffer, Any], written: dict[Buffer, bool]) -> None:
         self.memory: dict[Buffer, Any] = {b: (a, [written[b]] * SIZE, []) for b, a in arrays.items()}

@@ -16,18 +16,23 @@ def same(text: str, golden: str) -> None:
 
 
 def test_matmul() -> None:
-    same(show_func(matmul()), """
+    same(
+        show_func(matmul()),
+        """
         def matmul(A: float32[20, 20], B: float32[20, 20], C: float32[20, 20] out):
             for i in parallel(0, 20):
                 for j in range(0, 20):
                     C[i, j] = 0.0
                     for k in range(0, 20):
                         C[i, j] = C[i, j] + A[i, k] * B[k, j]
-    """.rstrip())
+    """.rstrip(),
+    )
 
 
 def test_vectors_masks_and_dims() -> None:
-    same(str(blocked_matmul()), """
+    same(
+        str(blocked_matmul()),
+        """
         def blocked_matmul(A: float32[M, K], B: float32[K, 12], C: float32[M, 12] out, *, M: dim(1..), K: dim(1..64)):
             for i.outer in parallel(0, (M + 3) // 4):
                 C.local: float32[4, 16] local
@@ -39,7 +44,8 @@ def test_vectors_masks_and_dims() -> None:
                 for i.inner_1 in range(0, 4):
                     if i.outer*4 + i.inner_1 < M:
                         C[i.outer*4 + i.inner_1, 0 : 16] = C.local[i.inner_1, 0 : 16] if ramp(0, 1, 16) < x16(12)
-    """.rstrip())
+    """.rstrip(),
+    )
 
 
 def test_branches_lets_and_lifetimes() -> None:
@@ -47,9 +53,21 @@ def test_branches_lets_and_lifetimes() -> None:
     i, x = var("i"), var("x", "float32")
     body = seq(
         Alloc(t, seq(store(t, 0, 1.0), Let(x, read(t, 0), store(c, 0, x * 2.0)))),
-        Alloc(w, For(i, n(1), n(7), "unrolled",
-                     If(make.lt(i, 2), store(c, i, 0.0), If(make.lt(i, 4), store(c, i, 1.0), NOTHING)), (("pragma", "x"),))))
-    same(str(func("f", (c,), body)), """
+        Alloc(
+            w,
+            For(
+                i,
+                n(1),
+                n(7),
+                "unrolled",
+                If(make.lt(i, 2), store(c, i, 0.0), If(make.lt(i, 4), store(c, i, 1.0), NOTHING)),
+                (("pragma", "x"),),
+            ),
+        ),
+    )
+    same(
+        str(func("f", (c,), body)),
+        """
         def f(C: float32[8] out):
             t: float32[2] local
             t[0] = 1.0
@@ -64,7 +82,8 @@ def test_branches_lets_and_lifetimes() -> None:
                     C[i] = 1.0
                 else:
                     pass
-    """.rstrip())
+    """.rstrip(),
+    )
 
 
 def test_slices() -> None:
@@ -75,7 +94,10 @@ def test_slices() -> None:
     assert str(read(a, gather)) == "A[P[0 : 8]]"
     masked = read(a, make.ramp(i, 1, 8), mask=make.ramp(i, 1, 8) < make.broadcast(n(9), 8))
     assert str(masked) == "A[i : i + 8] if ramp(i, 1, 8) < x8(9)"
-    assert str(masked * masked) == "(A[i : i + 8] if ramp(i, 1, 8) < x8(9)) * (A[i : i + 8] if ramp(i, 1, 8) < x8(9))"
+    assert (
+        str(masked * masked)
+        == "(A[i : i + 8] if ramp(i, 1, 8) < x8(9)) * (A[i : i + 8] if ramp(i, 1, 8) < x8(9))"
+    )
     assert str(reduction("add", read(a, make.ramp(i, 1, 8)))) == "sum(A[i : i + 8])"
 
 

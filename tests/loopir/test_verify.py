@@ -8,7 +8,20 @@ from tensorlang.core.dtype import FLOAT32, dtype
 from tensorlang.errors import TensorLangError
 from tensorlang.expr import make
 from tensorlang.expr.nodes import Access, Add, Broadcast, Call, Expr, Ramp, build
-from tensorlang.loopir.stmt import Alloc, Buffer, Evaluate, For, Func, If, Let, Load, Reduction, Stmt, Store, seq
+from tensorlang.loopir.stmt import (
+    Alloc,
+    Buffer,
+    Evaluate,
+    For,
+    Func,
+    If,
+    Let,
+    Load,
+    Reduction,
+    Stmt,
+    Store,
+    seq,
+)
 from tensorlang.loopir.verify import VerifyError, verify
 
 from .kernels import blocked_matmul, buffer, dim, func, loop, matmul, n, read, store, var
@@ -40,53 +53,106 @@ def test_well_formed() -> None:
     verify(blocked_matmul())
     twice = loop(i, 4, store(C, i, 1.0))
     verify(func("f", (C,), seq(twice, twice)))  # beside each other: allowed
-    verify(func("f", (A, C), seq(Evaluate(build(Call, FLOAT32, "prefetch", (read(A, 99),))), store(C, 0, 1.0))))
+    verify(
+        func("f", (A, C), seq(Evaluate(build(Call, FLOAT32, "prefetch", (read(A, 99),))), store(C, 0, 1.0)))
+    )
 
 
 MALFORMED: dict[str, tuple[Stmt | Func, str]] = {
     "undefined variable": (store(C, i, 1.0), "i is used where it is not defined"),
-    "variable after its loop": (seq(loop(i, 4, store(C, i, 1.0)), store(C, i, 1.0)), "i is used where it is not defined"),
+    "variable after its loop": (
+        seq(loop(i, 4, store(C, i, 1.0)), store(C, i, 1.0)),
+        "i is used where it is not defined",
+    ),
     "bound of its own loop": (loop(i, i, store(C, 0, 1.0)), "i is used where it is not defined"),
     "let value uses its variable": (Let(x, x + 1.0, store(C, 0, x)), "x is used where it is not defined"),
     "defined twice": (loop(i, 4, loop(i, 4, store(C, i, 1.0))), "i is defined again within its own scope"),
-    "buffer outside its alloc": (seq(Alloc(T, store(T, 0, 1.0)), store(C, 0, read(T, 0))), "t is used outside its Alloc"),
+    "buffer outside its alloc": (
+        seq(Alloc(T, store(T, 0, 1.0)), store(C, 0, read(T, 0))),
+        "t is used outside its Alloc",
+    ),
     "buffer that is no parameter": (store(C, 0, read(buffer("D", 4), 0)), "D is no parameter"),
     "allocated twice": (Alloc(T, Alloc(T, store(T, 0, 1.0))), "t is allocated again"),
     "scope of an alloc": (Alloc(buffer("w", 4), store(C, 0, 1.0)), "w is allocated in the scope arg"),
-    "number of strides": (Alloc(buffer("w", 4, scope="local", strides=(1, 1)), store(C, 0, 1.0)), "1 dimension(s) and 2 stride(s)"),
+    "number of strides": (
+        Alloc(buffer("w", 4, scope="local", strides=(1, 1)), store(C, 0, 1.0)),
+        "1 dimension(s) and 2 stride(s)",
+    ),
     "input written": (Func("f", (A, C), store(A, 0, 1.0), (), (C,)), "A is written but is no output"),
     "output no parameter": (Func("f", (A,), store(A, 0, 1.0), (), (A, C)), "the output C is no parameter"),
     "dtype of a store": (Store(C, n(1), (n(0),)), "C is float32, the value stored is int32"),
     "rank": (store(C, (0, 0), 1.0), "C has 1 dimension(s), the access 2 index(es)"),
     "rank of a load": (store(C, 0, read(A, 0, 0)), "A has 1 dimension(s), the access 2 index(es)"),
     "float index": (Store(C, make.const(1.0), (make.const(1.0),)), "index 0 of C is float32"),
-    "lanes of a store": (Store(C, make.const(1.0), (r8,)), "a value of 1 lane(s) is stored by an access of 8"),
-    "lanes of indices": (Store(buffer("D", 4, 4), make.broadcast(make.const(1.0), 8), (r8, make.ramp(n(0), 1, 4))),
-                         "index 1 of 4"),
-    "lanes of a mask": (Store(C, make.broadcast(make.const(1.0), 8), (r8,), make.broadcast(i < 1, 4)), "under a mask of 4"),
-    "mask is a number": (loop(i, 4, Store(C, make.const(1.0), (n(0),), i)), "the mask of an access to C is int32"),
+    "lanes of a store": (
+        Store(C, make.const(1.0), (r8,)),
+        "a value of 1 lane(s) is stored by an access of 8",
+    ),
+    "lanes of indices": (
+        Store(buffer("D", 4, 4), make.broadcast(make.const(1.0), 8), (r8, make.ramp(n(0), 1, 4))),
+        "index 1 of 4",
+    ),
+    "lanes of a mask": (
+        Store(C, make.broadcast(make.const(1.0), 8), (r8,), make.broadcast(i < 1, 4)),
+        "under a mask of 4",
+    ),
+    "mask is a number": (
+        loop(i, 4, Store(C, make.const(1.0), (n(0),), i)),
+        "the mask of an access to C is int32",
+    ),
     "condition is a number": (If(n(1), store(C, 0, 1.0)), "the condition of an `if` is int32"),
-    "condition is a vector": (loop(i, 4, If(r8 < make.broadcast(i, 8), store(C, 0, 1.0))), "the condition of an `if` is boolx8"),
+    "condition is a vector": (
+        loop(i, 4, If(r8 < make.broadcast(i, 8), store(C, 0, 1.0))),
+        "the condition of an `if` is boolx8",
+    ),
     "tensor read": (store(C, 0, build(Foreign, (n(0),))), "reads a tensor of the language"),
     "kind of loop": (For(i, n(0), n(4), "magic", store(C, 0, 1.0)), "no kind of loop is called magic"),
-    "vectorized dynamic": (Func("f", (C,), loop(i, dim("m"), store(C, 0, 1.0), "vectorized"), (), (C,)), "m is used where"),
+    "vectorized dynamic": (
+        Func("f", (C,), loop(i, dim("m"), store(C, 0, 1.0), "vectorized"), (), (C,)),
+        "m is used where",
+    ),
     "float extent": (For(i, n(0), make.const(4.0), "serial", store(C, 0, 1.0)), "the extent of i is float32"),
     "bool extent": (For(i, n(0), make.const(True), "serial", store(C, 0, 1.0)), "the extent of i is bool"),
     "float loop variable": (loop(x, 4, store(C, 0, 1.0)), "the loop variable x is float32"),
     "let of another type": (Let(x, n(1), store(C, 0, x)), "x is float32, its value int32"),
     "mixed sides": (store(C, 0, build(Add, make.const(1.0), n(1))), "the sides of `+` are float32 and int32"),
-    "scalar meets vector": (Store(C, build(Add, make.broadcast(make.const(1.0), 8), make.const(1.0)), (r8,)),
-                            "the sides of `+` are float32x8 and float32"),
-    "broadcast of a vector": (Store(C, build(Broadcast, make.broadcast(make.const(1.0), 8), 8), (r8,)), "a broadcast of float32x8"),
-    "ramp over floats": (store(C, 0, build(Reduction, "add", build(Ramp, make.const(1.0), make.const(1.0), 8))),
-                         "the base of a ramp is float32"),
-    "reduction of a name unknown": (store(C, 0, build(Reduction, "xor", read(A, r8))), "no reduction of lanes is called xor"),
-    "reduction of a scalar": (store(C, 0, build(Reduction, "add", read(A, 0))), "a reduction over the lanes of a scalar"),
-    "unknown intrinsic": (store(C, 0, build(Call, FLOAT32, "frobnicate", (read(A, 0),))), "no intrinsic is called frobnicate"),
-    "prefetch in a value": (store(C, 0, build(Call, FLOAT32, "prefetch", (read(A, 0),))), "no intrinsic is called prefetch"),
+    "scalar meets vector": (
+        Store(C, build(Add, make.broadcast(make.const(1.0), 8), make.const(1.0)), (r8,)),
+        "the sides of `+` are float32x8 and float32",
+    ),
+    "broadcast of a vector": (
+        Store(C, build(Broadcast, make.broadcast(make.const(1.0), 8), 8), (r8,)),
+        "a broadcast of float32x8",
+    ),
+    "ramp over floats": (
+        store(C, 0, build(Reduction, "add", build(Ramp, make.const(1.0), make.const(1.0), 8))),
+        "the base of a ramp is float32",
+    ),
+    "reduction of a name unknown": (
+        store(C, 0, build(Reduction, "xor", read(A, r8))),
+        "no reduction of lanes is called xor",
+    ),
+    "reduction of a scalar": (
+        store(C, 0, build(Reduction, "add", read(A, 0))),
+        "a reduction over the lanes of a scalar",
+    ),
+    "unknown intrinsic": (
+        store(C, 0, build(Call, FLOAT32, "frobnicate", (read(A, 0),))),
+        "no intrinsic is called frobnicate",
+    ),
+    "prefetch in a value": (
+        store(C, 0, build(Call, FLOAT32, "prefetch", (read(A, 0),))),
+        "no intrinsic is called prefetch",
+    ),
     "intrinsic on integers": (store(C, 0, build(Call, FLOAT32, "exp", (n(1),))), "exp on int32"),
-    "buffer of vectors": (Alloc(Buffer("w", dtype("float32x4"), (n(4),), "local"), store(C, 0, 1.0)), "elements of float32x4"),
-    "float size": (Alloc(Buffer("w", FLOAT32, (make.const(4.0),), "local"), store(C, 0, 1.0)), "a size of w is float32"),
+    "buffer of vectors": (
+        Alloc(Buffer("w", dtype("float32x4"), (n(4),), "local"), store(C, 0, 1.0)),
+        "elements of float32x4",
+    ),
+    "float size": (
+        Alloc(Buffer("w", FLOAT32, (make.const(4.0),), "local"), store(C, 0, 1.0)),
+        "a size of w is float32",
+    ),
 }
 
 
@@ -122,7 +188,8 @@ def test_the_guilty_line_is_marked() -> None:
         "      for i in range(0, 4):",
         "          C[i] = 1.0",
         "          for j in range(0, 4):",
-        ">             C[j] = 1    # <-- C is float32, the value stored is int32"]
+        ">             C[j] = 1    # <-- C is float32, the value stored is int32",
+    ]
 
 
 def test_a_long_function_is_cut_around_the_guilty_line() -> None:
@@ -142,6 +209,7 @@ def test_loads_are_interned_so_scope_is_asked_each_time() -> None:
 
 
 # ---- in bounds by proof
+
 
 def test_in_bounds() -> None:
     verify(matmul(), in_bounds=True)
@@ -167,7 +235,9 @@ def test_in_bounds_by_guard() -> None:
 
 def test_a_condition_on_an_outer_variable_bounds_an_inner_one() -> None:
     t = buffer("t", 8, scope="local")
-    body = loop(i, 3, If(make.le(0, 14 - i * 8), store(C, 0, 1.0), Alloc(t, loop(j, 22 - i * 8, store(t, j, 1.0)))))
+    body = loop(
+        i, 3, If(make.le(0, 14 - i * 8), store(C, 0, 1.0), Alloc(t, loop(j, 22 - i * 8, store(t, j, 1.0))))
+    )
     verify(func("f", (C,), body), in_bounds=True)
 
 
@@ -187,7 +257,12 @@ def test_not_in_bounds() -> None:
     unmasked = loop(i, (m + 7) // 8, Store(d, make.broadcast(make.const(1.0), 8), (lanes,)))
     below = loop(i, m, store(d, i, read(a, i - 1)))
     strict = loop(i, m, store(d, i, make.select(make.le(1, i), read(a, i - 1), 0.0)))
-    for body, reason in ((plain, "i*8 + j < m"), (unmasked, "i*8 + lane < m"), (below, "0 <= i - 1"), (strict, "0 <= i - 1")):
+    for body, reason in (
+        (plain, "i*8 + j < m"),
+        (unmasked, "i*8 + lane < m"),
+        (below, "0 <= i - 1"),
+        (strict, "0 <= i - 1"),
+    ):
         with pytest.raises(VerifyError) as caught:
             verify(func("f", (a, d), body, (m,)), in_bounds=True)
         assert reason in caught.value.reason

@@ -1,4 +1,5 @@
-"""Lanes to spare: a guard on a vector loop leaves the store of a register tile only where the extra elements do no harm."""
+"""Lanes to spare: a guard on a vector loop leaves the store of a register tile only where the extra elements
+do no harm."""
 
 from __future__ import annotations
 
@@ -45,12 +46,15 @@ def test_a_division_of_whole_numbers_keeps_its_guard() -> None:
 
 
 def test_what_a_condition_guards_is_not_read_ahead_of_it():
-    """Rows of stores turn far reads in registers; a read under ``if_then_else`` may be out of bounds when the condition is false."""
+    """Rows of stores turn far reads in registers; a read under ``if_then_else`` may be out of bounds when the
+    condition is false."""
     m = te.var("m")
     A = te.placeholder((8, m), name="A")
 
     def kernel(guarded):
-        B = te.compute((8, 8), lambda i, j: te.if_then_else(m >= 8, A[j, i], 0.0) if guarded else A[j, i], name="B")
+        B = te.compute(
+            (8, 8), lambda i, j: te.if_then_else(m >= 8, A[j, i], 0.0) if guarded else A[j, i], name="B"
+        )
         s = te.create_schedule(B.op)
         s[B].unroll(B.op.axis[0])
         s[B].vectorize(B.op.axis[1])

@@ -1,4 +1,5 @@
-"""What is known of a symbolic size takes guards away: a dim that is a multiple of the tile has no tail, in no form."""
+"""What is known of a symbolic size takes guards away: a dim that is a multiple of the tile has no tail, in no
+form."""
 
 from __future__ import annotations
 
@@ -105,7 +106,20 @@ def test_quotients_and_remainders_of_multiples():
     for _ in range(300):
         a, b, c, d = (int(x) for x in rng.integers(-20, 20, 4))
         size = int(rng.integers(1, 50))
-        values = {m: 16 * int(rng.integers(0, 9)), n: 24 * int(rng.integers(0, 9)), i: int(rng.integers(-50, 50))}
+        values = {
+            m: 16 * int(rng.integers(0, 9)),
+            n: 24 * int(rng.integers(0, 9)),
+            i: int(rng.integers(-50, 50)),
+        }
         whole = values[m] * a + values[n] * b + values[i] * c + d
-        for e, want in (((m * a + n * b + i * c + d) // size, whole // size), ((m * a + n * b + i * c + d) % size, whole % size)):
-            assert int(substitute(e, {v: make.const(x, "int32") for v, x in values.items()})) == want, (a, b, c, d, size)
+        for e, want in (
+            ((m * a + n * b + i * c + d) // size, whole // size),
+            ((m * a + n * b + i * c + d) % size, whole % size),
+        ):
+            assert int(substitute(e, {v: make.const(x, "int32") for v, x in values.items()})) == want, (
+                a,
+                b,
+                c,
+                d,
+                size,
+            )

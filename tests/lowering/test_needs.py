@@ -1,4 +1,5 @@
-"""What kernels need of symbolic sizes: nothing is read from an empty tensor, and a reflection fits; every way to run a kernel refuses the rest."""
+"""What kernels need of symbolic sizes: nothing is read from an empty tensor, and a reflection fits; every way
+to run a kernel refuses the rest."""
 
 from __future__ import annotations
 
@@ -20,7 +21,11 @@ def some(*shape: int, t: str = "float32") -> np.ndarray:
 
 def placeholders() -> tuple[te.Tensor, te.Tensor, te.Tensor]:
     n, r = te.var("n"), te.var("r")
-    return te.placeholder((n, 3), name="x"), te.placeholder((r,), "int32", name="i"), te.placeholder((r, 3), "int32", name="ix")
+    return (
+        te.placeholder((n, 3), name="x"),
+        te.placeholder((r,), "int32", name="i"),
+        te.placeholder((r, 3), "int32", name="ix"),
+    )
 
 
 CASES = {
@@ -28,9 +33,18 @@ CASES = {
     "take wrap": lambda x, i, ix: ([x, i], ops.take(x, i, 0, "wrap")),
     "gather": lambda x, i, ix: ([x, ix], ops.gather(x, 0, ix)),
     "gather wrap": lambda x, i, ix: ([x, ix], ops.gather(x, 0, ix, "wrap")),
-    "declared": lambda x, i, ix: ([x, i], te.compute(i.shape, lambda a: x[te.max(te.min(i[a], x.shape[0] - 1), 0), 1], name="y")),
-    "declared wrap": lambda x, i, ix: ([x, i], te.compute(i.shape, lambda a: x[te.floormod(i[a], x.shape[0]), 1], name="y")),
-    "first": lambda x, i, ix: ([x, i], te.compute(i.shape, lambda a: x[0, 1] + x[x.shape[0] - 1, 2] * i[a].astype("float32"), name="y")),
+    "declared": lambda x, i, ix: (
+        [x, i],
+        te.compute(i.shape, lambda a: x[te.max(te.min(i[a], x.shape[0] - 1), 0), 1], name="y"),
+    ),
+    "declared wrap": lambda x, i, ix: (
+        [x, i],
+        te.compute(i.shape, lambda a: x[te.floormod(i[a], x.shape[0]), 1], name="y"),
+    ),
+    "first": lambda x, i, ix: (
+        [x, i],
+        te.compute(i.shape, lambda a: x[0, 1] + x[x.shape[0] - 1, 2] * i[a].astype("float32"), name="y"),
+    ),
 }
 
 
@@ -48,7 +62,10 @@ def test_nothing_is_taken_from_nothing(name: str) -> None:
     with pytest.raises(tl.CallError, match=r"sizes.*\n.*needs .*1"):
         f(*inputs[0, 2])
     out = np.full((2, *(3 for _ in y.shape[1:])), 7, "float32")
-    for call, error in ((lambda: f(*inputs[0, 2], out), tl.CallError), (lambda: interpret(func, *inputs[0, 2], out), InterpretError)):
+    for call, error in (
+        (lambda: f(*inputs[0, 2], out), tl.CallError),
+        (lambda: interpret(func, *inputs[0, 2], out), InterpretError),
+    ):
         with pytest.raises(error):
             call()
     assert (out == 7).all(), "a refused call writes nothing"
@@ -80,7 +97,11 @@ def test_images_without_rows() -> None:
 
 @pytest.mark.parametrize("mode", ["clip", "wrap"])
 def test_constant_sizes(mode: str) -> None:
-    x, i, none = te.placeholder((0, 3), name="x"), te.placeholder((4,), "int32"), te.placeholder((0,), "int32")
+    x, i, none = (
+        te.placeholder((0, 3), name="x"),
+        te.placeholder((4,), "int32"),
+        te.placeholder((0,), "int32"),
+    )
     with pytest.raises(tl.DeclareError, match=r"dimension 0 of x \(0, 3\) is 0"):
         ops.take(x, i, 0, mode)
     y = ops.take(x, none, 0, mode)

@@ -11,7 +11,8 @@ from tests.fuzz.harness import run
 
 
 def agree(args, outputs, change, ranges=None, sizes=({},)):
-    """Reference, lowered kernel, every pass and compiled code give the same under the schedule ``change`` makes."""
+    """Reference, lowered kernel, every pass and compiled code give the same under the schedule ``change``
+    makes."""
     s = te.create_schedule([t.op for t in outputs])
     change(s)
     given = {t.name: (-4, 5) for t in args if not any(t is o for o in outputs)}
@@ -29,8 +30,12 @@ def pair(m=5, n=9, t="float32"):
 def argmax(m=11, n=5):
     A = te.placeholder((m, n), "int32", "A")
     best = te.comm_reducer(
-        lambda x, y: (te.select((x[1] > y[1]) | ((x[1] == y[1]) & (x[0] < y[0])), x[0], y[0]), te.max(x[1], y[1])),
-        lambda a, b: (te.const(1000, a), te.const(-1000, b)))
+        lambda x, y: (
+            te.select((x[1] > y[1]) | ((x[1] == y[1]) & (x[0] < y[0])), x[0], y[0]),
+            te.max(x[1], y[1]),
+        ),
+        lambda a, b: (te.const(1000, a), te.const(-1000, b)),
+    )
     k = te.reduce_axis((0, n), "k")
     U, V = te.compute((m,), lambda i: best((k, A[i, k]), axis=k), "U")
     return A, U, V
@@ -48,9 +53,12 @@ def test_several_outputs_with_an_odd_number_of_lanes(lanes):
 
 
 def test_odd_lanes_keep_the_order_of_a_tuple_reduction():
-    """The second value of the combiner reads what the first store writes: pieces of a Let must all be made before."""
+    """The second value of the combiner reads what the first store writes: pieces of a Let must all be made
+    before."""
     A = te.placeholder((7, 5), "int32", "A")
-    both = te.comm_reducer(lambda x, y: (x[0] + y[0], x[1] + x[0] * y[1]), lambda a, b: (te.const(0, a), te.const(0, b)))
+    both = te.comm_reducer(
+        lambda x, y: (x[0] + y[0], x[1] + x[0] * y[1]), lambda a, b: (te.const(0, a), te.const(0, b))
+    )
     k = te.reduce_axis((0, 5), "k")
     U, V = te.compute((7,), lambda i: both((A[i, k], A[i, k]), axis=k), "U")
     agree([A, U, V], [U, V], lambda s: (s[U].reorder(k, U.op.axis[0]), s[U].vectorize(U.op.axis[0])))
@@ -167,8 +175,12 @@ def test_a_knob_that_nobody_sampled_is_refused():
 def test_a_step_with_arguments_missing_or_of_the_wrong_type_is_refused():
     A, B, U, V = pair()
     s = te.create_schedule([U.op])
-    for name, arguments in (("compute_at", {"stage": "U", "loop": "i"}), ("split", {"stage": "U", "loop": 3, "factor": 2}),
-                            ("nonsense", {}), ("vectorize", {"stage": "U", "loop": "i", "wild": 1})):
+    for name, arguments in (
+        ("compute_at", {"stage": "U", "loop": "i"}),
+        ("split", {"stage": "U", "loop": 3, "factor": 2}),
+        ("nonsense", {}),
+        ("vectorize", {"stage": "U", "loop": "i", "wild": 1}),
+    ):
         with pytest.raises(tl.ScheduleError):
             s.step(name, **arguments)
     assert len(s.trace) == 0
@@ -244,7 +256,11 @@ def test_reverse_compute_at_of_an_annotated_reduction():
 
 def test_lanes_that_lie_before_a_buffer_do_not_count_as_reads():
     A, B = te.placeholder((2, 7), name="A"), te.placeholder((2,), name="B")
-    C = te.compute((4, 7), lambda i, j: te.if_then_else((i >= 1) & (i <= 2), A[i - 1, j] + B[i - 1], te.const(1, "float32")), "C")
+    C = te.compute(
+        (4, 7),
+        lambda i, j: te.if_then_else((i >= 1) & (i <= 2), A[i - 1, j] + B[i - 1], te.const(1, "float32")),
+        "C",
+    )
 
     def change(s):
         s.cache_read(B, "local", [C])
@@ -298,8 +314,15 @@ def test_a_step_that_would_undo_a_tensorize_is_refused():
     s = te.create_schedule(C)
     s[C].tensorize(s[C].split(C.op.axis[1], 4)[1], GEMV["fuzz.gemv4x4.float32"][3])
     before = s.tree()
-    for call in (lambda: s[D].compute_inline(), lambda: s[C].vectorize(k), lambda: s[D].compute_at(s[C], k), lambda: s[C].split(k, 2)):
-        with pytest.raises(tl.ScheduleError, match="is tensorized and would not be what its intrinsic computes"):
+    for call in (
+        lambda: s[D].compute_inline(),
+        lambda: s[C].vectorize(k),
+        lambda: s[D].compute_at(s[C], k),
+        lambda: s[C].split(k, 2),
+    ):
+        with pytest.raises(
+            tl.ScheduleError, match="is tensorized and would not be what its intrinsic computes"
+        ):
             call()
     assert s.tree() == before
     run([A, B, C], [C], {"A": (-4, 5), "B": (-4, 5)}, s, [{}], each_pass=True)
@@ -313,7 +336,11 @@ def test_a_copy_of_rows_of_a_scan_is_made_at_each_turn(what):
     mid = te.compute((6, 5), lambda t, i: H[t - 1, i] + 1, "mid")
     new = te.compute((6, 5), lambda t, i: mid[t, i] - X[t, i], "new")
     Y = te.scan(first, new, H, name="Y")
-    agree([X, Y], [Y], lambda s: s.cache_read(H, "local", [mid]) if what == "state" else s.cache_read(mid, "local", [new]))
+    agree(
+        [X, Y],
+        [Y],
+        lambda s: s.cache_read(H, "local", [mid]) if what == "state" else s.cache_read(mid, "local", [new]),
+    )
 
 
 def test_a_tensorized_stage_is_not_inlined():
@@ -330,9 +357,14 @@ def test_a_tensorized_stage_is_not_inlined():
 
 
 def test_a_fused_row_of_a_scan_needs_no_later_rows():
-    """The row was ``fused // n`` with bounds wider than the one turn it has, so that rows not written yet were read."""
+    """The row was ``fused // n`` with bounds wider than the one turn it has, so that rows not written yet
+    were read."""
     n = te.dim("n", 4, 64, multiple_of=4)
-    X, H, W = te.placeholder((6, n), name="X"), te.placeholder((6, n), name="H"), te.placeholder((n, n), name="W")
+    X, H, W = (
+        te.placeholder((6, n), name="X"),
+        te.placeholder((6, n), name="H"),
+        te.placeholder((n, n), name="W"),
+    )
     first = te.compute((1, n), lambda t, i: X[t, i], "first")
     k = te.reduce_axis((0, n), "k")
     mid = te.compute((6, n), lambda t, i: te.sum(H[t - 1, k] * W[k, i], axis=k), "mid")
@@ -369,7 +401,9 @@ def test_a_sampled_location_does_not_take_the_update_out_of_its_scan():
     agree([X, Y], [Y], change)
 
 
-@pytest.mark.parametrize("digits", [((0, 1, 0), (1, 1, 0), (2, 1, 0)), ((0, 1, 0), (1, 1, 0), (-1, 1, 0)), ((0, -1, 0), (1, 1, 0))])
+@pytest.mark.parametrize(
+    "digits", [((0, 1, 0), (1, 1, 0), (2, 1, 0)), ((0, 1, 0), (1, 1, 0), (-1, 1, 0)), ((0, -1, 0), (1, 1, 0))]
+)
 def test_a_layout_in_a_trace_that_names_axes_that_are_not_there_is_refused(digits):
     """It was an IndexError once."""
     A = te.placeholder((4, 6), name="A")

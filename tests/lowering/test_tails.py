@@ -1,4 +1,5 @@
-"""``split(tail=…)``: every choice gives numpy's numbers for sizes around the tile, and the code it promises."""
+"""``split(tail=…)``: every choice gives numpy's numbers for sizes around the tile, and the code it
+promises."""
 
 from __future__ import annotations
 
@@ -27,7 +28,10 @@ def masked(func):
     return [st for st in preorder(func.body) if isinstance(st, Store) and st.mask is not None]
 
 
-@pytest.mark.parametrize(("tail", "vector"), [(t, v) for t in ("auto", "guard", "mask", "peel", "shift") for v in (False, True) if v or t != "mask"])
+@pytest.mark.parametrize(
+    ("tail", "vector"),
+    [(t, v) for t in ("auto", "guard", "mask", "peel", "shift") for v in (False, True) if v or t != "mask"],
+)
 @pytest.mark.parametrize("symbolic", [False, True])
 def test_right_for_sizes_around_the_tile(tail, vector, symbolic):
     sizes = (0, 1, 7, 8, 9, 16, 30)
@@ -50,7 +54,8 @@ def test_guard_and_mask_have_one_body():
 def test_peel_has_no_test_in_the_main_loop():
     func = tl.lower(*rows(te.var("n"), "peel", True)[:2])
     assert not [st for st in preorder(func.body) if isinstance(st, If)]
-    assert len([st for st in preorder(func.body) if isinstance(st, For)]) == 3  # j, the whole tiles, the last one
+    # j, the whole tiles, the last one
+    assert len([st for st in preorder(func.body) if isinstance(st, For)]) == 3
     assert len(masked(func)) == 1
 
 
@@ -107,7 +112,8 @@ def test_tails_that_cannot_be_had_are_refused():
 
 @pytest.mark.parametrize("half", [0, 1])
 def test_a_shifted_tile_of_a_reduction_is_not_made_partial_results(half):
-    """Found by a wrong softmax: the sums of the rows that two tiles share were counted twice, for nobody looked at the tail again."""
+    """Found by a wrong softmax: the sums of the rows that two tiles share were counted twice, for nobody
+    looked at the tail again."""
     A = te.placeholder((30,), name="A")
     k = te.reduce_axis((0, 30), "k")
     C = te.compute((1,), lambda i: te.sum(A[k], axis=k), "C")
@@ -131,7 +137,8 @@ def test_a_shifted_output_does_not_take_the_memory_of_what_it_reads():
 
 @pytest.mark.parametrize(("n", "factor", "copies"), [(28, 6, 2), (28, 7, 1), (37, 5, 2), (7, 4, 2)])
 def test_a_tile_of_two_fused_axes_is_written_once_for_whole_tiles_and_once_for_the_last(n, factor, copies):
-    """Found by a slow build: that ``x // 28 < 28`` says no more than ``x < 784`` was not seen, and copies stayed for tiles that are never met."""
+    """Found by a slow build: that ``x // 28 < 28`` says no more than ``x < 784`` was not seen, and copies
+    stayed for tiles that are never met."""
     A = te.placeholder((8, n, n), name="A")
     k = te.reduce_axis((0, 8), "k")
     C = te.compute((n, n), lambda i, j: te.sum(A[k, i, j], axis=k), "C")

@@ -1,4 +1,5 @@
-"""The list of arguments is free: computed tensors on the way are written out, inputs nobody reads are passed, `lower` adds outputs.
+"""The list of arguments is free: computed tensors on the way are written out, inputs nobody reads are passed,
+`lower` adds outputs.
 
 Every program is run by the interpreter (which reports elements never written) and compiled, on rubbish.
 """
@@ -75,8 +76,11 @@ def inlined_last_first(s, P, Q, C):
     s[P].compute_inline()
 
 
-@pytest.mark.parametrize("how", [at_root, one_in_the_other, in_tiles, in_parallel, stored_further_out, inlined, inlined_last_first],
-                         ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "how",
+    [at_root, one_in_the_other, in_tiles, in_parallel, stored_further_out, inlined, inlined_last_first],
+    ids=lambda f: f.__name__,
+)
 def test_computed_arguments_are_written_out(how):
     s, A, P, Q, C = chain()
     how(s, P, Q, C)
@@ -113,7 +117,11 @@ def test_a_window_that_covers_its_source_writes_it_whole():
         tl.lower(s, [A, P, C])  # windows of neighbouring tiles overlap
 
 
-@pytest.mark.parametrize("index", [lambda i: 2 * i, lambda i: i + 1, lambda i: te.if_then_else(i > 3, i, 4)], ids=["gaps", "beginning", "choice"])
+@pytest.mark.parametrize(
+    "index",
+    [lambda i: 2 * i, lambda i: i + 1, lambda i: te.if_then_else(i > 3, i, 4)],
+    ids=["gaps", "beginning", "choice"],
+)
 def test_parts_that_may_leave_some_out_are_refused(index):
     A = te.placeholder((2 * N,), name="A")
     P = te.compute((2 * N,), lambda i: A[i] * 2.0, name="P")
@@ -189,7 +197,11 @@ def test_a_packed_constant_can_be_written_out():
 def test_a_changed_layout_is_that_of_the_argument():
     s, A, P, _, C = chain()
     s[P].transform_layout(lambda i, j: [j, i])
-    assert [tuple(map(int, map(str, b.shape))) for b in tl.lower(s, [A, P, C]).params] == [(N, M), (M, N), (N, M)]
+    assert [tuple(map(int, map(str, b.shape))) for b in tl.lower(s, [A, P, C]).params] == [
+        (N, M),
+        (M, N),
+        (N, M),
+    ]
 
 
 def test_a_stage_inside_a_scan_is_refused():

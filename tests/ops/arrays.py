@@ -54,21 +54,25 @@ def ulp(t: Any) -> float:
 
 
 def near(got: Array, want: Array, t: Any, ulps: float, floor: float = 0.0) -> None:
-    """``got``, of dtype ``t``, lies within ``ulps`` steps of the float64 array ``want``; ``floor`` is an absolute allowance beside it.
+    """``got``, of dtype ``t``, lies within ``ulps`` steps of the float64 array ``want``; ``floor`` is an
+    absolute allowance beside it.
 
     Shapes are equal, and NaN and infinities stand at the same places.
     """
     given = real(got, t)
     assert given.shape == np.shape(want), f"shape {given.shape}, should be {np.shape(want)}"
-    tiny = 2.0**-24 if str(t) == "float16" else 2.0**-133 if str(t) == "bfloat16" else 0.0  # steps below the normal numbers
+    # steps below the normal numbers
+    tiny = 2.0**-24 if str(t) == "float16" else 2.0**-133 if str(t) == "bfloat16" else 0.0
     with np.errstate(all="ignore"):
         same = (given == want) | (np.isnan(given) & np.isnan(want))
         bound = ulps * np.maximum(np.abs(want) * ulp(t), tiny) + floor
         bad = ~same & ~(np.abs(given - want) <= bound)
     if bad.any():
         at = tuple(int(i) for i in np.argwhere(np.atleast_1d(bad))[0])
-        raise AssertionError(f"{int(bad.sum())} of {bad.size} differ, first at {at}: {np.atleast_1d(given)[at]!r}, should be "
-                             f"{np.atleast_1d(want)[at]!r} within {np.atleast_1d(bound)[at]:.3g}")
+        raise AssertionError(
+            f"{int(bad.sum())} of {bad.size} differ, first at {at}: {np.atleast_1d(given)[at]!r}, should be "
+            f"{np.atleast_1d(want)[at]!r} within {np.atleast_1d(bound)[at]:.3g}"
+        )
 
 
 def exact(got: Array, want: Array, t: Any) -> None:

@@ -29,24 +29,49 @@ def conv(x, w, bias=None, stride=1, padding=0, dilation=1, groups=1):
     out = np.zeros((x.shape[0], w.shape[0], *size), x.dtype)
     per_in, per_out = x.shape[1] // groups, w.shape[0] // groups
     for g in range(groups):
-        part = x[:, g * per_in:(g + 1) * per_in]
+        part = x[:, g * per_in : (g + 1) * per_in]
         for tap in itertools.product(*map(range, w.shape[2:])):
-            seen = part[(slice(None), slice(None), *[slice(t * dil, t * dil + (s - 1) * st + 1, st) for t, dil, s, st in zip(tap, dilation, size, stride)])]
-            out[:, g * per_out:(g + 1) * per_out] += np.einsum("nc...,oc->no...", seen, w[(slice(g * per_out, (g + 1) * per_out), slice(None), *tap)])
+            seen = part[
+                (
+                    slice(None),
+                    slice(None),
+                    *[
+                        slice(t * dil, t * dil + (s - 1) * st + 1, st)
+                        for t, dil, s, st in zip(tap, dilation, size, stride)
+                    ],
+                )
+            ]
+            out[:, g * per_out : (g + 1) * per_out] += np.einsum(
+                "nc...,oc->no...", seen, w[(slice(g * per_out, (g + 1) * per_out), slice(None), *tap)]
+            )
     return out if bias is None else out + bias.reshape(1, -1, *[1] * n)
 
 
 def conv_transpose(x, w, bias=None, stride=1, padding=0, output_padding=0, dilation=1, groups=1):
     """As torch has it: w [C, O / groups, …]; each element of x adds its multiple of the kernel."""
     n = x.ndim - 2
-    stride, dilation, extra, cut = each(stride, n), each(dilation, n), each(output_padding, n), pairs(padding, n)
-    full = [(x.shape[2 + d] - 1) * stride[d] + dilation[d] * (w.shape[2 + d] - 1) + 1 + extra[d] for d in range(n)]
+    stride, dilation, extra, cut = (
+        each(stride, n),
+        each(dilation, n),
+        each(output_padding, n),
+        pairs(padding, n),
+    )
+    full = [
+        (x.shape[2 + d] - 1) * stride[d] + dilation[d] * (w.shape[2 + d] - 1) + 1 + extra[d] for d in range(n)
+    ]
     per_in, per_out = x.shape[1] // groups, w.shape[1]
     out = np.zeros((x.shape[0], per_out * groups, *full), x.dtype)
     for g in range(groups):
         for tap in itertools.product(*map(range, w.shape[2:])):
-            place = tuple(slice(t * dil, t * dil + (m - 1) * st + 1, st) for t, dil, m, st in zip(tap, dilation, x.shape[2:], stride))
-            part = np.einsum("nc...,co->no...", x[:, g * per_in:(g + 1) * per_in], w[(slice(g * per_in, (g + 1) * per_in), slice(None), *tap)])
+            place = tuple(
+                slice(t * dil, t * dil + (m - 1) * st + 1, st)
+                for t, dil, m, st in zip(tap, dilation, x.shape[2:], stride)
+            )
+            part = np.einsum(
+                "nc...,co->no...",
+                x[:, g * per_in : (g + 1) * per_in],
+                w[(slice(g * per_in, (g + 1) * per_in), slice(None), *tap)],
+            )
             out[(slice(None), slice(g * per_out, (g + 1) * per_out), *place)] += part
     out = out[(slice(None), slice(None), *[slice(b, m - a) for (b, a), m in zip(cut, full)])]
     return out if bias is None else out + bias.reshape(1, -1, *[1] * n)
@@ -66,14 +91,22 @@ def pool(x, kind, kernel, stride, padding=0, dilation=1, ceil_mode=False, count_
     out = np.zeros((*x.shape[:2], *size), x.dtype)
     for place in itertools.product(*map(range, size)):
         starts = [p * s - b for p, s, (b, _) in zip(place, stride, pairs(padding, n))]
-        inside = [[i for i in range(s, s + k * dil, dil) if 0 <= i < m] for s, k, dil, m in zip(starts, kernel, dilation, x.shape[2:])]
+        inside = [
+            [i for i in range(s, s + k * dil, dil) if 0 <= i < m]
+            for s, k, dil, m in zip(starts, kernel, dilation, x.shape[2:])
+        ]
         seen = x[(slice(None), slice(None), *np.ix_(*inside))]
         axes = tuple(range(2, x.ndim))
         if kind == "max":
             value = seen.max(axis=axes)
         else:
-            whole = [min(s + k, m + a) - s for s, k, m, (_, a) in zip(starts, kernel, x.shape[2:], pairs(padding, n))]
-            value = seen.astype("float64").sum(axis=axes) / (np.prod(whole) if count_include_pad else np.prod([len(i) for i in inside]))
+            whole = [
+                min(s + k, m + a) - s
+                for s, k, m, (_, a) in zip(starts, kernel, x.shape[2:], pairs(padding, n))
+            ]
+            value = seen.astype("float64").sum(axis=axes) / (
+                np.prod(whole) if count_include_pad else np.prod([len(i) for i in inside])
+            )
         out[(slice(None), slice(None), *place)] = value
     return out
 
@@ -102,11 +135,19 @@ def small(rng, shape, dtype="float32", lo=-4, hi=5):
 
 def run(f, *arrays, shapes=None, **options):
     """The operator ``f`` compiled with the default schedule and called; ``shapes`` declares symbolic ones."""
-    tensors = [te.placeholder(a.shape if shapes is None or shapes[n] is None else shapes[n], str(a.dtype), name=f"x{n}") for n, a in enumerate(arrays)]
+    tensors = [
+        te.placeholder(
+            a.shape if shapes is None or shapes[n] is None else shapes[n], str(a.dtype), name=f"x{n}"
+        )
+        for n, a in enumerate(arrays)
+    ]
     return tl.compile([*tensors, f(*tensors, **options)])(*arrays)
 
 
 def symbolic(f, shapes, dtypes=None):
     """One kernel of the operator for placeholders of these shapes."""
-    tensors = [te.placeholder(s, "float32" if dtypes is None else dtypes[n], name=f"x{n}") for n, s in enumerate(shapes)]
+    tensors = [
+        te.placeholder(s, "float32" if dtypes is None else dtypes[n], name=f"x{n}")
+        for n, s in enumerate(shapes)
+    ]
     return tl.compile([*tensors, f(*tensors)])

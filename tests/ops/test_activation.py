@@ -1,4 +1,5 @@
-"""Activations against their formulas in float64, at every scale of argument, and against torch where it is installed."""
+"""Activations against their formulas in float64, at every scale of argument, and against torch where it is
+installed."""
 
 from __future__ import annotations
 
@@ -25,19 +26,37 @@ def softplus(x):
 
 # operator → formula in float64, and an allowance relative to 1 where the formula cancels (as torch's does)
 FORMULAS = {
-    "relu": (lambda x: np.maximum(x, 0), 0), "relu6": (lambda x: np.clip(x, 0, 6), 0), "hard_tanh": (lambda x: np.clip(x, -1, 1), 0),
-    "leaky_relu": (lambda x: np.where(x > 0, x, 0.01 * x), 0), "elu": (lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))), 0),
-    "selu": (lambda x: 1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * np.expm1(np.minimum(x, 0))), 0),
-    "gelu": (lambda x: 0.5 * x * (1 + erf(x / math.sqrt(2))), 4), "sigmoid": (sigmoid, 0), "tanh": (np.tanh, 0),
-    "silu": (lambda x: x * sigmoid(x), 0), "swish": (lambda x: x * sigmoid(x), 0), "softplus": (lambda x: np.where(x > 20, x, softplus(x)), 0),
-    "softsign": (lambda x: x / (1 + np.abs(x)), 0), "hard_sigmoid": (lambda x: np.clip(x + 3, 0, 6) / 6, 1),
-    "hard_swish": (lambda x: x * np.clip(x + 3, 0, 6) / 6, 4), "mish": (lambda x: x * np.tanh(softplus(x)), 0),
+    "relu": (lambda x: np.maximum(x, 0), 0),
+    "relu6": (lambda x: np.clip(x, 0, 6), 0),
+    "hard_tanh": (lambda x: np.clip(x, -1, 1), 0),
+    "leaky_relu": (lambda x: np.where(x > 0, x, 0.01 * x), 0),
+    "elu": (lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))), 0),
+    "selu": (
+        lambda x: 1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * np.expm1(np.minimum(x, 0))),
+        0,
+    ),
+    "gelu": (lambda x: 0.5 * x * (1 + erf(x / math.sqrt(2))), 4),
+    "sigmoid": (sigmoid, 0),
+    "tanh": (np.tanh, 0),
+    "silu": (lambda x: x * sigmoid(x), 0),
+    "swish": (lambda x: x * sigmoid(x), 0),
+    "softplus": (lambda x: np.where(x > 20, x, softplus(x)), 0),
+    "softsign": (lambda x: x / (1 + np.abs(x)), 0),
+    "hard_sigmoid": (lambda x: np.clip(x + 3, 0, 6) / 6, 1),
+    "hard_swish": (lambda x: x * np.clip(x + 3, 0, 6) / 6, 4),
+    "mish": (lambda x: x * np.tanh(softplus(x)), 0),
 }
 
 
 def arguments(t):
     rng = np.random.default_rng(2)
-    x = np.concatenate([rng.uniform(-8, 8, 40), rng.uniform(-0.01, 0.01, 10), [0.0, 1.0, -1.0, 3.0, -3.0, 30.0, -30.0, 80.0, -80.0, 6.0]])
+    x = np.concatenate(
+        [
+            rng.uniform(-8, 8, 40),
+            rng.uniform(-0.01, 0.01, 10),
+            [0.0, 1.0, -1.0, 3.0, -3.0, 30.0, -30.0, 80.0, -80.0, 6.0],
+        ]
+    )
     return stored(x.reshape(4, 15), t)
 
 
@@ -51,7 +70,13 @@ def test_formula(name, t):
     a = arguments(t)
     step = 2.0**-52 if t == "float64" else 2.0**-23
     near(kernel(a), formula(real(a, t)), t, 6 if t in ("float32", "float64") else 1, cancels * step + 1e-34)
-    near(kernel(a[:1]), formula(real(a[:1], t)), t, 6 if t in ("float32", "float64") else 1, cancels * step + 1e-34)
+    near(
+        kernel(a[:1]),
+        formula(real(a[:1], t)),
+        t,
+        6 if t in ("float32", "float64") else 1,
+        cancels * step + 1e-34,
+    )
 
 
 def test_gelu_by_tanh():
@@ -66,7 +91,15 @@ def test_parameters():
     a = arguments("float32")
     x = te.placeholder(a.shape, name="x")
     r = a.astype("float64")
-    got = compiled([ops.leaky_relu(x, 0.2), ops.elu(x, 0.5), ops.softplus(x, beta=2.0, threshold=5.0), ops.hard_tanh(x, -2, 0.5)], {x: a})
+    got = compiled(
+        [
+            ops.leaky_relu(x, 0.2),
+            ops.elu(x, 0.5),
+            ops.softplus(x, beta=2.0, threshold=5.0),
+            ops.hard_tanh(x, -2, 0.5),
+        ],
+        {x: a},
+    )
     near(got[0], np.where(r > 0, r, np.float32(0.2) * r), "float32", 1)
     near(got[1], np.where(r > 0, r, 0.5 * np.expm1(np.minimum(r, 0))), "float32", 4)
     near(got[2], np.where(2 * r > 5, r, softplus(2 * r) / 2), "float32", 6, 1e-34)
@@ -75,7 +108,11 @@ def test_parameters():
 
 def test_prelu_has_one_slope_or_one_for_each_channel():
     a, one, many = sample((3, 5, 17), "float32"), np.array([0.25], "float32"), sample((5,), "float32", 1)
-    x, w, v = te.placeholder(a.shape, name="x"), te.placeholder((1,), name="w"), te.placeholder((5,), name="v")
+    x, w, v = (
+        te.placeholder(a.shape, name="x"),
+        te.placeholder((1,), name="w"),
+        te.placeholder((5,), name="v"),
+    )
     got = compiled([ops.prelu(x, w), ops.prelu(x, v)], {x: a, w: one, v: many})
     exact(got[0], np.where(a > 0, a, a * one), "float32")
     exact(got[1], np.where(a > 0, a, a * many[:, None]), "float32")
@@ -100,9 +137,23 @@ def test_nan_and_infinity(name):
         assert got[1] == np.inf
 
 
-TORCH = {"relu": "relu", "relu6": "relu6", "leaky_relu": "leaky_relu", "elu": "elu", "selu": "selu", "gelu": "gelu", "sigmoid": "sigmoid",
-         "tanh": "tanh", "silu": "silu", "softplus": "softplus", "softsign": "softsign", "hard_sigmoid": "hardsigmoid",
-         "hard_swish": "hardswish", "hard_tanh": "hardtanh", "mish": "mish"}
+TORCH = {
+    "relu": "relu",
+    "relu6": "relu6",
+    "leaky_relu": "leaky_relu",
+    "elu": "elu",
+    "selu": "selu",
+    "gelu": "gelu",
+    "sigmoid": "sigmoid",
+    "tanh": "tanh",
+    "silu": "silu",
+    "softplus": "softplus",
+    "softsign": "softsign",
+    "hard_sigmoid": "hardsigmoid",
+    "hard_swish": "hardswish",
+    "hard_tanh": "hardtanh",
+    "mish": "mish",
+}
 
 
 @pytest.mark.parametrize("name", TORCH)

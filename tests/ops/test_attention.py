@@ -1,4 +1,5 @@
-"""Attention against numpy in double precision, and against torch when it is there; its default schedule keeps scores in the cache."""
+"""Attention against numpy in double precision, and against torch when it is there; its default schedule keeps
+scores in the cache."""
 
 from __future__ import annotations
 
@@ -34,8 +35,17 @@ def three(q, k, v, t="float32"):
     return tuple(sample(s, t, seed) for seed, s in enumerate((q, k, v)))
 
 
-SHAPES = [((2, 3, 5, 8), (2, 3, 7, 8), (2, 3, 7, 8)), ((65, 16), (33, 16), (33, 5)), ((2, 1, 9, 8), (3, 7, 8), (1, 7, 8)), ((1, 1, 4), (1, 1, 4), (1, 1, 4))]
-CLOSE = {"t": "float32", "ulps": 40, "floor": 40 * 2.0**-23 * 10}  # scores up to 40 lose that many units in exp; values are up to 10
+SHAPES = [
+    ((2, 3, 5, 8), (2, 3, 7, 8), (2, 3, 7, 8)),
+    ((65, 16), (33, 16), (33, 5)),
+    ((2, 1, 9, 8), (3, 7, 8), (1, 7, 8)),
+    ((1, 1, 4), (1, 1, 4), (1, 1, 4)),
+]
+CLOSE = {
+    "t": "float32",
+    "ulps": 40,
+    "floor": 40 * 2.0**-23 * 10,
+}  # scores up to 40 lose that many units in exp; values are up to 10
 
 
 @pytest.mark.parametrize("is_causal", [False, True])
@@ -61,7 +71,13 @@ def test_dtypes(t):
     q, k, v = three((2, 9, 16), (2, 17, 16), (2, 17, 16), t)
     tensors = [te.placeholder(a.shape, t) for a in (q, k, v)]
     got = tl.compile([*tensors, attend(*tensors)])(q, k, v)
-    near(got, oracle(*(real(a, t) for a in (q, k, v))), t, 1 if t != "float64" else 100, floor=1e-12 if t == "float64" else 1e-4)
+    near(
+        got,
+        oracle(*(real(a, t) for a in (q, k, v))),
+        t,
+        1 if t != "float64" else 100,
+        floor=1e-12 if t == "float64" else 1e-4,
+    )
 
 
 def test_scale_and_one_tensor_for_all():
@@ -73,7 +89,9 @@ def test_scale_and_one_tensor_for_all():
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_one_kernel_for_any_tokens(is_causal):
     n, rows, keys = te.var("n"), te.var("rows"), te.var("keys")
-    f = symbolic(lambda q, k, v: attend(q, k, v, is_causal=is_causal), [(n, rows, 16), (n, keys, 16), (n, keys, 16)])
+    f = symbolic(
+        lambda q, k, v: attend(q, k, v, is_causal=is_causal), [(n, rows, 16), (n, keys, 16), (n, keys, 16)]
+    )
     for batch, m, s in ((1, 5, 7), (3, 33, 64), (2, 130, 1)):
         q, k, v = three((batch, m, 16), (batch, s, 16), (batch, s, 16))
         near(f(q, k, v), oracle(q, k, v, is_causal=is_causal), **CLOSE)
@@ -83,7 +101,13 @@ def test_scores_never_go_to_memory():
     """The buffer of scores is one for a block of query rows, not one for all of them."""
     q, k, v = (te.placeholder((1, 4, 512, 64), name=n) for n in "qkv")
     tree = default_schedule(attend(q, k, v)).tree()
-    buffers = [line for line in tree.splitlines() if "storage attention.scores" in line or "storage attention.exp" in line or "storage attention.dots" in line]
+    buffers = [
+        line
+        for line in tree.splitlines()
+        if "storage attention.scores" in line
+        or "storage attention.exp" in line
+        or "storage attention.dots" in line
+    ]
     assert len(buffers) == 3
     assert not any("[1, 4, 512, 512]" in line for line in buffers), tree
     assert all("[1, 1, " in line for line in buffers), tree
@@ -91,7 +115,8 @@ def test_scores_never_go_to_memory():
 
 @pytest.mark.parametrize(("rows", "keys"), [(200, 200), (97, 300), (300, 97), (96, 192)])
 def test_what_is_behind_the_block_of_a_token_is_never_read(rows, keys):
-    """Exact zeros would turn NaN in its products. Blocks of rows that end within a block of tokens, and on its edge."""
+    """Exact zeros would turn NaN in its products. Blocks of rows that end within a block of tokens, and on
+    its edge."""
     q, k, v = three((2, rows, 16), (2, keys, 16), (2, keys, 16))
     seen = -(-rows // CAUSAL_BLOCK) * CAUSAL_BLOCK
     k[:, seen:], v[:, seen:] = np.nan, np.nan
@@ -103,7 +128,7 @@ def test_a_causal_mask_is_the_bound_of_the_loop_over_keys():
     text = tl.compile([q, k, v, attend(q, k, v, is_causal=True)]).get_source("ir")
     values = text.split("attention.values: ")[1]
     assert re.search(r"for j\w* in range\(0, min\(", values), values
-    loop = values[values.index("for j"):].split("attention[")[0]
+    loop = values[values.index("for j") :].split("attention[")[0]
     assert "if" not in loop, loop
 
 
@@ -124,12 +149,20 @@ def test_projections_around():
     heads = ops.transpose(ops.reshape(ops.matmul(X, W), (10, 3, 4)), (1, 0, 2))
     out = ops.reshape(ops.transpose(attend(heads, heads, heads), (1, 0, 2)), (10, 12))
     h = (x.astype("float64") @ w).reshape(10, 3, 4).transpose(1, 0, 2)
-    near(tl.compile([X, W, out])(x, w), oracle(h, h, h).transpose(1, 0, 2).reshape(10, 12), "float32", 40, floor=40 * 2.0**-23 * 10)
+    near(
+        tl.compile([X, W, out])(x, w),
+        oracle(h, h, h).transpose(1, 0, 2).reshape(10, 12),
+        "float32",
+        40,
+        floor=40 * 2.0**-23 * 10,
+    )
 
 
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_as_torch(is_causal):
     torch = pytest.importorskip("torch")
     q, k, v = three((2, 3, 40, 32), (2, 3, 70, 32), (2, 3, 70, 32))
-    want = torch.nn.functional.scaled_dot_product_attention(*map(torch.from_numpy, (q, k, v)), is_causal=is_causal).numpy()
+    want = torch.nn.functional.scaled_dot_product_attention(
+        *map(torch.from_numpy, (q, k, v)), is_causal=is_causal
+    ).numpy()
     near(run(attend, q, k, v, is_causal=is_causal), want.astype("float64"), "float32", 80, floor=1e-3)

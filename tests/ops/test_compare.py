@@ -19,7 +19,9 @@ def test_comparisons(t):
     a, b = numbers(t, 33), numbers(t, 33, seed=3)
     b[::3] = a[::3]
     x, y = te.placeholder((33,), t, name="x"), te.placeholder((33,), t, name="y")
-    for name, got in zip(COMPARISONS, compiled([getattr(ops, name)(x, y) for name in COMPARISONS], {x: a, y: b}), strict=True):
+    for name, got in zip(
+        COMPARISONS, compiled([getattr(ops, name)(x, y) for name in COMPARISONS], {x: a, y: b}), strict=True
+    ):
         exact(got, getattr(np, name)(real(a, t), real(b, t)), "bool")
 
 
@@ -34,7 +36,9 @@ def test_logic_of_what_is_not_zero(t):
     a, b = sample((3, 17), t, 1), sample((17,), "bool", 2)
     a[0, ::2] = 0
     x, y = te.placeholder((3, 17), t, name="x"), te.placeholder((17,), "bool", name="y")
-    got = compiled([ops.logical_and(x, y), ops.logical_or(x, y), ops.logical_xor(x, y), ops.logical_not(x)], {x: a, y: b})
+    got = compiled(
+        [ops.logical_and(x, y), ops.logical_or(x, y), ops.logical_xor(x, y), ops.logical_not(x)], {x: a, y: b}
+    )
     want = [np.logical_and(a, b), np.logical_or(a, b), np.logical_xor(a, b), np.logical_not(a)]
     for g, w in zip(got, want, strict=True):
         exact(g, w, "bool")
@@ -42,8 +46,15 @@ def test_logic_of_what_is_not_zero(t):
 
 def test_where_broadcasts_all_three():
     c, a, b = sample((33, 1), "bool", 1), sample((17,), "float32", 2), sample((33, 17), "int32", 3)
-    cond, x, y = te.placeholder((33, 1), "bool", name="c"), te.placeholder((17,), name="x"), te.placeholder((33, 17), "int32", name="y")
-    got = compiled([ops.where(cond, x, y), ops.where(cond, x, 0), ops.where(cond, 1.0, 0.0), ops.where(y, x, -1.5)], {cond: c, x: a, y: b})
+    cond, x, y = (
+        te.placeholder((33, 1), "bool", name="c"),
+        te.placeholder((17,), name="x"),
+        te.placeholder((33, 17), "int32", name="y"),
+    )
+    got = compiled(
+        [ops.where(cond, x, y), ops.where(cond, x, 0), ops.where(cond, 1.0, 0.0), ops.where(y, x, -1.5)],
+        {cond: c, x: a, y: b},
+    )
     exact(got[0], np.where(c, a, b), "float64")
     exact(got[1], np.where(c, a, np.float32(0)), "float32")
     exact(got[2], np.where(c, 1.0, 0.0), "float32")

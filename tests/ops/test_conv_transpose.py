@@ -1,4 +1,5 @@
-"""Transposed convolutions against numpy's scattering sum: bit for bit on small integers; and against torch when it is there."""
+"""Transposed convolutions against numpy's scattering sum: bit for bit on small integers; and against torch
+when it is there."""
 
 from __future__ import annotations
 
@@ -12,16 +13,29 @@ from tests.ops.images import run, small, symbolic
 
 RNG = np.random.default_rng(7)
 
-# strides that divide the kernel and that do not, with the kernel's own dilation; margins wider than the kernel reaches
-CASES = [(3, {"stride": 2, "padding": 1, "output_padding": 1}), ((3, 2), {"stride": (2, 3), "padding": (0, 1), "groups": 2, "output_padding": (1, 2)}),
-         (4, {"stride": 2, "padding": 1}), (3, {"padding": 1, "dilation": 2}), (3, {"stride": 2, "padding": 1, "dilation": 2}), (2, {"stride": 3}),
-         (5, {"stride": 3, "padding": 4}), (3, {"stride": 3, "dilation": 3, "padding": ((2, 1), (0, 3))}), (1, {})]
+# strides that divide the kernel and that do not, with the kernel's own dilation; margins wider than the
+# kernel reaches
+CASES = [
+    (3, {"stride": 2, "padding": 1, "output_padding": 1}),
+    ((3, 2), {"stride": (2, 3), "padding": (0, 1), "groups": 2, "output_padding": (1, 2)}),
+    (4, {"stride": 2, "padding": 1}),
+    (3, {"padding": 1, "dilation": 2}),
+    (3, {"stride": 2, "padding": 1, "dilation": 2}),
+    (2, {"stride": 3}),
+    (5, {"stride": 3, "padding": 4}),
+    (3, {"stride": 3, "dilation": 3, "padding": ((2, 1), (0, 3))}),
+    (1, {}),
+]
 
 
 @pytest.mark.parametrize(("kernel", "options"), CASES, ids=str)
 def test_conv_transpose2d(kernel, options):
     groups = options.get("groups", 1)
-    x, w, b = small(RNG, (2, 6, 5, 7)), small(RNG, (6, 4 // groups, *images.each(kernel, 2))), small(RNG, (4,))
+    x, w, b = (
+        small(RNG, (2, 6, 5, 7)),
+        small(RNG, (6, 4 // groups, *images.each(kernel, 2))),
+        small(RNG, (4,)),
+    )
     exact(run(ops.conv_transpose2d, x, w, b, **options), images.conv_transpose(x, w, b, **options), "float32")
 
 
@@ -32,16 +46,28 @@ def test_conv_transpose1d():
 
 def test_conv_transpose3d():
     x, w = small(RNG, (1, 2, 3, 4, 5)), small(RNG, (2, 3, 3, 2, 2))
-    exact(run(ops.conv_transpose3d, x, w, stride=2, padding=1), images.conv_transpose(x, w, stride=2, padding=1), "float32")
+    exact(
+        run(ops.conv_transpose3d, x, w, stride=2, padding=1),
+        images.conv_transpose(x, w, stride=2, padding=1),
+        "float32",
+    )
 
 
 @pytest.mark.parametrize(("types", "out"), [("float64", None), ("float16", None), ("int8", "int32")])
 def test_dtypes(types, out):
     x, w = small(RNG, (1, 5, 4, 5), types), small(RNG, (5, 3, 3, 3), types)
-    exact(run(ops.conv_transpose2d, x, w, stride=2, out_dtype=out), images.conv_transpose(x.astype(out or types), w.astype(out or types), stride=2), out or types)
+    exact(
+        run(ops.conv_transpose2d, x, w, stride=2, out_dtype=out),
+        images.conv_transpose(x.astype(out or types), w.astype(out or types), stride=2),
+        out or types,
+    )
 
 
-@pytest.mark.parametrize("options", [{"stride": 2, "padding": 1, "output_padding": 1}, {"stride": 3}, {"dilation": 2, "padding": 1}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{"stride": 2, "padding": 1, "output_padding": 1}, {"stride": 3}, {"dilation": 2, "padding": 1}],
+    ids=str,
+)
 def test_one_kernel_for_any_image(options):
     n, h, w = te.var("n"), te.var("h"), te.var("w")
     f = symbolic(lambda x, k: ops.conv_transpose2d(x, k, **options), [(n, 3, h, w), (3, 4, 3, 3)])
@@ -61,6 +87,8 @@ def test_as_torch(kernel, options):
 
 def test_no_multiplication_by_an_inserted_zero():
     """The reduction runs over the taps of one phase: 2 of 4 along each dimension when the stride is 2."""
-    total = ops.conv_transpose2d(te.placeholder((1, 3, 8, 8)), te.placeholder((3, 4, 4, 4)), stride=2, padding=1)
+    total = ops.conv_transpose2d(
+        te.placeholder((1, 3, 8, 8)), te.placeholder((3, 4, 4, 4)), stride=2, padding=1
+    )
     assert total.op.tag == "conv2d_transpose_nchw"
     assert [int(a.extent) for a in total.op.reduce_axis] == [3, 2, 2]

@@ -12,8 +12,18 @@ from tests.ops.arrays import compiled, exact, sample
 ops = tl.ops
 
 
-@pytest.mark.parametrize(("shapes", "axis"), [(((3, 5), (1, 5), (17, 5)), 0), (((3, 1), (3, 17), (3, 33)), 1), (((3, 5, 2), (3, 4, 2)), -2),
-                                              (((7,),), 0), (((0, 3), (2, 3)), 0), (((2, 0), (2, 3), (2, 0)), 1)], ids=str)
+@pytest.mark.parametrize(
+    ("shapes", "axis"),
+    [
+        (((3, 5), (1, 5), (17, 5)), 0),
+        (((3, 1), (3, 17), (3, 33)), 1),
+        (((3, 5, 2), (3, 4, 2)), -2),
+        (((7,),), 0),
+        (((0, 3), (2, 3)), 0),
+        (((2, 0), (2, 3), (2, 0)), 1),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("t", ["float32", "int8"])
 def test_concatenate(shapes, axis, t):
     feed = {te.placeholder(s, t, name=f"x{k}"): sample(s, t, k) for k, s in enumerate(shapes)}
@@ -31,20 +41,33 @@ def test_stack(axis):
     exact(compiled(ops.stack(list(feed), axis), feed), np.stack(list(feed.values()), axis), "float32")
 
 
-@pytest.mark.parametrize(("parts", "axis"), [(3, 0), (1, 1), (17, 1), ([1, 4], 0), ([3, 3, 9], 1), ([0, 6], 0)], ids=str)
+@pytest.mark.parametrize(
+    ("parts", "axis"), [(3, 0), (1, 1), (17, 1), ([1, 4], 0), ([3, 3, 9], 1), ([0, 6], 0)], ids=str
+)
 def test_split(parts, axis):
     a = sample((6, 17), "float32")
     x = te.placeholder(a.shape, name="x")
     found = ops.split(x, parts, axis)
     want = np.split(a, parts, axis)
     assert isinstance(found, tuple) and len(found) == len(want)
-    for got, w in zip(compiled(found, {x: a}) if len(found) > 1 else [compiled(found[0], {x: a})], want, strict=True):
+    for got, w in zip(
+        compiled(found, {x: a}) if len(found) > 1 else [compiled(found[0], {x: a})], want, strict=True
+    ):
         exact(got, w, "float32")
 
 
-@pytest.mark.parametrize(("begin", "end", "strides"), [
-    ((1, 2), (3, 9), None), ((0, 16), (6, 2), (1, -3)), ((None, None), (None, None), (2, -1)), ((-3, -100), (-1, 100), (1, 4)), ((5,), (2,), None),
-    ((4, 1), (None, None), (-2, 5))], ids=str)
+@pytest.mark.parametrize(
+    ("begin", "end", "strides"),
+    [
+        ((1, 2), (3, 9), None),
+        ((0, 16), (6, 2), (1, -3)),
+        ((None, None), (None, None), (2, -1)),
+        ((-3, -100), (-1, 100), (1, 4)),
+        ((5,), (2,), None),
+        ((4, 1), (None, None), (-2, 5)),
+    ],
+    ids=str,
+)
 def test_strided_slice(begin, end, strides):
     a = sample((6, 17), "float32")
     x = te.placeholder(a.shape, name="x")
@@ -92,12 +115,16 @@ def test_pad_of_what_is_computed(mode):
 def test_one_kernel_for_all_sizes():
     n, m = te.dim("n", 4, 64, multiple_of=2), te.dim("m", 3, 64)
     x, y = te.placeholder((n, m), name="x"), te.placeholder((2, m), name="y")
-    table = [(ops.stack([x, x], 1), lambda a: np.stack([a, a], 1)),
-             (ops.split(x, 2)[1], lambda a: np.split(a, 2)[1]), (ops.split(x, [1, n - 1])[1], lambda a: a[1:-1]),
-             (ops.strided_slice(x, [1, None], [None, -1], [2, 1]), lambda a: a[1::2, :-1]),
-             (ops.strided_slice(x, [None], [None], [-1]), lambda a: a[::-1]),
-             (ops.pad(x, 2), lambda a: np.pad(a, 2)), (ops.pad(x, 2, "edge"), lambda a: np.pad(a, 2, "edge")),
-             (ops.pad(x, 2, "reflect"), lambda a: np.pad(a, 2, "reflect"))]
+    table = [
+        (ops.stack([x, x], 1), lambda a: np.stack([a, a], 1)),
+        (ops.split(x, 2)[1], lambda a: np.split(a, 2)[1]),
+        (ops.split(x, [1, n - 1])[1], lambda a: a[1:-1]),
+        (ops.strided_slice(x, [1, None], [None, -1], [2, 1]), lambda a: a[1::2, :-1]),
+        (ops.strided_slice(x, [None], [None], [-1]), lambda a: a[::-1]),
+        (ops.pad(x, 2), lambda a: np.pad(a, 2)),
+        (ops.pad(x, 2, "edge"), lambda a: np.pad(a, 2, "edge")),
+        (ops.pad(x, 2, "reflect"), lambda a: np.pad(a, 2, "reflect")),
+    ]
     kernels = [tl.compile([x, out]) for out, _ in table]
     joined = tl.compile([x, y, ops.concatenate([x, y, x])])
     for rows, columns in ((4, 3), (4, 17), (18, 33)):

@@ -1,4 +1,5 @@
-"""Row operators and movers at sizes where the default schedule splits, vectorises and shares out among threads, odd in every dimension."""
+"""Row operators and movers at sizes where the default schedule splits, vectorises and shares out among
+threads, odd in every dimension."""
 
 from __future__ import annotations
 
@@ -23,11 +24,24 @@ def _normal(r, axis):
 
 
 EXACT = {
-    "sum": (ops.sum, np.sum), "max": (ops.max, np.max), "min": (ops.min, np.min), "argmax": (ops.argmax, np.argmax), "argmin": (ops.argmin, np.argmin),
-    "any": (ops.any, np.any), "all": (ops.all, np.all), "cumsum": (ops.cumsum, np.cumsum), "flip": (ops.flip, np.flip),
+    "sum": (ops.sum, np.sum),
+    "max": (ops.max, np.max),
+    "min": (ops.min, np.min),
+    "argmax": (ops.argmax, np.argmax),
+    "argmin": (ops.argmin, np.argmin),
+    "any": (ops.any, np.any),
+    "all": (ops.all, np.all),
+    "cumsum": (ops.cumsum, np.cumsum),
+    "flip": (ops.flip, np.flip),
     "repeat": (lambda x, axis: ops.repeat(x, 2, axis), lambda a, axis: np.repeat(a, 2, axis)),
-    "concatenate": (lambda x, axis: ops.concatenate([x, x], 0 if axis is None else axis), lambda a, axis: np.concatenate([a, a], 0 if axis is None else axis)),
-    "pad": (lambda x, axis: ops.pad(x, 3, "reflect" if axis else "constant"), lambda a, axis: np.pad(a, 3, "reflect" if axis else "constant")),
+    "concatenate": (
+        lambda x, axis: ops.concatenate([x, x], 0 if axis is None else axis),
+        lambda a, axis: np.concatenate([a, a], 0 if axis is None else axis),
+    ),
+    "pad": (
+        lambda x, axis: ops.pad(x, 3, "reflect" if axis else "constant"),
+        lambda a, axis: np.pad(a, 3, "reflect" if axis else "constant"),
+    ),
 }
 
 
@@ -46,9 +60,17 @@ def test_rows(axis):
     a = sample((ROWS, COLUMNS), "float32", 2)
     x = te.placeholder(a.shape, name="x")
     r = a.astype("float64")
-    run = {name: tl.compile([x, out])(a) for name, out in
-           (("softmax", ops.softmax(x, axis)), ("log_softmax", ops.log_softmax(x, axis)), ("layer_norm", ops.layer_norm(x, axis=axis)),
-            ("var", ops.var(x, axis)), ("mean", ops.mean(x, axis)), ("logsumexp", ops.logsumexp(x, axis)))}
+    run = {
+        name: tl.compile([x, out])(a)
+        for name, out in (
+            ("softmax", ops.softmax(x, axis)),
+            ("log_softmax", ops.log_softmax(x, axis)),
+            ("layer_norm", ops.layer_norm(x, axis=axis)),
+            ("var", ops.var(x, axis)),
+            ("mean", ops.mean(x, axis)),
+            ("logsumexp", ops.logsumexp(x, axis)),
+        )
+    }
     # sums of a thousand numbers one after the other are off by at most a thousand halves of an ulp
     near(run["softmax"], _softmax(r, axis), "float32", 600)
     near(run["log_softmax"], np.log(_softmax(r, axis)), "float32", 8, 2.0**-13)
@@ -78,4 +100,8 @@ def test_views():
     exact(tl.compile([x, ops.transpose(x)])(a), a.T, "float32")
     exact(tl.compile([x, ops.reshape(x, (33 * 3, 21 * 129))])(a), a.reshape(99, -1), "float32")
     exact(tl.compile([x, ops.tile(x, (1, 2, 1))])(a), np.tile(a, (1, 2, 1)), "float32")
-    exact(tl.compile([x, ops.strided_slice(x, (None, 1, -1), (None, None, None), (1, 2, -1))])(a), a[:, 1::2, ::-1], "float32")
+    exact(
+        tl.compile([x, ops.strided_slice(x, (None, 1, -1), (None, None, None), (1, 2, -1))])(a),
+        a[:, 1::2, ::-1],
+        "float32",
+    )

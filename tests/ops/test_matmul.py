@@ -13,8 +13,21 @@ from tests.ops.images import run, small, symbolic
 RNG = np.random.default_rng(5)
 
 
-@pytest.mark.parametrize(("a", "b"), [((5, 7), (7, 9)), ((3, 1, 5, 7), (4, 7, 9)), ((2, 5, 7), (7, 33)), ((7,), (4, 7, 9)), ((4, 7, 9), (9,)),
-                                      ((9,), (9,)), ((1, 1), (1, 1)), ((2, 3, 1, 64), (1, 3, 64, 17)), ((0, 4), (4, 3)), ((3, 0), (0, 4))])
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ((5, 7), (7, 9)),
+        ((3, 1, 5, 7), (4, 7, 9)),
+        ((2, 5, 7), (7, 33)),
+        ((7,), (4, 7, 9)),
+        ((4, 7, 9), (9,)),
+        ((9,), (9,)),
+        ((1, 1), (1, 1)),
+        ((2, 3, 1, 64), (1, 3, 64, 17)),
+        ((0, 4), (4, 3)),
+        ((3, 0), (0, 4)),
+    ],
+)
 def test_shapes_are_numpys(a, b):
     x, y = small(RNG, a), small(RNG, b)
     exact(run(ops.matmul, x, y), x @ y, "float32")
@@ -24,16 +37,29 @@ def test_shapes_are_numpys(a, b):
 @pytest.mark.parametrize("transpose_b", [False, True])
 def test_transposed(transpose_a, transpose_b):
     x, y = small(RNG, (2, 6, 20)), small(RNG, (20, 35))
-    given = [np.ascontiguousarray(m.swapaxes(-1, -2)) if t else m for m, t in ((x, transpose_a), (y, transpose_b))]
+    given = [
+        np.ascontiguousarray(m.swapaxes(-1, -2)) if t else m for m, t in ((x, transpose_a), (y, transpose_b))
+    ]
     exact(run(ops.matmul, *given, transpose_a=transpose_a, transpose_b=transpose_b), x @ y, "float32")
 
 
-@pytest.mark.parametrize(("types", "out", "result"), [(("float64", "float64"), None, "float64"), (("float32", "float64"), None, "float64"),
-                                                      (("int8", "int8"), None, "int32"), (("int8", "int8"), "int8", "int8"),
-                                                      (("uint8", "int8"), "int32", "int32"), (("int8", "float32"), None, "float32")])
+@pytest.mark.parametrize(
+    ("types", "out", "result"),
+    [
+        (("float64", "float64"), None, "float64"),
+        (("float32", "float64"), None, "float64"),
+        (("int8", "int8"), None, "int32"),
+        (("int8", "int8"), "int8", "int8"),
+        (("uint8", "int8"), "int32", "int32"),
+        (("int8", "float32"), None, "float32"),
+    ],
+)
 def test_dtypes(types, out, result):
     lo = [0 if t == "uint8" else -100 if out else -3 for t in types]
-    x, y = small(RNG, (13, 40), types[0], lo[0], 100 if out else 4), small(RNG, (40, 21), types[1], lo[1], 100 if out else 4)
+    x, y = (
+        small(RNG, (13, 40), types[0], lo[0], 100 if out else 4),
+        small(RNG, (40, 21), types[1], lo[1], 100 if out else 4),
+    )
     want = x.astype(out or result) @ y.astype(out or result)
     exact(run(ops.matmul, x, y, out_dtype=out), want, result)
 
@@ -46,7 +72,13 @@ def test_half_floats_are_summed_in_single_and_rounded_once(t):
     near(tl.compile([a, b, ops.matmul(a, b)])(x, y), real(stored(want, t), t), t, 1, floor=1e-3)
     wide = ops.matmul(a, b, out_dtype="float32")
     assert wide.dtype.name == "float32"
-    near(tl.compile([a, b, wide])(x, y), want, "float32", 0, floor=300 * 2.0**-24 * float((np.abs(real(x, t)) @ np.abs(real(y, t))).max()))
+    near(
+        tl.compile([a, b, wide])(x, y),
+        want,
+        "float32",
+        0,
+        floor=300 * 2.0**-24 * float((np.abs(real(x, t)) @ np.abs(real(y, t))).max()),
+    )
 
 
 def test_batch_matmul():
@@ -64,7 +96,11 @@ def test_dense(shape, layout):
 
 
 def test_dense_of_small_integers_with_a_wide_bias():
-    x, w, b = small(RNG, (5, 70), "int8", -128, 128), small(RNG, (9, 70), "int8", -128, 128), small(RNG, (9,), "int32", -9999, 9999)
+    x, w, b = (
+        small(RNG, (5, 70), "int8", -128, 128),
+        small(RNG, (9, 70), "int8", -128, 128),
+        small(RNG, (9,), "int32", -9999, 9999),
+    )
     exact(run(ops.dense, x, w, b, out_dtype="int32"), x.astype("int32") @ w.T.astype("int32") + b, "int32")
 
 
@@ -86,11 +122,19 @@ def test_one_dense_kernel_for_any_number_of_rows():
 
 
 def test_stages_and_tags():
-    x, w, b = te.placeholder((4, 8), "float16"), te.placeholder((5, 8), "float16"), te.placeholder((5,), "float16")
+    x, w, b = (
+        te.placeholder((4, 8), "float16"),
+        te.placeholder((5, 8), "float16"),
+        te.placeholder((5,), "float16"),
+    )
     rounded = ops.dense(x, w, b)
     biased = rounded.op.input_tensors[0]
     total = biased.op.input_tensors[0]
-    assert [(t.op.name, t.op.tag) for t in (rounded, biased, total)] == [("dense.cast", "elementwise"), ("dense.bias", "broadcast"), ("dense", "dense")]
+    assert [(t.op.name, t.op.tag) for t in (rounded, biased, total)] == [
+        ("dense.cast", "elementwise"),
+        ("dense.bias", "broadcast"),
+        ("dense", "dense"),
+    ]
     assert (rounded.dtype.name, total.dtype.name) == ("float16", "float32")
     assert ops.matmul(x, w, transpose_b=True).op.input_tensors[0].op.tag == "matmul"
     y = te.placeholder((3, 8, 2))

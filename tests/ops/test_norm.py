@@ -1,4 +1,5 @@
-"""Normalisations against their formulas in float64, with odd sizes, 16-bit floats and symbolic sizes, and against torch where installed."""
+"""Normalisations against their formulas in float64, with odd sizes, 16-bit floats and symbolic sizes, and
+against torch where installed."""
 
 from __future__ import annotations
 
@@ -17,8 +18,9 @@ def normal(r, axes, eps=1e-5):
 
 
 def allowed(t):
-    """Ulps and an allowance: x - mean cancels, so the error is that of numbers of size 8 (an ulp is 2^-20 in float32), and of the deviation's
-    few ulps on results of size 4; 16-bit results are rounded once from that."""
+    """Ulps and an allowance: x - mean cancels, so the error is that of numbers of size 8 (an ulp is 2^-20
+    in float32), and of the deviation's few ulps on results of size 4; 16-bit results are rounded once from
+    that."""
     return (1.01, 2.0**-17) if t in ("float16", "bfloat16") else (8, 2.0**-48 if t == "float64" else 2.0**-19)
 
 
@@ -27,8 +29,15 @@ def allowed(t):
 def test_layer_norm(t, shape, last):
     a = sample(shape, t)
     w, b = sample(shape[-last:], t, 1), sample(shape[-last:], t, 2)
-    x, weight, bias = te.placeholder(shape, t, name="x"), te.placeholder(w.shape, t, name="w"), te.placeholder(b.shape, t, name="b")
-    got, plain = compiled([ops.layer_norm(x, shape[-last:], weight, bias), ops.layer_norm(x, shape[-last:], eps=0.1)], {x: a, weight: w, bias: b})
+    x, weight, bias = (
+        te.placeholder(shape, t, name="x"),
+        te.placeholder(w.shape, t, name="w"),
+        te.placeholder(b.shape, t, name="b"),
+    )
+    got, plain = compiled(
+        [ops.layer_norm(x, shape[-last:], weight, bias), ops.layer_norm(x, shape[-last:], eps=0.1)],
+        {x: a, weight: w, bias: b},
+    )
     axes, r = tuple(range(len(shape) - last, len(shape))), real(a, t)
     ulps, floor = allowed(t)
     near(got, normal(r, axes) * real(w, t) + real(b, t), t, ulps, 16 * floor)
@@ -52,7 +61,13 @@ def test_rms_norm(t):
     got, plain = compiled([ops.rms_norm(x, 33, weight, eps=1e-6), ops.rms_norm(x)], {x: a, weight: w})
     r = real(a, t)
     scale = np.sqrt((r * r).mean(1, keepdims=True))
-    near(got, r / np.sqrt(scale**2 + 1e-6) * real(w, t), t, 8 if t in ("float32", "float64") else 1.01, 2.0**-30)
+    near(
+        got,
+        r / np.sqrt(scale**2 + 1e-6) * real(w, t),
+        t,
+        8 if t in ("float32", "float64") else 1.01,
+        2.0**-30,
+    )
     near(plain, r / scale, t, 8 if t in ("float32", "float64") else 2, 2.0**-20)
 
 
@@ -60,28 +75,47 @@ def test_rms_norm(t):
 @pytest.mark.parametrize(("shape", "axis"), [((3, 5, 7, 3), 1), ((3, 17), 1), ((1, 7, 3, 5), -1)])
 def test_batch_norm(t, shape, axis):
     c = shape[axis]
-    a, mean, var, w, b = sample(shape, t), sample((c,), t, 1), sample((c,), t, 2), sample((c,), t, 3), sample((c,), t, 4)
+    a, mean, var, w, b = (
+        sample(shape, t),
+        sample((c,), t, 1),
+        sample((c,), t, 2),
+        sample((c,), t, 3),
+        sample((c,), t, 4),
+    )
     var = np.abs(var)
     x = te.placeholder(shape, t, name="x")
     p = [te.placeholder((c,), t, name=n) for n in ("mean", "var", "w", "b")]
-    got, plain = compiled([ops.batch_norm(x, *p, axis=axis), ops.batch_norm(x, *p[:2], axis=axis)], {x: a, p[0]: mean, p[1]: var, p[2]: w, p[3]: b})
+    got, plain = compiled(
+        [ops.batch_norm(x, *p, axis=axis), ops.batch_norm(x, *p[:2], axis=axis)],
+        {x: a, p[0]: mean, p[1]: var, p[2]: w, p[3]: b},
+    )
     to = [1] * len(shape)
     to[axis] = c
     m, v, g, s = (real(q, t).reshape(to) for q in (mean, var, w, b))
     scale = 1 / np.sqrt(v + 1e-5)
     want = (real(a, t) - m) * scale * g + s
     # x * scale + shift: each term is rounded by itself, and they may cancel
-    floor = 4 * (2.0**-52 if t == "float64" else 2.0**-23) * float((np.abs(real(a, t) * scale * g) + np.abs(m * scale * g) + np.abs(s)).max())
+    floor = (
+        4
+        * (2.0**-52 if t == "float64" else 2.0**-23)
+        * float((np.abs(real(a, t) * scale * g) + np.abs(m * scale * g) + np.abs(s)).max())
+    )
     near(got, want, t, 1.01, floor)
     near(plain, (real(a, t) - m) * scale, t, 1.01, floor * 4)
 
 
 @pytest.mark.parametrize("t", ["float32", "float16"])
-@pytest.mark.parametrize(("shape", "groups"), [((3, 6, 5, 3), 3), ((1, 4, 17), 4), ((2, 9), 3), ((3, 8, 7, 1), 1)])
+@pytest.mark.parametrize(
+    ("shape", "groups"), [((3, 6, 5, 3), 3), ((1, 4, 17), 4), ((2, 9), 3), ((3, 8, 7, 1), 1)]
+)
 def test_group_norm(t, shape, groups):
     n, c = shape[:2]
     a, w, b = sample(shape, t), sample((c,), t, 1), sample((c,), t, 2)
-    x, weight, bias = te.placeholder(shape, t, name="x"), te.placeholder((c,), t, name="w"), te.placeholder((c,), t, name="b")
+    x, weight, bias = (
+        te.placeholder(shape, t, name="x"),
+        te.placeholder((c,), t, name="w"),
+        te.placeholder((c,), t, name="b"),
+    )
     got = compiled(ops.group_norm(x, groups, weight, bias), {x: a, weight: w, bias: b})
     to = (1, c, *[1] * (len(shape) - 2))
     r = normal(real(a, t).reshape(n, groups, -1), 2).reshape(shape)
@@ -98,7 +132,9 @@ def test_instance_norm():
 def test_the_variance_does_not_cancel():
     a = (1e4 + np.random.default_rng(0).standard_normal((3, 257))).astype("float32")
     x = te.placeholder(a.shape, name="x")
-    near(compiled(ops.layer_norm(x), {x: a}), normal(a.astype("float64"), 1), "float32", 0, 2.0**-8)  # the mean has an ulp of 2^-10
+    near(
+        compiled(ops.layer_norm(x), {x: a}), normal(a.astype("float64"), 1), "float32", 0, 2.0**-8
+    )  # the mean has an ulp of 2^-10
 
 
 def test_one_kernel_for_all_sizes():
@@ -115,7 +151,13 @@ def test_one_kernel_for_all_sizes():
         near(rms(a), r / np.sqrt((r * r).mean(1, keepdims=True) + 1e-6), "float32", 8)
     for rows, side in ((1, 3), (3, 5)):
         a = sample((rows, 6, side, side), "float32", side)
-        near(group(a), normal(a.astype("float64").reshape(rows, 3, -1), 2).reshape(a.shape), "float32", 8, 2.0**-18)
+        near(
+            group(a),
+            normal(a.astype("float64").reshape(rows, 3, -1), 2).reshape(a.shape),
+            "float32",
+            8,
+            2.0**-18,
+        )
 
 
 def test_groups_of_symbolic_channels():
@@ -124,7 +166,13 @@ def test_groups_of_symbolic_channels():
     kernel = tl.compile([x, ops.group_norm(x, 4)])
     for channels in (4, 12):
         a = sample((2, channels, 5), "float32", channels)
-        near(kernel(a), normal(a.astype("float64").reshape(2, 4, -1), 2).reshape(a.shape), "float32", 8, 2.0**-18)
+        near(
+            kernel(a),
+            normal(a.astype("float64").reshape(2, 4, -1), 2).reshape(a.shape),
+            "float32",
+            8,
+            2.0**-18,
+        )
 
 
 def test_stages_are_there_for_recipes():
@@ -139,14 +187,30 @@ def test_it_is_torchs():
     f = torch.nn.functional
     a, w, b = sample((3, 6, 5, 7), "float64"), sample((6,), "float64", 1), sample((6,), "float64", 2)
     var = np.abs(sample((6,), "float64", 3))
-    x, weight, bias, variance = te.placeholder(a.shape, "float64", name="x"), *[te.placeholder((6,), "float64", name=n) for n in "wbv"]
+    x, weight, bias, variance = (
+        te.placeholder(a.shape, "float64", name="x"),
+        *[te.placeholder((6,), "float64", name=n) for n in "wbv"],
+    )
     last = te.placeholder((7,), "float64", name="l")
     v = sample((7,), "float64", 4)
-    got = compiled([ops.layer_norm(x, 7, last, last), ops.group_norm(x, 3, weight, bias), ops.instance_norm(x, weight, bias),
-                    ops.batch_norm(x, bias, variance, weight, bias), ops.rms_norm(x, 7, last)], {x: a, weight: w, bias: b, variance: var, last: v})
+    got = compiled(
+        [
+            ops.layer_norm(x, 7, last, last),
+            ops.group_norm(x, 3, weight, bias),
+            ops.instance_norm(x, weight, bias),
+            ops.batch_norm(x, bias, variance, weight, bias),
+            ops.rms_norm(x, 7, last),
+        ],
+        {x: a, weight: w, bias: b, variance: var, last: v},
+    )
     ta, tw, tb, tv, tl_ = (torch.from_numpy(q) for q in (a, w, b, var, v))
-    want = [f.layer_norm(ta, (7,), tl_, tl_), f.group_norm(ta, 3, tw, tb), f.instance_norm(ta, weight=tw, bias=tb),
-            f.batch_norm(ta, tb, tv, tw, tb), f.rms_norm(ta, (7,), tl_)]
+    want = [
+        f.layer_norm(ta, (7,), tl_, tl_),
+        f.group_norm(ta, 3, tw, tb),
+        f.instance_norm(ta, weight=tw, bias=tb),
+        f.batch_norm(ta, tb, tv, tw, tb),
+        f.rms_norm(ta, (7,), tl_),
+    ]
     for g, r in zip(got, want, strict=True):
         near(g, r.numpy(), "float64", 16, 2.0**-44)
 

@@ -1,5 +1,5 @@
-"""The table of operators: each public one is a documented function, has an example, carries known tags, lowers to a valid program within
-its bounds, and is compared with numpy by some test of this folder."""
+"""The table of operators: each public one is a documented function, has an example, carries known tags,
+lowers to a valid program within its bounds, and is compared with numpy by some test of this folder."""
 
 from __future__ import annotations
 
@@ -21,19 +21,27 @@ OPERATORS = sorted(n for n in ops.__all__ if not inspect.ismodule(getattr(ops, n
 
 
 def _named_in_tests() -> list[re.Pattern[str]]:
-    """What the test files of this folder call operators by: ``ops.name``, or text that may be one beside ``getattr(ops, …)``: ``"name"``, and
-    ``f"max_pool{n}d"`` as a pattern."""
+    """What the test files of this folder call operators by: ``ops.name``, or text that may be one beside
+    ``getattr(ops, …)``: ``"name"``, and ``f"max_pool{n}d"`` as a pattern."""
     found: set[str] = set()
     for path in Path(__file__).parent.glob("test_*.py"):
         if path.name == Path(__file__).name:
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "ops":
+            if (
+                isinstance(node, ast.Attribute)
+                and isinstance(node.value, ast.Name)
+                and node.value.id == "ops"
+            ):
                 found.add(re.escape(node.attr))
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                 found.add(re.escape(node.value))
-            elif isinstance(node, ast.JoinedStr) and any(isinstance(v, ast.Constant) and len(str(v.value)) > 3 for v in node.values):
-                found.add("".join(re.escape(v.value) if isinstance(v, ast.Constant) else r"\d" for v in node.values))
+            elif isinstance(node, ast.JoinedStr) and any(
+                isinstance(v, ast.Constant) and len(str(v.value)) > 3 for v in node.values
+            ):
+                found.add(
+                    "".join(re.escape(v.value) if isinstance(v, ast.Constant) else r"\d" for v in node.values)
+                )
     return [re.compile(f) for f in found]
 
 
@@ -52,7 +60,9 @@ def test_operators_are_compared_with_numpy_somewhere():
 
 
 def test_operators_have_an_example():
-    assert not [n for n in OPERATORS if n not in EXAMPLES], "a new operator has a row in EXAMPLES of benchmarks/ops_compile_time.py"
+    assert not [n for n in OPERATORS if n not in EXAMPLES], (
+        "a new operator has a row in EXAMPLES of benchmarks/ops_compile_time.py"
+    )
 
 
 @pytest.mark.parametrize("name", OPERATORS)
@@ -60,12 +70,19 @@ def test_example_is_a_valid_program_with_known_tags(name):
     args = EXAMPLES[name]()
     outputs = [t for t in args if t.op.input_tensors or name in ("arange", "full")]
     for op in operations([t.op for t in outputs]):
-        assert op.tag in ops.tags.TAGS or op.tag.startswith("conv") or op.tag.startswith("depthwise") or not op.input_tensors, f"{op.name} has the tag {op.tag!r}"
+        assert (
+            op.tag in ops.tags.TAGS
+            or op.tag.startswith("conv")
+            or op.tag.startswith("depthwise")
+            or not op.input_tensors
+        ), f"{op.name} has the tag {op.tag!r}"
     s = tl.te.create_schedule([t.op for t in outputs])
     verify(tl.lower(s, args, simple=True), in_bounds=name not in ("take", "gather"))
 
 
-@pytest.mark.parametrize("name", [n for n in OPERATORS if n not in ("cumsum", "cumprod")])  # a scan has no JSON form
+@pytest.mark.parametrize(
+    "name", [n for n in OPERATORS if n not in ("cumsum", "cumprod")]
+)  # a scan has no JSON form
 def test_example_travels_as_a_task(name):
     args = EXAMPLES[name]()
     text = to_json(args)

@@ -11,7 +11,15 @@ from tests.ops.arrays import FLOATS, compiled, exact, near, real, sample, stored
 
 ops = tl.ops
 AXES = (None, 0, 1, -1, (0, 2), (1, 2), (2, 0, 1), ())
-PLAIN = {"sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min, "any": np.any, "all": np.all, "mean": np.mean}
+PLAIN = {
+    "sum": np.sum,
+    "prod": np.prod,
+    "max": np.max,
+    "min": np.min,
+    "any": np.any,
+    "all": np.all,
+    "mean": np.mean,
+}
 
 
 @pytest.mark.parametrize("axis", AXES, ids=str)
@@ -30,16 +38,41 @@ def test_axes(name, axis):
             exact(got, want, "bool" if name in ("any", "all") else "float32")
 
 
-@pytest.mark.parametrize("t", ["bool", "int8", "uint8", "int16", "uint32", "int64", "uint64", "float64", "float32", "float16", "bfloat16"])
+@pytest.mark.parametrize(
+    "t",
+    [
+        "bool",
+        "int8",
+        "uint8",
+        "int16",
+        "uint32",
+        "int64",
+        "uint64",
+        "float64",
+        "float32",
+        "float16",
+        "bfloat16",
+    ],
+)
 @pytest.mark.parametrize("axis", [0, 1])
 def test_dtypes(t, axis):
-    a = np.abs(whole((33, 17), t)) if t == "uint8" else whole((33, 17), t) if t != "bfloat16" else stored(np.arange(33 * 17).reshape(33, 17) % 7, t)
+    a = (
+        np.abs(whole((33, 17), t))
+        if t == "uint8"
+        else whole((33, 17), t)
+        if t != "bfloat16"
+        else stored(np.arange(33 * 17).reshape(33, 17) % 7, t)
+    )
     x = te.placeholder(a.shape, t, name="x")
     names = ["sum", "max", "min", "any", "all", "mean"]
     got = dict(zip(names, compiled([getattr(ops, n)(x, axis) for n in names], {x: a}), strict=True))
     r = real(a, t)
     total = r.sum(axis)
-    exact(got["sum"], real(stored(total, t), t) if t in ("float16", "bfloat16") else total, t if r.dtype.kind == "f" else str(total.dtype))
+    exact(
+        got["sum"],
+        real(stored(total, t), t) if t in ("float16", "bfloat16") else total,
+        t if r.dtype.kind == "f" else str(total.dtype),
+    )
     exact(got["max"], r.max(axis), t)
     exact(got["min"], r.min(axis), t)
     exact(got["any"], r.any(axis), "bool")
@@ -98,7 +131,9 @@ def test_max_and_min_hand_nan_on():
 def test_variance(t, axis, ddof):
     a = sample((17, 33), t, 5)
     x = te.placeholder(a.shape, t, name="x")
-    var, std, kept = compiled([ops.var(x, axis, ddof), ops.std(x, axis, ddof), ops.var(x, axis, ddof, keepdims=True)], {x: a})
+    var, std, kept = compiled(
+        [ops.var(x, axis, ddof), ops.std(x, axis, ddof), ops.var(x, axis, ddof, keepdims=True)], {x: a}
+    )
     r = real(a, t)
     n = r.size if axis is None or axis == (0, 1) else r.shape[axis]
     ulps = n / 2 + 4 if t in ("float32", "float64") else 1  # every addition rounds once
@@ -111,7 +146,8 @@ def test_variance_far_from_zero_does_not_cancel():
     a = (1e4 + np.random.default_rng(0).standard_normal(4096)).astype("float32")
     x = te.placeholder((4096,), name="x")
     want = a.astype("float64").var()
-    assert abs(float(compiled(ops.var(x), {x: a})) - want) < 1e-4 * want  # the sum of squares less the square of the sum is off by tens of percent
+    # the sum of squares less the square of the sum is off by tens of percent
+    assert abs(float(compiled(ops.var(x), {x: a})) - want) < 1e-4 * want
 
 
 def test_mean_and_variance_of_integers_are_float64():
@@ -142,11 +178,19 @@ def test_logsumexp(t, axis):
     top = r.max()
     for keep in (False, True):
         got = compiled(ops.logsumexp(x, axis, keepdims=keep), {x: a})
-        near(got, np.log(np.exp(r - top).sum(axis, keepdims=keep)) + top, t, 4, 4 * 2.0**-52 if t == "float64" else 2.0**-20)
+        near(
+            got,
+            np.log(np.exp(r - top).sum(axis, keepdims=keep)) + top,
+            t,
+            4,
+            4 * 2.0**-52 if t == "float64" else 2.0**-20,
+        )
 
 
 def test_logsumexp_of_huge_and_infinite_numbers():
-    a = np.array([[1000.0, 1000.0, 0.0], [-np.inf] * 3, [np.inf, 0.0, 1.0], [-1000.0, -1001.0, -np.inf]], "float32")
+    a = np.array(
+        [[1000.0, 1000.0, 0.0], [-np.inf] * 3, [np.inf, 0.0, 1.0], [-1000.0, -1001.0, -np.inf]], "float32"
+    )
     x = te.placeholder(a.shape, name="x")
     want = np.array([1000 + np.log(2), -np.inf, np.inf, -1000 + np.log1p(np.exp(-1))])
     near(compiled(ops.logsumexp(x, 1), {x: a}), want, "float32", 2)
@@ -169,7 +213,13 @@ def test_one_kernel_for_all_sizes(name, axis):
             want = np.sqrt((r * r).sum(axis))
         else:
             want = np.log(np.exp(r).sum(axis)) if name == "logsumexp" else getattr(np, name)(r, axis)
-        near(kernel(a), want, str(out.dtype) if name != "argmax" else "float64", 0 if name in ("sum", "max", "argmax") else 8, 2.0**-21)
+        near(
+            kernel(a),
+            want,
+            str(out.dtype) if name != "argmax" else "float64",
+            0 if name in ("sum", "max", "argmax") else 8,
+            2.0**-21,
+        )
 
 
 def test_rank_zero_and_empty():
@@ -185,4 +235,6 @@ def test_rank_zero_and_empty():
 def test_reduction_axes_stand_in_the_order_of_the_dimensions():
     x = te.placeholder((3, 5, 17), name="x")
     op = ops.sum(x, (2, 0)).op
-    assert [a.name for a in op.reduce_axis] == ["k0", "k2"] and op.tag == "reduce" and op.attrs["axes"] == (0, 2)
+    assert (
+        [a.name for a in op.reduce_axis] == ["k0", "k2"] and op.tag == "reduce" and op.attrs["axes"] == (0, 2)
+    )

@@ -40,26 +40,54 @@ def test_nearest(out):
 @pytest.mark.parametrize("out", SIZES)
 def test_bilinear(out, align_corners):
     x = sample((2, 3, 7, 10), "float32")
-    near(run(ops.resize, x, size=out, mode="bilinear", align_corners=align_corners), linear(x, out, align_corners), "float32", 4, floor=8 * 2.0**-23 * np.abs(x).max())
+    near(
+        run(ops.resize, x, size=out, mode="bilinear", align_corners=align_corners),
+        linear(x, out, align_corners),
+        "float32",
+        4,
+        floor=8 * 2.0**-23 * np.abs(x).max(),
+    )
 
 
 @pytest.mark.parametrize("t", ["float64", "float16"])
 def test_dtypes(t):
     x = sample((1, 2, 5, 4), t)
-    near(run(ops.resize, x, size=(8, 9), mode="linear"), linear(x, (8, 9), False), t, 1, floor=1e-13 if t == "float64" else 1e-5)
+    near(
+        run(ops.resize, x, size=(8, 9), mode="linear"),
+        linear(x, (8, 9), False),
+        t,
+        1,
+        floor=1e-13 if t == "float64" else 1e-5,
+    )
 
 
 def test_one_and_three_dimensions():
     x, y = sample((2, 3, 11), "float32"), sample((1, 2, 3, 4, 5), "float32")
-    near(run(ops.resize, x, size=7, mode="linear", layout="NCW"), linear(x, (7,), False), "float32", 4, floor=1e-6)
-    near(run(ops.resize, y, size=(5, 2, 7), mode="trilinear", layout="NCDHW"), linear(y, (5, 2, 7), False), "float32", 4, floor=2e-6)
+    near(
+        run(ops.resize, x, size=7, mode="linear", layout="NCW"),
+        linear(x, (7,), False),
+        "float32",
+        4,
+        floor=1e-6,
+    )
+    near(
+        run(ops.resize, y, size=(5, 2, 7), mode="trilinear", layout="NCDHW"),
+        linear(y, (5, 2, 7), False),
+        "float32",
+        4,
+        floor=2e-6,
+    )
 
 
 def test_layouts():
     x = small(RNG, (1, 8, 5, 6))
     last = np.ascontiguousarray(np.moveaxis(x, 1, -1))
-    exact(np.moveaxis(run(ops.resize, last, size=(7, 3), layout="NHWC"), -1, 1), nearest(x, (7, 3)), "float32")
-    exact(unpacked(run(ops.resize, packed(x, 8), size=(7, 3), layout="NCHW8c")), nearest(x, (7, 3)), "float32")
+    exact(
+        np.moveaxis(run(ops.resize, last, size=(7, 3), layout="NHWC"), -1, 1), nearest(x, (7, 3)), "float32"
+    )
+    exact(
+        unpacked(run(ops.resize, packed(x, 8), size=(7, 3), layout="NCHW8c")), nearest(x, (7, 3)), "float32"
+    )
 
 
 def test_one_kernel_for_any_image():
@@ -76,5 +104,13 @@ def test_one_kernel_for_any_image():
 def test_as_torch(align_corners):
     torch = pytest.importorskip("torch")
     x = sample((2, 3, 7, 10), "float32")
-    want = torch.nn.functional.interpolate(torch.from_numpy(x), size=(13, 6), mode="bilinear", align_corners=align_corners).numpy()
-    near(run(ops.resize, x, size=(13, 6), mode="bilinear", align_corners=align_corners), want.astype("float64"), "float32", 4, floor=1e-5)
+    want = torch.nn.functional.interpolate(
+        torch.from_numpy(x), size=(13, 6), mode="bilinear", align_corners=align_corners
+    ).numpy()
+    near(
+        run(ops.resize, x, size=(13, 6), mode="bilinear", align_corners=align_corners),
+        want.astype("float64"),
+        "float32",
+        4,
+        floor=1e-5,
+    )

@@ -21,7 +21,9 @@ def test_cumsum(t, axis):
     exact(compiled(ops.cumsum(x, axis), {x: a}), want, str(want.dtype))
 
 
-@pytest.mark.parametrize(("shape", "axis"), [((1,), 0), ((33,), 0), ((3, 5, 7), 1), ((3, 1, 17), 2), ((1, 33), 0)])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((1,), 0), ((33,), 0), ((3, 5, 7), 1), ((3, 1, 17), 2), ((1, 33), 0)]
+)
 def test_shapes(shape, axis):
     a = whole(shape, "float32", 3)
     x = te.placeholder(shape, name="x")
@@ -51,7 +53,11 @@ def test_sixteen_bits_are_summed_in_thirty_two():
 def test_it_feeds_and_is_fed():
     a = whole((3, 17), "float32")
     x = te.placeholder(a.shape, name="x")
-    exact(compiled(ops.max(ops.cumsum(ops.relu(x), 1), 1), {x: a}), np.cumsum(np.maximum(a, 0), 1).max(1), "float32")
+    exact(
+        compiled(ops.max(ops.cumsum(ops.relu(x), 1), 1), {x: a}),
+        np.cumsum(np.maximum(a, 0), 1).max(1),
+        "float32",
+    )
 
 
 @pytest.mark.parametrize("axis", [0, 1])
@@ -78,7 +84,9 @@ def test_a_scan_that_begins_with_more_rows_than_there_are_is_refused_at_the_call
     n = te.var("n")
     x, state = te.placeholder((n, 3), name="x"), te.placeholder((n, 3), name="state")
     first = te.compute((2, 3), lambda t, i: 1.0, name="first")
-    y = te.scan(first, te.compute((n, 3), lambda t, i: state[t - 2, i] + x[t, i], name="step"), state, name="y")
+    y = te.scan(
+        first, te.compute((n, 3), lambda t, i: state[t - 2, i] + x[t, i], name="step"), state, name="y"
+    )
     f = tl.compile([x, y])
     assert f(np.ones((4, 3), "float32"))[:, 0].tolist() == [1, 1, 2, 2]
     with pytest.raises(tl.CallError, match="the scan y over n rows begins with 2"):

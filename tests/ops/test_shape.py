@@ -35,10 +35,29 @@ def test_swapaxes():
     check(lambda x: ops.swapaxes(x, 0, -1), lambda a: a.swapaxes(0, -1), (3, 17, 5))
 
 
-@pytest.mark.parametrize(("shape", "new"), [
-    ((3, 17), (17, 3)), ((3, 17), (51,)), ((51,), (3, 1, 17)), ((2, 3, 5, 7), (6, 35)), ((6, 35), (2, 3, 5, 7)), ((4, 9), (6, 6)),
-    ((3, 4, 5), (3, -1)), ((3, 4, 5), (2, 6, 5)), ((1, 3, 1), (3,)), ((3,), (1, 3, 1)), ((1,), ()), ((), (1, 1)), ((0, 3), (3, 0)), ((2, 0), (0, 5)),
-    ((8, 3), (2, 2, 2, 3)), ((5, 1, 3), (5, 3, 1)), ((33,), -1)], ids=str)
+@pytest.mark.parametrize(
+    ("shape", "new"),
+    [
+        ((3, 17), (17, 3)),
+        ((3, 17), (51,)),
+        ((51,), (3, 1, 17)),
+        ((2, 3, 5, 7), (6, 35)),
+        ((6, 35), (2, 3, 5, 7)),
+        ((4, 9), (6, 6)),
+        ((3, 4, 5), (3, -1)),
+        ((3, 4, 5), (2, 6, 5)),
+        ((1, 3, 1), (3,)),
+        ((3,), (1, 3, 1)),
+        ((1,), ()),
+        ((), (1, 1)),
+        ((0, 3), (3, 0)),
+        ((2, 0), (0, 5)),
+        ((8, 3), (2, 2, 2, 3)),
+        ((5, 1, 3), (5, 3, 1)),
+        ((33,), -1),
+    ],
+    ids=str,
+)
 def test_reshape(shape, new):
     check(lambda x: ops.reshape(x, new), lambda a: a.reshape(new), shape)
 
@@ -55,7 +74,11 @@ def test_reshape_reads_the_dimensions_it_leaves_alone_straight():
 def test_flatten(start, end):
     shape = (3, 5, 7, 2)
     last = end % 4
-    check(lambda x: ops.flatten(x, start, end), lambda a: a.reshape(*shape[:start], -1, *shape[last + 1:]), shape)
+    check(
+        lambda x: ops.flatten(x, start, end),
+        lambda a: a.reshape(*shape[:start], -1, *shape[last + 1 :]),
+        shape,
+    )
 
 
 def test_squeeze_and_expand_dims():
@@ -91,12 +114,19 @@ def test_repeat(axis):
 def test_one_kernel_for_all_sizes():
     n, m = te.var("n"), te.dim("m", 4, 64, multiple_of=4)
     x = te.placeholder((n, 3, m), name="x")
-    table = [(ops.transpose(x, (2, 0, 1)), lambda a: a.transpose(2, 0, 1)), (ops.reshape(x, (n * 3, m)), lambda a: a.reshape(-1, a.shape[2])),
-             (ops.reshape(x, (n, -1)), lambda a: a.reshape(len(a), -1)), (ops.reshape(x, (-1, 3)), lambda a: a.reshape(-1, 3)),
-             (ops.reshape(x, (n, 3, -1, 4)), lambda a: a.reshape(len(a), 3, -1, 4)), (ops.flatten(x), lambda a: a.reshape(-1)),
-             (ops.flip(x, (0, 2)), lambda a: np.flip(a, (0, 2))), (ops.tile(x, (2, 1, 1)), lambda a: np.tile(a, (2, 1, 1))),
-             (ops.repeat(x, 2, 2), lambda a: a.repeat(2, 2)), (ops.broadcast_to(x, (5, n, 3, m)), lambda a: np.broadcast_to(a, (5, *a.shape))),
-             (ops.expand_dims(x, 1), lambda a: a[:, None])]
+    table = [
+        (ops.transpose(x, (2, 0, 1)), lambda a: a.transpose(2, 0, 1)),
+        (ops.reshape(x, (n * 3, m)), lambda a: a.reshape(-1, a.shape[2])),
+        (ops.reshape(x, (n, -1)), lambda a: a.reshape(len(a), -1)),
+        (ops.reshape(x, (-1, 3)), lambda a: a.reshape(-1, 3)),
+        (ops.reshape(x, (n, 3, -1, 4)), lambda a: a.reshape(len(a), 3, -1, 4)),
+        (ops.flatten(x), lambda a: a.reshape(-1)),
+        (ops.flip(x, (0, 2)), lambda a: np.flip(a, (0, 2))),
+        (ops.tile(x, (2, 1, 1)), lambda a: np.tile(a, (2, 1, 1))),
+        (ops.repeat(x, 2, 2), lambda a: a.repeat(2, 2)),
+        (ops.broadcast_to(x, (5, n, 3, m)), lambda a: np.broadcast_to(a, (5, *a.shape))),
+        (ops.expand_dims(x, 1), lambda a: a[:, None]),
+    ]
     kernels = [tl.compile([x, out]) for out, _ in table]
     for rows, columns in ((1, 4), (3, 16), (17, 4), (5, 36)):
         a = sample((rows, 3, columns), "float32", rows)

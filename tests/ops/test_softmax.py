@@ -1,4 +1,5 @@
-"""softmax and log_softmax against numpy in float64, along every axis, with huge numbers, and by their stages."""
+"""softmax and log_softmax against numpy in float64, along every axis, with huge numbers, and by their
+stages."""
 
 from __future__ import annotations
 
@@ -23,15 +24,24 @@ def log_softmax(r, axis):
 
 
 @pytest.mark.parametrize("t", FLOATS)
-@pytest.mark.parametrize(("shape", "axis"), [((17,), 0), ((3, 33), -1), ((17, 3), 0), ((3, 17, 5), 1), ((5, 1), 1), ((3, 130), 1)])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((17,), 0), ((3, 33), -1), ((17, 3), 0), ((3, 17, 5), 1), ((5, 1), 1), ((3, 130), 1)]
+)
 def test_softmax(t, shape, axis):
     a = sample(shape, t, 4)
     x = te.placeholder(shape, t, name="x")
     got, logs = compiled([ops.softmax(x, axis), ops.log_softmax(x, axis)], {x: a})
     r = real(a, t)
-    # exp and the quotient round, the argument of exp (below 32 in size) carries half an ulp of itself, sums an ulp for each level
+    # exp and the quotient round, the argument of exp (below 32 in size) carries half an ulp of itself, sums
+    # an ulp for each level
     near(got, softmax(r, axis), t, 1 if t in ("float16", "bfloat16") else 24)
-    near(logs, log_softmax(r, axis), t, 1 if t in ("float16", "bfloat16") else 4, 2.0**-50 if t == "float64" else 2.0**-21)
+    near(
+        logs,
+        log_softmax(r, axis),
+        t,
+        1 if t in ("float16", "bfloat16") else 4,
+        2.0**-50 if t == "float64" else 2.0**-21,
+    )
 
 
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])

@@ -19,12 +19,20 @@ def test_take(axis, mode, t):
     a = sample((5, 17), "float32")
     i = np.array([[0, 4, 2], [100, 3, 16]], t) if t == "uint8" else np.array([[0, -1, 2], [100, -100, 16]], t)
     x, at = te.placeholder(a.shape, name="x"), te.placeholder(i.shape, t, name="at")
-    exact(compiled(ops.take(x, at, axis, mode), {x: a, at: i}), np.take(a, i.astype("int64"), axis, mode=mode), "float32")
+    exact(
+        compiled(ops.take(x, at, axis, mode), {x: a, at: i}),
+        np.take(a, i.astype("int64"), axis, mode=mode),
+        "float32",
+    )
 
 
 def test_take_with_one_index_and_trusted_ones():
     a, i, many = sample((5, 17), "float32"), np.array(3, "int32"), np.array([4, 0, 0], "int32")
-    x, at, those = te.placeholder(a.shape, name="x"), te.placeholder((), "int32", name="at"), te.placeholder((3,), "int32", name="those")
+    x, at, those = (
+        te.placeholder(a.shape, name="x"),
+        te.placeholder((), "int32", name="at"),
+        te.placeholder((3,), "int32", name="those"),
+    )
     one, some = compiled([ops.take(x, at, 1), ops.take(x, those, 0, mode="fast")], {x: a, at: i, those: many})
     exact(one, a[:, 3], "float32")
     exact(some, a[many], "float32")
@@ -50,7 +58,9 @@ def test_one_hot(axis):
     i = np.array([[0, 4, -1], [2, 5, 1]], "int32")
     at = te.placeholder(i.shape, "int32", name="at")
     want = np.moveaxis((i[..., None] == np.arange(5)), -1, axis)
-    plain, marked = compiled([ops.one_hot(at, 5, axis=axis), ops.one_hot(at, 5, 7, -1, axis, "int8")], {at: i})
+    plain, marked = compiled(
+        [ops.one_hot(at, 5, axis=axis), ops.one_hot(at, 5, 7, -1, axis, "int8")], {at: i}
+    )
     exact(plain, want.astype("float32"), "float32")
     exact(marked, np.where(want, 7, -1).astype("int8"), "int8")
 
@@ -88,4 +98,8 @@ def test_an_embedding_of_torch():
     torch = pytest.importorskip("torch")
     a, i = sample((33, 17), "float32"), np.array([[0, 32], [5, 5]], "int64")
     x, at = te.placeholder(a.shape, name="x"), te.placeholder(i.shape, "int64", name="at")
-    exact(compiled(ops.take(x, at, 0), {x: a, at: i}), torch.nn.functional.embedding(torch.from_numpy(i), torch.from_numpy(a)).numpy(), "float32")
+    exact(
+        compiled(ops.take(x, at, 0), {x: a, at: i}),
+        torch.nn.functional.embedding(torch.from_numpy(i), torch.from_numpy(a)).numpy(),
+        "float32",
+    )

@@ -1,4 +1,5 @@
-"""Winograd's convolutions against the direct one: F(2×2, 3×3) bit for bit on small integers, as its fractions are halves and quarters."""
+"""Winograd's convolutions against the direct one: F(2×2, 3×3) bit for bit on small integers, as its fractions
+are halves and quarters."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ RNG = np.random.default_rng(9)
 
 @pytest.mark.parametrize("tile", sorted(POINTS))
 def test_the_matrices_filter_exactly(tile):
-    """Equation 8 of the paper for one dimension, in fractions: Aᵀ[(G g) ⊙ (Bᵀ d)] is the filter for every g and d, by its linearity for all units."""
+    """Equation 8 of the paper for one dimension, in fractions: Aᵀ[(G g) ⊙ (Bᵀ d)] is the filter for every g
+    and d, by its linearity for all units."""
     p = POINTS[tile]
     for tap in range(3):
         for place in range(tile + 2):
@@ -29,16 +31,26 @@ def test_the_matrices_filter_exactly(tile):
 
 
 def bound(x, w, tile):
-    """A worst case of rounding: each of the three transforms grows a number by its largest row, and each operation rounds once."""
+    """A worst case of rounding: each of the three transforms grows a number by its largest row, and each
+    operation rounds once."""
     p = POINTS[tile]
-    growth = np.prod([max(sum(abs(f) for f in row) for row in m) for m in (p.data, p.kernel, p.inverse)], dtype=float) ** 2
+    growth = (
+        np.prod(
+            [max(sum(abs(f) for f in row) for row in m) for m in (p.data, p.kernel, p.inverse)], dtype=float
+        )
+        ** 2
+    )
     return growth * x.shape[1] * 2.0**-24 * (x.shape[1] + 40) * np.abs(x).max() * np.abs(w).max()
 
 
 @pytest.mark.parametrize("padding", [1, ((2, 0), (1, 3))])
 def test_tile_2(padding):
     x, w, b = small(RNG, (2, 5, 9, 11)), small(RNG, (6, 5, 3, 3)), small(RNG, (6,))
-    exact(run(lambda *a: ops.conv2d_winograd(*a, padding=padding, tile=2), x, w, b), images.conv(x, w, b, padding=padding), "float32")
+    exact(
+        run(lambda *a: ops.conv2d_winograd(*a, padding=padding, tile=2), x, w, b),
+        images.conv(x, w, b, padding=padding),
+        "float32",
+    )
 
 
 def test_tile_4():
@@ -46,7 +58,8 @@ def test_tile_4():
     got = run(lambda *a: ops.conv2d_winograd(*a, padding=1), x, w, b)
     want = images.conv(x.astype("float64"), w.astype("float64"), b.astype("float64"), padding=1)
     assert np.abs(got - want).max() <= bound(x, w, 4)
-    assert np.abs(got - want).max() <= 1e-4  # in practice it is far less: outputs of about 7 are right to 5 digits
+    # in practice it is far less: outputs of about 7 are right to 5 digits
+    assert np.abs(got - want).max() <= 1e-4
 
 
 def test_a_transformed_weight():
@@ -57,7 +70,11 @@ def test_a_transformed_weight():
     g = np.array([[float(f) for f in row] for row in POINTS[2].kernel])
     exact(u, np.einsum("ai,ocij,bj->abco", g, w, g), "float32")
     x = small(RNG, (1, 5, 8, 7))
-    exact(run(lambda x, u: ops.conv2d_winograd(x, u, tile=2, transformed=True), x, u), images.conv(x, w), "float32")
+    exact(
+        run(lambda x, u: ops.conv2d_winograd(x, u, tile=2, transformed=True), x, u),
+        images.conv(x, w),
+        "float32",
+    )
 
 
 def test_one_kernel_for_any_image():
@@ -73,7 +90,11 @@ def test_double_and_half_floats():
     x, w = small(RNG, (1, 4, 6, 6)), small(RNG, (3, 4, 3, 3))
     want = images.conv(x, w, padding=1)
     for t in ("float64", "float16"):
-        exact(run(lambda *a: ops.conv2d_winograd(*a, padding=1, tile=2), x.astype(t), w.astype(t)), want.astype(t), t)
+        exact(
+            run(lambda *a: ops.conv2d_winograd(*a, padding=1, tile=2), x.astype(t), w.astype(t)),
+            want.astype(t),
+            t,
+        )
 
 
 def test_the_weights_stages_read_the_weight_only():

@@ -1,4 +1,5 @@
-"""Whether a pass kept the meaning of a kernel: both sides are verified and interpreted on the same numbers. No test lives here."""
+"""Whether a pass kept the meaning of a kernel: both sides are verified and interpreted on the same numbers.
+No test lives here."""
 
 from __future__ import annotations
 
@@ -48,10 +49,17 @@ def run(func: Func, sizes: Mapping[str, int], *, coverage: bool = True) -> list[
     return args
 
 
-def same(before: Func, after: Func, sizes: Sequence[Mapping[str, int]] = ({},), *, coverage: bool = True) -> None:
+def same(
+    before: Func, after: Func, sizes: Sequence[Mapping[str, int]] = ({},), *, coverage: bool = True
+) -> None:
     """Assert that both are well formed and write the same numbers, for each of these symbolic sizes."""
     verify(before)
     verify(after)
     for chosen in sizes:
-        for p, a, b in zip(before.params, run(before, chosen, coverage=coverage), run(after, chosen, coverage=coverage), strict=True):
+        for p, a, b in zip(
+            before.params,
+            run(before, chosen, coverage=coverage),
+            run(after, chosen, coverage=coverage),
+            strict=True,
+        ):
             assert np.array_equal(a, b), f"{p.name} differs for {dict(chosen)}\n{after}"

@@ -1,4 +1,5 @@
-"""``bounds_check=True``: an index out of bounds is reported with access, index, extent and turn, never followed."""
+"""``bounds_check=True``: an index out of bounds is reported with access, index, extent and turn, never
+followed."""
 
 from __future__ import annotations
 
@@ -64,7 +65,9 @@ def test_a_gather_out_of_bounds_is_reported_and_does_nothing_else(how) -> None:
     for bad in (ROWS, -1, 2**31 - 1, -(2**31)):
         wrong = index.copy()
         wrong[23] = bad
-        with pytest.raises(tl.CallError, match=rf"take: A\[.*\]: index 0 is {bad}, out of range 0\.\.{ROWS}, at "):
+        with pytest.raises(
+            tl.CallError, match=rf"take: A\[.*\]: index 0 is {bad}, out of range 0\.\.{ROWS}, at "
+        ):
             f(a, wrong)
     assert np.array_equal(f(a, index), a[index] * 2)
 
@@ -78,18 +81,22 @@ def test_the_message_names_access_index_extent_and_turn() -> None:
         f(np.zeros((ROWS, 5), "float32"), index)
     assert str(caught.value).splitlines()[:2] == [
         "take: A[I[i], j]: index 0 is 99, out of range 0..37, at i=7 j=0",
-        "  because   the kernel was built with bounds_check=True; its outputs are incomplete"]
+        "  because   the kernel was built with bounds_check=True; its outputs are incomplete",
+    ]
 
 
 def test_the_text_shows_the_tests() -> None:
     A, I, C = take()
-    assert body_text(tl.lower(te.create_schedule(C.op), [A, I, C], bounds_check=True)) == """\
+    assert (
+        body_text(tl.lower(te.create_schedule(C.op), [A, I, C], bounds_check=True))
+        == """\
 for i in range(0, n):
     for j in range(0, 5):
         if 0 <= I[i] and I[i] < 37:
             C[i, j] = A[I[i], j] * 2.0
         else:
             report('A[I[i], j]', dim=0, index=I[i], extent=37)"""
+    )
 
 
 def test_the_index_of_an_index_is_tested_first() -> None:
@@ -102,7 +109,9 @@ def test_the_index_of_an_index_is_tested_first() -> None:
     assert np.array_equal(f(a, good, np.array([0, 1, 2, 3, 0, 1], "uint8")), a[good[[0, 1, 2, 3, 0, 1]]])
     with pytest.raises(tl.CallError, match=r"I\[J\[.*\]\]: index 0 is 200, out of range 0\.\.4"):
         f(a, good, np.array([0, 1, 200, 3, 0, 1], "uint8"))
-    with pytest.raises(tl.CallError, match=r"A\[I\[J\[.*\]\]\]: index 0 is 1099511627776, out of range 0\.\.8"):
+    with pytest.raises(
+        tl.CallError, match=r"A\[I\[J\[.*\]\]\]: index 0 is 1099511627776, out of range 0\.\.8"
+    ):
         f(a, np.array([7, 1 << 40, 3, 5], "int64"), np.array([0, 1, 2, 3, 0, 1], "uint8"))
 
 
@@ -119,10 +128,14 @@ def test_what_a_condition_guards_is_tested_only_there() -> None:
 def test_a_read_past_the_end_that_sizes_do_not_exclude() -> None:
     n, m = te.dim("n", 1, 100), te.dim("m", 1, 100)
     A, B = te.placeholder((n,), name="A"), te.placeholder((m,), name="B")
-    plain, odd = (te.compute((m,), lambda i, f=f: A[f(i)] + B[i], name="C") for f in (lambda i: i, lambda i: i // 2))
+    plain, odd = (
+        te.compute((m,), lambda i, f=f: A[f(i)] + B[i], name="C") for f in (lambda i: i, lambda i: i // 2)
+    )
     f, g = (tl.build(te.create_schedule(C.op), [A, B, C], bounds_check=True) for C in (plain, odd))
     assert f(np.ones(5, "float32"), np.ones(4, "float32")).tolist() == [2] * 4
-    with pytest.raises(tl.CallError, match=r"`C` reads A\[i\]: index 0 runs up to m - 1, and A has shape \(n,\)"):  # known before it runs
+    with pytest.raises(
+        tl.CallError, match=r"`C` reads A\[i\]: index 0 runs up to m - 1, and A has shape \(n,\)"
+    ):  # known before it runs
         f(np.ones(3, "float32"), np.ones(4, "float32"))
     with pytest.raises(tl.CallError, match=r"A\[i // 2\]: index 0 is 1, out of range 0\.\.1, at i=2"):
         g(np.ones(1, "float32"), np.ones(4, "float32"))
@@ -145,7 +158,9 @@ def test_what_is_proved_is_not_tested() -> None:
     f = matmul()
     assert check_bounds(f).body is f.body
     A = te.placeholder((30, 40), name="A")
-    C = te.compute((30, 40), lambda i, j: te.if_then_else(te.all(i > 0, j < 39), A[i - 1, j + 1], 0.0), name="C")
+    C = te.compute(
+        (30, 40), lambda i, j: te.if_then_else(te.all(i > 0, j < 39), A[i - 1, j + 1], 0.0), name="C"
+    )
     s = te.create_schedule(C.op)
     s[C].vectorize(s[C].split(C.op.axis[1], 16)[1])
     assert not any(isinstance(x, Report) for x in preorder(tl.lower(s, [A, C], bounds_check=True).body))

@@ -14,7 +14,11 @@ from tensorlang.passes import unroll
 def gathered(rows: int) -> tuple[te.Schedule, list[te.Tensor]]:
     """38 lanes of f64, gathered from a padded tensor, unrolled."""
     A = te.placeholder((60, 60), "float64", name="A")
-    P = te.compute((64, 64), lambda i, j: te.if_then_else(te.all(i >= 2, i < 62, j >= 2, j < 62), A[i - 2, j - 2], 0.0), name="P")
+    P = te.compute(
+        (64, 64),
+        lambda i, j: te.if_then_else(te.all(i >= 2, i < 62, j >= 2, j < 62), A[i - 2, j - 2], 0.0),
+        name="P",
+    )
     C = te.compute((rows, 38), lambda i, j: te.exp(P[(j * 7 + i) % 61, (i * 3 + j) % 53]), name="C")
     s = te.create_schedule(C.op)
     s[P].compute_inline()
@@ -46,5 +50,8 @@ def test_megabytes_of_code_are_refused_with_the_number(monkeypatch):
     s = te.create_schedule(B.op)
     s[B].vectorize(B.op.axis[1])
     s[B].unroll(s[B].split(B.op.axis[0], factor=8)[1])
-    with pytest.raises(tl.TensorLangError, match=r"the nest of loop i.outer would be about .* of code(.|\n)*the limit is 1 KiB"):
+    with pytest.raises(
+        tl.TensorLangError,
+        match=r"the nest of loop i.outer would be about .* of code(.|\n)*the limit is 1 KiB",
+    ):
         tl.build(s, [A, B])

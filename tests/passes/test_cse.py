@@ -37,12 +37,15 @@ def test_a_mask_is_named_in_front_of_the_loops_that_do_not_change_it() -> None:
     i, j = var("i"), var("j")
     before = func("f", (A, C), loop(j, 3, loop(i, 10, seq(row(i * 2, j * 8), row(i * 2 + 1, j * 8)))))
     after = cse(before)
-    assert body_text(after) == """\
+    assert (
+        body_text(after)
+        == """\
 for j in range(0, 3):
     mask = ramp(j*8, 1, 8) < x8(20)
     for i in range(0, 10):
         C[i*2, j*8 : j*8 + 8] = (A[i*2, j*8 : j*8 + 8] if mask) if mask
         C[i*2 + 1, j*8 : j*8 + 8] = (A[i*2 + 1, j*8 : j*8 + 8] if mask) if mask"""
+    )
     same(before, after)
     assert cse(after) is after
     verify(after, in_bounds=True)
@@ -68,7 +71,9 @@ def test_sides_of_a_test_share_one_name() -> None:
 
 def test_what_is_used_once_or_reads_memory_keeps_no_name() -> None:
     i = var("i")
-    once = func("f", (A, C), loop(i, 20, store(C, (i, lanes(n(16))), make.broadcast(make.const(1.0), 8), tail(n(16)))))
+    once = func(
+        "f", (A, C), loop(i, 20, store(C, (i, lanes(n(16))), make.broadcast(make.const(1.0), 8), tail(n(16))))
+    )
     assert cse(once) is once
     positive = make.lt(make.broadcast(make.const(0.0), 8), read(A, i, lanes(n(0))))
     by_data = store(C, (i, lanes(n(0))), read(A, i, lanes(n(0)), mask=positive), positive)
@@ -79,7 +84,10 @@ def test_what_is_used_once_or_reads_memory_keeps_no_name() -> None:
 def test_no_name_is_carried_into_a_parallel_loop() -> None:
     i, k, m = var("i"), var("k"), dim("m", 1)
     mask = make.lt(lanes(n(12)), make.broadcast(m, 8))
-    rows = [store(C, (i * 2 + r, lanes(n(12))), read(A, i * 2 + r, lanes(n(12)), mask=mask), mask) for r in range(2)]
+    rows = [
+        store(C, (i * 2 + r, lanes(n(12))), read(A, i * 2 + r, lanes(n(12)), mask=mask), mask)
+        for r in range(2)
+    ]
     sized = buffer("S", m)
     before = func("f", (A, C, sized), loop(k, 1, loop(i, 10, seq(*rows), "parallel")), (m,))
     after = cse(before)

@@ -17,10 +17,23 @@ def test_a_row_of_a_tile_that_is_not_written_back_is_not_computed() -> None:
     t = buffer("t", 3, scope="local")
     k = var("k")
     step = seq(*[store(t, r, read(t, r) + read(a, r, k)) for r in range(3)])
-    before = func("f", (a, c), Alloc(t, seq(*[store(t, r, 0.0) for r in range(3)], loop(k, 8, step),
-                                            store(c, 0, read(t, 0)), store(c, 1, read(t, 2)))))
+    before = func(
+        "f",
+        (a, c),
+        Alloc(
+            t,
+            seq(
+                *[store(t, r, 0.0) for r in range(3)],
+                loop(k, 8, step),
+                store(c, 0, read(t, 0)),
+                store(c, 1, read(t, 2)),
+            ),
+        ),
+    )
     after = dead_code(before)
-    assert body_text(after) == """\
+    assert (
+        body_text(after)
+        == """\
 t: float32[3] local
 t[0] = 0.0
 t[2] = 0.0
@@ -29,6 +42,7 @@ for k in range(0, 8):
     t[2] = t[2] + A[2, k]
 C[0] = t[0]
 C[1] = t[2]"""
+    )
     same(before, after)
     assert dead_code(after) is after
 
@@ -39,22 +53,34 @@ def test_vectors_are_told_apart_by_their_lanes() -> None:
     eight = make.broadcast(make.const(2.0), 8)
     odd = make.ramp(n(1), 2, 4)
     four = make.broadcast(make.const(1.0), 4)
-    body = seq(store(t, (n(0), lanes), eight), store(t, (n(1), lanes), eight), store(t, (n(0), odd), four), store(t, (n(1), odd), four),
-               store(c, lanes, read(t, 0, lanes)))
+    body = seq(
+        store(t, (n(0), lanes), eight),
+        store(t, (n(1), lanes), eight),
+        store(t, (n(0), odd), four),
+        store(t, (n(1), odd), four),
+        store(c, lanes, read(t, 0, lanes)),
+    )
     before = func("f", (c,), Alloc(t, body))
     after = dead_code(before)
-    assert body_text(after) == """\
+    assert (
+        body_text(after)
+        == """\
 t: float32[2, 8] local
 t[0, 0 : 8] = x8(2.0)
 t[0, 1 : 9 : 2] = x4(1.0)
 C[0 : 8] = t[0, 0 : 8]"""
+    )
     same(before, after)
 
 
 def test_at_indices_that_move_the_whole_buffer_lives() -> None:
     a, c, t = buffer("A", 8), buffer("C", 8), buffer("t", 8, scope="global")
     i, j = var("i"), var("j")
-    before = func("f", (a, c), Alloc(t, seq(loop(i, 8, store(t, i, read(a, i))), loop(j, 8, store(c, j, read(t, 7 - j))))))
+    before = func(
+        "f",
+        (a, c),
+        Alloc(t, seq(loop(i, 8, store(t, i, read(a, i))), loop(j, 8, store(c, j, read(t, 7 - j))))),
+    )
     assert dead_code(before) is before
 
 
@@ -62,7 +88,11 @@ def test_a_chain_of_buffers_that_ends_nowhere_goes_as_a_whole() -> None:
     a, c = buffer("A", 8), buffer("C", 8)
     t, u = buffer("t", 8, scope="global"), buffer("u", 8, scope="global")
     i, j, k = var("i"), var("j"), var("k")
-    nest = seq(loop(i, 8, store(t, i, read(a, i))), loop(j, 8, store(u, j, read(t, j) * 2.0)), loop(k, 8, store(c, k, read(a, k))))
+    nest = seq(
+        loop(i, 8, store(t, i, read(a, i))),
+        loop(j, 8, store(u, j, read(t, j) * 2.0)),
+        loop(k, 8, store(c, k, read(a, k))),
+    )
     before = func("f", (a, c), Alloc(t, Alloc(u, nest)))
     after = dead_code(before)
     assert body_text(after) == "for k in range(0, 8):\n    C[k] = A[k]"
@@ -78,7 +108,9 @@ def test_copies_of_a_nest_that_share_a_buffer_are_judged_one_by_one() -> None:
     part = Alloc(t, seq(fill, store(c, i * 2, read(t, 0))))
     before = func("f", (a, c), loop(i, 2, If(make.lt(i, n(1)), full, part)))
     after = dead_code(before)
-    assert body_text(after) == """\
+    assert (
+        body_text(after)
+        == """\
 for i in range(0, 2):
     if i < 1:
         t: float32[2] local
@@ -90,23 +122,29 @@ for i in range(0, 2):
         t: float32[2] local
         t[0] = A[0]
         C[i*2] = t[0]"""
+    )
     same(before, after, coverage=False)
 
 
 def test_values_loops_and_tests_with_nothing_to_do_go() -> None:
     a, c, t = buffer("A", 8), buffer("C", 8), buffer("t", 8, scope="local")
     i, j, x = var("i"), var("j"), var("x")
-    body = seq(loop(i, 8, Let(x, i * 2, If(make.lt(i, n(3)), store(t, i, 1.0), store(c, i, read(a, i))))),
-               loop(j, 8, If(make.lt(j, n(3)), store(c, j, 0.0), store(t, j, 1.0))))
+    body = seq(
+        loop(i, 8, Let(x, i * 2, If(make.lt(i, n(3)), store(t, i, 1.0), store(c, i, read(a, i))))),
+        loop(j, 8, If(make.lt(j, n(3)), store(c, j, 0.0), store(t, j, 1.0))),
+    )
     before = func("f", (a, c), Alloc(t, body))
     after = dead_code(before)
-    assert body_text(after) == """\
+    assert (
+        body_text(after)
+        == """\
 for i in range(0, 8):
     if 3 <= i:
         C[i] = A[i]
 for j in range(0, 8):
     if j < 3:
         C[j] = 0.0"""
+    )
     same(before, after)
 
 

@@ -30,13 +30,21 @@ def tile(rows: int) -> Func:
 
 def in_loops_tested(f: Func) -> list[Expr]:
     """Conditions tested in loops over k."""
-    return [t.cond for s in preorder(f.body) if isinstance(s, For) and s.var.name == "k" for t in preorder(s.body) if isinstance(t, If)]
+    return [
+        t.cond
+        for s in preorder(f.body)
+        if isinstance(s, For) and s.var.name == "k"
+        for t in preorder(s.body)
+        if isinstance(t, If)
+    ]
 
 
 def test_each_number_of_rows_gets_a_tile_without_tests() -> None:
     before = tile(3)
     after = hoist_guards(before)
-    assert body_text(after) == """\
+    assert (
+        body_text(after)
+        == """\
 for io in range(0, (m + 2) // 3):
     if io*3 + 2 < m:
         acc: float32[3] local
@@ -65,6 +73,7 @@ for io in range(0, (m + 2) // 3):
         for k_1 in range(0, k):
             acc[0] = acc[0] + A[io*3, k_1]
         C[io*3] = acc[0]"""
+    )
     same(before, after, [{"m": m, "k": 2} for m in range(8)])
 
 
@@ -78,7 +87,9 @@ def test_a_family_too_large_keeps_some_of_its_tests() -> None:
     after = hoist_guards(before)
     versions = [s for s in preorder(after.body) if isinstance(s, Alloc)]
     assert 3 < len(versions) < 40
-    assert sum(1 for _ in preorder(after.body)) < sum(1 for _ in preorder(before.body)) + 2 * module.MOST_ADDED
+    assert (
+        sum(1 for _ in preorder(after.body)) < sum(1 for _ in preorder(before.body)) + 2 * module.MOST_ADDED
+    )
     full = versions[0]
     assert not any(isinstance(s, If) for s in preorder(full))
     same(before, after, [{"m": m, "k": 1} for m in (0, 1, 7, 39, 40, 41, 63)])
@@ -88,10 +99,15 @@ def test_a_condition_of_any_kind_leaves_the_loop() -> None:
     a, c = buffer("A", 4, 8), buffer("C", 4)
     i, k = var("i"), var("k")
     test = make.eq(make.floormod(i, 2), 1)
-    step = seq(store(c, i, read(c, i) + read(a, i, k)), If(test, store(c, i, read(c, i) + 1.0), store(c, i, read(c, i) * 2.0)))
+    step = seq(
+        store(c, i, read(c, i) + read(a, i, k)),
+        If(test, store(c, i, read(c, i) + 1.0), store(c, i, read(c, i) * 2.0)),
+    )
     before = func("f", (a, c), loop(i, 4, seq(store(c, i, 0.0), loop(k, 8, step))))
     after = hoist_guards(before)
-    assert body_text(after) == """\
+    assert (
+        body_text(after)
+        == """\
 for i in range(0, 4):
     C[i] = 0.0
     if i % 2 == 1:
@@ -102,6 +118,7 @@ for i in range(0, 4):
         for k in range(0, 8):
             C[i] = C[i] + A[i, k]
             C[i] = C[i] * 2.0"""
+    )
     same(before, after)
 
 
@@ -111,10 +128,13 @@ def test_a_loop_left_with_nothing_to_do_goes() -> None:
     k = var("k")
     before = func("f", (a, c), loop(k, 8, If(make.lt(n(7), m), store(c, k, read(a, k)))), (m,))
     after = hoist_guards(before)
-    assert body_text(after) == """\
+    assert (
+        body_text(after)
+        == """\
 if 7 < m:
     for k in range(0, 8):
         C[k] = A[k]"""
+    )
     same(before, after, [{"m": 3}, {"m": 9}], coverage=False)
 
 
@@ -151,7 +171,9 @@ def test_conditions_that_are_equal_in_whole_numbers_are_one() -> None:
     rows = [If(make.lt(i * 6 + r, n(100)), store(c, i * 6 + r, read(a, i * 6 + r, k))) for r in (4, 5)]
     before = func("f", (a, c), loop(i, 17, loop(k, 4, seq(store(c, i * 6, read(a, i * 6, k)), *rows))))
     after = hoist_guards(before)
-    assert body_text(after) == """\
+    assert (
+        body_text(after)
+        == """\
 for i in range(0, 17):
     if i*6 + 4 < 100:
         for k in range(0, 4):
@@ -161,4 +183,5 @@ for i in range(0, 17):
     else:
         for k in range(0, 4):
             C[i*6] = A[i*6, k]"""
+    )
     same(before, after, coverage=False)

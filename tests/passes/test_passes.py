@@ -1,4 +1,5 @@
-"""Each pass on kernels that show what it does: its text before and after in ``kernels.txt``, and the same numbers from the interpreter.
+"""Each pass on kernels that show what it does: its text before and after in ``kernels.txt``, and the same
+numbers from the interpreter.
 
 The kernels come from schedules; a pass sees what the passes before it in the list leave.
 """
@@ -115,7 +116,16 @@ def symbolic_tile():
     return s, [A, B, C], C
 
 
-KERNELS = [guarded_tile, vector_tail, peeled_tail, odd_vector, unrolled_tail, vector_sum, padded, symbolic_tile]
+KERNELS = [
+    guarded_tile,
+    vector_tail,
+    peeled_tail,
+    odd_vector,
+    unrolled_tail,
+    vector_sum,
+    padded,
+    symbolic_tile,
+]
 SIZES = {"symbolic_tile": [{"n": n} for n in (0, 1, 2, 5)]}
 
 
@@ -145,7 +155,8 @@ def test_every_pass_keeps_the_numbers(kernel):
 @pytest.mark.parametrize("p", PIPELINE.passes, ids=lambda p: p.name.replace(" ", "_"))
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda f: f.__name__)
 def test_each_pass_alone_keeps_the_numbers(kernel, p):
-    """On lowered kernels directly, whatever stands before it in the list; and once more changes nothing that matters."""
+    """On lowered kernels directly, whatever stands before it in the list; and once more changes nothing that
+    matters."""
     s, args, out = kernel()
     before = lower_state(s.concrete().state, args, "k")
     after = p.run(before)
@@ -183,7 +194,8 @@ def test_passes_produce_only_the_loop_kinds_they_say():
 
 
 def test_the_main_body_of_a_tile_has_no_guard_and_no_mask():
-    """Partition keeps guards of the last tiles out of all others: where every test holds no masked store remains."""
+    """Partition keeps guards of the last tiles out of all others: where every test holds no masked store
+    remains."""
     s, args, _ = symbolic_tile()
     func = tl.lower(s, args)
     inside = list(preorder(func.body))
@@ -195,7 +207,8 @@ def test_the_main_body_of_a_tile_has_no_guard_and_no_mask():
 
 
 def test_register_tiles_stay_in_registers_in_the_tail_too():
-    """A masked access to the accumulators would pin them to the stack: no stack slot remains, masks stand at arguments only."""
+    """A masked access to the accumulators would pin them to the stack: no stack slot remains, masks stand at
+    arguments only."""
     s, args, _ = symbolic_tile()
     text = tl.build(s, args, name="k").get_source("ll")
     assert "alloca" not in text

@@ -37,10 +37,19 @@ def test_a_buffer_not_read_any_more_serves_the_next() -> None:
     a, c = buffer("A", 11), buffer("C", 8)
     x, y, z = buffer("X", 10, scope="global"), buffer("Y", 9, scope="global"), buffer("Z", 9, scope="global")
     i = var("i")
-    body = chain(x, y, z, body=seq(shift(a, x, 10, 1), shift(x, y, 9, 1), loop(i, 9, store(z, i, read(y, 8 - i))), shift(z, c, 8, 1)))
+    body = chain(
+        x,
+        y,
+        z,
+        body=seq(
+            shift(a, x, 10, 1), shift(x, y, 9, 1), loop(i, 9, store(z, i, read(y, 8 - i))), shift(z, c, 8, 1)
+        ),
+    )
     before = func("f", (a, c), body)
     after, was, now = saved(before)
-    assert body_text(after) == """\
+    assert (
+        body_text(after)
+        == """\
 X: float32[10] global
 Y: float32[9] global
 for i in range(0, 10):
@@ -51,6 +60,7 @@ for i_2 in range(0, 9):
     X[i_2] = Y[8 - i_2]
 for i_3 in range(0, 8):
     C[i_3] = X[i_3 + 1] + 1.0"""
+    )
     assert (was, now) == (112, 76)
     same(before, after)
 
@@ -64,9 +74,18 @@ def test_an_elementwise_chain_works_in_place_and_ends_in_the_output() -> None:
         i, j = var("i"), var("j")
         return loop(i, m, loop(j, 4, store(dst, (i, j), read(src, i, j) * read(src, i, j))), kind)
 
-    before = func("f", (a, c), chain(x, body=seq(nest(a, x, "parallel"), Alloc(y, seq(nest(x, y, "serial"), nest(y, c, "parallel"))))), (m,))
+    before = func(
+        "f",
+        (a, c),
+        chain(
+            x, body=seq(nest(a, x, "parallel"), Alloc(y, seq(nest(x, y, "serial"), nest(y, c, "parallel"))))
+        ),
+        (m,),
+    )
     after = reuse_storage(before)
-    assert body_text(after) == """\
+    assert (
+        body_text(after)
+        == """\
 for i in parallel(0, m):
     for j in range(0, 4):
         C[i, j] = A[i, j] * A[i, j]
@@ -76,18 +95,29 @@ for i_1 in range(0, m):
 for i_2 in parallel(0, m):
     for j_2 in range(0, 4):
         C[i_2, j_2] = C[i_2, j_2] * C[i_2, j_2]"""
+    )
     same(before, after, [{"m": 0}, {"m": 3}])
 
 
 def test_buffers_of_other_shapes_share_flat_memory() -> None:
     a, c = buffer("A", 6), buffer("C", 12)
-    x, y, z = buffer("X", 6, scope="global"), buffer("Y", 3, 4, scope="global"), buffer("Z", 12, scope="global")
+    x, y, z = (
+        buffer("X", 6, scope="global"),
+        buffer("Y", 3, 4, scope="global"),
+        buffer("Z", 12, scope="global"),
+    )
     i, j = var("i"), var("j")
-    body = chain(x, y, z, body=seq(
-        loop(i, 6, store(x, i, read(a, i))),
-        loop(i, 3, loop(j, 4, store(y, (i, j), read(x, i + j)))),
-        loop(i, 12, store(z, i, read(y, make.floordiv(i, n(4)), make.floormod(i, n(4))))),
-        loop(i, 12, store(c, i, read(z, 11 - i)))))
+    body = chain(
+        x,
+        y,
+        z,
+        body=seq(
+            loop(i, 6, store(x, i, read(a, i))),
+            loop(i, 3, loop(j, 4, store(y, (i, j), read(x, i + j)))),
+            loop(i, 12, store(z, i, read(y, make.floordiv(i, n(4)), make.floormod(i, n(4))))),
+            loop(i, 12, store(c, i, read(z, 11 - i))),
+        ),
+    )
     before = func("f", (a, c), body)
     after, was, now = saved(before)
     assert (was, now) == ((6 + 12 + 12) * 4, 24 * 4)
@@ -95,7 +125,9 @@ def test_buffers_of_other_shapes_share_flat_memory() -> None:
     same(before, after)
 
 
-@pytest.mark.parametrize("why", ["read at another element", "written twice", "another type", "read again later", "two stores"])
+@pytest.mark.parametrize(
+    "why", ["read at another element", "written twice", "another type", "read again later", "two stores"]
+)
 def test_what_may_not_be_overwritten_is_not(why: str) -> None:
     a, c = buffer("A", 8), buffer("C", 8)
     x = buffer("X", 8, scope="global")
@@ -140,10 +172,17 @@ def test_inside_a_parallel_loop_each_turn_shares_its_own() -> None:
     a, c = buffer("A", 4, 10), buffer("C", 4, 8)
     x, y, z = buffer("X", 10, scope="global"), buffer("Y", 9, scope="global"), buffer("Z", 10, scope="global")
     i, r = var("i"), var("r")
-    body = chain(x, y, z, body=seq(
-        loop(i, 10, store(x, i, read(a, r, i))), shift(x, y, 9, 1),
-        loop(i, 10, store(z, i, read(y, make.floordiv(i * 9, n(10))))),
-        loop(i, 8, store(c, (r, i), read(z, i + 2)))))
+    body = chain(
+        x,
+        y,
+        z,
+        body=seq(
+            loop(i, 10, store(x, i, read(a, r, i))),
+            shift(x, y, 9, 1),
+            loop(i, 10, store(z, i, read(y, make.floordiv(i * 9, n(10))))),
+            loop(i, 8, store(c, (r, i), read(z, i + 2))),
+        ),
+    )
     before = func("f", (a, c), loop(r, 4, body, "parallel"))
     after, was, now = saved(before)
     assert (was, now) == (116, 76)

@@ -1,4 +1,5 @@
-"""Guards become bounds of plain loops; what vector and unrolled loops do not change is tested in front of them."""
+"""Guards become bounds of plain loops; what vector and unrolled loops do not change is tested in front of
+them."""
 
 from __future__ import annotations
 
@@ -14,7 +15,11 @@ def causal(kind: str, columns: int = 8) -> Func:
     a, c = buffer("A", 6, 6, columns), buffer("C", 6, columns)
     q, k, j = var("q"), var("k"), var("j")
     step = If(make.le(k, q), store(c, (q, j), read(c, q, j) + read(a, q, k, j)))
-    return func("f", (a, c), loop(q, 6, seq(loop(j, columns, store(c, (q, j), 0.0)), loop(k, 6, loop(j, columns, step, kind)))))
+    return func(
+        "f",
+        (a, c),
+        loop(q, 6, seq(loop(j, columns, store(c, (q, j), 0.0)), loop(k, 6, loop(j, columns, step, kind)))),
+    )
 
 
 def test_a_test_that_lanes_share_becomes_the_bound_of_the_loop_around() -> None:
@@ -34,10 +39,19 @@ def test_lanes_keep_what_they_decide_themselves() -> None:
     i, j, m = var("i"), var("j"), var("m")
     for kind in ("vectorized", "unrolled"):
         both = make.and_(make.lt(i * 4 + j, n(7)), make.lt(i, n(3)))
-        before = func("f", (a, c), loop(m, 1, seq(loop(i, 2, loop(j, 4, If(both, store(c, i * 4 + j, read(a, i * 4 + j))), kind)))))
+        before = func(
+            "f",
+            (a, c),
+            loop(m, 1, seq(loop(i, 2, loop(j, 4, If(both, store(c, i * 4 + j, read(a, i * 4 + j))), kind)))),
+        )
         after = tighten(before)
         lanes = next(s for s in preorder(after.body) if isinstance(s, For) and s.kind == kind)
-        assert str(lanes.extent) == "4" and isinstance(lanes.body, If) and "i*4 + j" in str(lanes.body.cond) and "and" not in str(lanes.body.cond)
+        assert (
+            str(lanes.extent) == "4"
+            and isinstance(lanes.body, If)
+            and "i*4 + j" in str(lanes.body.cond)
+            and "and" not in str(lanes.body.cond)
+        )
         same(before, after, coverage=False)
 
 

@@ -15,15 +15,22 @@ A, C = buffer("A", 4, 3), buffer("C", 4, 3)
 
 def test_one_copy_of_the_body_for_each_turn() -> None:
     i, j = var("i"), var("j")
-    before = func("f", (A, C), loop(i, 2, loop(j, 3, store(C, (i, j), read(A, i, j) * 2.0), "unrolled"), "unrolled", begin=1))
+    before = func(
+        "f",
+        (A, C),
+        loop(i, 2, loop(j, 3, store(C, (i, j), read(A, i, j) * 2.0), "unrolled"), "unrolled", begin=1),
+    )
     after = unroll(before)
-    assert body_text(after) == """\
+    assert (
+        body_text(after)
+        == """\
 C[1, 0] = A[1, 0] * 2.0
 C[1, 1] = A[1, 1] * 2.0
 C[1, 2] = A[1, 2] * 2.0
 C[2, 0] = A[2, 0] * 2.0
 C[2, 1] = A[2, 1] * 2.0
 C[2, 2] = A[2, 2] * 2.0"""
+    )
     same(before, after, coverage=False)
 
 
@@ -35,7 +42,8 @@ def test_what_exceeds_the_budget_stays_a_loop_and_says_so(monkeypatch: pytest.Mo
     after = unroll(before)
     assert body_text(after).splitlines()[:2] == [
         "for i in range(0, 4):  # kept: unrolling 4 x 6 statements exceeds the budget of 7",
-        "    C[i, 0] = A[i, 0]"]
+        "    C[i, 0] = A[i, 0]",
+    ]
     same(before, after)
 
 
@@ -44,5 +52,7 @@ def test_a_huge_loop_is_kept_without_making_its_copies() -> None:
     a = buffer("A", 100_000, 100_000)
     f = func("f", (a,), loop(i, 100_000, loop(j, 100_000, store(a, (i, j), 0.0), "unrolled"), "unrolled"))
     kept = [s for s in preorder(unroll(f).body) if isinstance(s, For)]
-    assert [dict(s.attrs)["kept"] for s in kept] == ["unrolling 100000 x 2 statements exceeds the budget of 20000",
-                                                    "unrolling 100000 x 1 statements exceeds the budget of 20000"]
+    assert [dict(s.attrs)["kept"] for s in kept] == [
+        "unrolling 100000 x 2 statements exceeds the budget of 20000",
+        "unrolling 100000 x 1 statements exceeds the budget of 20000",
+    ]

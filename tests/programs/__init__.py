@@ -1,1 +1,2 @@
-"""Programs as one writes them for TVM's ``te``, with the import changed: the classic tutorials' subjects, each against numpy."""
+"""Programs as one writes them for TVM's ``te``, with the import changed: the classic tutorials' subjects,
+each against numpy."""

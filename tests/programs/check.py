@@ -1,4 +1,5 @@
-"""What a program's test asks: its own schedule, the default schedule and the interpreter all give what numpy gives. Knows public names."""
+"""What a program's test asks: its own schedule, the default schedule and the interpreter all give what numpy
+gives. Knows public names."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ from tensorlang.loopir.verify import verify
 INTERPRET = 60_000  # points of the largest array product that the interpreter is asked for
 
 
-def ints(rng: np.random.Generator, *shape: int, dtype: str = "float32", lo: int = -4, hi: int = 5) -> np.ndarray[Any, Any]:
+def ints(
+    rng: np.random.Generator, *shape: int, dtype: str = "float32", lo: int = -4, hi: int = 5
+) -> np.ndarray[Any, Any]:
     """Small integers: sums of products of them are exact in every order."""
     return rng.integers(lo, hi, shape).astype(dtype)
 
@@ -29,23 +32,35 @@ def outputs_like(want: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, A
     return [np.full(w.shape, 77, w.dtype) for w in want]
 
 
-def run(f: Any, inputs: Sequence[Any], want: Sequence[np.ndarray[Any, Any]], tolerance: float, how: str) -> None:
+def run(
+    f: Any, inputs: Sequence[Any], want: Sequence[np.ndarray[Any, Any]], tolerance: float, how: str
+) -> None:
     """Call a kernel with the inputs and new outputs, and compare; inputs stay as they were."""
     before = [np.array(a, copy=True) for a in inputs]
     got = outputs_like(want)
     f(*inputs, *got)
     for n, (g, w) in enumerate(zip(got, want, strict=True)):
         if tolerance == 0:
-            assert np.array_equal(g, w), f"{how}: output {n} differs at {np.argwhere(g != w)[:3].tolist()} ({int((g != w).sum())} of {w.size})"
+            assert np.array_equal(g, w), (
+                f"{how}: output {n} differs at {np.argwhere(g != w)[:3].tolist()} ({int((g != w).sum())} of {w.size})"
+            )
         else:
             np.testing.assert_allclose(g, w, rtol=tolerance, atol=tolerance, err_msg=f"{how}: output {n}")
     for a, b in zip(inputs, before, strict=True):
         assert np.array_equal(a, b), f"{how}: an input was changed"
 
 
-def agree(s: Any, args: Sequence[Any], inputs: Sequence[Any], *want: np.ndarray[Any, Any], tolerance: float = 0, interpreted: bool = True,
-          default: bool = True) -> None:
-    """The program's schedule, the plain schedule in the interpreter and ``tl.compile`` agree with numpy: bit for bit at tolerance 0."""
+def agree(
+    s: Any,
+    args: Sequence[Any],
+    inputs: Sequence[Any],
+    *want: np.ndarray[Any, Any],
+    tolerance: float = 0,
+    interpreted: bool = True,
+    default: bool = True,
+) -> None:
+    """The program's schedule, the plain schedule in the interpreter and ``tl.compile`` agree with numpy: bit
+    for bit at tolerance 0."""
     run(tl.build(s, args, target="llvm", name="program"), inputs, want, tolerance, "the program's schedule")
     if interpreted:
         for how, simple in (("lowered", True), ("after all passes", False)):

@@ -1,4 +1,5 @@
-"""TVM's tutorial 'How to optimize GEMM on CPU', step by step, at a size that divides and at one that does not."""
+"""TVM's tutorial 'How to optimize GEMM on CPU', step by step, at a size that divides and at one that does
+not."""
 
 from __future__ import annotations
 
@@ -77,7 +78,9 @@ def packed_gemm(M: int, N: int, K: int) -> tuple[Any, Any, Any, Any]:
     A = te.placeholder((M, K), name="A")
     B = te.placeholder((K, N), name="B")
     packedB = te.compute((N // bn, K, bn), lambda bigN, k, littleN: B[k, bigN * bn + littleN], name="packedB")
-    C = te.compute((M, N), lambda m, n: te.sum(A[m, k] * packedB[n // bn, k, te.indexmod(n, bn)], axis=k), name="C")
+    C = te.compute(
+        (M, N), lambda m, n: te.sum(A[m, k] * packedB[n // bn, k, te.indexmod(n, bn)], axis=k), name="C"
+    )
     return A, B, packedB, C
 
 
@@ -124,7 +127,11 @@ def test_transposed_operands(left: bool, right: bool) -> None:
     k = te.reduce_axis((0, K), "k")
     A = te.placeholder((K, M) if left else (M, K), name="A")
     B = te.placeholder((N, K) if right else (K, N), name="B")
-    C = te.compute((M, N), lambda i, j: te.sum((A[k, i] if left else A[i, k]) * (B[j, k] if right else B[k, j]), axis=k), name="C")
+    C = te.compute(
+        (M, N),
+        lambda i, j: te.sum((A[k, i] if left else A[i, k]) * (B[j, k] if right else B[k, j]), axis=k),
+        name="C",
+    )
     s = te.create_schedule(C.op)
     CC = s.cache_write(C, "local")
     AA = s.cache_read(A, "global", [CC])
@@ -146,7 +153,9 @@ def test_batch_matmul() -> None:
     A = te.placeholder((batch, M, K), name="A")
     B = te.placeholder((batch, N, K), name="B")
     k = te.reduce_axis((0, K), name="k")
-    C = te.compute((batch, M, N), lambda b, y, x: te.sum(A[b, y, k] * B[b, x, k], axis=k), name="C", tag="batch_matmul")
+    C = te.compute(
+        (batch, M, N), lambda b, y, x: te.sum(A[b, y, k] * B[b, x, k], axis=k), name="C", tag="batch_matmul"
+    )
     s = te.create_schedule(C.op)
     CC = s.cache_write(C, "global")
     b, y, x = s[C].op.axis
@@ -171,7 +180,9 @@ def test_int8_with_int32_accumulation() -> None:
     A = te.placeholder((M, K), dtype="int8", name="A")
     B = te.placeholder((K, N), dtype="int8", name="B")
     k = te.reduce_axis((0, K), name="k")
-    C = te.compute((M, N), lambda i, j: te.sum(A[i, k].astype("int32") * B[k, j].astype("int32"), axis=k), name="C")
+    C = te.compute(
+        (M, N), lambda i, j: te.sum(A[i, k].astype("int32") * B[k, j].astype("int32"), axis=k), name="C"
+    )
     s = te.create_schedule(C.op)
     io, jo, ii, ji = s[C].tile(*C.op.axis, x_factor=4, y_factor=16)
     ko, ki = s[C].split(C.op.reduce_axis[0], factor=4)

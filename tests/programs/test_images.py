@@ -1,4 +1,5 @@
-"""Windows over images: Halide's blur, convolutions in their layouts, pooling, stencils, Winograd; scheduled as TVM's tutorials do."""
+"""Windows over images: Halide's blur, convolutions in their layouts, pooling, stencils, Winograd; scheduled
+as TVM's tutorials do."""
 
 from __future__ import annotations
 
@@ -16,12 +17,16 @@ def conv2d(x: Any, w: Any, stride: int = 1, pad: int = 0) -> Any:
     n, c, h, wd = x.shape
     o, _, kh, kw = w.shape
     p = np.zeros((n, c, h + 2 * pad, wd + 2 * pad), x.dtype)
-    p[:, :, pad:pad + h, pad:pad + wd] = x
+    p[:, :, pad : pad + h, pad : pad + wd] = x
     oh, ow = (h + 2 * pad - kh) // stride + 1, (wd + 2 * pad - kw) // stride + 1
     out = np.zeros((n, o, oh, ow), x.dtype)
     for y in range(kh):
         for z in range(kw):
-            out += np.einsum("ncyx,oc->noyx", p[:, :, y:y + stride * (oh - 1) + 1:stride, z:z + stride * (ow - 1) + 1:stride], w[:, :, y, z])
+            out += np.einsum(
+                "ncyx,oc->noyx",
+                p[:, :, y : y + stride * (oh - 1) + 1 : stride, z : z + stride * (ow - 1) + 1 : stride],
+                w[:, :, y, z],
+            )
     return out
 
 
@@ -98,13 +103,30 @@ def test_conv2d_with_packed_layouts() -> None:
     n, ic, oc, h, w, block = 1, 8, 16, 9, 10, 4
     data = te.placeholder((n, ic, h, w), name="data")
     kernel = te.placeholder((oc, ic, 3, 3), name="kernel")
-    data_vec = te.compute((n, ic // block, h, w, block), lambda n, C, y, x, c: data[n, C * block + c, y, x], name="data_vec")
-    kernel_vec = te.compute((oc // block, ic // block, 3, 3, block, block), lambda O, I, ky, kx, i, o: kernel[O * block + o, I * block + i, ky, kx], name="kernel_vec")
+    data_vec = te.compute(
+        (n, ic // block, h, w, block), lambda n, C, y, x, c: data[n, C * block + c, y, x], name="data_vec"
+    )
+    kernel_vec = te.compute(
+        (oc // block, ic // block, 3, 3, block, block),
+        lambda O, I, ky, kx, i, o: kernel[O * block + o, I * block + i, ky, kx],
+        name="kernel_vec",
+    )
     r = te.reduce_axis((0, ic), name="ic")
     kh, kw = te.reduce_axis((0, 3), name="kh"), te.reduce_axis((0, 3), name="kw")
-    conv = te.compute((n, oc // block, h - 2, w - 2, block), lambda n, O, y, x, o: te.sum(
-        data_vec[n, r // block, y + kh, x + kw, r % block] * kernel_vec[O, r // block, kh, kw, r % block, o], axis=[r, kh, kw]), name="conv2d_NCHWc")
-    unpack = te.compute((n, oc, h - 2, w - 2), lambda n, o, y, x: conv[n, te.indexdiv(o, block), y, x, te.indexmod(o, block)], name="unpack")
+    conv = te.compute(
+        (n, oc // block, h - 2, w - 2, block),
+        lambda n, O, y, x, o: te.sum(
+            data_vec[n, r // block, y + kh, x + kw, r % block]
+            * kernel_vec[O, r // block, kh, kw, r % block, o],
+            axis=[r, kh, kw],
+        ),
+        name="conv2d_NCHWc",
+    )
+    unpack = te.compute(
+        (n, oc, h - 2, w - 2),
+        lambda n, o, y, x: conv[n, te.indexdiv(o, block), y, x, te.indexmod(o, block)],
+        name="unpack",
+    )
     s = te.create_schedule(unpack.op)
     s[data_vec].parallel(s[data_vec].fuse(*s[data_vec].op.axis[:2]))
     s[data_vec].vectorize(data_vec.op.axis[4])
@@ -133,7 +155,11 @@ def test_conv2d_of_any_batch() -> None:
     X = te.placeholder((n, 3, 8, 9), name="X")
     W = te.placeholder((4, 3, 3, 3), name="W")
     rc, ry, rx = (te.reduce_axis((0, 3), name=v) for v in ("rc", "ry", "rx"))
-    Y = te.compute((n, 4, 6, 7), lambda b, f, y, x: te.sum(X[b, rc, y + ry, x + rx] * W[f, rc, ry, rx], axis=[rc, ry, rx]), name="Y")
+    Y = te.compute(
+        (n, 4, 6, 7),
+        lambda b, f, y, x: te.sum(X[b, rc, y + ry, x + rx] * W[f, rc, ry, rx], axis=[rc, ry, rx]),
+        name="Y",
+    )
     s = te.create_schedule(Y.op)
     b, f, y, x = Y.op.axis
     bo, bi = s[Y].split(b, factor=2)
@@ -152,13 +178,28 @@ def test_depthwise_conv2d_with_scale_shift_and_relu() -> None:
     Input = te.placeholder((1, c, h, w), name="Input")
     Filter = te.placeholder((c, 1, 3, 3), name="Filter")
     Scale, Shift = te.placeholder((c,), name="Scale"), te.placeholder((c,), name="Shift")
-    PaddedInput = te.compute((1, c, h + 2, w + 2), lambda *i: te.if_then_else(
-        te.all(i[2] >= 1, i[2] < h + 1, i[3] >= 1, i[3] < w + 1), Input[i[0], i[1], i[2] - 1, i[3] - 1], te.const(0.0, "float32")), name="PaddedInput")
+    PaddedInput = te.compute(
+        (1, c, h + 2, w + 2),
+        lambda *i: te.if_then_else(
+            te.all(i[2] >= 1, i[2] < h + 1, i[3] >= 1, i[3] < w + 1),
+            Input[i[0], i[1], i[2] - 1, i[3] - 1],
+            te.const(0.0, "float32"),
+        ),
+        name="PaddedInput",
+    )
     di, dj = te.reduce_axis((0, 3), name="di"), te.reduce_axis((0, 3), name="dj")
-    Depthwise = te.compute((1, c, h, w), lambda b, ch, i, j: te.sum(PaddedInput[b, ch, i + di, j + dj] * Filter[ch, 0, di, dj], axis=[di, dj]),
-                           name="Depthwise", tag="depthwise_conv2d_nchw")
-    ScaleShift = te.compute(Depthwise.shape, lambda *i: Depthwise(*i) * Scale[i[1]] + Shift[i[1]], name="ScaleShift")
-    Relu = te.compute(ScaleShift.shape, lambda *i: te.max(ScaleShift(*i), te.const(0, ScaleShift.dtype)), name="Relu")
+    Depthwise = te.compute(
+        (1, c, h, w),
+        lambda b, ch, i, j: te.sum(PaddedInput[b, ch, i + di, j + dj] * Filter[ch, 0, di, dj], axis=[di, dj]),
+        name="Depthwise",
+        tag="depthwise_conv2d_nchw",
+    )
+    ScaleShift = te.compute(
+        Depthwise.shape, lambda *i: Depthwise(*i) * Scale[i[1]] + Shift[i[1]], name="ScaleShift"
+    )
+    Relu = te.compute(
+        ScaleShift.shape, lambda *i: te.max(ScaleShift(*i), te.const(0, ScaleShift.dtype)), name="Relu"
+    )
     s = te.create_schedule(Relu.op)
     s[ScaleShift].compute_inline()
     b, ch, i, j = Relu.op.axis
@@ -172,8 +213,13 @@ def test_depthwise_conv2d_with_scale_shift_and_relu() -> None:
     s[Depthwise].vectorize(wi)
     r = rng()
     x, f, sc, sh = ints(r, 1, c, h, w), ints(r, c, 1, 3, 3), ints(r, c), ints(r, c)
-    want = np.stack([conv2d(x[:, q:q + 1], f[q:q + 1], 1, 1)[:, 0] for q in range(c)], 1)
-    agree(s, [Input, Filter, Scale, Shift, Relu], [x, f, sc, sh], np.maximum(want * sc[:, None, None] + sh[:, None, None], 0))
+    want = np.stack([conv2d(x[:, q : q + 1], f[q : q + 1], 1, 1)[:, 0] for q in range(c)], 1)
+    agree(
+        s,
+        [Input, Filter, Scale, Shift, Relu],
+        [x, f, sc, sh],
+        np.maximum(want * sc[:, None, None] + sh[:, None, None], 0),
+    )
 
 
 @pytest.mark.parametrize("dtype", ("float32", "int8"))
@@ -181,7 +227,9 @@ def test_max_pool_2x2(dtype: str) -> None:
     c, h, w = 5, 17, 22
     X = te.placeholder((c, h, w), name="X", dtype=dtype)
     ky, kx = te.reduce_axis((0, 2), name="ky"), te.reduce_axis((0, 2), name="kx")
-    P = te.compute((c, h // 2, w // 2), lambda ch, y, x: te.max(X[ch, y * 2 + ky, x * 2 + kx], axis=[ky, kx]), name="P")
+    P = te.compute(
+        (c, h // 2, w // 2), lambda ch, y, x: te.max(X[ch, y * 2 + ky, x * 2 + kx], axis=[ky, kx]), name="P"
+    )
     s = te.create_schedule(P.op)
     ch, y, x = P.op.axis
     xo, xi = s[P].split(x, factor=8)
@@ -196,8 +244,15 @@ def test_max_pool_2x2(dtype: str) -> None:
 def test_two_jacobi_steps_fused_in_tiles() -> None:
     h, w = 27, 38
     A = te.placeholder((h, w), name="A")
-    step = lambda X, name: te.compute((h, w), lambda i, j: te.if_then_else(
-        te.any(i == 0, i == h - 1, j == 0, j == w - 1), X[i, j], X[i - 1, j] + X[i + 1, j] + X[i, j - 1] + X[i, j + 1] - 3 * X[i, j]), name=name)
+    step = lambda X, name: te.compute(
+        (h, w),
+        lambda i, j: te.if_then_else(
+            te.any(i == 0, i == h - 1, j == 0, j == w - 1),
+            X[i, j],
+            X[i - 1, j] + X[i + 1, j] + X[i, j - 1] + X[i, j + 1] - 3 * X[i, j],
+        ),
+        name=name,
+    )
     B = step(A, "B")
     C = step(B, "C")
     s = te.create_schedule(C.op)
@@ -224,7 +279,9 @@ def const_matrix(matrix: Any, name: str) -> Any:
         now = te.const(0.0, "float32")
         for ii in range(row):
             for jj in range(col):
-                now = te.Select(te.all(i % row == ii, j % col == jj), te.const(float(matrix[ii][jj]), "float32"), now)
+                now = te.Select(
+                    te.all(i % row == ii, j % col == jj), te.const(float(matrix[ii][jj]), "float32"), now
+                )
         return now
 
     return te.compute(matrix.shape, select_array, name=name)
@@ -240,23 +297,57 @@ def test_winograd_f2_3() -> None:
     P = nH * nW
     data = te.placeholder((CI, H, W), name="data")
     kernel = te.placeholder((CO, CI, r, r), name="kernel")
-    data_pad = te.compute((CI, H + 2, W + 2), lambda c, y, x: te.if_then_else(
-        te.all(y >= 1, y < H + 1, x >= 1, x < W + 1), data[c, y - 1, x - 1], te.const(0, "float32")), name="data_pad")
+    data_pad = te.compute(
+        (CI, H + 2, W + 2),
+        lambda c, y, x: te.if_then_else(
+            te.all(y >= 1, y < H + 1, x >= 1, x < W + 1), data[c, y - 1, x - 1], te.const(0, "float32")
+        ),
+        name="data_pad",
+    )
     G, B, A = const_matrix(G_data, "G"), const_matrix(B_data, "B"), const_matrix(A_data, "A")
     r_kh, r_kw = te.reduce_axis((0, r), "r_kh"), te.reduce_axis((0, r), "r_kw")
-    kernel_pack = te.compute((alpha, alpha, CI, CO), lambda eps, nu, ci, co: te.sum(
-        kernel[co, ci, r_kh, r_kw] * G[eps, r_kh] * G[nu, r_kw], axis=[r_kh, r_kw]), name="kernel_pack")
-    input_tile = te.compute((CI, P, alpha, alpha), lambda c, p, eps, nu: data_pad[c, te.indexmod(te.indexdiv(p, nW), nH) * m + eps, te.indexmod(p, nW) * m + nu],
-                            name="d")
+    kernel_pack = te.compute(
+        (alpha, alpha, CI, CO),
+        lambda eps, nu, ci, co: te.sum(
+            kernel[co, ci, r_kh, r_kw] * G[eps, r_kh] * G[nu, r_kw], axis=[r_kh, r_kw]
+        ),
+        name="kernel_pack",
+    )
+    input_tile = te.compute(
+        (CI, P, alpha, alpha),
+        lambda c, p, eps, nu: data_pad[
+            c, te.indexmod(te.indexdiv(p, nW), nH) * m + eps, te.indexmod(p, nW) * m + nu
+        ],
+        name="d",
+    )
     r_a, r_b = te.reduce_axis((0, alpha), "r_a"), te.reduce_axis((0, alpha), "r_b")
-    data_pack = te.compute((alpha, alpha, CI, P), lambda eps, nu, ci, p: te.sum(
-        input_tile[ci, p, r_a, r_b] * B[r_a, eps] * B[r_b, nu], axis=[r_a, r_b]), name="data_pack")
+    data_pack = te.compute(
+        (alpha, alpha, CI, P),
+        lambda eps, nu, ci, p: te.sum(
+            input_tile[ci, p, r_a, r_b] * B[r_a, eps] * B[r_b, nu], axis=[r_a, r_b]
+        ),
+        name="data_pack",
+    )
     ci = te.reduce_axis((0, CI), name="ci")
-    bgemm = te.compute((alpha, alpha, CO, P), lambda eps, nu, co, p: te.sum(kernel_pack[eps, nu, ci, co] * data_pack[eps, nu, ci, p], axis=[ci]), name="bgemm")
+    bgemm = te.compute(
+        (alpha, alpha, CO, P),
+        lambda eps, nu, co, p: te.sum(kernel_pack[eps, nu, ci, co] * data_pack[eps, nu, ci, p], axis=[ci]),
+        name="bgemm",
+    )
     r_g, r_h = te.reduce_axis((0, alpha), "r_g"), te.reduce_axis((0, alpha), "r_h")
-    inverse = te.compute((CO, P, m, m), lambda co, p, vh, vw: te.sum(bgemm[r_g, r_h, co, p] * A[r_g, vh] * A[r_h, vw], axis=[r_g, r_h]), name="inverse")
-    output = te.compute((CO, H, W), lambda co, h, w: inverse[co, te.indexdiv(h, m) * nW + te.indexdiv(w, m), te.indexmod(h, m), te.indexmod(w, m)],
-                        name="output", tag="conv2d_nchw_winograd")
+    inverse = te.compute(
+        (CO, P, m, m),
+        lambda co, p, vh, vw: te.sum(bgemm[r_g, r_h, co, p] * A[r_g, vh] * A[r_h, vw], axis=[r_g, r_h]),
+        name="inverse",
+    )
+    output = te.compute(
+        (CO, H, W),
+        lambda co, h, w: inverse[
+            co, te.indexdiv(h, m) * nW + te.indexdiv(w, m), te.indexmod(h, m), te.indexmod(w, m)
+        ],
+        name="output",
+        tag="conv2d_nchw_winograd",
+    )
     s = te.create_schedule(output.op)
     s[data_pad].compute_inline()
     for stage, matrix in ((kernel_pack, G), (data_pack, B), (inverse, A)):

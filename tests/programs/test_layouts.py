@@ -1,4 +1,5 @@
-"""Moving data: layout transforms with // and %, transposes, concatenation, flips, pixel shuffle, triangles, sparse rows."""
+"""Moving data: layout transforms with // and %, transposes, concatenation, flips, pixel shuffle, triangles,
+sparse rows."""
 
 from __future__ import annotations
 
@@ -15,7 +16,11 @@ from tests.programs.check import agree, ints, rng
 def test_nchw_to_nchw8c_with_zeros_beyond(c: int) -> None:
     n, h, w, b = 2, 5, 6, 8
     X = te.placeholder((n, c, h, w), name="X")
-    Y = te.compute((n, (c + b - 1) // b, h, w, b), lambda n, C, y, x, i: te.if_then_else(C * b + i < c, X[n, C * b + i, y, x], te.const(0.0)), name="Y")
+    Y = te.compute(
+        (n, (c + b - 1) // b, h, w, b),
+        lambda n, C, y, x, i: te.if_then_else(C * b + i < c, X[n, C * b + i, y, x], te.const(0.0)),
+        name="Y",
+    )
     s = te.create_schedule(Y.op)
     s[Y].parallel(s[Y].fuse(*Y.op.axis[:3]))
     s[Y].vectorize(Y.op.axis[4])
@@ -56,7 +61,13 @@ def test_concatenation_and_flip() -> None:
 def test_pixel_shuffle() -> None:
     c, h, w, f = 3, 4, 5, 2
     X = te.placeholder((c * f * f, h, w), name="X")
-    Y = te.compute((c, h * f, w * f), lambda ch, y, x: X[ch * (f * f) + te.indexmod(y, f) * f + te.indexmod(x, f), te.indexdiv(y, f), te.indexdiv(x, f)], name="Y")
+    Y = te.compute(
+        (c, h * f, w * f),
+        lambda ch, y, x: X[
+            ch * (f * f) + te.indexmod(y, f) * f + te.indexmod(x, f), te.indexdiv(y, f), te.indexdiv(x, f)
+        ],
+        name="Y",
+    )
     s = te.create_schedule(Y.op)
     ch, y, x = Y.op.axis
     yo, yi = s[Y].split(y, f)
@@ -65,20 +76,36 @@ def test_pixel_shuffle() -> None:
     s[Y].unroll(xi)
     s[Y].vectorize(xo)
     v = ints(rng(), c * f * f, h, w)
-    agree(s, [X, Y], [v], np.ascontiguousarray(v.reshape(c, f, f, h, w).transpose(0, 3, 1, 4, 2)).reshape(c, h * f, w * f))
+    agree(
+        s,
+        [X, Y],
+        [v],
+        np.ascontiguousarray(v.reshape(c, f, f, h, w).transpose(0, 3, 1, 4, 2)).reshape(c, h * f, w * f),
+    )
 
 
 def test_lower_triangle_and_causal_mask() -> None:
     n = 19
     A = te.placeholder((n, n), name="A")
-    T = te.compute((n, n), lambda i, j: te.if_then_else(te.all(j <= i, te.any(i - j < 6, j == 0)), A[i, j], te.min_value("float32")), name="T")
+    T = te.compute(
+        (n, n),
+        lambda i, j: te.if_then_else(
+            te.all(j <= i, te.any(i - j < 6, j == 0)), A[i, j], te.min_value("float32")
+        ),
+        name="T",
+    )
     s = te.create_schedule(T.op)
     io, jo, ii, ji = s[T].tile(*T.op.axis, 4, 8)
     s[T].vectorize(ji)
     s[T].unroll(ii)
     a = ints(rng(), n, n)
     i, j = np.indices((n, n))
-    agree(s, [A, T], [a], np.where((j <= i) & ((i - j < 6) | (j == 0)), a, np.finfo("float32").min).astype("float32"))
+    agree(
+        s,
+        [A, T],
+        [a],
+        np.where((j <= i) & ((i - j < 6) | (j == 0)), a, np.finfo("float32").min).astype("float32"),
+    )
 
 
 def test_sparse_rows_of_equal_length_times_a_vector() -> None:
@@ -120,8 +147,17 @@ def attention(q: Any, k: Any, v: Any) -> Any:
 
 def test_attention_of_one_head_row_by_row() -> None:
     n, m, d = te.var("n"), te.var("m"), 16
-    Q, K, V = te.placeholder((n, d), name="Q"), te.placeholder((m, d), name="K"), te.placeholder((m, d), name="V")
-    r, c1, c2, c3 = te.reduce_axis((0, d), "r"), te.reduce_axis((0, m), "c1"), te.reduce_axis((0, m), "c2"), te.reduce_axis((0, m), "c3")
+    Q, K, V = (
+        te.placeholder((n, d), name="Q"),
+        te.placeholder((m, d), name="K"),
+        te.placeholder((m, d), name="V"),
+    )
+    r, c1, c2, c3 = (
+        te.reduce_axis((0, d), "r"),
+        te.reduce_axis((0, m), "c1"),
+        te.reduce_axis((0, m), "c2"),
+        te.reduce_axis((0, m), "c3"),
+    )
     S = te.compute((n, m), lambda i, j: te.sum(Q[i, r] * K[j, r], axis=r), name="S")
     M = te.compute((n,), lambda i: te.max(S[i, c1], axis=c1), name="M")
     E = te.compute((n, m), lambda i, j: te.exp((S[i, j] - M[i]) * te.const(0.25, "float32")), name="E")

@@ -1,4 +1,5 @@
-"""Recurrences, steps done by others, and tensor intrinsics: TVM's tutorials on scan, extern and tensorize; an LSTM, running sums."""
+"""Recurrences, steps done by others, and tensor intrinsics: TVM's tutorials on scan, extern and tensorize; an
+LSTM, running sums."""
 
 from __future__ import annotations
 
@@ -76,19 +77,37 @@ def test_lstm() -> None:
     s_init_c = te.compute((1, batch, size), lambda *i: te.const(0, "float32"), name="init_c")
     s_init_h = te.compute((1, batch, size), lambda *i: te.const(0, "float32"), name="init_h")
     k, ki = te.reduce_axis((0, size), name="ki2h"), te.reduce_axis((0, size), name="kx")
-    i2h = te.compute((num_step, 4, batch, size), lambda t, x, i, j: te.sum(X[t, i, ki] * Wi2h[x, j, ki], axis=ki), name="i2h")
-    s_h2h = te.compute((num_step, 4, batch, size), lambda t, x, i, j: te.sum(s_state_h[t - 1, i, k] * Wh2h[x, j, k], axis=k), name="s_h2h")
-    gates = te.compute((num_step, 4, batch, size), lambda t, x, i, j: i2h[t, x, i, j] + s_h2h[t, x, i, j], name="gates")
+    i2h = te.compute(
+        (num_step, 4, batch, size),
+        lambda t, x, i, j: te.sum(X[t, i, ki] * Wi2h[x, j, ki], axis=ki),
+        name="i2h",
+    )
+    s_h2h = te.compute(
+        (num_step, 4, batch, size),
+        lambda t, x, i, j: te.sum(s_state_h[t - 1, i, k] * Wh2h[x, j, k], axis=k),
+        name="s_h2h",
+    )
+    gates = te.compute(
+        (num_step, 4, batch, size), lambda t, x, i, j: i2h[t, x, i, j] + s_h2h[t, x, i, j], name="gates"
+    )
     gshape = (num_step, batch, size)
     in_gate = te.compute(gshape, lambda t, i, j: te.sigmoid(gates[t, 0, i, j]), name="in_gate")
     in_transform = te.compute(gshape, lambda t, i, j: te.tanh(gates[t, 1, i, j]), name="in_transform")
     forget_gate = te.compute(gshape, lambda t, i, j: te.sigmoid(gates[t, 2, i, j]), name="forget_gate")
     out_gate = te.compute(gshape, lambda t, i, j: te.sigmoid(gates[t, 3, i, j]), name="out_gate")
-    next_c = te.compute(gshape, lambda t, i, j: forget_gate[t, i, j] * s_state_c[t - 1, i, j] + in_gate[t, i, j] * in_transform[t, i, j], name="next_c")
+    next_c = te.compute(
+        gshape,
+        lambda t, i, j: (
+            forget_gate[t, i, j] * s_state_c[t - 1, i, j] + in_gate[t, i, j] * in_transform[t, i, j]
+        ),
+        name="next_c",
+    )
     next_h = te.compute(gshape, lambda t, i, j: out_gate[t, i, j] * te.tanh(next_c[t, i, j]), name="next_h")
     update_c = te.compute(gshape, lambda *i: next_c(*i), name="update_c")
     update_h = te.compute(gshape, lambda *i: next_h(*i), name="update_h")
-    scan_h, scan_c = te.scan([s_init_h, s_init_c], [update_h, update_c], [s_state_h, s_state_c], inputs=[X], name="lstm_scan")
+    scan_h, scan_c = te.scan(
+        [s_init_h, s_init_c], [update_h, update_c], [s_state_h, s_state_c], inputs=[X], name="lstm_scan"
+    )
 
     s = te.create_schedule(scan_h.op)
     s[gates].compute_inline()
@@ -97,7 +116,10 @@ def test_lstm() -> None:
     s[s_h2h].vectorize(s[s_h2h].op.axis[3])
     s[i2h].parallel(i2h.op.axis[0])
     r = rng()
-    x, wh, wi = (r.standard_normal(z).astype("float32") * 0.5 for z in ((num_step, batch, size), (4, size, size), (4, size, size)))
+    x, wh, wi = (
+        r.standard_normal(z).astype("float32") * 0.5
+        for z in ((num_step, batch, size), (4, size, size), (4, size, size))
+    )
 
     def sigmoid(v: Any) -> Any:
         return 1 / (1 + np.exp(-v))
@@ -107,7 +129,14 @@ def test_lstm() -> None:
         g = np.einsum("ik,xjk->xij", x[t].astype("float64"), wi) + np.einsum("ik,xjk->xij", h[t - 1], wh)
         c[t] = sigmoid(g[2]) * c[t - 1] + sigmoid(g[0]) * np.tanh(g[1])
         h[t] = sigmoid(g[3]) * np.tanh(c[t])
-    agree(s, [X, Wi2h, Wh2h, scan_h, scan_c], [x, wi, wh], h.astype("float32"), c.astype("float32"), tolerance=2e-6)
+    agree(
+        s,
+        [X, Wi2h, Wh2h, scan_h, scan_c],
+        [x, wi, wh],
+        h.astype("float32"),
+        c.astype("float32"),
+        tolerance=2e-6,
+    )
 
 
 def test_extern_matmul_by_a_packed_function() -> None:
@@ -119,7 +148,12 @@ def test_extern_matmul_by_a_packed_function() -> None:
     bias = te.var("bias", dtype="float32")
     A = te.placeholder((n, l), name="A")
     B = te.placeholder((l, m), name="B")
-    C = te.extern((n, m), [A, B], lambda ins, outs: te.call_packed("tests.programs.matmul", ins[0], ins[1], outs[0]), name="C")
+    C = te.extern(
+        (n, m),
+        [A, B],
+        lambda ins, outs: te.call_packed("tests.programs.matmul", ins[0], ins[1], outs[0]),
+        name="C",
+    )
     D = te.compute(C.shape, lambda i, j: C[i, j] + bias, name="D")
     s = te.create_schedule(D.op)
     s[D].vectorize(s[D].split(D.op.axis[1], 8)[1])
@@ -138,7 +172,9 @@ def test_extern_of_what_python_computes() -> None:
     n = 15
     A = te.placeholder((n,), name="A")
     P = te.compute((n,), lambda i: A[i] * 2, name="P")
-    B = te.extern(P.shape, [P], lambda ins, outs: te.call_packed("tests.programs.addone", ins[0], outs[0]), name="C")
+    B = te.extern(
+        P.shape, [P], lambda ins, outs: te.call_packed("tests.programs.addone", ins[0], outs[0]), name="C"
+    )
     s = te.create_schedule(B.op)
     a = ints(rng(), n)
     agree(s, [A, B], [a], 2 * a + 1)
@@ -157,7 +193,9 @@ def test_tensorize_with_a_matrix_vector_product(N: int, M: int) -> None:
         def intrin_func(ins, outs):  # type: ignore[no-untyped-def]
             aa, bb = ins
             (cc,) = outs
-            return te.call_packed("tests.programs.gemv", aa.access_ptr("r"), bb.access_ptr("r"), cc.access_ptr("w"))
+            return te.call_packed(
+                "tests.programs.gemv", aa.access_ptr("r"), bb.access_ptr("r"), cc.access_ptr("w")
+            )
 
         return te.decl_tensor_intrin(c.op, intrin_func, name="gemv_program")
 

@@ -1,4 +1,5 @@
-"""Reductions: TVM's tutorials on reduction, rfactor and tuple inputs; softmax in stages, norms, histograms through one-hot rows."""
+"""Reductions: TVM's tutorials on reduction, rfactor and tuple inputs; softmax in stages, norms, histograms
+through one-hot rows."""
 
 from __future__ import annotations
 
@@ -60,11 +61,20 @@ def test_two_dimensional_convolution_as_reduction() -> None:
     Filter = te.placeholder((3, 3), name="Filter")
     di = te.reduce_axis((0, 3), name="di")
     dj = te.reduce_axis((0, 3), name="dj")
-    Output = te.compute((n - 2, n - 2), lambda i, j: te.sum(Input[i + di, j + dj] * Filter[di, dj], axis=[di, dj]), name="Output")
+    Output = te.compute(
+        (n - 2, n - 2),
+        lambda i, j: te.sum(Input[i + di, j + dj] * Filter[di, dj], axis=[di, dj]),
+        name="Output",
+    )
     s = te.create_schedule(Output.op)
     r = rng()
     x, f = ints(r, 19, 19), ints(r, 3, 3)
-    agree(s, [Input, Filter, Output], [x, f], sum(x[i:i + 17, j:j + 17] * f[i, j] for i in range(3) for j in range(3)))
+    agree(
+        s,
+        [Input, Filter, Output],
+        [x, f],
+        sum(x[i : i + 17, j : j + 17] * f[i, j] for i in range(3) for j in range(3)),
+    )
 
 
 def test_product_with_a_general_commutative_reduction() -> None:
@@ -108,8 +118,14 @@ def test_argmax_with_tuple_inputs() -> None:
 
 
 def test_argmax_through_rfactor() -> None:
-    argmax = te.comm_reducer(lambda x, y: (te.Select((x[1] > y[1]) | ((x[1] == y[1]) & (x[0] < y[0])), x[0], y[0]), te.max(x[1], y[1])),
-                             lambda t0, t1: (te.const(10**6, t0), te.min_value(t1)), name="argmax")
+    argmax = te.comm_reducer(
+        lambda x, y: (
+            te.Select((x[1] > y[1]) | ((x[1] == y[1]) & (x[0] < y[0])), x[0], y[0]),
+            te.max(x[1], y[1]),
+        ),
+        lambda t0, t1: (te.const(10**6, t0), te.min_value(t1)),
+        name="argmax",
+    )
     M, N = 7, 45
     val = te.placeholder((M, N), name="val")
     k = te.reduce_axis((0, N), "k")
@@ -154,8 +170,12 @@ def test_layer_norm() -> None:
     beta = te.placeholder((d,), name="beta")
     k1, k2 = te.reduce_axis((0, d), name="k1"), te.reduce_axis((0, d), name="k2")
     mean = te.compute((n,), lambda i: te.sum(X[i, k1] / d, axis=k1), name="mean")
-    var = te.compute((n,), lambda i: te.sum((X[i, k2] - mean[i]) * (X[i, k2] - mean[i]) / d, axis=k2), name="var")
-    Y = te.compute((n, d), lambda i, j: (X[i, j] - mean[i]) * te.rsqrt(var[i] + eps) * gamma[j] + beta[j], name="Y")
+    var = te.compute(
+        (n,), lambda i: te.sum((X[i, k2] - mean[i]) * (X[i, k2] - mean[i]) / d, axis=k2), name="var"
+    )
+    Y = te.compute(
+        (n, d), lambda i, j: (X[i, j] - mean[i]) * te.rsqrt(var[i] + eps) * gamma[j] + beta[j], name="Y"
+    )
     s = te.create_schedule(Y.op)
     i, j = Y.op.axis
     s[Y].parallel(i)
@@ -180,7 +200,9 @@ def test_welford_mean_and_variance_in_one_pass() -> None:
     m, n = 6, 50
     A = te.placeholder((m, n), name="A")
     k = te.reduce_axis((0, n), "k")
-    count, mean, m2 = te.compute((m,), lambda i: welford((te.const(1, "float32"), A[i, k], te.const(0, "float32")), axis=k), name="W")
+    count, mean, m2 = te.compute(
+        (m,), lambda i: welford((te.const(1, "float32"), A[i, k], te.const(0, "float32")), axis=k), name="W"
+    )
     s = te.create_schedule(mean.op)
     ko, ki = s[mean].split(k, 8)
     fs = s.rfactor(mean, ki)
@@ -194,7 +216,11 @@ def test_histogram_as_a_sum_of_one_hot_rows() -> None:
     data = te.placeholder((n,), dtype="int32", name="data")
     weight = te.placeholder((n,), name="weight")
     k = te.reduce_axis((0, n), name="k")
-    H = te.compute((bins,), lambda b: te.sum(te.if_then_else(data[k] == b, weight[k], te.const(0, "float32")), axis=k), name="H")
+    H = te.compute(
+        (bins,),
+        lambda b: te.sum(te.if_then_else(data[k] == b, weight[k], te.const(0, "float32")), axis=k),
+        name="H",
+    )
     W = te.compute((bins,), lambda b: te.sum(weight[k], axis=k, where=data[k] == b), name="W")
     s = te.create_schedule([H.op, W.op])
     ko, ki = s[H].split(k, 16)

@@ -1,6 +1,8 @@
-"""The subjects of TVM's tutorials on tensor expressions and of d2l-tvm's chapters, in TVM's words throughout: only the imports differ.
+"""The subjects of TVM's tutorials on tensor expressions and of d2l-tvm's chapters, in TVM's words throughout:
+only the imports differ.
 
-``import tensorlang as tvm`` stands for ``import tvm``. Written anew, small, on integers in floats, so that results compare with ``==``.
+``import tensorlang as tvm`` stands for ``import tvm``. Written anew, small, on integers in floats, so that
+results compare with ``==``.
 """
 
 from __future__ import annotations
@@ -21,7 +23,12 @@ def made(s, args, *inputs, **options):
     """The last argument, as the kernel writes it; the others are inputs."""
     func = tvm.build(s, args, "llvm", name="program", **options)
     given = [tvm.nd.array(x, dev) for x in inputs]
-    sizes = dict(zip((v.name for a, x in zip(args, inputs) for v in a.shape if hasattr(v, "name")), (n for x in inputs for n in x.shape)))
+    sizes = dict(
+        zip(
+            (v.name for a, x in zip(args, inputs) for v in a.shape if hasattr(v, "name")),
+            (n for x in inputs for n in x.shape),
+        )
+    )
     shape = [sizes.get(getattr(n, "name", None)) or int(n) for n in args[-1].shape]
     out = tvm.nd.empty(shape, args[-1].dtype, dev)
     out[...] = 77
@@ -29,7 +36,8 @@ def made(s, args, *inputs, **options):
     return out.numpy()
 
 
-# --- get started: vector addition ------------------------------------------------------------------------------------------------
+# --- get started: vector addition ---------------------------------------------------------------------------
+
 
 def test_vector_addition():
     n = te.var("n")
@@ -54,7 +62,8 @@ def test_vector_addition():
     assert "parallel" in str(tvm.lower(s, [A, B, C], simple_mode=True))
 
 
-# --- schedule primitives: each printed and right -----------------------------------------------------------------------------------
+# --- schedule primitives: each printed and right ------------------------------------------------------------
+
 
 def pair(m=12, n=10):
     A = te.placeholder((m, n), name="A")
@@ -98,7 +107,11 @@ def compute_root(s, B, C):
     s[B].compute_root()
 
 
-@pytest.mark.parametrize("primitive", [split_factor, split_nparts, tile, fuse, reorder, compute_at, compute_inline, compute_root], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "primitive",
+    [split_factor, split_nparts, tile, fuse, reorder, compute_at, compute_inline, compute_root],
+    ids=lambda f: f.__name__,
+)
 def test_schedule_primitives(primitive):
     s, A, B, C = pair()
     primitive(s, B, C)
@@ -118,7 +131,8 @@ def test_threads_of_a_gpu_are_named():
         s[C].bind(C.op.axis[0], te.thread_axis("blockIdx.x"))
 
 
-# --- reduction -------------------------------------------------------------------------------------------------------------------
+# --- reduction ----------------------------------------------------------------------------------------------
+
 
 def test_sum_of_rows_factored():
     n, m = te.var("n"), te.var("m")
@@ -146,7 +160,11 @@ def test_convolution_by_a_reduction():
     Filter = te.placeholder((3, 3), name="Filter")
     di = te.reduce_axis((0, 3), name="di")
     dj = te.reduce_axis((0, 3), name="dj")
-    Output = te.compute((n - 2, n - 2), lambda i, j: te.sum(Input[i + di, j + dj] * Filter[di, dj], axis=[di, dj]), name="Output")
+    Output = te.compute(
+        (n - 2, n - 2),
+        lambda i, j: te.sum(Input[i + di, j + dj] * Filter[di, dj], axis=[di, dj]),
+        name="Output",
+    )
     s = te.create_schedule(Output.op)
     x, w = ints(rng(), 9, 9), ints(rng(), 3, 3)
     got = tvm.build(s, [Input, Filter, Output])(x, w)
@@ -164,7 +182,8 @@ def test_product_by_a_commutative_reducer():
     tvm.testing.assert_allclose(made(te.create_schedule(B.op), [A, B], a), a.prod(1))
 
 
-# --- tuple inputs ----------------------------------------------------------------------------------------------------------------
+# --- tuple inputs -------------------------------------------------------------------------------------------
+
 
 def test_tuple_inputs():
     n, m = te.var("n"), te.var("m")
@@ -212,7 +231,8 @@ def test_tuples_are_placed_together():
     tvm.testing.assert_allclose(tvm.build(s, [A0, A1, C])(a, b), b + a + 2)
 
 
-# --- scan ------------------------------------------------------------------------------------------------------------------------
+# --- scan ---------------------------------------------------------------------------------------------------
+
 
 def test_running_sum():
     m, n = te.var("m"), te.var("n")
@@ -251,7 +271,9 @@ def test_several_stages_and_states_of_a_scan():
     s_init2 = te.compute((1, l), lambda _, i: 0.0)
     s_update1 = te.compute((m, n), lambda t, i: s_state1[t - 1, i] + X[t, i])
     s_update2 = te.compute((m, l), lambda t, i: s_state2[t - 1, i] + s_state1[t - 1, 0])
-    s_scan1, s_scan2 = tvm.te.scan([s_init1, s_init2], [s_update1, s_update2], [s_state1, s_state2], inputs=[X])
+    s_scan1, s_scan2 = tvm.te.scan(
+        [s_init1, s_init2], [s_update1, s_update2], [s_state1, s_state2], inputs=[X]
+    )
     s = te.create_schedule(s_scan1.op)
     func = tvm.build(s, [X, s_scan1, s_scan2])
     one, two = tvm.nd.empty((4, 6)), tvm.nd.empty((4, 3))
@@ -260,7 +282,8 @@ def test_several_stages_and_states_of_a_scan():
     tvm.testing.assert_allclose(two[1:, 0], x.cumsum(0)[:-1, 0].cumsum())
 
 
-# --- extern, tensorize, mathematical functions ------------------------------------------------------------------------------------
+# --- extern, tensorize, mathematical functions --------------------------------------------------------------
+
 
 def test_a_step_done_by_python():
     @tvm.register_func("tutorial.addone", override=True)
@@ -269,7 +292,9 @@ def test_a_step_done_by_python():
 
     n = 17
     A = te.placeholder((n,), name="A")
-    B = te.extern(A.shape, [A], lambda ins, outs: tvm.tir.call_packed("tutorial.addone", ins[0], outs[0]), name="B")
+    B = te.extern(
+        A.shape, [A], lambda ins, outs: tvm.tir.call_packed("tutorial.addone", ins[0], outs[0]), name="B"
+    )
     C = te.compute(B.shape, lambda i: B[i] * 2, name="C")
     a = ints(rng(), n)
     tvm.testing.assert_allclose(made(te.create_schedule(C.op), [A, C], a), (a + 1) * 2)
@@ -313,7 +338,18 @@ def test_tensorize():
 
             def _body():
                 ib = tvm.tir.ir_builder.create()
-                ib.emit(tvm.tir.call_extern("int32", "tutorial_gemv_update", cc.access_ptr("w"), aa.access_ptr("r"), bb.access_ptr("r"), m, l, bb.strides[0]))
+                ib.emit(
+                    tvm.tir.call_extern(
+                        "int32",
+                        "tutorial_gemv_update",
+                        cc.access_ptr("w"),
+                        aa.access_ptr("r"),
+                        bb.access_ptr("r"),
+                        m,
+                        l,
+                        bb.strides[0],
+                    )
+                )
                 return ib.get()
 
             def _reduce_reset():
@@ -351,7 +387,7 @@ def test_mathematical_functions():
     tvm.testing.assert_allclose(made(s, [A, B], a), np.exp(a), rtol=1e-6)
 
 
-# --- matrix products on a CPU ----------------------------------------------------------------------------------------------------
+# --- matrix products on a CPU -------------------------------------------------------------------------------
 
 M, N, K, bn = 32, 48, 16, 16
 
@@ -363,7 +399,9 @@ def product(packed=False):
     if not packed:
         return A, B, k, None, te.compute((M, N), lambda m, n: te.sum(A[m, k] * B[k, n], axis=k), name="C")
     packedB = te.compute((N / bn, K, bn), lambda bigN, k, littleN: B[k, bigN * bn + littleN], name="packedB")
-    C = te.compute((M, N), lambda m, n: te.sum(A[m, k] * packedB[n // bn, k, tvm.tir.indexmod(n, bn)], axis=k), name="C")
+    C = te.compute(
+        (M, N), lambda m, n: te.sum(A[m, k] * packedB[n // bn, k, tvm.tir.indexmod(n, bn)], axis=k), name="C"
+    )
     return A, B, k, packedB, C
 
 
@@ -430,7 +468,8 @@ def test_a_template_of_tiles():
         right(s, A, B, C)
 
 
-# --- the chapters of d2l-tvm -----------------------------------------------------------------------------------------------------
+# --- the chapters of d2l-tvm --------------------------------------------------------------------------------
+
 
 def test_broadcast_addition():
     def broadcast_add(shape1, shape2):
@@ -438,7 +477,10 @@ def test_broadcast_addition():
         A, B = te.placeholder(shape1, name="A"), te.placeholder(shape2, name="B")
         m = shape1[0] if shape2[0] == 1 else shape2[0]
         n = shape1[1] if shape2[1] == 1 else shape2[1]
-        f = lambda x, y: A[0 if shape1[0] == 1 else x, 0 if shape1[1] == 1 else y] + B[0 if shape2[0] == 1 else x, 0 if shape2[1] == 1 else y]
+        f = lambda x, y: (
+            A[0 if shape1[0] == 1 else x, 0 if shape1[1] == 1 else y]
+            + B[0 if shape2[0] == 1 else x, 0 if shape2[1] == 1 else y]
+        )
         return A, B, te.compute((m, n), f, name="C")
 
     for one, two in (((3, 1), (3, 4)), ((3, 1), (1, 4))):
@@ -455,17 +497,33 @@ def conv_out_size(n, k, p, s):
 
 def padding(X, ph, pw, val=0):
     nh, nw = X.shape[-2], X.shape[-1]
-    return te.compute((*X.shape[0:-2], nh + ph * 2, nw + pw * 2),
-                      lambda *i: te.if_then_else(te.any(i[-2] < ph, i[-2] >= nh + ph, i[-1] < pw, i[-1] >= nw + pw),
-                                                 val, X[(*i[:-2], i[-2] - ph, i[-1] - pw)]), name="PaddedX")
+    return te.compute(
+        (*X.shape[0:-2], nh + ph * 2, nw + pw * 2),
+        lambda *i: te.if_then_else(
+            te.any(i[-2] < ph, i[-2] >= nh + ph, i[-1] < pw, i[-1] >= nw + pw),
+            val,
+            X[(*i[:-2], i[-2] - ph, i[-1] - pw)],
+        ),
+        name="PaddedX",
+    )
 
 
 def conv(oc, ic, nh, nw, kh, kw, ph=0, pw=0, sh=1, sw=1):
-    ric, rkh, rkw = te.reduce_axis((0, ic), name="ric"), te.reduce_axis((0, kh), name="rkh"), te.reduce_axis((0, kw), name="rkw")
+    ric, rkh, rkw = (
+        te.reduce_axis((0, ic), name="ric"),
+        te.reduce_axis((0, kh), name="rkh"),
+        te.reduce_axis((0, kw), name="rkw"),
+    )
     oh, ow = conv_out_size(nh, kh, ph, sh), conv_out_size(nw, kw, pw, sw)
     X, W = te.placeholder((ic, nh, nw), name="X"), te.placeholder((oc, ic, kh, kw), name="K")
     PaddedX = padding(X, ph, pw) if ph * pw != 0 else X
-    Y = te.compute((oc, oh, ow), lambda c, i, j: te.sum(PaddedX[ric, i * sh + rkh, j * sw + rkw] * W[c, ric, rkh, rkw], axis=[ric, rkh, rkw]), name="Y")
+    Y = te.compute(
+        (oc, oh, ow),
+        lambda c, i, j: te.sum(
+            PaddedX[ric, i * sh + rkh, j * sw + rkw] * W[c, ric, rkh, rkw], axis=[ric, rkh, rkw]
+        ),
+        name="Y",
+    )
     return X, W, Y, PaddedX
 
 
@@ -490,7 +548,9 @@ def test_convolution_scheduled():
     sch[CachedY].unroll(rkw)
     sch[PaddedX].parallel(PaddedX.op.axis[0])
     x, w = ints(rng(), ic, n, n), ints(rng(), oc, ic, k, k)
-    tvm.testing.assert_allclose(made(sch, [X, W, Y], x, w), np.einsum("chwij,ocij->ohw", windows(x, k, p, s), w))
+    tvm.testing.assert_allclose(
+        made(sch, [X, W, Y], x, w), np.einsum("chwij,ocij->ohw", windows(x, k, p, s), w)
+    )
 
 
 def test_depthwise_convolution():
@@ -499,12 +559,18 @@ def test_depthwise_convolution():
     o = conv_out_size(n, k, p, s)
     X, W = te.placeholder((ic, n, n), name="X"), te.placeholder((ic, 1, k, k), name="K")
     PaddedX = padding(X, p, p)
-    Y = te.compute((ic, o, o), lambda c, i, j: te.sum(PaddedX[c, i * s + rkh, j * s + rkw] * W[c, 0, rkh, rkw], axis=[rkh, rkw]), name="Y")
+    Y = te.compute(
+        (ic, o, o),
+        lambda c, i, j: te.sum(PaddedX[c, i * s + rkh, j * s + rkw] * W[c, 0, rkh, rkw], axis=[rkh, rkw]),
+        name="Y",
+    )
     sch = te.create_schedule(Y.op)
     sch[PaddedX].compute_inline()
     sch[Y].vectorize(sch[Y].op.axis[-1])
     x, w = ints(rng(), ic, n, n), ints(rng(), ic, 1, k, k)
-    tvm.testing.assert_allclose(made(sch, [X, W, Y], x, w), np.einsum("chwij,cij->chw", windows(x, k, p, s), w[:, 0]))
+    tvm.testing.assert_allclose(
+        made(sch, [X, W, Y], x, w), np.einsum("chwij,cij->chw", windows(x, k, p, s), w[:, 0])
+    )
 
 
 @pytest.mark.parametrize("kind", ["max", "avg"])
@@ -515,22 +581,36 @@ def test_pooling(kind):
     X = te.placeholder((c, n, n), name="X")
     if kind == "max":
         PaddedX = padding(X, p, p, val=te.min_value(X.dtype))
-        Y = te.compute((c, o, o), lambda c, h, w: te.max(PaddedX[c, h * s + rkh, w * s + rkw], axis=[rkh, rkw]), name="PoolMax")
+        Y = te.compute(
+            (c, o, o),
+            lambda c, h, w: te.max(PaddedX[c, h * s + rkh, w * s + rkw], axis=[rkh, rkw]),
+            name="PoolMax",
+        )
     else:
         PaddedX = padding(X, p, p)
-        tsum = te.compute((c, o, o), lambda c, h, w: te.sum(PaddedX[c, h * s + rkh, w * s + rkw], axis=[rkh, rkw]), name="PoolSum")
+        tsum = te.compute(
+            (c, o, o),
+            lambda c, h, w: te.sum(PaddedX[c, h * s + rkh, w * s + rkw], axis=[rkh, rkw]),
+            name="PoolSum",
+        )
         Y = te.compute((c, o, o), lambda c, h, w: tsum[c, h, w] / (k * k), name="PoolAvg")
     sch = te.create_schedule(Y.op)
     te.schedule.AutoInlineInjective(sch)
     x = ints(rng(), c, n, n)
     around = windows(x, k, p, s, -np.inf if kind == "max" else 0)
-    tvm.testing.assert_allclose(made(sch, [X, Y], x), around.max((3, 4)) if kind == "max" else around.sum((3, 4)) / np.float32(9), rtol=1e-6)
+    tvm.testing.assert_allclose(
+        made(sch, [X, Y], x),
+        around.max((3, 4)) if kind == "max" else around.sum((3, 4)) / np.float32(9),
+        rtol=1e-6,
+    )
 
 
 def test_batch_normalisation():
     c, n, eps = 3, 5, 1e-5
     X = te.placeholder((c, n, n), name="X")
-    Mean, Var, Gamma, Beta = (te.placeholder((c, 1, 1), name=name) for name in ("Mean", "Var", "Gamma", "Beta"))
+    Mean, Var, Gamma, Beta = (
+        te.placeholder((c, 1, 1), name=name) for name in ("Mean", "Var", "Gamma", "Beta")
+    )
     C1 = X - Mean
     C2 = topi.sqrt(Var + eps)
     Y = C1 / C2 * Gamma + Beta
@@ -538,8 +618,12 @@ def test_batch_normalisation():
     te.schedule.AutoInlineInjective(sch)
     x = ints(rng(), c, n, n)
     mean, var, gamma, beta = (ints(rng(), c, 1, 1, lo=1) for _ in range(4))
-    tvm.testing.assert_allclose(made(sch, [X, Mean, Var, Gamma, Beta, Y], x, mean, var, gamma, beta),
-                                (x - mean) / np.sqrt(var + np.float32(eps)) * gamma + beta, rtol=1e-5, atol=1e-5)
+    tvm.testing.assert_allclose(
+        made(sch, [X, Mean, Var, Gamma, Beta, Y], x, mean, var, gamma, beta),
+        (x - mean) / np.sqrt(var + np.float32(eps)) * gamma + beta,
+        rtol=1e-5,
+        atol=1e-5,
+    )
 
 
 def test_matrix_times_matrix_with_caches_of_blocks():

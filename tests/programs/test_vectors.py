@@ -1,4 +1,5 @@
-"""Elementwise programs: TVM's first tutorial, intrinsics, colour conversion, select chains, sizes known only at the call."""
+"""Elementwise programs: TVM's first tutorial, intrinsics, colour conversion, select chains, sizes known only
+at the call."""
 
 from __future__ import annotations
 
@@ -63,10 +64,23 @@ def test_chain_of_stages_inlined_into_one_loop() -> None:
     agree(s, [A, D], [a], a + 1)
 
 
-@pytest.mark.parametrize("name, reference", (
-    ("exp", np.exp), ("log", lambda x: np.log(x)), ("tanh", np.tanh), ("sqrt", np.sqrt), ("rsqrt", lambda x: 1 / np.sqrt(x)),
-    ("sigmoid", lambda x: 1 / (1 + np.exp(-x))), ("floor", np.floor), ("ceil", np.ceil), ("trunc", np.trunc), ("abs", np.abs), ("sin", np.sin),
-    ("cos", np.cos)))
+@pytest.mark.parametrize(
+    "name, reference",
+    (
+        ("exp", np.exp),
+        ("log", lambda x: np.log(x)),
+        ("tanh", np.tanh),
+        ("sqrt", np.sqrt),
+        ("rsqrt", lambda x: 1 / np.sqrt(x)),
+        ("sigmoid", lambda x: 1 / (1 + np.exp(-x))),
+        ("floor", np.floor),
+        ("ceil", np.ceil),
+        ("trunc", np.trunc),
+        ("abs", np.abs),
+        ("sin", np.sin),
+        ("cos", np.cos),
+    ),
+)
 def test_intrinsics(name: str, reference: object) -> None:
     n = 1003
     A = te.placeholder((n,), name="A")
@@ -85,7 +99,9 @@ def test_power_and_select_in_a_gelu() -> None:
     X = te.placeholder((n,), name="X")
     cdf = te.compute((n,), lambda i: 0.5 * (1.0 + te.erf(X[i] * te.const(0.70710678, "float32"))), name="cdf")
     G = te.compute((n,), lambda i: X[i] * cdf[i], name="G")
-    L = te.compute((n,), lambda i: te.Select(X[i] > 0, G[i], te.power(te.abs(X[i]), 2.0) * te.const(-0.01)), name="L")
+    L = te.compute(
+        (n,), lambda i: te.Select(X[i] > 0, G[i], te.power(te.abs(X[i]), 2.0) * te.const(-0.01)), name="L"
+    )
     s = te.create_schedule(L.op)
     s[cdf].compute_inline()
     xo, xi = s[L].split(L.op.axis[0], factor=16)
@@ -94,15 +110,26 @@ def test_power_and_select_in_a_gelu() -> None:
     s[L].vectorize(xi)
     x = rng().standard_normal(101).astype("float32")
     from math import erf
+
     g = np.array([v * 0.5 * (1 + erf(v * 0.70710678)) for v in x.astype("float64")])
-    agree(s, [X, L], [x], np.where(x > 0, g, -0.01 * x.astype("float64") ** 2).astype("float32"), tolerance=2e-6)
+    agree(
+        s, [X, L], [x], np.where(x > 0, g, -0.01 * x.astype("float64") ** 2).astype("float32"), tolerance=2e-6
+    )
 
 
 def test_rgb_to_gray() -> None:
     h, w = 37, 53
     image = te.placeholder((h, w, 3), dtype="uint8", name="image")
-    gray = te.compute((h, w), lambda y, x: (image[y, x, 0].astype("int32") * 77 + image[y, x, 1].astype("int32") * 150
-                                            + image[y, x, 2].astype("int32") * 29 >> 8).astype("uint8"), name="gray")
+    gray = te.compute(
+        (h, w),
+        lambda y, x: (
+            image[y, x, 0].astype("int32") * 77
+            + image[y, x, 1].astype("int32") * 150
+            + image[y, x, 2].astype("int32") * 29
+            >> 8
+        ).astype("uint8"),
+        name="gray",
+    )
     s = te.create_schedule(gray.op)
     y, x = s[gray].op.axis
     xo, xi = s[gray].split(x, factor=16)
@@ -122,10 +149,21 @@ def test_mandelbrot_as_a_chain_of_selects() -> None:
     count = te.compute((h, w), lambda y, x: te.const(0, "int32"), name="count0")
     stages = [zr, zi, count]
     for t in range(1, turns + 1):
-        zr, zi, count = te.compute((h, w), lambda y, x, zr=zr, zi=zi, count=count: (
-            te.Select(zr[y, x] * zr[y, x] + zi[y, x] * zi[y, x] < 4, zr[y, x] * zr[y, x] - zi[y, x] * zi[y, x] + cr[x], zr[y, x]),
-            te.Select(zr[y, x] * zr[y, x] + zi[y, x] * zi[y, x] < 4, zr[y, x] * zi[y, x] * 2 + ci[y], zi[y, x]),
-            te.Select(zr[y, x] * zr[y, x] + zi[y, x] * zi[y, x] < 4, count[y, x] + 1, count[y, x])), name=f"z{t}")
+        zr, zi, count = te.compute(
+            (h, w),
+            lambda y, x, zr=zr, zi=zi, count=count: (
+                te.Select(
+                    zr[y, x] * zr[y, x] + zi[y, x] * zi[y, x] < 4,
+                    zr[y, x] * zr[y, x] - zi[y, x] * zi[y, x] + cr[x],
+                    zr[y, x],
+                ),
+                te.Select(
+                    zr[y, x] * zr[y, x] + zi[y, x] * zi[y, x] < 4, zr[y, x] * zi[y, x] * 2 + ci[y], zi[y, x]
+                ),
+                te.Select(zr[y, x] * zr[y, x] + zi[y, x] * zi[y, x] < 4, count[y, x] + 1, count[y, x]),
+            ),
+            name=f"z{t}",
+        )
         stages.append(zr)
     M = te.compute((h, w), lambda y, x: count[y, x], name="M")
     s = te.create_schedule(M.op)
@@ -140,7 +178,9 @@ def test_mandelbrot_as_a_chain_of_selects() -> None:
     z, n, cc = np.zeros((h, w), complex), np.zeros((h, w), "int32"), c[None, :] + 1j * d[:, None]
     for _ in range(turns):
         inside = z.real * z.real + z.imag * z.imag < 4
-        z = np.where(inside, (z.real * z.real - z.imag * z.imag + cc.real) + 1j * (z.real * z.imag * 2 + cc.imag), z)
+        z = np.where(
+            inside, (z.real * z.real - z.imag * z.imag + cc.real) + 1j * (z.real * z.imag * 2 + cc.imag), z
+        )
         n += inside
     agree(s, [cr, ci, M], [c, d], n)
 

@@ -1,4 +1,5 @@
-"""Kernels to be proved: what the fuzzer makes of a seed, and which outputs of a schedule are written by plain computes."""
+"""Kernels to be proved: what the fuzzer makes of a seed, and which outputs of a schedule are written by plain
+computes."""
 
 from __future__ import annotations
 
@@ -17,15 +18,23 @@ BIG = 350  # statements of a kernel that isl is asked about
 
 
 def plain_outputs(s: tl.Schedule, func: Func) -> tuple[Buffer, ...]:
-    """The outputs whose stage is no reduction: as lowered, each element is stored once; not so with tails that begin earlier."""
-    plain = {t.name for st in s.state.stages if st.is_output and not st.is_opaque and not st.compute.reduce_axis
-             and not any(getattr(r, "tail", "") == "shift" for r in st.relations) for t in st.op.outputs}
+    """The outputs whose stage is no reduction: as lowered, each element is stored once; not so with tails
+    that begin earlier."""
+    plain = {
+        t.name
+        for st in s.state.stages
+        if st.is_output
+        and not st.is_opaque
+        and not st.compute.reduce_axis
+        and not any(getattr(r, "tail", "") == "shift" for r in st.relations)
+        for t in st.op.outputs
+    }
     return tuple(b for b in func.outputs if b.name in plain)
 
 
 def prove_schedule(s: tl.Schedule, args: list[Any], passes: bool = True) -> Report:
-    """The proofs of the lowered kernel, and of the one after all passes, where elements may be written more than once: an output
-    serves as the memory of a stage it is computed from."""
+    """The proofs of the lowered kernel, and of the one after all passes, where elements may be written more
+    than once: an output serves as the memory of a stage it is computed from."""
     total = Report(Counter(), Counter(), [])
     for simple in (True, False) if passes else (True,):
         func = tl.lower(s, args, simple=simple)

@@ -1,7 +1,9 @@
-"""Loop IR as integer sets: the turns of each statement and the elements each access touches, in isl's notation.
+"""Loop IR as integer sets: the turns of each statement and the elements each access touches, in isl's
+notation.
 
-Written apart from ``arith``: nothing of the compiler's own reasoning is asked, only its syntax trees are read. What is not affine (a
-position that is data, a product of loop variables) raises NotAffine, and the access or kernel that holds it is passed over.
+Written apart from ``arith``: nothing of the compiler's own reasoning is asked, only its syntax trees are
+read. What is not affine (a position that is data, a product of loop variables) raises NotAffine, and the
+access or kernel that holds it is passed over.
 """
 
 from __future__ import annotations
@@ -12,7 +14,21 @@ from typing import Any
 import islpy as isl
 
 from tensorlang.expr import nodes as n
-from tensorlang.loopir.stmt import Alloc, Buffer, Evaluate, Extern, For, Func, If, Let, Load, Reduction, Seq, Stmt, Store
+from tensorlang.loopir.stmt import (
+    Alloc,
+    Buffer,
+    Evaluate,
+    Extern,
+    For,
+    Func,
+    If,
+    Let,
+    Load,
+    Reduction,
+    Seq,
+    Stmt,
+    Store,
+)
 
 _COMPARE = {n.LT: "<", n.LE: "<=", n.EQ: "=", n.NE: "!="}
 
@@ -26,10 +42,12 @@ class NotAffine(Exception):
 
 @dataclass(frozen=True)
 class Access:
-    """``{ turn -> element }`` of one load or store; ``around`` are the loops that enclose the buffer's allocation (none: an argument);
-    ``life`` tells allocations of one buffer apart: copies of a nest share their buffers.
+    """``{ turn -> element }`` of one load or store; ``around`` are the loops that enclose the buffer's
+    allocation (none: an argument); ``life`` tells allocations of one buffer apart: copies of a nest share
+    their buffers.
 
-    ``exact`` is False when the condition under which it happens is not affine: then the turns are too many, never too few.
+    ``exact`` is False when the condition under which it happens is not affine: then the turns are too many,
+    never too few.
     """
 
     buffer: Buffer
@@ -46,7 +64,9 @@ class Access:
         """As an isl relation; every index must be affine."""
         if None in self.indices:
             raise NotAffine(f"an index of {self.text}")
-        return isl.Map(f"[{params}] -> {{ S{number}[{', '.join(self.loops)}] -> B[{', '.join(str(i) for i in self.indices)}] : {self.condition} }}")
+        return isl.Map(
+            f"[{params}] -> {{ S{number}[{', '.join(self.loops)}] -> B[{', '.join(str(i) for i in self.indices)}] : {self.condition} }}"
+        )
 
     def by_life(self, params: str) -> Any:
         """``{ loops around the buffer's life -> element }``."""
@@ -68,7 +88,9 @@ class Reader:
         self.fresh = 0
         self.accesses: list[Access] = []
         self.opaque: set[Buffer] = set()  # touched by code that is not loop IR
-        self.params = [self.name(d) for d in func.dims] + [self.name(p) for p in func.params if isinstance(p, n.Var) and p.dtype.is_int]
+        self.params = [self.name(d) for d in func.dims] + [
+            self.name(p) for p in func.params if isinstance(p, n.Var) and p.dtype.is_int
+        ]
         self.context = [f"{self.names[d]} >= {d.lo if d.lo is not None else 0}" for d in func.dims]
         self.context += [f"{self.names[d]} <= {d.hi}" for d in func.dims if d.hi is not None]
         self.context += [f"{self.names[d]} mod {d.multiple_of} = 0" for d in func.dims if d.multiple_of > 1]
@@ -88,7 +110,7 @@ class Reader:
             found = self.names[v] = f"{clean}_{len(self.names)}"
         return found
 
-    # -- expressions -------------------------------------------------------------------------------------------------
+    # -- expressions -----------------------------------------------------------------------------------------
 
     def affine(self, e: n.Expr, lane: str | None = None) -> str:
         """An index expression as text; a vector one in terms of its lane."""
@@ -109,7 +131,9 @@ class Reader:
         if isinstance(e, n.Cast) and e.dtype.is_int and e.a.dtype.is_int and e.dtype.bits >= 32:
             return self.affine(e.a, lane)
         if isinstance(e, n.Add | n.Sub):
-            return f"({self.affine(e.a, lane)} {'+' if isinstance(e, n.Add) else '-'} {self.affine(e.b, lane)})"
+            return (
+                f"({self.affine(e.a, lane)} {'+' if isinstance(e, n.Add) else '-'} {self.affine(e.b, lane)})"
+            )
         if isinstance(e, n.Mul):
             if isinstance(e.b, n.Const):
                 return f"({self.number(e.b)} * {self.affine(e.a, lane)})"
@@ -147,9 +171,11 @@ class Reader:
             return f"{self.affine(e.a, lane)} {_COMPARE[type(e)]} {self.affine(e.b, lane)}"  # type: ignore[attr-defined, index]
         raise NotAffine(type(e).__name__)
 
-    # -- statements --------------------------------------------------------------------------------------------------
+    # -- statements ------------------------------------------------------------------------------------------
 
-    def statement(self, s: Stmt, loops: tuple[str, ...], domain: tuple[str, ...], life: Lives, exact: bool) -> None:
+    def statement(
+        self, s: Stmt, loops: tuple[str, ...], domain: tuple[str, ...], life: Lives, exact: bool
+    ) -> None:
         if isinstance(s, Seq):
             for part in s.stmts:
                 self.statement(part, loops, domain, life, exact)
@@ -157,10 +183,16 @@ class Reader:
             self.reads(s.begin, loops, domain, life, exact)
             self.reads(s.extent, loops, domain, life, exact)
             begin, extent = self.affine(s.begin), self.affine(s.extent)
-            before = self.names.pop(s.var, None)  # copies of a nest share their variables: each copy gets a name of its own
+            before = self.names.pop(
+                s.var, None
+            )  # copies of a nest share their variables: each copy gets a name of its own
             self.fresh += 1
-            v = self.names[s.var] = f"{''.join(c if c.isalnum() else '_' for c in s.var.name)}_{len(self.names)}_{self.fresh}"
-            self.statement(s.body, (*loops, v), (*domain, f"{begin} <= {v}", f"{v} < {begin} + {extent}"), life, exact)
+            v = self.names[s.var] = (
+                f"{''.join(c if c.isalnum() else '_' for c in s.var.name)}_{len(self.names)}_{self.fresh}"
+            )
+            self.statement(
+                s.body, (*loops, v), (*domain, f"{begin} <= {v}", f"{v} < {begin} + {extent}"), life, exact
+            )
             del self.names[s.var]
             if before is not None:
                 self.names[s.var] = before
@@ -194,13 +226,26 @@ class Reader:
             self.access(s.buffer, s.indices, s.mask, True, loops, domain, life, exact)
         elif isinstance(s, Extern):
             self.opaque.update(s.buffers())
-        elif not (isinstance(s, Evaluate) and isinstance(s.value, n.Call) and s.value.name == "prefetch"):  # a hint may point anywhere
+        elif not (
+            isinstance(s, Evaluate) and isinstance(s.value, n.Call) and s.value.name == "prefetch"
+        ):  # a hint may point anywhere
             for e in s.exprs():
                 self.reads(e, loops, domain, life, exact)
 
-    def access(self, b: Buffer, indices: tuple[n.Expr, ...], mask: n.Expr | None, is_store: bool, loops: tuple[str, ...],
-               domain: tuple[str, ...], life: Lives, exact: bool) -> None:
-        lanes = max([i.dtype.lanes for i in indices] + [mask.dtype.lanes if mask is not None else 1], default=1)
+    def access(
+        self,
+        b: Buffer,
+        indices: tuple[n.Expr, ...],
+        mask: n.Expr | None,
+        is_store: bool,
+        loops: tuple[str, ...],
+        domain: tuple[str, ...],
+        life: Lives,
+        exact: bool,
+    ) -> None:
+        lanes = max(
+            [i.dtype.lanes for i in indices] + [mask.dtype.lanes if mask is not None else 1], default=1
+        )
         lane = None
         if lanes > 1:
             self.fresh += 1
@@ -219,9 +264,23 @@ class Reader:
                 places.append(None)
         shown = f"{b.name}[{', '.join(map(str, indices))}]"
         number, around = life.get(b, (0, ()))
-        self.accesses.append(Access(b, is_store, loops, around, number, tuple(places), " and ".join(domain) or "0 = 0", exact, shown))
+        self.accesses.append(
+            Access(
+                b,
+                is_store,
+                loops,
+                around,
+                number,
+                tuple(places),
+                " and ".join(domain) or "0 = 0",
+                exact,
+                shown,
+            )
+        )
 
-    def reads(self, e: n.Expr, loops: tuple[str, ...], domain: tuple[str, ...], life: Lives, exact: bool) -> None:
+    def reads(
+        self, e: n.Expr, loops: tuple[str, ...], domain: tuple[str, ...], life: Lives, exact: bool
+    ) -> None:
         """The loads in an expression; the sides of a lazy choice only under its condition."""
         if isinstance(e, n.IfThenElse):
             self.reads(e.cond, loops, domain, life, exact)

@@ -1,7 +1,9 @@
-"""What is proved of a kernel: accesses in bounds, outputs covered, written once, temporaries written where they are read.
+"""What is proved of a kernel: accesses in bounds, outputs covered, written once, temporaries written where
+they are read.
 
-Each question is a set of counterexamples that must be empty; one that is not yields a point of it as a witness, with the values of sizes
-and loops. isl may give up on a large question: that is reported as unknown, never as proved.
+Each question is a set of counterexamples that must be empty; one that is not yields a point of it as a
+witness, with the values of sizes and loops. isl may give up on a large question: that is reported as unknown,
+never as proved.
 """
 
 from __future__ import annotations
@@ -28,8 +30,11 @@ class Report:
     wrong: list[str] = field(default_factory=list)
 
 
-def prove(func: Func, written_once: tuple[Buffer, ...] = (), covered: tuple[Buffer, ...] | None = None) -> Report:
-    """All questions about a kernel. ``written_once``: the outputs that are no reductions; ``covered``: the outputs, unless given."""
+def prove(
+    func: Func, written_once: tuple[Buffer, ...] = (), covered: tuple[Buffer, ...] | None = None
+) -> Report:
+    """All questions about a kernel. ``written_once``: the outputs that are no reductions; ``covered``: the
+    outputs, unless given."""
     report = Report()
     try:
         reader = Reader(func)
@@ -38,16 +43,38 @@ def prove(func: Func, written_once: tuple[Buffer, ...] = (), covered: tuple[Buff
         return report
     for a in reader.accesses:
         for d in range(len(a.indices)):
-            _ask(report, "in bounds", lambda a=a, d=d: _outside(reader, a, d), f"{'store' if a.is_store else 'load'} {a.text}, index {d}")
+            _ask(
+                report,
+                "in bounds",
+                lambda a=a, d=d: _outside(reader, a, d),
+                f"{'store' if a.is_store else 'load'} {a.text}, index {d}",
+            )
     for b in func.outputs if covered is None else covered:
         if b not in reader.opaque:
-            _ask(report, "covered", lambda b=b: _unwritten(reader, b), f"element of {b.name} that nothing writes")
+            _ask(
+                report,
+                "covered",
+                lambda b=b: _unwritten(reader, b),
+                f"element of {b.name} that nothing writes",
+            )
     for b in written_once:
         if b not in reader.opaque:
-            _ask(report, "written once", lambda b=b: _twice(reader, b), f"element of {b.name} written by two turns")
+            _ask(
+                report,
+                "written once",
+                lambda b=b: _twice(reader, b),
+                f"element of {b.name} written by two turns",
+            )
     arguments = set(func.buffers())
-    for b in dict.fromkeys(a.buffer for a in reader.accesses if a.buffer not in arguments and a.buffer not in reader.opaque):
-        _ask(report, "read where written", lambda b=b: _undefined(reader, b), f"element of {b.name} that is read and not written")
+    for b in dict.fromkeys(
+        a.buffer for a in reader.accesses if a.buffer not in arguments and a.buffer not in reader.opaque
+    ):
+        _ask(
+            report,
+            "read where written",
+            lambda b=b: _undefined(reader, b),
+            f"element of {b.name} that is read and not written",
+        )
     return report
 
 
@@ -80,7 +107,9 @@ def witness(found: Any) -> str:
 def _box(reader: Reader, b: Buffer) -> Any:
     places = [f"e{d}" for d in range(len(b.shape))]
     inside = [f"0 <= {p} < {reader.affine(extent)}" for p, extent in zip(places, b.shape, strict=True)]
-    return isl.Set(f"[{reader.parameters}] -> {{ B[{', '.join(places)}] : {' and '.join([*inside, *reader.context]) or '0 = 0'} }}")
+    return isl.Set(
+        f"[{reader.parameters}] -> {{ B[{', '.join(places)}] : {' and '.join([*inside, *reader.context]) or '0 = 0'} }}"
+    )
 
 
 def _outside(reader: Reader, a: Access, d: int) -> Any:
@@ -88,7 +117,9 @@ def _outside(reader: Reader, a: Access, d: int) -> Any:
     if index is None:
         raise NotAffine(a.text)
     extent = reader.affine(a.buffer.shape[d])
-    found = isl.Set(f"[{reader.parameters}] -> {{ S[{', '.join(a.loops)}] : ({a.condition}) and ({index} < 0 or {index} >= {extent}) }}")
+    found = isl.Set(
+        f"[{reader.parameters}] -> {{ S[{', '.join(a.loops)}] : ({a.condition}) and ({index} < 0 or {index} >= {extent}) }}"
+    )
     if not a.exact and not found.is_empty():
         raise NotAffine("a condition")  # the turn may never happen
     return found

@@ -1,4 +1,5 @@
-"""Coverage, single writes and bounds of random and hand-made schedules, proved by isl for all sizes; broken kernels give a witness."""
+"""Coverage, single writes and bounds of random and hand-made schedules, proved by isl for all sizes; broken
+kernels give a witness."""
 
 from __future__ import annotations
 
@@ -34,7 +35,12 @@ def test_random_schedules(part: int) -> None:
     first = 30_000 + 1000 * part
     proved, unknown = prove_seeds(range(first, first + 40))
     print(dict(proved), dict(unknown))
-    assert proved["in bounds"] > 1000 and proved["covered"] >= 60 and proved["written once"] >= 15 and proved["read where written"] >= 40
+    assert (
+        proved["in bounds"] > 1000
+        and proved["covered"] >= 60
+        and proved["written once"] >= 15
+        and proved["read where written"] >= 40
+    )
     assert unknown["in bounds"] <= 0.1 * proved["in bounds"] and unknown["covered"] <= 0.2 * proved["covered"]
 
 
@@ -44,7 +50,8 @@ def test_many_random_schedules() -> None:
     prove_seeds(range(80_000, 80_000 + max(500, int(ROUNDS or 0) // 20)))
 
 
-# --- schedules of sizes not known: the parameters of the proof ---------------------------------------------------------------------
+# --- schedules of sizes not known: the parameters of the proof ----------------------------------------------
+
 
 def vectors() -> tuple[Any, Any]:
     n = te.var("n")
@@ -168,7 +175,11 @@ def partial_sums() -> tuple[Any, list[Any]]:
 def padded_convolution() -> tuple[Any, list[Any]]:
     n, w = te.var("n"), 21
     A, F = te.placeholder((n, w), name="A"), te.placeholder((3,), name="F")
-    P = te.compute((n, w + 2), lambda b, x: te.if_then_else(te.all(x >= 1, x < w + 1), A[b, x - 1], te.const(0.0)), name="P")
+    P = te.compute(
+        (n, w + 2),
+        lambda b, x: te.if_then_else(te.all(x >= 1, x < w + 1), A[b, x - 1], te.const(0.0)),
+        name="P",
+    )
     r = te.reduce_axis((0, 3), "r")
     C = te.compute((n, w), lambda b, x: te.sum(P[b, x + r] * F[r], axis=r), name="C")
     s = te.create_schedule(C.op)
@@ -180,8 +191,18 @@ def padded_convolution() -> tuple[Any, list[Any]]:
     return s, [A, F, C]
 
 
-HAND = (split_and_vector, parts_of_an_odd_size, blocked_matmul, stencil_in_tiles, rows_kept_while_columns_move, packed_and_padded, fused_rows,
-        partial_sums, padded_convolution, rows_of_a_scan)
+HAND = (
+    split_and_vector,
+    parts_of_an_odd_size,
+    blocked_matmul,
+    stencil_in_tiles,
+    rows_kept_while_columns_move,
+    packed_and_padded,
+    fused_rows,
+    partial_sums,
+    padded_convolution,
+    rows_of_a_scan,
+)
 
 
 @pytest.mark.parametrize("case", HAND, ids=lambda f: f.__name__)
@@ -192,7 +213,8 @@ def test_hand_made_schedules(case: Any) -> None:
     assert report.proved["in bounds"] >= 6 and report.proved["covered"] == 2, (report.proved, report.unknown)
 
 
-# --- kernels that are broken on purpose -------------------------------------------------------------------------------------------
+# --- kernels that are broken on purpose ---------------------------------------------------------------------
+
 
 def broken(func: Func, change: Any) -> Func:
     return func.with_body(rewrite(func.body, change))
@@ -211,7 +233,11 @@ def one_turn_more(s: Stmt) -> Stmt | None:
 
 
 def one_to_the_right(s: Stmt) -> Stmt | None:
-    return Store(s.buffer, s.value, (*s.indices[:-1], s.indices[-1] + 1), s.mask) if isinstance(s, Store) else None
+    return (
+        Store(s.buffer, s.value, (*s.indices[:-1], s.indices[-1] + 1), s.mask)
+        if isinstance(s, Store)
+        else None
+    )
 
 
 def overlapping(s: Stmt) -> Stmt | None:
@@ -221,9 +247,16 @@ def overlapping(s: Stmt) -> Stmt | None:
     return None
 
 
-@pytest.mark.parametrize("change, kind", (
-    (drop_guards, "in bounds"), (one_turn_less, "covered"), (one_turn_more, "written once"), (one_to_the_right, "in bounds"),
-    (overlapping, "written once")))
+@pytest.mark.parametrize(
+    "change, kind",
+    (
+        (drop_guards, "in bounds"),
+        (one_turn_less, "covered"),
+        (one_turn_more, "written once"),
+        (one_to_the_right, "in bounds"),
+        (overlapping, "written once"),
+    ),
+)
 def test_a_broken_kernel_gives_a_witness(change: Any, kind: str) -> None:
     A, C = vectors()
     s = te.create_schedule(C.op)

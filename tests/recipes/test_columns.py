@@ -1,4 +1,5 @@
-"""Reductions of the columns of a matrix, and of nearly everything: right to the last bit on small integers, read row by row."""
+"""Reductions of the columns of a matrix, and of nearly everything: right to the last bit on small integers,
+read row by row."""
 
 from __future__ import annotations
 
@@ -42,7 +43,11 @@ def test_symbolic_sizes(m, n):
     a = whole((m, n))
     x = te.placeholder((te.var("m"), te.var("n")), name="x")
     total, first, last = (tl.compile([x, ops.sum(x, axis=axis)]) for axis in (None, 0, 1))
-    assert np.array_equal(total(a), a.sum()) and np.array_equal(first(a), a.sum(0)) and np.array_equal(last(a), a.sum(1))
+    assert (
+        np.array_equal(total(a), a.sum())
+        and np.array_equal(first(a), a.sum(0))
+        and np.array_equal(last(a), a.sum(1))
+    )
 
 
 def test_some_rows_are_added_for_one_turn_of_the_partial_results():
@@ -50,7 +55,9 @@ def test_some_rows_are_added_for_one_turn_of_the_partial_results():
     f = tl.compile([x, ops.sum(x, axis=0)], target="llvm -mcpu=haswell")
     additions = [line for line in f.get_source("asm").splitlines() if "vaddps" in line]
     stores = [line for line in f.get_source("asm").splitlines() if "vmovups\t%ymm" in line]
-    assert len(additions) >= columns.ROWS > 2 * len(stores) - columns.ROWS, "partial results go to memory for every row"
+    assert len(additions) >= columns.ROWS > 2 * len(stores) - columns.ROWS, (
+        "partial results go to memory for every row"
+    )
 
 
 def test_few_columns_are_shared_out_by_rows():

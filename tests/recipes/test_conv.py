@@ -1,4 +1,5 @@
-"""The recipe for convolutions: right bit for bit on odd shapes, with weights known ahead and given in the call; and its machine code."""
+"""The recipe for convolutions: right bit for bit on odd shapes, with weights known ahead and given in the
+call; and its machine code."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ def declared(x, w, b, relu=True, op=ops.conv2d, **options):
 
 
 def both(x, w, b, relu=True, op=ops.conv2d, **options):
-    """The result with the weight known ahead, after checking that it is the same with the weight as an argument."""
+    """The result with the weight known ahead, after checking that it is the same with the weight as an
+    argument."""
     X, W, B, out = declared(x, w, b, relu, op, **options)
     rest = [] if B is None else [B]
     values = [] if b is None else [b]
@@ -37,7 +39,8 @@ def both(x, w, b, relu=True, op=ops.conv2d, **options):
     return ahead
 
 
-# (channels, outputs, height, width, kernel, options): sizes that leave a rest in pixels, in tiles, in vectors and in blocks
+# (channels, outputs, height, width, kernel, options): sizes that leave a rest in pixels, in tiles, in vectors
+# and in blocks
 SHAPES = [
     (3, 16, 13, 11, (3, 3), {"padding": 1}),
     (5, 24, 9, 9, (3, 3), {"padding": 1, "stride": 2}),
@@ -62,18 +65,32 @@ MORE_SHAPES = [
 ]
 
 
-@pytest.mark.parametrize(("channels", "outputs", "height", "width", "kernel", "options"),
-                         [*SHAPES, *(pytest.param(*shape, marks=LONG) for shape in MORE_SHAPES)], ids=str)
+@pytest.mark.parametrize(
+    ("channels", "outputs", "height", "width", "kernel", "options"),
+    [*SHAPES, *(pytest.param(*shape, marks=LONG) for shape in MORE_SHAPES)],
+    ids=str,
+)
 def test_odd_shapes(channels, outputs, height, width, kernel, options):
-    x, w = small(RNG, (2, channels, height, width)), small(RNG, (outputs, channels // options.get("groups", 1), *kernel))
+    x, w = (
+        small(RNG, (2, channels, height, width)),
+        small(RNG, (outputs, channels // options.get("groups", 1), *kernel)),
+    )
     b = small(RNG, (outputs,))
     exact(both(x, w, b, **options), np.maximum(images.conv(x, w, b, **options), 0), "float32")
 
 
 @pytest.mark.parametrize("types", ["float64", "int8", "float16", pytest.param("int32", marks=LONG)])
 def test_dtypes(types):
-    x, w, b = small(RNG, (1, 3, 6, 7), types, -2, 3), small(RNG, (16, 3, 3, 3), types, -2, 3), small(RNG, (16,), types)
-    exact(both(x, w, b, padding=1), np.maximum(images.conv(x, w, b, padding=1), 0), "int32" if types == "int8" else types)
+    x, w, b = (
+        small(RNG, (1, 3, 6, 7), types, -2, 3),
+        small(RNG, (16, 3, 3, 3), types, -2, 3),
+        small(RNG, (16,), types),
+    )
+    exact(
+        both(x, w, b, padding=1),
+        np.maximum(images.conv(x, w, b, padding=1), 0),
+        "int32" if types == "int8" else types,
+    )
     x, w = small(RNG, (1, 5, 6, 7), types, -2, 3), small(RNG, (16, 5, 1, 1), types, -2, 3)
     exact(both(x, w, None, relu=False), images.conv(x, w), "int32" if types == "int8" else types)
 
@@ -84,19 +101,38 @@ def test_int8_in_int32():
     exact(both(x, w, None, relu=False, padding=1, out_dtype="int32"), want, "int32")
 
 
-@pytest.mark.parametrize("op, shape, kernel", [(ops.conv1d, (2, 5, 37), (16, 5, 3)), (ops.conv3d, (1, 3, 4, 5, 6), (16, 3, 3, 3, 3)),
-                                               (ops.conv3d, (1, 9, 3, 4, 5), (16, 9, 1, 1, 1))])
+@pytest.mark.parametrize(
+    "op, shape, kernel",
+    [
+        (ops.conv1d, (2, 5, 37), (16, 5, 3)),
+        (ops.conv3d, (1, 3, 4, 5, 6), (16, 3, 3, 3, 3)),
+        (ops.conv3d, (1, 9, 3, 4, 5), (16, 9, 1, 1, 1)),
+    ],
+)
 def test_one_and_three_dimensions(op, shape, kernel):
     x, w, b = small(RNG, shape), small(RNG, kernel), small(RNG, kernel[:1])
     padding = kernel[-1] // 2
-    exact(both(x, w, b, op=op, padding=padding), np.maximum(images.conv(x, w, b, padding=padding), 0), "float32")
+    exact(
+        both(x, w, b, op=op, padding=padding), np.maximum(images.conv(x, w, b, padding=padding), 0), "float32"
+    )
 
 
 def test_a_block_of_pixels_of_three_dimensions_is_no_more_than_its_pixels():
-    """Pixels of (depth, row, place) counted as one: a block once held whole layers, and the build took minutes."""
-    X, W, _, out = declared(np.empty((1, 16, 8, 28, 28), "f4"), np.empty((16, 16, 3, 3, 3), "f4"), None, relu=False, op=ops.conv3d, padding=1)
+    """Pixels of (depth, row, place) counted as one: a block once held whole layers, and the build took
+    minutes."""
+    X, W, _, out = declared(
+        np.empty((1, 16, 8, 28, 28), "f4"),
+        np.empty((16, 16, 3, 3, 3), "f4"),
+        None,
+        relu=False,
+        op=ops.conv3d,
+        padding=1,
+    )
     func = str(tl.lower(default_schedule(out, AVX2), [X, W, out]))
-    held = [math.prod(map(int, shape.split(","))) for shape in re.findall(r"conv3d\.local\w*: float32\[([\d, ]+)\]", func)]
+    held = [
+        math.prod(map(int, shape.split(",")))
+        for shape in re.findall(r"conv3d\.local\w*: float32\[([\d, ]+)\]", func)
+    ]
     assert len(held) >= 2 and max(held) <= 48 * 16 and min(held) <= 16 * 16
     assert len(func.splitlines()) < 200
 
@@ -104,8 +140,15 @@ def test_a_block_of_pixels_of_three_dimensions_is_no_more_than_its_pixels():
 def test_a_symbolic_batch_is_tiled_and_symbolic_sizes_of_the_image_stay_right():
     w, b = small(RNG, (16, 6, 3, 3)), small(RNG, (16,))
     n, h, v = te.var("n"), te.var("h"), te.var("v")
-    for shape, sizes in [((n, 6, 7, 9), [(1, 6, 7, 9), (3, 6, 7, 9)]), ((n, 6, h, v), [(1, 6, 5, 4), (2, 6, 9, 17)])]:
-        X, W, B = te.placeholder(shape, name="X"), te.placeholder(w.shape, name="W"), te.placeholder(b.shape, name="B")
+    for shape, sizes in [
+        ((n, 6, 7, 9), [(1, 6, 7, 9), (3, 6, 7, 9)]),
+        ((n, 6, h, v), [(1, 6, 5, 4), (2, 6, 9, 17)]),
+    ]:
+        X, W, B = (
+            te.placeholder(shape, name="X"),
+            te.placeholder(w.shape, name="W"),
+            te.placeholder(b.shape, name="B"),
+        )
         out = ops.relu(ops.conv2d(X, W, B, padding=1))
         f = tl.compile([X, B, out], constants={W: w})
         if shape[2] is not h:
@@ -119,13 +162,20 @@ def test_a_convolution_written_by_hand_is_known_by_its_shape():
     """No tag, taps before channels, the weight written first."""
     X, W = te.placeholder((1, 4, 10, 12), name="X"), te.placeholder((16, 4, 3, 3), name="W")
     c, y, x = te.reduce_axis((0, 4), "c"), te.reduce_axis((0, 3), "y"), te.reduce_axis((0, 3), "x")
-    C = te.compute((1, 16, 8, 10), lambda n, o, i, j: te.sum(W[o, c, y, x] * X[n, c, i + y, j + x], axis=[c, y, x]), name="C")
-    assert "storage C.local" in default_schedule(C).tree() and "storage W.global" in default_schedule(C).tree()
+    C = te.compute(
+        (1, 16, 8, 10),
+        lambda n, o, i, j: te.sum(W[o, c, y, x] * X[n, c, i + y, j + x], axis=[c, y, x]),
+        name="C",
+    )
+    assert (
+        "storage C.local" in default_schedule(C).tree() and "storage W.global" in default_schedule(C).tree()
+    )
     a, w = small(RNG, (1, 4, 10, 12)), small(RNG, (16, 4, 3, 3))
     exact(tl.compile([X, W, C])(a, w), images.conv(a, w), "float32")
 
 
-# (places of the batch, groups, stride, sizes of the image, taps, order of the weight's axes, spatial axes without a tap)
+# (places of the batch, groups, stride, sizes of the image, taps, order of the weight's axes, spatial axes
+# without a tap)
 BY_HAND = [
     ((), 1, 1, (9, 13), (3, 3), "ock", ()),
     ((), 1, 2, (9, 14), (3, 3), "cko", ()),
@@ -140,7 +190,8 @@ BY_HAND = [
 
 @pytest.mark.parametrize(("batch", "groups", "stride", "image", "taps", "order", "bare"), BY_HAND, ids=str)
 def test_roles_of_axes_written_by_hand(batch, groups, stride, image, taps, order, bare):
-    """Any number of batch axes, none too, the weight's axes in any order, no tag: the same recipe, the same numbers."""
+    """Any number of batch axes, none too, the weight's axes in any order, no tag: the same recipe, the same
+    numbers."""
     channels, outputs = 4, 16 * groups
     x, w = small(RNG, (*batch, channels, *image)), small(RNG, (outputs, channels // groups, *taps))
     kept = [d for d in range(len(taps)) if d not in bare]
@@ -150,25 +201,38 @@ def test_roles_of_axes_written_by_hand(batch, groups, stride, image, taps, order
     at = [d for letter in order for d in where[letter]]
     turned = np.ascontiguousarray(turned.transpose([names.index(d) for d in at]))
     X, W = te.placeholder(x.shape, name="X"), te.placeholder(turned.shape, name="W")
-    c, ks = te.reduce_axis((0, channels // groups), "c"), {d: te.reduce_axis((0, taps[d]), f"k{d}") for d in kept}
+    c, ks = (
+        te.reduce_axis((0, channels // groups), "c"),
+        {d: te.reduce_axis((0, taps[d]), f"k{d}") for d in kept},
+    )
     places = [(n - k) // stride + 1 for n, k in zip(image, taps)]
 
     def body(*i):
-        n, o, at_image = i[:len(batch)], i[len(batch)], i[len(batch) + 1:]
+        n, o, at_image = i[: len(batch)], i[len(batch)], i[len(batch) + 1 :]
         role = {0: o, 1: c, **{2 + d: k for d, k in ks.items()}}
         first = o // 16 * (channels // groups) if groups > 1 else 0
-        return te.sum(X[(*n, first + c, *[p * stride + ks[d] if d in ks else p * stride for d, p in enumerate(at_image)])]
-                      * W[tuple(role[d] for d in at)], axis=[c, *ks.values()])
+        return te.sum(
+            X[
+                (
+                    *n,
+                    first + c,
+                    *[p * stride + ks[d] if d in ks else p * stride for d, p in enumerate(at_image)],
+                )
+            ]
+            * W[tuple(role[d] for d in at)],
+            axis=[c, *ks.values()],
+        )
 
     C = te.compute((*batch, outputs, *places), body, name="C")
     tree = default_schedule(C).tree()
     assert "storage C.local" in tree and "storage W.global" in tree
-    want = images.conv(x.reshape(-1, *x.shape[len(batch):]), w, stride=stride, groups=groups)
+    want = images.conv(x.reshape(-1, *x.shape[len(batch) :]), w, stride=stride, groups=groups)
     exact(both_of([X, W, C], x, turned), want.reshape(*batch, *want.shape[1:]), "float32")
 
 
 def both_of(tensors, x, w):
-    """The result with the weight as an argument, after checking that it is the same with the weight known ahead."""
+    """The result with the weight as an argument, after checking that it is the same with the weight known
+    ahead."""
     X, W, C = tensors
     out = tl.compile([X, W, C])(x, w)
     exact(tl.compile([X, C], constants={W: w})(x), out, "float32")
@@ -179,41 +243,71 @@ def test_a_padded_image_without_a_batch_is_shared_out_whole():
     X, W = te.placeholder((64, 28, 28), name="X"), te.placeholder((64, 64, 3, 3), name="W")
     padded = ops.pad(X, ((0, 0), (1, 1), (1, 1)))
     c, y, x = te.reduce_axis((0, 64), "c"), te.reduce_axis((0, 3), "y"), te.reduce_axis((0, 3), "x")
-    C = te.compute((64, 28, 28), lambda o, i, j: te.sum(padded[c, i + y, j + x] * W[o, c, y, x], axis=[c, y, x]), name="C")
+    C = te.compute(
+        (64, 28, 28),
+        lambda o, i, j: te.sum(padded[c, i + y, j + x] * W[o, c, y, x], axis=[c, y, x]),
+        name="C",
+    )
     a, w = small(RNG, (64, 28, 28)), small(RNG, (64, 64, 3, 3))
     f = tl.build(default_schedule(C, AVX2, constants=[W]), [X, C], AVX2, constants={W: w})
     body = inner_loop(f.get_source("asm"), "vfmadd")
-    assert sum("vfmadd" in line and "ymm" in line for line in body) >= 36, "twelve sums for each of three taps of a row"
+    assert sum("vfmadd" in line and "ymm" in line for line in body) >= 36, (
+        "twelve sums for each of three taps of a row"
+    )
     exact(tl.compile([X, C], constants={W: w})(a), images.conv(a[None], w, padding=1)[0], "float32")
 
 
 def test_a_chain_of_two():
-    x, v, w = small(RNG, (1, 4, 9, 10)), small(RNG, (16, 4, 3, 3), "float32", -2, 3), small(RNG, (24, 16, 1, 1), "float32", -2, 3)
+    x, v, w = (
+        small(RNG, (1, 4, 9, 10)),
+        small(RNG, (16, 4, 3, 3), "float32", -2, 3),
+        small(RNG, (24, 16, 1, 1), "float32", -2, 3),
+    )
     X, V, W = (te.placeholder(a.shape, name=n) for a, n in ((x, "X"), (v, "V"), (w, "W")))
     out = ops.conv2d(ops.relu(ops.conv2d(X, V, padding=1)), W)
     want = images.conv(np.maximum(images.conv(x, v, padding=1), 0), w)
     exact(tl.compile([X, out], constants={V: v, W: w})(x), want, "float32")
 
 
-@pytest.mark.parametrize(("target", "register", "accumulators", "kernel", "width", "side"), [
-    (AVX2, "ymm", 12, 1, 24, 1), (AVX2, "ymm", 12, 3, 28, 3), (AVX2, "ymm", 12, 3, 24, 1), (AVX512, "zmm", 24, 3, 28, 3),
-    *(pytest.param(AVX512, "zmm", 24, kernel, 24, 1, marks=LONG) for kernel in (1, 3))])
-def test_the_inner_loop_is_fused_multiply_adds_without_stack_traffic(target, register, accumulators, kernel, width, side):
-    """One broadcast for each pixel and one load for each vector of outputs; all taps of a row in a turn, unless tiles of pixels end with the
-    row: their taps would share pixels, and LLVM spilled sums to keep them."""
+@pytest.mark.parametrize(
+    ("target", "register", "accumulators", "kernel", "width", "side"),
+    [
+        (AVX2, "ymm", 12, 1, 24, 1),
+        (AVX2, "ymm", 12, 3, 28, 3),
+        (AVX2, "ymm", 12, 3, 24, 1),
+        (AVX512, "zmm", 24, 3, 28, 3),
+        *(pytest.param(AVX512, "zmm", 24, kernel, 24, 1, marks=LONG) for kernel in (1, 3)),
+    ],
+)
+def test_the_inner_loop_is_fused_multiply_adds_without_stack_traffic(
+    target, register, accumulators, kernel, width, side
+):
+    """One broadcast for each pixel and one load for each vector of outputs; all taps of a row in a turn,
+    unless tiles of pixels end with the row: their taps would share pixels, and LLVM spilled sums to keep
+    them."""
     x, w = np.zeros((1, 64, width, width), "f4"), np.zeros((128, 64, kernel, kernel), "f4")
     X, W, B, out = declared(x, w, np.zeros(128, "f4"), padding=kernel // 2)
-    asm = tl.build(default_schedule(out, target, constants=[W]), [X, B, out], target, constants={W: w}).get_source("asm")
+    asm = tl.build(
+        default_schedule(out, target, constants=[W]), [X, B, out], target, constants={W: w}
+    ).get_source("asm")
     body = inner_loop(asm, "vfmadd")
     fma = [x for x in body if "vfmadd" in x and register in x]
     assert len(fma) >= accumulators * side
     assert not [x for x in body if register in x and re.search(r"\(%r[sb]p", x)], "the register tile spills"
-    assert len([x for x in body if register in x]) <= len(fma) * 7 / 4  # the rest counts, and finds the pixels of a tile of several rows
+    # the rest counts, and finds the pixels of a tile of several rows
+    assert len([x for x in body if register in x]) <= len(fma) * 7 / 4
 
 
 def test_finished_pixels_are_turned_in_registers():
-    X, W, B, out = declared(np.empty((1, 64, 28, 28), "f4"), np.empty((64, 64, 1, 1), "f4"), np.empty(64, "f4"))
-    asm = tl.build(default_schedule(out, AVX2, constants=[W]), [X, B, out], AVX2, constants={W: np.zeros((64, 64, 1, 1), "f4")}).get_source("asm")
+    X, W, B, out = declared(
+        np.empty((1, 64, 28, 28), "f4"), np.empty((64, 64, 1, 1), "f4"), np.empty(64, "f4")
+    )
+    asm = tl.build(
+        default_schedule(out, AVX2, constants=[W]),
+        [X, B, out],
+        AVX2,
+        constants={W: np.zeros((64, 64, 1, 1), "f4")},
+    ).get_source("asm")
     assert len(re.findall(r"vunpck[lh]p", asm)) >= 16
 
 

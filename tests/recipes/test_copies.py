@@ -1,4 +1,5 @@
-"""Transposes and changes of layout: right for all sizes and types, turned in registers, never read element by element."""
+"""Transposes and changes of layout: right for all sizes and types, turned in registers, never read element by
+element."""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ def counted(shape, dtype="float32"):
     return np.arange(int(np.prod(shape))).reshape(shape).astype(dtype)
 
 
-@pytest.mark.parametrize("shape", [(1, 9), (4, 4), (5, 3), (8, 8), (17, 31), (64, 1024), (1024, 64), (129, 67)])
+@pytest.mark.parametrize(
+    "shape", [(1, 9), (4, 4), (5, 3), (8, 8), (17, 31), (64, 1024), (1024, 64), (129, 67)]
+)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "float16"])
 def test_transpose(shape, dtype):
     a = (counted(shape) % 120).astype(dtype)
@@ -63,11 +66,17 @@ def test_blocks_of_channels_there_and_back():
 def test_a_tile_is_turned_in_registers(shape):
     x = te.placeholder(shape, name="x")
     asm = tl.compile([x, ops.transpose(x)], target="llvm -mcpu=haswell").get_source("asm")
-    assert asm.count("vunpcklps") + asm.count("vunpckhps") + asm.count("vshufps") + asm.count("vunpcklpd") >= 8
+    assert (
+        asm.count("vunpcklps") + asm.count("vunpckhps") + asm.count("vshufps") + asm.count("vunpcklpd") >= 8
+    )
     assert "vinsertps" not in asm and "vpinsrd" not in asm, "columns are gathered element by element"
 
 
 def test_what_is_read_in_its_order_is_not_turned():
     x = te.placeholder((64, 64), name="x")
-    for y in (ops.relu(x), ops.strided_slice(x, [1, 2], [60, 60]), ops.transpose(te.placeholder((4, 5, 6), name="z"), (1, 0, 2))):
+    for y in (
+        ops.relu(x),
+        ops.strided_slice(x, [1, 2], [60, 60]),
+        ops.transpose(te.placeholder((4, 5, 6), name="z"), (1, 0, 2)),
+    ):
         assert turned(y.op) is None

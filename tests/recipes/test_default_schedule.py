@@ -1,4 +1,5 @@
-"""The default schedule is right on random computations of every family, and shaped as it should be on the usual ones."""
+"""The default schedule is right on random computations of every family, and shaped as it should be on the
+usual ones."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ def test_right_on_random_computations(chunk: int) -> None:
         graph = random_graph(random.Random(seed))
         args, outputs, ranges = declared(graph)
         try:
-            harness.run(args, outputs, ranges, default_schedule(outputs), graph.sizes, interpret_it=seed % 3 == 0)
+            harness.run(
+                args, outputs, ranges, default_schedule(outputs), graph.sizes, interpret_it=seed % 3 == 0
+            )
         except Exception as e:
             raise AssertionError(f"seed {seed} ({graph.family})\n{graph.text}") from e
 
@@ -69,12 +72,21 @@ def test_nothing_computed_is_refused() -> None:
 
 
 def test_a_dear_stage_read_at_many_places_is_not_written_into_each():
-    """Stages that read one another at several places would otherwise grow by that factor each, and take seconds to compile."""
+    """Stages that read one another at several places would otherwise grow by that factor each, and take
+    seconds to compile."""
     A = te.placeholder((64, 64), name="A")
     stages = [A]
     for n in range(3):
         before = stages[-1]
-        stages.append(te.compute((64, 64), lambda i, j, b=before: te.exp(b[i, j]) + te.exp(b[i, (j + 1) % 64]) + te.exp(b[i, (j + 2) % 64]), name=f"S{n}"))
+        stages.append(
+            te.compute(
+                (64, 64),
+                lambda i, j, b=before: (
+                    te.exp(b[i, j]) + te.exp(b[i, (j + 1) % 64]) + te.exp(b[i, (j + 2) % 64])
+                ),
+                name=f"S{n}",
+            )
+        )
     s = default_schedule(stages[-1])
     assert [st.name for st in s.stages if st.state.attach == "inlined"] == []
 

@@ -1,4 +1,5 @@
-"""The recipe for depthwise convolutions: right bit for bit on odd shapes, without masks or spills in its sums."""
+"""The recipe for depthwise convolutions: right bit for bit on odd shapes, without masks or spills in its
+sums."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ def declared(x, w, b, op=ops.conv2d, **options):
     return X, W, B, ops.relu(op(X, W, B, **options))
 
 
-# (channels, outputs of each, height, width, kernel, options): rows shorter than a vector, with a rest, and exact
+# (channels, outputs of each, height, width, kernel, options): rows shorter than a vector, with a rest, and
+# exact
 SHAPES = [
     (5, 1, 14, 14, (3, 3), {"padding": 1}),
     (5, 1, 14, 14, (3, 3), {"padding": 1, "stride": 2}),
@@ -50,16 +52,31 @@ def test_odd_shapes(channels, each, height, width, kernel, options):
 
 @pytest.mark.parametrize("types", ["float64", "int8", "float16"])
 def test_dtypes(types):
-    x, w, b = small(RNG, (1, 3, 6, 7), types, -2, 3), small(RNG, (3, 1, 3, 3), types, -2, 3), small(RNG, (3,), types)
+    x, w, b = (
+        small(RNG, (1, 3, 6, 7), types, -2, 3),
+        small(RNG, (3, 1, 3, 3), types, -2, 3),
+        small(RNG, (3,), types),
+    )
     X, W, B, out = declared(x, w, b, groups=3, padding=1)
-    exact(tl.compile([X, W, B, out])(x, w, b), np.maximum(images.conv(x, w, b, groups=3, padding=1), 0), "int32" if types == "int8" else types)
+    exact(
+        tl.compile([X, W, B, out])(x, w, b),
+        np.maximum(images.conv(x, w, b, groups=3, padding=1), 0),
+        "int32" if types == "int8" else types,
+    )
 
 
 def test_one_and_three_dimensions_and_a_symbolic_batch():
     n = te.var("n")
-    for op, shape, kernel in [(ops.conv1d, (2, 3, 37), (3, 1, 3)), (ops.conv3d, (1, 3, 4, 5, 9), (3, 1, 3, 3, 3))]:
+    for op, shape, kernel in [
+        (ops.conv1d, (2, 3, 37), (3, 1, 3)),
+        (ops.conv3d, (1, 3, 4, 5, 9), (3, 1, 3, 3, 3)),
+    ]:
         x, w, b = small(RNG, shape), small(RNG, kernel), small(RNG, (3,))
-        X, W, B = te.placeholder((n, *shape[1:]), name="X"), te.placeholder(kernel, name="W"), te.placeholder((3,), name="B")
+        X, W, B = (
+            te.placeholder((n, *shape[1:]), name="X"),
+            te.placeholder(kernel, name="W"),
+            te.placeholder((3,), name="B"),
+        )
         f = tl.compile([X, B, ops.relu(op(X, W, B, groups=3, padding=1))], constants={W: w})
         exact(f(x, b), np.maximum(images.conv(x, w, b, groups=3, padding=1), 0), "float32")
 
@@ -68,7 +85,9 @@ def test_one_image_written_by_hand_is_known_by_its_shape():
     """No batch, no tag: the taps are written out around rows of vectors."""
     X, W = te.placeholder((5, 12, 20), name="X"), te.placeholder((5, 3, 3), name="W")
     y, x = te.reduce_axis((0, 3), "y"), te.reduce_axis((0, 3), "x")
-    C = te.compute((5, 10, 18), lambda c, i, j: te.sum(X[c, i + y, j + x] * W[c, y, x], axis=[y, x]), name="C")
+    C = te.compute(
+        (5, 10, 18), lambda c, i, j: te.sum(X[c, i + y, j + x] * W[c, y, x], axis=[y, x]), name="C"
+    )
     text = str(tl.lower(default_schedule(C, AVX2), [X, W, C]))
     assert "for y" not in text and "for x" not in text
     a, w = small(RNG, (5, 12, 20)), small(RNG, (5, 3, 3))
@@ -80,10 +99,14 @@ def test_rows_of_sums_are_in_registers_and_one_plane_is_padded_at_a_time(stride)
     x, w, b = np.zeros((1, 64, 32, 32), "f4"), np.zeros((64, 1, 3, 3), "f4"), np.zeros(64, "f4")
     X, W, B, out = declared(x, w, b, groups=64, stride=stride, padding=1)
     s = default_schedule(out, AVX2, constants=[W])
-    assert re.search(r"conv2d\.pad: float32\[1, 1, 3[34], 1, \d+\]", str(tl.lower(s, [X, B, out], constants=[W])))
+    assert re.search(
+        r"conv2d\.pad: float32\[1, 1, 3[34], 1, \d+\]", str(tl.lower(s, [X, B, out], constants=[W]))
+    )
     body = inner_loop(tl.build(s, [X, B, out], AVX2, constants={W: w}).get_source("asm"), "vfmadd")
     sums = [line for line in body if re.search(r"vf(n?m)(add|sub)\w+ps", line)]
     assert len(sums) + sum("vmulps" in line for line in body) >= 36  # four rows of nine taps
     assert not [line for line in body if "vmaskmov" in line]
     # nine weights and four sums leave three registers; the shuffles that thin out a stride of 2 want one more
-    assert len([line for line in body if re.search(r"vmov\w+\s+%ymm\d+, .*\(%rsp\)", line)]) < stride, "sums are spilled"
+    assert len([line for line in body if re.search(r"vmov\w+\s+%ymm\d+, .*\(%rsp\)", line)]) < stride, (
+        "sums are spilled"
+    )

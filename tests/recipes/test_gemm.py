@@ -16,7 +16,15 @@ from tests.recipes.long import LONG
 HASWELL = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=haswell"
 
 
-def product(m: object, n: object, k: object, left: bool = False, right: bool = False, dtype: str = "float32", batch: int = 0) -> list[te.Tensor]:
+def product(
+    m: object,
+    n: object,
+    k: object,
+    left: bool = False,
+    right: bool = False,
+    dtype: str = "float32",
+    batch: int = 0,
+) -> list[te.Tensor]:
     """[A, B, A @ B], either operand transposed."""
     front = (batch,) if batch else ()
     A = te.placeholder((*front, k, m) if left else (*front, m, k), name="A", dtype=dtype)
@@ -25,12 +33,16 @@ def product(m: object, n: object, k: object, left: bool = False, right: bool = F
 
     def body(*at: te.Var) -> te.Expr:
         *b, i, j = at
-        return te.sum((A[(*b, r, i)] if left else A[(*b, i, r)]) * (B[(*b, j, r)] if right else B[(*b, r, j)]), axis=r)
+        return te.sum(
+            (A[(*b, r, i)] if left else A[(*b, i, r)]) * (B[(*b, j, r)] if right else B[(*b, r, j)]), axis=r
+        )
 
     return [A, B, te.compute((*front, m, n), body, name="C")]
 
 
-def agree(tensors: list[te.Tensor], m: int, n: int, k: int, left: bool = False, right: bool = False, batch: int = 0) -> None:
+def agree(
+    tensors: list[te.Tensor], m: int, n: int, k: int, left: bool = False, right: bool = False, batch: int = 0
+) -> None:
     """Bit for bit: small whole numbers have one sum in whatever order."""
     rng = np.random.default_rng(m * 10007 + n * 101 + k)
     front = (batch,) if batch else ()
@@ -43,8 +55,21 @@ def agree(tensors: list[te.Tensor], m: int, n: int, k: int, left: bool = False, 
 
 
 @pytest.mark.parametrize(("left", "right"), [(False, False), (False, True), (True, False), (True, True)])
-@pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (1, 50, 64), (3, 17, 40), (16, 23, 16), (37, 130, 65), (97, 89, 101), *(
-    pytest.param(*size, marks=LONG) for size in [(12, 33, 48), (13, 100, 7), (16, 24, 16), (17, 40, 33), (130, 200, 9), (64, 531, 61)])])
+@pytest.mark.parametrize(
+    ("m", "n", "k"),
+    [
+        (1, 1, 1),
+        (1, 50, 64),
+        (3, 17, 40),
+        (16, 23, 16),
+        (37, 130, 65),
+        (97, 89, 101),
+        *(
+            pytest.param(*size, marks=LONG)
+            for size in [(12, 33, 48), (13, 100, 7), (16, 24, 16), (17, 40, 33), (130, 200, 9), (64, 531, 61)]
+        ),
+    ],
+)
 def test_exact_in_every_orientation(m: int, n: int, k: int, left: bool, right: bool) -> None:
     agree(product(m, n, k, left, right), m, n, k, left, right)
 
@@ -98,8 +123,19 @@ def test_rows_of_two_axes_share_one_packed_operand() -> None:
     assert np.array_equal(tl.compile([A, B, C])(a, b), a @ b)
 
 
-@pytest.mark.parametrize(("m", "n", "k", "fixed"), [(28, 28, 28, False), (44, 44, 44, False), (7, 129, 65, False), (13, 100, 100, False), (44, 44, 44, True)])
-def test_the_last_columns_of_a_small_product_are_a_tile_that_overlaps(m: int, n: int, k: int, fixed: bool) -> None:
+@pytest.mark.parametrize(
+    ("m", "n", "k", "fixed"),
+    [
+        (28, 28, 28, False),
+        (44, 44, 44, False),
+        (7, 129, 65, False),
+        (13, 100, 100, False),
+        (44, 44, 44, True),
+    ],
+)
+def test_the_last_columns_of_a_small_product_are_a_tile_that_overlaps(
+    m: int, n: int, k: int, fixed: bool
+) -> None:
     """No masks and no copy of the loops for a rest; a weight known ahead is packed all the same."""
     A, B, C = product(m, n, k)
     s = default_schedule(C, HASWELL, constants=[B] if fixed else [])
@@ -122,7 +158,10 @@ def test_a_constant_right_operand_is_packed_whole() -> None:
     assert np.array_equal(tl.compile([A, B, C], constants={B: b})(a), a @ b)
 
 
-@pytest.mark.parametrize(("m", "n", "tile"), [(512, 512, (6, 2)), (4, 512, (4, 3)), (1, 512, (1, 8)), (64, 64, (4, 2)), (None, None, (6, 2))])
+@pytest.mark.parametrize(
+    ("m", "n", "tile"),
+    [(512, 512, (6, 2)), (4, 512, (4, 3)), (1, 512, (1, 8)), (64, 64, (4, 2)), (None, None, (6, 2))],
+)
 def test_tiles_by_shape(m: int | None, n: int | None, tile: tuple[int, int]) -> None:
     rows, vectors = gemm.tile_for(m, n, 8, 16)
     assert rows * vectors >= 8, "too few chains to keep the multipliers busy"
@@ -145,11 +184,24 @@ def narrow(m: int, n: int, k: int, left: bool, right: bool, kinds: tuple[str, st
     return [A, B, ops.matmul(A, B, left, right, out_dtype="int32")]
 
 
-@pytest.mark.parametrize(("kinds", "left", "right", "m", "n", "k"), [
-    *[(("int8", "int8"), left, right, *size) for left in (False, True) for right in (False, True) for size in ((19, 50, 33), (1, 33, 8))], (
-        ("int8", "int8"), False, True, 33, 19, 1),
-    (("uint8", "int8"), False, False, 17, 24, 9), (("int16", "int16"), False, True, 17, 24, 9), (("int16", "uint8"), True, False, 17, 24, 9)])
-def test_narrow_integers_are_exact_to_the_last_bit(kinds: tuple[str, str], left: bool, right: bool, m: int, n: int, k: int) -> None:
+@pytest.mark.parametrize(
+    ("kinds", "left", "right", "m", "n", "k"),
+    [
+        *[
+            (("int8", "int8"), left, right, *size)
+            for left in (False, True)
+            for right in (False, True)
+            for size in ((19, 50, 33), (1, 33, 8))
+        ],
+        (("int8", "int8"), False, True, 33, 19, 1),
+        (("uint8", "int8"), False, False, 17, 24, 9),
+        (("int16", "int16"), False, True, 17, 24, 9),
+        (("int16", "uint8"), True, False, 17, 24, 9),
+    ],
+)
+def test_narrow_integers_are_exact_to_the_last_bit(
+    kinds: tuple[str, str], left: bool, right: bool, m: int, n: int, k: int
+) -> None:
     A, B, C = narrow(m, n, k, left, right, kinds)
     rng = np.random.default_rng(m + n + k)
     limits = [np.iinfo(kind) for kind in kinds]
@@ -185,17 +237,26 @@ def test_a_left_operand_that_is_the_same_in_every_row(n: object, t: str) -> None
     A, B = te.placeholder((32,), t, name="A"), te.placeholder((32, n), t, name="B")
     T = te.compute((64, 32), lambda i, k: A[k], name="T")
     k, sums = te.reduce_axis((0, 32), "k"), "float32" if t == "float32" else "int32"
-    C = te.compute((64, n), lambda i, j: te.sum(T[i, k].astype(sums) * B[k, j].astype(sums), axis=k), name="C")
+    C = te.compute(
+        (64, n), lambda i, j: te.sum(T[i, k].astype(sums) * B[k, j].astype(sums), axis=k), name="C"
+    )
     a, b = np.arange(32).astype(t) % 5, (np.arange(32 * 48) % 7).reshape(32, 48).astype(t)
     assert (tl.compile([A, B, C])(a, b) == a.astype(int) @ b.astype(int)).all()
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-@pytest.mark.parametrize(("left", "right", "fixed"), [(False, False, False), (True, False, False), (False, True, True)])
-def test_products_of_16_bit_floats_convert_their_operands_once(dtype: str, left: bool, right: bool, fixed: bool) -> None:
+@pytest.mark.parametrize(
+    ("left", "right", "fixed"), [(False, False, False), (True, False, False), (False, True, True)]
+)
+def test_products_of_16_bit_floats_convert_their_operands_once(
+    dtype: str, left: bool, right: bool, fixed: bool
+) -> None:
     """In copies of float32, by whole vectors: no turn of the sum converts anything."""
     m, n, k = 37, 64, 29
-    A, B = te.placeholder((k, m) if left else (m, k), dtype, name="A"), te.placeholder((n, k) if right else (k, n), dtype, name="B")
+    A, B = (
+        te.placeholder((k, m) if left else (m, k), dtype, name="A"),
+        te.placeholder((n, k) if right else (k, n), dtype, name="B"),
+    )
     C = ops.matmul(A, B, transpose_a=left, transpose_b=right)
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-4, 5, [int(x) for x in t.shape]).astype(t.dtype.to_numpy()) for t in (A, B))
@@ -203,7 +264,11 @@ def test_products_of_16_bit_floats_convert_their_operands_once(dtype: str, left:
     f = tl.compile([A, C], constants={B: b}) if fixed else tl.compile([A, B, C])
     got = f(a) if fixed else f(a, b)
     assert got.dtype == a.dtype and (got.astype(np.float32) == want.astype(a.dtype).astype(np.float32)).all()
-    sums = [line for line in f.get_source("ir").splitlines() if line.strip().startswith("matmul[") and "*" in line.split("=")[1]]
+    sums = [
+        line
+        for line in f.get_source("ir").splitlines()
+        if line.strip().startswith("matmul[") and "*" in line.split("=")[1]
+    ]
     assert sums and not any("float32" in line for line in sums), sums[:2]
 
 
@@ -211,4 +276,6 @@ def test_few_rows_read_fixed_weights_of_16_bits() -> None:
     """What they cost is memory: their copy stays half as large."""
     A, B = te.placeholder((2, 64), "float16", name="A"), te.placeholder((64, 96), "float16", name="B")
     f = tl.compile([A, ops.matmul(A, B)], constants={B: np.ones((64, 96), np.float16)})
-    assert [c.dtype for c in f.signature.constants] == ["float16"] and (f(np.ones((2, 64), np.float16)) == 64).all()
+    assert [c.dtype for c in f.signature.constants] == ["float16"] and (
+        f(np.ones((2, 64), np.float16)) == 64
+    ).all()

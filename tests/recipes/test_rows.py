@@ -28,12 +28,18 @@ def test_all_stages_of_a_row_are_in_one_parallel_loop(op):
 
 
 def test_every_loop_of_a_layer_norm_reads_in_vectors():
-    x, w, b = te.placeholder((64, 1024), name="x"), te.placeholder((1024,), name="w"), te.placeholder((1024,), name="b")
+    x, w, b = (
+        te.placeholder((64, 1024), name="x"),
+        te.placeholder((1024,), name="w"),
+        te.placeholder((1024,), name="b"),
+    )
     asm = tl.compile([x, w, b, ops.layer_norm(x, 1024, w, b)]).get_source("asm")
     assert "vinsertps" not in asm and "vpinsrd" not in asm, "rows are gathered element by element"
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (3, 1), (5, 10), (7, 17), (2, 64), (3, 65), (9, 127), (2, 3, 131), (33, 1000)])
+@pytest.mark.parametrize(
+    "shape", [(1, 1), (3, 1), (5, 10), (7, 17), (2, 64), (3, 65), (9, 127), (2, 3, 131), (33, 1000)]
+)
 def test_odd_sizes(shape):
     rng = np.random.default_rng(1)
     a = rng.standard_normal(shape).astype("float32")
@@ -60,7 +66,9 @@ def test_what_is_read_outside_the_rows_stays_outside():
     a = np.random.default_rng(0).standard_normal((6, 40)).astype("float32")
     out, grown = np.empty_like(a), np.empty_like(a)
     tl.build(default_schedule([y, e]), [x, y, e])(a, out, grown)
-    assert np.allclose(out, softmax(a, -1), rtol=2e-6) and np.allclose(grown, np.exp(a - a.max(1, keepdims=True)), rtol=2e-6)
+    assert np.allclose(out, softmax(a, -1), rtol=2e-6) and np.allclose(
+        grown, np.exp(a - a.max(1, keepdims=True)), rtol=2e-6
+    )
 
 
 def test_a_matrix_product_in_front_is_no_row_reduction():
@@ -81,7 +89,9 @@ def test_groups_of_channels_are_rows(shape, groups):
     x = te.placeholder(shape, name="x")
     rows = a.reshape(shape[0], groups, -1).astype("float64")
     want = (rows - rows.mean(-1, keepdims=True)) / np.sqrt(rows.var(-1, keepdims=True) + 1e-5)
-    assert np.allclose(tl.compile([x, ops.group_norm(x, groups)])(a), want.reshape(shape), rtol=1e-5, atol=1e-5)
+    assert np.allclose(
+        tl.compile([x, ops.group_norm(x, groups)])(a), want.reshape(shape), rtol=1e-5, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("shape", [(5, 33), (70, 129), (1, 8)])

@@ -1,4 +1,5 @@
-"""Small kernels in hand-written LLVM text, compiled here, so that the runtime's tests need no code generator."""
+"""Small kernels in hand-written LLVM text, compiled here, so that the runtime's tests need no code
+generator."""
 
 from __future__ import annotations
 
@@ -81,7 +82,8 @@ define i32 @status(ptr %buffers, ptr %scalars) {
 }
 """
 
-# Each i of 0 … n: counts[i] += 1, in a parallel region; with depth 1 the body opens a region again for its own chunk.
+# Each i of 0 … n: counts[i] += 1, in a parallel region; with depth 1 the body opens a region again for its
+# own chunk.
 COUNT = """
 declare void @tensorlang_parallel(ptr, ptr, i64, i64)
 define internal void @body(ptr %ctx, i64 %begin, i64 %end) {
@@ -134,7 +136,8 @@ done:
 }
 """
 
-# Under the control word it is given: parts 0 and 1, each once both have begun, store tiny * 0.5 and 1 + 2**-30 at out[2 * part].
+# Under the control word it is given: parts 0 and 1, each once both have begun, store tiny * 0.5 and 1 +
+# 2**-30 at out[2 * part].
 FLOAT_MODE = """
 declare void @tensorlang_parallel(ptr, ptr, i64, i64)
 declare void @llvm.x86.sse.stmxcsr(ptr)
@@ -224,7 +227,9 @@ def object_code(text: str) -> bytes:
     return code
 
 
-def vector(name: str, *, output: bool = False, shape: tuple[Any, ...] = ("n",), dtype: str = "float32") -> Param:
+def vector(
+    name: str, *, output: bool = False, shape: tuple[Any, ...] = ("n",), dtype: str = "float32"
+) -> Param:
     return Param(name, "buffer", dtype, shape, output)
 
 

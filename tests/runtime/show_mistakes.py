@@ -1,4 +1,5 @@
-"""Every mistake of a call, as a table of name and call; ``python -m tests.runtime.show_mistakes`` prints them for a person to read."""
+"""Every mistake of a call, as a table of name and call; ``python -m tests.runtime.show_mistakes`` prints them
+for a person to read."""
 
 from __future__ import annotations
 
@@ -17,21 +18,36 @@ from . import kernels
 
 def sized() -> Module:
     """y[n + 2] = f(x[n], w[4, k] with 2 <= k <= 8 and k even): a kernel that is never entered."""
-    params = (Param("x", "buffer", "float32", ("n",)), Param("w", "buffer", "float16", (4, "k")), Param("alpha", "scalar", "float32"),
-              Param("steps", "scalar", "int8"), Param("y", "buffer", "float32", (("+", "n", 2),), True))
-    return Module(kernels.object_code(kernels.STATUS), Signature("status", params, (Dim("n"), Dim("k", 2, 8, 2))))
+    params = (
+        Param("x", "buffer", "float32", ("n",)),
+        Param("w", "buffer", "float16", (4, "k")),
+        Param("alpha", "scalar", "float32"),
+        Param("steps", "scalar", "int8"),
+        Param("y", "buffer", "float32", (("+", "n", 2),), True),
+    )
+    return Module(
+        kernels.object_code(kernels.STATUS), Signature("status", params, (Dim("n"), Dim("k", 2, 8, 2)))
+    )
 
 
 def half() -> Module:
-    params = (Param("q", "buffer", "bfloat16", (4,)), Param("mask", "buffer", "bool", (4,)), Param("y", "buffer", "float32", ("m",), True))
+    params = (
+        Param("q", "buffer", "bfloat16", (4,)),
+        Param("mask", "buffer", "bool", (4,)),
+        Param("y", "buffer", "float32", ("m",), True),
+    )
     return Module(kernels.object_code(kernels.STATUS), Signature("status", params, (Dim("m"),)))
 
 
 def lying() -> Module:
-    """y[m, n] lying anyhow = f(x[m, n] lying anyhow, z[m, n] in rows ld apart, ld even): a kernel that is never entered."""
-    params = (Param("x", "buffer", "float32", ("m", "n"), strides=("s", "t")), Param("z", "buffer", "float32", ("m", "n"), strides=("ld", 1)),
-              Param("w", "buffer", "float32", ("m",), strides=(("*", "ld", 2),)),
-              Param("y", "buffer", "float32", ("m", "n"), True, ("u", "v")))
+    """y[m, n] lying anyhow = f(x[m, n] lying anyhow, z[m, n] in rows ld apart, ld even): a kernel that is
+    never entered."""
+    params = (
+        Param("x", "buffer", "float32", ("m", "n"), strides=("s", "t")),
+        Param("z", "buffer", "float32", ("m", "n"), strides=("ld", 1)),
+        Param("w", "buffer", "float32", ("m",), strides=(("*", "ld", 2),)),
+        Param("y", "buffer", "float32", ("m", "n"), True, ("u", "v")),
+    )
     dims = (Dim("m"), Dim("n"), Dim("s"), Dim("t"), Dim("ld", 0, None, 2), Dim("u"), Dim("v"))
     return Module(kernels.object_code(kernels.STATUS), Signature("status", params, dims))
 
@@ -125,8 +141,15 @@ def cases() -> dict[str, Callable[[], Any]]:
         "stride of no multiple": lambda: e(rows, np.zeros((4, 7), np.float32)[:, :6], lines, rows.copy()),
         "stride that is negative": lambda: e(rows, rows[::-1], lines, rows.copy()),
         "computed stride": lambda: e(rows, rows, lines, rows.copy()),
-        "parts of elements": lambda: e(np.zeros(24, record.dtype)["u"].reshape(4, 6), rows, lines, rows.copy()),
-        "output on itself": lambda: e(rows, rows, np.zeros(48, np.float32)[::12], np.lib.stride_tricks.as_strided(rows.copy(), (4, 6), (8, 4))),
+        "parts of elements": lambda: e(
+            np.zeros(24, record.dtype)["u"].reshape(4, 6), rows, lines, rows.copy()
+        ),
+        "output on itself": lambda: e(
+            rows,
+            rows,
+            np.zeros(48, np.float32)[::12],
+            np.lib.stride_tricks.as_strided(rows.copy(), (4, 6), (8, 4)),
+        ),
         "strided output overlaps": lambda: e(rows, rows, np.zeros(48, np.float32)[::12], rows[::-1]),
     }
 

@@ -1,4 +1,5 @@
-"""Calls that succeed: in place, allocated, scalars, dims, odd but right arrays, on the native and the portable path."""
+"""Calls that succeed: in place, allocated, scalars, dims, odd but right arrays, on the native and the
+portable path."""
 
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ def test_outputs_left_out_go_through_the_native_entry(monkeypatch: pytest.Monkey
 
 
 def test_native_path_is_there() -> None:
-    """On CPython with a lock and a known numpy the self-test must hold; elsewhere the portable path serves."""
+    """On CPython with a lock and a known numpy the self-test must hold; elsewhere the portable path
+    serves."""
     if sys.implementation.name == "cpython" and sys.maxsize > 2**32:
         assert call.layout_holds()
         assert type(kernels.add().entry).__name__ == "builtin_function_or_method"
@@ -73,7 +75,9 @@ def test_odd_but_right_arrays(path: str) -> None:
     a, b, c = arrays(6)
     frozen = a.copy()
     frozen.flags.writeable = False
-    strange = np.lib.stride_tricks.as_strided(b[:1], (1,), (4096,))  # strides of axes of length 1 do not matter
+    strange = np.lib.stride_tricks.as_strided(
+        b[:1], (1,), (4096,)
+    )  # strides of axes of length 1 do not matter
 
     class Mine(np.ndarray):
         pass
@@ -97,7 +101,7 @@ def test_scalars(path: str) -> None:
         f(a, alpha, k, c)
         np.testing.assert_array_equal(c, 2 * a + 3)
     np.testing.assert_array_equal(f(a, 0.5, -4), a / 2 - 4)
-    for wrong in (2**31, -2**31 - 1, 2**70):
+    for wrong in (2**31, -(2**31) - 1, 2**70):
         with pytest.raises(CallError):
             f(a, 1.0, wrong, c)
 
@@ -112,9 +116,16 @@ def test_status(path: str) -> None:
 
 
 def test_computed_sizes_and_several_outputs(path: str) -> None:
-    params = (Param("x", "buffer", "float32", ("n",)), Param("y", "buffer", "int16", (("+", "n", 2),), True),
-              Param("z", "buffer", "bool", (("//", "n", 2), 3), True), Param("k", "scalar", "int32"))
-    f = Module(kernels.object_code(kernels.STATUS.replace("ret i32 %r", "ret i32 0")), Signature("status", params, (Dim("n", 1, 9),)))
+    params = (
+        Param("x", "buffer", "float32", ("n",)),
+        Param("y", "buffer", "int16", (("+", "n", 2),), True),
+        Param("z", "buffer", "bool", (("//", "n", 2), 3), True),
+        Param("k", "scalar", "int32"),
+    )
+    f = Module(
+        kernels.object_code(kernels.STATUS.replace("ret i32 %r", "ret i32 0")),
+        Signature("status", params, (Dim("n", 1, 9),)),
+    )
     y, z = f(np.zeros(6, np.float32), 1)
     assert (y.shape, y.dtype, z.shape, z.dtype) == ((8,), np.int16, (3, 3), np.bool_)
     f(np.zeros(6, np.float32), y, z, 1)
@@ -124,7 +135,10 @@ def test_computed_sizes_and_several_outputs(path: str) -> None:
 
 def test_a_scalar_may_give_a_dim(path: str) -> None:
     params = (Param("n", "scalar", "int64"), Param("x", "buffer", "float32", ("n",)))
-    f = Module(kernels.object_code(kernels.STATUS.replace("ret i32 %r", "ret i32 0")), Signature("status", params, (Dim("n"),)))
+    f = Module(
+        kernels.object_code(kernels.STATUS.replace("ret i32 %r", "ret i32 0")),
+        Signature("status", params, (Dim("n"),)),
+    )
     f(3, np.zeros(3, np.float32))
     with pytest.raises(CallError, match="n is 4 by argument 1, and 3 by axis 0 of x"):
         f(4, np.zeros(3, np.float32))
@@ -150,12 +164,17 @@ def test_references_are_kept_straight(path: str) -> None:
         gc.collect()
 
     gc.collect()
-    gc.freeze()  # what other tests left holds None too: collections in the midst of the calls are to take only what these make
+    # what other tests left holds None too: collections in the midst of the calls are to take only what these
+    # make
+    gc.freeze()
     calls(10)  # what is made once, like the lines of a traceback
     before = [sys.getrefcount(x) for x in objects]
     calls(2000)
     after = [sys.getrefcount(x) for x in objects]
-    assert all(abs(x - y) < 500 for x, y in zip(before, after, strict=True)), (before, after)  # one lost or gained a call would make two thousand
+    assert all(abs(x - y) < 500 for x, y in zip(before, after, strict=True)), (
+        before,
+        after,
+    )  # one lost or gained a call would make two thousand
 
 
 def test_dropping_the_module_frees_it_at_once() -> None:

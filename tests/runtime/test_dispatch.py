@@ -23,7 +23,7 @@ def marked(mark: float, m=None, name: str = "marked") -> tl.Module:
 
 @pytest.fixture(scope="module")
 def marks() -> list[tl.Module]:
-    return [marked(float(10 ** i)) for i in range(4)]
+    return [marked(float(10**i)) for i in range(4)]
 
 
 def ran(d, m: int) -> float:
@@ -38,7 +38,7 @@ def test_the_tree_picks_the_kernel(marks):
     for m in range(1, 301):
         want = 0 if m <= 3 else 1 if m <= 7 else 2 if m <= 100 else 3
         assert d.slot((m,)) == want
-        assert ran(d, m) == 10.0 ** want
+        assert ran(d, m) == 10.0**want
 
 
 @pytest.mark.parametrize("native", ["0", "1"])
@@ -60,7 +60,8 @@ def test_sizes_outside_of_the_range_are_refused(marks):
 
 
 def rows_kernels(highest: int, seen: str = "m") -> dict[int, tl.Module]:
-    """Kernels of h rows that write their own height into the first column and the sum of a row into the second."""
+    """Kernels of h rows that write their own height into the first column and the sum of a row into the
+    second."""
     made = {}
     for h in range(1, highest + 1):
         m = te.dim(seen, 0, None, multiple_of=h)
@@ -68,7 +69,15 @@ def rows_kernels(highest: int, seen: str = "m") -> dict[int, tl.Module]:
         a = te.placeholder((m, k), name="A")
         r = te.reduce_axis((0, k), "r")
         total = te.compute((m,), lambda i, a=a, r=r: te.sum(a[i, r], axis=r), name="total")
-        made[h] = tl.compile([a, te.compute((m, 2), lambda i, j, h=h, t=total: te.if_then_else(j < 1, float(h), t[i]), name="B")], name=f"rows{h}")
+        made[h] = tl.compile(
+            [
+                a,
+                te.compute(
+                    (m, 2), lambda i, j, h=h, t=total: te.if_then_else(j < 1, float(h), t[i]), name="B"
+                ),
+            ],
+            name=f"rows{h}",
+        )
     return made
 
 
@@ -85,7 +94,9 @@ def test_rows_are_cut_into_balanced_blocks():
             blocks = -(-m // highest)
             heights = out[:, 0].astype(int).tolist()
             high = -(-m // blocks)
-            assert heights == [high] * (high * (blocks - (blocks * high - m))) + [high - 1] * ((high - 1) * (blocks * high - m))
+            assert heights == [high] * (high * (blocks - (blocks * high - m))) + [high - 1] * (
+                (high - 1) * (blocks * high - m)
+            )
 
 
 def test_every_height_needs_a_kernel():
@@ -121,11 +132,16 @@ def test_a_route_that_gets_no_size_need_take_none(marks):
         assert [ran(d, m) for m in (1, 3, 6, 7, 50)] == [1.0] * 5
         a = te.placeholder((te.dim("m", 0, 4096), 5), name="A")
         with pytest.raises(tl.TensorLangError, match="other arguments"):
-            tl.Dispatcher(marks[0], [marks[0], tl.compile([a, te.compute(a.shape, lambda i, j, a=a: a[i, j], name="B")])], tree)
+            tl.Dispatcher(
+                marks[0],
+                [marks[0], tl.compile([a, te.compute(a.shape, lambda i, j, a=a: a[i, j], name="B")])],
+                tree,
+            )
 
 
 def test_a_route_gets_multiples_of_a_step_only():
-    """Between 12 and 16 there is none: the second route gets no size, though 13 to 15 are its own by the tree."""
+    """Between 12 and 16 there is none: the second route gets no size, though 13 to 15 are its own by the
+    tree."""
     steps = te.dim("m", 0, 40, multiple_of=4)
     fours, high = marked(1.0, steps), marked(2.0, te.dim("m", 20, 40, multiple_of=4))
     d = tl.Dispatcher(fours, [fours, high], ("m", 12, 0, ("m", 15, 1, 0)))
@@ -160,7 +176,9 @@ def test_exact_shapes_come_first_and_go(marks):
 def two_dims(mark: float, m=None, n=None) -> tl.Module:
     m, n = te.dim("m", 0, 64) if m is None else m, te.dim("n", 0, 64) if n is None else n
     a, s = te.placeholder((m, n), name="A"), te.var("s", "int32")
-    return tl.compile([a, s, te.compute((m, n), lambda i, j: a[i, j] + mark * te.cast("float32", s), name="B")])
+    return tl.compile(
+        [a, s, te.compute((m, n), lambda i, j: a[i, j] + mark * te.cast("float32", s), name="B")]
+    )
 
 
 def test_the_order_of_sizes_matters_and_scalars_are_passed_on():
@@ -240,7 +258,9 @@ def test_code_is_swapped_under_the_feet_of_threads(marks):
 
 def test_a_file_keeps_kernels_tree_and_note(marks, tmp_path):
     kernels = rows_kernels(3)
-    d = tl.Dispatcher(kernels[1], [tl.Rows("m", kernels), kernels[1]], ("m", 9, 0, 1), {"m": (0, 50)}, name="both")
+    d = tl.Dispatcher(
+        kernels[1], [tl.Rows("m", kernels), kernels[1]], ("m", 9, 0, 1), {"m": (0, 50)}, name="both"
+    )
     d.save(tmp_path / "d", note={"a": [1]})
     again, note = tl.Dispatcher.load(tmp_path / "d")
     assert note == {"a": [1]} and again.name == "both" and again.tree == d.tree
@@ -257,7 +277,9 @@ def test_constants_are_stored_once(tmp_path):
     def kernel(h: int) -> tl.Module:
         m = te.dim("m", 0, None, multiple_of=h)
         a, c = te.placeholder((m, 4096), name="A"), te.placeholder((4096,), name="W")
-        return tl.compile([a, c, te.compute((m, 4096), lambda i, j: a[i, j] + c[j], name="B")], constants={c: w})
+        return tl.compile(
+            [a, c, te.compute((m, 4096), lambda i, j: a[i, j] + c[j], name="B")], constants={c: w}
+        )
 
     kernels = {h: kernel(h) for h in (1, 2, 3)}
     tl.Dispatcher(kernels[1], [tl.Rows("m", kernels)]).save(tmp_path / "d")
@@ -275,7 +297,7 @@ def test_a_torn_file_is_refused_with_a_reason(marks, tmp_path):
         with pytest.raises(tl.TensorLangError, match=r"no saved tensorlang dispatcher|torn|version"):
             tl.Dispatcher.load(path)
     for at in range(60, len(data), max(1, len(data) // 37)):
-        path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1:])
+        path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
         with pytest.raises(tl.TensorLangError):
             tl.Dispatcher.load(path)
     path.write_bytes(data.replace(b"dispatcher 1\n", b"dispatcher 2\n", 1))
@@ -286,7 +308,13 @@ def test_a_torn_file_is_refused_with_a_reason(marks, tmp_path):
 def test_kernels_that_call_python_are_refused():
     tl.register_func("tests.dispatch.nothing", lambda a, b: None, override=True)
     a = te.placeholder((te.dim("m"),), name="A")
-    b = te.extern(a.shape, [a], lambda ins, outs: te.call_packed("tests.dispatch.nothing", ins[0], outs[0]), name="B", dtype="float32")
+    b = te.extern(
+        a.shape,
+        [a],
+        lambda ins, outs: te.call_packed("tests.dispatch.nothing", ins[0], outs[0]),
+        name="B",
+        dtype="float32",
+    )
     kernel = tl.build(te.create_schedule(b.op), [a, b])
     with pytest.raises(tl.TensorLangError, match="calls Python"):
         tl.Dispatcher(kernel, [kernel])

@@ -1,4 +1,5 @@
-"""Arrays of other libraries: no copy, memory given back once, wrong ones refused. torch and jax are asked where they are installed."""
+"""Arrays of other libraries: no copy, memory given back once, wrong ones refused. torch and jax are asked
+where they are installed."""
 
 from __future__ import annotations
 
@@ -60,7 +61,9 @@ def test_bfloat16_is_read_without_a_copy() -> None:
     assert f(X, out) is None
     np.testing.assert_array_equal(out, bfloat16(2 * values))
     np.testing.assert_array_equal(f(Foreign(bits[::-1, ::-1], bfloat=True)), bfloat16(2 * values)[::-1, ::-1])
-    np.testing.assert_array_equal(f(Foreign(bits[:1], bfloat=True, versioned=False)), bfloat16(2 * values)[:1])
+    np.testing.assert_array_equal(
+        f(Foreign(bits[:1], bfloat=True, versioned=False)), bfloat16(2 * values)[:1]
+    )
     assert f(Foreign(bits[:0], bfloat=True)).shape == (0, 4)
     Y = Foreign(np.zeros((3, 4), ml_dtypes.bfloat16), bfloat=True)
     f(bits, Y)
@@ -77,11 +80,13 @@ def test_wrong_ones_are_refused_and_given_back() -> None:
     frozen = c.copy()
     frozen.flags.writeable = False
     kept: list[object] = []
-    for wrong, words in ((Foreign(bfloat16(a), bfloat=True, kept=kept), "has dtype bfloat16, declared float32"),
-                         (Foreign(a.astype(np.float64)), "has dtype float64, declared float32"),
-                         (Foreign(a.astype(np.complex64)), "has dtype complex64, declared float32"),
-                         (Foreign(np.ones(12, np.float32)[::2]), "not compact"),
-                         (Foreign(a[:5]), "n is 6 by axis 0 of a, and 5")):
+    for wrong, words in (
+        (Foreign(bfloat16(a), bfloat=True, kept=kept), "has dtype bfloat16, declared float32"),
+        (Foreign(a.astype(np.float64)), "has dtype float64, declared float32"),
+        (Foreign(a.astype(np.complex64)), "has dtype complex64, declared float32"),
+        (Foreign(np.ones(12, np.float32)[::2]), "not compact"),
+        (Foreign(a[:5]), "n is 6 by axis 0 of a, and 5"),
+    ):
         with pytest.raises(CallError, match=words):
             f(a, wrong, c)
         kept.clear()
@@ -115,7 +120,13 @@ def test_exporters_that_misbehave() -> None:
                 raise self.capsule
             return self.capsule
 
-    for odd in (Odd((1, 0), None), Odd((1, 0), 3), Odd((1, 0), RuntimeError("no")), Odd(None, None), Odd(ValueError("what"), None)):
+    for odd in (
+        Odd((1, 0), None),
+        Odd((1, 0), 3),
+        Odd((1, 0), RuntimeError("no")),
+        Odd(None, None),
+        Odd(ValueError("what"), None),
+    ):
         with pytest.raises(CallError, match="b, cannot be read through DLPack"):
             f(a, odd, c)
     with pytest.raises(CallError, match="on a CUDA device"):
@@ -177,7 +188,10 @@ def test_bfloat16_is_that_of_ml_dtypes() -> None:
     assert out.dtype is x.dtype and (out == x + x).all()
     (want,) = te.reference.evaluate(te.compute((n,), lambda i: X[i] + Y[i]), {X: x, Y: x})
     assert want.dtype is x.dtype and (want == out).all()
-    for wrong, hint in ((x.view(np.uint16), "X.view(ml_dtypes.bfloat16)"), (x.astype(np.float32), "X.astype(ml_dtypes.bfloat16)")):
+    for wrong, hint in (
+        (x.view(np.uint16), "X.view(ml_dtypes.bfloat16)"),
+        (x.astype(np.float32), "X.astype(ml_dtypes.bfloat16)"),
+    ):
         with pytest.raises(CallError, match="declared bfloat16") as caught:
             f(wrong, x)
         assert hint in str(caught.value)
@@ -191,4 +205,3 @@ def test_a_saved_kernel_and_its_constants_of_bfloat16(tmp_path: Path) -> None:
     f = tl.compile([X, te.compute((5,), lambda i: X[i] * W[i], name="Z")], constants={W: w})
     f.save(tmp_path / "z.tl")
     assert (tl.load(tmp_path / "z.tl")(w) == w * w).all()
-

@@ -1,4 +1,5 @@
-"""Kernels for C programs and for processes without the compiler: headers, objects, libraries, and what is refused."""
+"""Kernels for C programs and for processes without the compiler: headers, objects, libraries, and what is
+refused."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ import tensorlang as tl
 from tensorlang import te
 from tensorlang.runtime.elf import undefined_symbols
 
-needs_cc = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs a C compiler (Debian: apt install gcc)")
+needs_cc = pytest.mark.skipif(
+    shutil.which("gcc") is None, reason="needs a C compiler (Debian: apt install gcc)"
+)
 HEADER = """/*
  * matmul: a kernel compiled by tensorlang for the target "llvm -mtriple=x86_64-linux-gnu -mcpu=haswell -num-cores=4".
  *
@@ -64,7 +67,17 @@ def scaled(name: str = "scaled") -> tl.Module:
     """Numbers of every kind, and names C cannot take."""
     int_, for_ = te.placeholder((5,), name="int"), te.var("for", "int8")
     a, b, c, d = te.var("a", "float32"), te.var("b", "float64"), te.var("c", "uint32"), te.var("d", "float16")
-    out = te.compute((5,), lambda i: int_[i] * a + b.astype("float32") + c.astype("float32") + for_.astype("float32") + d.astype("float32"), name="x.y")
+    out = te.compute(
+        (5,),
+        lambda i: (
+            int_[i] * a
+            + b.astype("float32")
+            + c.astype("float32")
+            + for_.astype("float32")
+            + d.astype("float32")
+        ),
+        name="x.y",
+    )
     return tl.build(te.create_schedule(out.op), [int_, for_, a, b, c, d, out], name=name)
 
 
@@ -85,7 +98,8 @@ def test_the_header_says_all_a_caller_must_know(tmp_path: Path) -> None:
 
 @needs_cc
 def test_a_c_program_calls_an_object_file(tmp_path: Path) -> None:
-    """Numbers of every kind, a size outside its range, an index out of bounds with its report, a thread pool of the program's own."""
+    """Numbers of every kind, a size outside its range, an index out of bounds with its report, a thread pool
+    of the program's own."""
     scaled().export(tmp_path / "scaled.o")
     matmul().export(tmp_path / "product.o", name="product")
     X, I = te.placeholder((8,), name="X"), te.placeholder((3,), "int32", name="I")
@@ -138,9 +152,26 @@ int main(void) {
     return 0;
 }
 """)
-    said = run("gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-o", tmp_path / "main", tmp_path / "main.c", *sorted(tmp_path.glob("*.o")), "-lm")
+    said = run(
+        "gcc",
+        "-std=c11",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-o",
+        tmp_path / "main",
+        tmp_path / "main.c",
+        *sorted(tmp_path.glob("*.o")),
+        "-lm",
+    )
     assert said == ""
-    want = np.arange(5, dtype="float32") * np.float32(2) + np.float32(0.5) + np.float32(4e9) - np.float32(7) + np.float32(0.25)
+    want = (
+        np.arange(5, dtype="float32") * np.float32(2)
+        + np.float32(0.5)
+        + np.float32(4e9)
+        - np.float32(7)
+        + np.float32(0.25)
+    )
     lines = run(tmp_path / "main").splitlines()
     assert [float(x) for x in lines[0].split()] == [0.0, *want.astype(float)]
     assert lines[1:] == ["0 2 2 2 2", "0", "0 70 0 30", "4 1 9 8 1", "0 1 0"]
@@ -151,8 +182,22 @@ def test_the_headers_are_c_plus_plus_too(tmp_path: Path) -> None:
     if shutil.which("g++") is None:
         pytest.skip("needs a C++ compiler (Debian: apt install g++)")
     scaled().export(tmp_path / "scaled.o")
-    (tmp_path / "main.cpp").write_text('#include "scaled.h"\nint main() { float x[5] = {}, y[5]; return scaled(x, 1, 2, 3, 4, 5, y); }\n')
-    assert run("g++", "-Wall", "-Werror", "-o", tmp_path / "main", tmp_path / "main.cpp", tmp_path / "scaled.o", "-lm") == ""
+    (tmp_path / "main.cpp").write_text(
+        '#include "scaled.h"\nint main() { float x[5] = {}, y[5]; return scaled(x, 1, 2, 3, 4, 5, y); }\n'
+    )
+    assert (
+        run(
+            "g++",
+            "-Wall",
+            "-Werror",
+            "-o",
+            tmp_path / "main",
+            tmp_path / "main.cpp",
+            tmp_path / "scaled.o",
+            "-lm",
+        )
+        == ""
+    )
     run(tmp_path / "main")
 
 
@@ -169,13 +214,13 @@ import numpy as np
 rng = np.random.default_rng(3)
 a, b = rng.integers(-4, 5, (6, 24)).astype("float32"), rng.integers(-4, 5, (24, 40)).astype("float32")
 c = np.zeros((6, 40), "float32")
-library = ctypes.CDLL({str(tmp_path / 'matmul.so')!r})
+library = ctypes.CDLL({str(tmp_path / "matmul.so")!r})
 status = library.matmul(*(ctypes.c_void_p(x.ctypes.data) for x in (a, b, c)), ctypes.c_int64(6))
 print(status, np.array_equal(c, a @ b), any(m.startswith("tensorlang") for m in sys.modules))
 package = sys.modules["tensorlang"] = types.ModuleType("tensorlang")
-package.__path__ = [{str(root / 'tensorlang')!r}]
+package.__path__ = [{str(root / "tensorlang")!r}]
 from tensorlang.runtime import load
-print(np.array_equal(load({str(tmp_path / 'matmul.so')!r})(a, b), a @ b))
+print(np.array_equal(load({str(tmp_path / "matmul.so")!r})(a, b), a @ b))
 print(sorted(m for m in sys.modules if m.startswith("tensorlang.") and m.split(".")[1] not in ("runtime", "core", "errors", "options")))
 """
     assert run(sys.executable, "-c", script) == "0 True False\nTrue\n[]\n"
@@ -207,7 +252,12 @@ def test_constants_are_part_of_the_object(tmp_path: Path) -> None:
     if shutil.which("gcc"):
         f.export(tmp_path / "layer.so")
         y = np.zeros((3, 5), "float32")
-        assert ctypes.CDLL(str(tmp_path / "layer.so")).layer(ctypes.c_void_p(x.ctypes.data), ctypes.c_void_p(y.ctypes.data)) == 0
+        assert (
+            ctypes.CDLL(str(tmp_path / "layer.so")).layer(
+                ctypes.c_void_p(x.ctypes.data), ctypes.c_void_p(y.ctypes.data)
+            )
+            == 0
+        )
         assert np.array_equal(y, x @ w)
 
 
@@ -236,7 +286,12 @@ def test_what_is_refused_leaves_nothing_behind(tmp_path: Path, monkeypatch: pyte
         refused(f, tmp_path / "matmul.so", "did not make", cc="false")
     monkeypatch.setenv("PATH", os.fspath(tmp_path))
     refused(f, tmp_path / "matmul.so", "there is no cc or gcc or clang", "apt install gcc")
-    refused(matmul("llvm -mtriple=riscv64-unknown-linux-gnu"), tmp_path / "matmul.so", "riscv64-linux-gnu-gcc", "apt install gcc-riscv64-linux-gnu")
+    refused(
+        matmul("llvm -mtriple=riscv64-unknown-linux-gnu"),
+        tmp_path / "matmul.so",
+        "riscv64-linux-gnu-gcc",
+        "apt install gcc-riscv64-linux-gnu",
+    )
 
 
 def test_a_kernel_that_calls_python_is_refused_and_one_that_calls_c_says_so(tmp_path: Path) -> None:
@@ -246,23 +301,40 @@ def test_a_kernel_that_calls_python_is_refused_and_one_that_calls_c_says_so(tmp_
     def twice(x: Any, y: Any) -> None:
         y[:] = 2 * x
 
-    Y = te.extern((4,), [X], lambda i, o: te.call_packed("tests.export.twice", i[0], o[0]), dtype="float32", name="Y")
-    refused(tl.build(te.create_schedule(Y.op), [X, Y], name="twice"), tmp_path / "twice.o", "calls tests.export.twice", "from C")
-    Z = te.extern((4,), [X], lambda i, o: te.call_extern("int32", "c_twice", i[0], o[0]), dtype="float32", name="Z")
-    tl.build(te.create_schedule(Z.op), [X, Z], "llvm -mtriple=riscv64-linux-gnu", name="outside").export(tmp_path / "outside.o")
+    Y = te.extern(
+        (4,), [X], lambda i, o: te.call_packed("tests.export.twice", i[0], o[0]), dtype="float32", name="Y"
+    )
+    refused(
+        tl.build(te.create_schedule(Y.op), [X, Y], name="twice"),
+        tmp_path / "twice.o",
+        "calls tests.export.twice",
+        "from C",
+    )
+    Z = te.extern(
+        (4,), [X], lambda i, o: te.call_extern("int32", "c_twice", i[0], o[0]), dtype="float32", name="Z"
+    )
+    tl.build(te.create_schedule(Z.op), [X, Z], "llvm -mtriple=riscv64-linux-gnu", name="outside").export(
+        tmp_path / "outside.o"
+    )
     assert "The program must define what the kernel calls: c_twice." in (tmp_path / "outside.h").read_text()
 
 
 def test_a_name_the_kernel_itself_calls_is_refused(tmp_path: Path) -> None:
     X = te.placeholder((4,), name="X")
-    Z = te.extern((4,), [X], lambda i, o: te.call_extern("int32", "c_twice", i[0], o[0]), dtype="float32", name="Z")
+    Z = te.extern(
+        (4,), [X], lambda i, o: te.call_extern("int32", "c_twice", i[0], o[0]), dtype="float32", name="Z"
+    )
     f = tl.build(te.create_schedule(Z.op), [X, Z], "llvm -mtriple=riscv64-linux-gnu", name="outside")
     refused(f, tmp_path / "twice.o", "the kernel calls the library's c_twice", name="c_twice")
 
 
 def test_texts_go_with_a_kernel_for_another_machine_and_with_a_loaded_one(tmp_path: Path) -> None:
     foreign = matmul("llvm -mtriple=riscv64-linux-gnu -mattr=+v")
-    assert "rv64i2p1" in foreign.get_source("asm") and "riscv64-linux-gnu" in foreign.get_source("ll") and "for k in" in foreign.get_source("ir")
+    assert (
+        "rv64i2p1" in foreign.get_source("asm")
+        and "riscv64-linux-gnu" in foreign.get_source("ll")
+        and "for k in" in foreign.get_source("ir")
+    )
     f = matmul()
     f.save(tmp_path / "matmul.tl", sources=True)
     g = tl.load(tmp_path / "matmul.tl")
@@ -274,7 +346,8 @@ def test_texts_go_with_a_kernel_for_another_machine_and_with_a_loaded_one(tmp_pa
 
 @needs_cc
 def test_a_parallel_loop_without_turns_in_c(tmp_path: Path) -> None:
-    """It divided by its number of pieces, 0: SIGFPE. A program's own ``tensorlang_parallel`` may pass the empty range on too."""
+    """It divided by its number of pieces, 0: SIGFPE. A program's own ``tensorlang_parallel`` may pass the
+    empty range on too."""
     n, scale, shift = te.var("n"), te.var("scale", "float32"), te.var("shift", "int32")
     X = te.placeholder((n, 64), name="X")
     Y = te.compute((n, 64), lambda i, j: X[i, j] * scale + te.cast("float32", shift), name="Y")
@@ -284,10 +357,18 @@ def test_a_parallel_loop_without_turns_in_c(tmp_path: Path) -> None:
     assert f(np.zeros((0, 64), np.float32), 2.0, 3).shape == (0, 64)
     np.testing.assert_array_equal(f(np.ones((5, 64), np.float32), 2.0, 3), np.full((5, 64), 5))
     f.export(tmp_path / "scaled.so")
-    script = ("import ctypes, sys\nf = ctypes.CDLL(sys.argv[1]).scaled\n"
-              "x = (ctypes.c_float * 320)(*[1.0] * 320)\ny = (ctypes.c_float * 320)()\n"
-              "print(*(f(x, ctypes.c_float(2), 3, y, ctypes.c_int64(n)) for n in (0, 5, -1)), set(y))\n")
-    done = subprocess.run([sys.executable, "-c", script, str(tmp_path / "scaled.so")], capture_output=True, text=True, timeout=600, check=False)
+    script = (
+        "import ctypes, sys\nf = ctypes.CDLL(sys.argv[1]).scaled\n"
+        "x = (ctypes.c_float * 320)(*[1.0] * 320)\ny = (ctypes.c_float * 320)()\n"
+        "print(*(f(x, ctypes.c_float(2), 3, y, ctypes.c_int64(n)) for n in (0, 5, -1)), set(y))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "scaled.so")],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
     assert (done.returncode, done.stdout.strip()) == (0, "0 0 2 {5.0}"), done.stderr
 
 

@@ -1,4 +1,5 @@
-"""Saved and exported files that are torn, changed, foreign, or cannot be written: one clear error each, and nothing half-written."""
+"""Saved and exported files that are torn, changed, foreign, or cannot be written: one clear error each, and
+nothing half-written."""
 
 from __future__ import annotations
 
@@ -57,12 +58,21 @@ def test_every_changed_bit_is_noticed(shape: str, tmp_path: Path) -> None:
             load(path)
 
 
-@pytest.mark.parametrize(("data", "word"), [
-    (b"", "no saved tensorlang kernel"), (b"hello\n", "no saved tensorlang kernel"), (bytes(5000), "no saved tensorlang kernel"),
-    (b"tensorlang kernel 3\n" + b"0" * 64 + b"\n{}\n", "version 3, this is version 2"),
-    (b"tensorlang kernel \xff\xff\n", "its format is version"),
-    (kernels.object_code(kernels.ADD), "no tensorlang kernel behind it"),
-    (b"\x7fELF" + bytes(100) + b"\ntensorlang kernel behind ffffffffffffffff " + b"0" * 64 + b"\n", "do not match its hash")])
+@pytest.mark.parametrize(
+    ("data", "word"),
+    [
+        (b"", "no saved tensorlang kernel"),
+        (b"hello\n", "no saved tensorlang kernel"),
+        (bytes(5000), "no saved tensorlang kernel"),
+        (b"tensorlang kernel 3\n" + b"0" * 64 + b"\n{}\n", "version 3, this is version 2"),
+        (b"tensorlang kernel \xff\xff\n", "its format is version"),
+        (kernels.object_code(kernels.ADD), "no tensorlang kernel behind it"),
+        (
+            b"\x7fELF" + bytes(100) + b"\ntensorlang kernel behind ffffffffffffffff " + b"0" * 64 + b"\n",
+            "do not match its hash",
+        ),
+    ],
+)
 def test_files_that_are_something_else(data: bytes, word: str, tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes(data)
@@ -75,8 +85,16 @@ def test_a_right_hash_over_nonsense(tmp_path: Path) -> None:
     """Whoever writes files of this form may get the hash right and the rest wrong."""
     import hashlib
 
-    for body in (b"", b"{}\n", b"[]\n", b"null\n", b'{"signature": 3}\n', b'{"signature": {"name": "f", "params": [1]}}\n', b"\xff\n",
-                 b'{"signature": {"name": "f", "params": [], "dims": []}, "machine": [], "target": null, "sources": {}, "size": 0}\n'):
+    for body in (
+        b"",
+        b"{}\n",
+        b"[]\n",
+        b"null\n",
+        b'{"signature": 3}\n',
+        b'{"signature": {"name": "f", "params": [1]}}\n',
+        b"\xff\n",
+        b'{"signature": {"name": "f", "params": [], "dims": []}, "machine": [], "target": null, "sources": {}, "size": 0}\n',
+    ):
         path = tmp_path / "f"
         path.write_bytes(b"tensorlang kernel 2\n" + hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
         with pytest.raises(TensorLangError, match="its header makes no sense"):
@@ -85,8 +103,13 @@ def test_a_right_hash_over_nonsense(tmp_path: Path) -> None:
 
 def test_what_is_no_ordinary_file_is_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    for path, word in ((tmp_path, "it is a directory"), (Path("/dev/zero"), "no ordinary file"), (tmp_path / "pipe", "no ordinary file"),
-                       (tmp_path / "none", "No such file"), (tmp_path / "\0", "null")):
+    for path, word in (
+        (tmp_path, "it is a directory"),
+        (Path("/dev/zero"), "no ordinary file"),
+        (tmp_path / "pipe", "no ordinary file"),
+        (tmp_path / "none", "No such file"),
+        (tmp_path / "\0", "null"),
+    ):
         with pytest.raises(TensorLangError, match="cannot load") as caught:
             load(path)
         assert word in str(caught.value)
@@ -94,8 +117,12 @@ def test_what_is_no_ordinary_file_is_not_read(tmp_path: Path) -> None:
 
 def test_what_is_no_ordinary_file_is_not_written(tmp_path: Path) -> None:
     before = os.stat("/dev/full")
-    for path, word in ((tmp_path, "it is a directory"), (Path("/dev/full"), "no ordinary file"), (tmp_path / "no" / "f", "No such file"),
-                       (tmp_path / ("x" * 300), "name too long")):
+    for path, word in (
+        (tmp_path, "it is a directory"),
+        (Path("/dev/full"), "no ordinary file"),
+        (tmp_path / "no" / "f", "No such file"),
+        (tmp_path / ("x" * 300), "name too long"),
+    ):
         with pytest.raises(TensorLangError, match="cannot save add") as caught:
             kernels.add().save(path)
         assert word in str(caught.value)
@@ -119,11 +146,20 @@ def test_a_disk_that_fills_up_leaves_the_old_file(tmp_path: Path) -> None:
     """A limit on the size of files stands for the disk; the process that meets it is a child."""
     path = tmp_path / "f"
     path.write_bytes(b"old")
-    script = ("import signal, sys\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\nfrom tensorlang.runtime import files\n"
-              "try:\n    files.write({sys.argv[1]: b'x' * 10, sys.argv[2]: b'x' * 100000}, 'save it')\n"
-              "except Exception as error:\n    print(error)\n")
-    done = subprocess.run([sys.executable, "-c", script, str(path), str(tmp_path / "other")], capture_output=True, text=True, timeout=600, check=True,
-                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)), env=dict(os.environ, PYTHONDONTWRITEBYTECODE="1"))
+    script = (
+        "import signal, sys\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\nfrom tensorlang.runtime import files\n"
+        "try:\n    files.write({sys.argv[1]: b'x' * 10, sys.argv[2]: b'x' * 100000}, 'save it')\n"
+        "except Exception as error:\n    print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(path), str(tmp_path / "other")],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)),
+        env=dict(os.environ, PYTHONDONTWRITEBYTECODE="1"),
+    )
     assert "cannot save it to" in done.stdout and "File too large" in done.stdout
     assert path.read_bytes() == b"old"
     assert [p.name for p in tmp_path.iterdir()] == ["f"]
@@ -142,7 +178,13 @@ def test_a_link_stays_a_link_and_the_file_has_ordinary_rights(tmp_path: Path) ->
 def test_what_others_may_write_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "f"
     kernels.add().save(path)
-    for mode, named, found in ((0o600, True, True), (0o644, True, True), (0o444, True, True), (0o664, True, False), (0o666, False, False)):
+    for mode, named, found in (
+        (0o600, True, True),
+        (0o644, True, True),
+        (0o444, True, True),
+        (0o664, True, False),
+        (0o666, False, False),
+    ):
         path.chmod(mode)
         for mine, taken in ((False, named), (True, found)):
             if taken:
@@ -165,8 +207,13 @@ def test_a_file_asks_for_the_instruction_sets_its_code_may_use_and_no_more(tmp_p
     f.save(path)
     asked = set(load(path).features or ())
     arch = llvm.get_process_triple().split("-")[0]
-    assert asked <= isa.SETS[arch] and not {a for a in asked if a.startswith(("fast-", "slow-", "prefer-")) or a in ("rdseed", "sgx", "cldemote")}
-    for features, missing in (((), None), (("instructions-of-tomorrow",), "may use instructions-of-tomorrow")):
+    assert asked <= isa.SETS[arch] and not {
+        a for a in asked if a.startswith(("fast-", "slow-", "prefer-")) or a in ("rdseed", "sgx", "cldemote")
+    }
+    for features, missing in (
+        ((), None),
+        (("instructions-of-tomorrow",), "may use instructions-of-tomorrow"),
+    ):
         path.write_bytes(store.pack(f.object_code, f.signature, "llvm -mcpu=generic", features, {}, {}))
         if missing is None:
             np.testing.assert_array_equal(load(path)(X, X), 2 * X)
@@ -176,20 +223,32 @@ def test_a_file_asks_for_the_instruction_sets_its_code_may_use_and_no_more(tmp_p
 
 
 def test_a_right_hash_over_a_header_of_the_right_form(tmp_path: Path) -> None:
-    """Each value of a header alone may be nonsense: what the runtime would trip over later is refused when it is read."""
+    """Each value of a header alone may be nonsense: what the runtime would trip over later is refused when it
+    is read."""
     import hashlib
     import json
 
     first, _, body = saved().split(b"\n", 2)
     line, _, rest = body.partition(b"\n")
-    for key, value in (("name", 3), ("name", ""), ("name", "a b"), ("params", [["A", "weird", "float32", [3], False]]),
-                       ("params", [["A", "buffer", "float32", [[1, 2]], False]]), ("params", [["A", "buffer", "float32", [["/", 1, 2]], False]]),
-                       ("params", [[3, "buffer", "float32", [3], False]]), ("dims", [["n", 0, None, 0]]), ("dims", [["n", "x", None, 1]]),
-                       ("work", [[1.0, [99]]]), ("constants", [["c", "float32", [-1]]])):
+    for key, value in (
+        ("name", 3),
+        ("name", ""),
+        ("name", "a b"),
+        ("params", [["A", "weird", "float32", [3], False]]),
+        ("params", [["A", "buffer", "float32", [[1, 2]], False]]),
+        ("params", [["A", "buffer", "float32", [["/", 1, 2]], False]]),
+        ("params", [[3, "buffer", "float32", [3], False]]),
+        ("dims", [["n", 0, None, 0]]),
+        ("dims", [["n", "x", None, 1]]),
+        ("work", [[1.0, [99]]]),
+        ("constants", [["c", "float32", [-1]]]),
+    ):
         header = json.loads(line)
         header["signature"][key] = value
         changed = json.dumps(header).encode() + b"\n" + rest
-        (tmp_path / "f").write_bytes(first + b"\n" + hashlib.sha256(changed).hexdigest().encode() + b"\n" + changed)
+        (tmp_path / "f").write_bytes(
+            first + b"\n" + hashlib.sha256(changed).hexdigest().encode() + b"\n" + changed
+        )
         with pytest.raises(TensorLangError, match="its header makes no sense"):
             load(tmp_path / "f")
 

@@ -1,5 +1,5 @@
-"""When a call gives up the interpreter's lock. Counted, not timed: between two steps of a counter that no bytecode separates, another
-thread can only count while the kernel runs without the lock."""
+"""When a call gives up the interpreter's lock. Counted, not timed: between two steps of a counter that no
+bytecode separates, another thread can only count while the kernel runs without the lock."""
 
 from __future__ import annotations
 
@@ -108,7 +108,8 @@ def test_what_is_told_of_the_work() -> None:
 
 
 def test_failing_checks_in_many_threads_tell_their_own() -> None:
-    """Calls of a kernel with bounds checks that fail at the same time: each error names the index of its own call."""
+    """Calls of a kernel with bounds checks that fail at the same time: each error names the index of its own
+    call."""
     A, I = te.placeholder((4,), name="A"), te.placeholder((1,), "int32", name="I")
     B = te.compute((1,), lambda i: A[I[i]], name="B")
     f = tl.build(te.create_schedule(B.op), [A, I, B], bounds_check=True)

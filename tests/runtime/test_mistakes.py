@@ -1,4 +1,5 @@
-"""Wrong arguments: one message each, kept in mistakes.txt; nothing written; no random argument brings the process down."""
+"""Wrong arguments: one message each, kept in mistakes.txt; nothing written; no random argument brings the
+process down."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ GOLDEN = Path(__file__).with_name("mistakes.txt")
 
 
 def test_messages() -> None:
-    """Refresh with ``python -m tests.runtime.show_mistakes > tests/runtime/mistakes.txt`` and read the difference."""
+    """Refresh with ``python -m tests.runtime.show_mistakes > tests/runtime/mistakes.txt`` and read the
+    difference."""
     assert show_mistakes.table() == GOLDEN.read_text()
     assert "NO ERROR" not in GOLDEN.read_text()
 

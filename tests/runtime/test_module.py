@@ -64,8 +64,13 @@ def test_truncated_object_code() -> None:
 
 def test_missing_symbols() -> None:
     with pytest.raises(TensorLangError, match="nothing here defines not_there"):
-        Module(kernels.object_code(kernels.ADD.replace("ret i32 0", "call void @not_there()\n  ret i32 0")
-                                   + "\ndeclare void @not_there()\n"), kernels.ADD_SIGNATURE)
+        Module(
+            kernels.object_code(
+                kernels.ADD.replace("ret i32 0", "call void @not_there()\n  ret i32 0")
+                + "\ndeclare void @not_there()\n"
+            ),
+            kernels.ADD_SIGNATURE,
+        )
     with pytest.raises(TensorLangError, match="cannot be loaded"):
         Module(kernels.object_code(kernels.SCALE), kernels.ADD_SIGNATURE)
 
@@ -132,7 +137,11 @@ def test_foreign_machines(tmp_path: Path) -> None:
     rewrite(path, {"cpu": "future", "features": ["avx2048"]})
     with pytest.raises(TargetError, match="compiled for future and may use avx2048"):
         load(path)
-    Module(kernels.object_code(kernels.ADD), kernels.ADD_SIGNATURE, target="llvm -mtriple=riscv64-unknown-linux-gnu -mcpu=x").save(path)
+    Module(
+        kernels.object_code(kernels.ADD),
+        kernels.ADD_SIGNATURE,
+        target="llvm -mtriple=riscv64-unknown-linux-gnu -mcpu=x",
+    ).save(path)
     with pytest.raises(TargetError, match="riscv64"):
         load(path)
 
@@ -142,13 +151,17 @@ def test_loads_in_a_fresh_process_without_the_compiler(tmp_path: Path) -> None:
     path = tmp_path / "add.tl"
     kernels.add().save(path)
     root = Path(__file__).parents[2]
-    script = (f"import sys, types; p = types.ModuleType('tensorlang'); p.__path__ = [{str(root / 'tensorlang')!r}]\n"
-              "sys.modules['tensorlang'] = p\n"
-              "import numpy as np\nfrom tensorlang.runtime import load\n"
-              f"print(load({str(path)!r})(np.ones(3, np.float32), np.ones(3, np.float32)))\n"
-              "print(sorted(m for m in sys.modules if m.startswith('tensorlang.') and m.split('.')[1] not in "
-              "('runtime', 'core', 'errors', 'options')))")
-    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=600, check=True).stdout
+    script = (
+        f"import sys, types; p = types.ModuleType('tensorlang'); p.__path__ = [{str(root / 'tensorlang')!r}]\n"
+        "sys.modules['tensorlang'] = p\n"
+        "import numpy as np\nfrom tensorlang.runtime import load\n"
+        f"print(load({str(path)!r})(np.ones(3, np.float32), np.ones(3, np.float32)))\n"
+        "print(sorted(m for m in sys.modules if m.startswith('tensorlang.') and m.split('.')[1] not in "
+        "('runtime', 'core', 'errors', 'options')))"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=600, check=True
+    ).stdout
     assert out == "[2. 2. 2.]\n[]\n"
 
 

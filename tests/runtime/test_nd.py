@@ -18,11 +18,20 @@ def test_arrays():
     b = tl.nd.empty((2,), "float64")
     a.copyto(b)
     assert b.tolist() == [1.5, 2.0] and type(b.numpy()) is np.ndarray and not np.shares_memory(b.numpy(), b)
-    assert tl.nd.array(np.arange(6).reshape(2, 3).T).flags.c_contiguous and a.copyto(tl.cpu()).copyfrom([3, 4]).tolist() == [3, 4] and a[0] == 1.5
+    assert (
+        tl.nd.array(np.arange(6).reshape(2, 3).T).flags.c_contiguous
+        and a.copyto(tl.cpu()).copyfrom([3, 4]).tolist() == [3, 4]
+        and a[0] == 1.5
+    )
 
 
 def test_devices():
-    assert tl.device("llvm", 1) == tl.cpu(1) and tl.device(tl.Target("llvm")) == tl.cpu() and str(tl.cpu(0)) == "cpu(0)" and tl.cpu().exist
+    assert (
+        tl.device("llvm", 1) == tl.cpu(1)
+        and tl.device(tl.Target("llvm")) == tl.cpu()
+        and str(tl.cpu(0)) == "cpu(0)"
+        and tl.cpu().exist
+    )
     tl.cpu().sync()
     with pytest.raises(tl.TargetError, match="no such device"):
         tl.device("cuda", 0)

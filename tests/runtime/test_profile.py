@@ -46,10 +46,15 @@ def test_the_larger_nest_has_the_larger_share_and_all_shares_add_up(parallel: bo
     assert set(by) == {("C",), ("D",), ()} and tops[-1].loop == "elsewhere"
     assert by["C",].share > 10 * by["D",].share
     assert by["C",].calls == by["D",].calls == 1
-    assert abs(sum(r.share for r in tops) - 1) < 1e-9 and all(0 <= r.share <= 1 and r.seconds >= 0 for r in p.rows)
+    assert abs(sum(r.share for r in tops) - 1) < 1e-9 and all(
+        0 <= r.share <= 1 and r.seconds >= 0 for r in p.rows
+    )
     assert abs(sum(r.seconds for r in tops) - p.seconds) < 1e-6 * p.seconds
     lines = str(p).splitlines()
-    assert lines[0].split() == ["loop", "nest", "writes", "share", "time", "calls"] and len(lines) == len(p.rows) + 2
+    assert (
+        lines[0].split() == ["loop", "nest", "writes", "share", "time", "calls"]
+        and len(lines) == len(p.rows) + 2
+    )
     assert lines[1].startswith("i (parallel), j" if parallel else "i, j") and "%" in lines[1]
 
 
@@ -64,11 +69,19 @@ def test_a_nest_that_holds_several_is_divided() -> None:
     f = tl.build(s, [X, S], name="rows")
     copy = f._tools.instrumented(True)  # type: ignore[union-attr]
     assert [(n.loop, n.writes, n.within, n.shown) for n in copy.nests] == [
-        ("rows", (), None, False), ("i", ("S",), None, True), ("", (), 1, False), ("j", ("E",), 2, True), ("k", ("S",), 2, True)]
+        ("rows", (), None, False),
+        ("i", ("S",), None, True),
+        ("", (), 1, False),
+        ("j", ("E",), 2, True),
+        ("k", ("S",), 2, True),
+    ]
     x = np.ones((8, 4000), "float32")
     p = f.profile(x, seconds=0.05)
     inside = [r for r in p.rows if r.depth == 1]
-    assert [r.loop for r in inside] in ([], ["j", "k", "elsewhere"])  # none when looking at the clock took too much of the time
+    assert [r.loop for r in inside] in (
+        [],
+        ["j", "k", "elsewhere"],
+    )  # none when looking at the clock took too much of the time
     for r in inside[:2]:
         assert r.calls == 8
     if inside:
@@ -77,14 +90,29 @@ def test_a_nest_that_holds_several_is_divided() -> None:
 
 
 def test_threads_share_the_time_of_their_loop() -> None:
-    """Two threads spend 3 s in the first part and 1 s in the second of a loop that takes 2 s; the clock costs nothing."""
-    nests = [Nest("f", shown=False), Nest("i", ("C",)), Nest("", within=1, shown=False), Nest("j", ("A",), 2), Nest("k", ("B",), 2), Nest("l", ("D",))]
+    """Two threads spend 3 s in the first part and 1 s in the second of a loop that takes 2 s; the clock costs
+    nothing."""
+    nests = [
+        Nest("f", shown=False),
+        Nest("i", ("C",)),
+        Nest("", within=1, shown=False),
+        Nest("j", ("A",), 2),
+        Nest("k", ("B",), 2),
+        Nest("l", ("D",)),
+    ]
     table = np.array([[5, 1], [2, 1], [4, 8], [3, 8], [1, 8], [2, 1]]) * [1e9, 1]
     p = profile.summarise(table, nests, (0.0, 0.0), 7)
     assert [(r.loop, r.depth, r.share, r.seconds, r.calls) for r in p.rows] == [
-        ("i", 0, 0.4, 2.0, 1), ("j", 1, 0.4 * 0.75, 1.5, 8), ("k", 1, 0.4 * 0.25, 0.5, 8), ("elsewhere", 1, 0, 0, 0), ("l", 0, 0.4, 2.0, 1),
-        ("elsewhere", 0, pytest.approx(0.2), pytest.approx(1.0), 0)]
-    assert str(p) == """loop nest    writes   share    time  calls
+        ("i", 0, 0.4, 2.0, 1),
+        ("j", 1, 0.4 * 0.75, 1.5, 8),
+        ("k", 1, 0.4 * 0.25, 0.5, 8),
+        ("elsewhere", 1, 0, 0, 0),
+        ("l", 0, 0.4, 2.0, 1),
+        ("elsewhere", 0, pytest.approx(0.2), pytest.approx(1.0), 0),
+    ]
+    assert (
+        str(p)
+        == """loop nest    writes   share    time  calls
 i            C       40.0 %  2.00 s      1
   j          A       30.0 %  1.50 s      8
   k          B       10.0 %  500 ms      8
@@ -92,13 +120,15 @@ i            C       40.0 %  2.00 s      1
 l            D       40.0 %  2.00 s      1
 elsewhere            20.0 %  1.00 s
 one run 5.00 s, of 7 runs"""
+    )
 
 
 def test_the_cost_of_the_clock_is_taken_off() -> None:
     nests = [Nest("f", shown=False), Nest("i", ("C",)), Nest("", within=1, shown=False), Nest("j", ("A",), 2)]
     table = np.array([[1000, 1], [900, 1], [800, 10], [500, 10]])
     p = profile.summarise(table, nests, (10.0, 20.0), 3)
-    #  whole: 1000 - 10 - (20 for i, 200 for the turns, 200 for j); i: 900 - 10 - 400; turns: 800 - 100 - 200; j: 500 - 100
+    # whole: 1000 - 10 - (20 for i, 200 for the turns, 200 for j); i: 900 - 10 - 400; turns: 800 - 100 - 200;
+    # j: 500 - 100
     assert p.seconds == pytest.approx(570e-9) and p.rows[0].seconds == pytest.approx(490e-9)
     assert p.rows[1].share == pytest.approx(490 / 570 * 400 / 500)
 
@@ -111,7 +141,9 @@ def test_kernels_with_python_checks_and_failures(tmp_path: Path) -> None:
     def twice(x: Any, y: Any) -> None:
         y[:] = 2 * x
 
-    Y = te.extern((4,), [X], lambda i, o: te.call_packed("tests.profile.twice", i[0], o[0]), dtype="float32", name="Y")
+    Y = te.extern(
+        (4,), [X], lambda i, o: te.call_packed("tests.profile.twice", i[0], o[0]), dtype="float32", name="Y"
+    )
     Z = te.compute((4,), lambda i: Y[i] + 1.0, name="Z")
     f = tl.build(te.create_schedule(Z.op), [X, Z], name="packed")
     z = np.zeros(4, "float32")
@@ -128,7 +160,9 @@ def test_kernels_with_python_checks_and_failures(tmp_path: Path) -> None:
     with pytest.raises(tl.TensorLangError, match="profile: pick was loaded, not built here"):
         tl.load(tmp_path / "pick.tl").profile(np.ones(4, "float32"), np.zeros(3, "int32"))
     with pytest.raises(tl.TargetError, match="cannot run here"):
-        tl.build(te.create_schedule(P.op), [X, I, P], "llvm -mtriple=riscv64-linux-gnu").profile(np.ones(4, "float32"), np.zeros(3, "int32"))
+        tl.build(te.create_schedule(P.op), [X, I, P], "llvm -mtriple=riscv64-linux-gnu").profile(
+            np.ones(4, "float32"), np.zeros(3, "int32")
+        )
 
 
 SCRIPT = """
@@ -162,16 +196,29 @@ def listed(pid: str) -> dict[str, tuple[int, int]]:
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="perf is a tool of Linux")
 def test_perf_finds_the_names_of_kernels_also_in_a_forked_child() -> None:
     env = dict(os.environ, TENSORLANG_PERF_MAP="1")
-    done = subprocess.run([sys.executable, "-c", SCRIPT, "fork"], capture_output=True, text=True, timeout=600, check=True, env=env)
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, "fork"],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=True,
+        env=env,
+    )
     lines = [line.split() for line in done.stdout.splitlines()]
     assert len(lines) == 2 and done.stderr == ""
     for pid, address in lines:
         rows = listed(pid)
         assert rows["tensorlang:exponential"][0] == int(address, 16)
-        assert {"tensorlang:exponential.body", "tensorlang:exponential.parallel", "tensorlang:exponential.parallel.body",
-                "tensorlang:tensorlang_parallel"} <= set(rows)
+        assert {
+            "tensorlang:exponential.body",
+            "tensorlang:exponential.parallel",
+            "tensorlang:exponential.parallel.body",
+            "tensorlang:tensorlang_parallel",
+        } <= set(rows)
         spans = sorted(rows.values())
-        assert all(size > 0 for _, size in spans) and all(a + size <= b for (a, size), (b, _) in itertools.pairwise(spans))
+        assert all(size > 0 for _, size in spans) and all(
+            a + size <= b for (a, size), (b, _) in itertools.pairwise(spans)
+        )
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="perf is a tool of Linux")
@@ -179,10 +226,18 @@ def test_the_list_for_perf_is_not_written_through_a_link(tmp_path: Path) -> None
     """Whoever knows the number of the process could have put a link there."""
     target = tmp_path / "precious"
     target.write_text("precious")
-    script = (f"import os\nfrom tensorlang.runtime import perf_map\nos.symlink({str(target)!r}, perf_map.path())\n{SCRIPT}\n"
-              "os.unlink(perf_map.path())\n")
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=600, check=True,
-                          env=dict(os.environ, TENSORLANG_PERF_MAP="1"))
+    script = (
+        f"import os\nfrom tensorlang.runtime import perf_map\nos.symlink({str(target)!r}, perf_map.path())\n{SCRIPT}\n"
+        "os.unlink(perf_map.path())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=True,
+        env=dict(os.environ, TENSORLANG_PERF_MAP="1"),
+    )
     assert target.read_text() == "precious" and "cannot write" in done.stderr
 
 

@@ -1,5 +1,6 @@
-"""Sizes at the call: those that stand only in a sum are solved, relations stated by ``te.assume`` are checked, and so is what a read needs
-of sizes that may differ. Each is checked against the numpy reference, the interpreter and compiled code."""
+"""Sizes at the call: those that stand only in a sum are solved, relations stated by ``te.assume`` are
+checked, and so is what a read needs of sizes that may differ. Each is checked against the numpy reference,
+the interpreter and compiled code."""
 
 from __future__ import annotations
 
@@ -35,7 +36,11 @@ def csr():
     n, k, most = te.dim("n", 0, 50), te.var("k"), te.var("most")
     begin, values = te.placeholder((n + 1,), "int32", name="begin"), te.placeholder((k,), name="values")
     r = te.reduce_axis((0, most), name="r")
-    rows = te.compute((n,), lambda i: te.sum(te.if_then_else(begin[i] + r < begin[i + 1], values[begin[i] + r], 0.0), axis=r), name="rows")
+    rows = te.compute(
+        (n,),
+        lambda i: te.sum(te.if_then_else(begin[i] + r < begin[i + 1], values[begin[i] + r], 0.0), axis=r),
+        name="rows",
+    )
     return [begin, values, most, rows]
 
 
@@ -57,7 +62,10 @@ def built(args):
     return tl.build(te.create_schedule(args[-1].op), args)
 
 
-@pytest.mark.parametrize("make, sizes", [(pairs, [{"m": 0}, {"m": 5}]), (two_sums, [{"n": 3, "m": 2}, {"n": 0, "m": 4}, {"n": 5, "m": 0}])])
+@pytest.mark.parametrize(
+    "make, sizes",
+    [(pairs, [{"m": 0}, {"m": 5}]), (two_sums, [{"n": 3, "m": 2}, {"n": 0, "m": 4}, {"n": 5, "m": 0}])],
+)
 def test_sizes_of_sums_are_solved(make, sizes):
     args = make()
     run(args, args[-1:], {"A": (-4, 5), "B": (-4, 5)}, te.create_schedule(args[-1].op), sizes)
@@ -107,12 +115,21 @@ def test_a_read_beyond_a_tensor_of_another_size_is_refused(path):
     out = np.full(7, 77, F)
     with pytest.raises(CallError, match="do not go together") as caught:
         f(b, a, out)
-    assert "`C` reads B[i]: index 0 runs up to n - 1, and B has shape (m,)" in str(caught.value) and (out == 77).all()
+    assert (
+        "`C` reads B[i]: index 0 runs up to n - 1, and B has shape (m,)" in str(caught.value)
+        and (out == 77).all()
+    )
 
 
-@pytest.mark.parametrize("read, fits, breaks", [
-    (lambda B, i, n: B[i + 2], (5, 7), (5, 6)), (lambda B, i, n: B[n - i], (5, 6), (5, 5)), (lambda B, i, n: B[2 * i], (5, 9), (5, 8)),
-    (lambda B, i, n: B[2 * n - 1], (4, 8), (4, 7))])
+@pytest.mark.parametrize(
+    "read, fits, breaks",
+    [
+        (lambda B, i, n: B[i + 2], (5, 7), (5, 6)),
+        (lambda B, i, n: B[n - i], (5, 6), (5, 5)),
+        (lambda B, i, n: B[2 * i], (5, 9), (5, 8)),
+        (lambda B, i, n: B[2 * n - 1], (4, 8), (4, 7)),
+    ],
+)
 def test_conditions_of_reads_are_exact(read, fits, breaks):
     n, m = te.var("n"), te.var("m")
     A, B = te.placeholder((n,), name="A"), te.placeholder((m,), name="B")

@@ -1,7 +1,8 @@
-"""Ends, forks, signals and crowds, over and over: a few times by default, 100 times by ``make fuzz``. A deadlock is a failure.
+"""Ends, forks, signals and crowds, over and over: a few times by default, 100 times by ``make fuzz``. A
+deadlock is a failure.
 
-Each repetition is a fork of a process that has loaded the kernels and started no pool, so that it costs milliseconds; it ends
-as any program does, through the interpreter's own finalisation.
+Each repetition is a fork of a process that has loaded the kernels and started no pool, so that it costs
+milliseconds; it ends as any program does, through the interpreter's own finalisation.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="forks; the pool is for Linux")
-FUZZ = pytest.mark.skipif("TENSORLANG_FUZZ_ROUNDS" not in os.environ, reason="TENSORLANG_FUZZ_ROUNDS is not set")
+FUZZ = pytest.mark.skipif(
+    "TENSORLANG_FUZZ_ROUNDS" not in os.environ, reason="TENSORLANG_FUZZ_ROUNDS is not set"
+)
 
 HEAD = """
 import atexit, gc, os, signal, sys, threading, time, warnings
@@ -209,8 +212,13 @@ print("all well")
 
 def run(script: str, times: int) -> None:
     try:
-        done = subprocess.run([sys.executable, "-c", HEAD + script.replace("TIMES", str(times))], cwd=ROOT, capture_output=True, text=True,
-                              timeout=300 + 6 * times)
+        done = subprocess.run(
+            [sys.executable, "-c", HEAD + script.replace("TIMES", str(times))],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=300 + 6 * times,
+        )
     except subprocess.TimeoutExpired as hang:
         pytest.fail(f"hangs; said {hang.stdout!r} {hang.stderr!r}")
     assert done.returncode == 0 and "all well" in done.stdout, done.stdout + done.stderr
@@ -276,9 +284,14 @@ assert grown <= 150 * 3_400, f"150 compilations took {grown} bytes"
 
 
 def test_compiling_calling_dropping_does_not_leak() -> None:
-    """A canary for llvmlite, whose pass managers free nothing unless their disposal is called by hand. A compilation of next to nothing
-    takes 1.5 kB of the heap, and 5.3 kB when that is forgotten."""
-    run(CYCLES.replace("LIMIT", str(40 * 25_000)).replace('print("all well")', "") + CANARY + 'print("all well")', 40)
+    """A canary for llvmlite, whose pass managers free nothing unless their disposal is called by hand. A
+    compilation of next to nothing takes 1.5 kB of the heap, and 5.3 kB when that is forgotten."""
+    run(
+        CYCLES.replace("LIMIT", str(40 * 25_000)).replace('print("all well")', "")
+        + CANARY
+        + 'print("all well")',
+        40,
+    )
 
 
 @FUZZ

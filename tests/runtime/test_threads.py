@@ -1,4 +1,5 @@
-"""The thread pool: every element once, under limits, nesting and forks; the caller's affinity and floating-point mode. No times are asserted."""
+"""The thread pool: every element once, under limits, nesting and forks; the caller's affinity and
+floating-point mode. No times are asserted."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the poo
 
 @pytest.fixture(autouse=True)
 def _many_processors(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No more threads run than there are processors: here the pool believes in eight, so that all it can do happens anywhere."""
+    """No more threads run than there are processors: here the pool believes in eight, so that all it can do
+    happens anywhere."""
     monkeypatch.setattr(threads, "processors", lambda: 8)
     yield
     monkeypatch.undo()
@@ -58,7 +60,8 @@ def test_many_tiny_regions(count: int, times: int) -> None:
 
 
 def test_regions_of_some_length() -> None:
-    """Parts long enough that the workers really take them, with sleeping workers and a sleeping caller on the way."""
+    """Parts long enough that the workers really take them, with sleeping workers and a sleeping caller on the
+    way."""
     set_num_threads(3)
     x = np.zeros(300_000, np.int64)
     kernels.counter("repeated")(x, 200)
@@ -74,8 +77,17 @@ def test_limits_change_between_regions() -> None:
     assert (x == 200).all()
 
 
-@pytest.mark.parametrize(("count", "text"), [(0, "from 1 to 1024"), (10_000, "from 1 to 1024"), (-1, "from 1 to"), (2.5, "not a float"),
-                                             ("two", "not a str"), (True, "not a bool")])
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "from 1 to 1024"),
+        (10_000, "from 1 to 1024"),
+        (-1, "from 1 to"),
+        (2.5, "not a float"),
+        ("two", "not a str"),
+        (True, "not a bool"),
+    ],
+)
 def test_bad_limits(count: object, text: str) -> None:
     before = num_threads()
     with pytest.raises(TensorLangError, match=text):
@@ -118,14 +130,21 @@ from tensorlang.runtime import *
 from tensorlang.runtime import threads as pool
 pool.processors = {processors}
 """
-    done = subprocess.run([sys.executable, "-c", head + script], cwd=ROOT, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        [sys.executable, "-c", head + script], cwd=ROOT, capture_output=True, text=True, timeout=600
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 @linux
 def test_the_default_honours_affinity() -> None:
-    assert run("os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\nprint(num_threads())", "pool.processors") == "1\n"
+    assert (
+        run(
+            "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\nprint(num_threads())", "pool.processors"
+        )
+        == "1\n"
+    )
 
 
 @linux
@@ -159,13 +178,21 @@ os.sched_setaffinity(0, {min(all)}); time.sleep(0.01); f(x, 50); print((x == 115
 
 
 @linux
-@pytest.mark.skipif(platform.machine().lower() not in ("x86_64", "amd64"), reason="the kernel sets the control word of x86")
+@pytest.mark.skipif(
+    platform.machine().lower() not in ("x86_64", "amd64"), reason="the kernel sets the control word of x86"
+)
 def test_the_callers_floating_point_mode() -> None:
-    """Two threads that surely both run: subnormals kept or flushed and sums rounded as the caller has it, one region after the other."""
+    """Two threads that surely both run: subnormals kept or flushed and sums rounded as the caller has it, one
+    region after the other."""
     set_num_threads(2)
     f, out = kernels.float_mode(), np.zeros(4, np.float32)
     tiny, above = np.float32(2.0) ** -127, np.nextafter(np.float32(1), np.float32(2))
-    for mode, expected in ((0x1F80, (tiny, 1)), (0x1F80 | 0x8040, (0, 1)), (0x1F80 | 0x4000, (tiny, above)), (0x1F80, (tiny, 1))):
+    for mode, expected in (
+        (0x1F80, (tiny, 1)),
+        (0x1F80 | 0x8040, (0, 1)),
+        (0x1F80 | 0x4000, (tiny, above)),
+        (0x1F80, (tiny, 1)),
+    ):
         f(mode, out)
         assert out.tolist() == [expected[0], expected[1]] * 2
 

@@ -1,4 +1,5 @@
-"""What TVM's users say to a built kernel and to the builder: times by ``time_evaluator``, kernels of lowered functions, hosts."""
+"""What TVM's users say to a built kernel and to the builder: times by ``time_evaluator``, kernels of lowered
+functions, hosts."""
 
 from __future__ import annotations
 
@@ -31,13 +32,25 @@ def test_time_evaluator_takes_the_samples_it_is_asked_for(kernel):
     a, c = np.ones(N, "float32"), np.zeros(N, "float32")
     timing = kernel.time_evaluator(kernel.entry_name, None, number=3, repeat=4)(a, c)
     assert len(timing.results) == timing.runs == 4 and timing.repeat == 3
-    assert timing.min == min(timing.results) and timing.max == max(timing.results) and timing.mean == np.mean(timing.results)
+    assert (
+        timing.min == min(timing.results)
+        and timing.max == max(timing.results)
+        and timing.mean == np.mean(timing.results)
+    )
     assert (c == 2).all()
 
 
 def test_the_other_words_of_time_evaluator(kernel):
-    timing = kernel.time_evaluator(kernel.entry_name, number=1, repeat=2, min_repeat_ms=1, limit_zero_time_iterations=9, cooldown_interval_ms=1,
-                                   repeats_to_cooldown=1, cache_flush_bytes=4096)(np.ones(N, "float32"))
+    timing = kernel.time_evaluator(
+        kernel.entry_name,
+        number=1,
+        repeat=2,
+        min_repeat_ms=1,
+        limit_zero_time_iterations=9,
+        cooldown_interval_ms=1,
+        repeats_to_cooldown=1,
+        cache_flush_bytes=4096,
+    )(np.ones(N, "float32"))
     assert timing.repeat > 1  # one run takes no millisecond
 
 
@@ -53,7 +66,9 @@ def test_samples_that_are_too_short_are_taken_again(monkeypatch):
     assert timing.results == (0.25, 0.25, 0.25) and timing.repeat == 5 and runs == [1, 1, 5, 5, 5]
 
 
-@pytest.mark.parametrize("wrong", [{"number": 0}, {"repeat": 0}, {"repeat": 1.5}, {"min_repeat_ms": -1}, {"number": "3"}], ids=str)
+@pytest.mark.parametrize(
+    "wrong", [{"number": 0}, {"repeat": 0}, {"repeat": 1.5}, {"min_repeat_ms": -1}, {"number": "3"}], ids=str
+)
 def test_counts_that_mean_nothing(kernel, wrong):
     with pytest.raises(tl.TensorLangError, match=next(iter(wrong))):
         kernel.time_evaluator(kernel.entry_name, None, **wrong)
@@ -79,7 +94,12 @@ def test_a_simple_function_is_built_with_checks():
 def test_what_was_settled_when_a_function_was_lowered():
     s, A, C = doubled()
     m = tl.lower(s, [A, C])
-    for given in ({"args": [A, C]}, {"name": "other"}, {"bounds_check": True}, {"binds": {A: te.decl_buffer(A.shape, A.dtype)}}):
+    for given in (
+        {"args": [A, C]},
+        {"name": "other"},
+        {"bounds_check": True},
+        {"binds": {A: te.decl_buffer(A.shape, A.dtype)}},
+    ):
         with pytest.raises(tl.LowerError, match=f"`{next(iter(given))}` was settled"):
             tl.build(m, **given)
     with pytest.raises(tl.LowerError, match="the arguments are missing"):

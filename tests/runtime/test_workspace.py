@@ -1,4 +1,5 @@
-"""Memory for temporaries: sizes, alignment, what is kept and what is given back; allocators of their own, beside the one kernels use."""
+"""Memory for temporaries: sizes, alignment, what is kept and what is given back; allocators of their own,
+beside the one kernels use."""
 
 from __future__ import annotations
 
@@ -40,7 +41,25 @@ class Allocator:
         return p
 
 
-SIZES = [0, 1, 63, 64, 65, 4096, 65_471, 65_472, 65_473, 81_856, 81_857, 131_008, 131_009, 2 * MIB - 64, 2 * MIB, 5 * MIB + 1, 33 * MIB]
+SIZES = [
+    0,
+    1,
+    63,
+    64,
+    65,
+    4096,
+    65_471,
+    65_472,
+    65_473,
+    81_856,
+    81_857,
+    131_008,
+    131_009,
+    2 * MIB - 64,
+    2 * MIB,
+    5 * MIB + 1,
+    33 * MIB,
+]
 
 
 def test_every_size_is_aligned_apart_and_writable_to_its_end() -> None:
@@ -86,7 +105,9 @@ def test_a_second_use_faults_no_page() -> None:
         p = a.alloc(1_000_000)
         ctypes.memset(p, 1, 1_000_000)
         a.free(p)
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before < 20, "fewer than one a turn; 244 each when memory is fresh"
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before < 20, (
+        "fewer than one a turn; 244 each when memory is fresh"
+    )
 
 
 def test_the_budget() -> None:
@@ -130,7 +151,8 @@ def test_threads_that_end_leave_no_memory_behind() -> None:
 
 
 def test_kept_memory_is_given_back_before_there_is_none() -> None:
-    """Under a limit of the address space a block fits only where a kept one was; without any the answer is null, not a crash."""
+    """Under a limit of the address space a block fits only where a kept one was; without any the answer is
+    null, not a crash."""
     script = """
 import resource
 from tests.runtime.test_workspace import MIB, Allocator
@@ -141,7 +163,13 @@ resource.setrlimit(resource.RLIMIT_AS, (now + 100 * MIB, now + 100 * MIB))
 p = a.alloc(260 * MIB)
 print(p is not None, a.alloc(260 * MIB) is None, a.release())
 """
-    done = subprocess.run([sys.executable, "-c", script], cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
     assert done.stdout == "True True 0\n", done.stdout + done.stderr
 
 
@@ -177,7 +205,13 @@ def test_kernels_use_it_and_a_nested_kernel_too() -> None:
     inner = tl.build(te.create_schedule(inner_args[1].op), list(inner_args))
     tl.register_func("tests.workspace.inner", lambda x, y: inner(x, y), override=True)
     A, T = chained("T2")
-    E = te.extern((n,), [T], lambda ins, outs: te.call_packed("tests.workspace.inner", ins[0], outs[0]), dtype="float32", name="E")
+    E = te.extern(
+        (n,),
+        [T],
+        lambda ins, outs: te.call_packed("tests.workspace.inner", ins[0], outs[0]),
+        dtype="float32",
+        name="E",
+    )
     C = te.compute((n,), lambda i: E[i] + T[i], name="C")
     outer = tl.build(te.create_schedule(C.op), [A, C])
     x = (np.arange(n) % 9).astype("float32")

@@ -1,4 +1,5 @@
-"""Places in any order: what a later call makes legal waits, says why, and is an error only when the schedule is lowered."""
+"""Places in any order: what a later call makes legal waits, says why, and is an error only when the schedule
+is lowered."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ TREES = Path(__file__).parent / "trees.txt"
 
 
 def softmax():
-    """M = max of A's rows, E = A - M, S = sum of E's rows, O = E * S + M: three stages, each read by a later one and by the last."""
+    """M = max of A's rows, E = A - M, S = sum of E's rows, O = E * S + M: three stages, each read by a later
+    one and by the last."""
     A = te.placeholder((6, 8), name="A")
     k, r = te.reduce_axis((0, 8), "k"), te.reduce_axis((0, 8), "r")
     M = te.compute((6,), lambda i: te.max(A[i, k], axis=k), "M")
@@ -52,13 +54,19 @@ def test_what_waits_says_so_everywhere(request):
     s = te.create_schedule(O.op)
     i = O.op.axis[0]
     verdict = s.can("compute_at", M, O, i)
-    assert not verdict and verdict.pending and verdict.reason == "`E` also reads `M` and runs outside loop O.i"
-    assert s.legal_places(M) == [] and s.legal_places(M, pending=True) == [("O", iv.name, f"`E` also reads `M` and runs outside loop O.{iv.name}")
-                                                                          for iv in O.op.axis]
+    assert (
+        not verdict and verdict.pending and verdict.reason == "`E` also reads `M` and runs outside loop O.i"
+    )
+    assert s.legal_places(M) == [] and s.legal_places(M, pending=True) == [
+        ("O", iv.name, f"`E` also reads `M` and runs outside loop O.{iv.name}") for iv in O.op.axis
+    ]
     s[M].compute_at(s[O], i)
     s[E].compute_at(s[O], i)
     golden.same(request.config, TREES, "two stages wait", f"{s.tree()}\n\n{s.trace}\n\n{s.trace.to_python()}")
-    assert s.pending == {"M": "O.i: `E` also reads `M` and runs outside loop O.i", "E": "O.i: `S` also reads `E` and runs outside loop O.i"}
+    assert s.pending == {
+        "M": "O.i: `E` also reads `M` and runs outside loop O.i",
+        "E": "O.i: `S` also reads `E` and runs outside loop O.i",
+    }
     with pytest.raises(LowerError, match=r"`E` waits for its place at O\.i"):
         tl.build(s, [A, O])
     s[S].compute_at(s[O], i)
@@ -172,7 +180,13 @@ def test_what_no_later_call_could_make_legal_is_refused_at_once():
 def test_an_extern_stays_where_it_is():
     A = te.placeholder((8,), name="A")
     P = te.compute((8,), lambda i: A[i] + 1, "P")
-    X = te.extern((8,), [P], lambda ins, outs: te.call_extern("int32", "copy", ins[0], outs[0]), name="X", dtype="float32")
+    X = te.extern(
+        (8,),
+        [P],
+        lambda ins, outs: te.call_extern("int32", "copy", ins[0], outs[0]),
+        name="X",
+        dtype="float32",
+    )
     C = te.compute((8,), lambda i: X[i] + P[i], "C")
     s = te.create_schedule(C.op)
     with pytest.raises(ScheduleError, match="`X` also reads `P`"):
@@ -210,5 +224,6 @@ def test_the_search_takes_no_schedule_with_a_waiting_stage():
     s = task.schedule()
     s[s.tensor("P")].compute_at(s[task.tensors[-1]], task.tensors[-1].op.axis[0])
     from autosched.records.replay import replay
+
     with pytest.raises(ScheduleError, match=r"P waits for C\.i"):
         replay(s.trace.to_json(), task.schedule())

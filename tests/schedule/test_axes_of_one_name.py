@@ -1,4 +1,5 @@
-"""Axes of one name: two reduce axes without a name, or a data axis `k` beside a reduce axis "k". Every call is about the axis it is given."""
+"""Axes of one name: two reduce axes without a name, or a data axis `k` beside a reduce axis "k". Every call
+is about the axis it is given."""
 
 from __future__ import annotations
 
@@ -20,7 +21,11 @@ def sums():
     """Two unnamed reduce axes."""
     A = te.placeholder((4, 6, 10), name="A")
     first, second = te.reduce_axis((0, 6)), te.reduce_axis((0, 10))
-    return [A, te.compute((4,), lambda i: te.sum(A[i, first, second], axis=[first, second]), name="C")], first, second
+    return (
+        [A, te.compute((4,), lambda i: te.sum(A[i, first, second], axis=[first, second]), name="C")],
+        first,
+        second,
+    )
 
 
 def product():
@@ -52,7 +57,9 @@ def unrolls_second(s, C, first, second):
 
 def factors_second(s, C, first, second):
     partial = s.rfactor(C, second)
-    assert [a.extent for a in partial.op.axis] == [10, 4] and [a.extent for a in partial.op.reduce_axis] == [6]
+    assert [a.extent for a in partial.op.axis] == [10, 4] and [a.extent for a in partial.op.reduce_axis] == [
+        6
+    ]
 
 
 def reorders(s, C, first, second):
@@ -77,7 +84,16 @@ def caches_and_places(s, C, first, second):
     assert s[copy].state.attach.loop == second.name != first.name
 
 
-CALLS = [splits_second, splits_parts, unrolls_second, factors_second, reorders, fuses, annotates, caches_and_places]
+CALLS = [
+    splits_second,
+    splits_parts,
+    unrolls_second,
+    factors_second,
+    reorders,
+    fuses,
+    annotates,
+    caches_and_places,
+]
 
 
 @pytest.mark.parametrize("call", CALLS, ids=lambda f: f.__name__)
@@ -105,7 +121,9 @@ def test_the_tree_and_the_program_use_the_same_names():
     tensors, first, second = sums()
     s = te.create_schedule(tensors[-1].op)
     s[tensors[-1]].reorder(second, first)
-    lines = [line.split()[1] for line in str(tl.lower(s, tensors)).splitlines() if line.strip().startswith("for ")]
+    lines = [
+        line.split()[1] for line in str(tl.lower(s, tensors)).splitlines() if line.strip().startswith("for ")
+    ]
     assert lines == ["i", "rv_1", "rv"] and [iv.name for iv in s[tensors[-1]].leaf_iter_vars] == lines
 
 
@@ -139,7 +157,11 @@ def test_axes_in_python_lists():
     loops = [first, second, i]
     assert [loops.index(a) for a in loops] == [0, 1, 2] and second in loops[1:] and second not in [first, i]
     loops.remove(second)
-    assert loops == [first, i] and loops.count(first) == 1 and [a for a in (first, second) if a != first] == [second]
+    assert (
+        loops == [first, i]
+        and loops.count(first) == 1
+        and [a for a in (first, second) if a != first] == [second]
+    )
     wide = te.reduce_axis((0, te.var("n", "int64")))
     assert wide not in [first, second] and wide in [first, wide]
 

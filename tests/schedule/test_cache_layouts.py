@@ -1,4 +1,5 @@
-"""cache_write of a stage whose loops were cut or fused before: the cache lies as the loops run, padded where a split does not divide."""
+"""cache_write of a stage whose loops were cut or fused before: the cache lies as the loops run, padded where
+a split does not divide."""
 
 from __future__ import annotations
 
@@ -59,8 +60,16 @@ def beyond(st, i, j):
 
 
 CUTS = {  # each with the shape of the cache of (7, 10)
-    uneven: (10, 2, 4), parts: (7, 4, 3), inner_cut_again: (7, 2, 2, 4), outer_cut_again: (7, 2, 3, 3), fused: (70,), fused_and_cut: (8, 9),
-    cut_fused_and_cut: (3, 5, 7), shifted: (2, 4, 10), beyond: (1, 7, 10)}
+    uneven: (10, 2, 4),
+    parts: (7, 4, 3),
+    inner_cut_again: (7, 2, 2, 4),
+    outer_cut_again: (7, 2, 3, 3),
+    fused: (70,),
+    fused_and_cut: (8, 9),
+    cut_fused_and_cut: (3, 5, 7),
+    shifted: (2, 4, 10),
+    beyond: (1, 7, 10),
+}
 
 
 @pytest.mark.parametrize("compute", [scaled, summed])
@@ -79,7 +88,10 @@ def test_a_cache_lies_as_the_loops_run(compute, cut):
 SIZES = [{"m": 7, "n": 10}, {"m": 1, "n": 1}, {"m": 8, "n": 12}, {"m": 0, "n": 3}, {"m": 3, "n": 0}]
 
 
-@pytest.mark.parametrize(("compute", "cut"), [(scaled, fused_and_cut), (summed, uneven), (summed, inner_cut_again), (summed, cut_fused_and_cut)])
+@pytest.mark.parametrize(
+    ("compute", "cut"),
+    [(scaled, fused_and_cut), (summed, uneven), (summed, inner_cut_again), (summed, cut_fused_and_cut)],
+)
 def test_of_open_sizes(compute, cut):
     A, C = compute(te.var("m"), te.var("n"))
     s = te.create_schedule(C.op)
@@ -98,7 +110,11 @@ def test_a_size_known_to_divide_is_not_padded():
 
 def test_both_results_of_one_reduction():
     """The padding of each holds its own start value."""
-    high = te.comm_reducer(lambda x, y: (te.max(x[0], y[0]), te.min(x[1], y[1])), lambda t, u: (te.min_value(t), te.max_value(u)), name="high")
+    high = te.comm_reducer(
+        lambda x, y: (te.max(x[0], y[0]), te.min(x[1], y[1])),
+        lambda t, u: (te.min_value(t), te.max_value(u)),
+        name="high",
+    )
     A, k = te.placeholder((7, 6), name="A"), te.reduce_axis((0, 6), "k")
     top = te.compute((7,), lambda i: high((A[i, k], -A[i, k]), axis=k), "top")
     s = te.create_schedule(top[0].op)

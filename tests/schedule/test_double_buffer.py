@@ -15,7 +15,11 @@ from tests.te.oracles import agree
 
 def copies(s, args, name):
     """How many copies of a buffer of rank 1 the pass makes."""
-    buffers = [st.buffer for st in preorder(double_buffer(tl.lower(s, args, simple=True)).body) if isinstance(st, Alloc)]
+    buffers = [
+        st.buffer
+        for st in preorder(double_buffer(tl.lower(s, args, simple=True)).body)
+        if isinstance(st, Alloc)
+    ]
     shape = next(b.shape for b in buffers if b.name == name)
     return 1 if len(shape) == 1 else const_int(shape[0])
 
@@ -102,7 +106,9 @@ def test_tiles_that_an_intrinsic_reads():
     r = te.reduce_axis((0, 8), "r")
     dot = te.compute((1,), lambda i: te.sum(a[r] * b[r], axis=r), "dot")
     tl.register_func("test.dot", lambda x, y, out: np.copyto(out, np.sum(x * y)), override=True)
-    intrin = te.decl_tensor_intrin(dot.op, lambda ins, outs: te.call_packed("test.dot", ins[0], ins[1], outs[0]), name="test.dot")
+    intrin = te.decl_tensor_intrin(
+        dot.op, lambda ins, outs: te.call_packed("test.dot", ins[0], ins[1], outs[0]), name="test.dot"
+    )
 
     def schedule(s):
         outer, inner = s[C].split(C.op.axis[0], 1)

@@ -1,4 +1,5 @@
-"""A schedule of many stages costs each stage what it costs in a schedule of few: counted in questions asked, never in seconds."""
+"""A schedule of many stages costs each stage what it costs in a schedule of few: counted in questions asked,
+never in seconds."""
 
 from __future__ import annotations
 
@@ -77,7 +78,9 @@ def test_regions_taken_over_are_those_found_anew(make):
     anew = Bounds(s.state).stages
     assert taken.keys() == anew.keys()
     for name, b in anew.items():
-        assert all(x is y for x, y in zip((*taken[name].low, *taken[name].extent), (*b.low, *b.extent), strict=True))
+        assert all(
+            x is y for x, y in zip((*taken[name].low, *taken[name].extent), (*b.low, *b.extent), strict=True)
+        )
         assert taken[name].loops == b.loops and taken[name].value == b.value
 
 

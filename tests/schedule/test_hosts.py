@@ -1,4 +1,5 @@
-"""Loops that hold something (a stage, its memory, start values, a pragma, a prefetch) are split and fused like any other."""
+"""Loops that hold something (a stage, its memory, start values, a pragma, a prefetch) are split and fused
+like any other."""
 
 from __future__ import annotations
 
@@ -114,9 +115,14 @@ def test_pragmas_and_prefetches_are_kept():
     right(s, A, C)
 
 
-@pytest.mark.parametrize("change", [lambda s, C: s[C].split(s[C].loop("j.outer"), factor=3),
-                                    lambda s, C: s[C].split(s[C].fuse(C.op.axis[0], s[C].loop("j.outer")), nparts=5),
-                                    lambda s, C: s[C].parallel(s[C].split(C.op.axis[0], factor=4)[0])])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda s, C: s[C].split(s[C].loop("j.outer"), factor=3),
+        lambda s, C: s[C].split(s[C].fuse(C.op.axis[0], s[C].loop("j.outer")), nparts=5),
+        lambda s, C: s[C].parallel(s[C].split(C.op.axis[0], factor=4)[0]),
+    ],
+)
 def test_the_loops_around_an_intrinsic_are_split_afterwards(change):
     """Tiles that fit not are tested for around the call: an intrinsic has no tails of its own."""
     A = te.placeholder((6, 16), name="A")

@@ -1,4 +1,5 @@
-"""transform_layout of what a caller passes: inputs, outputs, and what is written out on the way. The arrays of a call lie as the map says."""
+"""transform_layout of what a caller passes: inputs, outputs, and what is written out on the way. The arrays
+of a call lie as the map says."""
 
 from __future__ import annotations
 
@@ -137,7 +138,9 @@ def test_symbolic_sizes_follow():
     f = tl.build(s, [A, C])
     for rows in (0, 1, 5):
         a = np.arange(rows * 6, dtype="float32").reshape(rows, 6)
-        want = laid(a + np.arange(rows, dtype="float32")[:, None], lambda i, j: [j // 4, i, j % 4], (2, rows, 4))
+        want = laid(
+            a + np.arange(rows, dtype="float32")[:, None], lambda i, j: [j // 4, i, j % 4], (2, rows, 4)
+        )
         assert np.array_equal(f(np.ascontiguousarray(a.T)), want)
 
 
@@ -159,15 +162,20 @@ def test_an_array_of_the_declared_shape_is_refused():
 
 
 def test_a_record_may_not_change_the_layout_of_arguments():
-    task = autosched.SearchTask.of([A := te.placeholder((8,), name="A"), te.compute((8,), lambda i: A[i] + 1, "C")], name="one")
+    task = autosched.SearchTask.of(
+        [A := te.placeholder((8,), name="A"), te.compute((8,), lambda i: A[i] + 1, "C")], name="one"
+    )
     s = task.schedule()
     s["A"].transform_layout(lambda i: [i // 4, i % 4])
     from autosched.records.replay import replay
+
     with pytest.raises(ScheduleError, match="layout of arguments"):
         replay(s.trace.to_json(), task.schedule())
 
 
-@pytest.mark.parametrize(("dtype", "pad"), [("int8", 128), ("int32", 2.5), ("uint8", -1), ("bool", 2), ("float32", float("nan"))])
+@pytest.mark.parametrize(
+    ("dtype", "pad"), [("int8", 128), ("int32", 2.5), ("uint8", -1), ("bool", 2), ("float32", float("nan"))]
+)
 def test_padding_is_of_the_type_of_its_tensor(dtype, pad):
     A = te.placeholder((6,), dtype, name="A")
     C = te.compute((6,), lambda i: A[5 - i], "C")

@@ -116,8 +116,28 @@ def store_at(s, D, C):
     s[C].store_at(s[D], s[D].op.axis[0])
 
 
-CHANGES = [split_factor, split_nparts, split_beyond, split_again, tile, fuse, fuse_then_split, reorder, vectorize, unroll, parallel, compute_at,
-           compute_at_a_tile, compute_root, compute_inline, cache_read, cache_write, sample_tile, rfactor, store_at]
+CHANGES = [
+    split_factor,
+    split_nparts,
+    split_beyond,
+    split_again,
+    tile,
+    fuse,
+    fuse_then_split,
+    reorder,
+    vectorize,
+    unroll,
+    parallel,
+    compute_at,
+    compute_at_a_tile,
+    compute_root,
+    compute_inline,
+    cache_read,
+    cache_write,
+    sample_tile,
+    rfactor,
+    store_at,
+]
 
 
 def changed(change):
@@ -179,9 +199,14 @@ def test_python_text_is_what_a_person_writes():
 
 
 def test_python_text_looks_up_what_two_caches_are_called():
-    """The copy of one output of an operation with two is called `top.v0.local`, so that `top.local` is the cache of its results."""
+    """The copy of one output of an operation with two is called `top.v0.local`, so that `top.local` is the
+    cache of its results."""
     a = te.placeholder((6, 8), "float32", "a")
-    high = te.comm_reducer(lambda x, y: (te.max(x[0], y[0]), te.max(x[1], y[1])), lambda t, u: (te.min_value(t), te.min_value(u)), name="high")
+    high = te.comm_reducer(
+        lambda x, y: (te.max(x[0], y[0]), te.max(x[1], y[1])),
+        lambda t, u: (te.min_value(t), te.min_value(u)),
+        name="high",
+    )
     k = te.reduce_axis((0, 8), "k")
     top = te.compute((6,), lambda i: high((a[i, k], -a[i, k]), axis=k), "top")
     out = te.compute((6,), lambda i: top[0][i] + top[1][i], "out")
@@ -223,27 +248,36 @@ def test_decisions_of_a_trace_can_be_changed():
     assert s.decisions == {"tile_i": (6,)}
 
 
-@pytest.mark.parametrize(("call", "reason"), [
-    (lambda s, D, C: s[D].split("i", factor=0), "how often the inner loop runs"),
-    (lambda s, D, C: s[D].split("i"), "neither factor nor nparts"),
-    (lambda s, D, C: s[D].split("i", factor=2, nparts=2), "both say where"),
-    (lambda s, D, C: s[D].split("x", factor=2), "has no loop `x`"),
-    (lambda s, D, C: (s[D].split("i", factor=2), s[D].split("i", factor=2)), "was split into i.outer, i.inner"),
-    (lambda s, D, C: s[C].fuse("i", "k"), "not neighbours"),
-    (lambda s, D, C: s[C].fuse("j", "k"), "data loop and a reduction loop"),
-    (lambda s, D, C: s[D].reorder("i", "i"), "named twice"),
-    (lambda s, D, C: s[C].parallel("k"), "race"),
-    (lambda s, D, C: (s[D].vectorize("j"), s[D].vectorize("i")), "one vector loop"),
-    (lambda s, D, C: s[D].compute_inline(), "is an output"),
-    (lambda s, D, C: s[C].compute_inline(), "is a reduction"),
-    (lambda s, D, C: s[D].compute_at(s[C], "i"), "is an output"),
-    (lambda s, D, C: s[C].compute_at(s[C], "i"), "inside itself"),
-    (lambda s, D, C: (s[C].compute_at(s[D], "j"), s[D].vectorize("j")), "once per lane"),
-    (lambda s, D, C: (s[C].compute_at(s[D], "j"), s.cache_write(D, "local")), "is computed inside its loops"),
-    (lambda s, D, C: s.cache_read(C, "local", [C]), "does not read"),
-    (lambda s, D, C: s.cache_read(C, "shared", [D]), "not known"),
-    (lambda s, D, C: s["A"].compute_root(), "is an argument"),
-])
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        (lambda s, D, C: s[D].split("i", factor=0), "how often the inner loop runs"),
+        (lambda s, D, C: s[D].split("i"), "neither factor nor nparts"),
+        (lambda s, D, C: s[D].split("i", factor=2, nparts=2), "both say where"),
+        (lambda s, D, C: s[D].split("x", factor=2), "has no loop `x`"),
+        (
+            lambda s, D, C: (s[D].split("i", factor=2), s[D].split("i", factor=2)),
+            "was split into i.outer, i.inner",
+        ),
+        (lambda s, D, C: s[C].fuse("i", "k"), "not neighbours"),
+        (lambda s, D, C: s[C].fuse("j", "k"), "data loop and a reduction loop"),
+        (lambda s, D, C: s[D].reorder("i", "i"), "named twice"),
+        (lambda s, D, C: s[C].parallel("k"), "race"),
+        (lambda s, D, C: (s[D].vectorize("j"), s[D].vectorize("i")), "one vector loop"),
+        (lambda s, D, C: s[D].compute_inline(), "is an output"),
+        (lambda s, D, C: s[C].compute_inline(), "is a reduction"),
+        (lambda s, D, C: s[D].compute_at(s[C], "i"), "is an output"),
+        (lambda s, D, C: s[C].compute_at(s[C], "i"), "inside itself"),
+        (lambda s, D, C: (s[C].compute_at(s[D], "j"), s[D].vectorize("j")), "once per lane"),
+        (
+            lambda s, D, C: (s[C].compute_at(s[D], "j"), s.cache_write(D, "local")),
+            "is computed inside its loops",
+        ),
+        (lambda s, D, C: s.cache_read(C, "local", [C]), "does not read"),
+        (lambda s, D, C: s.cache_read(C, "shared", [D]), "not known"),
+        (lambda s, D, C: s["A"].compute_root(), "is an argument"),
+    ],
+)
 def test_refusals_say_why(call, reason):
     args, D, C, s = changed(None)
     with pytest.raises(tl.ScheduleError) as caught:
@@ -265,7 +299,11 @@ def test_pixels_merged_into_one_dimension_are_tiled_across_rows():
     c, h, w, o = 3, 7, 5, 8
     X, W = te.placeholder((c, h + 2, w + 2), name="X"), te.placeholder((o, c, 3, 3), name="W")
     rc, ry, rx = (te.reduce_axis((0, n), name=m) for n, m in ((c, "rc"), (3, "ry"), (3, "rx")))
-    C = te.compute((o, h, w), lambda q, y, x: te.sum(X[rc, y + ry, x + rx] * W[q, rc, ry, rx], axis=[rc, ry, rx]), name="C")
+    C = te.compute(
+        (o, h, w),
+        lambda q, y, x: te.sum(X[rc, y + ry, x + rx] * W[q, rc, ry, rx], axis=[rc, ry, rx]),
+        name="C",
+    )
     O = te.compute((o, h, w), lambda q, y, x: te.max(C[q, y, x], 0.0), name="O")
     s = te.create_schedule(O.op)
     s[C].transform_layout(lambda q, y, x: (q // 4, y * w + x, q % 4))
@@ -286,7 +324,11 @@ def test_pixels_of_rows_of_any_width_merged_into_one_dimension():
     h, w = te.dim("h", 1, 9), te.dim("w", 1, 9)
     X, W = te.placeholder((c, h + 2, w + 2), name="X"), te.placeholder((o, c, 3, 3), name="W")
     rc, ry, rx = (te.reduce_axis((0, n), name=m) for n, m in ((c, "rc"), (3, "ry"), (3, "rx")))
-    C = te.compute((o, h, w), lambda q, y, x: te.sum(X[rc, y + ry, x + rx] * W[q, rc, ry, rx], axis=[rc, ry, rx]), name="C")
+    C = te.compute(
+        (o, h, w),
+        lambda q, y, x: te.sum(X[rc, y + ry, x + rx] * W[q, rc, ry, rx], axis=[rc, ry, rx]),
+        name="C",
+    )
     O = te.compute((o, h, w), lambda q, y, x: te.max(C[q, y, x], 0.0), name="O")
     s = te.create_schedule(O.op)
     s[C].transform_layout(lambda q, y, x: (y * w + x, q))
@@ -297,8 +339,15 @@ def test_pixels_of_rows_of_any_width_merged_into_one_dimension():
     assert str(tl.lower(again, [X, W, O])) == str(tl.lower(s, [X, W, O]))
     rng = np.random.default_rng(0)
     for height, width in itertools.product((1, 2, 5, 9), repeat=2):
-        x, k = (rng.integers(-4, 5, shape).astype("float32") for shape in ((c, height + 2, width + 2), (o, c, 3, 3)))
-        want = sum(np.einsum("chw,oc->ohw", x[:, i:i + height, j:j + width], k[:, :, i, j]) for i in range(3) for j in range(3))
+        x, k = (
+            rng.integers(-4, 5, shape).astype("float32")
+            for shape in ((c, height + 2, width + 2), (o, c, 3, 3))
+        )
+        want = sum(
+            np.einsum("chw,oc->ohw", x[:, i : i + height, j : j + width], k[:, :, i, j])
+            for i in range(3)
+            for j in range(3)
+        )
         got = np.empty_like(want)
         kernel(x, k, got)
         assert (got == np.maximum(want, 0)).all(), (height, width)
@@ -309,21 +358,29 @@ def test_the_width_that_rows_are_counted_by_is_theirs():
     A = te.placeholder((h, w), name="A")
     C = te.compute((h, w), lambda i, j: A[i, j] * 2.0, name="C")
     O = te.compute((h, w), lambda i, j: C[i, j] + 1.0, name="O")
-    for index_map in (lambda i, j: [i * h + j], lambda i, j: [j * w + i], lambda i, j: [i * w * 2 + j], lambda i, j: [i * w * w + j],
-                      lambda i, j: [i * w + j // 4, j % 4]):
+    for index_map in (
+        lambda i, j: [i * h + j],
+        lambda i, j: [j * w + i],
+        lambda i, j: [i * w * 2 + j],
+        lambda i, j: [i * w * w + j],
+        lambda i, j: [i * w + j // 4, j % 4],
+    ):
         s = te.create_schedule(O.op)
         with pytest.raises(tl.ScheduleError, match="transform_layout"):
             s[C].transform_layout(index_map)
         assert len(s.trace) == 0
 
 
-@pytest.mark.parametrize("index_map", [
-    lambda i, j: [i * 23 + j],  # a weight that is not the size below it
-    lambda i, j: [i * 24 + j + 1],
-    lambda i, j: [i * 24 - j],
-    lambda i, j: [j * 30 + j],
-    lambda i, j: [i * j],
-])
+@pytest.mark.parametrize(
+    "index_map",
+    [
+        lambda i, j: [i * 23 + j],  # a weight that is not the size below it
+        lambda i, j: [i * 24 + j + 1],
+        lambda i, j: [i * 24 - j],
+        lambda i, j: [j * 30 + j],
+        lambda i, j: [i * j],
+    ],
+)
 def test_what_is_no_number_in_a_mixed_base_is_no_layout(index_map):
     _, _, C, s = changed(None)
     with pytest.raises(tl.ScheduleError, match="transform_layout"):

@@ -1,4 +1,5 @@
-"""Regions of fused, symbolic, `//` and `%` indices are tight, and the tree says how often an element is computed."""
+"""Regions of fused, symbolic, `//` and `%` indices are tight, and the tree says how often an element is
+computed."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ def fused_rows(factor: int, columns: int = 6) -> tuple[te.Schedule, list[te.Tens
     return s, [A, C]
 
 
-@pytest.mark.parametrize(("factor", "box"), [(3, "1, 3"), (2, "1, 2"), (6, "1, 6"), (4, "2, 6"), (12, "2, 6")])
+@pytest.mark.parametrize(
+    ("factor", "box"), [(3, "1, 3"), (2, "1, 2"), (6, "1, 6"), (4, "2, 6"), (12, "2, 6")]
+)
 def test_a_tile_of_fused_symbolic_axes_needs_its_own_rows_only(factor, box):
     s, args = fused_rows(factor)
     assert f"storage B                float32[{box}]" in s.tree()

@@ -27,7 +27,11 @@ def test_loops_of_the_producer_and_what_is_computed_in_them():
         s[Q].vectorize(Q.op.axis[1])
         s[R].reverse_compute_inline()
         assert [iv.name for iv in s[R].leaf_iter_vars] == ["i.outer", "i.inner", "j"]
-        assert [s.state.stage("R").kind(iv) for iv in s[R].leaf_iter_vars] == ["serial", "serial", "vectorized"]
+        assert [s.state.stage("R").kind(iv) for iv in s[R].leaf_iter_vars] == [
+            "serial",
+            "serial",
+            "vectorized",
+        ]
         assert s.state.stage("P").attach == At("R", "i.outer")
         assert "Q" not in s.tree()
 
@@ -53,7 +57,12 @@ def test_with_no_schedule_at_all():
         s[Q].compute_at(s[R], R.op.axis[0])
         s[Q].reverse_compute_inline()
 
-    agree(R, {A: np.arange(90, dtype="float32").reshape(10, 9)}, schedule=lambda s: s[Q].reverse_compute_inline(), lanes=(1,))
+    agree(
+        R,
+        {A: np.arange(90, dtype="float32").reshape(10, 9)},
+        schedule=lambda s: s[Q].reverse_compute_inline(),
+        lanes=(1,),
+    )
     with pytest.raises(tl.ScheduleError, match="is scheduled already"):
         refused(te.create_schedule(R.op))
 
@@ -101,4 +110,3 @@ def test_an_extern_has_no_loops_to_take():
     for call in (lambda s: s[R].reverse_compute_inline(), lambda s: s[R].reverse_compute_at(s[E], "i")):
         with pytest.raises(tl.ScheduleError, match=r"extern|no loop"):
             call(te.create_schedule(R.op))
-

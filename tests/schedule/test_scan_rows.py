@@ -17,7 +17,11 @@ from tests.te.oracles import agree
 def rows(s, args, name):
     """The first extent of a scan's memory."""
     func = tl.lower(s, args)
-    found = {str(st.buffer.shape[0]) for st in preorder(func.body) if isinstance(st, Alloc) and st.buffer.name.startswith(name)}
+    found = {
+        str(st.buffer.shape[0])
+        for st in preorder(func.body)
+        if isinstance(st, Alloc) and st.buffer.name.startswith(name)
+    }
     assert found
     return found
 
@@ -34,7 +38,7 @@ def right(s, args, X, out, sizes):
     func, compiled = tl.lower(s, args), tl.build(s, args)
     for m in sizes:
         x = np.random.default_rng(m).integers(-4, 5, (m, 5)).astype("int32")
-        want, = evaluate(out, {X: x})
+        (want,) = evaluate(out, {X: x})
         got = np.full_like(want, 77)
         interpret(func, x, got)
         assert np.array_equal(got, want) and np.array_equal(compiled(x), want)
@@ -72,9 +76,21 @@ def test_all_rows_where_others_are_read():
     X, init, _, S = fibonacci(m)
     I = te.placeholder((5,), "int32", name="I")
     state = te.placeholder((m, 5), "int32")
-    again = te.scan(te.compute((1, 5), lambda t, i: S[0, i]), te.compute((m, 5), lambda t, i: state[t - 1, i] + S[t, i]), state, name="R")
-    for element in (lambda i: S[0, i], lambda i: S[m // 2, i], lambda i: S[te.max(m - 3, 0), i], lambda i: S[I[i] % m, i],
-                    lambda i: S[m - 1, i] + init[0, i], lambda i: S[m - 1, i] + again[m - 1, i], lambda i: S[te.min(n, m - 1), i]):
+    again = te.scan(
+        te.compute((1, 5), lambda t, i: S[0, i]),
+        te.compute((m, 5), lambda t, i: state[t - 1, i] + S[t, i]),
+        state,
+        name="R",
+    )
+    for element in (
+        lambda i: S[0, i],
+        lambda i: S[m // 2, i],
+        lambda i: S[te.max(m - 3, 0), i],
+        lambda i: S[I[i] % m, i],
+        lambda i: S[m - 1, i] + init[0, i],
+        lambda i: S[m - 1, i] + again[m - 1, i],
+        lambda i: S[te.min(n, m - 1), i],
+    ):
         L = te.compute((5,), element, name="L")
         s = te.create_schedule(L.op)
         assert rows(s, [m, n, X, I, L], "S") == {"m"}, str(L.op.body[0])
@@ -97,7 +113,9 @@ def test_a_function_of_others_gets_all_rows():
         y[...] = x[-1]
 
     X, _, _, S = fibonacci(9)
-    E = te.extern((5,), [S], lambda ins, outs: te.call_packed("tests.scan_rows.last", ins[0], outs[0]), name="E")
+    E = te.extern(
+        (5,), [S], lambda ins, outs: te.call_packed("tests.scan_rows.last", ins[0], outs[0]), name="E"
+    )
     s = te.create_schedule(E.op)
     assert rows(s, [X, E], "S") == {"9"}
     x = np.arange(45, dtype="int32").reshape(9, 5)
@@ -105,11 +123,14 @@ def test_a_function_of_others_gets_all_rows():
 
 
 def test_helpers_of_a_turn_that_look_further_back():
-    """Rows of a helper that reads the row before its own; a copy of what a turn reads; an update that collects elsewhere."""
+    """Rows of a helper that reads the row before its own; a copy of what a turn reads; an update that
+    collects elsewhere."""
     X, state = te.placeholder((9, 5), name="X"), te.placeholder((9, 5), name="state")
     init = te.compute((3, 5), lambda t, i: X[t, i], name="init")
     helper = te.compute((9, 5), lambda t, i: state[t - 1, i] * 2, name="helper")
-    update = te.compute((9, 5), lambda t, i: helper[t, 4 - i] - helper[t - 1, i] + state[t - 3, i], name="update")
+    update = te.compute(
+        (9, 5), lambda t, i: helper[t, 4 - i] - helper[t - 1, i] + state[t - 3, i], name="update"
+    )
     S = te.scan(init, update, state, name="S")
     L = te.compute((5,), lambda i: S[8, i], name="L")
     values = {X: np.arange(45, dtype="float32").reshape(9, 5) % 7}
@@ -134,7 +155,7 @@ def test_the_last_hidden_state_of_an_lstm():
         assert rows(s, [X, Wi, Wh, L], "lstm") == {"2"}
 
     for how in (None, schedule):
-        got, = agree(L, values, ulp=64, lanes=(0,), schedule=how)
+        (got,) = agree(L, values, ulp=64, lanes=(0,), schedule=how)
         np.testing.assert_allclose(got, helpers.by_numpy(*values.values())[0][-1], atol=1e-6)
     np.testing.assert_allclose(tl.compile([X, Wi, Wh, L])(*values.values()), got, atol=1e-6)
 
@@ -147,7 +168,13 @@ def test_online_softmax(batch):
     X = te.placeholder((n, *more), name="X")
     top, total = (te.placeholder((n, *more), name=name) for name in ("top", "total"))
     tops = te.compute((n, *more), lambda t, *i: te.max(top(t - 1, *i), X(t, *i)), name="tops")
-    totals = te.compute((n, *more), lambda t, *i: total(t - 1, *i) * te.exp(top(t - 1, *i) - tops(t, *i)) + te.exp(X(t, *i) - tops(t, *i)), name="totals")
+    totals = te.compute(
+        (n, *more),
+        lambda t, *i: (
+            total(t - 1, *i) * te.exp(top(t - 1, *i) - tops(t, *i)) + te.exp(X(t, *i) - tops(t, *i))
+        ),
+        name="totals",
+    )
     first = te.compute((1, *more), lambda t, *i: X(t, *i), name="first")
     one = te.compute((1, *more), lambda t, *i: 1.0, name="one")
     M, Z = te.scan([first, one], [tops, totals], [top, total], name="online")

@@ -36,7 +36,11 @@ def right(s, A, C, sizes=({},)):
 def kept(s, args, name):
     """The shape of a stage's memory."""
     func = tl.lower(s, args, simple=True)
-    (shape,) = {tuple(map(str, st.buffer.shape)) for st in preorder(func.body) if isinstance(st, Alloc) and st.buffer.name == name}
+    (shape,) = {
+        tuple(map(str, st.buffer.shape))
+        for st in preorder(func.body)
+        if isinstance(st, Alloc) and st.buffer.name == name
+    }
     return shape
 
 
@@ -58,7 +62,9 @@ def test_a_blur_keeps_three_rows(request):
     whole, row = s[C].split(C.op.axis[0], nparts=2)
     s[P].compute_at(s[C], row)
     s[P].store_at(s[C], whole)
-    golden.same(request.config, TREES, "rows in a ring", f"{s.tree()}\n\n{tl.lower(s, [A, C], 'blur', simple=True)}")
+    golden.same(
+        request.config, TREES, "rows in a ring", f"{s.tree()}\n\n{tl.lower(s, [A, C], 'blur', simple=True)}"
+    )
     assert kept(s, [A, C], "P") == ("3", "10")
     right(s, A, C)
 
@@ -77,7 +83,9 @@ def test_each_element_is_computed_once(rows, step, taps):
 
 
 @pytest.mark.parametrize("tail", ["auto", "peel", "guard", "shift"])
-@pytest.mark.parametrize(("rows", "step", "taps"), [(16, 1, 3), (11, 1, 2), (10, 2, 3), (9, 3, 3), (7, 3, 2), (8, 2, 5)])
+@pytest.mark.parametrize(
+    ("rows", "step", "taps"), [(16, 1, 3), (11, 1, 2), (10, 2, 3), (9, 3, 3), (7, 3, 2), (8, 2, 5)]
+)
 def test_steps_and_windows_of_all_kinds(rows, step, taps, tail):
     A, P, C = blur(rows, 6, step, taps)
     s = te.create_schedule(C.op)
@@ -119,7 +127,10 @@ def test_what_does_not_move_is_computed_at_the_first_turn():
 def test_diagonals_and_data_are_computed_again():
     A, N = te.placeholder((12, 12), name="A"), te.placeholder((8,), "int32", name="N")
     P = te.compute((12, 12), lambda i, j: A[i, j] * 2, "P")
-    for C in (te.compute((8,), lambda i: P[i, i] + P[i + 2, i + 3], "C"), te.compute((8,), lambda i: P[i, 1] + P[N[i], 2], "C")):
+    for C in (
+        te.compute((8,), lambda i: P[i, i] + P[i + 2, i + 3], "C"),
+        te.compute((8,), lambda i: P[i, 1] + P[N[i], 2], "C"),
+    ):
         s = te.create_schedule(C.op)
         outer = s[C].fuse()
         s[P].compute_at(s[C], C.op.axis[0])

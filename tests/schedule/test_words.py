@@ -1,4 +1,5 @@
-"""``te.schedule``, sizes written as quotients, annotations said twice, and what is said of threads of a GPU."""
+"""``te.schedule``, sizes written as quotients, annotations said twice, and what is said of threads of a
+GPU."""
 
 from __future__ import annotations
 
@@ -21,15 +22,27 @@ def stages():
     return A, b, out
 
 
-@pytest.mark.parametrize(("inline", "gone"), [(te.schedule.AutoInlineElemWise, {"same"}), (te.schedule.AutoInlineBroadcast, {"same", "row"}),
-                                              (te.schedule.AutoInlineInjective, {"same", "row", "turned"})], ids=["elemwise", "broadcast", "injective"])
+@pytest.mark.parametrize(
+    ("inline", "gone"),
+    [
+        (te.schedule.AutoInlineElemWise, {"same"}),
+        (te.schedule.AutoInlineBroadcast, {"same", "row"}),
+        (te.schedule.AutoInlineInjective, {"same", "row", "turned"}),
+    ],
+    ids=["elemwise", "broadcast", "injective"],
+)
 def test_what_is_inlined(inline, gone):
     A, b, out = stages()
     s = te.create_schedule(out.op)
     inline(s)
     assert {st.name for st in s.stages if st.state.attach == "inlined"} == gone
     rng = np.random.default_rng(1)
-    agree(out, {A: rng.integers(-4, 5, (8, 6)).astype("float32"), b: rng.integers(-4, 5, 6).astype("float32")}, lanes=(0,), schedule=inline)
+    agree(
+        out,
+        {A: rng.integers(-4, 5, (8, 6)).astype("float32"), b: rng.integers(-4, 5, 6).astype("float32")},
+        lanes=(0,),
+        schedule=inline,
+    )
 
 
 def test_stages_that_were_scheduled_are_left_alone():
@@ -45,7 +58,9 @@ def test_outputs_and_what_an_extern_reads_are_left_alone():
     A = te.placeholder((8,), name="A")
     B = te.compute((8,), lambda i: A[i] + 1.0, name="B")
     C = te.compute((8,), lambda i: B[i] + 1.0, name="C")
-    E = te.extern((8,), [C], lambda ins, outs: te.call_packed("f", ins[0], outs[0]), name="E", dtype="float32")
+    E = te.extern(
+        (8,), [C], lambda ins, outs: te.call_packed("f", ins[0], outs[0]), name="E", dtype="float32"
+    )
     s = te.create_schedule([B.op, E.op])
     te.schedule.AutoInlineInjective(s)
     assert not any(st.state.attach == "inlined" for st in s.stages)
@@ -73,8 +88,15 @@ def test_exact_quotients_are_sizes():
     assert tl.build(s, [A, C])(np.ones((4, 16), "float32")).tolist() == [16] * 4
 
 
-@pytest.mark.parametrize("use", [lambda x: te.placeholder((x,), name="A"), lambda x: te.compute((x,), lambda i: i), lambda x: te.reduce_axis((0, x))],
-                         ids=["placeholder", "compute", "reduce_axis"])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda x: te.placeholder((x,), name="A"),
+        lambda x: te.compute((x,), lambda i: i),
+        lambda x: te.reduce_axis((0, x)),
+    ],
+    ids=["placeholder", "compute", "reduce_axis"],
+)
 @pytest.mark.parametrize("size", [100 / 16, float("inf"), float("nan"), np.float32(0.5)], ids=str)
 def test_other_quotients_are_not(use, size):
     with pytest.raises(tl.DeclareError, match=r"is no size|bounds are integers"):

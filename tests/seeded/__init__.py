@@ -1,1 +1,2 @@
-"""Bugs put into the compiler on purpose: each must be caught by the suite. ``python -m tests.seeded.table`` shows by what."""
+"""Bugs put into the compiler on purpose: each must be caught by the suite. ``python -m tests.seeded.table``
+shows by what."""

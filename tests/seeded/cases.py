@@ -1,4 +1,5 @@
-"""Small scheduled programs that between them pass through every part of the compiler: what the mutants are run on, after the ones aimed at.
+"""Small scheduled programs that between them pass through every part of the compiler: what the mutants are
+run on, after the ones aimed at.
 
 Each gives ``(args, outputs, ranges of the inputs, schedule, sizes)``, the form of the fuzzer's harness.
 """
@@ -194,7 +195,9 @@ def stencil_in_tiles() -> Case:
 @case
 def padded_convolution() -> Case:
     A, F = te.placeholder((3, 17), name="A"), te.placeholder((3,), name="F")
-    P = te.compute((3, 19), lambda b, x: te.if_then_else(te.all(x >= 1, x < 18), A[b, x - 1], te.const(0.0)), name="P")
+    P = te.compute(
+        (3, 19), lambda b, x: te.if_then_else(te.all(x >= 1, x < 18), A[b, x - 1], te.const(0.0)), name="P"
+    )
     r = te.reduce_axis((0, 3), "r")
     C = te.compute((3, 17), lambda b, x: te.sum(P[b, x + r] * F[r], axis=r), name="C")
     s = te.create_schedule(C.op)
@@ -207,8 +210,14 @@ def padded_convolution() -> Case:
 
 @case
 def argmax() -> Case:
-    best = te.comm_reducer(lambda x, y: (te.select((x[1] > y[1]) | ((x[1] == y[1]) & (x[0] < y[0])), x[0], y[0]), te.max(x[1], y[1])),
-                           lambda t0, t1: (te.const(1000, t0), te.min_value(t1)), name="argmax")
+    best = te.comm_reducer(
+        lambda x, y: (
+            te.select((x[1] > y[1]) | ((x[1] == y[1]) & (x[0] < y[0])), x[0], y[0]),
+            te.max(x[1], y[1]),
+        ),
+        lambda t0, t1: (te.const(1000, t0), te.min_value(t1)),
+        name="argmax",
+    )
     A = te.placeholder((5, 13), "int32", "A")
     k = te.reduce_axis((0, 13), "k")
     U, V = te.compute((5,), lambda i: best((k.var, A[i, k]), axis=k), name="U")
@@ -219,8 +228,14 @@ def argmax() -> Case:
 
 @case
 def smallest_with_its_place() -> Case:
-    least = te.comm_reducer(lambda x, y: (te.min(x[0], y[0]), te.select((x[0] < y[0]) | ((x[0] == y[0]) & (x[1] < y[1])), x[1], y[1])),
-                            lambda t0, t1: (te.max_value(t0), te.const(1000, t1)), name="least")
+    least = te.comm_reducer(
+        lambda x, y: (
+            te.min(x[0], y[0]),
+            te.select((x[0] < y[0]) | ((x[0] == y[0]) & (x[1] < y[1])), x[1], y[1]),
+        ),
+        lambda t0, t1: (te.max_value(t0), te.const(1000, t1)),
+        name="least",
+    )
     A = te.placeholder((5, 13), "int32", "A")
     k = te.reduce_axis((0, 13), "k")
     U, V = te.compute((5,), lambda i: least((A[i, k], k.var), axis=k), name="U")
@@ -232,7 +247,11 @@ def smallest_with_its_place() -> Case:
 @case
 def divisions() -> Case:
     A, B = te.placeholder((8, 11), "int32", "A"), te.placeholder((11,), "int32", "B")
-    C = te.compute((8, 11), lambda i, j: A[i, j] // 3 * 100 + A[i, j] % 4 + A[i, j] // B[j] * 7 + te.truncdiv(A[i, j], 4) * 1000, name="C")
+    C = te.compute(
+        (8, 11),
+        lambda i, j: A[i, j] // 3 * 100 + A[i, j] % 4 + A[i, j] // B[j] * 7 + te.truncdiv(A[i, j], 4) * 1000,
+        name="C",
+    )
     s = te.create_schedule(C.op)
     s[C].vectorize(s[C].split(C.op.axis[1], 8)[1])
     return [A, B, C], [C], {"A": (-40, 41), "B": (1, 6)}, s, ({},)
@@ -242,7 +261,9 @@ def divisions() -> Case:
 def index_arithmetic() -> Case:
     n = te.var("n")
     A = te.placeholder((60,), "int32", "A")
-    C = te.compute((n, 7), lambda i, j: A[(i * 7 + j) // 4 % 15 * 4 + (i - j + 70) % 4] + (j - i - 3) // 5, name="C")
+    C = te.compute(
+        (n, 7), lambda i, j: A[(i * 7 + j) // 4 % 15 * 4 + (i - j + 70) % 4] + (j - i - 3) // 5, name="C"
+    )
     s = te.create_schedule(C.op)
     s[C].split(s[C].fuse(*C.op.axis), 5)
     return [A, C], [C], {"A": (0, 50)}, s, tuple({"n": k} for k in (1, 9, 20))
@@ -373,7 +394,11 @@ def sampled_tiles() -> Case:
 @case
 def auto_unrolled() -> Case:
     A = te.placeholder((6, 4), "float64", "A")
-    C = te.compute((6, 4), lambda i, j: te.if_then_else(A[i, j] > 0, A[i, j], te.const(0.5, "float64") * A[i, 3 - j]), name="C")
+    C = te.compute(
+        (6, 4),
+        lambda i, j: te.if_then_else(A[i, j] > 0, A[i, j], te.const(0.5, "float64") * A[i, 3 - j]),
+        name="C",
+    )
     s = te.create_schedule(C.op)
     s[C].pragma(C.op.axis[0], "auto_unroll_max_step", 16)
     return [A, C], [C], {"A": SMALL}, s, ({},)

@@ -1,4 +1,5 @@
-"""Runs a mutant in a child process of its own, check after check, until one finds it. A hang or a crash is an answer too."""
+"""Runs a mutant in a child process of its own, check after check, until one finds it. A hang or a crash is an
+answer too."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ STUCK = 600.0  # seconds by the clock; who neither works nor ends hangs as well
 
 @dataclass(frozen=True)
 class Catch:
-    """``by``: which mechanism; ``check``: in which check; ``tried``: checks until then; ``said``: its first line."""
+    """``by``: which mechanism; ``check``: in which check; ``tried``: checks until then; ``said``: its first
+    line."""
 
     by: str
     check: str
@@ -39,7 +41,8 @@ def order(first: Sequence[str]) -> list[str]:
 
 
 def hunt(mutant: Mutant | None, checks: Sequence[str], seeds: Sequence[int] = ()) -> Catch | None:
-    """Who catches it; None when nobody does. Without a mutant: what the checks say of the compiler as it is."""
+    """Who catches it; None when nobody does. Without a mutant: what the checks say of the compiler as it
+    is."""
     sys.stdout.flush()
     sys.stderr.flush()
     read, write = os.pipe()
@@ -62,7 +65,12 @@ def hunt(mutant: Mutant | None, checks: Sequence[str], seeds: Sequence[int] = ()
     if os.WIFSIGNALED(status):
         if os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL):
             return Catch("hang", last, len(tried), f"did not end in {SECONDS} s of the processor")
-        return Catch("guard pages" if last == "guard" else "crash", last, len(tried), signal.Signals(os.WTERMSIG(status)).name)
+        return Catch(
+            "guard pages" if last == "guard" else "crash",
+            last,
+            len(tried),
+            signal.Signals(os.WTERMSIG(status)).name,
+        )
     return None
 
 
@@ -102,10 +110,18 @@ def _child(mutant: Mutant | None, checks: Sequence[str], seeds: Sequence[int], t
         say(f"! {_who(e)} | {str(e) or type(e).__name__}")
 
 
-_WORDS = ((r"malformed after lowering", "verifier, as lowered"), (r"malformed after pass", "verifier, after a pass"), (r"lowered with", "interpreter, as lowered"),
-          (r"after (all passes|pass .*) with", "interpreter, after a pass"), (r"compiled with|as built|all temporaries", "machine code"),
-          (r"proof with", "proof"), (r"replayed|read back", "round trip"), (r"^allowed", "refusals"), (r"^the tree is", "golden tree"),
-          (r"(built|simplified|proved|negated) |nothing is proved|interval .*\.\.|(lower|upper) bound", "laws"))
+_WORDS = (
+    (r"malformed after lowering", "verifier, as lowered"),
+    (r"malformed after pass", "verifier, after a pass"),
+    (r"lowered with", "interpreter, as lowered"),
+    (r"after (all passes|pass .*) with", "interpreter, after a pass"),
+    (r"compiled with|as built|all temporaries", "machine code"),
+    (r"proof with", "proof"),
+    (r"replayed|read back", "round trip"),
+    (r"^allowed", "refusals"),
+    (r"^the tree is", "golden tree"),
+    (r"(built|simplified|proved|negated) |nothing is proved|interval .*\.\.|(lower|upper) bound", "laws"),
+)
 
 
 def _who(e: BaseException) -> str:

@@ -1,4 +1,5 @@
-"""``python -m tests.seeded.table``: every seeded bug and who caught it. With ``--fuzz N`` also which of N seeds of the fuzzer finds it first."""
+"""``python -m tests.seeded.table``: every seeded bug and who caught it. With ``--fuzz N`` also which of N
+seeds of the fuzzer finds it first."""
 
 from __future__ import annotations
 
@@ -35,7 +36,10 @@ def main(argv: list[str] | None = None) -> int:
             alone = hunt(m, (), range(options.fuzz))
             line += f"  fuzz: {alone.tried if alone else 'no'}"
         print(line, flush=True)
-    print(f"\n{len(chosen)} seeded bugs, {len(chosen) - alive} caught: " + ", ".join(f"{who} {n}" for who, n in by.most_common()))
+    print(
+        f"\n{len(chosen)} seeded bugs, {len(chosen) - alive} caught: "
+        + ", ".join(f"{who} {n}" for who, n in by.most_common())
+    )
     return 1 if alive else 0
 
 

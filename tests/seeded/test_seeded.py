@@ -19,7 +19,9 @@ def test_the_compiler_as_it_is_passes() -> None:
 
 def test_the_bugs_are_many_and_named_apart() -> None:
     assert len(MUTANTS) >= 60 and len({m.name for m in MUTANTS}) == len(MUTANTS)
-    assert len({m.where.partition(":")[0].partition(".")[0] for m in MUTANTS}) >= 7, "rooms of the house with a bug in them"
+    assert len({m.where.partition(":")[0].partition(".")[0] for m in MUTANTS}) >= 7, (
+        "rooms of the house with a bug in them"
+    )
     assert all(c in CHECKS for m in MUTANTS for c in m.first)
 
 

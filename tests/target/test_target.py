@@ -12,9 +12,17 @@ from tensorlang.target import Target, as_target, host, x86
 from tensorlang.target.target import _host, _instruction_sets, _parse
 
 
-@pytest.mark.parametrize("text", ["llvm", "llvm -mcpu=skylake-avx512", "llvm -mcpu=haswell -mattr=+avx512f,-fma -num-cores=3",
-                                  "llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-n1", "llvm -mtriple=riscv64-unknown-linux-gnu -mattr=+v",
-                                  "llvm --mcpu=znver3 -num-cores 2"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "llvm",
+        "llvm -mcpu=skylake-avx512",
+        "llvm -mcpu=haswell -mattr=+avx512f,-fma -num-cores=3",
+        "llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-n1",
+        "llvm -mtriple=riscv64-unknown-linux-gnu -mattr=+v",
+        "llvm --mcpu=znver3 -num-cores 2",
+    ],
+)
 def test_strings_round_trip(text: str) -> None:
     target = Target.parse(text)
     assert Target.parse(str(target)) == target
@@ -24,16 +32,31 @@ def test_strings_round_trip(text: str) -> None:
 def test_host_is_what_plain_llvm_means() -> None:
     assert Target.parse("llvm") == Target.host() == as_target(None)
     target = Target.host()
-    assert target.is_host and target.num_cores >= 1 and target.l1_bytes >= 8 << 10 and target.cache_line in (32, 64, 128, 256)
+    assert (
+        target.is_host
+        and target.num_cores >= 1
+        and target.l1_bytes >= 8 << 10
+        and target.cache_line in (32, 64, 128, 256)
+    )
     assert as_target(target) is target and as_target("llvm") == target
 
 
-@pytest.mark.parametrize(("text", "bits", "registers", "fma"), [
-    ("llvm -mcpu=x86-64", 128, 16, False), ("llvm -mcpu=haswell", 256, 16, True), ("llvm -mcpu=skylake-avx512", 512, 32, True),
-    ("llvm -mcpu=znver4", 512, 32, True), ("llvm -mcpu=haswell -mattr=-avx", 128, 16, False), ("llvm -mcpu=haswell -mattr=-fma", 256, 16, False),
-    ("llvm -mcpu=x86-64 -mattr=+avx512f", 512, 32, True), ("llvm -mcpu=skylake-avx512 -mattr=-avx512f", 256, 16, True),
-    ("llvm -mtriple=aarch64-unknown-linux-gnu", 128, 32, True), ("llvm -mtriple=riscv64-unknown-linux-gnu", 64, 32, True),
-    ("llvm -mtriple=riscv64-unknown-linux-gnu -mattr=+v", 128, 32, True)])
+@pytest.mark.parametrize(
+    ("text", "bits", "registers", "fma"),
+    [
+        ("llvm -mcpu=x86-64", 128, 16, False),
+        ("llvm -mcpu=haswell", 256, 16, True),
+        ("llvm -mcpu=skylake-avx512", 512, 32, True),
+        ("llvm -mcpu=znver4", 512, 32, True),
+        ("llvm -mcpu=haswell -mattr=-avx", 128, 16, False),
+        ("llvm -mcpu=haswell -mattr=-fma", 256, 16, False),
+        ("llvm -mcpu=x86-64 -mattr=+avx512f", 512, 32, True),
+        ("llvm -mcpu=skylake-avx512 -mattr=-avx512f", 256, 16, True),
+        ("llvm -mtriple=aarch64-unknown-linux-gnu", 128, 32, True),
+        ("llvm -mtriple=riscv64-unknown-linux-gnu", 64, 32, True),
+        ("llvm -mtriple=riscv64-unknown-linux-gnu -mattr=+v", 128, 32, True),
+    ],
+)
 def test_facts(text: str, bits: int, registers: int, fma: bool) -> None:
     if "-mtriple" not in text:
         text += " -mtriple=x86_64-unknown-linux-gnu"
@@ -43,17 +66,38 @@ def test_facts(text: str, bits: int, registers: int, fma: bool) -> None:
     assert target.vector_lanes("float64") == max(1, bits // 64)
 
 
-@pytest.mark.parametrize(("text", "word"), [
-    ("cuda", "unknown target"), ("", "unknown target"), ("llvm -mcpus=skylake", "unknown option"), ("llvm -mcpu=skylak", "skylake"),
-    ("llvm -mtriple=z80-unknown-none", "unknown triple"), ("llvm -mtriple=x86_64", "unknown triple"), ("llvm -mattr=avx2", "+avx2"),
-    ("llvm -num-cores=0", "positive"), ("llvm -num-cores", "no value"), ("llvm -mtriple=aarch64-linux-gnu -mcpu=haswell", "unknown CPU"),
-    ("llvm -mtriple=aarch64-linux-gnu -mcpu=native", "another machine"), ("llvm -mattr=+avx521f", "avx512f"),
-    ("llvm -mtriple=aarch64-linux-gnu -mattr=+avx2", "unknown feature"), ("llvm -mtriple=riscv64-linux-gnu -mattr=+zvffh", "zvfh"),
-    ("llvm -mtriple=aarch46-linux-gnu", "aarch64"), ("llvm -mcpu=haswell -mcpu=znver3", "given twice"), ("llvm -mcpu='haswell", "quotation"),
-    ("llvm -mtriple=x86_64-pc-windows-msvc", "COFF, not ELF"), ("llvm -mtriple=x86_64-unknown-linux-gnux32", "32 bits"),
-    ("llvm -mtriple=X86_64-linux-gnu", "beginning with x86_64"), ("llvm -mtriple=aarch64-linux-gnu_ilp32", "32 bits"),
-    ("llvm -mtriple=x86_64-linux-gnu -mattr=+x32", "another machine"), ("llvm -num-cores=\u00b2", "positive"), ("llvm -num-cores=1000000", "999999"),
-    ("llvm -mcpu=", "unknown CPU"), ("llvm -num-cores=two", "positive"), ("llvm haswell", "unknown option")])
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("cuda", "unknown target"),
+        ("", "unknown target"),
+        ("llvm -mcpus=skylake", "unknown option"),
+        ("llvm -mcpu=skylak", "skylake"),
+        ("llvm -mtriple=z80-unknown-none", "unknown triple"),
+        ("llvm -mtriple=x86_64", "unknown triple"),
+        ("llvm -mattr=avx2", "+avx2"),
+        ("llvm -num-cores=0", "positive"),
+        ("llvm -num-cores", "no value"),
+        ("llvm -mtriple=aarch64-linux-gnu -mcpu=haswell", "unknown CPU"),
+        ("llvm -mtriple=aarch64-linux-gnu -mcpu=native", "another machine"),
+        ("llvm -mattr=+avx521f", "avx512f"),
+        ("llvm -mtriple=aarch64-linux-gnu -mattr=+avx2", "unknown feature"),
+        ("llvm -mtriple=riscv64-linux-gnu -mattr=+zvffh", "zvfh"),
+        ("llvm -mtriple=aarch46-linux-gnu", "aarch64"),
+        ("llvm -mcpu=haswell -mcpu=znver3", "given twice"),
+        ("llvm -mcpu='haswell", "quotation"),
+        ("llvm -mtriple=x86_64-pc-windows-msvc", "COFF, not ELF"),
+        ("llvm -mtriple=x86_64-unknown-linux-gnux32", "32 bits"),
+        ("llvm -mtriple=X86_64-linux-gnu", "beginning with x86_64"),
+        ("llvm -mtriple=aarch64-linux-gnu_ilp32", "32 bits"),
+        ("llvm -mtriple=x86_64-linux-gnu -mattr=+x32", "another machine"),
+        ("llvm -num-cores=\u00b2", "positive"),
+        ("llvm -num-cores=1000000", "999999"),
+        ("llvm -mcpu=", "unknown CPU"),
+        ("llvm -num-cores=two", "positive"),
+        ("llvm haswell", "unknown option"),
+    ],
+)
 def test_mistakes_are_named(text: str, word: str) -> None:
     with pytest.raises(TargetError) as caught:
         Target.parse(text)
@@ -72,7 +116,9 @@ def test_instruction_sets_are_what_the_string_enables() -> None:
 
     x86 = "llvm -mtriple=x86_64-linux-gnu -mcpu="
     assert sets(x86 + "x86-64") == set()
-    assert {"avx2", "fma", "bmi2"} <= sets(x86 + "haswell") and not {s for s in sets(x86 + "haswell") if s.startswith("avx512")}
+    assert {"avx2", "fma", "bmi2"} <= sets(x86 + "haswell") and not {
+        s for s in sets(x86 + "haswell") if s.startswith("avx512")
+    }
     assert sets(x86 + "haswell -mattr=-avx2") == sets(x86 + "haswell") - {"avx2"}
     assert {"avx512f", "avx2", "fma"} <= sets(x86 + "x86-64 -mattr=+avx512f")
     assert sets(x86 + "haswell -mattr=+prefer-256-bit,+fast-gather,+sgx,+rdseed") == sets(x86 + "haswell")
@@ -89,12 +135,25 @@ def test_why_a_target_cannot_run_here(monkeypatch: pytest.MonkeyPatch) -> None:
     _host.cache_clear()
     _instruction_sets.cache_clear()
     try:
-        for text in ("-mcpu=haswell", "-mcpu=x86-64-v3", "-mcpu=ivybridge", "-mcpu=nehalem", "-mcpu=haswell -mattr=+prefer-256-bit,-avx2",
-                     "-mcpu=znver1 -mattr=-sse4a,-prfchw"):
+        for text in (
+            "-mcpu=haswell",
+            "-mcpu=x86-64-v3",
+            "-mcpu=ivybridge",
+            "-mcpu=nehalem",
+            "-mcpu=haswell -mattr=+prefer-256-bit,-avx2",
+            "-mcpu=znver1 -mattr=-sse4a,-prfchw",
+        ):
             assert Target.parse(f"llvm -mtriple=x86_64-unknown-linux-gnu {text}").why_not_here() is None, text
-        for text, word in (("-mcpu=znver3", "prfchw, sse4a"), ("-mcpu=alderlake", "avxvnni, gfni"), ("-mcpu=skylake-avx512", "512 bits"),
-                           ("-mcpu=haswell -mattr=+gfni", "gfni"), ("-mtriple=aarch64-linux-gnu", "for aarch64-linux-gnu")):
-            why = Target.parse("llvm " + ("" if "triple" in text else "-mtriple=x86_64-unknown-linux-gnu ") + text).why_not_here()
+        for text, word in (
+            ("-mcpu=znver3", "prfchw, sse4a"),
+            ("-mcpu=alderlake", "avxvnni, gfni"),
+            ("-mcpu=skylake-avx512", "512 bits"),
+            ("-mcpu=haswell -mattr=+gfni", "gfni"),
+            ("-mtriple=aarch64-linux-gnu", "for aarch64-linux-gnu"),
+        ):
+            why = Target.parse(
+                "llvm " + ("" if "triple" in text else "-mtriple=x86_64-unknown-linux-gnu ") + text
+            ).why_not_here()
             assert why is not None and word in why, text
     finally:
         _host.cache_clear()
@@ -111,7 +170,9 @@ def test_cache_sizes_are_read_and_their_absence_is_no_error(tmp_path: object) ->
     import pathlib
 
     root = pathlib.Path(str(tmp_path))
-    for i, (level, kind, size) in enumerate((("1", "Data", "48K"), ("1", "Instruction", "64K"), ("2", "Unified", "2M"))):
+    for i, (level, kind, size) in enumerate(
+        (("1", "Data", "48K"), ("1", "Instruction", "64K"), ("2", "Unified", "2M"))
+    ):
         d = root / f"index{i}"
         d.mkdir()
         (d / "level").write_text(level)

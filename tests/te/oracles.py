@@ -1,4 +1,5 @@
-"""One computation by the three oracles: numpy on the graph, the loop IR interpreter, compiled code; with plain and with vector loops."""
+"""One computation by the three oracles: numpy on the graph, the loop IR interpreter, compiled code; with
+plain and with vector loops."""
 
 from __future__ import annotations
 
@@ -18,11 +19,19 @@ POISON = 0xA5
 Array = np.ndarray
 
 
-def agree(outputs: Tensor | Sequence[Tensor], values: Mapping[Any, Array], *, ulp: float = 0, lanes: Sequence[int] = (0, 8),
-          schedule: Callable[[tl.Schedule], None] | None = None) -> tuple[Array, ...]:
-    """Asserts that all oracles give the reference's arrays, within ``ulp`` units of the last place; returns them.
+def agree(
+    outputs: Tensor | Sequence[Tensor],
+    values: Mapping[Any, Array],
+    *,
+    ulp: float = 0,
+    lanes: Sequence[int] = (0, 8),
+    schedule: Callable[[tl.Schedule], None] | None = None,
+) -> tuple[Array, ...]:
+    """Asserts that all oracles give the reference's arrays, within ``ulp`` units of the last place; returns
+    them.
 
-    ``lanes``: 0 builds plain loops, n cuts the innermost loop by n and vectorises it; ``schedule`` does something else instead.
+    ``lanes``: 0 builds plain loops, n cuts the innermost loop by n and vectorises it; ``schedule`` does
+    something else instead.
     """
     outs = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
     tensors = {t: v for t, v in values.items() if isinstance(t, Tensor)}
@@ -35,13 +44,22 @@ def agree(outputs: Tensor | Sequence[Tensor], values: Mapping[Any, Array], *, ul
             schedule(s)
         elif n:
             vectorized(s, n)
-        runs = (("interpreter", lambda func: interpret(func, *given, *got)), ("compiled", lambda func: tl.build(s, args)(*given, *got)))
+        runs = (
+            ("interpreter", lambda func: interpret(func, *given, *got)),
+            ("compiled", lambda func: tl.build(s, args)(*given, *got)),
+        )
         for name, run in runs:
             given = list(values.values())
             got = [poisoned(w) for w in want]
             run(tl.lower(s, args))
             for t, g, w in zip(outs, got, want, strict=True):
-                same(g, w, t.dtype, ulp, f"{name}, {n or 'no'} lanes, {t.name} = {t.op.body[t.value_index] if hasattr(t.op, 'body') else t}")
+                same(
+                    g,
+                    w,
+                    t.dtype,
+                    ulp,
+                    f"{name}, {n or 'no'} lanes, {t.name} = {t.op.body[t.value_index] if hasattr(t.op, 'body') else t}",
+                )
     return want
 
 
@@ -77,8 +95,10 @@ def same(got: Array, want: Array, t: DType, ulp: float, where: str) -> None:
         bad = ~equal & ~(far <= ulp)
     if bad.any():
         at = tuple(int(i) for i in np.argwhere(np.atleast_1d(bad))[0])
-        raise AssertionError(f"{where}: {int(bad.sum())} of {bad.size} differ, first at {at}: {np.atleast_1d(got)[at]!r}, "
-                             f"should be {np.atleast_1d(want)[at]!r}")
+        raise AssertionError(
+            f"{where}: {int(bad.sum())} of {bad.size} differ, first at {at}: {np.atleast_1d(got)[at]!r}, "
+            f"should be {np.atleast_1d(want)[at]!r}"
+        )
 
 
 def widened(x: Array) -> Array:
@@ -98,19 +118,57 @@ def numbers(t: str | DType, n: int = 131, seed: int = 0) -> Array:
         small = rng.integers(max(lo, -20), 20, n, kind)
         out = np.where(rng.random(n) < 0.5, rng.integers(lo, hi, n, kind, endpoint=True), small)
         special = [0, 1, hi, lo, hi - 1, lo + 1, hi // 2]
-        out[:len(special)] = np.array(special, dtype=object).astype(kind)
+        out[: len(special)] = np.array(special, dtype=object).astype(kind)
         return out
     if t.code == "bfloat":
         with np.errstate(all="ignore"):
-            return (numbers("float32", n, seed).view(np.uint32) >> np.uint32(16)).astype(np.uint16).view(t.to_numpy())
+            return (
+                (numbers("float32", n, seed).view(np.uint32) >> np.uint32(16))
+                .astype(np.uint16)
+                .view(t.to_numpy())
+            )
     kind = t.to_numpy().type
     info = np.finfo(kind)
     with np.errstate(all="ignore"):
         top = float(np.log10(float(info.max)))
-        out = np.select([rng.random(n) < 0.4, rng.random(n) < 0.5],
-                        [rng.choice([-1.0, 1.0], n) * 10.0 ** rng.uniform(-top, top, n), rng.uniform(-300, 300, n)], rng.uniform(-3, 3, n))
+        out = np.select(
+            [rng.random(n) < 0.4, rng.random(n) < 0.5],
+            [rng.choice([-1.0, 1.0], n) * 10.0 ** rng.uniform(-top, top, n), rng.uniform(-300, 300, n)],
+            rng.uniform(-3, 3, n),
+        )
         out = out.astype(kind)
-        special = [0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 0.5, -0.5, 1.5, 2.5, -2.5, 127.5, 128, -128.5, -129, 255.5, 256, 32767.5, 32768,
-                   65535.5, 65536, 2.0**31, -(2.0**31), 2.0**32, 2.0**63, -(2.0**63), 2.0**64, info.max, info.smallest_subnormal, info.tiny]
-        out[:len(special)] = np.array(special).astype(kind)
+        special = [
+            0.0,
+            -0.0,
+            1,
+            -1,
+            np.inf,
+            -np.inf,
+            np.nan,
+            0.5,
+            -0.5,
+            1.5,
+            2.5,
+            -2.5,
+            127.5,
+            128,
+            -128.5,
+            -129,
+            255.5,
+            256,
+            32767.5,
+            32768,
+            65535.5,
+            65536,
+            2.0**31,
+            -(2.0**31),
+            2.0**32,
+            2.0**63,
+            -(2.0**63),
+            2.0**64,
+            info.max,
+            info.smallest_subnormal,
+            info.tiny,
+        ]
+        out[: len(special)] = np.array(special).astype(kind)
     return out

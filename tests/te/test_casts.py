@@ -1,4 +1,5 @@
-"""Casts between all pairs of element types: the same bits from numpy, the interpreter and the machine, and those that C would give."""
+"""Casts between all pairs of element types: the same bits from numpy, the interpreter and the machine, and
+those that C would give."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ def test_casts(source):
 
 
 def as_c(x: np.ndarray, source: str, target: str) -> np.ndarray:
-    """What C gives where its standard says, the nearest end of the range (and 0 for NaN) where a float does not fit an integer type."""
+    """What C gives where its standard says, the nearest end of the range (and 0 for NaN) where a float does
+    not fit an integer type."""
     s, t = dtype(source), dtype(target)
     if s.code == "bfloat":
         if t is s:
@@ -40,7 +42,10 @@ def as_c(x: np.ndarray, source: str, target: str) -> np.ndarray:
             return np.array([nearest_bfloat(v) for v in x.tolist()], np.uint16).view(t.to_numpy())
         if s.is_float and t.is_int:
             lo, hi = t.limits()
-            return np.array([0 if v != v else lo if v <= lo else hi if v >= hi else int(v) for v in x.tolist()], dtype=object).astype(t.to_numpy())
+            return np.array(
+                [0 if v != v else lo if v <= lo else hi if v >= hi else int(v) for v in x.tolist()],
+                dtype=object,
+            ).astype(t.to_numpy())
         return x.astype(t.to_numpy())
 
 

@@ -1,4 +1,5 @@
-"""What a user declares: shapes, dtypes and names as they come out. The mistakes and their messages are in tests/errors."""
+"""What a user declares: shapes, dtypes and names as they come out. The mistakes and their messages are in
+tests/errors."""
 
 from __future__ import annotations
 
@@ -24,11 +25,14 @@ I = te.placeholder((8,), "int32", "I")
 k = te.reduce_axis((0, 8), "k")
 
 
-# --- what comes out -------------------------------------------------------------------------------------------------------------
+# --- what comes out -----------------------------------------------------------------------------------------
+
 
 def test_placeholder():
     assert A.name == "A" and A.dtype is FLOAT32 and shape_of(A) == (4, 8) and A.ndim == 2
-    assert type(A.op) is PlaceholderOp and A.op.outputs == (A,) and A.op.output(0) is A and A.op.num_outputs == 1
+    assert (
+        type(A.op) is PlaceholderOp and A.op.outputs == (A,) and A.op.output(0) is A and A.op.num_outputs == 1
+    )
     assert repr(A) == "Tensor(A: float32[4, 8])"
     assert te.placeholder(5).ndim == 1 and te.placeholder((), "int8").shape == ()
     assert te.placeholder((0, 3)).shape[0] is make.const(0)
@@ -36,7 +40,9 @@ def test_placeholder():
 
 def test_compute_takes_its_axis_names_from_the_function():
     C = te.compute((4, 8), lambda row, col: A[row, col] * 2.0, name="C")
-    assert type(C.op) is ComputeOp and [a.name for a in C.op.axis] == ["row", "col"] and C.op.reduce_axis == ()
+    assert (
+        type(C.op) is ComputeOp and [a.name for a in C.op.axis] == ["row", "col"] and C.op.reduce_axis == ()
+    )
     assert [const_int(a.extent) for a in C.op.axis] == [4, 8] and {a.kind for a in C.op.axis} == {"data"}
     assert str(C.op.body[0]) == "A[row, col] * 2.0"
     D = te.compute((4, 8), lambda *i: A(*i) + 1.0)
@@ -54,7 +60,9 @@ def test_compute_of_rank_zero_of_a_number_and_of_a_tensor():
 
 def test_compute_with_several_outputs():
     S, D = te.compute((8,), lambda i: (I[i] + 1, A[0, i]), name="both")
-    assert S.op is D.op and (S.value_index, D.value_index) == (0, 1) and (S.dtype, D.dtype) == (INT32, FLOAT32)
+    assert (
+        S.op is D.op and (S.value_index, D.value_index) == (0, 1) and (S.dtype, D.dtype) == (INT32, FLOAT32)
+    )
     assert (S.name, D.name) == ("both.v0", "both.v1")
 
 
@@ -66,11 +74,16 @@ def test_notes_are_kept():
 def test_reduction():
     C = te.compute((4,), lambda i: te.sum(A[i, k], axis=k), name="C")
     (body,) = C.op.body
-    assert type(body) is Reduce and body.reducer is SUM and C.op.reduce_axis == (k,) and body.condition is None
+    assert (
+        type(body) is Reduce and body.reducer is SUM and C.op.reduce_axis == (k,) and body.condition is None
+    )
     assert [str(s) for s in body.start()] == ["0.0"]
     assert str(body) == "sum(A[i, k], axis=[k])"
-    assert (te.max(A[0, k], axis=k).start()[0].value, te.min(A[0, k], axis=k).start()[0].value) == (float("-inf"), float("inf"))
-    assert te.max(I[k], axis=k).start()[0].value == -2**31
+    assert (te.max(A[0, k], axis=k).start()[0].value, te.min(A[0, k], axis=k).start()[0].value) == (
+        float("-inf"),
+        float("inf"),
+    )
+    assert te.max(I[k], axis=k).start()[0].value == -(2**31)
     assert te.sum(I[k], axis=k, init=3).start()[0] is make.const(3)
     assert str(te.sum(I[k], axis=[k], where=k > 2)) == "sum(I[k], axis=[k], where=2 < k)"
 
@@ -81,8 +94,11 @@ def test_min_and_max_without_axes_are_elementwise():
 
 
 def test_custom_reducer_substitutes():
-    best = te.comm_reducer(lambda x, y: (te.select(x[1] < y[1], y[0], x[0]), te.max(x[1], y[1])),
-                           lambda a, b: (0, te.min_value(b)), name="best")
+    best = te.comm_reducer(
+        lambda x, y: (te.select(x[1] < y[1], y[0], x[0]), te.max(x[1], y[1])),
+        lambda a, b: (0, te.min_value(b)),
+        name="best",
+    )
     index, value = te.compute((4,), lambda i: best((k.var, A[i, k]), axis=k), name="argmax")
     assert (index.dtype, value.dtype) == (INT32, FLOAT32)
     first, second = index.op.body

@@ -54,7 +54,13 @@ def test_several_outputs_of_several_dtypes():
 
     tl.register_func("test.divmod", divmod_, override=True)
     A = te.placeholder((7,), dtype="int32", name="A")
-    Q, R = te.extern([(7,), (7,)], [A], lambda ins, outs: te.call_packed("test.divmod", ins[0], *outs), dtype=["int32", "float32"], name="qr")
+    Q, R = te.extern(
+        [(7,), (7,)],
+        [A],
+        lambda ins, outs: te.call_packed("test.divmod", ins[0], *outs),
+        dtype=["int32", "float32"],
+        name="qr",
+    )
     a = np.arange(7, dtype="int32")
     q, r = tl.build(te.create_schedule([Q.op]), [A, Q, R])(a)
     assert np.array_equal(q, a // 3) and np.array_equal(r, a % 3)
@@ -74,7 +80,12 @@ def test_a_c_symbol_gets_pointers_and_numbers():
     tl.register_symbol("test_negate", negate)
     n = te.var("n")
     A = te.placeholder((n,), name="A")
-    B = te.extern((n,), [A], lambda ins, outs: te.call_extern("int32", "test_negate", ins[0].data, outs[0].data, n), name="B")
+    B = te.extern(
+        (n,),
+        [A],
+        lambda ins, outs: te.call_extern("int32", "test_negate", ins[0].data, outs[0].data, n),
+        name="B",
+    )
     f = tl.build(te.create_schedule(B), [A, B])
     for size in (1, 17):
         a = np.arange(size, dtype="float32")
@@ -98,10 +109,13 @@ def test_an_unknown_function_is_refused_when_the_kernel_is_built():
         tl.build(te.create_schedule(B), [A, B])
 
 
-@pytest.mark.parametrize("f, message", [
-    (lambda ins, outs: None, "returned None"),
-    (lambda ins, outs: te.call_packed("test.scale", ins[0]), "does not get every output"),
-])
+@pytest.mark.parametrize(
+    "f, message",
+    [
+        (lambda ins, outs: None, "returned None"),
+        (lambda ins, outs: te.call_packed("test.scale", ins[0]), "does not get every output"),
+    ],
+)
 def test_declarations_that_make_no_sense(f, message):
     A = te.placeholder((3,), name="A")
     with pytest.raises(tl.DeclareError, match=message):
@@ -111,9 +125,13 @@ def test_declarations_that_make_no_sense(f, message):
 def test_what_an_extern_does_not_allow():
     A, B, C, D = pipeline(4)
     s = te.create_schedule(D)
-    for call, because in ((lambda: s[C].compute_at(s[D], s[D].op.axis[0]), "runs whole"), (lambda: s.cache_write(C), "somebody else writes it"),
-                          (lambda: s[B].compute_inline(), "reads it whole"), (lambda: s.cache_read(B, "local", [C]), "what it reads is fixed"),
-                          (lambda: s[B].transform_layout(lambda i, j: (j, i)), "in the layout it was declared with")):
+    for call, because in (
+        (lambda: s[C].compute_at(s[D], s[D].op.axis[0]), "runs whole"),
+        (lambda: s.cache_write(C), "somebody else writes it"),
+        (lambda: s[B].compute_inline(), "reads it whole"),
+        (lambda: s.cache_read(B, "local", [C]), "what it reads is fixed"),
+        (lambda: s[B].transform_layout(lambda i, j: (j, i)), "in the layout it was declared with"),
+    ):
         with pytest.raises(tl.ScheduleError, match=because):
             call()
     assert len(s.trace) == 0
@@ -136,9 +154,15 @@ SCALED = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double, ctypes.c_int32)(_sca
 
 def test_c_functions_of_numbers_are_elements():
     A = te.placeholder((13,), name="A")
-    B = te.compute((13,), lambda i: te.call_pure_extern("float32", "fabsf", A[i]) + te.call_pure_extern("float32", "fmaxf", A[i], 2.0), name="B")
+    B = te.compute(
+        (13,),
+        lambda i: (
+            te.call_pure_extern("float32", "fabsf", A[i]) + te.call_pure_extern("float32", "fmaxf", A[i], 2.0)
+        ),
+        name="B",
+    )
     a = np.arange(-6, 7, dtype="float32")
-    got, = agree(B, {A: a}, lanes=(0, 4, 8))
+    (got,) = agree(B, {A: a}, lanes=(0, 4, 8))
     assert np.array_equal(got, np.abs(a) + np.maximum(a, 2))
 
 
@@ -147,7 +171,7 @@ def test_c_functions_take_numbers_of_several_types():
     A, I = te.placeholder((6,), "float64", name="A"), te.placeholder((6,), "int32", name="I")
     B = te.compute((6,), lambda i: te.call_extern("float64", "test_scaled", A[i], I[i]), name="B")
     a, n = np.arange(6.0), np.arange(6, dtype="int32")
-    got, = agree(B, {A: a, I: n}, lanes=(0, 4))
+    (got,) = agree(B, {A: a, I: n}, lanes=(0, 4))
     assert np.array_equal(got, a * n)
     assert str(B.op.body[0]) == "test_scaled(A[i], I[i])"
 

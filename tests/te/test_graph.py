@@ -22,7 +22,10 @@ def test_a_part_reads_what_is_given():
     x, y = [rng.integers(-4, 5, (3, 4)).astype(np.float32) for _ in range(2)]
     whole = te.reference.evaluate([e], {a: x, b: y})
     assert (te.reference.evaluate([made[e]], {a: x, given: x + y})[0] == whole[0]).all()
-    assert e.op.body[0] is not made[e].op.body[0] and set(e.op.input_tensors) == {d, c}  # the whole is as it was
+    assert e.op.body[0] is not made[e].op.body[0] and set(e.op.input_tensors) == {
+        d,
+        c,
+    }  # the whole is as it was
 
 
 def test_a_part_of_several_outputs_shares_what_they_share():

@@ -1,4 +1,5 @@
-"""The functions of ``te``: each on each dtype it takes through all oracles; integer arithmetic as C and Python define it."""
+"""The functions of ``te``: each on each dtype it takes through all oracles; integer arithmetic as C and
+Python define it."""
 
 from __future__ import annotations
 
@@ -34,16 +35,33 @@ def operands(name: str, t: str) -> list[np.ndarray]:
 @pytest.mark.parametrize("t", [*FLOATS, *INTS])
 def test_every_intrinsic(t):
     names = [n for n, row in TABLE.items() if row.accepts(dtype(t))]
-    for exact in (True, False):  # those with exact results must agree to the bit, the others within their bounds
+    for exact in (
+        True,
+        False,
+    ):  # those with exact results must agree to the bit, the others within their bounds
         chosen = [n for n in names if (ROWS[n].ulp == 0) == exact]
         if not chosen:
             continue
         A, B = te.placeholder((N,), t, name="A"), te.placeholder((N,), t, name="B")
-        outs = [te.compute((N,), lambda i, n=n: make.call(n, *[A[i], B[i]][:TABLE[n].arity]), name=n) for n in chosen]
+        outs = [
+            te.compute((N,), lambda i, n=n: make.call(n, *[A[i], B[i]][: TABLE[n].arity]), name=n)
+            for n in chosen
+        ]
         for n, out in zip(chosen, outs, strict=True):
             a, b = operands(n, t)
             inputs = {A: a} if TABLE[n].arity == 1 else {A: a, B: b}
-            agree(out, inputs, ulp=0 if exact else 4 if t == "float64" else 1 if t in ("float16", "bfloat16") else ROWS[n].ulp, lanes=(8,))
+            agree(
+                out,
+                inputs,
+                ulp=0
+                if exact
+                else 4
+                if t == "float64"
+                else 1
+                if t in ("float16", "bfloat16")
+                else ROWS[n].ulp,
+                lanes=(8,),
+            )
 
 
 def test_every_row_has_a_function_with_a_docstring():
@@ -56,7 +74,71 @@ def test_every_row_has_a_function_with_a_docstring():
 
 
 def test_all_that_tvm_exports():
-    tvm = ["any", "all", "min_value", "max_value", "exp", "erf", "tanh", "sigmoid", "log", "tan", "cos", "sin", "sqrt", "rsqrt", "floor", "ceil", "sinh", "cosh", "log2", "log10", "asin", "asinh", "acos", "acosh", "atan", "atanh", "trunc", "abs", "round", "nearbyint", "power", "popcount", "fmod", "if_then_else", "isnan", "isfinite", "isinf", "div", "indexdiv", "indexmod", "truncdiv", "truncmod", "floordiv", "floormod", "comm_reducer", "min", "max", "sum", "add", "subtract", "multiply", "create_schedule", "Tensor", "TensorSlice", "tag_scope", "placeholder", "compute", "var", "size_var", "const", "reduce_axis", "PlaceholderOp", "ComputeOp"]
+    tvm = [
+        "any",
+        "all",
+        "min_value",
+        "max_value",
+        "exp",
+        "erf",
+        "tanh",
+        "sigmoid",
+        "log",
+        "tan",
+        "cos",
+        "sin",
+        "sqrt",
+        "rsqrt",
+        "floor",
+        "ceil",
+        "sinh",
+        "cosh",
+        "log2",
+        "log10",
+        "asin",
+        "asinh",
+        "acos",
+        "acosh",
+        "atan",
+        "atanh",
+        "trunc",
+        "abs",
+        "round",
+        "nearbyint",
+        "power",
+        "popcount",
+        "fmod",
+        "if_then_else",
+        "isnan",
+        "isfinite",
+        "isinf",
+        "div",
+        "indexdiv",
+        "indexmod",
+        "truncdiv",
+        "truncmod",
+        "floordiv",
+        "floormod",
+        "comm_reducer",
+        "min",
+        "max",
+        "sum",
+        "add",
+        "subtract",
+        "multiply",
+        "create_schedule",
+        "Tensor",
+        "TensorSlice",
+        "tag_scope",
+        "placeholder",
+        "compute",
+        "var",
+        "size_var",
+        "const",
+        "reduce_axis",
+        "PlaceholderOp",
+        "ComputeOp",
+    ]
     assert [n for n in tvm if not hasattr(te, n)] == []
     for name in ("thread_axis", "gradient", "nonsense"):
         with pytest.raises(AttributeError, match=f"tensorlang's te has no '{name}'"):
@@ -68,23 +150,32 @@ def test_a_number_takes_the_type_of_the_others():
     h = te.var("h", "float16")
     assert te.power(x, 0.1).args[1].value == 0.1  # not rounded to float32 on the way
     assert te.power(0.1, x).args[0].value == 0.1
-    assert te.hypot(h, 2).dtype == "float16" and te.atan2(1, h).dtype == "float16" and te.fmod(h, 2.5).dtype == "float16"
+    assert (
+        te.hypot(h, 2).dtype == "float16"
+        and te.atan2(1, h).dtype == "float16"
+        and te.fmod(h, 2.5).dtype == "float16"
+    )
     assert te.ldexp(h, te.var("n")).dtype == "float16"
-    assert te.sqrt(2) is te.sqrt(2.0) and te.hypot(3, 4).dtype == "float32" and te.popcount(7).dtype == "int32"
-    assert te.shift_left(te.var("b", "uint8"), 3).dtype == "uint8" and te.shift_left(1, te.var("b", "uint8")).dtype == "uint8"
+    assert (
+        te.sqrt(2) is te.sqrt(2.0) and te.hypot(3, 4).dtype == "float32" and te.popcount(7).dtype == "int32"
+    )
+    assert (
+        te.shift_left(te.var("b", "uint8"), 3).dtype == "uint8"
+        and te.shift_left(1, te.var("b", "uint8")).dtype == "uint8"
+    )
 
 
 def test_powers():
     x, i = te.var("x", "float32"), te.var("i", "int8")
     assert x**2 is x * x and x**3 is x * x * x and te.power(x, 1.0) is x
-    assert str(x**0.5) == "pow(x, 0.5)" and str(x**te.var("y", "float32")) == "pow(x, y)"
+    assert str(x**0.5) == "pow(x, 0.5)" and str(x ** te.var("y", "float32")) == "pow(x, y)"
     assert i**0 is te.const(1, "int8") and (i**5).dtype == "int8"
     with pytest.raises(DeclareError, match="literal power"):
         i**i
     with pytest.raises(DeclareError, match="literal power"):
-        i ** -1
+        i**-1
     A = te.placeholder((N,), "int8", name="A")
-    (got,) = agree(te.compute((N,), lambda k: A[k]**7), {A: (a := numbers("int8", N))})
+    (got,) = agree(te.compute((N,), lambda k: A[k] ** 7), {A: (a := numbers("int8", N))})
     np.testing.assert_array_equal(got, a**7)
 
 
@@ -100,7 +191,10 @@ def test_limits():
         info = np.iinfo(t)
         assert (te.min_value(t).value, te.max_value(t).value) == (info.min, info.max)
     for t in ("float16", "float32", "float64"):
-        assert (te.min_value(t).value, te.max_value(t).value) == (float(np.finfo(t).min), float(np.finfo(t).max))
+        assert (te.min_value(t).value, te.max_value(t).value) == (
+            float(np.finfo(t).min),
+            float(np.finfo(t).max),
+        )
         assert te.infinity(t).value == float("inf")
     assert te.max_value("bfloat16").value == float(np.array([0x7F7F0000], np.uint32).view(np.float32)[0])
     assert (te.min_value("bool").value, te.max_value("bool").value) == (False, True)
@@ -110,9 +204,17 @@ def test_limits():
 
 def test_div_is_that_of_c():
     i, x = te.var("i"), te.var("x", "float32")
-    assert str(te.div(i, 3)) == "truncdiv(i, 3)" and str(te.div(x, 3)) == "x / 3.0" and str(te.div(7, i)) == "truncdiv(7, i)"
+    assert (
+        str(te.div(i, 3)) == "truncdiv(i, 3)"
+        and str(te.div(x, 3)) == "x / 3.0"
+        and str(te.div(7, i)) == "truncdiv(7, i)"
+    )
     assert te.indexdiv(i, 8) is i // 8 and te.indexmod(i, 8) is i % 8
-    assert te.div(-7, 2) is te.const(-3) and te.floordiv(-7, 2) is te.const(-4) and te.truncmod(-7, 2) is te.const(-1)
+    assert (
+        te.div(-7, 2) is te.const(-3)
+        and te.floordiv(-7, 2) is te.const(-4)
+        and te.truncmod(-7, 2) is te.const(-1)
+    )
 
 
 def as_python(op: str, a: int, b: int) -> int:
@@ -130,11 +232,17 @@ def test_integer_division(t):
     kind = dtype(t)
     A, B = te.placeholder((N,), t, name="A"), te.placeholder((N,), t, name="B")
     ops = {"floordiv": te.floordiv, "floormod": te.floormod, "truncdiv": te.truncdiv, "truncmod": te.truncmod}
-    divisors = [1, 2, 3, 7, 8, kind.limits()[1]] + ([-1, -2, -7, kind.limits()[0]] if kind.code == "int" else [])
+    divisors = [1, 2, 3, 7, 8, kind.limits()[1]] + (
+        [-1, -2, -7, kind.limits()[0]] if kind.code == "int" else []
+    )
     outs = [te.compute((N,), lambda i, f=f: f(A[i], B[i]), name=n) for n, f in ops.items()]
     results = agree(outs, {A: a, B: b})
     cases = [(n, b.tolist()) for n in ops]
-    outs = [te.compute((N,), lambda i, f=f, d=d: f(A[i], te.const(d, t)), name=f"{n}_{k}") for n, f in ops.items() for k, d in enumerate(divisors)]
+    outs = [
+        te.compute((N,), lambda i, f=f, d=d: f(A[i], te.const(d, t)), name=f"{n}_{k}")
+        for n, f in ops.items()
+        for k, d in enumerate(divisors)
+    ]
     results = (*results, *agree(outs, {A: a}, lanes=(8,)))
     cases += [(n, [d] * N) for n in ops for d in divisors]
     for got, (op, by) in zip(results, cases, strict=True):
@@ -146,17 +254,43 @@ def test_integer_division(t):
 def test_integer_arithmetic_and_comparisons(t):
     a, b = numbers(t, N), numbers(t, N, seed=5)
     A, B = te.placeholder((N,), t, name="A"), te.placeholder((N,), t, name="B")
-    tests = {"lt": lambda x, y: x < y, "le": lambda x, y: x <= y, "gt": lambda x, y: x > y, "ge": lambda x, y: x >= y,
-             "eq": lambda x, y: x == y, "ne": lambda x, y: x != y}
-    sums = {"add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y, "min": te.min, "max": te.max}
+    tests = {
+        "lt": lambda x, y: x < y,
+        "le": lambda x, y: x <= y,
+        "gt": lambda x, y: x > y,
+        "ge": lambda x, y: x >= y,
+        "eq": lambda x, y: x == y,
+        "ne": lambda x, y: x != y,
+    }
+    sums = {
+        "add": lambda x, y: x + y,
+        "sub": lambda x, y: x - y,
+        "mul": lambda x, y: x * y,
+        "min": te.min,
+        "max": te.max,
+    }
     one = te.const(1, t)
     outs = [te.compute((N,), lambda i, f=f: f(A[i], B[i]), name=n) for n, f in {**tests, **sums}.items()]
-    outs += [te.compute((N,), lambda i: -A[i], name="neg"), te.compute((N,), lambda i: A[i] + dtype(t).limits()[1] + one, name="wrap"),
-             te.compute((N,), lambda i: te.select(A[i] < B[i], A[i], B[i]) ^ ~B[i], name="mix")]
+    outs += [
+        te.compute((N,), lambda i: -A[i], name="neg"),
+        te.compute((N,), lambda i: A[i] + dtype(t).limits()[1] + one, name="wrap"),
+        te.compute((N,), lambda i: te.select(A[i] < B[i], A[i], B[i]) ^ ~B[i], name="mix"),
+    ]
     results = agree(outs, {A: a, B: b})
-    numpy = {**tests, "add": np.add, "sub": np.subtract, "mul": np.multiply, "min": np.minimum, "max": np.maximum}
+    numpy = {
+        **tests,
+        "add": np.add,
+        "sub": np.subtract,
+        "mul": np.multiply,
+        "min": np.minimum,
+        "max": np.maximum,
+    }
     with np.errstate(all="ignore"):
-        wants = [f(a, b) for f in numpy.values()] + [np.negative(a), a + np.iinfo(t).max + a.dtype.type(1), np.minimum(a, b) ^ ~b]
+        wants = [f(a, b) for f in numpy.values()] + [
+            np.negative(a),
+            a + np.iinfo(t).max + a.dtype.type(1),
+            np.minimum(a, b) ^ ~b,
+        ]
     for out, got, want in zip(outs, results, wants, strict=True):
         np.testing.assert_array_equal(got, want, err_msg=out.name)
 
@@ -164,9 +298,18 @@ def test_integer_arithmetic_and_comparisons(t):
 def test_float_comparisons_with_nan():
     a, b = numbers("float32", N), numbers("float32", N)[::-1].copy()
     A, B = te.placeholder((N,), name="A"), te.placeholder((N,), name="B")
-    fs = {"lt": lambda x, y: x < y, "le": lambda x, y: x <= y, "eq": lambda x, y: x == y, "ne": lambda x, y: x != y,
-          "not_lt": lambda x, y: ~(x < y), "not_eq": lambda x, y: ~(x == y), "self": lambda x, y: x == x}
-    results = agree([te.compute((N,), lambda i, f=f: f(A[i], B[i]), name=n) for n, f in fs.items()], {A: a, B: b})
+    fs = {
+        "lt": lambda x, y: x < y,
+        "le": lambda x, y: x <= y,
+        "eq": lambda x, y: x == y,
+        "ne": lambda x, y: x != y,
+        "not_lt": lambda x, y: ~(x < y),
+        "not_eq": lambda x, y: ~(x == y),
+        "self": lambda x, y: x == x,
+    }
+    results = agree(
+        [te.compute((N,), lambda i, f=f: f(A[i], B[i]), name=n) for n, f in fs.items()], {A: a, B: b}
+    )
     for (n, f), got in zip(fs.items(), results, strict=True):
         np.testing.assert_array_equal(got, f(a, b), err_msg=n)
 
@@ -174,6 +317,9 @@ def test_float_comparisons_with_nan():
 def test_minima_of_floats_give_nan():
     a, b = numbers("float32", N), numbers("float32", N)[::-1].copy()
     A, B = te.placeholder((N,), name="A"), te.placeholder((N,), name="B")
-    lo, hi = agree([te.compute((N,), lambda i: te.min(A[i], B[i])), te.compute((N,), lambda i: te.max(A[i], B[i]))], {A: a, B: b})
+    lo, hi = agree(
+        [te.compute((N,), lambda i: te.min(A[i], B[i])), te.compute((N,), lambda i: te.max(A[i], B[i]))],
+        {A: a, B: b},
+    )
     np.testing.assert_array_equal(lo, np.minimum(a, b))
     np.testing.assert_array_equal(hi, np.maximum(a, b))

@@ -1,5 +1,5 @@
-"""What a compute may say, through all oracles: guarded reads, conditions of reductions, gathers, rank 0, empty sizes, several outputs,
-reducers of one's own, and notes."""
+"""What a compute may say, through all oracles: guarded reads, conditions of reductions, gathers, rank 0,
+empty sizes, several outputs, reducers of one's own, and notes."""
 
 from __future__ import annotations
 
@@ -25,13 +25,20 @@ def floats(*shape):
     return rng.integers(-9, 10, shape).astype(np.float32)
 
 
-# --- guards -----------------------------------------------------------------------------------------------------------------------
+# --- guards -------------------------------------------------------------------------------------------------
+
 
 def test_if_then_else_guards_reads_out_of_range():
     A = te.placeholder((N,), name="A")
-    pad = te.compute((N + 6,), lambda i: te.if_then_else(te.all(3 <= i, i < N + 3), A[i - 3], 0.0), name="pad")
+    pad = te.compute(
+        (N + 6,), lambda i: te.if_then_else(te.all(3 <= i, i < N + 3), A[i - 3], 0.0), name="pad"
+    )
     mirror = te.compute((2 * N,), lambda i: te.if_then_else(i < N, A[i], A[2 * N - 1 - i]), name="mirror")
-    nested = te.compute((N,), lambda i: te.if_then_else(i > 0, te.if_then_else(i < N - 1, A[i - 1] + A[i + 1], A[i - 1]), A[i + 1]), name="nested")
+    nested = te.compute(
+        (N,),
+        lambda i: te.if_then_else(i > 0, te.if_then_else(i < N - 1, A[i - 1] + A[i + 1], A[i - 1]), A[i + 1]),
+        name="nested",
+    )
     a = floats(N)
     got = agree([pad, mirror, nested], {A: a})
     np.testing.assert_array_equal(got[0], np.pad(a, 3))
@@ -58,43 +65,75 @@ def test_a_guarded_division():
 
 def test_select_takes_both_sides():
     A = te.placeholder((N,), name="A")
-    agree(te.compute((N,), lambda i: te.select(A[i] > 0, te.sqrt(A[i]), te.exp(A[i])), name="S"), {A: floats(N)}, ulp=1)
+    agree(
+        te.compute((N,), lambda i: te.select(A[i] > 0, te.sqrt(A[i]), te.exp(A[i])), name="S"),
+        {A: floats(N)},
+        ulp=1,
+    )
     agree(te.compute((N,), lambda i: te.Select(te.any(i < 3, i > 30), A[i], A[N - 1 - i])), {A: floats(N)})
 
 
 def test_select_on_types():
     A, M = te.placeholder((N,), "int8", name="A"), te.placeholder((N,), "bool", name="M")
-    outs = [te.compute((N,), lambda i, f=f: f(i), name=n) for n, f in {
-        "wide": lambda i: te.select(M[i], A[i], 1000), "half": lambda i: te.if_then_else(M[i], A[i].astype("float16"), 0.5),
-        "double": lambda i: te.select(M[i], A[i].astype("float64"), 0.1), "flag": lambda i: te.select(M[i], A[i] > 0, A[i] < -5),
-        "not": lambda i: ~M[i], "both": lambda i: M[i] & (A[i] > 0), "either": lambda i: M[i] | (A[i] > 0)}.items()]
+    outs = [
+        te.compute((N,), lambda i, f=f: f(i), name=n)
+        for n, f in {
+            "wide": lambda i: te.select(M[i], A[i], 1000),
+            "half": lambda i: te.if_then_else(M[i], A[i].astype("float16"), 0.5),
+            "double": lambda i: te.select(M[i], A[i].astype("float64"), 0.1),
+            "flag": lambda i: te.select(M[i], A[i] > 0, A[i] < -5),
+            "not": lambda i: ~M[i],
+            "both": lambda i: M[i] & (A[i] > 0),
+            "either": lambda i: M[i] | (A[i] > 0),
+        }.items()
+    ]
     agree(outs, {A: rng.integers(-9, 9, N).astype(np.int8), M: rng.random(N) < 0.5})
 
 
 def test_where_guards_the_reads_of_a_reduction():
     A = te.placeholder((N,), name="A")
     k = te.reduce_axis((0, 7), "k")
-    window = te.compute((N,), lambda i: te.sum(A[i + k - 3], axis=k, where=te.all(0 <= i + k - 3, i + k - 3 < N)), name="window")
+    window = te.compute(
+        (N,),
+        lambda i: te.sum(A[i + k - 3], axis=k, where=te.all(0 <= i + k - 3, i + k - 3 < N)),
+        name="window",
+    )
     top = te.compute((N,), lambda i: te.max(A[i + k], axis=k, where=i + k < N), name="top")
     a = floats(N)
     got, best = agree([window, top], {A: a})
     np.testing.assert_array_equal(got, np.convolve(a, np.ones(7), "same"))
-    np.testing.assert_array_equal(best, [a[i:i + 7].max() for i in range(N)])
+    np.testing.assert_array_equal(best, [a[i : i + 7].max() for i in range(N)])
 
 
 def test_init_and_where_of_every_reduction():
     A = te.placeholder((5, N), "int32", name="A")
     k = te.reduce_axis((2, N), "k")
-    outs = [te.compute((5,), lambda i, f=f, w=w, s=s: f(A[i, k], axis=k, where=(A[i, k] > 0) if w else None, init=s), name=f"{f.__name__}{w}{s is None}")
-            for f in (te.sum, te.prod, te.min, te.max) for w in (0, 1) for s in (None, 3)]
+    outs = [
+        te.compute(
+            (5,),
+            lambda i, f=f, w=w, s=s: f(A[i, k], axis=k, where=(A[i, k] > 0) if w else None, init=s),
+            name=f"{f.__name__}{w}{s is None}",
+        )
+        for f in (te.sum, te.prod, te.min, te.max)
+        for w in (0, 1)
+        for s in (None, 3)
+    ]
     k2 = te.reduce_axis((2, N), "k")
-    outs += [te.compute((5,), lambda i, f=f, w=w: f(A[i, k2] > 0, axis=k2, where=(A[i, k2] != 1) if w else None, init=None), name=f"{f.__name__}{w}")
-             for f in (te.any, te.all) for w in (0, 1)]
+    outs += [
+        te.compute(
+            (5,),
+            lambda i, f=f, w=w: f(A[i, k2] > 0, axis=k2, where=(A[i, k2] != 1) if w else None, init=None),
+            name=f"{f.__name__}{w}",
+        )
+        for f in (te.any, te.all)
+        for w in (0, 1)
+    ]
     outs.append(te.compute((5,), lambda i: te.sum(A[i, k], axis=k, init=A[i, 0] * 2), name="own"))
     agree(outs, {A: rng.integers(-9, 10, (5, N)).astype(np.int32)})
 
 
-# --- places -----------------------------------------------------------------------------------------------------------------------
+# --- places -------------------------------------------------------------------------------------------------
+
 
 @pytest.mark.parametrize("t", ["int8", "uint8", "int16", "int32", "int64", "uint32", "uint64"])
 def test_gather_by_every_index_type(t):
@@ -117,7 +156,11 @@ def test_an_index_computed_in_another_type(t):
 
 
 def test_gather_of_a_gather_and_histogram():
-    A, I, J = te.placeholder((N,), name="A"), te.placeholder((N,), "int32", name="I"), te.placeholder((N,), "int64", name="J")
+    A, I, J = (
+        te.placeholder((N,), name="A"),
+        te.placeholder((N,), "int32", name="I"),
+        te.placeholder((N,), "int64", name="J"),
+    )
     twice = te.compute((N,), lambda i: A[I[J[i]]], name="twice")
     k = te.reduce_axis((0, N), "k")
     counts = te.compute((9,), lambda b: te.sum((I[k] % 9 == b).astype("int32"), axis=k), name="counts")
@@ -132,7 +175,9 @@ def test_rank_zero():
     A, S = te.placeholder((N,), name="A"), te.placeholder((), name="S")
     k = te.reduce_axis((0, N), "k")
     total = te.compute((), lambda: te.sum(A[k], axis=k), name="total")
-    scaled = te.compute((N,), lambda i: A[i] * S() + total / 2, name="scaled")  # a tensor of rank 0 is used like a number
+    scaled = te.compute(
+        (N,), lambda i: A[i] * S() + total / 2, name="scaled"
+    )  # a tensor of rank 0 is used like a number
     constant = te.compute((), lambda: 2.5, name="constant")
     a, s = floats(N), np.array(3, np.float32)
     got, t, c = agree([scaled, total, constant], {A: a, S: s})
@@ -164,26 +209,39 @@ def test_a_range_that_does_not_begin_at_zero():
     k = te.reduce_axis((5, 20), "k")
     assert (int(k.dom.min), int(k.dom.extent), int(k.dom.begin), *map(int, k.dom)) == (5, 15, 5, 5, 15)
     (got,) = agree(te.compute((3,), lambda i: te.sum(A[k + i], axis=k)), {A: (a := floats(N))})
-    np.testing.assert_array_equal(got, [a[5 + i:20 + i].sum() for i in range(3)])
+    np.testing.assert_array_equal(got, [a[5 + i : 20 + i].sum() for i in range(3)])
     again = te.reduce_axis(k.dom, "again")
     assert (int(again.dom.min), int(again.dom.extent)) == (5, 15)
 
 
-# --- several outputs and reducers ---------------------------------------------------------------------------------------------------
+# --- several outputs and reducers ---------------------------------------------------------------------------
+
 
 def test_several_outputs():
     A = te.placeholder((3, N), name="A")
-    s, d, f = te.compute((3, N), lambda i, j: (A[i, j] + 1.0, A[i, j].astype("int32") * 2, A[i, j] > 0), name="three")
-    user = te.compute((3, N), lambda i, j: te.select(f[i, j], s[i, j], d[i, j].astype("float32")), name="user")
+    s, d, f = te.compute(
+        (3, N), lambda i, j: (A[i, j] + 1.0, A[i, j].astype("int32") * 2, A[i, j] > 0), name="three"
+    )
+    user = te.compute(
+        (3, N), lambda i, j: te.select(f[i, j], s[i, j], d[i, j].astype("float32")), name="user"
+    )
     agree([s, d, f, user], {A: floats(3, N)})
 
 
-argmax = te.comm_reducer(lambda x, y: (te.select(x[1] >= y[1], x[0], y[0]), te.select(x[1] >= y[1], x[1], y[1])),
-                         lambda t0, t1: (te.const(-1, t0), te.min_value(t1)), name="argmax")
+argmax = te.comm_reducer(
+    lambda x, y: (te.select(x[1] >= y[1], x[0], y[0]), te.select(x[1] >= y[1], x[1], y[1])),
+    lambda t0, t1: (te.const(-1, t0), te.min_value(t1)),
+    name="argmax",
+)
 welford = te.comm_reducer(
-    lambda x, y: (x[0] + y[0], te.select(x[0] + y[0] > 0, (x[1] * x[0] + y[1] * y[0]) / te.max(x[0] + y[0], 1.0), 0.0),
-                  x[2] + y[2] + (y[1] - x[1]) * (y[1] - x[1]) * x[0] * y[0] / te.max(x[0] + y[0], 1.0)),
-    lambda t0, t1, t2: (te.const(0, t0), te.const(0, t1), te.const(0, t2)), name="welford")
+    lambda x, y: (
+        x[0] + y[0],
+        te.select(x[0] + y[0] > 0, (x[1] * x[0] + y[1] * y[0]) / te.max(x[0] + y[0], 1.0), 0.0),
+        x[2] + y[2] + (y[1] - x[1]) * (y[1] - x[1]) * x[0] * y[0] / te.max(x[0] + y[0], 1.0),
+    ),
+    lambda t0, t1, t2: (te.const(0, t0), te.const(0, t1), te.const(0, t2)),
+    name="welford",
+)
 
 
 def inner(kind):
@@ -197,6 +255,7 @@ def inner(kind):
                 jo, ji = stage.split(j, factor=8)
                 stage.reorder(i, jo, *stage.op.reduce_axis, ji)
                 getattr(stage, kind)(ji)
+
     return schedule
 
 
@@ -216,7 +275,11 @@ def test_argmax(kind, t):
 def test_welford(kind):
     A = te.placeholder((3, 8, 13), "float64", name="A")
     k = te.reduce_axis((0, 8), "k")
-    n, mean, spread = te.compute((3, 13), lambda i, j: welford((te.const(1.0, "float64"), A[i, k, j], te.const(0.0, "float64")), axis=k), name="stats")
+    n, mean, spread = te.compute(
+        (3, 13),
+        lambda i, j: welford((te.const(1.0, "float64"), A[i, k, j], te.const(0.0, "float64")), axis=k),
+        name="stats",
+    )
     a = rng.standard_normal((3, 8, 13)) + 5  # away from 0, where a fused multiply-add would show
     got = agree([n, mean, spread], {A: a}, lanes=(0,), schedule=inner(kind), ulp=64)
     np.testing.assert_allclose(got[1], a.mean(1), rtol=1e-12, atol=1e-14)
@@ -227,8 +290,11 @@ def test_a_reducer_of_one_value_and_with_a_condition():
     A = te.placeholder((5, N), "int32", name="A")
     k = te.reduce_axis((0, N), "k")
     xor = te.comm_reducer(lambda x, y: x ^ y, lambda t: te.const(0, t), name="xor")
-    two = te.comm_reducer(lambda x, y: (te.max(x[0], y[0]), te.max(te.min(x[0], y[0]), te.max(x[1], y[1]))),
-                          lambda t0, t1: (te.min_value(t0), te.min_value(t1)), name="two")
+    two = te.comm_reducer(
+        lambda x, y: (te.max(x[0], y[0]), te.max(te.min(x[0], y[0]), te.max(x[1], y[1]))),
+        lambda t0, t1: (te.min_value(t0), te.min_value(t1)),
+        name="two",
+    )
     one = te.compute((5,), lambda i: xor(A[i, k], axis=k), name="one")
     some = te.compute((5,), lambda i: xor(A[i, k], axis=k, where=A[i, k] > 3, init=5), name="some")
     k2 = te.reduce_axis((0, N), "k2")
@@ -239,7 +305,8 @@ def test_a_reducer_of_one_value_and_with_a_condition():
     np.testing.assert_array_equal(np.stack(got[2:], 1), np.sort(a, 1)[:, :-3:-1])
 
 
-# --- words ------------------------------------------------------------------------------------------------------------------------
+# --- words --------------------------------------------------------------------------------------------------
+
 
 def test_two_forms_of_min_max_all_any():
     i, j = te.var("i"), te.var("j")
@@ -279,29 +346,60 @@ def test_tvm_reads_of_a_tensor_and_its_operation():
     k = te.reduce_axis((0, 8), name="k")
     C = te.compute((n,), lambda i: te.sum(A[i, k] * B[i, k], axis=k), name="C")
     op = C.op
-    assert op.input_tensors == (A, B) and op.num_outputs == 1 and op.output(0) is C and op.name == C.name == "C"
-    assert [a.var.name for a in op.axis] == ["i"] and op.reduce_axis == (k,) and C.axis == op.axis and A.axis == ()
-    assert int(k.dom.extent) == k.dom.extent.value == 8 and k.var is k.as_expr() and op.axis[0].dom.extent is n
-    assert A.shape[0] is n and A.shape[1].value == int(A.shape[1]) == 8 and list(range(A.shape[1])) == list(range(8))
+    assert (
+        op.input_tensors == (A, B) and op.num_outputs == 1 and op.output(0) is C and op.name == C.name == "C"
+    )
+    assert (
+        [a.var.name for a in op.axis] == ["i"]
+        and op.reduce_axis == (k,)
+        and C.axis == op.axis
+        and A.axis == ()
+    )
+    assert (
+        int(k.dom.extent) == k.dom.extent.value == 8 and k.var is k.as_expr() and op.axis[0].dom.extent is n
+    )
+    assert (
+        A.shape[0] is n
+        and A.shape[1].value == int(A.shape[1]) == 8
+        and list(range(A.shape[1])) == list(range(8))
+    )
     assert A == A and A != B and len({A, B, A}) == 2 and A in [B, A]
     assert bool(A.shape[1] == 8) and A.shape[1] != 9 and (1.0 if A.shape[1] > 4 else 0.0) == 1.0
-    assert A.ndim == 2 and A.value_index == 0 and A.dtype == "float32" and isinstance(A.op, te.PlaceholderOp) and isinstance(op, te.ComputeOp)
+    assert (
+        A.ndim == 2
+        and A.value_index == 0
+        and A.dtype == "float32"
+        and isinstance(A.op, te.PlaceholderOp)
+        and isinstance(op, te.ComputeOp)
+    )
 
 
 def test_names_of_axes():
     A = te.placeholder((4, 5, 6), name="A")
-    assert [a.name for a in te.compute((4, 5, 6), lambda *i: A(*i), varargs_names=["n", "h", "w"]).op.axis] == ["n", "h", "w"]
-    assert [a.name for a in te.compute((4, 5, 6), lambda n, *r: A(n, *r), varargs_names=["h", "w"]).op.axis] == ["n", "h", "w"]
+    assert [
+        a.name for a in te.compute((4, 5, 6), lambda *i: A(*i), varargs_names=["n", "h", "w"]).op.axis
+    ] == ["n", "h", "w"]
+    assert [
+        a.name for a in te.compute((4, 5, 6), lambda n, *r: A(n, *r), varargs_names=["h", "w"]).op.axis
+    ] == ["n", "h", "w"]
     assert [a.name for a in te.compute((4, 5, 6), lambda i1, *r: A(i1, *r)).op.axis] == ["i1", "i1_", "i2"]
     assert [a.name for a in te.compute((4,), lambda i, scale=2.0: A[i, 0, 0] * scale).op.axis] == ["i"]
     assert te.compute(4, lambda i: A[i, 0, 0]).shape == (te.const(4),)
-    assert te.reduce_axis((0, 3)).name == "rv" and te.placeholder((2,)).name == "placeholder" and te.var().name == "tindex"
+    assert (
+        te.reduce_axis((0, 3)).name == "rv"
+        and te.placeholder((2,)).name == "placeholder"
+        and te.var().name == "tindex"
+    )
 
 
 def test_numbers_of_numpy_and_python_beside_expressions():
     A = te.placeholder((4,), "int8", name="A")
     x = A[0]
-    for text, e in {"A[0] + int8(3)": np.int64(3) + x, "int8(3) - A[0]": np.int8(3) - x, "A[0] < int8(3)": x < np.float64(3).astype(int),
-                    "float32(A[0]) * 0.5": x * np.float64(0.5)}.items():
+    for text, e in {
+        "A[0] + int8(3)": np.int64(3) + x,
+        "int8(3) - A[0]": np.int8(3) - x,
+        "A[0] < int8(3)": x < np.float64(3).astype(int),
+        "float32(A[0]) * 0.5": x * np.float64(0.5),
+    }.items():
         assert str(e) in (text, text.replace("A[0] + int8(3)", "int8(3) + A[0]"))
     assert divmod(te.var("i"), 8)[1] is not None and (2 ** te.var("f", "float32")).dtype == "float32"

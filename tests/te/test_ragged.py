@@ -1,4 +1,5 @@
-"""Reductions whose range depends on the axes of the result: triangles, bands, causal softmax; under every kind of schedule."""
+"""Reductions whose range depends on the axes of the result: triangles, bands, causal softmax; under every
+kind of schedule."""
 
 from __future__ import annotations
 
@@ -13,7 +14,9 @@ N = 9
 
 
 def matrix(n=N):
-    return te.placeholder((n, n), name="A"), np.random.default_rng(2).integers(-4, 5, (N, N)).astype("float32")
+    return te.placeholder((n, n), name="A"), np.random.default_rng(2).integers(-4, 5, (N, N)).astype(
+        "float32"
+    )
 
 
 def over(A, begin, end, reducer=te.sum):
@@ -24,9 +27,14 @@ def over(A, begin, end, reducer=te.sum):
     return te.compute((A.shape[0],), element, name="C")
 
 
-RANGES = {"lower": (lambda i: 0, lambda i: i + 1), "below": (lambda i: 0, lambda i: i), "upper": (lambda i: i, lambda i: N),
-          "band": (lambda i: te.max(i - 2, 0), lambda i: te.min(i + 2, N)), "halves": (lambda i: 0, lambda i: (i + 1) // 2),
-          "none": (lambda i: 5, lambda i: i - 4)}
+RANGES = {
+    "lower": (lambda i: 0, lambda i: i + 1),
+    "below": (lambda i: 0, lambda i: i),
+    "upper": (lambda i: i, lambda i: N),
+    "band": (lambda i: te.max(i - 2, 0), lambda i: te.min(i + 2, N)),
+    "halves": (lambda i: 0, lambda i: (i + 1) // 2),
+    "none": (lambda i: 5, lambda i: i - 4),
+}
 
 
 @pytest.mark.parametrize("name", RANGES)
@@ -34,9 +42,12 @@ def test_ranges(name):
     A, a = matrix()
     begin, end = RANGES[name]
     C = over(A, begin, end)
-    got, = agree(C, {A: a})
-    ends = [(int(te.convert(begin(te.const(i, "int32")))), int(te.convert(end(te.const(i, "int32"))))) for i in range(N)]
-    assert got.tolist() == [a[i, lo:max(hi, lo)].sum() for i, (lo, hi) in enumerate(ends)]
+    (got,) = agree(C, {A: a})
+    ends = [
+        (int(te.convert(begin(te.const(i, "int32")))), int(te.convert(end(te.const(i, "int32")))))
+        for i in range(N)
+    ]
+    assert got.tolist() == [a[i, lo : max(hi, lo)].sum() for i, (lo, hi) in enumerate(ends)]
 
 
 def vector_of_rows(s, C):
@@ -67,7 +78,9 @@ def own_buffer(s, C):
     s[acc].compute_at(s[C], outer)
 
 
-@pytest.mark.parametrize("schedule", [vector_of_rows, vector_of_the_sum, parts, threads, own_buffer], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "schedule", [vector_of_rows, vector_of_the_sum, parts, threads, own_buffer], ids=lambda f: f.__name__
+)
 @pytest.mark.parametrize("name", ["lower", "band"])
 def test_schedules(schedule, name):
     A, a = matrix()
@@ -81,11 +94,15 @@ def test_a_plain_loop_ends_where_the_range_ends():
     assert "for k in range(0, i + 1):" in str(tl.lower(te.create_schedule(C.op), [A, C]))
 
 
-@pytest.mark.parametrize(("reducer", "meaning"), [(te.max, np.max), (te.min, np.min), (te.prod, np.prod)], ids=["max", "min", "prod"])
+@pytest.mark.parametrize(
+    ("reducer", "meaning"),
+    [(te.max, np.max), (te.min, np.min), (te.prod, np.prod)],
+    ids=["max", "min", "prod"],
+)
 def test_other_reducers(reducer, meaning):
     A, a = matrix()
-    got, = agree(over(A, lambda i: 0, lambda i: i + 1, reducer), {A: a}, lanes=(0, 4))
-    assert np.array_equal(got, np.array([meaning(a[i, :i + 1]) for i in range(N)], "float32"))
+    (got,) = agree(over(A, lambda i: 0, lambda i: i + 1, reducer), {A: a}, lanes=(0, 4))
+    assert np.array_equal(got, np.array([meaning(a[i, : i + 1]) for i in range(N)], "float32"))
 
 
 def test_symbolic_sizes():
@@ -105,7 +122,7 @@ def test_ranges_that_depend_on_another_range():
         return te.sum(k + 10 * m, axis=[k, m])
 
     C = te.compute((6,), element, name="C")
-    got, = agree(C, {}, lanes=(0,))
+    (got,) = agree(C, {}, lanes=(0,))
     assert got.tolist() == [sum(k + 10 * m for k in range(i) for m in range(k, i)) for i in range(6)]
 
 
@@ -116,20 +133,26 @@ def test_a_condition_of_its_own_is_kept():
         k = te.reduce_axis((0, i + 1), name="k")
         return te.sum(A[i, k], axis=k, where=A[i, k] > 0)
 
-    got, = agree(te.compute((N,), element, name="C"), {A: a})
+    (got,) = agree(te.compute((N,), element, name="C"), {A: a})
     assert np.array_equal(got, np.tril(a.clip(0)).sum(1))
 
 
 def test_several_results_of_one_range():
     A, a = matrix()
-    both = te.comm_reducer(lambda x, y: (x[0] + y[0], te.max(x[1], y[1])), lambda s, t: (te.const(0, s), te.min_value(t)), name="both")
+    both = te.comm_reducer(
+        lambda x, y: (x[0] + y[0], te.max(x[1], y[1])),
+        lambda s, t: (te.const(0, s), te.min_value(t)),
+        name="both",
+    )
 
     def element(i):
         k = te.reduce_axis((0, i + 1), name="k")
         return both((A[i, k], A[i, k]), axis=k)
 
     total, top = agree(te.compute((N,), element, name="C"), {A: a}, lanes=(0,))
-    assert np.array_equal(total, np.tril(a).sum(1)) and top.tolist() == [a[i, :i + 1].max() for i in range(N)]
+    assert np.array_equal(total, np.tril(a).sum(1)) and top.tolist() == [
+        a[i, : i + 1].max() for i in range(N)
+    ]
 
 
 def test_causal_attention():
@@ -142,6 +165,7 @@ def test_causal_attention():
         def element(i, *rest):
             j = te.reduce_axis((0, i + 1), name="j")
             return reducer(f(i, j, *rest), axis=j)
+
         return element
 
     top = te.compute((tokens,), seen(lambda i, j: S[i, j], te.max), name="top")

@@ -1,4 +1,5 @@
-"""The oracle against numpy written by hand, one computation after another. Small integers: every comparison is exact."""
+"""The oracle against numpy written by hand, one computation after another. Small integers: every comparison
+is exact."""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ from tensorlang.te import reference
 from tensorlang.te.reference import blocks, evaluate
 
 
-def small(rng: np.random.Generator, shape: tuple[int, ...], t: str = "float32", lo: int = -4, hi: int = 5) -> np.ndarray:
+def small(
+    rng: np.random.Generator, shape: tuple[int, ...], t: str = "float32", lo: int = -4, hi: int = 5
+) -> np.ndarray:
     return rng.integers(lo, hi, shape).astype(t)
 
 
@@ -42,7 +45,8 @@ def reads(body, t="int32", n=8):
     return A, te.compute((n,), lambda i: body(A, i), "C")
 
 
-# --- plain computations ---------------------------------------------------------------------------------------------------------
+# --- plain computations -------------------------------------------------------------------------------------
+
 
 def test_elementwise(rng):
     A, B = te.placeholder((5, 7), name="A"), te.placeholder((7,), name="B")
@@ -77,10 +81,18 @@ def test_batched_matmul_with_transposed_right_side(rng):
 
 def test_convolution_with_padding_and_stride(rng):
     X, W = te.placeholder((2, 3, 9, 8), name="X"), te.placeholder((4, 3, 3, 3), name="W")
-    P = te.compute((2, 3, 11, 10), lambda n, c, y, x: te.if_then_else(
-        make.and_(make.and_(y >= 1, y < 10), make.and_(x >= 1, x < 9)), X[n, c, y - 1, x - 1], 0.0), "P")
+    P = te.compute(
+        (2, 3, 11, 10),
+        lambda n, c, y, x: te.if_then_else(
+            make.and_(make.and_(y >= 1, y < 10), make.and_(x >= 1, x < 9)), X[n, c, y - 1, x - 1], 0.0
+        ),
+        "P",
+    )
     c, dy, dx = te.reduce_axis((0, 3), "c"), te.reduce_axis((0, 3), "dy"), te.reduce_axis((0, 3), "dx")
-    C = te.compute((2, 4, 5, 4), lambda n, o, y, x: te.sum(P[n, c, y * 2 + dy, x * 2 + dx] * W[o, c, dy, dx], axis=[c, dy, dx]))
+    C = te.compute(
+        (2, 4, 5, 4),
+        lambda n, o, y, x: te.sum(P[n, c, y * 2 + dy, x * 2 + dx] * W[o, c, dy, dx], axis=[c, dy, dx]),
+    )
     x, w = small(rng, (2, 3, 9, 8)), small(rng, (4, 3, 3, 3))
     p = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
     windows = np.lib.stride_tricks.sliding_window_view(p, (3, 3), (2, 3))[:, :, ::2, ::2]
@@ -101,7 +113,9 @@ def test_softmax(rng):
     np.testing.assert_allclose(evaluate(S, {X: x})[0], want / want.sum(1, keepdims=True), rtol=1e-15)
 
 
-@pytest.mark.parametrize(("reducer", "numpy"), [(te.sum, np.sum), (te.min, np.min), (te.max, np.max), (te.prod, np.prod)])
+@pytest.mark.parametrize(
+    ("reducer", "numpy"), [(te.sum, np.sum), (te.min, np.min), (te.max, np.max), (te.prod, np.prod)]
+)
 def test_reductions_over_two_axes(rng, reducer, numpy):
     A = te.placeholder((3, 4, 5), name="A")
     p, q = te.reduce_axis((0, 3), "p"), te.reduce_axis((0, 5), "q")
@@ -117,7 +131,8 @@ def test_gather_and_transpose(rng):
     same(evaluate(G, {A: a, I: ids})[0], a[ids].T)
 
 
-# --- shapes ---------------------------------------------------------------------------------------------------------------------
+# --- shapes -------------------------------------------------------------------------------------------------
+
 
 def test_rank_zero_and_full_reduction(rng):
     A = te.placeholder((), name="A")
@@ -187,9 +202,13 @@ def test_arrays_that_do_not_fit():
     A = te.placeholder((m, 5), name="A")
     C = te.compute((m, 5), lambda i, j: A[i, j] * 2.0)
     ok = np.zeros((2, 5), "f4")
-    for a, message in ((ok.astype("f8"), "an array of float64"), (ok[0], r"1 dimension\(s\) for a tensor of 2"),
-                       (np.zeros((2, 6), "f4"), "dimension 1 is 6, should be 5"), (np.zeros((3, 5), "f4"), "m is 3"),
-                       (np.zeros((10, 5), "f4"), "m is 10")):
+    for a, message in (
+        (ok.astype("f8"), "an array of float64"),
+        (ok[0], r"1 dimension\(s\) for a tensor of 2"),
+        (np.zeros((2, 6), "f4"), "dimension 1 is 6, should be 5"),
+        (np.zeros((3, 5), "f4"), "m is 3"),
+        (np.zeros((10, 5), "f4"), "m is 10"),
+    ):
         with pytest.raises(CallError, match=message):
             evaluate(C, {A: a})
     with pytest.raises(CallError, match="no array for the placeholder A"):
@@ -219,8 +238,12 @@ def test_several_outputs(rng):
 def test_blocks_cover_the_space_once_and_in_order():
     for shape in ((), (1,), (7,), (3, 5), (2, 3, 4), (5, 1, 3)):
         for budget in (1, 2, 3, 7, 1000):
-            seen = [p for b in blocks(shape, budget) for p in np.ndindex(*[s.stop - s.start for s in b]) for p in
-                    [tuple(x + s.start for x, s in zip(p, b, strict=True))]]
+            seen = [
+                p
+                for b in blocks(shape, budget)
+                for p in np.ndindex(*[s.stop - s.start for s in b])
+                for p in [tuple(x + s.start for x, s in zip(p, b, strict=True))]
+            ]
             assert seen == list(np.ndindex(*shape))
             assert all(np.prod([s.stop - s.start for s in b]) <= budget for b in blocks(shape, budget))
 
@@ -238,7 +261,8 @@ def test_small_blocks_change_nothing(rng, monkeypatch):
         same(g, w)
 
 
-# --- reductions -----------------------------------------------------------------------------------------------------------------
+# --- reductions ---------------------------------------------------------------------------------------------
+
 
 def test_condition_and_start(rng):
     A = te.placeholder((6, 8), name="A")
@@ -255,8 +279,11 @@ def test_condition_and_start(rng):
 
 
 def argmax(k_extent, t="float32"):
-    return te.comm_reducer(lambda x, y: (make.select(x[1] >= y[1], x[0], y[0]), make.select(x[1] >= y[1], x[1], y[1])),
-                           lambda t0, t1: (make.const(-1, t0), te.min_value(t1)), name="argmax")
+    return te.comm_reducer(
+        lambda x, y: (make.select(x[1] >= y[1], x[0], y[0]), make.select(x[1] >= y[1], x[1], y[1])),
+        lambda t0, t1: (make.const(-1, t0), te.min_value(t1)),
+        name="argmax",
+    )
 
 
 def test_argmax_takes_the_first_of_equals(rng):
@@ -274,7 +301,7 @@ def test_argmax_with_condition_and_start(rng):
     k = te.reduce_axis((0, 7), "k")
     index, _ = te.compute((5,), lambda i: argmax(7)((k.var, A[i, k]), axis=k, where=k > i, init=(99, 1.0)))
     a = small(rng, (5, 7))
-    want = [i + 1 + a[i, i + 1:].argmax() if a[i, i + 1:].max() > 1 else 99 for i in range(5)]
+    want = [i + 1 + a[i, i + 1 :].argmax() if a[i, i + 1 :].max() > 1 else 99 for i in range(5)]
     same(evaluate(index, {A: a})[0], np.array(want, "int32"))
 
 
@@ -306,10 +333,14 @@ def test_sum_of_products_leaves_the_matrix_product_when_it_is_not_exact():
     a = np.array([[np.nan, 1]], "f4")
     assert np.isnan(evaluate(C, {A: a, B: b})[0]).all()
     A, B, C = matmul(1, 1, 2, "int8")
-    same(evaluate(C, {A: np.array([[-128, 1]], "i1"), B: np.array([[-128], [1]], "i1")})[0], np.array([[1]], "i1"))
+    same(
+        evaluate(C, {A: np.array([[-128, 1]], "i1"), B: np.array([[-128], [1]], "i1")})[0],
+        np.array([[1]], "i1"),
+    )
 
 
-# --- the machine's arithmetic ---------------------------------------------------------------------------------------------------
+# --- the machine's arithmetic -------------------------------------------------------------------------------
+
 
 def test_integers_wrap():
     A, C = reads(lambda A, i: A[i] * A[i] + make.const(100, "int8"), "int8")
@@ -325,7 +356,9 @@ def test_divisions(t):
     a = np.array([7, -7, 7, -7, np.iinfo(t).min, 0, 1, np.iinfo(t).max], t)
     b = np.array([2, 2, -2, -2, -1, 5, -3, 1], t)
     A, B = te.placeholder((8,), t, "A"), te.placeholder((8,), t, "B")
-    C = te.compute((8,), lambda i: (A[i] // B[i], A[i] % B[i], te.truncdiv(A[i], B[i]), te.truncmod(A[i], B[i])))
+    C = te.compute(
+        (8,), lambda i: (A[i] // B[i], A[i] % B[i], te.truncdiv(A[i], B[i]), te.truncmod(A[i], B[i]))
+    )
     fd, fm, td, tm = evaluate(C, {A: a, B: b})
     x, y = [int(v) for v in a], [int(v) for v in b]
     trunc = [abs(p) // abs(q) * (1 if (p < 0) == (q < 0) else -1) for p, q in zip(x, y, strict=True)]
@@ -349,18 +382,28 @@ def test_division_by_zero_is_an_error_unless_excluded():
 
 
 def test_casts_of_floats_saturate():
-    A, C = reads(lambda A, i: tuple(A[i].astype(t) for t in ("int8", "uint8", "int32", "int64", "uint64")), "float32")
+    A, C = reads(
+        lambda A, i: tuple(A[i].astype(t) for t in ("int8", "uint8", "int32", "int64", "uint64")), "float32"
+    )
     a = np.array([1.9, -1.9, 300, -300, np.nan, np.inf, -np.inf, 1e19], "f4")
     i8, u8, i32, i64, u64 = evaluate(C, {A: a})
     same(i8, np.array([1, -1, 127, -128, 0, 127, -128, 127], "i1"))
     same(u8, np.array([1, 0, 255, 0, 0, 255, 0, 255], "u1"))
-    same(i32, np.array([1, -1, 300, -300, 0, 2**31 - 1, -2**31, 2**31 - 1], "i4"))
-    same(i64, np.array([1, -1, 300, -300, 0, 2**63 - 1, -2**63, 2**63 - 1], "i8"))
+    same(i32, np.array([1, -1, 300, -300, 0, 2**31 - 1, -(2**31), 2**31 - 1], "i4"))
+    same(i64, np.array([1, -1, 300, -300, 0, 2**63 - 1, -(2**63), 2**63 - 1], "i8"))
     same(u64, np.array([1, 0, 300, 0, 0, 2**64 - 1, 0, int(np.float32(1e19))], "u8"))
 
 
 def test_other_casts():
-    A, C = reads(lambda A, i: (A[i].astype("int8"), A[i].astype("bool"), A[i].astype("float16"), A[i].astype("uint32")), "int32")
+    A, C = reads(
+        lambda A, i: (
+            A[i].astype("int8"),
+            A[i].astype("bool"),
+            A[i].astype("float16"),
+            A[i].astype("uint32"),
+        ),
+        "int32",
+    )
     a = np.array([0, 1, -1, 127, 128, 256, 70000, -300], "i4")
     i8, flag, half, u32 = evaluate(C, {A: a})
     same(i8, a.astype("i1"))
@@ -386,13 +429,17 @@ def test_min_and_max_pass_nan_on():
 
 
 def test_bool_algebra_and_select():
-    A, C = reads(lambda A, i: te.select(make.or_(A[i] < 0, make.and_(A[i] > 2, make.not_(A[i] == 4))), A[i], -A[i]))
+    A, C = reads(
+        lambda A, i: te.select(make.or_(A[i] < 0, make.and_(A[i] > 2, make.not_(A[i] == 4))), A[i], -A[i])
+    )
     a = np.arange(-3, 5, dtype="int32")
     same(evaluate(C, {A: a})[0], np.where((a < 0) | ((a > 2) & ~(a == 4)), a, -a))
 
 
 def test_intrinsics(rng):
-    A, C = reads(lambda A, i: make.call("tanh", A[i]) + make.call("pow", make.call("abs", A[i]), 0.5), "float32")
+    A, C = reads(
+        lambda A, i: make.call("tanh", A[i]) + make.call("pow", make.call("abs", A[i]), 0.5), "float32"
+    )
     a = rng.normal(size=8).astype("f4")
     wide = a.astype("f8")
     same(evaluate(C, {A: a})[0], np.tanh(wide).astype("f4") + np.power(np.abs(wide), 0.5).astype("f4"))
@@ -413,7 +460,11 @@ def to_bfloat(x):
     x = np.asarray(x, "f8")
     odd = (bits >> np.uint32(16)) & np.uint32(1)
     up = (np.abs(upper - x) < np.abs(x - lower)) | ((np.abs(upper - x) == np.abs(x - lower)) & (odd == 1))
-    return (np.where(up, upper, lower).astype("f4").view("u4") >> np.uint32(16)).astype("u2").view(ml_dtypes.bfloat16)
+    return (
+        (np.where(up, upper, lower).astype("f4").view("u4") >> np.uint32(16))
+        .astype("u2")
+        .view(ml_dtypes.bfloat16)
+    )
 
 
 def test_bfloat16_is_that_of_ml_dtypes_outside(rng):
@@ -435,8 +486,13 @@ def test_bfloat16_is_that_of_ml_dtypes_outside(rng):
 
 def test_float64_to_bfloat16_is_rounded_once():
     A, C = reads(lambda A, i: A[i].astype("bfloat16"), "float64")
-    a = np.array([1 + 2**-8 + 2**-40, 1 + 2**-8 - 2**-40, -(1 + 2**-8 + 2**-40), 1e300, -1e300, np.inf, np.nan, 0.0])
-    same(evaluate(C, {A: a})[0].view("u2"), np.array([0x3F81, 0x3F80, 0xBF81, 0x7F80, 0xFF80, 0x7F80, 0x7FC0, 0], "u2"))
+    a = np.array(
+        [1 + 2**-8 + 2**-40, 1 + 2**-8 - 2**-40, -(1 + 2**-8 + 2**-40), 1e300, -1e300, np.inf, np.nan, 0.0]
+    )
+    same(
+        evaluate(C, {A: a})[0].view("u2"),
+        np.array([0x3F81, 0x3F80, 0xBF81, 0x7F80, 0xFF80, 0x7F80, 0x7FC0, 0], "u2"),
+    )
 
 
 @pytest.mark.parametrize("t", KNOWN)
@@ -446,7 +502,8 @@ def test_every_dtype_passes_through(t):
     same(evaluate(C, {A: a})[0], a)
 
 
-# --- reads out of range ---------------------------------------------------------------------------------------------------------
+# --- reads out of range -------------------------------------------------------------------------------------
+
 
 def test_a_guarded_read_may_be_out_of_range():
     A, C = reads(lambda A, i: te.if_then_else(i >= 3, A[i - 3], te.if_then_else(i < 1, A[i + 7], A[i * 3])))
@@ -460,10 +517,16 @@ def test_a_guarded_read_of_an_empty_tensor():
     same(evaluate(C, {E: np.zeros(0, "int32")})[0], np.full(3, 5, "int32"))
 
 
-@pytest.mark.parametrize(("body", "index"), [
-    (lambda A, i: A[i + 1], 8), (lambda A, i: A[i - 2], -2), (lambda A, i: te.select(i > 0, A[i - 1], 0), -1),
-    (lambda A, i: te.if_then_else(i > 1, A[i - 3], 0), -1), (lambda A, i: te.if_then_else(A[i + 1] > 0, 1, 0), 8),
-])
+@pytest.mark.parametrize(
+    ("body", "index"),
+    [
+        (lambda A, i: A[i + 1], 8),
+        (lambda A, i: A[i - 2], -2),
+        (lambda A, i: te.select(i > 0, A[i - 1], 0), -1),
+        (lambda A, i: te.if_then_else(i > 1, A[i - 3], 0), -1),
+        (lambda A, i: te.if_then_else(A[i + 1] > 0, 1, 0), 8),
+    ],
+)
 def test_an_unguarded_read_out_of_range_names_tensor_index_and_extent(body, index):
     A, C = reads(body)
     with pytest.raises(DeclareError, match=rf"C: A\[.*\]: index 0 is {index}, out of range 0\.\.8"):

@@ -93,15 +93,18 @@ def test_a_recurrent_cell_scheduled_inside_the_scan():
     assert str(tl.lower(replayed, [X, W, O])) == str(tl.lower(s, [X, W, O]))
 
 
-@pytest.mark.parametrize("call, because", [
-    (lambda s, mm, new, R: s[mm].compute_root(), "must run inside its loop"),
-    (lambda s, mm, new, R: s[R].parallel(s[R].op.axis[0]), "each turn needs the one before"),
-    (lambda s, mm, new, R: s[R].vectorize(s[R].op.axis[0]), "each turn needs the one before"),
-    (lambda s, mm, new, R: s.cache_write(R), "its rows are written by its update"),
-    (lambda s, mm, new, R: s[new].compute_inline(), "written straight into the scan"),
-    (lambda s, mm, new, R: s[new].set_scope("local"), "written straight into the scan"),
-    (lambda s, mm, new, R: s[R].split(s[R].op.axis[0], 2), "its turns are the rows"),
-])
+@pytest.mark.parametrize(
+    "call, because",
+    [
+        (lambda s, mm, new, R: s[mm].compute_root(), "must run inside its loop"),
+        (lambda s, mm, new, R: s[R].parallel(s[R].op.axis[0]), "each turn needs the one before"),
+        (lambda s, mm, new, R: s[R].vectorize(s[R].op.axis[0]), "each turn needs the one before"),
+        (lambda s, mm, new, R: s.cache_write(R), "its rows are written by its update"),
+        (lambda s, mm, new, R: s[new].compute_inline(), "written straight into the scan"),
+        (lambda s, mm, new, R: s[new].set_scope("local"), "written straight into the scan"),
+        (lambda s, mm, new, R: s[R].split(s[R].op.axis[0], 2), "its turns are the rows"),
+    ],
+)
 def test_what_a_scan_does_not_allow(call, because):
     _, _, mm, new, R, O = rnn()
     s = te.create_schedule(O)
@@ -112,9 +115,14 @@ def test_what_a_scan_does_not_allow(call, because):
     assert len(s.trace) == 0
 
 
-@pytest.mark.parametrize("init, update, state, message", [
-    ((2, 4), (7, 5), (7, 4), "dimension 1 of update"), ((9, 4), (7, 4), (7, 4), "init init has 9 rows of 7"), ((2,), (7, 4), (7, 4), "dimension"),
-])
+@pytest.mark.parametrize(
+    "init, update, state, message",
+    [
+        ((2, 4), (7, 5), (7, 4), "dimension 1 of update"),
+        ((9, 4), (7, 4), (7, 4), "init init has 9 rows of 7"),
+        ((2,), (7, 4), (7, 4), "dimension"),
+    ],
+)
 def test_states_that_do_not_fit_are_refused(init, update, state, message):
     S = te.placeholder(state, name="state")
     i = te.compute(init, lambda *a: 0.0, name="init")

@@ -1,4 +1,5 @@
-"""Stages beside a scan that read ``X[t - 1]``: of them the rows of the turns exist and no others. TVM's LSTM is written so."""
+"""Stages beside a scan that read ``X[t - 1]``: of them the rows of the turns exist and no others. TVM's LSTM
+is written so."""
 
 from __future__ import annotations
 
@@ -19,14 +20,25 @@ def lstm(steps=T):
     init_c = te.compute((1, B, H), lambda *i: 0.0, name="init_c")
     init_h = te.compute((1, B, H), lambda *i: 0.0, name="init_h")
     k = te.reduce_axis((0, D), name="ki2h")
-    i2h = te.compute((steps, 4, B, H), lambda t, x, i, j: te.sum(X[t - 1, i, k] * Wi[x, j, k], axis=k), name="i2h")
+    i2h = te.compute(
+        (steps, 4, B, H), lambda t, x, i, j: te.sum(X[t - 1, i, k] * Wi[x, j, k], axis=k), name="i2h"
+    )
     k = te.reduce_axis((0, H), name="kh2h")
-    h2h = te.compute((steps, 4, B, H), lambda t, x, i, j: te.sum(state_h[t - 1, i, k] * Wh[x, j, k], axis=k), name="h2h")
+    h2h = te.compute(
+        (steps, 4, B, H), lambda t, x, i, j: te.sum(state_h[t - 1, i, k] * Wh[x, j, k], axis=k), name="h2h"
+    )
     gates = te.compute(i2h.shape, lambda *i: i2h(*i) + h2h(*i), name="gates")
     shape = (steps, B, H)
-    enter, forget, leave = (te.compute(shape, lambda t, i, j, x=x: te.sigmoid(gates[t, x, i, j]), name=f"gate{x}") for x in (0, 2, 3))
+    enter, forget, leave = (
+        te.compute(shape, lambda t, i, j, x=x: te.sigmoid(gates[t, x, i, j]), name=f"gate{x}")
+        for x in (0, 2, 3)
+    )
     new = te.compute(shape, lambda t, i, j: te.tanh(gates[t, 1, i, j]), name="new")
-    next_c = te.compute(shape, lambda t, i, j: forget[t, i, j] * state_c[t - 1, i, j] + enter[t, i, j] * new[t, i, j], name="next_c")
+    next_c = te.compute(
+        shape,
+        lambda t, i, j: forget[t, i, j] * state_c[t - 1, i, j] + enter[t, i, j] * new[t, i, j],
+        name="next_c",
+    )
     next_h = te.compute(shape, lambda t, i, j: leave[t, i, j] * te.tanh(next_c[t, i, j]), name="next_h")
     update_c = te.compute(shape, lambda *i: next_c(*i), name="update_c")
     update_h = te.compute(shape, lambda *i: next_h(*i), name="update_h")
@@ -70,7 +82,12 @@ def test_lstm_by_default_and_with_its_input_product_scheduled():
     want = by_numpy(*values.values())
     np.testing.assert_allclose(tl.compile([X, Wi, Wh, hs, cs])(*values.values())[0], want[0], atol=1e-6)
     s = te.create_schedule(hs.op)
-    assert "i2h" in s.tree() and [int(te.schedule.InferBound(s)[a].extent) for a in i2h.op.axis] == [T - 1, 4, B, H]
+    assert "i2h" in s.tree() and [int(te.schedule.InferBound(s)[a].extent) for a in i2h.op.axis] == [
+        T - 1,
+        4,
+        B,
+        H,
+    ]
     acc = s.cache_write(i2h, "local")
     s[i2h].parallel(i2h.op.axis[1])
     jo, ji = s[i2h].split(i2h.op.axis[3], 2)
@@ -87,7 +104,9 @@ def test_lstm_of_any_number_of_steps():
     f = tl.build(te.create_schedule(hs.op), [X, Wi, Wh, n, hs, cs])
     for steps in (1, 2, 5):
         rng = np.random.default_rng(steps)
-        x, wi, wh = (rng.standard_normal(s).astype("float32") for s in ((steps - 1, B, D), (4, H, D), (4, H, H)))
+        x, wi, wh = (
+            rng.standard_normal(s).astype("float32") for s in ((steps - 1, B, D), (4, H, D), (4, H, H))
+        )
         h, c = (np.full((steps, B, H), 7, "float32") for _ in range(2))
         f(x, wi, wh, steps, h, c)
         np.testing.assert_allclose(h, by_numpy(x, wi, wh)[0], atol=1e-5)
@@ -108,7 +127,7 @@ def sums(back=1, twice=False):
 def test_helpers_of_helpers(twice):
     X, _, R = sums(twice=twice)
     x = np.arange((T - 1) * B, dtype="float32").reshape(T - 1, B)
-    got, = agree(R, {X: x}, lanes=(0,))
+    (got,) = agree(R, {X: x}, lanes=(0,))
     assert np.array_equal(got[1:], np.cumsum(2 * x, axis=0)) and (got[0] == 0).all()
 
 

@@ -33,21 +33,45 @@ def test_rows_of_open_sizes(combine):
     V = te.placeholder((m, 3), name="V")
     O = te.scatter(D, (m, 3), lambda i, j: (I[i], j), lambda i, j: V[i, j], combine=combine, name="O")
     for rows, points in ((5, 9), (0, 3), (4, 0)):
-        agree(O, {D: rng().integers(-3, 9, (rows, 3)).astype("float32"), I: rng().integers(-2, rows + 2, points),
-                  V: rng().integers(-3, 9, (points, 3)).astype("float32")})
+        agree(
+            O,
+            {
+                D: rng().integers(-3, 9, (rows, 3)).astype("float32"),
+                I: rng().integers(-2, rows + 2, points),
+                V: rng().integers(-3, 9, (points, 3)).astype("float32"),
+            },
+        )
 
 
 @pytest.mark.parametrize("kind", ["float16", "bfloat16", "float64", "int8", "bool"])
 def test_types(kind):
     I = te.placeholder((40,), "int32", name="I")
     V = te.placeholder((40,), kind, name="V")
-    O = te.scatter(0, (40,), lambda i: I[i], lambda i: V[i], combine="set" if kind == "bool" else "add", shape=(7,), dtype=kind, name="O")
-    agree(O, {I: rng().integers(0, 8, 40).astype("int32"), V: rng().integers(0, 2 if kind == "bool" else 90, 40).astype(V.dtype.to_numpy())})
+    O = te.scatter(
+        0,
+        (40,),
+        lambda i: I[i],
+        lambda i: V[i],
+        combine="set" if kind == "bool" else "add",
+        shape=(7,),
+        dtype=kind,
+        name="O",
+    )
+    agree(
+        O,
+        {
+            I: rng().integers(0, 8, 40).astype("int32"),
+            V: rng().integers(0, 2 if kind == "bool" else 90, 40).astype(V.dtype.to_numpy()),
+        },
+    )
 
 
 def test_one_place_of_rank_0():
     X = te.placeholder((6,), name="X")
-    agree(te.scatter(1, (6,), lambda i: (), lambda i: X[i], shape=(), name="O"), {X: np.arange(6, dtype="float32")})
+    agree(
+        te.scatter(1, (6,), lambda i: (), lambda i: X[i], shape=(), name="O"),
+        {X: np.arange(6, dtype="float32")},
+    )
 
 
 def test_what_it_reads_and_what_reads_it_are_scheduled_as_ever():
@@ -57,12 +81,19 @@ def test_what_it_reads_and_what_reads_it_are_scheduled_as_ever():
     O = te.scatter(0, (64, 8), lambda i, j: (I[i], j), lambda i, j: S[i, j], shape=(10, 8), name="O")
     k = te.reduce_axis((0, 8), "k")
     T = te.compute((10,), lambda i: te.sum(O[i, k], axis=k), "T")
-    values = {X: rng().integers(0, 9, (64, 8)).astype("float32"), I: rng().integers(0, 12, 64).astype("int32")}
+    values = {
+        X: rng().integers(0, 9, (64, 8)).astype("float32"),
+        I: rng().integers(0, 12, 64).astype("int32"),
+    }
     (want,) = agree(T, values)
     assert (tl.compile([X, I, T])(*values.values()) == want).all()
     s = te.create_schedule(T.op)
     assert s.tree().count("storage") == 2  # S, and one for O with its start
-    for call in (lambda: s[O].compute_at(s[T], T.op.axis[0]), lambda: s[O].compute_inline(), lambda: s.cache_write(O, "local")):
+    for call in (
+        lambda: s[O].compute_at(s[T], T.op.axis[0]),
+        lambda: s[O].compute_inline(),
+        lambda: s.cache_write(O, "local"),
+    ):
         with pytest.raises(tl.ScheduleError, match="a scatter"):
             call()
     again = te.serialize.from_json(te.serialize.to_json([X, I, T]))
@@ -74,7 +105,15 @@ def cache_rows():
     n, m = te.var("n"), te.var("m")
     cache, rows = te.placeholder((n, 4), name="cache"), te.placeholder((m,), "int64", name="rows")
     new = te.placeholder((m, 4), name="new")
-    O = te.scatter(cache, (m, 4), lambda i, j: (rows[i], j), lambda i, j: new[i, j] * 2, combine="set", inplace=True, name="O")
+    O = te.scatter(
+        cache,
+        (m, 4),
+        lambda i, j: (rows[i], j),
+        lambda i, j: new[i, j] * 2,
+        combine="set",
+        inplace=True,
+        name="O",
+    )
     k = te.reduce_axis((0, 4), "k")
     return cache, rows, new, O, te.compute((n,), lambda i: te.sum(O[i, k], axis=k), "S")
 
@@ -87,24 +126,35 @@ def test_in_place_the_callers_array_changes(tmp_path):
     s = te.create_schedule(S.op)
     built = tl.build(s, [cache, rows, new, S])
     built.save(tmp_path / "k.tl")
-    for call in (built, tl.load(tmp_path / "k.tl"), lambda *a: interpret(tl.lower(s, [cache, rows, new, S]), *a)):
+    for call in (
+        built,
+        tl.load(tmp_path / "k.tl"),
+        lambda *a: interpret(tl.lower(s, [cache, rows, new, S]), *a),
+    ):
         given, sums = np.ones((6, 4), "float32"), np.zeros(6, "float32")
         call(given, where, what, sums)
         assert (given == want).all() and (sums == want.sum(1)).all()
     given = np.ones((6, 4), "float32")
-    assert (built(given, where, what) == want.sum(1)).all() and (given == want).all()  # outputs are made, updates are not
+    assert (built(given, where, what) == want.sum(1)).all() and (
+        given == want
+    ).all()  # outputs are made, updates are not
     alone = tl.compile([cache, rows, new, O])  # the result may be named: it is no parameter
     given = np.ones((6, 4), "float32")
     assert alone(given, where, what) is None
     assert (given == want).all()
-    assert "updated" in str(alone) and "cache: float32[n, 4] updated" in str(tl.lower(s, [cache, rows, new, S]))
+    assert "updated" in str(alone) and "cache: float32[n, 4] updated" in str(
+        tl.lower(s, [cache, rows, new, S])
+    )
 
 
 def test_in_place_refusals():
     cache, rows, new, O, S = cache_rows()
     f = tl.compile([cache, rows, new, O])
     given, where, what = np.ones((6, 4), "float32"), np.array([1]), np.ones((1, 4), "float32")
-    for args, why in (((given, where, given[:1]), "overlaps new"), ((given[:, ::-1], where, what), "not compact")):
+    for args, why in (
+        ((given, where, given[:1]), "overlaps new"),
+        ((given[:, ::-1], where, what), "not compact"),
+    ):
         with pytest.raises(tl.CallError, match=why):
             f(*args)
     given.flags.writeable = False
@@ -135,14 +185,20 @@ def test_refusals():
     X = te.placeholder((6,), name="X")
     for call, why in (
         (lambda: te.scatter(0, (6,), lambda i: X[i], lambda i: 1, shape=(4,)), "not an integer"),
-        (lambda: te.scatter(0, (6,), lambda i: i, lambda i: X[i], shape=(4,), dtype="int32"), "the value is float32, the result int32"),
+        (
+            lambda: te.scatter(0, (6,), lambda i: i, lambda i: X[i], shape=(4,), dtype="int32"),
+            "the value is float32, the result int32",
+        ),
         (lambda: te.scatter(0, (6,), lambda i: (i, i), lambda i: 1, shape=(4,)), "gives 2 of 1"),
         (lambda: te.scatter(0, (6,), lambda i: i, lambda i: 1), "shape of the result is missing"),
         (lambda: te.scatter(X, (6,), lambda i: i, lambda i: X[i], shape=(6,)), "leave shape and dtype out"),
         (lambda: te.scatter(X, (6,), lambda i: i, lambda i, j: X[i]), "takes 2 indices"),
         (lambda: te.scatter(X, (6,), lambda i: i, 3), "value is no function"),
         (lambda: te.scatter(X, (6,), lambda i: i, lambda i: X[i], combine="sum"), "not known"),
-        (lambda: te.scatter(False, (6,), lambda i: i, lambda i: True, shape=(3,), dtype="bool"), "truth values"),
+        (
+            lambda: te.scatter(False, (6,), lambda i: i, lambda i: True, shape=(3,), dtype="bool"),
+            "truth values",
+        ),
     ):
         with pytest.raises(tl.DeclareError) as error:
             call()

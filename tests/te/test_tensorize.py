@@ -1,4 +1,5 @@
-"""te.decl_tensor_intrin and s[T].tensorize: matching, calls of Python functions and C symbols, what is refused."""
+"""te.decl_tensor_intrin and s[T].tensorize: matching, calls of Python functions and C symbols, what is
+refused."""
 
 from __future__ import annotations
 
@@ -19,8 +20,12 @@ def gemv(m, l, name):
     c = te.compute((m,), lambda i: te.sum(a[k] * b[i, k], axis=k), name="c")
 
     def calls(ins, outs):
-        body = te.call_packed(f"{name}.body", ins[0].access_ptr("r"), ins[1].access_ptr("r"), outs[0].access_ptr("w"))
-        update = te.call_packed(f"{name}.update", ins[0].access_ptr("r"), ins[1].access_ptr("r"), outs[0].access_ptr("rw"))
+        body = te.call_packed(
+            f"{name}.body", ins[0].access_ptr("r"), ins[1].access_ptr("r"), outs[0].access_ptr("w")
+        )
+        update = te.call_packed(
+            f"{name}.update", ins[0].access_ptr("r"), ins[1].access_ptr("r"), outs[0].access_ptr("rw")
+        )
         return body, body, update
 
     def body(a, b, c):
@@ -92,7 +97,13 @@ def test_inside_a_cache_at_a_tile():
 
 
 def test_a_c_symbol_gets_addresses_and_strides():
-    kind = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.POINTER(ctypes.c_float), ctypes.POINTER(ctypes.c_float), ctypes.c_int32, ctypes.c_int32)
+    kind = ctypes.CFUNCTYPE(
+        ctypes.c_int32,
+        ctypes.POINTER(ctypes.c_float),
+        ctypes.POINTER(ctypes.c_float),
+        ctypes.c_int32,
+        ctypes.c_int32,
+    )
 
     @kind
     def double_columns(src, dst, src_stride, dst_stride):
@@ -104,8 +115,18 @@ def test_a_c_symbol_gets_addresses_and_strides():
     tl.register_symbol("test_double_columns", double_columns)
     x = te.placeholder((4, 2), name="x")
     y = te.compute((4, 2), lambda i, j: x[i, j] * 2, name="y")
-    intrin = te.decl_tensor_intrin(y.op, lambda ins, outs: te.call_extern(
-        "int32", "test_double_columns", ins[0].access_ptr("r"), outs[0].access_ptr("w"), ins[0].strides[0], outs[0].strides[0]), name="test.double")
+    intrin = te.decl_tensor_intrin(
+        y.op,
+        lambda ins, outs: te.call_extern(
+            "int32",
+            "test_double_columns",
+            ins[0].access_ptr("r"),
+            outs[0].access_ptr("w"),
+            ins[0].strides[0],
+            outs[0].strides[0],
+        ),
+        name="test.double",
+    )
     A = te.placeholder((8, 6), name="A")
     B = te.compute((8, 6), lambda i, j: A[i, j] * 2, name="B")
     s = te.create_schedule(B)
@@ -115,10 +136,13 @@ def test_a_c_symbol_gets_addresses_and_strides():
     assert np.array_equal(tl.build(s, [A, B])(a), 2 * a)
 
 
-@pytest.mark.parametrize("prepare, because", [
-    (lambda s, C: s[C].split(C.op.axis[1], 8)[1], "run 8, those of"),
-    (lambda s, C: s[C].op.axis[0], "run 20 x 32, those of"),
-])
+@pytest.mark.parametrize(
+    "prepare, because",
+    [
+        (lambda s, C: s[C].split(C.op.axis[1], 8)[1], "run 8, those of"),
+        (lambda s, C: s[C].op.axis[0], "run 20 x 32, those of"),
+    ],
+)
 def test_loops_of_another_form_are_refused(prepare, because):
     _, _, C, *_ = matmul()
     s = te.create_schedule(C)
@@ -149,7 +173,9 @@ def test_no_update_under_reduction_loops_is_an_error_when_lowered():
     k = te.reduce_axis((0, 4), name="k")
     y = te.compute((1,), lambda i: te.sum(x[k], axis=k), name="y")
     tl.register_func("test.sum4", lambda x, y: None, override=True)
-    intrin = te.decl_tensor_intrin(y.op, lambda ins, outs: te.call_packed("test.sum4", ins[0], outs[0]), name="test.sum4")
+    intrin = te.decl_tensor_intrin(
+        y.op, lambda ins, outs: te.call_packed("test.sum4", ins[0], outs[0]), name="test.sum4"
+    )
     A = te.placeholder((3, 8), name="A")
     r = te.reduce_axis((0, 8), name="r")
     B = te.compute((3,), lambda i: te.sum(A[i, r], axis=r), name="B")

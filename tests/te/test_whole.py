@@ -1,4 +1,5 @@
-"""Arithmetic of whole tensors: numpy on whole arrays says what it means; interpreter and compiled code agree with it."""
+"""Arithmetic of whole tensors: numpy on whole arrays says what it means; interpreter and compiled code agree
+with it."""
 
 from __future__ import annotations
 
@@ -18,13 +19,16 @@ INTEGERS = ("add", "sub", "mul", "floordiv", "mod", "and_", "or_", "xor", "lt", 
 
 def pair(shapes, dtype):
     rng = np.random.default_rng(3)
-    return [(te.placeholder(s, dtype, name=n), rng.integers(1, 6, s).astype(dtype)) for s, n in zip(shapes, "AB", strict=True)]
+    return [
+        (te.placeholder(s, dtype, name=n), rng.integers(1, 6, s).astype(dtype))
+        for s, n in zip(shapes, "AB", strict=True)
+    ]
 
 
 @pytest.mark.parametrize("shapes", SHAPES, ids=str)
 def test_shapes_broadcast_as_numpy_broadcasts(shapes):
     (A, a), (B, b) = pair(shapes, "float32")
-    got, = agree((A - B) * 2.0 + A, {A: a, B: b}, lanes=(4,))
+    (got,) = agree((A - B) * 2.0 + A, {A: a, B: b}, lanes=(4,))
     assert np.array_equal(got, (a - b) * 2 + a)
 
 
@@ -38,9 +42,17 @@ def test_every_operator_of_two_tensors(dtype, words):
 
 def test_every_operator_with_a_number_on_either_side():
     (A, a), _ = pair(((2, 3), ()), "float32")
-    words = {"T_add": lambda x: 2 + x, "T_subtract": lambda x: 2 - x, "T_multiply": lambda x: x * np.float32(0.5), "T_divide": lambda x: 1.0 / x,
-             "T_power": lambda x: x ** 2, "T_negative": lambda x: -x, "T_abs": lambda x: abs(x), "T_cast": lambda x: x.astype("int32"),
-             "T_less": lambda x: x < 3}
+    words = {
+        "T_add": lambda x: 2 + x,
+        "T_subtract": lambda x: 2 - x,
+        "T_multiply": lambda x: x * np.float32(0.5),
+        "T_divide": lambda x: 1.0 / x,
+        "T_power": lambda x: x**2,
+        "T_negative": lambda x: -x,
+        "T_abs": lambda x: abs(x),
+        "T_cast": lambda x: x.astype("int32"),
+        "T_less": lambda x: x < 3,
+    }
     tensors = [f(A) for f in words.values()]
     assert [t.op.name for t in tensors] == list(words)
     for f, got in zip(words.values(), agree(tensors, {A: a}, lanes=(0,)), strict=True):
@@ -64,7 +76,7 @@ def test_symbolic_sizes_and_scalars():
 def test_a_tensor_of_rank_0_is_a_number():
     S, A = te.placeholder((), name="S"), te.placeholder((3,), name="A")
     assert not isinstance(S + 1, te.Tensor)
-    got, = agree(S * A + S, {S: np.array(2, "float32"), A: np.ones(3, "float32")}, lanes=(0,))
+    (got,) = agree(S * A + S, {S: np.array(2, "float32"), A: np.ones(3, "float32")}, lanes=(0,))
     assert got.tolist() == [4, 4, 4]
 
 
@@ -73,13 +85,13 @@ def test_the_mean_is_taken_away_and_the_rest_scaled():
     k = te.reduce_axis((0, 6), "k")
     mean = te.compute((4, 1), lambda i, _: te.sum(X[i, k], axis=k), name="total") / 6.0
     x = np.arange(24, dtype="float32").reshape(4, 6)
-    got, = agree((X - mean) * 2.0, {X: x})
+    (got,) = agree((X - mean) * 2.0, {X: x})
     assert np.array_equal(got, (x - x.mean(1, keepdims=True)) * 2)
 
 
 def test_builtin_sum_adds_tensors():
     (A, a), (B, b) = pair(((3,), (3,)), "float32")
-    got, = agree(sum([A, B, A]), {A: a, B: b}, lanes=(0,))
+    (got,) = agree(sum([A, B, A]), {A: a, B: b}, lanes=(0,))
     assert np.array_equal(got, a + b + a)
 
 
@@ -90,9 +102,15 @@ def test_tags_say_what_recipes_look_for():
         assert (A + B).op.tag == "mine"
 
 
-@pytest.mark.parametrize("wrong", [
-    lambda A: te.compute((4, 5), lambda i, j: A + i), lambda A: te.compute((4, 5), lambda i, j: i + A),
-    lambda A: te.compute((4, 5), lambda i, j: A[i, j] * A)], ids=["axis", "axis_first", "element"])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda A: te.compute((4, 5), lambda i, j: A + i),
+        lambda A: te.compute((4, 5), lambda i, j: i + A),
+        lambda A: te.compute((4, 5), lambda i, j: A[i, j] * A),
+    ],
+    ids=["axis", "axis_first", "element"],
+)
 def test_axes_do_not_mix_with_whole_tensors(wrong):
     with pytest.raises(tl.DeclareError, match="the whole tensor A stands where one element is meant"):
         wrong(te.placeholder((4, 5), name="A"))

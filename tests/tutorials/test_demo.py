@@ -20,23 +20,50 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.tutorial
 @pytest.mark.slow
 def test_demo(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, str(ROOT / "tutorials" / "demo.py"), "--trials", "4", "--seconds", "3", "--turns", "2", "--out", str(tmp_path)], text=True, cwd=tmp_path,
-                          env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, timeout=900)
+    done = subprocess.run(
+        [
+            sys.executable,
+            str(ROOT / "tutorials" / "demo.py"),
+            "--trials",
+            "4",
+            "--seconds",
+            "3",
+            "--turns",
+            "2",
+            "--out",
+            str(tmp_path),
+        ],
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        timeout=900,
+    )
     assert done.returncode == 0, done.stderr
     assert "\x1b" not in done.stdout
     assert done.stdout.count("the same as numpy's") == 2
     assert "storage B.global" in done.stdout and "for k.outer in range(0, 512)" in done.stdout
-    rows = re.findall(r"^  (plain loops|tl\.compile|by hand|searched|numpy) +([\d.]+) +[\d.]+× +([\d.]+) ", done.stdout, re.MULTILINE)
+    rows = re.findall(
+        r"^  (plain loops|tl\.compile|by hand|searched|numpy) +([\d.]+) +[\d.]+× +([\d.]+) ",
+        done.stdout,
+        re.MULTILINE,
+    )
     assert [row[0] for row in rows] == ["plain loops", "tl.compile", "by hand", "searched", "numpy"]
     assert all(float(figure) > 0 for row in rows for figure in row[1:])
-    step5 = done.stdout[done.stdout.index("5  Let a search"):]
+    step5 = done.stdout[done.stdout.index("5  Let a search") :]
     assert "tune conv2d(48, 28, 28, 32): 5000 trials, at most 3 s" in step5 and "def apply(s):" in step5
-    assert re.findall(r"^  (tl\.compile|found|numpy) +[\d.]+ +[\d.]+× ", step5, re.MULTILINE) == ["tl.compile", "found", "numpy"]
+    assert re.findall(r"^  (tl\.compile|found|numpy) +[\d.]+ +[\d.]+× ", step5, re.MULTILINE) == [
+        "tl.compile",
+        "found",
+        "numpy",
+    ]
     assert re.search(r"Gain over the default schedule: +[\d.]+×", step5)
     page = (tmp_path / "layer.html").read_text(encoding="utf-8")
     assert len(page.encode()) <= 500_000 and "def apply(s):" in page
     records = [json.loads(line) for line in (tmp_path / "demo.jsonl").read_text().splitlines()]
-    assert {record["status"] for record in records} == {"ok"} and len({record["task"] for record in records}) == 2
+    assert {record["status"] for record in records} == {"ok"} and len(
+        {record["task"] for record in records}
+    ) == 2
     picture = Image.open(tmp_path / "demo.png")
     assert picture.size == (2 * 640 + 30, 2 * (427 + 40) + 10)
     before, after = (picture.crop((x, 40, x + 640, 467)) for x in (10, 660))

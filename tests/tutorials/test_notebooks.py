@@ -1,4 +1,5 @@
-"""Every notebook under tutorials/ runs from top to bottom, in a kernel of the running interpreter, and is committed without outputs.
+"""Every notebook under tutorials/ runs from top to bottom, in a kernel of the running interpreter, and is
+committed without outputs.
 
 By default with fewer trials and sizes; ``make fuzz`` runs them as they are.
 """
@@ -22,17 +23,25 @@ NOTEBOOKS = sorted((ROOT / "tutorials").glob("*.ipynb"))
 
 
 class ThisPython(KernelSpecManager):
-    """Answers every name with the running interpreter, so that no kernel needs to be installed and no other one is found."""
+    """Answers every name with the running interpreter, so that no kernel needs to be installed and no other
+    one is found."""
 
     def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
-        return KernelSpec(argv=[sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"], display_name="this Python",
-                          language="python")
+        return KernelSpec(
+            argv=[sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+            display_name="this Python",
+            language="python",
+        )
 
 
 def execute(notebook: nbformat.NotebookNode, workdir: Path) -> nbformat.NotebookNode:
     """The notebook with its outputs. Raises CellExecutionError at the first cell that fails."""
-    client = nbclient.NotebookClient(notebook, km=AsyncKernelManager(kernel_spec_manager=ThisPython()), timeout=900,
-                                     resources={"metadata": {"path": str(workdir)}})
+    client = nbclient.NotebookClient(
+        notebook,
+        km=AsyncKernelManager(kernel_spec_manager=ThisPython()),
+        timeout=900,
+        resources={"metadata": {"path": str(workdir)}},
+    )
     paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
     client.execute(env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))})
     return notebook
@@ -57,37 +66,102 @@ def test_is_committed_clean(path: Path) -> None:
     assert len(set(ids)) == len(ids)
     for cell in notebook.cells:
         if cell.cell_type == "code":
-            assert cell.source.strip() and not cell.outputs and cell.execution_count is None, f"{cell.id}: clear the outputs before you commit"
+            assert cell.source.strip() and not cell.outputs and cell.execution_count is None, (
+                f"{cell.id}: clear the outputs before you commit"
+            )
 
 
 # What a reader must find in the outputs; a notebook without a row here still has to run.
 SHOWS = {
-    "01_declare": {"first-lower": "C[i, j] = A[i, j] + 2.0 * B[i, j]", "symbolic-add": "not a multiple of 4", "mistakes": "DeclareError",
-                   "blur": "median"},
-    "02_schedule_by_hand": {"naive-code": "compute C", "cache-write-code": "storage C.local", "pack-code": "storage B.global",
-                            "chart": "numpy (BLAS)", "refused-code": "threads would race"},
-    "03_read_the_tree_and_the_code": {"pieces": "float32[1, 18]", "error": "also reads `B`", "ir-before": "if x.outer*16 + x.inner < 1003",
-                                      "partition": "+            else:", "build-times": "LLVM", "count": "multiply-adds"},
-    "04_templates_and_knobs": {"knob": "499 // rows.0", "trace": "0..63", "tune": "40 trials, 40 measured", "resume": "48 trials, 8 measured",
-                               "mistakes-code": "threads would race"},
-    "05_auto_schedule": {"tune": "conv_hswish(32, 48, 28, 28): ", "report": "def apply(s):", "page": "kB", "paste": "compute conv", "compare": "numpy",
-                         "autotune": "median", "shell": "measurements, best"},
-    "06_inside_the_search": {"sketches-code": "default schedule", "rows": "thousand a second", "model": "pairwise accuracy", "evolution": "medians",
-                             "versus-picture": "median of the second half"},
-    "07_dynamic_shapes": {"tune": "family dense", "right": "m = 513 is too large", "explain": "m=13: ", "sweep": "speed of ours over numpy",
-                          "serve": "latency p50 / p90 / p99", "served": "t=33: ", "save": "dynamic kernel layer"},
+    "01_declare": {
+        "first-lower": "C[i, j] = A[i, j] + 2.0 * B[i, j]",
+        "symbolic-add": "not a multiple of 4",
+        "mistakes": "DeclareError",
+        "blur": "median",
+    },
+    "02_schedule_by_hand": {
+        "naive-code": "compute C",
+        "cache-write-code": "storage C.local",
+        "pack-code": "storage B.global",
+        "chart": "numpy (BLAS)",
+        "refused-code": "threads would race",
+    },
+    "03_read_the_tree_and_the_code": {
+        "pieces": "float32[1, 18]",
+        "error": "also reads `B`",
+        "ir-before": "if x.outer*16 + x.inner < 1003",
+        "partition": "+            else:",
+        "build-times": "LLVM",
+        "count": "multiply-adds",
+    },
+    "04_templates_and_knobs": {
+        "knob": "499 // rows.0",
+        "trace": "0..63",
+        "tune": "40 trials, 40 measured",
+        "resume": "48 trials, 8 measured",
+        "mistakes-code": "threads would race",
+    },
+    "05_auto_schedule": {
+        "tune": "conv_hswish(32, 48, 28, 28): ",
+        "report": "def apply(s):",
+        "page": "kB",
+        "paste": "compute conv",
+        "compare": "numpy",
+        "autotune": "median",
+        "shell": "measurements, best",
+    },
+    "06_inside_the_search": {
+        "sketches-code": "default schedule",
+        "rows": "thousand a second",
+        "model": "pairwise accuracy",
+        "evolution": "medians",
+        "versus-picture": "median of the second half",
+    },
+    "07_dynamic_shapes": {
+        "tune": "family dense",
+        "right": "m = 513 is too large",
+        "explain": "m=13: ",
+        "sweep": "speed of ours over numpy",
+        "serve": "latency p50 / p90 / p99",
+        "served": "t=33: ",
+        "save": "dynamic kernel layer",
+    },
 }
-PICTURES = {"02_schedule_by_hand": ("chart",), "04_templates_and_knobs": ("curve", "look"), "05_auto_schedule": ("curve",),
-            "06_inside_the_search": ("model", "evolution", "versus-picture"), "07_dynamic_shapes": ("sweep-picture", "serve-picture")}
+PICTURES = {
+    "02_schedule_by_hand": ("chart",),
+    "04_templates_and_knobs": ("curve", "look"),
+    "05_auto_schedule": ("curve",),
+    "06_inside_the_search": ("model", "evolution", "versus-picture"),
+    "07_dynamic_shapes": ("sweep-picture", "serve-picture"),
+}
 
 
-SHORT_SHOWS = {"04_templates_and_knobs": {"tune": "12 trials, 12 measured", "resume": "16 trials, 4 measured"}}
+SHORT_SHOWS = {
+    "04_templates_and_knobs": {"tune": "12 trials, 12 measured", "resume": "16 trials, 4 measured"}
+}
 # What makes a run shorter: pieces of the source that must be there, and what is put in their place.
 SHORTER = {
-    "04_templates_and_knobs": {"trials=40": "trials=12", "trials=48": "trials=16", "more.measured == 8": "more.measured == 4"},
-    "05_auto_schedule": {"trials=64, seconds=20": "trials=12", "trials=12, cache": "trials=4, cache", "seconds=0.1": "seconds=0.01"},
-    "06_inside_the_search": {"trials=64": "trials=18", ", seconds=12": "", "population=512": "population=128", "20_000": "2_000"},
-    "07_dynamic_shapes": {"N, K = 768, 768": "N, K = 192, 192", "range(1, 513)": "range(1, 513, 7)", "+ 8:": "+ 2:"},
+    "04_templates_and_knobs": {
+        "trials=40": "trials=12",
+        "trials=48": "trials=16",
+        "more.measured == 8": "more.measured == 4",
+    },
+    "05_auto_schedule": {
+        "trials=64, seconds=20": "trials=12",
+        "trials=12, cache": "trials=4, cache",
+        "seconds=0.1": "seconds=0.01",
+    },
+    "06_inside_the_search": {
+        "trials=64": "trials=18",
+        ", seconds=12": "",
+        "population=512": "population=128",
+        "20_000": "2_000",
+    },
+    "07_dynamic_shapes": {
+        "N, K = 768, 768": "N, K = 192, 192",
+        "range(1, 513)": "range(1, 513, 7)",
+        "+ 8:": "+ 2:",
+    },
 }
 
 
@@ -105,8 +179,17 @@ def shortened(notebook: nbformat.NotebookNode, pieces: dict[str, str]) -> nbform
 
 
 @pytest.mark.tutorial
-@pytest.mark.parametrize(("path", "whole"), [pytest.param(path, whole, id=f"{path.stem}{' as it is' if whole else ''}", marks=[pytest.mark.fuzz] * whole)
-                                             for path in NOTEBOOKS for whole in (False, True) if not whole or path.stem in SHORTER])
+@pytest.mark.parametrize(
+    ("path", "whole"),
+    [
+        pytest.param(
+            path, whole, id=f"{path.stem}{' as it is' if whole else ''}", marks=[pytest.mark.fuzz] * whole
+        )
+        for path in NOTEBOOKS
+        for whole in (False, True)
+        if not whole or path.stem in SHORTER
+    ],
+)
 def test_runs(path: Path, whole: bool, tmp_path: Path) -> None:
     if PICTURES.get(path.stem):
         pytest.importorskip("matplotlib")
@@ -114,7 +197,10 @@ def test_runs(path: Path, whole: bool, tmp_path: Path) -> None:
     execute(notebook if whole else shortened(notebook, SHORTER.get(path.stem, {})), tmp_path)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert all(cell.execution_count for cell in code)
-    for cell_id, text in {**SHOWS.get(path.stem, {}), **({} if whole else SHORT_SHOWS.get(path.stem, {}))}.items():
+    for cell_id, text in {
+        **SHOWS.get(path.stem, {}),
+        **({} if whole else SHORT_SHOWS.get(path.stem, {})),
+    }.items():
         assert text in text_of(notebook, cell_id), f"cell {cell_id} printed {text_of(notebook, cell_id)!r}"
     for cell_id in PICTURES.get(path.stem, ()):
         (cell,) = (c for c in code if c.id == cell_id)

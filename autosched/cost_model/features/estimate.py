@@ -1,14 +1,27 @@
-"""What a statement ought to cost: cycles of the multiply-adds, loads, stores and loops, and of the bytes that move through the caches, by
-the numbers of a present-day core. Wrong by a factor now and then; but it is in one unit for all tasks, and it puts together what trees
-learn separately only from many examples: a sum over statements of products.
+"""What a statement ought to cost: cycles of the multiply-adds, loads, stores and loops, and of the bytes that
+move through the caches, by the numbers of a present-day core. Wrong by a factor now and then; but it is in
+one unit for all tasks, and it puts together what trees learn separately only from many examples: a sum over
+statements of products.
 
-The form is the roofline of Williams, Waterman and Patterson (CACM 52, 2009) with the latency of a chain of sums (Fog, "Instruction tables").
+The form is the roofline of Williams, Waterman and Patterson (CACM 52, 2009) with the latency of a chain of
+sums (Fog, "Instruction tables").
 """
 
 from __future__ import annotations
 
 from tensorlang import Target
-from tensorlang.analysis import Expr, Statement, amount, ceil_quotient, choose, least, most, plus, quotient, times
+from tensorlang.analysis import (
+    Expr,
+    Statement,
+    amount,
+    ceil_quotient,
+    choose,
+    least,
+    most,
+    plus,
+    quotient,
+    times,
+)
 
 from .registers import tile_of
 
@@ -23,22 +36,29 @@ SCALE = 16  # of cycles: an eighth of a load is an amount too
 
 
 def estimate(st: Statement, target: Target) -> dict[str, Expr]:
-    """Sixteenths of cycles on the critical path, all threads working: ``compute`` of the core, ``memory`` of the caches, ``starts`` of
-    parallel loops, ``time`` all of it together."""
+    """Sixteenths of cycles on the critical path, all threads working: ``compute`` of the core, ``memory`` of
+    the caches, ``starts`` of parallel loops, ``time`` all of it together."""
     tile = tile_of(st, target)
     work = st.work
-    weight = max(1, work.fma + work.add + work.mul + work.select + work.cast + DIVISION * work.div + CALL * work.call)
+    weight = max(
+        1, work.fma + work.add + work.mul + work.select + work.cast + DIVISION * work.div + CALL * work.call
+    )
     around = tile.level - 1
-    kept = st.reduction and around >= st.own and st.loops[around].reduce  # the sums stay in registers while the reduction turns
+    # the sums stay in registers while the reduction turns
+    kept = st.reduction and around >= st.own and st.loops[around].reduce
     stores = amount(0) if kept else times(tile.held, len([a for a in st.accesses if a.write]))
     loads = plus(tile.loaded, stores) if st.reduction and not kept else tile.loaded
-    chain = times(LATENCY, *[p.extent for p in st.loops[tile.level:] if p.reduce and p.kind == "unrolled"]) if kept else amount(0)
+    chain = (
+        times(LATENCY, *[p.extent for p in st.loops[tile.level :] if p.reduce and p.kind == "unrolled"])
+        if kept
+        else amount(0)
+    )
     spilled = most(plus(tile.held, least(tile.loaded, 4), 1 - target.vector_registers), 0)
     issued = most(times(tile.vectors, weight, SCALE // PER_CYCLE), times(loads, SCALE // PER_CYCLE))
     busy = most(issued, times(most(stores, chain), SCALE))
     one = plus(busy, times(spilled, SPILL * SCALE), TURN * SCALE)
     at = next((p for p, loop in enumerate(st.loops) if loop.kind == "parallel"), None)
-    outer = st.loops[:tile.level]
+    outer = st.loops[: tile.level]
     turns = times(*[p.extent for i, p in enumerate(outer) if i != at])
     shared = amount(1) if at is None else st.loops[at].extent
     rounds = ceil_quotient(shared, target.num_cores)  # as many turns as the busiest thread has
@@ -48,15 +68,23 @@ def estimate(st: Statement, target: Target) -> dict[str, Expr]:
     if at is not None:
         memory = times(quotient(memory, most(shared, 1)), rounds)
     starts = amount(0) if at is None else times(START * SCALE, *[p.extent for p in st.loops[:at]])
-    return {"estimate.compute": compute, "estimate.memory": memory, "estimate.starts": starts,
-            "estimate.time": plus(most(compute, memory), starts)}
+    return {
+        "estimate.compute": compute,
+        "estimate.memory": memory,
+        "estimate.starts": starts,
+        "estimate.time": plus(most(compute, memory), starts),
+    }
 
 
 def traffic(st: Statement, target: Target) -> dict[str, Expr]:
-    """Bytes that move into each cache. Of the loops of which one turn fits the cache, the outermost streams: each of its runs brings in what it
-    touches once. Which loop that is depends on the knobs, so the traffic is a chain of choices from the inside outwards. What is written by
-    one statement and read by the next counts for both."""
-    lines = [plus(*[times(a.lines(p, target.cache_line), target.cache_line) for a in st.accesses]) for p in range(len(st.loops) + 1)]
+    """Bytes that move into each cache. Of the loops of which one turn fits the cache, the outermost streams:
+    each of its runs brings in what it touches once. Which loop that is depends on the knobs, so the traffic
+    is a chain of choices from the inside outwards. What is written by one statement and read by the next
+    counts for both."""
+    lines = [
+        plus(*[times(a.lines(p, target.cache_line), target.cache_line) for a in st.accesses])
+        for p in range(len(st.loops) + 1)
+    ]
     found: dict[str, Expr] = {}
     for name, size in (("l1", target.l1_bytes), ("l2", target.l2_bytes), ("l3", target.l3_bytes)):
         brought = times(st.turns, lines[-1])

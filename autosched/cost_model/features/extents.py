@@ -1,4 +1,5 @@
-"""Loops: extents of the innermost six and the product of those outside, how many turns each kind of loop has."""
+"""Loops: extents of the innermost six and the product of those outside, how many turns each kind of loop
+has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Threads: how many turns are shared out, how evenly, how much work is in one, how often a parallel region begins."""
+"""Threads: how many turns are shared out, how evenly, how much work is in one, how often a parallel region
+begins."""
 
 from __future__ import annotations
 
@@ -11,6 +12,10 @@ def parallel(st: Statement, target: Target) -> dict[str, Expr]:
     at = next((p for p, loop in enumerate(st.loops) if loop.kind == "parallel"), None)
     turns = amount(1) if at is None else st.loops[at].extent
     rounds = ceil_quotient(turns, target.num_cores)
-    return {"parallel.turns": turns, "parallel.rounds": rounds, "parallel.starts": amount(0) if at is None else st.extent(0, at),
-            "parallel.balance": ratio(times(turns, 64), times(rounds, target.num_cores)),
-            "parallel.work": quotient(times(st.turns, max(1, st.work.flops)), turns)}
+    return {
+        "parallel.turns": turns,
+        "parallel.rounds": rounds,
+        "parallel.starts": amount(0) if at is None else st.extent(0, at),
+        "parallel.balance": ratio(times(turns, 64), times(rounds, target.num_cores)),
+        "parallel.work": quotient(times(st.turns, max(1, st.work.flops)), turns),
+    }

@@ -1,8 +1,10 @@
-"""The vector of a whole program: the blocks of its heaviest statements, the sum of all the others, and what all together ought to cost
-against what the computation needs at least, which is the same unit for every task. Knows blocks and analysis.
+"""The vector of a whole program: the blocks of its heaviest statements, the sum of all the others, and what
+all together ought to cost against what the computation needs at least, which is the same unit for every task.
+Knows blocks and analysis.
 
-Which statements are the heaviest is decided once for a variant, at the values its schedule has now, so a column always speaks of
-the same statement. Everything is an amount that is never negative, and is given to the model as ``log2(1 + x)``.
+Which statements are the heaviest is decided once for a variant, at the values its schedule has now, so a
+column always speaks of the same statement. Everything is an amount that is never negative, and is given to
+the model as ``log2(1 + x)``.
 """
 
 from __future__ import annotations
@@ -13,7 +15,18 @@ from typing import Any
 import numpy as np
 
 from tensorlang import Target
-from tensorlang.analysis import Analysis, Expr, Statement, amount, compile_columns, most, plus, quotient, ratio, times
+from tensorlang.analysis import (
+    Analysis,
+    Expr,
+    Statement,
+    amount,
+    compile_columns,
+    most,
+    plus,
+    quotient,
+    ratio,
+    times,
+)
 
 from .block import Block
 from .estimate import SCALE, estimate
@@ -23,15 +36,20 @@ SUMMED = 3  # of the list of blocks, so many are added up for the lighter statem
 
 
 class FeatureSet:
-    """Names and expressions of the features of one variant; ``scaled`` turns their columns into what the model takes."""
+    """Names and expressions of the features of one variant; ``scaled`` turns their columns into what the
+    model takes."""
 
-    def __init__(self, analysis: Analysis, target: Target, blocks: Sequence[Block], order: Sequence[int] | None = None) -> None:
+    def __init__(
+        self, analysis: Analysis, target: Target, blocks: Sequence[Block], order: Sequence[int] | None = None
+    ) -> None:
         self.order = order = list(_by_weight(analysis) if order is None else order)
         named: dict[str, Expr] = {}
         for slot in range(SLOTS):
             st = analysis.statements[order[slot]] if slot < len(order) else None
             for block in blocks:
-                for name, e in (block(st, target) if st is not None else _nothing(block, analysis.statements[0], target)).items():
+                for name, e in (
+                    block(st, target) if st is not None else _nothing(block, analysis.statements[0], target)
+                ).items():
                     named[f"{slot}.{name}"] = e
         rest: dict[str, list[Expr]] = {}
         for i in sorted(order[SLOTS:]):
@@ -57,7 +75,8 @@ class FeatureSet:
 
 
 def _whole(analysis: Analysis, target: Target) -> dict[str, Expr]:
-    """Estimates of all statements added up, as multiples (of a 64th) of the time the declared operations take at full speed."""
+    """Estimates of all statements added up, as multiples (of a 64th) of the time the declared operations take
+    at full speed."""
     every = [estimate(st, target) for st in analysis.statements]
     declared = plus(*[times(st.points, SCALE * st.work.flops) for st in analysis.statements])
     ideal = most(quotient(declared, 4 * target.vector_lanes("float32") * target.num_cores), 1)

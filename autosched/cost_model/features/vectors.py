@@ -1,4 +1,5 @@
-"""Vectors: lanes, whole vectors a turn, lanes lost in the last one, whether the accesses are contiguous, broadcast or scattered."""
+"""Vectors: lanes, whole vectors a turn, lanes lost in the last one, whether the accesses are contiguous,
+broadcast or scattered."""
 
 from __future__ import annotations
 
@@ -12,8 +13,12 @@ def vectors(st: Statement, target: Target) -> dict[str, Expr]:
     at = next((p for p, loop in enumerate(st.loops) if loop.kind == "vectorized"), None)
     width = amount(1) if at is None else st.loops[at].extent
     whole = ceil_quotient(width, lanes)
-    found = {"vector.lanes": width, "vector.count": whole, "vector.lost": minus(times(whole, lanes), width),
-             "vector.use": ratio(times(width, 64), times(whole, lanes))}
+    found = {
+        "vector.lanes": width,
+        "vector.count": whole,
+        "vector.lost": minus(times(whole, lanes), width),
+        "vector.use": ratio(times(width, 64), times(whole, lanes)),
+    }
     unit, scattered = amount(0), amount(0)
     if at is not None:
         for a in st.accesses:

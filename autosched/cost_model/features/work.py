@@ -1,4 +1,5 @@
-"""Arithmetic: operations by kind over the whole run, and how much of it is for nothing (tails, overlapping tiles)."""
+"""Arithmetic: operations by kind over the whole run, and how much of it is for nothing (tails, overlapping
+tiles)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Families of kernels for open sizes, one kind of operator a file: which kernels there are, what they cost, what the dispatcher runs.
+"""Families of kernels for open sizes, one kind of operator a file: which kernels there are, what they cost,
+what the dispatcher runs.
 
-A family answers ``make(declaration, box, settings)`` with ``Options``, or with None when the computation is not of its kind.
+A family answers ``make(declaration, box, settings)`` with ``Options``, or with None when the computation is
+not of its kind.
 """
 
 from __future__ import annotations

@@ -18,20 +18,22 @@ Box = Mapping[str, tuple[int, int]]  # inclusive sizes of each dim
 
 @dataclass(frozen=True)
 class Settings:
-    """``seconds`` to spend on measuring; ``tables`` of earlier runs; ``opt`` the sizes expected most; ``records`` a file of tuned
-    schedules."""
+    """``seconds`` to spend on measuring; ``tables`` of earlier runs; ``opt`` the sizes expected most;
+    ``records`` a file of tuned schedules."""
 
     seconds: float
     tables: Tables
     opt: Mapping[str, int]
     records: str | Path | None = None
-    closed: bool = True  # whether no call comes from outside of the box, so that buffers may be planned for its largest sizes
+    # whether no call comes from outside of the box, so that buffers may be planned for its largest sizes
+    closed: bool = True
 
 
 @dataclass(frozen=True)
 class Options:
-    """The routes a dispatcher can run and the plans they stand for, by slot. ``like`` is the signature callers see, or a module
-    that has it; ``general`` is the slot that takes every size, ``kernels`` counts what was compiled, ``notes`` are for people."""
+    """The routes a dispatcher can run and the plans they stand for, by slot. ``like`` is the signature
+    callers see, or a module that has it; ``general`` is the slot that takes every size, ``kernels`` counts
+    what was compiled, ``notes`` are for people."""
 
     family: str
     like: Any

@@ -1,11 +1,15 @@
-"""Convolutions with open heights and widths, channels first: schedules whose register tiles are pixels × vectors of output channels.
+"""Convolutions with open heights and widths, channels first: schedules whose register tiles are pixels ×
+vectors of output channels.
 
-As the recipe for fixed sizes does, most count the pixels of all rows as one axis, so that a tile runs over the end of a row and only the last of an
-image is not full: where a pixel lies takes a division by the width, once a tile. The image is copied with its channels innermost, for which the steps
-of the inner loop are numbers; with its own layout they are products of open sizes, which LLVM computes anew in each turn (a tenth slower).
+As the recipe for fixed sizes does, most count the pixels of all rows as one axis, so that a tile runs over
+the end of a row and only the last of an image is not full: where a pixel lies takes a division by the width,
+once a tile. The image is copied with its channels innermost, for which the steps of the inner loop are
+numbers; with its own layout they are products of open sizes, which LLVM computes anew in each turn (a tenth
+slower).
 
-Where the sizes of the result are no dims but sums of them, no layout can count so. Then a tile ends with its row, the last one beginning earlier so
-that it is full too: that takes rows of at least one tile, and one schedule serves narrower ones. Uses public primitives only.
+Where the sizes of the result are no dims but sums of them, no layout can count so. Then a tile ends with its
+row, the last one beginning earlier so that it is full too: that takes rows of at least one tile, and one
+schedule serves narrower ones. Uses public primitives only.
 """
 
 from __future__ import annotations
@@ -30,8 +34,9 @@ TURNED_TAPS = 9  # of a weight's channels, side by side
 
 @dataclass(frozen=True)
 class Tile:
-    """``high`` pixels × ``vectors``; ``written``: the taps of a row are written out, which is 5 to 10 % faster, but 6 × 2 sums of a row then spill,
-    for LLVM keeps what neighbouring taps share in registers as well (half as fast, measured on Zen 3)."""
+    """``high`` pixels × ``vectors``; ``written``: the taps of a row are written out, which is 5 to 10 %
+    faster, but 6 × 2 sums of a row then spill, for LLVM keeps what neighbouring taps share in registers as
+    well (half as fast, measured on Zen 3)."""
 
     high: int
     vectors: int
@@ -43,11 +48,24 @@ class Tile:
         return f"{self.high} pixels × {self.vectors} vectors{self.kind}{self.shared}"
 
 
-TILES = (Tile(5, 2, True, COUNTED), Tile(6, 2, True, COUNTED), Tile(5, 2, True, ROW), Tile(4, 2, True, ROW), Tile(7, 1, True, ROW),
-         Tile(6, 2, False, ROW), Tile(4, 2, True, ANY))
+TILES = (
+    Tile(5, 2, True, COUNTED),
+    Tile(6, 2, True, COUNTED),
+    Tile(5, 2, True, ROW),
+    Tile(4, 2, True, ROW),
+    Tile(7, 1, True, ROW),
+    Tile(6, 2, False, ROW),
+    Tile(4, 2, True, ANY),
+)
 # where one vector holds all channels
-NARROW = (Tile(10, 1, True, COUNTED), Tile(12, 1, True, COUNTED), Tile(10, 1, True, ROW), Tile(7, 1, True, ROW), Tile(12, 1, False, ROW),
-          Tile(7, 1, True, ANY))
+NARROW = (
+    Tile(10, 1, True, COUNTED),
+    Tile(12, 1, True, COUNTED),
+    Tile(10, 1, True, ROW),
+    Tile(7, 1, True, ROW),
+    Tile(12, 1, False, ROW),
+    Tile(7, 1, True, ANY),
+)
 
 
 def conv_stage(s: tl.Schedule) -> tl.Stage | None:
@@ -57,21 +75,43 @@ def conv_stage(s: tl.Schedule) -> tl.Stage | None:
         return None
     op = found[0].op
     reads = reads_of(op).plain
-    if reducer_kind(op) != "add" or len(op.axis) != 4 or len(op.reduce_axis) != 3 or len(reads) != 2 or op.body[0].condition is not None:
+    if (
+        reducer_kind(op) != "add"
+        or len(op.axis) != 4
+        or len(op.reduce_axis) != 3
+        or len(reads) != 2
+        or op.body[0].condition is not None
+    ):
         return None
     n, o, *_ = op.axis
     weights = [i for i, (_, at) in enumerate(reads) if len(at) == 4 and at[0] is o.var]
-    if len(weights) != 1 or constant(o.extent) is None or any(constant(a.extent) in (None, 0) for a in op.reduce_axis):
+    if (
+        len(weights) != 1
+        or constant(o.extent) is None
+        or any(constant(a.extent) in (None, 0) for a in op.reduce_axis)
+    ):
         return None
     data = reads[1 - weights[0]][1]
-    whole = all(i is a.var or constant(a.extent) == 1 for i, a in zip(reads[weights[0]][1][1:], op.reduce_axis, strict=True))
-    return found[0] if whole and len(data) == 4 and data[0] is n.var and data[1] is op.reduce_axis[0].var else None
+    whole = all(
+        i is a.var or constant(a.extent) == 1
+        for i, a in zip(reads[weights[0]][1][1:], op.reduce_axis, strict=True)
+    )
+    return (
+        found[0]
+        if whole and len(data) == 4 and data[0] is n.var and data[1] is op.reduce_axis[0].var
+        else None
+    )
 
 
-def schedules_of(stated: Callable[[Mapping[str, int]], list[te.Tensor]], target: tl.Target, constants: Sequence[str],
-                 threads: int) -> Iterator[Tiled]:
-    """A schedule for each tile that is legal; none when the computation is no such convolution. ``stated`` makes the tensors, with the dims
-    of at least the sizes that it is given, or none where there are no such sizes."""
+def schedules_of(
+    stated: Callable[[Mapping[str, int]], list[te.Tensor]],
+    target: tl.Target,
+    constants: Sequence[str],
+    threads: int,
+) -> Iterator[Tiled]:
+    """A schedule for each tile that is legal; none when the computation is no such convolution. ``stated``
+    makes the tensors, with the dims of at least the sizes that it is given, or none where there are no such
+    sizes."""
     s = tl.create_schedule([t for t in stated({}) if not isinstance(t.op, te.PlaceholderOp)])
     stage = conv_stage(s)
     if stage is None or sum(st.state.is_output for st in s.stages) != 1:
@@ -85,7 +125,9 @@ def schedules_of(stated: Callable[[Mapping[str, int]], list[te.Tensor]], target:
         if tile.kind == COUNTED:  # a division by the width, even where there is nothing to compute
             least = {n: 1 for n in map(size_of, stage.op.axis[2:]) if isinstance(n, str)}
         tensors = stated(least)
-        fits = tile.high * tile.vectors + tile.vectors + 1 <= target.vector_registers and not (full and isinstance(width, int) and width < tile.high)
+        fits = tile.high * tile.vectors + tile.vectors + 1 <= target.vector_registers and not (
+            full and isinstance(width, int) and width < tile.high
+        )
         if not tensors or not fits:
             continue
         s = tl.create_schedule([t for t in tensors if not isinstance(t.op, te.PlaceholderOp)])
@@ -96,7 +138,9 @@ def schedules_of(stated: Callable[[Mapping[str, int]], list[te.Tensor]], target:
             _apply(s, out, stage, tile, lanes, [t for t in tensors if t.name in constants], threads)
         except tl.ScheduleError:
             continue
-        yield Tiled(str(tile), s, tensors, least, ((width, tile.high),) if full and isinstance(width, str) else ())
+        yield Tiled(
+            str(tile), s, tensors, least, ((width, tile.high),) if full and isinstance(width, str) else ()
+        )
 
 
 def _tiles(narrow: bool, threads: int) -> Iterator[Tile]:
@@ -106,19 +150,34 @@ def _tiles(narrow: bool, threads: int) -> Iterator[Tile]:
             yield replace(tile, shared=SHARED_CHANNELS)
 
 
-def _apply(s: tl.Schedule, out: tl.Stage, stage: tl.Stage, tile: Tile, lanes: int, constants: Sequence[te.Tensor], threads: int) -> None:
+def _apply(
+    s: tl.Schedule,
+    out: tl.Stage,
+    stage: tl.Stage,
+    tile: Tile,
+    lanes: int,
+    constants: Sequence[te.Tensor],
+    threads: int,
+) -> None:
     width = lanes * tile.vectors
     for st in s.stages:
-        if isinstance(st.op, te.ComputeOp) and st.name not in (out.name, stage.name) and st.op.tag != tags.PAD:
+        if (
+            isinstance(st.op, te.ComputeOp)
+            and st.name not in (out.name, stage.name)
+            and st.op.tag != tags.PAD
+        ):
             st.compute_inline()
     inside = s[s.cache_write(out.name, "local")] if stage.name == out.name else stage
     reads = reads_of(inside.op).plain
     weight = next(t for t, at in reads if at[0] is inside.op.axis[1].var)
     image = next(t for t, at in reads if t is not weight)
     channel, down, across = inside.op.reduce_axis
-    order = [down, channel, across] if tile.written else [down, across, channel]  # the loop inside is long, or has no end to guess
+    # the loop inside is long, or has no end to guess
+    order = [down, channel, across] if tile.written else [down, across, channel]
     packed = s[s.cache_read(weight, "global", [inside.name])]
-    packed.transform_layout(lambda o, c, y, x: [o // width, *((y, c, x) if tile.written else (y, x, c)), o % width])
+    packed.transform_layout(
+        lambda o, c, y, x: [o // width, *((y, c, x) if tile.written else (y, x, c)), o % width]
+    )
     uneven = (constant(inside.op.axis[1].extent) or 0) % width > 0
     _pack(packed, tile.written, not any(t is weight for t in constants), uneven, threads)
     padded = s[s.state.of(image).name] if isinstance(s.state.of(image).op, te.ComputeOp) else None
@@ -155,7 +214,8 @@ def _apply(s: tl.Schedule, out: tl.Stage, stage: tl.Stage, tile: Tile, lanes: in
 
 
 def _result(out: tl.Stage, tile: Tile, width: int, lanes: int, threads: int) -> tuple[te.IterVar, te.IterVar]:
-    """The loops of the result, one panel of channels after the other: the loop over images, and the one in which pixels are finished."""
+    """The loops of the result, one panel of channels after the other: the loop over images, and the one in
+    which pixels are finished."""
     n, o, y, x = out.op.axis
     oo, oi = out.split(o, width)
     xo, xi = out.split(x, lanes)
@@ -182,13 +242,15 @@ def _copy(padded: tl.Stage, tile: Tile, lanes: int, threads: int) -> None:
 
 
 def _pack(weight: tl.Stage, written: bool, given: bool, uneven: bool, threads: int) -> None:
-    """The copy of a weight in panels of output channels; of one that is ``given`` in each call, neighbours are turned side by side."""
+    """The copy of a weight in panels of output channels; of one that is ``given`` in each call, neighbours
+    are turned side by side."""
     panel, down, one, other, lane = weight.op.axis
     channel, across = (one, other) if written else (other, one)
     weight.vectorize(lane)
     if given and threads > 1:
         weight.parallel(panel)
-    if not given or uneven:  # the last panel then reads lane by lane, each behind a test: written out, that takes LLVM long
+    # the last panel then reads lane by lane, each behind a test: written out, that takes LLVM long
+    if not given or uneven:
         return
     if (constant(down.extent) or 0) * (constant(across.extent) or 0) <= TURNED_TAPS:
         channel, few = weight.split(channel, FEW)

@@ -1,8 +1,9 @@
-"""Products with a constant right operand and an open number of rows: micro-kernels of register tiles over one packed weight, rows cut into
-balanced blocks by the dispatcher. Knows tiles, curves and the dispatcher's rows.
+"""Products with a constant right operand and an open number of rows: micro-kernels of register tiles over one
+packed weight, rows cut into balanced blocks by the dispatcher. Knows tiles, curves and the dispatcher's rows.
 
-The depth is not blocked: with 768 columns, depths of 768 and of 3072 run at 95–98 and 93–96 GFLOP/s of 101 on one thread, at 185–195 and 183–195 on
-two (Zen 3, 24 to 384 rows), so that blocks of 768 could win 3 %, and would pay for reading and writing the result four times.
+The depth is not blocked: with 768 columns, depths of 768 and of 3072 run at 95–98 and 93–96 GFLOP/s of 101 on
+one thread, at 185–195 and 183–195 on two (Zen 3, 24 to 384 rows), so that blocks of 768 could win 3 %, and
+would pay for reading and writing the result four times.
 """
 
 from __future__ import annotations
@@ -20,8 +21,12 @@ from ..micro_kernel import Dense, Tile, dense_of, schedule, tiles
 from ..plan import Curve, RowPlans, grid
 from .base import Box, Options, Settings
 
-MEASURED, MOST_BLOCKS = 6e7, 8  # multiply-adds of the largest measured call, but so many blocks in any case: beyond, time is a line
-LEAST_LIMIT = 3  # rows: lower limits make blocks that are never the best but for fewer rows than that, which are cut alike
+MEASURED, MOST_BLOCKS = (
+    6e7,
+    8,
+)  # multiply-adds of the largest measured call, but so many blocks in any case: beyond, time is a line
+# rows: lower limits make blocks that are never the best but for fewer rows than that, which are cut alike
+LEAST_LIMIT = 3
 BLOCKS = (1, 4)  # at which the widths of one height are compared
 
 
@@ -55,17 +60,37 @@ def dense(decl: Declaration, box: Box, settings: Settings) -> Options | None:
     plans = RowPlans(tuple(limits), curves, {h: str(t) for h, t in best.items()})
     declared = decl.dims[found.row]
     told = kernels[1].signature  # of any number of rows; callers are held to what was declared
-    like = replace(told, dims=tuple(replace(d, lo=declared.lo, hi=declared.hi, multiple_of=declared.multiple_of) for d in told.dims))
+    like = replace(
+        told,
+        dims=tuple(
+            replace(d, lo=declared.lo, hi=declared.hi, multiple_of=declared.multiple_of) for d in told.dims
+        ),
+    )
     return Options("dense", like, (found.row,), routes, plans, len(limits) - 1, len(modules), notes)
 
 
 def _build(decl: Declaration, found: Dense, tile: Tile, lanes: int, settings: Settings) -> tl.Module | None:
     d = decl.dims[found.row]
-    tensors = decl.stated({found.row: {"lo": 0, "hi": d.hi, "multiple_of": tile.rows, "hint": settings.opt[found.row] // tile.rows * tile.rows}})
+    tensors = decl.stated(
+        {
+            found.row: {
+                "lo": 0,
+                "hi": d.hi,
+                "multiple_of": tile.rows,
+                "hint": settings.opt[found.row] // tile.rows * tile.rows,
+            }
+        }
+    )
     s = schedule(tensors, found, tile, lanes, tl.num_threads())
     if s is None:
         return None
-    return tl.build(s, tensors, decl.target, name=f"{decl.short_name}_{tile.rows}x{tile.vectors}", constants=decl.values(tensors))
+    return tl.build(
+        s,
+        tensors,
+        decl.target,
+        name=f"{decl.short_name}_{tile.rows}x{tile.vectors}",
+        constants=decl.values(tensors),
+    )
 
 
 class _Runner:
@@ -75,7 +100,9 @@ class _Runner:
         self.modules = modules
         depth = max(1, math.prod(int(n) for n in next(iter(decl.constants.values())).shape) // found.columns)
         highest = max(t.rows for t in modules)
-        self.rows = max(highest, min(most, max(highest * MOST_BLOCKS, int(MEASURED // (depth * found.columns)))))
+        self.rows = max(
+            highest, min(most, max(highest * MOST_BLOCKS, int(MEASURED // (depth * found.columns))))
+        )
         self._arrays = decl.arrays({found.row: self.rows})
         row = decl.dims[found.row]
         self._moves = [t.ndim > 0 and t.shape[0] is row for t in decl.tensors if t.name not in decl.constants]
@@ -91,37 +118,60 @@ class _Runner:
         return max(1, self.rows // tile.rows)
 
 
-def _calibrated(runner: _Runner, settings: Settings, what: Any) -> tuple[dict[int, Tile], dict[int, Curve], tuple[str, ...]]:
+def _calibrated(
+    runner: _Runner, settings: Settings, what: Any
+) -> tuple[dict[int, Tile], dict[int, Curve], tuple[str, ...]]:
     """The best tile of each height and its curve, measured now."""
     first = {(t, n): runner.call(t, n) for t in runner.modules for n in BLOCKS if n <= runner.most(t)}
     seen = times(first, settings.seconds / 3)
     best: dict[int, Tile] = {}
     for h in sorted({t.rows for t in runner.modules}):
         same = [t for t in runner.modules if t.rows == h]
-        least = {n: min(seen[t, n] for t in same if (t, n) in seen) for n in BLOCKS if any((t, n) in seen for t in same)}
+        least = {
+            n: min(seen[t, n] for t in same if (t, n) in seen)
+            for n in BLOCKS
+            if any((t, n) in seen for t in same)
+        }
         best[h] = min(same, key=lambda t: sum(seen[t, n] / s for n, s in least.items()))
     chosen = {(h, n): runner.call(t, n) for h, t in best.items() for n in grid(runner.most(t))}
     measured = times(chosen, settings.seconds * 2 / 3)
     curves = {h: _curve({n: s for (g, n), s in measured.items() if g == h}) for h in best}
-    settings.tables.write(what, {str(h): {"tile": [t.rows, t.vectors, t.block], "blocks": curves[h].blocks, "seconds": curves[h].seconds}
-                                 for h, t in best.items()})
+    settings.tables.write(
+        what,
+        {
+            str(h): {
+                "tile": [t.rows, t.vectors, t.block],
+                "blocks": curves[h].blocks,
+                "seconds": curves[h].seconds,
+            }
+            for h, t in best.items()
+        },
+    )
     return best, curves, ()
 
 
 def _curve(points: Mapping[int, float]) -> Curve:
-    """Points in order, without what must be a disturbance: more blocks never take less time than fewer, nor more than two calls that share them."""
+    """Points in order, without what must be a disturbance: more blocks never take less time than fewer, nor
+    more than two calls that share them."""
     blocks = sorted(points)
     seconds = [points[n] for n in blocks]
     for _ in range(2):
         for i, n in enumerate(blocks):
             curve = Curve(tuple(blocks[:i]), tuple(seconds[:i]))
-            seconds[i] = min([seconds[i], *(float(curve.at(a) + curve.at(n - a)) for a in blocks[:i] if n - a <= blocks[i - 1])])
+            seconds[i] = min(
+                [
+                    seconds[i],
+                    *(float(curve.at(a) + curve.at(n - a)) for a in blocks[:i] if n - a <= blocks[i - 1]),
+                ]
+            )
         for i in range(len(seconds) - 2, -1, -1):
             seconds[i] = min(seconds[i], seconds[i + 1])
     return Curve(tuple(blocks), tuple(seconds))
 
 
-def _known(runner: _Runner, settings: Settings, what: Any) -> tuple[dict[int, Tile], dict[int, Curve], tuple[str, ...]] | None:
+def _known(
+    runner: _Runner, settings: Settings, what: Any
+) -> tuple[dict[int, Tile], dict[int, Curve], tuple[str, ...]] | None:
     """The same from an earlier run, if its sentinels agree."""
     table = settings.tables.read(what)
     if table is None:
@@ -129,9 +179,15 @@ def _known(runner: _Runner, settings: Settings, what: Any) -> tuple[dict[int, Ti
     try:
         best = {int(h): Tile(*row["tile"]) for h, row in table.items()}
         curves = {int(h): Curve(tuple(row["blocks"]), tuple(row["seconds"])) for h, row in table.items()}
-        sound = all(t in runner.modules for t in best.values()) and sorted(best) == list(range(1, len(best) + 1))
-        sound = sound and all(are_seconds(c.seconds) and len(c.blocks) == len(c.seconds) and all(type(n) is int and n > 0 for n in c.blocks)
-                              for c in curves.values())
+        sound = all(t in runner.modules for t in best.values()) and sorted(best) == list(
+            range(1, len(best) + 1)
+        )
+        sound = sound and all(
+            are_seconds(c.seconds)
+            and len(c.blocks) == len(c.seconds)
+            and all(type(n) is int and n > 0 for n in c.blocks)
+            for c in curves.values()
+        )
     except (KeyError, TypeError, ValueError):
         sound = False
     if not sound:

@@ -15,11 +15,16 @@ LABEL = ("generic", "the default schedule with sizes read at run time")
 
 def generic(decl: Declaration, box: Box, settings: Settings) -> Options:
     """The family that takes everything."""
-    tensors = decl.stated(facts(box, settings.opt) if settings.closed else {d: {"hint": settings.opt[d]} for d in box})
+    tensors = decl.stated(
+        facts(box, settings.opt) if settings.closed else {d: {"hint": settings.opt[d]} for d in box}
+    )
     module = tl.compile(tensors, decl.target, name=decl.short_name, constants=decl.values(tensors))
-    return Options("generic", module, tuple(d.name for d in module.signature.dims), [module], Measured((LABEL,), (), ()))
+    return Options(
+        "generic", module, tuple(d.name for d in module.signature.dims), [module], Measured((LABEL,), (), ())
+    )
 
 
 def facts(box: Box, opt: Mapping[str, int]) -> dict[str, dict[str, int | None]]:
-    """What is known of dims that stay inside a box: then temporary buffers have a largest size, and need no allocation in a call."""
+    """What is known of dims that stay inside a box: then temporary buffers have a largest size, and need no
+    allocation in a call."""
     return {d: {"lo": least, "hi": most, "hint": opt[d]} for d, (least, most) in box.items()}

@@ -1,9 +1,12 @@
-"""Matrix products whose rows or columns are open, both operands given in the call: schedules of register tiles.
+"""Matrix products whose rows or columns are open, both operands given in the call: schedules of register
+tiles.
 
-The last block of rows and the last panel of columns begin earlier instead of ending past the whole (``tail="shift"``): every tile is full, without
-masks, at the price of sums that are computed twice. That takes at least one tile of rows and of columns, so a schedule comes with the least sizes
-it serves. A right operand that lies column by column is turned one panel at a time, beside the tiles that read it, and never leaves the first
-cache; one that lies row by row is read where it is, or copied so too. Uses public primitives only.
+The last block of rows and the last panel of columns begin earlier instead of ending past the whole
+(``tail="shift"``): every tile is full, without masks, at the price of sums that are computed twice. That
+takes at least one tile of rows and of columns, so a schedule comes with the least sizes it serves. A right
+operand that lies column by column is turned one panel at a time, beside the tiles that read it, and never
+leaves the first cache; one that lies row by row is read where it is, or copied so too. Uses public primitives
+only.
 """
 
 from __future__ import annotations
@@ -29,7 +32,8 @@ IN_PLACE, PANEL, WHOLE = "", ", a panel copied", ", copied"
 
 @dataclass(frozen=True)
 class Tiled:
-    """A schedule, the size each dim has at least, and the steps in which it counts them: (dim, step) for each axis that is tiled."""
+    """A schedule, the size each dim has at least, and the steps in which it counts them: (dim, step) for each
+    axis that is tiled."""
 
     name: str
     schedule: tl.Schedule
@@ -56,7 +60,12 @@ def product_stage(s: tl.Schedule) -> Open | None:
         return None
     rows, columns = size_of(product.row), size_of(product.column)
     given = all(isinstance(t.op, te.PlaceholderOp) for t in (product.left, product.right))
-    if not given or rows is None or columns is None or not (isinstance(rows, str) or isinstance(columns, str)):
+    if (
+        not given
+        or rows is None
+        or columns is None
+        or not (isinstance(rows, str) or isinstance(columns, str))
+    ):
         return None
     return Open(found[0], product, rows, columns)
 
@@ -64,21 +73,32 @@ def product_stage(s: tl.Schedule) -> Open | None:
 def size_of(axis: te.IterVar) -> int | str | None:
     """A number, the name of a dim, None for anything else."""
     fixed, extent = constant(axis.extent), axis.extent
-    return fixed if fixed is not None else getattr(extent, "name", None) if getattr(extent, "kind", None) == "dim" else None
+    return (
+        fixed
+        if fixed is not None
+        else getattr(extent, "name", None)
+        if getattr(extent, "kind", None) == "dim"
+        else None
+    )
 
 
 def shapes(registers: int) -> list[tuple[int, int]]:
-    """(rows, vectors) of the tiles that fill the registers and of lower ones, which waste less of few rows."""
+    """(rows, vectors) of the tiles that fill the registers and of lower ones, which waste less of few
+    rows."""
     found = []
     for vectors in range(1, VECTORS + 1):
         lowest, top = -(-(CHAINS - 1) // vectors), (registers - 1 - vectors) // vectors
-        found += [(h, vectors) for h in sorted({round(float(h)) for h in np.geomspace(lowest, top, HEIGHTS)})] if lowest <= top else []
+        found += (
+            [(h, vectors) for h in sorted({round(float(h)) for h in np.geomspace(lowest, top, HEIGHTS)})]
+            if lowest <= top
+            else []
+        )
     return found
 
 
 def schedules_of(stated: Any, target: tl.Target, constants: Sequence[str], threads: int) -> Iterator[Tiled]:
-    """A schedule for each tile that is legal; none when the computation is no such product. ``stated`` makes the tensors, with the dims of at least
-    the sizes that it is given."""
+    """A schedule for each tile that is legal; none when the computation is no such product. ``stated`` makes
+    the tensors, with the dims of at least the sizes that it is given."""
     for rows, vectors in shapes(target.vector_registers):
         tensors: list[te.Tensor] = stated({})
         s = tl.create_schedule([t for t in tensors if not isinstance(t.op, te.PlaceholderOp)])
@@ -102,15 +122,20 @@ def schedules_of(stated: Any, target: tl.Target, constants: Sequence[str], threa
                 s = tl.create_schedule([t for t in tensors if not isinstance(t.op, te.PlaceholderOp)])
                 try:
                     if _apply(s, rows, width, copied, threads):
-                        yield Tiled(f"{rows} rows × {vectors} vectors{copied}", s, tensors, least, tuple(steps))
+                        yield Tiled(
+                            f"{rows} rows × {vectors} vectors{copied}", s, tensors, least, tuple(steps)
+                        )
                 except tl.ScheduleError:
                     continue
 
 
 def _copies(product: Product, vectors: int) -> tuple[str, ...]:
-    """How the right operand may be read: rows of a result far apart are better written one after the other, from a copy of all panels."""
+    """How the right operand may be read: rows of a result far apart are better written one after the other,
+    from a copy of all panels."""
     whole = (WHOLE,) if vectors > 1 and len(product.right_axes) > 2 else ()
-    return (PANEL, *whole) if not _in_lines(product) else (IN_PLACE, *((PANEL, *whole) if vectors > 1 else ()))
+    return (
+        (PANEL, *whole) if not _in_lines(product) else (IN_PLACE, *((PANEL, *whole) if vectors > 1 else ()))
+    )
 
 
 def _in_lines(product: Product) -> bool:
@@ -134,12 +159,15 @@ def _apply(s: tl.Schedule, rows: int, width: int, copied: str, threads: int) -> 
     product = product_of(inside)
     assert product is not None and product.row is not None
     own = dict(zip(inside.op.axis, out.op.axis, strict=True))
-    depth, = inside.op.reduce_axis
+    (depth,) = inside.op.reduce_axis
     places = product.right_axes
     copy = None
     if copied != IN_PLACE:
         copy = s[s.cache_read(product.right, "global", [inside.name])]
-        order = [d for a, d in places.items() if a is not product.column and a is not depth] + [places[depth], places[product.column]]
+        order = [d for a, d in places.items() if a is not product.column and a is not depth] + [
+            places[depth],
+            places[product.column],
+        ]
         copy.transform_layout(lambda *at: [at[d] for d in order])
 
     around = [own[a] for a in inside.op.axis if a is not product.row and a is not product.column]
@@ -154,7 +182,12 @@ def _apply(s: tl.Schedule, rows: int, width: int, copied: str, threads: int) -> 
     inside.compute_at(out, jo if copied == WHOLE else io)
     if s.can("set_scope", inside.name, "local"):
         inside.set_scope("local")
-    inside.reorder(*[a for a in inside.op.axis if a is not product.row and a is not product.column], depth, product.row, product.column)
+    inside.reorder(
+        *[a for a in inside.op.axis if a is not product.row and a is not product.column],
+        depth,
+        product.row,
+        product.column,
+    )
     inside.unroll(product.row)
     inside.vectorize(product.column)
     if copy is not None:

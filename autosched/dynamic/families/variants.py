@@ -1,8 +1,10 @@
-"""Any operator: default schedules of representative shapes, replayed with sizes open. Knows traces and times; no operators.
+"""Any operator: default schedules of representative shapes, replayed with sizes open. Knows traces and times;
+no operators.
 
-What a careful hand writes for 64 rows of 1000 differs from what it writes for 1000 rows of 7: widths of vectors, tiles, whether to pack, where to
-share work out. A trace of the one replays on the open computation wherever it is legal there (its tails become guards and masks), and is then
-right for every size; which is fastest where is measured. Schedules tuned for a representative shape (``records``) count among them.
+What a careful hand writes for 64 rows of 1000 differs from what it writes for 1000 rows of 7: widths of
+vectors, tiles, whether to pack, where to share work out. A trace of the one replays on the open computation
+wherever it is legal there (its tails become guards and masks), and is then right for every size; which is
+fastest where is measured. Schedules tuned for a representative shape (``records``) count among them.
 """
 
 from __future__ import annotations
@@ -33,9 +35,14 @@ from .generic import LABEL, facts, generic
 PER_DIM = {1: 9, 2: 5, 3: 3}  # representative sizes of each dim, by how many dims there are
 MOST = 25  # representative shapes
 POINTS = 48  # shapes at which the variants are measured
-SLOW = 10e-3  # seconds of a call that is not worth waiting for: larger shapes take after the largest that are measured
-HOPELESS = 1.6  # times the fastest: a variant that is measured roughly there, for it will hardly be picked near there
-FAR, LOST = 4.0, 3  # times the fastest, at so many shapes in a row: a variant that is not timed at larger ones
+# seconds of a call that is not worth waiting for: larger shapes take after the largest that are measured
+SLOW = 10e-3
+# times the fastest: a variant that is measured roughly there, for it will hardly be picked near there
+HOPELESS = 1.6
+FAR, LOST = (
+    4.0,
+    3,
+)  # times the fastest, at so many shapes in a row: a variant that is not timed at larger ones
 GAIN = 0.002  # by which a variant must speed up the whole to be kept
 KEPT = 12
 COMPILING = 10.0  # seconds of making variants; what is not made by then is left out
@@ -57,7 +64,9 @@ def variants(decl: Declaration, box: Box, settings: Settings) -> Options | None:
         if time.perf_counter() > end:
             break
         try:
-            module = tl.build(schedule, tensors, decl.target, name=decl.short_name, constants=decl.values(tensors))
+            module = tl.build(
+                schedule, tensors, decl.target, name=decl.short_name, constants=decl.values(tensors)
+            )
         except tl.TensorLangError:
             continue  # legal step by step, but not to be lowered with sizes open
         if tuple(d.name for d in module.signature.dims) == dims:
@@ -67,26 +76,46 @@ def variants(decl: Declaration, box: Box, settings: Settings) -> Options | None:
     steps[LABEL] = _steps(recipes.default_schedule(outputs, decl.target))
     if len(modules) == 1:
         return None
-    what = ["variants", decl.key, sorted(decl.constants), [list(x) for x in modules], {d: list(box[d]) for d in dims}]
-    shapes, seconds = _known(settings, what, len(modules)) or _measured(decl, box, settings, dims, list(modules.values()), what)
+    what = [
+        "variants",
+        decl.key,
+        sorted(decl.constants),
+        [list(x) for x in modules],
+        {d: list(box[d]) for d in dims},
+    ]
+    shapes, seconds = _known(settings, what, len(modules)) or _measured(
+        decl, box, settings, dims, list(modules.values()), what
+    )
     keep = _worth(seconds)
     labels = [label for i, label in enumerate(modules) if i in keep]
     routes = [modules[label] for label in labels]
-    plans = Measured(tuple(labels), tuple(shapes), tuple(tuple(row[i] for i in keep) for row in seconds), tuple(_least(m) for m in routes),
-                     tuple(tuple((dims.index(d), n) for d, n in steps.get(label, ())) for label in labels), _terms(base.like))
+    plans = Measured(
+        tuple(labels),
+        tuple(shapes),
+        tuple(tuple(row[i] for i in keep) for row in seconds),
+        tuple(_least(m) for m in routes),
+        tuple(tuple((dims.index(d), n) for d, n in steps.get(label, ())) for label in labels),
+        _terms(base.like),
+    )
     return Options("variants", base.like, dims, routes, plans, len(routes) - 1, len(modules))
 
 
 def _terms(module: tl.Module) -> tuple[Term, ...]:
     """The products of sizes that its work is made of."""
-    return terms_of([at for _, at in module.signature.work if all(slot < len(module.signature.dims) for slot in at)])
+    return terms_of(
+        [at for _, at in module.signature.work if all(slot < len(module.signature.dims) for slot in at)]
+    )
 
 
 def _steps(schedule: tl.Schedule) -> Steps:
     """What the loops of the result count its open sizes in."""
     found = []
     for stage in schedule.stages:
-        open_ = {a: name for a in stage.op.axis if isinstance(name := products.size_of(a), str)} if stage.state.is_output else {}
+        open_ = (
+            {a: name for a in stage.op.axis if isinstance(name := products.size_of(a), str)}
+            if stage.state.is_output
+            else {}
+        )
         for relation in stage.state.relations:
             factor = getattr(relation, "factor", None)
             step = None if factor is None or relation.parents[0] not in open_ else constant(factor)
@@ -101,12 +130,16 @@ def _least(module: tl.Module) -> tuple[int, ...]:
 
 
 def schedules(decl: Declaration, box: Box, settings: Settings, dims: Sequence[str]) -> Iterator[Made]:
-    """(name and what it is, schedule, tensors, steps in which it counts sizes) of each different schedule that is legal with sizes open, for all
-    sizes in the box or for all from some on."""
+    """(name and what it is, schedule, tensors, steps in which it counts sizes) of each different schedule
+    that is legal with sizes open, for all sizes in the box or for all from some on."""
+
     def stated(least: Mapping[str, int]) -> list[te.Tensor]:
         if any(n > box[d][1] for d, n in least.items()):
             return []
-        raised = {d: (max(lo, -(-least.get(d, 0) // decl.dims[d].multiple_of) * decl.dims[d].multiple_of), hi) for d, (lo, hi) in box.items()}
+        raised = {
+            d: (max(lo, -(-least.get(d, 0) // decl.dims[d].multiple_of) * decl.dims[d].multiple_of), hi)
+            for d, (lo, hi) in box.items()
+        }
         return decl.stated(facts(raised, {d: max(settings.opt[d], raised[d][0]) for d in box}))
 
     for family in (products, conv):
@@ -117,7 +150,12 @@ def schedules(decl: Declaration, box: Box, settings: Settings, dims: Sequence[st
     for shape in representatives(box, dims, settings.opt, multiples_of(decl)):
         fixed = decl.fixed(shape)
         outputs = [t for t in fixed if not isinstance(t.op, te.PlaceholderOp)]
-        traces = [("as for", recipes.default_schedule(outputs, decl.target, constants=list(decl.values(fixed))).trace)]
+        traces = [
+            (
+                "as for",
+                recipes.default_schedule(outputs, decl.target, constants=list(decl.values(fixed))).trace,
+            )
+        ]
         best = None if tuned is None else _best(tuned, SearchTask.of(fixed, decl.target))
         if best is not None:
             traces.append(("tuned for", best.trace()))
@@ -133,15 +171,25 @@ def schedules(decl: Declaration, box: Box, settings: Settings, dims: Sequence[st
                 continue
             if schedule.pending:
                 continue
-            told = f"the {'default' if word == 'as for' else 'tuned'} schedule of {', '.join(f'{d}={n}' for d, n in shape.items())}"
-            yield (f"{word} {'×'.join(str(shape[d]) for d in dims)}", told), schedule, tensors, _steps(schedule)
+            told = (
+                f"the {'default' if word == 'as for' else 'tuned'} schedule of "
+                f"{', '.join(f'{d}={n}' for d, n in shape.items())}"
+            )
+            yield (
+                (f"{word} {'×'.join(str(shape[d]) for d in dims)}", told),
+                schedule,
+                tensors,
+                _steps(schedule),
+            )
 
 
 def _best(log: RecordLog, task: SearchTask) -> Record | None:
     return best_of(Adopted(task).own(log), task.workload_key, str(task.target))
 
 
-def representatives(box: Box, dims: Sequence[str], opt: Mapping[str, int], multiples: Mapping[str, int]) -> list[dict[str, int]]:
+def representatives(
+    box: Box, dims: Sequence[str], opt: Mapping[str, int], multiples: Mapping[str, int]
+) -> list[dict[str, int]]:
     """Sizes far apart, in proportion: the expected ones first."""
     count = PER_DIM.get(len(dims), 2)
     grids = [_spread(box[d], count, multiples[d]) for d in dims]
@@ -169,11 +217,20 @@ def _points(box: Box, dims: Sequence[str], multiples: Mapping[str, int]) -> list
     rows = [rng.permutation(_spread(box[d], POINTS, multiples[d])) for d in dims]
     picked = {tuple(int(r[i % len(r)]) for r in rows) for i in range(POINTS)}
     picked.add(tuple(int(min(r)) for r in rows))
-    return [dict(zip(dims, s, strict=True)) for s in sorted(picked, key=lambda s: float(np.prod(np.array(s, dtype=float))))]
+    return [
+        dict(zip(dims, s, strict=True))
+        for s in sorted(picked, key=lambda s: float(np.prod(np.array(s, dtype=float))))
+    ]
 
 
-def _measured(decl: Declaration, box: Box, settings: Settings, dims: Sequence[str], modules: Sequence[tl.Module],
-              what: Any) -> tuple[list[tuple[int, ...]], list[tuple[float, ...]]]:
+def _measured(
+    decl: Declaration,
+    box: Box,
+    settings: Settings,
+    dims: Sequence[str],
+    modules: Sequence[tl.Module],
+    what: Any,
+) -> tuple[list[tuple[int, ...]], list[tuple[float, ...]]]:
     """Seconds of every module at every point, measured now."""
     shapes: list[tuple[int, ...]] = []
     seconds: list[tuple[float, ...]] = []
@@ -181,10 +238,20 @@ def _measured(decl: Declaration, box: Box, settings: Settings, dims: Sequence[st
     least = [_least(m) for m in modules]
     lost = [0] * len(modules)
     for shape in points:
-        args = [a.copy() for a in decl.arrays(shape)]  # wherever numpy puts them, as those of callers: a variant may care for lines
+        args = [
+            a.copy() for a in decl.arrays(shape)
+        ]  # wherever numpy puts them, as those of callers: a variant may care for lines
         sizes = tuple(shape[d] for d in dims)
-        taken = [i for i in range(len(modules)) if all(a <= n for a, n in zip(least[i], sizes, strict=True)) and lost[i] < LOST]
-        found = times({i: functools.partial(modules[i].entry, *args) for i in taken}, settings.seconds / len(points), HOPELESS)
+        taken = [
+            i
+            for i in range(len(modules))
+            if all(a <= n for a, n in zip(least[i], sizes, strict=True)) and lost[i] < LOST
+        ]
+        found = times(
+            {i: functools.partial(modules[i].entry, *args) for i in taken},
+            settings.seconds / len(points),
+            HOPELESS,
+        )
         for i in taken[:-1]:  # the last takes every size
             lost[i] = lost[i] + 1 if found[i] > FAR * min(found.values()) else 0
         shapes.append(sizes)
@@ -195,7 +262,9 @@ def _measured(decl: Declaration, box: Box, settings: Settings, dims: Sequence[st
     return shapes, seconds
 
 
-def _known(settings: Settings, what: Any, count: int) -> tuple[list[tuple[int, ...]], list[tuple[float, ...]]] | None:
+def _known(
+    settings: Settings, what: Any, count: int
+) -> tuple[list[tuple[int, ...]], list[tuple[float, ...]]] | None:
     table = settings.tables.read(what)
     if table is None:
         return None

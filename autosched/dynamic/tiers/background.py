@@ -1,4 +1,5 @@
-"""The thread that lets the rules step again and again while a kernel is being called. Knows the manager and time; no rules."""
+"""The thread that lets the rules step again and again while a kernel is being called. Knows the manager and
+time; no rules."""
 
 from __future__ import annotations
 
@@ -10,13 +11,17 @@ from typing import Any
 from .manager import Manager
 from .stats import TierStats
 
-SHORTEST, LONGEST = 0.02, 1.0  # seconds between two steps: while there are calls, and when there have been none for long
+SHORTEST, LONGEST = (
+    0.02,
+    1.0,
+)  # seconds between two steps: while there are calls, and when there have been none for long
 
 
 class Tiers:
     """A manager with its thread: ``start``, ``stop``, ``stats``. The thread ends when this object is gone.
 
-    ``step`` may be called by hand as well, from any thread. After a fork nothing runs in the child until its own ``start``.
+    ``step`` may be called by hand as well, from any thread. After a fork nothing runs in the child until its
+    own ``start``.
     """
 
     def __init__(self, manager: Manager) -> None:
@@ -32,7 +37,9 @@ class Tiers:
             self._lock = threading.Lock() if self._pid != os.getpid() else self._lock
             self._pid = os.getpid()
             self._wake = threading.Event()
-            self._thread = threading.Thread(target=_run, args=(weakref.ref(self), self._wake), name="tiers", daemon=True)
+            self._thread = threading.Thread(
+                target=_run, args=(weakref.ref(self), self._wake), name="tiers", daemon=True
+            )
             self._thread.start()
         return self
 

@@ -1,9 +1,9 @@
-"""In a worker process: fix the sizes of a computation, compile or tune it, leave the kernel in its file. Knows tensorlang's public names, tasks and
-tune.
+"""In a worker process: fix the sizes of a computation, compile or tune it, leave the kernel in its file.
+Knows tensorlang's public names, tasks and tune.
 
-A job's ``trace`` is a ``Request`` as JSON. The workers are those of measurement (``autosched.measure``): they may crash, hang or run out of memory,
-and their outcome says so. They run at low priority on any processor (pinned to one they would wait for whoever is served there), so that the caller
-goes first.
+A job's ``trace`` is a ``Request`` as JSON. The workers are those of measurement (``autosched.measure``): they
+may crash, hang or run out of memory, and their outcome says so. They run at low priority on any processor
+(pinned to one they would wait for whoever is served there), so that the caller goes first.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ NICE = 10  # a tenth of a processor that others want too
 
 @dataclass(frozen=True)
 class Request:
-    """Make the kernel ``name`` for these ``sizes`` in ``file``, with the ``parts`` of its key. ``constants`` is a file of arrays by the name of their
-    tensors, or empty; with ``trials`` the schedule is searched for and ``records`` keeps what was measured, with none it is the default schedule."""
+    """Make the kernel ``name`` for these ``sizes`` in ``file``, with the ``parts`` of its key. ``constants``
+    is a file of arrays by the name of their tensors, or empty; with ``trials`` the schedule is searched for
+    and ``records`` keeps what was measured, with none it is the default schedule."""
 
     name: str
     file: str
@@ -98,7 +99,13 @@ def _tuned(request: Request, tensors: list[te.Tensor]) -> tl.Module:
     tune(task, request.trials, request.records or None, progress=False)
     schedule, args = task.apply_best(request.records)
     constants = _constants(request, args)
-    return tl.build(schedule, [t for t in args if t not in constants], target=request.target, name=request.name, constants=constants)
+    return tl.build(
+        schedule,
+        [t for t in args if t not in constants],
+        target=request.target,
+        name=request.name,
+        constants=constants,
+    )
 
 
 def _constants(request: Request, tensors: list[te.Tensor]) -> dict[te.Tensor, Any]:

@@ -1,10 +1,13 @@
-"""Specialised code in memory within a budget of bytes. Knows what code costs and when it was used; not what it computes, nor who is served by it.
+"""Specialised code in memory within a budget of bytes. Knows what code costs and when it was used; not what
+it computes, nor who is served by it.
 
-An entry is for one shape or for a range of shapes (the box of a tree's leaf). When room is needed, the entry goes whose age · size / cost is
-greatest, with the age of LRU-2: the time since the use before the last, remembered for entries that are gone (O'Neil, O'Neil and Weikum, *The LRU-K
-page replacement algorithm*, 1993). ``python -m benchmarks.dynamic.eviction`` replays traces under the rules there are; seconds of compiling over
-those of the best rule, geometric mean: 1.00 for this one, 1.13 for age · size / (uses · cost), 1.28 for the same with remembered uses, 4.8 for LRU-2
-and 5.2 for LRU, which do not know that a tuned kernel costs a hundred times a compiled one.
+An entry is for one shape or for a range of shapes (the box of a tree's leaf). When room is needed, the entry
+goes whose age · size / cost is greatest, with the age of LRU-2: the time since the use before the last,
+remembered for entries that are gone (O'Neil, O'Neil and Weikum, *The LRU-K page replacement algorithm*,
+1993). ``python -m benchmarks.dynamic.eviction`` replays traces under the rules there are; seconds of
+compiling over those of the best rule, geometric mean: 1.00 for this one, 1.13 for age · size / (uses · cost),
+1.28 for the same with remembered uses, 4.8 for LRU-2 and 5.2 for LRU, which do not know that a tuned kernel
+costs a hundred times a compiled one.
 """
 
 from __future__ import annotations
@@ -27,7 +30,9 @@ class Range:
     hi: Shape
 
     def __contains__(self, shape: Shape) -> bool:
-        return len(shape) == len(self.lo) and all(a <= x <= b for a, x, b in zip(self.lo, shape, self.hi, strict=True))
+        return len(shape) == len(self.lo) and all(
+            a <= x <= b for a, x, b in zip(self.lo, shape, self.hi, strict=True)
+        )
 
     @property
     def size(self) -> int:
@@ -40,8 +45,9 @@ Where = Shape | Range
 
 @dataclass(frozen=True)
 class Entry:
-    """Code for a place: ``module`` of a tier, ``size`` bytes of its own, ``cost`` seconds to make it again, ``shared``: memory that other
-    entries may hold too, identity → bytes; ``gain``: seconds of a call by which it beat what it was tried against."""
+    """Code for a place: ``module`` of a tier, ``size`` bytes of its own, ``cost`` seconds to make it again,
+    ``shared``: memory that other entries may hold too, identity → bytes; ``gain``: seconds of a call by which
+    it beat what it was tried against."""
 
     where: Where
     tier: int
@@ -53,7 +59,8 @@ class Entry:
 
 
 class CodeCache:
-    """Entries by place and tier. ``bytes`` never exceeds ``budget``; memory that several entries share counts once."""
+    """Entries by place and tier. ``bytes`` never exceeds ``budget``; memory that several entries share counts
+    once."""
 
     def __init__(self, budget: int = 64 << 20) -> None:
         self.budget = budget
@@ -70,16 +77,25 @@ class CodeCache:
         return iter(list(self._entries.values()))
 
     def find(self, shape: Shape, least: int = 0) -> Entry | None:
-        """The code for a shape: the highest tier, at least ``least``; of one tier that for the shape itself, else that of the smallest range."""
-        fitting = [e for (where, tier), e in self._entries.items()
-                   if tier >= least and (where == shape or (isinstance(where, Range) and shape in where))]
+        """The code for a shape: the highest tier, at least ``least``; of one tier that for the shape itself,
+        else that of the smallest range."""
+        fitting = [
+            e
+            for (where, tier), e in self._entries.items()
+            if tier >= least and (where == shape or (isinstance(where, Range) and shape in where))
+        ]
         return max(fitting, key=lambda e: (e.tier, -_extent(e.where)), default=None)
 
-    def put(self, entry: Entry, now: float, stays: Callable[[Entry], bool] = lambda e: False) -> list[Entry] | None:
-        """Take in an entry; those that had to go. None, and nothing changed, when there is no room beside those that ``stays`` holds."""
+    def put(
+        self, entry: Entry, now: float, stays: Callable[[Entry], bool] = lambda e: False
+    ) -> list[Entry] | None:
+        """Take in an entry; those that had to go. None, and nothing changed, when there is no room beside
+        those that ``stays`` holds."""
         key = entry.where, entry.tier
         leaving: list[Entry] = [self._entries[key]] if key in self._entries else []
-        candidates = sorted((e for e in self if e not in leaving and not stays(e)), key=lambda e: self._worth(e, now))
+        candidates = sorted(
+            (e for e in self if e not in leaving and not stays(e)), key=lambda e: self._worth(e, now)
+        )
         while self._after(entry, leaving) > self.budget:
             if not candidates:
                 return None
@@ -109,9 +125,11 @@ class CodeCache:
             del self._used[next(iter(self._used))]
 
     def _worth(self, e: Entry, now: float) -> tuple[float, float]:
-        """The least worthy goes first: by cost for each byte and second of age; ties (used once only) by the last use."""
+        """The least worthy goes first: by cost for each byte and second of age; ties (used once only) by the
+        last use."""
         before, last = self._used.get((e.where, e.tier), (-math.inf, -math.inf))
-        age = now - before if before > -math.inf else 2 * (now - self._begin)  # used once: older than whatever was used twice
+        # used once: older than whatever was used twice
+        age = now - before if before > -math.inf else 2 * (now - self._begin)
         return e.cost / (max(age, 1e-9) * max(e.size, 1)), last
 
     def _after(self, entry: Entry, leaving: Iterable[Entry]) -> int:

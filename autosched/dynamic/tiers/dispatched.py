@@ -1,7 +1,8 @@
-"""A dispatcher as the tiers see it, and trials on arrays of one shape. Knows what a dispatcher and a module can do; decides nothing.
+"""A dispatcher as the tiers see it, and trials on arrays of one shape. Knows what a dispatcher and a module
+can do; decides nothing.
 
-A dispatcher counts calls and processor cycles in machine code; here they become shapes and seconds. Trials run on a twin, a dispatcher with the same
-routes that nobody else calls, so that they do not count as traffic.
+A dispatcher counts calls and processor cycles in machine code; here they become shapes and seconds. Trials
+run on a twin, a dispatcher with the same routes that nobody else calls, so that they do not count as traffic.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ class Dispatches(Protocol):
 
 
 class Dispatched:
-    """``Serves`` by a dispatcher. ``base`` tells the tier that serves a shape when nothing is published, ``cycle`` is the length of a processor cycle
-    in seconds (see ``cycle_of``)."""
+    """``Serves`` by a dispatcher. ``base`` tells the tier that serves a shape when nothing is published,
+    ``cycle`` is the length of a processor cycle in seconds (see ``cycle_of``)."""
 
     def __init__(self, dispatcher: Dispatches, base: Callable[[Shape], int], cycle: float) -> None:
         self.dispatcher, self.cycle = dispatcher, cycle
@@ -60,8 +61,10 @@ class Dispatched:
 
     def takes(self, shape: Shape) -> bool:
         """Whether the dims allow it."""
-        return all(n >= max(0, d.lo or 0) and (d.hi is None or n <= d.hi) and n % d.multiple_of == 0
-                   for n, d in zip(shape, self.dispatcher.signature.dims, strict=True))
+        return all(
+            n >= max(0, d.lo or 0) and (d.hi is None or n <= d.hi) and n % d.multiple_of == 0
+            for n, d in zip(shape, self.dispatcher.signature.dims, strict=True)
+        )
 
     def publish(self, shape: Shape, module: Any) -> None:
         """Serve a shape with the module."""
@@ -73,8 +76,8 @@ class Dispatched:
 
 
 class Trials:
-    """``Referee`` on arrays made for each trial, in two places, of which the worse counts: where arrays lie matters. ``base`` is called when a
-    module is tried against what serves a shape without any: the twin."""
+    """``Referee`` on arrays made for each trial, in two places, of which the worse counts: where arrays lie
+    matters. ``base`` is called when a module is tried against what serves a shape without any: the twin."""
 
     def __init__(self, base: Any) -> None:
         self.base = base
@@ -102,7 +105,8 @@ def arrays_of(module: Any) -> tuple[list[Any], list[Any]]:
 
 
 def cycle_of(twin: Dispatches, arrays: Sequence[Any]) -> float:
-    """Seconds of a processor cycle as the dispatcher counts them, by calls of the twin on these arrays, which should take ``LEAST`` or longer."""
+    """Seconds of a processor cycle as the dispatcher counts them, by calls of the twin on these arrays, which
+    should take ``LEAST`` or longer."""
     before, _ = twin.since(0)
     wall = twin.benchmark(*arrays, seconds=CALIBRATION).min
     _, rows = twin.since(before)

@@ -1,8 +1,9 @@
-"""Specialised code on disk: one file for each key, written aside and renamed, and read with suspicion. Knows keys and saved kernels.
+"""Specialised code on disk: one file for each key, written aside and renamed, and read with suspicion. Knows
+keys and saved kernels.
 
-A file is a saved kernel (``Module.save``: hashed as a whole, with the machine it needs) that carries the parts of its key as one of its
-texts. Whatever is not exactly what is wanted is a miss with a reason: absent, torn, changed, of another machine, made by another version, renamed,
-another user's, or for others to write.
+A file is a saved kernel (``Module.save``: hashed as a whole, with the machine it needs) that carries the
+parts of its key as one of its texts. Whatever is not exactly what is wanted is a miss with a reason: absent,
+torn, changed, of another machine, made by another version, renamed, another user's, or for others to write.
 """
 
 from __future__ import annotations
@@ -38,8 +39,11 @@ class Shelf:
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
         except OSError as e:
-            raise tl.TensorLangError(f"cannot keep kernels in {directory}", because=e.strerror or str(e),
-                                     try_="a directory that can be written") from None
+            raise tl.TensorLangError(
+                f"cannot keep kernels in {directory}",
+                because=e.strerror or str(e),
+                try_="a directory that can be written",
+            ) from None
 
     def path(self, key: Key) -> Path:
         """Where the kernel of a key is, or will be."""
@@ -105,8 +109,16 @@ def read(path: Path, key: Key) -> Found:
 
 
 def write(path: Path, kernel: tl.Module, parts: dict[str, Any], seconds: float) -> None:
-    """Leave a kernel in a file, with the parts of its key and the seconds it took to make. Raises TensorLangError when it cannot be written."""
+    """Leave a kernel in a file, with the parts of its key and the seconds it took to make. Raises
+    TensorLangError when it cannot be written."""
     text = json.dumps({"parts": parts, "seconds": seconds})
-    marked = tl.Module(kernel.object_code, kernel.signature, {TEXT: lambda: text}, kernel.target, "it is only to be saved", kernel.constants,
-                       kernel.features)
+    marked = tl.Module(
+        kernel.object_code,
+        kernel.signature,
+        {TEXT: lambda: text},
+        kernel.target,
+        "it is only to be saved",
+        kernel.constants,
+        kernel.features,
+    )
     marked.save(path, sources=True)

@@ -1,7 +1,9 @@
-"""Latencies in a histogram of logarithmic buckets: four for each power of two of nanoseconds. Knows numbers only.
+"""Latencies in a histogram of logarithmic buckets: four for each power of two of nanoseconds. Knows numbers
+only.
 
-A bucket is the position of the highest bit of the nanoseconds and the two bits after it, which machine code finds with one count of leading zeros, so
-a native dispatcher can keep the same table. A percentile is off by at most an eighth (the middle of a bucket stands for it).
+A bucket is the position of the highest bit of the nanoseconds and the two bits after it, which machine code
+finds with one count of leading zeros, so a native dispatcher can keep the same table. A percentile is off by
+at most an eighth (the middle of a bucket stands for it).
 """
 
 from __future__ import annotations
@@ -46,7 +48,9 @@ class Histogram:
         """An array of latencies."""
         ns = np.maximum(np.asarray(seconds) * 1e9, 0).astype(np.int64)
         top = np.frexp(np.maximum(ns, 4).astype(np.float64))[1] - 1
-        index = np.where(ns < 4, ns, np.minimum(BUCKETS - 1, 4 * (top - 1) + ((ns >> np.maximum(top - 2, 0)) & 3)))
+        index = np.where(
+            ns < 4, ns, np.minimum(BUCKETS - 1, 4 * (top - 1) + ((ns >> np.maximum(top - 2, 0)) & 3))
+        )
         for i, n in zip(*np.unique(index, return_counts=True), strict=True):
             self.counts[int(i)] += int(n)
 

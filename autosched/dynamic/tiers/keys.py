@@ -1,7 +1,8 @@
-"""What a piece of code is made from, as one name: everything that would make other code, or none. Knows no files and no kernels.
+"""What a piece of code is made from, as one name: everything that would make other code, or none. Knows no
+files and no kernels.
 
-The parts are written as JSON, a list in which order and nesting count, and hashed with SHA-256: (8, 16) and (16, 8) differ, as do (1, 23) and (12,
-3).
+The parts are written as JSON, a list in which order and nesting count, and hashed with SHA-256: (8, 16) and
+(16, 8) differ, as do (1, 23) and (12, 3).
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Environment:
-    """What compiles, and for what: the package with a digest of its sources (a version may stand for many states of them), LLVM, the processor
-    with the instruction sets in use, and the flags of the target."""
+    """What compiles, and for what: the package with a digest of its sources (a version may stand for many
+    states of them), LLVM, the processor with the instruction sets in use, and the flags of the target."""
 
     package: str
     sources: str
@@ -36,14 +37,20 @@ class Environment:
     def of(target: tl.Target | None = None) -> Environment:
         """This package, for a target (this machine)."""
         t = target or tl.Target.host()
-        return Environment(tl.__version__, _sources(), f"llvmlite {version('llvmlite')}", f"{t.triple} {t.mcpu}", tuple(sorted(t.instruction_sets)),
-                           str(t))
+        return Environment(
+            tl.__version__,
+            _sources(),
+            f"llvmlite {version('llvmlite')}",
+            f"{t.triple} {t.mcpu}",
+            tuple(sorted(t.instruction_sets)),
+            str(t),
+        )
 
 
 @dataclass(frozen=True)
 class Key:
-    """One piece of code: a digest of the computation with its sizes left open, the sizes by name, a digest of the constants that are baked in, and
-    how it was made (``compile``, or ``tune`` and how long)."""
+    """One piece of code: a digest of the computation with its sizes left open, the sizes by name, a digest of
+    the constants that are baked in, and how it was made (``compile``, or ``tune`` and how long)."""
 
     computation: str
     sizes: tuple[tuple[str, int], ...]
@@ -53,9 +60,12 @@ class Key:
 
     def parts(self) -> dict[str, Any]:
         """All of it as plain data."""
-        return {"format": FORMAT, "sizes": [list(s) for s in self.sizes],
-                **{f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("environment", "sizes")},
-                "environment": {**asdict(self.environment), "features": list(self.environment.features)}}
+        return {
+            "format": FORMAT,
+            "sizes": [list(s) for s in self.sizes],
+            **{f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("environment", "sizes")},
+            "environment": {**asdict(self.environment), "features": list(self.environment.features)},
+        }
 
     @property
     def place(self) -> str:
@@ -71,10 +81,19 @@ class Key:
         """Why code with these parts is not the one that is wanted; empty when it is."""
         wanted = self.parts()
         mine, its = {**wanted, **wanted["environment"]}, {**found, **_mapping(found.get("environment"))}
-        words = {"format": "its format is version", "computation": "it computes something else:", "sizes": "it is for the sizes",
-                 "constants": "it has other constants:", "how": "it was made in another way:", "package": "it was made by tensorlang",
-                 "sources": "it was made by other sources:", "llvm": "it was made by", "cpu": "it was made for",
-                 "features": "it was made for a processor with", "flags": "it was made for the target"}
+        words = {
+            "format": "its format is version",
+            "computation": "it computes something else:",
+            "sizes": "it is for the sizes",
+            "constants": "it has other constants:",
+            "how": "it was made in another way:",
+            "package": "it was made by tensorlang",
+            "sources": "it was made by other sources:",
+            "llvm": "it was made by",
+            "cpu": "it was made for",
+            "features": "it was made for a processor with",
+            "flags": "it was made for the target",
+        }
         for part, said in words.items():
             if its.get(part) != mine[part]:
                 return f"{said} {_text(its.get(part))}, not {_text(mine[part])}"
@@ -83,7 +102,9 @@ class Key:
 
 def combined(parts: Any) -> str:
     """SHA-256 of plain data, in hexadecimal digits."""
-    return hashlib.sha256(json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
+    ).hexdigest()
 
 
 def _mapping(x: Any) -> Mapping[str, Any]:

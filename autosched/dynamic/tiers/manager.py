@@ -1,10 +1,11 @@
-"""Who is promoted, demoted and evicted, and when: one step looks at the calls since the last and does what is due. Knows the rules and the protocols;
-no kernel, no compiler, no thread.
+"""Who is promoted, demoted and evicted, and when: one step looks at the calls since the last and does what is
+due. Knows the rules and the protocols; no kernel, no compiler, no thread.
 
-A shape climbs from what the kernel serves it with (tier 0 or 1) to code of its own (2) and to searched code (3). Code is ordered when its benefit is
-above the threshold, made in the background, tried against what serves the shape now, and published only if it wins. All changes of one shape are at
-least ``dwell`` apart, whatever is the reason for them: what has just been published is not evicted either, so that traffic between two working sets
-cannot make the tiers swing.
+A shape climbs from what the kernel serves it with (tier 0 or 1) to code of its own (2) and to searched code
+(3). Code is ordered when its benefit is above the threshold, made in the background, tried against what
+serves the shape now, and published only if it wins. All changes of one shape are at least ``dwell`` apart,
+whatever is the reason for them: what has just been published is not evicted either, so that traffic between
+two working sets cannot make the tiers swing.
 """
 
 from __future__ import annotations
@@ -26,11 +27,16 @@ from .serves import SPECIALISED, TUNED, Made, Makes, Order, Recent, Referee, Ser
 from .stats import TierStats
 from .window import Window
 
-MARGIN, WORSE = 0.02, 0.1  # a newcomer must be faster by this share; in use it may be slower by that, since the machine is not always the same
+MARGIN, WORSE = (0.02, 0.1)
+# a newcomer must be faster by this share; in use it may be slower by that, since the machine is not always
+# the same
 LOOKED_AT = 64  # shapes a step considers, the most called first
 FOLLOWED = 64  # transitions of one step that the chain learns
 TIMES, ENOUGH = 15, 9  # latencies kept for a shape, and how many tell what it takes
-SLOW, OUTLIER = 1e-3, 8.0  # a slow call took longer than this many seconds and this many times the usual of its shape together
+SLOW, OUTLIER = (
+    1e-3,
+    8.0,
+)  # a slow call took longer than this many seconds and this many times the usual of its shape together
 PATIENCE = 4.0  # after code of a shape was dropped, so many times the expected calls are needed to try again
 Pause = Callable[[], None]
 
@@ -66,14 +72,27 @@ class _Counts:
 
 
 class Manager:
-    """The rules at work on one kernel. ``step`` is called again and again, by one thread at a time; it never waits for anything but a trial.
+    """The rules at work on one kernel. ``step`` is called again and again, by one thread at a time; it never
+    waits for anything but a trial.
 
-    ``highest`` is the highest tier to make, ``parallel`` how many orders may be on their way; ``clock`` gives seconds.
+    ``highest`` is the highest tier to make, ``parallel`` how many orders may be on their way; ``clock`` gives
+    seconds.
     """
 
-    def __init__(self, serves: Serves, makes: Makes, referee: Referee, *, thresholds: Thresholds | None = None, cache: CodeCache | None = None,
-                 window: Window | None = None, highest: int = SPECIALISED, parallel: int = 1, clock: Callable[[], float] = time.monotonic,
-                 pause: Pause = let_others_run) -> None:
+    def __init__(
+        self,
+        serves: Serves,
+        makes: Makes,
+        referee: Referee,
+        *,
+        thresholds: Thresholds | None = None,
+        cache: CodeCache | None = None,
+        window: Window | None = None,
+        highest: int = SPECIALISED,
+        parallel: int = 1,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Pause = let_others_run,
+    ) -> None:
         self.serves, self.makes, self.referee, self.clock, self.pause = serves, makes, referee, clock, pause
         self.thresholds = thresholds or Thresholds()
         self.cache = CodeCache() if cache is None else cache  # an empty one is false
@@ -119,9 +138,25 @@ class Manager:
         """What has happened so far, to the last call."""
         self.observe()
         c = self._counts
-        return TierStats(Counter(c.hits), Counter(c.promotions), c.demotions, c.evictions, Counter(c.dropped), Counter(self.makes.misses), c.stored,
-                         c.ahead, c.slow, self.cache.bytes, self.cache.budget, len(self.cache), Counter(c.making), self.makes.busy(),
-                         self.thresholds.high, Histogram(self.latencies.counts), {s: p.entry.tier for s, p in self.published.items()})
+        return TierStats(
+            Counter(c.hits),
+            Counter(c.promotions),
+            c.demotions,
+            c.evictions,
+            Counter(c.dropped),
+            Counter(self.makes.misses),
+            c.stored,
+            c.ahead,
+            c.slow,
+            self.cache.bytes,
+            self.cache.budget,
+            len(self.cache),
+            Counter(c.making),
+            self.makes.busy(),
+            self.thresholds.high,
+            Histogram(self.latencies.counts),
+            {s: p.entry.tier for s, p in self.published.items()},
+        )
 
     def tier(self, shape: Shape) -> int:
         """What serves a shape now."""
@@ -149,13 +184,19 @@ class Manager:
         self.pause()
         for i, (shape, calls) in enumerate(batch.items()):
             self._counts.hits[self.tier(shape)] += round(calls * weight)
-            self._times.setdefault(shape, deque(maxlen=TIMES)).extend(seconds[max(starts[i], starts[i + 1] - TIMES):starts[i + 1]].tolist())
+            self._times.setdefault(shape, deque(maxlen=TIMES)).extend(
+                seconds[max(starts[i], starts[i + 1] - TIMES) : starts[i + 1]].tolist()
+            )
             self._use(shape, calls * weight, now)
             if i % 32 == 31:
                 self.pause()
         for row in recent.shapes[-FOLLOWED:].tolist():
             self.chain.add(tuple(row))
-        for shape in [s for s in self._times if s not in self.window.since] if len(self._times) > 2 * len(self.window.since) + 64 else ():
+        for shape in (
+            [s for s in self._times if s not in self.window.since]
+            if len(self._times) > 2 * len(self.window.since) + 64
+            else ()
+        ):
             del self._times[shape]
 
     def _use(self, shape: Shape, calls: float, now: float) -> None:
@@ -196,7 +237,9 @@ class Manager:
         if verdict.ratio > 1 - MARGIN:
             self._refuse(order, "not faster than what it was to replace")
             return
-        entry = Entry(shape, order.tier, made.module, made.size, made.seconds, made.shared, verdict.now - verdict.new)
+        entry = Entry(
+            shape, order.tier, made.module, made.size, made.seconds, made.shared, verdict.now - verdict.new
+        )
         leaving = self.cache.put(entry, now, lambda e: self._stays(e, now))
         if leaving is None:
             self._refuse(order, "no room in the budget")
@@ -208,7 +251,9 @@ class Manager:
     def _publish(self, shape: Shape, entry: Entry, cost: float, now: float) -> None:
         self.serves.publish(shape, entry.module)
         times = self._times.get(shape, ())
-        self.published[shape] = Served(entry, now, cost, statistics.median(times) if len(times) >= ENOUGH else math.inf)
+        self.published[shape] = Served(
+            entry, now, cost, statistics.median(times) if len(times) >= ENOUGH else math.inf
+        )
         self._changed[shape] = now
         self._times.pop(shape, None)
         self._counts.promotions[entry.tier] += 1
@@ -232,11 +277,14 @@ class Manager:
 
     def _refuse(self, order: Order, why: str, calls: float | None = None) -> None:
         self._counts.dropped[why] += 1
-        self._refused[order] = PATIENCE * max(1.0, self.window.expected(order.shape)) if calls is None else calls
+        self._refused[order] = (
+            PATIENCE * max(1.0, self.window.expected(order.shape)) if calls is None else calls
+        )
 
     def _demote(self, now: float) -> None:
-        """Retire what serves its calls slower than what it replaced, whatever its trial said: where arrays lie can double the time of a kernel. And
-        what is not called any more; its code stays in the cache while there is room."""
+        """Retire what serves its calls slower than what it replaced, whatever its trial said: where arrays
+        lie can double the time of a kernel. And what is not called any more; its code stays in the cache
+        while there is room."""
         for shape, served in list(self.published.items()):
             if now - served.since < self.thresholds.dwell:
                 continue
@@ -288,18 +336,30 @@ class Manager:
             gain = seconds * (1 - self.experience.ratio(goal, shape, tier))
             if gain * calls <= PUBLISHING:
                 continue
-            cost = PUBLISHING if self.cache.find(shape, goal) else LOADING if self.makes.has(order) else self.experience.cost(goal)
+            cost = (
+                PUBLISHING
+                if self.cache.find(shape, goal)
+                else LOADING
+                if self.makes.has(order)
+                else self.experience.cost(goal)
+            )
             b = benefit(seconds, seconds - gain, calls, cost)
             if self.thresholds.promotes(b, cost):
                 out.append((b, order))
         return out
 
     def _seconds(self, shape: Shape) -> float | None:
-        """What a call takes now, by its last calls; for a shape that was not called, by those of the nearest."""
+        """What a call takes now, by its last calls; for a shape that was not called, by those of the
+        nearest."""
         times = self._times.get(shape)
         if not times and self._times:
-            near = min((s for s in self._times if self._times[s] and self.tier(s) < SPECIALISED), default=None,
-                       key=lambda s: sum((math.log2(a + 1) - math.log2(b + 1)) ** 2 for a, b in zip(s, shape, strict=True)))
+            near = min(
+                (s for s in self._times if self._times[s] and self.tier(s) < SPECIALISED),
+                default=None,
+                key=lambda s: sum(
+                    (math.log2(a + 1) - math.log2(b + 1)) ** 2 for a, b in zip(s, shape, strict=True)
+                ),
+            )
             times = None if near is None or shape in self.published else self._times[near]
         return statistics.median(times) if times else None
 

@@ -1,7 +1,9 @@
-"""Which shape comes next: an order-1 Markov chain over shapes, and over the steps between them for shapes never seen. Knows shapes only.
+"""Which shape comes next: an order-1 Markov chain over shapes, and over the steps between them for shapes
+never seen. Knows shapes only.
 
-Prefetching by a first-order chain: Joseph and Grunwald, *Prefetching using Markov predictors*, 1997. The chain over steps serves what the
-other cannot: a length that grows by one at each call, as when a model writes text, meets a new shape every time.
+Prefetching by a first-order chain: Joseph and Grunwald, *Prefetching using Markov predictors*, 1997. The
+chain over steps serves what the other cannot: a length that grows by one at each call, as when a model writes
+text, meets a new shape every time.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ class Chain:
         if shape == self.last:
             return
         if self.last is not None and len(self.last) == len(shape):
-            row = self.after.pop(self.last, None)  # put back at the end: the first is the one longest not seen
+            row = self.after.pop(
+                self.last, None
+            )  # put back at the end: the first is the one longest not seen
             self.after[self.last] = row = Counter() if row is None else row
             _count(row, shape)
             _count(self.steps, tuple(b - a for a, b in zip(self.last, shape, strict=True)))

@@ -1,7 +1,9 @@
-"""What the tiers need of the kernel they serve, and of whoever makes specialised code: protocols and plain data. Knows no kernel.
+"""What the tiers need of the kernel they serve, and of whoever makes specialised code: protocols and plain
+data. Knows no kernel.
 
-Tiers: 0 the generic kernel with run-time extents, 1 the plan from the table of micro-kernels, 2 a kernel of the exact shape with all that is
-static baked in, 3 one whose schedule was searched for. The first two belong to the kernel itself; the others come and go here.
+Tiers: 0 the generic kernel with run-time extents, 1 the plan from the table of micro-kernels, 2 a kernel of
+the exact shape with all that is static baked in, 3 one whose schedule was searched for. The first two belong
+to the kernel itself; the others come and go here.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ TIERS = ("generic", "table", "specialised", "tuned")
 
 @dataclass(frozen=True)
 class Recent:
-    """Calls, oldest first: ``shapes`` is an integer matrix [calls, dims], ``seconds`` what each took. There were ``total``; where this is more, the
-    oldest of them are not listed."""
+    """Calls, oldest first: ``shapes`` is an integer matrix [calls, dims], ``seconds`` what each took. There
+    were ``total``; where this is more, the oldest of them are not listed."""
 
     shapes: Any
     seconds: Any
@@ -33,7 +35,8 @@ class Serves(Protocol):
         """The calls since this was last asked."""
 
     def publish(self, shape: Shape, module: Any) -> None:
-        """Serve this shape with ``module`` from the next call on, instead of whatever served it: one atomic swap of a pointer."""
+        """Serve this shape with ``module`` from the next call on, instead of whatever served it: one atomic
+        swap of a pointer."""
 
     def retire(self, shape: Shape) -> None:
         """Serve this shape by the tiers 0 and 1 again. The code is freed when no call can be inside."""
@@ -49,8 +52,8 @@ class Referee(Protocol):
     """Measures two ways to compute one shape against each other."""
 
     def trial(self, shape: Shape, now: Any, new: Any) -> Verdict:
-        """Compare the answers of the two, then their times, measured in turns. ``now`` None: what serves the shape when nothing is
-        published for it."""
+        """Compare the answers of the two, then their times, measured in turns. ``now`` None: what serves the
+        shape when nothing is published for it."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +81,8 @@ class Order:
 
 @dataclass(frozen=True)
 class Made:
-    """What became of an order: a module that runs, or None and why not. ``seconds`` is what it took, ``size`` its bytes; ``stored``: it came
-    from a file, not from the compiler."""
+    """What became of an order: a module that runs, or None and why not. ``seconds`` is what it took, ``size``
+    its bytes; ``stored``: it came from a file, not from the compiler."""
 
     order: Order
     module: Any
@@ -87,7 +90,9 @@ class Made:
     size: int = 0
     why: str = ""
     stored: bool = False
-    shared: Mapping[int, int] = field(default_factory=dict)  # memory other kernels may hold too: identity → bytes
+    shared: Mapping[int, int] = field(
+        default_factory=dict
+    )  # memory other kernels may hold too: identity → bytes
 
 
 class Makes(Protocol):

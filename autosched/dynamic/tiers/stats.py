@@ -16,11 +16,12 @@ from .serves import TIERS, Shape
 
 @dataclass(frozen=True)
 class TierStats:
-    """``hits`` are calls by the tier that served them; ``promotions`` count by tier; ``demotions`` went back for want of calls, ``evictions`` for
-    want of room. ``dropped`` counts code that was made and did not stay, by reason; ``misses`` files that were not used, by reason. ``slow`` calls
-    took a millisecond and eight times their shape's usual time longer, for whatever reason: the tiers themselves keep no call waiting. ``bytes`` of
-    code of at most ``budget``. ``making`` are the seconds spent in the background on each tier, ``high`` the present threshold (see ``benefit``),
-    ``latencies`` of calls, where the kernel takes them."""
+    """``hits`` are calls by the tier that served them; ``promotions`` count by tier; ``demotions`` went back
+    for want of calls, ``evictions`` for want of room. ``dropped`` counts code that was made and did not stay,
+    by reason; ``misses`` files that were not used, by reason. ``slow`` calls took a millisecond and eight
+    times their shape's usual time longer, for whatever reason: the tiers themselves keep no call waiting.
+    ``bytes`` of code of at most ``budget``. ``making`` are the seconds spent in the background on each tier,
+    ``high`` the present threshold (see ``benefit``), ``latencies`` of calls, where the kernel takes them."""
 
     hits: Counter[int] = field(default_factory=Counter)
     promotions: Counter[int] = field(default_factory=Counter)
@@ -42,16 +43,33 @@ class TierStats:
 
     def rows(self) -> list[tuple[str, str]]:
         """Titles and texts."""
-        out = [(f"hits, {TIERS[t]}", f"{n:,} ({n / max(1, self.hits.total()):.1%})") for t, n in sorted(self.hits.items())]
-        out += [(f"promotions to {TIERS[t]}", f"{n:,} in {self.making[t]:.2f} s of the background") for t, n in sorted(self.promotions.items())]
-        out += [("demotions", f"{self.demotions:,}"), ("evictions", f"{self.evictions:,}"), ("slow calls", f"{self.slow:,}"),
-                ("from files", f"{self.stored:,}"), ("made ahead of a call", f"{self.ahead:,}"), ("being made", f"{self.waiting:,}"),
-                ("code", f"{self.entries:,} kernels, {self.bytes:,} of {self.budget:,} bytes"),
-                ("threshold", f"{self.high:+.2f} of the cost")]
+        out = [
+            (f"hits, {TIERS[t]}", f"{n:,} ({n / max(1, self.hits.total()):.1%})")
+            for t, n in sorted(self.hits.items())
+        ]
+        out += [
+            (f"promotions to {TIERS[t]}", f"{n:,} in {self.making[t]:.2f} s of the background")
+            for t, n in sorted(self.promotions.items())
+        ]
+        out += [
+            ("demotions", f"{self.demotions:,}"),
+            ("evictions", f"{self.evictions:,}"),
+            ("slow calls", f"{self.slow:,}"),
+            ("from files", f"{self.stored:,}"),
+            ("made ahead of a call", f"{self.ahead:,}"),
+            ("being made", f"{self.waiting:,}"),
+            ("code", f"{self.entries:,} kernels, {self.bytes:,} of {self.budget:,} bytes"),
+            ("threshold", f"{self.high:+.2f} of the cost"),
+        ]
         out += [(f"dropped: {why}", f"{n:,}") for why, n in sorted(self.dropped.items())]
         out += [(f"file not used: {why}", f"{n:,}") for why, n in sorted(self.misses.items())]
         if self.latencies.total:
-            out.append(("latency p50 / p90 / p99", " / ".join(_seconds(self.latencies.percentile(p)) for p in (0.5, 0.9, 0.99))))
+            out.append(
+                (
+                    "latency p50 / p90 / p99",
+                    " / ".join(_seconds(self.latencies.percentile(p)) for p in (0.5, 0.9, 0.99)),
+                )
+            )
         return out
 
     def __rich__(self) -> Table:

@@ -1,8 +1,10 @@
-"""Two kernels for one shape against each other: equal answers first, then times in turns. Knows kernels by what they do on arrays.
+"""Two kernels for one shape against each other: equal answers first, then times in turns. Knows kernels by
+what they do on arrays.
 
-Each turn times both, the order changing from turn to turn, so that a machine that grows slower meanwhile does not decide. A newcomer wins by the
-median of the turns' ratios, and only if most turns agree. The loop around a kernel is machine code (``Module.benchmark``): a loop in Python would
-keep the interpreter's lock from those who are being served.
+Each turn times both, the order changing from turn to turn, so that a machine that grows slower meanwhile does
+not decide. A newcomer wins by the median of the turns' ratios, and only if most turns agree. The loop around
+a kernel is machine code (``Module.benchmark``): a loop in Python would keep the interpreter's lock from those
+who are being served.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ def seconds_of(kernel: Any, arrays: Sequence[Any]) -> float:
     return statistics.median(times)
 
 
-def compare(now: Call, new: Call, inputs: Sequence[Any], outputs: Sequence[Any], timer: Timer = seconds_of) -> Verdict:
+def compare(
+    now: Call, new: Call, inputs: Sequence[Any], outputs: Sequence[Any], timer: Timer = seconds_of
+) -> Verdict:
     """The verdict on ``new`` against ``now``, both called as ``f(*inputs, *outputs)``."""
     wrong = _differ(now, new, inputs, outputs)
     if wrong:

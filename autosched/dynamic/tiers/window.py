@@ -1,12 +1,16 @@
-"""What is being called: the last calls in a ring, and how many more calls of a shape to expect. Knows shapes and counts only.
+"""What is being called: the last calls in a ring, and how many more calls of a shape to expect. Knows shapes
+and counts only.
 
-Expected further calls of a shape are as many as it has had since it came up: whoever buys when the rent paid equals the price never pays more
-than twice the optimum (the ski-rental rule; Karlin, Manasse, Rudolph and Sleator, *Competitive snoopy caching*, 1988, section 3). Two
-corrections come from the ring of the last calls, and none from a probability:
+Expected further calls of a shape are as many as it has had since it came up: whoever buys when the rent paid
+equals the price never pays more than twice the optimum (the ski-rental rule; Karlin, Manasse, Rudolph and
+Sleator, *Competitive snoopy caching*, 1988, section 3). Two corrections come from the ring of the last calls,
+and none from a probability:
 
-- A shape seen once among shapes that are never seen again will not come again: counts are discounted by D = n1 / (n1 + 2·n2), with n1 and n2
-  the numbers of shapes seen once and twice (absolute discounting: Ney, Essen and Kneser, *On structuring probabilistic dependences*, 1994).
-- A shape that is on its way out counts less: by its share of the newer half of the ring, where this is the smaller one.
+- A shape seen once among shapes that are never seen again will not come again: counts are discounted by D =
+  n1 / (n1 + 2·n2), with n1 and n2 the numbers of shapes seen once and twice (absolute discounting: Ney, Essen
+  and Kneser, *On structuring probabilistic dependences*, 1994).
+- A shape that is on its way out counts less: by its share of the newer half of the ring, where this is the
+  smaller one.
 """
 
 from __future__ import annotations
@@ -19,8 +23,8 @@ from .serves import Shape
 
 
 class Window:
-    """The last ``size`` calls or the last ``batches`` batches of them, whichever are more, in an older and a newer half. Calls come in batches, since
-    nobody looks after each."""
+    """The last ``size`` calls or the last ``batches`` batches of them, whichever are more, in an older and a
+    newer half. Calls come in batches, since nobody looks after each."""
 
     def __init__(self, size: int = 4096, batches: int = 16) -> None:
         if size < 2 or batches < 2:
@@ -37,7 +41,10 @@ class Window:
             before = self.calls(shape)
             self._recount(before, before + n)
         self.new.push(calls)
-        while len(self.old.rows) + len(self.new.rows) > self.batches and self._total() - self.old.oldest() >= self.size:
+        while (
+            len(self.old.rows) + len(self.new.rows) > self.batches
+            and self._total() - self.old.oldest() >= self.size
+        ):
             if not self.old.rows:
                 break
             for shape, n in self.old.pop().items():
@@ -61,7 +68,8 @@ class Window:
         calls = self.calls(shape)
         if not calls:
             return 0.0
-        newer = self.new.counts[shape] * self._total() / max(1, self.new.total)  # as many as this in the whole ring, if it were like its newer half
+        # as many as this in the whole ring, if it were like its newer half
+        newer = self.new.counts[shape] * self._total() / max(1, self.new.total)
         return self.since[shape] * min(1.0, newer / calls) * max(0.0, 1.0 - self.discount() / calls)
 
     def discount(self) -> float:

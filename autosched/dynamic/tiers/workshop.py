@@ -1,8 +1,9 @@
-"""Makes specialised code in the background: from a file if there is one, else by a worker process. Knows computations, keys, files and measurement's
-workers; not what the code is for.
+"""Makes specialised code in the background: from a file if there is one, else by a worker process. Knows
+computations, keys, files and measurement's workers; not what the code is for.
 
-Compiling in a thread would keep the interpreter's lock from those who are served (5 ms at a time) and LLVM's own lock too, so a process of its
-own compiles and leaves a saved kernel, and the thread here only waits for it and links the code (about a millisecond).
+Compiling in a thread would keep the interpreter's lock from those who are served (5 ms at a time) and LLVM's
+own lock too, so a process of its own compiles and leaves a saved kernel, and the thread here only waits for
+it and links the code (about a millisecond).
 """
 
 from __future__ import annotations
@@ -39,20 +40,32 @@ COMPILE_SECONDS, TUNE_SECONDS = 60.0, 1800.0  # limits
 STAGES = Stages(build=f"{__package__}.builder:build", run=f"{__package__}.builder:hand_over")
 _numbers = itertools.count(1)
 
+
 class Workshop:
-    """Makes code of the shapes of one computation: ``tensors`` are those of the kernel's signature with dims for sizes, outputs last, and a shape
-    gives the values of the ``dims`` in this order. ``constants`` are arrays by the name of their tensor. ``directory`` keeps the code for later runs;
-    None: until this object goes. ``trials`` is what a search may measure.
+    """Makes code of the shapes of one computation: ``tensors`` are those of the kernel's signature with dims
+    for sizes, outputs last, and a shape gives the values of the ``dims`` in this order. ``constants`` are
+    arrays by the name of their tensor. ``directory`` keeps the code for later runs; None: until this object
+    goes. ``trials`` is what a search may measure.
 
     Raises TensorLangError for a directory that cannot be made, and for a computation that has no JSON form.
     """
 
-    def __init__(self, tensors: Sequence[te.Tensor], dims: Sequence[str], *, constants: Mapping[str, Any] | None = None,
-                 target: tl.Target | None = None, directory: str | Path | None = None, trials: int = 64) -> None:
+    def __init__(
+        self,
+        tensors: Sequence[te.Tensor],
+        dims: Sequence[str],
+        *,
+        constants: Mapping[str, Any] | None = None,
+        target: tl.Target | None = None,
+        directory: str | Path | None = None,
+        trials: int = 64,
+    ) -> None:
         self.dims, self.target, self.trials = tuple(dims), target or tl.Target.host(), trials
         self.misses: Counter[str] = Counter()
         self._graph, self._computation = te.serialize.to_json(tensors), te.serialize.key_of(tensors)
-        self._constants: dict[str, Any] = {name: np.ascontiguousarray(a) for name, a in (constants or {}).items()}
+        self._constants: dict[str, Any] = {
+            name: np.ascontiguousarray(a) for name, a in (constants or {}).items()
+        }
         self._temporary = None if directory is not None else tempfile.TemporaryDirectory(prefix="tiers-")
         self.shelf = Shelf(directory if directory is not None else str(getattr(self._temporary, "name", "")))
         self._environment = Environment.of(self.target)
@@ -140,12 +153,28 @@ class Workshop:
         if found.why != "absent":
             self.misses[found.why] += 1
         tuned = order.tier == TUNED
-        request = Request("kernel", str(self.shelf.path(key)), key.parts(), dict(key.sizes), str(self.target), self._constants_file(),
-                          self.trials if tuned else 0, str(self.shelf.directory / f"{key.place}.jsonl") if tuned else "")
+        request = Request(
+            "kernel",
+            str(self.shelf.path(key)),
+            key.parts(),
+            dict(key.sizes),
+            str(self.target),
+            self._constants_file(),
+            self.trials if tuned else 0,
+            str(self.shelf.directory / f"{key.place}.jsonl") if tuned else "",
+        )
         if self._measurer is None:
             self._measurer = Measurer(STAGES)
-        outcome = self._measurer.measure(Job(next(_numbers), self._graph, self._computation, str(self.target), request.to_json(),
-                                             timeout=TUNE_SECONDS if tuned else COMPILE_SECONDS))
+        outcome = self._measurer.measure(
+            Job(
+                next(_numbers),
+                self._graph,
+                self._computation,
+                str(self.target),
+                request.to_json(),
+                timeout=TUNE_SECONDS if tuned else COMPILE_SECONDS,
+            )
+        )
         seconds = time.perf_counter() - begin
         if outcome.status != OK:
             return Made(order, None, seconds, why=f"{outcome.status}: {outcome.error}".partition("\n")[0])
@@ -154,7 +183,9 @@ class Workshop:
         if found.module is None:
             return Made(order, None, seconds, why=found.why)
         self.shelf.sweep()
-        return self._done(order, found.module, outcome.build_seconds + time.perf_counter() - begin)  # not the worker's own start
+        return self._done(
+            order, found.module, outcome.build_seconds + time.perf_counter() - begin
+        )  # not the worker's own start
 
     def _done(self, order: Order, module: tl.Module, seconds: float, stored: bool = False) -> Made:
         """The object code is kept beside the loaded one, which takes whole pages."""
@@ -164,11 +195,20 @@ class Workshop:
 
     def _key(self, order: Order) -> Key:
         how = f"tune {self.trials}" if order.tier == TUNED else "compile"
-        return Key(self._computation, tuple(zip(self.dims, order.shape, strict=True)), self._constants_digest(), how, self._environment)
+        return Key(
+            self._computation,
+            tuple(zip(self.dims, order.shape, strict=True)),
+            self._constants_digest(),
+            how,
+            self._environment,
+        )
 
     def _constants_digest(self) -> str:
         if self._constants and not self._digest:
-            parts = [[name, a.dtype.str, list(a.shape), hashlib.sha256(a).hexdigest()] for name, a in sorted(self._constants.items())]
+            parts = [
+                [name, a.dtype.str, list(a.shape), hashlib.sha256(a).hexdigest()]
+                for name, a in sorted(self._constants.items())
+            ]
             self._digest = combined(parts)[:20]
         return self._digest
 

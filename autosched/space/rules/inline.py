@@ -21,19 +21,28 @@ class Inline:
     name = "inline"
 
     def applies(self, s: tl.Schedule, stage: tl.Stage, where: Where) -> Answer:
-        """Always for what is cheap; not for outputs, reductions and what is dear and read in many places, and not for the stage in whose tiles
-        an undecided reduction will be computed, unless its one reader takes that over."""
+        """Always for what is cheap; not for outputs, reductions and what is dear and read in many places, and
+        not for the stage in whose tiles an undecided reduction will be computed, unless its one reader takes
+        that over."""
         if not untouched(stage) or stage.op.reduce_axis or stage.state.is_output:
             return Answer.SKIP
         readers = s.state.readers(stage.name)
         if any(not isinstance(r.op, te.ComputeOp) for r in readers):
             return Answer.SKIP
-        reads = [indices for r in readers for t, indices in reads_of(r.compute).plain if t in stage.op.outputs]
-        again = len({tuple(map(id, indices)) for indices in reads}) > 1 or len(readers) > 1 or any(r.compute.reduce_axis for r in readers)
+        reads = [
+            indices for r in readers for t, indices in reads_of(r.compute).plain if t in stage.op.outputs
+        ]
+        again = (
+            len({tuple(map(id, indices)) for indices in reads}) > 1
+            or len(readers) > 1
+            or any(r.compute.reduce_axis for r in readers)
+        )
         if cost(stage.op.body) > (AGAIN if again else FREE) or not s.can("compute_inline", stage.name):
             return Answer.SKIP
         heir = s[readers[0].name] if len(readers) == 1 and isinstance(readers[0].op, te.ComputeOp) else None
-        passes_on = heir is not None and untouched(heir) and not heir.op.reduce_axis and at_own_place(heir, stage)
+        passes_on = (
+            heir is not None and untouched(heir) and not heir.op.reduce_axis and at_own_place(heir, stage)
+        )
         return Answer.ALWAYS if passes_on or not carries(s, stage) else Answer.SKIP
 
     def apply(self, s: tl.Schedule, stage: tl.Stage, where: Where) -> Iterable[tl.Schedule]:

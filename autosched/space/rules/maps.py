@@ -1,4 +1,5 @@
-"""Elementwise stages: a vector loop, the outer loops shared out, at root or inside what reads them. Knows schedules."""
+"""Elementwise stages: a vector loop, the outer loops shared out, at root or inside what reads them. Knows
+schedules."""
 
 from __future__ import annotations
 
@@ -24,20 +25,39 @@ class Map:
 
     def applies(self, s: tl.Schedule, stage: tl.Stage, where: Where) -> Answer:
         """When no reduction waits to be computed in its tiles."""
-        if not untouched(stage) or stage.op.reduce_axis or not stage.op.axis or empty(stage) or settle(stage, s) is not None:
+        if (
+            not untouched(stage)
+            or stage.op.reduce_axis
+            or not stage.op.axis
+            or empty(stage)
+            or settle(stage, s) is not None
+        ):
             return Answer.SKIP
         return Answer.APPLY
 
     def apply(self, s: tl.Schedule, stage: tl.Stage, where: Where) -> Iterable[tl.Schedule]:
-        """Inside its readers first, then at root, by threads and by one. Where a loop would compute the same again, and what it reads is computed
-        here too, inside comes last."""
+        """Inside its readers first, then at root, by threads and by one. Where a loop would compute the same
+        again, and what it reads is computed here too, inside comes last."""
         work, cores = turns(stage), where.target.num_cores
-        threads = [False] if cores == 1 or inside_scan(stage) or work < SERIAL else [True, False] if work < 4 * SERIAL else [True]
+        threads = (
+            [False]
+            if cores == 1 or inside_scan(stage) or work < SERIAL
+            else [True, False]
+            if work < 4 * SERIAL
+            else [True]
+        )
         found = [] if stage.state.is_output or inside_scan(stage) else places(s, stage)
-        first, last = once_first(s, stage, found) if any(isinstance(t.op, te.ComputeOp) for t in stage.op.input_tensors) else (found, [])
-        return ways(s, *[partial(_inside, stage.name, place, where) for place in first],
-                    *[partial(_root, stage.name, parallel, where) for parallel in threads],
-                    *[partial(_inside, stage.name, place, where) for place in last])
+        first, last = (
+            once_first(s, stage, found)
+            if any(isinstance(t.op, te.ComputeOp) for t in stage.op.input_tensors)
+            else (found, [])
+        )
+        return ways(
+            s,
+            *[partial(_inside, stage.name, place, where) for place in first],
+            *[partial(_root, stage.name, parallel, where) for parallel in threads],
+            *[partial(_inside, stage.name, place, where) for place in last],
+        )
 
 
 def _inside(name: str, place: tuple[str, str], where: Where, s: tl.Schedule) -> None:
@@ -60,18 +80,31 @@ def _vector(s: tl.Schedule, stage: tl.Stage, where: Where) -> list[te.IterVar]:
     if n is not None and n < 2:
         return axes[:-1] or axes
     allowed = [lanes * v for v in VECTORS] if n is None else sorted({min(n, lanes * v) for v in VECTORS})
-    width = s.sample_tile(axes[-1], candidates=allowed, values=allowed[0], role="vector", name=s.free_decision(f"width_{stage.name}"))
+    width = s.sample_tile(
+        axes[-1],
+        candidates=allowed,
+        values=allowed[0],
+        role="vector",
+        name=s.free_decision(f"width_{stage.name}"),
+    )
     outer, inner = stage.split(axes[-1], width)
     stage.vectorize(inner)
     return [*axes[:-1], outer]
 
 
 def share_out(s: tl.Schedule, stage: tl.Stage, loops: list[te.IterVar]) -> None:
-    """The outermost loops as one parallel loop: all but the last of them, or chunks of the only one that turns."""
+    """The outermost loops as one parallel loop: all but the last of them, or chunks of the only one that
+    turns."""
     around = [x for x in loops[:-1] if x.dom is None or constant(x.extent) != 1]
     if around:
         stage.parallel(loops[0] if len(loops) == 2 else stage.fuse(*loops[:-1]))
         return
-    chunk = s.sample_tile(loops[-1], max_factor=MAX_CHUNK, values=16, role="parallel", name=s.free_decision(f"chunk_{stage.name}"))
+    chunk = s.sample_tile(
+        loops[-1],
+        max_factor=MAX_CHUNK,
+        values=16,
+        role="parallel",
+        name=s.free_decision(f"chunk_{stage.name}"),
+    )
     outer, _ = stage.split(loops[-1], chunk)
     stage.parallel(outer)

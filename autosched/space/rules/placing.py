@@ -10,8 +10,9 @@ from .rule import untouched
 
 
 def places(s: tl.Schedule, stage: tl.Stage) -> list[tuple[str, str]]:
-    """At most two loops that enclose all readers: the one shared out among threads (else the outermost); and, when no reader is a
-    reduction, which would ask for the same elements again and again, the innermost that holds no tile."""
+    """At most two loops that enclose all readers: the one shared out among threads (else the outermost); and,
+    when no reader is a reduction, which would ask for the same elements again and again, the innermost that
+    holds no tile."""
     found = []
     for name, loop in s.legal_places(stage.name):
         reader = s[name]
@@ -26,7 +27,9 @@ def places(s: tl.Schedule, stage: tl.Stage) -> list[tuple[str, str]]:
     return [f[:2] for f in dict.fromkeys([shared, inner])]
 
 
-def once_first(s: tl.Schedule, stage: tl.Stage, found: list[tuple[str, str]]) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+def once_first(
+    s: tl.Schedule, stage: tl.Stage, found: list[tuple[str, str]]
+) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     """The places where nothing is computed twice, and the others."""
     twice = [place for place in found if repeats(s, stage, place)]
     return [place for place in found if place not in twice], twice
@@ -38,7 +41,8 @@ def decided(stage: tl.Stage) -> bool:
 
 
 def repeats(s: tl.Schedule, stage: tl.Stage, place: tuple[str, str]) -> bool:
-    """Whether a stage computed at a place computes the same elements in several turns: some loop around does not move what is read of it."""
+    """Whether a stage computed at a place computes the same elements in several turns: some loop around does
+    not move what is read of it."""
     at: tuple[str, str] | None = place
     while at is not None:
         host = s[at[0]]
@@ -65,7 +69,9 @@ def _moving(s: tl.Schedule, stage: tl.Stage, host: tl.Stage) -> list[te.IterVar]
     """The axes of ``host`` on which it depends which elements of a stage are read in a turn."""
     known: dict[str, list[list[te.IterVar]]] = {host.name: [[a] for a in host.op.axis]}
 
-    def along(name: str) -> list[list[te.IterVar]]:  # for each axis of a stage, the axes of the host it follows
+    def along(
+        name: str,
+    ) -> list[list[te.IterVar]]:  # for each axis of a stage, the axes of the host it follows
         if name not in known:
             here = s[name]
             known[name] = [[] for _ in here.op.axis]

@@ -1,5 +1,5 @@
-"""Reductions without reuse: partial results in vector lanes, and parts of the reduction shared out among threads. Ansor's rule of
-rfactor, once along memory and once across threads. Knows schedules."""
+"""Reductions without reuse: partial results in vector lanes, and parts of the reduction shared out among
+threads. Ansor's rule of rfactor, once along memory and once across threads. Knows schedules."""
 
 from __future__ import annotations
 
@@ -31,21 +31,30 @@ class Rows:
         return Answer.APPLY
 
     def apply(self, s: tl.Schedule, stage: tl.Stage, where: Where) -> Iterable[tl.Schedule]:
-        """Inside its readers where nothing is computed twice, at root by threads, at root with the reduction itself shared out, at root by one
-        thread, inside its readers elsewhere."""
+        """Inside its readers where nothing is computed twice, at root by threads, at root with the reduction
+        itself shared out, at root by one thread, inside its readers elsewhere."""
         work, cores = turns(stage), where.target.num_cores
         points = 1
         for a in stage.op.axis:
             points *= constant(a.extent) or 64
-        once, twice = ([], []) if stage.state.is_output or inside_scan(stage) else once_first(s, stage, places(s, stage))
+        once, twice = (
+            ([], [])
+            if stage.state.is_output or inside_scan(stage)
+            else once_first(s, stage, places(s, stage))
+        )
         threads: list[partial[None]] = []
         if cores > 1 and not inside_scan(stage) and work >= SERIAL:
             threads = [partial(_root, stage.name, "rows", where)] if points >= cores else []
             if points < 8 * cores and reducer_kind(stage.op) != "custom":
                 threads.append(partial(_root, stage.name, "parts", where))
         alone = [] if threads and work >= 4 * SERIAL else [partial(_root, stage.name, "", where)]
-        return ways(s, *[partial(_at, stage.name, place, where) for place in once], *threads, *alone,
-                    *[partial(_at, stage.name, place, where) for place in twice])
+        return ways(
+            s,
+            *[partial(_at, stage.name, place, where) for place in once],
+            *threads,
+            *alone,
+            *[partial(_at, stage.name, place, where) for place in twice],
+        )
 
 
 def _at(name: str, place: tuple[str, str], where: Where, s: tl.Schedule) -> None:
@@ -59,8 +68,13 @@ def _root(name: str, shared: str, where: Where, s: tl.Schedule) -> None:
     if shared == "parts":
         outermost = stage.op.reduce_axis[0]
         n = constant(outermost.extent)
-        parts = s.sample_tile(outermost, candidates=[where.target.num_cores * v for v in (1, 2, 4)], role="parallel",
-                              values=where.target.num_cores if n is None else min(n, where.target.num_cores), name=s.free_decision(f"parts_{name}"))
+        parts = s.sample_tile(
+            outermost,
+            candidates=[where.target.num_cores * v for v in (1, 2, 4)],
+            role="parallel",
+            values=where.target.num_cores if n is None else min(n, where.target.num_cores),
+            name=s.free_decision(f"parts_{name}"),
+        )
         outer, _ = stage.split(outermost, nparts=parts)
         partial_ = s[s.rfactor(name, outer)]
         first, *_rest = partial_.op.axis
@@ -74,15 +88,22 @@ def _root(name: str, shared: str, where: Where, s: tl.Schedule) -> None:
 
 
 def in_lanes(s: tl.Schedule, stage: tl.Stage, where: Where) -> None:
-    """Partial results in the lanes of a few vectors, for a reduction whose innermost axis runs along memory; else its loops as they are."""
+    """Partial results in the lanes of a few vectors, for a reduction whose innermost axis runs along memory;
+    else its loops as they are."""
     op = stage.op
     last = op.reduce_axis[-1]
     n, lanes = constant(last.extent), where.lanes(stage)
-    if reducer_kind(op) in (None, "custom") or not reads_of(op).along(last) or (n is not None and n < 2 * lanes):
+    if (
+        reducer_kind(op) in (None, "custom")
+        or not reads_of(op).along(last)
+        or (n is not None and n < 2 * lanes)
+    ):
         return
     allowed = [lanes * v for v in VECTORS if n is None or lanes * v <= n]
     usual = allowed[min(2, len(allowed) - 1)]
-    width = s.sample_tile(last, candidates=allowed, values=usual, role="vector", name=s.free_decision(f"lanes_{stage.name}"))
+    width = s.sample_tile(
+        last, candidates=allowed, values=usual, role="vector", name=s.free_decision(f"lanes_{stage.name}")
+    )
     _, inner = stage.split(last, width)
     axes = list(op.axis)
     part = s[s.rfactor(stage.name, inner)]

@@ -1,8 +1,9 @@
-"""The form of a sketch rule, and what rules see. Knows tensorlang's public names; nothing of tasks, search or measurement.
+"""The form of a sketch rule, and what rules see. Knows tensorlang's public names; nothing of tasks, search or
+measurement.
 
-A rule looks at one stage of an unfinished schedule and gives the schedules that go on from there, as in Ansor (Zheng et al., "Ansor:
-Generating High-Performance Tensor Programs for Deep Learning", OSDI 2020, section 4.1). Tile sizes stay open (``s.sample_tile``), so
-what comes out is a trace with knobs.
+A rule looks at one stage of an unfinished schedule and gives the schedules that go on from there, as in Ansor
+(Zheng et al., "Ansor: Generating High-Performance Tensor Programs for Deep Learning", OSDI 2020, section
+4.1). Tile sizes stay open (``s.sample_tile``), so what comes out is a trace with knobs.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from tensorlang.analysis import constant, typical
 
 
 class Answer(enum.Enum):
-    """Whether a rule has something to say about a stage: nothing; one way among others; the only way that makes sense."""
+    """Whether a rule has something to say about a stage: nothing; one way among others; the only way that
+    makes sense."""
 
     SKIP = "skip"
     APPLY = "apply"
@@ -45,7 +47,8 @@ class Rule(Protocol):
         """Whether the rule knows what to do with ``stage``; changes nothing."""
 
     def apply(self, s: tl.Schedule, stage: tl.Stage, where: Where) -> Iterable[tl.Schedule]:
-        """The schedules that go on from ``s``, each a copy, likely ones first; best made as they are asked for (see ``ways``)."""
+        """The schedules that go on from ``s``, each a copy, likely ones first; best made as they are asked
+        for (see ``ways``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,8 @@ class FunctionRule:
         return said if isinstance(said, Answer) else Answer.APPLY if said else Answer.SKIP
 
     def apply(self, s: tl.Schedule, stage: tl.Stage, where: Where) -> Iterable[tl.Schedule]:
-        """What the action makes of a copy; nothing when it is refused, or leaves a stage waiting for its place."""
+        """What the action makes of a copy; nothing when it is refused, or leaves a stage waiting for its
+        place."""
         trial = s.copy()
         try:
             made = self.action(trial, trial[stage.name], where)
@@ -72,7 +76,8 @@ class FunctionRule:
 
 
 def rule(applies: Callable[[tl.Schedule, tl.Stage, Where], Answer | bool]) -> Callable[..., FunctionRule]:
-    """A rule from a function: ``@rule(applies=…)`` over ``def my_rule(s, stage, where)`` that returns schedules made from ``s.copy()``."""
+    """A rule from a function: ``@rule(applies=…)`` over ``def my_rule(s, stage, where)`` that returns
+    schedules made from ``s.copy()``."""
     return lambda action: FunctionRule(action.__name__, applies, action)
 
 
@@ -80,8 +85,8 @@ Way = Callable[[tl.Schedule], object]
 
 
 def ways(s: tl.Schedule, *attempts: Way) -> Iterator[tl.Schedule]:
-    """A copy of the schedule for each attempt, changed by it when it is asked for; those that are refused, or leave a stage waiting for its
-    place, are left out."""
+    """A copy of the schedule for each attempt, changed by it when it is asked for; those that are refused, or
+    leave a stage waiting for its place, are left out."""
     for attempt in attempts:
         trial = s.copy()
         try:
@@ -95,7 +100,13 @@ def ways(s: tl.Schedule, *attempts: Way) -> Iterator[tl.Schedule]:
 def untouched(stage: tl.Stage) -> bool:
     """Whether a stage computes something and nothing was decided about it."""
     st = stage.state
-    return isinstance(stage.op, te.ComputeOp) and not st.is_opaque and (st.attach is None or inside_scan(stage)) and not st.relations and not st.kinds
+    return (
+        isinstance(stage.op, te.ComputeOp)
+        and not st.is_opaque
+        and (st.attach is None or inside_scan(stage))
+        and not st.relations
+        and not st.kinds
+    )
 
 
 def inside_scan(stage: tl.Stage) -> bool:

@@ -1,6 +1,8 @@
-"""Multi-level tiling of reductions with reuse: with and without a consumer that is computed in the tile, with the operand packed or not.
+"""Multi-level tiling of reductions with reuse: with and without a consumer that is computed in the tile, with
+the operand packed or not.
 
-Ansor's rules 3 to 5 (multi-level tiling, with fusion of the consumer, cache write) and packing, which it lacks. Knows schedules.
+Ansor's rules 3 to 5 (multi-level tiling, with fusion of the consumer, cache write) and packing, which it
+lacks. Knows schedules.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from .nest import MAX_TAPS, Form, packable, tile
 from .placing import decided, places, repeats
 from .rule import Answer, Where, empty, turns, untouched, ways
 
-SERIAL = 1 << 14  # turns below which one thread does it all, and above four times of which all threads always help
+# turns below which one thread does it all, and above four times of which all threads always help
+SERIAL = 1 << 14
 PACKED = 1 << 15  # turns from which a copy of an operand may pay
 BLOCKED = 1 << 18  # turns from which a second level of tiles may pay
 ROWS = 2  # axes of a register tile besides the column
@@ -27,7 +30,8 @@ FUSED = 3  # forms tried inside a place
 
 
 class CacheWrite:
-    """A reduction that nobody reads in its own shape is computed in a local buffer and copied: the copy is the consumer of the next rule."""
+    """A reduction that nobody reads in its own shape is computed in a local buffer and copied: the copy is
+    the consumer of the next rule."""
 
     name = "cache write"
 
@@ -43,8 +47,8 @@ class CacheWrite:
 
 
 class Tiling:
-    """A reduction is computed in tiles of its consumer, of the forms that make sense for it, likely ones first: the consumer at root, or inside
-    the tiles of what reads it in turn."""
+    """A reduction is computed in tiles of its consumer, of the forms that make sense for it, likely ones
+    first: the consumer at root, or inside the tiles of what reads it in turn."""
 
     name = "multi-level tiling"
 
@@ -53,44 +57,63 @@ class Tiling:
         return Answer.APPLY if reuses(stage) and consumer(s, stage) is not None else Answer.SKIP
 
     def apply(self, s: tl.Schedule, stage: tl.Stage, where: Where) -> Iterable[tl.Schedule]:
-        """A schedule for some forms inside each place, and for each form at root, in turns: a reader has such a place only when it was made
-        for that."""
+        """A schedule for some forms inside each place, and for each form at root, in turns: a reader has such
+        a place only when it was made for that."""
         out = consumer(s, stage)
         assert out is not None
         found = forms(s, stage, where)
-        inside = [] if out.state.is_output else [place for place in places(s, out) if decided(s[place[0]]) and not repeats(s, out, place)]
+        inside = (
+            []
+            if out.state.is_output
+            else [place for place in places(s, out) if decided(s[place[0]]) and not repeats(s, out, place)]
+        )
         fused = [replace(f, parallel=False) for f in found if f.at_root or not f.panel]
         apart = [partial(_tiled, out.name, stage.name, form, None, where) for form in found]
-        within = [partial(_tiled, out.name, stage.name, form, place, where) for form in list(dict.fromkeys(fused))[:FUSED] for place in inside]
-        return ways(s, *[way for pair in itertools.zip_longest(within, apart) for way in pair if way is not None])
+        within = [
+            partial(_tiled, out.name, stage.name, form, place, where)
+            for form in list(dict.fromkeys(fused))[:FUSED]
+            for place in inside
+        ]
+        return ways(
+            s, *[way for pair in itertools.zip_longest(within, apart) for way in pair if way is not None]
+        )
 
 
-def _tiled(out: str, inside: str, form: Form, place: tuple[str, str] | None, where: Where, s: tl.Schedule) -> None:
+def _tiled(
+    out: str, inside: str, form: Form, place: tuple[str, str] | None, where: Where, s: tl.Schedule
+) -> None:
     tile(s, s[out], s[inside], form, where)
     if place is not None:
         s[out].compute_at(s[place[0]], s[place[0]].loop(place[1]))
 
 
 def reuses(stage: tl.Stage) -> bool:
-    """Whether a tile of a reduction reads less than its elements do one by one: some axis runs along memory or can be made to."""
+    """Whether a tile of a reduction reads less than its elements do one by one: some axis runs along memory
+    or can be made to."""
     if not untouched(stage) or not stage.op.reduce_axis or not stage.op.axis or empty(stage):
         return False
     return bool(columns(stage))
 
 
 def columns(stage: tl.Stage) -> list[int]:
-    """The axes that can be the vector: the last one when a read runs along it, those of an operand that can be packed when there are rows
-    to read the panel again and turns enough to pay for it."""
+    """The axes that can be the vector: the last one when a read runs along it, those of an operand that can
+    be packed when there are rows to read the panel again and turns enough to pay for it."""
     axes = stage.op.axis
     found = [len(axes) - 1] if _in_lines(stage) and constant(axes[-1].extent) != 1 else []
     for d in reversed(range(len(axes) if turns(stage) >= PACKED else 0)):
-        if d not in found and constant(axes[d].extent) != 1 and packable(stage, axes[d]) is not None and _rows(stage, d):
+        if (
+            d not in found
+            and constant(axes[d].extent) != 1
+            and packable(stage, axes[d]) is not None
+            and _rows(stage, d)
+        ):
             found.append(d)
     return found
 
 
 def _in_lines(stage: tl.Stage) -> bool:
-    """Whether some read moves through memory along the last axis (by one, or by the stride of a window), and none jumps from line to line."""
+    """Whether some read moves through memory along the last axis (by one, or by the stride of a window), and
+    none jumps from line to line."""
     last = stage.op.axis[-1]
     moving = [read for read in reads_of(stage.op).plain if any(_mentions(i, last) for i in read[1])]
     return bool(moving) and not any(_mentions(i, last) for _, indices in moving for i in indices[:-1])
@@ -103,7 +126,13 @@ def _mentions(index: Any, axis: te.IterVar) -> bool:
 def _rows(stage: tl.Stage, column: int) -> tuple[int, ...]:
     """The axes of the register tile: the innermost ones along which an operand stands still."""
     everywhere, axes = reads_of(stage.op).everywhere, stage.op.axis
-    found = [d for d in range(len(axes)) if d != column and constant(axes[d].extent) != 1 and any(axes[d].var not in used for used in everywhere)]
+    found = [
+        d
+        for d in range(len(axes))
+        if d != column
+        and constant(axes[d].extent) != 1
+        and any(axes[d].var not in used for used in everywhere)
+    ]
     return tuple(found[-ROWS:])
 
 
@@ -121,10 +150,16 @@ def consumer(s: tl.Schedule, stage: tl.Stage) -> tl.Stage | None:
 def at_own_place(reader: tl.Stage, stage: tl.Stage) -> bool:
     """Whether a stage has the shape of another and reads it only where it writes itself."""
     axes = reader.op.axis
-    if len(axes) != len(stage.op.axis) or any(constant(a.extent) != constant(b.extent) for a, b in zip(axes, stage.op.axis, strict=True)):
+    if len(axes) != len(stage.op.axis) or any(
+        constant(a.extent) != constant(b.extent) for a, b in zip(axes, stage.op.axis, strict=True)
+    ):
         return False
-    return all(i is a.var or (constant(a.extent) == 1 and constant(i) == 0)
-               for t, indices in reads_of(reader.op).plain if t in stage.op.outputs for i, a in zip(indices, axes, strict=True))
+    return all(
+        i is a.var or (constant(a.extent) == 1 and constant(i) == 0)
+        for t, indices in reads_of(reader.op).plain
+        if t in stage.op.outputs
+        for i, a in zip(indices, axes, strict=True)
+    )
 
 
 def forms(s: tl.Schedule, stage: tl.Stage, where: Where) -> list[Form]:
@@ -132,7 +167,11 @@ def forms(s: tl.Schedule, stage: tl.Stage, where: Where) -> list[Form]:
     work, cores = turns(stage), where.target.num_cores
     threads = [False] if cores == 1 or work < SERIAL else [True, False] if work < 4 * SERIAL else [True]
     main = max(stage.op.reduce_axis, key=lambda a: constant(a.extent) or 1 << 20)
-    taps = [True, False] if any(a is not main and 1 < (constant(a.extent) or 99) <= MAX_TAPS for a in stage.op.reduce_axis) else [False]
+    taps = (
+        [True, False]
+        if any(a is not main and 1 < (constant(a.extent) or 99) <= MAX_TAPS for a in stage.op.reduce_axis)
+        else [False]
+    )
     found: list[Form] = []
     axes = stage.op.axis
     last = len(axes) - 1
@@ -154,7 +193,8 @@ def forms(s: tl.Schedule, stage: tl.Stage, where: Where) -> list[Form]:
 
 
 def _feeds_rows(s: tl.Schedule, stage: tl.Stage) -> bool:
-    """Whether an operand that the columns share is computed here and undecided: it could be computed block of rows by block of rows."""
+    """Whether an operand that the columns share is computed here and undecided: it could be computed block of
+    rows by block of rows."""
     for t, _ in reads_of(stage.op).plain:
         producer = s[s.state.of(t).name]
         if isinstance(producer.op, te.ComputeOp) and untouched(producer) and not producer.state.is_output:
@@ -165,18 +205,27 @@ def _feeds_rows(s: tl.Schedule, stage: tl.Stage) -> bool:
 def _packed(stage: tl.Stage, column: int, make: partial[Form], where: Where, taps: list[bool]) -> list[Form]:
     n, lanes = constant(stage.op.axis[column].extent), where.lanes(stage)
     most = 4 if n is None else -(-n // lanes)
-    vectors = [v for v in (2, 3, 4, 1) if v <= most][:3] if column == len(stage.op.axis) - 1 else [v for v in (2, 1, 3) if v <= most][:2]
+    vectors = (
+        [v for v in (2, 3, 4, 1) if v <= most][:3]
+        if column == len(stage.op.axis) - 1
+        else [v for v in (2, 1, 3) if v <= most][:2]
+    )
     rows = _rows(stage, column)
     if column == len(stage.op.axis) - 1:
         return [make(panel=v, at_root=root, column_first=True) for root in (False, True) for v in vectors]
     pixels = [d for d in range(len(stage.op.axis)) if d != column][-2:]
     whole = all(constant(stage.op.axis[d].extent) not in (None, 1) for d in pixels)
-    merges = [True, False] if len(pixels) == 2 and pixels[1] - pixels[0] == 1 and whole and set(pixels) <= set(rows) else [False]
+    merges = (
+        [True, False]
+        if len(pixels) == 2 and pixels[1] - pixels[0] == 1 and whole and set(pixels) <= set(rows)
+        else [False]
+    )
     return [make(panel=v, at_root=True, taps=t, merged=m) for m in merges for v in vectors for t in taps]
 
 
 def settle(stage: tl.Stage, s: tl.Schedule) -> te.Tensor | None:
-    """The undecided reduction that will be computed in tiles of this stage, if there is one: the stage has to wait for it."""
+    """The undecided reduction that will be computed in tiles of this stage, if there is one: the stage has to
+    wait for it."""
     for t in stage.op.input_tensors:
         producer = s[s.state.of(t).name]
         if isinstance(producer.op, te.ComputeOp) and reuses(producer):
@@ -187,14 +236,21 @@ def settle(stage: tl.Stage, s: tl.Schedule) -> te.Tensor | None:
 
 
 def carries(s: tl.Schedule, stage: tl.Stage) -> bool:
-    """Whether an undecided reduction will be computed in tiles of this stage, now or once what lies between is inlined: the epilogue of a
-    reduction, and the copy that a cache leaves."""
+    """Whether an undecided reduction will be computed in tiles of this stage, now or once what lies between
+    is inlined: the epilogue of a reduction, and the copy that a cache leaves."""
     waiting = [stage]
     while waiting:
         at = waiting.pop()
         if settle(at, s) is not None:
             return True
         between = [s[s.state.of(t).name] for t in at.op.input_tensors]
-        waiting += [p for p in between if untouched(p) and not p.op.reduce_axis and not p.state.is_output and len(s.state.readers(p.name)) == 1
-                    and at_own_place(at, p)]
+        waiting += [
+            p
+            for p in between
+            if untouched(p)
+            and not p.op.reduce_axis
+            and not p.state.is_output
+            and len(s.state.readers(p.name)) == 1
+            and at_own_place(at, p)
+        ]
     return False

@@ -1,9 +1,10 @@
 """Functions of their own for the loop nests of a long kernel.
 
-LLVM takes longer than its share for a function of many loops: 1,000 nests in one function 13 s, in a function each 4 s. A nest that
-stands at the top of a kernel shares nothing with its neighbours but buffers and sizes, so it is called with these as arguments, as the body
-of a parallel loop is. A call takes two nanoseconds; kernels of few nests stay whole. Knows where nests stand; what a loop becomes is the
-business of ``statement``.
+LLVM takes longer than its share for a function of many loops: 1,000 nests in one function 13 s, in a function
+each 4 s. A nest that stands at the top of a kernel shares nothing with its neighbours but buffers and sizes,
+so it is called with these as arguments, as the body of a parallel loop is. A call takes two nanoseconds;
+kernels of few nests stay whole. Knows where nests stand; what a loop becomes is the business of
+``statement``.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ LEAST_PLAIN = 32  # statements without loops that are worth a function
 
 
 class Apart(Stmt):
-    """What is to be a function of its own. Made here, for ``statement`` to emit; no statement of the loop IR."""
+    """What is to be a function of its own. Made here, for ``statement`` to emit; no statement of the loop
+    IR."""
 
     __slots__ = ("body",)
 
@@ -77,9 +79,15 @@ def _few_nests(s: Stmt) -> bool:
     return next(itertools.islice(loops, MOST_NESTS, None), None) is None
 
 
-def emit(em: Emitter, s: Stmt, writes: frozenset[Buffer], emitted: Callable[[Emitter, Stmt], Steps[None]],
-         leave: Callable[[Emitter, Block], None]) -> Steps[None]:
-    """The statement ``s`` as a call. ``emitted`` and ``leave`` are those of ``statement``, which knows this file."""
+def emit(
+    em: Emitter,
+    s: Stmt,
+    writes: frozenset[Buffer],
+    emitted: Callable[[Emitter, Stmt], Steps[None]],
+    leave: Callable[[Emitter, Block], None],
+) -> Steps[None]:
+    """The statement ``s`` as a call. ``emitted`` and ``leave`` are those of ``statement``, which knows this
+    file."""
     buffers, names = captured(s)
     if any(b.scope == "local" for b in buffers):  # it may live in registers
         yield emitted(em, s)
@@ -91,12 +99,16 @@ def emit(em: Emitter, s: Stmt, writes: frozenset[Buffer], emitted: Callable[[Emi
     em.module.add(inner)
 
     em.at = em.depth
-    passed = [f"ptr {em.storage[b].pointer}" for b in buffers] + [f"{variable_type(em, v)} {em.vars[v]}" for v in names]
+    passed = [f"ptr {em.storage[b].pointer}" for b in buffers] + [
+        f"{variable_type(em, v)} {em.vars[v]}" for v in names
+    ]
     status = em.ins(f"call i32 @{name}({', '.join(passed)})")
     if body.may_fail:
         here = em.block
         failed, go_on = em.function.block("failed"), em.function.block("ran")
-        here.end = f"  br i1 {em.ins(f'icmp ne i32 {status}, 0')}, label %{failed.label}, label %{go_on.label}"
+        here.end = (
+            f"  br i1 {em.ins(f'icmp ne i32 {status}, 0')}, label %{failed.label}, label %{go_on.label}"
+        )
         leave(em, failed)
         failed.end = f"  ret i32 {status}"
         em.scopes[-1].block = go_on

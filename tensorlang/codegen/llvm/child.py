@@ -1,7 +1,8 @@
-"""LLVM in a child process, so that its aborts are errors (``TENSORLANG_ISOLATE=1``). Knows neither programs nor targets.
+"""LLVM in a child process, so that its aborts are errors (``TENSORLANG_ISOLATE=1``). Knows neither programs
+nor targets.
 
-The child is a fork: a copy of this process takes a few milliseconds, and all that was prepared is there. It sends its answer through a pipe and
-ends without any clean-up of Python's, which belongs to the parent.
+The child is a fork: a copy of this process takes a few milliseconds, and all that was prepared is there. It
+sends its answer through a pipe and ends without any clean-up of Python's, which belongs to the parent.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ def run(work: Callable[[], T]) -> T:
     """What ``work()`` returns or raises, computed in a child. Raises Died when the child ends before that."""
     said = os.memfd_create("stderr")
     answer, sent = os.pipe()
-    with warnings.catch_warnings(), ffi.lib._lock:  # no other thread is inside of LLVM while the process is copied
+    with (
+        warnings.catch_warnings(),
+        ffi.lib._lock,
+    ):  # no other thread is inside of LLVM while the process is copied
         warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which the child does not need
         pid = os.fork()
         if pid == 0:

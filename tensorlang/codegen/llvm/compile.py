@@ -1,9 +1,10 @@
 """LLVM text to object code: the only file of the room that runs LLVM. Knows no expressions and no loop IR.
 
-The passes are three, because ``emit`` already places invariant values in front of loops, finds common values and promotes
-accumulators: ``sroa`` (small local buffers become registers), ``instruction_combine`` (shorter conversions of narrow integers:
-25 instead of 35 instructions for an int8 product) and ``simplify_cfg``. Measured in milliseconds on a 2.45 GHz Zen 3 (LLVM 22),
-with the time of the kernel itself; O2 is LLVM's own pipeline without its vectorisers and unroller:
+The passes are three, because ``emit`` already places invariant values in front of loops, finds common values
+and promotes accumulators: ``sroa`` (small local buffers become registers), ``instruction_combine`` (shorter
+conversions of narrow integers: 25 instead of 35 instructions for an int8 product) and ``simplify_cfg``.
+Measured in milliseconds on a 2.45 GHz Zen 3 (LLVM 22), with the time of the kernel itself; O2 is LLVM's own
+pipeline without its vectorisers and unroller:
 
 ====================================  ====  =====  ===============  ===============  ====================
 kernel                                emit  parse  these passes     O2 passes        run, these : O2 (µs)
@@ -14,9 +15,9 @@ matmul tile 14 x 32, 512 bits         8.1   0.9    1.1 + code 7.1   13.1 + code 
 erf, 8 lanes                          0.5   0.4    0.6 + code 5.1   4.9 + code 4.9   20.5 : 20.5
 ====================================  ====  =====  ===============  ===============  ====================
 
-Without ``sroa`` the first takes 1852 µs. ``new_gvn`` and a last ``dead_code_elimination`` cost 0.5 ms and change nothing.
-llvmlite has no separate ``early-cse`` or ``licm``; nothing measured asked for them. LLVM's vectorisers, unroller and
-inliner stay off: vectors, unrolling and outlining are decisions of the schedule.
+Without ``sroa`` the first takes 1852 µs. ``new_gvn`` and a last ``dead_code_elimination`` cost 0.5 ms and
+change nothing. llvmlite has no separate ``early-cse`` or ``licm``; nothing measured asked for them. LLVM's
+vectorisers, unroller and inliner stay off: vectors, unrolling and outlining are decisions of the schedule.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ _lock = threading.RLock()  # a target machine is not to be used by two threads a
 
 @dataclass(frozen=True)
 class CompiledCode:
-    """Object code and what it was made of. The optimised LLVM text and the assembly are made again when asked for."""
+    """Object code and what it was made of. The optimised LLVM text and the assembly are made again when asked
+    for."""
 
     object: bytes
     ll: str
@@ -60,22 +62,32 @@ class CompiledCode:
     @functools.cached_property
     def asm(self) -> str:
         """The assembly."""
-        return _made(self.ll, self.target, self.opt_level, _machine(self.target, self.opt_level).emit_assembly)[0]
+        return _made(
+            self.ll, self.target, self.opt_level, _machine(self.target, self.opt_level).emit_assembly
+        )[0]
 
 
-def compile_ll(ll: str, target: Target, opt_level: int = 2, program: Callable[[], str] | None = None) -> CompiledCode:
-    """Object code for the module ``ll``. ``opt_level`` 0 is no passes and quick code; 2 is the default. ``program`` is the text that an error
-    shows: what the user can read, where there is such a thing, else ``ll``.
+def compile_ll(
+    ll: str, target: Target, opt_level: int = 2, program: Callable[[], str] | None = None
+) -> CompiledCode:
+    """Object code for the module ``ll``. ``opt_level`` 0 is no passes and quick code; 2 is the default.
+    ``program`` is the text that an error shows: what the user can read, where there is such a thing, else
+    ``ll``.
 
-    Raises TargetError when LLVM makes no code for the target, CompileError when it refuses the text or, with ``TENSORLANG_ISOLATE=1``, ends
-    its process: a bug of ours or of LLVM's.
+    Raises TargetError when LLVM makes no code for the target, CompileError when it refuses the text or, with
+    ``TENSORLANG_ISOLATE=1``, ends its process: a bug of ours or of LLVM's.
     """
     code, seconds = _made(ll, target, opt_level, _machine(target, opt_level).emit_object, program)
     return CompiledCode(code, ll, target, opt_level, seconds)
 
 
-def _made(ll: str, target: Target, opt_level: int, make: Callable[[llvm.ModuleRef], T],
-          program: Callable[[], str] | None = None) -> tuple[T, dict[str, float]]:
+def _made(
+    ll: str,
+    target: Target,
+    opt_level: int,
+    make: Callable[[llvm.ModuleRef], T],
+    program: Callable[[], str] | None = None,
+) -> tuple[T, dict[str, float]]:
     """``make`` of the optimised module, and the seconds it took; in a child process if that is asked for."""
 
     def work() -> tuple[T, dict[str, float]]:
@@ -92,9 +104,16 @@ def _made(ll: str, target: Target, opt_level: int, make: Callable[[llvm.ModuleRe
     try:
         with _lock:
             return child.run(work) if options.isolate() else work()
-    except (child.Died, RuntimeError) as error:  # RuntimeError: what llvmlite says of a text that is no module
-        raise CompileError(f"no code could be made for {target}", because=" ".join(str(error).split()), program=program or (lambda: ll),
-                           try_="another schedule; and please report the program, for this is a bug of ours") from None
+    except (
+        child.Died,
+        RuntimeError,
+    ) as error:  # RuntimeError: what llvmlite says of a text that is no module
+        raise CompileError(
+            f"no code could be made for {target}",
+            because=" ".join(str(error).split()),
+            program=program or (lambda: ll),
+            try_="another schedule; and please report the program, for this is a bug of ours",
+        ) from None
 
 
 @functools.cache
@@ -113,11 +132,18 @@ def _machine(target: Target, opt_level: int) -> llvm.TargetMachine:
     check(target, abi)
     _start(target.arch)
     return llvm.Target.from_triple(target.triple).create_target_machine(
-        cpu=target.mcpu, features=target.llvm_features, opt=opt_level, reloc="pic", codemodel="small", abiname=abi)
+        cpu=target.mcpu,
+        features=target.llvm_features,
+        opt=opt_level,
+        reloc="pic",
+        codemodel="small",
+        abiname=abi,
+    )
 
 
 def _optimised(ll: str, target: Target, opt_level: int, seconds: dict[str, float]) -> llvm.ModuleRef:
-    """The module of that text, checked (half a per cent of the time; a value used where it is not known would end the process) and optimised."""
+    """The module of that text, checked (half a per cent of the time; a value used where it is not known would
+    end the process) and optimised."""
     machine = _machine(target, opt_level)
     start = time.perf_counter()
     context = llvm.create_context()

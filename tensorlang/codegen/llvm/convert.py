@@ -1,7 +1,9 @@
-"""Conversions between element types, and the 16-bit floats that the target cannot convert by itself. Knows no expressions.
+"""Conversions between element types, and the 16-bit floats that the target cannot convert by itself. Knows no
+expressions.
 
-Every conversion is emitted for any number of lanes. 16-bit floats held as float32 in registers (see ``types``) are rounded to
-nearest, ties to even, after each operation, so they give the bits that hardware would.
+Every conversion is emitted for any number of lanes. 16-bit floats held as float32 in registers (see
+``types``) are rounded to nearest, ties to even, after each operation, so they give the bits that hardware
+would.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ def _k(value: int, lanes: int, bits: int = 32) -> str:
 
 
 def rounded(em: Emitter, x: str, t: DType) -> str:
-    """The float32 ``x`` rounded to the 16-bit type ``t`` when ``t`` is held as float32; else ``x`` as it is."""
+    """The float32 ``x`` rounded to the 16-bit type ``t`` when ``t`` is held as float32; else ``x`` as it
+    is."""
     if not types.is_soft(t, em.target):
         return x
     return widen(em, narrow(em, x, t), t)
@@ -47,7 +50,8 @@ def narrow(em: Emitter, x: str, t: DType) -> str:
         return em.ins(f"trunc {word} {out} to {_int(n, 16)}")
     sign = em.ins(f"and {word} {em.ins(f'lshr {word} {bits}, {_k(16, n)}')}, {_k(0x8000, n)}")
     size = em.ins(f"and {word} {bits}, {_k(0x7FFFFFFF, n)}")
-    # normal results: rebias the exponent and round at bit 13; subnormal results: let a float addition of 0.5 round at the last bit
+    # normal results: rebias the exponent and round at bit 13; subnormal results: let a float addition of 0.5
+    # round at the last bit
     odd = em.ins(f"and {word} {em.ins(f'lshr {word} {size}, {_k(13, n)}')}, {_k(1, n)}")
     moved = em.ins(f"add {word} {em.ins(f'add {word} {size}, {odd}')}, {_k(((15 - 127) << 23) + 0xFFF, n)}")
     normal = em.ins(f"lshr {word} {moved}, {_k(13, n)}")
@@ -71,17 +75,22 @@ def widen(em: Emitter, bits16: str, t: DType) -> str:
         return em.ins(f"bitcast {word} {em.ins(f'shl {word} {bits}, {_k(16, n)}')} to {single}")
     flags = types.lanes_of("i1", n)
     size = em.ins(f"shl {word} {em.ins(f'and {word} {bits}, {_k(0x7FFF, n)}')}, {_k(13, n)}")
-    scale = types.splat_literal(types.float_literal(2.0**112, "float"), "float", n)  # exact also for subnormal halves
+    scale = types.splat_literal(
+        types.float_literal(2.0**112, "float"), "float", n
+    )  # exact also for subnormal halves
     value = em.ins(f"fmul {single} {em.ins(f'bitcast {word} {size} to {single}')}, {scale}")
     special = em.ins(f"icmp uge {word} {size}, {_k(0x0F800000, n)}")
     high = em.ins(f"or {word} {size}, {_k(0x7F800000, n)}")
-    out = em.ins(f"select {flags} {special}, {word} {high}, {word} {em.ins(f'bitcast {single} {value} to {word}')}")
+    out = em.ins(
+        f"select {flags} {special}, {word} {high}, {word} {em.ins(f'bitcast {single} {value} to {word}')}"
+    )
     sign = em.ins(f"shl {word} {em.ins(f'and {word} {bits}, {_k(0x8000, n)}')}, {_k(16, n)}")
     return em.ins(f"bitcast {word} {em.ins(f'or {word} {out}, {sign}')} to {single}")
 
 
 def _double_to_single_odd(em: Emitter, x: str, n: int) -> str:
-    """A float64 as float32 rounded to odd, so that rounding once more to 16 bits rounds as if from the float64 itself."""
+    """A float64 as float32 rounded to odd, so that rounding once more to 16 bits rounds as if from the
+    float64 itself."""
     double, single, word, flags = (types.lanes_of(e, n) for e in ("double", "float", "i32", "i1"))
     near = em.ins(f"fptrunc {double} {x} to {single}")
     back = em.ins(f"fpext {single} {near} to {double}")
@@ -100,13 +109,16 @@ def cast(em: Emitter, x: str, a: DType, t: DType) -> str:
     source, wanted = em.type(a), em.type(t)
     n = t.lanes
     if t.is_bool:
-        zero = types.splat_literal("0" if not a.is_float else types.float_literal(0.0, em.element(a)), em.element(a), n)
+        zero = types.splat_literal(
+            "0" if not a.is_float else types.float_literal(0.0, em.element(a)), em.element(a), n
+        )
         return em.ins(f"{'fcmp une' if a.is_float else 'icmp ne'} {source} {x}, {zero}")
     if a.is_float and t.is_float:
         return _float(em, x, a, t, source, wanted)
     if t.is_float:
         word = "sitofp" if a.code == "int" else "uitofp"
-        if t.bits == 16:  # through float64, which holds 53 bits: more than enough that rounding twice shows only in theory
+        # through float64, which holds 53 bits: more than enough that rounding twice shows only in theory
+        if t.bits == 16:
             double = types.lanes_of("double", n)
             return _float(em, em.ins(f"{word} {source} {x} to {double}"), FLOAT64, t, double, wanted)
         return em.ins(f"{word} {source} {x} to {wanted}")
@@ -120,8 +132,8 @@ def cast(em: Emitter, x: str, a: DType, t: DType) -> str:
 
 
 def _truncated(em: Emitter, x: str, a: DType, t: DType) -> str:
-    """A float as an integer: towards zero, the nearest limit when out of range, 0 for NaN. LLVM's own saturating conversion
-    does the same but lane by lane."""
+    """A float as an integer: towards zero, the nearest limit when out of range, 0 for NaN. LLVM's own
+    saturating conversion does the same but lane by lane."""
     n, element, word = t.lanes, em.element(a), em.element(t)
     floats, words, flags = em.type(a), em.type(t), types.lanes_of("i1", n)
     lo, hi = t.limits()
@@ -140,7 +152,9 @@ def _truncated(em: Emitter, x: str, a: DType, t: DType) -> str:
     for word_, edge, exact in (("olt", low, lo), ("ogt", high, hi)):
         if int(edge) != exact:
             beyond = em.ins(f"fcmp {word_} {floats} {x}, {limit(edge)}")
-            out = em.ins(f"select {flags} {beyond}, {words} {types.splat_literal(str(exact), word, n)}, {words} {out}")
+            out = em.ins(
+                f"select {flags} {beyond}, {words} {types.splat_literal(str(exact), word, n)}, {words} {out}"
+            )
     if lo:
         nan = em.ins(f"fcmp uno {floats} {x}, {x}")
         out = em.ins(f"select {flags} {nan}, {words} {types.splat_literal('0', word, n)}, {words} {out}")

@@ -1,10 +1,11 @@
-"""The state of one LLVM function under construction: which values exist, where each may be placed, and the current scope.
+"""The state of one LLVM function under construction: which values exist, where each may be placed, and the
+current scope.
 
-A scope is a stretch of the function that is entered at one point: the function itself, the place in front of a loop, a loop body, a
-branch. Every expression has a home: the outermost scope in which all it needs is known. It is computed there, once, and
-found again while that scope lasts. So loop-invariant arithmetic, and reads of buffers that the loop does not write, stand in
-front of the loop without any pass over LLVM's code. Knows expressions and buffers; the meaning of each node is in the rule tables
-of ``expression`` and ``index``.
+A scope is a stretch of the function that is entered at one point: the function itself, the place in front of
+a loop, a loop body, a branch. Every expression has a home: the outermost scope in which all it needs is
+known. It is computed there, once, and found again while that scope lasts. So loop-invariant arithmetic, and
+reads of buffers that the loop does not write, stand in front of the loop without any pass over LLVM's code.
+Knows expressions and buffers; the meaning of each node is in the rule tables of ``expression`` and ``index``.
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ from .text import Block, Function, Module
 
 
 class Scope:
-    """``block`` is where new instructions of this scope go. ``conditional``: it may not run although the scope around it runs.
-    ``written``: the buffers that the loop of which this is the body writes."""
+    """``block`` is where new instructions of this scope go. ``conditional``: it may not run although the
+    scope around it runs. ``written``: the buffers that the loop of which this is the body writes."""
 
     __slots__ = ("block", "conditional", "logged", "written")
 
-    def __init__(self, block: Block, conditional: bool = False, written: frozenset[Buffer] = frozenset()) -> None:
+    def __init__(
+        self, block: Block, conditional: bool = False, written: frozenset[Buffer] = frozenset()
+    ) -> None:
         self.block = block
         self.conditional = conditional
         self.written = written
@@ -38,7 +41,8 @@ class Scope:
 
 @dataclass
 class Storage:
-    """Where a buffer is: its pointer, the depth of the scope that made it, the number of elements when it is on the stack."""
+    """Where a buffer is: its pointer, the depth of the scope that made it, the number of elements when it is
+    on the stack."""
 
     pointer: str
     depth: int
@@ -56,7 +60,8 @@ def buffers_read(e: Expr) -> frozenset[Buffer]:
 
 
 def branches(e: Expr) -> bool:
-    """Whether computing ``e`` itself may take a branch, or guards what is below it, so that it belongs where it is used."""
+    """Whether computing ``e`` itself may take a branch, or guards what is below it, so that it belongs where
+    it is used."""
     kind = type(e)
     if kind is IfThenElse:
         return linear.reads_data(e)
@@ -66,7 +71,8 @@ def branches(e: Expr) -> bool:
 
 
 class Emitter:
-    """One LLVM function in the making. ``value(e)`` is the operand that holds ``e``; ``index(e)`` the same as an i64."""
+    """One LLVM function in the making. ``value(e)`` is the operand that holds ``e``; ``index(e)`` the same as
+    an i64."""
 
     value_rules: Callable[[Expr], Callable[..., str]]  # set by ``expression``
     index_rules: Callable[[Expr], Callable[..., str]]  # set by ``index``
@@ -94,7 +100,7 @@ class Emitter:
         self._by_buffer: dict[Buffer, list[tuple[dict[Any, str], Any]]] = {}
         self._homes: dict[Expr, int] = {}
 
-    # -- instructions -------------------------------------------------------------------------------------------
+    # -- instructions ----------------------------------------------------------------------------------------
 
     @property
     def block(self) -> Block:
@@ -111,9 +117,13 @@ class Emitter:
         """An instruction without a result."""
         self.scopes[self.at].block.lines.append(f"  {text}")
 
-    def call(self, result: str, name: str, *args: tuple[str, str], flags: str = "", attributes: str = "") -> str:
+    def call(
+        self, result: str, name: str, *args: tuple[str, str], flags: str = "", attributes: str = ""
+    ) -> str:
         """A call of an external function or intrinsic; ``args`` are (type, operand)."""
-        callee = self.module.declare(name, result, ", ".join(t.split(" align")[0] for t, _ in args), attributes)
+        callee = self.module.declare(
+            name, result, ", ".join(t.split(" align")[0] for t, _ in args), attributes
+        )
         flags = f"{flags} " if flags else ""
         return self.ins(f"call {flags}{result} {callee}({', '.join(f'{t} {v}' for t, v in args)})")
 
@@ -131,9 +141,12 @@ class Emitter:
         if not value.startswith("%"):
             return types.splat_literal(value, element, lanes)
         one = self.ins(f"insertelement <{lanes} x {element}> poison, {element} {value}, i64 0")
-        return self.ins(f"shufflevector <{lanes} x {element}> {one}, <{lanes} x {element}> poison, <{lanes} x i32> zeroinitializer")
+        return self.ins(
+            f"shufflevector <{lanes} x {element}> {one}, <{lanes} x {element}> poison, <{lanes} x i32> "
+            "zeroinitializer"
+        )
 
-    # -- scopes -------------------------------------------------------------------------------------------------
+    # -- scopes ----------------------------------------------------------------------------------------------
 
     @property
     def depth(self) -> int:
@@ -158,7 +171,10 @@ class Emitter:
         """Give a variable its value, known from scope ``depth`` on, within these bounds."""
         self.vars[v] = operand
         self.var_depth[v] = depth
-        if self.ranges.get(v, (lo, hi)) != (lo, hi):  # a copy of its loop with other bounds: what was concluded from the old ones is void
+        if self.ranges.get(v, (lo, hi)) != (
+            lo,
+            hi,
+        ):  # a copy of its loop with other bounds: what was concluded from the old ones is void
             self.ranges = {known: r for known, r in self.ranges.items() if type(known) is Var}
         self.ranges[v] = (lo, hi)
 
@@ -194,14 +210,17 @@ class Emitter:
             depth -= 1
         return depth
 
-    def remember(self, table: dict[Any, str], key: Any, operand: str, depth: int, reads: frozenset[Buffer]) -> None:
-        """``operand`` stands for ``key`` while scope ``depth`` lasts and none of the buffers it was read from is written."""
+    def remember(
+        self, table: dict[Any, str], key: Any, operand: str, depth: int, reads: frozenset[Buffer]
+    ) -> None:
+        """``operand`` stands for ``key`` while scope ``depth`` lasts and none of the buffers it was read from
+        is written."""
         table[key] = operand
         self.scopes[depth].logged.append((table, key))
         for b in reads:
             self._by_buffer.setdefault(b, []).append((table, key))
 
-    # -- values -------------------------------------------------------------------------------------------------
+    # -- values ----------------------------------------------------------------------------------------------
 
     def value(self, e: Expr) -> str:
         """The operand holding ``e`` in its own type."""
@@ -213,7 +232,8 @@ class Emitter:
         return self._compute(self.memo, Emitter.value_rules, e)
 
     def index(self, e: Expr) -> str:
-        """The operand holding a scalar integer as i64: the form of addresses, extents and index arithmetic."""
+        """The operand holding a scalar integer as i64: the form of addresses, extents and index
+        arithmetic."""
         if type(e) is Const:
             return str(int(e.value))
         found = self.indices.get(e)

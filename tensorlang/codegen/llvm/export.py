@@ -1,8 +1,10 @@
-"""Kernels for C programs: a function with typed parameters, and all it needs but the C library. Knows no files and no headers.
+"""Kernels for C programs: a function with typed parameters, and all it needs but the C library. Knows no
+files and no headers.
 
-``int name(const float *A, ..., int64_t n)`` takes its parameters in the order of ``core.c_interface``, checks the sizes against what is
-declared of them (the code relies on that) and calls the body. Temporary buffers come from ``posix_memalign``. A parallel loop runs
-in the calling thread unless the program has a function ``tensorlang_parallel`` of its own: the one here is weak.
+``int name(const float *A, ..., int64_t n)`` takes its parameters in the order of ``core.c_interface``, checks
+the sizes against what is declared of them (the code relies on that) and calls the body. Temporary buffers
+come from ``posix_memalign``. A parallel loop runs in the calling thread unless the program has a function
+``tensorlang_parallel`` of its own: the one here is weak.
 """
 
 from __future__ import annotations
@@ -42,34 +44,55 @@ declare i32 @posix_memalign(ptr, i64, i64)""",
   ret void
 }
 declare void @free(ptr)""",
-    "tensorlang_parallel": """define weak void @tensorlang_parallel(ptr %body, ptr %context, i64 %begin, i64 %end) nounwind {
+    "tensorlang_parallel": """define weak void @tensorlang_parallel(
+  ptr %body, ptr %context, i64 %begin, i64 %end)
+  nounwind {
   call void %body(ptr %context, i64 %begin, i64 %end)
   ret void
 }""",
 }
 
 
-def emit_export(func: Func, target: Target, name: str, constants: Mapping[str, Any], math: str = "default") -> tuple[str, Signature]:
-    """The LLVM text of a C function ``name``, and its signature. ``constants`` has an array for each constant of ``func`` by its symbol.
+def emit_export(
+    func: Func, target: Target, name: str, constants: Mapping[str, Any], math: str = "default"
+) -> tuple[str, Signature]:
+    """The LLVM text of a C function ``name``, and its signature. ``constants`` has an array for each constant
+    of ``func`` by its symbol.
 
-    Raises TensorLangError for a kernel that calls Python, or whose constants are too large for an object file made from text.
+    Raises TensorLangError for a kernel that calls Python, or whose constants are too large for an object file
+    made from text.
     """
     check_name(name, frozenset())
     symbols = [constant_symbol(func, c) for c in func.constants]
-    named = Func(name, func.params, func.body, func.dims, func.outputs, func.attrs, func.constants, func.needs, func.updates)
+    named = Func(
+        name,
+        func.params,
+        func.body,
+        func.dims,
+        func.outputs,
+        func.attrs,
+        func.constants,
+        func.needs,
+        func.updates,
+    )
     signature = kernel_signature(named)
     if signature.externs:
-        raise TensorLangError(f"export: {func.name} calls {', '.join(sorted({e.name for e in signature.externs}))}",
-                              because="a Python function cannot be called from C", try_="te.call_extern with a C function")
+        raise TensorLangError(
+            f"export: {func.name} calls {', '.join(sorted({e.name for e in signature.externs}))}",
+            because="a Python function cannot be called from C",
+            try_="te.call_extern with a C function",
+        )
     module = Module(target)
     kernel(module, promote(named), math, _c_entry)
     for symbol, text in _HELPERS.items():
         module.provide(symbol, text)
     size = sum(constants[s].nbytes for s in symbols)
     if size > MAX_CONSTANTS:
-        raise TensorLangError(f"export: the constants of {func.name} take {size >> 20} MiB",
-                              because=f"at most {MAX_CONSTANTS >> 20} MiB can be part of an object file",
-                              try_="pass them as arguments, or save the kernel with f.save(path)")
+        raise TensorLangError(
+            f"export: the constants of {func.name} take {size >> 20} MiB",
+            because=f"at most {MAX_CONSTANTS >> 20} MiB can be part of an object file",
+            try_="pass them as arguments, or save the kernel with f.save(path)",
+        )
     for symbol, c in zip(symbols, named.constants, strict=True):
         data = "".join(f"\\{byte:02X}" for byte in constants[symbol].tobytes())
         here = constant_symbol(named, c)
@@ -84,20 +107,39 @@ def emit_export(func: Func, target: Target, name: str, constants: Mapping[str, A
 def _c_entry(module: Module, func: Func, name: str) -> Function:
     signature = replace(kernel_signature(func), name=name)
     taken = parameters(signature)
-    entry = Function(f"define signext i32 @{name}({', '.join(f'{_argument(p)} %a{i}' for i, p in enumerate(taken))}) #0")
+    entry = Function(
+        f"define signext i32 @{name}({', '.join(f'{_argument(p)} %a{i}' for i, p in enumerate(taken))}) #0"
+    )
     em = Emitter(module, entry, "default")
     at = {id(p.source): f"%a{i}" for i, p in enumerate(taken)}
-    given = {p.source.name: f"%a{i}" for i, p in enumerate(taken) if isinstance(p.source, Dim) or p.source.kind == "scalar"}
-    sizes = [given[d.name] if dtype(_dtype_of(taken, d)).bits == 64 else em.ins(f"sext i32 {given[d.name]} to i64") for d in signature.dims]
-    _check_sizes(em, [replace(d, lo=d.lo if v.kind == "stride" else max(0, d.lo or 0)) for v, d in zip(func.dims, signature.dims, strict=True)],
-                 sizes)
+    given = {
+        p.source.name: f"%a{i}"
+        for i, p in enumerate(taken)
+        if isinstance(p.source, Dim) or p.source.kind == "scalar"
+    }
+    sizes = [
+        given[d.name] if dtype(_dtype_of(taken, d)).bits == 64 else em.ins(f"sext i32 {given[d.name]} to i64")
+        for d in signature.dims
+    ]
+    _check_sizes(
+        em,
+        [
+            replace(d, lo=d.lo if v.kind == "stride" else max(0, d.lo or 0))
+            for v, d in zip(func.dims, signature.dims, strict=True)
+        ],
+        sizes,
+    )
     params, passed = iter(signature.params), []
     for p in func.params:
         if isinstance(p, Buffer) and any(p is c for c in func.constants):
             passed.append(f"ptr {module.data(constant_symbol(func, p))}")
             continue
         operand = at[id(next(params))]
-        passed.append(f"ptr {operand}" if isinstance(p, Buffer) else f"{scalar_type(module, p)} {_number(em, p, operand)}")
+        passed.append(
+            f"ptr {operand}"
+            if isinstance(p, Buffer)
+            else f"{scalar_type(module, p)} {_number(em, p, operand)}"
+        )
     operands = ", ".join([*passed, *(f"i64 {s}" for s in sizes)])
     em.block.end = f"  ret i32 {em.ins(f'call i32 @{name}.body({operands})')}"
     return entry
@@ -105,7 +147,14 @@ def _c_entry(module: Module, func: Func, name: str) -> Function:
 
 def _dtype_of(taken: tuple[CParameter, ...], d: Dim) -> str:
     """The type in which a size comes: that of the number that passes it, or int64."""
-    return next((p.source.dtype for p in taken if not isinstance(p.source, Dim) and p.source.kind == "scalar" and p.source.name == d.name), "int64")
+    return next(
+        (
+            p.source.dtype
+            for p in taken
+            if not isinstance(p.source, Dim) and p.source.kind == "scalar" and p.source.name == d.name
+        ),
+        "int64",
+    )
 
 
 def _argument(p: CParameter) -> str:
@@ -119,7 +168,8 @@ def _argument(p: CParameter) -> str:
         return "double" if t.bits == 64 else "float"
     if t.is_bool:
         return "i1 zeroext"
-    extended = "signext" if t.code == "int" or t.bits == 32 else "zeroext"  # RISC-V extends every 32-bit integer by its sign
+    # RISC-V extends every 32-bit integer by its sign
+    extended = "signext" if t.code == "int" or t.bits == 32 else "zeroext"
     return f"i{t.bits} {extended}" if t.bits < 64 else "i64"
 
 

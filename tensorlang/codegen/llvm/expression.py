@@ -1,9 +1,11 @@
-"""Values: one rule for each expression node, scalar and vector alike. Knows no statements and no addresses (``memory`` does).
+"""Values: one rule for each expression node, scalar and vector alike. Knows no statements and no addresses
+(``memory`` does).
 
-Floats carry the flag ``contract`` only: a product and the sum it feeds may become one fused multiply-add; nothing is reordered.
-Min and Max of floats are numpy's: a NaN on either side gives NaN; of two zeros either may come out. Comparisons with NaN
-are false, except ``!=``. A float converted to an integer truncates and saturates, NaN becomes 0. ``and`` and ``or`` of scalars
-that read memory on the right are lazy; of an IfThenElse only the taken side is evaluated, per lane where the condition is a vector.
+Floats carry the flag ``contract`` only: a product and the sum it feeds may become one fused multiply-add;
+nothing is reordered. Min and Max of floats are numpy's: a NaN on either side gives NaN; of two zeros either
+may come out. Comparisons with NaN are false, except ``!=``. A float converted to an integer truncates and
+saturates, NaN becomes 0. ``and`` and ``or`` of scalars that read memory on the right are lazy; of an
+IfThenElse only the taken side is evaluated, per lane where the condition is a vector.
 """
 
 from __future__ import annotations
@@ -49,7 +51,8 @@ Emitter.value_rules = rules
 
 
 def pure_index(e: Expr) -> bool:
-    """Whether ``e`` is a scalar of index arithmetic: computed in 64 bits, cut to its type where it is used as data."""
+    """Whether ``e`` is a scalar of index arithmetic: computed in 64 bits, cut to its type where it is used as
+    data."""
     return e.dtype.is_index and not linear.wraps(e)
 
 
@@ -106,7 +109,12 @@ def _extreme(em: Emitter, e: Min | Max) -> str:
     return em.call(t, f"llvm.{sign}{word}.{suffix}", (t, em.value(e.a)), (t, em.value(e.b)))
 
 
-_ORDER = {EQ: ("eq", "eq", "oeq"), NE: ("ne", "ne", "une"), LT: ("slt", "ult", "olt"), LE: ("sle", "ule", "ole")}
+_ORDER = {
+    EQ: ("eq", "eq", "oeq"),
+    NE: ("ne", "ne", "une"),
+    LT: ("slt", "ult", "olt"),
+    LE: ("sle", "ule", "ole"),
+}
 
 
 @rules.on(Compare)
@@ -125,9 +133,14 @@ def _compare(em: Emitter, e: Compare) -> str:
 
 
 def _prefix(em: Emitter, e: Compare) -> str | None:
-    """``ramp(base, 1) < x`` with scalar ``x``: the tail masks of loops. Compares 0, 1, 2 ... with the scalar ``x - base``, which is
-    loop-invariant more often, never overflows, and needs only 32 bits a lane."""
-    if type(e) not in (LT, LE) or type(e.a) is not Ramp or type(e.b) is not Broadcast or const_int(e.a.stride) != 1:
+    """``ramp(base, 1) < x`` with scalar ``x``: the tail masks of loops. Compares 0, 1, 2 ... with the scalar
+    ``x - base``, which is loop-invariant more often, never overflows, and needs only 32 bits a lane."""
+    if (
+        type(e) not in (LT, LE)
+        or type(e.a) is not Ramp
+        or type(e.b) is not Broadcast
+        or const_int(e.a.stride) != 1
+    ):
         return None
     if not (pure_index(e.a.base) and pure_index(e.b.value)):
         return None
@@ -145,7 +158,8 @@ def _prefix(em: Emitter, e: Compare) -> str | None:
 
 
 def _mask_bits(em: Emitter, lanes: int) -> int:
-    """Bits a lane for computing a mask: those that make it one register, at most 32, so that it has the form its user needs."""
+    """Bits a lane for computing a mask: those that make it one register, at most 32, so that it has the form
+    its user needs."""
     bits = em.target.vector_bits // lanes
     return 32 if bits >= 32 or lanes > 127 else 16 if bits >= 16 else 8
 
@@ -166,7 +180,9 @@ def _logic(em: Emitter, e: And | Or) -> str:
 
 @rules.on(Not)
 def _not(em: Emitter, e: Not) -> str:
-    return em.ins(f"xor {em.type(e.dtype)} {em.value(e.a)}, {types.splat_literal('true', 'i1', e.dtype.lanes)}")
+    return em.ins(
+        f"xor {em.type(e.dtype)} {em.value(e.a)}, {types.splat_literal('true', 'i1', e.dtype.lanes)}"
+    )
 
 
 @rules.on(Select)
@@ -174,7 +190,9 @@ def _select(em: Emitter, e: Select) -> str:
     if pure_index(e):
         return _cut(em, e)
     t = em.type(e.dtype)
-    return em.ins(f"select {em.type(e.cond.dtype)} {em.value(e.cond)}, {t} {em.value(e.a)}, {t} {em.value(e.b)}")
+    return em.ins(
+        f"select {em.type(e.cond.dtype)} {em.value(e.cond)}, {t} {em.value(e.a)}, {t} {em.value(e.b)}"
+    )
 
 
 @rules.on(IfThenElse)
@@ -210,8 +228,9 @@ def _branch(em: Emitter, e: IfThenElse) -> str:
 
 
 def guarded(e: Expr, cond: Expr) -> Expr:
-    """The vector ``e`` for the lanes where the vector ``cond`` holds: memory is touched only there. What the other lanes hold does
-    not matter. ``cond`` reads no memory itself (see :func:`_settled`), so the masks it goes into do not grow without end."""
+    """The vector ``e`` for the lanes where the vector ``cond`` holds: memory is touched only there. What the
+    other lanes hold does not matter. ``cond`` reads no memory itself (see :func:`_settled`), so the masks it
+    goes into do not grow without end."""
     wanted = _conjuncts(cond)
     done: dict[Expr, Expr] = {}
 
@@ -230,14 +249,20 @@ def guarded(e: Expr, cond: Expr) -> Expr:
             return make.broadcast(_any_lane(e.value, cond), e.lanes)
         if type(e) is not Load:
             kids = [walk(c) for c in e.children()]
-            return e.with_children(*kids) if any(a is not b for a, b in zip(kids, e.children(), strict=True)) else e
+            return (
+                e.with_children(*kids)
+                if any(a is not b for a, b in zip(kids, e.children(), strict=True))
+                else e
+            )
         old = e.mask
         if old is not None and all(any(c is m for m in _conjuncts(old)) for c in wanted):
             return e
         if all(i.dtype.lanes == 1 for i in e.indices) and (old is None or old.dtype.lanes == 1):
             return make.broadcast(_any_lane(e, cond), cond.dtype.lanes)
         mask = cond if old is None else make.and_(cond, walk(make.broadcast(old, cond.dtype.lanes)))
-        return load(e.buffer, tuple(walk(i) if i.dtype.lanes > 1 else _any_lane(i, cond) for i in e.indices), mask)
+        return load(
+            e.buffer, tuple(walk(i) if i.dtype.lanes > 1 else _any_lane(i, cond) for i in e.indices), mask
+        )
 
     return walk(e)
 

@@ -1,8 +1,9 @@
-"""Calls of somebody else's functions: C symbols directly, Python functions through a callback the runtime provides.
+"""Calls of somebody else's functions: C symbols directly, Python functions through a callback the runtime
+provides.
 
-A callback is ``i32 symbol(ptr slots)``: 8-byte slots, for a buffer its pointer and then its extents as i64, for an integer an i64, for a
-float a double, for a view its pointer, extents and strides. The symbol's name says how the slots are to be
-read; a status that is not 0 ends the kernel with code 3.
+A callback is ``i32 symbol(ptr slots)``: 8-byte slots, for a buffer its pointer and then its extents as i64,
+for an integer an i64, for a float a double, for a view its pointer, extents and strides. The symbol's name
+says how the slots are to be read; a status that is not 0 ends the kernel with code 3.
 """
 
 from __future__ import annotations
@@ -36,8 +37,14 @@ def _address(em: Emitter, v: View) -> str:
 
 def call_symbol(em: Emitter, s: Extern) -> None:
     """A C function: pointers for buffers, numbers in their own types."""
-    args = [("ptr", em.storage[a].pointer) if isinstance(a, Buffer) else ("ptr", _address(em, a)) if isinstance(a, View) else
-            (em.type(a.dtype), em.value(a)) for a in s.args]
+    args = [
+        ("ptr", em.storage[a].pointer)
+        if isinstance(a, Buffer)
+        else ("ptr", _address(em, a))
+        if isinstance(a, View)
+        else (em.type(a.dtype), em.value(a))
+        for a in s.args
+    ]
     assert s.result is not None
     callee = em.module.declare(s.name, em.type(s.result), ", ".join(t for t, _ in args))
     em.ins(f"call {em.type(s.result)} {callee}({', '.join(f'{t} {v}' for t, v in args)})")

@@ -1,4 +1,5 @@
-"""Kernels: the packed entry that the runtime calls, and the body with typed arguments. Also the signature as plain data.
+"""Kernels: the packed entry that the runtime calls, and the body with typed arguments. Also the signature as
+plain data.
 
 Knows the calling convention of ``core.signature`` and nothing of what the body does.
 """
@@ -27,9 +28,14 @@ _ = (expression, index, memory)  # importing them fills the rule tables
 
 
 def emit(funcs: Func | Sequence[Func], target: Target, math: str = "default") -> str:
-    """The LLVM text of one module with these kernels. ``math``: ``default`` (own vector code, 2 ulp) or ``precise`` (libm)."""
+    """The LLVM text of one module with these kernels. ``math``: ``default`` (own vector code, 2 ulp) or
+    ``precise`` (libm)."""
     if math not in MODES:
-        raise LowerError(f"math={math!r}", because=f"the modes are {', '.join(MODES)}", try_='math="precise" for the C library\'s functions')
+        raise LowerError(
+            f"math={math!r}",
+            because=f"the modes are {', '.join(MODES)}",
+            try_='math="precise" for the C library\'s functions',
+        )
     module = Module(target)
     for func in [funcs] if isinstance(funcs, Func) else funcs:
         kernel(module, promote(func), math, _entry)
@@ -37,7 +43,8 @@ def emit(funcs: Func | Sequence[Func], target: Target, math: str = "default") ->
 
 
 def kernel(module: Module, func: Func, math: str, entry: Callable[[Module, Func, str], Function]) -> None:
-    """Add a kernel: its body, and the function ``entry`` makes for whoever calls it, which passes arguments on to ``@name.body``."""
+    """Add a kernel: its body, and the function ``entry`` makes for whoever calls it, which passes arguments
+    on to ``@name.body``."""
     name = module.unique(identifier(func.name))
     writes = statement.written(func.body)
     arguments = []
@@ -54,7 +61,9 @@ def kernel(module: Module, func: Func, math: str, entry: Callable[[Module, Func,
     for i, p in enumerate(func.params):
         if isinstance(p, Buffer):
             em.storage[p] = Storage(f"%p{i}", 0)
-        elif not any(p is d for d in func.dims):  # a size that is also passed: the call has seen to it that both agree
+        elif not any(
+            p is d for d in func.dims
+        ):  # a size that is also passed: the call has seen to it that both agree
             em.bind(p, f"%p{i}", 0, p.lo, p.hi)
     for i, d in enumerate(func.dims):
         em.bind(d, f"%d{i}", 0, d.lo if d.kind == "stride" else max(0, d.lo or 0), d.hi)
@@ -81,7 +90,9 @@ def scalar_type(module: Module, v: Var) -> str:
 
 
 def _entry(module: Module, func: Func, name: str) -> Function:
-    entry = Function(f"define i32 @{name}(ptr readonly captures(none) %buffers, ptr readonly captures(none) %scalars) #0")
+    entry = Function(
+        f"define i32 @{name}(ptr readonly captures(none) %buffers, ptr readonly captures(none) %scalars) #0"
+    )
     em = Emitter(module, entry, "default")
     passed, dims, scalars = [], [], "%scalars"
     buffers, slot = 0, len(func.dims)
@@ -120,12 +131,21 @@ def _scalar(em: Emitter, v: Var, address: str) -> str:
 
 
 def _bounds(d: Var, lying: bool) -> tuple[int | None, int | None]:
-    """What a call must see to: a size that strides tell could be negative, one of an array could be beyond the type it is counted in."""
+    """What a call must see to: a size that strides tell could be negative, one of an array could be beyond
+    the type it is counted in."""
     lo = 0 if d.lo is None and lying and d.kind != "stride" else d.lo
     return lo, d.dtype.limits()[1] if d.hi is None and d.dtype.bits < 64 else d.hi
 
 
-_SIZE_OPS: dict[type, str] = {Add: "+", Sub: "-", Mul: "*", FloorDiv: "//", FloorMod: "%", Min: "min", Max: "max"}
+_SIZE_OPS: dict[type, str] = {
+    Add: "+",
+    Sub: "-",
+    Mul: "*",
+    FloorDiv: "//",
+    FloorMod: "%",
+    Min: "min",
+    Max: "max",
+}
 
 
 def kernel_signature(func: Func) -> Signature:
@@ -155,14 +175,40 @@ def kernel_signature(func: Func) -> Signature:
                 continue
             shape = tuple(size(e) for e in p.shape)
             strides = None if p.strides is None else tuple(size(e) for e in p.strides)
-            params.append(Param(taken.fresh(p.name), "buffer", p.dtype.name, shape, any(p is o for o in func.outputs), strides,
-                                any(p is u for u in func.updates)))
+            params.append(
+                Param(
+                    taken.fresh(p.name),
+                    "buffer",
+                    p.dtype.name,
+                    shape,
+                    any(p is o for o in func.outputs),
+                    strides,
+                    any(p is u for u in func.updates),
+                )
+            )
         else:
             params.append(Param(taken.fresh(p.name), "scalar", p.dtype.name))
     lying = {v for p in func.params if isinstance(p, Buffer) for e in p.strides or () for v in variables(e)}
     dims = tuple(Dim(names[d], *_bounds(d, d in lying), d.multiple_of) for d in func.dims)
-    externs = dict.fromkeys(layout(s) for s in preorder(func.body) if isinstance(s, Extern) and s.kind == "packed")
-    constants = tuple(Constant(constant_symbol(func, c), c.dtype.name, tuple(size(e) for e in c.shape)) for c in func.constants)
-    slots = {v: i for i, v in reversed(list(enumerate([*func.dims, *[p for p in func.params if isinstance(p, Var)]]))) if v.dtype.is_index}
-    return Signature(identifier(func.name), tuple(params), dims, tuple(externs), report.sites(func), constants, work(func, slots),
-                     tuple(why for _, why in func.needs))
+    externs = dict.fromkeys(
+        layout(s) for s in preorder(func.body) if isinstance(s, Extern) and s.kind == "packed"
+    )
+    constants = tuple(
+        Constant(constant_symbol(func, c), c.dtype.name, tuple(size(e) for e in c.shape))
+        for c in func.constants
+    )
+    slots = {
+        v: i
+        for i, v in reversed(list(enumerate([*func.dims, *[p for p in func.params if isinstance(p, Var)]])))
+        if v.dtype.is_index
+    }
+    return Signature(
+        identifier(func.name),
+        tuple(params),
+        dims,
+        tuple(externs),
+        report.sites(func),
+        constants,
+        work(func, slots),
+        tuple(why for _, why in func.needs),
+    )

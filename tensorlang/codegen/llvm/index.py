@@ -1,9 +1,9 @@
 """Index arithmetic: scalar integers as i64, integer division, and what is known of signs.
 
-Index expressions never overflow by contract, so sums and products are ``nsw`` and are done in 64 bits whatever the language says:
-that spares sign extensions at each address. Where such a value is used as data it is cut to its own type. Values read from
-memory, and sums of them, which wrap, are sign-extended leaves. A division never traps, whatever the divisor: it may have been moved in
-front of a guard.
+Index expressions never overflow by contract, so sums and products are ``nsw`` and are done in 64 bits
+whatever the language says: that spares sign extensions at each address. Where such a value is used as data it
+is cut to its own type. Values read from memory, and sums of them, which wrap, are sign-extended leaves. A
+division never traps, whatever the divisor: it may have been moved in front of a guard.
 """
 
 from __future__ import annotations
@@ -60,7 +60,12 @@ def _interval(em: Emitter, e: Expr) -> Range:
         return _ramp(em, e)  # type: ignore[arg-type]
     if kind is Cast:
         a = e.a  # type: ignore[attr-defined]
-        wide = a.dtype.is_int and e.dtype.is_int and e.dtype.bits >= a.dtype.bits and e.dtype.code == a.dtype.code
+        wide = (
+            a.dtype.is_int
+            and e.dtype.is_int
+            and e.dtype.bits >= a.dtype.bits
+            and e.dtype.code == a.dtype.code
+        )
         return interval(em, a) if wide or a.dtype.is_bool else _type_range(e)
     if kind in _ARITHMETIC and e.dtype.code == "int" and e.dtype.bits >= 32 and not linear.wraps(e):
         return _ARITHMETIC[kind](interval(em, e.a), interval(em, e.b))  # type: ignore[attr-defined]
@@ -68,7 +73,11 @@ def _interval(em: Emitter, e: Expr) -> Range:
 
 
 def _type_range(e: Expr) -> Range:
-    return e.dtype.limits() if (e.dtype.is_int and (e.dtype.bits < 32 or e.dtype.code == "uint")) or e.dtype.is_bool else _OPEN
+    return (
+        e.dtype.limits()
+        if (e.dtype.is_int and (e.dtype.bits < 32 or e.dtype.code == "uint")) or e.dtype.is_bool
+        else _OPEN
+    )
 
 
 def _ramp(em: Emitter, e: Ramp) -> Range:
@@ -81,11 +90,15 @@ def _ramp(em: Emitter, e: Ramp) -> Range:
 
 
 def _add(a: Range, b: Range) -> Range:
-    return (None if a[0] is None or b[0] is None else a[0] + b[0]), (None if a[1] is None or b[1] is None else a[1] + b[1])
+    return (None if a[0] is None or b[0] is None else a[0] + b[0]), (
+        None if a[1] is None or b[1] is None else a[1] + b[1]
+    )
 
 
 def _sub(a: Range, b: Range) -> Range:
-    return (None if a[0] is None or b[1] is None else a[0] - b[1]), (None if a[1] is None or b[0] is None else a[1] - b[0])
+    return (None if a[0] is None or b[1] is None else a[0] - b[1]), (
+        None if a[1] is None or b[0] is None else a[1] - b[0]
+    )
 
 
 def _mul(a: Range, b: Range) -> Range:
@@ -121,7 +134,15 @@ def _max(a: Range, b: Range) -> Range:
     return max(lo, default=None), (None if a[1] is None or b[1] is None else max(a[1], b[1]))
 
 
-_ARITHMETIC = {Add: _add, Sub: _sub, Mul: _mul, FloorDiv: _floordiv, FloorMod: _floormod, Min: _min, Max: _max}
+_ARITHMETIC = {
+    Add: _add,
+    Sub: _sub,
+    Mul: _mul,
+    FloorDiv: _floordiv,
+    FloorMod: _floormod,
+    Min: _min,
+    Max: _max,
+}
 
 
 @rules.on(Add, Sub, Mul)
@@ -152,7 +173,9 @@ def _cast(em: Emitter, e: Cast) -> str:
         return em.index(e.a)
     if not e.dtype.is_index:
         return _leaf(em, e)
-    operand = convert.cast(em, em.value(e.a), e.a.dtype, e.dtype)  # of another type: an index that went through uint8, say
+    operand = convert.cast(
+        em, em.value(e.a), e.a.dtype, e.dtype
+    )  # of another type: an index that went through uint8, say
     return operand if e.dtype.bits == 64 else em.ins(f"sext i32 {operand} to i64")
 
 
@@ -172,9 +195,12 @@ def _leaf(em: Emitter, e: Expr) -> str:
     return em.ins(f"{word} {em.type(e.dtype)} {operand} to i64")
 
 
-def divide(em: Emitter, e: FloorDiv | FloorMod | TruncDiv | TruncMod, t: str, a: str, b: str, lanes: int) -> str:
-    """The integer division or remainder ``e`` of operands of LLVM type ``t``: exact for negative numbers, cheap where the
-    operands are known not to be negative or the divisor is a power of two, and without traps."""
+def divide(
+    em: Emitter, e: FloorDiv | FloorMod | TruncDiv | TruncMod, t: str, a: str, b: str, lanes: int
+) -> str:
+    """The integer division or remainder ``e`` of operands of LLVM type ``t``: exact for negative numbers,
+    cheap where the operands are known not to be negative or the divisor is a power of two, and without
+    traps."""
     bits = 64 if lanes == 1 and t == "i64" else e.dtype.bits
 
     def k(value: int) -> str:
@@ -193,7 +219,8 @@ def divide(em: Emitter, e: FloorDiv | FloorMod | TruncDiv | TruncMod, t: str, a:
     flags = lanes_of("i1", lanes)
     if divisor is None and (lo_b is None or lo_b < 1):  # by one instead of by zero
         bad = em.ins(f"icmp eq {t} {b}, {k(0)}")
-        if e.dtype.code == "int" and not plain:  # and the least number by one instead of by -1: the same value, wrapped
+        # and the least number by one instead of by -1: the same value, wrapped
+        if e.dtype.code == "int" and not plain:
             least = em.ins(f"icmp eq {t} {a}, {k(-(1 << (bits - 1)))}")
             minus = em.ins(f"icmp eq {t} {b}, {k(-1)}")
             bad = em.ins(f"or {flags} {bad}, {em.ins(f'and {flags} {least}, {minus}')}")

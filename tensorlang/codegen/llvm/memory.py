@@ -1,8 +1,10 @@
-"""Loads and stores of every form: scalar, contiguous, reversed, strided, uniform, gathered; each with and without a mask.
+"""Loads and stores of every form: scalar, contiguous, reversed, strided, uniform, gathered; each with and
+without a mask.
 
-The element offset is computed as an expression, so that vector indices fold into one ramp. Its terms are added to the buffer's
-pointer in the order in which they become known, loop by loop, and its constant last, where it becomes part of the
-address of the instruction. Lanes that are masked off are not touched in memory; loaded, they hold zero.
+The element offset is computed as an expression, so that vector indices fold into one ramp. Its terms are
+added to the buffer's pointer in the order in which they become known, loop by loop, and its constant last,
+where it becomes part of the address of the instruction. Lanes that are masked off are not touched in memory;
+loaded, they hold zero.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ _LARGEST = 2**31 - 1
 
 @dataclass(frozen=True)
 class Place:
-    """Where the lanes of an access are: at ``base + stride * lane`` when ``stride`` is known, else at ``base + offsets[lane]``."""
+    """Where the lanes of an access are: at ``base + stride * lane`` when ``stride`` is known, else at ``base
+    + offsets[lane]``."""
 
     base: Expr
     stride: int | None
@@ -57,7 +60,8 @@ def locate(em: Emitter, buffer: Buffer, indices: tuple[Expr, ...], lanes: int) -
 
 
 def flat_offset(em: Emitter, buffer: Buffer, indices: tuple[Expr, ...]) -> Expr:
-    """The element's distance from the first one, reckoned once in a kernel: it is asked for again and again."""
+    """The element's distance from the first one, reckoned once in a kernel: it is asked for again and
+    again."""
     key = (buffer, indices)
     found = em.flat.get(key)
     if found is None:
@@ -66,19 +70,26 @@ def flat_offset(em: Emitter, buffer: Buffer, indices: tuple[Expr, ...]) -> Expr:
 
 
 def _joined(buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """Row and column of what was one index, ``x // n, x % n`` in a buffer whose rows are ``n`` apart, as that index: vectors of a fused loop
-    are contiguous over the ends of rows. (Those of scalars join by themselves, in ``expr.linear``.)"""
+    """Row and column of what was one index, ``x // n, x % n`` in a buffer whose rows are ``n`` apart, as that
+    index: vectors of a fused loop are contiguous over the ends of rows. (Those of scalars join by themselves,
+    in ``expr.linear``.)"""
     strides = buffer.element_strides()
     for d, (row, column) in enumerate(itertools.pairwise(indices)):
-        if type(row) is FloorDiv and type(column) is FloorMod and row.b is column.b and type(row.b) is Broadcast:
+        if (
+            type(row) is FloorDiv
+            and type(column) is FloorMod
+            and row.b is column.b
+            and type(row.b) is Broadcast
+        ):
             n, far, near = const_int(row.b.value), const_int(strides[d]), const_int(strides[d + 1])
             if n is not None and near is not None and far == n * near and _alike(row.a, column.a, n):
-                return _joined(buffer, (*indices[:d], make.const(0, "int32"), row.a, *indices[d + 2:]))
+                return _joined(buffer, (*indices[:d], make.const(0, "int32"), row.a, *indices[d + 2 :]))
     return indices
 
 
 def _alike(a: Expr, b: Expr, n: int) -> bool:
-    """Whether two vectors differ by a multiple of ``n`` in every lane, for certain: a remainder keeps less of its operand than a quotient."""
+    """Whether two vectors differ by a multiple of ``n`` in every lane, for certain: a remainder keeps less of
+    its operand than a quotient."""
     if a is b:
         return True
     if type(a) is not Ramp or type(b) is not Ramp or a.stride is not b.stride:
@@ -89,9 +100,9 @@ def _alike(a: Expr, b: Expr, n: int) -> bool:
 def _fits(buffer: Buffer) -> bool:
     """Whether every offset into the buffer fits 32 bits.
 
-    Measured on an AVX2 machine, an 8-lane gather of float32 from the first cache, sizes known at run time only: indices that are offsets
-    as they stand take 0.34 ns an element in 32 bits and 0.39 in 64; those multiplied by a stride 0.50 and 0.46, so what symbolic sizes
-    would allow to be narrow is left wide.
+    Measured on an AVX2 machine, an 8-lane gather of float32 from the first cache, sizes known at run time
+    only: indices that are offsets as they stand take 0.34 ns an element in 32 bits and 0.39 in 64; those
+    multiplied by a stride 0.50 and 0.46, so what symbolic sizes would allow to be narrow is left wide.
     """
     total = 1
     for extent, stride in zip(buffer.shape, buffer.element_strides(), strict=True):
@@ -119,7 +130,10 @@ def pointer(em: Emitter, buffer: Buffer, offset: Expr) -> str:
         for depth in sorted(levels):
             step = linear.from_poly(levels[depth], offset.dtype)
             known = linear.add_poly(known, levels[depth])
-            key = (storage.pointer, linear.from_poly(known, offset.dtype))  # a buffer that is allocated again has another block
+            key = (
+                storage.pointer,
+                linear.from_poly(known, offset.dtype),
+            )  # a buffer that is allocated again has another block
             found = em.pointers.get(key)
             if found is None:
                 operand = em.index(step)
@@ -137,8 +151,9 @@ def pointer(em: Emitter, buffer: Buffer, offset: Expr) -> str:
 
 
 def _divided(p: linear.Poly) -> bool:
-    """Whether a sum holds quotients or remainders. An address ahead of a loop that depends on one is hidden from LLVM: its loop strength
-    reduction takes such sums apart, to no end; alone that took it 60 of the 130 ms of a 3×3 convolution, for the same inner loop."""
+    """Whether a sum holds quotients or remainders. An address ahead of a loop that depends on one is hidden
+    from LLVM: its loop strength reduction takes such sums apart, to no end; alone that took it 60 of the 130
+    ms of a 3×3 convolution, for the same inner loop."""
     return any(type(a) in (FloorDiv, FloorMod) for mono in p for a in mono)
 
 
@@ -147,8 +162,8 @@ def _align(t: DType) -> int:
 
 
 def _on_stack(em: Emitter, buffer: Buffer, place: Place) -> bool:
-    """Whether all lanes, masked or not, are in a block of the stack, so that a blend may take the place of a masked access and
-    the block can still become registers."""
+    """Whether all lanes, masked or not, are in a block of the stack, so that a blend may take the place of a
+    masked access and the block can still become registers."""
     room = em.storage[buffer].on_stack
     first = const_int(place.base)
     if room is None or first is None or place.stride is None:
@@ -160,7 +175,9 @@ def _on_stack(em: Emitter, buffer: Buffer, place: Place) -> bool:
 def from_memory(em: Emitter, raw: str, t: DType) -> str:
     """What was loaded, as values of that type are held in registers."""
     if t.is_bool:
-        return em.ins(f"icmp ne {types.lanes_of('i8', t.lanes)} {raw}, {types.splat_literal('0', 'i8', t.lanes)}")
+        return em.ins(
+            f"icmp ne {types.lanes_of('i8', t.lanes)} {raw}, {types.splat_literal('0', 'i8', t.lanes)}"
+        )
     return convert.widen(em, raw, t) if t.is_float and types.is_soft(t, em.target) else raw
 
 
@@ -172,7 +189,10 @@ def to_memory(em: Emitter, operand: str, t: DType) -> str:
 
 def _reversed(em: Emitter, operand: str, element: str, lanes: int) -> str:
     order = types.vector_literal("i32", list(range(lanes - 1, -1, -1)))
-    return em.ins(f"shufflevector <{lanes} x {element}> {operand}, <{lanes} x {element}> poison, <{lanes} x i32> {order}")
+    return em.ins(
+        f"shufflevector <{lanes} x {element}> {operand}, <{lanes} x {element}> poison, <{lanes} x i32> "
+        f"{order}"
+    )
 
 
 @rules.on(Load)
@@ -199,14 +219,22 @@ def _load_raw(em: Emitter, buffer: Buffer, place: Place, mask: Expr | None, elem
             if place.stride == -1:
                 out = _reversed(em, out, element, n)
             if mask is not None:
-                out = em.ins(f"select {types.lanes_of('i1', n)} {em.value(mask)}, {vector} {out}, {vector} zeroinitializer")
+                out = em.ins(
+                    f"select {types.lanes_of('i1', n)} {em.value(mask)}, {vector} {out}, {vector} "
+                    "zeroinitializer"
+                )
             return out
         flags = em.value(mask)
         if place.stride == -1:
             flags = _reversed(em, flags, "i1", n)
         name = f"llvm.masked.load.{types.mangle(element, n)}.p0"
-        out = em.call(vector, name, (f"ptr align {align}", pointer(em, buffer, low)), (f"<{n} x i1>", flags),
-                      (vector, "zeroinitializer"))
+        out = em.call(
+            vector,
+            name,
+            (f"ptr align {align}", pointer(em, buffer, low)),
+            (f"<{n} x i1>", flags),
+            (vector, "zeroinitializer"),
+        )
         return _reversed(em, out, element, n) if place.stride == -1 else out
     if mask is None and place.stride == 0:
         one = em.ins(f"load {element}, ptr {pointer(em, buffer, place.base)}, align {align}")
@@ -217,16 +245,23 @@ def _load_raw(em: Emitter, buffer: Buffer, place: Place, mask: Expr | None, elem
         return _load_lanes(em, buffer, place, element, align)
     if _on_stack(em, buffer, place):
         out = _load_raw(em, buffer, place, None, element, t)
-        return em.ins(f"select {types.lanes_of('i1', n)} {em.value(mask)}, {vector} {out}, {vector} zeroinitializer")
+        return em.ins(
+            f"select {types.lanes_of('i1', n)} {em.value(mask)}, {vector} {out}, {vector} zeroinitializer"
+        )
     pointers = _pointers(em, buffer, place, element)
     name = f"llvm.masked.gather.{types.mangle(element, n)}.{types.mangle('ptr', n)}"
-    return em.call(vector, name, (f"<{n} x ptr> align {align}", pointers), (f"<{n} x i1>", em.value(mask)),
-                   (vector, "zeroinitializer"))
+    return em.call(
+        vector,
+        name,
+        (f"<{n} x ptr> align {align}", pointers),
+        (f"<{n} x i1>", em.value(mask)),
+        (vector, "zeroinitializer"),
+    )
 
 
 def _load_strided(em: Emitter, buffer: Buffer, place: Place, element: str, align: int) -> str:
-    """Lanes 2, 3 or 4 apart: that many contiguous loads and shuffles. All lie between the first and the last lane, hence in bounds:
-    the last one is moved back to end there."""
+    """Lanes 2, 3 or 4 apart: that many contiguous loads and shuffles. All lie between the first and the last
+    lane, hence in bounds: the last one is moved back to end there."""
     n, stride = place.lanes, place.stride or 1
     vector = types.lanes_of(element, n)
     span = (n - 1) * stride + 1
@@ -234,7 +269,9 @@ def _load_strided(em: Emitter, buffer: Buffer, place: Place, element: str, align
     out = ""
     done: list[int] = []  # lanes of the result that are filled so far
     for number, start in enumerate(starts):
-        piece = em.ins(f"load {vector}, ptr {pointer(em, buffer, make.add(place.base, start))}, align {align}")
+        piece = em.ins(
+            f"load {vector}, ptr {pointer(em, buffer, make.add(place.base, start))}, align {align}"
+        )
         mine = [lane for lane in range(n) if start <= lane * stride < start + n and lane not in done]
         pick = [-1] * n
         if number == 0:
@@ -261,12 +298,15 @@ def _lane_pointers(em: Emitter, buffer: Buffer, place: Place, element: str) -> l
     out = []
     for lane in range(place.lanes):
         one = em.ins(f"extractelement {vector}, i64 {lane}")
-        out.append(em.ins(f"getelementptr {element}, ptr {base}, {vector.split(' ', 3)[2].rstrip('>')} {one}"))
+        out.append(
+            em.ins(f"getelementptr {element}, ptr {base}, {vector.split(' ', 3)[2].rstrip('>')} {one}")
+        )
     return out
 
 
 def _offsets(em: Emitter, place: Place) -> str:
-    """The vector of offsets with its type. Extended to 64 bits when unsigned, because addresses sign-extend."""
+    """The vector of offsets with its type. Extended to 64 bits when unsigned, because addresses
+    sign-extend."""
     assert place.offsets is not None
     t = place.offsets.dtype
     operand = em.value(place.offsets)
@@ -291,8 +331,13 @@ def _load_lanes(em: Emitter, buffer: Buffer, place: Place, element: str, align: 
     if place.stride is None and em.target.vector_bits >= 512 and element in ("float", "double", "i32", "i64"):
         name = f"llvm.masked.gather.{types.mangle(element, n)}.{types.mangle('ptr', n)}"
         every = types.splat_literal("true", "i1", n)
-        return em.call(vector, name, (f"<{n} x ptr> align {align}", _pointers(em, buffer, place, element)), (f"<{n} x i1>", every),
-                       (vector, "poison"))
+        return em.call(
+            vector,
+            name,
+            (f"<{n} x ptr> align {align}", _pointers(em, buffer, place, element)),
+            (f"<{n} x i1>", every),
+            (vector, "poison"),
+        )
     out = "poison"
     for lane, address in enumerate(_lane_pointers(em, buffer, place, element)):
         one = em.ins(f"load {element}, ptr {address}, align {align}")
@@ -301,8 +346,11 @@ def _load_lanes(em: Emitter, buffer: Buffer, place: Place, element: str, align: 
 
 
 def store(em: Emitter, buffer: Buffer, value: Expr, indices: tuple[Expr, ...], mask: Expr | None) -> None:
-    """``buffer[indices] = value`` in the lanes where the (vector) ``mask`` holds. A scalar mask is the caller's branch."""
-    lanes = max([value.dtype.lanes, *(i.dtype.lanes for i in indices), 1 if mask is None else mask.dtype.lanes])
+    """``buffer[indices] = value`` in the lanes where the (vector) ``mask`` holds. A scalar mask is the
+    caller's branch."""
+    lanes = max(
+        [value.dtype.lanes, *(i.dtype.lanes for i in indices), 1 if mask is None else mask.dtype.lanes]
+    )
     value = make.broadcast(value, lanes)
     t = value.dtype
     element = types.memory_element(t, em.target)
@@ -324,12 +372,18 @@ def store(em: Emitter, buffer: Buffer, value: Expr, indices: tuple[Expr, ...], m
             em.do(f"store {element} {one}, ptr {address}, align {align}")
     else:
         name = f"llvm.masked.scatter.{types.mangle(element, lanes)}.{types.mangle('ptr', lanes)}"
-        _call_void(em, name, (vector, operand), (f"<{lanes} x ptr> align {align}", _pointers(em, buffer, place, element)),
-                   (f"<{lanes} x i1>", em.value(mask)))
+        _call_void(
+            em,
+            name,
+            (vector, operand),
+            (f"<{lanes} x ptr> align {align}", _pointers(em, buffer, place, element)),
+            (f"<{lanes} x i1>", em.value(mask)),
+        )
 
 
 def store_row(em: Emitter, buffer: Buffer, first: Expr, lanes: int, operand: str, flags: str | None) -> None:
-    """Write a vector, as it is in memory, to the elements from ``first`` on, in the lanes where ``flags`` holds."""
+    """Write a vector, as it is in memory, to the elements from ``first`` on, in the lanes where ``flags``
+    holds."""
     element, align = types.memory_element(buffer.dtype, em.target), _align(buffer.dtype)
     vector, address = types.lanes_of(element, lanes), pointer(em, buffer, first)
     if flags is not None and _on_stack(em, buffer, Place(first, 1, None, lanes)):
@@ -337,11 +391,18 @@ def store_row(em: Emitter, buffer: Buffer, first: Expr, lanes: int, operand: str
         operand = em.ins(f"select <{lanes} x i1> {flags}, {vector} {operand}, {vector} {old}")
         flags = None
     if flags is None:
-        if buffer not in em.streamed or not streaming.store(em, address, operand, element, lanes, buffer.dtype.bytes):
+        if buffer not in em.streamed or not streaming.store(
+            em, address, operand, element, lanes, buffer.dtype.bytes
+        ):
             em.do(f"store {vector} {operand}, ptr {address}, align {align}")
     else:
-        _call_void(em, f"llvm.masked.store.{types.mangle(element, lanes)}.p0", (vector, operand),
-                   (f"ptr align {align}", address), (f"<{lanes} x i1>", flags))
+        _call_void(
+            em,
+            f"llvm.masked.store.{types.mangle(element, lanes)}.p0",
+            (vector, operand),
+            (f"ptr align {align}", address),
+            (f"<{lanes} x i1>", flags),
+        )
 
 
 def _call_void(em: Emitter, name: str, *args: tuple[str, str]) -> None:
@@ -350,7 +411,8 @@ def _call_void(em: Emitter, name: str, *args: tuple[str, str]) -> None:
 
 
 def prefetch(em: Emitter, e: Load, write: int, locality: int) -> None:
-    """Ask for the cache line of an element (of a vector: its first), which need not exist. ``locality``: 0 (once) to 3 (keep)."""
+    """Ask for the cache line of an element (of a vector: its first), which need not exist. ``locality``: 0
+    (once) to 3 (keep)."""
     place = locate(em, e.buffer, e.indices, e.dtype.lanes)
     callee = em.module.declare("llvm.prefetch.p0", "void", "ptr, i32 immarg, i32 immarg, i32 immarg")
     em.do(f"call void {callee}(ptr {pointer(em, e.buffer, place.base)}, i32 {write}, i32 {locality}, i32 1)")

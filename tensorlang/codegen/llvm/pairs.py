@@ -1,10 +1,12 @@
-"""Neighbouring stores that belong together become one: two interleaved columns, and two products of 16-bit integers in one sum.
+"""Neighbouring stores that belong together become one: two interleaved columns, and two products of 16-bit
+integers in one sum.
 
 ``D[ramp(b, 2, 8)] = x; D[ramp(b + 1, 2, 8)] = y`` is one contiguous store of x and y, lane by lane.
 
-``S = S + int32(A[k]) * int32(B[ramp(b, 2, 8)]); S = S + int32(A[k + 1]) * int32(B[ramp(b + 1, 2, 8)])`` is what pmaddwd of x86 is for: the
-products of neighbours, summed in pairs. That sum wraps as two additions do, so every value is exact. Other targets keep the two stores.
-Knows no statements but stores; it reads and writes the same elements and no others.
+``S = S + int32(A[k]) * int32(B[ramp(b, 2, 8)]); S = S + int32(A[k + 1]) * int32(B[ramp(b + 1, 2, 8)])`` is
+what pmaddwd of x86 is for: the products of neighbours, summed in pairs. That sum wraps as two additions do,
+so every value is exact. Other targets keep the two stores. Knows no statements but stores; it reads and
+writes the same elements and no others.
 """
 
 from __future__ import annotations
@@ -17,7 +19,11 @@ from ...target import Target
 from . import memory, transposed, types
 from .emitter import Emitter, buffers_read
 
-_PRODUCTS = (("avx512bw", 16, "llvm.x86.avx512.pmaddw.d.512"), ("avx2", 8, "llvm.x86.avx2.pmadd.wd"), ("", 4, "llvm.x86.sse2.pmadd.wd"))
+_PRODUCTS = (
+    ("avx512bw", 16, "llvm.x86.avx512.pmaddw.d.512"),
+    ("avx2", 8, "llvm.x86.avx2.pmadd.wd"),
+    ("", 4, "llvm.x86.sse2.pmadd.wd"),
+)
 
 
 def store_pair(em: Emitter, first: Store, second: Store) -> bool:
@@ -37,11 +43,17 @@ def _place(em: Emitter, e: Load | Store) -> Expr:
 
 def _alternate(a: Expr, b: Expr) -> bool:
     """Whether the lanes of two offsets take turns: every other element, and the one behind each."""
-    return (type(a) is Ramp and type(b) is Ramp and a.lanes == b.lanes and const_int(a.stride) == const_int(b.stride) == 2
-            and const_int(make.sub(b.base, a.base)) == 1)
+    return (
+        type(a) is Ramp
+        and type(b) is Ramp
+        and a.lanes == b.lanes
+        and const_int(a.stride) == const_int(b.stride) == 2
+        and const_int(make.sub(b.base, a.base)) == 1
+    )
 
 
-# --- two columns ----------------------------------------------------------------------------------------------------------------
+# --- two columns --------------------------------------------------------------------------------------------
+
 
 def _interleave(em: Emitter, first: Store, second: Store) -> bool:
     buffer, mask = first.buffer, first.mask
@@ -51,18 +63,31 @@ def _interleave(em: Emitter, first: Store, second: Store) -> bool:
     assert type(at) is Ramp
     if mask is not None and (mask.dtype.lanes != at.lanes or buffer in buffers_read(mask)):
         return False
-    both = [memory.to_memory(em, em.value(make.broadcast(s.value, at.lanes)), buffer.dtype.with_lanes(at.lanes)) for s in (first, second)]
-    memory.store_row(em, buffer, at.base, 2 * at.lanes, _mixed(em, both, at.lanes, types.memory_element(buffer.dtype, em.target)),
-                       None if mask is None else _mixed(em, [em.value(mask)] * 2, at.lanes, "i1"))
+    both = [
+        memory.to_memory(em, em.value(make.broadcast(s.value, at.lanes)), buffer.dtype.with_lanes(at.lanes))
+        for s in (first, second)
+    ]
+    memory.store_row(
+        em,
+        buffer,
+        at.base,
+        2 * at.lanes,
+        _mixed(em, both, at.lanes, types.memory_element(buffer.dtype, em.target)),
+        None if mask is None else _mixed(em, [em.value(mask)] * 2, at.lanes, "i1"),
+    )
     return True
 
 
 def _mixed(em: Emitter, both: list[str], lanes: int, element: str) -> str:
     order = types.vector_literal("i32", [at + side for at in range(lanes) for side in (0, lanes)])
-    return em.ins(f"shufflevector <{lanes} x {element}> {both[0]}, <{lanes} x {element}> {both[1]}, <{2 * lanes} x i32> {order}")
+    return em.ins(
+        f"shufflevector <{lanes} x {element}> {both[0]}, <{lanes} x {element}> {both[1]}, <{2 * lanes} x "
+        f"i32> {order}"
+    )
 
 
-# --- two products ---------------------------------------------------------------------------------------------------------------
+# --- two products -------------------------------------------------------------------------------------------
+
 
 def _add_products(em: Emitter, first: Store, second: Store) -> bool:
     lanes = first.value.dtype.lanes
@@ -96,9 +121,15 @@ def _widths(target: Target) -> list[tuple[int, str]]:
 
 
 def _factors(em: Emitter, s: Store) -> tuple[Load, Load] | None:
-    """x and y of ``S = S + int32(x) * int32(y)`` with 16-bit elements read from memory, S a row of neighbours."""
+    """x and y of ``S = S + int32(x) * int32(y)`` with 16-bit elements read from memory, S a row of
+    neighbours."""
     flat = _place(em, s)
-    if type(s.value) is not Add or type(flat) is not Ramp or const_int(flat.stride) != 1 or flat.lanes != s.value.dtype.lanes:
+    if (
+        type(s.value) is not Add
+        or type(flat) is not Ramp
+        or const_int(flat.stride) != 1
+        or flat.lanes != s.value.dtype.lanes
+    ):
         return None
     old = load(s.buffer, s.indices)
     product = s.value.b if s.value.a is old else s.value.a if s.value.b is old else None
@@ -107,7 +138,12 @@ def _factors(em: Emitter, s: Store) -> tuple[Load, Load] | None:
     read = []
     for factor in (product.a, product.b):
         e = factor.value if type(factor) is Broadcast else factor
-        if type(e) is not Cast or type(e.a) is not Load or e.a.mask is not None or e.a.dtype.element != "int16":
+        if (
+            type(e) is not Cast
+            or type(e.a) is not Load
+            or e.a.mask is not None
+            or e.a.dtype.element != "int16"
+        ):
             return None
         read.append(e.a)
     return read[0], read[1]

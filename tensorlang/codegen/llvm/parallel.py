@@ -1,14 +1,15 @@
 """Parallel loops: the body becomes a function of its own, and the thread pool calls it on parts of the range.
 
-``@name.parallel.N(ptr ctx, i64 begin, i64 end)`` is what the pool calls. It reads what the body needs from ``ctx``, a struct on
-the stack of the caller, and calls an inner function that takes it as arguments again, because only on arguments can LLVM be
-told that buffers do not overlap. The first field of ``ctx`` is a status: a body that runs out of memory sets it to 1 and the
-caller looks at it after the loop. Knows nothing of threads: the pool is behind ``void tensorlang_parallel(ptr fn, ptr ctx,
-i64 begin, i64 end)``.
+``@name.parallel.N(ptr ctx, i64 begin, i64 end)`` is what the pool calls. It reads what the body needs from
+``ctx``, a struct on the stack of the caller, and calls an inner function that takes it as arguments again,
+because only on arguments can LLVM be told that buffers do not overlap. The first field of ``ctx`` is a
+status: a body that runs out of memory sets it to 1 and the caller looks at it after the loop. Knows nothing
+of threads: the pool is behind ``void tensorlang_parallel(ptr fn, ptr ctx, i64 begin, i64 end)``.
 
-To hand work to a thread takes about a microsecond, and ten or more when the thread sleeps. So the pool is given not the turns of the loop
-but pieces that are each worth it, by the estimate of ``work``: neighbouring turns, evenly cut. What is one piece for certain is a
-plain loop; where the sizes tell, the number of pieces is computed, and the pool runs one piece in the calling thread.
+To hand work to a thread takes about a microsecond, and ten or more when the thread sleeps. So the pool is
+given not the turns of the loop but pieces that are each worth it, by the estimate of ``work``: neighbouring
+turns, evenly cut. What is one piece for certain is a plain loop; where the sizes tell, the number of pieces
+is computed, and the pool runs one piece in the calling thread.
 """
 
 from __future__ import annotations
@@ -75,8 +76,9 @@ def captured(s: Stmt) -> tuple[list[Buffer], list[Var]]:
 
 
 def pieces(em: Emitter, s: For) -> int | str | None:
-    """In how many pieces to cut the loop: a number, the operand that holds it (0 for a loop without turns, which a program's own
-    ``tensorlang_parallel`` may hand on all the same), or None when every turn is a piece."""
+    """In how many pieces to cut the loop: a number, the operand that holds it (0 for a loop without turns,
+    which a program's own ``tensorlang_parallel`` may hand on all the same), or None when every turn is a
+    piece."""
     if PIECE <= 1:
         return None
     symbols = {v: i for i, v in enumerate(v for v in em.vars if v.dtype.is_index)}
@@ -89,7 +91,9 @@ def pieces(em: Emitter, s: For) -> int | str | None:
         return None if worth == count else worth
     em.at = em.depth
     operands = [em.vars[v] for v in symbols]
-    number = {v: em.ins(f"sitofp i64 {operands[v]} to double") for v in sorted({v for mono in terms for v in mono})}
+    number = {
+        v: em.ins(f"sitofp i64 {operands[v]} to double") for v in sorted({v for mono in terms for v in mono})
+    }
     parts = []
     for mono, c in terms.items():
         product = types.literal(c / PIECE, FLOAT64, em.target)
@@ -101,10 +105,20 @@ def pieces(em: Emitter, s: For) -> int | str | None:
     for part in parts:
         worthwhile = em.ins(f"fadd double {worthwhile}, {part}")
     enough = em.ins(f"fcmp oge double {worthwhile}, {types.literal(float(REGION), FLOAT64, em.target)}")
-    worthwhile = em.ins(f"select i1 {enough}, double {worthwhile}, double {types.literal(1.0, FLOAT64, em.target)}")
+    worthwhile = em.ins(
+        f"select i1 {enough}, double {worthwhile}, double {types.literal(1.0, FLOAT64, em.target)}"
+    )
     turns = em.ins(f"sitofp i64 {em.call('i64', 'llvm.smax.i64', ('i64', most), ('i64', '0'))} to double")
-    worthwhile = em.call("double", "llvm.maxnum.f64", ("double", worthwhile), ("double", types.literal(1.0, FLOAT64, em.target)))
-    return em.ins(f"fptosi double {em.call('double', 'llvm.minnum.f64', ('double', worthwhile), ('double', turns))} to i64")
+    worthwhile = em.call(
+        "double",
+        "llvm.maxnum.f64",
+        ("double", worthwhile),
+        ("double", types.literal(1.0, FLOAT64, em.target)),
+    )
+    return em.ins(
+        f"fptosi double {em.call('double', 'llvm.minnum.f64', ('double', worthwhile), ('double', turns))} to "
+        "i64"
+    )
 
 
 def name_within(em: Emitter, what: str) -> str:
@@ -112,9 +126,16 @@ def name_within(em: Emitter, what: str) -> str:
     return em.module.unique(em.function.head.split("@")[1].split("(")[0].removesuffix(".body") + f".{what}")
 
 
-def inner_function(em: Emitter, name: str, buffers: Sequence[Buffer], names: Sequence[Var], writes: frozenset[Buffer],
-                   *more: str) -> tuple[Function, Emitter]:
-    """A function of the kernel's own that gets what it uses of its surroundings as typed arguments, and ``more``; with its emitter."""
+def inner_function(
+    em: Emitter,
+    name: str,
+    buffers: Sequence[Buffer],
+    names: Sequence[Var],
+    writes: frozenset[Buffer],
+    *more: str,
+) -> tuple[Function, Emitter]:
+    """A function of the kernel's own that gets what it uses of its surroundings as typed arguments, and
+    ``more``; with its emitter."""
     arguments = [pointer_argument(b, f"%b{i}", b not in writes) for i, b in enumerate(buffers)]
     arguments += [f"{variable_type(em, v)} %s{i}" for i, v in enumerate(names)]
     inner = Function(f"define internal i32 @{name}({', '.join([*arguments, *more])}) #0")
@@ -127,10 +148,16 @@ def inner_function(em: Emitter, name: str, buffers: Sequence[Buffer], names: Seq
     return inner, body
 
 
-def emit(em: Emitter, s: For, cut: int | str | None, writes: frozenset[Buffer], loop: Callable[..., Steps[None]],
-         leave: Callable[[Emitter, Block], None]) -> Steps[None]:
-    """The loop ``s``, ``cut`` as ``pieces`` says, as a call of the pool. ``loop`` and ``leave`` are those of ``statement``, which knows this
-    file."""
+def emit(
+    em: Emitter,
+    s: For,
+    cut: int | str | None,
+    writes: frozenset[Buffer],
+    loop: Callable[..., Steps[None]],
+    leave: Callable[[Emitter, Block], None],
+) -> Steps[None]:
+    """The loop ``s``, ``cut`` as ``pieces`` says, as a call of the pool. ``loop`` and ``leave`` are those of
+    ``statement``, which knows this file."""
     begin, end = em.index(s.begin), em.index(make.add(s.begin, s.extent))
     buffers, names = captured(For(s.var, s.begin, s.extent, s.kind, s.body))
     names = [v for v in names if v is not s.var]
@@ -158,12 +185,14 @@ def emit(em: Emitter, s: For, cut: int | str | None, writes: frozenset[Buffer], 
     for i, field in enumerate(fields[1:], 1):
         address = glue.ins(f"getelementptr {struct}, ptr %ctx, i32 0, i32 {i}")
         passed.append(f"{field} {glue.ins(f'load {field}, ptr {address}')}")
-    turns = _RANGE if cut is None else _turns(glue, *(text.split()[1] for text in passed[passes - 1:]))
-    operands = ", ".join([*passed[:passes - 1], turns])
+    turns = _RANGE if cut is None else _turns(glue, *(text.split()[1] for text in passed[passes - 1 :]))
+    operands = ", ".join([*passed[: passes - 1], turns])
     status = glue.ins(f"call i32 @{name}.body({operands})")
     if body.may_fail:
         bad, done = thunk.block("bad"), thunk.block("done")
-        glue.block.end = f"  br i1 {glue.ins(f'icmp ne i32 {status}, 0')}, label %{bad.label}, label %{done.label}"
+        glue.block.end = (
+            f"  br i1 {glue.ins(f'icmp ne i32 {status}, 0')}, label %{bad.label}, label %{done.label}"
+        )
         bad.lines.append(f"  store atomic i32 {status}, ptr %ctx monotonic, align 8")
         bad.end = f"  br label %{done.label}"
         done.end = "  ret void"
@@ -175,7 +204,9 @@ def emit(em: Emitter, s: For, cut: int | str | None, writes: frozenset[Buffer], 
     em.function.entry.lines.insert(0, f"  {context} = alloca {struct}, align 8")
     em.at = em.depth
     em.do(f"store i32 0, ptr {context}, align 8")
-    values = [f"ptr {em.storage[b].pointer}" for b in buffers] + [f"{variable_type(em, v)} {em.vars[v]}" for v in names]
+    values = [f"ptr {em.storage[b].pointer}" for b in buffers] + [
+        f"{variable_type(em, v)} {em.vars[v]}" for v in names
+    ]
     if cut is not None:
         divisor = cut if isinstance(cut, int) else em.call("i64", "llvm.smax.i64", ("i64", cut), ("i64", "1"))
         values += [f"i64 {begin}", f"i64 {em.index(s.extent)}", f"i64 {divisor}"]
@@ -190,7 +221,9 @@ def emit(em: Emitter, s: For, cut: int | str | None, writes: frozenset[Buffer], 
         status = em.ins(f"load i32, ptr {context}, align 8")
         here = em.block
         failed, go_on = em.function.block("failed"), em.function.block("ran")
-        here.end = f"  br i1 {em.ins(f'icmp ne i32 {status}, 0')}, label %{failed.label}, label %{go_on.label}"
+        here.end = (
+            f"  br i1 {em.ins(f'icmp ne i32 {status}, 0')}, label %{failed.label}, label %{go_on.label}"
+        )
         leave(em, failed)
         failed.end = f"  ret i32 {status}"
         em.scopes[-1].block = go_on
@@ -214,4 +247,6 @@ def variable_type(em: Emitter, v: Var) -> str:
 
 def pointer_argument(b: Buffer, name: str, read_only: bool) -> str:
     """A buffer as an argument that overlaps no other."""
-    return f"ptr noalias nonnull align {b.dtype.bytes} captures(none){' readonly' if read_only else ''} {name}"
+    return (
+        f"ptr noalias nonnull align {b.dtype.bytes} captures(none){' readonly' if read_only else ''} {name}"
+    )

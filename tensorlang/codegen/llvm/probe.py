@@ -1,6 +1,6 @@
-"""Whether LLVM survives a target: the flags of ``-mattr`` are free to forbid what every kernel needs (``-sse2``, ``+x32``, RISC-V's ``zcmp``
-beside ``d``), and LLVM then ends the process. So a target with flags that are not known to be harmless first makes a small program in
-a process of its own. Knows no kernels.
+"""Whether LLVM survives a target: the flags of ``-mattr`` are free to forbid what every kernel needs
+(``-sse2``, ``+x32``, RISC-V's ``zcmp`` beside ``d``), and LLVM then ends the process. So a target with flags
+that are not known to be harmless first makes a small program in a process of its own. Knows no kernels.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ import llvmlite.binding as llvm
 llvm.initialize_all_targets()
 llvm.initialize_all_asmprinters()
 module = llvm.parse_assembly(sys.stdin.read())
-machine = llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, features=features, opt=2, reloc="pic", codemodel="small", abiname=abi)
+machine = llvm.Target.from_triple(triple).create_target_machine(
+    cpu=cpu, features=features, opt=2, reloc="pic", codemodel="small", abiname=abi)
 machine.emit_object(module)
 """
 
-# What kernels are made of: calls with many arguments, float, double, half, masked vectors, integers, a loop, constants in memory.
+# What kernels are made of: calls with many arguments, float, double, half, masked vectors, integers, a loop,
+# constants in memory.
 _TEXT = """
 @table = internal constant [4 x float] [float 1.0, float 2.0, float 3.0, float 4.0], align 64
 declare i32 @called(ptr, ptr, ptr, ptr, ptr, ptr, i64, i64)
@@ -76,22 +78,38 @@ def check(target: Target, abi: str) -> None:
     if not all(_harmless(target.arch, flag) for flag in target.mattr):
         why = _dies(target.triple, target.mcpu, target.llvm_features, abi)
         if why is not None:
-            raise TargetError(f"no code can be made for {target}", because=why, try_="leave out a flag of -mattr")
+            raise TargetError(
+                f"no code can be made for {target}", because=why, try_="leave out a flag of -mattr"
+            )
 
 
 def _harmless(arch: str, flag: str) -> bool:
-    """Whether every kernel can be made with and without that instruction set, whatever else the target has."""
-    return flag == "+v" if arch == "riscv64" else flag[1:] in isa.SETS[arch] and (arch == "x86_64" or flag.startswith("+"))
+    """Whether every kernel can be made with and without that instruction set, whatever else the target
+    has."""
+    return (
+        flag == "+v"
+        if arch == "riscv64"
+        else flag[1:] in isa.SETS[arch] and (arch == "x86_64" or flag.startswith("+"))
+    )
 
 
 @functools.lru_cache(maxsize=256)
 def _dies(triple: str, cpu: str, features: str, abi: str) -> str | None:
     command = [sys.executable, "-c", _PROGRAM, triple, cpu, features, abi, *sys.path]
     try:
-        done = subprocess.run(command, input=_TEXT, capture_output=True, text=True, errors="replace", timeout=60, check=False)
-    except (OSError, subprocess.SubprocessError):  # no interpreter to ask, as where Python is embedded: nothing is known against the flags
+        done = subprocess.run(
+            command, input=_TEXT, capture_output=True, text=True, errors="replace", timeout=60, check=False
+        )
+    except (
+        OSError,
+        subprocess.SubprocessError,
+    ):  # no interpreter to ask, as where Python is embedded: nothing is known against the flags
         return None
     if done.returncode == 0:
         return None
-    said = [line.partition("error: ")[2] or line.removeprefix("LLVM ERROR: ") for line in done.stderr.splitlines() if "error" in line.lower()]
+    said = [
+        line.partition("error: ")[2] or line.removeprefix("LLVM ERROR: ")
+        for line in done.stderr.splitlines()
+        if "error" in line.lower()
+    ]
     return f"LLVM says: {said[-1].strip()}" if said else "LLVM ends with a crash"

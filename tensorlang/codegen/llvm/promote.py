@@ -1,11 +1,13 @@
-"""Accumulators in memory become registers for the duration of a loop: loop IR into loop IR, before any text is written.
+"""Accumulators in memory become registers for the duration of a loop: loop IR into loop IR, before any text
+is written.
 
-``for k: C[i, j] = C[i, j] + …`` reads and writes memory at each turn, because LLVM's passes that know better are not run.
-Where a loop touches a buffer only at places that do not move with it, and surely writes each of them, the places are read into
-small local buffers in front of the loop and written back behind it. Those become registers, like the local buffers of a schedule.
+``for k: C[i, j] = C[i, j] + …`` reads and writes memory at each turn, because LLVM's passes that know better
+are not run. Where a loop touches a buffer only at places that do not move with it, and surely writes each of
+them, the places are read into small local buffers in front of the loop and written back behind it. Those
+become registers, like the local buffers of a schedule.
 
-It is done for the outermost loop that allows it, and for a row of stores that write the same places again. Nothing is done across
-parallel loops, or where two places might overlap.
+It is done for the outermost loop that allows it, and for a row of stores that write the same places again.
+Nothing is done across parallel loops, or where two places might overlap.
 """
 
 from __future__ import annotations
@@ -86,7 +88,8 @@ def _promote_loop(s: For) -> Steps[Stmt | None]:
 
 
 def _promote_row(s: Seq) -> Stmt | None:
-    """Unrolled turns that add to the same places: what all but the last of them would store is overwritten."""
+    """Unrolled turns that add to the same places: what all but the last of them would store is
+    overwritten."""
     stored = [(one.buffer, one.indices) for one in s.stmts if type(one) is Store]
     if len(stored) < len(s.stmts) or len(set(stored)) == len(stored):
         return None
@@ -95,7 +98,8 @@ def _promote_row(s: Seq) -> Stmt | None:
 
 
 def _slots(body: Stmt, bound: set[int]) -> dict[Buffer, dict[Where, Buffer]]:
-    """A small buffer for each place of the buffers that may live in registers while ``body`` runs. ``bound``: variables that change."""
+    """A small buffer for each place of the buffers that may live in registers while ``body`` runs. ``bound``:
+    variables that change."""
     for node in preorder(body):
         if type(node) is For:
             if node.kind == PARALLEL:
@@ -107,8 +111,17 @@ def _slots(body: Stmt, bound: set[int]) -> dict[Buffer, dict[Where, Buffer]]:
     run(_collect(body, uses, True, bound))
     slots: dict[Buffer, dict[Where, Buffer]] = {}
     for b, u in uses.items():
-        if u.allowed and u.sure and len(u.places) <= MOST_PLACES and set(u.places) == u.sure and _disjoint(b, u.places):
-            slots[b] = {w: Buffer(f"{b.name}.reg", b.dtype, (make.const(n, "int32"),), "local") for w, n in u.places.items()}
+        if (
+            u.allowed
+            and u.sure
+            and len(u.places) <= MOST_PLACES
+            and set(u.places) == u.sure
+            and _disjoint(b, u.places)
+        ):
+            slots[b] = {
+                w: Buffer(f"{b.name}.reg", b.dtype, (make.const(n, "int32"),), "local")
+                for w, n in u.places.items()
+            }
     return slots
 
 
@@ -163,8 +176,15 @@ def _loads(e: Expr) -> tuple[Load, ...]:
     return e.memo("loads", lambda: tuple(n for n in walk(e) if type(n) is Load))  # type: ignore[no-any-return]
 
 
-def _use(uses: dict[Buffer, _Uses], b: Buffer, indices: tuple[Expr, ...], mask: Expr | None, lanes: int, sure: bool,
-         bound: set[int]) -> None:
+def _use(
+    uses: dict[Buffer, _Uses],
+    b: Buffer,
+    indices: tuple[Expr, ...],
+    mask: Expr | None,
+    lanes: int,
+    sure: bool,
+    bound: set[int],
+) -> None:
     u = uses.setdefault(b, _Uses())
     if not u.allowed:
         return
@@ -172,8 +192,15 @@ def _use(uses: dict[Buffer, _Uses], b: Buffer, indices: tuple[Expr, ...], mask: 
     if where not in u.places:
         parts = indices if mask is None else (*indices, mask)
         fixed = all(not linear.reads_data(p) and not any(id(v) in bound for v in variables(p)) for p in parts)
-        already_small = b.scope != "arg" and all(type(i) is Const or (type(i) is Ramp and type(i.base) is Const) for i in indices)
-        if not fixed or already_small or _offset(b, indices) is None or (mask is not None and mask.dtype.lanes != lanes):
+        already_small = b.scope != "arg" and all(
+            type(i) is Const or (type(i) is Ramp and type(i.base) is Const) for i in indices
+        )
+        if (
+            not fixed
+            or already_small
+            or _offset(b, indices) is None
+            or (mask is not None and mask.dtype.lanes != lanes)
+        ):
             u.allowed = False
             return
         u.places[where] = lanes
@@ -219,7 +246,9 @@ def _replace(s: Stmt, slots: dict[Buffer, dict[Where, Buffer]]) -> Stmt:
     def in_stmt(node: Stmt) -> Stmt | None:
         if type(node) is Store and node.buffer in slots:
             slot = slots[node.buffer][(node.indices, node.mask)]
-            return Store(slot, node.value, _slot_index(slot))  # lanes that are masked off are never seen again
+            return Store(
+                slot, node.value, _slot_index(slot)
+            )  # lanes that are masked off are never seen again
         return None
 
     done: dict[Expr, Expr] = {}

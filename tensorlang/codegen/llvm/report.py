@@ -1,7 +1,9 @@
-"""Reports of indices out of bounds: a record in memory for each kernel with checks, and a function that hands it out.
+"""Reports of indices out of bounds: a record in memory for each kernel with checks, and a function that hands
+it out.
 
-The record is an array of i64: the number of the check plus 1, the index, the extent, the turns of the loops. The first thread that
-fails claims it by writing its number where 0 was. The kernel then ends with ``OUT_OF_BOUNDS``.
+The record is an array of i64: the number of the check plus 1, the index, the extent, the turns of the loops.
+The first thread that fails claims it by writing its number where 0 was. The kernel then ends with
+``OUT_OF_BOUNDS``.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ def prepare(module: Module, func: Func, name: str) -> None:
     em = Emitter(module, out, "default")
     for i in reversed(range(size)):
         at = em.ins(f"getelementptr i64, ptr @{name}.record, i64 {i}")
-        value = em.ins(f"load i64, ptr {at}, align 8" if i else f"atomicrmw xchg ptr {at}, i64 0 seq_cst, align 8")
+        value = em.ins(
+            f"load i64, ptr {at}, align 8" if i else f"atomicrmw xchg ptr {at}, i64 0 seq_cst, align 8"
+        )
         em.do(f"store i64 {value}, ptr {em.ins(f'getelementptr i64, ptr %out, i64 {i}')}, align 8")
     out.entry.end = "  ret void"
     module.add(out)
@@ -48,11 +52,17 @@ def record(em: Emitter, failed: Block, s: Report, numbers: list[str]) -> None:
     fresh = em.function.fresh
     claim, first = fresh(), fresh()
     write, leave = em.function.block("record"), em.function.block("leave")
-    failed.lines.append(f"  {claim} = cmpxchg ptr {place}, i64 0, i64 {em.module.numbers[Check(*s.site())]} seq_cst seq_cst, align 8")
+    failed.lines.append(
+        f"  {claim} = cmpxchg ptr {place}, i64 0, i64 {em.module.numbers[Check(*s.site())]} seq_cst seq_cst, "
+        "align 8"
+    )
     failed.lines.append(f"  {first} = extractvalue {{ i64, i1 }} {claim}, 1")
     failed.end = f"  br i1 {first}, label %{write.label}, label %{leave.label}"
     for i, operand in enumerate(numbers, 1):
         at = fresh()
-        write.lines += [f"  {at} = getelementptr i64, ptr {place}, i64 {i}", f"  store i64 {operand}, ptr {at}, align 8"]
+        write.lines += [
+            f"  {at} = getelementptr i64, ptr {place}, i64 {i}",
+            f"  store i64 {operand}, ptr {at}, align 8",
+        ]
     write.end = f"  br label %{leave.label}"
     leave.end = f"  ret i32 {OUT_OF_BOUNDS}"

@@ -1,7 +1,8 @@
 """Control flow: one rule for each statement. Values and addresses are the business of other files.
 
-Loops are written with their test at the end and a guard in front, so that what is placed in front of the body runs only if the body
-does. Run-time allocations that fail end the kernel with code 1 after giving back what was allocated.
+Loops are written with their test at the end and a guard in front, so that what is placed in front of the body
+runs only if the body does. Run-time allocations that fail end the kernel with code 1 after giving back what
+was allocated.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ def _evaluate(em: Emitter, s: Evaluate) -> None:
     if type(s.value) is Call and s.value.name == "prefetch":
         what, *how = s.value.args
         assert type(what) is Load
-        write, locality = [const_int(x) for x in how] + [0, 3][len(how):]
+        write, locality = [const_int(x) for x in how] + [0, 3][len(how) :]
         memory.prefetch(em, what, write or 0, 3 if locality is None else locality)
         return
     em.value(s.value)
@@ -110,7 +111,9 @@ def _extern(em: Emitter, s: Extern) -> None:
         status = extern.call_packed(em, s)
         here = em.block
         failed, go_on = em.function.block("raised"), em.function.block("called")
-        here.end = f"  br i1 {em.ins(f'icmp ne i32 {status}, 0')}, label %{failed.label}, label %{go_on.label}"
+        here.end = (
+            f"  br i1 {em.ins(f'icmp ne i32 {status}, 0')}, label %{failed.label}, label %{go_on.label}"
+        )
         leave(em, failed)
         failed.end = f"  ret i32 {extern.RAISED}"
         em.scopes[-1].block = go_on
@@ -132,7 +135,9 @@ def _report(em: Emitter, s: Report) -> None:
 @rules.on(Let)
 def _let(em: Emitter, s: Let) -> Steps[None]:
     v, body = s.var, s.body
-    if v in em.vars:  # bound before, beside this one: unrolled copies share it, and what is remembered speaks of the other value
+    if v in em.vars:
+        # bound before, beside this one: unrolled copies share it, and what is remembered speaks of the other
+        # value
         v = Var(v.name, v.dtype, v.kind)
         done: dict[Expr, Expr] = {}
         body = map_exprs(body, lambda e: substitute(e, {s.var: v}, done))
@@ -197,10 +202,20 @@ def _turns(em: Emitter, s: For, extent: int | None) -> Steps[None]:
         em.bind(s.var, em.index(s.begin), em.home(s.begin), first[0], hi)
         yield emitted(em, s.body)
         return
-    yield loop(em, s.var, em.index(s.begin), em.index(make.add(s.begin, s.extent)), (first[0], hi), extent is not None, s.body)
+    yield loop(
+        em,
+        s.var,
+        em.index(s.begin),
+        em.index(make.add(s.begin, s.extent)),
+        (first[0], hi),
+        extent is not None,
+        s.body,
+    )
 
 
-def loop(em: Emitter, var: Var, begin: str, end: str, bounds: tuple[int | None, int | None], runs: bool, body: Stmt) -> Steps[None]:
+def loop(
+    em: Emitter, var: Var, begin: str, end: str, bounds: tuple[int | None, int | None], runs: bool, body: Stmt
+) -> Steps[None]:
     """``for var in begin .. end - 1``; ``runs`` when there is at least one iteration for sure."""
     writes = written(body)
     for b in writes:
@@ -220,7 +235,9 @@ def loop(em: Emitter, var: Var, begin: str, end: str, bounds: tuple[int | None, 
     em.bind(var, counter, em.depth, *bounds)
     yield emitted(em, body)
     latch = em.block
-    start.lines.insert(0, f"  {counter} = phi i64 [ {begin}, %{ahead.label} ], [ {following}, %{latch.label} ]")
+    start.lines.insert(
+        0, f"  {counter} = phi i64 [ {begin}, %{ahead.label} ], [ {following}, %{latch.label} ]"
+    )
     em.do(f"{following} = add nsw i64 {counter}, 1")
     more = em.ins(f"icmp slt i64 {following}, {end}")
     latch.end = f"  br i1 {more}, label %{start.label}, label %{done.label}"
@@ -245,7 +262,9 @@ def size_in_elements(b: Buffer) -> Expr:
 def _alloc(em: Emitter, s: Alloc) -> Steps[None]:
     b = s.buffer
     elements = size_in_elements(b)
-    count = interval(em, elements)[1]  # of a symbolic size, the most it can be: a buffer of a known limit needs no allocation in the call
+    count = interval(em, elements)[
+        1
+    ]  # of a symbolic size, the most it can be: a buffer of a known limit needs no allocation in the call
     element = types.memory_element(b.dtype, em.target)
     em.forget(b)
     if count is not None:

@@ -1,9 +1,10 @@
 """Stores that go past the caches, where a loop bears the pragma ``stream_stores``.
 
-A plain store reads the line it writes to first, and puts out another one that somebody may still want. For a result that no cache holds
-both are for nothing: a third of the traffic of a copy. x86 has stores that gather a line and send it to memory (movntps). They want an
-address on a boundary of their 16 bytes, which is looked up at run time, and are seen by other threads in no order, so that a fence
-follows the loop. Other targets keep plain stores. Knows loops and addresses, not why a schedule wants this.
+A plain store reads the line it writes to first, and puts out another one that somebody may still want. For a
+result that no cache holds both are for nothing: a third of the traffic of a copy. x86 has stores that gather
+a line and send it to memory (movntps). They want an address on a boundary of their 16 bytes, which is looked
+up at run time, and are seen by other threads in no order, so that a fence follows the loop. Other targets
+keep plain stores. Knows loops and addresses, not why a schedule wants this.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from . import types
 from .emitter import Emitter, buffers_read
 
 PRAGMA = "stream_stores"
-PIECE = 16  # bytes of a store: arrays of numpy begin on such a boundary, and wider ones gather a line no faster
+# bytes of a store: arrays of numpy begin on such a boundary, and wider ones gather a line no faster
+PIECE = 16
 
 
 def buffers(em: Emitter, s: For) -> frozenset[Buffer]:
@@ -35,12 +37,16 @@ def buffers(em: Emitter, s: For) -> frozenset[Buffer]:
 
 
 def store(em: Emitter, address: str, operand: str, element: str, lanes: int, bytes_each: int) -> bool:
-    """Write a whole vector past the caches where its address allows it, plainly where not. Whether it was written: not when it is no multiple
-    of a piece."""
+    """Write a whole vector past the caches where its address allows it, plainly where not. Whether it was
+    written: not when it is no multiple of a piece."""
     each = PIECE // bytes_each
     if lanes % each:
         return False
-    vector, piece, note = types.lanes_of(element, lanes), types.lanes_of(element, each), em.module.note("i32 1")
+    vector, piece, note = (
+        types.lanes_of(element, lanes),
+        types.lanes_of(element, each),
+        em.module.note("i32 1"),
+    )
     low = em.ins(f"and i64 {em.ins(f'ptrtoint ptr {address} to i64')}, {PIECE - 1}")
     here, past, plain, done = em.block, *(em.function.block(w) for w in ("past", "plain", "written"))
     here.end = f"  br i1 {em.ins(f'icmp eq i64 {low}, 0')}, label %{past.label}, label %{plain.label}"

@@ -1,7 +1,7 @@
 """LLVM text under construction: modules, functions, basic blocks. Knows nothing of what the text computes.
 
-Blocks keep their terminator apart from their instructions, so that a value can still be placed at the end of a block after
-the branch that leaves it was written: that is how loop-invariant values land in front of loops.
+Blocks keep their terminator apart from their instructions, so that a value can still be placed at the end of
+a block after the branch that leaves it was written: that is how loop-invariant values land in front of loops.
 """
 
 from __future__ import annotations
@@ -92,7 +92,8 @@ class Module:
         return name
 
     def constant(self, kind: str, value: str) -> str:
-        """The address of an aligned value of type ``kind`` in memory, which LLVM does not know to be constant."""
+        """The address of an aligned value of type ``kind`` in memory, which LLVM does not know to be
+        constant."""
         text = f"internal global {kind} {value}, align 64"
         return self._constants.setdefault(text, f"@tensorlang.constant.{len(self._constants)}")
 
@@ -111,12 +112,21 @@ class Module:
 
     def text(self) -> str:
         bits = self.target.vector_bits
-        # rsp is aligned to 16 bytes only: else spilled vectors cross cache lines under some callers and not under others (measured: 1.4 times slower)
-        wide = f' "prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}" "stackrealign"' if self.target.arch == "x86_64" else ""
+        # rsp is aligned to 16 bytes only: else spilled vectors cross cache lines under some callers and not
+        # under others (measured: 1.4 times slower)
+        wide = (
+            f' "prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}" "stackrealign"'
+            if self.target.arch == "x86_64"
+            else ""
+        )
         attributes = f'attributes #0 = {{ nounwind mustprogress "no-trapping-math"="true"{wide} }}'
-        parts = [f'target triple = "{self.target.triple}"', *self.records.values(), *(f.text() for f in self.functions),
-                 "\n".join(self._declared.values()),
-                 "\n".join(f"{name} = {text}" for text, name in self._constants.items()),
-                 "\n".join(f"{name} = {text}" for text, name in self._notes.items()),
-                 attributes]
+        parts = [
+            f'target triple = "{self.target.triple}"',
+            *self.records.values(),
+            *(f.text() for f in self.functions),
+            "\n".join(self._declared.values()),
+            "\n".join(f"{name} = {text}" for text, name in self._constants.items()),
+            "\n".join(f"{name} = {text}" for text, name in self._notes.items()),
+            attributes,
+        ]
         return "\n\n".join(p for p in parts if p) + "\n"

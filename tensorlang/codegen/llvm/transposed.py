@@ -1,8 +1,9 @@
 """Columns of a block are read as its rows and turned in registers.
 
-``D[0] = S[ramp(0, 100, 8)]; D[1] = S[ramp(1, 100, 8)]; …`` reads eight far places for every vector. Four such vectors side by side (two of
-64-bit elements) are what eight short contiguous loads hold: shuffles within 128 bits make one of the other. This prepares the loads
-of a row of stores before they are asked for; it reads the same elements and no others. Knows no statements but stores.
+``D[0] = S[ramp(0, 100, 8)]; D[1] = S[ramp(1, 100, 8)]; …`` reads eight far places for every vector. Four such
+vectors side by side (two of 64-bit elements) are what eight short contiguous loads hold: shuffles within 128
+bits make one of the other. This prepares the loads of a row of stores before they are asked for; it reads the
+same elements and no others. Knows no statements but stores.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ _NEAR = 4  # elements apart up to which whole vectors are loaded and thinned out
 
 
 def prepare(em: Emitter, stmts: Sequence[Stmt]) -> None:
-    """Read what a row of stores reads at a distance, as far as it makes up blocks. The values wait where loads are remembered."""
+    """Read what a row of stores reads at a distance, as far as it makes up blocks. The values wait where
+    loads are remembered."""
     if len(stmts) < 2 or not all(type(s) is Store for s in stmts):
         return
     written = {s.buffer for s in stmts}  # type: ignore[attr-defined]
@@ -32,7 +34,9 @@ def prepare(em: Emitter, stmts: Sequence[Stmt]) -> None:
                     base, stride = at
                     terms = dict(linear.poly(base))
                     offset = terms.pop((), 0)
-                    found.setdefault((e.buffer, linear.from_poly(terms, base.dtype), stride, em.home(e)), {})[offset] = e
+                    found.setdefault((e.buffer, linear.from_poly(terms, base.dtype), stride, em.home(e)), {})[
+                        offset
+                    ] = e
     for (buffer, base, stride, home), loads in found.items():
         few = 16 // buffer.dtype.bytes
         rest = sorted(loads)
@@ -44,7 +48,8 @@ def prepare(em: Emitter, stmts: Sequence[Stmt]) -> None:
 
 
 def _evaluated(root: Expr) -> Iterator[Load]:
-    """The reads that are made for certain: not those in the sides of an ``if_then_else``, of which the other may be out of bounds."""
+    """The reads that are made for certain: not those in the sides of an ``if_then_else``, of which the other
+    may be out of bounds."""
     seen, stack = {root}, [root]
     while stack:
         e = stack.pop()
@@ -68,10 +73,13 @@ def _far(em: Emitter, e: Load) -> tuple[Expr, Expr] | None:
     return None if step is not None and abs(step) <= _NEAR else (flat.base, flat.stride)
 
 
-def _block(em: Emitter, buffer: Buffer, base: Expr, stride: Expr, first: int, loads: list[Load], home: int) -> None:
+def _block(
+    em: Emitter, buffer: Buffer, base: Expr, stride: Expr, first: int, loads: list[Load], home: int
+) -> None:
     """The vectors of loads that are neighbours: ``few`` elements of each lane are read together, and turned.
 
-    They are placed at their ``home``: an expression that reads them may itself be computed as far out as that."""
+    They are placed at their ``home``: an expression that reads them may itself be computed as far out as
+    that."""
     em.at = home
     element = types.memory_element(buffer.dtype, em.target)
     few, lanes = len(loads), loads[0].dtype.lanes
@@ -84,21 +92,41 @@ def _block(em: Emitter, buffer: Buffer, base: Expr, stride: Expr, first: int, lo
             parts = []
             for lane in range(chunk + i, chunk + wide, few):
                 at = make.add(make.add(base, make.mul(stride, lane)), first)
-                parts.append(em.ins(f"load {short}, ptr {memory.pointer(em, buffer, at)}, align {buffer.dtype.bytes}"))
+                parts.append(
+                    em.ins(f"load {short}, ptr {memory.pointer(em, buffer, at)}, align {buffer.dtype.bytes}")
+                )
             rows.append(joined(em, parts, few, element))
         for column, value in zip(made, _turned(em, rows, few, wide, element), strict=True):
             column.append(value)
     for e, column in zip(loads, made, strict=True):
-        em.remember(em.memo, e, memory.from_memory(em, joined(em, column, wide, element), e.dtype), home, buffers_read(e))
+        em.remember(
+            em.memo,
+            e,
+            memory.from_memory(em, joined(em, column, wide, element), e.dtype),
+            home,
+            buffers_read(e),
+        )
     em.at = em.depth
 
 
 def _turned(em: Emitter, rows: list[str], few: int, wide: int, element: str) -> list[str]:
-    """The transposes of all blocks of 128 bits: to interleave the first half of the rows with the second, log2 ``few`` times."""
+    """The transposes of all blocks of 128 bits: to interleave the first half of the rows with the second,
+    log2 ``few`` times."""
     half = few // 2
-    low, high = (tuple(i for pair in zip(range(at, at + half), range(few + at, few + at + half), strict=True) for i in pair) for at in (0, half))
+    low, high = (
+        tuple(
+            i
+            for pair in zip(range(at, at + half), range(few + at, few + at + half), strict=True)
+            for i in pair
+        )
+        for at in (0, half)
+    )
     for _ in range(half.bit_length()):
-        rows = [_shuffled(em, a, b, pick, wide, element) for a, b in zip(rows[:half], rows[half:], strict=True) for pick in (low, high)]
+        rows = [
+            _shuffled(em, a, b, pick, wide, element)
+            for a, b in zip(rows[:half], rows[half:], strict=True)
+            for pick in (low, high)
+        ]
     return rows
 
 
@@ -106,14 +134,22 @@ def _shuffled(em: Emitter, a: str, b: str, pick: tuple[int, ...], wide: int, ele
     """The same choice of elements from each 128 bits of two vectors."""
     few = len(pick)
     order = [(p if p < few else p - few + wide) + at for at in range(0, wide, few) for p in pick]
-    return em.ins(f"shufflevector <{wide} x {element}> {a}, <{wide} x {element}> {b}, <{wide} x i32> {types.vector_literal('i32', order)}")
+    return em.ins(
+        f"shufflevector <{wide} x {element}> {a}, <{wide} x {element}> {b}, <{wide} x i32> "
+        f"{types.vector_literal('i32', order)}"
+    )
 
 
 def joined(em: Emitter, parts: list[str], lanes: int, element: str) -> str:
     """Vectors one behind the other."""
     while len(parts) > 1:
         order = types.vector_literal("i32", list(range(2 * lanes)))
-        parts = [em.ins(f"shufflevector <{lanes} x {element}> {a}, <{lanes} x {element}> {b}, <{2 * lanes} x i32> {order}")
-                 for a, b in zip(parts[::2], parts[1::2], strict=True)]
+        parts = [
+            em.ins(
+                f"shufflevector <{lanes} x {element}> {a}, <{lanes} x {element}> {b}, <{2 * lanes} x i32> "
+                f"{order}"
+            )
+            for a, b in zip(parts[::2], parts[1::2], strict=True)
+        ]
         lanes *= 2
     return parts[0]

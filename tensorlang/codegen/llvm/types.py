@@ -1,8 +1,9 @@
 """How dtypes and literals are spelled in LLVM. Knows no expressions and no control flow.
 
-A value has a register form and a memory form. They differ for bool (``i1``, one byte) and for 16-bit floats the target cannot
-convert by itself (bfloat16 everywhere, float16 without F16C): in registers these are ``float`` values that are always exactly
-representable in 16 bits, in memory ``i16``. So nothing depends on conversion routines of a compiler's run-time library.
+A value has a register form and a memory form. They differ for bool (``i1``, one byte) and for 16-bit floats
+the target cannot convert by itself (bfloat16 everywhere, float16 without F16C): in registers these are
+``float`` values that are always exactly representable in 16 bits, in memory ``i16``. So nothing depends on
+conversion routines of a compiler's run-time library.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""About how much a kernel does in one call, as a function of its sizes: what decides whether a call gives up the interpreter's lock.
+"""About how much a kernel does in one call, as a function of its sizes: what decides whether a call gives up
+the interpreter's lock.
 
-The estimate counts statements, a vector of eight lanes as one, and an intrinsic as four more. It is a polynomial in the slots of the
-scalars (see ``core.signature``): loop variables stand at their middle, divisions by constants divide, of a minimum the constant counts.
-An extent nothing is known of, and a call of foreign code, count as endless. Knows statements; nothing of locks.
+The estimate counts statements, a vector of eight lanes as one, and an intrinsic as four more. It is a
+polynomial in the slots of the scalars (see ``core.signature``): loop variables stand at their middle,
+divisions by constants divide, of a minimum the constant counts. An extent nothing is known of, and a call of
+foreign code, count as endless. Knows statements; nothing of locks.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ _ENDLESS: Poly = {(): ENDLESS}
 
 
 def work(func: Func, slots: Mapping[Var, int]) -> tuple[tuple[float, tuple[int, ...]], ...]:
-    """The terms of the estimate, the constant one first; ``slots`` says where the sizes and numbers of a call are."""
+    """The terms of the estimate, the constant one first; ``slots`` says where the sizes and numbers of a call
+    are."""
     known: dict[Var, Poly] = {v: {(i,): 1.0} for v, i in slots.items()}
     out = run(_stmt(func.body, known))
     if any(abs(c) >= ENDLESS for c in out.values()):
@@ -48,7 +51,8 @@ def work(func: Func, slots: Mapping[Var, int]) -> tuple[tuple[float, tuple[int, 
 
 
 def estimate(s: Stmt, symbols: Mapping[Var, int]) -> Poly:
-    """The same of one statement, in what ``symbols`` numbers; a coefficient of ENDLESS or more when nothing is known."""
+    """The same of one statement, in what ``symbols`` numbers; a coefficient of ENDLESS or more when nothing
+    is known."""
     return run(_stmt(s, {v: {(i,): 1.0} for v, i in symbols.items()}))
 
 
@@ -120,7 +124,9 @@ def _expr(e: Expr, known: Mapping[Var, Poly]) -> Poly | None:
         c, a = const_int(e.b), _expr(e.a, known)
         if not c or a is None:
             return None
-        return {(): abs(c) / 2} if isinstance(e, FloorMod | TruncMod) else {mono: x / c for mono, x in a.items()}
+        return (
+            {(): abs(c) / 2} if isinstance(e, FloorMod | TruncMod) else {mono: x / c for mono, x in a.items()}
+        )
     if not isinstance(e, Add | Sub | Mul | Min | Max | Choice):
         return None
     a, b = _expr(e.a, known), _expr(e.b, known)

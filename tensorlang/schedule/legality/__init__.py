@@ -1,1 +1,2 @@
-"""What is legal and why not: verdicts, places of stages, properties of loops. Knows the state and its bounds; changes nothing."""
+"""What is legal and why not: verdicts, places of stages, properties of loops. Knows the state and its bounds;
+changes nothing."""

@@ -1,4 +1,5 @@
-"""Whether a stage can still be given a cache, and the advice to make one where the caller's memory is in the way. Knows states."""
+"""Whether a stage can still be given a cache, and the advice to make one where the caller's memory is in the
+way. Knows states."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ def no_layout(st: StageState) -> str | None:
 
 
 def instead_of_output(state: ScheduleState, name: str, scope: str = "local", then: str = "") -> str:
-    """The call that gives an output a buffer of its own, and when: loops of a reduction that are cut, and what is annotated or
-    holds stages, would have to move to it."""
+    """The call that gives an output a buffer of its own, and when: loops of a reduction that are cut, and
+    what is annotated or holds stages, would have to move to it."""
     call = f"s.cache_write({name}, {scope!r})"
     stage = state.stage(name)
     if stage.kinds or no_layout(stage) or state.attached(name):

@@ -1,7 +1,8 @@
-"""Where a stage may be computed: inside a loop that encloses every one of its readers. Knows the state; calls nothing that users call.
+"""Where a stage may be computed: inside a loop that encloses every one of its readers. Knows the state; calls
+nothing that users call.
 
-Calls come in any order: a place that encloses not all readers yet, while each of them could still be moved there, is kept as the stage's
-wish, and the stage stays at root until the wish is legal (``settle``).
+Calls come in any order: a place that encloses not all readers yet, while each of them could still be moved
+there, is kept as the stage's wish, and the stage stays at root until the wish is legal (``settle``).
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ def encloses(state: ScheduleState, target: StageState, position: int, reader: St
 
 
 def stays_outside(state: ScheduleState, readers: list[StageState], target: StageState) -> StageState | None:
-    """A stage that no call can bring into the loops of ``target``, among these readers and what reads them; None when all could be moved or
-    inlined there: every way from them to an output leads through ``target``."""
+    """A stage that no call can bring into the loops of ``target``, among these readers and what reads
+    them; None when all could be moved or inlined there: every way from them to an output leads through
+    ``target``."""
     todo, seen = list(readers), {target.name}
     while todo:
         st = todo.pop()
@@ -47,56 +49,93 @@ def stays_outside(state: ScheduleState, readers: list[StageState], target: Stage
     return None
 
 
-def place_verdict(state: ScheduleState, stage: StageState, target: StageState, loop: str, hope: bool = False) -> Verdict:
-    """Whether ``stage`` may be computed at that loop of ``target``; with ``hope`` a refusal says whether later calls could make it legal."""
+def place_verdict(
+    state: ScheduleState, stage: StageState, target: StageState, loop: str, hope: bool = False
+) -> Verdict:
+    """Whether ``stage`` may be computed at that loop of ``target``; with ``hope`` a refusal says whether
+    later calls could make it legal."""
     mark = (target.name, loop)
     if stage.is_placeholder:
-        return no(f"`{stage.name}` is an argument: it is not computed", mark=mark,
-                  try_=f"s.cache_read({stage.name}, 'local', [reader]) and compute_at of that")
+        return no(
+            f"`{stage.name}` is an argument: it is not computed",
+            mark=mark,
+            try_=f"s.cache_read({stage.name}, 'local', [reader]) and compute_at of that",
+        )
     if stage.is_output:
-        return no(f"`{stage.name}` is an output: the caller wants all of it", mark=mark,
-                  try_=instead_of_output(state, stage.name, then="and compute_at of that"))
+        return no(
+            f"`{stage.name}` is an output: the caller wants all of it",
+            mark=mark,
+            try_=instead_of_output(state, stage.name, then="and compute_at of that"),
+        )
     if stage.attach == INLINED:
         return no(f"`{stage.name}` is inlined: it is computed nowhere", mark=mark)
     if target.attach == INLINED or target.is_placeholder or (not target.leaves and target.is_opaque):
         why = "is inlined" if target.attach == INLINED else "is an argument"
         return no(f"`{target.name}` {why} and has no loops", legal=lambda: legal_text(state, stage))
     if target.name == stage.name:
-        return no(f"`{stage.name}` cannot be computed inside itself", mark=mark, legal=lambda: legal_text(state, stage))
+        return no(
+            f"`{stage.name}` cannot be computed inside itself",
+            mark=mark,
+            legal=lambda: legal_text(state, stage),
+        )
     position = next((p for p, iv in enumerate(target.leaves) if iv.name == loop), None)
     if position is None:
         leaves = ", ".join(iv.name for iv in target.leaves)
         gone = f"`{loop}` is no longer a loop of `{target.name}`"
-        return no(gone if target.loop(loop) is not None else f"`{target.name}` has no loop `{loop}`",
-                  mark=(target.name, None), legal=f"the loops of {target.name}: {leaves}")
+        return no(
+            gone if target.loop(loop) is not None else f"`{target.name}` has no loop `{loop}`",
+            mark=(target.name, None),
+            legal=f"the loops of {target.name}: {leaves}",
+        )
     if stage.is_opaque:
         return no(f"`{stage.name}` is {stage.what.partition(':')[0]}: it runs whole, at root", mark=mark)
     if stage.shares and stage.within is None:
-        return no(f"`{stage.name}` writes the first rows of the scan `{stage.shares[0].name}`, once, before it runs", mark=mark)
+        return no(
+            f"`{stage.name}` writes the first rows of the scan `{stage.shares[0].name}`, once, before it "
+            "runs",
+            mark=mark,
+        )
     readers = state.readers(stage.name)
     if not readers:
         return no(f"nothing reads `{stage.name}`", mark=mark)
-    for iv in target.leaves[:position + 1]:
+    for iv in target.leaves[: position + 1]:
         if target.kind(iv) == "vectorized":
-            return no(f"loop {target.name}.{iv.name} is vectorized: a stage cannot run once per lane", mark=mark,
-                      legal=lambda: legal_text(state, stage))
+            return no(
+                f"loop {target.name}.{iv.name} is vectorized: a stage cannot run once per lane",
+                mark=mark,
+                legal=lambda: legal_text(state, stage),
+            )
     outside = [r for r in readers if not encloses(state, target, position, r)]
     if outside:
         names = ", ".join(f"`{r.name}`" for r in outside)
         verb = "runs" if len(outside) == 1 else "run"
         also = " also" if len(readers) > len(outside) else ""
         if hope and stays_outside(state, outside, target) is None:
-            return no(f"{names}{also} {'reads' if len(outside) == 1 else 'read'} `{stage.name}` and {verb} outside loop {target.name}.{loop}",
-                      mark=mark, try_=_enter(outside[0], target, loop), pending=True)
-        return no(f"{names}{also} {'reads' if len(outside) == 1 else 'read'} `{stage.name}` and {verb} outside loop {target.name}.{loop}",
-                  mark=mark, legal=lambda: legal_text(state, stage), try_=_instead(stage, target, readers, outside[0]))
+            return no(
+                f"{names}{also} {'reads' if len(outside) == 1 else 'read'} `{stage.name}` and {verb} outside "
+                f"loop {target.name}.{loop}",
+                mark=mark,
+                try_=_enter(outside[0], target, loop),
+                pending=True,
+            )
+        return no(
+            f"{names}{also} {'reads' if len(outside) == 1 else 'read'} `{stage.name}` and {verb} outside "
+            f"loop {target.name}.{loop}",
+            mark=mark,
+            legal=lambda: legal_text(state, stage),
+            try_=_instead(stage, target, readers, outside[0]),
+        )
     return YES
 
 
-def _instead(stage: StageState, target: StageState, readers: tuple[StageState, ...], outside: StageState) -> str:
+def _instead(
+    stage: StageState, target: StageState, readers: tuple[StageState, ...], outside: StageState
+) -> str:
     if target in readers:
-        return (f"s[{stage.name}].compute_inline(), or keep {stage.name} where it is and "
-                f"s.cache_read({stage.name}, 'local', [{target.name}]) there")
+        return (
+            f"s[{stage.name}].compute_inline(), or keep {stage.name} where it is and "
+            f"s.cache_read({stage.name}, 'local', [{target.name}]) there"
+        )
     if not outside.is_output:
         return f"move {outside.name} there first: s[{outside.name}].compute_at(s[{target.name}], …)"
     return f"a loop of {'its reader' if len(readers) == 1 else 'a stage around its readers'}"
@@ -104,7 +143,10 @@ def _instead(stage: StageState, target: StageState, readers: tuple[StageState, .
 
 def _enter(reader: StageState, target: StageState, loop: str) -> str:
     inline = "" if reader.compute.reduce_axis or reader.shares else f" or s[{reader.name}].compute_inline()"
-    return f"s[{reader.name}].compute_at(s[{target.name}], {loop}), or a loop inside it{',' if inline else ''}{inline}"
+    return (
+        f"s[{reader.name}].compute_at(s[{target.name}], {loop}), or a loop inside "
+        f"it{',' if inline else ''}{inline}"
+    )
 
 
 def legal_places(state: ScheduleState, stage: StageState) -> list[tuple[str, str]]:
@@ -137,29 +179,41 @@ def legal_text(state: ScheduleState, stage: StageState) -> str:
 
 
 def store_verdict(state: ScheduleState, stage: StageState, place: At) -> Verdict:
-    """Whether the memory of an attached stage may be made at ``place``: a loop around the one it is computed at, with no parallel loop
-    between, whose threads would share it."""
+    """Whether the memory of an attached stage may be made at ``place``: a loop around the one it is computed
+    at, with no parallel loop between, whose threads would share it."""
     mark = (place.stage, place.loop)
     if not isinstance(stage.attach, At):
-        return no(f"`{stage.name}` is computed at root, and its memory is made there", mark=mark, try_=f"s[{stage.name}].compute_at first")
+        return no(
+            f"`{stage.name}` is computed at root, and its memory is made there",
+            mark=mark,
+            try_=f"s[{stage.name}].compute_at first",
+        )
     between: list[str] = []
     for outer, p in chain(state, stage):
         for q in range(p, -1, -1):
             iv = outer.leaves[q]
             if outer.name == place.stage and iv.name == place.loop:
                 if between:
-                    return no(f"loop {between[0]} between storage and computation is parallel: its threads would share the memory",
-                              mark=mark)
+                    return no(
+                        f"loop {between[0]} between storage and computation is parallel: its threads would "
+                        "share the memory",
+                        mark=mark,
+                    )
                 return YES
             if outer.kind(iv) == "parallel":
                 between.append(f"{outer.name}.{iv.name}")
-    return no(f"loop {place.stage}.{place.loop} is not around the place where `{stage.name}` is computed", mark=mark,
-              legal=lambda: ", ".join(f"{o.name}.{iv.name}" for o, p in chain(state, stage) for iv in reversed(o.leaves[:p + 1])))
+    return no(
+        f"loop {place.stage}.{place.loop} is not around the place where `{stage.name}` is computed",
+        mark=mark,
+        legal=lambda: ", ".join(
+            f"{o.name}.{iv.name}" for o, p in chain(state, stage) for iv in reversed(o.leaves[: p + 1])
+        ),
+    )
 
 
 def _shaken(state: ScheduleState, before: ScheduleState) -> dict[str, None]:
-    """The attached stages, and those that wait, whose legality a change may have touched: they changed, run or wish to run inside loops of
-    such a stage, or are read there."""
+    """The attached stages, and those that wait, whose legality a change may have touched: they changed, run
+    or wish to run inside loops of such a stage, or are read there."""
     fresh = changed(before, state)
     within: dict[str, None] = dict.fromkeys([st.name for st in fresh])
     todo = list(within)
@@ -174,7 +228,11 @@ def _shaken(state: ScheduleState, before: ScheduleState) -> dict[str, None]:
         if st.name in before.position:
             found.update(dict.fromkeys(reads(before, before.stage(st.name))))
     waits = state.links.waiting
-    found.update(dict.fromkeys([n for n in waits if (w := state.stage(n).waiting) is not None and w.place.stage in within]))
+    found.update(
+        dict.fromkeys(
+            [n for n in waits if (w := state.stage(n).waiting) is not None and w.place.stage in within]
+        )
+    )
     return {n: None for n in found if state.stage(n).host is not None or state.stage(n).waiting is not None}
 
 
@@ -185,10 +243,13 @@ def wished(state: ScheduleState, stage: StageState) -> Verdict:
     return place_verdict(state, stage, state.stage(place.stage), place.loop, hope=True)
 
 
-def settle(state: ScheduleState, before: ScheduleState) -> tuple[ScheduleState, tuple[StageState, Verdict] | None]:
-    """Every wish that is legal now fulfilled, and every stage whose place is not legal any more made to wait for it; in ``before``, which
-    ``state`` came of, neither was to be done. Readers come first: what they read may follow them. With it the first stage at a place that
-    no later call could make legal, if there is one."""
+def settle(
+    state: ScheduleState, before: ScheduleState
+) -> tuple[ScheduleState, tuple[StageState, Verdict] | None]:
+    """Every wish that is legal now fulfilled, and every stage whose place is not legal any more made to
+    wait for it; in ``before``, which ``state`` came of, neither was to be done. Readers come first: what
+    they read may follow them. With it the first stage at a place that no later call could make legal, if
+    there is one."""
     bad: tuple[StageState, Verdict] | None = None
     todo = [-state.position[name] for name in _shaken(state, before)]
     heapify(todo)
@@ -217,9 +278,14 @@ def settle(state: ScheduleState, before: ScheduleState) -> tuple[ScheduleState, 
 
 
 def _settled(state: ScheduleState, st: StageState) -> StageState:
-    """An attached or waiting stage, put where it wishes to be if that is legal, else to its start if it may be one day."""
+    """An attached or waiting stage, put where it wishes to be if that is legal, else to its start if it may
+    be one day."""
     if st.waiting is not None:
-        return change(st, attach=st.waiting.place, store=st.waiting.store, waiting=None) if wished(state, st) else st
+        return (
+            change(st, attach=st.waiting.place, store=st.waiting.store, waiting=None)
+            if wished(state, st)
+            else st
+        )
     assert isinstance(st.attach, At)
     if place_verdict(state, st, state.stage(st.attach.stage), st.attach.loop, hope=True).pending:
         return change(st, attach=start_of(state, st), store=None, waiting=Waiting(st.attach, st.store))
@@ -227,5 +293,6 @@ def _settled(state: ScheduleState, st: StageState) -> StageState:
 
 
 def start_of(state: ScheduleState, stage: StageState) -> At | None:
-    """Where a stage is computed when nobody has said anything: at root, or in the loop of the scan it is part of."""
+    """Where a stage is computed when nobody has said anything: at root, or in the loop of the scan it is part
+    of."""
     return None if stage.within is None else At(stage.within, state.stage(stage.within).leaves[-1].name)

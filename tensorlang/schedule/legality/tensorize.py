@@ -1,7 +1,9 @@
-"""Whether the inner loops of a stage are what a tensor intrinsic computes, and where its operands lie. Knows te and bounds.
+"""Whether the inner loops of a stage are what a tensor intrinsic computes, and where its operands lie. Knows
+te and bounds.
 
-The loops from the named one inwards stand for the intrinsic's axes, in order. The bodies must be the same expression, where each operand
-of the intrinsic is one tensor read at a corner (which the outer loops decide) plus the intrinsic's own index.
+The loops from the named one inwards stand for the intrinsic's axes, in order. The bodies must be the same
+expression, where each operand of the intrinsic is one tensor read at a corner (which the outer loops decide)
+plus the intrinsic's own index.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from ..state import INLINED, ScheduleState, StageState
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A box of a tensor: ``corner`` has one index per dimension, ``dims`` names for each of the intrinsic's dimensions that of the tensor."""
+    """A box of a tensor: ``corner`` has one index per dimension, ``dims`` names for each of the intrinsic's
+    dimensions that of the tensor."""
 
     tensor: Tensor
     corner: tuple[Expr, ...]
@@ -38,7 +41,8 @@ class Match:
 
 
 def mismatched(state: ScheduleState) -> tuple[StageState, str] | None:
-    """The first tensorized stage whose loops are not those of its intrinsic any more, with the reason, if there is one."""
+    """The first tensorized stage whose loops are not those of its intrinsic any more, with the reason, if
+    there is one."""
     for st in map(state.stage, state.links.tensorized):
         assert st.tensorized is not None
         if st.waiting is not None:  # it is asked once it has its place
@@ -64,15 +68,22 @@ def match(state: ScheduleState, stage: StageState, position: int, intrin: Tensor
     for iv in inner:
         if stage.kind(iv) != "serial":
             return f"loop {stage.name}.{iv.name} is {stage.kind(iv)}"
-    if any(position <= p for st in state.attached(stage.name) for p, iv in enumerate(stage.leaves) if iv.name == getattr(st.attach, "loop", None)):
+    if any(
+        position <= p
+        for st in state.attached(stage.name)
+        for p, iv in enumerate(stage.leaves)
+        if iv.name == getattr(st.attach, "loop", None)
+    ):
         return f"other stages are computed inside {stage.name}.{stage.leaves[position].name}"
     axes = [a for a in (*pattern.axis, *pattern.reduce_axis) if const_int(a.extent) != 1]
     data, reduced = [iv for iv in inner if iv.kind != REDUCE], [iv for iv in inner if iv.kind == REDUCE]
     wanted = [a for a in axes if a.kind != REDUCE], [a for a in axes if a.kind == REDUCE]
     for mine, theirs, word in ((data, wanted[0], "data"), (reduced, wanted[1], "reduction")):
         if [const_int(b.loops[iv]) for iv in mine] != [const_int(a.extent) for a in theirs]:
-            return (f"its {word} loops run {' x '.join(str(b.loops[iv]) for iv in mine) or 'not at all'}, "
-                    f"those of {intrin.name} {' x '.join(str(a.extent) for a in theirs) or 'not at all'}")
+            return (
+                f"its {word} loops run {' x '.join(str(b.loops[iv]) for iv in mine) or 'not at all'}, "
+                f"those of {intrin.name} {' x '.join(str(a.extent) for a in theirs) or 'not at all'}"
+            )
     own = frozenset(iv.var for iv in inner)
     if any(variables(g) & own for g in bounds_of(state).guards(stage)):
         return "the tiles do not divide the extents: an intrinsic has no tails"
@@ -85,8 +96,16 @@ def match(state: ScheduleState, stage: StageState, position: int, intrin: Tensor
         return f"one of {stage.name} and {intrin.name} is a reduction, the other is not"
     mine_e, theirs_e = first, theirs_body
     if isinstance(first, Reduce) and isinstance(theirs_body, Reduce):
-        if first.reducer is not theirs_body.reducer or first.condition is not None or first.init is not None or len(first.sources) != 1:
-            return f"{stage.name} reduces with {first.reducer.name}, {intrin.name} with {theirs_body.reducer.name}"
+        if (
+            first.reducer is not theirs_body.reducer
+            or first.condition is not None
+            or first.init is not None
+            or len(first.sources) != 1
+        ):
+            return (
+                f"{stage.name} reduces with {first.reducer.name}, {intrin.name} with "
+                f"{theirs_body.reducer.name}"
+            )
         mine_e, theirs_e = first.sources[0], theirs_body.sources[0]
     found: dict[Tensor, Operand] = {}
     why = _same(substitute(mine_e, b.value), substitute(theirs_e, loop_of), own, found)
@@ -109,11 +128,18 @@ def _same(mine: Expr, theirs: Expr, own: frozenset[Var], found: dict[Tensor, Ope
             return f"`{mine}` is not a box read in the order of `{theirs}`"
         operand = Operand(mine.tensor, *where)
         old = found.setdefault(theirs.tensor, operand)
-        if old != operand and (old.tensor is not operand.tensor or old.dims != operand.dims or any(
-                a is not b for a, b in zip(old.corner, operand.corner, strict=True))):
+        if old != operand and (
+            old.tensor is not operand.tensor
+            or old.dims != operand.dims
+            or any(a is not b for a, b in zip(old.corner, operand.corner, strict=True))
+        ):
             return f"`{theirs.tensor.name}` would be two different boxes"
         return None
-    if type(mine) is not type(theirs) or mine.dtype is not theirs.dtype or len(mine.children()) != len(theirs.children()):
+    if (
+        type(mine) is not type(theirs)
+        or mine.dtype is not theirs.dtype
+        or len(mine.children()) != len(theirs.children())
+    ):
         return f"`{mine}` is not of the form of `{theirs}`"
     if isinstance(mine, Const):
         return None if mine is theirs else f"`{mine}` is not `{theirs}`"
@@ -128,8 +154,11 @@ def _same(mine: Expr, theirs: Expr, own: frozenset[Var], found: dict[Tensor, Ope
     return None if mine is theirs else f"`{mine}` is not `{theirs}`"
 
 
-def _split(mine: tuple[Expr, ...], theirs: tuple[Expr, ...], own: frozenset[Var]) -> tuple[tuple[Expr, ...], tuple[int, ...]] | None:
-    """(corner, dims) when some dimensions of ``mine``, in order, move as ``theirs`` do and the others stand still."""
+def _split(
+    mine: tuple[Expr, ...], theirs: tuple[Expr, ...], own: frozenset[Var]
+) -> tuple[tuple[Expr, ...], tuple[int, ...]] | None:
+    """(corner, dims) when some dimensions of ``mine``, in order, move as ``theirs`` do and the others stand
+    still."""
     zero: dict[Var, Expr] = {v: make.const(0, v.dtype) for v in own}
     moving = [d for d, i in enumerate(mine) if variables(i) & own]
     pattern = [d for d, i in enumerate(theirs) if variables(i) & own]
@@ -141,7 +170,9 @@ def _split(mine: tuple[Expr, ...], theirs: tuple[Expr, ...], own: frozenset[Var]
         if d in pattern:
             dims.append(moving[at])
             at += 1
-        else:  # a dimension of one element: any that stands still will do, by convention the one before the next moving
+        else:
+            # a dimension of one element: any that stands still will do, by convention the one before the next
+            # moving
             dims.append(-1)
     still = [d for d in range(len(mine)) if d not in moving]
     for p in range(len(dims)):
@@ -151,8 +182,8 @@ def _split(mine: tuple[Expr, ...], theirs: tuple[Expr, ...], own: frozenset[Var]
             dims[p] = still.pop()
     corner = tuple(substitute(i, zero) for i in mine)
     for d, i in enumerate(theirs):
-        if d in pattern and make.sub(make.sub(mine[dims[d]], corner[dims[d]]), i) is not make.const(0, i.dtype):
+        if d in pattern and make.sub(make.sub(mine[dims[d]], corner[dims[d]]), i) is not make.const(
+            0, i.dtype
+        ):
             return None
     return corner, tuple(dims)
-
-

@@ -9,9 +9,11 @@ from ...errors import Text
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """True when legal. Otherwise ``because`` says why; ``legal`` what would be, ``try_`` what to do, ``mark`` which line of the tree is meant.
+    """True when legal. Otherwise ``because`` says why; ``legal`` what would be, ``try_`` what to do, ``mark``
+    which line of the tree is meant.
 
-    ``pending`` when it is not legal yet and a later call may make it so: the call is taken, and lowering refuses what still waits.
+    ``pending`` when it is not legal yet and a later call may make it so: the call is taken, and lowering
+    refuses what still waits.
     """
 
     ok: bool
@@ -33,6 +35,13 @@ class Verdict:
 YES = Verdict(True)
 
 
-def no(because: Text, *, legal: Text = None, try_: Text = None, mark: tuple[str, str | None] | None = None, pending: bool = False) -> Verdict:
+def no(
+    because: Text,
+    *,
+    legal: Text = None,
+    try_: Text = None,
+    mark: tuple[str, str | None] | None = None,
+    pending: bool = False,
+) -> Verdict:
     """A refusal."""
     return Verdict(False, because, legal, try_, mark, pending)

@@ -1,7 +1,8 @@
 """The primitives, one file each, and THE table of them. Adding one: a file, a line here, a test.
 
-A primitive is a frozen dataclass of plain data (names of stages and loops, numbers, names of knobs): that is what the trace stores.
-``check`` answers without changing anything, ``apply`` gives the new state and the results in the user's terms.
+A primitive is a frozen dataclass of plain data (names of stages and loops, numbers, names of knobs): that is
+what the trace stores. ``check`` answers without changing anything, ``apply`` gives the new state and the
+results in the user's terms.
 """
 
 from __future__ import annotations
@@ -32,10 +33,31 @@ from .tensorize import Tensorize
 from .transform_layout import TransformLayout
 
 TABLE: tuple[type[Primitive], ...] = (
-    Split, Fuse, Reorder, Vectorize, Unroll, Parallel,
-    ComputeAt, ComputeRoot, ComputeInline, ReverseComputeAt, ReverseComputeInline,
-    CacheRead, CacheWrite, Rfactor,
-    SetScope, StoreAt, StorageAlign, TransformLayout, Tensorize, DecomposeReduction, Pragma, Prefetch, DoubleBuffer,
-    SampleTile, SampleCategorical, SampleLocation,
+    Split,
+    Fuse,
+    Reorder,
+    Vectorize,
+    Unroll,
+    Parallel,
+    ComputeAt,
+    ComputeRoot,
+    ComputeInline,
+    ReverseComputeAt,
+    ReverseComputeInline,
+    CacheRead,
+    CacheWrite,
+    Rfactor,
+    SetScope,
+    StoreAt,
+    StorageAlign,
+    TransformLayout,
+    Tensorize,
+    DecomposeReduction,
+    Pragma,
+    Prefetch,
+    DoubleBuffer,
+    SampleTile,
+    SampleCategorical,
+    SampleLocation,
 )
 BY_NAME: dict[str, type[Primitive]] = {p.name: p for p in TABLE}

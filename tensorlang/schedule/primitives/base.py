@@ -29,8 +29,8 @@ class Knob:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """A size that is known at the call, by name, where a primitive takes a number; ``var`` is its variable where the program
-    does not speak of it: an argument only loops are cut by."""
+    """A size that is known at the call, by name, where a primitive takes a number; ``var`` is its variable
+    where the program does not speak of it: an argument only loops are cut by."""
 
     name: str
     var: Var | None = field(default=None, compare=False)
@@ -40,16 +40,20 @@ class Size:
 
 
 Number = int | Knob | Size
-Factor = SupportsIndex | Knob | Size | Expr  # what users give: numpy's integers, the variables of knobs and sizes too
+# what users give: numpy's integers, the variables of knobs and sizes too
+Factor = SupportsIndex | Knob | Size | Expr
 
 
 @dataclass(frozen=True, slots=True)
 class Primitive:
-    """Base class. ``name`` is the word of the API; ``of`` says whether it is a method of a stage or of the schedule."""
+    """Base class. ``name`` is the word of the API; ``of`` says whether it is a method of a stage or of the
+    schedule."""
 
     name: ClassVar[str] = ""
     of: ClassVar[str] = "stage"
-    call: ClassVar[Callable[..., Any]]  # the method users see: builds the primitive from their arguments and performs it
+    call: ClassVar[
+        Callable[..., Any]
+    ]  # the method users see: builds the primitive from their arguments and performs it
 
     def check(self, state: ScheduleState) -> Verdict:
         """Whether the call is legal in this state; changes nothing, and its text is made only when read."""
@@ -92,13 +96,20 @@ def quoted(value: Any) -> str:
     return repr(value) if isinstance(value, str) else _text(value)
 
 
-_PLAIN: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "bool": (bool,), "Number": (int, Knob, Size), "None": (type(None),),
-                                       "float": (float,)}
+_PLAIN: dict[str, tuple[type, ...]] = {
+    "str": (str,),
+    "int": (int,),
+    "bool": (bool,),
+    "Number": (int, Knob, Size),
+    "None": (type(None),),
+    "float": (float,),
+}
 
 
 @functools.cache
 def _schema(kind: type[Primitive]) -> tuple[tuple[str, frozenset[type], type | None, str], ...]:
-    """For each field the exact types it may have, that of its elements when it is a tuple (of ``Digit``: tuples of three ints), and both in words."""
+    """For each field the exact types it may have, that of its elements when it is a tuple (of ``Digit``:
+    tuples of three ints), and both in words."""
     rows = []
     for f in fields(kind):
         text = str(f.type)
@@ -107,8 +118,16 @@ def _schema(kind: type[Primitive]) -> tuple[tuple[str, frozenset[type], type | N
         for part in text.split("|"):
             word, _, inside = part.strip().partition("[")
             allowed.update(_PLAIN.get(word, (tuple,)))
-            element = {"str": str, "int": int, "Digit": tuple}[inside.partition(",")[0]] if inside else element
-        words = {"Number": "an int, a size or a knob", "int": "an int", "float": "a number", "str": "text", "None": "None"}
+            element = (
+                {"str": str, "int": int, "Digit": tuple}[inside.partition(",")[0]] if inside else element
+            )
+        words = {
+            "Number": "an int, a size or a knob",
+            "int": "an int",
+            "float": "a number",
+            "str": "text",
+            "None": "None",
+        }
         many = "text" if element is str else "(axis, stride, size)" if element is tuple else "ints"
         said = " or ".join(words.get(part.strip(), f"a tuple of {many}") for part in text.split("|"))
         said = said.replace(" or ", ", ", max(said.count(" or ") - 1, 0))
@@ -117,20 +136,24 @@ def _schema(kind: type[Primitive]) -> tuple[tuple[str, frozenset[type], type | N
 
 
 def mistyped(p: Primitive) -> Verdict:
-    """Refuses a primitive with a field that is not of its type: traces are plain data, and checks may rely on it."""
+    """Refuses a primitive with a field that is not of its type: traces are plain data, and checks may rely on
+    it."""
     for name, allowed, element, said in _schema(type(p)):  # type: ignore[arg-type]
         value = getattr(p, name)
         right = type(value) in allowed
         if right and element is not None and type(value) is tuple:
             right = all([type(v) is element for v in value])
-            right = right and (element is not tuple or all([len(v) == 3 and {*map(type, v)} == {int} for v in value]))
+            right = right and (
+                element is not tuple or all([len(v) == 3 and {*map(type, v)} == {int} for v in value])
+            )
         if not right:
             return no(f"{name} must be {said}, not {quoted(value)}")
     return YES
 
 
 def whole(value: Any) -> Any:
-    """A number or a list of numbers that a user gave (numpy's too), as int or tuple of ints; what is none comes back as it is, for
+    """A number or a list of numbers that a user gave (numpy's too), as int or tuple of ints; what is none
+    comes back as it is, for
     :func:`mistyped` to refuse."""
     try:
         if isinstance(value, list | tuple | range | set | frozenset) or hasattr(value, "tolist"):
@@ -142,7 +165,8 @@ def whole(value: Any) -> Any:
 
 
 def number(state: ScheduleState, value: Number) -> Expr:
-    """A number of a primitive as an expression: a literal, a size, or the knob's variable (its value, when the state is concrete)."""
+    """A number of a primitive as an expression: a literal, a size, or the knob's variable (its value, when
+    the state is concrete)."""
     if isinstance(value, int):
         return make.const(value, "int32")
     if isinstance(value, Size):
@@ -155,26 +179,38 @@ def number(state: ScheduleState, value: Number) -> Expr:
 
 
 def find_number(state: ScheduleState, value: Number | None) -> Verdict:
-    """Whether a number is one: a literal, a size of the program, or a knob that a decision of this schedule has."""
+    """Whether a number is one: a literal, a size of the program, or a knob that a decision of this schedule
+    has."""
     if isinstance(value, Size):
         found = len(sizes_called(state, value.name)) + (value.var is not None)
         if found != 1:
-            return no(f"{'several sizes are' if found else 'no size of the program is'} called `{value.name}`",
-                      try_="variables with names of their own" if found else "split by the variable itself, which a trace does not keep")
+            return no(
+                f"{'several sizes are' if found else 'no size of the program is'} called `{value.name}`",
+                try_="variables with names of their own"
+                if found
+                else "split by the variable itself, which a trace does not keep",
+            )
     if isinstance(value, Knob):
         base, _, index = value.name.rpartition(".")
         decision = state.decision(base)
         if decision is None or not index.isdecimal() or int(index) >= len(decision.knobs):
-            return no(f"there is no sampled value `{value.name}`",
-                      legal=", ".join(k.name for d in state.decisions for k in d.knobs) or "none",
-                      try_="s.sample_tile(loop) first")
+            return no(
+                f"there is no sampled value `{value.name}`",
+                legal=", ".join(k.name for d in state.decisions for k in d.knobs) or "none",
+                try_="s.sample_tile(loop) first",
+            )
     return YES
 
 
 def sizes_called(state: ScheduleState, name: str) -> list[Var]:
     """The sizes and integer arguments of that name that the program speaks of."""
     exprs = [e for st in state.stages for t in st.op.outputs for e in t.shape]
-    exprs += [e for st in state.stages if isinstance(st.op, ComputeOp) for e in (*st.op.body, *(a.extent for a in st.op.reduce_axis))]
+    exprs += [
+        e
+        for st in state.stages
+        if isinstance(st.op, ComputeOp)
+        for e in (*st.op.body, *(a.extent for a in st.op.reduce_axis))
+    ]
     found = dict.fromkeys(v for e in exprs for v in variables(e))
     return [v for v in found if v.name == name and v.kind in ("dim", "value") and v.dtype.is_index]
 
@@ -185,9 +221,14 @@ def find_stage(state: ScheduleState, name: str) -> Verdict:
         return no(f"there is no stage `{name}`", legal=", ".join(state.position))
     stage = state.stage(name)
     if stage.is_placeholder:
-        return no(f"`{name}` is an argument: it has no loops", try_=f"s.cache_read({name}, 'local', [reader]) makes a stage that copies it")
+        return no(
+            f"`{name}` is an argument: it has no loops",
+            try_=f"s.cache_read({name}, 'local', [reader]) makes a stage that copies it",
+        )
     if stage.attach == INLINED:
-        return no(f"`{name}` is inlined: it has no loops any more", try_="schedule it before, or do not inline it")
+        return no(
+            f"`{name}` is inlined: it has no loops any more", try_="schedule it before, or do not inline it"
+        )
     return YES
 
 
@@ -197,17 +238,31 @@ def find_own_memory(state: ScheduleState, name: str) -> Verdict:
     if found:
         stage = state.stage(name)
         if stage.is_opaque:
-            return no(f"`{name}` is {stage.what}", mark=(name, None), try_="the same call on the update" if stage.is_scan else None)
+            return no(
+                f"`{name}` is {stage.what}",
+                mark=(name, None),
+                try_="the same call on the update" if stage.is_scan else None,
+            )
         if stage.shares:
-            return no(f"`{name}` is written straight into the scan `{stage.shares[0].name}`", mark=(name, None),
-                      try_=f"s.cache_write({name}, 'local') and the same call on that")
+            return no(
+                f"`{name}` is written straight into the scan `{stage.shares[0].name}`",
+                mark=(name, None),
+                try_=f"s.cache_write({name}, 'local') and the same call on that",
+            )
     return found
 
 
 def find_output(state: ScheduleState, name: str, index: int) -> Verdict:
     """Whether stage ``name`` has an output ``index``."""
     n = len(state.stage(name).op.outputs)
-    return YES if 0 <= index < n else no(f"index={index}: `{name}` has {n} output{'s' if n > 1 else ''}", legal=", ".join(map(str, range(n))))
+    return (
+        YES
+        if 0 <= index < n
+        else no(
+            f"index={index}: `{name}` has {n} output{'s' if n > 1 else ''}",
+            legal=", ".join(map(str, range(n))),
+        )
+    )
 
 
 def find_loop(state: ScheduleState, stage: str, loop: str) -> Verdict:
@@ -224,7 +279,10 @@ def find_loop(state: ScheduleState, stage: str, loop: str) -> Verdict:
         into = f" into {', '.join(c.name for c in made.children)}" if made else ""
         how = {"Split": "was split", "Fuse": "was fused"}.get(type(made).__name__, "is gone")
         if made is None:
-            return no(f"`{loop}` is an axis that `{stage}` no longer loops over", legal=f"the loops of {stage}: {loops}")
+            return no(
+                f"`{loop}` is an axis that `{stage}` no longer loops over",
+                legal=f"the loops of {stage}: {loops}",
+            )
         return no(f"`{loop}` {how}{into} before", legal=f"the loops of {stage}: {loops}", mark=(stage, None))
     return no(f"`{stage}` has no loop `{loop}`", legal=f"the loops of {stage}: {loops}", mark=(stage, None))
 
@@ -239,7 +297,8 @@ def position(stage: StageState, name: str) -> int:
     return next(p for p, iv in enumerate(stage.leaves) if iv.name == name)
 
 
-LONGEST_NAME = 256  # a loop is named after those it is made of: split and fused again and again, its name would double each time
+# a loop is named after those it is made of: split and fused again and again, its name would double each time
+LONGEST_NAME = 256
 
 
 def fresh_loop_name(stage: StageState, wish: str) -> str:
@@ -256,15 +315,22 @@ def fresh_loop_name(stage: StageState, wish: str) -> str:
 
 
 def renamed(state: ScheduleState, stage: str, now: dict[str, str]) -> list[StageState]:
-    """The stages computed, stored or waiting at loops of ``stage`` that are gone, at the loops they are ``now``; those that change."""
+    """The stages computed, stored or waiting at loops of ``stage`` that are gone, at the loops they are
+    ``now``; those that change."""
     inside: dict[str, None] = dict.fromkeys(state.links.waiting)
     todo = [stage]
-    for name in todo:  # grows on the way; memory is made at loops around the place of a stage, so those inside are all
+    for name in (
+        todo
+    ):  # grows on the way; memory is made at loops around the place of a stage, so those inside are all
         inside.update(dict.fromkeys(state.links.attached.get(name, ())))
         todo += state.links.attached.get(name, ())
 
     def at(place: Any) -> Any:
-        return At(stage, now[place.loop]) if isinstance(place, At) and place.stage == stage and place.loop in now else place
+        return (
+            At(stage, now[place.loop])
+            if isinstance(place, At) and place.stage == stage and place.loop in now
+            else place
+        )
 
     found = []
     for st in map(state.stage, inside):

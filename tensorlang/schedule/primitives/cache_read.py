@@ -1,6 +1,7 @@
 """cache_read: readers get a copy of a tensor in a buffer of its own.
 
-``C reads A`` → ``A.local[i, j] = A[i, j]``, ``C reads A.local``; with a wider ``dtype``, ``A.local[i, j] = int16(A[i, j])``
+``C reads A`` → ``A.local[i, j] = A[i, j]``, ``C reads A.local``; with a wider ``dtype``, ``A.local[i, j] =
+int16(A[i, j])``
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CacheRead(Primitive):
-    """Let ``readers`` read a copy of output ``index`` of stage ``tensor``, kept in ``scope``, in a wider ``dtype`` if one is named;
-    returns the copy."""
+    """Let ``readers`` read a copy of output ``index`` of stage ``tensor``, kept in ``scope``, in a wider
+    ``dtype`` if one is named; returns the copy."""
 
     tensor: str
     scope: str
@@ -49,19 +50,34 @@ class CacheRead(Primitive):
         if not found:
             return found
         if not self.readers:
-            return no("no reader is named", legal=lambda: ", ".join(r.name for r in state.readers(self.tensor)) or "nothing reads it")
+            return no(
+                "no reader is named",
+                legal=lambda: ", ".join(r.name for r in state.readers(self.tensor)) or "nothing reads it",
+            )
         reading = {r.name for r in state.readers(self.tensor)}
         for r in self.readers:
             if state.stage(r).is_opaque:
-                return no(f"`{r}` is {state.stage(r).what.partition(':')[0]}: what it reads is fixed", try_="name the stages inside it")
+                return no(
+                    f"`{r}` is {state.stage(r).what.partition(':')[0]}: what it reads is fixed",
+                    try_="name the stages inside it",
+                )
             if r not in reading:
-                return no(f"`{r}` does not read `{self.tensor}`", legal=lambda: "readers: " + (", ".join(reading) or "none"))
+                return no(
+                    f"`{r}` does not read `{self.tensor}`",
+                    legal=lambda: "readers: " + (", ".join(reading) or "none"),
+                )
         if self.dtype:
             kind = state.stage(self.tensor).op.outputs[self.index].dtype
             if self.dtype not in KNOWN:
-                return no(f"dtype {self.dtype!r} is not known", legal=", ".join(t for t in KNOWN if _holds(dtype(t), kind)))
+                return no(
+                    f"dtype {self.dtype!r} is not known",
+                    legal=", ".join(t for t in KNOWN if _holds(dtype(t), kind)),
+                )
             if not _holds(dtype(self.dtype), kind):
-                return no(f"{self.dtype} does not hold every value of {kind}", legal=lambda: ", ".join(t for t in KNOWN if _holds(dtype(t), kind)))
+                return no(
+                    f"{self.dtype} does not hold every value of {kind}",
+                    legal=lambda: ", ".join(t for t in KNOWN if _holds(dtype(t), kind)),
+                )
         return YES
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
@@ -75,17 +91,31 @@ class CacheRead(Primitive):
         def redirect(e: Expr) -> Expr | None:
             if type(e) is TensorRead and e.tensor is source:
                 return make.cast(source.dtype, intern(TensorRead, copy, e.indices))
-            if type(e) is Cast and copy.dtype is not source.dtype and type(e.a) is Cast and type(e.a.a) is TensorRead and e.a.a.tensor is copy:
-                return make.cast(e.dtype, e.a.a)  # narrowed to the source's type and widened again: the same value
+            if (
+                type(e) is Cast
+                and copy.dtype is not source.dtype
+                and type(e.a) is Cast
+                and type(e.a.a) is TensorRead
+                and e.a.a.tensor is copy
+            ):
+                return make.cast(
+                    e.dtype, e.a.a
+                )  # narrowed to the source's type and widened again: the same value
             return None
 
         changed = []
         for r in self.readers:
             st = state.stage(r)
-            changed.append(change(st, op=st.compute.redefined(tuple(rewrite(e, redirect) for e in st.compute.body))))
+            changed.append(
+                change(st, op=st.compute.redefined(tuple(rewrite(e, redirect) for e in st.compute.body)))
+            )
         from_stage = state.stage(self.tensor)
         new = StageState(name, op, axes, scope=self.scope, in_part=from_stage.in_part)
-        scan = state.stage(self.readers[0]).within if from_stage.is_placeholder and from_stage.shares else from_stage.within
+        scan = (
+            state.stage(self.readers[0]).within
+            if from_stage.is_placeholder and from_stage.shares
+            else from_stage.within
+        )
         if scan is not None:  # rows of a scan's state, or what a turn makes: copied at each turn
             new = change(new, attach=At(scan, state.stage(scan).leaves[-1].name), within=scan)
         state = state.with_stage(*changed).insert_after(self.tensor, new)
@@ -95,16 +125,30 @@ class CacheRead(Primitive):
         return f"cache_read({self.tensor}, {quoted(self.scope)}, [{', '.join(self.readers)}])"
 
     @staticmethod
-    def call(schedule: Schedule, tensor: StageKey, scope: str, readers: StageKey | Sequence[StageKey],
-             dtype: str | DType = "") -> Tensor:
-        """Let ``readers`` (tensors or operations) read a copy of ``tensor`` in a buffer of its own; returns the copy.
+    def call(
+        schedule: Schedule,
+        tensor: StageKey,
+        scope: str,
+        readers: StageKey | Sequence[StageKey],
+        dtype: str | DType = "",
+    ) -> Tensor:
+        """Let ``readers`` (tensors or operations) read a copy of ``tensor`` in a buffer of its own; returns
+        the copy.
 
-        ``dtype`` is the type of the copy, one that holds every value of ``tensor`` exactly (int16 for int8); its own when left out.
+        ``dtype`` is the type of the copy, one that holds every value of ``tensor`` exactly (int16 for int8);
+        its own when left out.
         """
         listed = readers if isinstance(readers, list | tuple) else (readers,)
         index = tensor.value_index if isinstance(tensor, Tensor) else 0
-        return schedule.perform(CacheRead(schedule.stage_name(tensor), scope,  # type: ignore[no-any-return]
-                                          tuple(schedule.stage_name(r) for r in listed), index, str(dtype)))
+        return schedule.perform(
+            CacheRead(
+                schedule.stage_name(tensor),
+                scope,  # type: ignore[no-any-return]
+                tuple(schedule.stage_name(r) for r in listed),
+                index,
+                str(dtype),
+            )
+        )
 
 
 def _holds(wide: DType, narrow: DType) -> bool:

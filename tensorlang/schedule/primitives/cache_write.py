@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CacheWrite(Primitive):
-    """Compute the outputs of ``stage`` in ``scope`` and copy them; returns the new tensor (or a tuple of them).
+    """Compute the outputs of ``stage`` in ``scope`` and copy them; returns the new tensor (or a tuple of
+    them).
 
     When the stage was split or reordered before, the cache is laid out by its data loops,
     and padded where a split does not divide.
@@ -48,36 +49,60 @@ class CacheWrite(Primitive):
             return no(f"scope {self.scope!r} is not known", legal="local, global")
         st = state.stage(self.stage)
         if st.is_opaque:
-            return no(f"`{self.stage}` is {st.what}", mark=(self.stage, None), try_="cache_write of the update" if st.is_scan else None)
+            return no(
+                f"`{self.stage}` is {st.what}",
+                mark=(self.stage, None),
+                try_="cache_write of the update" if st.is_scan else None,
+            )
         if st.kinds:
             iv = next(iter(st.kinds))
-            return no(f"loop {self.stage}.{iv.name} is {st.kinds[iv]} already, and would move to the cache", mark=(self.stage, iv.name),
-                      try_=f"call cache_write before {st.kinds[iv].removesuffix('d')}")
+            return no(
+                f"loop {self.stage}.{iv.name} is {st.kinds[iv]} already, and would move to the cache",
+                mark=(self.stage, iv.name),
+                try_=f"call cache_write before {st.kinds[iv].removesuffix('d')}",
+            )
         why = no_layout(st)
         if why:
             return no(why, mark=(self.stage, None), try_="call cache_write before split, fuse and the like")
         inside = state.attached(self.stage)
         if inside:
-            return no(f"`{inside[0].name}` is computed inside its loops, which would move to the cache", mark=(self.stage, None),
-                      try_="call cache_write before compute_at")
+            return no(
+                f"`{inside[0].name}` is computed inside its loops, which would move to the cache",
+                mark=(self.stage, None),
+                try_="call cache_write before compute_at",
+            )
         return YES
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
         st = state.stage(self.stage)
-        if _reordered(st):  # the cache takes over the loops as its layout, as in TVM; the stage itself starts afresh
+        if _reordered(
+            st
+        ):  # the cache takes over the loops as its layout, as in TVM; the stage itself starts afresh
             plain = change(st, leaves=(*st.compute.axis, *st.compute.reduce_axis), relations=())
             state, cached = self.apply(state.with_stage(plain))
-            state, outputs = _by_loops(state, state.of(cached if isinstance(cached, Tensor) else cached[0]), st)
+            state, outputs = _by_loops(
+                state, state.of(cached if isinstance(cached, Tensor) else cached[0]), st
+            )
             return state, outputs[0] if len(outputs) == 1 else outputs
         op = st.compute
         axes = tuple(fresh_axis(a.name, a.extent) for a in op.axis)
         to_new = {a.var: b.var for a, b in zip(op.axis, axes, strict=True)}
         name = state.free_name(f"{self.stage}.{self.scope}")
-        cached = ComputeOp(name, axes, op.reduce_axis, tuple(substitute(e, to_new) for e in op.body), op.tag, op.attrs)
+        cached = ComputeOp(
+            name, axes, op.reduce_axis, tuple(substitute(e, to_new) for e in op.body), op.tag, op.attrs
+        )
         index = tuple(a.var for a in op.axis)
         copy = op.redefined(tuple(intern(TensorRead, t, index) for t in cached.outputs), reduce_axis=())
-        new = StageState(name, cached, (*axes, *op.reduce_axis), attach=st.attach if isinstance(st.attach, At) else None, scope=self.scope,
-                         within=st.within, waiting=st.waiting and Waiting(st.waiting.place), in_part=st.in_part)
+        new = StageState(
+            name,
+            cached,
+            (*axes, *op.reduce_axis),
+            attach=st.attach if isinstance(st.attach, At) else None,
+            scope=self.scope,
+            within=st.within,
+            waiting=st.waiting and Waiting(st.waiting.place),
+            in_part=st.in_part,
+        )
         data = tuple(iv for iv in st.leaves if not any(iv is r for r in op.reduce_axis))
         state = state.with_stage(change(st, op=copy, leaves=data)).insert_before(self.stage, new)
         return state, cached.outputs[0] if len(cached.outputs) == 1 else cached.outputs
@@ -93,22 +118,29 @@ class CacheWrite(Primitive):
     def call(schedule: Schedule, tensor: Sequence[Tensor], scope: str = "local") -> tuple[Tensor, ...]: ...
     @staticmethod
     def call(schedule: Schedule, tensor: StageKey | Sequence[StageKey], scope: str = "local") -> Any:
-        """Compute ``tensor`` in a buffer of its own (``tensor.local``) and copy it from there; returns that tensor."""
+        """Compute ``tensor`` in a buffer of its own (``tensor.local``) and copy it from there; returns that
+        tensor."""
         listed: Sequence[Any] = tensor if isinstance(tensor, list | tuple) else [tensor]
         names = {schedule.stage_name(t) for t in listed}
         if len(names) != 1:
-            raise ScheduleError(f"cache_write([{', '.join(sorted(names))}]): not the outputs of one compute",
-                                try_="one cache_write for each compute; all outputs of it are cached together")
+            raise ScheduleError(
+                f"cache_write([{', '.join(sorted(names))}]): not the outputs of one compute",
+                try_="one cache_write for each compute; all outputs of it are cached together",
+            )
         return schedule.perform(CacheWrite(names.pop(), scope))
 
 
 def _reordered(st: StageState) -> bool:
-    return bool(st.relations) or any(a is not b for a, b in zip(st.leaves, (*st.compute.axis, *st.compute.reduce_axis), strict=True))
+    return bool(st.relations) or any(
+        a is not b for a, b in zip(st.leaves, (*st.compute.axis, *st.compute.reduce_axis), strict=True)
+    )
 
 
-def _by_loops(state: ScheduleState, cache: StageState, st: StageState) -> tuple[ScheduleState, tuple[Tensor, ...]]:
-    """The cache laid out by the data loops of ``st``, outermost first. Where a split does not divide there is padding: nobody reads it, and
-    it holds the start values of a reduction, else 0."""
+def _by_loops(
+    state: ScheduleState, cache: StageState, st: StageState
+) -> tuple[ScheduleState, tuple[Tensor, ...]]:
+    """The cache laid out by the data loops of ``st``, outermost first. Where a split does not divide there is
+    padding: nobody reads it, and it holds the start values of a reduction, else 0."""
     extent = {a: a.extent for a in st.all_loops() if a.dom is not None}
     for rel in st.relations:
         rel.extents(extent)
@@ -128,11 +160,19 @@ def _by_loops(state: ScheduleState, cache: StageState, st: StageState) -> tuple[
             rel.places(found, extent)
         return tuple(found[iv] for iv in leaves)
 
-    op = redefined(cache, axes, {a.var: value[old] for a, old in zip(cache.compute.axis, st.compute.axis, strict=True)}, inside)
+    op = redefined(
+        cache,
+        axes,
+        {a.var: value[old] for a, old in zip(cache.compute.axis, st.compute.axis, strict=True)},
+        inside,
+    )
     return laid_out(state, cache, op, place), op.outputs
 
 
 def _divides(rel: Split, extent: dict[IterVar, Expr]) -> bool:
     """Whether the tiles of a split make up the whole, no element more."""
     whole, inner = extent[rel.parent], extent[rel.inner]
-    return EMPTY.divisible(whole, inner) is True and EMPTY.prove(make.eq(extent[rel.outer], make.floordiv(whole, inner))) is True
+    return (
+        EMPTY.divisible(whole, inner) is True
+        and EMPTY.prove(make.eq(extent[rel.outer], make.floordiv(whole, inner))) is True
+    )

@@ -36,7 +36,9 @@ class ComputeAt(Primitive):
         return place_verdict(state, state.stage(self.stage), state.stage(self.at), self.loop, hope=True)
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
-        return state.with_stage(change(state.stage(self.stage), attach=At(self.at, self.loop), waiting=None)), None
+        return state.with_stage(
+            change(state.stage(self.stage), attach=At(self.at, self.loop), waiting=None)
+        ), None
 
     def __str__(self) -> str:
         return f"compute_at({self.stage}, at={self.at}.{self.loop})"
@@ -45,12 +47,15 @@ class ComputeAt(Primitive):
     def call(stage: Stage, parent: Stage, loop: IterVar | str) -> None:
         """Compute this stage inside ``loop`` of ``parent``: as much of it as one turn of the loop reads.
 
-        Calls come in any order: while a reader that could still be moved there is elsewhere, the stage waits at root (``s.pending``).
-        Raises ScheduleError for a place that no later call could make legal.
+        Calls come in any order: while a reader that could still be moved there is elsewhere, the stage waits
+        at root (``s.pending``). Raises ScheduleError for a place that no later call could make legal.
         """
         if not hasattr(parent, "loop_name"):
-            raise ScheduleError(f"s[{stage.name}].compute_at({getattr(parent, 'name', type(parent).__name__)}, …): not a stage",
-                                try_=f"s[{stage.name}].compute_at(s[{getattr(parent, 'name', 'T')}], loop)")
+            raise ScheduleError(
+                f"s[{stage.name}].compute_at({getattr(parent, 'name', type(parent).__name__)}, …): not a "
+                "stage",
+                try_=f"s[{stage.name}].compute_at(s[{getattr(parent, 'name', 'T')}], loop)",
+            )
         stage.do(ComputeAt(stage.name, parent.name, parent.loop_name("compute_at", loop)))
 
 
@@ -65,8 +70,11 @@ class ComputeRoot(Primitive):
         found = find_stage(state, self.stage)
         if found and state.stage(self.stage).within is not None:
             scan = state.stage(self.stage).within
-            return no(f"`{self.stage}` hangs on the state of the scan `{scan}` and must run inside its loop", mark=(self.stage, None),
-                      legal=lambda: legal_text(state, state.stage(self.stage)))
+            return no(
+                f"`{self.stage}` hangs on the state of the scan `{scan}` and must run inside its loop",
+                mark=(self.stage, None),
+                legal=lambda: legal_text(state, state.stage(self.stage)),
+            )
         return found
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:

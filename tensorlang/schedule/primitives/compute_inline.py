@@ -32,18 +32,27 @@ class ComputeInline(Primitive):
             return found
         st = state.stage(self.stage)
         if st.is_output:
-            return no(f"`{self.stage}` is an output: the caller wants it stored", mark=(self.stage, None),
-                      try_=lambda: _what_it_reads(state, self.stage))
+            return no(
+                f"`{self.stage}` is an output: the caller wants it stored",
+                mark=(self.stage, None),
+                try_=lambda: _what_it_reads(state, self.stage),
+            )
         opaque = next((r for r in state.readers(self.stage) if r.is_opaque), None)
         if opaque is not None:
             return no(f"`{opaque.name}` reads it whole, from memory", mark=(self.stage, None))
         if st.compute.reduce_axis:
-            return no(f"`{self.stage}` is a reduction: its value is not one expression", mark=(self.stage, None),
-                      try_=f"s[{self.stage}].compute_at(reader, loop)")
+            return no(
+                f"`{self.stage}` is a reduction: its value is not one expression",
+                mark=(self.stage, None),
+                try_=f"s[{self.stage}].compute_at(reader, loop)",
+            )
         inside = state.attached(self.stage)
         if inside:
-            return no(f"`{inside[0].name}` is computed inside its loops, which would disappear", mark=(self.stage, None),
-                      try_=f"s[{inside[0].name}].compute_root() first")
+            return no(
+                f"`{inside[0].name}` is computed inside its loops, which would disappear",
+                mark=(self.stage, None),
+                try_=f"s[{inside[0].name}].compute_root() first",
+            )
         return YES
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
@@ -52,11 +61,15 @@ class ComputeInline(Primitive):
 
         def written_out(e: Expr) -> Expr | None:
             if type(e) is TensorRead and e.tensor.op is st.key:
-                return substitute(op.body[e.tensor.value_index], dict(zip((a.var for a in op.axis), e.indices, strict=True)))
+                return substitute(
+                    op.body[e.tensor.value_index], dict(zip((a.var for a in op.axis), e.indices, strict=True))
+                )
             return None
 
-        changed = [change(r, op=r.compute.redefined(tuple(rewrite(e, written_out) for e in r.compute.body)))
-                   for r in state.readers(self.stage)]
+        changed = [
+            change(r, op=r.compute.redefined(tuple(rewrite(e, written_out) for e in r.compute.body)))
+            for r in state.readers(self.stage)
+        ]
         return state.with_stage(change(st, attach=INLINED, store=None, waiting=None), *changed), None
 
     @staticmethod

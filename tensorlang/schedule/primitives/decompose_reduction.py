@@ -1,6 +1,7 @@
 """decompose_reduction: the start values of a reduction are written further out than they need be.
 
-``for i: { s[i] = 0; for k: s[i] += … }`` decomposed at i → ``for i: s[i] = 0`` and then ``for i: for k: s[i] += …``
+``for i: { s[i] = 0; for k: s[i] += … }`` decomposed at i → ``for i: s[i] = 0`` and then ``for i: for k: s[i]
++= …``
 """
 
 from __future__ import annotations
@@ -34,8 +35,12 @@ class DecomposeReduction(Primitive):
             return no(f"`{self.stage}` is no reduction: it has no start values", mark=(self.stage, None))
         if position(st, self.loop) > st.first_reduce():
             outer = st.leaves[st.first_reduce()].name
-            return no(f"loop {self.stage}.{self.loop} is inside the reduction loop {outer}: the start values would be written again at each turn",
-                      mark=(self.stage, self.loop), legal=", ".join(iv.name for iv in st.leaves[:st.first_reduce() + 1]))
+            return no(
+                f"loop {self.stage}.{self.loop} is inside the reduction loop {outer}: the start values would "
+                "be written again at each turn",
+                mark=(self.stage, self.loop),
+                legal=", ".join(iv.name for iv in st.leaves[: st.first_reduce() + 1]),
+            )
         return YES
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:

@@ -1,10 +1,13 @@
-"""double_buffer: a stage computed inside a loop gets two copies of its memory, and each turn computes what the next one reads.
+"""double_buffer: a stage computed inside a loop gets two copies of its memory, and each turn computes what
+the next one reads.
 
-``for k: { P = f(k); C += P }``  →  ``P[0] = f(0); for k: { if k + 1 < n: P[(k+1) % 2] = f(k+1); C += P[k % 2] }``
+``for k: { P = f(k); C += P }``  →  ``P[0] = f(0); for k: { if k + 1 < n: P[(k+1) % 2] = f(k+1); C += P[k % 2]
+}``
 
-The processor may then overlap the loads of one turn with the arithmetic of the other. The loop is the one the stage is computed at when
-the schedule is lowered. One copy is kept of a stage at root or in a parallel loop, where no turn follows another, and of one that is computed
-from stages of the same turn which have one copy themselves.
+The processor may then overlap the loads of one turn with the arithmetic of the other. The loop is the one the
+stage is computed at when the schedule is lowered. One copy is kept of a stage at root or in a parallel loop,
+where no turn follows another, and of one that is computed from stages of the same turn which have one copy
+themselves.
 """
 
 from __future__ import annotations
@@ -32,8 +35,11 @@ class DoubleBuffer(Primitive):
         if not found:
             return found
         if state.stage(self.stage).is_output:
-            return no(f"`{self.stage}` is an output: the caller's memory holds it once", mark=(self.stage, None),
-                      try_="double_buffer of a stage that is computed inside a loop")
+            return no(
+                f"`{self.stage}` is an output: the caller's memory holds it once",
+                mark=(self.stage, None),
+                try_="double_buffer of a stage that is computed inside a loop",
+            )
         return YES
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:

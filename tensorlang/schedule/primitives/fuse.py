@@ -26,7 +26,8 @@ _MANY = 1 << 30  # tails may round the turns up
 
 @dataclass(frozen=True, slots=True)
 class Fuse(Primitive):
-    """Fuse ``loops`` of ``stage``, neighbours in any order; no loops at all gives a loop of one turn, outermost."""
+    """Fuse ``loops`` of ``stage``, neighbours in any order; no loops at all gives a loop of one turn,
+    outermost."""
 
     stage: str
     loops: tuple[str, ...]
@@ -43,24 +44,38 @@ class Fuse(Primitive):
                 return found
         st = state.stage(self.stage)
         start = min(position(st, loop) for loop in self.loops)
-        if {iv.name for iv in st.leaves[start:start + len(self.loops)]} != set(self.loops):
+        if {iv.name for iv in st.leaves[start : start + len(self.loops)]} != set(self.loops):
             order = ", ".join(iv.name for iv in st.leaves)
             end = max(position(st, loop) for loop in self.loops) + 1
             between = [iv.name for iv in st.leaves[start:end] if iv.name not in self.loops]
-            return no(f"{', '.join(self.loops)} are not neighbours: the loops are {order}", mark=(self.stage, self.loops[0]),
-                      try_=f"s[{self.stage}].reorder({', '.join([*self.loops, *between])}) first")
+            return no(
+                f"{', '.join(self.loops)} are not neighbours: the loops are {order}",
+                mark=(self.stage, self.loops[0]),
+                try_=f"s[{self.stage}].reorder({', '.join([*self.loops, *between])}) first",
+            )
         ivs = [leaf(st, loop) for loop in self.loops]
         if len(ivs) > 1 and any(iv.kind == SCAN for iv in ivs):
-            return no(f"a loop of the scan {self.stage} stays by itself: its turns are the rows, in order", mark=(self.stage, self.loops[0]),
-                      try_="loops of the update")
+            return no(
+                f"a loop of the scan {self.stage} stays by itself: its turns are the rows, in order",
+                mark=(self.stage, self.loops[0]),
+                try_="loops of the update",
+            )
         if len({iv.kind for iv in ivs}) > 1:
-            mixed = ", ".join(f"{iv.name} is a {'data' if iv.kind == DATA else 'reduction'} loop" for iv in ivs)
-            return no(f"a data loop and a reduction loop cannot be one loop: {mixed}", mark=(self.stage, self.loops[0]),
-                      try_="reorder so that loops of one kind are neighbours, and fuse those")
+            mixed = ", ".join(
+                f"{iv.name} is a {'data' if iv.kind == DATA else 'reduction'} loop" for iv in ivs
+            )
+            return no(
+                f"a data loop and a reduction loop cannot be one loop: {mixed}",
+                mark=(self.stage, self.loops[0]),
+                try_="reorder so that loops of one kind are neighbours, and fuse those",
+            )
         for iv in ivs:
             if st.kind(iv) != "serial":
-                return no(f"loop {self.stage}.{iv.name} is {st.kind(iv)} already", mark=(self.stage, iv.name),
-                          try_="fuse first, then annotate the fused loop")
+                return no(
+                    f"loop {self.stage}.{iv.name} is {st.kind(iv)} already",
+                    mark=(self.stage, iv.name),
+                    try_="fuse first, then annotate the fused loop",
+                )
         return YES
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
@@ -80,10 +95,14 @@ class Fuse(Primitive):
             both = IterVar(Var(name, _counter(st, iv), "loop"), None, iv.kind)
             p = position(st, fused.name)
             gone = {fused.name: name, iv.name: name}
-            new = change(st, leaves=(*st.leaves[:p], both, *st.leaves[p + 2:]), relations=(*st.relations, FuseRelation(fused, iv, both)),
-                         init_at=gone.get(st.init_at or "", st.init_at),
-                         pragmas=_noted(st, fused, iv, both),
-                         prefetches=tuple((t, gone.get(loop, loop), n) for t, loop, n in st.prefetches))
+            new = change(
+                st,
+                leaves=(*st.leaves[:p], both, *st.leaves[p + 2 :]),
+                relations=(*st.relations, FuseRelation(fused, iv, both)),
+                init_at=gone.get(st.init_at or "", st.init_at),
+                pragmas=_noted(st, fused, iv, both),
+                prefetches=tuple((t, gone.get(loop, loop), n) for t, loop, n in st.prefetches),
+            )
             state = state.with_stage(new, *renamed(state, self.stage, gone))
             fused = both
         return state, fused
@@ -95,7 +114,9 @@ class Fuse(Primitive):
         return stage.do(Fuse(stage.name, tuple(stage.loop_name("fuse", x) for x in listed)))  # type: ignore[no-any-return]
 
 
-def _noted(st: StageState, outer: IterVar, inner: IterVar, both: IterVar) -> dict[IterVar, tuple[tuple[str, Any], ...]]:
+def _noted(
+    st: StageState, outer: IterVar, inner: IterVar, both: IterVar
+) -> dict[IterVar, tuple[tuple[str, Any], ...]]:
     """The pragmas of the loops, those of the two now on the one."""
     kept = {iv: said for iv, said in st.pragmas.items() if iv is not outer and iv is not inner}
     noted = {**dict(st.pragmas.get(outer, ())), **dict(st.pragmas.get(inner, ()))}
@@ -103,7 +124,8 @@ def _noted(st: StageState, outer: IterVar, inner: IterVar, both: IterVar) -> dic
 
 
 def _counter(st: StageState, iv: IterVar) -> DType:
-    """The type a fused loop is counted in: that of its part, unless the turns of all loops of the kind may be too many for it."""
+    """The type a fused loop is counted in: that of its part, unless the turns of all loops of the kind may be
+    too many for it."""
     facts, turns = Facts(), 1
     for axis in st.compute.axis if iv.kind == DATA else st.compute.reduce_axis:
         most = facts.interval(axis.extent)[1]

@@ -38,8 +38,11 @@ class Kind(Primitive):
         if st.kind(iv) == self.kind:  # said once more
             return YES
         if st.kind(iv) != "serial":
-            return no(f"loop {self.stage}.{self.loop} is {st.kind(iv)} already: a loop runs one way", mark=(self.stage, self.loop),
-                      try_="split it before, and run its halves in different ways")
+            return no(
+                f"loop {self.stage}.{self.loop} is {st.kind(iv)} already: a loop runs one way",
+                mark=(self.stage, self.loop),
+                try_="split it before, and run its halves in different ways",
+            )
         return self.fits(state)
 
     def fits(self, state: ScheduleState) -> Verdict:
@@ -57,13 +60,20 @@ class Kind(Primitive):
         extent = bounds_of(state)[self.stage].loops[leaf(st, self.loop)]
         where = f"{self.stage}.{self.loop}"
         if depends_on_dims(extent):
-            return no(f"loop {where} runs {extent} times, which is known only at run time; {self.kind} loops need a constant extent",
-                      mark=(self.stage, self.loop), try_=f"split {self.loop} by a constant factor and take the inner half"
-                      + ("" if st.is_output else ", or compute_at first so that its extent is that of a tile"))
+            return no(
+                f"loop {where} runs {extent} times, which is known only at run time; {self.kind} loops need "
+                "a constant extent",
+                mark=(self.stage, self.loop),
+                try_=f"split {self.loop} by a constant factor and take the inner half"
+                + ("" if st.is_output else ", or compute_at first so that its extent is that of a tile"),
+            )
         n = const_int(extent)
         if n is not None and n > limit:
-            return no(f"loop {where} runs {n} times; the limit of {self.kind} loops is {limit}", mark=(self.stage, self.loop),
-                      try_=f"split {self.loop} by a small factor and take the inner half")
+            return no(
+                f"loop {where} runs {n} times; the limit of {self.kind} loops is {limit}",
+                mark=(self.stage, self.loop),
+                try_=f"split {self.loop} by a small factor and take the inner half",
+            )
         return YES
 
 
@@ -78,19 +88,33 @@ class Vectorize(Kind):
         st = state.stage(self.stage)
         p = position(st, self.loop)
         if leaf(st, self.loop).kind == SCAN:
-            return no(f"loop {self.stage}.{self.loop} is a scan: each turn needs the one before", mark=(self.stage, self.loop))
+            return no(
+                f"loop {self.stage}.{self.loop} is a scan: each turn needs the one before",
+                mark=(self.stage, self.loop),
+            )
         if leaf(st, self.loop).kind == REDUCE and not _built_in_reducer(st):
-            return no("the lanes of a reduction loop are combined by a vector reduction, which exists for sum, prod, min, max, any, all only",
-                      mark=(self.stage, self.loop), try_="vectorize a data loop")
+            return no(
+                "the lanes of a reduction loop are combined by a vector reduction, which exists for sum, "
+                "prod, min, max, any, all only",
+                mark=(self.stage, self.loop),
+                try_="vectorize a data loop",
+            )
         for other in st.leaves:
             if st.kind(other) == "vectorized":
-                return no(f"loop {self.stage}.{other.name} is vectorized already: a stage has one vector loop",
-                          mark=(self.stage, self.loop),
-                          try_=f"fuse({other.name}, {self.loop}) and vectorize the fused loop, or unroll one of them")
+                return no(
+                    f"loop {self.stage}.{other.name} is vectorized already: a stage has one vector loop",
+                    mark=(self.stage, self.loop),
+                    try_=f"fuse({other.name}, {self.loop}) and vectorize the fused loop, or unroll one of "
+                    "them",
+                )
         for inside in state.attached(self.stage):
             if isinstance(inside.attach, At) and position(st, inside.attach.loop) >= p:
-                return no(f"`{inside.name}` is computed inside it, at {self.stage}.{inside.attach.loop}, and cannot run once per lane",
-                          mark=(self.stage, self.loop), try_=f"vectorize a loop of {inside.name}, or move it outwards")
+                return no(
+                    f"`{inside.name}` is computed inside it, at {self.stage}.{inside.attach.loop}, and "
+                    "cannot run once per lane",
+                    mark=(self.stage, self.loop),
+                    try_=f"vectorize a loop of {inside.name}, or move it outwards",
+                )
         return self._constant(state, MAX_LANES)
 
     @staticmethod
@@ -125,13 +149,20 @@ class Parallel(Kind):
     def fits(self, state: ScheduleState) -> Verdict:
         st = state.stage(self.stage)
         if leaf(st, self.loop).kind == SCAN:
-            return no(f"loop {self.stage}.{self.loop} is a scan: each turn needs the one before", mark=(self.stage, self.loop),
-                      try_="a data loop of the update")
+            return no(
+                f"loop {self.stage}.{self.loop} is a scan: each turn needs the one before",
+                mark=(self.stage, self.loop),
+                try_="a data loop of the update",
+            )
         if leaf(st, self.loop).kind == REDUCE:
-            return no(f"loop {self.stage}.{self.loop} reduces: its turns write the same element, and threads would race",
-                      mark=(self.stage, self.loop),
-                      legal="data loops: " + (", ".join(iv.name for iv in st.leaves if iv.kind != REDUCE) or "none"),
-                      try_="s.rfactor(…) makes partial results that threads can compute apart")
+            return no(
+                f"loop {self.stage}.{self.loop} reduces: its turns write the same element, and threads would "
+                "race",
+                mark=(self.stage, self.loop),
+                legal="data loops: "
+                + (", ".join(iv.name for iv in st.leaves if iv.kind != REDUCE) or "none"),
+                try_="s.rfactor(…) makes partial results that threads can compute apart",
+            )
         return YES
 
     @staticmethod

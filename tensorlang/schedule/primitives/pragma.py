@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 KNOWN = {
     "auto_unroll_max_step": "constant loops inside are unrolled while the result has at most this many steps",
-    "stream_stores": "vectors that are written inside go past the caches, where the target can: for a result that no cache holds",
+    "stream_stores": "vectors that are written inside go past the caches, where the target can: for a result "
+    "that no cache holds",
     "unroll_explicit": "accepted for TVM's sake: unrolled loops are always written out",
 }
 
@@ -35,7 +36,9 @@ class Pragma(Primitive):
         if not found:
             return found
         if self.pragma not in KNOWN:
-            return no(f"pragma {self.pragma!r} is not known", legal="; ".join(f"{k}: {v}" for k, v in KNOWN.items()))
+            return no(
+                f"pragma {self.pragma!r} is not known", legal="; ".join(f"{k}: {v}" for k, v in KNOWN.items())
+            )
         if self.pragma == "auto_unroll_max_step" and (self.value is None or not 0 <= self.value <= 4096):
             return no(f"auto_unroll_max_step={self.value}: a number of steps from 0 to 4096")
         return YES
@@ -48,5 +51,6 @@ class Pragma(Primitive):
 
     @staticmethod
     def call(stage: Stage, loop: IterVar | str, pragma_type: str, pragma_value: int | None = None) -> None:
-        """Note ``pragma_type`` on a loop: ``auto_unroll_max_step`` (a number of steps), ``stream_stores`` or ``unroll_explicit``."""
+        """Note ``pragma_type`` on a loop: ``auto_unroll_max_step`` (a number of steps), ``stream_stores`` or
+        ``unroll_explicit``."""
         stage.do(Pragma(stage.name, stage.loop_name("pragma", loop), pragma_type, whole(pragma_value)))

@@ -2,7 +2,8 @@
 
 ``for i: C reads A[i, …]`` with s[C].prefetch(A, i, 2) → ``for i: { prefetch A[i + 2, …]; C reads A[i, …] }``
 
-A hint: it does nothing when the tensor is moved so that its memory is made inside the loop, where a later turn has other memory.
+A hint: it does nothing when the tensor is moved so that its memory is made inside the loop, where a later
+turn has other memory.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ MAX_OFFSET = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Prefetch(Primitive):
-    """At each turn of ``loop``, ask for what ``stage`` reads of output ``index`` of ``tensor`` ``offset`` turns later."""
+    """At each turn of ``loop``, ask for what ``stage`` reads of output ``index`` of ``tensor`` ``offset``
+    turns later."""
 
     stage: str
     tensor: str
@@ -37,13 +39,19 @@ class Prefetch(Primitive):
         if not found:
             return found
         if self.tensor not in state.position or state.stage(self.tensor).attach == INLINED:
-            return no(f"there is no stored tensor `{self.tensor}`", legal=", ".join(t.name for t in state.stage(self.stage).op.input_tensors))
+            return no(
+                f"there is no stored tensor `{self.tensor}`",
+                legal=", ".join(t.name for t in state.stage(self.stage).op.input_tensors),
+            )
         found = find_output(state, self.tensor, self.index)
         if not found:
             return found
         if not any(r.name == self.stage for r in state.readers(self.tensor)):
-            return no(f"`{self.stage}` does not read `{self.tensor}`", mark=(self.stage, self.loop),
-                      legal=", ".join(t.name for t in state.stage(self.stage).op.input_tensors))
+            return no(
+                f"`{self.stage}` does not read `{self.tensor}`",
+                mark=(self.stage, self.loop),
+                legal=", ".join(t.name for t in state.stage(self.stage).op.input_tensors),
+            )
         if not 0 <= self.offset <= MAX_OFFSET:
             return no(f"offset={self.offset}: a number of turns from 0 to {MAX_OFFSET}")
         return YES
@@ -51,11 +59,20 @@ class Prefetch(Primitive):
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
         st = state.stage(self.stage)
         tensor = state.stage(self.tensor).op.outputs[self.index]
-        return state.with_stage(change(st, prefetches=(*st.prefetches, (tensor, self.loop, self.offset)))), None
+        return state.with_stage(
+            change(st, prefetches=(*st.prefetches, (tensor, self.loop, self.offset)))
+        ), None
 
     @staticmethod
     def call(stage: Stage, tensor: StageKey, loop: IterVar | str, offset: int = 1) -> None:
         """Ask for what this stage reads of ``tensor`` ``offset`` turns of ``loop`` ahead."""
         schedule = stage.schedule
-        stage.do(Prefetch(stage.name, schedule.stage_name(tensor), stage.loop_name("prefetch", loop), whole(offset),
-                          getattr(tensor, "value_index", 0)))
+        stage.do(
+            Prefetch(
+                stage.name,
+                schedule.stage_name(tensor),
+                stage.loop_name("prefetch", loop),
+                whole(offset),
+                getattr(tensor, "value_index", 0),
+            )
+        )

@@ -3,8 +3,9 @@
 ``for i.outer: for i.inner: P`` and ``for i: C reads P[i]`` with s[C].reverse_compute_at(s[P], i.outer) →
 ``for i.outer: { for i.inner: P; for i.rest: C }``
 
-The loops around both are the consumer's, cut like the producer's; the producer is computed in them. So the consumer must read one
-element of the producer at its own place: the region a turn needs and the region a turn makes are then the same.
+The loops around both are the consumer's, cut like the producer's; the producer is computed in them. So the
+consumer must read one element of the producer at its own place: the region a turn needs and the region a turn
+makes are then the same.
 """
 
 from __future__ import annotations
@@ -43,48 +44,81 @@ class ReverseComputeAt(Primitive):
         consumer, producer = state.stage(self.stage), state.stage(self.at)
         mark = (self.at, self.loop)
         if producer.is_output:
-            return no(f"`{self.at}` is an output: the caller wants all of it", mark=mark, try_=instead_of_output(state, self.at, then="first"))
+            return no(
+                f"`{self.at}` is an output: the caller wants all of it",
+                mark=mark,
+                try_=instead_of_output(state, self.at, then="first"),
+            )
         if producer.is_opaque and not producer.is_scan:
             return no(f"`{self.at}` is an extern: it has no loops", mark=mark)
-        if producer.is_scan or producer.shares or consumer.is_scan or consumer.shares or consumer.attach is not None:
-            return no(f"`{self.at}` or `{self.stage}` belongs to a scan or is computed inside another stage", mark=mark)
+        if (
+            producer.is_scan
+            or producer.shares
+            or consumer.is_scan
+            or consumer.shares
+            or consumer.attach is not None
+        ):
+            return no(
+                f"`{self.at}` or `{self.stage}` belongs to a scan or is computed inside another stage",
+                mark=mark,
+            )
         if producer.attach is not None:
             return no(f"`{self.at}` is computed inside another stage already", mark=mark)
         for st in (producer, consumer):
             if st.waiting is not None:
-                return no(f"`{st.name}` is to be computed at {st.waiting.place}", mark=mark, try_=f"s[{st.name}].compute_root() first")
+                return no(
+                    f"`{st.name}` is to be computed at {st.waiting.place}",
+                    mark=mark,
+                    try_=f"s[{st.name}].compute_root() first",
+                )
         alone = only_reader(state, self.stage, self.at, mark)
         if not alone:
             return alone
         if consumer.relations or consumer.kinds or state.attached(self.stage):
-            return no(f"`{self.stage}` is scheduled already: its loops are to be those of `{self.at}`", mark=(self.stage, None),
-                      try_="reverse_compute_at before any other primitive of the stage")
+            return no(
+                f"`{self.stage}` is scheduled already: its loops are to be those of `{self.at}`",
+                mark=(self.stage, None),
+                try_="reverse_compute_at before any other primitive of the stage",
+            )
         if consumer.compute.reduce_axis:
-            return no(f"`{self.stage}` is a reduction: it reads more than one element of `{self.at}`", mark=(self.stage, None),
-                      try_=f"s[{self.at}].compute_at(s[{self.stage}], loop)")
+            return no(
+                f"`{self.stage}` is a reduction: it reads more than one element of `{self.at}`",
+                mark=(self.stage, None),
+                try_=f"s[{self.at}].compute_at(s[{self.stage}], loop)",
+            )
         if own_place(consumer, producer) is None:
-            return no(f"`{self.stage}` does not read `{self.at}` at its own place only (one axis per index)", mark=(self.stage, None),
-                      try_=f"s[{self.at}].compute_at(s[{self.stage}], loop)")
-        for iv in producer.leaves[:position(producer, self.loop) + 1]:
+            return no(
+                f"`{self.stage}` does not read `{self.at}` at its own place only (one axis per index)",
+                mark=(self.stage, None),
+                try_=f"s[{self.at}].compute_at(s[{self.stage}], loop)",
+            )
+        for iv in producer.leaves[: position(producer, self.loop) + 1]:
             if iv.kind == REDUCE:
-                return no(f"loop {self.at}.{iv.name} reduces: `{self.at}` is not complete inside it", mark=mark)
+                return no(
+                    f"loop {self.at}.{iv.name} reduces: `{self.at}` is not complete inside it", mark=mark
+                )
             if producer.kind(iv) in ("vectorized", "unrolled"):
                 return no(f"loop {self.at}.{iv.name} is {producer.kind(iv)}", mark=mark)
         for inside in state.attached(self.at):
-            if isinstance(inside.attach, At) and position(producer, inside.attach.loop) <= position(producer, self.loop):
-                return no(f"`{inside.name}` is computed at {self.at}.{inside.attach.loop}, a loop that becomes one of `{self.stage}`",
-                          mark=mark,
-                          try_=f"move {inside.name} afterwards")
+            if isinstance(inside.attach, At) and position(producer, inside.attach.loop) <= position(
+                producer, self.loop
+            ):
+                return no(
+                    f"`{inside.name}` is computed at {self.at}.{inside.attach.loop}, a loop that becomes one "
+                    f"of `{self.stage}`",
+                    mark=mark,
+                    try_=f"move {inside.name} afterwards",
+                )
         return YES
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
         consumer, producer = state.stage(self.stage), state.stage(self.at)
         same = own_place(consumer, producer)
         assert same is not None
-        outer = producer.leaves[:position(producer, self.loop) + 1]
+        outer = producer.leaves[: position(producer, self.loop) + 1]
         relations = mirrored(producer, consumer, same)
         ours = [same[iv] for iv in outer]
-        rest = [same[iv] for iv in producer.leaves[len(outer):] if iv.kind != REDUCE]
+        rest = [same[iv] for iv in producer.leaves[len(outer) :] if iv.kind != REDUCE]
         kinds = {same[iv]: producer.kinds[iv] for iv in outer if iv in producer.kinds}
         consumer = change(consumer, relations=relations, leaves=(*ours, *rest), kinds=kinds)
         kept = {k: v for k, v in producer.kinds.items() if all(k is not iv for iv in outer)}
@@ -97,8 +131,11 @@ class ReverseComputeAt(Primitive):
     def call(stage: Stage, parent: Stage, loop: IterVar | str) -> None:
         """Compute this stage inside ``loop`` of ``parent``, a stage it reads element by element."""
         if not hasattr(parent, "loop_name"):
-            raise ScheduleError(f"s[{stage.name}].reverse_compute_at({getattr(parent, 'name', type(parent).__name__)}, …): not a stage",
-                                try_=f"s[{stage.name}].reverse_compute_at(s[{getattr(parent, 'name', 'T')}], loop)")
+            raise ScheduleError(
+                f"s[{stage.name}].reverse_compute_at({getattr(parent, 'name', type(parent).__name__)}, …): "
+                "not a stage",
+                try_=f"s[{stage.name}].reverse_compute_at(s[{getattr(parent, 'name', 'T')}], loop)",
+            )
         stage.do(ReverseComputeAt(stage.name, parent.name, parent.loop_name("reverse_compute_at", loop)))
 
 
@@ -114,14 +151,19 @@ def only_reader(state: ScheduleState, reader: str, producer: str, mark: tuple[st
     return no(f"`{producer}` must be read by `{reader}` alone, but {also}", mark=mark)
 
 
-def mirrored(producer: StageState, consumer: StageState, same: dict[IterVar, IterVar]) -> tuple[Relation, ...]:
-    """The producer's relations of data loops as relations of the consumer; ``same``, axis to axis at first, gets every loop made."""
+def mirrored(
+    producer: StageState, consumer: StageState, same: dict[IterVar, IterVar]
+) -> tuple[Relation, ...]:
+    """The producer's relations of data loops as relations of the consumer; ``same``, axis to axis at first,
+    gets every loop made."""
     relations: list[Relation] = []
     work = consumer
     for rel in producer.relations:
         if rel.children[0].kind == REDUCE:
             continue
-        made = tuple(IterVar(Var(fresh_loop_name(work, c.name), c.dtype, "loop"), None, c.kind) for c in rel.children)
+        made = tuple(
+            IterVar(Var(fresh_loop_name(work, c.name), c.dtype, "loop"), None, c.kind) for c in rel.children
+        )
         same.update(zip(rel.children, made, strict=True))
         new: Relation
         if isinstance(rel, Split):
@@ -136,7 +178,8 @@ def mirrored(producer: StageState, consumer: StageState, same: dict[IterVar, Ite
 
 
 def own_place(consumer: StageState, producer: StageState) -> dict[IterVar, IterVar] | None:
-    """The consumer's axis for each axis of the producer, when it reads exactly the element at its own place."""
+    """The consumer's axis for each axis of the producer, when it reads exactly the element at its own
+    place."""
     by_var = {a.var: a for a in consumer.compute.axis}
     found: dict[IterVar, IterVar] | None = None
     for e in consumer.compute.body:
@@ -151,7 +194,9 @@ def own_place(consumer: StageState, producer: StageState) -> dict[IterVar, IterV
     return found
 
 
-def _match(axes: tuple[IterVar, ...], indices: tuple[Expr, ...], by_var: dict[Var, IterVar]) -> dict[IterVar, IterVar] | None:
+def _match(
+    axes: tuple[IterVar, ...], indices: tuple[Expr, ...], by_var: dict[Var, IterVar]
+) -> dict[IterVar, IterVar] | None:
     out: dict[IterVar, IterVar] = {}
     for a, i in zip(axes, indices, strict=True):
         if type(i) is not Var or i not in by_var or by_var[i].extent is not a.extent:

@@ -3,8 +3,8 @@
 ``for i.outer: for i.inner: P[i] = f(i)`` and ``for i: C[i] = g(P[i])`` →
 ``for i.outer: for i.inner: C[i] = g(f(i))``
 
-It is compute_inline of the producer, with the loops of the producer: the schedule made for ``P`` is now that of ``C``. (TVM's TensorIR
-has the primitive under this name.)
+It is compute_inline of the producer, with the loops of the producer: the schedule made for ``P`` is now that
+of ``C``. (TVM's TensorIR has the primitive under this name.)
 """
 
 from __future__ import annotations
@@ -37,32 +37,65 @@ class ReverseComputeInline(Primitive):
         mark = (self.stage, None)
         if consumer.compute.reduce_axis:
             return no(f"`{self.stage}` is a reduction: it reads more than one element of a stage", mark=mark)
-        if consumer.relations or consumer.kinds or consumer.attach is not None or consumer.waiting is not None or state.attached(self.stage):
-            return no(f"`{self.stage}` is scheduled already: its loops are to be those of the stage it reads", mark=mark,
-                      try_="reverse_compute_inline before any other primitive of the stage")
+        if (
+            consumer.relations
+            or consumer.kinds
+            or consumer.attach is not None
+            or consumer.waiting is not None
+            or state.attached(self.stage)
+        ):
+            return no(
+                f"`{self.stage}` is scheduled already: its loops are to be those of the stage it reads",
+                mark=mark,
+                try_="reverse_compute_inline before any other primitive of the stage",
+            )
         producers = _producers(state, consumer)
         if len(producers) != 1:
-            read = f"it reads {' and '.join(f'`{p.name}`' for p in producers)}" if producers else "it reads arguments only"
-            return no(f"`{self.stage}` must read one computed stage, but {read}", mark=mark, try_=f"s[{self.stage}].compute_at(reader, loop)")
+            read = (
+                f"it reads {' and '.join(f'`{p.name}`' for p in producers)}"
+                if producers
+                else "it reads arguments only"
+            )
+            return no(
+                f"`{self.stage}` must read one computed stage, but {read}",
+                mark=mark,
+                try_=f"s[{self.stage}].compute_at(reader, loop)",
+            )
         return self._fits(state, producers[0], consumer)
 
     def _fits(self, state: ScheduleState, producer: StageState, consumer: StageState) -> Verdict:
         if producer.waiting is not None:
-            return no(f"`{producer.name}` is to be computed at {producer.waiting.place}", mark=(producer.name, None),
-                      try_=f"s[{producer.name}].compute_root() first")
+            return no(
+                f"`{producer.name}` is to be computed at {producer.waiting.place}",
+                mark=(producer.name, None),
+                try_=f"s[{producer.name}].compute_root() first",
+            )
         if producer.is_opaque or producer.shares or consumer.within != producer.within:
-            return no(f"`{producer.name}` is an extern or belongs to a scan: its loops are its own", mark=(producer.name, None))
+            return no(
+                f"`{producer.name}` is an extern or belongs to a scan: its loops are its own",
+                mark=(producer.name, None),
+            )
         alone = only_reader(state, consumer.name, producer.name, (producer.name, None))
         if not alone:
             return alone
         if own_place(consumer, producer) is None:
-            return no(f"`{consumer.name}` does not read `{producer.name}` at its own place only (one axis per index)", mark=(consumer.name, None))
+            return no(
+                f"`{consumer.name}` does not read `{producer.name}` at its own place only (one axis per "
+                "index)",
+                mark=(consumer.name, None),
+            )
         if producer.compute.reduce_axis:
-            return no(f"`{producer.name}` is a reduction: its value is complete only after its loops", mark=(producer.name, None),
-                      try_=f"s[{consumer.name}].reverse_compute_at(s[{producer.name}], loop)")
+            return no(
+                f"`{producer.name}` is a reduction: its value is complete only after its loops",
+                mark=(producer.name, None),
+                try_=f"s[{consumer.name}].reverse_compute_at(s[{producer.name}], loop)",
+            )
         if producer.tensorized is not None or producer.prefetches or producer.store is not None:
-            return no(f"`{producer.name}` is tensorized, prefetches, or is stored elsewhere than it is computed", mark=(producer.name, None),
-                      try_="reverse_compute_inline before those calls")
+            return no(
+                f"`{producer.name}` is tensorized, prefetches, or is stored elsewhere than it is computed",
+                mark=(producer.name, None),
+                try_="reverse_compute_inline before those calls",
+            )
         return ComputeInline(producer.name).check(change_roots(state, producer))
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
@@ -71,11 +104,20 @@ class ReverseComputeInline(Primitive):
         same = own_place(consumer, producer)
         assert same is not None
         relations = mirrored(producer, consumer, same)
-        inside = [_moved(st, producer, consumer, same) for st in state.stages if any(_hangs(p, producer) for p in _places(st))]
+        inside = [
+            _moved(st, producer, consumer, same)
+            for st in state.stages
+            if any(_hangs(p, producer) for p in _places(st))
+        ]
         state = ComputeInline(producer.name).apply(change_roots(state, producer))[0]
-        taken = change(state.stage(self.stage), relations=relations, leaves=tuple(same[iv] for iv in producer.leaves), attach=producer.attach,
-                       kinds={same[iv]: kind for iv, kind in producer.kinds.items()},
-                       pragmas={same[iv]: notes for iv, notes in producer.pragmas.items()})
+        taken = change(
+            state.stage(self.stage),
+            relations=relations,
+            leaves=tuple(same[iv] for iv in producer.leaves),
+            attach=producer.attach,
+            kinds={same[iv]: kind for iv, kind in producer.kinds.items()},
+            pragmas={same[iv]: notes for iv, notes in producer.pragmas.items()},
+        )
         return state.with_stage(taken, *inside), None
 
     @staticmethod
@@ -90,7 +132,8 @@ def _producers(state: ScheduleState, consumer: StageState) -> list[StageState]:
 
 
 def change_roots(state: ScheduleState, producer: StageState) -> ScheduleState:
-    """The state with nothing computed inside the producer: what is will move to the consumer with its loops."""
+    """The state with nothing computed inside the producer: what is will move to the consumer with its
+    loops."""
     return state.with_stage(*[change(st, attach=None, store=None) for st in state.attached(producer.name)])
 
 

@@ -1,6 +1,7 @@
 """rfactor: a reduction loop becomes a data axis of partial results, which a second, small reduction combines.
 
-``B = sum(A[k], k)`` split into ko, ki, then rfactor(ki) → ``B.rf[ki] = sum(A[ko * 4 + ki], ko)``, ``B = sum(B.rf[v], v)``
+``B = sum(A[k], k)`` split into ko, ki, then rfactor(ki) → ``B.rf[ki] = sum(A[ko * 4 + ki], ko)``, ``B =
+sum(B.rf[v], v)``
 
 The partial results do not depend on each other, so their loop may be parallel or vectorized.
 """
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Rfactor(Primitive):
-    """Factor ``loop`` out of the reduction of ``stage``; the new axis stands at ``factor_axis`` among the data axes."""
+    """Factor ``loop`` out of the reduction of ``stage``; the new axis stands at ``factor_axis`` among the
+    data axes."""
 
     stage: str
     loop: str
@@ -44,21 +46,40 @@ class Rfactor(Primitive):
         st = state.stage(self.stage)
         mark = (self.stage, self.loop)
         if leaf(st, self.loop).kind != REDUCE:
-            return no(f"loop {self.stage}.{self.loop} is a data loop: there is nothing to factor", mark=mark,
-                      legal="reduction loops: " + (", ".join(iv.name for iv in st.leaves if iv.kind == REDUCE) or "none"))
+            return no(
+                f"loop {self.stage}.{self.loop} is a data loop: there is nothing to factor",
+                mark=mark,
+                legal="reduction loops: "
+                + (", ".join(iv.name for iv in st.leaves if iv.kind == REDUCE) or "none"),
+            )
         if not 0 <= self.factor_axis <= len(st.compute.axis):
-            return no(f"factor_axis={self.factor_axis}: `{self.stage}` has {len(st.compute.axis)} data axes", legal=f"0..{len(st.compute.axis)}")
+            return no(
+                f"factor_axis={self.factor_axis}: `{self.stage}` has {len(st.compute.axis)} data axes",
+                legal=f"0..{len(st.compute.axis)}",
+            )
         for st2 in state.attached(self.stage):
-            return no(f"`{st2.name}` is computed inside its loops, which would move to the partial results", mark=mark,
-                      try_="rfactor before compute_at")
+            return no(
+                f"`{st2.name}` is computed inside its loops, which would move to the partial results",
+                mark=mark,
+                try_="rfactor before compute_at",
+            )
         for iv in st.leaves:
             if iv.kind == REDUCE and st.kind(iv) != "serial":
-                return no(f"loop {self.stage}.{iv.name} is {st.kind(iv)} already, and would move to the partial results",
-                          mark=(self.stage, iv.name), try_=f"rfactor first, then {st.kind(iv).removesuffix('d')} the loops of {self.stage}.rf")
+                return no(
+                    f"loop {self.stage}.{iv.name} is {st.kind(iv)} already, and would move to the partial "
+                    "results",
+                    mark=(self.stage, iv.name),
+                    try_=f"rfactor first, then {st.kind(iv).removesuffix('d')} the loops of {self.stage}.rf",
+                )
         for rel in st.relations:
             if isinstance(rel, Split) and rel.tail == "shift" and rel.parent.kind == REDUCE:
-                return no(f"{self.stage}.{rel.parent.name} is split with tail='shift': the last tile begins earlier, and what it shares with the one "
-                          "before would count twice", mark=(self.stage, rel.outer.name), try_="another tail, as 'auto'")
+                return no(
+                    f"{self.stage}.{rel.parent.name} is split with tail='shift': the last tile begins "
+                    "earlier, and what it shares with the one "
+                    "before would count twice",
+                    mark=(self.stage, rel.outer.name),
+                    try_="another tail, as 'auto'",
+                )
         return YES
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
@@ -67,11 +88,16 @@ class Rfactor(Primitive):
         extent = bounds_of(state)[self.stage].loops
         first = op.body[0]
         assert isinstance(first, Reduce)
-        # the loops of the old reduction become axes of the partial one: the factored loop a data axis, the others reductions
+        # the loops of the old reduction become axes of the partial one: the factored loop a data axis, the
+        # others reductions
         chosen = leaf(st, self.loop)
         factor = fresh_axis(chosen.name, extent[chosen])
         data = tuple(fresh_axis(a.name, a.extent) for a in op.axis)
-        inner = {iv: fresh_axis(iv.name, extent[iv], REDUCE) for iv in st.leaves if iv.kind == REDUCE and iv is not chosen}
+        inner = {
+            iv: fresh_axis(iv.name, extent[iv], REDUCE)
+            for iv in st.leaves
+            if iv.kind == REDUCE and iv is not chosen
+        }
         value: dict[IterVar, Expr] = {iv: a.var for iv, a in inner.items()}
         value[chosen] = factor.var
         conds: list[Expr] = []
@@ -89,31 +115,51 @@ class Rfactor(Primitive):
         for c in conds:
             c = substitute(c, to_new)
             condition = c if condition is None else make.and_(condition, c)
-        axes = (*data[:self.factor_axis], factor, *data[self.factor_axis:])
-        partial = _partial(state.free_name(f"{self.stage}.rf"), op, first, axes, tuple(inner.values()), condition, to_new)
+        axes = (*data[: self.factor_axis], factor, *data[self.factor_axis :])
+        partial = _partial(
+            state.free_name(f"{self.stage}.rf"), op, first, axes, tuple(inner.values()), condition, to_new
+        )
         # the old stage combines the partial results over one new axis
         v = fresh_axis(f"{chosen.name}.v", extent[chosen], REDUCE)
         own = tuple(a.var for a in op.axis)
-        index = (*own[:self.factor_axis], v.var, *own[self.factor_axis:])
+        index = (*own[: self.factor_axis], v.var, *own[self.factor_axis :])
         reads = tuple(intern(TensorRead, t, index) for t in partial.outputs)
-        body = tuple(intern(Reduce, first.reducer, reads, (v,), None, first.init, i) for i in range(len(reads)))
+        body = tuple(
+            intern(Reduce, first.reducer, reads, (v,), None, first.init, i) for i in range(len(reads))
+        )
         leaves = tuple(iv for iv in st.leaves if iv.kind != REDUCE)
         kept = tuple(r for r in st.relations if r.children[0].kind != REDUCE)
-        new = StageState(partial.name, partial, (*axes, *partial.reduce_axis), attach=st.attach if isinstance(st.attach, At) else None,
-                         within=st.within, waiting=st.waiting and Waiting(st.waiting.place), in_part=st.in_part)
-        state = state.with_stage(change(st, op=op.redefined(body, reduce_axis=(v,)), leaves=(*leaves, v), relations=kept))
-        return state.insert_before(self.stage, new), partial.outputs[0] if len(reads) == 1 else partial.outputs
+        new = StageState(
+            partial.name,
+            partial,
+            (*axes, *partial.reduce_axis),
+            attach=st.attach if isinstance(st.attach, At) else None,
+            within=st.within,
+            waiting=st.waiting and Waiting(st.waiting.place),
+            in_part=st.in_part,
+        )
+        state = state.with_stage(
+            change(st, op=op.redefined(body, reduce_axis=(v,)), leaves=(*leaves, v), relations=kept)
+        )
+        return state.insert_before(self.stage, new), partial.outputs[0] if len(
+            reads
+        ) == 1 else partial.outputs
 
     @overload
     @staticmethod
-    def call(schedule: Schedule, tensor: Tensor | Operation | str, axis: IterVar | str, factor_axis: int = 0) -> Tensor: ...
+    def call(
+        schedule: Schedule, tensor: Tensor | Operation | str, axis: IterVar | str, factor_axis: int = 0
+    ) -> Tensor: ...
     @overload
     @staticmethod
-    def call(schedule: Schedule, tensor: tuple[Tensor, ...], axis: IterVar | str, factor_axis: int = 0) -> tuple[Tensor, ...]: ...
+    def call(
+        schedule: Schedule, tensor: tuple[Tensor, ...], axis: IterVar | str, factor_axis: int = 0
+    ) -> tuple[Tensor, ...]: ...
     @staticmethod
     def call(schedule: Schedule, tensor: StageKey, axis: IterVar | str, factor_axis: int = 0) -> Any:
-        """Turn the reduction loop ``axis`` of ``tensor`` into an axis of partial results; returns their tensor (``tensor.rf``), or a
-        tuple of tensors. The data axes of the partial results are those of ``tensor`` with the new one at ``factor_axis``."""
+        """Turn the reduction loop ``axis`` of ``tensor`` into an axis of partial results; returns their
+        tensor (``tensor.rf``), or a tuple of tensors. The data axes of the partial results are those of
+        ``tensor`` with the new one at ``factor_axis``."""
         stage = schedule[tensor]
         rank = len(stage.op.axis) if isinstance(stage.op, ComputeOp) else 0  # the check words the mistake
         at = whole(factor_axis)
@@ -121,16 +167,27 @@ class Rfactor(Primitive):
         return schedule.perform(Rfactor(stage.name, stage.loop_name("rfactor", axis), at))
 
 
-def _partial(name: str, op: ComputeOp, first: Reduce, axes: tuple[IterVar, ...], reduced: tuple[IterVar, ...], condition: Expr | None,
-             to_new: dict[Var, Expr]) -> ComputeOp:
+def _partial(
+    name: str,
+    op: ComputeOp,
+    first: Reduce,
+    axes: tuple[IterVar, ...],
+    reduced: tuple[IterVar, ...],
+    condition: Expr | None,
+    to_new: dict[Var, Expr],
+) -> ComputeOp:
     sources = tuple(substitute(e, to_new) for e in first.sources)
     if reduced:
-        body: tuple[Expr, ...] = tuple(intern(Reduce, first.reducer, sources, reduced, condition, None, i) for i in range(len(sources)))
+        body: tuple[Expr, ...] = tuple(
+            intern(Reduce, first.reducer, sources, reduced, condition, None, i) for i in range(len(sources))
+        )
     elif condition is None:
         body = sources
     else:
         identity = first.reducer.identity(tuple(s.dtype for s in sources))
         body = sources
-        for c in reversed(conjuncts(condition)):  # one inside the other: the guards of the loops keep what the others read in range
+        for c in reversed(
+            conjuncts(condition)
+        ):  # one inside the other: the guards of the loops keep what the others read in range
             body = tuple(make.if_then_else(c, s, i) for s, i in zip(body, identity, strict=True))
     return ComputeOp(name, axes, reduced, body, op.tag, op.attrs)

@@ -1,4 +1,5 @@
-"""sample_categorical: one of several numbers as a named decision, for unroll depths, vector widths and the like."""
+"""sample_categorical: one of several numbers as a named decision, for unroll depths, vector widths and the
+like."""
 
 from __future__ import annotations
 
@@ -28,26 +29,46 @@ class SampleCategorical(Primitive):
     of = "schedule"
 
     def check(self, state: ScheduleState) -> Verdict:
-        if not self.candidates or any(type(c) is not int or not 1 <= c <= 0x7FFFFFFF for c in self.candidates):
+        if not self.candidates or any(
+            type(c) is not int or not 1 <= c <= 0x7FFFFFFF for c in self.candidates
+        ):
             return no(f"candidates={list(self.candidates)}: a non-empty list of positive numbers")
         if state.decision(self.decision) is not None:
-            return no(f"a decision named {self.decision!r} exists already",
-                      legal="names in use: " + ", ".join(d.name for d in state.decisions))
+            return no(
+                f"a decision named {self.decision!r} exists already",
+                legal="names in use: " + ", ".join(d.name for d in state.decisions),
+            )
         if self.values is not None and (len(self.values) != 1 or self.values[0] not in self.candidates):
-            return no(f"value {', '.join(map(str, self.values))} of {self.decision!r} is not a candidate",
-                      legal=f"one of {list(self.candidates)}")
+            return no(
+                f"value {', '.join(map(str, self.values))} of {self.decision!r} is not a candidate",
+                legal=f"one of {list(self.candidates)}",
+            )
         return YES
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
         allowed = tuple(sorted(set(self.candidates)))
         knob = Var(f"{self.decision}.0", INT32, "knob", allowed[0], allowed[-1])
         values = self.values if self.values is not None else (self.candidates[0],)
-        return state.with_decision(Decision(self.decision, self.role, (knob,), values, ((allowed[0], allowed[-1]),), allowed)), knob
+        return state.with_decision(
+            Decision(self.decision, self.role, (knob,), values, ((allowed[0], allowed[-1]),), allowed)
+        ), knob
 
     @staticmethod
-    def call(schedule: Schedule, candidates: Sequence[int], *, name: str | None = None, value: int | None = None,
-             role: str = "categorical") -> Var:
-        """One of ``candidates`` as a knob, to be passed where a primitive takes a number. ``value`` (else the first candidate) holds
-        until a search decides."""
-        return schedule.perform(SampleCategorical(schedule.free_decision("choice") if name is None else name, whole(candidates), role,  # type: ignore[no-any-return]
-                                                  None if value is None else (whole(value),)))
+    def call(
+        schedule: Schedule,
+        candidates: Sequence[int],
+        *,
+        name: str | None = None,
+        value: int | None = None,
+        role: str = "categorical",
+    ) -> Var:
+        """One of ``candidates`` as a knob, to be passed where a primitive takes a number. ``value`` (else the
+        first candidate) holds until a search decides."""
+        return schedule.perform(
+            SampleCategorical(
+                schedule.free_decision("choice") if name is None else name,
+                whole(candidates),
+                role,  # type: ignore[no-any-return]
+                None if value is None else (whole(value),),
+            )
+        )

@@ -1,4 +1,5 @@
-"""sample_location: where a stage is computed as a named decision. It decides and acts: the place is part of the structure."""
+"""sample_location: where a stage is computed as a named decision. It decides and acts: the place is part of
+the structure."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SampleLocation(Primitive):
-    """Compute ``stage`` at root (value 0) or at the n-th of its legal places (value n); ``values`` holds until a search decides."""
+    """Compute ``stage`` at root (value 0) or at the n-th of its legal places (value n); ``values`` holds
+    until a search decides."""
 
     stage: str
     decision: str
@@ -29,27 +31,44 @@ class SampleLocation(Primitive):
         if not found:
             return found
         if state.decision(self.decision) is not None:
-            return no(f"a decision named {self.decision!r} exists already",
-                      legal="names in use: " + ", ".join(d.name for d in state.decisions))
+            return no(
+                f"a decision named {self.decision!r} exists already",
+                legal="names in use: " + ", ".join(d.name for d in state.decisions),
+            )
         places = legal_places(state, state.stage(self.stage))
         if self.values is not None and (len(self.values) != 1 or not 0 <= self.values[0] <= len(places)):
-            return no(f"value {', '.join(map(str, self.values))} of {self.decision!r}: there are {len(places)} places besides root",
-                      legal=", ".join(["0: root", *[f"{n + 1}: {s}.{loop}" for n, (s, loop) in enumerate(places)]]))
+            return no(
+                f"value {', '.join(map(str, self.values))} of {self.decision!r}: there are {len(places)} "
+                "places besides root",
+                legal=", ".join(["0: root", *[f"{n + 1}: {s}.{loop}" for n, (s, loop) in enumerate(places)]]),
+            )
         return YES
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
         places = legal_places(state, state.stage(self.stage))
         n = self.values[0] if self.values is not None else 0
         stage = state.stage(self.stage)
-        state = state.with_stage(change(stage, attach=At(*places[n - 1]) if n else start_of(state, stage), store=None, waiting=None))
+        state = state.with_stage(
+            change(
+                stage, attach=At(*places[n - 1]) if n else start_of(state, stage), store=None, waiting=None
+            )
+        )
         # no knobs: a place is not a number that extents could hang on
         return state.with_decision(Decision(self.decision, "location", (), (n,), ((0, len(places)),))), n
 
     @staticmethod
-    def call(schedule: Schedule, tensor: StageKey, *, value: int | None = None, name: str | None = None) -> int:
-        """Compute ``tensor`` at one of its legal places: 0 is root (the loop of the scan it is part of), n the n-th of ``s.legal_places(tensor)``.
+    def call(
+        schedule: Schedule, tensor: StageKey, *, value: int | None = None, name: str | None = None
+    ) -> int:
+        """Compute ``tensor`` at one of its legal places: 0 is root (the loop of the scan it is part of), n
+        the n-th of ``s.legal_places(tensor)``.
 
         Returns the number."""
         stage = schedule.stage_name(tensor)
-        return schedule.perform(SampleLocation(stage, schedule.free_decision(f"location_{stage}") if name is None else name,  # type: ignore[no-any-return]
-                                               None if value is None else (whole(value),)))
+        return schedule.perform(
+            SampleLocation(
+                stage,
+                schedule.free_decision(f"location_{stage}") if name is None else name,  # type: ignore[no-any-return]
+                None if value is None else (whole(value),),
+            )
+        )

@@ -1,4 +1,5 @@
-"""sample_tile: tile sizes as named decisions instead of numbers. A hand, a template and the search all call it."""
+"""sample_tile: tile sizes as named decisions instead of numbers. A hand, a template and the search all call
+it."""
 
 from __future__ import annotations
 
@@ -21,8 +22,9 @@ MAX_TILE = 1024
 
 @dataclass(frozen=True, slots=True)
 class SampleTile(Primitive):
-    """``parts`` sizes of inner tiles of ``loop``, each from 1 to ``max_factor`` (and to the extent), any integer or one of
-    ``candidates``. ``values`` is what holds until a search decides; ``role`` says what the sizes are for."""
+    """``parts`` sizes of inner tiles of ``loop``, each from 1 to ``max_factor`` (and to the extent), any
+    integer or one of ``candidates``. ``values`` is what holds until a search decides; ``role`` says what the
+    sizes are for."""
 
     stage: str
     loop: str
@@ -43,25 +45,37 @@ class SampleTile(Primitive):
             return no(f"parts={self.parts}: between 1 and 8 sizes can be sampled at once")
         if not 1 <= self.max_factor <= MAX_TILE:
             return no(f"max_factor={self.max_factor}: it must be between 1 and {MAX_TILE}")
-        if self.candidates is not None and (not self.candidates or any(type(c) is not int or not 1 <= c <= MAX_TILE for c in self.candidates)):
-            return no(f"candidates={list(self.candidates)}: a non-empty list of sizes between 1 and {MAX_TILE}")
+        if self.candidates is not None and (
+            not self.candidates or any(type(c) is not int or not 1 <= c <= MAX_TILE for c in self.candidates)
+        ):
+            return no(
+                f"candidates={list(self.candidates)}: a non-empty list of sizes between 1 and {MAX_TILE}"
+            )
         if state.decision(self.decision) is not None:
-            return no(f"a decision named {self.decision!r} exists already",
-                      legal="names in use: " + ", ".join(d.name for d in state.decisions))
+            return no(
+                f"a decision named {self.decision!r} exists already",
+                legal="names in use: " + ", ".join(d.name for d in state.decisions),
+            )
         if self.values is not None:
             if len(self.values) != self.parts:
                 return no(f"values={list(self.values)}: {len(self.values)} value(s) for {self.parts} size(s)")
             allowed = self._allowed(state)
-            given = self.candidates or range(1, self.max_factor + 1)  # a value beyond the extent means the extent, as a factor of split does
+            given = self.candidates or range(
+                1, self.max_factor + 1
+            )  # a value beyond the extent means the extent, as a factor of split does
             for v in self.values:
                 if v not in allowed and v not in given:
-                    span = f"one of {list(allowed)}" if len(allowed) <= 16 else f"between {allowed[0]} and {allowed[-1]}"
+                    span = (
+                        f"one of {list(allowed)}"
+                        if len(allowed) <= 16
+                        else f"between {allowed[0]} and {allowed[-1]}"
+                    )
                     return no(f"value {v} of {self.decision!r} is not in its domain", legal=span)
         return YES
 
     def _allowed(self, state: ScheduleState) -> tuple[int, ...]:
-        # the axis's whole extent, not the loop's present one: that may hang on other knobs, and the domain must be the same
-        # whether those are symbols or numbers
+        # the axis's whole extent, not the loop's present one: that may hang on other knobs, and the domain
+        # must be the same whether those are symbols or numbers
         st = state.stage(self.stage)
         axis = leaf(st, self.loop)
         for rel in reversed(st.relations):
@@ -77,9 +91,17 @@ class SampleTile(Primitive):
         allowed = self._allowed(state)
         usual = max((a for a in allowed if a <= 8), default=allowed[0])
         values = self.values if self.values is not None else (usual,) * self.parts
-        knobs = tuple(Var(f"{self.decision}.{i}", INT32, "knob", allowed[0], allowed[-1]) for i in range(self.parts))
-        decision = Decision(self.decision, self.role, knobs, values, ((allowed[0], allowed[-1]),) * self.parts,
-                            allowed if self.candidates is not None else None)
+        knobs = tuple(
+            Var(f"{self.decision}.{i}", INT32, "knob", allowed[0], allowed[-1]) for i in range(self.parts)
+        )
+        decision = Decision(
+            self.decision,
+            self.role,
+            knobs,
+            values,
+            ((allowed[0], allowed[-1]),) * self.parts,
+            allowed if self.candidates is not None else None,
+        )
         return state.with_decision(decision), knobs
 
     def __str__(self) -> str:
@@ -87,28 +109,74 @@ class SampleTile(Primitive):
 
     @overload
     @staticmethod
-    def call(schedule: Schedule, loop: IterVar, parts: Literal[1] = 1, *, max_factor: int = 64, candidates: Iterable[int] | None = None,
-             values: int | Sequence[int] | None = None, name: str | None = None, role: str = "tile") -> Var: ...
+    def call(
+        schedule: Schedule,
+        loop: IterVar,
+        parts: Literal[1] = 1,
+        *,
+        max_factor: int = 64,
+        candidates: Iterable[int] | None = None,
+        values: int | Sequence[int] | None = None,
+        name: str | None = None,
+        role: str = "tile",
+    ) -> Var: ...
     @overload
     @staticmethod
-    def call(schedule: Schedule, loop: IterVar, parts: Literal[2, 3, 4, 5, 6, 7, 8], *, max_factor: int = 64,
-             candidates: Iterable[int] | None = None, values: Sequence[int] | None = None, name: str | None = None,
-             role: str = "tile") -> tuple[Var, ...]: ...
+    def call(
+        schedule: Schedule,
+        loop: IterVar,
+        parts: Literal[2, 3, 4, 5, 6, 7, 8],
+        *,
+        max_factor: int = 64,
+        candidates: Iterable[int] | None = None,
+        values: Sequence[int] | None = None,
+        name: str | None = None,
+        role: str = "tile",
+    ) -> tuple[Var, ...]: ...
     @overload
     @staticmethod
-    def call(schedule: Schedule, loop: IterVar, parts: int, *, max_factor: int = 64, candidates: Iterable[int] | None = None,
-             values: int | Sequence[int] | None = None, name: str | None = None, role: str = "tile") -> Var | tuple[Var, ...]: ...
+    def call(
+        schedule: Schedule,
+        loop: IterVar,
+        parts: int,
+        *,
+        max_factor: int = 64,
+        candidates: Iterable[int] | None = None,
+        values: int | Sequence[int] | None = None,
+        name: str | None = None,
+        role: str = "tile",
+    ) -> Var | tuple[Var, ...]: ...
     @staticmethod
-    def call(schedule: Schedule, loop: IterVar, parts: int = 1, *, max_factor: int = 64, candidates: Iterable[int] | None = None,
-             values: int | Sequence[int] | None = None, name: str | None = None, role: str = "tile") -> Any:
-        """Tile sizes of ``loop`` as a decision: one knob, or a tuple of ``parts`` knobs, to be passed to split as factor.
+    def call(
+        schedule: Schedule,
+        loop: IterVar,
+        parts: int = 1,
+        *,
+        max_factor: int = 64,
+        candidates: Iterable[int] | None = None,
+        values: int | Sequence[int] | None = None,
+        name: str | None = None,
+        role: str = "tile",
+    ) -> Any:
+        """Tile sizes of ``loop`` as a decision: one knob, or a tuple of ``parts`` knobs, to be passed to
+        split as factor.
 
-        ``values`` hold until a search decides. Every size is an integer from 1 to ``max_factor``, or one of ``candidates``.
+        ``values`` hold until a search decides. Every size is an integer from 1 to ``max_factor``, or one of
+        ``candidates``.
         """
         stage = schedule.owner(loop)
         given = whole(values)
         given = (given,) if isinstance(given, int) else given
-        knobs = schedule.perform(SampleTile(
-            stage.name, loop.name, schedule.free_decision(f"tile_{loop.name}") if name is None else name, whole(parts), whole(max_factor),
-            whole(candidates), role, given))
+        knobs = schedule.perform(
+            SampleTile(
+                stage.name,
+                loop.name,
+                schedule.free_decision(f"tile_{loop.name}") if name is None else name,
+                whole(parts),
+                whole(max_factor),
+                whole(candidates),
+                role,
+                given,
+            )
+        )
         return knobs[0] if parts == 1 else knobs

@@ -1,4 +1,5 @@
-"""set_scope: where the memory of a stage lives. ``local`` is registers or stack when it is small, ``global`` is workspace."""
+"""set_scope: where the memory of a stage lives. ``local`` is registers or stack when it is small, ``global``
+is workspace."""
 
 from __future__ import annotations
 
@@ -31,7 +32,10 @@ class SetScope(Primitive):
         if self.scope not in SCOPES:
             return no(f"scope {self.scope!r} is not known", legal=", ".join(SCOPES))
         if state.stage(self.stage).is_output:
-            return no(f"`{self.stage}` is an output: the caller's memory holds it", try_=instead_of_output(state, self.stage, self.scope))
+            return no(
+                f"`{self.stage}` is an output: the caller's memory holds it",
+                try_=instead_of_output(state, self.stage, self.scope),
+            )
         return YES
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:

@@ -4,11 +4,13 @@
 
 What happens where the tiles do not fit is ``tail``:
 
-- ``auto``: a test a tile chooses a body without guards where it can (``passes.partition``), a masked or shorter one else;
-- ``guard``: one body with its test, the least code; ``mask``: the same, and the inner half must be a vector, whose lanes are masked;
+- ``auto``: a test a tile chooses a body without guards where it can (``passes.partition``), a masked or
+  shorter one else;
+- ``guard``: one body with its test, the least code; ``mask``: the same, and the inner half must be a vector,
+  whose lanes are masked;
 - ``peel``: the last tiles are a loop of their own (``passes.peel``): no test in the main loop, the most code;
-- ``shift``: the last tile begins earlier and computes some elements again: no guard, no mask, no second body. Not for reductions, nor
-  for parallel loops.
+- ``shift``: the last tile begins earlier and computes some elements again: no guard, no mask, no second body.
+  Not for reductions, nor for parallel loops.
 """
 
 from __future__ import annotations
@@ -23,7 +25,19 @@ from ...te.scan import SCAN
 from ..legality.verdict import YES, Verdict, no
 from ..state import ScheduleState, change
 from ..state import Split as SplitRelation
-from .base import Factor, Number, Primitive, Size, find_loop, find_number, fresh_loop_name, leaf, number, position, renamed
+from .base import (
+    Factor,
+    Number,
+    Primitive,
+    Size,
+    find_loop,
+    find_number,
+    fresh_loop_name,
+    leaf,
+    number,
+    position,
+    renamed,
+)
 
 if TYPE_CHECKING:
     from ..schedule import Stage
@@ -33,7 +47,8 @@ TAILS = ("auto", "guard", "mask", "peel", "shift")
 
 @dataclass(frozen=True, slots=True)
 class Split(Primitive):
-    """Split ``loop`` of ``stage`` by ``factor`` (extent of the inner loop) or into ``nparts`` (extent of the outer)."""
+    """Split ``loop`` of ``stage`` by ``factor`` (extent of the inner loop) or into ``nparts`` (extent of the
+    outer)."""
 
     stage: str
     loop: str
@@ -47,28 +62,40 @@ class Split(Primitive):
         if not found:
             return found
         if (self.factor is None) == (self.nparts is None):
-            return no("neither factor nor nparts says where to cut" if self.factor is None else "factor and nparts both say where to cut",
-                      try_="split(axis, factor=8) or split(axis, nparts=4)")
+            return no(
+                "neither factor nor nparts says where to cut"
+                if self.factor is None
+                else "factor and nparts both say where to cut",
+                try_="split(axis, factor=8) or split(axis, nparts=4)",
+            )
         size = self.factor if self.factor is not None else self.nparts
         known = find_number(state, size)
         if not known:
             return known
         if isinstance(size, int) and not 1 <= size <= 0x7FFFFFFF:
             word, half = ("factor", "inner") if self.factor is not None else ("nparts", "outer")
-            return no(f"{word} is {size}: it is how often the {half} loop runs",
-                      legal="1 to 2**31 - 1")
+            return no(f"{word} is {size}: it is how often the {half} loop runs", legal="1 to 2**31 - 1")
         if self.tail not in TAILS:
             return no(f"tail={self.tail!r} is not known", legal=", ".join(TAILS))
         if isinstance(size, Size) and self.tail not in ("auto", "guard"):
-            return no(f"tail={self.tail!r} of tiles whose size {size} is known only at the call", legal="auto, guard")
+            return no(
+                f"tail={self.tail!r} of tiles whose size {size} is known only at the call",
+                legal="auto, guard",
+            )
         st = state.stage(self.stage)
         if leaf(st, self.loop).kind == SCAN:
-            return no(f"loop {self.stage}.{self.loop} is a scan: its turns are the rows, in order", mark=(self.stage, self.loop),
-                      try_="a loop of the update")
+            return no(
+                f"loop {self.stage}.{self.loop} is a scan: its turns are the rows, in order",
+                mark=(self.stage, self.loop),
+                try_="a loop of the update",
+            )
         kind = st.kind(leaf(st, self.loop))
         if kind != "serial":
-            return no(f"loop {self.stage}.{self.loop} is {kind} already", mark=(self.stage, self.loop),
-                      try_=f"split first, then {kind.removesuffix('d')} one half")
+            return no(
+                f"loop {self.stage}.{self.loop} is {kind} already",
+                mark=(self.stage, self.loop),
+                try_=f"split first, then {kind.removesuffix('d')} one half",
+            )
         return YES
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
@@ -76,30 +103,61 @@ class Split(Primitive):
         parent = leaf(st, self.loop)
 
         def half(suffix: str) -> IterVar:
-            return IterVar(Var(fresh_loop_name(st, f"{parent.name}.{suffix}"), parent.dtype, "loop"), None, parent.kind)
+            return IterVar(
+                Var(fresh_loop_name(st, f"{parent.name}.{suffix}"), parent.dtype, "loop"), None, parent.kind
+            )
 
         outer, inner = half("outer"), half("inner")
+
         def cut(by: Number | None) -> Expr | None:
-            return make.cast(parent.dtype, number(state, by)) if isinstance(by, Size) else None if by is None else number(state, by)
+            return (
+                make.cast(parent.dtype, number(state, by))
+                if isinstance(by, Size)
+                else None
+                if by is None
+                else number(state, by)
+            )
 
         rel = SplitRelation(parent, outer, inner, cut(self.factor), cut(self.nparts), self.tail)
         p = position(st, self.loop)
-        new = change(st, leaves=(*st.leaves[:p], outer, inner, *st.leaves[p + 1:]), relations=(*st.relations, rel),
-                     init_at=outer.name if st.init_at == parent.name else st.init_at,
-                     pragmas={outer if iv is parent else iv: said for iv, said in st.pragmas.items()},
-                     prefetches=tuple((t, inner.name if loop == parent.name else loop, n) for t, loop, n in st.prefetches))
-        inside = renamed(state, self.stage, {parent.name: inner.name})  # one turn of it was one turn of what is the inner loop now
+        new = change(
+            st,
+            leaves=(*st.leaves[:p], outer, inner, *st.leaves[p + 1 :]),
+            relations=(*st.relations, rel),
+            init_at=outer.name if st.init_at == parent.name else st.init_at,
+            pragmas={outer if iv is parent else iv: said for iv, said in st.pragmas.items()},
+            prefetches=tuple(
+                (t, inner.name if loop == parent.name else loop, n) for t, loop, n in st.prefetches
+            ),
+        )
+        inside = renamed(
+            state, self.stage, {parent.name: inner.name}
+        )  # one turn of it was one turn of what is the inner loop now
         return state.with_stage(new, *inside), (outer, inner)
 
     @staticmethod
-    def call(stage: Stage, parent: IterVar | str, factor: Factor | None = None, nparts: Factor | None = None,
-             tail: str = "auto") -> tuple[IterVar, IterVar]:
-        """Split a loop by ``factor`` (extent of the inner loop) or into ``nparts`` (extent of the outer); returns (outer, inner).
-        Either may be a size that is known at the call, as ``te.var("f")``: calls where it is not positive are refused.
+    def call(
+        stage: Stage,
+        parent: IterVar | str,
+        factor: Factor | None = None,
+        nparts: Factor | None = None,
+        tail: str = "auto",
+    ) -> tuple[IterVar, IterVar]:
+        """Split a loop by ``factor`` (extent of the inner loop) or into ``nparts`` (extent of the outer);
+        returns (outer, inner). Either may be a size that is known at the call, as ``te.var("f")``: calls
+        where it is not positive are refused.
 
-        ``tail`` says what happens where the tiles do not fit: ``"auto"`` (a choice for each tile), ``"guard"`` (a test or a mask in every
-        tile), ``"mask"`` (the same; the inner half must be a vector), ``"peel"`` (the last tiles are a loop of their own), ``"shift"`` (the
-        last tile begins earlier and computes some elements twice). Lowering raises LowerError for a tail the loops do not allow.
+        ``tail`` says what happens where the tiles do not fit: ``"auto"`` (a choice for each tile),
+        ``"guard"`` (a test or a mask in every tile), ``"mask"`` (the same; the inner half must be a vector),
+        ``"peel"`` (the last tiles are a loop of their own), ``"shift"`` (the last tile begins earlier and
+        computes some elements twice). Lowering raises LowerError for a tail the loops do not allow.
         """
-        return stage.do(Split(stage.name, stage.loop_name("split", parent), stage.number("split", factor),  # type: ignore[no-any-return]
-                              stage.number("split", nparts), tail))
+        return stage.do(
+            Split(
+                stage.name,
+                stage.loop_name("split", parent),
+                stage.number("split", factor),  # type: ignore[no-any-return]
+                stage.number("split", nparts),
+                tail,
+            )
+        )

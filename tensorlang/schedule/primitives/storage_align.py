@@ -1,4 +1,5 @@
-"""storage_align: rows of a stage's memory are padded, so that the stride of an axis is ``factor * n + offset`` elements.
+"""storage_align: rows of a stage's memory are padded, so that the stride of an axis is ``factor * n +
+offset`` elements.
 
 A power of two between rows makes them fall into the same cache sets; an offset spreads them.
 """
@@ -38,13 +39,22 @@ class StorageAlign(Primitive):
         if opaque is not None:
             return no(f"`{opaque.name}` reads it whole, without padding", mark=(self.stage, None))
         if st.is_output:
-            return no(f"`{self.stage}` is an output: the caller's memory holds it", try_=instead_of_output(state, self.stage))
+            return no(
+                f"`{self.stage}` is an output: the caller's memory holds it",
+                try_=instead_of_output(state, self.stage),
+            )
         if self.axis not in names:
             return no(f"`{self.axis}` is no data axis of `{self.stage}`", legal=", ".join(names))
         if self.axis == names[-1]:
-            return no(f"`{self.axis}` is the last axis: its elements are neighbours", legal=", ".join(names[:-1]) or "none")
+            return no(
+                f"`{self.axis}` is the last axis: its elements are neighbours",
+                legal=", ".join(names[:-1]) or "none",
+            )
         if not 1 <= self.factor <= 1 << 20 or not 0 <= self.offset < 1 << 20:
-            return no(f"factor={self.factor}, offset={self.offset}: a positive factor and an offset that is not negative, both below {1 << 20}")
+            return no(
+                f"factor={self.factor}, offset={self.offset}: a positive factor and an offset that is not "
+                f"negative, both below {1 << 20}"
+            )
         return YES
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
@@ -54,5 +64,8 @@ class StorageAlign(Primitive):
 
     @staticmethod
     def call(stage: Stage, axis: IterVar | str, factor: int, offset: int = 0) -> None:
-        """Pad this stage's memory so that the stride of data axis ``axis`` is a multiple of ``factor`` elements, plus ``offset``."""
-        stage.do(StorageAlign(stage.name, stage.loop_name("storage_align", axis), whole(factor), whole(offset)))
+        """Pad this stage's memory so that the stride of data axis ``axis`` is a multiple of ``factor``
+        elements, plus ``offset``."""
+        stage.do(
+            StorageAlign(stage.name, stage.loop_name("storage_align", axis), whole(factor), whole(offset))
+        )

@@ -43,6 +43,8 @@ class StoreAt(Primitive):
     def call(stage: Stage, parent: Stage, loop: IterVar | str) -> None:
         """Make this stage's memory at ``loop`` of ``parent``, further out than the loop it is computed at."""
         if not hasattr(parent, "loop_name"):
-            raise ScheduleError(f"s[{stage.name}].store_at({getattr(parent, 'name', type(parent).__name__)}, …): not a stage",
-                                try_=f"s[{stage.name}].store_at(s[{getattr(parent, 'name', 'T')}], loop)")
+            raise ScheduleError(
+                f"s[{stage.name}].store_at({getattr(parent, 'name', type(parent).__name__)}, …): not a stage",
+                try_=f"s[{stage.name}].store_at(s[{getattr(parent, 'name', 'T')}], loop)",
+            )
         stage.do(StoreAt(stage.name, parent.name, parent.loop_name("store_at", loop)))

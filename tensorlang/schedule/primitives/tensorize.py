@@ -35,12 +35,18 @@ class Tensorize(Primitive):
             return found
         intrin = declared(self.intrin)
         if intrin is None:
-            return no(f"no intrinsic {self.intrin!r} is declared", try_="te.decl_tensor_intrin(op, fcompute, name=…) before")
+            return no(
+                f"no intrinsic {self.intrin!r} is declared",
+                try_="te.decl_tensor_intrin(op, fcompute, name=…) before",
+            )
         st = state.stage(self.stage)
         got = match(state, st, position(st, self.loop), intrin)
         if isinstance(got, str):
-            return no(f"the loops from {self.stage}.{self.loop} inwards are not {self.intrin}: {got}", mark=(self.stage, self.loop),
-                      try_="split and reorder so that exactly the intrinsic's loops are innermost")
+            return no(
+                f"the loops from {self.stage}.{self.loop} inwards are not {self.intrin}: {got}",
+                mark=(self.stage, self.loop),
+                try_="split and reorder so that exactly the intrinsic's loops are innermost",
+            )
         return YES
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
@@ -48,8 +54,11 @@ class Tensorize(Primitive):
 
     @staticmethod
     def call(stage: Stage, loop: IterVar | str, intrin: TensorIntrin) -> None:
-        """Replace ``loop`` and everything inside it by the calls of ``intrin`` (from ``te.decl_tensor_intrin``)."""
+        """Replace ``loop`` and everything inside it by the calls of ``intrin`` (from
+        ``te.decl_tensor_intrin``)."""
         if not isinstance(intrin, TensorIntrin):
-            raise ScheduleError(f"s[{stage.name}].tensorize(…, {type(intrin).__name__}): not a tensor intrinsic",
-                                try_="te.decl_tensor_intrin(op, fcompute)")
+            raise ScheduleError(
+                f"s[{stage.name}].tensorize(…, {type(intrin).__name__}): not a tensor intrinsic",
+                try_="te.decl_tensor_intrin(op, fcompute)",
+            )
         stage.do(Tensorize(stage.name, stage.loop_name("tensorize", loop), intrin.name))

@@ -1,13 +1,16 @@
 """transform_layout: the memory of a stage is laid out by another index map.
 
-``P[i, j]`` with ``lambda i, j: (j // 16, i, j % 16)`` → ``P[jo, i, ji]`` and every reader asks for ``P[j // 16, i, j % 16]``
+``P[i, j]`` with ``lambda i, j: (j // 16, i, j % 16)`` → ``P[jo, i, ji]`` and every reader asks for ``P[j //
+16, i, j % 16]``
 
-The map is kept as digits: every new dimension is one digit ``axis // stride % size`` of one old axis, the outermost digit of an axis
-without ``% size``, or several such digits read as one number, ``y * w + x`` for an ``x`` of ``w`` values, a number or a dim. That
-covers splitting, permuting and merging axes, which is what packing is. A size that does not divide is padded; the padding is computed as zero so
-that vectors may read it (a reduction's as its start values); ``pad_value`` is another number to fill it with.
+The map is kept as digits: every new dimension is one digit ``axis // stride % size`` of one old axis, the
+outermost digit of an axis without ``% size``, or several such digits read as one number, ``y * w + x`` for an
+``x`` of ``w`` values, a number or a dim. That covers splitting, permuting and merging axes, which is what
+packing is. A size that does not divide is padded; the padding is computed as zero so that vectors may read it
+(a reduction's as its start values); ``pad_value`` is another number to fill it with.
 
-Inputs and outputs may be laid out too: then the caller's array has the new shape. What lies in the padding of an input is never read.
+Inputs and outputs may be laid out too: then the caller's array has the new shape. What lies in the padding of
+an input is never read.
 """
 
 from __future__ import annotations
@@ -39,9 +42,10 @@ Digit = tuple[int, int, int]  # (old axis, stride, size); size 0: all that is le
 
 @dataclass(frozen=True, slots=True)
 class TransformLayout(Primitive):
-    """Lay ``stage`` out by ``digits``: for each new dimension (old axis, stride, size), size 0 for the outermost digit of an axis.
-    ``merged`` says how many digits make up each new dimension, the most significant first; empty: one each. ``pad_value`` fills what the
-    digits pad; None: 0, or the start values of a reduction."""
+    """Lay ``stage`` out by ``digits``: for each new dimension (old axis, stride, size), size 0 for the
+    outermost digit of an axis. ``merged`` says how many digits make up each new dimension, the most
+    significant first; empty: one each. ``pad_value`` fills what the digits pad; None: 0, or the start values
+    of a reduction."""
 
     stage: str
     digits: tuple[Digit, ...]
@@ -53,46 +57,71 @@ class TransformLayout(Primitive):
         """The digits of each new dimension."""
         out, at = [], 0
         for n in self.merged or (1,) * len(self.digits):
-            out.append(self.digits[at:at + n])
+            out.append(self.digits[at : at + n])
             at += n
         return out
 
     def check(self, state: ScheduleState) -> Verdict:
-        found = YES if self.stage in state.position and state.stage(self.stage).is_placeholder else find_own_memory(state, self.stage)
+        found = (
+            YES
+            if self.stage in state.position and state.stage(self.stage).is_placeholder
+            else find_own_memory(state, self.stage)
+        )
         if not found:
             return found
         st = state.stage(self.stage)
         if st.is_placeholder and st.shares:
-            return no(f"`{self.stage}` is the state of the scan `{st.shares[0].name}`: its memory is the scan's")
+            return no(
+                f"`{self.stage}` is the state of the scan `{st.shares[0].name}`: its memory is the scan's"
+            )
         if getattr(st.op, "strides", None) is not None:
-            return no(f"`{self.stage}` is declared with strides: its array may lie in any way", try_="te.placeholder without strides")
+            return no(
+                f"`{self.stage}` is declared with strides: its array may lie in any way",
+                try_="te.placeholder without strides",
+            )
         opaque = next((r for r in state.readers(self.stage) if r.is_opaque), None)
         if opaque is not None:
-            return no(f"`{opaque.name}` reads it whole, in the layout it was declared with", mark=(self.stage, None))
+            return no(
+                f"`{opaque.name}` reads it whole, in the layout it was declared with", mark=(self.stage, None)
+            )
         axes = _axes(st)
         if st.relations or st.kinds or state.attached(self.stage) or st.align:
-            return no(f"`{self.stage}` is scheduled already, and its axes would change", mark=(self.stage, None),
-                      try_="transform_layout before split, fuse and the like")
+            return no(
+                f"`{self.stage}` is scheduled already, and its axes would change",
+                mark=(self.stage, None),
+                try_="transform_layout before split, fuse and the like",
+            )
         for digit in self.digits:
             if not (0 <= digit[0] < len(axes) and digit[1] > 0 and digit[2] >= 0):
                 return no(f"the digit {digit}: (axis from 0 to {len(axes) - 1}, positive stride, size or 0)")
         if self.pad_value is not None:
             if st.is_placeholder or (isinstance(st.op, ComputeOp) and st.op.reduce_axis):
-                return no(f"pad_value={self.pad_value}: `{self.stage}` is {'an input: its caller fills it' if st.is_placeholder else 'a reduction'}",
-                          mark=(self.stage, None),
-                          try_="no pad_value: what is padded of an input is never read, and holds the start values of a reduction")
+                return no(
+                    f"pad_value={self.pad_value}: `{self.stage}` is "
+                    f"{'an input: its caller fills it' if st.is_placeholder else 'a reduction'}",
+                    mark=(self.stage, None),
+                    try_="no pad_value: what is padded of an input is never read, and holds the start values "
+                    "of a reduction",
+                )
             if self.pad_value != self.pad_value or abs(self.pad_value) == float("inf"):
                 return no(f"pad_value={self.pad_value}: no number")
             narrow = next((t.dtype for t in st.op.outputs if not _fits(self.pad_value, t.dtype)), None)
             if narrow is not None:
-                return no(f"pad_value={self.pad_value}: no {narrow}, which `{self.stage}` is", mark=(self.stage, None))
+                return no(
+                    f"pad_value={self.pad_value}: no {narrow}, which `{self.stage}` is",
+                    mark=(self.stage, None),
+                )
         if self.merged and (sum(self.merged) != len(self.digits) or any(n < 1 for n in self.merged)):
             return no(f"{self.merged} is no way to take {len(self.digits)} digits together")
         for group in self.groups():
             for axis, stride, size in group[1:]:
                 if not size and stride > 1 and const_int(axes[axis].extent) is None:
-                    return no(f"axis `{axes[axis].name}` has a symbolic size, and only the first part of a merged index may be what is "
-                              "left of such an axis", mark=(self.stage, None))
+                    return no(
+                        f"axis `{axes[axis].name}` has a symbolic size, and only the first part of a merged "
+                        "index may be what is "
+                        "left of such an axis",
+                        mark=(self.stage, None),
+                    )
         for axis in range(len(axes)):
             why = self._covers(axis, axes[axis].name)
             if why:
@@ -107,7 +136,10 @@ class TransformLayout(Primitive):
         expected = 1
         for stride, size in mine:
             if stride != expected:
-                return f"the map gives axis `{name}` the digits {mine}, which leave out some of its values or name them twice"
+                return (
+                    f"the map gives axis `{name}` the digits {mine}, which leave out some of its values "
+                    "or name them twice"
+                )
             expected = stride * size
         return None if expected == 0 else f"the outermost part of axis `{name}` is cut off by a remainder"
 
@@ -118,12 +150,19 @@ class TransformLayout(Primitive):
         parts: list[list[Expr]] = [[] for _ in axes]  # of the value of each old axis
         names = NameSupply(tuple(a.name for a in st.op.reduce_axis) if isinstance(st.op, ComputeOp) else ())
         for group in self.groups():
-            sizes = [make.const(size, axes[a].dtype) if size else make.ceildiv(axes[a].extent, stride) for a, stride, size in group]
+            sizes = [
+                make.const(size, axes[a].dtype) if size else make.ceildiv(axes[a].extent, stride)
+                for a, stride, size in group
+            ]
             extent = sizes[0]
             for below in sizes[1:]:
                 extent = make.mul(extent, below)
             axis, stride, size = group[0]
-            own = axes[axis].name if stride == 1 and not size else f"{axes[axis].name}.{'inner' if size else 'outer'}"
+            own = (
+                axes[axis].name
+                if stride == 1 and not size
+                else f"{axes[axis].name}.{'inner' if size else 'outer'}"
+            )
             wish = own if len(group) == 1 else f"{'.'.join(axes[a].name for a, _, _ in group)}.fused"
             new_axes.append(fresh_axis(names.fresh(wish), extent))
             rest: Expr = new_axes[-1].var
@@ -157,22 +196,34 @@ class TransformLayout(Primitive):
         for a, stride, size in group:
             digit = make.floordiv(indices[a], stride)
             digit = make.floormod(digit, size) if size else digit
-            out = digit if out is None else make.add(make.mul(out, size or make.ceildiv(axes[a].extent, stride)), digit)
+            out = (
+                digit
+                if out is None
+                else make.add(make.mul(out, size or make.ceildiv(axes[a].extent, stride)), digit)
+            )
         assert out is not None
         return out
 
     def __str__(self) -> str:
-        shown = [" ++ ".join(f"axis {a}" + (f" // {stride}" if stride != 1 else "") + (f" % {size}" if size else "") for a, stride, size in group)
-                 for group in self.groups()]
+        shown = [
+            " ++ ".join(
+                f"axis {a}" + (f" // {stride}" if stride != 1 else "") + (f" % {size}" if size else "")
+                for a, stride, size in group
+            )
+            for group in self.groups()
+        ]
         return f"transform_layout({self.stage}, [{', '.join(shown)}])"
 
     @staticmethod
-    def call(stage: Stage, index_map: Callable[..., ExprLike | Sequence[ExprLike]], pad_value: float | None = None) -> tuple[IterVar, ...]:
+    def call(
+        stage: Stage, index_map: Callable[..., ExprLike | Sequence[ExprLike]], pad_value: float | None = None
+    ) -> tuple[IterVar, ...]:
         """Lay this stage's memory out by ``index_map``, a function from its indices to the new ones, such as
         ``lambda n, c, h, w: [n, c // 16, h, w, c % 16]``. Returns the new axes (none for an input).
 
-        The array a caller passes for an input or an output has the new shape. Where sizes do not divide, the rest is filled with
-        ``pad_value`` (0 when left out; a reduction's with its start values), and never read of an input.
+        The array a caller passes for an input or an output has the new shape. Where sizes do not divide, the
+        rest is filled with ``pad_value`` (0 when left out; a reduction's with its start values), and never
+        read of an input.
         """
         st = stage.state
         if st.is_opaque or st.is_inlined:
@@ -183,13 +234,18 @@ class TransformLayout(Primitive):
             new = index_map(*shown)
         except TypeError as e:
             names = [a.name for a in axes]
-            raise ScheduleError(f"s[{stage.name}].transform_layout: the map failed on {len(axes)} indices",
-                                because=f"`{stage.name}` has the axes {', '.join(names)}; "
-                                + str(e).rpartition("() ")[2], try_=f"lambda {', '.join(names)}: [{', '.join(reversed(names))}]") from None
+            raise ScheduleError(
+                f"s[{stage.name}].transform_layout: the map failed on {len(axes)} indices",
+                because=f"`{stage.name}` has the axes {', '.join(names)}; " + str(e).rpartition("() ")[2],
+                try_=f"lambda {', '.join(names)}: [{', '.join(reversed(names))}]",
+            ) from None
         listed: list[Any] = list(new) if isinstance(new, list | tuple) else [new]
         if any(e is AXIS_SEPARATOR for e in listed):
-            raise ScheduleError(f"s[{stage.name}].transform_layout: AXIS_SEPARATOR", because="the memory of a CPU has one dimension",
-                                try_="the same map without it")
+            raise ScheduleError(
+                f"s[{stage.name}].transform_layout: AXIS_SEPARATOR",
+                because="the memory of a CPU has one dimension",
+                try_="the same map without it",
+            )
         groups = [_as_digits(stage.name, make.as_expr(e), shown, [a.extent for a in axes]) for e in listed]
         merged = tuple(map(len, groups)) if any(len(g) > 1 for g in groups) else ()
         return stage.do(TransformLayout(stage.name, tuple(d for g in groups for d in g), merged, pad_value))  # type: ignore[no-any-return]
@@ -214,35 +270,58 @@ def _filling(value: float, kind: DType) -> Expr:
     return make.const(value if kind.is_float else int(value), kind)
 
 
-def laid_out(state: ScheduleState, st: StageState, op: Operation, place: Callable[[Sequence[Expr]], tuple[Expr, ...]]) -> ScheduleState:
-    """The state in which ``op`` is what ``st`` computes (or takes), and every reader asks for ``place(indices)`` of it."""
+def laid_out(
+    state: ScheduleState, st: StageState, op: Operation, place: Callable[[Sequence[Expr]], tuple[Expr, ...]]
+) -> ScheduleState:
+    """The state in which ``op`` is what ``st`` computes (or takes), and every reader asks for
+    ``place(indices)`` of it."""
 
     def read(e: Expr) -> Expr | None:
         if type(e) is TensorRead and e.tensor.op is st.key:
             return intern(TensorRead, op.outputs[e.tensor.value_index], place(e.indices))
         return None
 
-    readers = [change(r, op=r.compute.redefined(tuple(rewrite(e, read) for e in r.compute.body)),
-                      prefetches=tuple((op.outputs[t.value_index] if t.op is st.key else t, *rest) for t, *rest in r.prefetches))
-               for r in state.readers(st.name)]
+    readers = [
+        change(
+            r,
+            op=r.compute.redefined(tuple(rewrite(e, read) for e in r.compute.body)),
+            prefetches=tuple(
+                (op.outputs[t.value_index] if t.op is st.key else t, *rest) for t, *rest in r.prefetches
+            ),
+        )
+        for r in state.readers(st.name)
+    ]
     leaves = (*op.axis, *op.reduce_axis) if isinstance(op, ComputeOp) else ()
     return state.with_stage(change(st, op=op, leaves=leaves, aliases=(*st.aliases, st.key)), *readers)
 
 
-def redefined(st: StageState, new_axes: Sequence[IterVar], value: dict[Var, Expr], inside: Expr | None, pad: float | None = None) -> Operation:
-    """The operation in the new layout: ``value`` has each old axis in terms of the new ones, ``inside`` where they are no padding."""
+def redefined(
+    st: StageState,
+    new_axes: Sequence[IterVar],
+    value: dict[Var, Expr],
+    inside: Expr | None,
+    pad: float | None = None,
+) -> Operation:
+    """The operation in the new layout: ``value`` has each old axis in terms of the new ones, ``inside`` where
+    they are no padding."""
     op = st.op
     if isinstance(op, PlaceholderOp):
         return PlaceholderOp(op.name, tuple(a.extent for a in new_axes), op.dtype)
     assert isinstance(op, ComputeOp)
     body = tuple(substitute(e, value) for e in op.body)
     if inside is not None:
-        body = tuple(e.within(inside) if isinstance(e, Reduce) else make.if_then_else(inside, e, _filling(pad or 0, e.dtype)) for e in body)
+        body = tuple(
+            e.within(inside)
+            if isinstance(e, Reduce)
+            else make.if_then_else(inside, e, _filling(pad or 0, e.dtype))
+            for e in body
+        )
     return type(op)(op.name, tuple(new_axes), op.reduce_axis, body, op.tag, op.attrs)
 
 
 def _as_digits(stage: str, e: Expr, axes: tuple[Var, ...], extents: Sequence[Expr]) -> tuple[Digit, ...]:
-    """The digits an index is made of, the most significant first: weights must be the products of the sizes of those below, dims among them."""
+    """The digits an index is made of, the most significant first: weights must be the products of the sizes
+    of those below, dims among them."""
     terms = sorted(linear.poly(e).items(), key=lambda term: (len(term[0]), term[1]))
     found: list[Digit] = []
     below, dims = 1, list[Expr]()
@@ -250,7 +329,11 @@ def _as_digits(stage: str, e: Expr, axes: tuple[Var, ...], extents: Sequence[Exp
         own = list(factors)
         for dim in dims:
             own = _without(own, dim)
-        digit = _as_digit(own[0], axes) if len(own) == 1 and len(factors) == len(dims) + 1 and below and weight == below else None
+        digit = (
+            _as_digit(own[0], axes)
+            if len(own) == 1 and len(factors) == len(dims) + 1 and below and weight == below
+            else None
+        )
         if digit is None:
             break
         axis, stride, size = digit
@@ -262,15 +345,18 @@ def _as_digits(stage: str, e: Expr, axes: tuple[Var, ...], extents: Sequence[Exp
         found.append(digit)
     if len(found) == len(terms) and found:
         return tuple(reversed(found))
-    raise ScheduleError(f"s[{stage}].transform_layout: `{e}` is not one axis, or i // c, i % c or i // c % d of one, "
-                        "nor such parts read as one number",
-                        try_="a permutation of axes, with axes cut as i // 16 and i % 16, or merged as y * 56 + x for an x of 56 values")
+    raise ScheduleError(
+        f"s[{stage}].transform_layout: `{e}` is not one axis, or i // c, i % c or i // c % d of one, "
+        "nor such parts read as one number",
+        try_="a permutation of axes, with axes cut as i // 16 and i % 16, or merged as y * 56 + x for an x "
+        "of 56 values",
+    )
 
 
 def _without(factors: list[Expr], one: Expr) -> list[Expr]:
     """The factors without one of them, all of them when it is not there."""
     at = next((i for i, f in enumerate(factors) if f is one), len(factors))
-    return factors[:at] + factors[at + 1:]
+    return factors[:at] + factors[at + 1 :]
 
 
 def _as_digit(e: Expr, axes: tuple[Var, ...]) -> Digit | None:

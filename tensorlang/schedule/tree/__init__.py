@@ -1,1 +1,2 @@
-"""The schedule tree: loop, storage and compute nodes, derived from the state. One tree serves printing, lowering and analysis."""
+"""The schedule tree: loop, storage and compute nodes, derived from the state. One tree serves printing,
+lowering and analysis."""

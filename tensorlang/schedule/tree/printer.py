@@ -1,4 +1,5 @@
-"""The schedule tree as text: loops with true extents, storage with bytes, computes with what they read. Knows tree and bounds."""
+"""The schedule tree as text: loops with true extents, storage with bytes, computes with what they read. Knows
+tree and bounds."""
 
 from __future__ import annotations
 
@@ -17,27 +18,39 @@ from .repeats import note, repeats
 
 
 def draw(state: ScheduleState, mark: tuple[str, str | None] | None = None) -> str:
-    """The tree of a state. ``mark`` = (stage, loop or None for its compute) points at one line with ``← asked for``."""
+    """The tree of a state. ``mark`` = (stage, loop or None for its compute) points at one line with ``← asked
+    for``."""
     bounds = bounds_of(state)
-    chosen: dict[Var, Expr] = {k: make.const(v, k.dtype) for d in state.decisions for k, v in zip(d.knobs, d.values, strict=False)}
+    chosen: dict[Var, Expr] = {
+        k: make.const(v, k.dtype) for d in state.decisions for k, v in zip(d.knobs, d.values, strict=False)
+    }
     root = Line("root")
     root.children = run(_lines(tree_of(state), bounds, chosen, mark))
     return draw_tree(root)
 
 
-def _lines(nodes: tuple[TreeNode, ...], bounds: Bounds, chosen: dict[Var, Expr], mark: tuple[str, str | None] | None,
-           inside: StageState | None = None) -> Steps[list[Line]]:
+def _lines(
+    nodes: tuple[TreeNode, ...],
+    bounds: Bounds,
+    chosen: dict[Var, Expr],
+    mark: tuple[str, str | None] | None,
+    inside: StageState | None = None,
+) -> Steps[list[Line]]:
     """The lines of neighbours; before the first of a stage that waits for its place, one that says so."""
     lines: list[Line] = []
     for p, node in enumerate(nodes):
         st = node.stage
         if st.waiting is not None and st is not inside and all(n.stage is not st for n in nodes[:p]):
-            lines.append(Line(f"pending {st.name}", f"at {st.waiting.place}: {wished(bounds.state, st).reason}"))
+            lines.append(
+                Line(f"pending {st.name}", f"at {st.waiting.place}: {wished(bounds.state, st).reason}")
+            )
         lines.append((yield _line(node, bounds, chosen, mark)))
     return lines
 
 
-def _line(node: TreeNode, bounds: Bounds, chosen: dict[Var, Expr], mark: tuple[str, str | None] | None) -> Steps[Line]:
+def _line(
+    node: TreeNode, bounds: Bounds, chosen: dict[Var, Expr], mark: tuple[str, str | None] | None
+) -> Steps[Line]:
     b = bounds[node.stage.name]
     name = node.stage.name
     if isinstance(node, LoopNode):
@@ -53,7 +66,11 @@ def _line(node: TreeNode, bounds: Bounds, chosen: dict[Var, Expr], mark: tuple[s
             words.append(kind)
         if mark == (name, node.loop.name):
             words.append("← asked for")
-        return Line(f"loop {name}.{node.loop.name}", "  ".join(words), (yield _lines(node.children, bounds, chosen, mark, node.stage)))
+        return Line(
+            f"loop {name}.{node.loop.name}",
+            "  ".join(words),
+            (yield _lines(node.children, bounds, chosen, mark, node.stage)),
+        )
     if isinstance(node, StorageNode):
         slide = slide_of(bounds.state, bounds, node.stage)
         shape = [substitute(e, chosen) for e in slide.shape(region_size(node.stage.op.outputs[0], bounds))]
@@ -62,10 +79,19 @@ def _line(node: TreeNode, bounds: Bounds, chosen: dict[Var, Expr], mark: tuple[s
         total: int | None = sum(t.dtype.bytes for t in outputs)
         for n in sizes:
             total = None if total is None or n is None else total * n
-        kept = f"  ring of {', '.join(str(n) for _, n in slide.ring)}" if slide.ring else "  kept between turns" if slide.conditions else ""
+        kept = (
+            f"  ring of {', '.join(str(n) for _, n in slide.ring)}"
+            if slide.ring
+            else "  kept between turns"
+            if slide.conditions
+            else ""
+        )
         double = "  double" if node.stage.double else ""
         amount = "" if total is None else f"  {bytes_text(total)}"
-        return Line(f"storage {name}", f"{outputs[0].dtype}[{', '.join(map(str, shape))}]  {node.stage.scope}{amount}{double}{kept}")
+        return Line(
+            f"storage {name}",
+            f"{outputs[0].dtype}[{', '.join(map(str, shape))}]  {node.stage.scope}{amount}{double}{kept}",
+        )
     assert isinstance(node, ComputeNode)
     reads = ", ".join(t.name for t in node.stage.op.input_tensors)
     words = [f"reads {reads}" if reads else "", note(repeats(bounds, node.stage, chosen))]

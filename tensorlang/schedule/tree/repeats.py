@@ -1,7 +1,8 @@
-"""How often a stage computes each of its elements: the turns of the loops around it, times the box of one turn, over its whole domain.
+"""How often a stage computes each of its elements: the turns of the loops around it, times the box of one
+turn, over its whole domain.
 
-A stage computed in the loops of its reader computes what neighbouring turns share again in each of them. A copy computes nothing: tiles are
-fetched again on purpose. Knows bounds; draws nothing.
+A stage computed in the loops of its reader computes what neighbouring turns share again in each of them. A
+copy computes nothing: tiles are fetched again on purpose. Knows bounds; draws nothing.
 """
 
 from __future__ import annotations
@@ -23,15 +24,18 @@ USUAL = 1024  # a size of which nothing is known
 
 
 def repeats(bounds: Bounds, stage: StageState, chosen: Mapping[Var, Expr]) -> float | None:
-    """How often each element is computed, with sampled values as ``chosen`` and run-time sizes at their hints; None where it cannot be said."""
+    """How often each element is computed, with sampled values as ``chosen`` and run-time sizes at their
+    hints; None where it cannot be said."""
     copies = all(type(e) is TensorRead for e in stage.compute.body)
     if stage.host is None or stage.is_opaque or stage.within is not None or copies:
         return None
     own = bounds[stage.name]
     turns, whole, done = 1, 1, 1.0
-    moves = {v: (d, c) for v, d, c in slide_of(bounds.state, bounds, stage).moves}  # loops across which what is computed is kept
+    moves = {
+        v: (d, c) for v, d, c in slide_of(bounds.state, bounds, stage).moves
+    }  # loops across which what is computed is kept
     for outer, position in chain(bounds.state, stage):
-        for iv in outer.leaves[:position + 1]:
+        for iv in outer.leaves[: position + 1]:
             n = _number(bounds[outer.name].loops[iv], chosen)
             if n is None:
                 return None

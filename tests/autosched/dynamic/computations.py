@@ -1,4 +1,5 @@
-"""Computations with open sizes for these tests, and small-integer arrays for which every order of summation gives the same bits."""
+"""Computations with open sizes for these tests, and small-integer arrays for which every order of summation
+gives the same bits."""
 
 from __future__ import annotations
 
@@ -12,7 +13,11 @@ from autosched.dynamic import tune_dynamic
 from tensorlang import ops, te
 
 # Half of the registers where the host has 32: a fifth of its tiles, which take seconds to compile.
-FEW_TILES = tl.Target.parse("llvm -mcpu=x86-64-v3") if "avx512f" in tl.Target.host().instruction_sets else tl.Target.host()
+FEW_TILES = (
+    tl.Target.parse("llvm -mcpu=x86-64-v3")
+    if "avx512f" in tl.Target.host().instruction_sets
+    else tl.Target.host()
+)
 QUICK: dict[str, Any] = {"seconds": 0.02, "cache": False}
 
 
@@ -29,10 +34,22 @@ def dense(m: Any, n: int, k: int) -> list[te.Tensor]:
 
 def layer(m: Any, n: int, k: int) -> list[te.Tensor]:
     """A product with bias, residual and relu behind it."""
-    x, w, res = te.placeholder((m, k), name="X"), te.placeholder((n, k), name="W"), te.placeholder((m, n), name="R")
+    x, w, res = (
+        te.placeholder((m, k), name="X"),
+        te.placeholder((n, k), name="W"),
+        te.placeholder((m, n), name="R"),
+    )
     b = te.placeholder((n,), name="b")
     y = ops.dense(x, w, b)
-    return [x, w, b, res, te.compute((m, n), lambda i, j: te.select(y[i, j] + res[i, j] > 0.0, y[i, j] + res[i, j], 0.0), name="Y")]
+    return [
+        x,
+        w,
+        b,
+        res,
+        te.compute(
+            (m, n), lambda i, j: te.select(y[i, j] + res[i, j] > 0.0, y[i, j] + res[i, j], 0.0), name="Y"
+        ),
+    ]
 
 
 def made(func: Any, args: tuple[Any, ...], profile: Any, target: Any = FEW_TILES, **more: Any) -> Any:
@@ -43,7 +60,9 @@ def made(func: Any, args: tuple[Any, ...], profile: Any, target: Any = FEW_TILES
 def tiny_dense(n: int = 68, k: int = 16, most: int = 64, **more: Any) -> tuple[Any, Any]:
     """A kernel of ``x @ w`` with its weight."""
     w = whole(np.random.default_rng(0), k, n)
-    return made(dense, (te.dim("m", 0, max(4096, most)), n, k), {"m": (0, 8, most)}, constants={"W": w}, **more), w
+    return made(
+        dense, (te.dim("m", 0, max(4096, most)), n, k), {"m": (0, 8, most)}, constants={"W": w}, **more
+    ), w
 
 
 def least_of(kernel: Any, dim: str) -> int:

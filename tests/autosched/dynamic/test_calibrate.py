@@ -29,6 +29,7 @@ def test_the_slowest_are_not_timed_to_the_end():
             end = time.perf_counter() + seconds
             while time.perf_counter() < end:
                 pass
+
         return run
 
     found = times({"slow": takes("slow", 0.02), "fast": takes("fast", 1e-3)}, 0.0, within=2.0)

@@ -15,7 +15,9 @@ def curve(n: int = 600):
 
 def test_a_tree_finds_the_regions():
     shapes, _ = curve()
-    seconds = np.stack([np.where(shapes[:, 0] < 100, 1.0, 3.0), np.where(shapes[:, 0] < 100, 2.0, 1.0)], axis=1)
+    seconds = np.stack(
+        [np.where(shapes[:, 0] < 100, 1.0, 3.0), np.where(shapes[:, 0] < 100, 2.0, 1.0)], axis=1
+    )
     f = fit(["m"], shapes, seconds, np.ones(len(shapes)), True)
     assert f.tree == ("m", 99, 0, 1) and f.worst_loss == 0 and f.leaves == 2
 
@@ -48,7 +50,10 @@ def test_weights_decide_where_leaves_are_few():
 def test_two_dims_and_the_guard():
     rng = np.random.default_rng(1)
     shapes = rng.integers(1, 200, (3000, 2))
-    seconds = np.stack([np.where(shapes[:, 0] > shapes[:, 1], 1.0, 2.0), np.where(shapes[:, 0] > shapes[:, 1], 2.0, 1.0)], axis=1)
+    seconds = np.stack(
+        [np.where(shapes[:, 0] > shapes[:, 1], 1.0, 2.0), np.where(shapes[:, 0] > shapes[:, 1], 2.0, 1.0)],
+        axis=1,
+    )
     f = fit(["m", "n"], shapes, seconds, np.ones(len(shapes)), False)
     assert f.mean_loss < 0.1 and 2 < f.leaves <= 64
     tree = guarded(f.tree, {"m": (5, 100), "n": (0, 50)}, 7)

@@ -16,7 +16,8 @@ def test_terms_are_the_products_and_their_parts():
 
 @pytest.mark.parametrize("seed", range(20))
 def test_no_other_weights_are_nearer(seed):
-    """What makes a minimum under x ≥ 0 (Karush, Kuhn, Tucker): no gain where x is positive, none to be had where it is zero."""
+    """What makes a minimum under x ≥ 0 (Karush, Kuhn, Tucker): no gain where x is positive, none to be had
+    where it is zero."""
     rng = np.random.default_rng(seed)
     a, b = rng.random((30, 1 + seed % 9)) * 10.0 ** rng.integers(-3, 4, 1 + seed % 9), rng.random(30)
     x = nonnegative(a, b)
@@ -27,12 +28,17 @@ def test_no_other_weights_are_nearer(seed):
 
 def test_a_time_that_is_a_sum_of_terms_is_found_from_few_shapes():
     def seconds(s):
-        return 1e-7 + 2e-9 * s[:, 0] + 1e-10 * s[:, 0] * (-(-s[:, 1] // 16) * 16)  # rows, and whole tiles of 16 columns
+        # rows, and whole tiles of 16 columns
+        return 1e-7 + 2e-9 * s[:, 0] + 1e-10 * s[:, 0] * (-(-s[:, 1] // 16) * 16)
 
     rng = np.random.default_rng(0)
     known, asked = rng.integers(1, 500, (30, 2)), rng.integers(1, 500, (200, 2))
-    assert Growth.of(known, seconds(known), terms_of([(0, 1)]), [(1, 16)]).at(asked) == pytest.approx(seconds(asked), rel=0.02)
-    assert Growth.of(known, seconds(known), terms_of([(0, 1)])).at(asked) != pytest.approx(seconds(asked), rel=0.02)  # steps are needed
+    assert Growth.of(known, seconds(known), terms_of([(0, 1)]), [(1, 16)]).at(asked) == pytest.approx(
+        seconds(asked), rel=0.02
+    )
+    assert Growth.of(known, seconds(known), terms_of([(0, 1)])).at(asked) != pytest.approx(
+        seconds(asked), rel=0.02
+    )  # steps are needed
 
 
 def test_what_the_sum_misses_is_corrected_nearby():

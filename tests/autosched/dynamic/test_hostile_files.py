@@ -1,4 +1,5 @@
-"""Saved kernels and dispatchers whose values were changed under a right hash: what runs, talks and is saved again, or one error of ours."""
+"""Saved kernels and dispatchers whose values were changed under a right hash: what runs, talks and is saved
+again, or one error of ours."""
 
 from __future__ import annotations
 
@@ -18,8 +19,37 @@ import autosched
 import tensorlang as tl
 from tensorlang import te
 
-VALUES: list[Any] = [None, True, -1, 0, 1, 3, 10**9, 2**31, 2**63, 10**30, 1.5, float("inf"), float("nan"), "", "m", "x", "a b", "\x00", "float32",
-                     "int8x16", "float32x100000", '"}\n@evil = global i32 0', [], [[]], {}, [1, 2], ["//", "m", 0], ["+", "m", "m"], {"a": 1}]
+VALUES: list[Any] = [
+    None,
+    True,
+    -1,
+    0,
+    1,
+    3,
+    10**9,
+    2**31,
+    2**63,
+    10**30,
+    1.5,
+    float("inf"),
+    float("nan"),
+    "",
+    "m",
+    "x",
+    "a b",
+    "\x00",
+    "float32",
+    "int8x16",
+    "float32x100000",
+    '"}\n@evil = global i32 0',
+    [],
+    [[]],
+    {},
+    [1, 2],
+    ["//", "m", 0],
+    ["+", "m", "m"],
+    {"a": 1},
+]
 
 
 def dense(m: Any, n: int, k: int) -> list[te.Tensor]:
@@ -39,9 +69,13 @@ def seeds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     place = tmp_path_factory.mktemp("good")
     w = np.ones((8, 20), "float32")
     task = autosched.SearchTask(dense, (te.dim("m", 0, 8), 20, 8))
-    autosched.tune_dynamic(task, {"m": (1, 2, 8)}, constants={"W": w}, seconds=0, cache=False).save(place / "rows.dyn")
+    autosched.tune_dynamic(task, {"m": (1, 2, 8)}, constants={"W": w}, seconds=0, cache=False).save(
+        place / "rows.dyn"
+    )
     task = autosched.SearchTask(softmax, (te.dim("m", 1, 8), te.dim("n", 1, 8)))
-    autosched.tune_dynamic(task, {"m": (1, 2, 8), "n": (1, 2, 8)}, seconds=0, cache=False).save(place / "measured.dyn")
+    autosched.tune_dynamic(task, {"m": (1, 2, 8), "n": (1, 2, 8)}, seconds=0, cache=False).save(
+        place / "measured.dyn"
+    )
     tensors = dense(te.var("m"), 20, 8)
     tl.compile([tensors[0], tensors[2]], constants={tensors[1]: w}).save(place / "kernel.tl", sources=True)
     return {p.name: p.read_bytes() for p in place.iterdir()}
@@ -92,7 +126,9 @@ def used(path: Path, again: Path) -> None:
         f = tl.load(path)
         assert f.get_source("ir") and str(f.signature)
     f.save(again, **({} if path.suffix == ".dyn" else {"sources": True}))
-    with pytest.raises(tl.CallError):  # no kernel takes that; a call without arguments would run the code, were all of them outputs now
+    with pytest.raises(
+        tl.CallError
+    ):  # no kernel takes that; a call without arguments would run the code, were all of them outputs now
         f(np.zeros(3, "complex64"))
 
 

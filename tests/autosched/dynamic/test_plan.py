@@ -38,7 +38,9 @@ def test_grid():
 
 
 def test_measured_times_are_met_and_scaled():
-    m = Measured((("a", "one"), ("b", "two")), ((8,), (64,), (512,)), ((1e-6, 2e-6), (8e-6, 7e-6), (64e-6, 40e-6)))
+    m = Measured(
+        (("a", "one"), ("b", "two")), ((8,), (64,), (512,)), ((1e-6, 2e-6), (8e-6, 7e-6), (64e-6, 40e-6))
+    )
     cost = m.cost(np.array([[8], [64], [512], [4096]]))
     assert cost[:3] == pytest.approx(np.array(m.seconds), rel=0.1)
     assert cost[3, 1] < cost[3, 0] and cost[3, 0] > 3 * cost[2, 0]
@@ -49,7 +51,10 @@ def test_plans_as_plain_data():
     rows = RowPlans((2, 1), {1: Curve((1,), (1.0,)), 2: Curve((1, 2), (1.0, 1.5))}, {1: "1×4v", 2: "2×4v"})
     assert plans_of(rows.to_json()) == rows
     assert rows.names == ("≤ 2 rows", "≤ 1 rows")
-    assert rows.describe(0, (5,)) == "2 × 2 rows + 1 × 1 rows, tiles 2×4v, 1×4v" and rows.describe(0, (0,)) == "nothing to compute"
+    assert (
+        rows.describe(0, (5,)) == "2 × 2 rows + 1 × 1 rows, tiles 2×4v, 1×4v"
+        and rows.describe(0, (0,)) == "nothing to compute"
+    )
     measured = Measured((("a", "one"),), ((1, 2),), ((0.5,),))
     assert plans_of(measured.to_json()) == measured
     with pytest.raises((KeyError, ValueError)):

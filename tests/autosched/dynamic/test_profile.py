@@ -16,7 +16,9 @@ def test_spans():
     assert p.holds({"m": 9, "n": 2, "k": 7}) and not p.holds({"m": 10, "n": 2, "k": 7})
 
 
-@pytest.mark.parametrize("bad", [{}, {"m": (3, 2, 5)}, {"m": (-1, 2, 5)}, {"m": (1, 2, 3, 4)}, {"m": "x"}, {"m": 1.5}, {"m": True}])
+@pytest.mark.parametrize(
+    "bad", [{}, {"m": (3, 2, 5)}, {"m": (-1, 2, 5)}, {"m": (1, 2, 3, 4)}, {"m": "x"}, {"m": 1.5}, {"m": True}]
+)
 def test_bounds_out_of_order(bad):
     with pytest.raises(tl.TensorLangError):
         ShapeProfile(bad)

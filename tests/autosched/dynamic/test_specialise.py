@@ -14,14 +14,21 @@ from tests.autosched.dynamic.computations import FEW_TILES, dense, made, whole
 def test_stats_and_explain_tell_of_the_tiers() -> None:
     w = whole(np.random.default_rng(0), 16, 68)
     args = (te.dim("m", 0, 64, multiple_of=4), 68, 16)
-    f = made(dense, args, {"m": (1, 6, 30)}, constants={"W": w})  # neither the most nor the expected size is a multiple
+    f = made(
+        dense, args, {"m": (1, 6, 30)}, constants={"W": w}
+    )  # neither the most nor the expected size is a multiple
     task = SearchTask(dense, args, FEW_TILES)
     first = specialise(f, task, constants={"W": w})
     x = whole(np.random.default_rng(1), 8, 16)
     for _ in range(5):
         assert (f(x) == x @ w).all()
     stats = f.stats()  # nobody stepped since the calls: they count all the same
-    assert stats.calls == 5 and stats.shapes == {(8,): 5} and stats.tiers is not None and stats.tiers.hits.total() == 5
+    assert (
+        stats.calls == 5
+        and stats.shapes == {(8,): 5}
+        and stats.tiers is not None
+        and stats.tiers.hits.total() == 5
+    )
     text = str(stats)
     assert "hits, table" in text and "latency p50 / p90 / p99" in text and "slow calls" in text
     fixed = te.serialize.resized(task.tensors, {"m": 8})

@@ -1,4 +1,5 @@
-"""From a declaration with open sizes to a kernel of every shape: right for all of them, errors, profiles, files, threads."""
+"""From a declaration with open sizes to a kernel of every shape: right for all of them, errors, profiles,
+files, threads."""
 
 from __future__ import annotations
 
@@ -16,7 +17,16 @@ import tensorlang as tl
 from autosched import DynamicKernel, SearchTask, ShapeProfile, tune_dynamic
 from autosched.dynamic.dispatch import Fit
 from tensorlang import te
-from tests.autosched.dynamic.computations import FEW_TILES, QUICK, dense, layer, least_of, made, tiny_dense, whole
+from tests.autosched.dynamic.computations import (
+    FEW_TILES,
+    QUICK,
+    dense,
+    layer,
+    least_of,
+    made,
+    tiny_dense,
+    whole,
+)
 from tests.house.source import ROOT
 
 
@@ -45,7 +55,8 @@ def test_every_number_of_rows_is_right(target):
 
 @pytest.mark.parametrize("most", [0, 2])
 def test_a_profile_of_fewer_rows_than_the_highest_tile(most):
-    """Tiles of more rows than any call has were timed on arrays of too few: an error where the processor has registers for nine rows or more."""
+    """Tiles of more rows than any call has were timed on arrays of too few: an error where the processor has
+    registers for nine rows or more."""
     f, w = made_of({"m": (0, 0, most)})
     for m in range(most + 1):
         x = whole(np.random.default_rng(m), m, 16)
@@ -108,7 +119,13 @@ def test_sizes_outside_of_the_profile(tiny):
 def test_explain_says_refused_where_a_call_is(out_of_range):
     """Also between two profiles, outside of what the dim is declared to be, and of its steps."""
     w = whole(np.random.default_rng(0), 16, 20)
-    f = made(dense, (te.dim("m", 4, 60, multiple_of=2), 20, 16), [{"m": (8, 16)}, {"m": (30, 40)}], constants={"W": w}, out_of_range=out_of_range)
+    f = made(
+        dense,
+        (te.dim("m", 4, 60, multiple_of=2), 20, 16),
+        [{"m": (8, 16)}, {"m": (30, 40)}],
+        constants={"W": w},
+        out_of_range=out_of_range,
+    )
     words = set()
     for m in range(66):
         x = whole(np.random.default_rng(m), m, 16)
@@ -119,12 +136,22 @@ def test_explain_says_refused_where_a_call_is(out_of_range):
             assert "refused" not in str(told), m
         except tl.CallError:
             assert "a call is refused" in told.reason, m
-    assert words == {"a call is refused", "the tree", {"error": "between", "generic": "outside of"}[out_of_range] + " all profiles"}
+    assert words == {
+        "a call is refused",
+        "the tree",
+        {"error": "between", "generic": "outside of"}[out_of_range] + " all profiles",
+    }
 
 
 def test_what_was_declared_of_a_dim_holds():
     w = whole(np.random.default_rng(0), 16, 68)
-    f = made(dense, (te.dim("m", 8, 64, multiple_of=4), 68, 16), {"m": (8, 32)}, constants={"W": w}, out_of_range="generic")
+    f = made(
+        dense,
+        (te.dim("m", 8, 64, multiple_of=4), 68, 16),
+        {"m": (8, 32)},
+        constants={"W": w},
+        out_of_range="generic",
+    )
     x = whole(np.random.default_rng(1), 64, 16)
     assert all((f(x[:m]) == x[:m] @ w).all() for m in range(8, 65, 4))
     for m in (4, 10, 68):
@@ -135,8 +162,15 @@ def test_what_was_declared_of_a_dim_holds():
 def test_several_profiles():
     w = whole(np.random.default_rng(0), 16, 68)
     task = SearchTask(dense, (te.dim("m", 0, 4096), 68, 16), FEW_TILES)
-    f = tune_dynamic(task, [ShapeProfile({"m": (1, 2, 4)}, out_of_range="generic"), ShapeProfile({"m": (32, 64)}, out_of_range="generic")],
-                     constants={"W": w}, **QUICK)
+    f = tune_dynamic(
+        task,
+        [
+            ShapeProfile({"m": (1, 2, 4)}, out_of_range="generic"),
+            ShapeProfile({"m": (32, 64)}, out_of_range="generic"),
+        ],
+        constants={"W": w},
+        **QUICK,
+    )
     for m in (0, 1, 4, 5, 31, 32, 64, 65, 200):
         x = whole(np.random.default_rng(m), m, 16)
         assert (f(x) == x @ w).all()
@@ -154,7 +188,12 @@ def test_explain_and_stats(tiny):
     before = f.stats().calls
     f(np.zeros((7, 16), "float32"))
     stats = f.stats()
-    assert stats.calls == before + 1 and stats.shapes[7,] >= 1 and stats.routes[e.chosen] >= 1 and stats.tiers is None
+    assert (
+        stats.calls == before + 1
+        and stats.shapes[7,] >= 1
+        and stats.routes[e.chosen] >= 1
+        and stats.tiers is None
+    )
     assert f"by {e.chosen}" in str(stats) and "calls remembered" in str(stats)
     assert f.account.family in str(f.account)
 
@@ -162,7 +201,12 @@ def test_explain_and_stats(tiny):
 def test_the_declaration_and_the_profile_must_fit():
     task = SearchTask(dense, (te.dim("m", 2, 64), 8, 8))
     declared = "declared from 2 to 64"
-    for profile, word in (({"n": 3}, "its dims are m"), ({"m": (1, 8)}, declared), ({"m": (2, 100)}, declared), ([], "no profile")):
+    for profile, word in (
+        ({"n": 3}, "its dims are m"),
+        ({"m": (1, 8)}, declared),
+        ({"m": (2, 100)}, declared),
+        ([], "no profile"),
+    ):
         with pytest.raises(tl.TensorLangError, match=word):
             tune_dynamic(task, profile, **QUICK)
     with pytest.raises(tl.TensorLangError, match="no size of it is open"):
@@ -177,7 +221,10 @@ def test_published_code_serves_its_shape(tiny):
     fixed = te.serialize.resized(SearchTask(dense, (te.dim("m"), 68, 16)).tensors, {"m": 9})
     special = tl.compile(fixed, constants={fixed[1]: w + 1}, name="special")
     f.dispatcher.publish((9,), special)
-    assert (f(x) == x @ (w + 1)).all() and (f.explain(m=9).chosen, f.explain(m=9).tier) == ("special", "specialised")
+    assert (f(x) == x @ (w + 1)).all() and (f.explain(m=9).chosen, f.explain(m=9).tier) == (
+        "special",
+        "specialised",
+    )
     f.dispatcher.retire((9,))
     assert (f(x) == x @ w).all()
 
@@ -223,9 +270,19 @@ def test_a_file_serves_a_process_without_the_compiler(tiny, tmp_path):
     x = whole(np.random.default_rng(6), 11, 16)
     np.savez(tmp_path / "xy.npz", x=x, y=x @ w)
     g = DynamicKernel.load(path)
-    assert (g(x) == x @ w).all() and g.explain(m=11).alternatives == f.explain(m=11).alternatives and str(g.account) == str(f.account)
-    done = subprocess.run([sys.executable, "-c", WITHOUT_COMPILER, str(ROOT), str(path), str(tmp_path / "xy.npz")], cwd=tmp_path, timeout=600,
-                          capture_output=True, text=True, check=False)
+    assert (
+        (g(x) == x @ w).all()
+        and g.explain(m=11).alternatives == f.explain(m=11).alternatives
+        and str(g.account) == str(f.account)
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_COMPILER, str(ROOT), str(path), str(tmp_path / "xy.npz")],
+        cwd=tmp_path,
+        timeout=600,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -249,7 +306,10 @@ def test_a_file_of_another_machine_is_refused_with_a_reason(tiny, tmp_path):
     path = tmp_path / "dense.dyn"
     f.save(path)
     magic, _, line, code = path.read_bytes().split(b"\n", 3)
-    for machine, word in (({"triple": "aarch64-unknown-linux-gnu"}, "was compiled for aarch64"), ({"features": ["sve9"]}, "may use sve9")):
+    for machine, word in (
+        ({"triple": "aarch64-unknown-linux-gnu"}, "was compiled for aarch64"),
+        ({"features": ["sve9"]}, "may use sve9"),
+    ):
         header = json.loads(line)
         header["kernels"][-1]["machine"].update(machine)
         body = json.dumps(header).encode() + b"\n" + code
@@ -260,7 +320,10 @@ def test_a_file_of_another_machine_is_refused_with_a_reason(tiny, tmp_path):
 
 def test_a_table_is_measured_once(tmp_path):
     w = whole(np.random.default_rng(0), 16, 68)
-    kernels = [made(dense, (te.dim("m", 0, 64), 68, 16), {"m": (0, 64)}, constants={"W": w}, cache=tmp_path) for _ in range(2)]
+    kernels = [
+        made(dense, (te.dim("m", 0, 64), 68, 16), {"m": (0, 64)}, constants={"W": w}, cache=tmp_path)
+        for _ in range(2)
+    ]
     said = [" ".join(k.account.notes) for k in kernels]
     assert "there is no table yet" in said[0]
     assert "an earlier run" in said[1] or "sentinels" in said[1]
@@ -301,12 +364,18 @@ def test_all_shapes_up_to_40_bitwise(most):
 
 
 def test_a_variant_with_a_least_size_that_the_tree_never_picks(monkeypatch):
-    """Register tiles take at least one tile of rows. Where none is the fastest at any shape, the tree is the generic kernel alone."""
+    """Register tiles take at least one tile of rows. Where none is the fastest at any shape, the tree is the
+    generic kernel alone."""
+
     def fit(dims, shapes, seconds, weights, exhaustive):
         return Fit(seconds.shape[1] - 1, 1, 0.0, 0.0, (), len(shapes), exhaustive)
 
     monkeypatch.setattr(importlib.import_module("autosched.dynamic.tune_dynamic"), "fit", fit)
-    monkeypatch.setattr(importlib.import_module("autosched.dynamic.families.variants"), "_worth", lambda seconds: list(range(len(seconds[0]))))
+    monkeypatch.setattr(
+        importlib.import_module("autosched.dynamic.families.variants"),
+        "_worth",
+        lambda seconds: list(range(len(seconds[0]))),
+    )
     f = made(dense, tuple(te.dim(d, 0, 40) for d in "mnk"), dict.fromkeys("mnk", (0, 40)), seconds=0.0)
     assert any(least_of(r, "m") > 0 for r in f.dispatcher.routes)
     x, w = whole(np.random.default_rng(0), 3, 5), whole(np.random.default_rng(1), 5, 4)

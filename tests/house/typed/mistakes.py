@@ -1,4 +1,5 @@
-"""Mistakes that a type checker must find in a user's file; each line says which error of mypy it is. Never run."""
+"""Mistakes that a type checker must find in a user's file; each line says which error of mypy it is. Never
+run."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A user's file, README's examples among it: it must pass strict type checkers, with the types that ``assert_type`` names. The upper part is
-run by the tests too; the functions are only checked."""
+"""A user's file, README's examples among it: it must pass strict type checkers, with the types that
+``assert_type`` names. The upper part is run by the tests too; the functions are only checked."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """sin, cos, tan for any number of lanes, in float32 and float64: at most 2 ulp over the whole range.
 
-The argument less the nearest multiple of pi (for tan: pi / 2), by Cody and Waite's subtraction in parts while that multiple is moderate.
-Far out, in lanes that have it so, float32 takes the reduction of Payne and Hanek ("Radian reduction for trigonometric functions",
-SIGNUM Newsletter 18, 1983), which needs only those bits of 1 / pi that matter; float64 calls the C library for these lanes.
+The argument less the nearest multiple of pi (for tan: pi / 2), by Cody and Waite's subtraction in parts while
+that multiple is moderate. Far out, in lanes that have it so, float32 takes the reduction of Payne and Hanek
+("Radian reduction for trigonometric functions", SIGNUM Newsletter 18, 1983), which needs only those bits of 1
+/ pi that matter; float64 calls the C library for these lanes.
 """
 
 from __future__ import annotations
@@ -12,18 +13,37 @@ import math
 from .kit import Kit, Num
 from .libm import lanewise
 
-# (sin(r) / r - 1) / r**2 in r**2 on |r| <= 1.005 pi / 2: relative errors 2**-26 and 2**-61.4; in float32 fitted to sin(r) less
-# 2**-26 (2 r / pi)**8, so that rounding never makes more than 1 of it
-_SIN = {32: (-0.16666659712791443, 0.00833306834101677, -0.00019809679361060262, 2.6055720354634104e-06),
-        64: (-0.16666666666666666, 0.008333333333333205, -0.00019841269841211408, 2.755731921132879e-06, -2.5052106878238044e-08,
-             1.6058939514928362e-10, -7.6429769044571e-13, 2.720938255483049e-15)}
+# (sin(r) / r - 1) / r**2 in r**2 on |r| <= 1.005 pi / 2: relative errors 2**-26 and 2**-61.4; in float32
+# fitted to sin(r) less 2**-26 (2 r / pi)**8, so that rounding never makes more than 1 of it
+_SIN = {
+    32: (-0.16666659712791443, 0.00833306834101677, -0.00019809679361060262, 2.6055720354634104e-06),
+    64: (
+        -0.16666666666666666,
+        0.008333333333333205,
+        -0.00019841269841211408,
+        2.755731921132879e-06,
+        -2.5052106878238044e-08,
+        1.6058939514928362e-10,
+        -7.6429769044571e-13,
+        2.720938255483049e-15,
+    ),
+}
 # (tan(r) / r - 1) / r**2 in r**2 on |r| <= 1.005 pi / 4: relative error 2**-29.3
-_TAN = (0.3333335220813751, 0.13332587480545044, 0.05406805872917175, 0.0212413240224123, 0.010940219275653362, -4.200993862468749e-05,
-        0.004441097844392061)
-# pi in parts, all positive, so that -0 stays -0: with fma three of full precision; without, so short that the product of all but the
-# last with the multiple is exact
-_PI_FUSED = {32: (3.141592502593994, 1.5099578831723193e-07, 1.078060505991553e-14),
-             64: (3.141592653589793, 1.224646799147353e-16, 2.1657133478438278e-32)}
+_TAN = (
+    0.3333335220813751,
+    0.13332587480545044,
+    0.05406805872917175,
+    0.0212413240224123,
+    0.010940219275653362,
+    -4.200993862468749e-05,
+    0.004441097844392061,
+)
+# pi in parts, all positive, so that -0 stays -0: with fma three of full precision; without, so short that the
+# product of all but the last with the multiple is exact
+_PI_FUSED = {
+    32: (3.141592502593994, 1.5099578831723193e-07, 1.078060505991553e-14),
+    64: (3.141592653589793, 1.224646799147353e-16, 2.1657133478438278e-32),
+}
 _PI_SHORT = (3.1415926534682512, 1.2154201012607932e-10, 4.044532497422333e-21, 1.69568553207378e-31)
 _FAR = {32: 2.0**17, 64: 2.0**20}  # beyond, the multiple is too large for that
 # 1 / pi, its first 256 bits behind the point
@@ -31,7 +51,8 @@ _INVERSE_PI = 0x517CC1B727220A94FE13ABE8FA9A6EE06DB14ACC9E21C820FF28B1D5EF5DE2B0
 
 
 def _subtracted(m: Kit, x: Num, multiple: Num, unit: float = 1.0) -> Num:
-    """``x - multiple * unit * pi``; ``unit`` is a power of two. In float64 for float32 without fma: 24 bits are too few for short parts."""
+    """``x - multiple * unit * pi``; ``unit`` is a power of two. In float64 for float32 without fma: 24 bits
+    are too few for short parts."""
     fused = m.em.target.has_fma
     if m.bits == 32 and not fused:
         return _subtracted(m.doubles, m.wide(x), m.wide(multiple), unit)
@@ -41,8 +62,8 @@ def _subtracted(m: Kit, x: Num, multiple: Num, unit: float = 1.0) -> Num:
 
 
 def _sine(m: Kit, r: Num) -> Num:
-    """sin, in the width of ``r``, then rounded. Half of ``r`` is added last, not all of it: what is left has the sign of ``r``, so that
-    -0 stays -0."""
+    """sin, in the width of ``r``, then rounded. Half of ``r`` is added last, not all of it: what is left has
+    the sign of ``r``, so that -0 stays -0."""
     k = r.kit
     s = k.fma(r, k.horner(r * r, (0.5, *_SIN[m.bits])), r * 0.5)
     if m.bits == 64:
@@ -58,7 +79,8 @@ def sin(m: Kit, x: Num) -> Num:
 
 
 def cos(m: Kit, x: Num) -> Num:
-    """2 ulp; 1.86 at most in float32. ``cos(x) = sin(x + pi / 2)``: the multiples of pi are those by a half more than an integer."""
+    """2 ulp; 1.86 at most in float32. ``cos(x) = sin(x + pi / 2)``: the multiples of pi are those by a half
+    more than an integer."""
     size = m.abs(x)
     moved = m.fma(size, 1 / math.pi, 0.5) + m.format.magic
     multiple = (moved - m.format.magic) - 0.5
@@ -108,16 +130,20 @@ def _usual_width(m: Kit, r: Num) -> Num:
 
 
 def _payne_hanek(m: Kit, x: Num, offset: int, point: int) -> tuple[Num, Num]:
-    """``|x|`` (at least 2**17) less the nearest multiple of a unit, in float64, and that multiple in the lowest bit.
+    """``|x|`` (at least 2**17) less the nearest multiple of a unit, in float64, and that multiple in the
+    lowest bit.
 
-    With ``point`` 63 the unit is pi, with 62 it is pi / 2. |x| / pi modulo 2 is computed as an integer over 2**63; ``offset`` is added to it.
-    With ``|x| = M 2**e`` (M of 24 bits) only the bits of 1 / pi from the one of weight ``2**-e`` on can matter, of which 96 are used:
-    the first 64 times M modulo 2**64, and the upper half of the next 32 times M. NaN for infinities and NaN.
+    With ``point`` 63 the unit is pi, with 62 it is pi / 2. |x| / pi modulo 2 is computed as an integer over
+    2**63; ``offset`` is added to it. With ``|x| = M 2**e`` (M of 24 bits) only the bits of 1 / pi from the
+    one of weight ``2**-e`` on can matter, of which 96 are used: the first 64 times M modulo 2**64, and the
+    upper half of the next 32 times M. NaN for infinities and NaN.
     """
     w = m.doubles
     bits = w.emit("i", f"zext {m.type('i')} {(m.bits_of(x) & 0x7FFFFFFF).operand} to {w.type('i')}")
     mantissa = (bits & 0x7FFFFF) | 0x800000
-    start = bits.logical(23) - (150 - 32 + 1)  # the first bit that matters, in 1 / pi with 31 zero bits and the point in front
+    start = bits.logical(23) - (
+        150 - 32 + 1
+    )  # the first bit that matters, in 1 / pi with 31 zero bits and the point in front
     word, shift = start.logical(5), start & 31
     words = [(_INVERSE_PI >> (224 - 32 * i)) & 0xFFFFFFFF for i in range(8)]
     words = [0, *words]
@@ -132,6 +158,8 @@ def _payne_hanek(m: Kit, x: Num, offset: int, point: int) -> tuple[Num, Num]:
     first, rest = w.funnel(a, b, shift), w.funnel(b, b, shift).logical(32)
     turns = w.times(mantissa, first) + w.times(mantissa, rest).logical(32) + offset
     n = (turns + (1 << (point - 1))).logical(point)
-    r = w.emit("f", f"sitofp {w.type('i')} {(turns << (64 - point)).operand} to {w.type('f')}") * (math.pi * 2.0 ** (point - 127))
+    r = w.emit("f", f"sitofp {w.type('i')} {(turns << (64 - point)).operand} to {w.type('f')}") * (
+        math.pi * 2.0 ** (point - 127)
+    )
     n = m.emit("i", f"trunc {w.type('i')} {n.operand} to {m.type('i')}")
     return w.select(m.abs(x) < math.inf, r, math.nan), n

@@ -50,7 +50,9 @@ def popcount(em: Emitter, t: DType, x: Operands) -> str:
 
 def clz(em: Emitter, t: DType, x: Operands) -> str:
     vector = em.type(t)
-    return em.call(vector, f"llvm.ctlz.{types.mangle(em.element(t), t.lanes)}", (vector, x[0]), ("i1", "false"))
+    return em.call(
+        vector, f"llvm.ctlz.{types.mangle(em.element(t), t.lanes)}", (vector, x[0]), ("i1", "false")
+    )
 
 
 def word(name: str) -> Callable[[Emitter, DType, Operands], str]:
@@ -79,7 +81,9 @@ def shift_right(em: Emitter, t: DType, x: Operands) -> str:
         return em.ins(f"ashr {vector} {x[0]}, {amount}")
     good = em.ins(f"icmp ult {vector} {x[1]}, {_k(t.bits, t, em)}")
     shifted = em.ins(f"lshr {vector} {x[0]}, {x[1]}")
-    return em.ins(f"select {types.lanes_of('i1', t.lanes)} {good}, {vector} {shifted}, {vector} {_k(0, t, em)}")
+    return em.ins(
+        f"select {types.lanes_of('i1', t.lanes)} {good}, {vector} {shifted}, {vector} {_k(0, t, em)}"
+    )
 
 
 def nextafter16(em: Emitter, t: DType, x: Operands) -> str:

@@ -1,4 +1,5 @@
-"""erf for any number of lanes, in float32: at most 2 ulp, without fma too. float64 stays with libm: two polynomials do not reach 53 bits."""
+"""erf for any number of lanes, in float32: at most 2 ulp, without fma too. float64 stays with libm: two
+polynomials do not reach 53 bits."""
 
 from __future__ import annotations
 
@@ -7,7 +8,15 @@ from .kit import Kit, Num
 
 # erf(x) = x + x P(x**2) for small x; 1 - e**(Q(|x|) |x| - |x|) above
 _ERF = (1.28379166e-1, -3.76125336e-1, 1.12819925e-1, -2.67681349e-2, 4.99119423e-3, -5.96761703e-4)
-_ERF_LARGE = (-1.28717512e-1, -6.34846687e-1, -1.06777877e-1, 2.42546219e-2, -3.88396438e-3, 3.83197126e-4, -1.72853470e-5)
+_ERF_LARGE = (
+    -1.28717512e-1,
+    -6.34846687e-1,
+    -1.06777877e-1,
+    2.42546219e-2,
+    -3.88396438e-3,
+    3.83197126e-4,
+    -1.72853470e-5,
+)
 
 
 def erf(m: Kit, x: Num) -> Num:

@@ -1,4 +1,5 @@
-"""Inverses of the trigonometric and hyperbolic functions, and hypot, in float32 for any number of lanes: at most 2 ulp.
+"""Inverses of the trigonometric and hyperbolic functions, and hypot, in float32 for any number of lanes: at
+most 2 ulp.
 
 asinh, acosh, atanh and hypot are computed in float64 and rounded.
 """
@@ -11,16 +12,32 @@ from .kit import Kit, Num
 from .logarithm import log1p
 
 # (asin(x) / x - 1) / x**2 in x**2 on |x| <= 1/2: relative error 2**-27.6
-_ASIN = (0.16666752099990845, 0.0749531164765358, 0.04546874389052391, 0.02418709732592106, 0.04215408116579056)
+_ASIN = (
+    0.16666752099990845,
+    0.0749531164765358,
+    0.04546874389052391,
+    0.02418709732592106,
+    0.04215408116579056,
+)
 # (atan(x) / x - 1) / x**2 in x**2 on |x| <= 1: relative error 2**-30.8
-_ATAN = (-0.33333325386047363, 0.1999962329864502, -0.1427927166223526, 0.11054851114749908, -0.08799313753843307, 0.06716292351484299,
-         -0.04435054585337639, 0.022262880578637123, -0.007192108314484358, 0.0010893776779994369)
+_ATAN = (
+    -0.33333325386047363,
+    0.1999962329864502,
+    -0.1427927166223526,
+    0.11054851114749908,
+    -0.08799313753843307,
+    0.06716292351484299,
+    -0.04435054585337639,
+    0.022262880578637123,
+    -0.007192108314484358,
+    0.0010893776779994369,
+)
 _HALF_PI = (1.5707963705062866, -4.371138828673793e-08)
 
 
 def _arcsine(m: Kit, x: Num) -> tuple[Num, Num, Num, Num]:
-    """Whether ``|x| > 1/2``; with ``s = sqrt((1 - |x|) / 2)`` there and ``|x|`` else: ``s``, what rounding took from it, and
-    ``asin(s) - s``."""
+    """Whether ``|x| > 1/2``; with ``s = sqrt((1 - |x|) / 2)`` there and ``|x|`` else: ``s``, what rounding
+    took from it, and ``asin(s) - s``."""
     size = m.abs(x)
     large = size > 0.5
     square = m.select(large, 0.5 - size * 0.5, x * x)

@@ -1,7 +1,8 @@
-"""Writing numeric code for any number of lanes as formulas: operators on ``Num`` emit instructions. Knows no expressions.
+"""Writing numeric code for any number of lanes as formulas: operators on ``Num`` emit instructions. Knows no
+expressions.
 
-A product and a sum stay two operations; where one rounding is wanted the code says ``fma``, which on a machine without the
-instruction is a product and a sum again (never a library call).
+A product and a sum stay two operations; where one rounding is wanted the code says ``fma``, which on a
+machine without the instruction is a product and a sum again (never a library call).
 """
 
 from __future__ import annotations
@@ -55,7 +56,14 @@ class Num:
         self.operand = operand
 
     def _op(self, word: str, other: Num | float, flipped: bool = False) -> Num:
-        a, b = self, other if isinstance(other, Num) else self.kit.literal(other, "i") if word in _SHIFTS else self.kit.num(other, self.kind)
+        a, b = (
+            self,
+            other
+            if isinstance(other, Num)
+            else self.kit.literal(other, "i")
+            if word in _SHIFTS
+            else self.kit.num(other, self.kind),
+        )
         if flipped:
             a, b = b, a
         return self.kit.emit(self.kind, f"{word} {self.kit.type(self.kind)} {a.operand}, {b.operand}")
@@ -102,7 +110,8 @@ class Num:
         return self._op("ashr", other)
 
     def logical(self, n: int) -> Num:
-        """Shifted right by ``n``, zeros from the left. Cheap in 64 bits too, where AVX2 cannot keep the sign."""
+        """Shifted right by ``n``, zeros from the left. Cheap in 64 bits too, where AVX2 cannot keep the
+        sign."""
         return self._op("lshr", n)
 
     def __neg__(self) -> Num:
@@ -110,7 +119,9 @@ class Num:
 
     def _compare(self, ordered: str, signed: str, other: Num | float) -> Num:
         word = f"fcmp {ordered}" if self.kind == "f" else f"icmp {signed}"
-        return self.kit.emit("b", f"{word} {self.kit.type(self.kind)} {self.operand}, {self.kit.num(other, self.kind).operand}")
+        return self.kit.emit(
+            "b", f"{word} {self.kit.type(self.kind)} {self.operand}, {self.kit.num(other, self.kind).operand}"
+        )
 
     def __lt__(self, other: Num | float) -> Num:
         return self._compare("olt", "slt", other)
@@ -158,14 +169,21 @@ class Kit:
 
     def literal(self, x: float, kind: str) -> Num:
         """A number in every lane, written into the instruction."""
-        text = types.float_literal(x, self.element) if kind == "f" else str(int(x)) if kind == "i" else ("true" if x else "false")
+        text = (
+            types.float_literal(x, self.element)
+            if kind == "f"
+            else str(int(x))
+            if kind == "i"
+            else ("true" if x else "false")
+        )
         return Num(self, kind, types.splat_literal(text, self._element(kind), self.lanes))
 
     def num(self, x: Num | float, kind: str = "f") -> Num:
         """A number in every lane.
 
-        Where registers are few, LLVM broadcasts some constants anew each time, which takes an instruction and a register. In memory as
-        whole vectors, which LLVM must not know to be constant, they are operands of the instructions that use them.
+        Where registers are few, LLVM broadcasts some constants anew each time, which takes an instruction and
+        a register. In memory as whole vectors, which LLVM must not know to be constant, they are operands of
+        the instructions that use them.
         """
         if isinstance(x, Num):
             return x
@@ -187,22 +205,25 @@ class Kit:
         return self._call("fma", a, b, c) if self.em.target.has_fma else a * b + c
 
     def horner(self, x: Num, coefficients: Sequence[float]) -> Num:
-        """The polynomial with these coefficients, lowest power first, one after the other: the fewest and the most precise steps."""
+        """The polynomial with these coefficients, lowest power first, one after the other: the fewest and the
+        most precise steps."""
         out = self.num(coefficients[-1])
         for c in reversed(coefficients[:-1]):
             out = self.fma(out, x, c)
         return out
 
     def polynomial(self, x: Num, coefficients: Sequence[Num | float]) -> Num:
-        """The polynomial with these coefficients, lowest power first. Terms are paired, ``a + b x``, and pairs of pairs again (Estrin, 1960):
-        a step or two more than Horner's rule, in chains half as long. A processor cannot hold so many instructions in flight that they
-        would hide a long one."""
+        """The polynomial with these coefficients, lowest power first. Terms are paired, ``a + b x``, and
+        pairs of pairs again (Estrin, 1960): a step or two more than Horner's rule, in chains half as long. A
+        processor cannot hold so many instructions in flight that they would hide a long one."""
         first, rest = coefficients[0], coefficients[1:]
         if not rest:
             return self.num(first)
         if len(coefficients) <= 3 or len(rest) % 2 == 0:
             return self.fma(self.polynomial(x, rest), x, first)
-        return self.polynomial(x * x, [self.fma(b, x, a) for a, b in zip(coefficients[::2], coefficients[1::2], strict=True)])
+        return self.polynomial(
+            x * x, [self.fma(b, x, a) for a, b in zip(coefficients[::2], coefficients[1::2], strict=True)]
+        )
 
     def abs(self, x: Num) -> Num:
         return self._call("fabs", x)
@@ -245,8 +266,9 @@ class Kit:
         return self.emit("f", f"sitofp {self.type('i')} {x.operand} to {self.type('f')}")
 
     def rounded(self, x: Num, factor: float = 1.0) -> tuple[Num, Num]:
-        """``x * factor`` rounded to an integer: as float, and with the integer in the low bits of its bits, the rest of which is no
-        matter; for results below 2**(fraction - 1). Unlike a conversion it has a value (a meaningless one) for NaN."""
+        """``x * factor`` rounded to an integer: as float, and with the integer in the low bits of its bits,
+        the rest of which is no matter; for results below 2**(fraction - 1). Unlike a conversion it has a
+        value (a meaningless one) for NaN."""
         magic = self.format.magic
         moved = x + magic if factor == 1.0 else self.fma(x, factor, magic)
         return moved - magic, self.bits_of(moved)
@@ -261,11 +283,13 @@ class Kit:
         return self.from_bits((n + self.format.bias) << self.format.fraction)
 
     def moved_exponent(self, x: Num, n: Num) -> Num:
-        """``x * 2**n`` where both are normal, ``n`` the low bits of an integer; other bits of ``n`` do not matter."""
+        """``x * 2**n`` where both are normal, ``n`` the low bits of an integer; other bits of ``n`` do not
+        matter."""
         return self.from_bits(self.bits_of(x) + (n << self.format.fraction))
 
     def scaled(self, x: Num, n: Num) -> Num:
-        """``x * 2**n`` in two steps, for x near 1: the first is exact, the second rounds into subnormals or overflows, as it should."""
+        """``x * 2**n`` in two steps, for x near 1: the first is exact, the second rounds into subnormals or
+        overflows, as it should."""
         even = self.format.bias + 1 & -2
         half = (n + 4 * even).logical(1) - 2 * even
         return x * self.power_of_two(half) * self.power_of_two(n - half)
@@ -281,10 +305,19 @@ class Kit:
     def funnel(self, a: Num, b: Num, n: Num) -> Num:
         """The upper half of the integers ``a`` and ``b``, joined and shifted left by ``n``."""
         t = self.type("i")
-        return Num(self, "i", self.em.call(t, f"llvm.fshl.{types.mangle(self._element('i'), self.lanes)}", *((t, x.operand) for x in (a, b, n))))
+        return Num(
+            self,
+            "i",
+            self.em.call(
+                t,
+                f"llvm.fshl.{types.mangle(self._element('i'), self.lanes)}",
+                *((t, x.operand) for x in (a, b, n)),
+            ),
+        )
 
     def product(self, a: Num, b: Num | float) -> tuple[Num, Num]:
-        """``a * b`` as the rounded product and what rounding took from it. Without fma by Dekker's splitting (Numer. Math. 18, 1971)."""
+        """``a * b`` as the rounded product and what rounding took from it. Without fma by Dekker's splitting
+        (Numer. Math. 18, 1971)."""
         b = self.num(b)
         high = a * b
         if self.em.target.has_fma:
@@ -297,7 +330,7 @@ class Kit:
         high = scaled - (scaled - x)
         return high, x - high
 
-    # -- other widths -------------------------------------------------------------------------------------------
+    # -- other widths ----------------------------------------------------------------------------------------
 
     @property
     def doubles(self) -> Kit:
@@ -313,17 +346,19 @@ class Kit:
         """Doubles rounded to these floats."""
         return self.emit("f", f"fptrunc {x.kit.type('f')} {x.operand} to {self.type('f')}")
 
-    # -- rare lanes ---------------------------------------------------------------------------------------------
+    # -- rare lanes ------------------------------------------------------------------------------------------
 
     def repaired(self, fast: Num, rare: Num, slow: Callable[..., Num], *args: Num) -> Num:
-        """``fast``, but ``slow(kit, *args)`` in the lanes that are ``rare``. ``slow`` becomes a function of its own, called when some lane
-        needs it. Each lane is chosen by itself, so the result does not depend on what stands beside it."""
+        """``fast``, but ``slow(kit, *args)`` in the lanes that are ``rare``. ``slow`` becomes a function of
+        its own, called when some lane needs it. Each lane is chosen by itself, so the result does not depend
+        on what stands beside it."""
         em, t = self.em, self.type("f")
         name = f"tensorlang.{slow.__name__}.{types.mangle(self.element, self.lanes)}"
         if em.module.claim(name):
             self._define(name, slow, len(args))
         call = f"call {t} @{name}({', '.join(f'{t} {a.operand}' for a in args)})"
-        if em.at != em.depth:  # placed in front of a loop, in a block that may be closed already: no branch there
+        # placed in front of a loop, in a block that may be closed already: no branch there
+        if em.at != em.depth:
             return self.select(rare, self.emit("f", call), fast)
         any_lane = rare.operand
         if self.lanes > 1:
@@ -334,12 +369,17 @@ class Kit:
         right = self.select(rare, self.emit("f", call), fast)
         inside.end = f"  br label %{after.label}"
         em.scopes[-1].block = after
-        return self.emit("f", f"phi {t} [ {fast.operand}, %{before.label} ], [ {right.operand}, %{inside.label} ]")
+        return self.emit(
+            "f", f"phi {t} [ {fast.operand}, %{before.label} ], [ {right.operand}, %{inside.label} ]"
+        )
 
     def _define(self, name: str, slow: Callable[..., Num], count: int) -> None:
         em, t = self.em, self.type("f")
         names = [f"%x{i}" for i in range(count)]
-        function = Function(f"define internal {t} @{name}({', '.join(f'{t} {x}' for x in names)}) noinline cold willreturn memory(none) #0")
+        function = Function(
+            f"define internal {t} @{name}({', '.join(f'{t} {x}' for x in names)}) noinline cold willreturn "
+            "memory(none) #0"
+        )
         kit = Kit(Emitter(em.module, function, em.math), self.element, self.lanes)
         result = slow(kit, *(Num(kit, "f", x) for x in names))
         kit.em.block.end = f"  ret {t} {result.operand}"

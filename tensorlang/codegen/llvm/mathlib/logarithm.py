@@ -1,6 +1,8 @@
-"""Logarithms for any number of lanes, in float32 and float64: at most 2 ulp, right for infinities, NaN, zeros, negatives, subnormals.
+"""Logarithms for any number of lanes, in float32 and float64: at most 2 ulp, right for infinities, NaN,
+zeros, negatives, subnormals.
 
-``x = 2**e (1 + f)`` with ``sqrt(1/2) <= 1 + f < sqrt(2)``, and ``log(1 + f)`` as ``f`` plus a small correction.
+``x = 2**e (1 + f)`` with ``sqrt(1/2) <= 1 + f < sqrt(2)``, and ``log(1 + f)`` as ``f`` plus a small
+correction.
 """
 
 from __future__ import annotations
@@ -10,18 +12,43 @@ import math
 from .kit import Kit, Num
 
 # float32: (log(1 + f) - f + f**2 / 2) / f**3, relative error in log(1 + f) 2**-27
-_LOG = (0.3333331048488617, -0.25000008940696716, 0.2000216692686081, -0.16668090224266052, 0.1421855390071869,
-        -0.12403083592653275, 0.11893513053655624, -0.1169433444738388, 0.06757567822933197)
-# float64: (log((1 + s) / (1 - s)) / s - 2) / s**2 in s**2 for s = f / (2 + f), relative error in log(1 + f) 2**-59.5
-_ATANH = (0.6666666666666734, 0.399999999994171, 0.28571428741874266, 0.22222198623850498, 0.18183561779551558, 0.15314113792547737,
-          0.1479533387450656)
+_LOG = (
+    0.3333331048488617,
+    -0.25000008940696716,
+    0.2000216692686081,
+    -0.16668090224266052,
+    0.1421855390071869,
+    -0.12403083592653275,
+    0.11893513053655624,
+    -0.1169433444738388,
+    0.06757567822933197,
+)
+# float64: (log((1 + s) / (1 - s)) / s - 2) / s**2 in s**2 for s = f / (2 + f), relative error in log(1 + f)
+# 2**-59.5
+_ATANH = (
+    0.6666666666666734,
+    0.399999999994171,
+    0.28571428741874266,
+    0.22222198623850498,
+    0.18183561779551558,
+    0.15314113792547737,
+    0.1479533387450656,
+)
 
-# log(2) in the base, with so few bits in the first part that its product with an exponent is exact; 1 / log(base)
-_TWO = {"e": {32: (0.693359375, -2.12194440e-4), 64: (0.6931471805598903, 5.497923018708371e-14)},
-        "2": {32: (1.0, 0.0), 64: (1.0, 0.0)},
-        "10": {32: (0.301025390625, 4.605038981195214e-06), 64: (0.30102999566395283, 2.8363394551044964e-14)}}
-_FACTOR = {"2": {32: (1.4426950216293335, 1.925963033500011e-08), 64: (1.4426950408889634, 2.0355273740931033e-17)},
-           "10": {32: (0.4342944920063019, -1.0103049952192578e-08), 64: (0.4342944819032518, 1.098319650216765e-17)}}
+# log(2) in the base, with so few bits in the first part that its product with an exponent is exact; 1 /
+# log(base)
+_TWO = {
+    "e": {32: (0.693359375, -2.12194440e-4), 64: (0.6931471805598903, 5.497923018708371e-14)},
+    "2": {32: (1.0, 0.0), 64: (1.0, 0.0)},
+    "10": {32: (0.301025390625, 4.605038981195214e-06), 64: (0.30102999566395283, 2.8363394551044964e-14)},
+}
+_FACTOR = {
+    "2": {32: (1.4426950216293335, 1.925963033500011e-08), 64: (1.4426950408889634, 2.0355273740931033e-17)},
+    "10": {
+        32: (0.4342944920063019, -1.0103049952192578e-08),
+        64: (0.4342944819032518, 1.098319650216765e-17),
+    },
+}
 
 
 def split(m: Kit, x: Num, lowest: float = math.sqrt(0.5)) -> tuple[Num, Num]:
@@ -62,7 +89,8 @@ def _normal(m: Kit, base: str, e: Num, mantissa: Num) -> Num:
 
 
 def unusual(m: Kit, x: Num) -> Num:
-    """Whether it is no positive normal number. One comparison: the bits are moved so that these numbers are the least integers."""
+    """Whether it is no positive normal number. One comparison: the bits are moved so that these numbers are
+    the least integers."""
     f = m.format
     least, infinite, sign = f.literal(f.least), f.literal(math.inf), 1 << (f.bits - 1)
     return m.bits_of(x) + (sign - least) > infinite - least - sign - 1
@@ -109,7 +137,8 @@ def log10(m: Kit, x: Num) -> Num:
 
 
 def log1p(m: Kit, x: Num) -> Num:
-    """2 ulp. ``log(u) + (1 + x - u) / u`` for the rounded sum ``u = 1 + x``; where ``u`` is in the range of the polynomial, ``f = x``."""
+    """2 ulp. ``log(u) + (1 + x - u) / u`` for the rounded sum ``u = 1 + x``; where ``u`` is in the range of
+    the polynomial, ``f = x``."""
     u = x + 1.0
     rest = m.select(x > 1.0, 1.0 - (u - x), x - (u - 1.0)) / u
     e, mantissa = split(m, u)

@@ -1,7 +1,9 @@
-"""pow for any number of lanes, in float32 and float64: at most 4 ulp, and the special cases of C (ISO C, F.10.4.4).
+"""pow for any number of lanes, in float32 and float64: at most 4 ulp, and the special cases of C (ISO C,
+F.10.4.4).
 
-``x**y = 2**(y log2 x)``. For the product to be precise enough as an exponent, the logarithm is a sum of two floats (Dekker, Numer.
-Math. 18, 1971). Positive normal ``x`` with a normal result is the common case; all others go the long way.
+``x**y = 2**(y log2 x)``. For the product to be precise enough as an exponent, the logarithm is a sum of two
+floats (Dekker, Numer. Math. 18, 1971). Positive normal ``x`` with a normal result is the common case; all
+others go the long way.
 """
 
 from __future__ import annotations
@@ -12,24 +14,51 @@ from .exponential import exp2_fraction
 from .kit import Kit, Num
 from .logarithm import split, unusual
 
-# The rest of log(1 + f) on -0.192 <= f <= 0.2155, float32: after two terms, over f**3, relative error in the logarithm 2**-31.3;
-# float64: after three terms, over f**4, relative error 2**-63
-_TAIL = {32: (0.3333333730697632, -0.2500016987323761, 0.19999176263809204, -0.16644926369190216, 0.1432170867919922,
-              -0.13344085216522217, 0.10992812365293503),
-         64: (-0.24999999999999967, 0.2000000000000108, -0.16666666666690877, 0.14285714285226342, -0.12499999993707044,
-              0.11111111194459812, -0.1000000081828379, 0.09090901939236455, -0.08333272996340205, 0.07692643806784681,
-              -0.07145494275634626, 0.0665810922588121, -0.06182521375534822, 0.059830983865952175, -0.06480655731672505,
-              0.05130647185656439)}
+# The rest of log(1 + f) on -0.192 <= f <= 0.2155, float32: after two terms, over f**3, relative error in the
+# logarithm 2**-31.3; float64: after three terms, over f**4, relative error 2**-63
+_TAIL = {
+    32: (
+        0.3333333730697632,
+        -0.2500016987323761,
+        0.19999176263809204,
+        -0.16644926369190216,
+        0.1432170867919922,
+        -0.13344085216522217,
+        0.10992812365293503,
+    ),
+    64: (
+        -0.24999999999999967,
+        0.2000000000000108,
+        -0.16666666666690877,
+        0.14285714285226342,
+        -0.12499999993707044,
+        0.11111111194459812,
+        -0.1000000081828379,
+        0.09090901939236455,
+        -0.08333272996340205,
+        0.07692643806784681,
+        -0.07145494275634626,
+        0.0665810922588121,
+        -0.06182521375534822,
+        0.059830983865952175,
+        -0.06480655731672505,
+        0.05130647185656439,
+    ),
+}
 _THIRD = (0.3333333333333333, 1.850371707708594e-17)
 _LOWEST = 0.81
 _MIDDLE = 8 / 7  # from here on the mantissa is taken times 3/4
 _LOG2_4_3 = (0.4150390625, -1.5632211561814537e-06)
-_SPLIT = {32: 2.0**100, 64: 2.0**900}  # y above cannot be split for an exact product, and makes the result 0, 1 or infinite
+_SPLIT = {
+    32: 2.0**100,
+    64: 2.0**900,
+}  # y above cannot be split for an exact product, and makes the result 0, 1 or infinite
 _LOG2_E = {32: (1.4426950216293335, 1.925963033500011e-08), 64: (1.4426950408889634, 2.0355273740931033e-17)}
 
 
 def _log2(m: Kit, x: Num) -> tuple[Num, Num]:
-    """log2 of positive normal numbers as the sum of a float and a smaller one: relative error about 2**-29 (float32), 2**-61 (float64)."""
+    """log2 of positive normal numbers as the sum of a float and a smaller one: relative error about 2**-29
+    (float32), 2**-61 (float64)."""
     e, mantissa = split(m, x, _LOWEST)
     large = mantissa > _MIDDLE
     f = m.fma(mantissa, -m.select(large, 0.25, m.num(0.0)), mantissa - 1.0)  # exact
@@ -57,7 +86,8 @@ def _log2(m: Kit, x: Num) -> tuple[Num, Num]:
 
 
 def pow(m: Kit, x: Num, y: Num) -> Num:
-    """4 ulp: what is taken from the logarithm as negligible counts up to 128 (float64: 1,024) times in the exponent."""
+    """4 ulp: what is taken from the logarithm as negligible counts up to 128 (float64: 1,024) times in the
+    exponent."""
     high, low = _log2(m, x)
     z, rest = m.product(high, y)
     total = m.fma(low, y, z)  # the low part is not small enough to be left out here

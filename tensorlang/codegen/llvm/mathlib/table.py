@@ -1,9 +1,10 @@
 """The table: how each intrinsic of ``expr.intrinsics`` becomes code. A new intrinsic is one row.
 
-A row may have code of our own (``own``) for float32 and, if ``double``, for float64; a formula for any float width (``any_width``) or for
-integers; an LLVM intrinsic that every target turns into instructions; or the name of a libm function, called lane by lane. 16-bit floats
-are computed in float32 and rounded. ``ulp`` is the bound that the tests hold the row to, in float32 and, where ``double``, in float64; libm
-is held to 4 in float64.
+A row may have code of our own (``own``) for float32 and, if ``double``, for float64; a formula for any float
+width (``any_width``) or for integers; an LLVM intrinsic that every target turns into instructions; or the
+name of a libm function, called lane by lane. 16-bit floats are computed in float32 and rounded. ``ulp`` is
+the bound that the tests hold the row to, in float32 and, where ``double``, in float64; libm is held to 4 in
+float64.
 """
 
 from __future__ import annotations
@@ -115,7 +116,9 @@ def _c_call(em: Emitter, e: CCall) -> str:
         return em.call(out, e.name, *((em.type(t), x) for t, x in operands), attributes=PURE)
     made = "poison"
     for lane in range(e.dtype.lanes):
-        args = tuple((em.type(t.element), em.ins(f"extractelement {em.type(t)} {x}, i64 {lane}")) for t, x in operands)
+        args = tuple(
+            (em.type(t.element), em.ins(f"extractelement {em.type(t)} {x}, i64 {lane}")) for t, x in operands
+        )
         one = em.call(out, e.name, *args, attributes=PURE)
         made = em.ins(f"insertelement {em.type(e.dtype)} {made}, {out} {one}, i64 {lane}")
     return made
@@ -130,7 +133,11 @@ def _float(em: Emitter, row: Row, t: DType, operands: tuple[str, ...]) -> str:
         return row.any_width(kit, *x).operand
     if row.llvm:
         vector = em.type(t)
-        return em.call(vector, f"llvm.{row.llvm}.{types.mangle(em.element(t), t.lanes)}", *((vector, operand) for operand in operands))
+        return em.call(
+            vector,
+            f"llvm.{row.llvm}.{types.mangle(em.element(t), t.lanes)}",
+            *((vector, operand) for operand in operands),
+        )
     return (_sigmoid(kit, *x) if row.libm == "sigmoid" else lanewise(kit, row.libm, *x)).operand
 
 

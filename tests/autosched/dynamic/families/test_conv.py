@@ -1,4 +1,5 @@
-"""Convolutions with open heights and widths: every tile is right for every size, whatever follows or precedes."""
+"""Convolutions with open heights and widths: every tile is right for every size, whatever follows or
+precedes."""
 
 from __future__ import annotations
 
@@ -21,10 +22,15 @@ def conv(n, h, w, outputs=24, stride=1, padding=1, relu=False):
 
 def opened(*more):
     """The same with an open batch, height and width, the width at least what it is asked to be."""
-    return lambda least: conv(te.dim("n", 1, 3), te.dim("h", 3, 40), te.dim("w", least.get("w", 3), 40), *more)
+    return lambda least: conv(
+        te.dim("n", 1, 3), te.dim("h", 3, 40), te.dim("w", least.get("w", 3), 40), *more
+    )
 
 
-@pytest.mark.parametrize(("outputs", "stride", "padding", "relu"), [(24, 1, 1, False), (8, 1, 1, True), (17, 2, 1, False), (32, 1, 0, True)])
+@pytest.mark.parametrize(
+    ("outputs", "stride", "padding", "relu"),
+    [(24, 1, 1, False), (8, 1, 1, True), (17, 2, 1, False), (32, 1, 0, True)],
+)
 def test_every_tile_is_right(outputs, stride, padding, relu):
     found = list(schedules_of(opened(outputs, stride, padding, relu), tl.Target.host(), [], 2))
     assert len(found) >= 3
@@ -45,8 +51,17 @@ def test_every_tile_is_right(outputs, stride, padding, relu):
 @pytest.mark.parametrize("threads", [1, 2])
 def test_pixels_are_counted_over_the_ends_of_rows(threads):
     """Every small image, the last tile of which has any number of pixels."""
+
     def stated(least):
-        return conv(te.dim("n", 1, 3), te.dim("h", max(1, least.get("h", 1)), 40), te.dim("w", max(1, least.get("w", 1)), 40), 24, 1, 1, True)
+        return conv(
+            te.dim("n", 1, 3),
+            te.dim("h", max(1, least.get("h", 1)), 40),
+            te.dim("w", max(1, least.get("w", 1)), 40),
+            24,
+            1,
+            1,
+            True,
+        )
 
     found = [f for f in schedules_of(stated, tl.Target.host(), [], threads) if "of a row" not in f.name]
     assert len(found) == 2 * threads

@@ -1,4 +1,5 @@
-"""Products with open rows and columns: every tile is right from its least sizes on, and the tree never gives it less."""
+"""Products with open rows and columns: every tile is right from its least sizes on, and the tree never gives
+it less."""
 
 from __future__ import annotations
 
@@ -86,7 +87,11 @@ def test_other_computations_have_no_such_schedule():
     assert not list(schedules_of(lambda least: [x, ops.softmax(x)], tl.Target.host(), [], 1))
     packed = dense(te.dim("m", 1, 64), 32, 16)
     assert not list(schedules_of(lambda least: packed, tl.Target.host(), ["W"], 1))
-    assert list(schedules_of(lambda least: dense(te.dim("m", max(1, least.get("m", 1)), 64), 32, 16), tl.Target.host(), [], 1))
+    assert list(
+        schedules_of(
+            lambda least: dense(te.dim("m", max(1, least.get("m", 1)), 64), 32, 16), tl.Target.host(), [], 1
+        )
+    )
 
 
 def test_routes_get_no_size_below_their_least():

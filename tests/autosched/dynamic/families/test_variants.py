@@ -1,4 +1,5 @@
-"""Operators of every kind with open sizes: whatever the tree picks is right, and so is every variant it might pick."""
+"""Operators of every kind with open sizes: whatever the tree picks is right, and so is every variant it might
+pick."""
 
 from __future__ import annotations
 
@@ -38,7 +39,11 @@ def row_sum(m, n):
 def chain(m, n):
     x, b = te.placeholder((m, n), name="X"), te.placeholder((n,), name="B")
     y = te.compute((m, n), lambda i, j: x[i, j] + b[j], name="Z")
-    return [x, b, te.compute((m, n), lambda i, j: te.select(y[i, j] > 0.0, y[i, j], y[i, j] * 0.5) + x[i, j], name="Y")]
+    return [
+        x,
+        b,
+        te.compute((m, n), lambda i, j: te.select(y[i, j] > 0.0, y[i, j], y[i, j] * 0.5) + x[i, j], name="Y"),
+    ]
 
 
 def scores(t):
@@ -66,19 +71,28 @@ def attention(t):
     return [q, k, v, ops.scaled_dot_product_attention(q, k, v)]
 
 
-MODULE = importlib.import_module("autosched.dynamic.families.variants")  # the package has a function of that name
+MODULE = importlib.import_module(
+    "autosched.dynamic.families.variants"
+)  # the package has a function of that name
 SMALL = (1, 3, 8, 17, 33)
 CASES = {
-    "softmax": (softmax, {"m": (1, 40), "n": (1, 40)}), "layer_norm": (layer_norm, {"m": (1, 40), "n": (1, 40)}), "row_sum": (row_sum, {"m": (0, 40), "n": (1, 40)}),
-    "chain": (chain, {"m": (0, 40), "n": (0, 40)}), "scores": (scores, {"t": (1, 40)}), "matmul": (dense, {"m": (0, 40), "n": (1, 40), "k": (1, 40)}),
-    "conv": (conv, {"n": (1, 3), "h": (1, 20), "w": (1, 20)}), "depthwise": (depthwise, {"n": (1, 3), "h": (1, 20), "w": (1, 20)}),
-    "pool": (pool, {"n": (1, 3), "h": (2, 20), "w": (2, 20)}), "attention": (attention, {"t": (1, 40)}),
+    "softmax": (softmax, {"m": (1, 40), "n": (1, 40)}),
+    "layer_norm": (layer_norm, {"m": (1, 40), "n": (1, 40)}),
+    "row_sum": (row_sum, {"m": (0, 40), "n": (1, 40)}),
+    "chain": (chain, {"m": (0, 40), "n": (0, 40)}),
+    "scores": (scores, {"t": (1, 40)}),
+    "matmul": (dense, {"m": (0, 40), "n": (1, 40), "k": (1, 40)}),
+    "conv": (conv, {"n": (1, 3), "h": (1, 20), "w": (1, 20)}),
+    "depthwise": (depthwise, {"n": (1, 3), "h": (1, 20), "w": (1, 20)}),
+    "pool": (pool, {"n": (1, 3), "h": (2, 20), "w": (2, 20)}),
+    "attention": (attention, {"t": (1, 40)}),
 }
 
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
-    """Fewer representative shapes and points to measure at: what is right does not depend on how many there are."""
+    """Fewer representative shapes and points to measure at: what is right does not depend on how many there
+    are."""
     monkeypatch.setattr(MODULE, "PER_DIM", {1: 3, 2: 2, 3: 2})
     monkeypatch.setattr(MODULE, "POINTS", 5)
 
@@ -88,31 +102,42 @@ def test_operators(name):
     func, profile = CASES[name]
     f = made(func, tuple(te.dim(d, 0, 64) for d in profile), profile, seconds=0.0)
     rng = np.random.default_rng(0)
-    shapes = list(itertools.product(*[[n for n in SMALL if lo <= n <= hi] or [hi] for lo, hi in profile.values()]))
+    shapes = list(
+        itertools.product(*[[n for n in SMALL if lo <= n <= hi] or [hi] for lo, hi in profile.values()])
+    )
     for number, shape in enumerate(shapes[i] for i in rng.permutation(len(shapes))[:16]):
         tensors = func(*shape)
         inputs = [whole(rng, *[int(str(n)) for n in t.shape]) for t in tensors[:-1]]
         want = te.reference.evaluate(tensors[-1:], dict(zip(tensors[:-1], inputs, strict=True)))[0]
-        serving = [r for r in f.dispatcher.routes if all(least_of(r, d) <= n for d, n in zip(profile, shape, strict=True))]
+        serving = [
+            r
+            for r in f.dispatcher.routes
+            if all(least_of(r, d) <= n for d, n in zip(profile, shape, strict=True))
+        ]
         for d in (f, *serving):
             got = d(*inputs)
             assert got.shape == want.shape and np.allclose(got, want, rtol=1e-5, atol=1e-5), (name, shape)
         if number < len(POISONS) and all(a.size for a in inputs):
-            nothing_leaks(POISONS[number], (f, *serving), tensors, inputs, want, tuple(rng.integers(inputs[0].shape)))
+            nothing_leaks(
+                POISONS[number], (f, *serving), tensors, inputs, want, tuple(rng.integers(inputs[0].shape))
+            )
 
 
 POISONS = (np.nan, np.inf, -np.inf, np.nan)
 
 
 def nothing_leaks(poison, kernels, tensors, inputs, want, at):
-    """Outputs that do not depend on one element of the first input stay what they are when that is no number. They depend on it where the interpreter
-    computes something else for another value in its place, small, large or the poison itself."""
+    """Outputs that do not depend on one element of the first input stay what they are when that is no number.
+    They depend on it where the interpreter computes something else for another value in its place, small,
+    large or the poison itself."""
     free = np.ones(want.shape, bool)
     for value in (inputs[0][at] - 1000, inputs[0][at] + 1000, poison):
         other = [inputs[0].copy(), *inputs[1:]]
         other[0][at] = value
         with np.errstate(all="ignore"):
-            free &= te.reference.evaluate(tensors[-1:], dict(zip(tensors[:-1], other, strict=True)))[0] == want
+            free &= (
+                te.reference.evaluate(tensors[-1:], dict(zip(tensors[:-1], other, strict=True)))[0] == want
+            )
     for kernel in kernels:
         with np.errstate(all="ignore"):
             got = kernel(*other)
@@ -123,13 +148,21 @@ def test_sizes_of_zero():
     f = made(chain, (te.dim("m"), te.dim("n")), {"m": (0, 9), "n": (0, 9)}, seconds=0.0)
     for shape in ((0, 0), (0, 4), (4, 0)):
         assert f(np.zeros(shape, "float32"), np.zeros(shape[1], "float32")).shape == shape
-    g = made(dense, (te.dim("m"), te.dim("n"), te.dim("k")), {"m": (0, 9), "n": (0, 9), "k": (0, 9)}, seconds=0.0)
+    g = made(
+        dense, (te.dim("m"), te.dim("n"), te.dim("k")), {"m": (0, 9), "n": (0, 9), "k": (0, 9)}, seconds=0.0
+    )
     assert (g(np.zeros((3, 0), "float32"), np.zeros((0, 5), "float32")) == np.zeros((3, 5))).all()
 
 
 def test_a_schedule_of_one_shape_that_is_no_schedule_of_all_is_left_out():
-    """The trace of a convolution of 20 × 20 merges its pixels, which open sizes cannot be: such variants are refused, not wrong."""
-    f = made(conv, (te.dim("n", 1, 4), te.dim("h", 1, 32), te.dim("w", 1, 32)), {"n": (1, 2), "h": (20, 20), "w": (20, 20)}, seconds=0.0)
+    """The trace of a convolution of 20 × 20 merges its pixels, which open sizes cannot be: such variants are
+    refused, not wrong."""
+    f = made(
+        conv,
+        (te.dim("n", 1, 4), te.dim("h", 1, 32), te.dim("w", 1, 32)),
+        {"n": (1, 2), "h": (20, 20), "w": (20, 20)},
+        seconds=0.0,
+    )
     rng = np.random.default_rng(0)
     x, k = whole(rng, 2, 3, 20, 20), whole(rng, 8, 3, 3, 3)
     tensors = conv(2, 20, 20)
@@ -137,14 +170,20 @@ def test_a_schedule_of_one_shape_that_is_no_schedule_of_all_is_left_out():
 
 
 def test_serving_inside_the_profile_allocates_nothing():
-    """Buffers of a row are planned for its largest size; without a largest size they are allocated in the call."""
+    """Buffers of a row are planned for its largest size; without a largest size they are allocated in the
+    call."""
     f = made(softmax, (te.dim("m"), te.dim("n")), {"m": (1, 64), "n": (1, 4097)}, seconds=0.0)
     assert all(b"tensorlang_alloc" not in r.object_code for r in f.dispatcher.routes)
     assert b"tensorlang_alloc" in tl.compile(softmax(te.dim("m"), te.dim("n"))).object_code
 
 
 def test_multiples_are_kept():
-    f = made(softmax, (te.dim("m", 4, 64, multiple_of=4), te.dim("n", 1, 64)), {"m": (4, 32), "n": (1, 9)}, seconds=0.0)
+    f = made(
+        softmax,
+        (te.dim("m", 4, 64, multiple_of=4), te.dim("n", 1, 64)),
+        {"m": (4, 32), "n": (1, 9)},
+        seconds=0.0,
+    )
     x = np.zeros((8, 5), "float32")
     assert np.allclose(f(x), 0.2)
     with pytest.raises(tl.CallError):

@@ -1,4 +1,5 @@
-"""A kernel, a workshop, a referee and a clock of pure arithmetic: the rules run on them in no time and the same way each time."""
+"""A kernel, a workshop, a referee and a clock of pure arithmetic: the rules run on them in no time and the
+same way each time."""
 
 from __future__ import annotations
 
@@ -9,7 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from autosched.dynamic.tiers import GENERIC, TUNED, CodeCache, Made, Manager, Order, Recent, Shape, Thresholds, Verdict
+from autosched.dynamic.tiers import (
+    GENERIC,
+    TUNED,
+    CodeCache,
+    Made,
+    Manager,
+    Order,
+    Recent,
+    Shape,
+    Thresholds,
+    Verdict,
+)
 from autosched.dynamic.tiers.window import Window
 
 
@@ -23,7 +35,8 @@ class Code:
 
 @dataclass
 class World:
-    """Time, and the true costs. ``seconds(shape, tier)`` of a call, ``making(order)`` of code, ``size(order)`` in bytes."""
+    """Time, and the true costs. ``seconds(shape, tier)`` of a call, ``making(order)`` of code,
+    ``size(order)`` in bytes."""
 
     seconds: Callable[[Shape, int], float]
     making: Callable[[Order], float] = lambda order: 10.0 if order.tier == TUNED else 0.1
@@ -53,7 +66,11 @@ class World:
 
     def recent(self) -> Recent:
         log, self.log = self.log, []
-        return Recent(np.array([s for s, _ in log], np.int64).reshape(len(log), len(log[0][0]) if log else 0), np.array([t for _, t in log]), len(log))
+        return Recent(
+            np.array([s for s, _ in log], np.int64).reshape(len(log), len(log[0][0]) if log else 0),
+            np.array([t for _, t in log]),
+            len(log),
+        )
 
     def publish(self, shape: Shape, module: Any) -> None:
         self.published[shape] = module
@@ -72,7 +89,9 @@ class World:
     # a workshop: one order after the other, beside the calls
 
     def order(self, order: Order) -> None:
-        ready = max([self.now, *(t for t, _ in self.orders)]) + (0.001 if order in self.stored else self.making(order))
+        ready = max([self.now, *(t for t, _ in self.orders)]) + (
+            0.001 if order in self.stored else self.making(order)
+        )
         self.orders.append((ready, order))
         self.ordered.append(order)
 
@@ -83,7 +102,16 @@ class World:
             why = self.broken(order)
             was = order in self.stored
             self.stored.add(order)
-            out.append(Made(order, None if why else Code(order.shape, order.tier), self.making(order), self.size(order), why, was))
+            out.append(
+                Made(
+                    order,
+                    None if why else Code(order.shape, order.tier),
+                    self.making(order),
+                    self.size(order),
+                    why,
+                    was,
+                )
+            )
         return out
 
     def has(self, order: Order) -> bool:
@@ -108,10 +136,21 @@ class World:
         return Verdict(seconds(shape, GENERIC if now is None else now.tier), seconds(shape, new.tier))
 
 
-def manager(world: World, *, dwell: float = 1.0, budget: int = 1 << 20, highest: int = 2, window: int = 4096) -> Manager:
+def manager(
+    world: World, *, dwell: float = 1.0, budget: int = 1 << 20, highest: int = 2, window: int = 4096
+) -> Manager:
     """The rules over that world."""
-    return Manager(world, world, world, thresholds=Thresholds(dwell=dwell), cache=CodeCache(budget), window=Window(window, 2), highest=highest,
-                   clock=lambda: world.now, pause=lambda: None)
+    return Manager(
+        world,
+        world,
+        world,
+        thresholds=Thresholds(dwell=dwell),
+        cache=CodeCache(budget),
+        window=Window(window, 2),
+        highest=highest,
+        clock=lambda: world.now,
+        pause=lambda: None,
+    )
 
 
 def serve(world: World, m: Manager, trace: Sequence[Shape], every: int = 50) -> float:

@@ -1,4 +1,5 @@
-"""Files of specialised code: whatever is not exactly what is wanted is a miss with a reason, and never a wrong answer."""
+"""Files of specialised code: whatever is not exactly what is wanted is a miss with a reason, and never a
+wrong answer."""
 
 from __future__ import annotations
 
@@ -59,7 +60,7 @@ def test_a_changed_byte_is_a_miss_with_a_reason(shelf: Shelf) -> None:
     path = shelf.path(key())
     whole = path.read_bytes()
     for at in range(0, len(whole), 97):
-        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x20]) + whole[at + 1:])
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x20]) + whole[at + 1 :])
         found = shelf.read(key())
         assert found.module is None and found.why, at
     path.write_bytes(whole + b"more")
@@ -77,8 +78,11 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("part", OTHERS)
-def test_another_version_or_machine_is_a_miss_with_a_reason(part: str, tmp_path: Path, module: tl.Module) -> None:
-    """Beside the wanted name, where a run of it left the file; and under the wanted name, where somebody put it."""
+def test_another_version_or_machine_is_a_miss_with_a_reason(
+    part: str, tmp_path: Path, module: tl.Module
+) -> None:
+    """Beside the wanted name, where a run of it left the file; and under the wanted name, where somebody put
+    it."""
     value, why = OTHERS[part]
     other = key(environment=replace(Environment.of(), **{part: value}))
     assert other.place == key().place and other.name != key().name
@@ -89,10 +93,18 @@ def test_another_version_or_machine_is_a_miss_with_a_reason(part: str, tmp_path:
     assert shelf.read(key()).why.startswith(why)
 
 
-@pytest.mark.parametrize("part, value, why", [
-    ("computation", "other", "it computes something else: other, not scale"), ("sizes", (("n", 9),), "it is for the sizes"),
-    ("constants", "w", "it has other constants: w, not "), ("how", "tune 64", "it was made in another way: tune 64, not compile")])
-def test_a_file_under_the_name_of_another_is_a_miss_with_a_reason(part: str, value: object, why: str, tmp_path: Path, module: tl.Module) -> None:
+@pytest.mark.parametrize(
+    "part, value, why",
+    [
+        ("computation", "other", "it computes something else: other, not scale"),
+        ("sizes", (("n", 9),), "it is for the sizes"),
+        ("constants", "w", "it has other constants: w, not "),
+        ("how", "tune 64", "it was made in another way: tune 64, not compile"),
+    ],
+)
+def test_a_file_under_the_name_of_another_is_a_miss_with_a_reason(
+    part: str, value: object, why: str, tmp_path: Path, module: tl.Module
+) -> None:
     shelf = Shelf(tmp_path)
     other = key(**{part: value})
     write(shelf.path(other), module, other.parts(), 0.0)
@@ -104,17 +116,33 @@ def test_a_file_under_the_name_of_another_is_a_miss_with_a_reason(part: str, val
 def test_code_for_another_processor_is_a_miss_with_a_reason(tmp_path: Path) -> None:
     """The saved kernel itself says what it needs, whatever its key says."""
     a = te.placeholder((8,), name="A")
-    foreign = tl.build(te.create_schedule([b := te.compute((8,), lambda i: a[i] * 2.0, name="B")]), [a, b], target="llvm -mtriple=aarch64-linux-gnu")
+    foreign = tl.build(
+        te.create_schedule([b := te.compute((8,), lambda i: a[i] * 2.0, name="B")]),
+        [a, b],
+        target="llvm -mtriple=aarch64-linux-gnu",
+    )
     path = Shelf(tmp_path).path(key())
     write(path, foreign, key().parts(), 0.0)
     assert "was compiled for aarch64" in read(path, key()).why
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"parts": 3, "seconds": 1}', '{"parts": {}, "seconds": 1}', '{"parts": {}, "seconds": "x"}',
-                                  json.dumps({"parts": {**key().parts(), "more": 1}, "seconds": 1})])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"parts": 3, "seconds": 1}',
+        '{"parts": {}, "seconds": 1}',
+        '{"parts": {}, "seconds": "x"}',
+        json.dumps({"parts": {**key().parts(), "more": 1}, "seconds": 1}),
+    ],
+)
 def test_a_key_that_makes_no_sense(text: str, tmp_path: Path, module: tl.Module) -> None:
     path = tmp_path / "x.kernel"
-    tl.Module(module.object_code, module.signature, {"key": lambda: text}, module.target).save(path, sources=True)
+    tl.Module(module.object_code, module.signature, {"key": lambda: text}, module.target).save(
+        path, sources=True
+    )
     found = read(path, key())
     assert found.module is None and found.why
 

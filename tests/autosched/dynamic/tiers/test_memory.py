@@ -1,4 +1,5 @@
-"""No memory is allocated while a kernel serves the sizes it was planned for; in processes of their own, since a plan is for the whole process."""
+"""No memory is allocated while a kernel serves the sizes it was planned for; in processes of their own, since
+a plan is for the whole process."""
 
 from __future__ import annotations
 
@@ -47,15 +48,25 @@ print(after - before, heap2 - heap, python2 - python)
 
 
 def grown(*arguments: str) -> list[int]:
-    """Page faults, bytes of the C library's heap and bytes of Python's objects by the first pass over all sizes."""
-    done = subprocess.run([sys.executable, "-c", SCRIPT, *arguments], cwd=Path(__file__).parents[4], capture_output=True, text=True, timeout=600, check=False)
+    """Page faults, bytes of the C library's heap and bytes of Python's objects by the first pass over all
+    sizes."""
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, *arguments],
+        cwd=Path(__file__).parents[4],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     return [int(x) for x in done.stdout.split()]
 
 
 def test_a_planned_kernel_allocates_nothing_at_any_size() -> None:
     faults, heap, python = grown("planned", "37", "200")
-    assert faults < 120, "pages of code seen for the first time; the temporary memory alone has thousands, see below"
+    assert faults < 120, (
+        "pages of code seen for the first time; the temporary memory alone has thousands, see below"
+    )
     assert heap == 0 and python < 2000
 
 

@@ -1,4 +1,5 @@
-"""The rules on a simulated kernel with a simulated clock: who is promoted, demoted, evicted, and that it never swings."""
+"""The rules on a simulated kernel with a simulated clock: who is promoted, demoted, evicted, and that it
+never swings."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ def test_a_hot_shape_is_promoted_once_the_rent_paid_is_the_price() -> None:
     serve(world, m, [HOT] * 2000)
     assert world.published[HOT].tier == SPECIALISED
     when = world.changes[0][0]
-    # the guess before any trial: 40 % of 1 ms saved at a price of 0.15 s, so after 375 calls; then 0.1 s of making
+    # the guess before any trial: 40 % of 1 ms saved at a price of 0.15 s, so after 375 calls; then 0.1 s of
+    # making
     assert 0.375 < when < 0.6
     assert m.stats().promotions == {SPECIALISED: 1} and m.stats().hits[SPECIALISED] >= 1400
 
@@ -44,11 +46,16 @@ def test_wrong_code_is_never_published_and_its_file_goes() -> None:
 
 
 def test_code_that_is_slower_in_use_than_in_its_trial_goes() -> None:
-    """Found on a matrix product of ten rows: 0.89 of the generic kernel's time in its trial, 2.3 in use, where the arrays lay otherwise."""
+    """Found on a matrix product of ten rows: 0.89 of the generic kernel's time in its trial, 2.3 in use,
+    where the arrays lay otherwise."""
     world = World(lambda shape, tier: 1e-3 if tier == GENERIC else 2.3e-3, promised=half)
     m = manager(world)
     serve(world, m, [HOT] * 20_000)
-    assert [tier for _, _, tier in world.changes[:2]] == [SPECIALISED, GENERIC] and not world.published and not len(m.cache)
+    assert (
+        [tier for _, _, tier in world.changes[:2]] == [SPECIALISED, GENERIC]
+        and not world.published
+        and not len(m.cache)
+    )
     assert world.changes[1][0] - world.changes[0][0] < 1.2, "as soon as the dwell time allows"
     assert len(world.changes) <= 8, "each time it takes four times the calls to try again"
     assert m.stats().dropped == {"slower in use than what it replaced": len(world.changes) // 2}
@@ -113,7 +120,8 @@ def test_code_in_a_file_is_taken_at_once() -> None:
 
 
 def test_the_next_shape_of_a_cycle_is_made_ahead() -> None:
-    """Lengths that grow by one, each some calls long: the next one has never been seen when its code is ready."""
+    """Lengths that grow by one, each some calls long: the next one has never been seen when its code is
+    ready."""
     world = World(lambda shape, tier: 0.1 / 2 ** max(0, tier - 1), making=lambda order: 0.05)
     m = manager(world)
     serve(world, m, [(n,) for n in range(1, 100) for _ in range(24)], every=4)
@@ -131,20 +139,36 @@ def test_what_follows_what() -> None:
 
 
 shapes = st.integers(1, 6).map(lambda n: (n,))
-traces = st.lists(st.tuples(shapes, st.integers(1, 300)), min_size=1, max_size=40).map(lambda runs: [s for s, n in runs for _ in range(n)])
+traces = st.lists(st.tuples(shapes, st.integers(1, 300)), min_size=1, max_size=40).map(
+    lambda runs: [s for s, n in runs for _ in range(n)]
+)
 
 
 @settings(max_examples=30, deadline=None)
-@given(trace=traces, seed=st.integers(0, 1000), dwell=st.sampled_from([0.05, 0.5, 2.0]), budget=st.integers(5_000, 60_000),
-       window=st.sampled_from([32, 256, 2048]), highest=st.sampled_from([SPECIALISED, TUNED]), every=st.integers(1, 200))
-def test_no_swinging_within_budget_and_always_right(trace, seed, dwell, budget, window, highest, every) -> None:
-    """Whatever the traffic, the costs and the failures: two changes of a shape are a dwell time apart, the cache is within its budget and
-    holds what is published, and what is published for a shape is for that shape (``World.call`` asserts)."""
+@given(
+    trace=traces,
+    seed=st.integers(0, 1000),
+    dwell=st.sampled_from([0.05, 0.5, 2.0]),
+    budget=st.integers(5_000, 60_000),
+    window=st.sampled_from([32, 256, 2048]),
+    highest=st.sampled_from([SPECIALISED, TUNED]),
+    every=st.integers(1, 200),
+)
+def test_no_swinging_within_budget_and_always_right(
+    trace, seed, dwell, budget, window, highest, every
+) -> None:
+    """Whatever the traffic, the costs and the failures: two changes of a shape are a dwell time apart, the
+    cache is within its budget and holds what is published, and what is published for a shape is for that
+    shape (``World.call`` asserts)."""
     rng = np.random.default_rng(seed)
     speed = {(n, t): float(1e-3 * rng.uniform(0.3, 1.2)) for n in range(1, 7) for t in range(4)}
-    world = World(lambda shape, tier: speed[shape[0], tier], making=lambda order: float(speed[order.shape[0], 0] * 100),
-                  size=lambda order: int(2_000 + 9_000 * speed[order.shape[0], order.tier] * 1e3), broken=lambda order: "no" if order.shape == (3,) else "",
-                  wrong=lambda order: order.shape == (4,))
+    world = World(
+        lambda shape, tier: speed[shape[0], tier],
+        making=lambda order: float(speed[order.shape[0], 0] * 100),
+        size=lambda order: int(2_000 + 9_000 * speed[order.shape[0], order.tier] * 1e3),
+        broken=lambda order: "no" if order.shape == (3,) else "",
+        wrong=lambda order: order.shape == (4,),
+    )
     m = manager(world, dwell=dwell, budget=budget, window=window, highest=highest)
     for i, shape in enumerate(trace):
         world.call(shape)

@@ -83,8 +83,14 @@ def test_code_of_a_shape_and_its_file(workshop: Workshop, dynamic: list[te.Tenso
     assert not workshop.has(order)
     workshop.order(order)
     assert workshop.busy() == 1
-    made, = waited(workshop)
-    assert made.order == order and not made.why and not made.stored and made.size > len(made.module.object_code) and made.seconds > 0
+    (made,) = waited(workshop)
+    assert (
+        made.order == order
+        and not made.why
+        and not made.stored
+        and made.size > len(made.module.object_code)
+        and made.seconds > 0
+    )
     a = np.random.default_rng(0).integers(-9, 9, (5, 24)).astype(np.float32)
     assert (made.module(a) == right(a)).all()
     with pytest.raises(tl.CallError):
@@ -92,7 +98,7 @@ def test_code_of_a_shape_and_its_file(workshop: Workshop, dynamic: list[te.Tenso
     other = Workshop(dynamic, ["m"], directory=workshop.shelf.directory)  # as in a later run
     assert other.has(order) and not other.has(Order((6,), SPECIALISED)) and not other.has(Order((5,), TUNED))
     other.order(order)
-    again, = waited(other)
+    (again,) = waited(other)
     assert again.stored and (again.module(a) == right(a)).all() and not other.misses
     other.discard(order)
     assert not workshop.has(order)
@@ -101,7 +107,7 @@ def test_code_of_a_shape_and_its_file(workshop: Workshop, dynamic: list[te.Tenso
 
 def test_searched_code_begins_at_the_specialised_and_keeps_its_records(workshop: Workshop) -> None:
     workshop.order(Order((40,), TUNED))
-    made, = waited(workshop)
+    (made,) = waited(workshop)
     assert not made.why
     a = np.random.default_rng(0).integers(-9, 9, (40, 24)).astype(np.float32)
     assert (made.module(a) == right(a)).all()
@@ -128,10 +134,14 @@ def test_a_torn_file_is_made_anew_and_counted(workshop: Workshop) -> None:
     order = Order((7,), SPECIALISED)
     workshop.order(order)
     waited(workshop)
-    file, = [f for f in workshop.shelf.directory.glob("*.kernel") if f.stat().st_mtime == max(g.stat().st_mtime for g in workshop.shelf.directory.glob("*.kernel"))]
+    (file,) = [
+        f
+        for f in workshop.shelf.directory.glob("*.kernel")
+        if f.stat().st_mtime == max(g.stat().st_mtime for g in workshop.shelf.directory.glob("*.kernel"))
+    ]
     file.write_bytes(file.read_bytes()[:1000])
     workshop.order(order)
-    made, = waited(workshop)
+    (made,) = waited(workshop)
     assert made.module is not None and not made.stored
     assert workshop.misses == {"its contents do not match its hash: the file is torn or was changed": 1}
 
@@ -150,7 +160,9 @@ def test_constants_are_baked_in_and_their_memory_is_counted_once(tmp_path: Path)
     assert (a.module(data[:4]) == data[:4] @ weights).all() and (b.module(data) == data @ weights).all()
     assert a.shared and sum(a.shared.values()) == sum(c.nbytes for c in a.module.constants.values())
     other = Workshop([x, w, y], ["m"], constants={"W": weights + 1}, directory=tmp_path)
-    assert shop.has(Order((4,), SPECIALISED)) and not other.has(Order((4,), SPECIALISED)), "other weights, other code"
+    assert shop.has(Order((4,), SPECIALISED)) and not other.has(Order((4,), SPECIALISED)), (
+        "other weights, other code"
+    )
     shop.close()
     other.close()
 
@@ -178,7 +190,9 @@ class Pleased:
 
 def test_a_hot_shape_of_a_real_kernel_climbs(generic: tl.Module, workshop: Workshop) -> None:
     kernel = tl.Dispatcher(generic, [generic])
-    served = Dispatched(kernel, lambda shape: GENERIC, cycle=1e-3)  # as if a cycle were that long: every call is worth a promotion
+    served = Dispatched(
+        kernel, lambda shape: GENERIC, cycle=1e-3
+    )  # as if a cycle were that long: every call is worth a promotion
     a = np.random.default_rng(0).integers(-9, 9, (11, 24)).astype(np.float32)
     with Tiers(Manager(served, workshop, Pleased(), thresholds=Thresholds(dwell=0.0))) as tiers:
         for _ in range(6000):
@@ -192,7 +206,11 @@ def test_a_hot_shape_of_a_real_kernel_climbs(generic: tl.Module, workshop: Works
             assert (kernel(a) == right(a)).all()
         tiers.step()
         stats = tiers.stats()
-        assert stats.hits[SPECIALISED] >= before + 20 and stats.promotions == {SPECIALISED: 1} and stats.bytes > 0
+        assert (
+            stats.hits[SPECIALISED] >= before + 20
+            and stats.promotions == {SPECIALISED: 1}
+            and stats.bytes > 0
+        )
         text = str(stats)
         assert "promotions to specialised" in text and "latency p50 / p90 / p99" in text
     # the workshop is closed with its tiers; what is published stays
@@ -214,7 +232,16 @@ class Library:
     def finished(self) -> Sequence[Made]:
         orders, self.orders = self.orders, []
         lucky = [o for o in orders if o.shape in self.files and self.random.random() < 0.9]
-        return [Made(o, tl.load(self.files[o.shape]) if o in lucky else None, 1e-6, self.random.randrange(1000, 3000), "no luck") for o in orders]
+        return [
+            Made(
+                o,
+                tl.load(self.files[o.shape]) if o in lucky else None,
+                1e-6,
+                self.random.randrange(1000, 3000),
+                "no luck",
+            )
+            for o in orders
+        ]
 
     def has(self, order: Order) -> bool:
         return False
@@ -245,15 +272,26 @@ def many_switches() -> Iterator[None]:
 
 @pytest.mark.usefixtures("many_switches")
 @pytest.mark.parametrize("seconds", [1.5, pytest.param(60.0, marks=pytest.mark.fuzz)])
-def test_eight_threads_while_tiers_swap(seconds: float, generic: tl.Module, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Random shapes from eight threads, each answer checked to the bit, while code is published, replaced, evicted and demoted as fast as it goes."""
+def test_eight_threads_while_tiers_swap(
+    seconds: float, generic: tl.Module, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Random shapes from eight threads, each answer checked to the bit, while code is published, replaced,
+    evicted and demoted as fast as it goes."""
     files = {}
     for m in range(1, 9):
         files[m,] = tmp_path / f"{m}.kernel"
         tl.compile(rows(m)).save(files[m,])
     kernel = tl.Dispatcher(generic, [generic])
-    manager = Manager(Dispatched(kernel, lambda shape: GENERIC, cycle=1e-3), Library(files), Pleased(), thresholds=Thresholds(dwell=0.0, low=0.0),
-                      cache=CodeCache(6000), window=Window(64, 2), parallel=4, pause=lambda: None)
+    manager = Manager(
+        Dispatched(kernel, lambda shape: GENERIC, cycle=1e-3),
+        Library(files),
+        Pleased(),
+        thresholds=Thresholds(dwell=0.0, low=0.0),
+        cache=CodeCache(6000),
+        window=Window(64, 2),
+        parallel=4,
+        pause=lambda: None,
+    )
     monkeypatch.setattr(rules, "ENOUGH", 1 << 30)  # how fast it really is does not matter here
     stop = threading.Event()
     wrong: list[Any] = []
@@ -261,7 +299,10 @@ def test_eight_threads_while_tiers_swap(seconds: float, generic: tl.Module, tmp_
 
     def call(i: int) -> None:
         rng = random.Random(i)
-        arrays = {m: np.random.default_rng(m + 100 * i).integers(-9, 9, (m, 24)).astype(np.float32) for m in range(13)}
+        arrays = {
+            m: np.random.default_rng(m + 100 * i).integers(-9, 9, (m, 24)).astype(np.float32)
+            for m in range(13)
+        }
         answers = {m: right(a) for m, a in arrays.items()}
         out = {m: np.empty_like(a) for m, a in arrays.items()}
         while not stop.is_set():
@@ -280,7 +321,11 @@ def test_eight_threads_while_tiers_swap(seconds: float, generic: tl.Module, tmp_
         t.start()
     begin, early = time.monotonic(), 0
     try:
-        while (time.monotonic() < begin + seconds or manager.stats().promotions[SPECIALISED] < 12) and not wrong and time.monotonic() < begin + 2 * seconds + 30:
+        while (
+            (time.monotonic() < begin + seconds or manager.stats().promotions[SPECIALISED] < 12)
+            and not wrong
+            and time.monotonic() < begin + 2 * seconds + 30
+        ):
             manager.step()
             assert manager.cache.bytes <= 6000
             for shape in random.sample(sorted(manager.published), min(1, len(manager.published))):
@@ -308,12 +353,20 @@ def test_trials_tell_right_from_wrong_and_fast_from_slow(generic: tl.Module) -> 
     exact = tl.compile(rows(16))
     inputs, outputs = arrays_of(exact)
     assert compare(generic, exact, inputs, outputs).right
-    bad = tl.compile([a := te.placeholder((16, 24), name="A"), te.compute((16, 24), lambda i, j: a[i, j] * 2.0, name="B")])
+    bad = tl.compile(
+        [a := te.placeholder((16, 24), name="A"), te.compute((16, 24), lambda i, j: a[i, j] * 2.0, name="B")]
+    )
     assert compare(generic, bad, inputs, outputs).why == "output 0 differs from that of the kernel in use"
     verdict = compare(generic, exact, inputs, outputs, lambda kernel, arrays: 1.0 if kernel is exact else 4.0)
     assert verdict.ratio == 0.25 and verdict.now == 4.0
     turns = iter(range(100))
-    lucky = compare(generic, exact, inputs, outputs, lambda kernel, arrays: 4.0 if kernel is generic else (1.0 if next(turns) < 4 else 5.0))
+    lucky = compare(
+        generic,
+        exact,
+        inputs,
+        outputs,
+        lambda kernel, arrays: 4.0 if kernel is generic else (1.0 if next(turns) < 4 else 5.0),
+    )
     assert lucky.ratio >= 1.0, "it won four turns of seven: not enough"
 
 
