@@ -14,11 +14,9 @@ of split loops come out exactly.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from math import gcd
 
 from ..expr import make
 from ..expr.divisor import Gcd
-from ..expr.divisor import gcd as common_divisor
 from ..expr.linear import Poly, add_poly, divisor_of, from_poly, mul_poly, poly, split_by_atom
 from ..expr.nodes import (
     EQ,
@@ -41,6 +39,8 @@ from ..expr.nodes import (
     Var,
 )
 from ..expr.walk import variables
+from .inequalities import assumed, nonneg_forms, undivided, whole
+from .quotients import by_knobs, quotient, quotient_width, unbroken
 from .wrapping import held, is_sum, settled
 
 Number = int | None
@@ -106,7 +106,7 @@ class Facts:
 
     def assume(self, cond: Expr) -> Facts:
         """Also knowing that ``cond`` holds."""
-        found = tuple(_whole(undivided(p)) for p in _nonneg_forms(settled(cond, self.interval)))
+        found = tuple(whole(undivided(p)) for p in nonneg_forms(settled(cond, self.interval)))
         return Facts(self.ranges, self.level, self.known + found, self.sizes) if found else self
 
     # -- numeric intervals -----------------------------------------------------------------------------------
@@ -234,7 +234,7 @@ class Facts:
                 same = True
             elif self.nonneg(add_poly(p, {(): -1})) or self.nonneg(add_poly({(): -1}, p, -1)):
                 same = False
-            elif _assumed(p) and self.nonneg(p) and self.nonneg(add_poly({}, p, -1)):
+            elif assumed(p) and self.nonneg(p) and self.nonneg(add_poly({}, p, -1)):
                 same = True
             return same if same is None or t is EQ else not same
         if isinstance(cond, And):
@@ -255,7 +255,7 @@ class Facts:
             return True
         return any(
             self._nonneg(add_poly(p, k, -n), _MAX_DEPTH // 2)
-            for k in (*self.known, *_assumed(p))
+            for k in (*self.known, *assumed(p))
             for n in _times(p, k)
         )
 
@@ -367,7 +367,7 @@ class Facts:
             if isinstance(e, FloorMod):
                 return self._bound_mod(e, gone, upper)
             a = self.bound(e.a, gone, upper)
-            return None if a is None else _quotient(a, e.b)
+            return None if a is None else quotient(a, e.b)
         if isinstance(e, Min | Max):
             a, b = self.bound(e.a, gone, upper), self.bound(e.b, gone, upper)
             if a is None or b is None:
@@ -516,61 +516,6 @@ class Facts:
         return not r or e is by
 
 
-def by_knobs(*exprs: Expr) -> bool:
-    """Whether the values hang on tuning knobs only (or on nothing)."""
-    return all(v.kind == "knob" for e in exprs for v in variables(e))
-
-
-def _grain(x: Expr) -> tuple[Expr, Expr]:
-    """``(g, rest)``: the terms of ``x`` that hold loop variables are multiples of g (0 when there are none);
-    ``rest`` is the others."""
-    still: Poly = {}
-    grain: Expr = make.const(0, x.dtype)
-    for mono, k in poly(x).items():
-        moving = [a for a in mono if any(v.kind == "loop" for v in variables(a))]
-        if not moving:
-            still[mono] = k
-            continue
-        part = from_poly({tuple(a for a in mono if all(a is not m for m in moving)): abs(k)}, x.dtype)
-        for a in moving:
-            if isinstance(a, FloorMod):
-                inner, left = _grain(a.a)
-                part = make.mul(part, common_divisor(common_divisor(inner, left), a.b))
-        grain = common_divisor(grain, part)
-    return grain, from_poly(still, x.dtype)
-
-
-def quotient_width(x: Expr, d: Expr, c: Expr) -> Expr:
-    """The most that ``(x + d) // c - x // c`` can be, whatever the loop variables in ``x`` are.
-
-    When the terms that move are multiples of a divisor g of ``c``, the remainder ``x % c`` is at most ``c -
-    g`` plus what the other terms leave of g. With literals g is a number; with knobs it is an expression, so
-    that both give the same width.
-    """
-    grain, rest = _grain(x)
-    if not by_knobs(c, d, rest, grain):
-        return make.floordiv(make.add(d, make.sub(c, 1)), c)
-    g = common_divisor(grain, c)
-    return make.floordiv(make.add(make.add(d, make.sub(c, g)), make.floormod(rest, g)), c)
-
-
-def unbroken(x: Expr, d: Expr, c: Expr) -> Expr:
-    """The condition that no multiple of ``c`` lies in ``x + 1 .. x + d``, whatever the loop variables in
-    ``x`` are."""
-    grain, rest = _grain(x)
-    if not by_knobs(c, d, rest, grain):
-        return make.const(False)
-    g = common_divisor(grain, c)
-    return make.lt(make.add(make.floormod(rest, g), d), g)
-
-
-def _quotient(a: Expr, c: Expr) -> Expr:
-    """``a // c``, inside a choice that knobs decide."""
-    if isinstance(a, Select) and by_knobs(a.cond):
-        return make.select(a.cond, _quotient(a.a, c), _quotient(a.b, c))
-    return make.floordiv(a, c)
-
-
 def _is_atom(p: Poly, e: Expr) -> bool:
     if len(p) != 1:
         return False
@@ -619,49 +564,6 @@ def _floordiv(a: Interval, b: Interval) -> Interval:
         return x // divisor
 
     return end(a[0], True), end(a[1], False)
-
-
-def undivided(p: Poly) -> Poly:
-    """A polynomial that is never negative exactly when ``p`` is not, where the quotient that is all of ``p``
-    but its constant has given way to what is divided: ``x // c <= n`` is ``x <= n * c + c - 1``, ``x // c >=
-    n`` is ``x >= n * c``."""
-    terms = [(m, k) for m, k in p.items() if m]
-    if len(terms) != 1 or len(terms[0][0]) != 1:
-        return p
-    ((q,), k), constant = terms[0], p.get((), 0)
-    if type(q) is not FloorDiv or type(q.b) is not Const or q.b.value <= 0 or not q.a.dtype.is_index:  # type: ignore[operator]
-        return p
-    c = int(q.b.value)
-    if k < 0:
-        return undivided(add_poly({(): (constant // -k + 1) * c - 1}, poly(q.a), -1))
-    return undivided(add_poly(poly(q.a), {(): 1}, (constant // k) * c))
-
-
-def _whole(p: Poly) -> Poly:
-    """``c * x + k >= 0`` over whole numbers: the constant goes down to the next multiple of ``c``."""
-    c = gcd(*[k for m, k in p.items() if m])
-    rest = p.get((), 0) % c if c > 1 else 0
-    return add_poly(p, {(): -rest}) if rest else p
-
-
-def _assumed(p: Poly) -> list[Poly]:
-    """What ``te.assume`` said of the sizes in ``p``, as polynomials that are never negative."""
-    conds = {c: None for mono in p for atom in mono if type(atom) is Var for c in atom.assumed}
-    return [_whole(k) for c in conds for k in _nonneg_forms(c)]
-
-
-def _nonneg_forms(cond: Expr) -> Iterable[Poly]:
-    if isinstance(cond, And):
-        yield from _nonneg_forms(cond.a)
-        yield from _nonneg_forms(cond.b)
-    elif isinstance(cond, LT) and cond.a.dtype.is_index:
-        yield add_poly(add_poly(poly(cond.b), poly(cond.a), -1), {(): -1})
-    elif isinstance(cond, LE) and cond.a.dtype.is_index:
-        yield add_poly(poly(cond.b), poly(cond.a), -1)
-    elif isinstance(cond, EQ) and cond.a.dtype.is_index:
-        d = add_poly(poly(cond.b), poly(cond.a), -1)
-        yield d
-        yield add_poly({}, d, -1)
 
 
 EMPTY = Facts()

@@ -149,7 +149,7 @@ def sub(a: ExprLike, b: ExprLike) -> Expr:
         if type(a) is Ramp and type(b) is Ramp:
             return ramp(sub(a.base, b.base), sub(a.stride, b.stride), a.lanes)
     found = _fold(t, operator.sub, sub, a, b)
-    if found is None and t.is_int and _uniform(b, 0):
+    if found is None and t.is_int and uniform(b, 0):
         found = a
     return intern(Sub, a, b) if found is None else found
 
@@ -180,17 +180,17 @@ def mul(a: ExprLike, b: ExprLike) -> Expr:
     return intern(Mul, a, b) if found is None else found
 
 
-def _uniform(e: Expr, value: int) -> bool:
-    return (type(e) is Const and e.value == value) or (type(e) is Broadcast and _uniform(e.value, value))
+def uniform(e: Expr, value: int) -> bool:
+    return (type(e) is Const and e.value == value) or (type(e) is Broadcast and uniform(e.value, value))
 
 
 def _drop(t: DType, a: Expr, b: Expr, unit: int) -> Expr | None:
     # x + 0 is kept for floats, where it changes -0.0; x * 1 changes nothing
     if t.is_float and unit == 0:
         return None
-    if _uniform(b, unit):
+    if uniform(b, unit):
         return a
-    return b if _uniform(a, unit) else None
+    return b if uniform(a, unit) else None
 
 
 def neg(a: ExprLike) -> Expr:
@@ -226,7 +226,7 @@ def _divisor(op: str, a: Expr, b: Expr) -> None:
             because=f"in {a} {op} {b}",
             try_="te.floor(a / b)" if op in ("//", "truncdiv") else "te.fmod(a, b)",
         )
-    if _uniform(b, 0):
+    if uniform(b, 0):
         raise DeclareError(f"division by zero: {a} {op} {b}", because="the divisor is the literal 0")
 
 
@@ -238,7 +238,7 @@ def floordiv(a: ExprLike, b: ExprLike) -> Expr:
     folded = _fold(t, operator.floordiv, floordiv, a, b)
     if folded is not None:
         return folded
-    if _uniform(b, 1):
+    if uniform(b, 1):
         return a
     if t.is_index and not linear.wraps(a) and not linear.wraps(b):
         p = linear.poly(a)
@@ -288,7 +288,7 @@ def floormod(a: ExprLike, b: ExprLike) -> Expr:
     folded = _fold(t, operator.mod, floormod, a, b)
     if folded is not None:
         return folded
-    if _uniform(b, 1):
+    if uniform(b, 1):
         return const(0, t)
     if t.is_index and not linear.wraps(a) and not linear.wraps(b):
         p = linear.poly(a)
@@ -317,7 +317,7 @@ def truncdiv(a: ExprLike, b: ExprLike) -> Expr:
     a, b = unify(a, b)
     _divisor("truncdiv", a, b)
     found = _fold(a.dtype, _trunc, truncdiv, a, b)
-    if found is None and _uniform(b, 1):
+    if found is None and uniform(b, 1):
         found = a
     return intern(TruncDiv, a, b) if found is None else found
 
@@ -413,13 +413,13 @@ def _condition(op: str, x: ExprLike) -> Expr:
 def and_(a: ExprLike, b: ExprLike) -> Expr:
     """Both conditions; both are evaluated."""
     a, b = unify(_condition("and", a), _condition("and", b))
-    if _uniform(a, True) or a is b:
+    if uniform(a, True) or a is b:
         return b
-    if _uniform(b, True):
+    if uniform(b, True):
         return a
-    if _uniform(a, False):
+    if uniform(a, False):
         return a
-    if _uniform(b, False):
+    if uniform(b, False):
         return b
     found = _spread(and_, a, b)
     return intern(And, a, b) if found is None else found
@@ -428,13 +428,13 @@ def and_(a: ExprLike, b: ExprLike) -> Expr:
 def or_(a: ExprLike, b: ExprLike) -> Expr:
     """Either condition; both are evaluated."""
     a, b = unify(_condition("or", a), _condition("or", b))
-    if _uniform(a, False) or a is b:
+    if uniform(a, False) or a is b:
         return b
-    if _uniform(b, False):
+    if uniform(b, False):
         return a
-    if _uniform(a, True):
+    if uniform(a, True):
         return a
-    if _uniform(b, True):
+    if uniform(b, True):
         return b
     found = _spread(or_, a, b)
     return intern(Or, a, b) if found is None else found
@@ -464,9 +464,9 @@ def _choice(cls: type[Any], name: str) -> Callable[[ExprLike, ExprLike, ExprLike
     def op(cond: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
         cond = _condition(name, cond)
         a, b = unify(a, b)
-        if _uniform(cond, True) or a is b:
+        if uniform(cond, True) or a is b:
             return a
-        if _uniform(cond, False):
+        if uniform(cond, False):
             return b
         if cond.dtype.lanes > a.dtype.lanes:
             a, b = broadcast(a, cond.dtype.lanes), broadcast(b, cond.dtype.lanes)
@@ -570,47 +570,6 @@ def ramp(base: ExprLike, stride: ExprLike, lanes: int) -> Expr:
     stride = as_expr(stride, base.dtype)
     if lanes == 1:
         return base
-    if _uniform(stride, 0):
+    if uniform(stride, 0):
         return broadcast(base, lanes)
     return intern(Ramp, base, stride, lanes)
-
-
-def _rebuilt(op: Callable[[Expr, Expr], Expr]) -> Callable[[Expr, Expr], Expr]:
-    """A division whose operands were rewritten. Where the divisor has become the literal 0 it stands in code
-    that never runs, as ``7 // i`` beside the test ``i > 0`` in the first turn of an unrolled loop, and any
-    value will do."""
-
-    def rebuild(a: Expr, b: Expr) -> Expr:
-        return const(0, a.dtype if a.dtype.lanes > 1 else b.dtype) if _uniform(b, 0) else op(a, b)
-
-    return rebuild
-
-
-for _cls, _make in (
-    (Add, add),
-    (Sub, sub),
-    (Mul, mul),
-    (Div, div),
-    (FloorDiv, _rebuilt(floordiv)),
-    (FloorMod, _rebuilt(floormod)),
-    (TruncDiv, _rebuilt(truncdiv)),
-    (TruncMod, _rebuilt(truncmod)),
-    (Min, min_),
-    (Max, max_),
-    (And, and_),
-    (Or, or_),
-    (Not, not_),
-    (Select, select),
-    (IfThenElse, if_then_else),
-    (Cast, cast),
-    (Call, call),
-    (CCall, c_call),
-    (Ramp, ramp),
-    (Broadcast, broadcast),
-    (EQ, eq),
-    (NE, ne),
-    (LT, lt),
-    (LE, le),
-    (Const, const),
-):
-    _cls.make = staticmethod(_make)  # type: ignore[attr-defined]

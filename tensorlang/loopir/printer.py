@@ -86,7 +86,7 @@ def index_text(index: Expr, name: Any) -> str:
         return show(index, name)
     stop = make.add(index.base, make.mul(index.stride, index.lanes))
     text = f"{show(index.base, name)} : {show(stop, name)}"
-    return text if make._uniform(index.stride, 1) else f"{text} : {show(index.stride, name)}"
+    return text if make.uniform(index.stride, 1) else f"{text} : {show(index.stride, name)}"
 
 
 def access_text(buffer: Buffer, indices: tuple[Expr, ...], name: Any) -> str:

@@ -120,7 +120,7 @@ class Load(Access):
 def load(buffer: Buffer, indices: tuple[Expr, ...], mask: Expr | None = None) -> Expr:
     """Build a Load; a mask that is true everywhere is dropped, one scalar load serves a uniform unmasked
     vector."""
-    if mask is not None and make._uniform(mask, True):
+    if mask is not None and make.uniform(mask, True):
         mask = None
     return intern(Load, buffer, tuple(indices), mask)
 

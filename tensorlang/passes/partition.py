@@ -14,7 +14,8 @@ its one copy.
 from __future__ import annotations
 
 from ..arith.conditions import conjunction, holds_when_nonneg, never_negative
-from ..arith.facts import Facts, undivided
+from ..arith.facts import Facts
+from ..arith.inequalities import undivided
 from ..core.steps import Steps, run
 from ..expr import make
 from ..expr.linear import from_poly, poly

@@ -15,13 +15,7 @@ from .primitives.base import Factor
 from .schedule import Stage, StageKey
 
 class StageMethods:
-    def split(
-        self,
-        parent: IterVar | str,
-        factor: Factor | None = None,
-        nparts: Factor | None = None,
-        tail: str = "auto",
-    ) -> tuple[IterVar, IterVar]:
+    def split(self, parent: IterVar | str, factor: Factor | None=None, nparts: Factor | None=None, tail: str='auto') -> tuple[IterVar, IterVar]:
         """Split a loop by ``factor`` (extent of the inner loop) or into ``nparts`` (extent of the outer);
         returns (outer, inner). Either may be a size that is known at the call, as ``te.var("f")``: calls
         where it is not positive are refused.
@@ -59,12 +53,11 @@ class StageMethods:
         """Keep the results of this stage in ``"local"`` or ``"global"`` memory."""
     def store_at(self, parent: Stage, loop: IterVar | str) -> None:
         """Make this stage's memory at ``loop`` of ``parent``, further out than the loop it is computed at."""
-    def storage_align(self, axis: IterVar | str, factor: int, offset: int = 0) -> None:
+    def storage_align(self, axis: IterVar | str, factor: int, offset: int=0) -> None:
         """Pad this stage's memory so that the stride of data axis ``axis`` is a multiple of ``factor``
-        elements, plus ``offset``."""
-    def transform_layout(
-        self, index_map: Callable[..., ExprLike | Sequence[ExprLike]], pad_value: float | None = None
-    ) -> tuple[IterVar, ...]:
+        elements, plus ``offset``.
+        """
+    def transform_layout(self, index_map: Callable[..., ExprLike | Sequence[ExprLike]], pad_value: float | None=None) -> tuple[IterVar, ...]:
         """Lay this stage's memory out by ``index_map``, a function from its indices to the new ones, such as
         ``lambda n, c, h, w: [n, c // 16, h, w, c % 16]``. Returns the new axes (none for an input).
 
@@ -74,21 +67,21 @@ class StageMethods:
         """
     def tensorize(self, loop: IterVar | str, intrin: TensorIntrin) -> None:
         """Replace ``loop`` and everything inside it by the calls of ``intrin`` (from
-        ``te.decl_tensor_intrin``)."""
+        ``te.decl_tensor_intrin``).
+        """
     def decompose_reduction(self, loop: IterVar | str) -> None:
         """Write the start values of this reduction before ``loop``, in loops of their own."""
-    def pragma(self, loop: IterVar | str, pragma_type: str, pragma_value: int | None = None) -> None:
+    def pragma(self, loop: IterVar | str, pragma_type: str, pragma_value: int | None=None) -> None:
         """Note ``pragma_type`` on a loop: ``auto_unroll_max_step`` (a number of steps), ``stream_stores`` or
-        ``unroll_explicit``."""
-    def prefetch(self, tensor: StageKey, loop: IterVar | str, offset: int = 1) -> None:
+        ``unroll_explicit``.
+        """
+    def prefetch(self, tensor: StageKey, loop: IterVar | str, offset: int=1) -> None:
         """Ask for what this stage reads of ``tensor`` ``offset`` turns of ``loop`` ahead."""
     def double_buffer(self) -> None:
         """Compute this stage one turn of its loop ahead, into the other of two copies of its memory."""
 
 class ScheduleMethods:
-    def cache_read(
-        self, tensor: StageKey, scope: str, readers: StageKey | Sequence[StageKey], dtype: str | DType = ""
-    ) -> Tensor:
+    def cache_read(self, tensor: StageKey, scope: str, readers: StageKey | Sequence[StageKey], dtype: str | DType='') -> Tensor:
         """Let ``readers`` (tensors or operations) read a copy of ``tensor`` in a buffer of its own; returns
         the copy.
 
@@ -96,39 +89,29 @@ class ScheduleMethods:
         its own when left out.
         """
     @overload
-    def cache_write(self, tensor: Tensor | Operation | str, scope: str = "local") -> Tensor:
+    def cache_write(self, tensor: Tensor | Operation | str, scope: str='local') -> Tensor:
         """Compute ``tensor`` in a buffer of its own (``tensor.local``) and copy it from there; returns that
-        tensor."""
+        tensor.
+        """
     @overload
-    def cache_write(self, tensor: Sequence[Tensor], scope: str = "local") -> tuple[Tensor, ...]:
+    def cache_write(self, tensor: Sequence[Tensor], scope: str='local') -> tuple[Tensor, ...]:
         """Compute ``tensor`` in a buffer of its own (``tensor.local``) and copy it from there; returns that
-        tensor."""
+        tensor.
+        """
     @overload
-    def rfactor(self, tensor: Tensor | Operation | str, axis: IterVar | str, factor_axis: int = 0) -> Tensor:
+    def rfactor(self, tensor: Tensor | Operation | str, axis: IterVar | str, factor_axis: int=0) -> Tensor:
         """Turn the reduction loop ``axis`` of ``tensor`` into an axis of partial results; returns their
         tensor (``tensor.rf``), or a tuple of tensors. The data axes of the partial results are those of
         ``tensor`` with the new one at ``factor_axis``.
         """
     @overload
-    def rfactor(
-        self, tensor: tuple[Tensor, ...], axis: IterVar | str, factor_axis: int = 0
-    ) -> tuple[Tensor, ...]:
+    def rfactor(self, tensor: tuple[Tensor, ...], axis: IterVar | str, factor_axis: int=0) -> tuple[Tensor, ...]:
         """Turn the reduction loop ``axis`` of ``tensor`` into an axis of partial results; returns their
         tensor (``tensor.rf``), or a tuple of tensors. The data axes of the partial results are those of
         ``tensor`` with the new one at ``factor_axis``.
         """
     @overload
-    def sample_tile(
-        self,
-        loop: IterVar,
-        parts: Literal[1] = 1,
-        *,
-        max_factor: int = 64,
-        candidates: Iterable[int] | None = None,
-        values: int | Sequence[int] | None = None,
-        name: str | None = None,
-        role: str = "tile",
-    ) -> Var:
+    def sample_tile(self, loop: IterVar, parts: Literal[1]=1, *, max_factor: int=64, candidates: Iterable[int] | None=None, values: int | Sequence[int] | None=None, name: str | None=None, role: str='tile') -> Var:
         """Tile sizes of ``loop`` as a decision: one knob, or a tuple of ``parts`` knobs, to be passed to
         split as factor.
 
@@ -136,17 +119,7 @@ class ScheduleMethods:
         ``candidates``.
         """
     @overload
-    def sample_tile(
-        self,
-        loop: IterVar,
-        parts: Literal[2, 3, 4, 5, 6, 7, 8],
-        *,
-        max_factor: int = 64,
-        candidates: Iterable[int] | None = None,
-        values: Sequence[int] | None = None,
-        name: str | None = None,
-        role: str = "tile",
-    ) -> tuple[Var, ...]:
+    def sample_tile(self, loop: IterVar, parts: Literal[2, 3, 4, 5, 6, 7, 8], *, max_factor: int=64, candidates: Iterable[int] | None=None, values: Sequence[int] | None=None, name: str | None=None, role: str='tile') -> tuple[Var, ...]:
         """Tile sizes of ``loop`` as a decision: one knob, or a tuple of ``parts`` knobs, to be passed to
         split as factor.
 
@@ -154,35 +127,18 @@ class ScheduleMethods:
         ``candidates``.
         """
     @overload
-    def sample_tile(
-        self,
-        loop: IterVar,
-        parts: int,
-        *,
-        max_factor: int = 64,
-        candidates: Iterable[int] | None = None,
-        values: int | Sequence[int] | None = None,
-        name: str | None = None,
-        role: str = "tile",
-    ) -> Var | tuple[Var, ...]:
+    def sample_tile(self, loop: IterVar, parts: int, *, max_factor: int=64, candidates: Iterable[int] | None=None, values: int | Sequence[int] | None=None, name: str | None=None, role: str='tile') -> Var | tuple[Var, ...]:
         """Tile sizes of ``loop`` as a decision: one knob, or a tuple of ``parts`` knobs, to be passed to
         split as factor.
 
         ``values`` hold until a search decides. Every size is an integer from 1 to ``max_factor``, or one of
         ``candidates``.
         """
-    def sample_categorical(
-        self,
-        candidates: Sequence[int],
-        *,
-        name: str | None = None,
-        value: int | None = None,
-        role: str = "categorical",
-    ) -> Var:
+    def sample_categorical(self, candidates: Sequence[int], *, name: str | None=None, value: int | None=None, role: str='categorical') -> Var:
         """One of ``candidates`` as a knob, to be passed where a primitive takes a number. ``value`` (else the
         first candidate) holds until a search decides.
         """
-    def sample_location(self, tensor: StageKey, *, value: int | None = None, name: str | None = None) -> int:
+    def sample_location(self, tensor: StageKey, *, value: int | None=None, name: str | None=None) -> int:
         """Compute ``tensor`` at one of its legal places: 0 is root (the loop of the scan it is part of), n
         the n-th of ``s.legal_places(tensor)``.
 

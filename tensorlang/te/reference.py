@@ -28,11 +28,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.dtype import DType
 from ..core.externs import c_function, packed
 from ..core.visit import TypeTable
 from ..errors import CallError, DeclareError
-from ..expr import linear
 from ..expr.intrinsics import TABLE
 from ..expr.nodes import (
     EQ,
@@ -61,12 +59,12 @@ from ..expr.nodes import (
     TruncDiv,
     TruncMod,
     Var,
-    const_int,
 )
-from ..expr.walk import substitute, variables
 from .extern import ExternBuffer, ExternOp
 from .graph import operations
 from .reducers import Reduce
+from .reference_numbers import from_outside, held_as, rounded, saturated, summed_as, to_outside
+from .reference_sizes import extent, size_value, solve_dims
 from .scan import ScanOp
 from .scatter import ScatterOp, scattered
 from .tensor import ComputeOp, Operation, PlaceholderOp, Tensor, TensorRead
@@ -96,12 +94,12 @@ def evaluate(
     for t, a in arrays.items():
         if a.dtype != t.dtype.to_numpy():
             raise CallError(f"{t.name}: an array of {a.dtype}", because=f"{t.name} is declared as {t.dtype}")
-        arrays[t] = _from_outside(a, t.dtype)
+        arrays[t] = from_outside(a, t.dtype)
     with np.errstate(all="ignore"):
         for op in _needed(wanted, arrays):
             for t, a in zip(op.outputs, rules(op)(op, arrays, known), strict=True):
                 arrays.setdefault(t, a)
-    return tuple(_to_outside(arrays[t], t.dtype) for t in wanted)
+    return tuple(to_outside(arrays[t], t.dtype) for t in wanted)
 
 
 def _needed(wanted: tuple[Tensor, ...], given: Mapping[Tensor, Array]) -> list[Operation]:
@@ -120,97 +118,6 @@ def _needed(wanted: tuple[Tensor, ...], given: Mapping[Tensor, Array]) -> list[O
 # --- sizes --------------------------------------------------------------------------------------------------
 
 
-def solve_dims(
-    shapes: Mapping[Tensor, tuple[int, ...]], dims: Mapping[Var, int] | None = None
-) -> dict[Var, int]:
-    """The values of the symbolic sizes that make the declared shapes equal to the given ones, beginning with
-    ``dims``.
-
-    Raises CallError when there are none.
-    """
-    known: dict[Var, int] = dict(dims or {})
-    equations: list[tuple[Tensor, int, int]] = []
-    for t, shape in shapes.items():
-        if len(shape) != t.ndim:
-            raise CallError(
-                f"{t.name}: an array of {len(shape)} dimension(s) for a tensor of {t.ndim}",
-                because=_shape_text(t),
-            )
-        equations += [(t, d, int(n)) for d, n in enumerate(shape)]
-    progress = True
-    while progress:
-        progress = False
-        for t, d, n in equations:
-            progress |= _solve_one(t.shape[d], n, known)
-    for t, d, n in equations:
-        value = size_value(t.shape[d], known)
-        if value is not None and value != n:
-            raise CallError(f"{t.name}: dimension {d} is {n}, should be {value}", because=_shape_text(t))
-    for v, n in known.items():
-        below, above = v.lo is not None and n < v.lo, v.hi is not None and n > v.hi
-        if v.kind == "dim" and (below or above or n % v.multiple_of):
-            raise CallError(
-                f"{v.name} is {n}",
-                because=f"declared with {v.lo} <= {v.name} <= {v.hi}, a multiple of {v.multiple_of}",
-            )
-    for cond in {c: None for v in known for c in v.assumed}:
-        if all(v in known for v in variables(cond)):
-            holds = substitute(cond, {v: _literal(v, known[v]) for v in variables(cond)})
-            if not (isinstance(holds, Const) and holds.value):
-                raise CallError(
-                    f"{', '.join(f'{v.name} is {known[v]}' for v in known if v in variables(cond))}",
-                    because=f"te.assume({cond})",
-                )
-    return known
-
-
-def _shape_text(t: Tensor) -> str:
-    return f"{t.name} is declared with shape ({', '.join(map(str, t.shape))})"
-
-
-def _solve_one(e: Expr, n: int, known: dict[Var, int]) -> bool:
-    """Bind the one unknown of ``e == n`` when ``e`` is linear in it; tells whether something was learnt."""
-    if const_int(e) is not None:
-        return False
-    free = [v for v in variables(e) if v not in known]
-    if len(free) != 1:
-        return False
-    p = linear.poly(substitute(e, {v: _literal(v, known[v]) for v in variables(e) if v in known}))
-    c = p.get((free[0],), 0)
-    rest = n - p.get((), 0)
-    if not c or len(p) > 2 or (len(p) == 2 and () not in p) or rest % c:
-        return False
-    known[free[0]] = rest // c
-    return True
-
-
-def _literal(v: Var, value: int) -> Expr:
-    literal: Expr = Const.make(value, v.dtype)
-    return literal
-
-
-def size_value(e: Expr, known: Mapping[Var, int]) -> int | None:
-    """The value of a size, or None when a symbol in it has none."""
-    n = const_int(e)
-    if n is not None:
-        return n
-    if any(v not in known for v in variables(e)):
-        return None
-    return const_int(substitute(e, {v: _literal(v, known[v]) for v in variables(e)}))
-
-
-def _extent(where: str, e: Expr, known: Mapping[Var, int]) -> int:
-    n = size_value(e, known)
-    if n is None:
-        unknown = ", ".join(sorted(v.name for v in variables(e) if v not in known))
-        raise CallError(
-            f"{where}: the size {e} is not known",
-            because=f"nothing gives a value to {unknown}",
-            try_="evaluate(…, dims={n: 128})",
-        )
-    return max(n, 0)
-
-
 # --- operations ---------------------------------------------------------------------------------------------
 
 rules = TypeTable("reference")  # of operations: f(op, arrays, dims) -> one array per output
@@ -227,13 +134,13 @@ def _placeholder(
 
 @rules.on(ComputeOp)
 def _compute(op: ComputeOp, arrays: Mapping[Tensor, Array], known: Mapping[Var, int]) -> tuple[Array, ...]:
-    shape = tuple(_extent(op.name, a.extent, known) for a in op.axis)
-    out = tuple(np.zeros(shape, _held(t.dtype)) for t in op.outputs)
+    shape = tuple(extent(op.name, a.extent, known) for a in op.axis)
+    out = tuple(np.zeros(shape, held_as(t.dtype)) for t in op.outputs)
     if math.prod(shape) == 0:
         return out
     space = _Space(op, arrays, known)
     if isinstance(op.body[0], Reduce):
-        inner = tuple(_extent(op.name, a.extent, known) for a in op.reduce_axis)
+        inner = tuple(extent(op.name, a.extent, known) for a in op.reduce_axis)
         fits = _contracts(op.body[0])
         budget = max(1, (_CONTRACT_BLOCK if fits else _BLOCK) // max(1, math.prod(inner)))
         for block in blocks(shape, budget):
@@ -254,13 +161,13 @@ class _Loose(dict[Tensor, Array]):
 
 @rules.on(ScanOp)
 def _scan(op: ScanOp, arrays: Mapping[Tensor, Array], known: Mapping[Var, int]) -> tuple[Array, ...]:
-    total = _extent(op.name, op.state[0].shape[0], known)
-    first = _extent(op.name, op.init[0].shape[0], known)
+    total = extent(op.name, op.state[0].shape[0], known)
+    first = extent(op.name, op.init[0].shape[0], known)
     states = []
     inside = _Loose(arrays)
     for s, i in zip(op.state, op.init, strict=True):
-        shape = tuple(_extent(op.name, e, known) for e in s.shape)
-        inside[s] = np.zeros(shape, _held(s.dtype))
+        shape = tuple(extent(op.name, e, known) for e in s.shape)
+        inside[s] = np.zeros(shape, held_as(s.dtype))
         inside[s][:first] = arrays[i][:total]
         states.append(inside[s])
     each, in_part = op.dependent(), op.in_part()
@@ -286,7 +193,7 @@ def _scatter(op: ScatterOp, arrays: Mapping[Tensor, Array], known: Mapping[Var, 
     updates = op.updates()
     return (
         scattered(
-            op, arrays[op.start], rules(updates)(updates, arrays, known), lambda x: _round(op.start.dtype, x)
+            op, arrays[op.start], rules(updates)(updates, arrays, known), lambda x: rounded(op.start.dtype, x)
         ),
     )
 
@@ -296,7 +203,7 @@ def _extern(op: ExternOp, arrays: Mapping[Tensor, Array], known: Mapping[Var, in
     if op.call.kind != "packed":
         raise CallError(f"{op.name}: the C symbol {op.call.name!r} can only be called by a kernel")
     outs = [
-        np.zeros(tuple(_extent(op.name, e, known) for e in t.shape), t.dtype.to_numpy()) for t in op.outputs
+        np.zeros(tuple(extent(op.name, e, known) for e in t.shape), t.dtype.to_numpy()) for t in op.outputs
     ]
     args: list[Any] = []
     for a in op.call.args:
@@ -304,13 +211,13 @@ def _extern(op: ExternOp, arrays: Mapping[Tensor, Array], known: Mapping[Var, in
             args.append(
                 outs[a.position]
                 if a.output
-                else _to_outside(arrays[op.inputs[a.position]], op.inputs[a.position].dtype)
+                else to_outside(arrays[op.inputs[a.position]], op.inputs[a.position].dtype)
             )
         else:
             n = size_value(a, known)
             args.append(float(a.value) if n is None and isinstance(a, Const) else n)
     packed(op.call.name)(*args)
-    return tuple(_from_outside(o, t.dtype) for o, t in zip(outs, op.outputs, strict=True))
+    return tuple(from_outside(o, t.dtype) for o, t in zip(outs, op.outputs, strict=True))
 
 
 def blocks(shape: tuple[int, ...], budget: int) -> Iterator[tuple[slice, ...]]:
@@ -334,7 +241,7 @@ class _Space:
         self.op = op
         self.arrays = arrays
         self.known = known
-        self.outside: dict[Var, Array] = {v: _round(v.dtype, np.asarray(n)) for v, n in known.items()}
+        self.outside: dict[Var, Array] = {v: rounded(v.dtype, np.asarray(n)) for v, n in known.items()}
 
     def scope(self, data: tuple[slice, ...], reduced: tuple[slice, ...]) -> _Scope:
         """Variables bound over a block: the data axes first, then the reduction axes, a dimension each."""
@@ -371,7 +278,7 @@ def _reduce(e: Reduce, space: _Space, data: tuple[slice, ...], inner: tuple[int,
     points = math.prod(s.stop - s.start for s in data)
     budget = (_CONTRACT_BLOCK if _contracts(e) else _BLOCK) // max(1, points)
     axes = tuple(range(len(data), len(data) + len(inner)))
-    wide = [_wide(s.dtype) if e.reducer.kind in ("add", "mul") else _held(s.dtype) for s in e.sources]
+    wide = [summed_as(s.dtype) if e.reducer.kind in ("add", "mul") else held_as(s.dtype) for s in e.sources]
     state = tuple(np.asarray(s).astype(w) for s, w in zip(state, wide, strict=True))
     for block in blocks(inner, budget):
         scope = space.scope(data, block)
@@ -385,7 +292,7 @@ def _reduce(e: Reduce, space: _Space, data: tuple[slice, ...], inner: tuple[int,
             else product
         )
         state = (_COMBINE[e.reducer.kind](state[0], part),)
-    return tuple(_round(s.dtype, x) for s, x in zip(e.sources, state, strict=True))
+    return tuple(rounded(s.dtype, x) for s, x in zip(e.sources, state, strict=True))
 
 
 def _source(e: Reduce, scope: _Scope, axes: tuple[int, ...], block: tuple[slice, ...]) -> Array:
@@ -506,7 +413,7 @@ def _contract(e: Reduce, scope: _Scope, rank: int) -> Array | None:
     shape = [a.shape[d] for d in (*both, *rows)] + [b.shape[d] for d in cols] + [1] * len(ones)
     product: Array = np.matmul(left, right).reshape(shape)
     product = product.transpose(np.argsort([*both, *rows, *cols, *ones])) if rank else product
-    return product.astype(np.int64).astype(_held(t)) if t.is_int else product
+    return product.astype(np.int64).astype(held_as(t)) if t.is_int else product
 
 
 def _peak(x: Array) -> float:
@@ -560,8 +467,8 @@ expressions = TypeTable("reference")  # of expressions: f(e, scope) -> array in 
 @expressions.on(Const)
 def _const(e: Const, s: _Scope) -> Array:
     if e.dtype.is_int:
-        return _held(e.dtype).type(e.dtype.wrap(int(e.value)))
-    return _round(e.dtype, np.asarray(e.value))
+        return held_as(e.dtype).type(e.dtype.wrap(int(e.value)))
+    return rounded(e.dtype, np.asarray(e.value))
 
 
 @expressions.on(Var)
@@ -590,7 +497,7 @@ _NUMPY = {
 
 @expressions.on(*_NUMPY)
 def _binary(e: Binary, s: _Scope) -> Array:
-    return _round(e.dtype, _NUMPY[type(e)](s.value(e.a), s.value(e.b)))
+    return rounded(e.dtype, _NUMPY[type(e)](s.value(e.a), s.value(e.b)))
 
 
 @expressions.on(FloorDiv, FloorMod, TruncDiv, TruncMod)
@@ -629,7 +536,7 @@ def _if_then_else(e: IfThenElse, s: _Scope) -> Array:
 @expressions.on(Cast)
 def _cast(e: Cast, s: _Scope) -> Array:
     x = np.asarray(s.value(e.a))
-    return _saturated(e.dtype, x) if e.a.dtype.is_float and e.dtype.is_int else _round(e.dtype, x)
+    return saturated(e.dtype, x) if e.a.dtype.is_float and e.dtype.is_int else rounded(e.dtype, x)
 
 
 @expressions.on(Call)
@@ -637,7 +544,7 @@ def _call(e: Call, s: _Scope) -> Array:
     args = [np.asarray(s.value(a)) for a in e.args]
     if e.args[0].dtype.code == "bfloat":  # held in float32: keep the table from rounding to that first
         args = [a.astype(np.float64) for a in args]
-    return _round(e.dtype, np.asarray(TABLE[e.name].evaluate(*args)))
+    return rounded(e.dtype, np.asarray(TABLE[e.name].evaluate(*args)))
 
 
 @expressions.on(CCall)
@@ -671,53 +578,3 @@ def _read(e: TensorRead, s: _Scope) -> Array:
 
 
 # --- numbers ------------------------------------------------------------------------------------------------
-
-
-def _held(t: DType) -> np.dtype[Any]:
-    """The numpy type values of ``t`` are held in while computing."""
-    return np.dtype(np.float32) if t.code == "bfloat" else t.to_numpy()
-
-
-def _wide(t: DType) -> np.dtype[Any]:
-    """The type of an accumulator."""
-    return np.dtype(np.float64) if t.is_float else _held(t)
-
-
-def _round(t: DType, x: Array) -> Array:
-    """``x`` in the type ``t``: floats to the nearest, integers wrapped."""
-    if t.code == "bfloat":
-        return _to_bfloat(np.asarray(x, np.float64))
-    held = _held(t)
-    return x if x.dtype == held else np.asarray(x).astype(held)
-
-
-def _to_bfloat(x: Array) -> Array:
-    """float64 rounded to the nearest bfloat16, held in float32. By way of float32 rounded to odd, so that it
-    is rounded once."""
-    f = x.astype(np.float32)
-    inexact = (f.astype(np.float64) != x) & np.isfinite(f)
-    f = np.where(inexact & (np.abs(f.astype(np.float64)) > np.abs(x)), np.nextafter(f, np.float32(0)), f)
-    bits = f.view(np.uint32) | inexact.astype(np.uint32)
-    rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) & np.uint32(0xFFFF0000)
-    return np.where(np.isnan(x), np.float32(np.nan), rounded.view(np.float32))
-
-
-def _from_outside(x: Array, t: DType) -> Array:
-    return x.astype(np.float32) if t.code == "bfloat" else x
-
-
-def _to_outside(x: Array, t: DType) -> Array:
-    x = np.ascontiguousarray(x).reshape(x.shape)
-    return (
-        (x.view(np.uint32) >> np.uint32(16)).astype(np.uint16).view(t.to_numpy()) if t.code == "bfloat" else x
-    )
-
-
-def _saturated(t: DType, x: Array) -> Array:
-    """Floats truncated into an integer type; what does not fit becomes the nearest end, NaN zero."""
-    lo, hi = t.limits()
-    wide = np.trunc(np.where(np.isnan(x), 0.0, x.astype(np.float64)))
-    above, below = wide >= float(hi + 1), wide <= float(lo)  # both bounds are exact in float64
-    inner = np.where(above | below, 0.0, wide)
-    kind = t.to_numpy().type
-    return np.where(above, kind(hi), np.where(below, kind(lo), inner.astype(kind)))

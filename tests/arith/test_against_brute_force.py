@@ -8,7 +8,8 @@ import random
 
 import pytest
 
-from tensorlang.arith.facts import Facts, undivided
+from tensorlang.arith.facts import Facts
+from tensorlang.arith.inequalities import undivided
 from tensorlang.arith.simplify import simplify_expr
 from tensorlang.core.dtype import INT32
 from tensorlang.expr import make

@@ -3,10 +3,8 @@ entry for each ``try``."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-import tensorlang as tl
 from tensorlang import te
 
 from .mistakes_schedule import _chain, _matmul
@@ -108,26 +106,6 @@ def _merged(a):
     s[P].transform_layout(lambda y, x: [y * 16 + x])
 
 
-def _knob(a):
-    a.says("s.sample_tile(loop) first")
-    a.s[a.C].split(a.C.op.axis[0], a.s.sample_tile(a.C.op.axis[0]))
-
-
-def _loaded(text):
-    def follow(a):
-        s, C = _matmul()
-        s[C].split(C.op.axis[0], 8)
-        a.says(text)
-        assert str(tl.Trace.from_json(s.trace.to_json())) == str(s.trace)
-
-    return follow
-
-
-def _named(a):
-    step = [a("'split'"), {"stage": "C", "loop": "i", "factor": 8}]
-    tl.Trace.from_json(json.dumps({"version": 1, "steps": [step], "decisions": {}}))
-
-
 def _cached_output(a):
     cached = a("s.cache_write(C, 'local')")
     a.says("and compute_at of that")
@@ -186,9 +164,4 @@ FOLLOW = {
     "layout_that_forgets_an_axis": _permuted,
     "layout_of_too_many_indices": lambda a: a.s[a.P].transform_layout(a("lambda i, j: [j, i]")),
     "layout_that_mixes_axes": _merged,
-    "knob_of_another_schedule": _knob,
-    "unknown_primitive": lambda a: a.s.step(a("'vectorize'"), stage="C", loop="i"),
-    "trace_that_is_no_json": _loaded("text made by trace.to_json()"),
-    "trace_of_another_version": _loaded("make the trace anew"),
-    "trace_with_an_unknown_primitive": _named,
 }

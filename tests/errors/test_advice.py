@@ -12,10 +12,14 @@ import pytest
 import tensorlang as tl
 from tensorlang import te
 
-from . import mistakes_lower, mistakes_schedule
+from . import mistakes_lower, mistakes_schedule, mistakes_traces
 from .scene import Scene, mistakes
 
-CASES = {name: f for module in (mistakes_schedule, mistakes_lower) for name, f in mistakes(module).items()}
+CASES = {
+    name: f
+    for module in (mistakes_schedule, mistakes_traces, mistakes_lower)
+    for name, f in mistakes(module).items()
+}
 CALL = re.compile(
     r"\bs(?:\[[^\]]+\])?\.\w+\((?:[^()]|\([^()]*\))*\)"
 )  # s.cache_write(C, 'local'), s[P].compute_at(s[C], i)

@@ -15,12 +15,14 @@ from . import (
     mistakes_ops,
     mistakes_products,
     mistakes_schedule,
+    mistakes_traces,
 )
 from .scene import mistakes, play, read, write
 
 FAMILIES = {
     "declare": (mistakes_declare, DeclareError),
     "schedule": (mistakes_schedule, ScheduleError),
+    "traces": (mistakes_traces, ScheduleError),
     "lower": (mistakes_lower, LowerError),
     "call": (mistakes_call, CallError),
     "ops": (mistakes_ops, DeclareError),

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import copy
 import inspect
 import re
 from collections.abc import Iterator
@@ -15,8 +16,9 @@ from tensorlang.schedule.primitives import TABLE
 from tests.house.source import ROOT, parsed
 
 PATH = ROOT / "tensorlang" / "schedule" / "methods.pyi"
-HEAD = '''"""The primitives as methods, for type checkers and editors; at run time ``schedule.py`` puts the functions themselves on the handles.
-Generated: ``pytest tests/house/test_typing.py --refresh-golden`` writes it anew, and the same test says when it is old."""
+HEAD = '''"""The primitives as methods, for type checkers and editors; at run time ``schedule.py`` puts the functions
+themselves on the handles. Generated: ``pytest tests/house/test_typing.py --refresh-golden`` writes it anew,
+and the same test says when it is old."""
 
 '''
 
@@ -50,12 +52,11 @@ def _calls(path: Path, kind: str) -> list[ast.FunctionDef]:
 
 def _method(path: Path, call: ast.FunctionDef, primitive: type) -> str:
     """One method, as it is written in the file of its primitive: the head of ``call`` and its docstring."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    head = "\n".join(lines[call.lineno - 1 : max(call.body[0].lineno - 1, call.lineno)]) + "\n"
     overloaded = any(isinstance(d, ast.Name) and d.id == "overload" for d in call.decorator_list)
-    if overloaded:
-        head = "\n".join(lines[call.lineno - 1 : call.end_lineno]).removesuffix(" ...") + "\n"
-    head = re.sub(r"def call\(\w+: \w+(, )?", lambda m: f"def {primitive.name}(self{m[1] or ''}", head)
+    args = copy.deepcopy(call.args)
+    args.args[0] = ast.arg("self")
+    assert call.returns, f"{path.name}: `call` does not say what it returns"
+    head = f"    def {primitive.name}({ast.unparse(args)}) -> {ast.unparse(call.returns)}:\n"
     doc = inspect.getdoc(primitive.call)
     assert doc, f"{primitive.__name__}.call has no docstring, which is what help(s[T].{primitive.name}) shows"
     told = "\n".join(f"        {line}".rstrip() for line in doc.splitlines())

@@ -1,0 +1,66 @@
+"""How wide a quotient of index expressions is, whatever the values of loop variables in it:
+``(x + d) // c - x // c``. Knows expressions only.
+"""
+
+from __future__ import annotations
+
+from ..expr import make
+from ..expr.divisor import gcd as common_divisor
+from ..expr.linear import Poly, from_poly, poly
+from ..expr.nodes import Expr, FloorMod, Select
+from ..expr.walk import variables
+
+
+def by_knobs(*exprs: Expr) -> bool:
+    """Whether the values hang on tuning knobs only (or on nothing)."""
+    return all(v.kind == "knob" for e in exprs for v in variables(e))
+
+
+def _grain(x: Expr) -> tuple[Expr, Expr]:
+    """``(g, rest)``: the terms of ``x`` that hold loop variables are multiples of g (0 when there are none);
+    ``rest`` is the others."""
+    still: Poly = {}
+    grain: Expr = make.const(0, x.dtype)
+    for mono, k in poly(x).items():
+        moving = [a for a in mono if any(v.kind == "loop" for v in variables(a))]
+        if not moving:
+            still[mono] = k
+            continue
+        part = from_poly({tuple(a for a in mono if all(a is not m for m in moving)): abs(k)}, x.dtype)
+        for a in moving:
+            if isinstance(a, FloorMod):
+                inner, left = _grain(a.a)
+                part = make.mul(part, common_divisor(common_divisor(inner, left), a.b))
+        grain = common_divisor(grain, part)
+    return grain, from_poly(still, x.dtype)
+
+
+def quotient_width(x: Expr, d: Expr, c: Expr) -> Expr:
+    """The most that ``(x + d) // c - x // c`` can be, whatever the loop variables in ``x`` are.
+
+    When the terms that move are multiples of a divisor g of ``c``, the remainder ``x % c`` is at most ``c -
+    g`` plus what the other terms leave of g. With literals g is a number; with knobs it is an expression, so
+    that both give the same width.
+    """
+    grain, rest = _grain(x)
+    if not by_knobs(c, d, rest, grain):
+        return make.floordiv(make.add(d, make.sub(c, 1)), c)
+    g = common_divisor(grain, c)
+    return make.floordiv(make.add(make.add(d, make.sub(c, g)), make.floormod(rest, g)), c)
+
+
+def unbroken(x: Expr, d: Expr, c: Expr) -> Expr:
+    """The condition that no multiple of ``c`` lies in ``x + 1 .. x + d``, whatever the loop variables in
+    ``x`` are."""
+    grain, rest = _grain(x)
+    if not by_knobs(c, d, rest, grain):
+        return make.const(False)
+    g = common_divisor(grain, c)
+    return make.lt(make.add(make.floormod(rest, g), d), g)
+
+
+def quotient(a: Expr, c: Expr) -> Expr:
+    """``a // c``, inside a choice that knobs decide."""
+    if isinstance(a, Select) and by_knobs(a.cond):
+        return make.select(a.cond, quotient(a.a, c), quotient(a.b, c))
+    return make.floordiv(a, c)
