@@ -157,8 +157,15 @@ def _module(place: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(Path(place).stem, place)
     assert spec is not None and spec.loader is not None  # of a .py file
     module = importlib.util.module_from_spec(spec)
+    before = sys.modules.get(spec.name)
     sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:  # what failed is no module, as after an import that failed
+        del sys.modules[spec.name]
+        if before is not None:
+            sys.modules[spec.name] = before
+        raise
     return module
 
 

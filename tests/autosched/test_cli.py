@@ -220,6 +220,18 @@ def test_mistakes_are_told_in_one_message(
     assert not list(tmp_path.iterdir())
 
 
+def test_a_file_that_fails_to_load_leaves_no_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("half_done.py").write_text("def f(n): pass\nimport not_to_be_had\n")
+    for place, words in (("half_done.py", "No module named 'not_to_be_had'"), ("gone.py", "No such file")):
+        assert main(["tune", f"{place}:f", "8", "--records", "x"]) == 1
+        assert words in capsys.readouterr().err and place.removesuffix(".py") not in sys.modules
+    monkeypatch.setitem(sys.modules, "half_done", sys)
+    assert main(["tune", "half_done.py:f", "8", "--records", "x"]) == 1 and sys.modules["half_done"] is sys
+
+
 def test_no_such_task(records: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", str(records), "--task", "conv"]) == 1
     assert "none of a task 'conv'" in capsys.readouterr().err
