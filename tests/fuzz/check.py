@@ -121,11 +121,13 @@ def check(
     family: str | None = None,
     most: int = 15,
     thorough: bool = True,
+    seconds: float | None = None,
 ) -> Outcome:
     """Run one case. Raises Failure with a script; refusals are part of the game.
 
     Each seed wishes for a pair of primitives (see coverage). ``thorough`` verifies after every pass, watches
     for races and replays the trace; else the kernel is verified after lowering and after the last pass.
+    ``seconds`` limits the build.
     """
     rng = random.Random(seed)
     wish = wish_of(seed)
@@ -137,7 +139,15 @@ def check(
         steps = tuple(random_steps(s, rng, most, wish))
         trace = s.trace
         interpreted, compiled = harness.run(
-            args, outputs, ranges, s, graph.sizes, build_it=build, interpret_it=interpret, thorough=thorough
+            args,
+            outputs,
+            ranges,
+            s,
+            graph.sizes,
+            build_it=build,
+            interpret_it=interpret,
+            thorough=thorough,
+            seconds=seconds,
         )
         if thorough:
             round_trip(outputs, args, s)

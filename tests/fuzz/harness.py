@@ -3,6 +3,8 @@ public names and oracles only."""
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 
 import tensorlang as tl
@@ -156,11 +158,12 @@ def run(
     build_it=True,
     each_pass=False,
     thorough=True,
+    seconds=None,
 ):
     """All oracles on one schedule and all sizes. Returns (interpreter runs, compiled runs).
 
     ``each_pass`` also interprets what each pass made. Unless ``thorough``, passes are not verified one by
-    one, races not watched for.
+    one, races not watched for. Where ``seconds`` are given, a build may not use the processor for longer.
     """
 
     kept = []
@@ -174,7 +177,10 @@ def run(
     final = tl.lower(schedule, args, "k", hooks=(hook,) if thorough or each_pass else ())
     well_formed("all passes", final)
     small = count(final) <= BIG
+    start = time.process_time()
     built = tl.build(schedule, args, name="k") if build_it and small else None
+    took = time.process_time() - start
+    assert seconds is None or took < seconds, f"{took:.1f} s of the processor to build"
     runs = [0, 0]
     for one in sizes:
         values, dims = arrays(args, ranges, one)

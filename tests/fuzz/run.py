@@ -4,24 +4,31 @@ for every failure."""
 from __future__ import annotations
 
 import argparse
+import functools
 import multiprocessing
-import os
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
+from . import crew
 from .check import Failure, Outcome, check
 from .coverage import report
 
+SLOW = 5.0  # seconds of the processor that a build may take
 
-def one(job: tuple[int, str | None, bool]) -> Outcome | str:
+
+def one(seed: int, family: str | None, build: bool) -> Outcome | str:
     """One case, every second interpreted too, every eighth thorough; the text of its failure."""
-    seed, family, build = job
     try:
         return check(
-            seed, family=family, build=build, interpret=seed % 2 == 0 or not build, thorough=seed % 8 == 0
+            seed,
+            family=family,
+            build=build,
+            interpret=seed % 2 == 0 or not build,
+            thorough=seed % 8 == 0,
+            seconds=SLOW,
         )
     except Failure as e:
         return str(e)
@@ -57,33 +64,31 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("--stop", type=int, default=10, help="give up after so many failures")
     options = parser.parse_args(argv)
-    os.environ["TENSORLANG_ISOLATE"] = "1"  # an abort of LLVM is a failure like others
-    jobs = [(options.seed + n, options.family, not options.no_build) for n in range(options.count)]
+    work = functools.partial(one, family=options.family, build=not options.no_build)
     good: list[Outcome] = []
     bad: list[str] = []
     start = time.perf_counter()
-    with multiprocessing.get_context("spawn").Pool(options.jobs) as pool:
-        for result in pool.imap_unordered(one, jobs, chunksize=8):
-            if isinstance(result, str):
-                bad.append(result)
-                head, _, text = result.partition('\n"""')
-                print(f"\n=== failure {len(bad)}: {head}", flush=True)
-                if options.out is not None:
-                    options.out.mkdir(parents=True, exist_ok=True)
-                    file = options.out / f"failure_{head.split()[1]}.py"
-                    file.write_text(f'# {" ".join(head.splitlines())}\n"""{text}')
-                    print(f"    {file}")
-                else:
-                    print(f'"""{text}')
-                if len(bad) >= options.stop:
-                    break
-            else:
-                good.append(result)
-                if options.out is not None and len(good) % 1000 == 0:
-                    options.out.mkdir(parents=True, exist_ok=True)
-                    (options.out / "coverage.txt").write_text(
-                        f"{table(good)}\n{len(bad)} failure(s), {time.perf_counter() - start:.1f} s\n"
-                    )
+    for seed, result in crew.outcomes(work, range(options.seed, options.seed + options.count), options.jobs):
+        if isinstance(result, Outcome):
+            good.append(result)
+            if options.out is not None and len(good) % 1000 == 0:
+                options.out.mkdir(parents=True, exist_ok=True)
+                (options.out / "coverage.txt").write_text(
+                    f"{table(good)}\n{len(bad)} failure(s), {time.perf_counter() - start:.1f} s\n"
+                )
+            continue
+        bad.append(result if isinstance(result, str) else f"seed {seed}: {result.why}")
+        head, _, text = bad[-1].partition('\n"""')
+        print(f"\n=== failure {len(bad)}: {head}", flush=True)
+        if options.out is not None:
+            options.out.mkdir(parents=True, exist_ok=True)
+            file = options.out / f"failure_{head.split()[1].rstrip(':')}.py"
+            file.write_text(f'# {" ".join(head.splitlines())}\n"""{text}')
+            print(f"    {file}")
+        else:
+            print(f'"""{text}')
+        if len(bad) >= options.stop:
+            break
     print(table(good))
     print(f"{len(bad)} failure(s), {time.perf_counter() - start:.1f} s")
     return 1 if bad else 0

@@ -19,7 +19,7 @@ from tensorlang.errors import LowerError, ScheduleError
 from tensorlang.schedule.primitives import TABLE
 from tensorlang.schedule.trace import Trace
 
-from . import harness
+from . import crew, harness
 from .check import declared, schedule_of
 from .graphs import Graph, random_graph
 from .schedules import random_call, random_steps
@@ -162,7 +162,7 @@ def one(seed: int) -> Counter[str] | str:
     try:
         return sequence(seed)
     except Exception as e:
-        return f"seed {seed}: {type(e).__name__}: {e}"
+        return f"{type(e).__name__}: {e}"
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -175,13 +175,12 @@ def main(argv: list[str] | None = None) -> int:
     options = parser.parse_args(argv)
     total: Counter[str] = Counter()
     bad = 0
-    with multiprocessing.get_context("spawn").Pool(options.jobs) as pool:
-        for got in pool.imap_unordered(one, range(options.seed, options.seed + options.count), chunksize=16):
-            if isinstance(got, str):
-                bad += 1
-                print(got, flush=True)
-            else:
-                total.update(got)
+    for seed, got in crew.outcomes(one, range(options.seed, options.seed + options.count), options.jobs):
+        if isinstance(got, Counter):
+            total.update(got)
+        else:
+            bad += 1
+            print(f"seed {seed}: {got}", flush=True)
     print(dict(total), f"{bad} failure(s)")
     return 1 if bad else 0
 
