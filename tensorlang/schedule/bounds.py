@@ -10,6 +10,7 @@ te, arith and the state; nothing of loop IR.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from itertools import islice
 
 from ..arith.facts import Facts
@@ -123,6 +124,13 @@ class Bounds:
         }
         self._done = done
         self.facts = Facts(ranges, level, sizes=earlier.facts.sizes | sizes)
+
+    def of(self, state: ScheduleState) -> Bounds:
+        """The same regions for a state that has the same loops: what else it says of its stages is its
+        own."""
+        new = copy(self)
+        new.state = state
+        return new
 
     @property
     def stages(self) -> dict[str, StageBounds]:
@@ -378,7 +386,7 @@ def bounds_of(state: ScheduleState) -> Bounds:
         if earlier is not None and all(
             [before is not None and same_loops(before, st) for before, st in _pairs(earlier.state, state)]
         ):
-            state._bounds = earlier  # it differs in nothing that regions depend on
+            state._bounds = earlier.of(state)  # it differs in nothing that regions depend on
         else:
             state._bounds = Bounds(state, earlier)
     return state._bounds  # type: ignore[no-any-return]
