@@ -11,7 +11,7 @@ from ..expr.nodes import Var
 from ..te.axis import IterVar
 from ..te.tensor import Operation, Tensor
 from ..te.tensor_intrin import TensorIntrin
-from .primitives.base import Factor
+from .primitives.fields import Factor
 from .schedule import Stage, StageKey
 
 class StageMethods:

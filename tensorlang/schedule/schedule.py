@@ -20,7 +20,8 @@ from .legality.places import legal_places, pending_places, settle, wished
 from .legality.tensorize import mismatched
 from .legality.verdict import Verdict, no
 from .primitives import BY_NAME, TABLE
-from .primitives.base import Factor, Knob, Primitive, Size, mistyped, sizes_called
+from .primitives.base import Primitive, sizes_called
+from .primitives.fields import Factor, Knob, Size, mistyped
 from .state import ScheduleState, StageState
 from .trace import Decisions, Trace, primitive_of
 from .tree.printer import draw
@@ -218,8 +219,13 @@ class Schedule(ScheduleMethods):
         )
 
     def step(self, primitive: str, **arguments: Any) -> Any:
-        """One primitive by name with plain data, as traces store it."""
-        return self.perform(primitive_of(primitive, arguments))
+        """One primitive by name with plain data, as traces store it. Raises ScheduleError when it is refused
+        or the data is none."""
+        try:
+            p = primitive_of(primitive, arguments)
+        except ValueError as e:
+            raise ScheduleError(f"a step `{primitive}` of a wrong type", because=str(e)) from None
+        return self.perform(p)
 
     def can(self, primitive: str, *args: Any, **kwargs: Any) -> Verdict:
         """Whether ``s[stage].primitive(...)`` (stage first) or ``s.primitive(...)`` would be legal. Answers,

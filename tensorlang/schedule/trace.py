@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ScheduleError
 from .primitives import BY_NAME
-from .primitives.base import Knob, Primitive, Size, mistyped
+from .primitives.base import Primitive
+from .primitives.fields import Knob, Size, mistyped
 from .python_text import python_text
 
 if TYPE_CHECKING:

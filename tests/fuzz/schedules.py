@@ -13,10 +13,12 @@ from tensorlang.expr import make
 from tensorlang.expr.nodes import const_int
 from tensorlang.expr.walk import substitute
 from tensorlang.schedule.bounds import bounds_of
+from tensorlang.schedule.primitives import BY_NAME
 from tensorlang.schedule.schedule import Schedule
 from tensorlang.schedule.state import INLINED, At, StageState
 from tensorlang.te.axis import REDUCE
 
+from .draw import drawn, wild
 from .functions import DOUBLE, GEMV
 
 FACTORS = (1, 2, 3, 4, 5, 7, 8, 8, 16, 16, 32, 100)
@@ -429,12 +431,18 @@ class Sampler:
         "columns": 2,
     }
 
+    def choices(self) -> tuple[list[str], list[int]]:
+        """What may be drawn and how often: the steps with a weight, and every primitive of the table that has
+        no method here."""
+        others = [name for name in BY_NAME if not hasattr(self, name)]
+        return [*self.WEIGHTS, *others], [*self.WEIGHTS.values(), *(2 for _ in others)]
+
     def step(self, name: str | None = None) -> bool:
         """One random step, or one of that name; whether anything was done."""
-        name = name or self.rng.choices(list(self.WEIGHTS), list(self.WEIGHTS.values()))[0]
+        name = name or self.rng.choices(*self.choices())[0]
         made = len(self.s.trace)
         try:
-            getattr(self, name)()
+            getattr(self, name, lambda: drawn(self.s, BY_NAME[name], self.rng))()
         except ScheduleError:
             self.refused[name] += 1
         return len(self.s.trace) > made
@@ -548,6 +556,7 @@ def random_call(s: Schedule, rng: random.Random, foreign: list[Any]) -> Callable
                 stage=rng.choice(names),
                 loop=rng.choice(("i", "j")),
             ),
+            lambda: wild(s, BY_NAME[rng.choice(list(BY_NAME))], rng),
             lambda: s[key],
             lambda: s.rfactor(key, thing(), rng.choice((0, 1, -1, 7))),
             lambda: stage.reverse_compute_at(other, thing()),

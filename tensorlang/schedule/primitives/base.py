@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import functools
+import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, SupportsIndex
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...errors import DeclareError
 from ...expr import make
 from ...expr.nodes import Expr, Var
 from ...expr.walk import variables
@@ -15,33 +14,10 @@ from ...te.axis import IterVar
 from ...te.tensor import ComputeOp
 from ..legality.verdict import YES, Verdict, no
 from ..state import INLINED, At, ScheduleState, StageState, Waiting, change
+from .fields import Knob, Number, Size, shown
 
-
-@dataclass(frozen=True, slots=True)
-class Knob:
-    """A sampled value by name, where a primitive takes a number."""
-
-    name: str
-
-    def __str__(self) -> str:
-        return self.name
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """A size that is known at the call, by name, where a primitive takes a number; ``var`` is its variable
-    where the program does not speak of it: an argument only loops are cut by."""
-
-    name: str
-    var: Var | None = field(default=None, compare=False)
-
-    def __str__(self) -> str:
-        return self.name
-
-
-Number = int | Knob | Size
-# what users give: numpy's integers, the variables of knobs and sizes too
-Factor = SupportsIndex | Knob | Size | Expr
+if TYPE_CHECKING:
+    from ..python_text import Writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +27,10 @@ class Primitive:
 
     name: ClassVar[str] = ""
     of: ClassVar[str] = "stage"
-    call: ClassVar[
-        Callable[..., Any]
-    ]  # the method users see: builds the primitive from their arguments and performs it
+    # numbers that other calls take: where those are written as numbers, this call is left out
+    samples: ClassVar[bool] = False
+    # the method users see: builds the primitive from their arguments and performs it
+    call: ClassVar[Callable[..., Any]]
 
     def check(self, state: ScheduleState) -> Verdict:
         """Whether the call is legal in this state; changes nothing, and its text is made only when read."""
@@ -62,6 +39,20 @@ class Primitive:
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
         """The new state, and what the call returns. Only after a positive check."""
         raise NotImplementedError
+
+    def uncertain_name(self) -> str:
+        """The name its new stage asks for, where of several calls that ask for one name it is not known which
+        gets it; else ""."""
+        return ""
+
+    def python(self, w: Writer) -> None:
+        """Writes the call as a person would. What is here holds for every primitive: ``s[C].unroll(i)`` where
+        the parameters of ``call`` are the fields, ``s.step("name", …)`` otherwise. A primitive with another
+        form overrides it; one whose new loops and stages shall be variables binds them (``w.new_loops``,
+        ``w.new_stage``), one that makes the axes of a stage anew says so (``w.renewed``)."""
+        parameters = list(inspect.signature(self.call).parameters)
+        plain = self.of == "stage" and parameters[1:] == [f.name for f in fields(self)][1:]
+        w.line(w.call(self) if plain else w.step(self))
 
     def arguments(self) -> dict[str, Any]:
         """The fields as plain data, in order."""
@@ -76,92 +67,10 @@ class Primitive:
                 continue
             if key == "at":
                 value = f"{value}.{getattr(self, 'loop', '')}"
-            shown = _text(value)
-            parts.append(shown if key in ("loop", "loops", "tensor") else f"{key}={shown}")
+            text = shown(value)
+            parts.append(text if key in ("loop", "loops", "tensor") else f"{key}={text}")
         stage = getattr(self, "stage", None)
         return f"{self.name}({', '.join(([stage] if stage else []) + parts)})"
-
-
-def _text(value: Any) -> str:
-    """A field as it is shown: what is no plain data by its type, for its own text may say anything."""
-    if isinstance(value, tuple | list):
-        return f"[{', '.join(map(_text, value))}]"
-    kind = type(value).__name__
-    article = "an" if kind[:1].lower() in "aeiou" else "a"
-    return str(value) if isinstance(value, str | int | float | Knob | Size | Expr) else f"{article} {kind}"
-
-
-def quoted(value: Any) -> str:
-    """Text in quotes, anything else as it is shown."""
-    return repr(value) if isinstance(value, str) else _text(value)
-
-
-_PLAIN: dict[str, tuple[type, ...]] = {
-    "str": (str,),
-    "int": (int,),
-    "bool": (bool,),
-    "Number": (int, Knob, Size),
-    "None": (type(None),),
-    "float": (float,),
-}
-
-
-@functools.cache
-def _schema(kind: type[Primitive]) -> tuple[tuple[str, frozenset[type], type | None, str], ...]:
-    """For each field the exact types it may have, that of its elements when it is a tuple (of ``Digit``:
-    tuples of three ints), and both in words."""
-    rows = []
-    for f in fields(kind):
-        text = str(f.type)
-        allowed: set[type] = set()
-        element: type | None = None
-        for part in text.split("|"):
-            word, _, inside = part.strip().partition("[")
-            allowed.update(_PLAIN.get(word, (tuple,)))
-            element = (
-                {"str": str, "int": int, "Digit": tuple}[inside.partition(",")[0]] if inside else element
-            )
-        words = {
-            "Number": "an int, a size or a knob",
-            "int": "an int",
-            "float": "a number",
-            "str": "text",
-            "None": "None",
-        }
-        many = "text" if element is str else "(axis, stride, size)" if element is tuple else "ints"
-        said = " or ".join(words.get(part.strip(), f"a tuple of {many}") for part in text.split("|"))
-        said = said.replace(" or ", ", ", max(said.count(" or ") - 1, 0))
-        rows.append((f.name, frozenset(allowed), element, said))
-    return tuple(rows)
-
-
-def mistyped(p: Primitive) -> Verdict:
-    """Refuses a primitive with a field that is not of its type: traces are plain data, and checks may rely on
-    it."""
-    for name, allowed, element, said in _schema(type(p)):  # type: ignore[arg-type]
-        value = getattr(p, name)
-        right = type(value) in allowed
-        if right and element is not None and type(value) is tuple:
-            right = all([type(v) is element for v in value])
-            right = right and (
-                element is not tuple or all([len(v) == 3 and {*map(type, v)} == {int} for v in value])
-            )
-        if not right:
-            return no(f"{name} must be {said}, not {quoted(value)}")
-    return YES
-
-
-def whole(value: Any) -> Any:
-    """A number or a list of numbers that a user gave (numpy's too), as int or tuple of ints; what is none
-    comes back as it is, for
-    :func:`mistyped` to refuse."""
-    try:
-        if isinstance(value, list | tuple | range | set | frozenset) or hasattr(value, "tolist"):
-            listed = value.tolist() if hasattr(value, "tolist") else value
-            return tuple(v.__index__() for v in listed) if not isinstance(listed, int) else listed
-        return value.__index__()
-    except (AttributeError, TypeError, DeclareError):
-        return value
 
 
 def number(state: ScheduleState, value: Number) -> Expr:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from ...core.dtype import KNOWN, DType, dtype
 from ...core.node import intern
@@ -19,10 +19,14 @@ from ...te.axis import fresh_axis
 from ...te.tensor import ComputeOp, Tensor, TensorRead
 from ..legality.verdict import YES, Verdict, no
 from ..state import INLINED, At, ScheduleState, StageState, change
-from .base import Primitive, find_output, quoted
+from .base import Primitive, find_output
+from .fields import SCOPES, Meaning, Scope, StageName, TensorName, quoted
 
 if TYPE_CHECKING:
+    from ..python_text import Writer
     from ..schedule import Schedule, StageKey
+
+TypeName = Annotated[str, Meaning("dtype", ("", *KNOWN))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +34,11 @@ class CacheRead(Primitive):
     """Let ``readers`` read a copy of output ``index`` of stage ``tensor``, kept in ``scope``, in a wider
     ``dtype`` if one is named; returns the copy."""
 
-    tensor: str
-    scope: str
-    readers: tuple[str, ...]
+    tensor: TensorName
+    scope: Scope
+    readers: tuple[StageName, ...]
     index: int = 0
-    dtype: str = ""
+    dtype: TypeName = ""
     name = "cache_read"
     of = "schedule"
 
@@ -42,8 +46,8 @@ class CacheRead(Primitive):
         for n in (self.tensor, *self.readers):
             if n not in state.position:
                 return no(f"there is no stage `{n}`", legal=", ".join(state.position))
-        if self.scope not in ("local", "global"):
-            return no(f"scope {self.scope!r} is not known", legal="local, global")
+        if self.scope not in SCOPES:
+            return no(f"scope {self.scope!r} is not known", legal=", ".join(SCOPES))
         if state.stage(self.tensor).attach == INLINED:
             return no(f"`{self.tensor}` is inlined: nothing reads it any more")
         found = find_output(state, self.tensor, self.index)
@@ -83,7 +87,7 @@ class CacheRead(Primitive):
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
         source = state.stage(self.tensor).op.outputs[self.index]
         axes = tuple(fresh_axis(f"ax{d}", e) for d, e in enumerate(source.shape))
-        name = state.free_name(f"{source.name}.{self.scope}")
+        name = state.free_name(cache_name(source.name, self.scope))
         element = intern(TensorRead, source, tuple(a.var for a in axes))
         op = ComputeOp(name, axes, (), (make.cast(self.dtype, element) if self.dtype else element,))
         copy = op.outputs[0]
@@ -120,6 +124,17 @@ class CacheRead(Primitive):
             new = change(new, attach=At(scan, state.stage(scan).leaves[-1].name), within=scan)
         state = state.with_stage(*changed).insert_after(self.tensor, new)
         return state, copy
+
+    def uncertain_name(self) -> str:
+        # that of an operation with several outputs also tells which: `.v0`
+        return cache_name(self.tensor, self.scope)
+
+    def python(self, w: Writer) -> None:
+        of = w.tensor(self.tensor, self.index)
+        readers = ", ".join([w.tensor(r) for r in self.readers])
+        new = w.new_stage(self.uncertain_name())
+        more = f", {self.dtype!r}" if self.dtype else ""
+        w.line(f"{new}s.cache_read({of}, {self.scope!r}, [{readers}]{more})")
 
     def __str__(self) -> str:
         return f"cache_read({self.tensor}, {quoted(self.scope)}, [{', '.join(self.readers)}])"
@@ -161,3 +176,8 @@ def _holds(wide: DType, narrow: DType) -> bool:
         return False
     (lo, hi), (low, high) = wide.limits(), narrow.limits()
     return lo <= low and high <= hi
+
+
+def cache_name(tensor: str, scope: str) -> str:
+    """The name a cache is to have."""
+    return f"{tensor}.{scope}"

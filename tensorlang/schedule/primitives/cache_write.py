@@ -20,10 +20,13 @@ from ...te.tensor import ComputeOp, Operation, Tensor, TensorRead
 from ..legality.cache import no_layout
 from ..legality.verdict import YES, Verdict, no
 from ..state import At, ScheduleState, Split, StageState, Waiting, change
-from .base import Primitive, find_stage, quoted
+from .base import Primitive, find_stage
+from .cache_read import cache_name
+from .fields import SCOPES, Scope, StageName, quoted
 from .transform_layout import laid_out, redefined
 
 if TYPE_CHECKING:
+    from ..python_text import Writer
     from ..schedule import Schedule, StageKey
 
 
@@ -36,8 +39,8 @@ class CacheWrite(Primitive):
     and padded where a split does not divide.
     """
 
-    stage: str
-    scope: str = "local"
+    stage: StageName
+    scope: Scope = "local"
     name = "cache_write"
     of = "schedule"
 
@@ -45,8 +48,8 @@ class CacheWrite(Primitive):
         found = find_stage(state, self.stage)
         if not found:
             return found
-        if self.scope not in ("local", "global"):
-            return no(f"scope {self.scope!r} is not known", legal="local, global")
+        if self.scope not in SCOPES:
+            return no(f"scope {self.scope!r} is not known", legal=", ".join(SCOPES))
         st = state.stage(self.stage)
         if st.is_opaque:
             return no(
@@ -87,7 +90,7 @@ class CacheWrite(Primitive):
         op = st.compute
         axes = tuple(fresh_axis(a.name, a.extent) for a in op.axis)
         to_new = {a.var: b.var for a, b in zip(op.axis, axes, strict=True)}
-        name = state.free_name(f"{self.stage}.{self.scope}")
+        name = state.free_name(self.uncertain_name())
         cached = ComputeOp(
             name, axes, op.reduce_axis, tuple(substitute(e, to_new) for e in op.body), op.tag, op.attrs
         )
@@ -106,6 +109,14 @@ class CacheWrite(Primitive):
         data = tuple(iv for iv in st.leaves if not any(iv is r for r in op.reduce_axis))
         state = state.with_stage(change(st, op=copy, leaves=data)).insert_before(self.stage, new)
         return state, cached.outputs[0] if len(cached.outputs) == 1 else cached.outputs
+
+    def uncertain_name(self) -> str:
+        return cache_name(self.stage, self.scope)
+
+    def python(self, w: Writer) -> None:
+        of = w.tensor(self.stage)
+        w.renewed(self.stage)
+        w.line(f"{w.new_stage(self.uncertain_name(), self.stage)}s.cache_write({of}, {self.scope!r})")
 
     def __str__(self) -> str:
         return f"cache_write({self.stage}, {quoted(self.scope)})"

@@ -14,8 +14,10 @@ from ..legality.places import legal_text, place_verdict
 from ..legality.verdict import Verdict, no
 from ..state import At, ScheduleState, change
 from .base import Primitive, find_stage
+from .fields import LoopName, StageName
 
 if TYPE_CHECKING:
+    from ..python_text import Writer
     from ..schedule import Stage
 
 
@@ -23,9 +25,9 @@ if TYPE_CHECKING:
 class ComputeAt(Primitive):
     """Compute ``stage`` inside ``loop`` of ``at``, as much of it as one turn of that loop needs."""
 
-    stage: str
-    at: str
-    loop: str
+    stage: StageName
+    at: StageName
+    loop: LoopName
     name = "compute_at"
 
     def check(self, state: ScheduleState) -> Verdict:
@@ -39,6 +41,9 @@ class ComputeAt(Primitive):
         return state.with_stage(
             change(state.stage(self.stage), attach=At(self.at, self.loop), waiting=None)
         ), None
+
+    def python(self, w: Writer) -> None:
+        w.line(w.placing(self, self.stage, self.at, self.loop))
 
     def __str__(self) -> str:
         return f"compute_at({self.stage}, at={self.at}.{self.loop})"
@@ -63,7 +68,7 @@ class ComputeAt(Primitive):
 class ComputeRoot(Primitive):
     """Compute ``stage`` whole, before everything that reads it."""
 
-    stage: str
+    stage: StageName
     name = "compute_root"
 
     def check(self, state: ScheduleState) -> Verdict:

@@ -14,6 +14,7 @@ from ...te.tensor import TensorRead
 from ..legality.verdict import YES, Verdict, no
 from ..state import INLINED, ScheduleState, change
 from .base import Primitive, find_own_memory
+from .fields import StageName
 
 if TYPE_CHECKING:
     from ..schedule import Stage
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 class ComputeInline(Primitive):
     """Write the body of ``stage`` into its readers."""
 
-    stage: str
+    stage: StageName
     name = "compute_inline"
 
     def check(self, state: ScheduleState) -> Verdict:

@@ -13,6 +13,7 @@ from ...te.axis import IterVar
 from ..legality.verdict import YES, Verdict, no
 from ..state import ScheduleState, change
 from .base import Primitive, find_loop, position
+from .fields import LoopName, StageName
 
 if TYPE_CHECKING:
     from ..schedule import Stage
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 class DecomposeReduction(Primitive):
     """Write the start values of ``stage`` before ``loop``, in loops of their own."""
 
-    stage: str
-    loop: str
+    stage: StageName
+    loop: LoopName
     name = "decompose_reduction"
 
     def check(self, state: ScheduleState) -> Verdict:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ..legality.verdict import YES, Verdict, no
 from ..state import ScheduleState, change
 from .base import Primitive, find_own_memory
+from .fields import StageName
 
 if TYPE_CHECKING:
     from ..schedule import Stage
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 class DoubleBuffer(Primitive):
     """Compute ``stage`` one turn ahead, into the other of two copies of its memory."""
 
-    stage: str
+    stage: StageName
     name = "double_buffer"
 
     def check(self, state: ScheduleState) -> Verdict:

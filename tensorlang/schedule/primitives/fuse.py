@@ -17,10 +17,13 @@ from ..legality.verdict import YES, Verdict, no
 from ..state import Fuse as FuseRelation
 from ..state import ScheduleState, Singleton, StageState, change
 from .base import Primitive, find_loop, find_stage, fresh_loop_name, leaf, position, renamed
+from .fields import LoopName, StageName
 
 if TYPE_CHECKING:
+    from ..python_text import Writer
     from ..schedule import Stage
 
+SINGLE = "singleton"  # the loop that is made of none
 _MANY = 1 << 30  # tails may round the turns up
 
 
@@ -29,8 +32,8 @@ class Fuse(Primitive):
     """Fuse ``loops`` of ``stage``, neighbours in any order; no loops at all gives a loop of one turn,
     outermost."""
 
-    stage: str
-    loops: tuple[str, ...]
+    stage: StageName
+    loops: tuple[LoopName, ...]
     name = "fuse"
 
     def check(self, state: ScheduleState) -> Verdict:
@@ -81,7 +84,7 @@ class Fuse(Primitive):
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
         st = state.stage(self.stage)
         if not self.loops:
-            unit = IterVar(Var(fresh_loop_name(st, "singleton"), INT32, "loop"), None)
+            unit = IterVar(Var(fresh_loop_name(st, SINGLE), INT32, "loop"), None)
             new = change(st, leaves=(unit, *st.leaves), relations=(*st.relations, Singleton(unit)))
             return state.with_stage(new), unit
         fused: IterVar | None = None
@@ -91,7 +94,7 @@ class Fuse(Primitive):
             if fused is None:
                 fused = iv
                 continue
-            name = fresh_loop_name(st, f"{fused.name.removesuffix('.fused')}.{iv.name}.fused")
+            name = fresh_loop_name(st, _both(fused.name, iv.name))
             both = IterVar(Var(name, _counter(st, iv), "loop"), None, iv.kind)
             p = position(st, fused.name)
             gone = {fused.name: name, iv.name: name}
@@ -107,11 +110,27 @@ class Fuse(Primitive):
             fused = both
         return state, fused
 
+    def python(self, w: Writer) -> None:
+        loops = w.loops(self.stage, *self.loops)
+        if len(loops) == 1:  # the loop itself
+            new = w.renamed(self.stage, self.loops[0], f"{self.loops[0]}.same")
+        else:
+            wish = self.loops[0] if loops else SINGLE
+            for x in self.loops[1:]:
+                wish = w.fresh_loop(self.stage, _both(wish, x))
+            new = w.bind(self.stage, [wish])
+        w.line(f"{new} = s[{w.tensor(self.stage)}].fuse({', '.join(loops)})")
+
     @staticmethod
     def call(stage: Stage, *loops: IterVar | str) -> IterVar:
         """Fuse neighbouring loops into one; returns it. Without loops, a new outermost loop of one turn."""
         listed = tuple(loops[0]) if len(loops) == 1 and isinstance(loops[0], list | tuple) else loops
         return stage.do(Fuse(stage.name, tuple(stage.loop_name("fuse", x) for x in listed)))  # type: ignore[no-any-return]
+
+
+def _both(outer: str, inner: str) -> str:
+    """The name the fused loop of two is to have."""
+    return f"{outer.removesuffix('.fused')}.{inner}.fused"
 
 
 def _noted(

@@ -12,6 +12,7 @@ from ..bounds import bounds_of
 from ..legality.verdict import YES, Verdict, no
 from ..state import At, ScheduleState, change, depends_on_dims
 from .base import Primitive, find_loop, leaf, position
+from .fields import LoopName, StageName
 
 if TYPE_CHECKING:
     from ..schedule import Stage
@@ -25,8 +26,8 @@ LIMITS = {"vectorized": MAX_LANES, "unrolled": MAX_UNROLL}
 class Kind(Primitive):
     """Base of the three."""
 
-    stage: str
-    loop: str
+    stage: StageName
+    loop: LoopName
     kind: ClassVar[str] = "serial"
 
     def check(self, state: ScheduleState) -> Verdict:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from ...te.axis import IterVar
 from ..legality.verdict import YES, Verdict, no
 from ..state import ScheduleState, change
-from .base import Primitive, find_loop, leaf, whole
+from .base import Primitive, find_loop, leaf
+from .fields import LoopName, Meaning, StageName, whole
 
 if TYPE_CHECKING:
+    from ..python_text import Writer
     from ..schedule import Stage
 
 KNOWN = {
@@ -19,15 +21,16 @@ KNOWN = {
     "that no cache holds",
     "unroll_explicit": "accepted for TVM's sake: unrolled loops are always written out",
 }
+PragmaName = Annotated[str, Meaning("pragma", tuple(KNOWN))]
 
 
 @dataclass(frozen=True, slots=True)
 class Pragma(Primitive):
     """Note ``pragma`` = ``value`` on ``loop`` of ``stage``."""
 
-    stage: str
-    loop: str
-    pragma: str
+    stage: StageName
+    loop: LoopName
+    pragma: PragmaName
     value: int | None = None
     name = "pragma"
 
@@ -48,6 +51,9 @@ class Pragma(Primitive):
         iv = leaf(st, self.loop)
         notes = tuple(sorted({**dict(st.pragmas.get(iv, ())), self.pragma: self.value}.items()))
         return state.with_stage(change(st, pragmas={**st.pragmas, iv: notes})), None
+
+    def python(self, w: Writer) -> None:
+        w.line(w.call(self))
 
     @staticmethod
     def call(stage: Stage, loop: IterVar | str, pragma_type: str, pragma_value: int | None = None) -> None:

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 from ...te.axis import IterVar
 from ..legality.verdict import YES, Verdict, no
 from ..state import INLINED, ScheduleState, change
-from .base import Primitive, find_loop, find_output, whole
+from .base import Primitive, find_loop, find_output
+from .fields import LoopName, StageName, TensorName, whole
 
 if TYPE_CHECKING:
+    from ..python_text import Writer
     from ..schedule import Stage, StageKey
 
 MAX_OFFSET = 1 << 20
@@ -27,9 +29,9 @@ class Prefetch(Primitive):
     """At each turn of ``loop``, ask for what ``stage`` reads of output ``index`` of ``tensor`` ``offset``
     turns later."""
 
-    stage: str
-    tensor: str
-    loop: str
+    stage: StageName
+    tensor: TensorName
+    loop: LoopName
     offset: int = 1
     index: int = 0
     name = "prefetch"
@@ -62,6 +64,11 @@ class Prefetch(Primitive):
         return state.with_stage(
             change(st, prefetches=(*st.prefetches, (tensor, self.loop, self.offset)))
         ), None
+
+    def python(self, w: Writer) -> None:
+        (loop,) = w.loops(self.stage, self.loop)
+        of = w.tensor(self.tensor, self.index)
+        w.line(f"s[{w.tensor(self.stage)}].prefetch({of}, {loop}, {self.offset})")
 
     @staticmethod
     def call(stage: Stage, tensor: StageKey, loop: IterVar | str, offset: int = 1) -> None:

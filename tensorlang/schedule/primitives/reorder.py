@@ -12,6 +12,7 @@ from ...te.axis import IterVar
 from ..legality.verdict import YES, Verdict, no
 from ..state import ScheduleState, change
 from .base import Primitive, find_loop, leaf
+from .fields import LoopName, StageName
 
 if TYPE_CHECKING:
     from ..schedule import Stage
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 class Reorder(Primitive):
     """Put ``loops`` of ``stage`` into this order, outermost first."""
 
-    stage: str
-    loops: tuple[str, ...]
+    stage: StageName
+    loops: tuple[LoopName, ...]
     name = "reorder"
 
     def check(self, state: ScheduleState) -> Verdict:

@@ -23,8 +23,10 @@ from ..legality.places import place_verdict
 from ..legality.verdict import YES, Verdict, no
 from ..state import At, Fuse, Relation, ScheduleState, Singleton, Split, StageState, change
 from .base import Primitive, find_loop, find_stage, fresh_loop_name, position
+from .fields import LoopName, StageName
 
 if TYPE_CHECKING:
+    from ..python_text import Writer
     from ..schedule import Stage
 
 
@@ -32,9 +34,9 @@ if TYPE_CHECKING:
 class ReverseComputeAt(Primitive):
     """Compute ``stage`` inside ``loop`` of ``at``, one of the stages it reads."""
 
-    stage: str
-    at: str
-    loop: str
+    stage: StageName
+    at: StageName
+    loop: LoopName
     name = "reverse_compute_at"
 
     def check(self, state: ScheduleState) -> Verdict:
@@ -126,6 +128,10 @@ class ReverseComputeAt(Primitive):
         state = state.with_stage(consumer, producer)
         assert place_verdict(state, producer, consumer, ours[-1].name)
         return state, None
+
+    def python(self, w: Writer) -> None:
+        w.line(w.placing(self, self.stage, self.at, self.loop))
+        w.renewed(self.stage, self.at, layout=True)
 
     @staticmethod
     def call(stage: Stage, parent: Stage, loop: IterVar | str) -> None:

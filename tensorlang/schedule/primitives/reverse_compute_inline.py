@@ -16,6 +16,7 @@ from ..legality.verdict import Verdict, no
 from ..state import At, ScheduleState, StageState, Waiting, change
 from .base import Primitive, find_own_memory
 from .compute_inline import ComputeInline
+from .fields import StageName
 from .reverse_compute_at import mirrored, only_reader, own_place
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 class ReverseComputeInline(Primitive):
     """Write ``stage`` into the one stage it reads that it alone reads, at its own place."""
 
-    stage: str
+    stage: StageName
     name = "reverse_compute_inline"
 
     def check(self, state: ScheduleState) -> Verdict:

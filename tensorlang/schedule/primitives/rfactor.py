@@ -22,9 +22,11 @@ from ...te.tensor import ComputeOp, Operation, Tensor, TensorRead
 from ..bounds import bounds_of
 from ..legality.verdict import YES, Verdict, no
 from ..state import At, ScheduleState, Split, StageState, Waiting, change
-from .base import Primitive, find_loop, leaf, whole
+from .base import Primitive, find_loop, leaf
+from .fields import LoopName, StageName, whole
 
 if TYPE_CHECKING:
+    from ..python_text import Writer
     from ..schedule import Schedule, StageKey
 
 
@@ -33,8 +35,8 @@ class Rfactor(Primitive):
     """Factor ``loop`` out of the reduction of ``stage``; the new axis stands at ``factor_axis`` among the
     data axes."""
 
-    stage: str
-    loop: str
+    stage: StageName
+    loop: LoopName
     factor_axis: int = 0
     name = "rfactor"
     of = "schedule"
@@ -117,7 +119,13 @@ class Rfactor(Primitive):
             condition = c if condition is None else make.and_(condition, c)
         axes = (*data[: self.factor_axis], factor, *data[self.factor_axis :])
         partial = _partial(
-            state.free_name(f"{self.stage}.rf"), op, first, axes, tuple(inner.values()), condition, to_new
+            state.free_name(_partial_name(self.stage)),
+            op,
+            first,
+            axes,
+            tuple(inner.values()),
+            condition,
+            to_new,
         )
         # the old stage combines the partial results over one new axis
         v = fresh_axis(f"{chosen.name}.v", extent[chosen], REDUCE)
@@ -145,6 +153,13 @@ class Rfactor(Primitive):
             reads
         ) == 1 else partial.outputs
 
+    def python(self, w: Writer) -> None:
+        (loop,) = w.loops(self.stage, self.loop)
+        of = w.tensor(self.stage)
+        w.renewed(self.stage, layout=True)
+        at = f", {self.factor_axis}" if self.factor_axis else ""
+        w.line(f"{w.new_stage(_partial_name(self.stage), self.stage)}s.rfactor({of}, {loop}{at})")
+
     @overload
     @staticmethod
     def call(
@@ -165,6 +180,11 @@ class Rfactor(Primitive):
         at = whole(factor_axis)
         at = at + rank + 1 if isinstance(at, int) and at < 0 else at
         return schedule.perform(Rfactor(stage.name, stage.loop_name("rfactor", axis), at))
+
+
+def _partial_name(stage: str) -> str:
+    """The name the partial results are to have."""
+    return f"{stage}.rf"
 
 
 def _partial(

@@ -11,9 +11,11 @@ from ...core.dtype import INT32
 from ...expr.nodes import Var
 from ..legality.verdict import YES, Verdict, no
 from ..state import Decision, ScheduleState
-from .base import Primitive, whole
+from .base import Primitive
+from .fields import DecisionName, Role, whole
 
 if TYPE_CHECKING:
+    from ..python_text import Writer
     from ..schedule import Schedule
 
 
@@ -21,12 +23,13 @@ if TYPE_CHECKING:
 class SampleCategorical(Primitive):
     """One of ``candidates``; ``values`` (one number) is what holds until a search decides."""
 
-    decision: str
+    decision: DecisionName
     candidates: tuple[int, ...]
-    role: str = "categorical"
+    role: Role = "categorical"
     values: tuple[int, ...] | None = None
     name = "sample_categorical"
     of = "schedule"
+    samples = True
 
     def check(self, state: ScheduleState) -> Verdict:
         if not self.candidates or any(
@@ -52,6 +55,15 @@ class SampleCategorical(Primitive):
         return state.with_decision(
             Decision(self.decision, self.role, (knob,), values, ((allowed[0], allowed[-1]),), allowed)
         ), knob
+
+    def python(self, w: Writer) -> None:
+        values = w.sampled(self.decision, self.values)
+        value = f", value={values[0]}" if values is not None else ""
+        role = f", role={self.role!r}" if self.role != "categorical" else ""
+        w.line(
+            f"{w.new_knobs(self.decision)} = s.sample_categorical({self.candidates}, "
+            f"name={self.decision!r}{value}{role})"
+        )
 
     @staticmethod
     def call(

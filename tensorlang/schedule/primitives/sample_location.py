@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 from ..legality.places import legal_places, start_of
 from ..legality.verdict import YES, Verdict, no
 from ..state import At, Decision, ScheduleState, change
-from .base import Primitive, find_stage, whole
+from .base import Primitive, find_stage
+from .fields import DecisionName, StageName, whole
 
 if TYPE_CHECKING:
+    from ..python_text import Writer
     from ..schedule import Schedule, StageKey
 
 
@@ -20,8 +22,8 @@ class SampleLocation(Primitive):
     """Compute ``stage`` at root (value 0) or at the n-th of its legal places (value n); ``values`` holds
     until a search decides."""
 
-    stage: str
-    decision: str
+    stage: StageName
+    decision: DecisionName
     values: tuple[int, ...] | None = None
     name = "sample_location"
     of = "schedule"
@@ -55,6 +57,11 @@ class SampleLocation(Primitive):
         )
         # no knobs: a place is not a number that extents could hang on
         return state.with_decision(Decision(self.decision, "location", (), (n,), ((0, len(places)),))), n
+
+    def python(self, w: Writer) -> None:
+        values = w.sampled(self.decision, self.values)
+        value = f", value={values[0]}" if values is not None else ""
+        w.line(f"s.sample_location({w.tensor(self.stage)}{value}, name={self.decision!r})")
 
     @staticmethod
     def call(

@@ -12,9 +12,11 @@ from ...expr.nodes import Var, const_int
 from ...te.axis import IterVar
 from ..legality.verdict import YES, Verdict, no
 from ..state import Decision, ScheduleState
-from .base import Primitive, find_loop, leaf, quoted, whole
+from .base import Primitive, find_loop, leaf
+from .fields import DecisionName, LoopName, Role, StageName, quoted, whole
 
 if TYPE_CHECKING:
+    from ..python_text import Writer
     from ..schedule import Schedule
 
 MAX_TILE = 1024
@@ -26,16 +28,17 @@ class SampleTile(Primitive):
     integer or one of ``candidates``. ``values`` is what holds until a search decides; ``role`` says what the
     sizes are for."""
 
-    stage: str
-    loop: str
-    decision: str
+    stage: StageName
+    loop: LoopName
+    decision: DecisionName
     parts: int = 1
     max_factor: int = 64
     candidates: tuple[int, ...] | None = None
-    role: str = "tile"
+    role: Role = "tile"
     values: tuple[int, ...] | None = None
     name = "sample_tile"
     of = "schedule"
+    samples = True
 
     def check(self, state: ScheduleState) -> Verdict:
         found = find_loop(state, self.stage, self.loop)
@@ -103,6 +106,16 @@ class SampleTile(Primitive):
             allowed if self.candidates is not None else None,
         )
         return state.with_decision(decision), knobs
+
+    def python(self, w: Writer) -> None:
+        loop = w.loop_itself(self.stage, self.loop)
+        values = w.sampled(self.decision, self.values)
+        given = [f"{self.parts}"] if self.parts != 1 else []
+        given += [f"max_factor={self.max_factor}"] if self.candidates is None or self.max_factor != 64 else []
+        given += [f"candidates={self.candidates}"] if self.candidates is not None else []
+        given += [f"values={values[0] if len(values) == 1 else values}"] if values is not None else []
+        given += [f"name={self.decision!r}"] + ([f"role={self.role!r}"] if self.role != "tile" else [])
+        w.line(f"{w.new_knobs(self.decision, self.parts)} = s.sample_tile({', '.join([loop, *given])})")
 
     def __str__(self) -> str:
         return f"sample_tile({self.stage}.{self.loop}, {quoted(self.decision)}, parts={quoted(self.parts)})"

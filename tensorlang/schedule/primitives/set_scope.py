@@ -10,19 +10,18 @@ from ..legality.cache import instead_of_output
 from ..legality.verdict import YES, Verdict, no
 from ..state import ScheduleState, change
 from .base import Primitive, find_own_memory
+from .fields import SCOPES, Scope, StageName
 
 if TYPE_CHECKING:
     from ..schedule import Stage
-
-SCOPES = ("global", "local")
 
 
 @dataclass(frozen=True, slots=True)
 class SetScope(Primitive):
     """Keep the results of ``stage`` in ``scope``."""
 
-    stage: str
-    scope: str
+    stage: StageName
+    scope: Scope
     name = "set_scope"
 
     def check(self, state: ScheduleState) -> Verdict:

@@ -16,7 +16,7 @@ What happens where the tiles do not fit is ``tail``:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from ...expr import make
 from ...expr.nodes import Expr, Var
@@ -25,24 +25,15 @@ from ...te.scan import SCAN
 from ..legality.verdict import YES, Verdict, no
 from ..state import ScheduleState, change
 from ..state import Split as SplitRelation
-from .base import (
-    Factor,
-    Number,
-    Primitive,
-    Size,
-    find_loop,
-    find_number,
-    fresh_loop_name,
-    leaf,
-    number,
-    position,
-    renamed,
-)
+from .base import Primitive, find_loop, find_number, fresh_loop_name, leaf, number, position, renamed
+from .fields import Factor, LoopName, Meaning, Number, Size, StageName
 
 if TYPE_CHECKING:
+    from ..python_text import Writer
     from ..schedule import Stage
 
 TAILS = ("auto", "guard", "mask", "peel", "shift")
+Tail = Annotated[str, Meaning("tail", TAILS)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +41,11 @@ class Split(Primitive):
     """Split ``loop`` of ``stage`` by ``factor`` (extent of the inner loop) or into ``nparts`` (extent of the
     outer)."""
 
-    stage: str
-    loop: str
+    stage: StageName
+    loop: LoopName
     factor: Number | None = None
     nparts: Number | None = None
-    tail: str = "auto"
+    tail: Tail = "auto"
     name = "split"
 
     def check(self, state: ScheduleState) -> Verdict:
@@ -102,12 +93,10 @@ class Split(Primitive):
         st = state.stage(self.stage)
         parent = leaf(st, self.loop)
 
-        def half(suffix: str) -> IterVar:
-            return IterVar(
-                Var(fresh_loop_name(st, f"{parent.name}.{suffix}"), parent.dtype, "loop"), None, parent.kind
-            )
-
-        outer, inner = half("outer"), half("inner")
+        outer, inner = (
+            IterVar(Var(fresh_loop_name(st, wish), parent.dtype, "loop"), None, parent.kind)
+            for wish in _halves(self.loop)
+        )
 
         def cut(by: Number | None) -> Expr | None:
             return (
@@ -135,6 +124,17 @@ class Split(Primitive):
         )  # one turn of it was one turn of what is the inner loop now
         return state.with_stage(new, *inside), (outer, inner)
 
+    def python(self, w: Writer) -> None:
+        (loop,) = w.loops(self.stage, self.loop)
+        how = [
+            f"{k}={w.value(v)}"
+            for k, v in (("factor", self.factor), ("nparts", self.nparts))
+            if v is not None
+        ]
+        how += [f"tail={self.tail!r}"] if self.tail != "auto" else []
+        new = w.new_loops(self.stage, *_halves(self.loop))
+        w.line(f"{new} = s[{w.tensor(self.stage)}].split({', '.join([loop, *how])})")
+
     @staticmethod
     def call(
         stage: Stage,
@@ -161,3 +161,8 @@ class Split(Primitive):
                 tail,
             )
         )
+
+
+def _halves(loop: str) -> tuple[str, str]:
+    """The names the loops are to have that one is split into."""
+    return f"{loop}.outer", f"{loop}.inner"

@@ -13,7 +13,8 @@ from ...te.axis import IterVar
 from ..legality.cache import instead_of_output
 from ..legality.verdict import YES, Verdict, no
 from ..state import ScheduleState, change
-from .base import Primitive, find_own_memory, whole
+from .base import Primitive, find_own_memory
+from .fields import AxisName, StageName, whole
 
 if TYPE_CHECKING:
     from ..schedule import Stage
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 class StorageAlign(Primitive):
     """The stride of data axis ``axis`` of ``stage`` is a multiple of ``factor``, plus ``offset``."""
 
-    stage: str
-    axis: str
+    stage: StageName
+    axis: AxisName
     factor: int
     offset: int = 0
     name = "storage_align"

@@ -14,8 +14,10 @@ from ..legality.places import store_verdict
 from ..legality.verdict import Verdict, no
 from ..state import At, ScheduleState, change
 from .base import Primitive, find_own_memory
+from .fields import LoopName, StageName
 
 if TYPE_CHECKING:
+    from ..python_text import Writer
     from ..schedule import Stage
 
 
@@ -23,9 +25,9 @@ if TYPE_CHECKING:
 class StoreAt(Primitive):
     """Keep the storage of ``stage`` at ``loop`` of ``at``, a loop around the place where it is computed."""
 
-    stage: str
-    at: str
-    loop: str
+    stage: StageName
+    at: StageName
+    loop: LoopName
     name = "store_at"
 
     def check(self, state: ScheduleState) -> Verdict:
@@ -38,6 +40,9 @@ class StoreAt(Primitive):
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
         return state.with_stage(change(state.stage(self.stage), store=At(self.at, self.loop))), None
+
+    def python(self, w: Writer) -> None:
+        w.line(w.placing(self, self.stage, self.at, self.loop))
 
     @staticmethod
     def call(stage: Stage, parent: Stage, loop: IterVar | str) -> None:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from ...errors import ScheduleError
 from ...te.axis import IterVar
@@ -15,18 +15,22 @@ from ..legality.tensorize import match
 from ..legality.verdict import YES, Verdict, no
 from ..state import ScheduleState, change
 from .base import Primitive, find_loop, position
+from .fields import LoopName, Meaning, StageName
 
 if TYPE_CHECKING:
+    from ..python_text import Writer
     from ..schedule import Stage
+
+IntrinsicName = Annotated[str, Meaning("intrinsic")]  # declared in this process
 
 
 @dataclass(frozen=True, slots=True)
 class Tensorize(Primitive):
     """Replace ``loop`` of ``stage`` and the loops inside it by the intrinsic of that name."""
 
-    stage: str
-    loop: str
-    intrin: str
+    stage: StageName
+    loop: LoopName
+    intrin: IntrinsicName
     name = "tensorize"
 
     def check(self, state: ScheduleState) -> Verdict:
@@ -51,6 +55,9 @@ class Tensorize(Primitive):
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
         return state.with_stage(change(state.stage(self.stage), tensorized=(self.loop, self.intrin))), None
+
+    def python(self, w: Writer) -> None:
+        w.line(w.step(self))  # the call takes the intrinsic itself
 
     @staticmethod
     def call(stage: Stage, loop: IterVar | str, intrin: TensorIntrin) -> None:

@@ -33,11 +33,11 @@ from ...te.tensor import ComputeOp, Operation, PlaceholderOp, TensorRead
 from ..legality.verdict import YES, Verdict, no
 from ..state import ScheduleState, StageState, change
 from .base import Primitive, find_own_memory
+from .fields import Digit, StageName
 
 if TYPE_CHECKING:
+    from ..python_text import Writer
     from ..schedule import Stage
-
-Digit = tuple[int, int, int]  # (old axis, stride, size); size 0: all that is left
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class TransformLayout(Primitive):
     significant first; empty: one each. ``pad_value`` fills what the digits pad; None: 0, or the start values
     of a reduction."""
 
-    stage: str
+    stage: StageName
     digits: tuple[Digit, ...]
     merged: tuple[int, ...] = ()
     pad_value: int | float | None = None
@@ -203,6 +203,18 @@ class TransformLayout(Primitive):
             )
         assert out is not None
         return out
+
+    def python(self, w: Writer) -> None:
+        of = w.tensor(self.stage)
+        names = [f"i{n}" for n in range(1 + max((d[0] for d in self.digits), default=-1))]
+        pad = "" if self.pad_value is None else f", pad_value={self.pad_value!r}"
+        new = [_index_text(group, names, of) for group in self.groups()]
+        if None in new:
+            given = {k: v for k, v in self.arguments().items() if v is not None}
+            w.line(f"s.step({', '.join([repr(self.name), *[f'{k}={v!r}' for k, v in given.items()]])})")
+        else:
+            w.line(f"s[{of}].transform_layout(lambda {', '.join(names)}: [{', '.join(map(str, new))}]{pad})")
+        w.renewed(self.stage, layout=True)
 
     def __str__(self) -> str:
         shown = [
@@ -366,3 +378,16 @@ def _as_digit(e: Expr, axes: tuple[Var, ...]) -> Digit | None:
     if isinstance(e, FloorDiv) and type(e.b) is Const:
         stride, e = int(e.b.value), e.a
     return next(((i, stride, size) for i, v in enumerate(axes) if v is e), None)
+
+
+def _index_text(group: Sequence[Digit], names: Sequence[str], of: str) -> str | None:
+    """One new index as Python; None where it takes the number of blocks of an axis, which has no short
+    name."""
+    text = ""
+    for axis, stride, size in group:
+        digit = names[axis] + (f" // {stride}" if stride != 1 else "") + (f" % {size}" if size else "")
+        if text and not size and stride != 1:
+            return None
+        whole = size or f"s[{of}].op.outputs[0].shape[{axis}]"
+        text = f"{text if text.isidentifier() else f'({text})'} * {whole} + {digit}" if text else digit
+    return text
