@@ -24,7 +24,7 @@ import numpy as np
 
 import tensorlang as tl
 from tensorlang import te
-from tensorlang.analysis import Sizes
+from tensorlang.analysis import Sizes, positions
 
 from ..records.record import median_interval
 from .builder import computation, kernel_file, outputs_of
@@ -57,8 +57,9 @@ class Workbench:
         self._slack: list[float] | None = None
         sizes = Sizes()
         rng = np.random.default_rng(20)
+        counts = {t: (int(str(sizes(n))), rising) for t, (n, rising) in positions(self.outputs).items()}
         self.arrays: dict[te.Tensor, Any] = {
-            t: self.array(rng, t, [int(str(sizes(e))) for e in t.shape]) for t in self.tensors
+            t: self.array(rng, t, [int(str(sizes(e))) for e in t.shape], counts.get(t)) for t in self.tensors
         }
         inputs = {t: a for t, a in self.arrays.items() if t not in self.outputs}
         if cache is not None and cache.exists():
@@ -76,8 +77,13 @@ class Workbench:
                 part.rename(cache)
 
     @staticmethod
-    def array(rng: np.random.Generator, t: te.Tensor, shape: list[int]) -> Any:
+    def array(
+        rng: np.random.Generator, t: te.Tensor, shape: list[int], count: tuple[int, bool] | None = None
+    ) -> Any:
         kind = t.dtype.to_numpy()
+        if count is not None:  # positions in another tensor
+            values = rng.integers(0, max(1, count[0]), shape).astype(kind)
+            return np.sort(values, axis=-1) if count[1] and shape else values
         low, high = (0, 2) if kind == np.bool_ else (0, 5) if kind.kind == "u" else (-4, 5)
         return rng.integers(low, high, shape).astype(kind)
 

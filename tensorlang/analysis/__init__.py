@@ -12,8 +12,19 @@ from ..expr.columns import compile_columns
 from ..expr.nodes import Expr, Var
 from ..schedule.state import Decision
 from .analysis import Analysis, Limit, Limits, Storage, analyse
+from .input_values import positions
 from .nest import Loop
-from .patterns import Reads, constant, cost, narrow_product, reads_of, reducer_kind, step, typical
+from .patterns import (
+    Reads,
+    constant,
+    cost,
+    narrow_product,
+    reads_of,
+    reducer_kind,
+    rows_by_data,
+    step,
+    typical,
+)
 from .quantity import (
     absolute,
     amount,
@@ -61,6 +72,7 @@ __all__ = [
     "most",
     "narrow_product",
     "plus",
+    "positions",
     "quotient",
     "ratio",
     "reads_lines",
@@ -69,6 +81,7 @@ __all__ = [
     "reduces_columns",
     "reduces_rows",
     "row_of",
+    "rows_by_data",
     "step",
     "times",
     "turned",

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..expr.linear import poly
-from ..expr.nodes import Access, Call, Cast, Choice, Const, Expr, Mul, Var, const_int
+from ..arith.conditions import conjuncts
+from ..expr.linear import poly, reads_data
+from ..expr.nodes import LE, LT, Access, Call, Cast, Choice, Const, Expr, Mul, Var, const_int
 from ..expr.walk import preorder, variables
 from ..te.axis import IterVar
 from ..te.reducers import Reduce
@@ -68,6 +69,22 @@ def step(index: Expr, axis: IterVar) -> int | None:
     ):
         return None
     return poly(index).get((axis.var,), 0)
+
+
+def rows_by_data(op: ComputeOp) -> frozenset[Var] | None:
+    """The axes that ranges read from data depend on, as those of sparse rows do: ``P[i] <= k < P[i + 1]``;
+    None where no range is data."""
+    first = op.body[0] if op.body else None
+    if not isinstance(first, Reduce) or first.condition is None:
+        return None
+    reduced = [a.var for a in op.reduce_axis]
+    found: set[Var] | None = None
+    for c in conjuncts(first.condition):
+        if isinstance(c, LT | LE) and c.a.dtype.is_index and reads_data(c.a) is not reads_data(c.b):
+            data, index = (c.a, c.b) if reads_data(c.a) else (c.b, c.a)
+            if variables(data).isdisjoint(reduced) and not variables(index).isdisjoint(reduced):
+                found = (found or set()) | variables(data)
+    return None if found is None else frozenset(found)
 
 
 def cost(body: tuple[Expr, ...]) -> int:

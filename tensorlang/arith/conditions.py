@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ..core.dtype import DType
 from ..expr import make
-from ..expr.linear import Poly, add_poly, from_poly, poly
-from ..expr.nodes import LE, LT, And, Expr, Not, Or
+from ..expr.linear import Poly, add_poly, from_poly, poly, split_by_atom
+from ..expr.nodes import LE, LT, And, Expr, Not, Or, Var
+from ..expr.walk import variables
 
 
 def conjuncts(e: Expr) -> list[Expr]:
@@ -48,3 +49,20 @@ def holds_when_nonneg(p: Poly, t: DType) -> Expr:
     left = {m: -c for m, c in p.items() if c < 0}
     right = {m: c for m, c in p.items() if c > 0}
     return make.le(from_poly(left, t), from_poly(right, t))
+
+
+def limits(cond: Expr, var: Var) -> tuple[Expr | None, Expr | None] | None:
+    """(first value, first value past the last) of ``var`` for which a condition linear in it holds."""
+    p = never_negative(cond)
+    if p is None:
+        return None
+    q, r = split_by_atom(p, var)
+    if list(q) != [()]:
+        return None
+    c = q[()]
+    other = from_poly(r, var.dtype)
+    if var in variables(other):
+        return None
+    if c < 0:  # other >= -c * var
+        return None, make.add(make.floordiv(other, -c), 1)
+    return make.ceildiv(make.neg(other), c), None

@@ -15,7 +15,7 @@ from ..core.steps import Steps, run
 from ..errors import LowerError
 from ..expr import make
 from ..expr.linear import reads_data
-from ..expr.nodes import Expr, Var, const_int
+from ..expr.nodes import Expr, IfThenElse, Var, const_int
 from ..expr.walk import preorder, rewrite, substitute, variables
 from ..loopir.stmt import (
     NOTHING,
@@ -400,7 +400,8 @@ class _Writer:
         # what reads memory is asked last: the other conditions may keep it in range
         if first.condition is not None:
             conds = conjuncts(self.value(stage, first.condition))
-            for some in ([c for c in conds if reads_data(c)], [c for c in conds if not reads_data(c)]):
+            for last in (2, 1, 0):
+                some = [c for c in conds if reads_data(c) + isinstance(c, IfThenElse) == last]
                 out = If(conjunction(some), out) if some else out
         return out
 

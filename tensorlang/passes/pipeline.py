@@ -12,6 +12,7 @@ from .hoist_guards import hoist_guards
 from .partition import partition
 from .peel import peel
 from .reuse_storage import reuse_storage
+from .rows import rows
 from .simplify import simplify
 from .split_lanes import split_lanes
 from .tighten import tighten
@@ -26,6 +27,7 @@ PIPELINE = PassPipeline(
         Pass("double buffer", double_buffer),  # what a turn reads is computed in the turn before
         Pass("simplify", simplify),  # fold what the ranges of loops decide
         Pass("peel", peel),  # tail="peel": the last turns by themselves
+        Pass("rows", rows),  # loops over rows of data end where data says
         Pass("tighten", tighten),  # guards of plain loops become their bounds
         Pass("reuse storage", reuse_storage),  # workspace no longer read becomes the next one's
         Pass("auto unroll", auto_unroll),  # what the pragma asks for

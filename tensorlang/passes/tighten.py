@@ -9,9 +9,9 @@ in unrolled 0..4: if k <= b: S`` → ``for k in 0..min(n, b + 1): for i in unrol
 
 from __future__ import annotations
 
-from ..arith.conditions import conjunction, conjuncts, never_negative
+from ..arith.conditions import conjunction, conjuncts, limits
 from ..expr import make
-from ..expr.linear import from_poly, reads_data, split_by_atom
+from ..expr.linear import reads_data, wraps
 from ..expr.nodes import Expr, Var
 from ..expr.walk import variables
 from ..loopir.stmt import For, Func, If, Stmt, rewrite
@@ -30,7 +30,7 @@ def _loop(s: Stmt) -> Stmt | None:
         return (
             If(conjunction(shared), For(s.var, s.begin, s.extent, s.kind, body, s.attrs)) if shared else None
         )
-    if not isinstance(s.body, If) or s.body.orelse is not None:
+    if not isinstance(s.body, If) or s.body.orelse is not None or wraps(s.begin) or wraps(s.extent):
         return None
     begin, extent = s.begin, s.extent
     rest: list[Expr] = []
@@ -63,20 +63,3 @@ def _take(s: Stmt, var: Var) -> tuple[list[Expr], Stmt]:
         return [], s
     own = [c for c in conds if not any(c is f for f in fixed)]
     return [*fixed, *inner], If(conjunction(own), body) if own else body
-
-
-def limits(cond: Expr, var: Var) -> tuple[Expr | None, Expr | None] | None:
-    """(first value, first value past the last) of ``var`` for which a condition linear in it holds."""
-    p = never_negative(cond)
-    if p is None:
-        return None
-    q, r = split_by_atom(p, var)
-    if list(q) != [()]:
-        return None
-    c = q[()]
-    other = from_poly(r, var.dtype)
-    if var in variables(other):
-        return None
-    if c < 0:  # other >= -c * var
-        return None, make.add(make.floordiv(other, -c), 1)
-    return make.ceildiv(make.neg(other), c), None

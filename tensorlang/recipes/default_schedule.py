@@ -15,14 +15,14 @@ from ..ops import tags
 from ..schedule import Schedule, Stage, create_schedule
 from ..target import Target, as_target
 from ..te import ComputeOp, Operation, Tensor
-from . import columns, conv, copies, depthwise, gemm, rows, scans
+from . import columns, conv, copies, depthwise, gemm, rows, scans, sparse
 from .attention import attention
 from .common import share_out, size, stream_stores, work
 from .lanes import reduce_in_lanes, share_reduction, vector_width
 
 # reductions with a recipe of their own: applies(s, inside, target, constants) and apply(s, out, inside,
 # target, constants)
-FAMILIES = (gemm, conv, depthwise)
+FAMILIES = (sparse, gemm, conv, depthwise)
 # choices among the rows of a transform: one for a whole vector in a stage of its own, one for each lane in a
 # reader
 KEPT = (tags.WINOGRAD_DATA, tags.WINOGRAD_INVERSE)

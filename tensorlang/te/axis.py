@@ -50,13 +50,17 @@ class Range(NamedTuple):
 
 class IterVar(Operators):
     """An axis: a variable that runs over ``dom = Range(min, extent)``. ``kind`` is ``data`` or ``reduce``.
-    Usable as an index."""
+    Usable as an index.
 
-    __slots__ = ("__weakref__", "dom", "kind", "var")
+    ``declared`` is the range as it was written, where it is not the same for all elements (``dom`` is the
+    largest then)."""
+
+    __slots__ = ("__weakref__", "declared", "dom", "kind", "var")
 
     def __init__(self, var: Var, dom: tuple[Expr, Expr] | None, kind: str = DATA) -> None:
         self.var = var
         self.dom = None if dom is None else Range(*dom)
+        self.declared: Range | None = None
         self.kind = kind
 
     @property
@@ -318,8 +322,10 @@ def reduce_axis(dom: Range | tuple[ExprLike, ExprLike], name: str = "rv") -> Ite
     """An axis to reduce over: ``dom = (begin, end)``, end exclusive, as in TVM; or the ``dom`` of another
     axis.
 
-    Inside the function of a ``te.compute`` the range may depend on its axes: ``te.reduce_axis((0, i + 1))``.
-    Raises DeclareError when the range is no pair or runs backwards.
+    Inside the function of a ``te.compute`` the range may depend on its axes, ``te.reduce_axis((0, i + 1))``,
+    and be data, as that of a sparse row: ``te.reduce_axis((indptr[i], indptr[i + 1]))``. Then it ends where
+    the tensors that are read with it end, whatever the numbers say; where none tells how long it may be,
+    ``te.min(length[i], largest)`` does. Raises DeclareError when the range is no pair or runs backwards.
     """
     checked_name("te.reduce_axis", name)
     if isinstance(dom, Range):
@@ -346,8 +352,6 @@ def reduce_axis(dom: Range | tuple[ExprLike, ExprLike], name: str = "rv") -> Ite
             because="the pair is (begin, end), not (begin, extent)",
             try_=f"te.reduce_axis(({end}, {begin}))",
         )
-    for what, e in (("the size", extent), ("the begin", begin)):
-        fixed(f"reduce_axis {name!r}: {what}", e, axes=True)
     return fresh_axis(name, extent, REDUCE, begin)
 
 

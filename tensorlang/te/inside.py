@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from ..arith.conditions import conjuncts
 from ..arith.facts import Facts
 from ..errors import DeclareError
 from ..expr import linear, make
@@ -147,11 +148,12 @@ def _always(e: Expr) -> Iterator[TensorRead]:
     stack = [e]
     while stack:
         node = stack.pop()
-        if (
-            node in seen
-            or isinstance(node, Choice)
-            or (isinstance(node, Reduce) and node.condition is not None)
-        ):
+        if node in seen or isinstance(node, Choice):
+            continue
+        if isinstance(node, Reduce) and node.condition is not None:
+            asked = conjuncts(node.condition)
+            if all(linear.reads_data(c) for c in asked):  # no other condition is asked before these
+                stack += asked
             continue
         seen[node] = None
         if type(node) is TensorRead:

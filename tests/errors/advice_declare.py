@@ -79,6 +79,13 @@ def _own_range(a):
     te.compute((4,), body, name="D")
 
 
+def _axes_of_their_own(a):
+    a.says("a te.reduce_axis of its own for each te.compute")
+    for T, at in ((a.A, lambda i, k: (i, k)), (a.B, lambda i, k: (k,))):
+        k = te.reduce_axis((0, a.N[0]), name="k")
+        te.compute((4,), lambda i: te.sum(T[at(i, k)], axis=k), name="C")
+
+
 def _multiple(a):
     a.says("leave it out, or 8, 16, …")
     for facts in ({}, {"multiple_of": 8}, {"multiple_of": 16}):
@@ -330,8 +337,11 @@ FOLLOW = {
     "size_depends_on_an_axis": _largest_range,
     "range_depends_on_another_axis": _own_range,
     "range_depends_on_data": lambda a: te.compute(
-        (8,), lambda i: te.sum(1.0, axis=te.reduce_axis((0, a("te.var('n')")), name="k")), name="C"
+        (8,),
+        lambda i: te.sum(1.0, axis=a("te.reduce_axis((0, te.min(I[i], largest)))", i=i, largest=9)),
+        name="C",
     ),
+    "range_of_data_in_two_computes": _axes_of_their_own,
     "size_depends_on_data": lambda a: te.compute((a("te.var('n')"),), lambda i: 0, name="C"),
     "variable_without_a_name": lambda a: (a.says("te.var(…"), te.var(**a.kw("name='x'"))),
     "tensor_named_by_a_number": lambda a: (

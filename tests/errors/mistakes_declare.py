@@ -83,6 +83,13 @@ def range_depends_on_data(t: Scene):
     te.compute((8,), lambda i: te.sum(1.0, axis=te.reduce_axis((0, I[i]), name="k")), name="C")
 
 
+def range_of_data_in_two_computes(t: Scene):
+    N, A, B = _indices(), _matrix(), te.placeholder((4,), name="B")
+    k = te.reduce_axis((0, N[0]), name="k")
+    te.compute((4,), lambda i: te.sum(A[i, k], axis=k), name="C")
+    te.compute((1,), lambda i: te.sum(B[k], axis=k), name="D")
+
+
 def size_depends_on_data(t: Scene):
     te.compute((t.watch(_indices())[0],), lambda i: 0, name="C")
 

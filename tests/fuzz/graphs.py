@@ -471,6 +471,7 @@ FAMILIES: dict[str, Callable[[Sketch], None]] = {
         wide.clamped,
         wide.inside,
         wide.functions,
+        wide.sparse,
     )
 }
 

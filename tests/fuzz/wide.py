@@ -1,9 +1,10 @@
 """Families that widen what random graphs are made of: places clamped or wrapped into tensors that may be
-empty, conditions and intrinsics inside of reductions, every intrinsic. Knows sketches; no schedules."""
+empty, conditions and intrinsics inside of reductions, every intrinsic, ranges of reductions that are data.
+Knows sketches; no schedules."""
 
 from __future__ import annotations
 
-from .sketch import FLOATS, TYPES, Sketch
+from .sketch import FLOATS, TYPES, Sketch, shape_text
 
 #: Each function of floats on an argument it is defined for; what comes out is brought to small whole numbers.
 FLOAT_CALLS = (
@@ -171,3 +172,38 @@ def clamped(g: Sketch) -> None:
         g.outputs.append(y)
         return
     g.outputs.append(y if g.maybe(0.5) else g.compute([count, n], "i, j", g.op(f"{y}[i, j]")))
+
+
+def sparse(g: Sketch) -> None:
+    """Reductions over ranges of data that say anything: rows of a sparse matrix, prefixes of rows, rows of
+    pieces."""
+    m, z, n = g.extent(13), g.extent(31), g.rng.choice((1, 3, 4, 8))
+    t, i_type = g.rng.choice(("float32", "int32", "float64")), g.rng.choice(("int32", "int32", "int64"))
+    rows = g.rows(m)
+    ends = g.tensor([f"{rows} + 1"], i_type, -3, z + 4)
+    if g.maybe(0.3):
+        ends = g.compute([f"{rows} + 1"], "i", f"{ends}[i] + {g.rng.randint(-1, 1)}")
+    f, what = g.name("f"), g.rng.choice(("absolute", "offset", "prefix", "bounded"))
+    begin, end = {
+        "absolute": (f"{ends}[i]", f"{ends}[i + 1]"),
+        "offset": ("0", f"{ends}[i + 1] - {ends}[i]"),
+        "prefix": ("0", f"{ends}[i]"),
+        "bounded": (f"te.max({ends}[i], 0)", f"te.min({ends}[i + 1], {z})"),
+    }[what]
+    at = f"k + {ends}[i]" if what == "offset" else "k"
+    data, wide = g.tensor([rows, z] if what == "prefix" else [z], t), g.maybe(0.5)
+    value = f"{data}[i, k]" if what == "prefix" else f"{data}[{at}]"
+    if wide:
+        value += f" * {g.tensor([z, n], t)}[{at}, j]"
+    if g.maybe(0.3):
+        value = g.op(value)
+    where = g.rng.choice(
+        ("", "", ", where=k % 3 != 1", f", where={data}[{'i, k' if what == 'prefix' else at}] > 0")
+    )
+    g.lines.append(
+        f"def {f}({'i, j' if wide else 'i'}):\n        k = te.reduce_axis(({begin}, {end}), 'k')\n"
+        f"        return te.{g.rng.choice(('sum', 'sum', 'max'))}({value}, axis=k{where})"
+    )
+    y, shape, at = g.name("T"), [rows, n] if wide else [rows], "i, j" if wide else "i"
+    g.lines.append(f"{y} = te.compute({shape_text(shape)}, {f}, {y!r})")
+    g.outputs.append(y if g.maybe(0.5) else g.compute(shape, at, g.op(f"{y}[{at}]")))

@@ -43,7 +43,7 @@ def test_many_random_pairs_touch_nothing_outside() -> None:
     assert runs_clean("--seed", "70000", "--count", str(wanted + wanted // 20))[0] >= wanted
 
 
-@pytest.mark.parametrize("family", ("gather", "strided", "guarded", "conv2d", "stencil", "clamped"))
+@pytest.mark.parametrize("family", ("gather", "strided", "guarded", "conv2d", "stencil", "clamped", "sparse"))
 def test_families_whose_reads_are_least_regular(family: str) -> None:
     pairs, _ = runs_clean("--seed", "60000", "--count", "12", "--family", family)
     assert pairs >= 10
