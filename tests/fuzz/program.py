@@ -3,7 +3,7 @@
 A program is a list of lines: maps, statistics that several stages read, products, windows, recurrences,
 scatters, functions of the user, scalars, indices that are data, empty and symbolic sizes, several outputs,
 axes without names, every dtype. Values are small whole numbers, so every order of summation gives the same
-bits."""
+bits; or integers of any size, whose sums and products wrap."""
 
 from __future__ import annotations
 
@@ -14,22 +14,37 @@ from typing import Any
 from .wide import FLOAT_CALLS, INT_CALLS
 
 FLOATS = ("float32", "float64")
-DTYPES = (
-    "float32",
-    "float32",
-    "float32",
-    "float64",
-    "int8",
-    "uint8",
-    "int16",
-    "int32",
-    "int64",
-    "float16",
-    "bool",
-    "uint16",
-    "uint32",
-    "uint64",
-    "bfloat16",
+INTEGERS = ("int8", "int16", "int32", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+DTYPES = (*INTEGERS, "float32", "float32", "float32", "float64", "float16", "bfloat16", "bool")
+CALLS = (
+    "{a} + {b}",
+    "{a} - {b}",
+    "{a} * {b}",
+    "{a} * {c}",
+    "{a} + {c}",
+    "{c} - {a}",
+    "{a} // {c}",
+    "{a} % {c}",
+    "te.truncdiv({a}, {c})",
+    "te.truncmod({a} + {b}, {c})",
+    "{a} // -1",
+    "{a} % -3",
+    "te.abs({a} - {b})",
+    "te.max({a} + {c}, {a})",
+    "te.min({a} - {c}, {b})",
+    "{a} * {c} // {c}",
+    "({a} + {b}) // 2",
+    "({a} * {c} + {c}) % {c}",
+    "te.if_then_else({a} + {c} > {a}, {a}, {b})",
+    "te.select({a} - {b} < 0, {b}, {a} * 2)",
+    "te.if_then_else({a} * {c} <= {b} * {c}, {a}, 1)",
+    "{a} + {c} - {c}",
+    "({a} << 3) >> 2",
+    "({a} & {b}) * {c}",
+    "te.if_then_else({b} != 0, {a} // {b}, {a})",
+    "te.if_then_else({b} > 0, {a} % {b}, 7)",
+    "te.select({a} + {b} == {a}, {c}, {a} - {c})",
+    "te.max({a} * {c}, {b} * {c}) - te.min({a}, {b})",
 )
 Shape = tuple[Any, ...]  # of numbers and "n"
 
@@ -64,8 +79,9 @@ class Program:
         self.names: dict[str, tuple[Shape, str]] = {}
         self.inputs: list[str] = []
         self.together: dict[str, tuple[str, str]] = {}  # outputs of one compute: all are arguments, or none
+        self.full = r.random() < 0.2  # integers of any size
         for _ in range(r.randint(1, 3)):
-            self.input(self.shape(), r.choice(DTYPES))
+            self.input(self.shape(), r.choice(INTEGERS if self.full else DTYPES))
         for _ in range(r.randint(2, 9) if r.random() < 0.95 else r.randint(15, 30)):
             self.stage()
         made = [name for name in self.names if name not in self.inputs] or [self.map(self.inputs[0])]
@@ -109,7 +125,7 @@ class Program:
     # ----------------------------------------------------------------------------------------------
 
     def stage(self) -> None:
-        getattr(self, self.random.choice(KINDS))()
+        getattr(self, self.random.choice(WRAPPING if self.full else KINDS))()
 
     def map(self, x: str = "") -> str:
         """A compute over the indices of a tensor, perhaps with those of others that broadcast to it."""
@@ -200,6 +216,9 @@ class Program:
             x, t = self.add(f'ops.cast({x}, "float32")', shape, "float32"), "float32"
         rest = tuple(1 if keep and d == axis else n for d, n in enumerate(shape) if keep or d != axis)
         call = f"ops.{name}({x}, axis={axis}, keepdims={keep})"
+        if name == "sum" and self.full:
+            self.add(f'{call[:-1]}, dtype="{t}")', rest, t)
+            return
         if name == "sum":
             self.add(f'ops.cast({call}, "float64")', rest, "float64")
             return
@@ -270,6 +289,20 @@ class Program:
             self.small(self.add(f"ops.conv1d({x}, {f}, stride={stride})", (n, self.names[f][0][0], out), t))
         else:
             self.add(f"ops.max_pool1d({x}, {k}, {stride})", (n, c, out), t)
+
+    def wrapping(self) -> None:
+        """Arithmetic whose results leave the type, and comparisons that would hold if they did not."""
+        x = self.some(lambda s, t: t in INTEGERS)
+        if x is None:
+            return
+        r, (shape, t) = self.random, self.names[x]
+        at = ", ".join("ijlm"[: len(shape)])
+        a, b = (f"{n}[{at}]" if self.names[n][0] else f"{n}()" for n in (x, self.like(shape, t)))
+        c = r.choice((1, 2, 3, 4, 7, 8, 100))
+        body = r.choice(CALLS).format(a=a, b=b, c=c)
+        if shape and r.random() < 0.3:
+            body = f"te.if_then_else({r.choice('ijlm'[: len(shape)])} % 3 == 1, {body}, {a})"
+        self.add(f"te.compute({dims(shape)}, lambda {at}: {body})", shape, t)
 
     def running(self) -> None:
         x = self.some(lambda s, t: len(s) > 0 and t not in ("bool", "bfloat16"))
@@ -348,8 +381,12 @@ class Program:
     def cast(self) -> None:
         x = self.random.choice(list(self.names))
         shape, t = self.names[x]
-        u = self.random.choice(
-            (*FLOATS, "int32", "int64", "float16") if t != "bool" else ("float32", "int8", "int32")
+        u = (
+            self.random.choice(INTEGERS)
+            if self.full
+            else self.random.choice(
+                (*FLOATS, "int32", "int64", "float16") if t != "bool" else ("float32", "int8", "int32")
+            )
         )
         self.add(f'ops.cast({x}, "{u}")', shape, u)
 
@@ -420,32 +457,8 @@ class Program:
             self.add(f"ops.split({x}, 2, {last})[{r.randrange(2)}]", (*shape[:-1], shape[-1] // 2), t)
 
 
-KINDS = (
-    "map",
-    "map",
-    "map",
-    "operator",
-    "operator",
-    "statistic",
-    "statistic",
-    "statistic",
-    "reduce",
-    "reduce",
-    "product",
-    "product",
-    "reshaped",
-    "reshaped",
-    "take",
-    "take",
-    "cast",
-    "compare",
-    "where",
-    "running",
-    "recurrence",
-    "scatter",
-    "function",
-    "pair",
-    "place",
-    "window",
-    "intrinsic",
-)
+OFTEN = ("map", "map", "operator", "statistic", "statistic", "reduce", "product", "reshaped", "take")
+SELDOM = ("cast", "compare", "where", "running", "recurrence", "scatter", "function", "pair", "place")
+COMMON = (*OFTEN, *OFTEN, *SELDOM)
+KINDS = (*COMMON, "window", "intrinsic")
+WRAPPING = (*COMMON, *["wrapping"] * 8)

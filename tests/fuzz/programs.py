@@ -46,8 +46,10 @@ SLOW = 5.0  # seconds of the processor
 REGISTERED = functions.GEMV  # the module registers what programs call by name
 
 
-def values(tensors: list[Any], sizes: dict[str, int], seed: int) -> tuple[list[Any], dict[Any, int]]:
-    """Small whole numbers for inputs, rubbish for outputs."""
+def values(
+    tensors: list[Any], sizes: dict[str, int], seed: int, full: bool = False
+) -> tuple[list[Any], dict[Any, int]]:
+    """Small whole numbers for inputs, or ``full`` integers; rubbish for outputs."""
     rng = np.random.default_rng(seed)
     dims = {v: sizes[v.name] for t in tensors for e in t.shape for v in dims_of(e)} if any(sizes) else {}
     out = []
@@ -55,8 +57,20 @@ def values(tensors: list[Any], sizes: dict[str, int], seed: int) -> tuple[list[A
         shape = tuple(reference.size_value(e, dims) for e in t.shape)
         kind = t.dtype.to_numpy()
         low = 0 if t.dtype.code == "uint" or t.dtype.is_bool else -3
-        out.append(rng.integers(low, 2 if t.dtype.is_bool else 4, shape).astype(kind))
+        small = rng.integers(low, 2 if t.dtype.is_bool else 4, shape).astype(kind)
+        out.append(any_size(rng, small) if full and t.dtype.is_int else small)
     return out, dims
+
+
+def any_size(rng: np.random.Generator, small: Any) -> Any:
+    """An array like one of small numbers, half of its elements of any size, the extremes among them."""
+    limits = np.iinfo(small.dtype)
+    out = rng.integers(limits.min, limits.max, small.shape, small.dtype, endpoint=True)
+    ends = rng.choice(
+        np.array([limits.min, limits.min + 1, limits.max - 1, limits.max], small.dtype), small.shape
+    )
+    which = rng.integers(0, 4, small.shape)
+    return np.where(which == 0, out, np.where(which == 1, ends, small)).astype(small.dtype)
 
 
 def declared(program: Program) -> tuple[list[Any], list[Any]]:
@@ -95,7 +109,7 @@ def run(seed: int, ended: Counter[str], arena: Arena | None = None) -> None:
         another(args, TARGETS[seed // 8 % len(TARGETS)], ended)
     func = None if program.sizes == [{}] else tl.lower(tl.create_schedule([t.op for t in outputs]), args)
     for sizes in program.sizes:
-        given, dims = values(args, sizes, seed)
+        given, dims = values(args, sizes, seed, program.full)
         if func is not None and harness.refused(func, ways["compiled"][0], args, given, dims):
             ended["calls refused"] += 1
             continue
@@ -136,7 +150,7 @@ def kernels(
     if seed % 6 == 0:
         ways["without a schedule"] = tl.build(tl.create_schedule([t.op for t in outputs]), args, name="k"), []
     if seed % 5 == 0 and program.sizes == [{}]:
-        given, _ = values(args, {}, seed)
+        given, _ = values(args, {}, seed, program.full)
         value = dict(zip(args, given, strict=True))
         constants = {t: value[t] for t in [t for t in inputs(outputs) if t in value][seed // 5 % 2 :: 2]}
         ways["with constants"] = tl.compile(args, name="k", constants=constants), list(constants)
