@@ -3,7 +3,7 @@
 A program is a list of lines: maps, statistics that several stages read, products, windows, recurrences,
 scatters, functions of the user, scalars, indices that are data, empty and symbolic sizes, several outputs,
 axes without names, every dtype. Values are small whole numbers, so every order of summation gives the same
-bits; or integers of any size, whose sums and products wrap."""
+bits; or integers of any size, whose sums and products wrap; or such with infinities and NaN among them."""
 
 from __future__ import annotations
 
@@ -80,6 +80,7 @@ class Program:
         self.inputs: list[str] = []
         self.together: dict[str, tuple[str, str]] = {}  # outputs of one compute: all are arguments, or none
         self.full = r.random() < 0.2  # integers of any size
+        self.special = not self.full and r.random() < 0.2  # floats may be infinite, or no number
         for _ in range(r.randint(1, 3)):
             self.input(self.shape(), r.choice(INTEGERS if self.full else DTYPES))
         for _ in range(r.randint(2, 9) if r.random() < 0.95 else r.randint(15, 30)):
