@@ -5,6 +5,8 @@ from __future__ import annotations
 from .auto_unroll import auto_unroll
 from .base import Pass, PassPipeline
 from .check_bounds import check_bounds
+from .copies_late import copies_late
+from .copies_once import copies_once
 from .cse import cse
 from .dead_code import dead_code
 from .double_buffer import double_buffer
@@ -29,6 +31,8 @@ PIPELINE = PassPipeline(
         Pass("peel", peel),  # tail="peel": the last turns by themselves
         Pass("rows", rows),  # loops over rows of data end where data says
         Pass("tighten", tighten),  # guards of plain loops become their bounds
+        Pass("copies once", copies_once),  # equal copies of an operand are one
+        Pass("copies late", copies_late),  # a copy stands in front of its first reader
         Pass("reuse storage", reuse_storage),  # workspace no longer read becomes the next one's
         Pass("auto unroll", auto_unroll),  # what the pragma asks for
         Pass("partition", partition),  # a guard-free copy for the turns that need no guard

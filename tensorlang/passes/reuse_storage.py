@@ -40,6 +40,7 @@ from ..loopir.stmt import (
     rewrite,
     seq,
 )
+from .block import chain
 
 
 def reuse_storage(func: Func) -> Func:
@@ -128,7 +129,7 @@ def _walk(s: Stmt) -> Steps[Stmt]:
 
 def _block(s: Stmt) -> Steps[Stmt]:
     """A chain of Allocs with the statements between them."""
-    buffers, items = _chain(s)
+    buffers, items = chain(s)
     inner = {}
     for item in items:
         inner[item] = yield _walk(item)
@@ -136,22 +137,7 @@ def _block(s: Stmt) -> Steps[Stmt]:
         s = run(_replace_items(s, inner))
         items = [inner[i] for i in items]
     shared = _share(_own(buffers, items), items)
-    return _rename(s, shared) if shared else s
-
-
-def _chain(s: Stmt) -> tuple[list[Buffer], list[Stmt]]:
-    """The buffers of a block in the order of their Allocs, and its statements."""
-    buffers: list[Buffer] = []
-    items: list[Stmt] = []
-    while True:
-        if isinstance(s, Alloc):
-            buffers.append(s.buffer)
-            s = s.body
-        elif isinstance(s, Seq) and s.stmts and isinstance(s.stmts[-1], Alloc):
-            items += s.stmts[:-1]
-            s = s.stmts[-1]
-        else:
-            return buffers, items + list(s.stmts if isinstance(s, Seq) else [s])
+    return rename(s, shared) if shared else s
 
 
 def _replace_items(s: Stmt, new: dict[Stmt, Stmt]) -> Steps[Stmt]:
@@ -225,7 +211,7 @@ def _same_form(a: Buffer, b: Buffer) -> bool:
     return _same(a.shape, b.shape) and a.strides is None and b.strides is None
 
 
-def _rename(s: Stmt, home: dict[Buffer, Buffer]) -> Stmt:
+def rename(s: Stmt, home: dict[Buffer, Buffer]) -> Stmt:
     """``s`` with buffers replaced, and without the Allocs of those that moved into another."""
     done: dict[Expr, Expr] = {}
     entered: set[Buffer] = set()
@@ -338,7 +324,7 @@ def _most(extent: Expr) -> int | None:
 def _into_outputs(body: Stmt, outputs: tuple[Buffer, ...]) -> Stmt:
     """Workspace whose last reader writes an output of the same form in place lives in that output from the
     beginning."""
-    buffers, items = _chain(body)
+    buffers, items = chain(body)
     moves: dict[Buffer, Buffer] = {}
     taken: set[Buffer] = set()
     lives = {x.buffer: x for x in _lives([*buffers, *outputs], items)}
@@ -357,4 +343,4 @@ def _into_outputs(body: Stmt, outputs: tuple[Buffer, ...]) -> Stmt:
                 moves[b] = out
                 taken.add(out)
                 break
-    return _rename(body, moves) if moves else body
+    return rename(body, moves) if moves else body

@@ -7,6 +7,7 @@ schedule of n stages cost n². Knows stages by name and what they read; nothing 
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Iterable
 from itertools import compress
 from operator import is_not
@@ -96,10 +97,15 @@ def reads(state: ScheduleState, stage: StageState) -> tuple[str, ...]:
 
 
 def _moved(rows: Rows, name: str, out_of: Iterable[str], into: Iterable[str], state: ScheduleState) -> Rows:
-    """``rows`` with ``name`` taken out of some and put into others."""
-    new = dict(rows)
-    for row in out_of:
-        new[row] = tuple([n for n in new.get(row, ()) if n != name])
-    for row in into:
-        new[row] = tuple(sorted({*new.get(row, ()), name}, key=state.position.__getitem__))
+    """``rows`` with ``name`` taken out of some and put into others. A row may hold a thousand names: one
+    input of as many stages."""
+    new, left, entered = dict(rows), dict.fromkeys(out_of), dict.fromkeys(into)
+    for row in left.keys() - entered.keys():
+        old = new.get(row, ())
+        at = old.index(name) if name in old else len(old)
+        new[row] = (*old[:at], *old[at + 1 :])
+    for row in entered.keys() - left.keys():
+        old = new.get(row, ())
+        at = bisect(old, state.position[name], key=state.position.__getitem__)
+        new[row] = (*old[:at], name, *old[at:])
     return new

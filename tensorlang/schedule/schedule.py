@@ -35,12 +35,16 @@ PLACING = ("compute_at", "store_at", "reverse_compute_at")  # they name another 
 StageKey = Tensor | Operation | str | tuple[Tensor, ...]
 
 
+# the steps before, or None, and the last one: to add one costs the same however many there are
+Steps = tuple[Any, Primitive]
+
+
 class Schedule(ScheduleMethods):
     """How a computation is carried out. Made by :func:`create_schedule`; ``s[T]`` is the stage that computes
     ``T``."""
 
     def __init__(
-        self, state: ScheduleState, outputs: tuple[Operation, ...], steps: tuple[Primitive, ...] = ()
+        self, state: ScheduleState, outputs: tuple[Operation, ...], steps: Steps | None = None
     ) -> None:
         self._state = state
         self._outputs = outputs
@@ -67,14 +71,23 @@ class Schedule(ScheduleMethods):
     def trace(self) -> Trace:
         """The calls made so far and the sampled values."""
         notes = {}
+        steps = self._all_steps()
         for name, why in self.pending.items():
             by = [
                 n
-                for n, p in enumerate(self._steps)
+                for n, p in enumerate(steps)
                 if getattr(p, "stage", None) == name and p.name in ("compute_at", "sample_location")
             ]
-            notes[by[-1] if by else len(self._steps) - 1] = f"pending: {name} at {why}"
-        return Trace(self._steps, {d.name: d.values for d in self._state.decisions}, notes)
+            notes[by[-1] if by else len(steps) - 1] = f"pending: {name} at {why}"
+        return Trace(steps, {d.name: d.values for d in self._state.decisions}, notes)
+
+    def _all_steps(self) -> tuple[Primitive, ...]:
+        found: list[Primitive] = []
+        rest = self._steps
+        while rest is not None:
+            rest, p = rest
+            found.append(p)
+        return tuple(reversed(found))
 
     @property
     def decisions(self) -> dict[str, tuple[int, ...]]:
@@ -201,14 +214,14 @@ class Schedule(ScheduleMethods):
         if state is None:
             raise self._refusal(p, verdict)
         self._state = state
-        self._steps = (*self._steps, p)
+        self._steps = (self._steps, p)
         return result
 
     def _refusal(self, p: Primitive, verdict: Verdict) -> ScheduleError:
         before = self._state
         tree = (lambda: draw(before, mark=verdict.mark)) if verdict.mark else None
         where = user_location()
-        step = f"step {len(self._steps) + 1} of the trace"
+        step = f"step {len(self._all_steps()) + 1} of the trace"
         return ScheduleError(
             lambda: f"{p}: not legal",
             because=verdict.because,

@@ -7,8 +7,10 @@ than what one stage takes fits thousands into the usual limit.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import itertools
+import operator
 import sys
 from contextlib import contextmanager
 
@@ -17,6 +19,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import te
+from tensorlang.codegen.llvm.apart import MOST_NESTS
 from tensorlang.loopir.verify import verify
 
 STAGES = 120
@@ -58,8 +61,51 @@ def test_many_stages_at_the_root():
     assert text.count("for ") == STAGES and tree.count("compute t") == STAGES
     a = np.arange(12, dtype="float32")
     assert (f(a) == shifted(a, STAGES)).all()
-    # a function a nest: LLVM takes longer than its share for one of all
-    assert f.get_source("ll").count("define internal") > STAGES
+    # LLVM takes longer than its share for one of all nests, and for one of each
+    functions = f.get_source("ll").count("define internal")
+    assert STAGES // MOST_NESTS < functions < STAGES // 4
+
+
+def test_what_many_allocations_leave_behind_is_given_back_once_each():
+    """The ways out of a failure join: a way for each, which gives back all before it, would make the text n²
+    long."""
+
+    @tl.register_func("tests.long_programs.refuse", override=True)
+    def refuse(a: np.ndarray, out: np.ndarray) -> None:
+        raise ValueError("not today")
+
+    size = 20_000  # beyond what lives on the stack
+    x = te.placeholder((size,), name="x")
+    made = [te.compute((size,), lambda p, n=n: x[p] + float(n), name=f"t{n}") for n in range(40)]
+    total = te.compute((size,), lambda p: functools.reduce(operator.add, [t[p] for t in made]), name="total")
+    last = te.extern(
+        (size,),
+        [total],
+        lambda ins, outs: te.call_packed("tests.long_programs.refuse", ins[0], outs[0]),
+        name="last",
+    )
+    f = tl.build(te.create_schedule(last.op), [x, last])
+    assert f.get_source("ll").count("call void @tensorlang_free") <= 2 * 41
+    with pytest.raises(ValueError, match="not today"):
+        f(np.zeros(size, "float32"))
+
+
+@pytest.mark.parametrize("scope", ["global", "local"])
+def test_many_nests_inside_one_loop_are_several_functions(scope):
+    """Stages computed in the loop of the last one, each in memory of its own."""
+    x = t = te.placeholder((3, 100), name="x")
+    made = []
+    for n in range(STAGES):
+        t = te.compute((3, 100), lambda i, j, t=t: t[i, 99 - j] + 1.0, name=f"t{n}")
+        made.append(t)
+    s = te.create_schedule(t.op)
+    for stage in made[:-1]:
+        s[stage].set_scope(scope)
+        s[stage].compute_at(s[t], t.op.axis[0])
+    f = tl.build(s, [x, t])
+    a = np.arange(300, dtype="float32").reshape(3, 100)
+    assert (f(a) == a + STAGES).all()
+    assert 2 < f.get_source("ll").count("define internal") < STAGES // 4
 
 
 def test_a_kernel_of_few_nests_is_one_function():

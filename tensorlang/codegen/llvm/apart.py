@@ -1,10 +1,11 @@
 """Functions of their own for the loop nests of a long kernel.
 
-LLVM takes longer than its share for a function of many loops: 1,000 nests in one function 13 s, in a function
-each 4 s. A nest that stands at the top of a kernel shares nothing with its neighbours but buffers and sizes,
-so it is called with these as arguments, as the body of a parallel loop is. A call takes two nanoseconds;
-kernels of few nests stay whole. Knows where nests stand; what a loop becomes is the business of
-``statement``.
+LLVM takes longer than its share for a function of many loops (256 stencils in one function 2.8 ms each, 32 of
+them 1.1), and a function costs it 2 ms by itself. So the nests of a long kernel go into functions, a group of
+neighbours each. Nests share nothing with their neighbours but buffers and sizes: a group is called with these
+as arguments, as the body of a parallel loop is. What only one group uses is allocated there, so that no
+function holds hundreds of buffers. A call takes two nanoseconds; kernels of few nests stay whole. Knows where
+nests stand; what a loop becomes is the business of ``statement``.
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ import itertools
 from collections.abc import Callable
 
 from ...core.steps import Steps, run
-from ...loopir.stmt import Alloc, Buffer, For, If, Let, Seq, Stmt, preorder, rebuilt, seq
+from ...expr.nodes import Const, Expr, Ramp
+from ...loopir.stmt import Alloc, Buffer, Extern, For, Let, Seq, Stmt, Store, loads, preorder, rebuilt, seq
 from .emitter import Emitter
 from .parallel import captured, inner_function, name_within, variable_type
 from .text import Block
 
 MOST_NESTS = 24  # of a function
+MOST_WITHIN = 64  # of the body of a loop, whose turns share addresses when it is one function
+MOST_STATEMENTS = 1500  # of a function of several nests
 LEAST_PLAIN = 32  # statements without loops that are worth a function
 
 
@@ -38,40 +42,50 @@ class Apart(Stmt):
         return Apart(parts[0])
 
 
+Opened = list[tuple[int, "Alloc | Let"]]  # what holds all that follows, before the item of that number
+
+
 def apart(body: Stmt) -> Stmt:
-    """The body of a kernel with the nests at its top as functions of their own, when they are many."""
-    nests, stack = 0, [body]
-    while stack:
-        s = stack.pop()
-        nests += isinstance(s, For)
-        if not isinstance(s, For):
-            stack += s.parts()
-    return run(_cut(body)) if nests > MOST_NESTS else body
+    """The body of a kernel with its nests in functions of their own, where many stand side by side."""
+    return run(_cut(body, MOST_NESTS))
 
 
-def _cut(s: Stmt) -> Steps[Stmt]:
-    if isinstance(s, Alloc) and s.buffer.scope == "local" and _few_nests(s):
-        return Apart(s)  # what may live in registers stays in one function
-    if isinstance(s, Alloc | Let):
-        return rebuilt(s, [(yield _cut(s.body))])
-    if isinstance(s, For | If):
-        return Apart(s)
-    if not isinstance(s, Seq):
-        return s
-    out: list[Stmt] = []
-    plain: list[Stmt] = []
-    for part in s.stmts:
-        if part.parts():
-            out += _grouped(plain)
-            plain = []
-            out.append((yield _cut(part)))
-        else:
-            plain.append(part)
-    return seq(*out, *_grouped(plain))
+def _cut(s: Stmt, most: int) -> Steps[Stmt]:
+    opened, items = _opened(s)
+    cut = []
+    for item in items:
+        cut.append((yield _within(item, most)) if item.parts() else item)
+    if sum(map(_nests, items)) > most:
+        return _in_groups(opened, cut)
+    return (
+        s
+        if all(a is b for a, b in zip(items, cut, strict=True))
+        else _closed([(at, w) for at, w in opened], cut)
+    )
 
 
-def _grouped(plain: list[Stmt]) -> list[Stmt]:
-    return [Apart(seq(*plain))] if len(plain) >= LEAST_PLAIN else plain
+def _within(item: Stmt, most: int) -> Steps[Stmt]:
+    parts = []
+    for p in item.parts():
+        parts.append((yield _cut(p, MOST_WITHIN if isinstance(item, For) else most)))
+    return rebuilt(item, parts)
+
+
+def _opened(s: Stmt) -> tuple[Opened, list[Stmt]]:
+    """The statements of a block one after the other, and what is opened among them for all that follow."""
+    opened: Opened = []
+    items: list[Stmt] = []
+    while True:
+        if isinstance(s, Seq) and s.stmts:
+            items += s.stmts[:-1]
+            s = s.stmts[-1]
+        elif isinstance(s, Let) or (
+            isinstance(s, Alloc) and not (s.buffer.scope == "local" and _few_nests(s))
+        ):
+            opened.append((len(items), s))
+            s = s.body
+        else:  # what may live in registers stays in one function
+            return opened, [*items, s]
 
 
 def _few_nests(s: Stmt) -> bool:
@@ -79,21 +93,102 @@ def _few_nests(s: Stmt) -> bool:
     return next(itertools.islice(loops, MOST_NESTS, None), None) is None
 
 
+def _nests(s: Stmt) -> int:
+    """The loops that stand in no other."""
+    nests, stack = 0, [s]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, For):
+            nests += 1
+        else:
+            stack += one.parts()
+    return nests
+
+
+def _closed(opened: Opened, items: list[Stmt]) -> Stmt:
+    """The block that ``_opened`` took apart."""
+    after: list[Stmt] = []
+    for at in reversed(range(len(items))):
+        after.append(items[at])
+        while opened and opened[-1][0] == at:
+            after = [opened.pop()[1].with_parts(seq(*reversed(after)))]
+    return seq(*reversed(after))
+
+
+def _in_groups(opened: Opened, items: list[Stmt]) -> Stmt:
+    """Neighbours as functions, and in each the buffers that no other touches."""
+    life = _lives(opened, items)
+    starts = _starts(opened, items, life)
+    group_of = [n for n, (a, b) in enumerate(itertools.pairwise([*starts, len(items)])) for _ in range(a, b)]
+    outside: Opened = []
+    inside: list[list[Alloc]] = [[] for _ in starts]
+    for at, w in opened:
+        n = group_of[at]
+        first, last = life.get(w.buffer, (at, -1)) if isinstance(w, Alloc) else (at, -1)
+        if isinstance(w, Alloc) and first >= starts[n] and last >= 0 and group_of[last] == n:
+            inside[n].append(w)
+        else:
+            outside.append((n, w))
+    groups: list[Stmt] = []
+    for n, (a, b) in enumerate(itertools.pairwise([*starts, len(items)])):
+        body = seq(*items[a:b])
+        for w in reversed(inside[n]):
+            body = w.with_parts(body)
+        groups.append(Apart(body) if b - a >= LEAST_PLAIN or _nests(body) else body)
+    return _closed(outside, groups)
+
+
+def _starts(opened: Opened, items: list[Stmt], life: dict[Buffer, tuple[int, int]]) -> list[int]:
+    """Where groups begin: where the one before is full and nothing lives that might be in registers."""
+    values = {at for at, w in opened if isinstance(w, Let)}
+    local = {
+        first: last for b, (first, last) in sorted(life.items(), key=lambda x: x[1]) if b.scope == "local"
+    }
+    starts, nests, size, alive = [0], 0, 0, -1
+    for at, item in enumerate(items):
+        more, longer = _nests(item), sum(1 for _ in preorder(item))
+        excess = max((nests + more) / MOST_NESTS, (size + longer) / MOST_STATEMENTS)
+        if at > starts[-1] and (at in values or excess > (2 if alive >= at else 1)):
+            starts.append(at)
+            nests = size = 0
+        nests, size, alive = nests + more, size + longer, max(alive, local.get(at, -1))
+    return starts
+
+
+def _lives(opened: Opened, items: list[Stmt]) -> dict[Buffer, tuple[int, int]]:
+    """The first and the last item that touch each buffer that is opened here."""
+    life: dict[Buffer, tuple[int, int]] = {}
+    own = {w.buffer for _, w in opened if isinstance(w, Alloc)}
+    for at, item in enumerate(items):
+        for s in preorder(item):
+            touched = [n.buffer for e in s.exprs() for n in loads(e)]
+            if isinstance(s, Store):
+                touched.append(s.buffer)
+            elif isinstance(s, Extern):
+                touched += s.buffers()
+            for b in own.intersection(touched):
+                life[b] = (life.get(b, (at, at))[0], at)
+    return life
+
+
 def emit(
     em: Emitter,
     s: Stmt,
     writes: frozenset[Buffer],
     emitted: Callable[[Emitter, Stmt], Steps[None]],
-    leave: Callable[[Emitter, Block], None],
+    leave: Callable[[Emitter, Block, str], None],
 ) -> Steps[None]:
     """The statement ``s`` as a call. ``emitted`` and ``leave`` are those of ``statement``, which knows this
     file."""
     buffers, names = captured(s)
-    if any(b.scope == "local" for b in buffers):  # it may live in registers
+    if any(b.scope == "local" for b in buffers) and _in_registers(
+        s, {b for b in buffers if b.scope == "local"}
+    ):
         yield emitted(em, s)
         return
     name = name_within(em, "nest")
     inner, body = inner_function(em, name, buffers, names, writes)
+    body.streamed = em.streamed
     yield emitted(body, s)
     body.block.end = "  ret i32 0"
     em.module.add(inner)
@@ -109,6 +204,22 @@ def emit(
         here.end = (
             f"  br i1 {em.ins(f'icmp ne i32 {status}, 0')}, label %{failed.label}, label %{go_on.label}"
         )
-        leave(em, failed)
-        failed.end = f"  ret i32 {status}"
+        leave(em, failed, status)
         em.scopes[-1].block = go_on
+
+
+def _in_registers(s: Stmt, buffers: set[Buffer]) -> bool:
+    """Whether one of the buffers may be registers: ``s`` reads and writes it at constant places only."""
+    places: list[tuple[Buffer, tuple[Expr, ...]]] = []
+    for one in preorder(s):
+        places += [(n.buffer, n.indices) for e in one.exprs() for n in loads(e)]
+        if isinstance(one, Store):
+            places.append((one.buffer, one.indices))
+        elif isinstance(one, Extern):
+            buffers = buffers.difference(one.buffers())
+    moving = {b for b, where in places if b in buffers and not all(map(_constant, where))}
+    return bool(buffers - moving)
+
+
+def _constant(e: Expr) -> bool:
+    return isinstance(e, Const) or (isinstance(e, Ramp) and isinstance(e.base, Const))

@@ -49,6 +49,15 @@ class Storage:
     on_stack: int | None = None
 
 
+@dataclass
+class Live:
+    """A run-time allocation: its pointer, and the block that gives it back when the function fails, once
+    there is one."""
+
+    pointer: str
+    leaves: Block | None = None
+
+
 def buffers_read(e: Expr) -> frozenset[Buffer]:
     """The buffers an expression reads. Cached on the node."""
 
@@ -94,8 +103,8 @@ class Emitter:
         self.ranges: dict[Any, tuple[int | None, int | None]] = {}
         self.streamed: frozenset[Buffer] = frozenset()  # buffers that are written past the caches
         self.stack_bytes = 0
-        self.live: list[str] = []  # pointers of run-time allocations, to be freed on failure
-        self.fail: Callable[[], None] = lambda: None  # how this function leaves when memory runs out
+        self.live: list[Live] = []  # run-time allocations, to be freed on failure
+        self.status: str | None = None  # where what the function fails with waits meanwhile
         self.may_fail = False
         self._by_buffer: dict[Buffer, list[tuple[dict[Any, str], Any]]] = {}
         self._homes: dict[Expr, int] = {}

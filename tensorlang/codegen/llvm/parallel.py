@@ -144,7 +144,6 @@ def inner_function(
         body.storage[b] = Storage(f"%b{i}", 0)
     for i, v in enumerate(names):
         body.bind(v, f"%s{i}", 0, *(em.ranges.get(v) or (v.lo, v.hi)))
-    body.fail = lambda: setattr(body.block, "end", "  ret i32 1")
     return inner, body
 
 
@@ -154,7 +153,7 @@ def emit(
     cut: int | str | None,
     writes: frozenset[Buffer],
     loop: Callable[..., Steps[None]],
-    leave: Callable[[Emitter, Block], None],
+    leave: Callable[[Emitter, Block, str], None],
 ) -> Steps[None]:
     """The loop ``s``, ``cut`` as ``pieces`` says, as a call of the pool. ``loop`` and ``leave`` are those of
     ``statement``, which knows this file."""
@@ -224,8 +223,7 @@ def emit(
         here.end = (
             f"  br i1 {em.ins(f'icmp ne i32 {status}, 0')}, label %{failed.label}, label %{go_on.label}"
         )
-        leave(em, failed)
-        failed.end = f"  ret i32 {status}"
+        leave(em, failed, status)
         em.scopes[-1].block = go_on
 
 

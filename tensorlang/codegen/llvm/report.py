@@ -8,7 +8,7 @@ The first thread that fails claims it by writing its number where 0 was. The ker
 
 from __future__ import annotations
 
-from ...core.signature import OUT_OF_BOUNDS, Check
+from ...core.signature import Check
 from ...loopir.stmt import Func, Report, preorder
 from .emitter import Emitter
 from .text import Block, Function, Module
@@ -46,8 +46,8 @@ def values(em: Emitter, s: Report) -> list[str]:
     return [em.index(e) for e in s.exprs()]
 
 
-def record(em: Emitter, failed: Block, s: Report, numbers: list[str]) -> None:
-    """In block ``failed``: write the record, unless it is taken, and end the function."""
+def record(em: Emitter, failed: Block, s: Report, numbers: list[str]) -> Block:
+    """In block ``failed``: write the record, unless it is taken. The block where that ends."""
     place = f"@{em.module.recording}"
     fresh = em.function.fresh
     claim, first = fresh(), fresh()
@@ -65,4 +65,4 @@ def record(em: Emitter, failed: Block, s: Report, numbers: list[str]) -> None:
             f"  store i64 {operand}, ptr {at}, align 8",
         ]
     write.end = f"  br label %{leave.label}"
-    leave.end = f"  ret i32 {OUT_OF_BOUNDS}"
+    return leave

@@ -7,6 +7,7 @@ was allocated.
 
 from __future__ import annotations
 
+from ...core.signature import OUT_OF_BOUNDS
 from ...core.steps import Steps, run
 from ...core.visit import TypeTable
 from ...expr import make
@@ -31,7 +32,7 @@ from ...loopir.stmt import (
     preorder,
 )
 from . import apart, extern, memory, pairs, parallel, report, streaming, transposed, types
-from .emitter import Emitter, Storage
+from .emitter import Emitter, Live, Storage
 from .index import interval
 from .text import Block
 
@@ -114,8 +115,7 @@ def _extern(em: Emitter, s: Extern) -> None:
         here.end = (
             f"  br i1 {em.ins(f'icmp ne i32 {status}, 0')}, label %{failed.label}, label %{go_on.label}"
         )
-        leave(em, failed)
-        failed.end = f"  ret i32 {extern.RAISED}"
+        leave(em, failed, str(extern.RAISED))
         em.scopes[-1].block = go_on
     for b in s.outputs:
         em.forget(b)
@@ -127,8 +127,7 @@ def _report(em: Emitter, s: Report) -> None:
     here = em.block
     failed, never = em.function.block("outside"), em.function.block("never")
     here.end = f"  br label %{failed.label}"
-    leave(em, failed)
-    report.record(em, failed, s, values)
+    leave(em, report.record(em, failed, s, values), str(OUT_OF_BOUNDS))
     em.scopes[-1].block = never
 
 
@@ -285,25 +284,53 @@ def _alloc(em: Emitter, s: Alloc) -> Steps[None]:
     here = em.block
     failed, go_on = em.function.block("nomemory"), em.function.block("allocated")
     here.end = f"  br i1 {missing}, label %{failed.label}, label %{go_on.label}"
-    leave(em, failed)
+    leave(em, failed, "1")
     em.scopes[-1].block = go_on
     em.storage[b] = Storage(memory_block, em.depth)
-    em.live.append(memory_block)
+    em.live.append(Live(memory_block))
     yield emitted(em, s.body)
     em.live.pop()
     _free(em, memory_block)
 
 
 def _free(em: Emitter, block: str) -> None:
-    em.do(f"call void {em.module.declare('tensorlang_free', 'void', 'ptr')}(ptr {block})")
+    em.do(_freed(em, block))
 
 
-def leave(em: Emitter, failed: Block) -> None:
-    """In block ``failed``: give back what is allocated and leave the function with a failure."""
-    scope = em.scopes[-1]
-    here, scope.block = scope.block, failed
-    for block in reversed(em.live):
-        _free(em, block)
-    em.fail()
-    scope.block = here
+def _freed(em: Emitter, block: str) -> str:
+    return f"call void {em.module.declare('tensorlang_free', 'void', 'ptr')}(ptr {block})"
+
+
+def leave(em: Emitter, failed: Block, status: str) -> None:
+    """End block ``failed``: give back what is allocated, and leave the function with that status. The ways
+    out join, so that many allocations are not as many times given back."""
     em.may_fail = True
+    if not em.live:
+        failed.end = f"  ret i32 {status}"
+        return
+    if em.status is None:
+        em.status = em.function.fresh()
+        em.function.entry.lines.insert(0, f"  {em.status} = alloca i32, align 4")
+    failed.lines.append(f"  store i32 {status}, ptr {em.status}, align 4")
+    failed.end = f"  br label %{_way_out(em).label}"
+
+
+def _way_out(em: Emitter) -> Block:
+    """The block that gives back what lives, the newest first, and leaves with what is in ``em.status``."""
+    inner: Block | None = None
+    for live in reversed(em.live):
+        known, block = live.leaves, live.leaves or em.function.block("undo")
+        if inner is not None:
+            inner.end = f"  br label %{block.label}"
+        if known is not None:
+            break
+        live.leaves = inner = block
+        block.lines.append(f"  {_freed(em, live.pointer)}")
+    else:
+        assert inner is not None
+        found = em.function.fresh()
+        inner.lines.append(f"  {found} = load i32, ptr {em.status}, align 4")
+        inner.end = f"  ret i32 {found}"
+    newest = em.live[-1].leaves
+    assert newest is not None
+    return newest

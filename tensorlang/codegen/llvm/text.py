@@ -60,6 +60,7 @@ class Module:
         self.functions: list[Function] = []
         self._declared: dict[str, str] = {}
         self._names: set[str] = set()
+        self._tried: dict[str, int] = {}  # the last number behind each wish
         self._constants: dict[str, str] = {}
         self._notes: dict[str, str] = {}
         self.records: dict[str, str] = {}  # definitions of globals by name
@@ -84,10 +85,11 @@ class Module:
 
     def unique(self, wish: str) -> str:
         """A function name that is not taken."""
-        name, n = wish, 0
+        name, n = wish, self._tried.get(wish, 0)
         while name in self._names:
             n += 1
             name = f"{wish}.{n}"
+        self._tried[wish] = n
         self._names.add(name)
         return name
 

@@ -32,7 +32,7 @@ from ...expr.nodes import (
     Var,
     const_int,
 )
-from ...loopir.stmt import Alloc, Extern, For, Func, If, Let, Seq, Stmt, Store
+from ...loopir.stmt import Extern, For, Func, If, Let, Seq, Stmt, Store
 
 Poly = dict[tuple[int, ...], float]  # a product of slots -> its coefficient
 ENDLESS = 1e300
@@ -73,11 +73,6 @@ def _mul(a: Poly, b: Poly) -> Poly:
 
 
 def _stmt(s: Stmt, known: dict[Var, Poly]) -> Steps[Poly]:
-    if isinstance(s, Seq):
-        out: Poly = {}
-        for part in s.stmts:
-            out = _add(out, (yield _stmt(part, known)))
-        return out
     if isinstance(s, For):
         begin, extent = _expr(s.begin, known), _expr(s.extent, known)
         known[s.var] = _ENDLESS if begin is None or extent is None else _add(begin, extent, 0.5)
@@ -88,14 +83,15 @@ def _stmt(s: Stmt, known: dict[Var, Poly]) -> Steps[Poly]:
     if isinstance(s, Let):
         known[s.var] = _expr(s.value, known) or _ENDLESS
         return (yield _stmt(s.body, known))
-    if isinstance(s, Alloc):
-        return (yield _stmt(s.body, known))
     if isinstance(s, Extern):
         return {} if s.name in (START, STOP) else _ENDLESS  # taking the time changes no decision
     if isinstance(s, Store):
         nodes = [s.value.dtype.lanes] + [_CALL * lanes for lanes in _calls(s.value)]
         return {(): float(sum(-(-n // _LANES) for n in nodes))}
-    return {(): 1.0}
+    out: Poly = {} if s.parts() or isinstance(s, Seq) else {(): 1.0}
+    for part in s.parts():
+        out = _add(out, (yield _stmt(part, known)))
+    return out
 
 
 def _calls(e: Expr) -> list[int]:

@@ -18,6 +18,7 @@ from ...expr.walk import rewrite
 from ...te.axis import fresh_axis
 from ...te.tensor import ComputeOp, Tensor, TensorRead
 from ..legality.verdict import YES, Verdict, no
+from ..links import reads
 from ..state import INLINED, At, ScheduleState, StageState, change
 from .base import Primitive, find_output
 from .fields import SCOPES, Meaning, Scope, StageName, TensorName, quoted
@@ -58,18 +59,14 @@ class CacheRead(Primitive):
                 "no reader is named",
                 legal=lambda: ", ".join(r.name for r in state.readers(self.tensor)) or "nothing reads it",
             )
-        reading = {r.name for r in state.readers(self.tensor)}
         for r in self.readers:
             if state.stage(r).is_opaque:
                 return no(
                     f"`{r}` is {state.stage(r).what.partition(':')[0]}: what it reads is fixed",
                     try_="name the stages inside it",
                 )
-            if r not in reading:
-                return no(
-                    f"`{r}` does not read `{self.tensor}`",
-                    legal=lambda: "readers: " + (", ".join(reading) or "none"),
-                )
+            if self.tensor not in reads(state, state.stage(r)):
+                return no(f"`{r}` does not read `{self.tensor}`", legal=lambda: _readers(state, self.tensor))
         if self.dtype:
             kind = state.stage(self.tensor).op.outputs[self.index].dtype
             if self.dtype not in KNOWN:
@@ -164,6 +161,10 @@ class CacheRead(Primitive):
                 str(dtype),
             )
         )
+
+
+def _readers(state: ScheduleState, name: str) -> str:
+    return "readers: " + (", ".join(r.name for r in state.readers(name)) or "none")
 
 
 def _holds(wide: DType, narrow: DType) -> bool:

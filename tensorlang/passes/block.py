@@ -1,0 +1,50 @@
+"""A block of statements taken apart: the buffers it opens, its items one after the other, and what each reads
+and writes. No pass by itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..loopir.stmt import Alloc, Buffer, Evaluate, Extern, Report, Seq, Stmt, Store, loads, preorder
+
+
+def chain(s: Stmt) -> tuple[list[Buffer], list[Stmt]]:
+    """The buffers of a block in the order of their Allocs, and its statements."""
+    buffers: list[Buffer] = []
+    items: list[Stmt] = []
+    while True:
+        if isinstance(s, Alloc):
+            buffers.append(s.buffer)
+            s = s.body
+        elif isinstance(s, Seq) and s.stmts and isinstance(s.stmts[-1], Alloc):
+            items += s.stmts[:-1]
+            s = s.stmts[-1]
+        else:
+            return buffers, items + list(s.stmts if isinstance(s, Seq) else [s])
+
+
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """What a statement does with memory, in the order of first use. ``fixed``: it calls code of others or
+    ends the kernel, so it stays."""
+
+    reads: dict[Buffer, None]
+    writes: dict[Buffer, None]
+    fixed: bool
+
+
+def uses(s: Stmt) -> Uses:
+    """Of the whole statement, its own buffers included."""
+    out = Uses({}, {}, False)
+    fixed = False
+    for one in preorder(s):
+        if isinstance(one, Store):
+            out.writes[one.buffer] = None
+        elif isinstance(one, Extern):
+            out.writes.update(dict.fromkeys(one.outputs))
+            out.reads.update(dict.fromkeys(one.buffers()))
+        fixed = fixed or isinstance(one, Extern | Report | Evaluate)
+        for e in one.exprs():
+            for node in loads(e):
+                out.reads[node.buffer] = None
+    return Uses(out.reads, out.writes, fixed)
