@@ -79,6 +79,13 @@ class StageMethods:
         """Ask for what this stage reads of ``tensor`` ``offset`` turns of ``loop`` ahead."""
     def double_buffer(self) -> None:
         """Compute this stage one turn of its loop ahead, into the other of two copies of its memory."""
+    def unroll_and_jam(self, loop: IterVar | str, factor: Factor) -> tuple[IterVar, IterVar]:
+        """Run ``factor`` iterations of ``loop`` together: split, the inner half moved inside the loops that
+        it encloses and unrolled there (vectorized and unrolled loops that are innermost stay inside). Returns
+        (outer, inner).
+
+        Raises ScheduleError where the loop cannot be split, or where the factor is known only at the call.
+        """
 
 class ScheduleMethods:
     def cache_read(self, tensor: StageKey, scope: str, readers: StageKey | Sequence[StageKey], dtype: str | DType='') -> Tensor:

@@ -70,6 +70,12 @@ def unroll(s, D, C):
     s[C].unroll(s[C].op.reduce_axis[0])
 
 
+def unroll_and_jam(s, D, C):
+    s[C].vectorize(s[C].split(s[C].op.axis[1], factor=8)[1])
+    s[C].reorder(s[C].op.axis[0], "j.outer", s[C].op.reduce_axis[0], "j.inner")
+    s[C].unroll_and_jam(s[C].op.axis[0], 4)
+
+
 def parallel(s, D, C):
     s[D].parallel(s[D].op.axis[0])
 
@@ -127,6 +133,7 @@ CHANGES = [
     reorder,
     vectorize,
     unroll,
+    unroll_and_jam,
     parallel,
     compute_at,
     compute_at_a_tile,
@@ -259,6 +266,8 @@ def test_decisions_of_a_trace_can_be_changed():
             lambda s, D, C: (s[D].split("i", factor=2), s[D].split("i", factor=2)),
             "was split into i.outer, i.inner",
         ),
+        (lambda s, D, C: s[D].unroll_and_jam("i", 0), "how often the inner loop runs"),
+        (lambda s, D, C: (s[D].vectorize("i"), s[D].unroll_and_jam("i", 4)), "is vectorized already"),
         (lambda s, D, C: s[C].fuse("i", "k"), "not neighbours"),
         (lambda s, D, C: s[C].fuse("j", "k"), "data loop and a reduction loop"),
         (lambda s, D, C: s[D].reorder("i", "i"), "named twice"),

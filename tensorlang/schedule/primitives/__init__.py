@@ -31,6 +31,7 @@ from .storage_align import StorageAlign
 from .store_at import StoreAt
 from .tensorize import Tensorize
 from .transform_layout import TransformLayout
+from .unroll_and_jam import UnrollAndJam
 
 TABLE: tuple[type[Primitive], ...] = (
     Split,
@@ -56,6 +57,7 @@ TABLE: tuple[type[Primitive], ...] = (
     Pragma,
     Prefetch,
     DoubleBuffer,
+    UnrollAndJam,
     SampleTile,
     SampleCategorical,
     SampleLocation,
