@@ -1,5 +1,6 @@
 """The table of intrinsics: one row each, with types, meaning in numpy, and whether it is float-only. A new
-intrinsic is one row here and one row in the code generator's table. Knows no expressions."""
+intrinsic is one row here and its function in ``te/intrinsics.py``; what the C library does not have, or not
+fast enough, has a row in the code generator's table as well. Knows no expressions."""
 
 from __future__ import annotations
 
@@ -97,6 +98,7 @@ _ROWS = (
     Intrinsic("log10", 1, np.log10),
     Intrinsic("log1p", 1, np.log1p),
     Intrinsic("sqrt", 1, np.sqrt),
+    Intrinsic("cbrt", 1, np.cbrt),
     Intrinsic("rsqrt", 1, lambda x: 1.0 / np.sqrt(x)),
     Intrinsic("sin", 1, np.sin),
     Intrinsic("cos", 1, np.cos),

@@ -29,6 +29,7 @@ __all__ = [
     "bitwise_not",
     "bitwise_or",
     "bitwise_xor",
+    "cbrt",
     "ceil",
     "clz",
     "convert",
@@ -143,6 +144,11 @@ def sqrt(x: ExprLike) -> Expr:
 def rsqrt(x: ExprLike) -> Expr:
     """``1 / sqrt(x)``."""
     return call("rsqrt", x)
+
+
+def cbrt(x: ExprLike) -> Expr:
+    """The cube root, of negative numbers too."""
+    return call("cbrt", x)
 
 
 def pow(x: ExprLike, y: ExprLike) -> Expr:

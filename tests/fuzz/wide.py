@@ -4,6 +4,9 @@ Knows sketches; no schedules."""
 
 from __future__ import annotations
 
+from tensorlang.core.dtype import FLOAT32
+from tensorlang.expr.intrinsics import TABLE
+
 from .sketch import FLOATS, TYPES, Sketch, shape_text
 
 #: Each function of floats on an argument it is defined for; what comes out is brought to small whole numbers.
@@ -48,6 +51,15 @@ FLOAT_CALLS = (
     "te.select(te.isnan({x} / {x}), 1, 2)",
     "te.select(te.isinf({x}), 1, 2)",
     "te.select(te.isfinite({x}), 1, 2)",
+)
+# those that are new in the table, of any number
+FLOAT_CALLS += tuple(
+    f"te.{name}({{x}})"
+    for name, row in TABLE.items()
+    if row.arity == 1
+    and row.accepts(FLOAT32)
+    and row.result(FLOAT32).is_float
+    and not any(f"te.{name}(" in c for c in FLOAT_CALLS)
 )
 INT_CALLS = (
     "te.abs({x})",

@@ -67,8 +67,10 @@ def test_every_intrinsic(t):
 def test_every_row_has_a_function_with_a_docstring():
     inner = {"bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"}
     for name in {*TABLE, *intrinsics.__all__} - inner:
-        f = getattr(te, name)
-        assert name in te.__all__ and inspect.getdoc(f), name
+        f = getattr(te, name, None)
+        assert name in te.__all__ and inspect.getdoc(f), (
+            f"{name}: a row in expr/intrinsics.py has a function with a docstring in te/intrinsics.py"
+        )
     for name in te.__all__:
         assert inspect.getdoc(getattr(te, name)), name
 

@@ -1,4 +1,5 @@
-"""The table: how each intrinsic of ``expr.intrinsics`` becomes code. A new intrinsic is one row.
+"""The table: how each intrinsic of ``expr.intrinsics`` becomes code. One that has no row is the C library's
+function of that name.
 
 A row may have code of our own (``own``) for float32 and, if ``double``, for float64; a formula for any float
 width (``any_width``) or for integers; an LLVM intrinsic that every target turns into instructions; or the
@@ -12,7 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ....core.c_interface import LIBRARY
 from ....core.dtype import FLOAT32, DType
+from ....expr.intrinsics import TABLE
 from ....expr.nodes import Call, CCall
 from .. import convert, types
 from ..emitter import Emitter
@@ -87,6 +90,8 @@ ROWS: dict[str, Row] = {
     "shift_left": Row(exact=exact.shift_left, ulp=0),
     "shift_right": Row(exact=exact.shift_right, ulp=0),
 }
+# what the C library has by that name
+ROWS.update({name: Row(libm=name) for name in TABLE if name not in ROWS and name in LIBRARY})
 
 
 @rules.on(Call)
