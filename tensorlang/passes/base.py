@@ -12,11 +12,12 @@ from ..loopir.stmt import Func
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A named function from kernel to kernel. ``accepts`` and ``produces`` list loop kinds that may stand in
-    its input and output."""
+    """A named function from kernel to kernel. ``does`` says in a line what for; ``accepts`` and ``produces``
+    list the kinds of loops that may stand in its input and output."""
 
     name: str
     run: Callable[[Func], Func]
+    does: str = ""
     accepts: tuple[str, ...] = ("serial", "parallel", "vectorized", "unrolled")
     produces: tuple[str, ...] = ("serial", "parallel", "vectorized", "unrolled")
 
@@ -45,6 +46,26 @@ class PassPipeline:
 
     def __str__(self) -> str:
         return " → ".join(p.name for p in self.passes)
+
+    def table(self) -> str:
+        """What each pass does, the file it is in, and the kinds of loops that it accepts and leaves, as
+        text."""
+        rows = [
+            (
+                p.name,
+                f"{p.run.__module__.rpartition('.')[2]}.py",
+                ", ".join(p.accepts),
+                ", ".join(p.produces),
+                p.does,
+            )
+            for p in self.passes
+        ]
+        head = ("pass", "file", "accepts loops that are", "leaves loops that are", "what it does")
+        widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head) - 1)]
+        return "\n".join(
+            "  ".join([*(f"{x:<{w}}" for x, w in zip(row, widths, strict=False)), row[-1]])
+            for row in (head, *rows)
+        )
 
 
 class TimeTable:

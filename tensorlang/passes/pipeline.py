@@ -21,41 +21,37 @@ from .tighten import tighten
 from .unroll import unroll
 from .vectorize import vectorize
 
+_ANY = ("serial", "parallel", "vectorized", "unrolled")
 _EXPANDED = ("serial", "parallel", "unrolled")
 _PLAIN = ("serial", "parallel")
 
 PIPELINE = PassPipeline(
     (
-        Pass("double buffer", double_buffer),  # what a turn reads is computed in the turn before
-        Pass("simplify", simplify),  # fold what the ranges of loops decide
-        Pass("peel", peel),  # tail="peel": the last turns by themselves
-        Pass("rows", rows),  # loops over rows of data end where data says
-        Pass("tighten", tighten),  # guards of plain loops become their bounds
-        Pass("copies once", copies_once),  # equal copies of an operand are one
-        Pass("copies late", copies_late),  # a copy stands in front of its first reader
-        Pass("reuse storage", reuse_storage),  # workspace no longer read becomes the next one's
-        Pass("auto unroll", auto_unroll),  # what the pragma asks for
-        Pass("partition", partition),  # a guard-free copy for the turns that need no guard
-        Pass("vectorize", vectorize, produces=_EXPANDED),  # vector loops become vector expressions and masks
-        Pass(
-            "split lanes", split_lanes, accepts=_EXPANDED, produces=_EXPANDED
-        ),  # odd vectors become powers of two
-        Pass("unroll", unroll, accepts=_EXPANDED, produces=_PLAIN),  # unrolled loops are written out
-        Pass(
-            "simplify again", simplify, accepts=_PLAIN, produces=_PLAIN
-        ),  # what constants of unrolled turns decide
-        Pass("dead code", dead_code, accepts=_PLAIN, produces=_PLAIN),  # what nobody reads is not computed
-        Pass(
-            "hoist guards", hoist_guards, accepts=_PLAIN, produces=_PLAIN
-        ),  # a tile of fewer rows is a loop without tests
-        Pass(
-            "simplify versions", simplify, accepts=_PLAIN, produces=_PLAIN
-        ),  # what the answers to hoisted guards decide
-        Pass(
-            "dead code again", dead_code, accepts=_PLAIN, produces=_PLAIN
-        ),  # nor what a tile of fewer rows does not read
-        Pass("cse", cse, accepts=_PLAIN, produces=_PLAIN),  # masks that many accesses share get a name
+        Pass("double buffer", double_buffer, "computes what an iteration reads in the iteration before"),
+        Pass("simplify", simplify, "folds expressions and tests that the ranges of loops decide"),
+        Pass("peel", peel, "the last iterations of tail='peel' become a loop of their own"),
+        Pass("rows", rows, "loops over rows of data end where data says"),
+        Pass("tighten", tighten, "guards become bounds of the loops around them"),
+        Pass("copies once", copies_once, "equal copies of an operand become one"),
+        Pass("copies late", copies_late, "moves a copy in front of its first reader"),
+        Pass("reuse storage", reuse_storage, "buffers that do not live at the same time share memory"),
+        Pass("auto unroll", auto_unroll, "unrolls the loops that a pragma asks for"),
+        Pass("partition", partition, "a copy without guards for the iterations that need none"),
+        Pass("vectorize", vectorize, "vectorized loops become vector code and masks", _ANY, _EXPANDED),
+        Pass("split lanes", split_lanes, "lengths of vectors become powers of two", _EXPANDED, _EXPANDED),
+        Pass("unroll", unroll, "writes unrolled loops out", _EXPANDED, _PLAIN),
+        Pass("simplify again", simplify, "folds what unrolled iterations decide", _PLAIN, _PLAIN),
+        Pass("dead code", dead_code, "removes what nobody reads", _PLAIN, _PLAIN),
+        Pass("hoist guards", hoist_guards, "moves guards out of inner loops", _PLAIN, _PLAIN),
+        Pass("simplify versions", simplify, "folds what the hoisted guards decide", _PLAIN, _PLAIN),
+        Pass("dead code again", dead_code, "removes what a version does not read", _PLAIN, _PLAIN),
+        Pass("cse", cse, "gives a name to masks that several accesses share", _PLAIN, _PLAIN),
     )
 )
 
-CHECKED = PassPipeline((Pass("check bounds", check_bounds), *PIPELINE.passes))  # bounds_check=True
+CHECKED = PassPipeline(
+    (
+        Pass("check bounds", check_bounds, "tests the indices of every access (bounds_check=True)"),
+        *PIPELINE.passes,
+    )
+)

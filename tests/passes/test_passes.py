@@ -12,13 +12,15 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
+from tensorlang import __main__ as command
 from tensorlang import te
 from tensorlang.loopir.interpret import interpret
 from tensorlang.loopir.stmt import For, If, Store, preorder
 from tensorlang.loopir.verify import verify
 from tensorlang.lowering.lower import lower_state
+from tensorlang.passes import pipeline
 from tensorlang.passes.base import PassPipeline
-from tensorlang.passes.pipeline import PIPELINE
+from tensorlang.passes.pipeline import CHECKED, PIPELINE
 from tensorlang.passes.split_lanes import pieces
 from tests import golden
 from tests.fuzz.harness import arrays, run
@@ -219,3 +221,17 @@ def test_pieces_are_powers_of_two_that_cover_all_lanes_once(lanes):
     got = pieces(lanes)
     assert [lane for at, n in got for lane in range(at, at + n)] == list(range(lanes))
     assert all(n & (n - 1) == 0 and n <= 64 for _, n in got)
+
+
+def test_every_file_of_passes_is_in_the_list_and_says_what_it_does(capsys):
+    sources = {p.stem: p.read_text() for p in Path(pipeline.__file__).parent.glob("*.py")}
+    files = {name for name, text in sources.items() if f"def {name}(" in text}
+    listed = {p.run.__module__.rpartition(".")[2] for p in CHECKED.passes}
+    assert files == listed, f"{files ^ listed}: a pass is a file in passes/ and a line in passes/pipeline.py"
+    silent = [p.name for p in CHECKED.passes if not p.does]
+    assert not silent, f"{silent}: the third argument of Pass in passes/pipeline.py says what the pass does"
+    assert command.main(["passes"]) == 0
+    out = capsys.readouterr().out
+    assert [line.split("  ")[0] for line in out.splitlines()[1 : len(CHECKED.passes) + 1]] == [
+        p.name for p in CHECKED.passes
+    ]
