@@ -334,7 +334,7 @@ def _panels(s: Schedule, conv: Conv, inside: Stage, width: int, order: Sequence[
             return [o // width, *rest, o % width]
         if conv.each == width or conv.each % width:
             return [o // conv.each, *rest, o % conv.each]
-        return [o // conv.each, o % conv.each // width, *rest, o % width]
+        return [o // conv.each, o // width % (conv.each // width), *rest, o % width]
 
     copy.transform_layout(packed)
     *_, lane = copy.op.axis
