@@ -14,12 +14,9 @@ from dataclasses import dataclass
 
 import tensorlang as tl
 from tensorlang import te
-from tensorlang.analysis import constant
-from tensorlang.recipes import Product, product_of
+from tensorlang.analysis import ROOFLINE, Cost, Product, constant, product_of
 
-CHAINS = 8  # multiply-adds that must be under way to keep two units of latency four busy
 WIDEST = 8  # vectors of a tile
-BLOCK_COLUMNS = 256  # panels of a block of columns are read again for each block of rows: see recipes.gemm
 
 
 @dataclass(frozen=True)
@@ -34,7 +31,9 @@ class Tile:
         return f"{self.rows}×{self.vectors}v/{self.block}"
 
 
-def tiles(registers: int, lanes: int, columns: int, threads: int = 1) -> Iterator[Tile]:
+def tiles(
+    registers: int, lanes: int, columns: int, threads: int = 1, table: Cost = ROOFLINE
+) -> Iterator[Tile]:
     """The tiles worth measuring: sums, a row of vectors and one broadcast fit the registers, and of each
     height the widest two, which need the fewest loads a multiply-add; heights that leave too few chains
     whatever their width are measured too, since few rows have no others."""
@@ -45,18 +44,18 @@ def tiles(registers: int, lanes: int, columns: int, threads: int = 1) -> Iterato
             for v in range(1, WIDEST + 1)
             if rows * v + (v if rows > 1 else 1) + 1 <= registers and v <= wide
         ]
-        if rows * max(fits, default=0) < CHAINS and rows > 1 and wide >= WIDEST:
+        if rows * max(fits, default=0) < table.chains and rows > 1 and wide >= WIDEST:
             break
         for v in fits[-2:]:
-            if rows * v >= CHAINS or v == fits[-1]:
-                yield Tile(rows, v, _block(columns, v * lanes, threads))
+            if rows * v >= table.chains or v == fits[-1]:
+                yield Tile(rows, v, _block(columns, v * lanes, threads, table.block_columns))
 
 
-def _block(columns: int, width: int, threads: int) -> int:
+def _block(columns: int, width: int, threads: int, most: int) -> int:
     """Columns of a block, whole tiles, the blocks nearly equal; as many for each thread, for they are what is
     shared out: three blocks for two threads ran at two thirds of the speed of four."""
     tiles_ = -(-columns // width)
-    blocks = max(1, round(tiles_ * width / BLOCK_COLUMNS))
+    blocks = max(1, round(tiles_ * width / most))
     return -(-tiles_ // min(-(-blocks // threads) * threads, tiles_)) * width
 
 
@@ -121,7 +120,7 @@ def dense_of(tensors: list[te.Tensor], constants: dict[te.Tensor, object]) -> De
 
 
 def _product(stage: tl.Stage) -> Product | None:
-    return product_of(stage) if isinstance(stage.op, te.ComputeOp) else None
+    return product_of(stage.op) if isinstance(stage.op, te.ComputeOp) else None
 
 
 def _mentions(size: object, dim: object) -> bool:
@@ -142,7 +141,7 @@ def schedule(
             stage.compute_inline()
     out = s[dense.out]
     inside = s[s.cache_write(out.name, "local")] if dense.product == dense.out else s[dense.product]
-    product = product_of(inside)
+    product = product_of(inside.op)
     assert product is not None and product.row is not None
     (depth,) = inside.op.reduce_axis
     column, deep = product.right_axes[product.column], product.right_axes[depth]

@@ -12,19 +12,21 @@ from ..expr.columns import compile_columns
 from ..expr.nodes import Expr, Var
 from ..schedule.state import Decision
 from .analysis import Analysis, Limit, Limits, Storage, analyse
+from .cost import ROOFLINE, Cost, cost_of
 from .input_values import positions
 from .nest import Loop
 from .patterns import (
     Reads,
     constant,
-    cost,
     narrow_product,
+    operations,
     reads_of,
     reducer_kind,
     rows_by_data,
     step,
     typical,
 )
+from .products import Conv, Product, conv_of, product_of
 from .quantity import (
     absolute,
     amount,
@@ -44,13 +46,17 @@ from .streams import Turn, has_calls, reads_lines, reduces_columns, reduces_rows
 from .work import Work
 
 __all__ = [
+    "ROOFLINE",
     "Access",
     "Analysis",
+    "Conv",
+    "Cost",
     "Decision",
     "Expr",
     "Limit",
     "Limits",
     "Loop",
+    "Product",
     "Reads",
     "Sizes",
     "Statement",
@@ -65,14 +71,17 @@ __all__ = [
     "choose",
     "compile_columns",
     "constant",
-    "cost",
+    "conv_of",
+    "cost_of",
     "has_calls",
     "least",
     "minus",
     "most",
     "narrow_product",
+    "operations",
     "plus",
     "positions",
+    "product_of",
     "quotient",
     "ratio",
     "reads_lines",

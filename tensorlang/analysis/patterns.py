@@ -87,7 +87,7 @@ def rows_by_data(op: ComputeOp) -> frozenset[Var] | None:
     return None if found is None else frozenset(found)
 
 
-def cost(body: tuple[Expr, ...]) -> int:
+def operations(body: tuple[Expr, ...]) -> int:
     """Roughly how many operations one element takes; intrinsics count more."""
     total = 0
     for e in body:

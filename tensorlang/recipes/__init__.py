@@ -4,6 +4,5 @@ shapes."""
 from __future__ import annotations
 
 from .default_schedule import default_schedule
-from .gemm import Product, product_of
 
-__all__ = ["Product", "default_schedule", "product_of"]
+__all__ = ["default_schedule"]

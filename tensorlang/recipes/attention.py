@@ -99,7 +99,7 @@ def attention(s: Schedule, out: Stage, target: Target) -> set[str]:
         if per_head:
             panel.compute_at(out, place)
         else:
-            share_out(panel, list(panel.op.axis[:-2]), work(panel))
+            share_out(panel, list(panel.op.axis[:-2]), work(panel), target)
     return {
         out.name,
         *(st.name for st in parts.values()),

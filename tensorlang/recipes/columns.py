@@ -7,11 +7,11 @@ only.
 
 from __future__ import annotations
 
-from ..analysis import reduces_columns, typical
+from ..analysis import cost_of, reduces_columns, typical
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar
-from .common import MIN_PARALLEL_WORK, size, work
+from .common import size, work
 
 ROWS = 8  # read for each time the partial results are read and written
 VECTORS = 4  # of partial results side by side in registers
@@ -36,13 +36,14 @@ def reduce_columns(s: Schedule, stage: Stage, target: Target) -> None:
     for a in outer:
         matrices *= typical(a.extent, 8)
     few = matrices * typical(last.extent, 64) < 16 * cores * target.vector_lanes(stage.op.body[0].dtype)
-    if turns >= MIN_PARALLEL_WORK and cores > 1 and (few or matrices < cores):
+    shared = cost_of(target).shared(turns)
+    if shared and cores > 1 and (few or matrices < cores):
         part = _share_of_rows(s, stage, cores)
         if part is not None:
             _stream(part, target, list(part.op.axis[:1]))
             _stream(stage, target, [])
             return
-    _stream(stage, target, outer if turns >= MIN_PARALLEL_WORK else [], strips=turns >= MIN_PARALLEL_WORK)
+    _stream(stage, target, outer if shared else [], strips=shared)
 
 
 def _share_of_rows(s: Schedule, stage: Stage, cores: int) -> Stage | None:

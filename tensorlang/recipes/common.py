@@ -3,13 +3,10 @@ only."""
 
 from __future__ import annotations
 
-from ..analysis import constant, typical
+from ..analysis import constant, cost_of, typical
 from ..schedule import Stage
 from ..target import Target
 from ..te import IterVar
-
-# turns of the innermost body below which a second thread costs more than it brings
-MIN_PARALLEL_WORK = 1 << 16
 
 
 def size(axis: IterVar) -> int | None:
@@ -35,11 +32,11 @@ def stream_stores(stage: Stage, loop: IterVar, target: Target) -> None:
         stage.pragma(loop, "stream_stores")
 
 
-def share_out(stage: Stage, loops: list[IterVar], turns: int) -> IterVar | None:
+def share_out(stage: Stage, loops: list[IterVar], turns: int, target: Target) -> IterVar | None:
     """One parallel loop out of the outermost ones, when there are enough turns of the body; None, and nothing
     done, when not."""
     loops = [iv for iv in loops if iv.kind != "reduce"]
-    if not loops or turns < MIN_PARALLEL_WORK:
+    if not loops or not cost_of(target).shared(turns):
         return None
     outer = loops[0] if len(loops) == 1 else stage.fuse(*loops)
     stage.parallel(outer)

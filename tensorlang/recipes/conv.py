@@ -14,15 +14,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from ..analysis import constant, reads_of, reducer_kind, step
+from ..analysis import Conv, conv_of, cost_of
 from ..ops import tags
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar, Tensor
-from .common import MIN_PARALLEL_WORK, share_out, size, work
+from .common import share_out, size, work
 from .gemm import tile_for
 
 # that wait to be turned: 3 KiB for 16 channels. Measured: 48 and 96 are equal for 3×3, 48 is 1 to 3 % faster
@@ -41,145 +40,16 @@ UNROLLED_CHANNELS = 4
 UNROLLED_PIXELS = 8  # of the image that are turned side by side: half a cache line
 
 
-@dataclass(frozen=True)
-class Conv:
-    """``out[*batch, o, *places] = sum(data[*batch, first + c, *places * strides + …] * weight[o, c,
-    *taps])``; ``groups`` of ``each`` outputs.
-
-    Any number of batch axes, none too; a place may lack its tap; the weight has its axes in any order, at
-    ``weight_axes``.
-    """
-
-    data: Tensor
-    weight: Tensor
-    weight_axes: dict[IterVar, int]  # the dimension of each axis; one of a single value may be missing
-    batch: tuple[IterVar, ...]
-    outputs: IterVar
-    spatial: tuple[IterVar, ...]
-    channels: IterVar
-    taps: tuple[IterVar, ...]  # in the order of their places
-    strides: tuple[int, ...]
-    groups: int
-    each: int
-
-    @property
-    def sizes(self) -> list[int]:
-        """Of the output image."""
-        return [size(a) or 0 for a in self.spatial]
-
-    @property
-    def images(self) -> int | None:
-        """In the batch; None when symbolic."""
-        sizes = [size(a) for a in self.batch]
-        return None if None in sizes else math.prod(n or 0 for n in sizes)
-
-    @property
-    def pointwise(self) -> bool:
-        """Whether the reduction is over channels only, and what it reads are the pixels at multiples of the
-        stride, all of them."""
-        extents = [constant(n) for n in self.data.shape[-len(self.spatial) :]]
-        return (
-            self.groups == 1
-            and all(size(t) == 1 for t in self.taps)
-            and all(
-                n is not None and -(-n // st) == m
-                for n, st, m in zip(extents, self.strides, self.sizes, strict=True)
-            )
-        )
-
-
-def conv_of(stage: Stage) -> Conv | None:
-    """The convolution that a stage computes, None when it is something else, or has symbolic sizes other than
-    its batch.
-
-    Each axis has the role that the reads give it: the weight's only data axis counts the outputs; before the
-    dimension of the channels, the data has the batch, and behind it the places, each alone or with a tap.
-    """
-    op = stage.op
-    if (
-        reducer_kind(op) != "add"
-        or len(op.body) != 1
-        or op.body[0].condition is not None
-        or op.body[0].init is not None
-    ):
-        return None
-    reads = reads_of(op).plain
-    if len(reads) != 2:
-        return None
-    for (weight, at), (data, place) in (reads, reads[::-1]):
-        axes = _weight_axes(op, at)
-        outputs = [a for a in op.axis if axes is not None and a in axes]
-        if axes is not None and len(outputs) == 1:
-            return _with_data(op, weight, axes, outputs[0], data, place)
-    return None
-
-
-def _weight_axes(op: ComputeOp, at: Sequence[Any]) -> dict[IterVar, int] | None:
-    """The dimension of each axis of a weight, whose indices are one axis each, or 0."""
-    by_var = {a.var: a for a in (*op.axis, *op.reduce_axis)}
-    axes = {by_var[i]: d for d, i in enumerate(at) if i in by_var}
-    if len(axes) != sum(constant(i) != 0 for i in at) or not all(
-        a in axes or size(a) == 1 for a in op.reduce_axis
-    ):
-        return None
-    return axes
-
-
-def _with_data(
-    op: ComputeOp,
-    weight: Tensor,
-    axes: dict[IterVar, int],
-    outputs: IterVar,
-    data: Tensor,
-    place: Sequence[Any],
-) -> Conv | None:
-    """The convolution of ``weight`` with what is read at ``place``, None where that is not an image."""
-    first = next(d for d, a in enumerate(op.axis) if a is outputs)
-    batch, spatial = op.axis[:first], op.axis[first + 1 :]
-    if (
-        not spatial
-        or len(place) != len(op.axis)
-        or any(size(a) in (None, 0) for a in (*op.axis[first:], *op.reduce_axis))
-    ):
-        return None
-    if any(i is not a.var for i, a in zip(place, batch, strict=False)):
-        return None
-    strides = [step(i, a) for i, a in zip(place[first + 1 :], spatial, strict=True)]
-    channels = [c for c in op.reduce_axis if step(place[first], c) == 1]
-    if len(channels) != 1 or not all(strides):
-        return None
-    (c,) = channels
-    moved = [[t for t in op.reduce_axis if step(i, t) != 0] for i in place[first + 1 :]]
-    still = [t for t in op.reduce_axis if t is not c and all(step(i, t) == 0 for i in place)]
-    taps = [*still, *(t for here in moved for t in here)]
-    if any(len(here) > 1 for here in moved) or any(size(t) != 1 for t in still):
-        return None
-    if not taps or not len({c, *taps}) == len(taps) + 1 == len(op.reduce_axis):
-        return None
-    there, wanted, depth = constant(data.shape[first]), size(outputs) or 1, size(c) or 1
-    groups = 1 if place[first] is c.var else 0 if there is None else there // depth
-    if not groups or wanted % groups:
-        return None
-    return Conv(
-        data,
-        weight,
-        axes,
-        tuple(batch),
-        outputs,
-        tuple(spatial),
-        c,
-        tuple(taps),
-        tuple(st or 1 for st in strides),
-        groups,
-        wanted // groups,
-    )
-
-
 def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
     """Whether ``inside`` is a convolution for ``apply``: one whose groups fill a vector, and with pixels
     enough to pack a weight for."""
-    conv = conv_of(inside)
-    if conv is None or conv.images == 0 or conv.each < target.vector_lanes(inside.op.body[0].dtype):
+    conv = conv_of(inside.op)
+    if (
+        conv is None
+        or conv.images == 0
+        or 0 in conv.sizes
+        or conv.each < target.vector_lanes(inside.op.body[0].dtype)
+    ):
         return False
     return (
         any(t is conv.weight for t in constants)
@@ -190,7 +60,7 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
 def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> None:
     """Compute the convolution ``inside`` in register tiles of ``out``, which has its shape and reads it at
     its own place."""
-    conv = conv_of(inside)
+    conv = conv_of(inside.op)
     assert conv is not None
     pixels, lanes, cores = (
         math.prod(conv.sizes),
@@ -246,7 +116,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         shared = place = _fused(out, around[:-1])
     else:
         place, shared = images[-1] if images else None, _fused(out, around[len(images) :])
-    if turns >= MIN_PARALLEL_WORK:
+    if cost_of(target).shared(turns):
         out.parallel(shared)
 
     finished.compute_at(out, oo if rows is not None and in_blocks else shared)
@@ -267,17 +137,17 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         _, few = inside.split(conv.channels, UNROLLED_CHANNELS)
         inside.unroll(few)
     if not fixed:
-        _pack_in_blocks(weight, conv, order, turns)
+        _pack_in_blocks(weight, conv, order, turns, target)
     if padded is not None:
         if place is not None:
             padded.compute_at(out, place)
         *front, _ = padded.op.axis
         rows_in_vectors(padded, lanes)
-        share_out(padded, front[len(images) :], turns // PACKED_PIXELS)
+        share_out(padded, front[len(images) :], turns // PACKED_PIXELS, target)
     if rows is not None:
         if place is not None:
             rows.compute_at(out, place)
-        _turn(rows, lanes, 0 if in_blocks else turns)
+        _turn(rows, lanes, 0 if in_blocks else turns, target)
 
 
 def _fused(stage: Stage, loops: Sequence[IterVar]) -> IterVar:
@@ -342,7 +212,7 @@ def _panels(s: Schedule, conv: Conv, inside: Stage, width: int, order: Sequence[
     return copy
 
 
-def _pack_in_blocks(weight: Stage, conv: Conv, order: Sequence[IterVar], turns: int) -> None:
+def _pack_in_blocks(weight: Stage, conv: Conv, order: Sequence[IterVar], turns: int, target: Target) -> None:
     """The copy of a weight that is packed in each call: as many of its neighbours side by side as can be
     turned."""
     *front, lane = weight.op.axis
@@ -364,7 +234,7 @@ def _pack_in_blocks(weight: Stage, conv: Conv, order: Sequence[IterVar], turns: 
         weight.reorder(*front, channel, *taps, lane)
     for a in beside:
         weight.unroll(a)
-    share_out(weight, front, turns // PACKED_PIXELS)
+    share_out(weight, front, turns // PACKED_PIXELS, target)
 
 
 def _by_pixel(s: Schedule, conv: Conv, inside: Stage) -> Stage:
@@ -386,7 +256,7 @@ def _by_pixel(s: Schedule, conv: Conv, inside: Stage) -> Stage:
     return copy
 
 
-def _turn(rows: Stage, lanes: int, turns: int) -> None:
+def _turn(rows: Stage, lanes: int, turns: int, target: Target) -> None:
     """Vectors of channels, a few pixels side by side; shared out when ``turns`` of the product are enough."""
     *front, p, c = rows.op.axis
     po, pi = rows.split(p, UNROLLED_PIXELS)
@@ -394,7 +264,7 @@ def _turn(rows: Stage, lanes: int, turns: int) -> None:
     rows.reorder(*front, po, co, pi, ci)
     rows.unroll(pi)
     rows.vectorize(ci)
-    share_out(rows, [po], turns // PACKED_PIXELS)
+    share_out(rows, [po], turns // PACKED_PIXELS, target)
 
 
 def padding_of(s: Schedule, image: Tensor) -> Stage | None:

@@ -6,11 +6,11 @@ in the first cache and written in long rows. Uses public primitives only.
 
 from __future__ import annotations
 
-from ..analysis import Turn, constant, reads_of, typical
+from ..analysis import Turn, constant, cost_of, reads_of, typical
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar
-from .common import MIN_PARALLEL_WORK, size, stream_stores, work
+from .common import size, stream_stores, work
 
 BLOCK = 64  # rows and columns of a block that is turned in the first cache, in elements of 4 bytes
 ALIAS = 4096  # bytes: rows this far apart meet in the same lines of the first cache
@@ -45,7 +45,7 @@ def turn_in_tiles(s: Schedule, stage: Stage, turn: Turn, target: Target) -> None
     if (size(last) or 1) % wide or (size(along) or 1) % high:
         wide = min(wide, 16)  # nor in the copy of the tile with masks
     by_columns = far_source and not far_result
-    shared = turns >= MIN_PARALLEL_WORK
+    shared = cost_of(target).shared(turns)
     jo, ji = _tiles(stage, last, wide, shared and by_columns)
     io, ii = _tiles(stage, along, high, (shared and not by_columns) or turn.every is not None)
     order = [jo, io] if by_columns else [io, jo]

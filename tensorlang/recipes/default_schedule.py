@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..analysis import cost, has_calls, reads_of, reduces_rows, turned
+from ..analysis import has_calls, operations, reads_of, reduces_rows, turned
 from ..ops import tags
 from ..schedule import Schedule, Stage, create_schedule
 from ..target import Target, as_target
@@ -97,7 +97,7 @@ def _inline(s: Schedule, done: set[str]) -> None:
             or len(readers) > 1
             or any(_places(r.compute, stage) > 1 for r in readers)
         )
-        if cost(stage.op.body) <= (MAX_INLINE_COST if again else MAX_CHAIN_COST):
+        if operations(stage.op.body) <= (MAX_INLINE_COST if again else MAX_CHAIN_COST):
             stage.compute_inline()
 
 
@@ -153,7 +153,7 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> None:
         )
         stage.vectorize(inner)
         axes[-1] = outer
-    shared = share_out(stage, axes[:-1] or axes, turns)
+    shared = share_out(stage, axes[:-1] or axes, turns, target)
     if shared is not None and not has_calls(
         stage.op
     ):  # a long chain of operations leaves time for plain stores, and is 4 % faster with them
@@ -196,7 +196,7 @@ def _reduction(s: Schedule, stage: Stage, target: Target, constants: Sequence[Te
     elif reduce_in_lanes(s, stage, target):
         return
     else:
-        share_out(stage, list(op.axis[:1]), work(stage))
+        share_out(stage, list(op.axis[:1]), work(stage), target)
 
 
 def _of_matrix(s: Schedule, stage: Stage, target: Target) -> bool:
@@ -228,7 +228,7 @@ def _tile(s: Schedule, out: Stage, inside: Stage, target: Target) -> None:
         # the reduction itself runs along memory: one element at a time, its partial sums in vector lanes
         inside.compute_at(out, axes[-1])
         reduce_in_lanes(s, inside, target)
-        share_out(out, axes[:1], turns)
+        share_out(out, axes[:1], turns, target)
         return
     rows = next(
         (d for d in range(len(own) - 2, -1, -1) if reads.reused_over(own[d], own[-1]) and size(own[d]) != 1),
@@ -257,4 +257,4 @@ def _tile(s: Schedule, out: Stage, inside: Stage, target: Target) -> None:
     inside.vectorize(own[-1])
     if rows is not None:
         inside.unroll(own[rows])
-    share_out(out, order[:-1] or order, turns)
+    share_out(out, order[:-1] or order, turns, target)

@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ..analysis import reads_of, reducer_kind, step
+from ..analysis import cost_of, reads_of, reducer_kind, step
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
-from .common import MIN_PARALLEL_WORK, size, work
+from .common import size, work
 from .conv import padding_of, rows_in_vectors
 
 REDUCERS = ("add", "max", "min")  # of convolutions and mean pools, and of the other pools
@@ -82,7 +82,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         out.unroll(a)
     out.vectorize(xi)
     channel = front[0] if len(front) == 1 else out.fuse(*front)
-    if turns >= MIN_PARALLEL_WORK:
+    if cost_of(target).shared(turns):
         out.parallel(channel)
     inside.compute_at(out, xo)
     if s.can("set_scope", inside.name, "local"):

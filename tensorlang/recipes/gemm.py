@@ -11,24 +11,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from ..analysis import narrow_product, reads_of, reducer_kind
+from ..analysis import ROOFLINE, Cost, Product, cost_of, product_of
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
 from .common import share_out, size, work
 
-# turns of k that a multiply-add takes, times the number of them that begin in one: chains needed to keep the
-# units busy
-LATENCY = 4
-PER_CYCLE = 2  # multiply-adds, and also loads, that begin in one cycle
-# loads wait for each other more often than multiply-adds do: measured, a column of one vector reaches 85 of
-# 95 GFLOP/s
-BUSY = 1.1
-BLOCK_COLUMNS = 256  # of the right operand that are packed at a time
-MIN_TURNS = 1 << 19  # multiply-adds below which a second thread costs more than it brings
 STREAMED_ROWS = 12  # rows up to which the right operand is read where it lies
 STREAMED_DEPTH = 8  # rows of it that are read side by side
 WIDENED = 32  # elements of the left operand that become 16 bits wide at a time
@@ -36,59 +26,14 @@ PACKED_ROWS = 16  # rows from which a copy of the right operand pays
 PAIRED_ROWS = 4  # the same for 8- and 16-bit integers, which are multiplied in pairs only in a copy
 
 
-@dataclass(frozen=True)
-class Product:
-    """``out[…, i, …, j] = sum(left[…, i, k] * right[…, k, j])``: operands with the dimension of each axis, in
-    whatever order they have."""
-
-    left: Tensor
-    right: Tensor
-    left_axes: dict[IterVar, int]
-    right_axes: dict[IterVar, int]
-    row: IterVar | None  # the innermost axis that the right operand does not have
-    column: IterVar
-    narrow: bool  # of 8- or 16-bit integers, summed in 32 bits
-
-
-def product_of(stage: Stage) -> Product | None:
-    """The matrix product that a stage computes, None when it is something else."""
-    op = stage.op
-    if (
-        reducer_kind(op) != "add"
-        or len(op.body) != 1
-        or not op.axis
-        or op.body[0].condition is not None
-        or op.body[0].init is not None
-    ):
-        return None
-    reads = reads_of(op).plain
-    if len(reads) != 2:
-        return None
-    by_var = {a.var: a for a in (*op.axis, *op.reduce_axis)}
-    operands = []
-    for tensor, indices in reads:
-        axes = [by_var[i] for i in indices if i in by_var]  # type: ignore[index]
-        places = {a: d for d, a in enumerate(axes)}
-        if len(axes) < len(indices) or len(places) < len(axes):
-            return None
-        operands.append((tensor, places))
-    column = op.axis[-1]
-    sides = [i for i, (_, places) in enumerate(operands) if column in places]
-    if len(sides) != 1:
-        return None
-    (right, right_axes), (left, left_axes) = operands[sides[0]], operands[1 - sides[0]]
-    rows = [a for a in op.axis if a not in right_axes]
-    if not all(a in left_axes and a in right_axes for a in op.reduce_axis):
-        return None
-    return Product(left, right, left_axes, right_axes, rows[-1] if rows else None, column, narrow_product(op))
-
-
-def tile_for(rows: int | None, columns: int | None, lanes: int, registers: int) -> tuple[int, int]:
+def tile_for(
+    rows: int | None, columns: int | None, lanes: int, registers: int, table: Cost = ROOFLINE
+) -> tuple[int, int]:
     """(rows, vectors) of the register tile with the least time for a product of that many rows and columns.
 
-    A tile of r × v takes a turn of k in max(r * v, r + v, chains) / PER_CYCLE cycles: multiply-adds, loads,
-    latency. Blocks of rows are of nearly equal height. The rest of a vector, where one tile has all columns,
-    is sums of fewer lanes in registers of their own: 7 columns are 4 and 2 and 1.
+    What a turn of k takes, ``table`` tells. Blocks of rows are of nearly equal height. The rest of a vector,
+    where one tile has all columns, is sums of fewer lanes in registers of their own: 7 columns are 4 and 2
+    and 1.
     """
     best: tuple[float, int, int] | None = None
     vectors = None if columns is None else -(-columns // lanes)
@@ -107,28 +52,24 @@ def tile_for(rows: int | None, columns: int | None, lanes: int, registers: int) 
             high = -(-m // -(-m // r))  # blocks of nearly equal height
             heights = [(m // high, high), (1, m % high)]
             widths = [(-(-n // v), held)]
-            cost = sum(a * b * _cycles(h, w) for a, h in heights for b, w in widths if h and w)
+            cost = sum(a * b * table.tile(h, w) for a, h in heights for b, w in widths if h and w)
             if best is None or (cost, -r * v) < best:
                 best = (cost, high, v)
     assert best is not None
     return best[1], best[2]
 
 
-def _cycles(r: int, v: int) -> float:
-    return max(r * v, BUSY * (r + v), LATENCY * PER_CYCLE) / PER_CYCLE + 0.04 * (r + 3 * v)
-
-
 def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
     """Whether ``inside`` is a matrix product for ``apply``: not of one column, and not a few rows with a
     right operand that lies column by column, which are products along memory."""
-    product = product_of(inside)
+    product = product_of(inside.op)
     if (
         product is None
         or size(product.column) == 1
         or any(size(a) == 0 for a in (*inside.op.axis, *inside.op.reduce_axis))
     ):
         return False
-    return _fixed(product, constants) or _packs(product) or _in_lines(product)
+    return _fixed(product, constants) or _packs(product) or product.in_lines
 
 
 def _fixed(product: Product, constants: Sequence[Tensor]) -> bool:
@@ -144,15 +85,10 @@ def _packs(product: Product) -> bool:
     return m is None or m >= PACKED_ROWS
 
 
-def _in_lines(product: Product) -> bool:
-    """Whether the columns of the right operand are neighbours in memory."""
-    return product.right_axes[product.column] == len(product.right_axes) - 1
-
-
 def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> None:
     """Compute the product ``inside`` in register tiles of ``out``, which has its shape and reads it at its
     own place."""
-    product = product_of(inside)
+    product = product_of(inside.op)
     assert product is not None
     own = dict(zip(inside.op.axis, out.op.axis, strict=True))
     lanes = target.vector_lanes(inside.op.body[0].dtype)
@@ -185,11 +121,13 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         or (packs and high > 1 and _far(product, target))
         or (high > 1 and _widens(inside, product.left))
     ):
-        _left(s, inside, product, high, pairs)
+        _left(s, inside, product, high, pairs, target)
 
     turns = work(inside)
+    shared = cost_of(target).shared_products(turns)
     wide = packs and (m is None or m >= 4 * PACKED_ROWS)
-    block = None if overlaps else _block(n, width, wide, target.num_cores if turns >= MIN_TURNS else 1)
+    most = cost_of(target).block_columns // (1 if wide else 2)
+    block = None if overlaps else _block(n, width, most, target.num_cores if shared else 1)
     jo, ji = (
         out.split(own[product.column], width, tail="shift")
         if overlaps
@@ -212,9 +150,9 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     place = None
     if around:
         place = around[0] if len(around) == 1 else out.fuse(*around)
-        if turns >= MIN_TURNS:
+        if shared:
             out.parallel(place)
-    elif rows and turns >= MIN_TURNS:
+    elif rows and shared:
         out.parallel(rows[0])
     inside.compute_at(out, jo)
     if s.can("set_scope", inside.name, "local"):
@@ -230,15 +168,14 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     for ii in tile:
         inside.unroll(ii)
     if copy is not None:
-        shared = any(a not in product.right_axes for a in keep)
-        if shared or fixed:
+        if fixed or any(a not in product.right_axes for a in keep):
             place = None
         if place is not None:
             copy.compute_at(out, place)
         laid: tuple[Any, ...] = copy.op.axis if pairs else (*copy.op.axis, None)
         *others, lane, pair = laid
         at = len(others) - 1 - len(inside.op.reduce_axis)
-        if pair is not None or _in_lines(product):
+        if pair is not None or product.in_lines:
             panel = others.pop(at)
             _lines(copy, [*others, panel], pair, lane)  # whole lines of a block are read one after the other
         else:
@@ -249,7 +186,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
             copy.unroll(ki)
             copy.vectorize(lane)
         if place is None and not fixed:
-            share_out(copy, [others[0]], turns // 16)
+            share_out(copy, [others[0]], turns // 16, target)
 
 
 def _overlaps(inside: Stage, product: Product, width: int, target: Target) -> bool:
@@ -266,8 +203,8 @@ def _overlaps(inside: Stage, product: Product, width: int, target: Target) -> bo
     if (
         n is None
         or None in depth
-        or not _in_lines(product)
-        or not width < n <= BLOCK_COLUMNS
+        or not product.in_lines
+        or not width < n <= cost_of(target).block_columns
         or n % width == 0
         or _far(product, target)
     ):
@@ -277,7 +214,7 @@ def _overlaps(inside: Stage, product: Product, width: int, target: Target) -> bo
 
 
 def _streams(inside: Stage, product: Product, m: int, target: Target) -> bool:
-    if len(inside.op.reduce_axis) != 1 or not _in_lines(product):
+    if len(inside.op.reduce_axis) != 1 or not product.in_lines:
         return False
     depth, n = (size(a) for a in (inside.op.reduce_axis[0], product.column))
     if depth is None or n is None or depth < 8 * STREAMED_DEPTH:
@@ -305,7 +242,7 @@ def _stream(
     depth, shares = size(k), target.num_cores
     partial, place = inside, None
     if (
-        work(inside) >= MIN_TURNS
+        cost_of(target).shared_products(work(inside))
         and shares > 1
         and depth is not None
         and depth % (shares * STREAMED_DEPTH) == 0
@@ -398,7 +335,7 @@ def _far(product: Product, target: Target) -> bool:
     return total > target.l1_bytes
 
 
-def _left(s: Schedule, inside: Stage, product: Product, high: int, pairs: bool) -> None:
+def _left(s: Schedule, inside: Stage, product: Product, high: int, pairs: bool, target: Target) -> None:
     """The left operand in panels of a tile's height, so that a turn of k reads one line and not one line far
     away. Pairs whose elements are neighbours are widened where they lie, and so are 16-bit floats."""
     k, widens = inside.op.reduce_axis[-1], _widens(inside, product.left)
@@ -411,24 +348,20 @@ def _left(s: Schedule, inside: Stage, product: Product, high: int, pairs: bool) 
         *others, last = copy.op.axis
         outer, inner = copy.split(last, WIDENED)
         copy.vectorize(inner)
-        share_out(copy, others[:1] or [outer], work(copy) // 4)
+        share_out(copy, others[:1] or [outer], work(copy) // 4, target)
         return
     copy = _panels(s, inside, product.left, product.left_axes, product.row, high, pairs, widens)
     laid: tuple[Any, ...] = copy.op.axis if pairs else (*copy.op.axis, None)
     *others, lane, pair = laid
     panel = others.pop(len(others) - 1 - len(inside.op.reduce_axis))
     _lines(copy, [*others, panel], pair, lane)
-    share_out(copy, [others[0] if others else panel], work(copy) // 4)
+    share_out(copy, [others[0] if others else panel], work(copy) // 4, target)
 
 
-def _block(n: int | None, width: int, wide: bool, threads: int) -> int | None:
-    """Panels of a block of columns, shared out evenly among the threads; None for one block.
-
-    Measured (Zen 3, 512 KiB of L2): blocks of about 256 columns are as good as any from k = 256 to 3072,
-    though from k = 1024 on they live in the third cache. Smaller ones read A too often, larger ones lose up
-    to 6 %.
-    """
-    fit = max(1, (BLOCK_COLUMNS if wide else BLOCK_COLUMNS // 2) // width)
+def _block(n: int | None, width: int, most: int, threads: int) -> int | None:
+    """Panels of a block of at most about so many columns, the blocks shared out evenly among the threads;
+    None for one block."""
+    fit = max(1, most // width)
     if n is None:
         return fit
     panels = -(-n // width)

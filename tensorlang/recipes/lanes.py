@@ -4,10 +4,10 @@ first divided among the threads. How wide elementwise loops are. Uses public pri
 
 from __future__ import annotations
 
-from ..analysis import has_calls, reads_of, reducer_kind, typical
+from ..analysis import cost_of, has_calls, reads_of, reducer_kind, typical
 from ..schedule import Schedule, Stage
 from ..target import Target
-from .common import MIN_PARALLEL_WORK, share_out, size, work
+from .common import share_out, size, work
 
 VECTORS = 4  # side by side: as many chains of operations, of which each waits for the one before
 
@@ -45,7 +45,7 @@ def reduce_in_lanes(s: Schedule, stage: Stage, target: Target) -> bool:
     combined = stage.op.reduce_axis[0]
     stage.vectorize(combined)
     if axes and root:
-        share_out(stage, axes, work(partial))
+        share_out(stage, axes, work(partial), target)
     return True
 
 
@@ -74,7 +74,7 @@ def share_reduction(s: Schedule, stage: Stage, target: Target) -> Stage | None:
     if (
         cores == 1
         or rows >= cores
-        or work(stage) < 2 * MIN_PARALLEL_WORK
+        or not cost_of(target).shared(work(stage) // 2)
         or reducer_kind(op) in (None, "custom")
     ):
         return None

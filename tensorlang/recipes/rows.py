@@ -11,11 +11,11 @@ import heapq
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ..analysis import constant, reads_of, reducer_kind, reduces_rows, row_of
+from ..analysis import constant, cost_of, reads_of, reducer_kind, reduces_rows, row_of
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar
-from .common import MIN_PARALLEL_WORK, size, stream_stores, work
+from .common import size, stream_stores, work
 from .lanes import reduce_in_lanes, vector_width
 
 MOST_BETWEEN = 64  # stages between a result and the reduction that makes it a matter of rows
@@ -129,7 +129,7 @@ def row_by_row(s: Schedule, out: Stage, rows: Rows, target: Target) -> set[str]:
         outer[-1], part = out.split(outer[-1], rows.every)
         inner = [part, *inner]
     row = outer[0] if len(outer) == 1 else out.fuse(*outer)
-    if turns >= MIN_PARALLEL_WORK // 8:
+    if cost_of(target).shared(8 * turns):
         out.parallel(row)
     stream_stores(out, row, target)
     for st in rows.members:

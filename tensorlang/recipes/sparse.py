@@ -41,4 +41,4 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         inside.compute_at(out, last)
     if s.can("set_scope", inside.name, "local"):
         inside.set_scope("local")
-    share_out(out, axes or [last], turns)
+    share_out(out, axes or [last], turns, target)

@@ -16,6 +16,7 @@ from tensorlang.analysis import (
     amount,
     ceil_quotient,
     choose,
+    cost_of,
     least,
     most,
     plus,
@@ -25,23 +26,17 @@ from tensorlang.analysis import (
 
 from .registers import tile_of
 
-PER_CYCLE = 2  # vector operations, and also loads, that begin in one cycle
-LATENCY = 4  # cycles from one sum to the next that needs it
-DIVISION, CALL = 4, 16  # vector operations that these count as
-SPILL = 2  # cycles to write a vector to memory and read it again
-TURN = 1  # cycles of a loop around a tile
-START = 8000  # cycles to begin and end a parallel loop
-BYTES = {"l1": 32, "l2": 16, "l3": 6}  # that come in a cycle from behind that cache
 SCALE = 16  # of cycles: an eighth of a load is an amount too
 
 
 def estimate(st: Statement, target: Target) -> dict[str, Expr]:
     """Sixteenths of cycles on the critical path, all threads working: ``compute`` of the core, ``memory`` of
     the caches, ``starts`` of parallel loops, ``time`` all of it together."""
-    tile = tile_of(st, target)
+    c, tile = cost_of(target), tile_of(st, target)
     work = st.work
     weight = max(
-        1, work.fma + work.add + work.mul + work.select + work.cast + DIVISION * work.div + CALL * work.call
+        1,
+        work.fma + work.add + work.mul + work.select + work.cast + c.division * work.div + c.call * work.call,
     )
     around = tile.level - 1
     # the sums stay in registers while the reduction turns
@@ -49,25 +44,26 @@ def estimate(st: Statement, target: Target) -> dict[str, Expr]:
     stores = amount(0) if kept else times(tile.held, len([a for a in st.accesses if a.write]))
     loads = plus(tile.loaded, stores) if st.reduction and not kept else tile.loaded
     chain = (
-        times(LATENCY, *[p.extent for p in st.loops[tile.level :] if p.reduce and p.kind == "unrolled"])
+        times(c.latency, *[p.extent for p in st.loops[tile.level :] if p.reduce and p.kind == "unrolled"])
         if kept
         else amount(0)
     )
     spilled = most(plus(tile.held, least(tile.loaded, 4), 1 - target.vector_registers), 0)
-    issued = most(times(tile.vectors, weight, SCALE // PER_CYCLE), times(loads, SCALE // PER_CYCLE))
+    issued = most(times(tile.vectors, weight, SCALE // c.per_cycle), times(loads, SCALE // c.per_cycle))
     busy = most(issued, times(most(stores, chain), SCALE))
-    one = plus(busy, times(spilled, SPILL * SCALE), TURN * SCALE)
+    one = plus(busy, times(spilled, c.spill * SCALE), c.turn * SCALE)
     at = next((p for p, loop in enumerate(st.loops) if loop.kind == "parallel"), None)
     outer = st.loops[: tile.level]
     turns = times(*[p.extent for i, p in enumerate(outer) if i != at])
     shared = amount(1) if at is None else st.loops[at].extent
     rounds = ceil_quotient(shared, target.num_cores)  # as many turns as the busiest thread has
     compute = times(one, turns, rounds)
-    moved = [quotient(times(brought, SCALE), BYTES[name]) for name, brought in traffic(st, target).items()]
+    rates = {"l1": c.l1_rate, "l2": c.l2_rate, "l3": c.l3_rate}
+    moved = [quotient(times(brought, SCALE), rates[name]) for name, brought in traffic(st, target).items()]
     memory = plus(*moved)
     if at is not None:
         memory = times(quotient(memory, most(shared, 1)), rounds)
-    starts = amount(0) if at is None else times(START * SCALE, *[p.extent for p in st.loops[:at]])
+    starts = amount(0) if at is None else times(c.start * SCALE, *[p.extent for p in st.loops[:at]])
     return {
         "estimate.compute": compute,
         "estimate.memory": memory,

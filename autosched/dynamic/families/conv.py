@@ -20,7 +20,7 @@ from typing import Any
 
 import tensorlang as tl
 from tensorlang import te
-from tensorlang.analysis import constant, reads_of, reducer_kind
+from tensorlang.analysis import Conv, constant, conv_of
 from tensorlang.ops import tags
 
 from .products import Tiled, size_of
@@ -68,39 +68,15 @@ NARROW = (
 )
 
 
-def conv_stage(s: tl.Schedule) -> tl.Stage | None:
+def conv_stage(s: tl.Schedule) -> tuple[tl.Stage, Conv] | None:
     """The one reduction of the schedule, when it is a convolution of one group over two open axes."""
     found = [st for st in s.stages if isinstance(st.op, te.ComputeOp) and st.op.reduce_axis]
-    if len(found) != 1:
+    conv = conv_of(found[0].op) if len(found) == 1 else None
+    if conv is None or conv.groups > 1 or (len(conv.batch), len(conv.spatial), len(conv.taps)) != (1, 2, 2):
         return None
-    op = found[0].op
-    reads = reads_of(op).plain
-    if (
-        reducer_kind(op) != "add"
-        or len(op.axis) != 4
-        or len(op.reduce_axis) != 3
-        or len(reads) != 2
-        or op.body[0].condition is not None
-    ):
-        return None
-    n, o, *_ = op.axis
-    weights = [i for i, (_, at) in enumerate(reads) if len(at) == 4 and at[0] is o.var]
-    if (
-        len(weights) != 1
-        or constant(o.extent) is None
-        or any(constant(a.extent) in (None, 0) for a in op.reduce_axis)
-    ):
-        return None
-    data = reads[1 - weights[0]][1]
-    whole = all(
-        i is a.var or constant(a.extent) == 1
-        for i, a in zip(reads[weights[0]][1][1:], op.reduce_axis, strict=True)
-    )
-    return (
-        found[0]
-        if whole and len(data) == 4 and data[0] is n.var and data[1] is op.reduce_axis[0].var
-        else None
-    )
+    order = (conv.outputs, conv.channels, *conv.taps)
+    whole = all(conv.weight_axes.get(a, d) == d for d, a in enumerate(order))
+    return (found[0], conv) if whole and order[1:] == tuple(found[0].op.reduce_axis) else None
 
 
 def schedules_of(
@@ -113,17 +89,18 @@ def schedules_of(
     makes the tensors, with the dims of at least the sizes that it is given, or none where there are no such
     sizes."""
     s = tl.create_schedule([t for t in stated({}) if not isinstance(t.op, te.PlaceholderOp)])
-    stage = conv_stage(s)
-    if stage is None or sum(st.state.is_output for st in s.stages) != 1:
+    found = conv_stage(s)
+    if found is None or sum(st.state.is_output for st in s.stages) != 1:
         return
+    stage, conv = found
     lanes = target.vector_lanes(stage.op.body[0].dtype)
-    narrow = (constant(stage.op.axis[1].extent) or 0) <= lanes
-    width = size_of(stage.op.axis[3])
+    narrow = conv.each <= lanes
+    width = size_of(conv.spatial[-1])
     for tile in _tiles(narrow, threads):
         full = tile.kind == ROW
         least = {width: tile.high} if full and isinstance(width, str) else {}
         if tile.kind == COUNTED:  # a division by the width, even where there is nothing to compute
-            least = {n: 1 for n in map(size_of, stage.op.axis[2:]) if isinstance(n, str)}
+            least = {n: 1 for n in map(size_of, conv.spatial) if isinstance(n, str)}
         tensors = stated(least)
         fits = tile.high * tile.vectors + tile.vectors + 1 <= target.vector_registers and not (
             full and isinstance(width, int) and width < tile.high
@@ -131,11 +108,11 @@ def schedules_of(
         if not tensors or not fits:
             continue
         s = tl.create_schedule([t for t in tensors if not isinstance(t.op, te.PlaceholderOp)])
-        stage = conv_stage(s)
-        assert stage is not None
+        found = conv_stage(s)
+        assert found is not None
         try:
             out = next(st for st in s.stages if st.state.is_output)
-            _apply(s, out, stage, tile, lanes, [t for t in tensors if t.name in constants], threads)
+            _apply(s, out, found[0], tile, lanes, [t for t in tensors if t.name in constants], threads)
         except tl.ScheduleError:
             continue
         yield Tiled(
@@ -168,17 +145,16 @@ def _apply(
         ):
             st.compute_inline()
     inside = s[s.cache_write(out.name, "local")] if stage.name == out.name else stage
-    reads = reads_of(inside.op).plain
-    weight = next(t for t, at in reads if at[0] is inside.op.axis[1].var)
-    image = next(t for t, at in reads if t is not weight)
-    channel, down, across = inside.op.reduce_axis
+    conv = conv_of(inside.op)
+    assert conv is not None
+    image, weight, channel, (down, across) = conv.data, conv.weight, conv.channels, conv.taps
     # the loop inside is long, or has no end to guess
     order = [down, channel, across] if tile.written else [down, across, channel]
     packed = s[s.cache_read(weight, "global", [inside.name])]
     packed.transform_layout(
         lambda o, c, y, x: [o // width, *((y, c, x) if tile.written else (y, x, c)), o % width]
     )
-    uneven = (constant(inside.op.axis[1].extent) or 0) % width > 0
+    uneven = conv.each % width > 0
     _pack(packed, tile.written, not any(t is weight for t in constants), uneven, threads)
     padded = s[s.state.of(image).name] if isinstance(s.state.of(image).op, te.ComputeOp) else None
     if tile.kind == COUNTED:

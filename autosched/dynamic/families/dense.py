@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 import tensorlang as tl
+from tensorlang.analysis import cost_of
 
 from ..calibrate import are_seconds, holds, times
 from ..declaration import Declaration
@@ -39,7 +40,9 @@ def dense(decl: Declaration, box: Box, settings: Settings) -> Options | None:
     lanes = decl.target.vector_lanes(tensors[-1].dtype)
     modules: dict[Tile, tl.Module] = {}
     most = box[found.row][1] if settings.closed else decl.dims[found.row].hi
-    for tile in tiles(decl.target.vector_registers, lanes, found.columns, tl.num_threads()):
+    for tile in tiles(
+        decl.target.vector_registers, lanes, found.columns, tl.num_threads(), cost_of(decl.target)
+    ):
         if most is not None and tile.rows > max(1, most):  # no call is as high
             break
         made = _build(decl, found, tile, lanes, settings)

@@ -19,10 +19,7 @@ import numpy as np
 
 import tensorlang as tl
 from tensorlang import te
-from tensorlang.analysis import constant
-from tensorlang.recipes import Product, product_of
-
-from ..micro_kernel import CHAINS
+from tensorlang.analysis import Product, constant, cost_of, product_of
 
 HEIGHTS = 4  # of the tiles of one width
 VECTORS = 3  # of the widest tile
@@ -55,7 +52,7 @@ class Open:
 def product_stage(s: tl.Schedule) -> Open | None:
     """The one reduction of the schedule, when it is a product of two arguments with open rows or columns."""
     found = [st for st in s.stages if isinstance(st.op, te.ComputeOp) and st.op.reduce_axis]
-    product = product_of(found[0]) if len(found) == 1 else None
+    product = product_of(found[0].op) if len(found) == 1 else None
     if product is None or product.row is None or product.narrow or len(found[0].op.reduce_axis) != 1:
         return None
     rows, columns = size_of(product.row), size_of(product.column)
@@ -82,12 +79,12 @@ def size_of(axis: te.IterVar) -> int | str | None:
     )
 
 
-def shapes(registers: int) -> list[tuple[int, int]]:
+def shapes(registers: int, chains: int) -> list[tuple[int, int]]:
     """(rows, vectors) of the tiles that fill the registers and of lower ones, which waste less of few
     rows."""
     found = []
     for vectors in range(1, VECTORS + 1):
-        lowest, top = -(-(CHAINS - 1) // vectors), (registers - 1 - vectors) // vectors
+        lowest, top = -(-(chains - 1) // vectors), (registers - 1 - vectors) // vectors
         found += (
             [(h, vectors) for h in sorted({round(float(h)) for h in np.geomspace(lowest, top, HEIGHTS)})]
             if lowest <= top
@@ -99,7 +96,7 @@ def shapes(registers: int) -> list[tuple[int, int]]:
 def schedules_of(stated: Any, target: tl.Target, constants: Sequence[str], threads: int) -> Iterator[Tiled]:
     """A schedule for each tile that is legal; none when the computation is no such product. ``stated`` makes
     the tensors, with the dims of at least the sizes that it is given."""
-    for rows, vectors in shapes(target.vector_registers):
+    for rows, vectors in shapes(target.vector_registers, cost_of(target).chains):
         tensors: list[te.Tensor] = stated({})
         s = tl.create_schedule([t for t in tensors if not isinstance(t.op, te.PlaceholderOp)])
         found = product_stage(s)
@@ -133,14 +130,7 @@ def _copies(product: Product, vectors: int) -> tuple[str, ...]:
     """How the right operand may be read: rows of a result far apart are better written one after the other,
     from a copy of all panels."""
     whole = (WHOLE,) if vectors > 1 and len(product.right_axes) > 2 else ()
-    return (
-        (PANEL, *whole) if not _in_lines(product) else (IN_PLACE, *((PANEL, *whole) if vectors > 1 else ()))
-    )
-
-
-def _in_lines(product: Product) -> bool:
-    """Whether the columns of the right operand are neighbours in memory."""
-    return product.right_axes[product.column] == len(product.right_axes) - 1
+    return (PANEL, *whole) if not product.in_lines else (IN_PLACE, *((PANEL, *whole) if vectors > 1 else ()))
 
 
 def _apply(s: tl.Schedule, rows: int, width: int, copied: str, threads: int) -> bool:
@@ -156,7 +146,7 @@ def _apply(s: tl.Schedule, rows: int, width: int, copied: str, threads: int) -> 
         if isinstance(st.op, te.ComputeOp) and st.name not in (out.name, stage.name):
             st.compute_inline()
     inside = s[s.cache_write(out.name, "local")] if stage.name == out.name else stage
-    product = product_of(inside)
+    product = product_of(inside.op)
     assert product is not None and product.row is not None
     own = dict(zip(inside.op.axis, out.op.axis, strict=True))
     (depth,) = inside.op.reduce_axis
@@ -195,7 +185,7 @@ def _apply(s: tl.Schedule, rows: int, width: int, copied: str, threads: int) -> 
         copy.compute_at(out, around[-1] if copied == WHOLE else jo)
         if copied == WHOLE:
             panel, lane = copy.split(lane, width, tail="shift")
-        if not _in_lines(product):
+        if not product.in_lines:
             deep, ki = copy.split(deep, TURNED)
             copy.unroll(ki)
             copy.reorder(*((panel,) if copied == WHOLE else ()), deep, ki, lane)

@@ -12,7 +12,7 @@ from tensorlang.analysis import constant
 
 from .placing import once_first, places
 from .rule import Answer, Where, empty, inside_scan, turns, untouched, ways
-from .tiling import SERIAL, settle
+from .tiling import settle
 
 VECTORS = (1, 2, 4, 8)
 MAX_CHUNK = 256
@@ -38,14 +38,7 @@ class Map:
     def apply(self, s: tl.Schedule, stage: tl.Stage, where: Where) -> Iterable[tl.Schedule]:
         """Inside its readers first, then at root, by threads and by one. Where a loop would compute the same
         again, and what it reads is computed here too, inside comes last."""
-        work, cores = turns(stage), where.target.num_cores
-        threads = (
-            [False]
-            if cores == 1 or inside_scan(stage) or work < SERIAL
-            else [True, False]
-            if work < 4 * SERIAL
-            else [True]
-        )
+        threads = [False] if inside_scan(stage) else where.threads(turns(stage))
         found = [] if stage.state.is_output or inside_scan(stage) else places(s, stage)
         first, last = (
             once_first(s, stage, found)

@@ -11,7 +11,7 @@ from tensorlang.analysis import constant, reads_of, reducer_kind
 
 from .placing import once_first, places
 from .rule import Answer, Where, empty, inside_scan, turns, untouched, ways
-from .tiling import SERIAL, consumer, reuses
+from .tiling import consumer, reuses
 
 VECTORS = (1, 2, 4, 8)
 MAX_STEP = 64
@@ -33,7 +33,7 @@ class Rows:
     def apply(self, s: tl.Schedule, stage: tl.Stage, where: Where) -> Iterable[tl.Schedule]:
         """Inside its readers where nothing is computed twice, at root by threads, at root with the reduction
         itself shared out, at root by one thread, inside its readers elsewhere."""
-        work, cores = turns(stage), where.target.num_cores
+        shared, cores = where.threads(turns(stage)), where.target.num_cores
         points = 1
         for a in stage.op.axis:
             points *= constant(a.extent) or 64
@@ -43,11 +43,11 @@ class Rows:
             else once_first(s, stage, places(s, stage))
         )
         threads: list[partial[None]] = []
-        if cores > 1 and not inside_scan(stage) and work >= SERIAL:
+        if True in shared and not inside_scan(stage):
             threads = [partial(_root, stage.name, "rows", where)] if points >= cores else []
             if points < 8 * cores and reducer_kind(stage.op) != "custom":
                 threads.append(partial(_root, stage.name, "parts", where))
-        alone = [] if threads and work >= 4 * SERIAL else [partial(_root, stage.name, "", where)]
+        alone = [] if threads and False not in shared else [partial(_root, stage.name, "", where)]
         return ways(
             s,
             *[partial(_at, stage.name, place, where) for place in once],

@@ -15,7 +15,7 @@ from typing import Protocol
 
 import tensorlang as tl
 from tensorlang import te
-from tensorlang.analysis import constant, typical
+from tensorlang.analysis import constant, cost_of, typical
 
 
 class Answer(enum.Enum):
@@ -36,6 +36,13 @@ class Where:
     def lanes(self, stage: tl.Stage) -> int:
         """Elements of a stage's type in one vector."""
         return self.target.vector_lanes(stage.op.body[0].dtype)
+
+    def threads(self, work: int) -> list[bool]:
+        """Whether so many turns may be shared out: no, yes, or both, the likely one first."""
+        table = cost_of(self.target)
+        if self.target.num_cores == 1 or not table.perhaps_shared(work):
+            return [False]
+        return [True] if table.shared(work) else [True, False]
 
 
 class Rule(Protocol):

@@ -21,8 +21,6 @@ from .nest import MAX_TAPS, Form, packable, tile
 from .placing import decided, places, repeats
 from .rule import Answer, Where, empty, turns, untouched, ways
 
-# turns below which one thread does it all, and above four times of which all threads always help
-SERIAL = 1 << 14
 PACKED = 1 << 15  # turns from which a copy of an operand may pay
 BLOCKED = 1 << 18  # turns from which a second level of tiles may pay
 ROWS = 2  # axes of a register tile besides the column
@@ -164,8 +162,7 @@ def at_own_place(reader: tl.Stage, stage: tl.Stage) -> bool:
 
 def forms(s: tl.Schedule, stage: tl.Stage, where: Where) -> list[Form]:
     """The structures worth trying, likely ones first; at most 16."""
-    work, cores = turns(stage), where.target.num_cores
-    threads = [False] if cores == 1 or work < SERIAL else [True, False] if work < 4 * SERIAL else [True]
+    work, threads = turns(stage), where.threads(turns(stage))
     main = max(stage.op.reduce_axis, key=lambda a: constant(a.extent) or 1 << 20)
     taps = (
         [True, False]

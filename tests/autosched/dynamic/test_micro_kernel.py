@@ -7,7 +7,8 @@ import math
 
 import pytest
 
-from autosched.dynamic.micro_kernel import CHAINS, tiles
+from autosched.dynamic.micro_kernel import tiles
+from tensorlang.analysis import ROOFLINE
 
 
 @pytest.mark.parametrize(
@@ -27,7 +28,7 @@ def test_tiles_fit_the_registers(registers, lanes, columns):
         )
         assert t.block % (t.vectors * lanes) == 0
     if columns >= lanes * 8:
-        assert all(t.rows * t.vectors >= CHAINS for t in found if t.rows > 1)
+        assert all(t.rows * t.vectors >= ROOFLINE.chains for t in found if t.rows > 1)
 
 
 def test_each_thread_gets_as_many_blocks_of_columns():

@@ -1,0 +1,72 @@
+"""What work takes on a processor: the one table that default schedules, the search and dynamic plans ask.
+Knows targets; nothing of schedules, and it measures nothing.
+
+Numbers are cycles of one core, bytes a cycle, and turns of a loop's body. The form is the roofline of
+Williams, Waterman and Patterson (CACM 52, 2009) with the latency of a chain of sums (Fog, "Instruction
+tables"). What a target knows of itself (registers, lanes, caches, cores) stands in the target.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+from ..target import Target
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The table of a kind of processor. The defaults are those of a present-day core."""
+
+    per_cycle: int = 2  # vector operations, and also loads, that begin in one cycle
+    latency: int = 4  # cycles from one sum to the next that needs it
+    # loads wait for each other more often than multiply-adds do: measured, a column of one vector reaches 85
+    # of 95 GFLOP/s
+    load: float = 1.1
+    division: int = 4  # vector operations that one counts as
+    call: int = 16  # the same for an intrinsic
+    spill: int = 2  # cycles to write a vector to memory and read it again
+    turn: int = 1  # cycles of a loop around a tile
+    start: int = 8000  # cycles to begin and end a parallel loop
+    # bytes that come in a cycle from behind the first, second and third cache
+    l1_rate: int = 32
+    l2_rate: int = 16
+    l3_rate: int = 6
+    thread: int = 1 << 16  # turns of a body of which a second thread takes a share with profit
+    # columns of a product's right operand that are read again for each block of rows. Measured (Zen 3, 512
+    # KiB of L2): blocks of about 256 are as good as any from k = 256 to 3072, though from k = 1024 on they
+    # live in the third cache. Smaller ones read the left operand too often, larger ones lose up to 6 %
+    block_columns: int = 256
+    product: int = 8  # turns of a register tile in the time of one elsewhere
+
+    @property
+    def chains(self) -> int:
+        """Multiply-adds under way that keep the units busy."""
+        return self.latency * self.per_cycle
+
+    def shared(self, turns: int) -> bool:
+        """Whether so many turns of a body are worth a second thread."""
+        return turns >= self.thread
+
+    def perhaps_shared(self, turns: int) -> bool:
+        """Whether they may be, so that a search tries both."""
+        return turns >= self.thread // 4
+
+    def shared_products(self, turns: int) -> bool:
+        """Whether so many multiply-adds of register tiles are worth a second thread."""
+        return turns >= self.thread * self.product
+
+    def tile(self, rows: int, vectors: int) -> float:
+        """Cycles of a turn of the reduction in a register tile of ``rows × vectors``: multiply-adds, loads,
+        latency, and a little for what goes round."""
+        busy = max(rows * vectors, self.load * (rows + vectors), self.chains) / self.per_cycle
+        return busy + 0.04 * (rows + 3 * vectors)
+
+
+ROOFLINE = Cost()
+
+
+@functools.cache
+def cost_of(target: Target) -> Cost:
+    """The table for a target."""
+    return ROOFLINE
