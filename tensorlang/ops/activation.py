@@ -16,6 +16,26 @@ from ..te import Tensor
 from . import inputs, tags
 from .maps import unary
 
+__all__ = [
+    "elu",
+    "gelu",
+    "hard_sigmoid",
+    "hard_swish",
+    "hard_tanh",
+    "leaky_relu",
+    "mish",
+    "prelu",
+    "relu",
+    "relu6",
+    "selu",
+    "sigmoid",
+    "silu",
+    "softplus",
+    "softsign",
+    "swish",
+    "tanh",
+]
+
 
 def _of_floats(op: str, x: Any, f: Callable[[Expr], Expr]) -> Tensor:
     return unary(op, inputs.floating(op, x), f)

@@ -24,6 +24,8 @@ from ..expr.nodes import Expr, const_int
 from ..te import Tensor, whole
 from . import inputs, tags
 
+__all__ = ["scaled_dot_product_attention"]
+
 
 def scaled_dot_product_attention(
     q: Tensor,

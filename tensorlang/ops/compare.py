@@ -7,12 +7,28 @@ is true. Knows ``te`` elements and the checks of arguments; no reductions.
 from __future__ import annotations
 
 from .. import te
-from ..core.dtype import BOOL, DType
+from ..core.dtype import BOOL, FLOAT64, DType
 from ..core.dtype import dtype as as_dtype
 from ..expr import make
+from ..expr.nodes import Expr
 from ..te import Tensor
 from . import inputs
 from .maps import Operand, broadcast, nary
+
+__all__ = [
+    "equal",
+    "greater",
+    "greater_equal",
+    "isclose",
+    "less",
+    "less_equal",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "not_equal",
+    "where",
+]
 
 
 def _bool(_: DType) -> DType:
@@ -52,6 +68,20 @@ def greater(x: Operand, y: Operand) -> Tensor:
 def greater_equal(x: Operand, y: Operand) -> Tensor:
     """Whether ``x >= y``, broadcast: bool."""
     return nary("greater_equal", (x, y), make.ge, _bool, _ordered)
+
+
+def isclose(
+    x: Operand, y: Operand, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> Tensor:
+    """Whether ``abs(x - y) <= atol + rtol * abs(y)``, broadcast: bool. Infinities are close to themselves,
+    and with ``equal_nan`` so is NaN."""
+
+    def close(a: Expr, b: Expr) -> Expr:
+        near = te.all(te.isfinite(b), te.abs(a - b) <= te.abs(b) * rtol + atol)
+        same = te.any(make.eq(a, b), near)
+        return te.any(same, te.all(te.isnan(a), te.isnan(b))) if equal_nan else same
+
+    return nary("isclose", (x, y), close, _bool, lambda t: t if t.is_float else FLOAT64)
 
 
 def logical_and(x: Operand, y: Operand) -> Tensor:

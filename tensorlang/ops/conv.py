@@ -34,6 +34,8 @@ from .window import (
     window,
 )
 
+__all__ = ["conv1d", "conv2d", "conv3d", "depthwise_conv2d"]
+
 
 def conv1d(
     data: Tensor,

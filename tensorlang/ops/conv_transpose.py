@@ -24,6 +24,8 @@ from .conv import divided
 from .matmul import accumulator, biased, rounded
 from .window import SPATIAL, Padding, Sizes, Window, axis_names, image, layout_of, padded, sizes, taps, window
 
+__all__ = ["conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
+
 
 def conv_transpose1d(
     data: Tensor,

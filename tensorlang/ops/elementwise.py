@@ -9,6 +9,7 @@ float32 of 16, float64 of more. Knows ``te`` elements and the checks of argument
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,50 @@ from ..expr.nodes import Const, Expr
 from ..te import Tensor
 from . import inputs, tags
 from .maps import Operand, nary, unary
+
+__all__ = [
+    "abs",
+    "add",
+    "atan2",
+    "cast",
+    "cbrt",
+    "ceil",
+    "clip",
+    "cos",
+    "divide",
+    "erf",
+    "exp",
+    "exp2",
+    "expm1",
+    "floor",
+    "floor_divide",
+    "hypot",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "logaddexp",
+    "maximum",
+    "minimum",
+    "mod",
+    "multiply",
+    "nan_to_num",
+    "negative",
+    "power",
+    "reciprocal",
+    "round",
+    "rsqrt",
+    "sign",
+    "sin",
+    "sqrt",
+    "square",
+    "subtract",
+    "tan",
+    "trunc",
+]
 
 
 def _numbers(op: str, *values: Any) -> None:
@@ -143,6 +188,28 @@ def power(x: Operand, y: Operand) -> Tensor:
     return nary("power", (x, y), te.power)
 
 
+def hypot(x: Operand, y: Operand) -> Tensor:
+    """``sqrt(x * x + y * y)`` that does not overflow on the way, broadcast. Integers give floats."""
+    return nary("hypot", (x, y), te.hypot, inputs.float_type, inputs.float_type)
+
+
+def atan2(y: Operand, x: Operand) -> Tensor:
+    """The angle of the point (``x``, ``y``), from -pi to pi, broadcast. Integers give floats."""
+    return nary("atan2", (y, x), te.atan2, inputs.float_type, inputs.float_type)
+
+
+def logaddexp(x: Operand, y: Operand) -> Tensor:
+    """``log(exp(x) + exp(y))``, broadcast, where the exponentials alone would overflow. Integers give
+    floats."""
+    return nary("logaddexp", (x, y), _logaddexp, inputs.float_type, inputs.float_type)
+
+
+def _logaddexp(a: Expr, b: Expr) -> Expr:
+    larger = make.max_(a, b)
+    far = te.abs(a - b)  # NaN for two infinities of one sign, which are their own sum
+    return te.select(make.eq(a, b), a + math.log(2), larger + te.log1p(te.exp(-far)))
+
+
 def maximum(x: Operand, y: Operand) -> Tensor:
     """The larger of each two elements, broadcast; NaN when either is NaN. Of bools, whether either holds."""
     return nary("maximum", (x, y), lambda a, b: te.any(a, b) if a.dtype.is_bool else make.max_(a, b))
@@ -249,6 +316,11 @@ def rsqrt(x: Tensor) -> Tensor:
     return _float("rsqrt", x, te.rsqrt)
 
 
+def cbrt(x: Tensor) -> Tensor:
+    """The cube root, of negative numbers too."""
+    return _float("cbrt", x, te.cbrt)
+
+
 def reciprocal(x: Tensor) -> Tensor:
     """``1 / x``, of floats (integers give floats)."""
     return _float("reciprocal", x, lambda e: 1.0 / e)
@@ -319,3 +391,28 @@ def isfinite(x: Tensor) -> Tensor:
     """Whether an element is neither infinite nor NaN: bool."""
     x = inputs.tensor("isfinite", x)
     return inputs.stage("isfinite", tags.ELEMENTWISE, x.shape, lambda *i: te.isfinite(x(*i)))
+
+
+def isinf(x: Tensor) -> Tensor:
+    """Whether an element is infinite, either way: bool."""
+    x = inputs.tensor("isinf", x)
+    return inputs.stage("isinf", tags.ELEMENTWISE, x.shape, lambda *i: te.isinf(x(*i)))
+
+
+def nan_to_num(
+    x: Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+) -> Tensor:
+    """``x`` with ``nan`` where it is NaN, ``posinf`` (the largest number of the type) where it is infinite
+    and ``neginf`` (the least) where it is minus infinity. Integers stay."""
+    x = inputs.tensor("nan_to_num", x)
+
+    def finite(e: Expr) -> Expr:
+        if not e.dtype.is_float:
+            return e
+        highest, lowest = te.max_value(x.dtype), te.min_value(x.dtype)
+        above = te.cast(e.dtype, highest) if posinf is None else make.const(posinf, e.dtype)
+        below = te.cast(e.dtype, lowest) if neginf is None else make.const(neginf, e.dtype)
+        number = te.select(te.isinf(e), te.select(e > 0, above, below), e)
+        return te.select(te.isnan(e), make.const(nan, e.dtype), number)
+
+    return unary("nan_to_num", x, finite)

@@ -16,6 +16,8 @@ from ..te import Tensor
 from . import inputs, tags
 from .shape import moved
 
+__all__ = ["concat", "concatenate", "pad", "split", "stack", "strided_slice"]
+
 
 def _several(op: str, tensors: Any) -> list[Tensor]:
     if isinstance(tensors, Tensor) or not isinstance(tensors, tuple | list):

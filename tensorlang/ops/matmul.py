@@ -21,6 +21,8 @@ from ..te import Tensor
 from ..te.axis import known_dtype
 from . import inputs, tags
 
+__all__ = ["batch_matmul", "dense", "matmul"]
+
 
 def matmul(
     a: Tensor,

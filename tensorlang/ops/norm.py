@@ -21,6 +21,8 @@ from . import inputs, tags
 from .inputs import Axis
 from .reduce import count, mean_stages, over, scaled, squares_about
 
+__all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm"]
+
 Index = Sequence[Any]
 
 _EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}

@@ -31,6 +31,19 @@ from .window import (
     window,
 )
 
+__all__ = [
+    "adaptive_avg_pool2d",
+    "adaptive_max_pool2d",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
+    "global_avg_pool2d",
+    "global_max_pool2d",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
+]
+
 
 def max_pool1d(
     data: Tensor,

@@ -24,6 +24,22 @@ from ..te import Tensor
 from . import inputs, tags
 from .inputs import Axis
 
+__all__ = [
+    "all",
+    "any",
+    "argmax",
+    "argmin",
+    "logsumexp",
+    "max",
+    "mean",
+    "min",
+    "norm",
+    "prod",
+    "std",
+    "sum",
+    "var",
+]
+
 
 def over(
     name: str,

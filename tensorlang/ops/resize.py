@@ -21,6 +21,8 @@ from ..te import Tensor
 from . import inputs, tags
 from .window import SPATIAL, axis_names, image, layout_of
 
+__all__ = ["resize"]
+
 _LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
 
 

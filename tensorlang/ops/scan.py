@@ -16,6 +16,8 @@ from ..te import Tensor
 from . import inputs, tags
 from .shape import flatten
 
+__all__ = ["cumprod", "cumsum"]
+
 
 def cumsum(x: Tensor, axis: int | None = None, dtype: str | DType | None = None) -> Tensor:
     """The running sum along ``axis`` (of the flattened tensor for None), in ``dtype``: 64 bits of integers

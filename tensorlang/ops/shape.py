@@ -19,6 +19,19 @@ from ..te import Tensor, whole
 from . import inputs, tags
 from .inputs import Axis
 
+__all__ = [
+    "broadcast_to",
+    "expand_dims",
+    "flatten",
+    "flip",
+    "repeat",
+    "reshape",
+    "squeeze",
+    "swapaxes",
+    "tile",
+    "transpose",
+]
+
 
 def moved(
     name: str, x: Tensor, shape: Sequence[ExprLike], place: Callable[..., Sequence[ExprLike]]

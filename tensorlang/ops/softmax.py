@@ -15,6 +15,8 @@ from ..te import Tensor
 from . import inputs, tags
 from .reduce import over
 
+__all__ = ["log_softmax", "softmax"]
+
 
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
     """``exp(x) / sum(exp(x))`` along ``axis``, of floats: the shape and dtype of ``x``.

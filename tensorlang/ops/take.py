@@ -21,6 +21,8 @@ from ..te import Tensor
 from . import inputs, tags
 from .shape import flatten
 
+__all__ = ["arange", "full", "gather", "one_hot", "take"]
+
 
 def _indices(op: str, t: Any) -> Tensor:
     t = inputs.tensor(op, t, "indices")

@@ -26,6 +26,8 @@ from . import inputs, tags
 from .matmul import biased, rounded
 from .window import Padding, image, layout_of, padded, window
 
+__all__ = ["conv2d_winograd", "winograd_weight"]
+
 Matrix = tuple[tuple[Fraction, ...], ...]
 
 

@@ -9,7 +9,7 @@ import pytest
 import tensorlang as tl
 from tensorlang import te
 from tensorlang.ops import inputs
-from tests.ops.arrays import FLOATS, INTS, compiled, exact, near, real, sample, stored
+from tests.ops.arrays import FLOATS, INTS, compiled, exact, near, real, sample, stored, ulp
 from tests.te.oracles import numbers
 
 ops = tl.ops
@@ -19,6 +19,7 @@ ops = tl.ops
 MATH = {
     "sqrt": (np.sqrt, 0.01, 9),
     "rsqrt": (lambda x: 1 / np.sqrt(x), 0.01, 9),
+    "cbrt": (np.cbrt, -9, 9),
     "reciprocal": (lambda x: 1 / x, 0.01, 9),
     "exp": (np.exp, -5, 5),
     "exp2": (np.exp2, -5, 5),
@@ -317,3 +318,48 @@ def test_integers_wrap():
     with np.errstate(all="ignore"):
         exact(compiled(ops.add(x, 1), {x: a}), a + np.int32(1), "int32")
         exact(compiled(ops.multiply(x, 3), {x: a}), a * np.int32(3), "int32")
+
+
+PAIRS = {"hypot": (np.hypot, 1), "atan2": (np.arctan2, 2), "logaddexp": (np.logaddexp, 3)}
+
+
+@pytest.mark.parametrize("t", FLOATS)
+@pytest.mark.parametrize("name", PAIRS)
+def test_functions_of_two_numbers(name, t):
+    """Also of zeros of both signs, infinities and NaN: what numpy says in float64, rounded."""
+    f, ulps = PAIRS[name]
+    special = stored(np.array([0.0, -0.0, 1.0, -2.5, np.inf, -np.inf, np.nan]), t)
+    a = np.concatenate([np.repeat(special, 7), sample((40,), t, 1)])
+    b = np.concatenate([np.tile(special, 7), sample((40,), t, 2)])
+    x, y = te.placeholder(a.shape, t, name="x"), te.placeholder(b.shape, t, name="y")
+    with np.errstate(all="ignore"):
+        near(compiled(getattr(ops, name)(x, y), {x: a, y: b}), f(real(a, t), real(b, t)), t, ulps + 1, ulp(t))
+    x, y = te.placeholder((3, 1), "int32", name="x"), te.placeholder((4,), "int32", name="y")
+    got = compiled(
+        getattr(ops, name)(x, y), {x: np.arange(3, dtype="int32")[:, None], y: np.arange(4, dtype="int32")}
+    )
+    assert got.dtype == "float64" and got.shape == (3, 4)
+
+
+@pytest.mark.parametrize("t", [*FLOATS, "int32", "uint8"])
+def test_nan_to_num(t):
+    a = numbers(t, 33)
+    x = te.placeholder((33,), t, name="x")
+    wide = real(a, t)
+    least, most = (te.min_value(t).value, te.max_value(t).value)
+    for given in ({}, {"nan": 2.0, "posinf": 7.0, "neginf": -7.0}):
+        want = np.nan_to_num(wide, **({"posinf": most, "neginf": least} | given)) if t in FLOATS else a
+        exact(compiled(ops.nan_to_num(x, **given), {x: a}), want, t)
+
+
+@pytest.mark.parametrize("t", ["float32", "float64", "int32"])
+def test_closeness_and_infinity(t):
+    a = numbers(t, 33)
+    b = a.copy()
+    b[::3] = (b[::3] * (1.001 if t != "int32" else 1)).astype(t)
+    b[1::3] = b[1::3][::-1]
+    x, y = te.placeholder((33,), t, name="x"), te.placeholder((33,), t, name="y")
+    with np.errstate(all="ignore"):
+        for given in ({}, {"rtol": 0.01}, {"atol": 0.5, "equal_nan": True}):
+            exact(compiled(ops.isclose(x, y, **given), {x: a, y: b}), np.isclose(a, b, **given), "bool")
+    exact(compiled(ops.isinf(x), {x: a}), np.isinf(a), "bool")

