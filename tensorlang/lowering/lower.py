@@ -36,7 +36,7 @@ from ..loopir.stmt import (
 )
 from ..schedule.bounds import Bounds, bounds_of
 from ..schedule.legality.places import wished
-from ..schedule.legality.tensorize import Operand, match
+from ..schedule.legality.tensorize import Operand, match, mismatched
 from ..schedule.primitives.kind import LIMITS
 from ..schedule.sliding import NOTHING as NO_SLIDE
 from ..schedule.sliding import slide_of, sliding_parts
@@ -126,6 +126,17 @@ def _nobody_waits(state: ScheduleState) -> None:
             tree=lambda: draw(state),
             try_=f"{why.try_}; or s[{st.name}].compute_root()",
         )
+    for st, reason in mismatched(state):
+        raise _another_intrinsic(st, reason)
+
+
+def _another_intrinsic(st: StageState, because: str) -> LowerError:
+    return LowerError(
+        f"tensorize({st.name}, {', '.join(st.tensorized or ())}): the loops are not those of the intrinsic "
+        "any more",
+        because=because,
+        try_=f"s[{st.name}].tensorize(loop, intrinsic) again, with one that computes what its loops are now",
+    )
 
 
 def _scalars(stage: StageState) -> list[Expr]:
@@ -281,16 +292,9 @@ class _Writer:
         """The calls that stand for the loops from ``position`` inwards."""
         assert stage.tensorized is not None
         intrin = declared(stage.tensorized[1])
-        found = (
-            "it is not declared any more" if intrin is None else match(self.state, stage, position, intrin)
-        )
-        if intrin is None or isinstance(found, str):
-            raise LowerError(
-                f"tensorize({stage.name}, {', '.join(stage.tensorized)}): the loops are not those of the "
-                "intrinsic any more",
-                because=str(found),
-                try_="tensorize last, after every split, reorder and compute_at",
-            )
+        assert intrin is not None
+        found = match(self.state, stage, position, intrin)
+        assert not isinstance(found, str), "asked before anything was lowered"
         ins = [self.view(o, t.shape) for o, t in zip(found.inputs, intrin.inputs, strict=True)]
         out = self.view(found.output, intrin.op.outputs[0].shape)
         body, reset, update = intrin.calls([v.strides for v in ins], out.strides)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # the primitives, each in its own file, are installed below; 
 else:
     ScheduleMethods = StageMethods = object
 
+RESHAPING = ("split", "fuse", "reorder")  # they cut the loops of a stage and put them in order
 PLACING = ("compute_at", "store_at", "reverse_compute_at")  # they name another stage
 StageKey = Tensor | Operation | str | tuple[Tensor, ...]
 
@@ -76,7 +77,8 @@ class Schedule(ScheduleMethods):
             by = [
                 n
                 for n, p in enumerate(steps)
-                if getattr(p, "stage", None) == name and p.name in ("compute_at", "sample_location")
+                if getattr(p, "stage", None) == name
+                and p.name in ("compute_at", "sample_location", "tensorize")
             ]
             notes[by[-1] if by else len(steps) - 1] = f"pending: {name} at {why}"
         return Trace(steps, {d.name: d.values for d in self._state.decisions}, notes)
@@ -161,14 +163,18 @@ class Schedule(ScheduleMethods):
     @property
     def pending(self) -> dict[str, str]:
         """The stages that wait for a place that is not legal yet, as ``{"T": "O.i: `M` also reads `T` and
-        runs outside loop O.i"}``.
+        runs outside loop O.i"}``, and those whose loops were cut after they were tensorized.
 
         ``tl.lower`` and ``tl.build`` take a schedule once nothing waits.
         """
-        return {
+        places = {
             st.name: f"{st.waiting.place}: {wished(self._state, st).reason}"
             for n in self._state.links.waiting
             if (st := self._state.stage(n)).waiting is not None
+        }
+        return places | {
+            st.name: f"tensorize({', '.join(st.tensorized or ())}): {why}"
+            for st, why in mismatched(self._state)
         }
 
     # -- changing --------------------------------------------------------------------------------------------
@@ -193,7 +199,7 @@ class Schedule(ScheduleMethods):
                 None,
                 None,
             )
-        broken = mismatched(state)
+        broken = self._broken(p, state)
         if broken is not None:
             stage, reason = broken
             return (
@@ -206,6 +212,14 @@ class Schedule(ScheduleMethods):
                 None,
             )
         return verdict, state, result
+
+    def _broken(self, p: Primitive, state: ScheduleState) -> tuple[StageState, str] | None:
+        """A tensorized stage that ``p`` would make another than its intrinsic, where no later call would
+        help: once its own loops are cut or put in another order, the next ``tensorize`` may."""
+        found = list(mismatched(state))
+        before = {st.name for st, _ in mismatched(self._state)} if found else ()
+        own = getattr(p, "stage", None) if p.name in RESHAPING else None
+        return next(((st, why) for st, why in found if st.name not in before and st.name != own), None)
 
     def perform(self, p: Primitive) -> Any:
         """Check, apply and record one primitive. Raises ScheduleError when it is refused; then nothing has
@@ -246,7 +260,7 @@ class Schedule(ScheduleMethods):
 
         ``s.can("compute_at", P, C, loop)``, ``s.can("split", C, i, factor=8)``. The answer is true or false
         and holds the reason. It is false, and its ``pending`` true, when the call would be taken and a stage
-        wait for its place.
+        wait for its place, or for another intrinsic.
         """
         trial = self.copy()
         try:
@@ -260,6 +274,10 @@ class Schedule(ScheduleMethods):
                 getattr(trial, primitive)(*args, **kwargs)
         except ScheduleError as e:
             return no(e.because or e.what, legal=e.legal, try_=e.try_)
+        before = [st.name for st, _ in mismatched(self._state)]
+        for st, why in mismatched(trial._state):
+            if st.name not in before:
+                return no(f"`{st.name}` would wait to be tensorized again: {why}", pending=True)
         for st in map(trial._state.stage, trial._state.links.waiting):
             if st.name not in self._state.position or self._state.stage(st.name).waiting != st.waiting:
                 return wished(trial._state, st)

@@ -13,6 +13,7 @@ from tensorlang.expr import make
 from tensorlang.expr.nodes import const_int
 from tensorlang.expr.walk import substitute
 from tensorlang.schedule.bounds import bounds_of
+from tensorlang.schedule.legality.tensorize import mismatched
 from tensorlang.schedule.primitives import BY_NAME
 from tensorlang.schedule.schedule import Schedule
 from tensorlang.schedule.state import INLINED, At, StageState
@@ -441,9 +442,13 @@ class Sampler:
         """One random step, or one of that name; whether anything was done."""
         name = name or self.rng.choices(*self.choices())[0]
         made = len(self.s.trace)
+        before = self.s.copy()
         try:
             getattr(self, name, lambda: drawn(self.s, BY_NAME[name], self.rng))()
         except ScheduleError:
+            self.refused[name] += 1
+        if any(mismatched(self.s.state)):  # legal, but nothing here would find the intrinsic that fits now
+            self.s._state, self.s._steps = before._state, before._steps
             self.refused[name] += 1
         return len(self.s.trace) > made
 

@@ -9,7 +9,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import te
-from tensorlang.errors import ScheduleError
+from tensorlang.errors import LowerError
 from tensorlang.schedule.state import At
 from tensorlang.schedule.trace import Trace
 from tests import golden
@@ -134,11 +134,13 @@ def test_the_loops_around_an_intrinsic_are_split_afterwards(change):
     right(s, A, C)
 
 
-def test_the_loops_of_an_intrinsic_are_not_split():
+def test_split_loops_of_an_intrinsic_wait_for_another():
     A = te.placeholder((6, 16), name="A")
     C = te.compute((6, 16), lambda i, j: A[i, j] * 2, "C")
     s = te.create_schedule(C.op)
     _, ji = s[C].split(C.op.axis[1], factor=4)
     s[C].tensorize(ji, DOUBLE["fuzz.double4.float32"][2])
-    with pytest.raises(ScheduleError, match=r"loop C\.j\.inner would be gone"):
-        s[C].split(ji, factor=2)
+    s[C].split(ji, factor=2)
+    assert s.pending["C"].endswith("loop C.j.inner is gone")
+    with pytest.raises(LowerError, match=r"loop C\.j\.inner is gone"):
+        tl.lower(s, [A, C])

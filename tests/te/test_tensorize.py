@@ -86,6 +86,40 @@ def test_reduction_loops_around_it():
     everywhere(s, [A, B, C], a, b, want)
 
 
+def test_an_intrinsic_for_the_loops_as_they_are_cut_later():
+    """TVM's tutorial: gemv of whole rows, then its reduction is split and a smaller gemv takes its place."""
+    A, B, C, a, b, want = matmul()
+    s = te.create_schedule(C)
+    x, y = s[C].op.axis
+    (z,) = s[C].op.reduce_axis
+    yo, yi = s[C].split(y, factor=8)
+    s[C].reorder(x, yo, yi, z)
+    s[C].tensorize(yi, gemv(8, 12, "test.rows"))
+    assert s.can("split", C, z, factor=4).pending and not s.pending
+    zo, zi = s[C].split(z, factor=4)
+    assert s.pending == {
+        "C": "tensorize(j.inner, test.rows): its reduction loops run 3 x 4, those of test.rows 12"
+    }
+    assert "pending C" in s.tree() and "# pending: C at tensorize(j.inner" in s.trace.to_python()
+    with pytest.raises(tl.LowerError, match="loops are not those of the intrinsic any more"):
+        tl.lower(s, [A, B, C])
+    s[C].reorder(x, yo, zo, yi, zi)
+    s[C].tensorize(yi, gemv(8, 4, "test.pieces"))
+    assert not s.pending
+    everywhere(s, [A, B, C], a, b, want)
+    replayed = tl.Trace.from_json(s.trace.to_json()).apply(s.fresh())
+    assert str(tl.lower(replayed, [A, B, C])) == str(tl.lower(s, [A, B, C]))
+
+
+def test_what_no_other_intrinsic_would_mend_is_refused():
+    _, _, C, *_ = matmul()
+    s = te.create_schedule(C)
+    yo, yi = s[C].split(C.op.axis[1], factor=8)
+    s[C].tensorize(yi, gemv(8, 12, "test.rows"))
+    with pytest.raises(tl.ScheduleError, match="would not be what its intrinsic computes"):
+        s[C].vectorize(yi)
+
+
 def test_inside_a_cache_at_a_tile():
     A, B, C, a, b, want = matmul()
     s = te.create_schedule(C)

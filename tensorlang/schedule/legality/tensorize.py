@@ -8,6 +8,7 @@ plus the intrinsic's own index.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...expr import make
@@ -40,24 +41,28 @@ class Match:
     outer_reduce: bool
 
 
-def mismatched(state: ScheduleState) -> tuple[StageState, str] | None:
-    """The first tensorized stage whose loops are not those of its intrinsic any more, with the reason, if
-    there is one."""
+def mismatched(state: ScheduleState) -> Iterator[tuple[StageState, str]]:
+    """The tensorized stages whose loops are not those of their intrinsics any more, with the reasons."""
     for st in map(state.stage, state.links.tensorized):
-        assert st.tensorized is not None
-        if st.waiting is not None:  # it is asked once it has its place
-            continue
-        loop, name = st.tensorized
-        if st.attach == INLINED:
-            return st, "it would be inlined, without loops of its own"
-        intrin = declared(name)
-        position = next((p for p, iv in enumerate(st.leaves) if iv.name == loop), None)
-        if position is None:
-            return st, f"loop {st.name}.{loop} would be gone"
-        why = f"{name} is not declared any more" if intrin is None else match(state, st, position, intrin)
-        if isinstance(why, str):
-            return st, why
-    return None
+        why = other_than(state, st)
+        if why is not None:
+            yield st, why
+
+
+def other_than(state: ScheduleState, st: StageState) -> str | None:
+    """Why the loops of a tensorized stage are not those of its intrinsic any more; None where they are."""
+    assert st.tensorized is not None
+    if st.waiting is not None:  # it is asked once it has its place
+        return None
+    loop, name = st.tensorized
+    if st.attach == INLINED:
+        return "it would be inlined, without loops of its own"
+    intrin = declared(name)
+    position = next((p for p, iv in enumerate(st.leaves) if iv.name == loop), None)
+    if position is None:
+        return f"loop {st.name}.{loop} is gone"
+    why = f"{name} is not declared any more" if intrin is None else match(state, st, position, intrin)
+    return why if isinstance(why, str) else None
 
 
 def match(state: ScheduleState, stage: StageState, position: int, intrin: TensorIntrin) -> Match | str:

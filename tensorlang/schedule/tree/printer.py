@@ -11,6 +11,7 @@ from ...expr.nodes import Expr, Var, const_int
 from ...expr.walk import substitute
 from ..bounds import Bounds, bounds_of, region_size
 from ..legality.places import wished
+from ..legality.tensorize import other_than
 from ..sliding import slide_of
 from ..state import ScheduleState, StageState
 from .nodes import ComputeNode, LoopNode, StorageNode, TreeNode, tree_of
@@ -43,6 +44,11 @@ def _lines(
         if st.waiting is not None and st is not inside and all(n.stage is not st for n in nodes[:p]):
             lines.append(
                 Line(f"pending {st.name}", f"at {st.waiting.place}: {wished(bounds.state, st).reason}")
+            )
+        if st.tensorized is not None and st is not inside and all(n.stage is not st for n in nodes[:p]):
+            why = other_than(bounds.state, st)
+            lines += (
+                [Line(f"pending {st.name}", f"tensorize({', '.join(st.tensorized)}): {why}")] if why else []
             )
         lines.append((yield _line(node, bounds, chosen, mark)))
     return lines
