@@ -113,6 +113,20 @@ def on_one_loop(n: int) -> None:
     tl.build(s, [x, y])
 
 
+def again(n: int, sizes: tuple[int, ...], symbolic: bool = False) -> None:
+    """``n`` primitives on one stage: split, reorder and fuse by these factors, both axes in turns."""
+    rows = te.var("rows") if symbolic else 64
+    x = te.placeholder((rows, 60), name="x")
+    y = te.compute((rows, 60), lambda i, j: x[i, j] + 1.0, name="y")
+    s = te.create_schedule(y.op)
+    loops = list(y.op.axis)
+    for turn in range(n // 3):
+        outer, inner = s[y].split(loops[turn % 2], factor=sizes[turn % len(sizes)])
+        s[y].reorder(inner, outer)
+        loops[turn % 2] = s[y].fuse(inner, outer)
+    tl.build(s, [x, y])
+
+
 def splits_only(n: int) -> None:
     """``n`` splits on one stage, each of the outer half of the one before."""
     x = te.placeholder((64, 64), name="x")
@@ -141,6 +155,9 @@ CASES: dict[str, tuple[Callable[[int], None], tuple[int, ...]]] = {
     **{f"{kind}, default": (_chain(kind, by_default), SIZES) for kind in CHAINS},
     **{f"{kind}, by hand": (_chain(kind, by_hand), SIZES) for kind in CHAINS},
     "split and fuse of one loop": (on_one_loop, PRIMITIVES),
+    "even split, reorder, fuse": (lambda n: again(n, (4,)), PRIMITIVES),
+    "uneven split, reorder, fuse": (lambda n: again(n, (5, 7)), PRIMITIVES),
+    "uneven, symbolic": (lambda n: again(n, (5, 7), True), PRIMITIVES),
     "splits of one loop": (splits_only, PRIMITIVES),
     "t * t + t, default": (shared, DEPTHS),
 }

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..core.dtype import DType
 from ..expr import make
 from ..expr.linear import Poly, add_poly, from_poly, poly, split_by_atom
-from ..expr.nodes import LE, LT, And, Expr, Not, Or, Var
+from ..expr.nodes import LE, LT, And, Binary, Expr, Not, Or, Var
 from ..expr.walk import variables
 
 
 def conjuncts(e: Expr) -> list[Expr]:
     """The conditions a conjunction is made of."""
-    return conjuncts(e.a) + conjuncts(e.b) if isinstance(e, And) else [e]
+    return _sides(e, And)
 
 
-def conjunction(conds: list[Expr]) -> Expr:
+def conjunction(conds: Sequence[Expr]) -> Expr:
     """All of them at once; at least one."""
-    out = conds[0]
+    out: Expr = conds[0]
     for c in conds[1:]:
         out = make.and_(out, c)
     return out
@@ -24,16 +26,42 @@ def conjunction(conds: list[Expr]) -> Expr:
 
 def disjuncts(e: Expr) -> list[Expr]:
     """The conditions a disjunction is made of."""
-    return disjuncts(e.a) + disjuncts(e.b) if isinstance(e, Or) else [e]
+    return _sides(e, Or)
+
+
+def _sides(e: Expr, kind: type[Binary]) -> list[Expr]:
+    found, stack = [], [e]
+    while stack:
+        e = stack.pop()
+        if isinstance(e, kind):
+            stack += (e.b, e.a)
+        else:
+            found.append(e)
+    return found
 
 
 def denied(cond: Expr) -> Expr:
     """``not cond``, with the negation driven inwards as far as the prover can use it."""
-    if isinstance(cond, Or):
-        return make.and_(denied(cond.a), denied(cond.b))
-    if isinstance(cond, And):
-        return make.or_(denied(cond.a), denied(cond.b))
-    return cond.a if isinstance(cond, Not) else make.not_(cond)
+    done: dict[Expr, Expr] = {}
+
+    def deny(e: Expr) -> None:
+        if isinstance(e, Or):
+            done[e] = make.and_(done[e.a], done[e.b])
+        elif isinstance(e, And):
+            done[e] = make.or_(done[e.a], done[e.b])
+        else:
+            done[e] = e.a if isinstance(e, Not) else make.not_(e)
+
+    stack = [cond]
+    while stack:
+        waiting = (
+            [k for k in stack[-1].children() if k not in done] if isinstance(stack[-1], And | Or) else []
+        )
+        if waiting:
+            stack += reversed(waiting)
+        else:
+            deny(stack.pop())
+    return done[cond]
 
 
 def never_negative(cond: Expr) -> Poly | None:

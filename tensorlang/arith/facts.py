@@ -14,8 +14,10 @@ of split loops come out exactly.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from ..expr import make
+from ..expr.deep import ask_below, is_deep
 from ..expr.divisor import Gcd
 from ..expr.linear import Poly, add_poly, divisor_of, from_poly, mul_poly, poly, split_by_atom
 from ..expr.nodes import (
@@ -26,6 +28,7 @@ from ..expr.nodes import (
     And,
     Cast,
     Choice,
+    Compare,
     Const,
     Expr,
     FloorDiv,
@@ -44,6 +47,7 @@ from .quotients import by_knobs, quotient, quotient_width, unbroken
 from .wrapping import held, is_sum, settled
 
 Number = int | None
+Ends = dict[Expr, Expr | None]
 Interval = tuple[Number, Number]  # inclusive; None is unbounded
 _MAX_DEPTH = 14
 _UNBOUNDED: Interval = (None, None)
@@ -66,7 +70,7 @@ def interval_mul(x: Interval, y: Interval) -> Interval:
 class Facts:
     """Ranges of variables, in the order they were bound, and conditions assumed to hold."""
 
-    __slots__ = ("_cache", "_proofs", "known", "level", "ranges", "sizes")
+    __slots__ = ("_cache", "_ends", "_proofs", "known", "level", "ranges", "sizes")
 
     def __init__(
         self,
@@ -81,6 +85,8 @@ class Facts:
         self.sizes = sizes  # variables that are sizes of tensors: never negative
         self._cache: dict[Expr, Interval] = {}
         self._proofs: dict[Expr, bool | None] = {}
+        # the last `gone` that bounds were asked for, and its bounds
+        self._ends: tuple[Callable[[Var], bool], tuple[Ends, Ends]] | None = None
 
     def bind(self, var: Var, lo: Expr, hi: Expr) -> Facts:
         """Also knowing ``lo <= var <= hi`` (the bounds may speak of variables bound before)."""
@@ -106,7 +112,9 @@ class Facts:
 
     def assume(self, cond: Expr) -> Facts:
         """Also knowing that ``cond`` holds."""
-        found = tuple(whole(undivided(p)) for p in nonneg_forms(settled(cond, self.interval)))
+        found = tuple(
+            whole(undivided(p)) for p in nonneg_forms(cond, partial(settled, interval=self.interval))
+        )
         return Facts(self.ranges, self.level, self.known + found, self.sizes) if found else self
 
     # -- numeric intervals -----------------------------------------------------------------------------------
@@ -115,6 +123,8 @@ class Facts:
         """Inclusive numeric bounds of an integer expression."""
         found = self._cache.get(e)
         if found is None:
+            if is_deep(e):
+                ask_below(e, self._cache.__contains__, self.interval)
             found = self._cache[e] = self._interval(e)
         return found
 
@@ -207,11 +217,16 @@ class Facts:
         """Whether a condition always holds (True), never holds (False), or cannot be told (None)."""
         if cond in self._proofs:
             return self._proofs[cond]
+        if isinstance(cond, And | Or | Not) and is_deep(cond):
+            ask_below(cond, lambda e: not isinstance(e, And | Or | Not) or e in self._proofs, self.prove)
         known = self._proofs[cond] = self._prove(cond)
         return known
 
     def _prove(self, cond: Expr) -> bool | None:
-        cond = settled(cond, self.interval)
+        if isinstance(cond, Compare):
+            if not cond.a.dtype.is_index:
+                return None
+            cond = settled(cond, self.interval)
         t = type(cond)
         if t is Const:
             return bool(cond.value)  # type: ignore[attr-defined]
@@ -349,6 +364,18 @@ class Facts:
         is none."""
         if not any(gone(v) for v in variables(e)):
             return e
+        if self._ends is None or self._ends[0] is not gone:
+            self._ends = (gone, ({}, {}))
+        ends = self._ends[1][upper]
+        if e not in ends:
+            if is_deep(e):
+                ask_below(
+                    e, ends.__contains__, lambda k: (self.bound(k, gone, False), self.bound(k, gone, True))
+                )
+            ends[e] = self._bound(e, gone, upper)
+        return ends[e]
+
+    def _bound(self, e: Expr, gone: Callable[[Var], bool], upper: bool) -> Expr | None:
         t = type(e)
         if is_sum(e):
             limit = self.interval(e)[1 if upper else 0]

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from ..expr import make
+from ..expr.deep import ask_below, is_deep
 from ..expr.divisor import gcd as common_divisor
 from ..expr.linear import Poly, from_poly, poly
 from ..expr.nodes import Expr, FloorMod, Select
@@ -16,9 +17,18 @@ def by_knobs(*exprs: Expr) -> bool:
     return all(v.kind == "knob" for e in exprs for v in variables(e))
 
 
-def _grain(x: Expr) -> tuple[Expr, Expr]:
+def _grain(x: Expr, done: dict[Expr, tuple[Expr, Expr]] | None = None) -> tuple[Expr, Expr]:
     """``(g, rest)``: the terms of ``x`` that hold loop variables are multiples of g (0 when there are none);
     ``rest`` is the others."""
+    found = {} if done is None else done
+    if x not in found:
+        if is_deep(x):
+            ask_below(x, lambda k: k in found or not k.dtype.is_index, lambda k: _grain(k, found))
+        found[x] = _grain_of(x, found)
+    return found[x]
+
+
+def _grain_of(x: Expr, done: dict[Expr, tuple[Expr, Expr]]) -> tuple[Expr, Expr]:
     still: Poly = {}
     grain: Expr = make.const(0, x.dtype)
     for mono, k in poly(x).items():
@@ -29,7 +39,7 @@ def _grain(x: Expr) -> tuple[Expr, Expr]:
         part = from_poly({tuple(a for a in mono if all(a is not m for m in moving)): abs(k)}, x.dtype)
         for a in moving:
             if isinstance(a, FloorMod):
-                inner, left = _grain(a.a)
+                inner, left = _grain(a.a, done)
                 part = make.mul(part, common_divisor(common_divisor(inner, left), a.b))
         grain = common_divisor(grain, part)
     return grain, from_poly(still, x.dtype)

@@ -7,6 +7,7 @@ from __future__ import annotations
 from math import gcd
 
 from ..expr import make
+from ..expr.deep import ask_below, holds_within, is_deep
 from ..expr.linear import Poly, from_poly, poly, wraps
 from ..expr.nodes import And, Choice, Compare, Const, Expr, FloorDiv, FloorMod, IfThenElse, Max, Min, Not, Or
 from .facts import Facts
@@ -19,8 +20,7 @@ def is_hard(e: Expr) -> bool:
     memo = e._memo
     if memo is not None and "hard" in memo:
         return memo["hard"]  # type: ignore[no-any-return]
-    found = isinstance(e, _HARD) or any(is_hard(c) for c in e.children())
-    return e.memo("hard", lambda: found)  # type: ignore[no-any-return]
+    return holds_within(e, "hard", lambda node: isinstance(node, _HARD))
 
 
 class Simplifier:
@@ -46,6 +46,8 @@ class Simplifier:
             return e
         found = self.done.get(e)
         if found is None:
+            if is_deep(e):
+                ask_below(e, lambda k: k in self.done or not is_hard(k), self)
             found = self.done[e] = self._simplify(e)
         return found
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 
 from ..expr.linear import wraps
-from ..expr.nodes import Add, Expr, Mul, Sub, Var
+from ..expr.nodes import Access, Add, Expr, Mul, Sub, Var
 
 Interval = tuple[int | None, int | None]
 UNBOUNDED: Interval = (None, None)
@@ -43,7 +43,7 @@ def settled(e: Expr, interval: Callable[[Expr], Interval]) -> Expr:
         node = stack[-1]
         if node in done:
             stack.pop()
-        elif not wraps(node):
+        elif not wraps(node) or isinstance(node, Access):  # where a value is read is no part of it
             done[node] = node
         elif is_sum(node) and interval(node) == UNBOUNDED:  # what is inside of it is not looked at
             done[node] = node.memo("settled", partial(Var, "wrapped", node.dtype, "data"))

@@ -10,7 +10,7 @@ from typing import Any
 from ..core.node import intern
 from .make import ExprLike, unify
 from .nodes import Binary, Const, Expr, const_int
-from .printer import rules, show
+from .printer import Pieces, listed, rules
 
 
 class Gcd(Binary):
@@ -37,5 +37,5 @@ Gcd.make = staticmethod(gcd)
 
 
 @rules.on(Gcd)
-def _show_gcd(e: Gcd, name: Any, outer: int) -> str:
-    return f"gcd({show(e.a, name)}, {show(e.b, name)})"
+def _show_gcd(e: Gcd, outer: int, name: Any) -> Pieces:
+    return "gcd(", *listed((e.a, e.b)), ")"

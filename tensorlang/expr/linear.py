@@ -13,24 +13,28 @@ more term at the end); everything else is :func:`from_poly`.
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from math import gcd
 from typing import Any
 
 from ..core.dtype import INT32, INT64, DType
 from ..core.node import intern, intern_as
+from .deep import ask_below, holds_within, is_deep
 from .nodes import Access, Add, Call, Cast, Const, Expr, FloorDiv, FloorMod, Mul, Sub, Var
 
 Monomial = tuple[Expr, ...]
 Poly = dict[Monomial, int]
 Key = tuple[int, str, tuple[int, ...]]
 
+_LONG = 1 << 12  # characters of a key that are kept as they are
 # beyond this a product stays an atom: expanding it would cost more than it could ever prove
 _MAX_PRODUCT_TERMS = 64
 
 
 def sort_key(e: Expr) -> Key:
     """A deterministic order of atoms that does not depend on addresses or on what else the process has built:
-    variables by name, then other atoms by their text. What reads alike is told apart by the age of its
+    variables by name, then other atoms by their text, of which a very long one is cut to a digest (where
+    parts are shared, the text doubles with each operation). What reads alike is told apart by the age of its
     variables."""
     memo = e._memo
     if memo is None:
@@ -43,15 +47,31 @@ def sort_key(e: Expr) -> Key:
     elif type(e) is Const:
         key = (2, str(e.value), ())
     else:
+        if is_deep(e):
+            ask_below(e, _has_key, sort_key)
         kids = [sort_key(c) for c in e.children()]
         name = e.name if type(e) is Call else type(e).__name__
         if type(e) is Cast:
             name = e.dtype.name
         elif isinstance(e, Access):
             name += e.label()  # type: ignore[attr-defined]
-        key = (1, f"{name}({','.join(k[1] for k in kids)})", tuple(s for k in kids for s in k[2]))
+        key = _bounded(f"{name}({','.join([k[1] for k in kids])})", [k[2] for k in kids])
     memo["key"] = key
     return key
+
+
+def _has_key(e: Expr) -> bool:
+    return e._memo is not None and "key" in e._memo
+
+
+def _bounded(text: str, ages: list[tuple[int, ...]]) -> Key:
+    """The key of an operation. In a digest each variable counts once, in the order of the text; which stand
+    where is part of it."""
+    if len(text) <= _LONG:
+        return (1, text, tuple([s for part in ages for s in part]))
+    different = {s: n for n, s in enumerate(dict.fromkeys([s for part in ages for s in part]))}
+    where = [[different[s] for s in part] for part in ages]
+    return (1, f"{text[:32]}…{blake2b(f'{text}{where}'.encode()).hexdigest()}", tuple(different))
 
 
 def poly(e: Any) -> Poly:
@@ -66,6 +86,8 @@ def poly(e: Any) -> Poly:
             if found is not None:
                 return found
         # the inside of a sum, or a sum that `add` or `scale` put together
+        if is_deep(e):
+            ask_below(e, _has_poly, poly)
         if t is Mul:
             p = mul_poly(poly(e.a), poly(e.b))
             if p is None:
@@ -79,6 +101,10 @@ def poly(e: Any) -> Poly:
     return {
         (e,): 1
     }  # not kept on the atom: it would refer to itself and live until the cyclic collector comes by
+
+
+def _has_poly(e: Expr) -> bool:
+    return type(e) not in (Add, Sub, Mul) or (e._memo is not None and "poly" in e._memo)
 
 
 def add_poly(p: Poly, q: Poly, scale: int = 1) -> Poly:
@@ -185,6 +211,14 @@ def from_poly(p: Poly, dtype: DType) -> Expr:
 
 def joined(p: Poly) -> Poly:
     """``x // n * n + x % n`` is ``x``: quotients and remainders that belong together, put together."""
+    while True:
+        found = _joined(p)
+        if found is p:
+            return p
+        p = found
+
+
+def _joined(p: Poly) -> Poly:
     for mono, c in p.items():
         if len(mono) != 1 or type(mono[0]) is not FloorMod:
             continue
@@ -293,9 +327,16 @@ def scale(e: Any, n: int, dtype: DType) -> Expr:
     if t is Const or not n:
         return literal(e.value * n if n else 0, dtype)
     if t is Add or t is Sub:
-        if n > 0:  # the order of the terms stays
-            return intern(t, scale(e.a, n, dtype), scale(e.b, n, dtype))
-        return from_poly({mono: c * n for mono, c in poly(e).items()}, dtype)
+        if n < 0:
+            return from_poly({mono: c * n for mono, c in poly(e).items()}, dtype)
+        terms = []
+        while type(e) is Add or type(e) is Sub:  # the order of the terms stays
+            terms.append((type(e), scale(e.b, n, dtype)))
+            e = e.a
+        out = scale(e, n, dtype)
+        for kind, term in reversed(terms):
+            out = intern(kind, out, term)
+        return out
     if t is Mul and type(e.b) is Const:
         n *= e.b.value  # type: ignore[assignment]
         e = e.a
@@ -353,12 +394,13 @@ def reads_data(e: Expr) -> bool:
     if t is Var or t is Const:
         return False
     memo = e._memo
-    if memo is None:
-        memo = e._memo = {}
-    elif "data" in memo:
-        return memo["data"]
-    found = memo["data"] = isinstance(e, Access | Call) or any([reads_data(c) for c in e.children()])
-    return found
+    if memo is not None and "data" in memo:
+        return memo["data"]  # type: ignore[no-any-return]
+    return holds_within(e, "data", _is_read)
+
+
+def _is_read(e: Expr) -> bool:
+    return isinstance(e, Access | Call)
 
 
 def wraps(e: Expr) -> bool:
@@ -370,12 +412,13 @@ def wraps(e: Expr) -> bool:
     if t is Const:
         return False
     memo = e._memo
-    if memo is None:
-        memo = e._memo = {}
-    elif "wraps" in memo:
-        return memo["wraps"]
-    found = memo["wraps"] = isinstance(e, Access | Call) or any([wraps(c) for c in e.children()])
-    return found
+    if memo is not None and "wraps" in memo:
+        return memo["wraps"]  # type: ignore[no-any-return]
+    return holds_within(e, "wraps", _is_data)
+
+
+def _is_data(e: Expr) -> bool:
+    return e.kind == "data" if type(e) is Var else isinstance(e, Access | Call)
 
 
 def divisor_of(p: Poly) -> int:
@@ -392,10 +435,18 @@ def divisor_of(p: Poly) -> int:
 def _atom_divisor(e: Expr) -> int:
     if type(e) is Var:
         return e.multiple_of
-    if type(e) is FloorDiv and type(e.b) is Const and e.b.value > 0 and e.dtype.is_index:  # type: ignore[operator]
+    if type(e) is not FloorDiv or type(e.b) is not Const or e.b.value <= 0 or not e.dtype.is_index:  # type: ignore[operator]
+        return 1
+    if not _has_divisor(e):
+        if is_deep(e):
+            ask_below(e, _has_divisor, _atom_divisor)
         g, c = divisor_of(poly(e.a)), int(e.b.value)
-        return g // c if g and g % c == 0 else 1
-    return 1
+        return e.memo("divisor", lambda: g // c if g and g % c == 0 else 1)  # type: ignore[no-any-return]
+    return e._memo["divisor"]  # type: ignore[index, no-any-return]
+
+
+def _has_divisor(e: Expr) -> bool:
+    return type(e) not in (Add, Sub, Mul, FloorDiv) or (e._memo is not None and "divisor" in e._memo)
 
 
 def split_multiples(p: Poly, divisor: int) -> tuple[Poly, Poly]:

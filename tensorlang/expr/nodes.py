@@ -25,9 +25,10 @@ class Expr(Node, Operators):
     """Base of scalar and vector expressions. ``==`` builds a comparison; ``a is b`` tells whether two are the
     same."""
 
-    __slots__ = ("_memo", "dtype")
+    __slots__ = ("_height", "_memo", "dtype")
     dtype: DType
     _memo: dict[str, Any] | None
+    _height: int  # see ``expr.deep``; not there before it is asked for
     make: ClassVar[Callable[..., Expr]]
 
     def children(self) -> tuple[Expr, ...]:

@@ -3,7 +3,7 @@ schedules."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -38,6 +38,8 @@ from .nodes import (
 )
 
 Namer = Callable[[Var], str]
+Piece = str | tuple[Expr, int]  # text, or an expression with the precedence around it
+Pieces = Iterable[Piece]
 _PRECEDENCE: dict[type, int] = {
     Or: 1,
     And: 2,
@@ -49,34 +51,62 @@ _PRECEDENCE: dict[type, int] = {
     FloorDiv: 6,
     FloorMod: 6,
 }
+_MOST = 1 << 17  # operations in a text; where parts are shared there may be 2 to the power of the depth
 
-rules = TypeTable("printer")
+rules = TypeTable("printer")  # f(e, outer) -> pieces; a variable is a piece by itself
 
 
 def show(e: Expr, name: Namer = lambda v: v.name, outer: int = 0) -> str:
     """``e`` as text; ``name`` gives each variable its name; parentheses only where the ``outer`` precedence
-    needs them."""
-    return rules(e)(e, name, outer)  # type: ignore[no-any-return]
+    needs them. What is too much for any reader ends in ``…``."""
+    return text_of(((e, outer),), name)
 
 
-@rules.on(Var)
-def _var(e: Var, name: Namer, outer: int) -> str:
-    return name(e)
+def text_of(pieces: Pieces, name: Namer) -> str:
+    """The pieces and all they are made of as text."""
+    out: list[str] = []
+    stack: list[Piece] = [*pieces][::-1]
+    left = _MOST
+    while stack:
+        piece = stack.pop()
+        if isinstance(piece, str):
+            out.append(piece)
+        elif type(piece[0]) is Var:
+            out.append(name(piece[0]))
+        elif left:
+            left -= 1
+            stack += [*rules(piece[0])(piece[0], piece[1], name)][::-1]
+        else:
+            out.append("…")
+    return "".join(out)
+
+
+def listed(es: Iterable[Expr]) -> Iterator[Piece]:
+    """The pieces of a list with commas."""
+    for n, e in enumerate(es):
+        if n:
+            yield ", "
+        yield e, 0
+
+
+def enclosed(pieces: Sequence[Piece], needed: bool) -> Pieces:
+    """The pieces in parentheses where they are needed."""
+    return ("(", *pieces, ")") if needed else pieces
 
 
 @rules.on(Const)
-def _const(e: Const, name: Namer, outer: int) -> str:
+def _const(e: Const, outer: int, name: Namer) -> Pieces:
     if e.dtype.is_bool:
-        return "True" if e.value else "False"
+        return ("True" if e.value else "False",)
     if e.dtype.is_float:
         # the shortest that reads back the same
         text = str(np.float32(e.value)) if e.dtype.name == "float32" else repr(float(e.value))
-        return text if e.dtype.name == "float32" else f"{e.dtype}({text})"
-    return str(e.value) if e.dtype.is_index else f"{e.dtype}({e.value})"
+        return (text if e.dtype.name == "float32" else f"{e.dtype}({text})",)
+    return (str(e.value) if e.dtype.is_index else f"{e.dtype}({e.value})",)
 
 
 @rules.on(Binary)
-def _binary(e: Binary, name: Namer, outer: int) -> str:
+def _binary(e: Binary, outer: int, name: Namer) -> Pieces:
     mine = _PRECEDENCE.get(type(e)) or (_PRECEDENCE[Compare] if isinstance(e, Compare) else 0)
     # the right side of - // % and the like needs parentheses at equal precedence; so do chained comparisons.
     # Float sums and products too, where a + (b + c) is another number than a + b + c; and (a // b)*c, which
@@ -100,51 +130,46 @@ def _binary(e: Binary, name: Namer, outer: int) -> str:
         and e.a.b.value < 0
     ):
         step = -e.a.b.value  # 54 - i*8, not i*-8 + 54
-        times = show(e.a.a, name, 6) + (f"*{step}" if step != 1 else "")
-        text = f"{show(e.b, name, mine)} - {times}"
-        return f"({text})" if mine < outer else text
-    text = f"{show(e.a, name, left)}{symbol}{show(e.b, name, right)}"
-    return f"({text})" if mine < outer else text
+        return enclosed(((e.b, mine), " - ", (e.a.a, 6), f"*{step}" if step != 1 else ""), mine < outer)
+    return enclosed(((e.a, left), symbol, (e.b, right)), mine < outer)
 
 
 @rules.on(Min, Max, TruncDiv, TruncMod)
-def _function(e: Binary, name: Namer, outer: int) -> str:
-    return f"{e.symbol}({show(e.a, name)}, {show(e.b, name)})"
+def _function(e: Binary, outer: int, name: Namer) -> Pieces:
+    return f"{e.symbol}(", *listed((e.a, e.b)), ")"
 
 
 @rules.on(Not)
-def _not(e: Not, name: Namer, outer: int) -> str:
-    text = f"not {show(e.a, name, 3)}"
-    return f"({text})" if outer > 3 else text
+def _not(e: Not, outer: int, name: Namer) -> Pieces:
+    return enclosed(("not ", (e.a, 3)), outer > 3)
 
 
 @rules.on(Choice)
-def _choice(e: Choice, name: Namer, outer: int) -> str:
+def _choice(e: Choice, outer: int, name: Namer) -> Pieces:
     word = {Select: "select", IfThenElse: "if_then_else"}[type(e)]
-    return f"{word}({show(e.cond, name)}, {show(e.a, name)}, {show(e.b, name)})"
+    return f"{word}(", *listed((e.cond, e.a, e.b)), ")"
 
 
 @rules.on(Cast)
-def _cast(e: Cast, name: Namer, outer: int) -> str:
-    return f"{e.dtype}({show(e.a, name)})"
+def _cast(e: Cast, outer: int, name: Namer) -> Pieces:
+    return f"{e.dtype}(", (e.a, 0), ")"
 
 
 @rules.on(Call)
-def _call(e: Call, name: Namer, outer: int) -> str:
-    return f"{e.name}({', '.join(show(a, name) for a in e.args)})"
+def _call(e: Call, outer: int, name: Namer) -> Pieces:
+    return f"{e.name}(", *listed(e.args), ")"
 
 
 @rules.on(Ramp)
-def _ramp(e: Ramp, name: Namer, outer: int) -> str:
-    stride = show(e.stride, name)
-    return f"ramp({show(e.base, name)}, {stride}, {e.lanes})"
+def _ramp(e: Ramp, outer: int, name: Namer) -> Pieces:
+    return "ramp(", *listed((e.base, e.stride)), f", {e.lanes})"
 
 
 @rules.on(Broadcast)
-def _broadcast(e: Broadcast, name: Namer, outer: int) -> str:
-    return f"x{e.lanes}({show(e.value, name)})"
+def _broadcast(e: Broadcast, outer: int, name: Namer) -> Pieces:
+    return f"x{e.lanes}(", (e.value, 0), ")"
 
 
 @rules.on(Access)
-def _access(e: Access, name: Namer, outer: int) -> str:
-    return f"{e.label()}[{', '.join(show(i, name) for i in e.indices)}]"  # type: ignore[attr-defined]
+def _access(e: Access, outer: int, name: Namer) -> Pieces:
+    return f"{e.label()}[", *listed(e.indices), "]"  # type: ignore[attr-defined]

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..arith.conditions import conjuncts, denied, disjuncts, never_negative
+from ..arith.conditions import conjunction, conjuncts, denied, disjuncts, never_negative
 from ..arith.facts import Facts
 from ..core.dtype import INT32
 from ..core.steps import Steps, run
 from ..expr import make
 from ..expr.linear import from_poly, poly, reads_data
-from ..expr.nodes import Broadcast, Call, Expr, IfThenElse, Ramp, Var
+from ..expr.nodes import And, Broadcast, Call, Compare, Expr, IfThenElse, Not, Ramp, Var, is_const
 from ..expr.printer import show
 from ..expr.walk import rewrite, substitute, variables
 from .stmt import Buffer, Evaluate, For, Func, If, Let, Load, Stmt, Store
@@ -60,11 +60,28 @@ class _Walk:
         self.found = found
         self.choices = choices  # of each list one condition holds
         self.visits: dict[Stmt, int] = {}
-        self.conditions: dict[Var, Expr] = {}  # masks and conditions by their names
+        self.conditions: dict[Expr, Expr] = {}  # masks and conditions by their names
 
-    def known(self, e: Expr) -> Expr:
-        """``e`` with conditions in place of their names."""
-        return substitute(e, self.conditions) if self.conditions else e
+    def assumed(self, facts: Facts, cond: Expr) -> Facts:
+        """Also knowing that ``cond`` holds, and what the names in it stand for."""
+        found: dict[Expr, None] = {}
+        stack = [one_lane(cond)]
+        while stack:
+            c = stack.pop()
+            if c in found:
+                continue
+            found[c] = None
+            if isinstance(c, And):
+                stack += (c.b, c.a)
+            elif isinstance(c, IfThenElse) and is_const(c.b, False):
+                # the second was asked where the first holds
+                stack += (c.a, c.cond)
+            elif c in self.conditions:
+                stack.append(self.conditions[c])
+            elif isinstance(c, Not) and c.a in self.conditions:
+                stack.append(denied(self.conditions[c.a]))
+        plain = [c for c in found if isinstance(c, Compare)]
+        return facts.assume(conjunction(plain)) if plain else facts
 
     def left(self, facts: Facts) -> Facts:
         """Also knowing what is left of each choice when all else is sure not to hold."""
@@ -80,9 +97,9 @@ class _Walk:
         if isinstance(s, Evaluate) and isinstance(s.value, Call) and s.value.name == "prefetch":
             return  # a hint may point anywhere
         for e in s.exprs():
-            self.found += [(s, nth, problem) for problem in _expr(one_lane(self.known(e)), facts)]
+            self.found += [(s, nth, problem) for problem in self.problems(one_lane(e), facts)]
         if isinstance(s, Store):
-            masked = facts if s.mask is None else facts.assume(one_lane(self.known(s.mask)))
+            masked = facts if s.mask is None else self.assumed(facts, s.mask)
             self.found += [
                 (s, nth, problem) for problem in _access(s.buffer, tuple(map(one_lane, s.indices)), masked)
             ]
@@ -92,11 +109,11 @@ class _Walk:
             )
             yield self.stmt(s.body, self.left(inside))
         elif isinstance(s, If):
-            yield self.stmt(s.then, facts.assume(self.known(s.cond)))
+            yield self.stmt(s.then, self.assumed(facts, s.cond))
             if s.orelse is not None:
-                yield self.stmt(s.orelse, facts.assume(denied(self.known(s.cond))))
-        elif isinstance(s, Let) and s.value.dtype.is_bool and not reads_data(s.value):
-            self.conditions[s.var] = self.known(s.value)
+                yield self.stmt(s.orelse, self.assumed(facts, denied(s.cond)))
+        elif isinstance(s, Let) and s.value.dtype.is_bool:
+            self.conditions[s.var] = one_lane(s.value)
             yield self.stmt(s.body, facts)
         elif isinstance(s, Let):
             plain = s.value.dtype.is_index and not reads_data(s.value)
@@ -105,17 +122,27 @@ class _Walk:
             for part in s.parts():
                 yield self.stmt(part, facts)
 
-
-def _expr(e: Expr, facts: Facts) -> Iterator[str]:
-    if isinstance(e, IfThenElse):
-        yield from _expr(e.cond, facts)
-        yield from _expr(e.a, facts.assume(e.cond))
-        yield from _expr(e.b, facts.assume(denied(e.cond)))
-        return
-    for child in e.children():
-        yield from _expr(child, facts)
-    if isinstance(e, Load):
-        yield from _access(e.buffer, e.indices, facts if e.mask is None else facts.assume(e.mask))
+    def problems(self, e: Expr, facts: Facts) -> Iterator[str]:
+        """What is not proved of the accesses in a value, each asked once under what is known there."""
+        seen: dict[tuple[Expr, Facts], None] = {}
+        stack = [(e, facts)]
+        while stack:
+            e, facts = stack.pop()
+            if (e, facts) in seen:
+                continue
+            seen[e, facts] = None
+            if isinstance(e, IfThenElse):
+                stack += (
+                    (e.b, self.assumed(facts, denied(e.cond))),
+                    (e.a, self.assumed(facts, e.cond)),
+                    (e.cond, facts),
+                )
+                continue
+            if isinstance(e, Load):
+                yield from _access(
+                    e.buffer, e.indices, facts if e.mask is None else self.assumed(facts, e.mask)
+                )
+            stack += [(child, facts) for child in reversed(e.children())]
 
 
 def holds(need: Expr, facts: Facts) -> bool:

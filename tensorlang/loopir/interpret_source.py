@@ -19,6 +19,7 @@ import numpy as np
 
 from ..core.dtype import DType
 from ..core.steps import Steps, run
+from ..expr.deep import holds_within
 from ..expr.intrinsics import EFFECTS
 from ..expr.linear import reads_data
 from ..expr.nodes import Access, Add, Call, Const, Expr, Mul, Sub, Var
@@ -494,11 +495,7 @@ def _touched(s: Stmt) -> tuple[set[Buffer], set[Buffer]]:
 
 def _reads(e: Expr) -> bool:
     """Whether the value depends on memory; kept on the node, which outlives many translations."""
-    memo = e._memo
-    if memo is not None and "reads" in memo:
-        return memo["reads"]  # type: ignore[no-any-return]
-    found = isinstance(e, Access) or any(_reads(c) for c in e.children())
-    return e.memo("reads", lambda: found)  # type: ignore[no-any-return]
+    return holds_within(e, "reads", lambda node: isinstance(node, Access))
 
 
 def _float(t: DType, value: float) -> Any:

@@ -17,6 +17,7 @@ statements and expressions; must not know tensors of the language, schedules or 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from ..core.names import NameSupply
@@ -24,7 +25,7 @@ from ..core.steps import Steps, run
 from ..errors import DeclareError
 from ..expr import make
 from ..expr.nodes import Expr, Ramp, Var
-from ..expr.printer import rules, show
+from ..expr.printer import Piece, Pieces, enclosed, listed, rules, show, text_of
 from .stmt import (
     Alloc,
     Buffer,
@@ -79,44 +80,53 @@ class Names:
         return self._supply.of(buffer, buffer.name or "buf")
 
 
-def index_text(index: Expr, name: Any) -> str:
+def _index(index: Expr) -> Pieces:
     """One index: a scalar as it is, a Ramp as a slice, any other vector (a gather) as the expression it
     is."""
     if type(index) is not Ramp:
-        return show(index, name)
+        return ((index, 0),)
     stop = make.add(index.base, make.mul(index.stride, index.lanes))
-    text = f"{show(index.base, name)} : {show(stop, name)}"
-    return text if make.uniform(index.stride, 1) else f"{text} : {show(index.stride, name)}"
+    step: Pieces = () if make.uniform(index.stride, 1) else (" : ", (index.stride, 0))
+    return (index.base, 0), " : ", (stop, 0), *step
 
 
 def access_text(buffer: Buffer, indices: tuple[Expr, ...], name: Any) -> str:
     """``buffer[indices]``."""
-    wish = name.buffer(buffer) if isinstance(name, Names) else buffer.name
-    return f"{wish}[{', '.join(index_text(i, name) for i in indices)}]"
+    return text_of(_access(buffer, indices, name), name)
+
+
+def _access(buffer: Buffer, indices: tuple[Expr, ...], name: Any) -> Iterator[Piece]:
+    yield f"{_buffer_name(buffer, name)}["
+    for n, i in enumerate(indices):
+        if n:
+            yield ", "
+        yield from _index(i)
+    yield "]"
+
+
+def _buffer_name(buffer: Buffer, name: Any) -> str:
+    return name.buffer(buffer) if isinstance(name, Names) else buffer.name
 
 
 @rules.on(Load)
-def _load(e: Load, name: Any, outer: int) -> str:
-    text = access_text(e.buffer, e.indices, name)
-    if e.mask is None:
-        return text
-    text = f"{text} if {show(e.mask, name, 1)}"
-    return f"({text})" if outer > 0 else text
+def _load(e: Load, outer: int, name: Any) -> Pieces:
+    pieces = tuple(_access(e.buffer, e.indices, name))
+    return pieces if e.mask is None else enclosed((*pieces, " if ", (e.mask, 1)), outer > 0)
 
 
 @rules.on(View)
-def _view(e: View, name: Any, outer: int) -> str:
-    wish = name.buffer(e.buffer) if isinstance(name, Names) else e.buffer.name
-    corner = ", ".join(show(i, name) for i in e.corner)
-    box = ", ".join(
-        f"{show(n, name)} by {show(st, name)}" for n, st in zip(e.extents, e.strides, strict=True)
-    )
-    return f"&{wish}[{corner}] ({box})"
+def _view(e: View, outer: int, name: Any) -> Pieces:
+    box = [
+        piece
+        for n, (extent, step) in enumerate(zip(e.extents, e.strides, strict=True))
+        for piece in ((", " if n else "", (extent, 0), " by ", (step, 0)))
+    ]
+    return f"&{_buffer_name(e.buffer, name)}[", *listed(e.corner), "] (", *box, ")"
 
 
 @rules.on(Reduction)
-def _reduction(e: Reduction, name: Any, outer: int) -> str:
-    return f"{_REDUCTION_WORDS.get(e.op, e.op)}({show(e.value, name)})"
+def _reduction(e: Reduction, outer: int, name: Any) -> Pieces:
+    return f"{_REDUCTION_WORDS.get(e.op, e.op)}(", (e.value, 0), ")"
 
 
 class _Writer:

@@ -52,7 +52,7 @@ from ..te.tensor_intrin import declared
 from .buffers import argument_buffers, share_buffers, sizes_of, workspace_buffers
 from .lanes import in_range, spare_guards
 from .needs import cuts_of, needs_of, stated
-from .parts import around, in_parts
+from .parts import Parts, around, in_parts
 from .tails import check_tails, tail_note
 
 CACHE_LINE = 64  # bytes
@@ -168,9 +168,11 @@ class _Writer:
             slide = slide_of(state, bounds, scan)
             self.slides.update((part.key, slide) for part in sliding_parts(state, scan) if slide.ring)
         self.guards: dict[str, list[tuple[int, Expr]]] = {}
-        self.spare: dict[
-            str, tuple[Expr, Facts]
-        ] = {}  # guards that reads ask instead of the store, with what else holds there
+        # the guards at each position, as they are written
+        self.asked: dict[tuple[str, int], tuple[Expr, Parts]] = {}
+        self.names: dict[str, dict[Expr, Var]] = {}  # parts of guards, known to what stands inside them
+        # guards that reads ask instead of the store, with what else holds there
+        self.spare: dict[str, tuple[Expr, Facts]] = {}
         self.alive = {p for p in params if isinstance(p, Buffer)}  # memory that exists where the walk is
 
     # -- the tree --------------------------------------------------------------------------------------------
@@ -195,6 +197,11 @@ class _Writer:
         if stage.name not in self.guards:
             check_tails(stage)
             self.guards[stage.name] = self.placed_guards(stage)
+            names: dict[Expr, Var] = {}
+            self.names[stage.name] = names
+            for p, g in sorted(self.together(stage).items()):
+                (g,), parts = in_parts((g,), names)
+                self.asked[stage.name, p] = g, parts
             first = True
         else:
             first = False
@@ -247,8 +254,17 @@ class _Writer:
             *tail_note(stage, iv),
             *(self.doubled(stage, iv) if var is None else ()),
         )
-        return For(
-            iv.var if var is None else var, make.const(0, iv.dtype), extent, kind, body, tuple(sorted(notes))
+        (extent,), parts = in_parts((extent,))
+        return around(
+            For(
+                iv.var if var is None else var,
+                make.const(0, iv.dtype),
+                extent,
+                kind,
+                body,
+                tuple(sorted(notes)),
+            ),
+            parts,
         )
 
     def doubled(self, stage: StageState, iv: IterVar) -> tuple[tuple[str, str], ...]:
@@ -280,11 +296,19 @@ class _Writer:
     def guarded(
         self, stage: StageState, position: int, body: Stmt, renamed: dict[Var, Expr] | None = None
     ) -> Stmt:
-        conds = [g for p, g in self.guards[stage.name] if p == position]
-        if not conds:
+        if (stage.name, position) not in self.asked:
             return body
-        cond = conjunction(conds)
-        return If(substitute(cond, renamed) if renamed else cond, body)
+        cond, parts = self.asked[stage.name, position]
+        if renamed:  # other loops: parts of other values
+            (cond,), parts = in_parts((substitute(self.together(stage)[position], renamed),))
+        return around(If(cond, body), parts)
+
+    def together(self, stage: StageState) -> dict[int, Expr]:
+        """The guards at each position as one condition."""
+        found: dict[int, list[Expr]] = {}
+        for p, g in self.guards[stage.name]:
+            found.setdefault(p, []).append(g)
+        return {p: conjunction(conds) for p, conds in found.items()}
 
     # -- tensorize -------------------------------------------------------------------------------------------
 
@@ -395,10 +419,12 @@ class _Writer:
         tensors = op.outputs
         index = self.target(stage)
         first = op.body[0]
+        names = dict(self.names[stage.name])
         if not isinstance(first, Reduce):
-            values, parts = in_parts(tuple(self.value(stage, e) for e in op.body))
-            return around(self.store_all(tensors, index, values), parts)
-        sources, parts = in_parts(tuple(self.value(stage, e) for e in first.sources))
+            made, parts = in_parts((*index, *[self.value(stage, e) for e in op.body]), names)
+            return around(self.store_all(tensors, made[: len(index)], made[len(index) :]), parts)
+        made, parts = in_parts((*index, *[self.value(stage, e) for e in first.sources]), names)
+        index, sources = made[: len(index)], made[len(index) :]
         old = tuple(load(self.buffers[t], index) for t in tensors)
         out = around(self.store_all(tensors, index, first.reducer.combine(old, sources)), parts)
         # what reads memory is asked last: the other conditions may keep it in range
@@ -406,7 +432,9 @@ class _Writer:
             conds = conjuncts(self.value(stage, first.condition))
             for last in (2, 1, 0):
                 some = [c for c in conds if reads_data(c) + isinstance(c, IfThenElse) == last]
-                out = If(conjunction(some), out) if some else out
+                if some:
+                    (cond,), parts = in_parts((conjunction(some),))
+                    out = around(If(cond, out), parts)
         return out
 
     def extern(self, op: ExternOp) -> Stmt:
@@ -433,16 +461,16 @@ class _Writer:
         index = tuple(
             Var(f"{op.name}.at{d}", e.dtype, "data") if reads_data(e) else e for d, e in enumerate(places)
         )
-        out: Stmt = Store(
-            buffer, COMBINE[op.combine](load(buffer, index), self.value(stage, op.value)), index
-        )
+        (value,), parts = in_parts((self.value(stage, op.value),))
+        out = around(Store(buffer, COMBINE[op.combine](load(buffer, index), value), index), parts)
         inside = [c for i, n in zip(index, buffer.shape, strict=True) for c in (make.ge(i, 0), make.lt(i, n))]
         conds = [c for c in inside if self.bounds.facts.prove(c) is not True]
         if conds:
             out = If(conjunction(conds), out)
         for i, e in reversed(list(zip(index, places, strict=True))):
             if i is not e:
-                out = Let(i, e, out)  # type: ignore[arg-type]
+                (at,), parts = in_parts((e,))
+                out = around(Let(i, at, out), parts)  # type: ignore[arg-type]
         for a in reversed(op.domain):
             out = For(a.var, make.const(0, a.dtype), a.extent, "serial", out)
         return out
@@ -472,7 +500,8 @@ class _Writer:
         renamed: dict[Var, Expr] = dict(fresh.items())
         index = tuple(substitute(e, renamed) for e in self.target(stage))
         starts = tuple(substitute(self.value(stage, e), renamed) for e in first.start())
-        out = self.store_all(op.outputs, index, starts)
+        made, parts = in_parts((*index, *starts))
+        out = around(self.store_all(op.outputs, made[: len(index)], made[len(index) :]), parts)
         reduced = {iv.var for iv in stage.leaves if iv.kind == REDUCE}
         for p, iv in reversed(loops):
             if not any(q == p and variables(g) & reduced for q, g in self.guards[stage.name]):

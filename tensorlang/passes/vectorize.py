@@ -31,8 +31,8 @@ from ..expr.nodes import (
     Var,
     const_int,
 )
+from ..expr.walk import preorder, substitute
 from ..expr.walk import rewrite as rewrite_expr
-from ..expr.walk import substitute
 from ..loopir.stmt import (
     Evaluate,
     For,
@@ -180,9 +180,7 @@ class _Vectorizer:
 
 
 def _reads(e: Expr, s: Store) -> bool:
-    if isinstance(e, Load) and e.buffer is s.buffer:
-        return True
-    return any(_reads(c, s) for c in e.children())
+    return any(isinstance(node, Load) and node.buffer is s.buffer for node in preorder(e))
 
 
 def _identity(op: str, t: DType) -> Expr:

@@ -20,7 +20,7 @@ from ..errors import DeclareError
 from ..expr import make
 from ..expr.make import ExprLike
 from ..expr.nodes import Access, Expr, Var
-from ..expr.printer import rules, show
+from ..expr.printer import Pieces, listed, rules
 from ..expr.walk import preorder, substitute
 from .axis import REDUCE, IterVar
 
@@ -110,11 +110,16 @@ class Reduce(Expr):
 
 
 @rules.on(Reduce)
-def _show_reduce(e: Reduce, name: Any, outer: int) -> str:
-    body = ", ".join(show(s, name) for s in e.sources)
-    where = "" if e.condition is None else f", where={show(e.condition, name)}"
+def _show_reduce(e: Reduce, outer: int, name: Any) -> Pieces:
+    where = () if e.condition is None else (", where=", (e.condition, 0))
     suffix = f".v{e.index}" if len(e.sources) > 1 else ""
-    return f"{e.reducer.name}({body}, axis=[{', '.join(a.name for a in e.axes)}]{where}){suffix}"
+    return (
+        f"{e.reducer.name}(",
+        *listed(e.sources),
+        f", axis=[{', '.join(a.name for a in e.axes)}]",
+        *where,
+        f"){suffix}",
+    )
 
 
 def _is_reduction(axis: Any) -> bool:

@@ -21,9 +21,11 @@ bfloat16 lives in arrays of ml_dtypes.bfloat16 outside and in float32 holding ro
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -43,6 +45,7 @@ from ..expr.nodes import (
     Call,
     Cast,
     CCall,
+    Choice,
     Const,
     Div,
     Expr,
@@ -54,16 +57,16 @@ from ..expr.nodes import (
     Mul,
     Not,
     Or,
-    Select,
     Sub,
     TruncDiv,
     TruncMod,
     Var,
 )
+from ..expr.walk import postorder
 from .extern import ExternBuffer, ExternOp
 from .graph import operations
 from .reducers import Reduce
-from .reference_numbers import from_outside, held_as, rounded, saturated, summed_as, to_outside
+from .reference_numbers import Point, at, from_outside, held_as, rounded, saturated, summed_as, to_outside
 from .reference_sizes import extent, size_value, solve_dims
 from .scan import ScanOp
 from .scatter import ScatterOp, scattered
@@ -302,7 +305,7 @@ def _source(e: Reduce, scope: _Scope, axes: tuple[int, ...], block: tuple[slice,
     if e.condition is not None:
         cond = scope.value(e.condition)
         neutral = scope.value(e.reducer.identity((e.sources[0].dtype,))[0])
-        x = np.where(cond, scope.under(cond).value(e.sources[0]), neutral)
+        x = np.where(cond, scope.value(e.sources[0], cond), neutral)
     else:
         x = np.asarray(scope.value(e.sources[0]))
     rank = max(axes) + 1
@@ -336,8 +339,7 @@ def _fold(e: Reduce, scope: _Scope, state: tuple[Array, ...], rank: int) -> tupl
     rhs = tuple(Var(f"rhs{i}", s.dtype) for i, s in enumerate(e.sources))
     combined = e.reducer.combine(lhs, rhs)
     cond = None if e.condition is None else np.asarray(scope.value(e.condition))
-    inside = scope if cond is None else scope.under(cond)
-    items = [np.asarray(inside.value(s)) for s in e.sources]
+    items = [np.asarray(scope.value(s, cond)) for s in e.sources]
     spans = [scope.env[a.var].size for a in e.axes]
     full = rank + len(spans)
 
@@ -424,41 +426,47 @@ def _peak(x: Array) -> float:
 
 
 class _Scope:
-    """Variables with their arrays, and the values already computed; ``mask`` says where the values matter
-    (None: everywhere)."""
+    """Variables with their arrays, and the values computed: every expression once, at all points. Where one
+    has no value, as a read outside of its tensor, is kept beside it, and an error only if that point asks for
+    it: ``if_then_else`` does not ask for the side that is not taken."""
 
-    def __init__(
-        self,
-        where: str,
-        env: Mapping[Var, Array],
-        arrays: Mapping[Tensor, Array],
-        mask: Array | None = None,
-        parent: _Scope | None = None,
-    ) -> None:
+    def __init__(self, where: str, env: Mapping[Var, Array], arrays: Mapping[Tensor, Array]) -> None:
         self.where = where
         self.env = env
         self.arrays = arrays
-        self.mask = mask
-        self.parent = parent
         self.done: dict[Expr, Array] = {}
+        self.faults: dict[Expr, Array] = {}  # the points without a value
+        # those where the operation itself is at fault, and how
+        self.own: dict[Expr, tuple[Array, Callable[[Point], DeclareError]]] = {}
 
-    def under(self, cond: Array) -> _Scope:
-        """The scope in which only the points where ``cond`` holds matter."""
-        return _Scope(
-            self.where, self.env, self.arrays, cond if self.mask is None else self.mask & cond, self
-        )
-
-    def value(self, e: Expr) -> Array:
+    def value(self, e: Expr, asked: Array | None = None) -> Array:
         """The array of ``e``: a dimension for each axis, of extent 1 along those it does not depend on; or a
-        scalar."""
-        scope: _Scope | None = self
-        while scope is not None:  # what is right in a wider scope is right here
-            found = scope.done.get(e)
-            if found is not None:
-                return found
-            scope = scope.parent
-        x = self.done[e] = expressions(e)(e, self)
-        return x
+        scalar. Raises DeclareError for a fault at a point where it is ``asked`` for (None: everywhere)."""
+        for node in postorder(e, self.done):
+            self.done[node] = expressions(node)(node, self)
+            faults = [self.own[node][0]] if node in self.own else []
+            if self.faults:
+                faults += [taken & self.faults[k] for k, taken in self.below(node) if k in self.faults]
+            if any(map(np.any, faults)):
+                self.faults[node] = functools.reduce(np.logical_or, faults)
+        points = np.asarray(self.faults.get(e, False) if asked is None else self.faults.get(e, False) & asked)
+        if points.any():
+            raise self.blamed(e, tuple(int(i) for i in np.argwhere(points)[0]))
+        return self.done[e]
+
+    def below(self, e: Expr) -> list[tuple[Expr, Array]]:
+        """The operands, and the points at which each is asked for."""
+        if not isinstance(e, IfThenElse):
+            return [(k, np.True_) for k in e.children()]
+        cond = np.asarray(self.done[e.cond])
+        return [(e.cond, np.True_), (e.a, cond), (e.b, ~cond)]
+
+    def blamed(self, e: Expr, point: Point) -> DeclareError:
+        """What is at fault at a point where ``e`` has no value."""
+        while e not in self.own or not at(self.own[e][0], point):
+            sides = [(k, taken & self.faults[k]) for k, taken in self.below(e) if k in self.faults]
+            e = next(k for k, points in sides if at(points, point))
+        return self.own[e][1](point)
 
 
 expressions = TypeTable("reference")  # of expressions: f(e, scope) -> array in the held dtype
@@ -497,17 +505,21 @@ _NUMPY = {
 
 @expressions.on(*_NUMPY)
 def _binary(e: Binary, s: _Scope) -> Array:
-    return rounded(e.dtype, _NUMPY[type(e)](s.value(e.a), s.value(e.b)))
+    return rounded(e.dtype, _NUMPY[type(e)](s.done[e.a], s.done[e.b]))
 
 
 @expressions.on(FloorDiv, FloorMod, TruncDiv, TruncMod)
 def _divide(e: Binary, s: _Scope) -> Array:
-    a, b = s.value(e.a), s.value(e.b)
-    zero = np.broadcast_to(
-        b == 0, np.broadcast_shapes(np.shape(a), np.shape(b))
-    )  # of nothing, nothing is divided
-    if np.any(zero if s.mask is None else zero & s.mask):
-        raise DeclareError(f"{s.where}: division by zero in {e}", try_="te.if_then_else(divisor != 0, …, …)")
+    a, b = s.done[e.a], s.done[e.b]
+    # of nothing, nothing is divided
+    zero = np.broadcast_to(b == 0, np.broadcast_shapes(np.shape(a), np.shape(b)))
+    if np.any(zero):
+        s.own[e] = (
+            zero,
+            lambda point: DeclareError(
+                f"{s.where}: division by zero in {e}", try_="te.if_then_else(divisor != 0, …, …)"
+            ),
+        )
     b = np.where(zero, b.dtype.type(1), b)
     if type(e) is FloorDiv:
         return np.floor_divide(a, b)
@@ -519,29 +531,23 @@ def _divide(e: Binary, s: _Scope) -> Array:
 
 @expressions.on(Not)
 def _not(e: Not, s: _Scope) -> Array:
-    return np.logical_not(s.value(e.a))
+    return np.logical_not(s.done[e.a])
 
 
-@expressions.on(Select)
-def _select(e: Select, s: _Scope) -> Array:
-    return np.where(s.value(e.cond), s.value(e.a), s.value(e.b))
-
-
-@expressions.on(IfThenElse)
-def _if_then_else(e: IfThenElse, s: _Scope) -> Array:
-    cond = np.asarray(s.value(e.cond))
-    return np.where(cond, s.under(cond).value(e.a), s.under(~cond).value(e.b))
+@expressions.on(Choice)
+def _choice(e: Choice, s: _Scope) -> Array:
+    return np.where(s.done[e.cond], s.done[e.a], s.done[e.b])
 
 
 @expressions.on(Cast)
 def _cast(e: Cast, s: _Scope) -> Array:
-    x = np.asarray(s.value(e.a))
+    x = np.asarray(s.done[e.a])
     return saturated(e.dtype, x) if e.a.dtype.is_float and e.dtype.is_int else rounded(e.dtype, x)
 
 
 @expressions.on(Call)
 def _call(e: Call, s: _Scope) -> Array:
-    args = [np.asarray(s.value(a)) for a in e.args]
+    args = [np.asarray(s.done[a]) for a in e.args]
     if e.args[0].dtype.code == "bfloat":  # held in float32: keep the table from rounding to that first
         args = [a.astype(np.float64) for a in args]
     return rounded(e.dtype, np.asarray(TABLE[e.name].evaluate(*args)))
@@ -550,25 +556,21 @@ def _call(e: Call, s: _Scope) -> Array:
 @expressions.on(CCall)
 def _c_call(e: CCall, s: _Scope) -> Array:
     f = c_function(e.name, e.dtype.to_numpy(), tuple(a.dtype.to_numpy() for a in e.args))
-    return np.asarray(f(*[np.asarray(s.value(a)) for a in e.args]))
+    return np.asarray(f(*[np.asarray(s.done[a]) for a in e.args]))
 
 
 @expressions.on(TensorRead)
 def _read(e: TensorRead, s: _Scope) -> Array:
     array = s.arrays[e.tensor]
     safe = []
-    for d, (i, n) in enumerate(zip(e.indices, array.shape, strict=True)):
-        index = np.asarray(s.value(i))
+    for i, n in zip(e.indices, array.shape, strict=True):
+        index = np.asarray(s.done[i])
         outside = (index < 0) | (index >= n)
         if outside.any():
-            bad = outside if s.mask is None else outside & s.mask
-            if bad.any() and not isinstance(s.arrays, _Loose):
-                value = int(np.broadcast_to(index, bad.shape)[bad].flat[0]) if bad.ndim else int(index)
-                raise DeclareError(
-                    f"{s.where}: {e}: index {d} is {value}, out of range 0..{n}",
-                    because=f"{e.tensor.name} has the shape {array.shape}, and no te.if_then_else guards the "
-                    "read",
-                    try_="te.if_then_else(te.all(0 <= i, i < n), A[i], 0)",
+            if not isinstance(s.arrays, _Loose):
+                before = s.own.get(e)
+                s.own[e] = (
+                    (outside, partial(_outside, s, e)) if before is None else (before[0] | outside, before[1])
                 )
             index = np.where(outside, index.dtype.type(0), index)
         safe.append(index)
@@ -577,4 +579,15 @@ def _read(e: TensorRead, s: _Scope) -> Array:
     return array[tuple(safe)]
 
 
-# --- numbers ------------------------------------------------------------------------------------------------
+def _outside(s: _Scope, e: TensorRead, point: Point) -> DeclareError:
+    shape = s.arrays[e.tensor].shape
+    d, value = next(
+        (d, v)
+        for d, (i, n) in enumerate(zip(e.indices, shape, strict=True))
+        if not 0 <= (v := int(at(s.done[i], point))) < n
+    )
+    return DeclareError(
+        f"{s.where}: {e}: index {d} is {value}, out of range 0..{shape[d]}",
+        because=f"{e.tensor.name} has the shape {shape}, and no te.if_then_else guards the read",
+        try_="te.if_then_else(te.all(0 <= i, i < n), A[i], 0)",
+    )

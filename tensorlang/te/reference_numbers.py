@@ -11,6 +11,7 @@ import numpy as np
 from ..core.dtype import DType
 
 Array = Any
+Point = tuple[int, ...]
 
 
 def held_as(t: DType) -> np.dtype[Any]:
@@ -61,3 +62,9 @@ def saturated(t: DType, x: Array) -> Array:
     inner = np.where(above | below, 0.0, wide)
     kind = t.to_numpy().type
     return np.where(above, kind(hi), np.where(below, kind(lo), inner.astype(kind)))
+
+
+def at(x: Array, point: Point) -> Any:
+    """The element of an array that may be a scalar, or have extent 1 where it does not depend on an axis."""
+    x = np.asarray(x)
+    return x[tuple([min(i, n - 1) for i, n in zip(point, x.shape)])]  # a scalar has no axes

@@ -54,7 +54,7 @@ def test_five_thousand_expressions_and_every_rule() -> None:
             cases += [
                 (w.integer(3) if w.random.random() < 0.7 else w.condition(), w.facts, few) for _ in range(10)
             ]
-    cases += symbolic_divisors()
+    cases += [*symbolic_divisors(), deep()]
     before = sys.gettrace()
     sys.settrace(tracer)
     try:
@@ -66,6 +66,15 @@ def test_five_thousand_expressions_and_every_rule() -> None:
             assert evaluate(s, env) == evaluate(e, env), f"{e} became {s}, which differs at {env}"
     missed = {f"{c.co_name}:{line}" for c, lines in codes.items() for line in lines - seen[c]}
     assert not missed, f"rules that no expression needs: {sorted(missed)}"
+
+
+def deep() -> tuple[Expr, Facts, list[dict[Var, int]]]:
+    """More levels than are asked one inside the other."""
+    i = Var("i", INT32, "loop")
+    e: Expr = i
+    for n in range(60):
+        e = make.max_(make.add(make.floordiv(e, 3), n), 2 * n)
+    return e, Facts().bind(i, make.as_expr(0), make.as_expr(9)), [{i: n} for n in range(10)]
 
 
 def symbolic_divisors() -> list[tuple[Expr, Facts, list[dict[Var, int]]]]:

@@ -90,7 +90,8 @@ def test_guarded_and_empty_reads_are_not() -> None:
     te.create_schedule(te.compute((te.var("n"),), lambda i: A[i], name="B"))
 
 
-def test_very_deep_choices_are_refused_with_a_remedy(request) -> None:
+def test_very_deep_choices(request) -> None:
+    """Refused as too deep before their sides were computed in named parts."""
     request.addfinalizer(
         partial(sys.setrecursionlimit, sys.getrecursionlimit())
     )  # libraries of other tests raise it
@@ -99,12 +100,12 @@ def test_very_deep_choices_are_refused_with_a_remedy(request) -> None:
 
     def deep(i):
         e = x[i]
-        for n in range(600):
+        for n in range(350):
             e = te.if_then_else(x[i] > n, e + 1, x[i])
         return e
 
-    with pytest.raises(tl.TensorLangError, match="too deep"):
-        tl.compile([x, te.compute((4,), deep, name="D")])
+    f = tl.compile([x, te.compute((4,), deep, name="D")])
+    assert f(np.array([0, 7, 349, 1000], "float32")).tolist() == [0, 7, 349, 1350]
 
 
 def test_a_tensor_in_place_of_the_list_of_arguments() -> None:
