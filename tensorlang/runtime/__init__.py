@@ -1,7 +1,7 @@
-"""Runtime: loads machine code, checks arguments, calls, times, saves. Knows signatures, never expressions or
-code generators.
+"""Runtime: loads machine code, checks arguments, calls, times, saves. Knows signatures, never expressions,
+code generators or compilers: what it needs in machine code beside kernels, ``native`` makes.
 
-A saved module loads and runs with this room, ``core``, ``errors`` and ``options`` alone.
+A saved module loads and runs with this room, ``native``, ``core``, ``errors`` and ``options`` alone.
 """
 
 from .dispatch import Dispatcher

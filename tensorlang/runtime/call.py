@@ -1,8 +1,8 @@
 """The native entry: a function CPython calls directly, which reads the arrays itself. Knows CPython's and
 numpy's object layout.
 
-One machine-code function serves every kernel (``call_text``); a kernel adds a descriptor of a few hundred
-bytes. Before the first use the offsets it relies on are compared with what this interpreter and this numpy
+One machine-code function serves every kernel (``native.entry``); a kernel adds a descriptor of a few hundred
+bytes. Before the first use the structures it relies on are compared with what this interpreter and this numpy
 say of a few objects; where they differ, or where a signature is beyond the descriptor, calls take the
 portable path.
 """
@@ -15,16 +15,16 @@ import sys
 import sysconfig
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..core.dtype import dtype
 from ..core.signature import Dim
-from . import call_text as words
+from ..native import entry
 from .arguments import Binder, address_of
-from .loader import compile_text
+from .loader import load_functions
 from .returned import returning
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 # Calls that touch fewer bytes and run fewer statements keep the interpreter's lock: giving it up may cost
 # more than they take.
 RELEASE_BYTES, RELEASE_WORK = 32 << 10, 16 << 10
+_FASTCALL, _KEYWORDS = 0x80, 0x02  # METH_…
 _I64 = (-(1 << 63), (1 << 63) - 1)
 
 _lock = threading.Lock()
@@ -59,9 +60,9 @@ def native_entry(plan: Plan) -> Callable[..., Any] | None:
     parts = describe(plan, returning(lambda: own[0](), plan.binder, plan.portable))  # type: ignore[arg-type, return-value]
     if parts is None or not _ready():
         return None
-    entry = _new_builtin(ctypes.addressof(_method), parts, None)
-    own.append(weakref.ref(entry))
-    return entry  # type: ignore[no-any-return]
+    made = _new_builtin(ctypes.addressof(_method), parts, None)
+    own.append(weakref.ref(made))
+    return made  # type: ignore[no-any-return]
 
 
 def describe(plan: Plan, other: Callable[..., Any] | None = None) -> tuple[Any, ...] | None:
@@ -69,73 +70,95 @@ def describe(plan: Plan, other: Callable[..., Any] | None = None) -> tuple[Any, 
     it. Calls that the builtin does not take go to ``other``, the portable path unless given."""
     binder = plan.binder
     signature = plan.signature
-    slots = len(signature.dims) + len(binder.scalars)
-    if (
-        signature.checks
-        or not binder.simple
-        or len(binder.slots) > words.MAX_BUFFERS
-        or slots > words.MAX_SLOTS
-    ):
+    slots = _Slots(d.name for d in signature.dims)
+    numbers = {s[0]: slots.add() for s in binder.scalars}
+    if signature.checks or not binder.simple or len(binder.slots) > entry.MAX_BUFFERS:
         return None
-    dim_slot = {d.name: i for i, d in enumerate(signature.dims)}
-    buffers = {s.index: s for s in binder.slots}
-    scalar_slot = {s[0]: len(signature.dims) + k for k, s in enumerate(binder.scalars)}
     constant = sum(c for c, factors in signature.work if not factors)
     terms = [(c, factors) for c, factors in signature.work if factors]
-    release = 0 if constant >= RELEASE_WORK and not terms else RELEASE_BYTES
     portable, fail = other or plan.portable, plan.fail
     keep: list[Any] = [portable, fail, plan]
-    head = [
-        plan.address,
-        id(portable),
-        id(fail),
-        len(signature.params),
-        len(signature.dims),
-        release,
-        id(np.ndarray),
-        id(None),
-        len(terms),
-        _bits(RELEASE_WORK - constant),
-    ]
-    body: list[int] = []
+    buffers = {s.index: s for s in binder.slots}
+    records: list[int] = []
     for index, param in enumerate(signature.params):
         slot = buffers.get(index)
         if slot is None:
             kind = dtype(param.dtype)
-            if kind.is_float:
-                body += [words.FLOAT, id(float), scalar_slot[index], 0, 0, 0, words.RECORD]
-            else:
-                lo, hi = kind.limits()
-                python = bool if kind.is_bool else int
-                body += [
-                    words.INT,
-                    id(python),
-                    scalar_slot[index],
-                    max(lo, _I64[0]),
-                    min(hi, _I64[1]),
-                    0,
-                    words.RECORD,
-                ]
+            python = float if kind.is_float else bool if kind.is_bool else int
+            limits = () if kind.is_float else (max(kind.limits()[0], _I64[0]), min(kind.limits()[1], _I64[1]))
+            records += _record(
+                (numbers[index], *limits),
+                kind=entry.FLOAT if kind.is_float else entry.INT,
+                type=id(python),
+                ndim=0,
+                flags=0,
+                itemsize=0,
+                strided=0,
+            )
             continue
         keep.append(slot.dtype)
-        body += [
-            words.OUTPUT if param.written else words.INPUT,
-            id(slot.dtype),
-            slot.ndim,
-            slot.flags,
-            slot.dtype.itemsize,
-            int(slot.strides is not None),
-            words.RECORD + 2 * (slot.ndim + len(slot.strides or ())),
-        ]
-        for size in (*slot.shape, *(slot.strides or ())):
-            if isinstance(size, tuple):  # a computed size: the portable path evaluates it
-                return None
-            body += [words.DIM, dim_slot[size]] if isinstance(size, str) else [words.CONSTANT, size]
-    for dim in signature.dims:
-        body += [_lowest(dim, binder), _I64[1] if dim.hi is None else dim.hi, dim.multiple_of]
-    for c, factors in terms:
-        body += [_bits(c), len(factors), *factors]
-    return struct.pack(f"={len(head) + len(body)}q", *head, *body), *keep
+        sizes = (*slot.shape, *(slot.strides or ()))
+        if any(isinstance(size, tuple) for size in sizes):  # a computed size: the portable path evaluates it
+            return None
+        records += _record(
+            [slots[size] for size in sizes],
+            kind=entry.OUTPUT if param.written else entry.INPUT,
+            type=id(slot.dtype),
+            ndim=slot.ndim,
+            flags=slot.flags,
+            itemsize=slot.dtype.itemsize,
+            strided=int(slot.strides is not None),
+        )
+    if len(slots.initial) > entry.MAX_SLOTS:
+        return None
+    bounds = [
+        w
+        for dim in signature.dims
+        for w in entry.Bounds.words(
+            lo=_lowest(dim, binder), hi=_I64[1] if dim.hi is None else dim.hi, multiple=dim.multiple_of
+        )
+    ]
+    work = [w for c, factors in terms for w in (_bits(c), len(factors), *factors)]
+    bounds_at = len(slots.initial) + len(records)
+    head = entry.Descriptor.words(
+        kernel=plan.address,
+        portable=id(portable),
+        fail=id(fail),
+        ndarray=id(np.ndarray),
+        none=id(None),
+        params=len(signature.params),
+        dims=len(signature.dims),
+        slots=len(slots.initial),
+        bounds_at=bounds_at,
+        terms=len(terms),
+        terms_at=bounds_at + len(bounds),
+        release=0 if constant >= RELEASE_WORK and not terms else RELEASE_BYTES,
+        release_work=_bits(RELEASE_WORK - constant),
+    )
+    words = [*head, *slots.initial, *records, *bounds, *work]
+    return struct.pack(f"={len(words)}q", *words), *keep
+
+
+class _Slots:
+    """The slots of a call, and what each begins as: dims first, numbers next, then each constant size
+    once."""
+
+    def __init__(self, dims: Iterable[str]) -> None:
+        self.places: dict[int | str, int] = {name: i for i, name in enumerate(dims)}
+        self.initial = [entry.UNBOUND] * len(self.places)
+
+    def add(self, value: int = 0) -> int:
+        self.initial.append(value)
+        return len(self.initial) - 1
+
+    def __getitem__(self, size: int | str) -> int:
+        if size not in self.places:
+            self.places[size] = self.add(size)  # type: ignore[arg-type]
+        return self.places[size]
+
+
+def _record(sizes: Sequence[int], **fields: int) -> list[int]:
+    return [*entry.Record.words(**fields, next=entry.Record.size // 8 + len(sizes)), *sizes]
 
 
 def _bits(x: float) -> int:
@@ -146,7 +169,7 @@ def _bits(x: float) -> int:
 def _lowest(dim: Dim, binder: Binder) -> int:
     """The smallest value to be taken: a stride may be negative, but must have been told."""
     if dim.name in binder.lying:
-        return words.UNBOUND + 1 if dim.lo is None else dim.lo
+        return entry.UNBOUND + 1 if dim.lo is None else dim.lo
     return max(0, dim.lo or 0)
 
 
@@ -162,16 +185,16 @@ def _ready() -> bool:
 def _start() -> Any:
     imports = {
         name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
-        for name in words.IMPORTS
+        for name in entry.IMPORTS
     }
-    code = compile_text(words.text(), ["tensorlang_entry"], imports, opt=1).keep()
-    method = _MethodDef(b"kernel", code.address["tensorlang_entry"], 0x80, None)  # METH_FASTCALL
+    code = load_functions({"tensorlang_entry": entry.entry}, imports, opt=1).keep()
+    method = _MethodDef(b"kernel", code.address["tensorlang_entry"], _FASTCALL | _KEYWORDS, None)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(method))  # builtins point to it as long as they live
     return method
 
 
 def layout_holds() -> bool:
-    """Whether the offsets of ``call_text`` are those of this interpreter and this numpy."""
+    """Whether the structures of ``native.entry`` are those of this interpreter and this numpy."""
     if (
         sys.implementation.name != "cpython"
         or ctypes.sizeof(ctypes.c_void_p) != 8
@@ -180,20 +203,15 @@ def layout_holds() -> bool:
         or sysconfig.get_config_var("Py_GIL_DISABLED")
     ):
         return False
-    pointer, word, int32 = (
-        ctypes.c_void_p.from_address,
-        ctypes.c_int64.from_address,
-        ctypes.c_int32.from_address,
-    )
-    mark, number, pair = b"tensorlang layout", 0.123456789, ("a", "b")
+    word, mark, number, pair = ctypes.c_int64.from_address, b"tensorlang layout", 0.123456789, ("a", "b")
     if (
-        ctypes.string_at(id(mark) + words.BYTES_DATA, len(mark)) != mark
-        or pointer(id(pair) + words.TUPLE_ITEMS).value != id(pair[0])
-        or ctypes.c_double.from_address(id(number) + words.FLOAT_VALUE).value != number
-        or pointer(id(number) + words.TYPE_AT).value != id(float)
+        ctypes.string_at(id(mark) + entry.Bytes.size, len(mark)) != mark
+        or entry.Tuple.view(id(pair)).item != id(pair[0])
+        or entry.Float.view(id(number)).bits != _bits(number)
+        or entry.Object.view(id(number)).type != id(float)
     ):
         return False
-    if np.ndarray.__basicsize__ < words.ARRAY_FLAGS + 4:
+    if np.ndarray.__basicsize__ < entry.NumpyArray.size:
         return False
     base = np.arange(120, dtype=np.float32).reshape(4, 5, 6)
     frozen = base.copy()
@@ -208,16 +226,12 @@ def layout_holds() -> bool:
         np.arange(7, dtype=">i4"),
     )
     for a in samples:
-        at = id(a)
-        shape, strides = pointer(at + words.SHAPE).value or 0, pointer(at + words.STRIDES).value or 0
+        seen = entry.NumpyArray.view(id(a))
+        told = a.__array_interface__["data"][0], a.ndim, id(a.dtype), a.flags.num, id(np.ndarray)
         if (
-            pointer(at + words.DATA).value != a.__array_interface__["data"][0]
-            or int32(at + words.ND).value != a.ndim
-            or pointer(at + words.DESCR).value != id(a.dtype)
-            or int32(at + words.ARRAY_FLAGS).value != a.flags.num
-            or any(word(shape + 8 * i).value != n for i, n in enumerate(a.shape))
-            or any(word(strides + 8 * i).value != n for i, n in enumerate(a.strides))
-            or pointer(at + words.TYPE_AT).value != id(np.ndarray)
+            (seen.data, seen.ndim, seen.descr, seen.flags, entry.Object.view(id(a)).type) != told
+            or any(word(seen.shape + 8 * i).value != n for i, n in enumerate(a.shape))
+            or any(word(seen.strides + 8 * i).value != n for i, n in enumerate(a.strides))
         ):
             return False
     return address_of(base) == base.ctypes.data

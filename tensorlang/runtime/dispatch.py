@@ -2,8 +2,8 @@
 how anybody decides.
 
 A ``Dispatcher`` is called like a kernel and costs some tens of nanoseconds more: a table of exact shapes,
-then a decision tree of compares whose leaves are slots (``dispatch_text``). Kernels are published and retired
-while calls run; what was replaced is dropped when no call can be inside.
+then a decision tree of compares whose leaves are slots (``native.dispatch``). Kernels are published and
+retired while calls run; what was replaced is dropped when no call can be inside.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from .. import options
 from ..core.names import identifier
 from ..core.signature import Signature
 from ..errors import TensorLangError
+from ..native import dispatch as native
 from . import dispatch_file, files
-from . import dispatch_text as words
 from .arguments import Bound
 from .call import native_entry
 from .callbacks import Callbacks
 from .constants import aligned
-from .loader import compile_text
+from .loader import Code, load_functions
 from .module import Module, Plan
 from .routes import (
     Box,
@@ -49,19 +49,19 @@ from .timing import Timing, measure
 
 _SWAP = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)
 RING = 4096  # calls the ring remembers
+TABLE_HEAD = native.Table.size // 8
 
 
 class State:
     """What the machine code reads. It never points to its Dispatcher."""
 
-    def __init__(self, plan_code: Any, dims: int, slots: int) -> None:
-        self.code = plan_code
-        self.swap = _SWAP(plan_code.address["swap"])
-        self.words = (ctypes.c_int64 * (words.SLOTS + slots)).from_address(plan_code.address["state"])
-        self.ring = aligned((RING, words.RING_HEAD + dims), np.int64)
+    def __init__(self, code: Code, dims: int, slots: int) -> None:
+        self.code = code
+        self.native = native.State.view(code.address["state"])
+        self._swap = _SWAP(code.address["swap"])
+        self.ring = aligned((RING, native.Turn.size // 8 + dims), np.int64)
         self.ring.fill(0)
-        self.words[words.RING] = self.ring.ctypes.data
-        self.words[words.RING_MASK] = RING - 1
+        self.native.ring, self.native.ring_mask = self.ring.ctypes.data, RING - 1
         self.routes: list[Route] = []  # by slot
         self.numbers: dict[int, Route] = {}
         self.exact: dict[Shape, tuple[Any, Module]] = {}  # (record, module)
@@ -70,6 +70,10 @@ class State:
         self.retired: list[
             tuple[int, Any]
         ] = []  # (epoch it was retired in, what machine code may still read)
+
+    def swap(self, field: str, value: int, index: int = 0) -> None:
+        """Set a word that calls read, in one step for all of them."""
+        self._swap(self.native.address_of(field, index), value)
 
 
 class Dispatcher:
@@ -110,10 +114,8 @@ class Dispatcher:
         steps = [step_of(p, self._row_dim, self._places) for p in buffers]
         rows = None if self._row_dim is None else self._places[self._row_dim]
         places = numbered(self.tree, self._places)
-        text = words.text(
-            signature.name, len(buffers), len(self.dims), scalars, places, len(routes), rows, steps
-        )
-        code = compile_text(text, [signature.name, "state", "swap"], {}, opt=1)
+        functions = native.functions(len(buffers), len(self.dims), scalars, places, len(routes), rows, steps)
+        code = load_functions({signature.name: functions.pop("entry"), **functions}, opt=1)
         self._state = State(code, len(self.dims), len(routes))
         self._lock = threading.Lock()
         self._next = 0
@@ -122,8 +124,8 @@ class Dispatcher:
             self._state.routes.append(route)
             self._swap(slot, route)
         self._plan = Plan(signature, code, Callbacks(()), {"routes": self._state})
-        native = native_entry(self._plan) if options.native_calls() else None
-        self._call: Callable[..., Any] = native or self._plan.portable
+        quick = native_entry(self._plan) if options.native_calls() else None
+        self._call: Callable[..., Any] = quick or self._plan.portable
 
     # -- calls
 
@@ -230,7 +232,7 @@ class Dispatcher:
     @property
     def calls(self) -> int:
         """Calls so far."""
-        return int(self._state.words[words.CALLS])
+        return int(self._state.native.calls)
 
     def since(self, call: int) -> tuple[int, Any]:
         """Calls so far, and what the ring still holds of those after number ``call``: rows of the route's
@@ -274,7 +276,7 @@ class Dispatcher:
         self._state.numbers[number] = route
         if isinstance(route, Rows):
             body = [
-                words.ROWS,
+                native.ROWS,
                 number,
                 route.highest,
                 0,
@@ -285,9 +287,9 @@ class Dispatcher:
             whole = range(len(self.dims) + sum(p.kind == "scalar" for p in self.signature.params))
             plain = not taken or taken == list(whole)
             body = (
-                [words.CALL, number, route.address]
+                [native.CALL, number, route.address]
                 if plain
-                else [words.PICK, number, route.address, len(taken), *taken]
+                else [native.PICK, number, route.address, len(taken), *taken]
             )
         record = aligned((len(body),), np.int64)
         record[:] = body
@@ -304,47 +306,47 @@ class Dispatcher:
     def _swap(self, slot: int, route: Route) -> None:
         record, old = self._record(route), self._state.records[slot]
         self._state.records[slot] = record
-        self._state.swap(words.SLOTS + slot, record.ctypes.data)
+        self._state.swap("slots", record.ctypes.data, slot)
         self._retire(old)
 
     def _tabulate(self) -> None:
         state, old = self._state, self._state.table
         entries = state.exact
         if not entries:
-            state.swap(words.TABLE, 0)
+            state.swap("table", 0)
             state.table = None
         else:
             size = 1 << (2 * len(entries) - 1).bit_length()
-            table = aligned((words.TABLE_HEAD + size * (1 + len(self.dims)),), np.int64)
+            table = aligned((TABLE_HEAD + size * (1 + len(self.dims)),), np.int64)
             table.fill(0)
             table[0] = size - 1
             for shape, (record, _) in entries.items():
-                i = words.mixed(shape) >> 32
-                while table[words.TABLE_HEAD + (i & size - 1) * (1 + len(shape))]:
+                i = native.mixed(shape) >> 32
+                while table[TABLE_HEAD + (i & size - 1) * (1 + len(shape))]:
                     i += 1
-                at = words.TABLE_HEAD + (i & size - 1) * (1 + len(shape))
+                at = TABLE_HEAD + (i & size - 1) * (1 + len(shape))
                 table[at : at + 1 + len(shape)] = [record.ctypes.data, *shape]
             state.table = (table, list(entries.values()))
-            state.swap(words.TABLE, table.ctypes.data)
+            state.swap("table", table.ctypes.data)
         self._retire(old)
         self._reclaim()
 
     def _retire(self, old: Any) -> None:
         if old is not None:
-            self._state.retired.append((int(self._state.words[words.EPOCH]), old))
+            self._state.retired.append((int(self._state.native.epoch), old))
 
     def _reclaim(self) -> None:
         """Advance the epoch when the calls of the one before the last are done, twice at most: then what was
         retired before is out of sight."""
         state = self._state
         for _ in range(2):
-            epoch = int(state.words[words.EPOCH])
-            if state.words[words.INSIDE[(epoch + 1) & 1]]:
+            epoch = int(state.native.epoch)
+            if native.Inside.view(state.native.address_of("inside", (epoch + 1) & 1)).calls:
                 break  # calls of the epoch before this one are still inside
             state.retired = [(when, old) for when, old in state.retired if epoch < when + 1]
             if not state.retired:
                 break
-            state.swap(words.EPOCH, epoch + 1)
+            state.swap("epoch", epoch + 1)
         alive = {id(r) for r in state.routes} | {id(m) for _, m in state.exact.values()}
         waiting = bool(state.retired)
         if not waiting:

@@ -20,6 +20,8 @@ import llvmlite.binding as llvm
 from llvmlite.binding import ffi
 
 from ..errors import TensorLangError
+from ..native.object_code import compiled
+from ..native.translate import module_text
 from . import perf_map
 from .elf import undefined_symbols
 
@@ -87,17 +89,6 @@ def _ready() -> None:
                 _prepared = True
 
 
-def host_machine(opt: int = 2) -> Any:
-    """A new target machine for this processor. Position independent: calls into the process may be far
-    away."""
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    features = llvm.get_host_cpu_features().flatten()
-    return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=features, opt=opt, reloc="pic", codemodel="small"
-    )
-
-
 def load_object(object_code: bytes, exports: Sequence[str], imports: Mapping[str, int]) -> Code:
     """Link relocatable object code into the process.
 
@@ -134,18 +125,12 @@ def _in_process(symbol: str) -> bool:
 
 
 def compile_text(text: str, exports: Sequence[str], imports: Mapping[str, int], *, opt: int = 0) -> Code:
-    """Compile LLVM text for this processor, without optimisation passes, and load it. For the runtime's own
-    small helpers, where ``opt`` 0 compiles in a quarter of the time of 2 and code between atomics and system
-    calls runs as fast."""
-    _ready()
-    with llvm.create_context() as context:
-        module = llvm.parse_assembly(text, context)
-        try:
-            machine = host_machine(opt)
-            try:
-                object_code = machine.emit_object(module)
-            finally:
-                machine.close()
-        finally:
-            module.close()
-    return load_object(object_code, exports, imports)
+    """LLVM text as code of this process."""
+    return load_object(compiled(text, opt), exports, imports)
+
+
+def load_functions(
+    exports: Mapping[str, Any], imports: Mapping[str, int] | None = None, *, opt: int = 0
+) -> Code:
+    """Native functions and their globals, by the symbols they are to have, as code of this process."""
+    return compile_text(module_text(exports), list(exports), imports or {}, opt=opt)

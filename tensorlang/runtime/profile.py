@@ -19,57 +19,12 @@ from typing import Any
 import numpy as np
 
 from ..core.nests import START, STOP, Nest
-from .loader import Code, compile_text
+from ..native import clock as native
+from .loader import Code, load_functions
 from .timing import seconds_text
 
 RUNS = 3, 200  # least and most
 SLOW = 1.25  # a copy that takes so much longer than the kernel tells too little of it
-
-_TEXT = f"""
-declare i32 @clock_gettime(i32, ptr)
-define internal i64 @now() {{
-  %t = alloca [2 x i64], align 8
-  %r = call i32 @clock_gettime(i32 {getattr(time, "CLOCK_MONOTONIC", 1)}, ptr %t)
-  %s = load i64, ptr %t
-  %p = getelementptr i64, ptr %t, i64 1
-  %n = load i64, ptr %p
-  %big = mul i64 %s, 1000000000
-  %all = add i64 %big, %n
-  ret i64 %all
-}}
-define i32 @{START}(ptr %began) {{
-  %t = call i64 @now()
-  store i64 %t, ptr %began
-  ret i32 0
-}}
-define i32 @{STOP}(ptr %began, ptr %table, i64 %row) {{
-  %t = call i64 @now()
-  %b = load i64, ptr %began
-  %spent = sub i64 %t, %b
-  %at = mul i64 %row, 2
-  %p = getelementptr i64, ptr %table, i64 %at
-  %q = getelementptr i64, ptr %p, i64 1
-  %x = atomicrmw add ptr %p, i64 %spent monotonic
-  %y = atomicrmw add ptr %q, i64 1 monotonic
-  ret i32 0
-}}
-define void @cost(ptr %began, ptr %table, i64 %times) {{
-entry:
-  %outer = getelementptr i64, ptr %began, i64 1
-  %s = call i32 @{START}(ptr %outer)
-  br label %loop
-loop:
-  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
-  %a = call i32 @{START}(ptr %began)
-  %b = call i32 @{STOP}(ptr %began, ptr %table, i64 1)
-  %next = add i64 %i, 1
-  %more = icmp slt i64 %next, %times
-  br i1 %more, label %loop, label %done
-done:
-  %e = call i32 @{STOP}(ptr %outer, ptr %table, i64 0)
-  ret void
-}}
-"""
 
 _lock = threading.Lock()
 _clock: Code | None = None
@@ -142,7 +97,7 @@ def _ready() -> Code:
     global _clock
     with _lock:
         if _clock is None:
-            _clock = compile_text(_TEXT, [START, STOP, "cost"], {})
+            _clock = load_functions({START: native.start, STOP: native.stop, "cost": native.cost})
         return _clock
 
 

@@ -1,8 +1,8 @@
 """The thread pool from Python's side: makes it once, sets its limits, hands out the symbols kernels call.
 
-The pool itself is machine code (``pool_text`` says how it works) and its threads are no Python threads: they
-start at the first parallel region, hold no lock, block all signals, and are simply gone when the process ends
-or forks.
+The pool itself is machine code (``native.pool`` says how it works) and its threads are no Python threads:
+they start at the first parallel region, hold no lock, block all signals, and are simply gone when the process
+ends or forks.
 
 Kernels see ``void tensorlang_parallel(fn, ctx, i64 begin, i64 end)``, which returns when ``void fn(ctx, i64
 b, i64 e)`` has run on pieces b … e that cover begin … end, ``ptr tensorlang_alloc(i64)`` (64-byte aligned or
@@ -16,15 +16,16 @@ from __future__ import annotations
 import ctypes
 import mmap
 import operator
-import platform
 import sys
 import threading
 from collections.abc import Callable
+from typing import Any
 
 from .. import options
 from ..errors import TensorLangError
-from . import pool_text, workspace
-from .loader import Code, compile_text
+from ..native import pool as native_pool
+from . import workspace
+from .loader import Code, load_functions
 from .processors import processors, whole_processors
 
 SPIN = 50_000  # nanoseconds a thread spins at most before it sleeps
@@ -117,56 +118,49 @@ def plan_workspace(run: Callable[[], object]) -> None:
     if _memory is None:
         helpers(parallel=False)
     assert _memory is not None
-    _memory.reach(workspace.FAR_REACH)
+    _memory.settings.reach = workspace.FAR_REACH
     run()
 
 
 def _start_common() -> None:
     global _memory, _repeat
-    memory = workspace.start()
-    loop = compile_text(pool_text.REPEAT, ["tensorlang_repeat"], {}).keep()
-    _repeat = ctypes.CFUNCTYPE(
-        ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
-    )(loop.address["tensorlang_repeat"])
+    memory = workspace.start({"repeat": native_pool.repeat})
+    kinds = ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
+    _repeat = ctypes.CFUNCTYPE(*kinds)(memory.code.address["repeat"])
     _memory = memory
     _helpers.update(memory.address)
 
 
 def _start_pool() -> None:
     global _pool
-    arch = {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine().lower(), platform.machine().lower())
-    state = _block() if sys.platform == "linux" and pool_text.supported(arch) else None
+    state = _block() if sys.platform == "linux" and native_pool.FUTEX else None
     if state is None:
-        code = compile_text(pool_text.SERIAL, ["tensorlang_parallel"], {}).keep()
+        code = load_functions({"tensorlang_parallel": native_pool.serial}).keep()
     else:
-        names = [
-            "tensorlang_parallel",
-            *(f"tensorlang_{word}" for word in ("state", "wanted", "width", "spin")),
-        ]
-        code = compile_text(pool_text.pool(arch), names, {}).keep()
-        ctypes.c_void_p.from_address(code.address["tensorlang_state"]).value = state
+        code = load_functions(
+            {"tensorlang_parallel": native_pool.parallel, "settings": native_pool.settings}
+        ).keep()
+        _settings(code).pool = state
         _apply(code)
         _pool = code
     _helpers["tensorlang_parallel"] = code.address["tensorlang_parallel"]
 
 
+def _settings(pool: Code) -> Any:
+    return native_pool.Settings.view(pool.address["settings"])
+
+
 def _apply(pool: Code) -> None:
     """Write the limits where the pool reads them. Spinning is for those who have a processor each."""
-    count = num_threads()
+    count, settings = num_threads(), _settings(pool)
     width = min(count, processors())
-    for word, value in (
-        ("spin", SPIN if width <= whole_processors() else 0),
-        ("wanted", count),
-        ("width", width),
-    ):
-        ctypes.c_int32.from_address(pool.address[f"tensorlang_{word}"]).value = value
+    settings.spin, settings.wanted, settings.width = SPIN if width <= whole_processors() else 0, count, width
 
 
 def _block() -> int | None:
     """Zeroed memory for the pool's state that a forked child gets as zeroes again; None where the system
     cannot."""
-    size = pool_text.HEAD + pool_text.LINE * options.MAX_THREADS
-    block = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    block = mmap.mmap(-1, native_pool.Pool.size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     try:
         block.madvise(_WIPE_ON_FORK)
     except OSError:  # before Linux 4.14

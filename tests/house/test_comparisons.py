@@ -14,7 +14,13 @@ from tests.house.source import PACKAGES, none, parsed, python_files, relative
 FIELDS = {"indices", "extent", "var", "body", "condition", "sources", "shape", "strides", "dom"}
 TYPES = {"Expr", "Var", "tuple[Expr, ...]", "list[Expr]", "Sequence[Expr]"}
 # where what == gives is what is meant, where nodes are the subject, and where no expression comes
-AT_HOME = ("tensorlang/te/", "tensorlang/expr/", "tensorlang/arith/", "tensorlang/runtime/")
+AT_HOME = (
+    "tensorlang/te/",
+    "tensorlang/expr/",
+    "tensorlang/arith/",
+    "tensorlang/runtime/",
+    "tensorlang/native/",
+)
 ARRAYS = {  # shapes of arrays, and of rows of features: numbers
     "array.shape != wanted",
     "self.base.num_features() != table.shape[1]",

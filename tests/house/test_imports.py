@@ -41,7 +41,8 @@ ROOMS: dict[str, set[str]] = {
     "lowering": TE | {"schedule", "loopir", "options"},
     "passes": ARITH | {"loopir", "target", "options"},  # never schedule or te
     "codegen": ARITH | {"loopir", "target", "options"},  # never schedule or te
-    "runtime": GROUND | {"options"},  # a saved module loads without the compiler
+    "native": {"options"},  # no kernels, no signatures: functions in machine code and what makes it of them
+    "runtime": GROUND | {"options", "native"},  # a saved module loads without the compiler
     "analysis": TE | {"schedule", "lowering", "loopir", "target"},
     "recipes": {"te", "ops", "analysis", "target", "errors", "schedule"},
     "nd": GROUND,
@@ -81,7 +82,12 @@ PUBLIC_ONLY = {
 
 # package → the only places (prefixes) that may import it
 HEAVY = {
-    "llvmlite": ("tensorlang/codegen/llvm/", "tensorlang/runtime/", "tensorlang/target/host.py"),
+    "llvmlite": (
+        "tensorlang/codegen/llvm/",
+        "tensorlang/runtime/",
+        "tensorlang/native/object_code.py",
+        "tensorlang/target/host.py",
+    ),
     "xgboost": ("autosched/cost_model/xgb.py",),
     "sklearn": ("autosched/dynamic/dispatch.py",),
     "matplotlib": ("autosched/plot.py",),

@@ -9,8 +9,8 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from tensorlang.core.signature import Dim, Param, Signature
+from tensorlang.native.object_code import host_machine
 from tensorlang.runtime import Module
-from tensorlang.runtime.loader import host_machine
 
 # a[i] + b[i] -> c[i] over n floats, as i32 name(ptr buffers, ptr scalars); the length is in scalar slot 0.
 ADD = """

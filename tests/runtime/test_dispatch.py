@@ -11,7 +11,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import te
-from tensorlang.runtime import dispatch_text
+from tensorlang.native import dispatch
 
 
 def marked(mark: float, m=None, name: str = "marked") -> tl.Module:
@@ -189,7 +189,7 @@ def test_the_order_of_sizes_matters_and_scalars_are_passed_on():
     assert d(zeros(8, 16), 5)[0, 0] == 10
     assert d(zeros(16, 8), 5)[0, 0] == 5
     assert d(zeros(4, 16), 5)[0, 0] == 15
-    assert dispatch_text.mixed((8, 16)) != dispatch_text.mixed((16, 8))
+    assert dispatch.mixed((8, 16)) != dispatch.mixed((16, 8))
 
 
 def test_the_ring_tells_what_ran(marks):

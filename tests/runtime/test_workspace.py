@@ -17,6 +17,7 @@ import pytest
 import tensorlang as tl
 from tensorlang import options, te
 from tensorlang.errors import TensorLangError
+from tensorlang.native import memory
 from tensorlang.runtime import workspace
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is kept on Linux only")
@@ -28,8 +29,7 @@ class Allocator:
 
     def __init__(self, budget: int = 64 * MIB, idle: int = 1000) -> None:
         self.space = workspace.start()
-        for name, value in (("budget", budget), ("idle", idle)):
-            ctypes.c_int64.from_address(self.space.code.address[f"tensorlang_{name}"]).value = value
+        self.space.settings.budget, self.space.settings.idle = budget, idle
         self.alloc = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int64)(self.space.address["tensorlang_alloc"])
         self.free = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.space.address["tensorlang_free"])
         self.release = self.space.release
@@ -122,10 +122,10 @@ def test_the_budget() -> None:
 
 def test_more_blocks_than_places() -> None:
     a = Allocator(budget=1 << 40)
-    blocks = [a.alloc(70_000) for _ in range(workspace.SLOTS + 20)]
+    blocks = [a.alloc(70_000) for _ in range(memory.SLOTS + 20)]
     for p in blocks:
         a.free(p)
-    assert a.release() == workspace.SLOTS * 80 * 1024
+    assert a.release() == memory.SLOTS * 80 * 1024
 
 
 def test_what_nobody_asks_for_is_given_back() -> None:
@@ -183,7 +183,7 @@ def test_bad_budgets_in_the_environment(value: str, monkeypatch: pytest.MonkeyPa
 def test_budgets_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TENSORLANG_WORKSPACE_BYTES", str(MIB))
     a = workspace.start()
-    assert ctypes.c_int64.from_address(a.code.address["tensorlang_budget"]).value == MIB
+    assert a.settings.budget == MIB
     monkeypatch.setenv("TENSORLANG_WORKSPACE_BYTES", "0")
     b = Allocator()
     for size in SIZES:
@@ -227,7 +227,7 @@ def test_a_far_reach_takes_any_larger_block_the_nearest_first() -> None:
     for p in blocks:
         a.free(p)
     large, small, middle = blocks
-    a.space.reach(workspace.FAR_REACH)
+    a.space.settings.reach = workspace.FAR_REACH
     assert a.use(70_000) == small and a.use(400_000) == middle and a.use(3 * MIB) == large
     held = a.alloc(70_000)
     assert held == small and a.use(70_000) == middle

@@ -1,0 +1,268 @@
+"""The native entry of all kernels: one function for the process, told by a descriptor what to check. Knows
+CPython's and numpy's structures.
+
+``entry(self, args, nargs, names)`` is a METH_FASTCALL | METH_KEYWORDS function. It reads the array objects
+directly, checks them against the descriptor, binds dims and runs the kernel. Whatever it does not know
+exactly it hands, untouched, to the portable callable.
+
+``self`` is a tuple whose first item is a bytes object: the descriptor (``runtime.call.describe``), eight-byte
+words throughout. Every size has a slot: a dim that arrays tell begins as UNBOUND, a constant as itself, and
+either must agree with what comes after. The slots of the dims, then those of the numbers are what the kernel
+takes. The interpreter's lock is given up for calls that touch many bytes or do much work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .types import Array, CFunctions, Struct, at, f64, i1, i32, i64, ptr
+from .words import address, cast, cttz, inline, local, null, select
+
+INPUT, OUTPUT, FLOAT, INT = range(4)
+MAX_BUFFERS, MAX_SLOTS = 16, 64
+UNBOUND = -(1 << 63)
+
+c = CFunctions(
+    "ptr PyObject_Vectorcall(ptr, ptr, i64, ptr)",
+    "ptr PyEval_SaveThread()",
+    "void PyEval_RestoreThread(ptr)",
+    "i64 PyLong_AsLongLongAndOverflow(ptr, ptr)",
+    "ptr PyLong_FromLong(i64)",
+    "void Py_IncRef(ptr)",
+    "void Py_DecRef(ptr)",
+)
+IMPORTS = (
+    "PyObject_Vectorcall",
+    "PyEval_SaveThread",
+    "PyEval_RestoreThread",
+    "PyLong_AsLongLongAndOverflow",
+    "PyLong_FromLong",
+    "Py_IncRef",
+    "Py_DecRef",
+)
+
+
+class Object(Struct):
+    """Of CPython and numpy; ``call.layout_holds`` compares these five with the interpreter at hand."""
+
+    type: ptr = at(8)
+
+
+class Tuple(Struct):
+    item: ptr = at(24)
+
+
+class Bytes(Struct):
+    data: ptr = at(32, i64, 0)
+
+
+class Float(Struct):
+    bits: i64 = at(16)
+
+
+class NumpyArray(Struct):
+    data: i64 = at(16)
+    ndim: i32
+    shape: Array[i64]
+    strides: Array[i64]
+    descr: ptr = at(56)
+    flags: i32
+
+
+class Descriptor(Struct):
+    """The head; ``…_at`` are places of what follows, in words. ``initial`` lies behind it: what each slot
+    begins as, then the records."""
+
+    kernel: Callable[[ptr, ptr], i32]
+    portable: ptr
+    fail: ptr
+    ndarray: ptr
+    none: ptr
+    params: i64
+    dims: i64
+    slots: i64
+    bounds_at: i64
+    terms: i64
+    terms_at: i64
+    release: i64  # bytes
+    release_work: f64
+    initial: ptr = at(None, i64, 0)
+
+
+class Record(Struct):
+    """A parameter. ``type`` is the array's dtype or the number's type; of a number ``slot``, and of an
+    integer the range, follow as sizes."""
+
+    kind: i64
+    type: ptr
+    ndim: i64
+    flags: i64
+    itemsize: i64
+    strided: i64
+    next: i64  # words from this record to the next
+    # slots of the axes, then of the strides if ``strided``; of a number its slot, lowest and highest value
+    sizes: ptr = at(None, i64, 0)
+
+
+class Bounds(Struct):
+    lo: i64
+    hi: i64
+    multiple: i64
+
+
+class Term(Struct):
+    """A part of the work: a number and the slots it is multiplied with."""
+
+    coefficient: f64
+    factors: i64
+    slots: ptr = at(None, i64, 0)
+
+
+class Span(Struct):
+    """The bytes an array lies in."""
+
+    start: i64
+    end: i64
+    kind: i64
+
+
+class Frame(Struct):
+    """A call: what the kernel takes, and what is known of its arrays."""
+
+    buffers: ptr = at(None, i64, MAX_BUFFERS)
+    slots: ptr = at(None, i64, MAX_SLOTS)
+    spans: ptr = at(None, Span, MAX_BUFFERS)
+    status: ptr
+    overflow: i32
+
+
+@inline
+def bound(slot: Array[i64], n: i64) -> i64:
+    """The value of a slot, which is n from now on if it had none."""
+    known = slot[0]
+    value = select(known == UNBOUND, n, known)
+    slot[0] = value
+    return value
+
+
+def check(d: Descriptor, frame: Frame, args: Array[ptr]) -> i64:
+    """The bytes of all arrays, when the arguments are right as far as is known here; else -1."""
+    for q in range(d.slots):
+        frame.slots[q] = d.initial[q]
+    r = cast(Record, address(d.initial[d.slots]))
+    arrays, total = 0, 0
+    for p in range(d.params):
+        arg = cast(Object, args[p])
+        if r.kind <= OUTPUT:
+            a = cast(NumpyArray, arg)
+            if (
+                arg.type != d.ndarray
+                or a.descr != r.type
+                or i64(a.ndim) != r.ndim
+                or i64(a.flags) & r.flags != r.flags
+            ):
+                return -1
+            count = r.itemsize
+            for x in range(r.ndim):
+                n = a.shape[x]
+                if bound(address(frame.slots[r.sizes[x]]), n) != n:
+                    return -1
+                count *= n
+            span = frame.spans[arrays]
+            span.start, span.end, span.kind = a.data, a.data + count, r.kind
+            if r.strided != 0 and not lies(frame, r, a, span):
+                return -1
+            frame.buffers[arrays] = a.data
+            arrays += 1
+            total += count
+        elif arg.type != r.type:
+            return -1
+        elif r.kind == FLOAT:
+            frame.slots[r.sizes[0]] = cast(Float, arg).bits
+        else:
+            value = c.PyLong_AsLongLongAndOverflow(arg, address(frame.overflow))
+            if frame.overflow != 0 or value < r.sizes[1] or value > r.sizes[2]:
+                return -1
+            frame.slots[r.sizes[0]] = value
+        r = cast(Record, address(cast(i64, r)[r.next]))
+    bounds = cast(Bounds, address(d.initial[d.bounds_at]))
+    for q in range(d.dims):
+        n, multiple = frame.slots[q], bounds[q].multiple
+        if n < bounds[q].lo or n > bounds[q].hi or (multiple != 1 and n % multiple != 0):
+            return -1
+    for k in range(arrays):
+        out = frame.spans[k]
+        if out.kind == OUTPUT:
+            for j in range(arrays):
+                other = frame.spans[j]
+                if j != k and other.start < out.end and out.start < other.end:
+                    return -1
+    return total
+
+
+def lies(frame: Frame, r: Record, a: NumpyArray, span: Span) -> i1:
+    """Whether the strides of an array, in elements, are the declared ones, and, of one that is written,
+    whether each steps over all that later ones reach. Sets the bytes it lies in."""
+    if span.start == span.end:
+        return False
+    reach, low, high, nested = r.itemsize, 0, r.itemsize, True
+    y = r.ndim
+    while y > 0:  # from the last axis to the first
+        y -= 1
+        n, stride = a.shape[y] - 1, a.strides[y]
+        if stride & (r.itemsize - 1) != 0:
+            return False
+        elements = stride >> cttz(r.itemsize)
+        if bound(address(frame.slots[r.sizes[r.ndim + y]]), elements) != elements:
+            return False
+        low, high = low + min(n * stride, 0), high + max(n * stride, 0)
+        nested = nested & ((abs(stride) >= reach) | (n == 0))
+        reach += abs(n * stride)
+    span.start, span.end = a.data + low, a.data + high
+    return nested or r.kind != OUTPUT
+
+
+@inline
+def heavy(d: Descriptor, slots: Array[i64]) -> i1:
+    """Whether the call does much work."""
+    work = 0.0
+    t = cast(Term, address(d.initial[d.terms_at]))
+    for _ in range(d.terms):
+        product = t.coefficient
+        for g in range(t.factors):
+            product *= f64(slots[t.slots[g]])
+        work += product
+        t = cast(Term, address(t.slots[t.factors]))
+    return work >= d.release_work
+
+
+@inline
+def failed(d: Descriptor, frame: Frame, status: i32) -> ptr:
+    number = c.PyLong_FromLong(i64(status))
+    if number == null:
+        return null
+    frame.status = number
+    raised = c.PyObject_Vectorcall(d.fail, address(frame.status), 1, null)
+    c.Py_DecRef(number)
+    return raised
+
+
+def entry(self: Tuple, args: Array[ptr], nargs: i64, names: ptr) -> ptr:
+    """The builtin of every kernel."""
+    d = cast(Descriptor, address(cast(Bytes, self.item).data))
+    frame = local(Frame)
+    total = -1
+    if nargs == d.params and names == null:
+        total = check(d, frame, args)
+    if total < 0:
+        return c.PyObject_Vectorcall(d.portable, args, nargs, names)
+    if total >= d.release or heavy(d, frame.slots):
+        thread = c.PyEval_SaveThread()
+        status = d.kernel(frame.buffers, frame.slots)
+        c.PyEval_RestoreThread(thread)
+    else:
+        status = d.kernel(frame.buffers, frame.slots)
+    if status != 0:
+        return failed(d, frame, status)
+    c.Py_IncRef(d.none)
+    return d.none
