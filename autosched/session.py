@@ -25,7 +25,7 @@ from .measure.protocol import OK, WRONG_ANSWER
 from .records import Record, RecordLog
 from .records.record import canonical_trace
 from .search import Seen, Strategy, allot
-from .space import Variant, variants_of
+from .space import Variant, Variants, variants_of
 from .task import SearchTask
 
 T = TypeVar("T")
@@ -56,7 +56,7 @@ class Session:
         self.task, self.log, self.strategy, self.model, self.timeout = task, log, strategy, model, timeout
         self.rng = np.random.default_rng(seed)
         self.key, self.target = task.workload_key, str(task.target)
-        self.variants = variants_of(task) if variants is None else list(variants)
+        self.variants = variants_of(task) if variants is None else Variants(variants)
         self.seen = [Seen(len(v.domains)) for v in self.variants]
         self.known: dict[str, float] = {}
         self.waiting: dict[str, tuple[int, np.ndarray]] = {}
@@ -179,7 +179,8 @@ class Session:
 
     def notes(self) -> list[str]:
         """What a person should know of how it went."""
-        return ["every candidate of the space was measured"] if self.exhausted else []
+        measured = ["every candidate of the space was measured"] if self.exhausted else []
+        return [*measured, *self.variants.left_out]
 
     def weights(self) -> dict[str, float]:
         """What the cost model goes by, heaviest first; empty when it cannot say or has learnt nothing."""

@@ -8,7 +8,7 @@ variants for one task.
 
 from __future__ import annotations
 
-from .template import variants_of
+from .template import Variants, variants_of
 from .variant import Domain, Variant
 
-__all__ = ["Domain", "Variant", "variants_of"]
+__all__ = ["Domain", "Variant", "Variants", "variants_of"]

@@ -35,20 +35,30 @@ class Sketch:
     rank: int = 0
 
 
+class Sketches(list[Sketch]):
+    """Sketches, likely ones first. ``left_out`` names what the limit of their number cut off, as
+    ``"rule: stage"``: rules that apply to a stage, and that no sketch here has taken there."""
+
+    left_out: tuple[str, ...] = ()
+
+
 def derive(
     start: tl.Schedule, where: Where, rules: Sequence[Rule] = RULES, most: int = MAX_SKETCHES
-) -> list[Sketch]:
-    """At most ``most`` sketches, likely ones first.
+) -> Sketches:
+    """At most ``most`` sketches, likely ones first; ``left_out`` of the result says which rules that cut off.
 
     Raises TensorLangError when a rule makes stages without end.
     """
     level: list[_Open] = [(Sketch(start), frozenset())]
+    cut: dict[str, None] = {}
     for _ in range(MAX_TURNS):
-        after = _turn(level, where, rules, most, certain=True)
+        after = _turn(level, where, rules, most, cut, certain=True)
         if after == level:
-            after = _turn(level, where, rules, most, certain=False)
+            after = _turn(level, where, rules, most, cut, certain=False)
         if after == level:
-            return _different([x for x, _ in level])
+            found = _different([x for x, _ in level])
+            found.left_out = tuple(cut.keys() - {step for x in found for step in x.rules})
+            return found
         level = after
     raise tl.TensorLangError(
         "sketches do not end",
@@ -60,12 +70,24 @@ def derive(
 _Open = tuple[Sketch, frozenset[tuple[str, str]]]
 
 
-def _turn(level: list[_Open], where: Where, rules: Sequence[Rule], most: int, certain: bool) -> list[_Open]:
-    """Every stage once, last first."""
+@dataclass(frozen=True, slots=True)
+class _Ways:
+    """The sketches that go on from one at a stage, made as they are asked for; ``steps`` are the rules."""
+
+    made: Iterator[_Open]
+    steps: tuple[str, ...]
+
+
+def _turn(
+    level: list[_Open], where: Where, rules: Sequence[Rule], most: int, cut: dict[str, None], certain: bool
+) -> list[_Open]:
+    """Every stage once, last first. ``cut`` gets the rules of which ways were not asked for, or not kept."""
     for name in reversed(list(dict.fromkeys(st.name for x, _ in level for st in x.schedule.state.stages))):
         ways = [_ways(x, taken, name, where, rules, certain) for x, taken in level]
         if any(w is not None for w in ways):
             level = _likeliest(level, ways, most)
+            if len(level) == most:
+                cut.update((step, None) for w in ways if w is not None for step in w.steps)
     return level
 
 
@@ -76,7 +98,7 @@ def _ways(
     where: Where,
     rules: Sequence[Rule],
     certain: bool,
-) -> Iterator[_Open] | None:
+) -> _Ways | None:
     """How a sketch may go on at a stage, made one by one as they are asked for; None when no rule has
     anything to say."""
     s = sketch.schedule
@@ -89,15 +111,16 @@ def _ways(
     if not chosen:
         return None
     after = taken | {(r.name, name) for r in chosen}
-    return (
+    made = (
         (Sketch(x, (*sketch.rules, f"{rule.name}: {name}")), after)
         for rule in chosen
         for x in rule.apply(s, s[name], where)
         if len(x.trace) > len(s.trace)
     )
+    return _Ways(made, tuple(f"{rule.name}: {name}" for rule in chosen))
 
 
-def _likeliest(level: list[_Open], ways: Sequence[Iterator[_Open] | None], most: int) -> list[_Open]:
+def _likeliest(level: list[_Open], ways: Sequence[_Ways | None], most: int) -> list[_Open]:
     """The sketches that go on, likeliest first; one that no way goes on from stays as it is."""
     found: list[_Open] = []
     heap = [
@@ -106,7 +129,7 @@ def _likeliest(level: list[_Open], ways: Sequence[Iterator[_Open] | None], most:
     while heap and len(found) < most:
         rank, i, n = heapq.heappop(heap)
         before, options = level[i], ways[i]
-        made = next(options, None) if options is not None else None
+        made = next(options.made, None) if options is not None else None
         if made is not None:
             found.append((Sketch(made[0].schedule, made[0].rules, rank), made[1]))
             heapq.heappush(heap, (before[0].rank + n + 1 + (APART if before[0].rank else 0), i, n + 1))
@@ -115,12 +138,12 @@ def _likeliest(level: list[_Open], ways: Sequence[Iterator[_Open] | None], most:
     return found
 
 
-def _different(sketches: list[Sketch]) -> list[Sketch]:
+def _different(sketches: list[Sketch]) -> Sketches:
     """Those that do not make the same calls as one before."""
     found: dict[tl.Trace, Sketch] = {}
     for x in sketches:
         found.setdefault(x.schedule.trace, x)
-    return list(found.values())
+    return Sketches(found.values())
 
 
 def opened(s: tl.Schedule, made: tl.Schedule, where: Where) -> tl.Schedule:

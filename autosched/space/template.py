@@ -15,22 +15,53 @@ from tensorlang import recipes
 
 from ..task import SearchTask
 from .rules import RULES, Where
-from .sketch import derive, opened
+from .sketch import MAX_SKETCHES, Sketches, derive, opened
 from .variant import Variant
 
 MAX_VARIANTS = 32  # of one task
+NAMED = 4  # rules that a note names
 
 
-def variants_of(task: SearchTask) -> list[Variant]:
+class Variants(list[Variant]):
+    """Variants, the default schedule first; ``left_out`` says what the limits of their number
+    cut off, a line each."""
+
+    left_out: tuple[str, ...] = ()
+
+
+def variants_of(task: SearchTask) -> Variants:
     """The variants to search, at most ``MAX_VARIANTS``. Without a template, the first is the default schedule
     with its tile sizes left open.
 
     Raises TensorLangError for a template that samples nothing, and for a computation of which nothing is
     open.
     """
-    found = _sketches(task) if task.template is None else [_template(task)]
-    placed = [(why, p) for why, s in found for p in placements(s)][:MAX_VARIANTS]
-    return [Variant(s, task.target, why=why) for why, s in placed]
+    derived = (
+        Sketches()
+        if task.template is not None
+        else derive(task.schedule(), Where(task.target), (*task.rules, *RULES))
+    )
+    found = _sketches(task, derived) if task.template is None else [_template(task)]
+    placed = [(why, p) for why, s in found for p in placements(s)]
+    variants = Variants(Variant(s, task.target, why=why) for why, s in placed[:MAX_VARIANTS])
+    variants.left_out = (*_said(derived.left_out), *_more(len(placed) - MAX_VARIANTS))
+    return variants
+
+
+def _said(steps: tuple[str, ...]) -> list[str]:
+    """What the limit of sketches left out, in words."""
+    named = ", ".join(sorted(steps)[:NAMED]) + (
+        f" and {len(steps) - NAMED} more" if len(steps) > NAMED else ""
+    )
+    return [f"in none of the {MAX_SKETCHES} sketches there may be: {named}"] if steps else []
+
+
+def _more(places: int) -> list[str]:
+    return (
+        [f"{places} more places of stages than the {MAX_VARIANTS} variants there may be"]
+        if places > 0
+        else []
+    )
 
 
 def _template(task: SearchTask) -> tuple[tuple[str, ...], tl.Schedule]:
@@ -54,10 +85,9 @@ def _template(task: SearchTask) -> tuple[tuple[str, ...], tl.Schedule]:
     return ("template",), s
 
 
-def _sketches(task: SearchTask) -> list[tuple[tuple[str, ...], tl.Schedule]]:
-    where = Where(task.target)
-    known = opened(task.schedule(), recipes.default_schedule(task.outputs, task.target), where)
-    derived = derive(task.schedule(), where, (*task.rules, *RULES))
+def _sketches(task: SearchTask, derived: Sketches) -> list[tuple[tuple[str, ...], tl.Schedule]]:
+    default = recipes.default_schedule(task.outputs, task.target)
+    known = opened(task.schedule(), default, Where(task.target))
     found = [(("default schedule",), known), *[(x.rules, x.schedule) for x in derived]]
     if not any(s.decisions for _, s in found) and len({s.trace.to_json() for _, s in found}) == 1:
         parts = ", ".join(f"{st.name} ({_kind(st)})" for st in known.stages if not st.state.is_placeholder)

@@ -217,6 +217,42 @@ def test_a_rule_of_the_user_is_asked_first() -> None:
     assert result.best is not None
 
 
+def test_what_the_limit_of_sketches_leaves_out_is_said() -> None:
+    """A rule that is asked last, of stages that have more ways than there may be sketches."""
+
+    @rule(applies=lambda s, stage, where: stage.name == "softmax.sum" and not stage.state.relations)
+    def jammed(s: tl.Schedule, stage: tl.Stage, where: Where) -> tl.Schedule:
+        row = stage.op.axis[0]
+        stage.unroll_and_jam(row, s.sample_tile(row, candidates=[2, 4, 8], name="rows"))
+        return s
+
+    x = p(64, 64)
+    start, where = tl.create_schedule(ops.softmax(x)), Where(tl.Target.parse(X86))
+    all_of_them = derive(start, where, (*RULES, jammed), most=4096)
+    assert all_of_them.left_out == () and any("jammed: softmax.sum" in x.rules for x in all_of_them)
+    few = derive(start, where, (*RULES, jammed), most=2)
+    assert "jammed: softmax.sum" in few.left_out
+    assert not {step for x in few for step in x.rules} & set(few.left_out)
+
+
+def test_a_tune_says_which_rules_no_sketch_has() -> None:
+    @rule(applies=lambda s, stage, where: True)
+    def odd(s: tl.Schedule, stage: tl.Stage, where: Where) -> list[tl.Schedule]:
+        """More ways for one stage than there may be sketches: nothing is left for the other stages."""
+        if stage.name != "B":
+            return [s]
+        found = [s.copy() for _ in range(MAX_SKETCHES + 1)]
+        for n, t in enumerate(found):
+            t["B"].split("i", n + 2)
+        return found
+
+    result = tune(
+        SearchTask(scale, (90,), rules=[odd]), trials=2, measurer=Pretend(), model="random", progress=False
+    )
+    (note,) = [note for note in result.notes if note.startswith(f"in none of the {MAX_SKETCHES} sketches")]
+    assert "map: B" in note and note in str(result.report())
+
+
 def test_rules_that_never_end_are_an_error() -> None:
     @rule(applies=lambda s, stage, where: Answer.ALWAYS if stage.name.startswith("B") else Answer.SKIP)
     def again(s: tl.Schedule, stage: tl.Stage, where: Where) -> tl.Schedule:
