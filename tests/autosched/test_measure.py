@@ -19,7 +19,9 @@ import pytest
 from autosched import SearchTask
 from autosched.measure import Job, Measurer, Stages, builder
 from autosched.measure.protocol import BUILT
+from autosched.measure.runner import Workbench
 from autosched.space import Variant, variants_of
+from tensorlang import ops, te
 
 from .workloads import LAST, matmul, scale, scale_template
 
@@ -268,3 +270,25 @@ def test_builders_stand_still_while_a_parallel_kernel_is_timed() -> None:
             for o in m.run(_job(task, v.trace_of(row).to_json(), i) for i, row in enumerate(rows))
         ]
     assert got == [0] * 6
+
+
+def test_kernels_are_timed_with_numbers_that_data_have() -> None:
+    """Scores of the integers of the check differ by thousands, and their ``exp`` is subnormal, which no softmax
+    of real data meets and which takes processors many times as long."""
+    q, k, n = (
+        te.placeholder((8, 64), name="q"),
+        te.placeholder((32, 64), name="k"),
+        te.placeholder((4,), "int32"),
+    )
+    bench = Workbench([q, k, n, ops.softmax(ops.matmul(q, k, transpose_b=True)), ops.relu(n)], None)
+
+    def subnormal() -> bool:
+        scores = bench.arrays[q] @ bench.arrays[k].T
+        weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return bool(((weights > 0) & (weights < np.finfo(np.float32).tiny)).any())
+
+    before = [a.copy() for a in bench.arrays.values()]
+    assert subnormal()
+    with bench.ordinary():
+        assert not subnormal() and (bench.arrays[n] == before[2]).all()
+    assert all((a == b).all() for a, b in zip(bench.arrays.values(), before, strict=True))
