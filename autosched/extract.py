@@ -93,10 +93,16 @@ def extract_tasks(program: SearchTask | Sequence[te.Tensor], target: str | tl.Ta
         autosched.tune_tasks(tasks, weights, trials=512, records="f.jsonl")
         kernel = tl.build(*pieces.apply_best("f.jsonl"))
     """
-    task = program if isinstance(program, SearchTask) else SearchTask.of(program, target, name="program")
+    return pieces_of(
+        program if isinstance(program, SearchTask) else SearchTask.of(program, target, name="program")
+    )
+
+
+def pieces_of(task: SearchTask, finely: bool = False) -> Pieces:
+    """The pieces of a task, cut as ``space.cut.groups`` does; itself as one where there is nothing to cut."""
     whole = task.schedule()
     found = (
-        groups(whole, lambda: recipes.default_schedule(task.outputs, task.target))
+        groups(whole, lambda: recipes.default_schedule(task.outputs, task.target), finely)
         if task.template is None
         else []
     )

@@ -1,11 +1,12 @@
-"""The session of a program of many heavy reductions: its pieces are searched, each in a session of its own,
-and the best of them put together on the whole. Knows sessions and pieces; measures nothing.
+"""The session of a program of several heavy reductions: its pieces are searched, each in a session of its
+own, and the best of them put together on the whole. Knows sessions and pieces; measures nothing.
 
 The first candidate is the default schedule of the whole. Then the pieces take turns: each at first, later the
 one that takes most of the time of the whole for the turns it had (the hope that so much again brings as much
-again, of Ansor's equation 7). At the end what was fastest of every piece is measured again, and the schedules
-put together of them are measured in turns with the default schedule: what is fast by itself need not be so
-beside the others, and the default may win.
+again, of Ansor's equation 7). A program of two heavy reductions is also searched as one, for the places where
+the first is computed inside the second: it counts as one more piece. At the end what was fastest of every
+piece is measured again, and the schedules put together of them are measured in turns with the default
+schedule: what is fast by itself need not be so beside the others, and the default may win.
 """
 
 from __future__ import annotations
@@ -19,19 +20,22 @@ import tensorlang as tl
 from tensorlang import recipes
 
 from .cost_model import CostModel
-from .extract import Pieces, extract_tasks
+from .extract import Pieces, pieces_of
 from .measure import Job, Outcome
 from .records import Record, RecordLog
 from .records.database import ranked
 from .search import Strategy
-from .session import TURNS, Session, canonical_trace
+from .session import Session, canonical_trace
+from .space.cut import TOGETHER, heavy
 from .task import SearchTask
 
-FIRST, TURN = (
-    2,
-    8,
-)  # candidates of a piece in its first turn, which says how much of the time it takes, and in any other
-AGAIN = 3  # of the fastest of a piece are measured again at the end
+# candidates of a piece in its first turn, which says how much of the time it takes, and in any other
+FIRST, TURN = 2, 8
+WHOLE = -1  # the number of the piece that is the whole program
+# of the candidates that its time would give the whole beside its pieces, as long as it is as fast as they say
+# they will be together; the share falls with this power of how much slower it is
+FUSED, FALL = 0.5, 8
+AGAIN, AGAIN_TURNS = 3, 3  # of the fastest of a piece are measured again at the end, and as often
 # of the time of its default schedule: a piece that gained less keeps that in one of the schedules put
 # together
 WORTH = 0.97
@@ -40,21 +44,22 @@ WORTH = 0.97
 def session_of(
     task: SearchTask, log: RecordLog, strategy: Strategy, model: CostModel, seed: int, timeout: float
 ) -> Session:
-    """The session of a task: of the whole, or of its pieces when there are too many heavy reductions to be
-    decided about together."""
-    pieces = extract_tasks(task)
+    """The session of a task: of the whole, or of its pieces when there are several heavy reductions."""
+    pieces = pieces_of(task, finely=True)
     if len(pieces.places) == 1:
         return Session(task, log, strategy, model, seed, timeout)
     return ProgramSession(pieces, log, strategy, model, seed, timeout)
 
 
 class ProgramSession(Session):
-    """A program with the sessions of its pieces. A candidate of piece 2 is ``2:`` and its trace."""
+    """A program with the sessions of its pieces. A candidate of piece 2 is ``2:`` and its trace, one of the
+    whole is its trace."""
 
     def __init__(
         self, pieces: Pieces, log: RecordLog, strategy: Strategy, model: CostModel, seed: int, timeout: float
     ) -> None:
-        super().__init__(pieces.program, log, strategy, model, seed, timeout, variants=())
+        few = len(heavy(pieces.program.schedule())) <= TOGETHER
+        super().__init__(pieces.program, log, strategy, model, seed, timeout, variants=None if few else ())
         self.pieces = pieces
         self.default = canonical_trace(recipes.default_schedule(self.task.outputs, self.task.target).trace)
         self.members: dict[int, Session] = {}
@@ -64,7 +69,8 @@ class ProgramSession(Session):
                 self.members[i] = Session(task, log, strategy, model, seed, timeout)
             except tl.TensorLangError as e:
                 self.reasons[i] = str(e)
-        self._asked = dict.fromkeys(self.members, 0)  # turns of each piece that has candidates still
+        # candidates of each piece that has more
+        self._asked = dict.fromkeys([*self.members, *([WHOLE] if few else [])], 0)
         self._begun = False
 
     @property
@@ -79,28 +85,34 @@ class ProgramSession(Session):
 
     @property
     def best(self) -> float:
-        """Seconds of the fastest schedule of the whole; less what its pieces have gained since, as far as
-        they say."""
+        """Seconds of the fastest schedule of the whole, or what its pieces say it will be."""
+        return min(super().best, self._promised())
+
+    def _promised(self) -> float:
+        """Seconds of the default schedule of the whole, less what its pieces have gained."""
+        begun = self.known.get(self.first, float("inf"))
         saved = sum(
-            w * (begun - m.best)
+            w * (was - m.best)
             for i, m in self.members.items()
             for w in [self.pieces.weights[i]]
-            for begun in [m.known.get(m.first, float("inf"))]
-            if m.best <= begun < float("inf")
+            for was in [m.known.get(m.first, float("inf"))]
+            if m.best <= was < float("inf")
         )
-        whole = super().best
-        return max(whole - saved, 0.1 * whole) if whole < float("inf") else whole
+        return max(begun - saved, 0.1 * begun) if begun < float("inf") else begun
 
     @property
     def first(self) -> str:
         """The default schedule of the whole."""
-        return self.default
+        return super().first if self.variants else self.default
 
     def propose(self, n: int) -> list[str]:
-        """The default schedule of the whole, then candidates of the pieces."""
+        """The default schedule of the whole, then candidates of the pieces and of the whole."""
         found = []
         if self.first not in self.known and self.first not in self.waiting:
-            self.waiting[self.first] = (0, np.empty(0, np.int64))
+            self.waiting[self.first] = (
+                0,
+                self.variants[0].present()[0] if self.variants else np.empty(0, np.int64),
+            )
             found = [self.first]
         # a model learns of one task: each piece has its own, now that what there is to load is loaded
         if not self._begun:
@@ -109,42 +121,47 @@ class ProgramSession(Session):
                 m.model = copy.deepcopy(self.model)
         while len(found) < n and self._asked:
             i = max(self._asked, key=self._hope)
-            new = self.members[i].propose(min(TURN if self._asked[i] else FIRST, n - len(found)))
-            self._asked[i] += 1
-            found += [f"{i}:{t}" for t in new]
+            most = min(TURN if self._asked[i] else FIRST, n - len(found))
+            new = super().propose(most) if i == WHOLE else [f"{i}:{t}" for t in self.members[i].propose(most)]
+            self._asked[i] += len(new)
+            found += new
             if not new:
                 del self._asked[i]
         self.exhausted = not found
         return found
 
     def _hope(self, i: int) -> float:
-        """Seconds of the whole that a piece still takes for each of its turns."""
+        """Seconds of the whole that a piece still takes for each of its candidates."""
         if not self._asked[i]:
             return float("inf")
-        spent = self.members[i].best
-        return self.pieces.weights[i] * spent / self._asked[i] if spent < float("inf") else 0.0
+        if i != WHOLE:
+            spent, share = self.members[i].best, float(self.pieces.weights[i])
+        else:
+            spent = min((c for s, c in self.known.items() if s != self.first), default=super().best)
+            share = FUSED * min(1.0, self._promised() / spent) ** FALL if spent < float("inf") else 0.0
+        return share * spent / self._asked[i] if spent < float("inf") else 0.0
 
     def job(self, steps: str, *, again: bool = False) -> Job:
         """The job to measure a candidate of the whole or of a piece."""
         member, trace = self._of(steps)
         return super().job(trace, again=again) if member is None else member.job(trace, again=again)
 
-    def record(self, steps: str, o: Outcome) -> Record:
+    def record(self, steps: str, o: Outcome, turn: str = "") -> Record:
         """Remember an outcome, and write it down under the task it is of."""
         member, trace = self._of(steps)
-        return super().record(trace, o) if member is None else member.record(trace, o)
+        return super().record(trace, o, turn) if member is None else member.record(trace, o, turn)
 
     def _of(self, steps: str) -> tuple[Session | None, str]:
         number, colon, trace = steps.partition(":")
         return (self.members[int(number)], trace) if colon and number.isdecimal() else (None, steps)
 
     def finals(self) -> Iterator[list[str]]:
-        """The fastest of each piece, then the whole put together of them in turns with its default
-        schedule."""
-        again = [f"{i}:{t}" for i, m in self.members.items() for t in _fastest(m, AGAIN)]
-        yield again * TURNS
-        together = list(dict.fromkeys([self.first, *self._together()]))
-        yield together * TURNS
+        """The fastest of each piece, then the whole put together of them, and the fastest of the whole, in
+        turns with its default schedule."""
+        again = [f"{i}:{t}" for i, m in self.members.items() for t in m.fastest_few(AGAIN)]
+        for turn in range(AGAIN_TURNS):
+            yield again[:: -1 if turn % 2 else 1]
+        yield from self.in_turns(list(dict.fromkeys([*self._together(), *self.fastest_few(AGAIN)])))
 
     def _together(self) -> list[str]:
         """Schedules of the whole: the best of every piece, the best where it is worth it, and the second best
@@ -182,11 +199,3 @@ class ProgramSession(Session):
     def weights(self) -> dict[str, float]:
         """Nothing: each piece has a model of its own."""
         return {}
-
-
-def _fastest(session: Session, n: int) -> list[str]:
-    """The fastest few, and the first candidate among them."""
-    order = [s for _, s in sorted((c, s) for s, c in session.known.items() if c < float("inf"))[:n]]
-    if session.first not in order and session.known.get(session.first, float("inf")) < float("inf"):
-        order.append(session.first)
-    return order

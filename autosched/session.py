@@ -23,13 +23,16 @@ from .cost_model import CostModel, Explains, Informed
 from .measure import Job, Outcome, fingerprint
 from .measure.protocol import OK, WRONG_ANSWER
 from .records import Record, RecordLog
+from .records.database import ranked
 from .records.record import canonical_trace
 from .search import Seen, Strategy, allot
 from .space import Variant, Variants, variants_of
 from .task import SearchTask
 
 T = TypeVar("T")
-FINALISTS, TURNS = 4, 3
+# at the end: so many of the fastest are measured again, and no more than one in so many
+FINALISTS, SHARE = 8, 4
+LOOK, KEPT, TURNS = 3, 3, 9  # after so many turns, the best few go on, until there were so many turns
 _job_numbers = itertools.count(1)
 
 
@@ -129,9 +132,9 @@ class Session:
             best=best,
         )
 
-    def record(self, steps: str, o: Outcome) -> Record:
+    def record(self, steps: str, o: Outcome, turn: str = "") -> Record:
         """Remember an outcome, and write it down. A file that cannot be written loses nothing: see
-        ``unsaved``."""
+        ``unsaved``. ``turn`` names what was measured right before and after."""
         now, versions = time.time(), {"tensorlang": tl.__version__}
         r = Record(
             self.key,
@@ -148,6 +151,7 @@ class Session:
             versions,
             start=steps == self.first,
             names=self.task.names,
+            turn=turn,
         )
         try:
             self.log.append(r)
@@ -164,18 +168,32 @@ class Session:
         return canonical_trace(self.variants[0].trace_of(self.variants[0].present()[0]))
 
     def finals(self) -> Iterator[list[str]]:
-        """What is to be measured again at the end, each list when the one before has been."""
-        yield self.finalists()
+        """What is to be measured again at the end, each turn when the one before has been: the fastest few
+        beside the schedule the search began with, so that neither a lucky moment nor a drift of the machine
+        decides."""
+        order = self.fastest_few(max(2, min(FINALISTS, self.tried // SHARE)))
+        if len(order) > 1:
+            yield from self.in_turns(order)
 
-    def finalists(self) -> list[str]:
-        """The fastest few, several times in turns, to be measured again so that a lucky moment does not
-        win."""
-        order = [s for _, s in sorted((c, s) for s, c in self.known.items() if c < float("inf"))[:FINALISTS]]
+    def fastest_few(self, n: int) -> list[str]:
+        """The fastest so far, and the first candidate among them, which was measured while everything was
+        cold: it must not lose by that."""
+        order = [s for _, s in sorted((c, s) for s, c in self.known.items() if c < float("inf"))[:n]]
         if self.first not in order and self.known.get(self.first, float("inf")) < float("inf"):
-            order.append(
-                self.first
-            )  # the default schedule, measured while everything was cold: it must not lose by that
-        return order * TURNS if len(order) > 1 else []
+            order.append(self.first)
+        return order
+
+    def in_turns(self, order: Sequence[str]) -> Iterator[list[str]]:
+        """Turns of some candidates, of which the best and the first go on after a few."""
+        for turn in range(TURNS):
+            if turn == LOOK:
+                best = [
+                    r.steps
+                    for r in ranked(self.measured(), self.key, self.target)
+                    if r.steps in order and r.steps != self.first
+                ]
+                order = [s for s in order if s == self.first or s in best[:KEPT]]
+            yield list(order if turn % 2 == 0 else reversed(order))
 
     def notes(self) -> list[str]:
         """What a person should know of how it went."""
@@ -220,8 +238,9 @@ def measured(
     measurer: Measures, batches: Iterable[tuple[Session, list[str]]], *, again: bool = False
 ) -> Iterator[tuple[Session, Record]]:
     """The records of the candidates of all batches, in order. The next batch is asked for while the last
-    candidates of the one before are still being measured."""
+    candidates of the one before are still being measured. ``again``: with all care, and as one turn."""
     sent: deque[tuple[Session, str]] = deque()
+    turn = f"{time.time():.6f}" if again else ""
 
     def jobs() -> Iterator[Job]:
         for session, traces in batches:
@@ -233,7 +252,7 @@ def measured(
         session, trace = sent.popleft()
         if again and outcome.status not in (OK, WRONG_ANSWER):
             continue  # an accident: what was measured before still holds
-        yield session, session.record(trace, outcome)
+        yield session, session.record(trace, outcome, turn)
 
 
 class Preparing:

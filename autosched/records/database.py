@@ -8,13 +8,14 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import tensorlang as tl
 
 from ..whole_files import write_whole
-from .record import WRONG_ANSWER, Record
+from .ranking import ranked
+from .record import Record
 from .replay import replay
 
 MAX_LINE = 1 << 20  # bytes: a line longer than this is not a record of ours
@@ -161,27 +162,6 @@ def _read(
 
 def _digest(line: bytes) -> bytes:
     return hashlib.blake2b(line.rstrip(b"\n"), digest_size=16).digest()
-
-
-def ranked(records: Iterable[Record], task: str, target: str) -> list[Record]:
-    """The right records of a task on a target, fastest first, one for each trace. Several measurements of one
-    trace count together: the median of all times; one that ever gave a wrong answer is not right. The
-    schedule the search began with stands ahead of those that do not beat it clearly."""
-    mine = [r for r in records if r.task == task and r.target == target]
-    wrong = {r.identity for r in mine if r.status == WRONG_ANSWER}
-    together: dict[tuple[object, ...], Record] = {}
-    for r in mine:
-        if r.ok and r.identity not in wrong:
-            known = together.get(r.identity)
-            together[r.identity] = (
-                r
-                if known is None
-                else replace(known, times=(*known.times, *r.times), start=known.start or r.start)
-            )
-    start = next((r for r in together.values() if r.start), None)
-    return sorted(
-        together.values(), key=lambda r: (start is not None and r is not start and not r.beats(start), r.cost)
-    )
 
 
 def best_of(records: str | Path | Iterable[Record], task: str, target: str) -> Record | None:

@@ -23,7 +23,8 @@ class Record:
     ``error`` the reason in words; ``times`` seconds of one run, one per sample; ``steps`` the trace as JSON
     text, sampled values included; ``start`` marks the schedule that the search began with, which is kept
     unless another is clearly faster; ``names`` are those of the computation that the trace speaks of, in the
-    order of ``te.serialize.form_and_names``, or none: those of whoever reads it."""
+    order of ``te.serialize.form_and_names``, or none: those of whoever reads it; ``turn`` is one text for all
+    that was measured right after one another, and may be compared whatever the machine was like then."""
 
     task: str
     target: str
@@ -40,6 +41,7 @@ class Record:
     version: int = VERSION
     start: bool = False
     names: tuple[str, ...] = ()
+    turn: str = ""
 
     @property
     def ok(self) -> bool:
@@ -61,11 +63,6 @@ class Record:
         """By what measurements of the same thing are recognised."""
         return self.task, self.target, self.steps, self.names
 
-    def beats(self, other: Record) -> bool:
-        """Whether it is faster beyond doubt: by ``WORTH``, and the intervals of the two medians do not
-        meet."""
-        return self.cost < WORTH * other.cost and self.interval[1] < other.interval[0]
-
     def trace(self) -> tl.Trace:
         """The trace, sampled values included. Raises ScheduleError when it does not parse."""
         return tl.Trace.from_json(self.steps)
@@ -74,7 +71,7 @@ class Record:
         """One line, without the newline. The median and its interval are written for other readers, and not
         read."""
         derived = {"median": self.cost, "interval": self.interval} if self.ok else {}
-        plain = {k: v for k, v in asdict(self).items() if k not in ("start", "names") or v}
+        plain = {k: v for k, v in asdict(self).items() if k not in ("start", "names", "turn") or v}
         return json.dumps({**plain, "steps": json.loads(self.steps), **derived}, separators=(",", ":"))
 
     @staticmethod
@@ -120,6 +117,7 @@ _TYPES: dict[str, Any] = {
     "when": int | float,
     "versions": dict,
     "names": list,
+    "turn": str,
 }
 
 

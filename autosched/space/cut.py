@@ -6,6 +6,9 @@ Every heavy reduction begins a group. What follows it element by element, and th
 sums of a softmax, of a norm), belong to it; what only moves elements about on their way to one reduction
 (padding, a transposition, heads) belongs to that. Of two groups the later one takes what needs both. What is
 left, such as a norm of the input that several products read, is a group by itself.
+
+Cut finely, a program of one heavy reduction has pieces too: the statistics taken of it, and whatever reads it
+elsewhere than at its own place, are a group of their own, its tail.
 """
 
 from __future__ import annotations
@@ -14,13 +17,13 @@ from collections.abc import Callable, Sequence
 
 import tensorlang as tl
 from tensorlang import te
-from tensorlang.analysis import constant, reads_of
+from tensorlang.analysis import constant, operations, reads_of
 
 from .rules.rule import turns
 from .rules.tiling import PACKED, at_own_place
 
 LIGHT = 0.01  # of all turns: a reduction with less is not worth a task
-TOGETHER = 2  # heavy reductions that are searched in one task
+TOGETHER = 2  # heavy reductions that are searched in one task, unless cut finely
 
 
 def heavy(s: tl.Schedule) -> list[str]:
@@ -44,38 +47,45 @@ def _reads_again(stage: tl.Stage) -> bool:
     )
 
 
-def groups(s: tl.Schedule, default: Callable[[], tl.Schedule]) -> list[list[str]]:
+def groups(s: tl.Schedule, default: Callable[[], tl.Schedule], finely: bool = False) -> list[list[str]]:
     """The stages of a fresh schedule by groups, each in order, producers first; one group when there is
-    nothing to cut: a program of few heavy reductions, or one with a scan or an extern in it. ``default``
-    makes the default schedule of the same computation."""
+    nothing to cut: a program of few heavy reductions, unless it is cut ``finely``, or one with a scan or an
+    extern in it. ``default`` makes the default schedule of the same computation."""
     stages = [st.name for st in s.stages if not st.state.is_placeholder]
     anchors = heavy(s)
-    if len(anchors) <= TOGETHER or any(s[name].state.is_opaque or s[name].state.shares for name in stages):
+    if len(anchors) <= (0 if finely else TOGETHER) or any(
+        s[name].state.is_opaque or s[name].state.shares for name in stages
+    ):
         return [stages]
-    of = _assigned(s, stages, anchors)
+    of = _assigned(s, stages, anchors, finely)
     _join_nests(of, default())
-    _join_strays(s, of, anchors)
+    _join_strays(s, of, anchors, finely)
     found: dict[str, list[str]] = {}
     for name in stages:
         found.setdefault(of[name], []).append(name)
     return list(found.values())
 
 
-def _assigned(s: tl.Schedule, stages: Sequence[str], anchors: Sequence[str]) -> dict[str, str]:
+def _assigned(s: tl.Schedule, stages: Sequence[str], anchors: Sequence[str], finely: bool) -> dict[str, str]:
     """The group of each stage, named by the reduction or the stage that began it."""
     ahead = _ahead(s, stages, set(anchors))
     begun = {name: i for i, name in enumerate(stages)}
     of: dict[str, str] = {name: name for name in anchors}
+    tails: dict[str, str] = {}  # of a group, and of a tail itself
     for name in stages:
         if name in of:
             continue
         stage = s[name]
         before = [p for p in dict.fromkeys(s.state.of(t).name for t in stage.op.input_tensors) if p in of]
-        follows = bool(stage.op.reduce_axis) or any(at_own_place(stage, s[p]) for p in before)
+        beside = any(at_own_place(stage, s[p]) for p in before)
+        follows = bool(stage.op.reduce_axis) or beside
         if not follows and len(ahead[name]) == 1 and "" not in ahead[name]:
             (of[name],) = ahead[name]
         else:
             of[name] = max((of[p] for p in before), key=begun.__getitem__, default=name)
+            if finely and before and (stage.op.reduce_axis or not beside):
+                of[name] = tails.setdefault(of[name], name)
+                tails[of[name]] = of[name]
     return of
 
 
@@ -102,11 +112,20 @@ def _join_nests(of: dict[str, str], default: tl.Schedule) -> None:
             of.update({name: new for name, group in of.items() if group == former})
 
 
-def _join_strays(s: tl.Schedule, of: dict[str, str], anchors: Sequence[str]) -> None:
-    """A group without a heavy reduction that one group alone reads belongs to that one."""
+def _join_strays(s: tl.Schedule, of: dict[str, str], anchors: Sequence[str], finely: bool) -> None:
+    """A group without a heavy reduction (cut finely, without any) that one group alone reads belongs to that
+    one; one that computes nothing, to what it reads."""
+    order = list(of)
     for group in reversed(list(dict.fromkeys(of.values()))):
         members = [name for name in of if of[name] == group]
-        if any(name in anchors for name in members) or any(s[name].state.is_output for name in members):
+        if any(name in anchors or (finely and s[name].op.reduce_axis) for name in members):
+            continue
+        if finely and not any(operations(s[name].op.body) for name in members):
+            read = [s.state.of(t).name for name in members for t in s[name].op.input_tensors]
+            last = max((name for name in read if of.get(name, group) != group), key=order.index, default="")
+            of.update(dict.fromkeys(members, of[last]) if last else {})
+            continue
+        if any(s[name].state.is_output for name in members):
             continue
         readers = {of[r.name] for name in members for r in s.state.readers(name)} - {group}
         if len(readers) == 1:

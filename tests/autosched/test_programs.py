@@ -13,9 +13,13 @@ import pytest
 import autosched
 import tensorlang as tl
 from autosched import RecordLog, SearchTask, extract_tasks, tune, tune_tasks
+from autosched.cost_model import RandomModel
 from autosched.dynamic.tiers import builder
+from autosched.extract import pieces_of
 from autosched.measure import Job, Outcome
 from autosched.measure.runner import Workbench
+from autosched.program import ProgramSession, session_of
+from autosched.search import Random
 from autosched.space import variants_of
 from autosched.space.cut import groups, heavy
 from autosched.transplant import transplant
@@ -94,6 +98,28 @@ def test_few_reductions_and_scans_are_not_cut() -> None:
     for weight in (w, v, w):
         t = ops.dense(t, weight)
     assert len(cut([x, w, v, ops.cumsum(t, axis=0)])) == 1
+
+
+def test_cut_finely_statistics_and_what_reads_elsewhere_are_a_piece() -> None:
+    """The sums of a norm and the norm; a pool; halves that are taken apart. A move of elements alone is none."""
+    x, w = p(N, N, name="x"), p(N, N, name="w")
+    image, kernel = p(1, 8, 10, 10, name="image"), p(8, 8, 3, 3, name="kernel")
+
+    def pieces(result: te.Tensor, *inputs: te.Tensor) -> list[list[str]]:
+        task = SearchTask.of([*inputs, result])
+        default = lambda: default_schedule(task.outputs, task.target)
+        return groups(task.schedule(), default, finely=True)
+
+    dense = ops.relu(ops.dense(x, w))
+    normed = pieces(ops.layer_norm(dense, N), x, w)
+    assert len(normed) == 2 and normed[0][-1] == "relu" and normed[1][-1] == "layer_norm"
+    pooled = pieces(ops.max_pool2d(ops.conv2d(image, kernel, padding=1), 2, 2), image, kernel)
+    assert [found[-1] for found in pooled] == ["conv2d", "max_pool2d"]
+    one, other = ops.split(ops.dense(x, w), 2, axis=1)
+    halves = pieces(ops.multiply(ops.sigmoid(one), other), x, w)
+    assert len(halves) == 2 and halves[1][-1] == "multiply"
+    assert len(pieces(ops.reshape(dense, (N * N,)), x, w)) == 1
+    assert len(pieces(dense, x, w)) == 1
 
 
 def test_pieces_that_are_the_same_are_one_task() -> None:
@@ -263,3 +289,32 @@ def test_a_sum_that_rounding_does_not_touch_has_no_slack() -> None:
     bench.arrays[out] = bench.right[0].copy()
     bench.arrays[out][3, 4] += 1
     assert "[3, 4]" in bench.wrong() and bench.slack() == [0.0]
+
+
+def test_a_program_of_two_reductions_is_searched_as_one_and_in_pieces() -> None:
+    """The whole, where one may be computed inside the other, has candidates beside its pieces: hardly any more
+    when it is slower than they say they will be together."""
+    x, w, v = p(N, N, name="x"), p(N, N, name="w"), p(N, N, name="v")
+    task = SearchTask.of([x, w, v, ops.dense(ops.relu(ops.dense(x, w)), v)])
+
+    def candidates(fused: float) -> tuple[int, int]:
+        session = session_of(task, RecordLog(None), Random(), RandomModel(0), 0, 5.0)
+        assert isinstance(session, ProgramSession) and len(session.pieces.places) == 2
+        while session.trials < 64:
+            for t in session.propose(8):
+                cost = 2.0 if t == session.first else 1.0 if ":" in t[:3] else fused
+                session.record(t, Outcome(0, "ok", times=(cost,)))
+        return len(session.known), session.tried - len(session.known)
+
+    whole, pieces = candidates(2.0)
+    assert whole >= 12 and pieces >= 24
+    assert candidates(4.0)[0] <= whole // 2
+
+
+def test_the_whole_is_put_together_of_fine_pieces() -> None:
+    x, w = p(N, N, name="x"), p(N, N, name="w")
+    tensors = [x, w, ops.softmax(ops.dense(x, w))]
+    pieces = pieces_of(SearchTask.of(tensors), finely=True)
+    assert len(pieces.tasks) == 2
+    made = {i: v.trace_of(v.present()[0]) for i, t in enumerate(pieces.tasks) for v in variants_of(t)[1:2]}
+    assert Oracle(tensors, exact=False).differs(pieces.put_together(made).concrete()) <= 1e-5

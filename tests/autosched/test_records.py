@@ -17,6 +17,7 @@ import pytest
 import tensorlang as tl
 from autosched import Record, RecordLog, SearchTask, tune
 from autosched.records import best_of, load, merge, replay
+from autosched.records.ranking import ranked
 from autosched.records.record import median_interval
 from autosched.records.replay import checked
 from autosched.templates import matmul as template
@@ -449,3 +450,36 @@ def test_the_schedule_a_search_began_with_is_kept_unless_clearly_beaten() -> Non
     # a file that does not say what the search began with
     assert best_of([little, noisy], "k", "llvm").steps == noisy.steps
     assert Record.from_json(begun.to_json()).start and not Record.from_json(much.to_json()).start
+
+
+def _turns(ratio: float, first: float, drift: list[float]) -> list[Record]:
+    """A start and a candidate ``ratio`` times as slow, in turns on a machine that drifts; before that each was
+    measured alone, the candidate in ``first`` seconds."""
+    found = [_record(1, (1.0,), start=True), _record(2, (first,))]
+    for n, speed in enumerate(drift):
+        found += [_record(1, (speed,), start=True, turn=f"t{n}"), _record(2, (ratio * speed,), turn=f"t{n}")]
+    return found
+
+
+DRIFT = [1.0, 1.6, 1.1, 2.0, 1.5, 1.0, 1.7]
+
+
+def test_what_was_measured_in_turns_is_judged_by_its_turns() -> None:
+    """A machine that becomes twice as slow hides no gain of a tenth, and a lucky moment makes none."""
+    first = ranked(_turns(0.9, 1.5, DRIFT), "task", "llvm")
+    assert [r.steps for r in first] == [STEPS % 2, STEPS % 1]
+    assert first[0].cost == pytest.approx(0.9 * first[1].cost)
+    lucky = ranked(_turns(1.0, 0.5, DRIFT), "task", "llvm")
+    assert lucky[0].start and lucky[1].cost == lucky[0].cost
+
+
+def test_one_that_was_never_beside_the_start_does_not_beat_it() -> None:
+    found = ranked([*_turns(0.9, 1.0, DRIFT), _record(3, (0.1,) * 9)], "task", "llvm")
+    assert [r.steps for r in found] == [STEPS % n for n in (2, 1, 3)]
+    apart = ranked([_record(1, (1.0,) * 9, start=True), _record(3, (0.1,) * 9)], "task", "llvm")
+    assert apart[0].steps == STEPS % 3  # a file of before, or of a search that was killed, has no turns
+
+
+def test_a_turn_travels_with_the_record() -> None:
+    r = _record(2, turn="1763.25")
+    assert Record.from_json(r.to_json()) == r and "turn" not in _record(2).to_json()

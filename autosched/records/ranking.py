@@ -1,0 +1,55 @@
+"""Which of several measured schedules is the fastest. Knows records.
+
+Machines drift: where a hypervisor puts two processors, or what others do, changes a kernel's time by a third
+within seconds, so times that were taken apart cannot be compared to a few percent. What was measured in turns
+with the schedule that the search began with is judged by the ratios within the turns, and by them alone: the
+lucky moment in which a candidate was first seen is forgotten.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from .record import WORTH, WRONG_ANSWER, Record, median_interval
+
+
+def ranked(records: Iterable[Record], task: str, target: str) -> list[Record]:
+    """The right records of a task on a target, fastest first, one for each trace; one that ever gave a wrong
+    answer is not right.
+
+    Several measurements of one trace count together: the median of all times; in turns with the schedule the
+    search began with, the median of its ratios to that. That schedule stands ahead of those that do not beat
+    it clearly: by ``WORTH``, and with 95 % confidence; where it was measured in turns, of all that were not
+    measured beside it too.
+    """
+    mine = [r for r in records if r.task == task and r.target == target]
+    wrong = {r.identity for r in mine if r.status == WRONG_ANSWER}
+    several: dict[tuple[object, ...], list[Record]] = {}
+    for r in mine:
+        if r.ok and r.identity not in wrong:
+            several.setdefault(r.identity, []).append(r)
+    start = next((same for same in several.values() if any(r.start for r in same)), None)
+    if start is None:
+        return sorted(map(_together, several.values()), key=lambda r: r.cost)
+    turns = {r.turn: r.cost for r in start if r.turn}
+    begun = replace(_together([r for r in start if r.turn] or start), start=True)
+    placed = [_placed(same, begun, turns) for same in several.values() if same is not start]
+    return [r for _, r in sorted([(0, begun), *placed], key=lambda p: (p[0], p[1].cost))]
+
+
+def _together(same: Sequence[Record]) -> Record:
+    return replace(same[0], times=tuple(t for r in same for t in r.times))
+
+
+def _placed(same: Sequence[Record], start: Record, turns: Mapping[str, float]) -> tuple[int, Record]:
+    """The measurements of a trace as one record, and whether it stands ahead of the start (0), or behind it,
+    measured beside it (1) or not (2)."""
+    ratios = [r.cost / turns[r.turn] for r in same if r.turn in turns]
+    if ratios:
+        clearly = statistics.median(ratios) < WORTH and median_interval(ratios)[1] < 1
+        return (0 if clearly else 1), replace(same[0], times=tuple(x * start.cost for x in ratios))
+    one = _together(same)
+    clearly = not turns and one.cost < WORTH * start.cost and one.interval[1] < start.interval[0]
+    return (0 if clearly else 2), one
