@@ -18,7 +18,9 @@ from .random import Random
 from .strategy import Rows, Score, Seen, Strategy
 
 GUESTS = 8  # measured candidates that visit the other variants
-SEARCHED = 4  # variants that are searched in a round
+SEARCHED = 8  # variants that are searched in a round
+# candidates of a round that a variant may have of which nothing was measured; others may have half the round
+NEW = 2
 GLANCE = 128  # random rows by which a variant is judged before
 EXPLORE = 0.1  # of a round, taken from variants in turn
 Proposals = list[tuple[int, Rows]]  # (number of the variant, one row)
@@ -55,11 +57,14 @@ def allot(
         )
     found.sort(key=lambda f: f[:2])  # stable: what a variant put first stays first
     lots = round(n * EXPLORE) if len(variants) > 1 else 0
+    left = [-(-n // 2) if len(s.rows) else NEW for s in seen] if len(variants) > 1 else [n]
     for _, i, row in found:
-        if len(chosen) < n - lots and len(pooled[i].fresh(row[None, :])):
+        if len(chosen) < n - lots and left[i] and len(pooled[i].fresh(row[None, :])):
             chosen.append((i, row))
             pooled[i].add(row[None, :], [0.0])
-    return chosen + _in_turn(variants, pooled, n - len(chosen), rng, start=sum(len(s.rows) for s in seen))
+            left[i] -= 1
+    begin = sum(len(s.rows) for s in seen)
+    return chosen + _in_turn(variants, pooled, n - len(chosen), rng, begin, scores)
 
 
 def _promising(
@@ -100,14 +105,21 @@ def _first(variants: Sequence[Variant], seen: Sequence[Seen], n: int, rng: np.ra
 
 
 def _in_turn(
-    variants: Sequence[Variant], pooled: Sequence[Seen], n: int, rng: np.random.Generator, start: int = 0
+    variants: Sequence[Variant],
+    pooled: Sequence[Seen],
+    n: int,
+    rng: np.random.Generator,
+    start: int = 0,
+    scores: Sequence[Score] | None = None,
 ) -> Proposals:
-    """One random row of each variant after the other, until there are enough or nobody has any."""
+    """One random row of each variant after the other, the best-scored of several where there are scores,
+    until there are enough or nobody has any."""
     chosen: Proposals = []
     i, without = start, 0
     while len(chosen) < n and without < len(variants):
         k = i % len(variants)
-        rows = Random().propose(variants[k], 1, rng, None, pooled[k])
+        rows = Random().propose(variants[k], 1 if scores is None else GLANCE, rng, None, pooled[k])
+        rows = rows if scores is None or not len(rows) else rows[[np.argmax(scores[k](rows))]]
         without = 0 if len(rows) else without + 1
         for row in rows:
             chosen.append((k, row))

@@ -330,3 +330,15 @@ def test_tuned_conv_end_to_end() -> None:
 
 def test_the_table_of_rules() -> None:
     assert len({r.name for r in RULES}) == len(RULES)
+
+
+def test_few_dear_elements_are_shared_out() -> None:
+    """What the gates of an LSTM cell cost is in their functions, not in how many they are."""
+    x = te.placeholder((32, 64), name="x")
+    where = Where(tl.Target.parse("llvm -mcpu=haswell -num-cores=2"))
+
+    def shared(y: te.Tensor) -> list[bool]:
+        return ["parallel" in x.schedule.tree() for x in derive(tl.create_schedule(y), where)]
+
+    assert shared(ops.relu(x)) == [False]
+    assert True in shared(ops.multiply(ops.sigmoid(x), ops.tanh(ops.multiply(ops.sigmoid(x), ops.tanh(x)))))

@@ -8,7 +8,7 @@ from functools import partial
 
 import tensorlang as tl
 from tensorlang import te
-from tensorlang.analysis import constant
+from tensorlang.analysis import constant, operations
 
 from .placing import once_first, places
 from .rule import Answer, Where, empty, inside_scan, turns, untouched, ways
@@ -16,6 +16,7 @@ from .tiling import settle
 
 VECTORS = (1, 2, 4, 8)
 MAX_CHUNK = 256
+PLAIN = 4  # operations of a body that count as one turn of a loop
 
 
 class Map:
@@ -38,7 +39,8 @@ class Map:
     def apply(self, s: tl.Schedule, stage: tl.Stage, where: Where) -> Iterable[tl.Schedule]:
         """Inside its readers first, then at root, by threads and by one. Where a loop would compute the same
         again, and what it reads is computed here too, inside comes last."""
-        threads = [False] if inside_scan(stage) else where.threads(turns(stage))
+        work = turns(stage) * max(1, operations(stage.op.body) // PLAIN)
+        threads = [False] if inside_scan(stage) else where.threads(work)
         found = [] if stage.state.is_output or inside_scan(stage) else places(s, stage)
         first, last = (
             once_first(s, stage, found)
