@@ -22,6 +22,7 @@ OURS = "tensorlang"
 PEERS: dict[str, Callable[[], Peer]] = {
     OURS: partial(_make, "tensorlang", "TensorLang"),
     "numpy": partial(_make, "numpy", "Numpy"),
+    "scipy": partial(_make, "scipy", "Scipy"),
     "torch": partial(_make, "torch", "Torch"),
     "torch.compile": partial(_make, "torch_compile", "TorchCompile"),
     "onnxruntime": partial(_make, "onnxruntime", "OnnxRuntime"),

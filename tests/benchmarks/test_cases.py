@@ -4,13 +4,17 @@ counted twice."""
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from benchmarks import peers
 from benchmarks.harness.case import Argument, Case, aligned, problem
+from benchmarks.peers import PEERS
 from benchmarks.peers.numpy import OPERATORS as NUMPY
 from benchmarks.peers.numpy import conv2d
+from benchmarks.peers.scipy import OPERATORS as SCIPY
 from benchmarks.peers.tensorlang import OPERATORS
 from benchmarks.suites import SUITES, conv, memory
 
@@ -101,6 +105,27 @@ def test_two_definitions_in_numpy_agree(case):
     arrays, out = case.inputs(), case.empty()
     NUMPY[case.op](*arrays.values(), out=out, **case.params)
     assert problem(case, out, case.reference(*arrays.values())) is None
+
+
+PLAIN = [
+    c for c in CASES if not c.packed and c.note != "memory" and c.flops < 1e8
+]  # small ones, for the BLAS of scipy too
+
+
+@pytest.mark.parametrize("op", sorted(SCIPY))
+def test_what_the_peer_scipy_computes(op):
+    case = next(c for c in PLAIN if c.op == op)
+    arrays, peer = case.inputs(), PEERS["scipy"]()
+    assert peer.unsupported(case) is None
+    assert problem(case, peer.prepare(case, arrays).result(), case.reference(*arrays.values())) is None
+
+
+def test_every_peer_is_a_file_with_a_line():
+    files = {p.stem for p in Path(peers.__file__).parent.glob("*.py")} - {"__init__"}
+    listed = {factory.args[0] for factory in PEERS.values()}
+    assert files == listed, (
+        f"{files ^ listed}: a peer is a file in benchmarks/peers/ and a line in its __init__.py"
+    )
 
 
 def case(dtype="float32"):

@@ -1,0 +1,55 @@
+"""scipy: its special functions and BLAS, for what numpy alone has no function."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import special
+from scipy.linalg import blas
+from threadpoolctl import threadpool_limits
+
+from ..harness.case import Array, Case
+from ..harness.peer import Peer, Prepared
+
+
+class Scipy(Peer):
+    name = "scipy"
+    package = "scipy"
+
+    def start(self, threads: int) -> None:
+        threadpool_limits(threads)
+
+    def unsupported(self, case: Case) -> str | None:
+        if case.packed:
+            return "no packed weights"
+        return None if case.op in OPERATORS else f"no {case.op}"
+
+    def prepare(self, case: Case, arrays: dict[str, Array]) -> Prepared:
+        out, inputs, compute = case.empty(), list(arrays.values()), OPERATORS[case.op]
+
+        def run() -> None:
+            compute(*inputs, out=out, **case.params)
+
+        return Prepared(run, lambda: (run(), out)[1])
+
+
+def matmul(a: Array, b: Array, *, out: Array) -> None:
+    """The BLAS by itself: it counts columns first, and so multiplies the transposed arrays."""
+    blas.sgemm(1.0, b.T, a.T, c=out.T, overwrite_c=1)
+
+
+def softmax(x: Array, *, out: Array, axis: int) -> None:
+    out[...] = special.softmax(x, axis=axis)
+
+
+def gelu(x: Array, *, out: Array) -> None:
+    special.erf(x * np.float32(math.sqrt(0.5)), out=out)
+    out += np.float32(1)
+    out *= x
+    out *= np.float32(0.5)
+
+
+OPERATORS: dict[str, Callable[..., Any]] = {"matmul": matmul, "softmax": softmax, "gelu": gelu}
