@@ -58,8 +58,7 @@ def _made(
         here.step(step.name, **arguments)
         there.step(step.name, **moved)
         made = [
-            [n for n in s.state.position if n not in old]
-            for s, old in zip((here, there), before, strict=True)
+            [n for n in s.state.order if n not in old] for s, old in zip((here, there), before, strict=True)
         ]
         known.update(zip(*made, strict=True))
         steps.append(replace(step, **{k: moved[k] for k in _NAMED if k in moved}))

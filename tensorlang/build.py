@@ -443,6 +443,7 @@ def compile(
             "compile: no argument is computed", try_="tl.compile([A, B, C]) with C made by te.compute"
         )
     where = as_target(target)
-    with _depth("compile"):
-        schedule = default_schedule(wanted, where, constants=list(constants or {}))
-    return build(schedule, args, where, name, bounds_check=bounds_check, constants=constants, math=math)
+    with _uncollected():
+        with _depth("compile"):
+            schedule = default_schedule(wanted, where, constants=list(constants or {}))
+        return build(schedule, args, where, name, bounds_check=bounds_check, constants=constants, math=math)

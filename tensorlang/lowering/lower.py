@@ -271,7 +271,9 @@ class _Writer:
         """The note that names the buffers which a turn of this loop computes for the next one."""
         if stage.kind(iv) not in ("serial", "unrolled"):
             return ()  # turns that do not follow one another have nothing to hand on
-        inside = [st for st in self.state.stages if st.double and st.attach == At(stage.name, iv.name)]
+        inside = [
+            st for st in self.state.attached(stage.name) if st.double and st.attach == At(stage.name, iv.name)
+        ]
         return (
             (("double_buffer", ", ".join(self.buffers[t].name for st in inside for t in st.op.outputs)),)
             if inside

@@ -87,14 +87,14 @@ def _behind(s: Schedule, out: Stage, joins: Callable[[Stage], bool]) -> Iterator
     """The stages at root that only ``out`` and others of these read, directly or not, and that ``joins``
     takes; readers first. A stage that does not join takes what it reads with it."""
     found: dict[str, None] = {out.name: None}
-    waiting: list[int] = []
+    waiting: list[tuple[int, str]] = []
     reader = out
     while True:
         for t in reader.op.input_tensors:
-            heapq.heappush(waiting, -s.state.position[s.state.of(t).name])
+            name = s.state.of(t).name
+            heapq.heappush(waiting, (-s.state.position[name], name))
         while waiting:
-            p = heapq.heappop(waiting)
-            st = s.state.stages[-p]
+            st = s.state.stage(heapq.heappop(waiting)[1])
             if (
                 isinstance(st.op, ComputeOp)
                 and not (st.is_opaque or st.is_output)

@@ -90,7 +90,7 @@ class Bounds:
         """Take over what ``earlier`` has found, without the stages whose loops changed and what follows from
         theirs."""
         state, before = self.state, earlier.state
-        done, ranges, level = dict(earlier._done), dict(earlier.facts.ranges), dict(earlier.facts.level)
+        done, ranges, level = earlier._done.copy(), earlier.facts.ranges.copy(), earlier.facts.level.copy()
         fresh = changed(before, state)
         todo = [
             st.name
@@ -386,9 +386,9 @@ def bounds_of(state: ScheduleState) -> Bounds:
         if earlier is not None and all(
             [before is not None and same_loops(before, st) for before, st in _pairs(earlier.state, state)]
         ):
-            state._bounds = earlier.of(state)  # it differs in nothing that regions depend on
+            state._bounds = earlier.of(state.bare())  # it differs in nothing that regions depend on
         else:
-            state._bounds = Bounds(state, earlier)
+            state._bounds = Bounds(state.bare(), earlier)
     return state._bounds  # type: ignore[no-any-return]
 
 

@@ -84,7 +84,7 @@ def changed(before: ScheduleState, state: ScheduleState) -> list[StageState]:
     known = state.changed_since(before)
     if known is not None:
         return [state.stage(n) for n in sorted(set(known), key=state.position.__getitem__)]
-    if before.position is state.position:
+    if before.order is state.order:
         return list(compress(state.stages, map(is_not, state.stages, before.stages)))
     return sorted(set(state.stages).difference(before.stages), key=lambda st: state.position[st.name])
 

@@ -122,13 +122,13 @@ class Schedule(ScheduleMethods):
                 raise ScheduleError(
                     f"s[{op.name}]: not part of this schedule",
                     because="nothing the schedule was created for is computed from it",
-                    legal=", ".join(self._state.position),
+                    legal=", ".join(self._state.order),
                 )
             return stage.name
         if isinstance(key, str) and key in self._state.position:
             return key
         shown = repr(key) if isinstance(key, str | int | float) else f"a {type(key).__name__}"
-        raise ScheduleError(f"s[{shown}]: no such stage", legal=", ".join(self._state.position))
+        raise ScheduleError(f"s[{shown}]: no such stage", legal=", ".join(self._state.order))
 
     def __getitem__(self, key: StageKey) -> Stage:
         return Stage(self, self.stage_name(key))

@@ -8,8 +8,8 @@ uniquely, so that a trace can speak of them as text.
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -320,6 +320,15 @@ class Decision:
     candidates: tuple[int, ...] | None = None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class History:
+    """The steps that led to a state: those before, the stages that the last one changed, and their number."""
+
+    before: History | None
+    changed: tuple[str, ...]
+    length: int
+
+
 class ScheduleState:
     """All stages, producers first, and the decisions. A value: the methods give new states, which share what
     did not change."""
@@ -328,47 +337,60 @@ class ScheduleState:
         "__weakref__",
         "_bounds",
         "_earlier",
-        "_fresh",
+        "_history",
         "_links",
         "_named",
+        "_of",
         "_origin",
+        "_stages",
         "decisions",
+        "order",
         "position",
-        "stages",
         "symbolic",
     )
 
     def __init__(
-        self,
-        stages: tuple[StageState, ...],
-        decisions: tuple[Decision, ...] = (),
-        symbolic: bool = True,
-        origin: ScheduleState | None = None,
+        self, stages: tuple[StageState, ...], decisions: tuple[Decision, ...] = (), symbolic: bool = True
     ) -> None:
-        """``origin``, when given, is a state with the same names in the same order that this one came of."""
-        self.stages = stages
+        self.order: tuple[str, ...] = tuple([st.name for st in stages])
+        self.position = spaced(self.order)
         self.decisions = decisions
         self.symbolic = symbolic
-        self.position: dict[str, int] = (
-            position_of([st.name for st in stages]) if origin is None else origin.position
-        )
+        self._of: dict[str, StageState] = dict(zip(self.order, stages, strict=True))
+        self._stages: tuple[StageState, ...] | None = stages
         self._named: dict[Operation, str] | None = None
         self._bounds: Any = None  # the regions of this state (see schedule.bounds)
         self._earlier: Any = None  # those of a state that it came of, to be brought up to date
         self._links: Links | None = None
         self._origin: ScheduleState | None = None  # whose tables are to be brought up to date
-        # that origin, and the stages that changed since
-        self._fresh: tuple[weakref.ref[ScheduleState], tuple[str, ...]] | None = None
+        self._history = History(None, (), 0)
 
-    def _after(self, origin: ScheduleState, named: dict[Operation, str] | None, *fresh: str) -> ScheduleState:
-        self._named = named
-        self._earlier = origin._bounds or origin._earlier
-        if origin._links is not None:
-            self._origin, self._fresh = origin, (weakref.ref(origin), fresh)
-        else:
-            self._origin, known = origin._origin, origin._fresh
-            self._fresh = None if known is None else (known[0], (*known[1], *fresh))
-        return self
+    def _next(self, *fresh: StageState) -> ScheduleState:
+        """A state that differs in these stages; new ones are not placed yet. Tables are copied whole, which
+        takes microseconds for a thousand stages; to go through them stage by stage would take many more."""
+        new = object.__new__(ScheduleState)
+        new.order, new.position, new.decisions = self.order, self.position, self.decisions
+        new.symbolic, new._named = self.symbolic, self._named
+        new._of, new._stages = self._of, self._stages
+        if fresh:
+            new._of, new._stages = self._of.copy(), None
+            new._of.update([(st.name, st) for st in fresh])
+            known = new._named
+            # another layout, or a new stage: what was read before is still found
+            if known is not None and any(st.key not in known for st in fresh):
+                new._named = {**known, **{k: st.name for st in fresh for k in (*st.aliases, st.key)}}
+        new._bounds, new._earlier = None, self._bounds or self._earlier
+        new._links, new._origin = None, self if self._links is not None else self._origin
+        new._history = History(self._history, tuple([st.name for st in fresh]), self._history.length + 1)
+        return new
+
+    def bare(self) -> ScheduleState:
+        """The same state without its regions, for them to hold. Were they to hold the state itself, each
+        would keep the other alive, and the states of a long schedule would wait for the collector of
+        cycles."""
+        new = self._next()
+        new._history, new._links, new._earlier, new._origin = self._history, self.links, None, None
+        return new
 
     @staticmethod
     def initial(outputs: Iterable[Operation], symbolic: bool = True) -> ScheduleState:
@@ -439,8 +461,15 @@ class ScheduleState:
                 changed.append(replace(other, **fields))
         return self.with_stage(*changed)
 
+    @property
+    def stages(self) -> tuple[StageState, ...]:
+        """Producers first."""
+        if self._stages is None:
+            self._stages = tuple([self._of[name] for name in self.order])
+        return self._stages
+
     def stage(self, name: str) -> StageState:
-        return self.stages[self.position[name]]
+        return self._of[name]
 
     def find(self, op: Operation) -> StageState | None:
         """The stage that computes the tensors of an operation, now or before a change of layout; None when
@@ -464,50 +493,46 @@ class ScheduleState:
 
     def with_stage(self, *changed: StageState) -> ScheduleState:
         """These stages in place of those of the same names."""
-        stages = list(self.stages)
-        named = self._named
-        for st in changed:
-            p = self.position[st.name]
-            # another layout: what was read before is still found
-            if named is not None and st.key not in named:
-                named = {**named, st.key: st.name}
-            stages[p] = st
-        return ScheduleState(tuple(stages), self.decisions, self.symbolic, self)._after(
-            self, named, *[st.name for st in changed]
-        )
+        return self._next(*changed)
 
     def insert_before(self, name: str, stage: StageState) -> ScheduleState:
         """One more stage, just before another."""
-        return self._insert(self.position[name], stage)
+        return self._insert(self._index(name), stage)
 
     def insert_after(self, name: str, stage: StageState) -> ScheduleState:
         """One more stage, just after another."""
-        return self._insert(self.position[name] + 1, stage)
+        return self._insert(self._index(name) + 1, stage)
 
-    def _insert(self, p: int, stage: StageState) -> ScheduleState:
-        named = (
-            None
-            if self._named is None
-            else {**self._named, **dict.fromkeys((*stage.aliases, stage.key), stage.name)}
+    def _index(self, name: str) -> int:
+        return bisect_left(self.order, self.position[name], key=self.position.__getitem__)
+
+    def _insert(self, at: int, stage: StageState) -> ScheduleState:
+        new = self._next(stage)
+        new.order = (*self.order[:at], stage.name, *self.order[at:])
+        low = self.position[self.order[at - 1]] if at else self.position[self.order[0]] - 2 * GAP
+        high = self.position[self.order[at]] if at < len(self.order) else low + 2 * GAP
+        new.position = (
+            {**self.position, stage.name: (low + high) // 2} if high - low > 1 else spaced(new.order)
         )
-        names = list(self.position)
-        names.insert(p, stage.name)
-        new = ScheduleState((), self.decisions, self.symbolic, self)
-        new.stages, new.position = (*self.stages[:p], stage, *self.stages[p:]), position_of(names)
-        return new._after(self, named, stage.name)
+        return new
 
     def with_decision(self, decision: Decision) -> ScheduleState:
-        return ScheduleState(self.stages, (*self.decisions, decision), self.symbolic, self)._after(
-            self, self._named
-        )
+        new = self._next()
+        new.decisions = (*self.decisions, decision)
+        return new
 
     def decision(self, name: str) -> Decision | None:
         return next((d for d in self.decisions if d.name == name), None)
 
-    def changed_since(self, before: ScheduleState) -> tuple[str, ...] | None:
-        """The names of the stages that are new or not as they were in the state that the last primitive
-        found; None for other states."""
-        return self._fresh[1] if self._fresh is not None and self._fresh[0]() is before else None
+    def changed_since(self, before: ScheduleState) -> list[str] | None:
+        """The names of the stages that are new or not as they were in a state that this one came of; None for
+        other states."""
+        found: list[str] = []
+        step, start = self._history, before._history
+        while step.length > start.length and step.before is not None:
+            found += step.changed
+            step = step.before
+        return found if step is start else None
 
     @property
     def links(self) -> Links:
@@ -536,9 +561,12 @@ class ScheduleState:
         return tuple([self.stage(n) for n in self.links.attached.get(name, ())])
 
 
-def position_of(names: list[str]) -> dict[str, int]:
-    """The place of each name."""
-    return dict(zip(names, range(len(names)), strict=True))
+GAP = 1 << 40  # between the numbers of neighbours: room for those that come between them
+
+
+def spaced(order: Sequence[str]) -> dict[str, int]:
+    """Numbers that increase in this order."""
+    return dict(zip(order, range(0, len(order) * GAP, GAP), strict=True))
 
 
 def change(stage: StageState, **fields: Any) -> StageState:

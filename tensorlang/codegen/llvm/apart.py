@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from typing import NamedTuple
 
 from ...core.steps import Steps, run
 from ...expr.nodes import Const, Expr, Ramp
@@ -45,33 +46,61 @@ class Apart(Stmt):
 Opened = list[tuple[int, "Alloc | Let"]]  # what holds all that follows, before the item of that number
 
 
+class Size(NamedTuple):
+    """Of a statement: the loops that stand in no other, all loops, and statements."""
+
+    nests: int
+    loops: int
+    statements: int
+
+
+Sizes = dict[Stmt, Size]  # of what holds others
+
+
 def apart(body: Stmt) -> Stmt:
     """The body of a kernel with its nests in functions of their own, where many stand side by side."""
-    return run(_cut(body, MOST_NESTS))
+    sizes = _sizes(body)
+    return run(_cut(body, MOST_NESTS, sizes)) if _size(body, sizes).loops > MOST_NESTS else body
 
 
-def _cut(s: Stmt, most: int) -> Steps[Stmt]:
-    opened, items = _opened(s)
+def _sizes(body: Stmt) -> Sizes:
+    found: Sizes = {}
+    for s in reversed(list(preorder(body))):  # what a statement holds comes before it
+        parts = s.parts()
+        if parts:
+            nests, loops, statements = map(sum, zip(*(_size(p, found) for p in parts), strict=True))
+            loop = isinstance(s, For)
+            found[s] = Size(1 if loop else nests, loops + loop, statements + 1)
+    return found
+
+
+def _size(s: Stmt, sizes: Sizes) -> Size:
+    return sizes.get(s, _ONE)
+
+
+_ONE = Size(0, 0, 1)
+
+
+def _cut(s: Stmt, most: int, sizes: Sizes) -> Steps[Stmt]:
+    opened, items = _opened(s, sizes)
     cut = []
     for item in items:
-        cut.append((yield _within(item, most)) if item.parts() else item)
-    if sum(map(_nests, items)) > most:
-        return _in_groups(opened, cut)
-    return (
-        s
-        if all(a is b for a, b in zip(items, cut, strict=True))
-        else _closed([(at, w) for at, w in opened], cut)
-    )
+        many = _size(item, sizes).loops > MOST_NESTS
+        cut.append((yield _within(item, most, sizes)) if many else item)
+    if sum(_size(i, sizes).nests for i in items) > most:
+        return _in_groups(opened, cut, [_size(i, sizes) for i in items])
+    same = all(a is b for a, b in zip(items, cut, strict=True))
+    return s if same else _closed(opened, cut)
 
 
-def _within(item: Stmt, most: int) -> Steps[Stmt]:
+def _within(item: Stmt, most: int, sizes: Sizes) -> Steps[Stmt]:
     parts = []
     for p in item.parts():
-        parts.append((yield _cut(p, MOST_WITHIN if isinstance(item, For) else most)))
+        parts.append((yield _cut(p, MOST_WITHIN if isinstance(item, For) else most, sizes)))
     return rebuilt(item, parts)
 
 
-def _opened(s: Stmt) -> tuple[Opened, list[Stmt]]:
+def _opened(s: Stmt, sizes: Sizes) -> tuple[Opened, list[Stmt]]:
     """The statements of a block one after the other, and what is opened among them for all that follow."""
     opened: Opened = []
     items: list[Stmt] = []
@@ -80,29 +109,12 @@ def _opened(s: Stmt) -> tuple[Opened, list[Stmt]]:
             items += s.stmts[:-1]
             s = s.stmts[-1]
         elif isinstance(s, Let) or (
-            isinstance(s, Alloc) and not (s.buffer.scope == "local" and _few_nests(s))
+            isinstance(s, Alloc) and (s.buffer.scope != "local" or _size(s, sizes).loops >= MOST_NESTS)
         ):
             opened.append((len(items), s))
             s = s.body
         else:  # what may live in registers stays in one function
             return opened, [*items, s]
-
-
-def _few_nests(s: Stmt) -> bool:
-    loops = (x for x in preorder(s) if isinstance(x, For))
-    return next(itertools.islice(loops, MOST_NESTS, None), None) is None
-
-
-def _nests(s: Stmt) -> int:
-    """The loops that stand in no other."""
-    nests, stack = 0, [s]
-    while stack:
-        one = stack.pop()
-        if isinstance(one, For):
-            nests += 1
-        else:
-            stack += one.parts()
-    return nests
 
 
 def _closed(opened: Opened, items: list[Stmt]) -> Stmt:
@@ -115,10 +127,10 @@ def _closed(opened: Opened, items: list[Stmt]) -> Stmt:
     return seq(*reversed(after))
 
 
-def _in_groups(opened: Opened, items: list[Stmt]) -> Stmt:
+def _in_groups(opened: Opened, items: list[Stmt], sizes: list[Size]) -> Stmt:
     """Neighbours as functions, and in each the buffers that no other touches."""
     life = _lives(opened, items)
-    starts = _starts(opened, items, life)
+    starts = _starts(opened, sizes, life)
     group_of = [n for n, (a, b) in enumerate(itertools.pairwise([*starts, len(items)])) for _ in range(a, b)]
     outside: Opened = []
     inside: list[list[Alloc]] = [[] for _ in starts]
@@ -134,24 +146,24 @@ def _in_groups(opened: Opened, items: list[Stmt]) -> Stmt:
         body = seq(*items[a:b])
         for w in reversed(inside[n]):
             body = w.with_parts(body)
-        groups.append(Apart(body) if b - a >= LEAST_PLAIN or _nests(body) else body)
+        loops = any(n.loops for n in sizes[a:b])
+        groups.append(Apart(body) if b - a >= LEAST_PLAIN or loops else body)
     return _closed(outside, groups)
 
 
-def _starts(opened: Opened, items: list[Stmt], life: dict[Buffer, tuple[int, int]]) -> list[int]:
+def _starts(opened: Opened, sizes: list[Size], life: dict[Buffer, tuple[int, int]]) -> list[int]:
     """Where groups begin: where the one before is full and nothing lives that might be in registers."""
     values = {at for at, w in opened if isinstance(w, Let)}
     local = {
         first: last for b, (first, last) in sorted(life.items(), key=lambda x: x[1]) if b.scope == "local"
     }
     starts, nests, size, alive = [0], 0, 0, -1
-    for at, item in enumerate(items):
-        more, longer = _nests(item), sum(1 for _ in preorder(item))
-        excess = max((nests + more) / MOST_NESTS, (size + longer) / MOST_STATEMENTS)
+    for at, one in enumerate(sizes):
+        excess = max((nests + one.nests) / MOST_NESTS, (size + one.statements) / MOST_STATEMENTS)
         if at > starts[-1] and (at in values or excess > (2 if alive >= at else 1)):
             starts.append(at)
             nests = size = 0
-        nests, size, alive = nests + more, size + longer, max(alive, local.get(at, -1))
+        nests, size, alive = nests + one.nests, size + one.statements, max(alive, local.get(at, -1))
     return starts
 
 

@@ -251,20 +251,20 @@ def settle(
     they read may follow them. With it the first stage at a place that no later call could make legal, if
     there is one."""
     bad: tuple[StageState, Verdict] | None = None
-    todo = [-state.position[name] for name in _shaken(state, before)]
+    todo = [(-state.position[name], name) for name in _shaken(state, before)]
     heapify(todo)
-    last = 1
+    last = ""
     while todo:
-        p = heappop(todo)
-        if p == last:
+        p, name = heappop(todo)
+        if name == last:
             continue
-        last, st = p, state.stages[-p]
+        last, st = name, state.stage(name)
         moved = _settled(state, st)
         if moved is not st:
             was, state = state, state.with_stage(moved)
             for name in _shaken(state, was):
                 if state.position[name] < -p:
-                    heappush(todo, -state.position[name])
+                    heappush(todo, (-state.position[name], name))
         if moved.waiting is None:
             assert isinstance(moved.attach, At)
             verdict = place_verdict(state, moved, state.stage(moved.attach.stage), moved.attach.loop)

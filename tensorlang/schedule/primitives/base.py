@@ -127,7 +127,7 @@ def sizes_called(state: ScheduleState, name: str) -> list[Var]:
 def find_stage(state: ScheduleState, name: str) -> Verdict:
     """Whether a stage exists and can be scheduled."""
     if name not in state.position:
-        return no(f"there is no stage `{name}`", legal=", ".join(state.position))
+        return no(f"there is no stage `{name}`", legal=", ".join(state.order))
     stage = state.stage(name)
     if stage.is_placeholder:
         return no(

@@ -46,7 +46,7 @@ class CacheRead(Primitive):
     def check(self, state: ScheduleState) -> Verdict:
         for n in (self.tensor, *self.readers):
             if n not in state.position:
-                return no(f"there is no stage `{n}`", legal=", ".join(state.position))
+                return no(f"there is no stage `{n}`", legal=", ".join(state.order))
         if self.scope not in SCOPES:
             return no(f"scope {self.scope!r} is not known", legal=", ".join(SCOPES))
         if state.stage(self.tensor).attach == INLINED:

@@ -32,9 +32,9 @@ class ComputeAt(Primitive):
 
     def check(self, state: ScheduleState) -> Verdict:
         if self.at not in state.position:
-            return no(f"there is no stage `{self.at}`", legal=", ".join(state.position))
+            return no(f"there is no stage `{self.at}`", legal=", ".join(state.order))
         if self.stage not in state.position:
-            return no(f"there is no stage `{self.stage}`", legal=", ".join(state.position))
+            return no(f"there is no stage `{self.stage}`", legal=", ".join(state.order))
         return place_verdict(state, state.stage(self.stage), state.stage(self.at), self.loop, hope=True)
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:

@@ -35,7 +35,7 @@ class StoreAt(Primitive):
         if not found:
             return found
         if self.at not in state.position:
-            return no(f"there is no stage `{self.at}`", legal=", ".join(state.position))
+            return no(f"there is no stage `{self.at}`", legal=", ".join(state.order))
         return store_verdict(state, state.stage(self.stage), At(self.at, self.loop))
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
