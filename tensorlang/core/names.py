@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container
+
+
+def free_name(wish: str, taken: Container[str], first: int = 1) -> str:
+    """``wish`` where it is not taken, else the first of ``wish_1``, ``wish_2``, … that is free; counted from
+    ``first``."""
+    name, n = wish, first
+    while name in taken:
+        name, n = f"{wish}_{n}", n + 1
+    return name
 
 
 class NameSupply:
     """Hands out each wanted name once; a second wish for ``i`` gets ``i_1``. The same object always keeps its
     name."""
 
-    def __init__(self, reserved: tuple[str, ...] = ()) -> None:
+    def __init__(self, reserved: tuple[str, ...] = (), separator: str = "_") -> None:
+        self._separator = separator
         self._used: dict[str, int] = dict.fromkeys(reserved, 0)
         self._given: dict[int, tuple[object, str]] = {}
 
@@ -19,10 +30,16 @@ class NameSupply:
             return wish
         while True:
             self._used[wish] += 1
-            name = f"{wish}_{self._used[wish]}"
+            name = f"{wish}{self._separator}{self._used[wish]}"
             if name not in self._used:
                 self._used[name] = 0
                 return name
+
+    def claim(self, name: str) -> bool:
+        """Take a name as it is; whether it was free."""
+        free = name not in self._used
+        self._used.setdefault(name, 0)
+        return free
 
     def of(self, thing: object, wish: str) -> str:
         """The name of ``thing``, by identity; ``wish`` counts only the first time."""

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from ..core.names import free_name
 from .primitives.base import Primitive
 from .primitives.fields import Knob, Size, field_types
 
@@ -62,9 +63,7 @@ class Writer:
         """A fresh identifier that looks like ``wish``."""
         word = re.sub(r"\W", "_", wish)
         word = f"_{word}" if not word.isidentifier() or keyword.iskeyword(word) else word
-        name, n = word, 1
-        while name in self.used:
-            name, n = f"{word}_{n}", n + 1
+        name = free_name(word, self.used)
         self.used.add(name)
         return name
 
@@ -82,10 +81,7 @@ class Writer:
         where the stage's name is uncertain."""
         if wish in self.uncertain:
             return ""
-        name, n = wish, 0
-        while name in self.stages:
-            n += 1
-            name = f"{wish}_{n}"
+        name = free_name(wish, self.stages)
         if base in self.foreign:
             self.foreign.add(name)
         self.stages[name] = self.variable(name)
@@ -130,10 +126,7 @@ class Writer:
 
     def fresh_loop(self, stage: str, wish: str) -> str:
         """The name a loop made now will have."""
-        name, n = wish, 1
-        while (stage, name) in self.named:
-            name, n = f"{wish}_{n}", n + 1
-        return name
+        return free_name(wish, {name for owner, name in self.named if owner == stage})
 
     def renewed(self, *stages: str, layout: bool = False) -> None:
         """Calls have made the axes of these stages anew; ``layout``: with names of their own."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
+from ..core.names import free_name
 from ..errors import DeclareError, ScheduleError, user_location
 from ..expr.nodes import Expr, Var, const_int
 from ..te.axis import IterVar, exact
@@ -312,11 +313,7 @@ class Schedule(ScheduleMethods):
 
     def free_decision(self, wish: str) -> str:
         """``wish``, or ``wish_1`` and so on when a decision has that name."""
-        name, n = wish, 0
-        while self._state.decision(name) is not None:
-            n += 1
-            name = f"{wish}_{n}"
-        return name
+        return free_name(wish, [d.name for d in self._state.decisions])
 
     def owner(self, loop: IterVar) -> StageState:
         """The stage a loop belongs to."""

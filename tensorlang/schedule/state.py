@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..arith.facts import EMPTY
+from ..core.names import NameSupply, free_name
 from ..errors import ScheduleError
 from ..expr import make
 from ..expr.nodes import Expr, Var, const_int
@@ -396,16 +397,13 @@ class ScheduleState:
     def initial(outputs: Iterable[Operation], symbolic: bool = True) -> ScheduleState:
         """Every stage at root, one loop per axis, in the order of its axes."""
         wanted = list(outputs)
-        used: dict[str, int] = {}
+        names = NameSupply()
         stages = []
         for op in operations(wanted):
-            name = op.name
-            while name in used:
-                used[op.name] += 1
-                name = f"{op.name}_{used[op.name]}"
-            used[name] = 0
             leaves = (*op.axis, *op.reduce_axis) if isinstance(op, ComputeOp) else ()
-            stages.append(StageState(name, op, leaves, is_output=any(op is w for w in wanted)))
+            stages.append(
+                StageState(names.fresh(op.name), op, leaves, is_output=any(op is w for w in wanted))
+            )
         state = ScheduleState(tuple(stages), symbolic=symbolic)
         for st in stages:
             if isinstance(st.op, ScanOp):
@@ -549,12 +547,7 @@ class ScheduleState:
 
     def free_name(self, wish: str) -> str:
         """``wish``, or ``wish_1`` and so on when a stage has that name."""
-        if wish not in self.position:
-            return wish
-        n = 1
-        while f"{wish}_{n}" in self.position:
-            n += 1
-        return f"{wish}_{n}"
+        return free_name(wish, self.position)
 
     def attached(self, name: str) -> tuple[StageState, ...]:
         """The stages computed inside loops of that stage, producers first."""

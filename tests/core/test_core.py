@@ -12,7 +12,7 @@ import pytest
 
 from tensorlang.core import signature, text
 from tensorlang.core.dtype import BOOL, FLOAT32, INT32, KNOWN, dtype
-from tensorlang.core.names import NameSupply, identifier
+from tensorlang.core.names import NameSupply, free_name, identifier
 from tensorlang.core.node import Node, intern, intern_as, interned_count
 from tensorlang.core.signature import Dim, Param, Signature
 from tensorlang.core.visit import TypeTable
@@ -174,3 +174,13 @@ def test_errors_show_what_because_and_try_and_render_late():
     assert "at        test_core.py:" in str(error)
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is ScheduleError and isinstance(again, TensorLangError) and str(again) == str(error)
+
+
+def test_a_free_name():
+    assert (
+        free_name("i", ()) == "i" and free_name("i", {"i"}) == "i_1" and free_name("i", ["i", "i_1"]) == "i_2"
+    )
+    assert free_name("i", {"i"}, 7) == "i_7"
+    names = NameSupply(("k",), separator=".")
+    assert [names.fresh("k"), names.fresh("k"), names.fresh("k.1")] == ["k.1", "k.2", "k.1.1"]
+    assert names.claim("own") and not names.claim("own") and names.fresh("own") == "own.1"

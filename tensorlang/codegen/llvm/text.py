@@ -6,6 +6,7 @@ a block after the branch that leaves it was written: that is how loop-invariant 
 
 from __future__ import annotations
 
+from ...core.names import NameSupply
 from ...core.signature import Check
 from ...target import Target
 
@@ -59,8 +60,7 @@ class Module:
         self.target = target
         self.functions: list[Function] = []
         self._declared: dict[str, str] = {}
-        self._names: set[str] = set()
-        self._tried: dict[str, int] = {}  # the last number behind each wish
+        self._names = NameSupply(separator=".")
         self._constants: dict[str, str] = {}
         self._notes: dict[str, str] = {}
         self.records: dict[str, str] = {}  # definitions of globals by name
@@ -85,13 +85,7 @@ class Module:
 
     def unique(self, wish: str) -> str:
         """A function name that is not taken."""
-        name, n = wish, self._tried.get(wish, 0)
-        while name in self._names:
-            n += 1
-            name = f"{wish}.{n}"
-        self._tried[wish] = n
-        self._names.add(name)
-        return name
+        return self._names.fresh(wish)
 
     def constant(self, kind: str, value: str) -> str:
         """The address of an aligned value of type ``kind`` in memory, which LLVM does not know to be
@@ -105,9 +99,7 @@ class Module:
 
     def claim(self, name: str) -> bool:
         """Take a function name; False when it is taken already: the function is there."""
-        free = name not in self._names
-        self._names.add(name)
-        return free
+        return self._names.claim(name)
 
     def add(self, function: Function) -> None:
         self.functions.append(function)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ...core.names import free_name
 from ...expr import make
 from ...expr.nodes import Expr, Var
 from ...expr.walk import variables
@@ -213,14 +214,10 @@ LONGEST_NAME = 256
 def fresh_loop_name(stage: StageState, wish: str) -> str:
     """A loop name the stage has never used."""
     used = {iv.name for iv in stage.all_loops()}
-    name, n = wish, 1
-    if len(wish) > LONGEST_NAME:
-        wish = f"{wish.partition('.')[0]}.{wish.rpartition('.')[2]}"
-        n = len(stage.relations)
-        name, n = f"{wish}_{n}", n + 1
-    while name in used:
-        name, n = f"{wish}_{n}", n + 1
-    return name
+    if len(wish) <= LONGEST_NAME:
+        return free_name(wish, used)
+    short = f"{wish.partition('.')[0]}.{wish.rpartition('.')[2]}"
+    return free_name(short, used | {short}, len(stage.relations))
 
 
 def renamed(state: ScheduleState, stage: str, now: dict[str, str]) -> list[StageState]:
