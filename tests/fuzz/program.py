@@ -259,6 +259,40 @@ class Program:
             t,
         )
 
+    def ragged(self) -> None:
+        """A reduction whose range is data, from an input or from another stage, right or not."""
+        r = self.random
+        x = self.some(lambda s, t: len(s) in (1, 2) and t != "bool")
+        if x is None:
+            return
+        (*rows, _), t = self.names[x]
+        k, ends = (
+            f"k{len(self.lines)}",
+            self.some(
+                lambda s, u: (
+                    u in ("int32", "int64")
+                    and (list(s) == rows if rows else len(s) == 1 and s[0] not in ("n", 0))
+                )
+            ),
+        )
+        if ends is None or r.random() < 0.5:
+            ends = self.input((rows[0] if rows else r.choice(self.pool) + 1,), r.choice(("int32", "int64")))
+        if rows:
+            begin, end, at, shape = "0", f"{ends}[i]", f"i, {k}", (rows[0],)
+        else:
+            begin, end, at, shape = f"{ends}[i]", f"{ends}[i + 1]", k, (self.names[ends][0][0] - 1,)
+        if not rows and r.random() < 0.5:
+            begin, end, at = "0", f"{end} - {begin}", f"{begin} + {k}"
+        axis = f"{k} := te.reduce_axis(({begin}, {end}))"
+        first = at.replace(k, f"({axis})", 1)
+        where = f", where={k} % 2 == 0" if r.random() < 0.2 else ""
+        how = r.choice(("max", "min", "sum") if t in ("float32", "float64", "int64") else ("max", "min"))
+        y = self.add(
+            f"te.compute({dims(shape)}, lambda i: te.{how}({x}[{first}], axis={k}{where}))", shape, t
+        )
+        if how == "sum":
+            self.small(y)
+
     def product(self) -> None:
         """With a matrix for each of the batch; sometimes of many columns, as kernels pack what is read
         often."""
@@ -459,7 +493,18 @@ class Program:
 
 
 OFTEN = ("map", "map", "operator", "statistic", "statistic", "reduce", "product", "reshaped", "take")
-SELDOM = ("cast", "compare", "where", "running", "recurrence", "scatter", "function", "pair", "place")
+SELDOM = (
+    "cast",
+    "compare",
+    "where",
+    "running",
+    "recurrence",
+    "scatter",
+    "function",
+    "pair",
+    "place",
+    "ragged",
+)
 COMMON = (*OFTEN, *OFTEN, *SELDOM)
 KINDS = (*COMMON, "window", "intrinsic")
 WRAPPING = (*COMMON, *["wrapping"] * 8)
