@@ -294,14 +294,20 @@ class Program:
             self.small(y)
 
     def product(self) -> None:
-        """With a matrix for each of the batch; sometimes of many columns, as kernels pack what is read
-        often."""
+        """With a matrix for each of the batch, perhaps one that is there already; sometimes of many columns, as
+        kernels pack what is read often."""
         x = self.some(lambda s, t: len(s) in (2, 3) and t in (*FLOATS, "float16", "bfloat16", "int32"))
         if x is None:
             return
         r, (shape, t) = self.random, self.names[x]
         columns = r.choice((*self.pool, *self.pool, 48, 64, 100, 130))
-        w = self.input((*shape[:-2], shape[-1], columns), t)
+        shared = self.some(
+            lambda s, u: u == t and len(s) == len(shape) and s[:-1] == (*shape[:-2], shape[-1])
+        )
+        if shared is not None and r.random() < 0.6:
+            w, columns = shared, self.names[shared][0][-1]
+        else:
+            w = self.input((*shape[:-2], shape[-1], columns), t)
         self.small(self.add(f"ops.matmul({x}, {w})", (*shape[:-1], columns), t))
 
     def small(self, y: str) -> None:
