@@ -472,6 +472,7 @@ FAMILIES: dict[str, Callable[[Sketch], None]] = {
         wide.inside,
         wide.functions,
         wide.sparse,
+        wide.program,
     )
 }
 

@@ -11,41 +11,11 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from .wide import FLOAT_CALLS, INT_CALLS
+from .calls import FLOAT_CALLS, INT_CALLS, WRAPPING_CALLS
 
 FLOATS = ("float32", "float64")
 INTEGERS = ("int8", "int16", "int32", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 DTYPES = (*INTEGERS, "float32", "float32", "float32", "float64", "float16", "bfloat16", "bool")
-CALLS = (
-    "{a} + {b}",
-    "{a} - {b}",
-    "{a} * {b}",
-    "{a} * {c}",
-    "{a} + {c}",
-    "{c} - {a}",
-    "{a} // {c}",
-    "{a} % {c}",
-    "te.truncdiv({a}, {c})",
-    "te.truncmod({a} + {b}, {c})",
-    "{a} // -1",
-    "{a} % -3",
-    "te.abs({a} - {b})",
-    "te.max({a} + {c}, {a})",
-    "te.min({a} - {c}, {b})",
-    "{a} * {c} // {c}",
-    "({a} + {b}) // 2",
-    "({a} * {c} + {c}) % {c}",
-    "te.if_then_else({a} + {c} > {a}, {a}, {b})",
-    "te.select({a} - {b} < 0, {b}, {a} * 2)",
-    "te.if_then_else({a} * {c} <= {b} * {c}, {a}, 1)",
-    "{a} + {c} - {c}",
-    "({a} << 3) >> 2",
-    "({a} & {b}) * {c}",
-    "te.if_then_else({b} != 0, {a} // {b}, {a})",
-    "te.if_then_else({b} > 0, {a} % {b}, 7)",
-    "te.select({a} + {b} == {a}, {c}, {a} - {c})",
-    "te.max({a} * {c}, {b} * {c}) - te.min({a}, {b})",
-)
 Shape = tuple[Any, ...]  # of numbers and "n"
 
 
@@ -55,10 +25,12 @@ def dims(shape: Shape) -> str:
 
 
 class Program:
-    """The lines of one program, with the shape and dtype of each name."""
+    """The lines of one program, with the shape and dtype of each name. A ``short`` one is quick to interpret: few
+    stages and elements, none of its sizes 0 or its values large."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, short: bool = False) -> None:
         self.random = r = random.Random(seed)
+        self.short = short
         self.lines: list[str] = []
         self.sizes: list[dict[str, int]] = [{}]
         if r.random() < 0.25:
@@ -70,20 +42,21 @@ class Program:
                 {"n": k}
                 for k in ((0, 4, 12) if "multiple" in kind else (1, 2, 13) if "dim" in kind else (0, 1, 13))
             ]
-        self.pool = [
-            r.choice(
-                (1, 2, 3, 5, 8, 13, 16, 17, 32, 33, 33, 64) if r.random() < 0.95 else (65, 100, 128, 200)
-            )
-            for _ in range(3)
-        ]
+        sizes = (1, 2, 3, 5, 8, 13, 16, 17, *(() if short else (32, 33, 33, 64)))
+        large = () if short else (65, 100, 128, 200)
+        self.pool = [r.choice(large if large and r.random() < 0.05 else sizes) for _ in range(3)]
         self.names: dict[str, tuple[Shape, str]] = {}
         self.inputs: list[str] = []
         self.together: dict[str, tuple[str, str]] = {}  # outputs of one compute: all are arguments, or none
-        self.full = r.random() < 0.2  # integers of any size
-        self.special = not self.full and r.random() < 0.2  # floats may be infinite, or no number
+        self.full = not short and r.random() < 0.2  # integers of any size
+        self.special = (
+            not short and not self.full and r.random() < 0.2
+        )  # floats may be infinite, or no number
         for _ in range(r.randint(1, 3)):
             self.input(self.shape(), r.choice(INTEGERS if self.full else DTYPES))
-        for _ in range(r.randint(2, 9) if r.random() < 0.95 else r.randint(15, 30)):
+        for _ in range(
+            r.randint(2, 5) if short else r.randint(2, 9) if r.random() < 0.95 else r.randint(15, 30)
+        ):
             self.stage()
         made = [name for name in self.names if name not in self.inputs] or [self.map(self.inputs[0])]
         chosen = [made[-1], *r.sample(made, min(len(made), r.choice((0, 0, 1, 2))))]
@@ -93,12 +66,20 @@ class Program:
         body = "\n".join(f"    {line}" for line in self.lines)
         return f"def program():\n{body}\n    return [{', '.join(self.inputs + self.outputs)}], [{', '.join(self.outputs)}]\n"
 
+    def bounds(self, name: str) -> tuple[int, int]:
+        """The range of the values of an input: from, and up to but not with."""
+        t = self.names[name][1]
+        return 0 if t == "bool" or t.startswith("u") else -3, 2 if t == "bool" else 4
+
     def shape(self) -> Shape:
         r = self.random
-        out: list[Any] = [r.choice(self.pool) for _ in range(r.choice((0, 1, 1, 2, 2, 2, 3)))]
+        out: list[Any] = [
+            r.choice(self.pool)
+            for _ in range(r.choice((0, 1, 1, 2, 2, 2) if self.short else (0, 1, 1, 2, 2, 2, 3)))
+        ]
         if out and self.sizes != [{}] and r.random() < 0.6:
             out[0] = "n"
-        elif out and r.random() < 0.03:
+        elif out and not self.short and r.random() < 0.03:
             out[r.randrange(len(out))] = 0
         return tuple(out)
 
@@ -300,7 +281,7 @@ class Program:
         if x is None:
             return
         r, (shape, t) = self.random, self.names[x]
-        columns = r.choice((*self.pool, *self.pool, 48, 64, 100, 130))
+        columns = r.choice((*self.pool, *self.pool, *(() if self.short else (48, 64, 100, 130))))
         shared = self.some(
             lambda s, u: u == t and len(s) == len(shape) and s[:-1] == (*shape[:-2], shape[-1])
         )
@@ -340,7 +321,7 @@ class Program:
         at = ", ".join("ijlm"[: len(shape)])
         a, b = (f"{n}[{at}]" if self.names[n][0] else f"{n}()" for n in (x, self.like(shape, t)))
         c = r.choice((1, 2, 3, 4, 7, 8, 100))
-        body = r.choice(CALLS).format(a=a, b=b, c=c)
+        body = r.choice(WRAPPING_CALLS).format(a=a, b=b, c=c)
         if shape and r.random() < 0.3:
             body = f"te.if_then_else({r.choice('ijlm'[: len(shape)])} % 3 == 1, {body}, {a})"
         self.add(f"te.compute({dims(shape)}, lambda {at}: {body})", shape, t)

@@ -55,8 +55,8 @@ def values(
     out = []
     for t in tensors:
         shape = tuple(reference.size_value(e, dims) for e in t.shape)
-        low = 0 if t.dtype.code == "uint" or t.dtype.is_bool else -3
-        a = rng.integers(low, 2 if t.dtype.is_bool else 4, shape).astype(t.dtype.to_numpy())
+        bounds = program.bounds(t.name) if t.name in program.inputs else (0, 2)
+        a = rng.integers(*bounds, shape).astype(t.dtype.to_numpy())
         if program.full and t.dtype.is_int:
             a = any_size(rng, a)
         if program.special and t.dtype.is_float:

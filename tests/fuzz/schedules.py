@@ -293,8 +293,14 @@ class Sampler:
         target = self.s.state.stage(st.attach.stage)
         self.s[st.name].store_at(self.s[target.name], self.rng.choice(target.leaves).name)
 
+    def stage_with_axes(self) -> StageState:
+        found = [st for st in self.stages() if st.leaves and st.compute.axis]
+        if not found:
+            raise ScheduleError("scalars alone")
+        return self.rng.choice(found)
+
     def storage_align(self) -> None:
-        st = self.stage_with_loops()
+        st = self.stage_with_axes()
         self.s[st.name].storage_align(
             self.rng.choice(st.compute.axis).name, self.rng.choice((1, 4, 8, 13)), self.rng.choice((0, 0, 3))
         )
@@ -309,7 +315,7 @@ class Sampler:
             st = self.rng.choice(inputs)
             extents: list[Any] = list(st.op.outputs[0].shape)
         else:
-            st = self.stage_with_loops()
+            st = self.stage_with_axes()
             extents = [a.extent for a in st.compute.axis]
         rank, cut = len(extents), self.rng.choice((2, 3, 4, 8))
         order = self.rng.sample(range(rank), rank)

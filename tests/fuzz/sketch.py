@@ -123,7 +123,7 @@ class Sketch:
         read = [
             a
             for a in self.inputs
-            if any(re.search(rf"\b{a}[][,]", line) and f"{a} = " not in line for line in self.lines)
+            if any(re.search(rf"\b{a}\b", line) and f"{a} = " not in line for line in self.lines)
         ]
         args = [*read, *self.outputs]
         body = "\n".join(f"    {line}" for line in self.lines)

@@ -1,77 +1,12 @@
 """Families that widen what random graphs are made of: places clamped or wrapped into tensors that may be
-empty, conditions and intrinsics inside of reductions, every intrinsic, ranges of reductions that are data.
-Knows sketches; no schedules."""
+empty, conditions and intrinsics inside of reductions, every intrinsic, ranges of reductions that are data,
+short random programs. Knows sketches and programs; no schedules."""
 
 from __future__ import annotations
 
-from tensorlang.core.dtype import FLOAT32
-from tensorlang.expr.intrinsics import TABLE
-
+from .calls import FLOAT_CALLS, INT_CALLS
+from .program import Program
 from .sketch import FLOATS, TYPES, Sketch, shape_text
-
-#: Each function of floats on an argument it is defined for; what comes out is brought to small whole numbers.
-FLOAT_CALLS = (
-    "te.exp({x})",
-    "te.exp2({x})",
-    "te.exp10({x})",
-    "te.expm1({x})",
-    "te.log(te.abs({x}) + 1.5)",
-    "te.log2(te.abs({x}) + 1.5)",
-    "te.log10(te.abs({x}) + 1.5)",
-    "te.log1p(te.abs({x}))",
-    "te.sqrt(te.abs({x}))",
-    "te.rsqrt(te.abs({x}) + 2)",
-    "te.sin({x})",
-    "te.cos({x})",
-    "te.tan({x})",
-    "te.asin({x} * 0.1)",
-    "te.acos({x} * 0.1)",
-    "te.atan({x})",
-    "te.sinh({x})",
-    "te.cosh({x})",
-    "te.tanh({x})",
-    "te.asinh({x})",
-    "te.acosh(te.abs({x}) + 2)",
-    "te.atanh({x} * 0.1)",
-    "te.sigmoid({x})",
-    "te.erf({x})",
-    "te.floor({x} * 0.7)",
-    "te.ceil({x} * 0.7)",
-    "te.trunc({x} * 0.7)",
-    "te.round({x} * 0.7)",
-    "te.nearbyint({x} * 0.7)",
-    "te.abs({x})",
-    "te.power(te.abs({x}) + 1, 1.5)",
-    "te.fmod({x}, 3)",
-    "te.atan2({x}, 2.5)",
-    "te.hypot({x}, 2)",
-    "te.copysign(1.5, {x} + 0.5)",
-    "te.nextafter({x}, 9)",
-    "te.ldexp({x}, 2)",
-    "te.select(te.isnan({x} / {x}), 1, 2)",
-    "te.select(te.isinf({x}), 1, 2)",
-    "te.select(te.isfinite({x}), 1, 2)",
-)
-# those that are new in the table, of any number
-FLOAT_CALLS += tuple(
-    f"te.{name}({{x}})"
-    for name, row in TABLE.items()
-    if row.arity == 1
-    and row.accepts(FLOAT32)
-    and row.result(FLOAT32).is_float
-    and not any(f"te.{name}(" in c for c in FLOAT_CALLS)
-)
-INT_CALLS = (
-    "te.abs({x})",
-    "te.popcount({x})",
-    "te.clz({x})",
-    "({x} & 5)",
-    "({x} | 3)",
-    "({x} ^ 6)",
-    "(~{x})",
-    "({x} << 2)",
-    "({x} >> 1)",
-)
 
 
 def small(g: Sketch, x: str, t: str) -> str:
@@ -219,3 +154,13 @@ def sparse(g: Sketch) -> None:
     y, shape, at = g.name("T"), [rows, n] if wide else [rows], "i, j" if wide else "i"
     g.lines.append(f"{y} = te.compute({shape_text(shape)}, {f}, {y!r})")
     g.outputs.append(y if g.maybe(0.5) else g.compute(shape, at, g.op(f"{y}[{at}]")))
+
+
+def program(g: Sketch) -> None:
+    """A random program of several stages."""
+    p = Program(g.rng.randrange(1 << 40), short=True)
+    g.lines += p.lines
+    g.inputs += p.inputs
+    g.outputs += p.outputs
+    g.ranges.update({name: p.bounds(name) for name in p.inputs})
+    g.sizes = tuple(p.sizes)
