@@ -5,15 +5,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..loopir.stmt import Alloc, Buffer, Evaluate, Extern, Report, Seq, Stmt, Store, loads, preorder
+from ..loopir.stmt import (
+    Alloc,
+    Buffer,
+    Evaluate,
+    Extern,
+    OpenedWithin,
+    Report,
+    Seq,
+    Stmt,
+    Store,
+    loads,
+    preorder,
+)
 
 
 def chain(s: Stmt) -> tuple[list[Buffer], list[Stmt]]:
     """The buffers of a block in the order of their Allocs, and its statements."""
     buffers: list[Buffer] = []
     items: list[Stmt] = []
+    within = OpenedWithin()
     while True:
-        if isinstance(s, Alloc):
+        if isinstance(s, Alloc) and not within.have(s.buffer, items):
             buffers.append(s.buffer)
             s = s.body
         elif isinstance(s, Seq) and s.stmts and isinstance(s.stmts[-1], Alloc):

@@ -195,3 +195,26 @@ def test_a_very_deep_expression_is_computed_in_parts(reduced):
     with few_calls(400):
         for f in (tl.compile([x, y]), tl.build(s, [x, y])):
             np.testing.assert_allclose(f(a), np.full(16, want * 2 * (4 if reduced else 1)), rtol=1e-3)
+
+
+@pytest.mark.parametrize("before", range(4))
+def test_copies_of_a_loop_go_apart_each_with_its_buffers(before):
+    """Every copy of the body of an unrolled loop opens the same buffers, the last one at the end of the block.
+    A function of nests may end within it."""
+    turns = MOST_NESTS // 3
+    x = te.placeholder((turns, 6), name="x")
+    y = x
+    for _ in range(before):
+        y = te.compute(x.shape, lambda i, j, y=y: y[i, j] + y[i, 0], name="y")
+    a = te.compute(x.shape, lambda i, j: y[i, j] + 1, name="a")
+    b = te.compute(x.shape, lambda i, j: a[i, j] * a[i, 5 - j], name="b")
+    c = te.compute(x.shape, lambda i, j: b[i, j] + b[i, 0], name="c")
+    s = te.create_schedule(c.op)
+    for t in (a, b):
+        s[t].compute_at(s[c], c.op.axis[0])
+    s[c].unroll(c.op.axis[0])
+    v = w = np.arange(turns * 6, dtype="float32").reshape(turns, 6) % 7
+    for _ in range(before):
+        w = w + w[:, :1]
+    w = (w + 1) * (w + 1)[:, ::-1]
+    np.testing.assert_array_equal(tl.build(s, [x, c])(v), w + w[:, :1])

@@ -16,7 +16,21 @@ from typing import NamedTuple
 
 from ...core.steps import Steps, run
 from ...expr.nodes import Const, Expr, Ramp
-from ...loopir.stmt import Alloc, Buffer, Extern, For, Let, Seq, Stmt, Store, loads, preorder, rebuilt, seq
+from ...loopir.stmt import (
+    Alloc,
+    Buffer,
+    Extern,
+    For,
+    Let,
+    OpenedWithin,
+    Seq,
+    Stmt,
+    Store,
+    loads,
+    preorder,
+    rebuilt,
+    seq,
+)
 from .emitter import Emitter
 from .parallel import captured, inner_function, name_within, variable_type
 from .text import Block
@@ -104,12 +118,15 @@ def _opened(s: Stmt, sizes: Sizes) -> tuple[Opened, list[Stmt]]:
     """The statements of a block one after the other, and what is opened among them for all that follow."""
     opened: Opened = []
     items: list[Stmt] = []
+    within = OpenedWithin()
     while True:
         if isinstance(s, Seq) and s.stmts:
             items += s.stmts[:-1]
             s = s.stmts[-1]
         elif isinstance(s, Let) or (
-            isinstance(s, Alloc) and (s.buffer.scope != "local" or _size(s, sizes).loops >= MOST_NESTS)
+            isinstance(s, Alloc)
+            and (s.buffer.scope != "local" or _size(s, sizes).loops >= MOST_NESTS)
+            and not within.have(s.buffer, items)
         ):
             opened.append((len(items), s))
             s = s.body
