@@ -103,7 +103,13 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         # one vector of the loop IR, so that both products of a pair are neighbours
         vectors = 1 << vectors.bit_length() - 1
     width = lanes * vectors
-    overlaps = not fixed and not pairs and _overlaps(inside, product, width, target)
+    itself = product.left is product.right  # one copy, which both read
+    overlaps = (
+        not fixed
+        and not pairs
+        and not (itself and _widens(inside, product.left))
+        and _overlaps(inside, product, width, target)
+    )
     packs = fixed or pairs or (_packs(product) and not overlaps)
     if m is not None and not fixed and not pairs and not overlaps and _streams(inside, product, m, target):
         _stream(s, out, inside, product, own, m, lanes, target)
@@ -116,7 +122,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         if packs
         else None
     )
-    if (
+    if not (itself and packs) and (
         pairs
         or (packs and high > 1 and _far(product, target))
         or (high > 1 and _widens(inside, product.left))

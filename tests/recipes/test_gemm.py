@@ -279,3 +279,25 @@ def test_few_rows_read_fixed_weights_of_16_bits() -> None:
     assert [c.dtype for c in f.signature.constants] == ["float16"] and (
         f(np.ones((2, 64), np.float16)) == 64
     ).all()
+
+
+@pytest.mark.parametrize("form", ["A A", "A Aᵀ", "Aᵀ A"])
+@pytest.mark.parametrize(
+    "n, t", [(200, "float32"), (16, "float16"), (40, "bfloat16"), (64, "int8"), (200, "int16")]
+)
+def test_a_product_of_a_tensor_with_itself_shares_one_copy(n: int, t: str, form: str) -> None:
+    """Both operands would have copies of their own, and the first is read by all reads of the tensor."""
+    A, k = te.placeholder((n, n), t, name="A"), te.reduce_axis((0, n), name="k")
+    total = "int32" if t.startswith("int") else "float32"
+
+    def element(i: te.Var, j: te.Var) -> te.Expr:
+        left = A[k, i] if form == "Aᵀ A" else A[i, k]
+        right = A[j, k] if form == "A Aᵀ" else A[k, j]
+        return te.sum(left.astype(total) * right.astype(total), axis=k)
+
+    C = te.compute((n, n), element, name="C")
+    a = np.random.default_rng(n).integers(-3, 4, (n, n)).astype(A.dtype.to_numpy())
+    x = a.astype("float64")
+    want = {"A A": x @ x, "A Aᵀ": x @ x.T, "Aᵀ A": x.T @ x}[form]
+    np.testing.assert_array_equal(tl.compile([A, C])(a), want)
+    np.testing.assert_array_equal(tl.compile([A, C], constants={A: a})(), want)
