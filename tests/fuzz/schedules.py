@@ -73,8 +73,8 @@ class Sampler:
         }
         return const_int(substitute(bounds_of(self.s.state)[st.name].loops[loop], chosen))
 
-    def stage_with_loops(self, least: int = 1) -> StageState:
-        found = [st for st in self.stages() if len(st.leaves) >= least]
+    def stage_with_loops(self, least: int = 1, axes: int = 0) -> StageState:
+        found = [s for s in self.stages() if len(s.leaves) >= least and (not axes or s.compute.axis)]
         if not found:
             raise ScheduleError("nothing to schedule")
         return self.rng.choice(found)
@@ -293,14 +293,8 @@ class Sampler:
         target = self.s.state.stage(st.attach.stage)
         self.s[st.name].store_at(self.s[target.name], self.rng.choice(target.leaves).name)
 
-    def stage_with_axes(self) -> StageState:
-        found = [st for st in self.stages() if st.leaves and st.compute.axis]
-        if not found:
-            raise ScheduleError("scalars alone")
-        return self.rng.choice(found)
-
     def storage_align(self) -> None:
-        st = self.stage_with_axes()
+        st = self.stage_with_loops(axes=1)
         self.s[st.name].storage_align(
             self.rng.choice(st.compute.axis).name, self.rng.choice((1, 4, 8, 13)), self.rng.choice((0, 0, 3))
         )
@@ -315,7 +309,7 @@ class Sampler:
             st = self.rng.choice(inputs)
             extents: list[Any] = list(st.op.outputs[0].shape)
         else:
-            st = self.stage_with_axes()
+            st = self.stage_with_loops(axes=1)
             extents = [a.extent for a in st.compute.axis]
         rank, cut = len(extents), self.rng.choice((2, 3, 4, 8))
         order = self.rng.sample(range(rank), rank)
