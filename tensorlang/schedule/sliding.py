@@ -27,6 +27,8 @@ from .bounds import Bounds
 from .legality.places import chain
 from .state import At, ScheduleState, StageState
 
+Move = tuple[Var, int, int, int]
+
 
 @dataclass(frozen=True, slots=True)
 class Slide:
@@ -36,7 +38,7 @@ class Slide:
 
     conditions: tuple[Expr, ...] = ()
     ring: tuple[tuple[int, Expr], ...] = ()
-    moves: tuple[tuple[Var, int, int], ...] = ()
+    moves: tuple[Move, ...] = ()
 
     def place(self, index: tuple[Expr, ...]) -> tuple[Expr, ...]:
         """Where an element counted from the corner of the memory lies in the rings."""
@@ -68,37 +70,50 @@ def slide_of(state: ScheduleState, bounds: Bounds, stage: StageState) -> Slide:
     ):
         return NOTHING
     between = list(_between(state, bounds, stage))  # innermost first
-    hosts = dict.fromkeys(st.name for st, _ in between)
+    hosts = dict.fromkeys(st.name for st, _, _ in between)
     if any(slide_of(state, bounds, state.stage(h)).conditions for h in hosts):
         return NOTHING  # turns of theirs are left out, and with them what this stage would have computed
-    b = bounds[stage.name]
-    steps = {var: _steps(b.low, b.extent, var) for _, var in between}
+    windows = [_window(bounds, stage, between, at) for at in range(len(between))]
     conditions: list[Expr] = []
-    moves: list[tuple[Var, int, int]] = []
-    for host, var in between:
-        moved = steps[var]
-        if moved is None or not _begins_at_the_first(bounds, state, stage, host, var):
+    moves: list[Move] = []
+    for at, ((host, var, _), window) in enumerate(zip(between, windows, strict=True)):
+        if window is None or not _whole_before(bounds, state, stage, host, between, at, window):
             continue
-        along = [(d, c) for d, c in enumerate(moved) if c]
+        along = [(d, c) for d, c in enumerate(window.moved) if c]
         if len(along) > 1:
             continue
-        first = make.eq(var, 0)
-        if along:
-            ((d, c),) = along
-            left = (const_int(b.extent[d]) or 0) - c
-            if c < 0 or left <= 0:
-                continue
-            conditions.append(make.or_(first, make.ge(b.local[stage.compute.axis[d].var], left)))
-        else:
-            conditions.append(first)
-        moves.append((var, *(along[0] if along else (0, 0))))
-    rings = _rings(state, bounds, stage, [v for _, v in between], steps, [v for v, _, _ in moves])
+        new = _new_rows(bounds, stage, window, *along[0]) if along else ()
+        if new is None:
+            continue
+        first: Expr = make.eq(var, 0)
+        for cond in new:
+            first = make.or_(first, cond)
+        conditions.append(first)
+        d, c = along[0] if along else (0, 0)
+        moves.append((var, d, c, window.rows(d)))
+    kept = [v for v, *_ in moves]
+    rings = _rings(state, bounds, stage, [(v, n) for _, v, n in between], windows, kept)
     return Slide(tuple(conditions), tuple(rings), tuple(moves))
 
 
-def _between(state: ScheduleState, bounds: Bounds, stage: StageState) -> Iterator[tuple[StageState, Var]]:
+def _new_rows(bounds: Bounds, stage: StageState, window: Window, d: int, c: int) -> tuple[Expr] | None:
+    """That an element was not in the window of the turn before, which lay ``c`` rows lower; None where none
+    is."""
+    b = bounds[stage.name]
+    left = window.rows(d) - c
+    if c < 0 or left <= 0:
+        return None
+    at = stage.compute.axis[d].var
+    if window.low[d] is b.low[d]:
+        return (make.ge(b.local[at], left),)
+    return (make.ge(b.value[at], make.add(window.low[d], left)),)
+
+
+def _between(
+    state: ScheduleState, bounds: Bounds, stage: StageState
+) -> Iterator[tuple[StageState, Var, Expr]]:
     """The loops of more than one turn inside the memory of a stage and around its computation, innermost
-    first."""
+    first, with the stages they are of and their extents."""
     assert stage.store is not None
     for outer, p in chain(state, stage):
         for q in range(p, -1, -1):
@@ -106,7 +121,62 @@ def _between(state: ScheduleState, bounds: Bounds, stage: StageState) -> Iterato
             if outer.name == stage.store.stage and iv.name == stage.store.loop:
                 return
             if const_int(bounds[outer.name].loops[iv]) != 1:
-                yield outer, iv.var
+                yield outer, iv.var, bounds[outer.name].loops[iv]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The box of one turn of a loop, and by how much the next turn moves it along each dimension. Where it
+    moves along one, the loops ``inside`` that do so too are taken together: what all their turns compute.
+    ``apart``: others move it along that dimension, which cannot be."""
+
+    low: tuple[Expr, ...]
+    extent: tuple[Expr, ...]
+    moved: tuple[int, ...]
+    inside: tuple[Var, ...]
+    apart: bool
+
+    def rows(self, d: int) -> int:
+        """Its elements along a dimension; 0 when their number is not known."""
+        return const_int(self.extent[d]) or 0
+
+
+def _window(
+    bounds: Bounds, stage: StageState, between: list[tuple[StageState, Var, Expr]], at: int
+) -> Window | None:
+    """The window of a loop; None when it does not move by the same at every turn."""
+    b = bounds[stage.name]
+    low, extent = list(b.low), list(b.extent)
+    moved = _steps(b.low, b.extent, between[at][1])
+    if moved is None:
+        return None
+    inside: list[Var] = []
+    apart = False
+    along = [d for d, c in enumerate(moved) if c]
+    for _, u, n in between[:at] if len(along) == 1 else ():
+        (d,) = along
+        steps = _steps(tuple(low), tuple(extent), u)
+        if steps is not None and not steps[d]:
+            continue
+        rows, turns = const_int(extent[d]), const_int(n)
+        if (
+            steps is None
+            or rows is None
+            or turns is None
+            or not 0 < steps[d] <= rows
+            or sum(map(bool, steps)) > 1
+        ):
+            apart = True  # its turns leave gaps, or nobody knows
+            continue
+        low[d] = substitute(low[d], {u: make.const(0, u.dtype)})
+        extent[d] = make.const(rows + steps[d] * (turns - 1), extent[d].dtype)
+        inside.append(u)
+    return Window(tuple(low), tuple(extent), tuple(moved), tuple(inside), apart)
+
+
+def _fills(steps: list[int], d: int, rows: int) -> bool:
+    """Whether boxes of ``rows`` that move by ``steps`` along ``d`` leave no gap between them."""
+    return 0 < steps[d] <= rows and sum(map(bool, steps)) == 1
 
 
 def _steps(low: tuple[Expr, ...], extent: tuple[Expr, ...], var: Var) -> list[int] | None:
@@ -118,18 +188,29 @@ def _steps(low: tuple[Expr, ...], extent: tuple[Expr, ...], var: Var) -> list[in
     return [c or 0 for c in moved]
 
 
-def _begins_at_the_first(
-    bounds: Bounds, state: ScheduleState, stage: StageState, host: StageState, var: Var
+def _whole_before(
+    bounds: Bounds,
+    state: ScheduleState,
+    stage: StageState,
+    host: StageState,
+    between: list[tuple[StageState, Var, Expr]],
+    at: int,
+    window: Window,
 ) -> bool:
-    """Whether a turn of a loop that runs means that the one before it ran: guards leave out last turns
-    only."""
+    """Whether a turn of a loop that runs means that the one before it ran, with all turns of the loops inside
+    that move the window: guards leave out last turns only."""
+    var = between[at][1]
+    facts = bounds.facts
     before: dict[Var, Expr] = {var: make.sub(var, 1)}
+    for _, u, n in between[:at]:
+        if u in window.inside:  # any turn of it
+            any_turn = before[u] = Var(u.name, u.dtype, "loop")
+            facts = facts.bind(any_turn, make.const(0, u.dtype), make.sub(n, 1))
     for outer in dict.fromkeys([host, *[st for st, _ in chain(state, stage)]]):
         for g in bounds.guards(outer):
-            if (
-                var in variables(g)
-                and bounds.facts.assume(g).assume(make.ge(var, 1)).prove(substitute(g, before)) is not True
-            ):
+            if variables(g).isdisjoint(before):
+                continue
+            if facts.assume(g).assume(make.ge(var, 1)).prove(substitute(g, before)) is not True:
                 return False
     return True
 
@@ -138,26 +219,57 @@ def _rings(
     state: ScheduleState,
     bounds: Bounds,
     stage: StageState,
-    between: list[Var],
-    steps: dict[Var, list[int] | None],
+    between: list[tuple[Var, Expr]],
+    windows: list[Window | None],
     kept_across: list[Var],
 ) -> Iterator[tuple[int, Expr]]:
-    """The dimensions of which a ring of rows is enough: one loop moves along it, and nothing is kept across
-    loops further out, where the ring would have gone on. The last dimension stays as it is: vectors are read
-    from it."""
-    if any(reader.is_opaque or reader.tensorized is not None for reader in state.readers(stage.name)):
+    """The dimensions of which a ring of rows is enough: the loops that move along it follow one another, and
+    nothing is kept across loops further out, where the ring would have gone on. Vectors are read from the
+    last one, which is a ring, of a power of two, only where there are none."""
+    readers = state.readers(stage.name)
+    if any(reader.is_opaque or reader.tensorized is not None for reader in readers):
         return  # others read it as it lies
     b = bounds[stage.name]
-    for d in range(len(b.low) - 1):
-        moves = [v for v in between if steps[v] is None or steps[v][d]]  # type: ignore[index]
-        rows, whole = const_int(b.extent[d]), const_int(b.store_extent[d])
-        if len(moves) != 1 or rows is None or rows < 1 or (whole is not None and whole <= rows):
+    last = len(b.low) - 1
+    vectors = any(st.kind(iv) == "vectorized" for st in (stage, *readers) for iv in st.leaves)
+    for d in range(last + 1):
+        rows, whole = (
+            _rows_of_ring(b.extent[d], d, between, windows, kept_across),
+            const_int(b.store_extent[d]),
+        )
+        if rows is None or d in stage.align or (d == last and vectors):
             continue
-        moved = steps[moves[0]]
-        if moved is None or moved[d] < 0 or d in stage.align:
-            continue
-        if not any(v in kept_across for v in between[between.index(moves[0]) + 1 :]):
-            yield d, b.extent[d]
+        if d == last:
+            rows = 1 << (rows - 1).bit_length()
+        if whole is None or rows < whole:
+            yield d, make.const(rows, b.extent[d].dtype)
+
+
+def _rows_of_ring(
+    extent: Expr,
+    d: int,
+    between: list[tuple[Var, Expr]],
+    windows: list[Window | None],
+    kept_across: list[Var],
+) -> int | None:
+    """How many rows of a dimension live at a time; None for all."""
+    rows = const_int(extent)
+    moving = [at for at, w in enumerate(windows) if w is None or w.moved[d]]
+    if rows is None or rows < 1 or not moving or moving != list(range(moving[0], moving[-1] + 1)):
+        return None
+    if any(v in kept_across for v, _ in between[moving[-1] + 1 :]):
+        return None
+    gone = 0  # rows that the loops further in went on
+    for at in moving:
+        window, turns = windows[at], const_int(between[at][1])
+        if window is None or window.moved[d] < 0 or (turns is None and at != moving[-1]):
+            return None
+        if window.moved[d] < gone:  # it goes back to rows of the turn before
+            if window.apart or sum(map(bool, window.moved)) > 1:
+                return None
+            rows = max(rows, window.rows(d))
+        gone += window.moved[d] * ((turns or 1) - 1)
+    return rows
 
 
 # -- scans ---------------------------------------------------------------------------------------------------

@@ -190,3 +190,103 @@ def test_open_sizes_slide_too():
         want = a[:rows] + a[2:] + 2
         assert np.array_equal(got, want) and np.array_equal(tl.build(s, [n, A, C])(rows, a), want)
     assert kept(s, [n, A, C], "P") == ("3", "5")
+
+
+def once(s, C, args, rows, name="P"):
+    """That each element is computed once, in memory of that shape, and that the result is right."""
+    assert kept(s, args, name) == tuple(map(str, rows))
+    whole = [int(n) for n in s.tensor(name).shape]
+    assert stores(tl.lower(s, args, simple=True).body, name, {}) == np.prod(whole), s.tree()
+    assert "repeated work" not in s.tree() and " times" not in s.tree()
+    run(args, [C], {t.name: (-4, 5) for t in args if t is not C}, s, [{}])
+
+
+@pytest.mark.parametrize(("rows", "factor"), [(16, 4), (11, 4), (9, 2)])
+def test_rows_are_kept_across_both_loops_of_a_split(rows, factor):
+    A, P, C = blur(rows, 6)
+    s = te.create_schedule(C.op)
+    outer = s[C].fuse()
+    _, ii = s[C].split(C.op.axis[0], factor=factor)
+    s[P].compute_at(s[C], ii)
+    s[P].store_at(s[C], outer)
+    once(s, C, [A, C], (3, 6))
+
+
+def test_a_window_in_the_reduction_of_a_stencil():
+    """A turn of k computes one row, of which a turn of i has two from before."""
+    A, P, C = blur(8, 6)
+    s = te.create_schedule(C.op)
+    outer = s[C].fuse()
+    (i, j), (k,) = C.op.axis, C.op.reduce_axis
+    s[C].reorder(i, k, j)
+    s[P].compute_at(s[C], k)
+    s[P].store_at(s[C], outer)
+    once(s, C, [A, C], (3, 6))
+
+
+@pytest.mark.parametrize(("at", "rows"), [("i", (3, 9)), ("j", (3, 9)), ("ry", (8, 9)), ("rx", (8, 9))])
+def test_two_windows_at_once(at, rows):
+    A = te.placeholder((8, 9), name="A")
+    P = te.compute((8, 9), lambda i, j: A[i, j] * 3, "P")
+    ry, rx = te.reduce_axis((0, 3), "ry"), te.reduce_axis((0, 3), "rx")
+    C = te.compute((6, 7), lambda i, j: te.sum(P[i + ry, j + rx] * (ry + 2 * rx + 1), axis=[ry, rx]), "C")
+    s = te.create_schedule(C.op)
+    outer = s[C].fuse()
+    s[P].compute_at(s[C], s[C].loop(at))
+    s[P].store_at(s[C], outer)
+    once(s, C, [A, C], rows)
+
+
+def test_a_window_of_one_dimension_is_a_ring_of_a_power_of_two():
+    A = te.placeholder((20,), name="A")
+    P = te.compute((20,), lambda i: A[i] * 2, "P")
+    C = te.compute((18,), lambda i: P[i] + P[i + 1] + P[i + 2], "C")
+    s = te.create_schedule(C.op)
+    outer = s[C].fuse()
+    s[P].compute_at(s[C], C.op.axis[0])
+    s[P].store_at(s[C], outer)
+    once(s, C, [A, C], (4,))
+    assert "ring of 4" in s.tree()
+
+
+@pytest.mark.parametrize("columns_outside", [False, True])
+def test_a_window_along_columns(columns_outside):
+    A = te.placeholder((6, 12), name="A")
+    P = te.compute((6, 12), lambda i, j: A[i, j] * 2, "P")
+    C = te.compute((6, 10), lambda i, j: P[i, j] - P[i, j + 2], "C")
+    s = te.create_schedule(C.op)
+    outer = s[C].fuse()
+    i, j = C.op.axis
+    if columns_outside:
+        s[C].reorder(j, i)
+    s[P].compute_at(s[C], j)
+    s[P].store_at(s[C], outer if columns_outside else i)
+    once(s, C, [A, C], (6, 4) if columns_outside else (1, 4))
+
+
+def test_vectors_are_read_from_rows_that_lie_as_they_are():
+    A = te.placeholder((6, 18), name="A")
+    P = te.compute((6, 18), lambda i, j: A[i, j] * 2, "P")
+    C = te.compute((6, 16), lambda i, j: P[i, j] - P[i, j + 2], "C")
+    s = te.create_schedule(C.op)
+    jo, ji = s[C].split(C.op.axis[1], factor=4)
+    s[C].vectorize(ji)
+    s[P].compute_at(s[C], jo)
+    s[P].store_at(s[C], C.op.axis[0])
+    once(s, C, [A, C], (1, 18))
+
+
+def test_taps_that_leave_gaps_are_computed_again():
+    """Rows i and i + 2: what the turns of k compute is no window without gaps."""
+    A = te.placeholder((12, 4), name="A")
+    P = te.compute((12, 4), lambda i, j: A[i, j] * 2, "P")
+    k = te.reduce_axis((0, 3), "k")
+    C = te.compute((8, 4), lambda i, j: te.sum(P[i + 2 * k, j], axis=k), "C")
+    s = te.create_schedule(C.op)
+    outer = s[C].fuse()
+    i, j = C.op.axis
+    s[C].reorder(i, k, j)
+    s[P].compute_at(s[C], k)
+    s[P].store_at(s[C], outer)
+    assert "each element 2.0 times" in s.tree()
+    right(s, A, C)

@@ -32,7 +32,7 @@ def repeats(bounds: Bounds, stage: StageState, chosen: Mapping[Var, Expr]) -> fl
     own = bounds[stage.name]
     turns, whole, done = 1, 1, 1.0
     moves = {
-        v: (d, c) for v, d, c in slide_of(bounds.state, bounds, stage).moves
+        v: (rows, c) for v, _, c, rows in slide_of(bounds.state, bounds, stage).moves
     }  # loops across which what is computed is kept
     for outer, position in chain(bounds.state, stage):
         for iv in outer.leaves[: position + 1]:
@@ -41,8 +41,8 @@ def repeats(bounds: Bounds, stage: StageState, chosen: Mapping[Var, Expr]) -> fl
                 return None
             turns *= n
             if iv.var in moves and n > 0:
-                d, c = moves[iv.var]
-                done *= (1 + (n - 1) * c / (const_int(own.extent[d]) or 1)) / n
+                rows, c = moves[iv.var]
+                done *= (1 + (n - 1) * c / (rows or 1)) / n
     for a, extent in zip(stage.compute.axis, own.extent, strict=True):
         n, m = _number(extent, chosen), _number(a.extent, chosen)
         if n is None or m is None:
