@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from .autotune import autotune
 from .dynamic import DynamicKernel, ShapeProfile, specialise, tune_dynamic
-from .extract import extract_tasks
 from .records import Record, RecordLog
 from .task import SearchTask, register_workload
 from .task_scheduler import TasksResult, tune_tasks
 from .tune import TuneResult, tune
-from .warm_start import model_from
+from .tuning.extract import extract_tasks
+from .tuning.warm_start import model_from
 
 __all__ = [
     "DynamicKernel",

@@ -15,8 +15,8 @@ from typing import Any
 import tensorlang as tl
 
 from .doctor import examine
-from .progress import counted, seconds_text
 from .records import Record, RecordLog, merge
+from .reporting.progress import counted, seconds_text
 from .search import STRATEGIES
 from .task import SearchTask
 from .tune import tune

@@ -18,7 +18,7 @@ from tensorlang import te
 from .autotune import cache_directory
 from .measure import Job, Measurer
 from .records import RecordLog
-from .roofline import peaks
+from .reporting.roofline import peaks
 from .task import SearchTask
 
 NEEDED = ("numpy", "llvmlite", "rich", "filelock", "platformdirs")

@@ -18,8 +18,8 @@ import tensorlang as tl
 from tensorlang import te
 from tensorlang.analysis import analyse
 
-from .adopted import Adopted
 from .records import Record, apply_best, load
+from .tuning.adopted import Adopted
 
 Declares = TypeVar("Declares", bound=Callable[..., Any])
 Template = Callable[[tl.Schedule, list[te.Tensor]], Any]

@@ -16,14 +16,14 @@ from tensorlang import te
 
 from .cost_model import MODELS, CostModel
 from .measure import Measurer
-from .program import session_of
-from .progress import Report, best_text, reporter, seconds_text
 from .records import Record, RecordLog, best_of
 from .records.database import ranked
-from .report import TuneReport
+from .reporting.progress import Report, best_text, reporter, seconds_text
+from .reporting.report import TuneReport
 from .search import STRATEGIES, Strategy
-from .session import Measures, Preparing, Session, chosen, measured
 from .task import SearchTask
+from .tuning.program import session_of
+from .tuning.session import Measures, Preparing, Session, chosen, measured
 
 NEWLINE = "\n"
 

@@ -30,7 +30,7 @@ from threadpoolctl import threadpool_limits
 
 import autosched
 import tensorlang as tl
-from autosched.progress import Live
+from autosched.reporting.progress import Live
 from tensorlang import te
 
 try:

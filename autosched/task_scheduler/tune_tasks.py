@@ -19,13 +19,13 @@ from tensorlang import te
 
 from ..cost_model import MODELS, CostModel
 from ..measure import Measurer
-from ..program import session_of
-from ..progress import Report, reporter
 from ..records import RecordLog
+from ..reporting.progress import Report, reporter
 from ..search import STRATEGIES, Strategy
-from ..session import Measures, Preparing, Session, chosen, measured
 from ..task import SearchTask
 from ..tune import TuneResult, result_of
+from ..tuning.program import session_of
+from ..tuning.session import Measures, Preparing, Session, chosen, measured
 from .policies import POLICIES
 from .progress import Policy, Progress
 

@@ -100,7 +100,7 @@ def ablate(names: list[str], trials: int, seeds: int, arms: list[str]) -> list[d
 
 def _best(task: SearchTask, arm: Arm, trials: int, seed: int, measurer: Measurer) -> float:
     left = lambda t: arm.space(variants_of(t))
-    with patch("autosched.session.variants_of", left):
+    with patch("autosched.tuning.session.variants_of", left):
         result = tune(task, trials=trials, seed=seed, measurer=measurer, progress=False, **arm.options(seed))
     return result.best.cost if result.best is not None else math.inf
 

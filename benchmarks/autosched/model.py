@@ -11,7 +11,7 @@ import numpy as np
 from autosched.cost_model import XGBModel, pairwise_accuracy, top_share
 from autosched.cost_model.xgb import SHIPPED
 from autosched.records.database import load
-from autosched.warm_start import features_of
+from autosched.tuning.warm_start import features_of
 
 from . import cases, samples
 

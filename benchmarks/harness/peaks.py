@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 import tensorlang as tl
-from autosched.roofline import CHAINS, multiply_adds
+from autosched.reporting.roofline import CHAINS, multiply_adds
 from tensorlang import te
 
 from .case import Case, aligned

@@ -14,8 +14,8 @@ import pytest
 import tensorlang as tl
 from autosched import Record, SearchTask, model_from
 from autosched.cost_model import RandomModel, XGBModel, pairwise_accuracy, top_share
-from autosched.session import canonical_trace
 from autosched.space import Variant, variants_of
+from autosched.tuning.session import canonical_trace
 from tensorlang import te
 
 from .workloads import matmul

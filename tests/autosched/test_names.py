@@ -14,11 +14,11 @@ import pytest
 
 import autosched
 import tensorlang as tl
-from autosched.adopted import Adopted
 from autosched.records import Record, RecordLog
 from autosched.search import Exhaustive
-from autosched.session import Session, canonical_trace
 from autosched.space import variants_of
+from autosched.tuning.adopted import Adopted
+from autosched.tuning.session import Session, canonical_trace
 from tensorlang import te
 
 from . import chains

@@ -15,8 +15,8 @@ from rich.console import Console
 
 import tensorlang as tl
 from autosched import Record, SearchTask, TuneResult, tune
-from autosched.progress import Lines, Live, Notebook, Standing, best_text, reporter, seconds_text
-from autosched.roofline import LARGEST, SMALLEST, Peaks, Position, bytes_text, peaks, position
+from autosched.reporting.progress import Lines, Live, Notebook, Standing, best_text, reporter, seconds_text
+from autosched.reporting.roofline import LARGEST, SMALLEST, Peaks, Position, bytes_text, peaks, position
 from autosched.templates import matmul as template
 from tensorlang.errors import TensorLangError
 
@@ -179,7 +179,7 @@ def test_the_curve_falls_and_is_plotted(result: TuneResult) -> None:
 
 def test_without_matplotlib() -> None:
     code = (
-        "import sys; sys.modules['matplotlib'] = None\nfrom autosched.plot import tuning_curve\n"
+        "import sys; sys.modules['matplotlib'] = None\nfrom autosched.reporting.plot import tuning_curve\n"
         "try: tuning_curve([1.0], None, 0.0, '')\nexcept Exception as e: print(e)"
     )
     said = subprocess.run(
@@ -207,8 +207,8 @@ def test_the_roof_of_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
         asked.append(size)
         return 4e9
 
-    monkeypatch.setattr("autosched.roofline._bandwidth", bandwidth)
-    monkeypatch.setattr("autosched.roofline._flops", lambda threads: 100e9)
+    monkeypatch.setattr("autosched.reporting.roofline._bandwidth", bandwidth)
+    monkeypatch.setattr("autosched.reporting.roofline._flops", lambda threads: 100e9)
     p = position(matmul(64, 64, 64), 2 * 64**3, 1e-4)
     assert (
         asked == [3 * 64 * 64 * 4]
@@ -228,7 +228,7 @@ OK, BAD = Record("t", "llvm", "{}", "ok", (1e-3,)), Record("t", "llvm", "{}", "c
 
 @pytest.fixture
 def peak(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autosched.progress.peak_flops", lambda: 8e9)
+    monkeypatch.setattr("autosched.reporting.progress.peak_flops", lambda: 8e9)
 
 
 def test_plain_lines(peak: None) -> None:
@@ -287,7 +287,7 @@ def test_a_notebook_shows_it_in_place(peak: None, capsys: pytest.CaptureFixture[
 
 def test_how_long_it_will_take(peak: None, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
-    monkeypatch.setattr("autosched.progress.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("autosched.reporting.progress.time.monotonic", lambda: clock[0])
     now = Standing("conv", 1000, 100, 60.0)
     assert now.left == 60.0 and now.share == 0.1
     clock[0] = 20.0

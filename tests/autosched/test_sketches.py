@@ -9,11 +9,11 @@ import pytest
 import tensorlang as tl
 from autosched import SearchTask, tune
 from autosched.search import Evolutionary, Seen, allot
-from autosched.session import canonical_trace
 from autosched.space import Variant, variants_of
 from autosched.space.rules import RULES, Answer, Where, rule
 from autosched.space.sketch import MAX_SKETCHES, derive, opened
 from autosched.space.template import MAX_VARIANTS
+from autosched.tuning.session import canonical_trace
 from tensorlang import ops, te
 from tensorlang.errors import TensorLangError
 from tensorlang.recipes import default_schedule

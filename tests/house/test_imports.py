@@ -90,7 +90,7 @@ HEAVY = {
     ),
     "xgboost": ("autosched/cost_model/xgb.py",),
     "sklearn": ("autosched/dynamic/dispatch.py",),
-    "matplotlib": ("autosched/plot.py",),
+    "matplotlib": ("autosched/reporting/plot.py",),
     "dask": ("autosched/measure/",),
     "ml_dtypes": ("tensorlang/core/dtype.py",),
     "scipy": (),
@@ -105,8 +105,8 @@ LAZY = {
     ("autosched/cost_model/xgb.py", "xgboost"): "takes seconds to import",
     ("autosched/dynamic/dispatch.py", "sklearn"): "takes seconds to import",
     ("tensorlang/core/dtype.py", "ml_dtypes"): "takes 20 ms, and only kernels of bfloat16 need it",
-    ("autosched/plot.py", "matplotlib"): "an extra; takes a second to import",
-    ("autosched/progress.py", "IPython"): "is there in notebooks only",
+    ("autosched/reporting/plot.py", "matplotlib"): "an extra; takes a second to import",
+    ("autosched/reporting/progress.py", "IPython"): "is there in notebooks only",
 }
 
 FILES = python_files(*PACKAGES)

@@ -21,7 +21,7 @@ import tensorlang as tl
 from tensorlang import recipes, te
 from tensorlang.analysis import constant
 
-from ...adopted import Adopted
+from ...tuning.adopted import Adopted
 from ...records import Record, RecordLog, best_of
 from ...task import SearchTask
 from ..calibrate import are_seconds, times

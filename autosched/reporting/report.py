@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import tensorlang as tl
 
+from ..whole_files import write_whole
 from .page import document, section
 from .plot import tuning_curve
 from .progress import best_text, seconds_text
 from .roofline import Position, position
-from .whole_files import write_whole
 
 if TYPE_CHECKING:
-    from .tune import TuneResult
+    from ..tune import TuneResult
 
 WEIGHTS = 8  # features shown
 LONG = 2000  # characters of a reason

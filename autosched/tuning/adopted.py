@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 import tensorlang as tl
 from tensorlang import te
 
-from .records import Record
-from .records.database import shortened
-from .records.record import canonical_trace
-from .records.replay import parsed
+from ..records import Record
+from ..records.database import shortened
+from ..records.record import canonical_trace
+from ..records.replay import parsed
 from .transplant import renamed
 
 if TYPE_CHECKING:
-    from .task import SearchTask
+    from ..task import SearchTask
 
 
 class Adopted:

@@ -19,15 +19,15 @@ import numpy as np
 import tensorlang as tl
 from tensorlang import recipes
 
-from .cost_model import CostModel
+from ..cost_model import CostModel
+from ..measure import Job, Outcome
+from ..records import Record, RecordLog
+from ..records.database import ranked
+from ..search import Strategy
+from ..space.cut import TOGETHER, heavy
+from ..task import SearchTask
 from .extract import Pieces, pieces_of
-from .measure import Job, Outcome
-from .records import Record, RecordLog
-from .records.database import ranked
-from .search import Strategy
 from .session import Session, canonical_trace
-from .space.cut import TOGETHER, heavy
-from .task import SearchTask
 
 # candidates of a piece in its first turn, which says how much of the time it takes, and in any other
 FIRST, TURN = 2, 8

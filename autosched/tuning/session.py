@@ -18,16 +18,16 @@ import numpy as np
 
 import tensorlang as tl
 
+from ..cost_model import CostModel, Explains, Informed
+from ..measure import Job, Outcome, fingerprint
+from ..measure.protocol import OK, WRONG_ANSWER
+from ..records import Record, RecordLog
+from ..records.database import ranked
+from ..records.record import canonical_trace
+from ..search import Seen, Strategy, allot
+from ..space import Variant, Variants, variants_of
+from ..task import SearchTask
 from .adopted import Adopted
-from .cost_model import CostModel, Explains, Informed
-from .measure import Job, Outcome, fingerprint
-from .measure.protocol import OK, WRONG_ANSWER
-from .records import Record, RecordLog
-from .records.database import ranked
-from .records.record import canonical_trace
-from .search import Seen, Strategy, allot
-from .space import Variant, Variants, variants_of
-from .task import SearchTask
 
 T = TypeVar("T")
 # at the end: so many of the fastest are measured again, and no more than one in so many

@@ -16,11 +16,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from .records import Record
+from ..records import Record
 from .roofline import peak_flops
 
 if TYPE_CHECKING:
-    from .tune import TuneResult
+    from ..tune import TuneResult
 
 
 class Report(Protocol):

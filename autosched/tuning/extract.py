@@ -13,10 +13,10 @@ from pathlib import Path
 import tensorlang as tl
 from tensorlang import recipes, te
 
+from ..records import Record, best_of, load
+from ..space.cut import groups
+from ..task import SearchTask
 from .adopted import Adopted
-from .records import Record, best_of, load
-from .space.cut import groups
-from .task import SearchTask
 from .transplant import transplant
 
 

@@ -15,12 +15,12 @@ import numpy as np
 
 import tensorlang as tl
 
+from ..cost_model import XGBModel
+from ..records import Record
+from ..records.database import load, ranked
+from ..space import variants_of
+from ..task import SearchTask
 from .adopted import Adopted
-from .cost_model import XGBModel
-from .records import Record
-from .records.database import load, ranked
-from .space import variants_of
-from .task import SearchTask
 
 
 def model_from(
