@@ -9,9 +9,10 @@ from __future__ import annotations
 from .autotune import autotune
 from .dynamic import DynamicKernel, ShapeProfile, specialise, tune_dynamic
 from .records import Record, RecordLog
+from .reporting.report import TuneResult
 from .task import SearchTask, register_workload
 from .task_scheduler import TasksResult, tune_tasks
-from .tune import TuneResult, tune
+from .tune import tune
 from .tuning.extract import extract_tasks
 from .tuning.warm_start import model_from
 

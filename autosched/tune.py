@@ -6,104 +6,22 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
 import tensorlang as tl
-from tensorlang import te
 
 from .cost_model import MODELS, CostModel
 from .measure import Measurer
-from .records import Record, RecordLog, best_of
+from .records import RecordLog, best_of
 from .records.database import ranked
-from .reporting.progress import Report, best_text, reporter, seconds_text
-from .reporting.report import TuneReport
+from .reporting.progress import Report, reporter
+from .reporting.report import TuneResult
 from .search import STRATEGIES, Strategy
 from .task import SearchTask
 from .tuning.program import session_of
 from .tuning.session import Measures, Preparing, Session, chosen, measured
 
 NEWLINE = "\n"
-
-
-@dataclass(frozen=True)
-class TuneResult:
-    """What a tune found. ``schedule`` and ``tensors`` go to ``tl.build``; None when nothing worked. ``costs``
-    are the seconds of the candidates in the order of their first measurement, all measurements of one taken
-    together, infinite for one that failed; ``begun`` those of the schedule the search began with (the default
-    schedule, or the template as written), None when it was not measured. ``failures`` counts outcomes by
-    status, with an example of each in ``reasons``; ``weights`` is what the cost model goes by, the share of
-    each feature, when it can say so."""
-
-    task: SearchTask
-    best: Record | None
-    trials: int
-    measured: int
-    seconds: float
-    flops: float
-    costs: tuple[float, ...] = ()
-    begun: float | None = None
-    failures: dict[str, int] = field(default_factory=dict)
-    reasons: dict[str, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    weights: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def schedule(self) -> tl.Schedule | None:
-        """The best schedule, with numbers in place of sampled values."""
-        return None if self.best is None else self.task.apply_best([self.best])[0]
-
-    @property
-    def tensors(self) -> list[te.Tensor]:
-        """The arguments to build it with."""
-        return self.task.tensors
-
-    @property
-    def history(self) -> tuple[float, ...]:
-        """The smallest of the costs so far, after each candidate."""
-        return tuple(float(c) for c in np.minimum.accumulate(self.costs)) if self.costs else ()
-
-    @property
-    def gain(self) -> float | None:
-        """How many times as fast the best is as the schedule the search began with; None when either is
-        missing."""
-        return None if self.best is None or self.begun is None else self.begun / self.best.cost
-
-    @property
-    def gflops(self) -> float:
-        """Billions of operations per second of the best."""
-        return 0.0 if self.best is None else self.flops / self.best.cost / 1e9
-
-    def report(self) -> TuneReport:
-        """The whole story: curve, schedule, why it is fast, what failed; ``report.plot()``,
-        ``report.save("tune.html")``."""
-        return TuneReport(self)
-
-    def __str__(self) -> str:
-        lines = [
-            f"{self.task.name}: {self.trials} trials, {self.measured} measured now, in {self.seconds:.1f} s "
-            f"({self.measured / max(self.seconds, 1e-9):.1f} a second)"
-        ]
-        if self.best is None:
-            lines.append("  no candidate worked")
-        else:
-            values = ", ".join(
-                f"{k}={list(v) if len(v) > 1 else v[0]}" for k, v in self.best.trace().decisions.items()
-            )
-            gain = (
-                ""
-                if self.gain is None
-                else f"  {self.gain:.2f}× as fast as the {seconds_text(self.begun or 0.0)} it began with"
-            )
-            lines += [f"  {best_text(self.best, self.flops)}{gain}", f"  {values}"]
-        lines += [f"  {note}" for note in self.notes]
-        lines += [
-            f"  {n} × {status}: {self.reasons[status].partition(NEWLINE)[0]}"
-            for status, n in sorted(self.failures.items())
-        ]
-        return "\n".join(lines)
 
 
 def tune(

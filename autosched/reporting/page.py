@@ -7,12 +7,29 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from .roofline import Position
 
-if TYPE_CHECKING:
-    from .report import TuneReport
+
+class Shown(Protocol):
+    """What a page shows of a report: see ``TuneReport``."""
+
+    result: Any
+
+    @property
+    def facts(self) -> list[tuple[str, str]]: ...
+    @property
+    def curve(self) -> list[tuple[int, float]]: ...
+    @property
+    def roofline(self) -> Position | None: ...
+    @property
+    def weights(self) -> list[tuple[str, float]]: ...
+    @property
+    def python(self) -> str: ...
+    @property
+    def failures(self) -> list[tuple[str, int, str]]: ...
+
 
 LONG = 2000  # characters of a line
 CODE = 100_000  # characters of a schedule
@@ -39,7 +56,7 @@ _STYLE = "".join(
 )
 
 
-def document(report: TuneReport) -> str:
+def document(report: Shown) -> str:
     """The section as a whole page."""
     return (
         '<!DOCTYPE html><html lang="en"><head><meta '
@@ -48,7 +65,7 @@ def document(report: TuneReport) -> str:
     )
 
 
-def section(report: TuneReport) -> str:
+def section(report: Shown) -> str:
     """Facts, curve, roofline, what the model weighs, the best schedule, what failed."""
     e, r = html.escape, report.result
     parts = [

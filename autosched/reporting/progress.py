@@ -8,7 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TextIO
+from typing import Any, Protocol, TextIO
 
 from rich.console import Console, Group
 from rich.live import Live as Moving
@@ -18,9 +18,7 @@ from rich.text import Text
 
 from ..records import Record
 from .roofline import peak_flops
-
-if TYPE_CHECKING:
-    from ..tune import TuneResult
+from .words import best_text
 
 
 class Report(Protocol):
@@ -33,7 +31,7 @@ class Report(Protocol):
     def round(self, records: Sequence[Record], best: Record | None, flops: float) -> None:
         """Candidates were measured; ``best`` is the fastest so far, ``flops`` the operations of its task."""
 
-    def end(self, result: TuneResult | None) -> None:
+    def end(self, result: object | None) -> None:
         """The tune is over; None when it was broken off."""
 
 
@@ -46,7 +44,7 @@ class Silent:
     def round(self, records: Sequence[Record], best: Record | None, flops: float) -> None:
         """Nothing."""
 
-    def end(self, result: TuneResult | None) -> None:
+    def end(self, result: object | None) -> None:
         """Nothing."""
 
 
@@ -147,7 +145,7 @@ class Lines:
                 flush=True,
             )
 
-    def end(self, result: TuneResult | None) -> None:
+    def end(self, result: object | None) -> None:
         if result is not None:
             print(result, file=self.out, flush=True)
 
@@ -169,7 +167,7 @@ class Live:
         assert self.now is not None
         self.now.add(records, best, flops)
 
-    def end(self, result: TuneResult | None) -> None:
+    def end(self, result: object | None) -> None:
         if self.moving is not None:
             self.moving.stop()
         if result is not None:
@@ -217,7 +215,7 @@ class Notebook:
             self.last = self.now.elapsed
             self.handle.update(self)
 
-    def end(self, result: TuneResult | None) -> None:
+    def end(self, result: object | None) -> None:
         if self.handle is not None:
             self.handle.update(self)
         if result is not None:
@@ -249,34 +247,3 @@ def reporter(progress: bool | None) -> Report:
         return Silent()
     console = Console()
     return Notebook() if console.is_jupyter else Live(console) if console.is_terminal else Lines()
-
-
-def seconds_text(t: float) -> str:
-    """``0.00123`` as ``1.23 ms``."""
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if t >= scale:
-            return f"{t / scale:.3g} {unit}"
-    return f"{t * 1e9:.3g} ns"
-
-
-def counted(n: int, what: str) -> str:
-    """``1 record``, ``2 records``."""
-    return f"{n} {what}{'' if n == 1 else 's'}"
-
-
-def speed_text(flops: float) -> str:
-    """``1.5e9`` operations a second as ``1.5 GFLOP/s``."""
-    return f"{flops / 1e9:.1f} GFLOP/s" if flops >= 1e9 else f"{flops / 1e9:.2g} GFLOP/s"
-
-
-def best_text(best: Record | None, flops: float, peak: float = 0.0) -> str:
-    """The best so far in words; no speed when operations are not counted, as with symbolic sizes."""
-    if best is None:
-        return "nothing works yet"
-    speed = flops / best.cost
-    parts = [
-        f"best {seconds_text(best.cost)}",
-        speed_text(speed) if flops else "",
-        f"{speed / peak:.0%} of peak" if flops and peak else "",
-    ]
-    return "  ".join(filter(None, parts))

@@ -21,9 +21,10 @@ from ..cost_model import MODELS, CostModel
 from ..measure import Measurer
 from ..records import RecordLog
 from ..reporting.progress import Report, reporter
+from ..reporting.report import TuneResult
 from ..search import STRATEGIES, Strategy
 from ..task import SearchTask
-from ..tune import TuneResult, result_of
+from ..tune import result_of
 from ..tuning.program import session_of
 from ..tuning.session import Measures, Preparing, Session, chosen, measured
 from .policies import POLICIES

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import tensorlang as tl
 from tensorlang import te
@@ -21,15 +21,28 @@ from ..records.record import canonical_trace
 from ..records.replay import parsed
 from .transplant import renamed
 
-if TYPE_CHECKING:
-    from ..task import SearchTask
+
+class Named(Protocol):
+    """What is asked of a task: its keys, the names it knows things by, and its computation."""
+
+    target: tl.Target
+
+    @property
+    def workload_key(self) -> str: ...
+    @property
+    def exact_key(self) -> str: ...
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    @property
+    def tensors(self) -> list[te.Tensor]: ...
+    def schedule(self) -> tl.Schedule: ...
 
 
 class Adopted:
     """Takes records for ``task``. ``like`` are traces whose names for decisions are taken where the steps are
     the same; ``refused`` collects the reasons of the records that cannot be told in the task's names."""
 
-    def __init__(self, task: SearchTask, like: Sequence[tl.Trace] = ()) -> None:
+    def __init__(self, task: Named, like: Sequence[tl.Trace] = ()) -> None:
         self.task, self.target, self.like = task, str(task.target), like
         self.refused: list[str] = []
         self._parts: dict[tuple[str, ...], tl.Schedule] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import subprocess
 import sys
 
@@ -276,3 +277,16 @@ def test_importing_the_package_loads_nothing_slow(package):
         "pytest",
     } & set(loaded)
     assert not slow, f"import {package} loads {', '.join(sorted(slow))}"
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_modules_do_not_import_each_other_in_a_circle(package):
+    """At import; those of autosched not for the sake of type checkers either."""
+    graph = {
+        name: {i.target for i in imports(path) if not i.lazy and not (i.typing and package == "tensorlang")}
+        - {name}
+        for name, path in modules().items()
+        if name.split(".")[0] == package
+    }
+    order = graphlib.TopologicalSorter({name: targets & graph.keys() for name, targets in graph.items()})
+    order.prepare()  # raises CycleError, which names the modules

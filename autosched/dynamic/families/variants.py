@@ -21,9 +21,9 @@ import tensorlang as tl
 from tensorlang import recipes, te
 from tensorlang.analysis import constant
 
-from ...tuning.adopted import Adopted
 from ...records import Record, RecordLog, best_of
 from ...task import SearchTask
+from ...tuning.adopted import Adopted
 from ..calibrate import are_seconds, times
 from ..declaration import Declaration
 from ..growth import Term, terms_of

@@ -1,0 +1,36 @@
+"""Times, speeds and counts as a person reads them. Knows records; nothing of where the words are shown."""
+
+from __future__ import annotations
+
+from ..records import Record
+
+
+def seconds_text(t: float) -> str:
+    """``0.00123`` as ``1.23 ms``."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if t >= scale:
+            return f"{t / scale:.3g} {unit}"
+    return f"{t * 1e9:.3g} ns"
+
+
+def counted(n: int, what: str) -> str:
+    """``1 record``, ``2 records``."""
+    return f"{n} {what}{'' if n == 1 else 's'}"
+
+
+def speed_text(flops: float) -> str:
+    """``1.5e9`` operations a second as ``1.5 GFLOP/s``."""
+    return f"{flops / 1e9:.1f} GFLOP/s" if flops >= 1e9 else f"{flops / 1e9:.2g} GFLOP/s"
+
+
+def best_text(best: Record | None, flops: float, peak: float = 0.0) -> str:
+    """The best so far in words; no speed when operations are not counted, as with symbolic sizes."""
+    if best is None:
+        return "nothing works yet"
+    speed = flops / best.cost
+    parts = [
+        f"best {seconds_text(best.cost)}",
+        speed_text(speed) if flops else "",
+        f"{speed / peak:.0%} of peak" if flops and peak else "",
+    ]
+    return "  ".join(filter(None, parts))
