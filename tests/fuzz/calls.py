@@ -84,6 +84,8 @@ WRAPPING_CALLS = (
     "te.truncdiv({a}, {c})",
     "te.truncmod({a} + {b}, {c})",
     "{a} // -1",
+    "te.truncdiv({a}, -1)",
+    "te.if_then_else({a} // -1 < 0, {a}, {b})",
     "{a} % -3",
     "te.abs({a} - {b})",
     "te.max({a} + {c}, {a})",

@@ -163,7 +163,18 @@ def _extreme(em: Emitter, e: Min | Max) -> str:
 
 @rules.on(FloorDiv, FloorMod, TruncDiv, TruncMod)
 def _divide(em: Emitter, e: FloorDiv | FloorMod | TruncDiv | TruncMod) -> str:
-    return divide(em, e, "i64", em.index(e.a), em.index(e.b), 1) if e.dtype.is_index else _leaf(em, e)
+    if not e.dtype.is_index or _quotient_wraps(em, e):
+        return _leaf(em, e)
+    return divide(em, e, "i64", em.index(e.a), em.index(e.b), 1)
+
+
+def _quotient_wraps(em: Emitter, e: FloorDiv | FloorMod | TruncDiv | TruncMod) -> bool:
+    """Whether it is data that may be the least number by -1, which is the least number again in 32 bits, and
+    2**31 in 64."""
+    if isinstance(e, FloorMod | TruncMod) or e.dtype.bits == 64 or not linear.wraps(e):
+        return False
+    least, most = interval(em, e.b)
+    return (least is None or least <= -1) and (most is None or most >= -1)
 
 
 @rules.on(Cast)
@@ -216,6 +227,8 @@ def divide(
         if quotient:
             return em.ins(f"{'lshr' if plain else 'ashr'} {t} {a}, {k(divisor.bit_length() - 1)}")
         return em.ins(f"and {t} {a}, {k(divisor - 1)}")
+    if divisor == -1:  # as a division it would be undefined for the least number, which wraps
+        return em.ins(f"sub {t} {k(0)}, {a}") if quotient else k(0)
     flags = lanes_of("i1", lanes)
     if divisor is None and (lo_b is None or lo_b < 1):  # by one instead of by zero
         bad = em.ins(f"icmp eq {t} {b}, {k(0)}")
