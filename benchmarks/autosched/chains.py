@@ -1,9 +1,14 @@
 """Programs in which reductions feed each other, tuned; then the default kernel and the found one timed again
 by other processes, in turns.
 
-The tuner's own times choose the winner and so flatter it: the gain that counts is that of processes that know
-nothing of the search, each of which builds one of the two kernels anew. Knows autosched's public names and
-the programs.
+The tuner's own times choose the winner and so may flatter it: the gain that counts is that of processes that
+know nothing of the search. Each of them builds the default kernel twice and the found one, and times the
+three in short turns, the arrays in several places of memory: where a hypervisor puts two processors, or what
+others do, changes the time of a kernel by a third within seconds, and with a process for each kernel, a
+kernel beside itself came out between 0.94 and 1.07. The two builds of the default kernel say what is left of
+that: ``self``.
+
+Knows autosched's public names and the programs.
 """
 
 from __future__ import annotations
@@ -21,28 +26,35 @@ from typing import Any
 import numpy as np
 
 import tensorlang as tl
-from autosched import SearchTask, extract_tasks, tune
+from autosched import SearchTask, tune
+from autosched.extract import pieces_of
+from autosched.measure import Measurer, Stages
+from autosched.roofline import peak_flops
 from autosched.space.rules import Where
 from autosched.space.sketch import derive
 from tensorlang import te
 
 from .programs import program
+from .urgent import urgent
 
-TURNS = 5
-SECONDS = 0.3  # of timing in a turn
+PROCESSES = 5
+PLACES, ROUNDS = 4, 12  # of the arrays in a process; of turns in each place
+TURN = 2e-3  # seconds of a kernel in a turn, after half as many that do not count
+PAGE, LINE = 4096, 64  # bytes
 Entry = dict[str, Any]
 
 
 def tuned(name: str, trials: int, seed: int) -> Entry:
     """Derive, tune, and time both kernels in fresh processes. ``load`` is that of the machine when timing
-    begins: what others ran."""
+    begins: what others ran; ``share`` is how much of the peak of multiply-adds the default kernel reaches."""
     task = SearchTask.of(program(name), name=name)
     begin = time.perf_counter()
-    pieces = extract_tasks(task)
-    sketches = [len(derive(t.schedule(), Where(t.target))) for t in pieces.tasks]
+    pieces = pieces_of(task, finely=True)
+    sketches = [len(derive(t.schedule(), Where(t.target))) for t in dict.fromkeys([task, *pieces.tasks])]
     derived = time.perf_counter() - begin
     begin = time.perf_counter()
-    result = tune(task, trials=trials, seed=seed, progress=False)
+    with Measurer(Stages(run="benchmarks.autosched.urgent:run")) as measurer:
+        result = tune(task, trials=trials, seed=seed, measurer=measurer, progress=False)
     spent = time.perf_counter() - begin
     entry: Entry = {
         "program": name,
@@ -58,55 +70,85 @@ def tuned(name: str, trials: int, seed: int) -> Entry:
     }
     if result.best is None:
         return entry
-    times = _in_turns(name, {"default": "", "found": result.best.steps})
-    medians = {what: statistics.median(t) for what, t in times.items()}
-    ratios = [d / f for d, f in zip(times["default"], times["found"], strict=True)]
+    told = [_elsewhere(name, result.best.steps) for _ in range(PROCESSES)]
+    default, found = (statistics.median(t["times"][i] for t in told) for i in (0, 2))
     return {
         **entry,
-        "times": times,
-        "default": medians["default"],
-        "found": medians["found"],
-        "gain": statistics.median(ratios),
+        "kept": result.best.start,
+        "times": [t["times"] for t in told],
+        "default": default,
+        "found": found,
+        "share": task.flops / default / max(t["peak"] for t in told),
+        "self": statistics.median(t["ratios"][1] for t in told),
+        "gains": [t["ratios"][2] for t in told],
+        "gain": statistics.median(t["ratios"][2] for t in told),
     }
 
 
-def _in_turns(name: str, kernels: dict[str, str]) -> dict[str, list[float]]:
-    """Seconds of each kernel in each turn, a fresh process for every one; the order changes from turn to
-    turn."""
-    times: dict[str, list[float]] = {what: [] for what in kernels}
-    for turn in range(TURNS):
-        order = list(kernels) if turn % 2 == 0 else list(reversed(kernels))
-        for what in order:
-            asked = json.dumps({"program": name, "steps": kernels[what]})
-            done = subprocess.run(
-                [sys.executable, "-m", __name__], input=asked, capture_output=True, text=True, check=True
-            )
-            times[what].append(float(done.stdout))
-    return times
+def _elsewhere(name: str, steps: str) -> Entry:
+    """What a fresh process says of the default kernel, that again, and the one of these steps."""
+    asked = json.dumps({"program": name, "kernels": ["", "", steps]})
+    command = [sys.executable, "-m", __name__]
+    done = subprocess.run(command, input=asked, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)  # type: ignore[no-any-return]
 
 
-def timed(name: str, steps: str) -> float:
-    """Seconds of one run of a program's kernel, with these steps or as ``tl.compile`` makes it."""
+def timed(name: str, kernels: list[str]) -> Entry:
+    """Kernels made with these steps or, without any, as ``tl.compile`` makes them: ``times`` of one run of
+    each in seconds; ``ratios``, how many times as fast each is as the first, the median over the turns;
+    ``peak`` operations a second of multiply-adds."""
     tensors = program(name)
     inputs = [t for t in tensors if isinstance(t.op, te.PlaceholderOp)]
-    if steps:
-        s = tl.Trace.from_json(steps).apply(tl.create_schedule([t for t in tensors if t not in inputs]))
-        kernel = tl.build(s.concrete(), tensors)
-    else:
-        kernel = tl.compile(tensors)
     rng = np.random.default_rng(0)
-    arrays = [_array(rng, t) for t in inputs]
-    kernel(*arrays)
-    return float(kernel.benchmark(*arrays, seconds=SECONDS).median)
+    values = [_array(rng, t) for t in inputs]
+    built = [_kernel(tensors, steps) for steps in kernels]
+    outputs = built[0](*values)
+    arrays = [*values, *(outputs if isinstance(outputs, tuple) else (outputs,))]
+    samples: list[list[float]] = [[] for _ in kernels]
+    for place in range(PLACES):
+        placed = [_placed(a, (place * 7 + n) * 11 % (PAGE // LINE)) for n, a in enumerate(arrays)]
+        for n in range(ROUNDS):
+            for i in sorted(range(len(built)), reverse=n % 2 == 1):
+                samples[i].append(_turn(built[i], placed))
+    ratios = [statistics.median(a / b for a, b in zip(samples[0], mine, strict=True)) for mine in samples]
+    return {"times": [statistics.median(s) for s in samples], "ratios": ratios, "peak": peak_flops()}
+
+
+def _kernel(tensors: list[te.Tensor], steps: str) -> tl.Module:
+    if not steps:
+        return tl.compile(tensors)
+    s = tl.create_schedule([t for t in tensors if not isinstance(t.op, te.PlaceholderOp)])
+    return tl.build(tl.Trace.from_json(steps).apply(s).concrete(), tensors)
+
+
+def _turn(kernel: tl.Module, arrays: list[Any]) -> float:
+    """Seconds of a run: the mean of a turn."""
+    call, clock = kernel.entry, time.perf_counter
+    begin = clock()
+    call(*arrays)
+    n = max(1, round(TURN / (clock() - begin)))
+    for _ in range(n // 2):
+        call(*arrays)
+    begin = clock()
+    for _ in range(n):
+        call(*arrays)
+    return (clock() - begin) / n
+
+
+def _placed(a: Any, lines: int) -> Any:
+    """A copy that begins so many cache lines into a page."""
+    raw = np.empty(a.nbytes + 2 * PAGE, np.uint8)
+    start = -raw.__array_interface__["data"][0] % PAGE + lines * LINE
+    new = raw[start : start + a.nbytes].view(a.dtype).reshape(a.shape)
+    new[...] = a
+    return new
 
 
 def _array(rng: np.random.Generator, t: te.Tensor) -> Any:
     shape = [int(str(e)) for e in t.shape]
-    return (
-        rng.integers(0, 5, shape).astype("int32")
-        if t.dtype.code == "int"
-        else rng.random(shape, dtype=np.float32)
-    )
+    if t.dtype.code == "int":
+        return rng.integers(0, 5, shape).astype("int32")
+    return rng.random(shape, dtype=np.float32)
 
 
 def merged(file: Path, entries: list[Entry]) -> list[Entry]:
@@ -118,18 +160,28 @@ def merged(file: Path, entries: list[Entry]) -> list[Entry]:
 
 def table(entries: list[Entry]) -> str:
     """A line a program, and the geometric mean of the gains."""
-    lines = [
-        f"{'program':<22}{'stages':>7}{'tasks':>6}{'derive s':>10}{'tune s':>8}{'default µs':>12}{'found µs':>10}{'claimed':>9}{'gain':>7}"  # noqa: E501
-    ]
+    heads = (
+        "stages",
+        "tasks",
+        "derive s",
+        "tune s",
+        "default µs",
+        "of peak",
+        "found µs",
+        "told",
+        "true",
+        "self",
+    )
+    lines = [f"{'program':<22}" + "".join(f"{h:>11}" for h in heads)]
     for e in entries:
-        head = f"{e['program']:<22}{e['stages']:>7}{e['tasks']:>6}{e['derive']:>10.2f}{e['tune']:>8.1f}"
-        if "gain" not in e:
-            lines.append(f"{head}  nothing worked: {e['failures']}")
-            continue
-        claimed = f"{e['claimed']:.2f}" if e["claimed"] is not None else "–"
-        lines.append(
-            f"{head}{e['default'] * 1e6:>12.0f}{e['found'] * 1e6:>10.0f}{claimed:>9}{e['gain']:>7.2f}"
-        )
+        cells = [str(e["stages"]), str(e["tasks"]), f"{e['derive']:.2f}", f"{e['tune']:.1f}"]
+        if "gain" in e:
+            told = f"{e['claimed']:.2f}" if e["claimed"] is not None else "–"
+            cells += [f"{e['default'] * 1e6:.0f}", f"{e['share']:.0%}", f"{e['found'] * 1e6:.0f}", told]
+            cells += [f"{e['gain']:.2f}", f"{e['self']:.2f}"]
+        else:
+            cells.append(f"  nothing worked: {e['failures']}")
+        lines.append(f"{e['program']:<22}" + "".join(f"{c:>11}" for c in cells))
     gains = [e["gain"] for e in entries if "gain" in e]
     if gains:
         mean = math.exp(statistics.mean(math.log(g) for g in gains))
@@ -138,5 +190,6 @@ def table(entries: list[Entry]) -> str:
 
 
 if __name__ == "__main__":
+    urgent()
     question = json.loads(sys.stdin.read())
-    print(timed(question["program"], question["steps"]))
+    print(json.dumps(timed(question["program"], question["kernels"])))
