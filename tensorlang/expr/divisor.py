@@ -33,9 +33,6 @@ def gcd(a: ExprLike, b: ExprLike) -> Expr:
     return a if a is b else intern(Gcd, a, b)
 
 
-Gcd.make = staticmethod(gcd)
-
-
 @rules.on(Gcd)
 def _show_gcd(e: Gcd, outer: int, name: Any) -> Pieces:
     return "gcd(", *listed((e.a, e.b)), ")"

@@ -336,13 +336,11 @@ def _beside(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     return functools.wraps(method)(plain)
 
 
-def _install() -> None:
+def install() -> None:
+    """Give expressions their operators and their text: see ``wiring``."""
     for name, method in vars(Operators).items():
         if callable(method) and name not in ("__init__",):
             binary = name.startswith("__") and hasattr(Operators, f"__r{name[2:]}")
             setattr(Expr, name, _beside(method) if binary else method)
     Expr.__str__ = show  # type: ignore[assignment, method-assign]
     Expr.__repr__ = show  # type: ignore[assignment, method-assign]
-
-
-_install()

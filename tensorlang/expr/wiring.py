@@ -1,11 +1,13 @@
-"""Which smart constructor makes each class of node, for walks that rebuild an expression from new operands:
-``node.make``. Knows the nodes and their constructors."""
+"""What classes of nodes get from modules that know them: the smart constructor of each (``node.make``), for
+walks that rebuild an expression from new operands, and operators and text for all. The one place where
+classes of this room are completed; ``expr`` imports it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from . import make
+from . import make, operators
+from .divisor import Gcd, gcd
 from .literal import FALSE as FALSE
 from .literal import TRUE as TRUE
 from .literal import broadcast, const
@@ -76,5 +78,7 @@ for _cls, _make in (
     (LT, make.lt),
     (LE, make.le),
     (Const, const),
+    (Gcd, gcd),
 ):
     _cls.make = staticmethod(_make)  # type: ignore[attr-defined]
+operators.install()
