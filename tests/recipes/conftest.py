@@ -2,17 +2,4 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
-from tensorlang.codegen.llvm import parallel
-from tests.threshold import OF_USERS
-
-
-@pytest.fixture(autouse=True, scope="module")
-def threshold_of_users() -> Iterator[None]:
-    small = parallel.PIECE
-    parallel.PIECE = OF_USERS
-    yield
-    parallel.PIECE = small
+from tests.threshold import threshold_of_users as threshold_of_users
