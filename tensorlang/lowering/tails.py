@@ -59,6 +59,13 @@ def _check_shift(stage: StageState, rel: Split) -> None:
                 because=f"{why}; inside the reduction loop {iv.name} their sums would grow twice",
                 try_=f"reorder {iv.name} inside {rel.outer.name}",
             )
+    if stage.first_init() <= last and stage.compute.reduce_axis:
+        raise LowerError(
+            what,
+            because=f"{why}; their sums would grow twice from start values written once, outside of "
+            f"{rel.outer.name}",
+            try_=f"decompose_reduction at a loop inside of {rel.outer.name}, or tail='guard'",
+        )
     for iv in outer:
         if stage.kind(iv) in ("parallel", "vectorized"):
             raise LowerError(

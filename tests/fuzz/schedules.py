@@ -166,7 +166,9 @@ class Sampler:
             st = waiting[-1]
             assert st.waiting is not None
             place = st.waiting.place
-            outside = [r for r in self.s.state.readers(st.name) if r.name != place.stage]
+            outside = [
+                r for r in self.s.state.readers(st.name) if r.name != place.stage and r.attach != place
+            ]
             moved = False
             if outside and self.rng.random() < 0.8:
                 target = self.s[place.stage]

@@ -154,3 +154,22 @@ def test_a_tile_of_two_fused_axes_is_written_once_for_whole_tiles_and_once_for_t
     assert str(tl.lower(s, [A, D])).count("for k in range") == copies
     a = np.arange(8 * n * n, dtype=np.float32).reshape(8, n, n) % 7
     np.testing.assert_array_equal(tl.build(s, [A, D])(a), a.sum(0) * 2)
+
+
+@pytest.mark.parametrize(("loop", "right"), [("b", False), ("xo", False), ("xi", True), ("k", True)])
+def test_a_shifted_tile_of_a_reduction_has_start_values_of_its_own(loop, right):
+    """Written once, in front of the tiles, they would be added to twice where the last tile begins earlier."""
+    A = te.placeholder((6, 15), name="A")
+    k = te.reduce_axis((0, 6), name="k")
+    T = te.compute((2, 15), lambda b, x: te.sum(A[k, x] + b, axis=k), name="T")
+    s = te.create_schedule(T.op)
+    b, x = T.op.axis
+    xo, xi = s[T].split(x, factor=8, tail="shift")
+    s[T].decompose_reduction({"b": b, "xo": xo, "xi": xi, "k": k}[loop])
+    if not right:
+        with pytest.raises(tl.LowerError, match="grow twice from start values written once"):
+            tl.lower(s, [A, T])
+        return
+    a = np.arange(90, dtype="float32").reshape(6, 15)
+    want = np.stack([a.sum(0), a.sum(0) + 6])
+    np.testing.assert_array_equal(tl.build(s, [A, T])(a), want)
