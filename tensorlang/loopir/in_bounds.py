@@ -98,7 +98,7 @@ class _Walk:
             return  # a hint may point anywhere
         for e in s.exprs():
             self.found += [(s, nth, problem) for problem in self.problems(one_lane(e), facts)]
-        if isinstance(s, Store):
+        if isinstance(s, Store) and not (s.mask is not None and is_const(s.mask, False)):
             masked = facts if s.mask is None else self.assumed(facts, s.mask)
             self.found += [
                 (s, nth, problem) for problem in _access(s.buffer, tuple(map(one_lane, s.indices)), masked)
@@ -138,7 +138,7 @@ class _Walk:
                     (e.cond, facts),
                 )
                 continue
-            if isinstance(e, Load):
+            if isinstance(e, Load) and not (e.mask is not None and is_const(e.mask, False)):
                 yield from _access(
                     e.buffer, e.indices, facts if e.mask is None else self.assumed(facts, e.mask)
                 )

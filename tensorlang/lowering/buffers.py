@@ -10,7 +10,7 @@ from ..expr.linear import poly
 from ..expr.nodes import Expr, Var
 from ..expr.walk import variables
 from ..loopir.stmt import Buffer
-from ..schedule.bounds import Bounds, region_size
+from ..schedule.bounds import Bounds, lanes_around, region_size
 from ..schedule.sliding import slide_of
 from ..schedule.state import INLINED, ScheduleState
 from ..te.axis import dims_of
@@ -98,6 +98,7 @@ def workspace_buffers(state: ScheduleState, bounds: Bounds, buffers: dict[Tensor
         for t in stage.op.outputs:
             if t not in buffers:
                 shape = slide_of(state, bounds, stage).shape(region_size(t, bounds))
+                shape = (*shape, *[n for n, _ in lanes_around(state, bounds, stage)])
                 buffers[t] = Buffer(t.name, t.dtype, shape, stage.scope, _padded(shape, stage.align))
 
 

@@ -34,7 +34,7 @@ from ..loopir.stmt import (
     load,
     seq,
 )
-from ..schedule.bounds import Bounds, bounds_of
+from ..schedule.bounds import Bounds, bounds_of, lanes_around
 from ..schedule.legality.places import wished
 from ..schedule.legality.tensorize import Operand, match, mismatched
 from ..schedule.primitives.kind import LIMITS
@@ -162,6 +162,11 @@ class _Writer:
             st.key: bounds[st.name].store_low
             for st in state.stages
             if st.name in known and not (st.shares or st.is_opaque or st.is_output)
+        }
+        self.lanes = {
+            st.key: tuple([v for _, v in lanes_around(state, bounds, st)])
+            for st in state.stages
+            if st.host is not None and not st.shares
         }
         self.slides = {st.key: slide_of(state, bounds, st) for st in state.stages if st.store is not None}
         for scan in (st for st in state.stages if st.is_scan):
@@ -396,7 +401,7 @@ class _Writer:
             indices = tuple(make.sub(i, o) for i, o in zip(indices, low, strict=True))
         if tensor.op in self.slides:
             indices = self.slides[tensor.op].place(indices)
-        return load(self.buffers[tensor], indices)
+        return load(self.buffers[tensor], (*indices, *self.lanes.get(tensor.op, ())))
 
     def target(self, stage: StageState) -> tuple[Expr, ...]:
         """Where one turn writes: counted from the corner of the stage's storage."""
@@ -405,12 +410,13 @@ class _Writer:
         # memory that is not the stage's own: where the element is in the whole
         if stage.shares or stage.is_output:
             return slide.place(tuple(b.value[a.var] for a in stage.compute.axis))
+        lanes = self.lanes.get(stage.key, ())
         if b.store_low is b.low:
-            return tuple(b.local[a.var] for a in stage.compute.axis)
+            return (*[b.local[a.var] for a in stage.compute.axis], *lanes)
         index = tuple(
             make.sub(b.value[a.var], low) for a, low in zip(stage.compute.axis, b.store_low, strict=True)
         )
-        return slide.place(index)
+        return (*slide.place(index), *lanes)
 
     def update(self, stage: StageState) -> Stmt:
         op = stage.compute

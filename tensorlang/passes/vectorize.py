@@ -4,7 +4,7 @@
 ``C[j0 : j0 + 8] = A[j0 : j0 + 8 if m] * x8(x) if m`` with ``m = x8(j0) + lanes < x8(n)``
 
 A sum over the lanes, ``s = s + A[j]``, becomes a reduction of the vector. What has no vector form runs as a
-plain loop.
+plain loop. Of the loops of a stage and of those computed inside of it the outermost is the vector.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from ..expr.nodes import (
     Min,
     Mul,
     Or,
-    Ramp,
     TruncDiv,
     TruncMod,
     Var,
@@ -34,6 +33,7 @@ from ..expr.nodes import (
 from ..expr.walk import preorder, substitute
 from ..expr.walk import rewrite as rewrite_expr
 from ..loopir.stmt import (
+    Alloc,
     Evaluate,
     For,
     Func,
@@ -45,10 +45,11 @@ from ..loopir.stmt import (
     Store,
     load,
     map_exprs,
+    rebuilt,
     reduction,
-    rewrite,
     seq,
 )
+from ..loopir.stmt import preorder as statements
 
 _DIVISIONS = (FloorDiv, FloorMod, TruncDiv, TruncMod)
 _REDUCTIONS: dict[type, str] = {Add: "add", Mul: "mul", Min: "min", Max: "max", And: "and", Or: "or"}
@@ -56,33 +57,43 @@ _REDUCTIONS: dict[type, str] = {Add: "add", Mul: "mul", Min: "min", Max: "max", 
 
 def vectorize(func: Func) -> Func:
     """The pass."""
-    return func.with_body(rewrite(func.body, _loop))
+    return func.with_body(run(_outermost_first(func.body)))
+
+
+def _outermost_first(s: Stmt) -> Steps[Stmt]:
+    if isinstance(s, For) and s.kind == "vectorized":
+        s = _loop(s)
+    parts = []
+    for p in s.parts():
+        parts.append((yield _outermost_first(p)))
+    return rebuilt(s, parts)
 
 
 class _NoVectorForm(Exception):
     """A statement that cannot run once for all lanes."""
 
 
-def _loop(s: Stmt) -> Stmt | None:
-    if not isinstance(s, For) or s.kind != "vectorized":
-        return None
+def _loop(s: For) -> Stmt:
     lanes = const_int(s.extent)
     plain = For(s.var, s.begin, s.extent, "serial", s.body, s.attrs)
     if lanes is None:
         return plain
     try:
-        return run(_Vectorizer(s.var, make.ramp(s.begin, 1, lanes), lanes).stmt(s.body, None))
+        return run(_Vectorizer(s, lanes).apart(s.body, None))
     except _NoVectorForm:
         return plain
 
 
 class _Vectorizer:
-    def __init__(self, var: Var, lane_values: Expr, lanes: int) -> None:
-        self.values: dict[Var, Expr] = {var: lane_values}
-        self.first: dict[Var, Expr] = {
-            var: lane_values.base if isinstance(lane_values, Ramp) else lane_values
-        }
+    def __init__(self, loop: For, lanes: int) -> None:
+        self.loop = loop
+        self.values: dict[Var, Expr] = {loop.var: make.ramp(loop.begin, 1, lanes)}
+        self.first: dict[Var, Expr] = {loop.var: loop.begin}
         self.lanes = lanes
+        self.hosts = any(
+            isinstance(s, Alloc) for s in statements(loop.body)
+        )  # other stages are computed inside
+        self.named = 0  # vectors with names around
 
     def expr(self, e: Expr, mask: Expr | None) -> Expr:
         e = substitute(e, self.values)
@@ -108,12 +119,27 @@ class _Vectorizer:
 
         return rewrite_expr(e, masked)
 
+    def apart(self, s: Stmt, mask: Expr | None) -> Steps[Stmt]:
+        """One of several statements. Where a stage that is computed inside of the loop has no vector form, as
+        with a vector loop of its own, it runs once for each lane, and what reads it for all of them after."""
+        named = self.named
+        try:
+            return (yield self.stmt(s, mask))
+        except _NoVectorForm:
+            if not self.hosts or mask is not None or named:
+                raise
+        self.named = named
+        one = self.loop
+        return For(one.var, one.begin, one.extent, "serial", s, one.attrs)
+
     def stmt(self, s: Stmt, mask: Expr | None) -> Steps[Stmt]:
         if isinstance(s, Seq):
             new = []
             for x in s.stmts:
-                new.append((yield self.stmt(x, mask)))
+                new.append((yield self.apart(x, mask)))
             return seq(*new)
+        if isinstance(s, Alloc):  # of a stage computed in the loop, with elements for each lane
+            return Alloc(s.buffer, (yield self.stmt(s.body, mask)))
         if isinstance(s, Store):
             return self.store(s, mask)
         if isinstance(s, If):
@@ -122,7 +148,7 @@ class _Vectorizer:
             return map_exprs(s, lambda e: substitute(e, self.first))
         if isinstance(s, For):
             begin, extent = self.expr(s.begin, None), self.expr(s.extent, None)
-            if begin.dtype.lanes > 1 or extent.dtype.lanes > 1:
+            if begin.dtype.lanes > 1 or extent.dtype.lanes > 1 or s.kind == "vectorized":
                 raise _NoVectorForm
             return For(s.var, begin, extent, s.kind, (yield self.stmt(s.body, mask)), s.attrs)
         if isinstance(s, Let):
@@ -131,7 +157,10 @@ class _Vectorizer:
                 return Let(s.var, value, (yield self.stmt(s.body, mask)))
             wide = Var(s.var.name, value.dtype, s.var.kind)
             self.values[s.var] = wide
-            return Let(wide, value, (yield self.stmt(s.body, mask)))
+            self.named += 1
+            body = yield self.stmt(s.body, mask)
+            self.named -= 1
+            return Let(wide, value, body)
         raise _NoVectorForm
 
     def branch(self, s: If, mask: Expr | None) -> Steps[Stmt]:

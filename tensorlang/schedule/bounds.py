@@ -410,6 +410,21 @@ def same_loops(a: StageState, b: StageState) -> bool:
     )
 
 
+def lanes_around(state: ScheduleState, bounds: Bounds, stage: StageState) -> list[tuple[Expr, Var]]:
+    """How many turns the vector loops around the memory of a stage run, and their variables, the outermost
+    first. All turns run at once: each has an element of its own for every element of the region."""
+    found: list[tuple[Expr, Var]] = []
+    place = stage.attach
+    while isinstance(place, At):
+        outer = state.stage(place.stage)
+        last = next(p for p, iv in enumerate(outer.leaves) if iv.name == place.loop)
+        extents = bounds[outer.name].loops
+        wide = [iv for iv in outer.leaves[: last + 1] if outer.kind(iv) == "vectorized"]
+        found = [*[(extents[iv], iv.var) for iv in wide if const_int(extents[iv]) != 1], *found]
+        place = outer.attach
+    return found
+
+
 def region_size(tensor: Tensor, bounds: Bounds) -> tuple[Expr, ...]:
     """The extents of the storage of a tensor: the computed box, or the whole shape at root and for
     arguments."""

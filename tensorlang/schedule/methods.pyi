@@ -147,7 +147,7 @@ class ScheduleMethods:
         """
     def sample_location(self, tensor: StageKey, *, value: int | None=None, name: str | None=None) -> int:
         """Compute ``tensor`` at one of its legal places: 0 is root (the loop of the scan it is part of), n
-        the n-th of ``s.legal_places(tensor)``.
+        the n-th of ``s.legal_places(tensor)``, of which those inside of vector loops are left out.
 
         Returns the number.
         """

@@ -154,6 +154,7 @@ class Schedule(ScheduleMethods):
         self, tensor: StageKey, *, pending: bool = False
     ) -> list[tuple[str, str]] | list[tuple[str, str, str]]:
         """Every (stage, loop) at which the stage may be computed, besides root; never raises for a legal key.
+        Those inside of vector loops come last.
 
         ``pending=True``: instead those that later calls could make legal, as (stage, loop, what stands
         against it now).

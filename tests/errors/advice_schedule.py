@@ -65,15 +65,6 @@ def _of_a_tile(a):
     a.s[a.S].vectorize(a.S.op.axis[0])
 
 
-def _around(a):
-    a.says("vectorize a loop of S")
-    a.s[a.S].vectorize(a.S.op.axis[1])
-    a.says("move it outwards")
-    s, _, _, S, C = _chain()
-    s[S].compute_at(s[C], C.op.axis[0])
-    s[C].vectorize(C.op.axis[1])
-
-
 def _before_or_not(a):
     a.says("schedule it before")
     s, _, _, S, _ = _chain()
@@ -145,7 +136,6 @@ FOLLOW = {
     "vectorize_a_custom_reduction": _says(
         "vectorize a data loop", lambda a: a.s[a.index].vectorize(a.index.op.axis[0])
     ),
-    "vectorize_around_a_stage": _around,
     "compute_at_a_stage_that_does_not_read": _says(
         "a loop of its reader", lambda a: a.s[a.S].compute_at(a.s[a.C], a.C.op.axis[0])
     ),

@@ -230,12 +230,6 @@ def vectorize_a_custom_reduction(t: Scene):
     t.watch(s)[index].vectorize(k)
 
 
-def vectorize_around_a_stage(t: Scene):
-    s, _, P, S, C = _chain()
-    s[S].compute_at(s[C], C.op.axis[1])
-    t.watch(s)[C].vectorize(C.op.axis[1])
-
-
 def unroll_too_much(t: Scene):
     s, C = _matmul(M=100_000)
     t.watch(s)[C].unroll(C.op.axis[0])
@@ -287,12 +281,6 @@ def compute_at_a_gone_loop(t: Scene):
     t.watch(s)[S].compute_at(s[C], i)
 
 
-def compute_at_a_vector_loop(t: Scene):
-    s, _, P, S, C = _chain()
-    s[C].vectorize(C.op.axis[1])
-    t.watch(s)[S].compute_at(s[C], C.op.axis[1])
-
-
 def compute_at_a_tensor(t: Scene):
     s, _, P, S, C = _chain()
     t.watch(s)[S].compute_at(C, C.op.axis[0])
@@ -310,10 +298,11 @@ def compute_at_an_inlined_stage(t: Scene):
     t.watch(s)[P].compute_at(s[S], i)
 
 
-def loop_of_a_waiting_stage_is_vectorized(t: Scene):
+def store_around_a_vector_loop(t: Scene):
     s, _, P, S, C = _chain()
-    s[P].compute_at(s[C], C.op.axis[1])
-    t.watch(s)[C].vectorize(C.op.axis[1])
+    s[C].vectorize(C.op.axis[1])
+    s[S].compute_at(s[C], C.op.axis[1])
+    t.watch(s)[S].store_at(s[C], C.op.axis[0])
 
 
 def inline_an_output(t: Scene):

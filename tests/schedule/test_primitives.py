@@ -277,7 +277,10 @@ def test_decisions_of_a_trace_can_be_changed():
         (lambda s, D, C: s[C].compute_inline(), "is a reduction"),
         (lambda s, D, C: s[D].compute_at(s[C], "i"), "is an output"),
         (lambda s, D, C: s[C].compute_at(s[C], "i"), "inside itself"),
-        (lambda s, D, C: (s[C].compute_at(s[D], "j"), s[D].vectorize("j")), "once per lane"),
+        (
+            lambda s, D, C: (s[D].vectorize("j"), s[C].compute_at(s[D], "j"), s[C].store_at(s[D], "i")),
+            "lanes would share",
+        ),
         (
             lambda s, D, C: (s[C].compute_at(s[D], "j"), s.cache_write(D, "local")),
             "is computed inside its loops",

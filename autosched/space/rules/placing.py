@@ -17,7 +17,8 @@ def places(s: tl.Schedule, stage: tl.Stage) -> list[tuple[str, str]]:
     for name, loop in s.legal_places(stage.name):
         reader = s[name]
         iv = reader.loop(loop)
-        if iv.kind == "data" and reader.state.kind(iv) in ("serial", "parallel"):
+        plain = iv.kind == "data" and reader.state.kind(iv) in ("serial", "parallel")
+        if plain and not _in_lanes(s, name, loop):
             found.append((name, loop, reader.state.kind(iv)))
     if not found:
         return []
@@ -25,6 +26,19 @@ def places(s: tl.Schedule, stage: tl.Stage) -> list[tuple[str, str]]:
     again = bool(stage.op.reduce_axis) or any(r.compute.reduce_axis for r in s.state.readers(stage.name))
     inner = shared if again else [f for f in found if f[0] == shared[0]][-1]
     return [f[:2] for f in dict.fromkeys([shared, inner])]
+
+
+def _in_lanes(s: tl.Schedule, name: str, loop: str) -> bool:
+    """Whether a loop stands inside of a vector loop, or is one."""
+    at: tuple[str, str] | None = (name, loop)
+    while at is not None:
+        host = s[at[0]]
+        around = list(host.leaf_iter_vars)[: 1 + [iv.name for iv in host.leaf_iter_vars].index(at[1])]
+        if any(host.state.kind(iv) == "vectorized" for iv in around):
+            return True
+        outer = host.state.attach
+        at = None if outer is None or isinstance(outer, str) else (outer.stage, outer.loop)
+    return False
 
 
 def once_first(

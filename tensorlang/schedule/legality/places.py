@@ -98,13 +98,6 @@ def place_verdict(
     readers = state.readers(stage.name)
     if not readers:
         return no(f"nothing reads `{stage.name}`", mark=mark)
-    for iv in target.leaves[: position + 1]:
-        if target.kind(iv) == "vectorized":
-            return no(
-                f"loop {target.name}.{iv.name} is vectorized: a stage cannot run once per lane",
-                mark=mark,
-                legal=lambda: legal_text(state, stage),
-            )
     outside = [r for r in readers if not encloses(state, target, position, r)]
     if outside:
         names = ", ".join(f"`{r.name}`" for r in outside)
@@ -149,16 +142,26 @@ def _enter(reader: StageState, target: StageState, loop: str) -> str:
     )
 
 
-def legal_places(state: ScheduleState, stage: StageState) -> list[tuple[str, str]]:
-    """Every (stage, loop) where ``stage`` may be computed, besides root."""
-    found = []
+def legal_places(state: ScheduleState, stage: StageState, in_vectors: bool = True) -> list[tuple[str, str]]:
+    """Every (stage, loop) where ``stage`` may be computed, besides root; those inside of vector loops, where
+    it is computed for all lanes at once, come last, if at all."""
+    found: list[tuple[str, str]] = []
+    lanes: list[tuple[str, str]] = []
     for target in state.stages:
         if target.is_placeholder or target.attach == INLINED:
             continue
+        wide = in_lanes(state, target)
         for iv in target.leaves:
+            wide = wide or target.kind(iv) == "vectorized"
             if place_verdict(state, stage, target, iv.name):
-                found.append((target.name, iv.name))
-    return found
+                (lanes if wide else found).append((target.name, iv.name))
+    return found + lanes if in_vectors else found
+
+
+def in_lanes(state: ScheduleState, stage: StageState) -> bool:
+    """Whether a stage is computed inside of a vector loop of another."""
+    around = [outer.kind(iv) for outer, p in chain(state, stage) for iv in outer.leaves[: p + 1]]
+    return "vectorized" in around
 
 
 def pending_places(state: ScheduleState, stage: StageState) -> list[tuple[str, str, str]]:
@@ -178,9 +181,12 @@ def legal_text(state: ScheduleState, stage: StageState) -> str:
     return ", ".join(places[:12]) + (f", … ({len(places) - 12} more)" if len(places) > 12 else "")
 
 
+_AT_ONCE = {"parallel": "parallel: its threads", "vectorized": "vectorized: its lanes"}
+
+
 def store_verdict(state: ScheduleState, stage: StageState, place: At) -> Verdict:
     """Whether the memory of an attached stage may be made at ``place``: a loop around the one it is computed
-    at, with no parallel loop between, whose threads would share it."""
+    at, with no parallel or vector loop between, whose turns would share it."""
     mark = (place.stage, place.loop)
     if not isinstance(stage.attach, At):
         return no(
@@ -195,13 +201,13 @@ def store_verdict(state: ScheduleState, stage: StageState, place: At) -> Verdict
             if outer.name == place.stage and iv.name == place.loop:
                 if between:
                     return no(
-                        f"loop {between[0]} between storage and computation is parallel: its threads would "
-                        "share the memory",
+                        f"loop {between[0]} between storage and computation is {between[1]} would share the "
+                        "memory",
                         mark=mark,
                     )
                 return YES
-            if outer.kind(iv) == "parallel":
-                between.append(f"{outer.name}.{iv.name}")
+            if outer.kind(iv) in _AT_ONCE:
+                between = between or [f"{outer.name}.{iv.name}", _AT_ONCE[outer.kind(iv)]]
     return no(
         f"loop {place.stage}.{place.loop} is not around the place where `{stage.name}` is computed",
         mark=mark,

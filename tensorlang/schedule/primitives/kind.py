@@ -10,8 +10,8 @@ from ...te.axis import REDUCE, IterVar
 from ...te.scan import SCAN
 from ..bounds import bounds_of
 from ..legality.verdict import YES, Verdict, no
-from ..state import At, ScheduleState, change, depends_on_dims
-from .base import Primitive, find_loop, leaf, position
+from ..state import ScheduleState, change, depends_on_dims
+from .base import Primitive, find_loop, leaf
 from .fields import LoopName, StageName
 
 if TYPE_CHECKING:
@@ -87,7 +87,6 @@ class Vectorize(Kind):
 
     def fits(self, state: ScheduleState) -> Verdict:
         st = state.stage(self.stage)
-        p = position(st, self.loop)
         if leaf(st, self.loop).kind == SCAN:
             return no(
                 f"loop {self.stage}.{self.loop} is a scan: each turn needs the one before",
@@ -107,14 +106,6 @@ class Vectorize(Kind):
                     mark=(self.stage, self.loop),
                     try_=f"fuse({other.name}, {self.loop}) and vectorize the fused loop, or unroll one of "
                     "them",
-                )
-        for inside in state.attached(self.stage):
-            if isinstance(inside.attach, At) and position(st, inside.attach.loop) >= p:
-                return no(
-                    f"`{inside.name}` is computed inside it, at {self.stage}.{inside.attach.loop}, and "
-                    "cannot run once per lane",
-                    mark=(self.stage, self.loop),
-                    try_=f"vectorize a loop of {inside.name}, or move it outwards",
                 )
         return self._constant(state, MAX_LANES)
 

@@ -37,7 +37,7 @@ class SampleLocation(Primitive):
                 f"a decision named {self.decision!r} exists already",
                 legal="names in use: " + ", ".join(d.name for d in state.decisions),
             )
-        places = legal_places(state, state.stage(self.stage))
+        places = legal_places(state, state.stage(self.stage), in_vectors=False)
         if self.values is not None and (len(self.values) != 1 or not 0 <= self.values[0] <= len(places)):
             return no(
                 f"value {', '.join(map(str, self.values))} of {self.decision!r}: there are {len(places)} "
@@ -47,7 +47,7 @@ class SampleLocation(Primitive):
         return YES
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
-        places = legal_places(state, state.stage(self.stage))
+        places = legal_places(state, state.stage(self.stage), in_vectors=False)
         n = self.values[0] if self.values is not None else 0
         stage = state.stage(self.stage)
         state = state.with_stage(
@@ -68,7 +68,7 @@ class SampleLocation(Primitive):
         schedule: Schedule, tensor: StageKey, *, value: int | None = None, name: str | None = None
     ) -> int:
         """Compute ``tensor`` at one of its legal places: 0 is root (the loop of the scan it is part of), n
-        the n-th of ``s.legal_places(tensor)``.
+        the n-th of ``s.legal_places(tensor)``, of which those inside of vector loops are left out.
 
         Returns the number."""
         stage = schedule.stage_name(tensor)

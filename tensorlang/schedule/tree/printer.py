@@ -36,8 +36,10 @@ def _lines(
     chosen: dict[Var, Expr],
     mark: tuple[str, str | None] | None,
     inside: StageState | None = None,
+    lanes: tuple[Expr, ...] = (),
 ) -> Steps[list[Line]]:
-    """The lines of neighbours; before the first of a stage that waits for its place, one that says so."""
+    """The lines of neighbours inside of vector loops of so many ``lanes``; before the first of a stage that
+    waits for its place, one that says so."""
     lines: list[Line] = []
     for p, node in enumerate(nodes):
         st = node.stage
@@ -50,12 +52,16 @@ def _lines(
             lines += (
                 [Line(f"pending {st.name}", f"tensorize({', '.join(st.tensorized)}): {why}")] if why else []
             )
-        lines.append((yield _line(node, bounds, chosen, mark)))
+        lines.append((yield _line(node, bounds, chosen, mark, lanes)))
     return lines
 
 
 def _line(
-    node: TreeNode, bounds: Bounds, chosen: dict[Var, Expr], mark: tuple[str, str | None] | None
+    node: TreeNode,
+    bounds: Bounds,
+    chosen: dict[Var, Expr],
+    mark: tuple[str, str | None] | None,
+    lanes: tuple[Expr, ...],
 ) -> Steps[Line]:
     b = bounds[node.stage.name]
     name = node.stage.name
@@ -63,6 +69,7 @@ def _line(
         extent = b.loops[node.loop]
         now = substitute(extent, chosen)
         kind = node.stage.kind(node.loop)
+        wide = (extent,) if kind == "vectorized" and const_int(extent) != 1 else ()
         words = [f"0..{now}"]
         if now is not extent:
             words.append(f"({extent})")
@@ -75,11 +82,12 @@ def _line(
         return Line(
             f"loop {name}.{node.loop.name}",
             "  ".join(words),
-            (yield _lines(node.children, bounds, chosen, mark, node.stage)),
+            (yield _lines(node.children, bounds, chosen, mark, node.stage, (*lanes, *wide))),
         )
     if isinstance(node, StorageNode):
         slide = slide_of(bounds.state, bounds, node.stage)
-        shape = [substitute(e, chosen) for e in slide.shape(region_size(node.stage.op.outputs[0], bounds))]
+        region = slide.shape(region_size(node.stage.op.outputs[0], bounds))
+        shape = [substitute(e, chosen) for e in (*region, *lanes)]
         sizes = [const_int(e) for e in shape]
         outputs = node.stage.op.outputs
         total: int | None = sum(t.dtype.bytes for t in outputs)
