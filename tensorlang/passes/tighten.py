@@ -5,14 +5,17 @@ without tests.
 Vectorised and unrolled loops keep their constant extents; ``partition`` and masks serve them. What does not
 change in such a loop is tested in front of it, and may be the bound of a loop around: ``for k in 0..n: for i
 in unrolled 0..4: if k <= b: S`` → ``for k in 0..min(n, b + 1): for i in unrolled 0..4: S``
+And ``for i in 0..3: if y == 0 or i >= 2: S`` → ``for i in (0 if y == 0 else 2)..3: S``
 """
 
 from __future__ import annotations
 
-from ..arith.conditions import conjunction, conjuncts, limits
+from functools import reduce
+
+from ..arith.conditions import conjunction, conjuncts, disjuncts, limits
 from ..expr import make
 from ..expr.linear import reads_data, wraps
-from ..expr.nodes import Expr, Var
+from ..expr.nodes import Expr, Select, Var
 from ..expr.walk import variables
 from ..loopir.stmt import For, Func, If, Stmt, rewrite
 
@@ -35,13 +38,13 @@ def _loop(s: Stmt) -> Stmt | None:
     begin, extent = s.begin, s.extent
     rest: list[Expr] = []
     for cond in conjuncts(s.body.cond):
-        ends = limits(cond, s.var)
+        ends = limits(cond, s.var) or _unless(cond, s.var, begin)
         if ends is None:
             rest.append(cond)
             continue
         first, past = ends
         if first is not None:  # runs from max(begin, first)
-            new = make.max_(begin, first)
+            new = first if type(first) is Select else make.max_(begin, first)
             extent = make.sub(make.add(begin, extent), new)
             begin = new
         if past is not None:
@@ -50,6 +53,18 @@ def _loop(s: Stmt) -> Stmt | None:
         return None
     body = If(conjunction(rest), s.body.then) if rest else s.body.then
     return For(s.var, begin, extent, s.kind, body, s.attrs)
+
+
+def _unless(cond: Expr, var: Var, begin: Expr) -> tuple[Expr, None] | None:
+    """(first value, None) for which ``c or first <= var`` holds, where neither ``var`` nor memory decides
+    ``c``: what sliding windows ask, whose first turn computes all rows."""
+    parts = disjuncts(cond)
+    free = [c for c in parts if var not in variables(c) and not reads_data(c)]
+    other = [c for c in parts if not any(c is f for f in free)]
+    ends = limits(other[0], var) if free and len(other) == 1 and not reads_data(other[0]) else None
+    if ends is None or ends[0] is None:
+        return None
+    return make.select(reduce(make.or_, free), begin, make.max_(begin, ends[0])), None
 
 
 def _take(s: Stmt, var: Var) -> tuple[list[Expr], Stmt]:

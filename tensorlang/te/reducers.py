@@ -370,7 +370,8 @@ def comm_reducer(
 ) -> Callable[..., Any]:
     """A reduction of one's own, as in TVM: ``fcombine(x, y)`` combines two values or two tuples,
     ``fidentity(dtype, …)`` gives the start. The result is called like :func:`sum`: ``argmax((idx, val),
-    axis=k)``; with tuples it returns one node per part.
+    axis=k)``; with tuples it returns one node per part. Called with plain expressions it combines them:
+    ``total(a, b, c)``.
 
     ``fcombine`` must be associative and commutative, and ``fidentity`` neutral for it: schedules reorder and
     split reductions.
@@ -382,8 +383,16 @@ def comm_reducer(
                 try_="te.comm_reducer(lambda x, y: x + y, lambda t: te.const(0, t))",
             )
 
-    def apply(expr: Any, axis: Any, where: Any = None, init: Any = None) -> Any:
-        """Reduces ``expr``, an expression or a tuple of them, over the axes."""
+    def apply(expr: Any, axis: Any, where: Any = None, init: Any = None, *more: Any) -> Any:
+        """Reduces ``expr``, an expression or a tuple of them, over the axes; or combines expressions."""
+        if isinstance(axis, Expr | float):
+            given = (expr, axis, where, init, *more)
+            while given[-1] is None:
+                given = given[:-1]
+            total = make.as_expr(expr)
+            for e in given[1:]:
+                total = make.as_expr(fcombine(*make.unify(total, make.as_expr(e))))
+            return total
         many = isinstance(expr, tuple | list)
         sources = tuple(make.as_expr(e) for e in (expr if many else (expr,)))
         if not sources:

@@ -72,3 +72,14 @@ def test_other_statements_of_the_lanes_are_not_put_behind_a_test() -> None:
     before = func("f", (a, c, d), loop(k, 6, loop(j, 8, body, "vectorized")))
     assert tighten(before).body is before.body
     same(before, tighten(before), coverage=False)
+
+
+def test_what_the_first_turn_does_in_full_begins_later_in_the_others() -> None:
+    """The rows of a sliding window: ``y == 0 or i >= 2``."""
+    a, c = buffer("A", 9), buffer("C", 6, 3)
+    y, i = var("y"), var("i")
+    step = If(make.or_(make.eq(y, 0), make.le(n(2), i)), store(c, (y, i), read(a, y + i)))
+    before = func("f", (a, c), loop(y, 6, loop(i, 3, step)))
+    after = tighten(before)
+    assert "    for i in range(select(y == 0, 0, 2), 3):" in body_text(after).splitlines()
+    same(before, after, coverage=False)

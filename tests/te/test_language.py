@@ -403,3 +403,12 @@ def test_numbers_of_numpy_and_python_beside_expressions():
     }.items():
         assert str(e) in (text, text.replace("A[0] + int8(3)", "int8(3) + A[0]"))
     assert divmod(te.var("i"), 8)[1] is not None and (2 ** te.var("f", "float32")).dtype == "float32"
+
+
+def test_a_reducer_of_ones_own_combines_expressions():
+    A, B = te.placeholder((N,), name="A"), te.placeholder((N,), name="B")
+    mid = te.comm_reducer(lambda x, y: te.max(x, y) - 1, lambda t: te.min_value(t), name="mid")
+    C = te.compute((N,), lambda i: mid(A[i], B[i], 0.5, A[i] * 2), name="C")
+    a, b = floats(N), floats(N)
+    want = np.maximum(np.maximum(np.maximum(a, b) - 1, 0.5) - 1, a * 2) - 1
+    assert np.array_equal(agree(C, {A: a, B: b})[0], want.astype(np.float32))
