@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -51,9 +52,8 @@ class Primitive:
         the parameters of ``call`` are the fields, ``s.step("name", …)`` otherwise. A primitive with another
         form overrides it; one whose new loops and stages shall be variables binds them (``w.new_loops``,
         ``w.new_stage``), one that makes the axes of a stage anew says so (``w.renewed``)."""
-        parameters = list(inspect.signature(self.call).parameters)
-        plain = self.of == "stage" and parameters[1:] == [f.name for f in fields(self)][1:]
-        w.line(w.call(self) if plain else w.step(self))
+        as_method = _called_by_fields(type(self))  # type: ignore[arg-type]  # a class is hashable
+        w.line(w.call(self) if as_method else w.step(self))
 
     def arguments(self) -> dict[str, Any]:
         """The fields as plain data, in order."""
@@ -72,6 +72,13 @@ class Primitive:
             parts.append(text if key in ("loop", "loops", "tensor") else f"{key}={text}")
         stage = getattr(self, "stage", None)
         return f"{self.name}({', '.join(([stage] if stage else []) + parts)})"
+
+
+@functools.cache
+def _called_by_fields(kind: Any) -> bool:
+    """Whether the method of a stage takes the fields of the primitive, in their order."""
+    parameters = list(inspect.signature(kind.call).parameters)
+    return kind.of == "stage" and parameters[1:] == [f.name for f in fields(kind)][1:]
 
 
 def number(state: ScheduleState, value: Number) -> Expr:
