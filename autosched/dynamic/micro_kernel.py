@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import tensorlang as tl
 from tensorlang import te
 from tensorlang.analysis import ROOFLINE, Cost, Product, constant, product_of
+from tensorlang.recipes import Axes, nest, pack, sums
 
 WIDEST = 8  # vectors of a tile
 
@@ -143,33 +144,19 @@ def schedule(
     inside = s[s.cache_write(out.name, "local")] if dense.product == dense.out else s[dense.product]
     product = product_of(inside.op)
     assert product is not None and product.row is not None
-    (depth,) = inside.op.reduce_axis
-    column, deep = product.right_axes[product.column], product.right_axes[depth]
-    copy = s[s.cache_read(product.right, "global", [inside.name])]
-    copy.transform_layout(lambda *at: [at[column] // lanes, at[deep], at[column] % lanes])
+    copy = pack(s, inside, product.right, product.right_axes, product.column, lanes)
     copy.vectorize(copy.op.axis[-1])
-
     i, j = out.op.axis
-    io, ii = out.split(i, tile.rows)
-    jo, ji = out.split(j, lanes * tile.vectors)
-    around = [io, jo]
-    if tile.block < dense.columns:
-        jc, jo = out.split(jo, tile.block // (lanes * tile.vectors))
-        around = [jc, io, jo]
-    out.reorder(*around, ii, ji)
-    jp, jl = out.split(ji, lanes)
-    out.unroll(ii)
-    out.unroll(jp)
-    out.vectorize(jl)
-    if threads > 1:
-        out.parallel(around[0])
-    inside.compute_at(out, jo)
-    if dense.product != dense.out:
-        inside.set_scope("local")
-    row, across = product.row, product.column
-    ap, al = inside.split(across, lanes)
-    inside.reorder(depth, row, ap, al)
-    inside.unroll(row)
-    inside.unroll(ap)
-    inside.vectorize(al)
+    width = lanes * tile.vectors
+    blocks = tile.block // width if tile.block < dense.columns else None
+    # panels are a vector wide, and so are the loops of a tile
+    loops = nest(
+        out,
+        {"i": i, "j": j},
+        "(joo) io joi | ii jio jii" if blocks else "(io) jo | ii jio jii",
+        {"i": tile.rows, "j": width, "jo": blocks, "ji": lanes},
+        parallel=threads > 1,
+    )
+    axes: Axes = {"k": inside.op.reduce_axis, "i": product.row, "j": product.column}
+    sums(s, inside, out, loops.place, axes, "k | i jo ji", {"j": lanes})
     return s

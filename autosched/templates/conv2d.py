@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import tensorlang as tl
 from tensorlang import te
+from tensorlang.recipes import Axes, Cut, nest, sums
 
 from .start import at_most
 
@@ -35,20 +36,18 @@ def conv2d(
             st.compute_inline()
         else:
             st.vectorize(st.split(st.op.axis[-1], 8)[1])
-    fo, fi = s[out].split(f, s.sample_tile(f, max_factor=16, values=at_most(f, 4), name="f"))
-    yo, yi = s[out].split(y, s.sample_tile(y, max_factor=8, values=1, name="y"))
-    xo, xi = s[out].split(
-        x, s.sample_tile(x, candidates=lanes, values=at_most(x, 16), name="x", role="vector")
-    )
-    s[out].reorder(n, fo, yo, xo, fi, yi, xi)
-    s[acc].compute_at(s[out], xo)
+    cuts: dict[str, Cut | None] = {
+        "f": s.sample_tile(f, max_factor=16, values=at_most(f, 4), name="f"),
+        "y": s.sample_tile(y, max_factor=8, values=1, name="y"),
+        "x": s.sample_tile(x, candidates=lanes, values=at_most(x, 16), name="x", role="vector"),
+    }
+    loops = nest(s[out], {"n": n, "f": f, "y": y, "x": x}, "n (fo) yo xo fi yi | xi", cuts, parallel=parallel)
     n, f, y, x = s[acc].op.axis
     rc, ry, rx = s[acc].op.reduce_axis
-    rco, rci = s[acc].split(rc, s.sample_tile(rc, max_factor=4, values=1, name="rc", role="unroll"))
-    s[acc].reorder(rco, ry, rx, rci, n, f, y, x)
-    for loop in (rci, f, y):
-        s[acc].unroll(loop)
-    s[acc].vectorize(x)
-    s[out].vectorize(xi)
-    if parallel:
-        s[out].parallel(fo)
+
+    def deep(c: te.IterVar) -> te.Expr:
+        return s.sample_tile(c, max_factor=4, values=1, name="rc", role="unroll")
+
+    axes: Axes = {"c": rc, "r": [ry, rx], "n": n, "f": f, "y": y, "x": x}
+    (place,) = loops.named["xo"]
+    sums(s, s[acc], s[out], place, axes, "co r | ci n f y x", {"c": deep})

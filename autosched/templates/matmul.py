@@ -9,6 +9,7 @@ from functools import partial
 
 import tensorlang as tl
 from tensorlang import te
+from tensorlang.recipes import Axes, Cut, nest, sums
 
 from .start import at_most
 
@@ -31,28 +32,20 @@ def matmul(
     rows, blocks = s.sample_tile(i, 2, max_factor=64, values=(at_most(i, 6), at_most(i, 8)), name="i")
     cols = s.sample_tile(j, candidates=lanes, values=at_most(j, 16), name="j", role="vector")
     panels = s.sample_tile(j, max_factor=32, values=at_most(j, 4), name="jo")
-    io, ii = s[c].split(i, rows)
-    iq, io = s[c].split(io, blocks)
-    jo, ji = s[c].split(j, cols)
-    jq, jo = s[c].split(jo, panels)
-    s[c].reorder(iq, jq, jo, io, ii, ji)
-    s[acc].compute_at(s[c], io)
+    cuts: dict[str, Cut | None] = {"i": rows, "io": blocks, "j": cols, "jo": panels}
+    loops = nest(s[c], {"i": i, "j": j}, "(ioo) joo joi ioi | ii ji", cuts, parallel=parallel)
     i, j = s[acc].op.axis
-    (k,) = s[acc].op.reduce_axis
-    ko, ki = s[acc].split(k, s.sample_tile(k, max_factor=8, values=1, name="k", role="unroll"))
-    s[acc].reorder(ko, ki, i, j)
-    s[acc].unroll(ki)
-    s[acc].unroll(i)
-    s[acc].vectorize(j)
-    s[c].unroll(ii)
-    s[c].vectorize(ji)
+    axes: Axes = {"k": s[acc].op.reduce_axis, "i": i, "j": j}
+
+    def deep(k: te.IterVar) -> te.Expr:
+        return s.sample_tile(k, max_factor=8, values=1, name="k", role="unroll")
+
+    sums(s, s[acc], s[c], loops.place, axes, "ko | ki i j", {"k": deep})
     if packed:
         b = s[acc].op.input_tensors[1]
         panel = s.cache_read(b, "global", [acc])
-        s[panel].compute_at(s[c], jo)
+        s[panel].compute_at(s[c], loops.around[-2])
         s[panel].vectorize(s[panel].op.axis[-1])
-    if parallel:
-        s[c].parallel(iq)
 
 
 matmul_packed = partial(matmul, packed=True)

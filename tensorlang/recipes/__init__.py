@@ -4,5 +4,23 @@ shapes."""
 from __future__ import annotations
 
 from .default_schedule import default_schedule
+from .nests import Axes, Cut, Loops, fill, fuse, nest, pack, sums
+from .pixels import FEW, convolve, fill_weight, pack_weight, strips, turn_pixels
 
-__all__ = ["default_schedule"]
+__all__ = [
+    "FEW",
+    "Axes",
+    "Cut",
+    "Loops",
+    "convolve",
+    "default_schedule",
+    "fill",
+    "fill_weight",
+    "fuse",
+    "nest",
+    "pack",
+    "pack_weight",
+    "strips",
+    "sums",
+    "turn_pixels",
+]

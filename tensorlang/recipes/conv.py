@@ -23,21 +23,20 @@ from ..target import Target
 from ..te import ComputeOp, IterVar, Tensor
 from .common import share_out, size, work
 from .gemm import tile_for
+from .nests import fuse
+from .pixels import FEW, MOST_TAPS, convolve, fill_weight, pack_weight, strips, turn_pixels
 
 # that wait to be turned: 3 KiB for 16 channels. Measured: 48 and 96 are equal for 3×3, 48 is 1 to 3 % faster
 # for 1×1
 BLOCK_PIXELS = 48
 MOST_VECTORS = 32  # of a padded row that are written out
-MOST_TAPS = 9  # that are unrolled
 # of pixels for each core: turned one at a time they stay in the second cache, 10 % faster than the whole at
 # 1024 × 14 × 14
 MIN_BLOCKS = 2
 PACKED_PIXELS = 16  # from which packing a weight in the call pays
-FEW = 4  # elements of 32 bits that are turned together
 # of a 1×1 tap. Measured: 10 to 25 % faster than one at a time, where the loop costs as much as three
 # multiply-adds
 UNROLLED_CHANNELS = 4
-UNROLLED_PIXELS = 8  # of the image that are turned side by side: half a cache line
 
 
 def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
@@ -75,83 +74,62 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     turns = work(inside)
     fixed = any(t is conv.weight for t in constants)
     order = _order(conv, _taps_unrolled(conv, high))
-    weight = _panels(s, conv, inside, width, order)
+    weight = pack_weight(s, conv, inside, width, order)
     rows = _by_pixel(s, conv, inside) if conv.pointwise else None
 
     def laid_out(*at: Any) -> list[Any]:
         n, o, places = at[: len(conv.batch)], at[len(conv.batch)], at[len(conv.batch) + 1 :]
         return [*n, *_by_group(conv, o, _counted(places, conv.sizes))]
 
-    inside.transform_layout(laid_out)
-    finished = s[s.cache_write(out.name, "local")]
-    finished.transform_layout(laid_out)
-
+    finished = strips(s, out, inside, laid_out)
     images, (o, *spatial) = list(out.op.axis[: len(conv.batch)]), out.op.axis[len(conv.batch) :]
-    front = list(images)
-    if conv.groups > 1:
-        group, o = out.split(o, conv.each)
-        front.append(group)
-    oo, oi = out.split(o, width)
-    p = spatial[0] if len(spatial) == 1 else out.fuse(*spatial)
     tiles = -(-pixels // high)
     blocks = -(-tiles // max(1, BLOCK_PIXELS // high))
     if rows is not None and blocks >= cores:
         blocks = -(-blocks // cores) * cores
-    around, place = [*front, oo], None
+    block = None
     if pixels * 2 > BLOCK_PIXELS * 3:
-        pc, p = out.split(p, _whole(-(-tiles // blocks) * high, high, lanes))
-        around = [*front, pc, oo] if rows is not None else [*front, oo, pc]
-    po, pi = out.split(p, lanes)
-    ob, oi = out.split(oi, FEW)
-    out.reorder(*around, po, ob, oi, pi)
-    out.unroll(oi)
-    out.vectorize(pi)
+        block = _whole(-(-tiles // blocks) * high, high, lanes)
     # the image is turned by the block where there are blocks enough to share out, or else as a whole before
     # its products are shared out
-    in_blocks = blocks >= MIN_BLOCKS * cores
+    in_blocks = rows is not None and blocks >= MIN_BLOCKS * cores
     padded = padding_of(s, conv.data) if rows is None else None
     if rows is None and padded is None:
-        shared, place = _fused(out, around), None
-    elif rows is not None and in_blocks:
-        shared = place = _fused(out, around[:-1])
+        around = "(n oo oio po)"
+    elif in_blocks:
+        around = "(n oo po) oio"
     else:
-        place, shared = images[-1] if images else None, _fused(out, around[len(images) :])
-    if cost_of(target).shared(turns):
-        out.parallel(shared)
-
-    finished.compute_at(out, oo if rows is not None and in_blocks else shared)
-    *_, fp, fo = finished.op.axis
-    fp, fi = finished.split(fp, high)
-    finished.unroll(fi)
-    finished.vectorize(fo)
-    inside.compute_at(finished, fp)
-    if s.can("set_scope", inside.name, "local"):
-        inside.set_scope("local")
-    *front, ip, io = inside.op.axis
-    inside.reorder(*front, *order, ip, io)
-    inside.unroll(ip)
-    inside.vectorize(io)
+        around = "n (oo oio po)" if rows is None else "n (oo po oio)"
+    loops = convolve(
+        s,
+        out,
+        finished,
+        inside,
+        {"n": images, "o": o, "p": fuse(out, spatial)},
+        f"{around} pio oiio | oiii pii",
+        {"o": conv.each if conv.groups > 1 else None, "oi": width, "p": block, "pi": lanes, "oii": FEW},
+        high,
+        order,
+        parallel=cost_of(target).shared(turns),
+    )
     if _taps_unrolled(conv, high):
         inside.unroll(conv.taps[-1])
     if conv.pointwise and (size(conv.channels) or 1) % UNROLLED_CHANNELS == 0:
         _, few = inside.split(conv.channels, UNROLLED_CHANNELS)
         inside.unroll(few)
     if not fixed:
-        _pack_in_blocks(weight, conv, order, turns, target)
+        share_out(weight, list(fill_weight(weight, conv, order)), turns // PACKED_PIXELS, target)
     if padded is not None:
-        if place is not None:
-            padded.compute_at(out, place)
+        if images:
+            padded.compute_at(out, images[-1])
         *front, _ = padded.op.axis
         rows_in_vectors(padded, lanes)
         share_out(padded, front[len(images) :], turns // PACKED_PIXELS, target)
     if rows is not None:
-        if place is not None:
-            rows.compute_at(out, place)
-        _turn(rows, lanes, 0 if in_blocks else turns, target)
-
-
-def _fused(stage: Stage, loops: Sequence[IterVar]) -> IterVar:
-    return loops[0] if len(loops) == 1 else stage.fuse(*loops)
+        if in_blocks or images:
+            rows.compute_at(out, loops.around[0] if in_blocks else images[-1])
+        (po,) = turn_pixels(rows, lanes).named["po"]
+        share_out(rows, [po], 0 if in_blocks else turns // PACKED_PIXELS, target)
 
 
 def _whole(pixels: int, high: int, lanes: int) -> int:
@@ -193,50 +171,6 @@ def _order(conv: Conv, unrolled: bool) -> list[IterVar]:
     return [conv.channels, *taps, last] if longer else [*taps, conv.channels, last]
 
 
-def _panels(s: Schedule, conv: Conv, inside: Stage, width: int, order: Sequence[IterVar]) -> Stage:
-    """The weight in panels of ``width`` outputs of a group, the rest in the order of the reduction."""
-    copy = s[s.cache_read(conv.weight, "global", [inside.name])]
-
-    def packed(*at: Any) -> list[Any]:
-        o = at[conv.weight_axes[conv.outputs]]
-        rest = [at[conv.weight_axes[a]] if a in conv.weight_axes else 0 for a in order]
-        if conv.groups == 1:
-            return [o // width, *rest, o % width]
-        if conv.each == width or conv.each % width:
-            return [o // conv.each, *rest, o % conv.each]
-        return [o // conv.each, o // width % (conv.each // width), *rest, o % width]
-
-    copy.transform_layout(packed)
-    *_, lane = copy.op.axis
-    copy.vectorize(lane)
-    return copy
-
-
-def _pack_in_blocks(weight: Stage, conv: Conv, order: Sequence[IterVar], turns: int, target: Target) -> None:
-    """The copy of a weight that is packed in each call: as many of its neighbours side by side as can be
-    turned."""
-    *front, lane = weight.op.axis
-    loops = dict(zip(order, front[-len(order) :], strict=True))
-    front = front[: -len(order)]
-    taps = [loops[a] for a in conv.taps]
-    channel = loops[conv.channels]
-    if conv.each % (size(lane) or 1):
-        # the last panel reads lane by lane, each behind a test: written out, that alone took LLVM half a
-        # second
-        beside = []
-        weight.reorder(*front, channel, *taps, lane)
-    elif math.prod(size(a) or 1 for a in taps) <= MOST_TAPS:
-        channel, few = weight.split(channel, FEW)
-        beside = [few, *taps]
-        weight.reorder(*front, channel, *beside, lane)
-    else:
-        beside = taps[-1:]
-        weight.reorder(*front, channel, *taps, lane)
-    for a in beside:
-        weight.unroll(a)
-    share_out(weight, front, turns // PACKED_PIXELS, target)
-
-
 def _by_pixel(s: Schedule, conv: Conv, inside: Stage) -> Stage:
     """The image with the channels of each pixel side by side; pixels that a stride leaves out are not
     copied."""
@@ -254,17 +188,6 @@ def _by_pixel(s: Schedule, conv: Conv, inside: Stage) -> Stage:
 
     copy.transform_layout(turned)
     return copy
-
-
-def _turn(rows: Stage, lanes: int, turns: int, target: Target) -> None:
-    """Vectors of channels, a few pixels side by side; shared out when ``turns`` of the product are enough."""
-    *front, p, c = rows.op.axis
-    po, pi = rows.split(p, UNROLLED_PIXELS)
-    co, ci = rows.split(c, lanes)
-    rows.reorder(*front, po, co, pi, ci)
-    rows.unroll(pi)
-    rows.vectorize(ci)
-    share_out(rows, [po], turns // PACKED_PIXELS, target)
 
 
 def padding_of(s: Schedule, image: Tensor) -> Stage | None:

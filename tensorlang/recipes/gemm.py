@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from ..analysis import ROOFLINE, Cost, Product, cost_of, product_of
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
 from .common import share_out, size, work
+from .nests import fill, nest, pack, sums
 
 STREAMED_ROWS = 12  # rows up to which the right operand is read where it lies
 STREAMED_DEPTH = 8  # rows of it that are read side by side
@@ -114,14 +114,12 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     if m is not None and not fixed and not pairs and not overlaps and _streams(inside, product, m, target):
         _stream(s, out, inside, product, own, m, lanes, target)
         return
-    widens = _widens(inside, product.right) and (
-        not fixed or m is None or m >= PACKED_ROWS
-    )  # few rows: memory is what a fixed one costs
-    copy = (
-        _panels(s, inside, product.right, product.right_axes, product.column, width, pairs, widens)
-        if packs
-        else None
-    )
+    if packs:
+        # few rows: memory is what a fixed one costs
+        widens = _widens(inside, product.right) and (not fixed or m is None or m >= PACKED_ROWS)
+        dtype = "int16" if pairs else "float32" if widens else ""
+        right, axes = product.right, product.right_axes
+        copy = pack(s, inside, right, axes, product.column, width, pairs=pairs, dtype=dtype)
     if not (itself and packs) and (
         pairs
         or (packs and high > 1 and _far(product, target))
@@ -134,65 +132,34 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     wide = packs and (m is None or m >= 4 * PACKED_ROWS)
     most = cost_of(target).block_columns // (1 if wide else 2)
     block = None if overlaps else _block(n, width, most, target.num_cores if shared else 1)
-    jo, ji = (
-        out.split(own[product.column], width, tail="shift")
-        if overlaps
-        else out.split(own[product.column], width)
-    )
-    rows = [own[product.row]] if product.row is not None else []
-    tile = []
-    if rows and m != 1:
-        io, ii = out.split(rows[0], high)
-        rows, tile = [io], [ii]
-    outer = [own[a] for a in inside.op.axis if a is not product.row and a is not product.column]
-    around = list(outer)
-    if block is not None:
-        jc, jo = out.split(jo, block)
-        around.append(jc)
-    out.reorder(*around, *rows, jo, *tile, ji)
-    for ii in tile:
-        out.unroll(ii)
-    out.vectorize(ji)
-    place = None
-    if around:
-        place = around[0] if len(around) == 1 else out.fuse(*around)
-        if shared:
-            out.parallel(place)
-    elif rows and shared:
-        out.parallel(rows[0])
-    inside.compute_at(out, jo)
-    if s.can("set_scope", inside.name, "local"):
-        inside.set_scope("local")
+    deep = inside.op.reduce_axis
+    rows = [] if product.row is None else [product.row]
     keep = [a for a in inside.op.axis if a is not product.row and a is not product.column]
-    tile = [product.row] if product.row is not None else []
-    deep = list(inside.op.reduce_axis)
-    if pairs:  # both products of a pair follow each other
-        deep[-1], ki = inside.split(deep[-1], 2)
-        tile.append(ki)
-    inside.reorder(*keep, *deep, *tile, product.column)
-    inside.vectorize(product.column)
-    for ii in tile:
-        inside.unroll(ii)
-    if copy is not None:
-        if fixed or any(a not in product.right_axes for a in keep):
-            place = None
-        if place is not None:
-            copy.compute_at(out, place)
-        laid: tuple[Any, ...] = copy.op.axis if pairs else (*copy.op.axis, None)
-        *others, lane, pair = laid
-        at = len(others) - 1 - len(inside.op.reduce_axis)
-        if pair is not None or product.in_lines:
-            panel = others.pop(at)
-            _lines(copy, [*others, panel], pair, lane)  # whole lines of a block are read one after the other
-        else:
-            depth = size(inside.op.reduce_axis[-1])
-            _, ki = copy.split(
-                others[-1], 8 if depth is None or depth % 8 == 0 else 4
-            )  # turned in registers, so many columns at a time
-            copy.unroll(ki)
-            copy.vectorize(lane)
-        if place is None and not fixed:
-            share_out(copy, [others[0]], turns // 16, target)
+    blocks = bool(keep) or block is not None
+    loops = nest(
+        out,
+        {"b": [own[a] for a in keep], "i": [own[a] for a in rows], "j": own[product.column]},
+        "(b joo) io joi | ii ji" if blocks else "(io) joi | ii ji",
+        {"i": high, "j": (width, "shift") if overlaps else width, "jo": block},
+        parallel=shared,
+    )
+    sums(
+        s,
+        inside,
+        out,
+        loops.place,
+        {"b": keep, "k": deep[:-1], "p": deep[-1], "i": rows, "j": product.column},
+        "b k po | i pi j" if pairs else "b k p | i j",
+        {"p": 2 if pairs else None},
+    )
+    if packs:
+        depth = size(deep[-1])
+        # turned in registers, so many columns at a time
+        fill(copy, len(deep), 8 if depth is None or depth % 8 == 0 else 4, pairs)
+        if blocks and not fixed and all(a in product.right_axes for a in keep):
+            copy.compute_at(out, loops.around[0])
+        elif not fixed:
+            share_out(copy, [copy.leaf_iter_vars[0]], turns // 16, target)
 
 
 def _overlaps(inside: Stage, product: Product, width: int, target: Target) -> bool:
@@ -243,10 +210,9 @@ def _stream(
     wait in the first cache. The cores take parts of k, so that each reads memory as it lies."""
     high = -(-m // -(-m // 4))
     vectors = max(2, min(4, 8 // high))
-    width = lanes * vectors
     (k,) = inside.op.reduce_axis
     depth, shares = size(k), target.num_cores
-    partial, place = inside, None
+    partial, place = inside, list[IterVar]()
     if (
         cost_of(target).shared_products(work(inside))
         and shares > 1
@@ -256,31 +222,23 @@ def _stream(
         kc, k = inside.split(k, nparts=shares)
         partial = s[s.rfactor(inside.name, kc)]
         (k,) = partial.op.reduce_axis
-        place, *axes = partial.op.axis
+        place, axes = [partial.op.axis[0]], list(partial.op.axis[1:])
     else:
         axes = list(inside.op.axis)
     rows = [a for a, o in zip(axes, own, strict=True) if o is product.row]
     around = [a for a, o in zip(axes, own, strict=True) if o is not product.row and o is not product.column]
-    column = axes[-1]
-    ko, ki = partial.split(k, STREAMED_DEPTH)
-    jo, ji = partial.split(column, width)
-    blocks = []
-    if rows and m > high:
-        io, ii = partial.split(rows[0], high)
-        blocks, rows = [io], [ii]
-    partial.reorder(*([] if place is None else [place]), *around, ko, jo, *blocks, ki, *rows, ji)
-    partial.unroll(ki)
-    for i in rows:
-        partial.unroll(i)
-    partial.vectorize(ji)
+    nest(
+        partial,
+        {"s": place, "b": around, "k": k, "i": rows, "j": axes[-1]},
+        "(s) b ko jo io | ki ii ji",
+        {"k": STREAMED_DEPTH, "j": lanes * vectors, "i": high if m > high else None},
+        parallel=True,
+    )
     jo, ji = out.split(own[product.column], lanes)
     out.vectorize(ji)
-    if place is not None:
-        partial.parallel(place)
+    if place:
         inside.compute_at(out, jo)
-        inside.reorder(*inside.op.reduce_axis, *inside.op.axis)
-        inside.unroll(inside.op.reduce_axis[0])
-        inside.vectorize(inside.op.axis[-1])
+        nest(inside, {"k": inside.op.reduce_axis, "i": inside.op.axis}, "| k i")
 
 
 def _widens(inside: Stage, tensor: Tensor) -> bool:
@@ -288,45 +246,6 @@ def _widens(inside: Stage, tensor: Tensor) -> bool:
     by whole vectors, and not at every use, where one element of the left operand takes three instructions in
     the place of a load."""
     return tensor.dtype.is_float and tensor.dtype.bits == 16 and inside.op.body[0].dtype.name == "float32"
-
-
-def _panels(
-    s: Schedule,
-    inside: Stage,
-    tensor: Tensor,
-    axes: dict[IterVar, int],
-    across: IterVar,
-    width: int,
-    pairs: bool,
-    widens: bool,
-) -> Stage:
-    """A copy of an operand in panels: the other data axes in front, then the panel, k, and the rows or
-    columns of a panel; of pairs, 16-bit neighbours along k side by side."""
-    copy = s[s.cache_read(tensor, "global", [inside.name], "int16" if pairs else "float32" if widens else "")]
-    deep = [axes[a] for a in inside.op.reduce_axis]
-    front = [d for d in axes.values() if d != axes[across] and d not in deep]
-    last = deep.pop() if pairs else None
-    by_two = [] if last is None else [last]
-    copy.transform_layout(
-        lambda *at: [
-            *[at[d] for d in front],
-            at[axes[across]] // width,
-            *[at[d] for d in deep],
-            *[at[d] // 2 for d in by_two],
-            at[axes[across]] % width,
-            *[at[d] % 2 for d in by_two],
-        ]
-    )
-    return copy
-
-
-def _lines(copy: Stage, outer: list[IterVar], pair: IterVar | None, lane: IterVar) -> None:
-    """The loops of a copy in panels, one vector or two interleaved ones at a time."""
-    if pair is not None:
-        outer = [*outer, pair]
-        copy.unroll(pair)
-    copy.reorder(*outer, lane)
-    copy.vectorize(lane)
 
 
 def _far(product: Product, target: Target) -> bool:
@@ -356,12 +275,10 @@ def _left(s: Schedule, inside: Stage, product: Product, high: int, pairs: bool, 
         copy.vectorize(inner)
         share_out(copy, others[:1] or [outer], work(copy) // 4, target)
         return
-    copy = _panels(s, inside, product.left, product.left_axes, product.row, high, pairs, widens)
-    laid: tuple[Any, ...] = copy.op.axis if pairs else (*copy.op.axis, None)
-    *others, lane, pair = laid
-    panel = others.pop(len(others) - 1 - len(inside.op.reduce_axis))
-    _lines(copy, [*others, panel], pair, lane)
-    share_out(copy, [others[0] if others else panel], work(copy) // 4, target)
+    dtype = "int16" if pairs else "float32" if widens else ""
+    copy = pack(s, inside, product.left, product.left_axes, product.row, high, pairs=pairs, dtype=dtype)
+    fill(copy, len(inside.op.reduce_axis), None, pairs)
+    share_out(copy, [copy.leaf_iter_vars[0]], work(copy) // 4, target)
 
 
 def _block(n: int | None, width: int, most: int, threads: int) -> int | None:

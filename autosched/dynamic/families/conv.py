@@ -20,16 +20,14 @@ from typing import Any
 
 import tensorlang as tl
 from tensorlang import te
-from tensorlang.analysis import Conv, constant, conv_of
+from tensorlang.analysis import Conv, conv_of
 from tensorlang.ops import tags
+from tensorlang.recipes import FEW, convolve, fill_weight, pack_weight, strips, turn_pixels
 
 from .products import Tiled, size_of
 
 COUNTED, ROW, ANY = "", " of a row", " of a row, any width"
 SHARED_IMAGES, SHARED_CHANNELS = "", ", channels shared out"
-FEW = 4  # rows of elements that are turned together
-BESIDE = 8  # pixels that are turned together
-TURNED_TAPS = 9  # of a weight's channels, side by side
 
 
 @dataclass(frozen=True)
@@ -74,9 +72,7 @@ def conv_stage(s: tl.Schedule) -> tuple[tl.Stage, Conv] | None:
     conv = conv_of(found[0].op) if len(found) == 1 else None
     if conv is None or conv.groups > 1 or (len(conv.batch), len(conv.spatial), len(conv.taps)) != (1, 2, 2):
         return None
-    order = (conv.outputs, conv.channels, *conv.taps)
-    whole = all(conv.weight_axes.get(a, d) == d for d, a in enumerate(order))
-    return (found[0], conv) if whole and order[1:] == tuple(found[0].op.reduce_axis) else None
+    return found[0], conv
 
 
 def schedules_of(
@@ -150,12 +146,7 @@ def _apply(
     image, weight, channel, (down, across) = conv.data, conv.weight, conv.channels, conv.taps
     # the loop inside is long, or has no end to guess
     order = [down, channel, across] if tile.written else [down, across, channel]
-    packed = s[s.cache_read(weight, "global", [inside.name])]
-    packed.transform_layout(
-        lambda o, c, y, x: [o // width, *((y, c, x) if tile.written else (y, x, c)), o % width]
-    )
-    uneven = conv.each % width > 0
-    _pack(packed, tile.written, not any(t is weight for t in constants), uneven, threads)
+    packed = pack_weight(s, conv, inside, width, order)
     padded = s[s.state.of(image).name] if isinstance(s.state.of(image).op, te.ComputeOp) else None
     if tile.kind == COUNTED:
         padded = s[s.cache_read(image, "global", [inside.name])] if padded is None else padded
@@ -165,75 +156,38 @@ def _apply(
     def laid_out(n: Any, o: Any, y: Any, x: Any) -> list[Any]:
         return [n, y * wide + x, o] if tile.kind == COUNTED else [n, y, x, o]
 
-    inside.transform_layout(laid_out)
-    finished = s[s.cache_write(out.name, "local")]
-    finished.transform_layout(laid_out)
-
-    n, panel = _result(out, tile, width, lanes, threads)
-    finished.compute_at(out, panel)
-    *_, fx, fo = finished.op.axis
-    fx, fi = finished.split(fx, tile.high, tail="shift" if tile.kind == ROW else "auto")
-    finished.unroll(fi)
-    finished.vectorize(fo)
-    inside.compute_at(finished, fx)
-    if s.can("set_scope", inside.name, "local"):
-        inside.set_scope("local")
-    *front, ix, io = inside.op.axis
-    inside.reorder(*front, *order, ix, io)
+    finished = strips(s, out, inside, laid_out)
+    n, o, y, x = out.op.axis
+    if tile.kind == COUNTED:
+        around = "n (oo) y" if tile.shared == SHARED_CHANNELS else "(n) oo y"
+    else:
+        around = "n (y) oo"
+    convolve(
+        s,
+        out,
+        finished,
+        inside,
+        {"n": n, "o": o, "y": y, "x": x},
+        f"{around} xo oio | oii xi",
+        {"o": width, "x": lanes, "oi": FEW},
+        (tile.high, "shift") if tile.kind == ROW else tile.high,
+        order,
+        strip=-4 if tile.kind == COUNTED else -3,
+        parallel=threads > 1,
+    )
     if tile.written:
         inside.unroll(across)
-    inside.unroll(ix)
-    inside.vectorize(io)
+    if not any(t is weight for t in constants):
+        panel = packed.op.axis[0]
+        if conv.each % width == 0:
+            fill_weight(packed, conv, order)
+        if threads > 1:
+            packed.parallel(panel)
     if padded is not None:
         padded.compute_at(out, n)
-        _copy(padded, tile, lanes, threads)
-
-
-def _result(out: tl.Stage, tile: Tile, width: int, lanes: int, threads: int) -> tuple[te.IterVar, te.IterVar]:
-    """The loops of the result, one panel of channels after the other: the loop over images, and the one in
-    which pixels are finished."""
-    n, o, y, x = out.op.axis
-    oo, oi = out.split(o, width)
-    xo, xi = out.split(x, lanes)
-    ob, oi = out.split(oi, FEW)
-    out.reorder(n, *((oo, y) if tile.kind == COUNTED else (y, oo)), xo, ob, oi, xi)
-    out.unroll(oi)
-    out.vectorize(xi)
-    if threads > 1:
-        out.parallel(y if tile.kind != COUNTED else oo if tile.shared == SHARED_CHANNELS else n)
-    return n, oo
-
-
-def _copy(padded: tl.Stage, tile: Tile, lanes: int, threads: int) -> None:
-    """The loops of the padded image, of one that has its channels innermost a few pixels side by side."""
-    *_, y, x, lane = padded.op.axis
-    outer, lane = padded.split(lane, lanes)
-    padded.vectorize(lane)
-    if tile.kind == COUNTED:
-        xo, xi = padded.split(x, BESIDE)
-        padded.reorder(y, xo, outer, xi, lane)
-        padded.unroll(xi)
+        if tile.kind == COUNTED:
+            turn_pixels(padded, lanes)
+        else:
+            padded.vectorize(padded.split(padded.op.axis[-1], lanes)[1])
         if tile.shared == SHARED_CHANNELS:
-            padded.parallel(y)
-
-
-def _pack(weight: tl.Stage, written: bool, given: bool, uneven: bool, threads: int) -> None:
-    """The copy of a weight in panels of output channels; of one that is ``given`` in each call, neighbours
-    are turned side by side."""
-    panel, down, one, other, lane = weight.op.axis
-    channel, across = (one, other) if written else (other, one)
-    weight.vectorize(lane)
-    if given and threads > 1:
-        weight.parallel(panel)
-    # the last panel then reads lane by lane, each behind a test: written out, that takes LLVM long
-    if not given or uneven:
-        return
-    if (constant(down.extent) or 0) * (constant(across.extent) or 0) <= TURNED_TAPS:
-        channel, few = weight.split(channel, FEW)
-        beside = [few, down, across]
-        weight.reorder(panel, channel, *beside, lane)
-    else:
-        beside = [across]
-        weight.reorder(panel, channel, down, across, lane)
-    for a in beside:
-        weight.unroll(a)
+            padded.parallel(padded.op.axis[1])

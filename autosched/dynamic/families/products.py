@@ -20,6 +20,7 @@ import numpy as np
 import tensorlang as tl
 from tensorlang import te
 from tensorlang.analysis import Product, constant, cost_of, product_of
+from tensorlang.recipes import Axes, Cut, nest, pack, sums
 
 HEIGHTS = 4  # of the tiles of one width
 VECTORS = 3  # of the widest tile
@@ -149,45 +150,33 @@ def _apply(s: tl.Schedule, rows: int, width: int, copied: str, threads: int) -> 
     product = product_of(inside.op)
     assert product is not None and product.row is not None
     own = dict(zip(inside.op.axis, out.op.axis, strict=True))
-    (depth,) = inside.op.reduce_axis
-    places = product.right_axes
-    copy = None
-    if copied != IN_PLACE:
-        copy = s[s.cache_read(product.right, "global", [inside.name])]
-        order = [d for a, d in places.items() if a is not product.column and a is not depth] + [
-            places[depth],
-            places[product.column],
-        ]
-        copy.transform_layout(lambda *at: [at[d] for d in order])
-
-    around = [own[a] for a in inside.op.axis if a is not product.row and a is not product.column]
-    shared = bool(around) or threads == 1  # what is shared out may not overlap
-    jo, ji = out.split(own[product.column], width, tail="shift" if shared else "auto")
-    io, ii = out.split(own[product.row], rows, tail="shift")
-    out.reorder(*around, *((io, jo) if copied == WHOLE else (jo, io)), ii, ji)
-    out.unroll(ii)
-    out.vectorize(ji)
-    if threads > 1:
-        out.parallel(around[0] if around else jo)
-    inside.compute_at(out, jo if copied == WHOLE else io)
-    if s.can("set_scope", inside.name, "local"):
-        inside.set_scope("local")
-    inside.reorder(
-        *[a for a in inside.op.axis if a is not product.row and a is not product.column],
-        depth,
-        product.row,
-        product.column,
+    keep = [a for a in inside.op.axis if a is not product.row and a is not product.column]
+    if copied:
+        copy = pack(s, inside, product.right, product.right_axes, product.column, None)
+    # what is shared out may not overlap
+    tail = "shift" if keep or threads == 1 else "auto"
+    loops = nest(
+        out,
+        {
+            "b": [own[a] for a in keep[:1]],
+            "c": [own[a] for a in keep[1:]],
+            "i": own[product.row],
+            "j": own[product.column],
+        },
+        f"{'(b) c' if keep else '(jo)'} {'io jo' if copied == WHOLE else 'jo io' if keep else 'io'} | ii ji",
+        {"j": (width, tail), "i": (rows, "shift")},
+        parallel=threads > 1,
     )
-    inside.unroll(product.row)
-    inside.vectorize(product.column)
-    if copy is not None:
+    axes: Axes = {"b": keep, "k": inside.op.reduce_axis, "i": product.row, "j": product.column}
+    sums(s, inside, out, loops.place, axes, "b k | i j")
+    if copied:
         *_, deep, lane = copy.op.axis
-        copy.compute_at(out, around[-1] if copied == WHOLE else jo)
-        if copied == WHOLE:
-            panel, lane = copy.split(lane, width, tail="shift")
-        if not product.in_lines:
-            deep, ki = copy.split(deep, TURNED)
-            copy.unroll(ki)
-            copy.reorder(*((panel,) if copied == WHOLE else ()), deep, ki, lane)
-        copy.vectorize(lane)
+        copy.compute_at(out, loops.around[-3 if copied == WHOLE else -2])
+        turned, panel = not product.in_lines, "jo" if copied == WHOLE else ""
+        order = f"{panel} ko | ki ji" if turned else f"k {panel} | ji"
+        cuts: dict[str, Cut | None] = {
+            "j": (width, "shift") if panel else None,
+            "k": TURNED if turned else None,
+        }
+        nest(copy, {"k": deep, "j": lane}, order, cuts)
     return True

@@ -11,10 +11,12 @@ Multiplication", ACM TOMS 34, 2008).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import tensorlang as tl
 from tensorlang import te
 from tensorlang.analysis import constant, reads_of
+from tensorlang.recipes import Axes, Cut, fill, fuse, nest, pack, sums
 
 from .rule import Where
 
@@ -57,7 +59,9 @@ def tile(s: tl.Schedule, out: tl.Stage, inside: tl.Stage, form: Form, where: Whe
     lanes = where.lanes(inside)
     n = len(inside.op.axis)
     column = form.column
-    copy = _panels(s, inside, column, lanes * form.panel) if form.panel else None
+    if form.panel:
+        tensor, places = packable(inside, inside.op.axis[column])  # type: ignore[misc]
+        copy = pack(s, inside, tensor, places, inside.op.axis[column], lanes * form.panel)
     # dimensions of the tile in the order they lie in its buffer: the column last, the last two of the others
     # as one when they are merged
     groups: list[tuple[int, ...]] = [(d,) for d in range(n) if d != column]
@@ -73,131 +77,85 @@ def tile(s: tl.Schedule, out: tl.Stage, inside: tl.Stage, form: Form, where: Whe
                 at[column],
             ]
         )
-    own = dict(zip([*groups, (column,)], inside.op.axis, strict=True))
-
-    axes = list(out.op.axis)
-    loops = {g: axes[g[0]] if len(g) == 1 else out.fuse(*[axes[d] for d in g]) for g in groups}
+    # rows of the tile are p, q, … in the order of their knobs
+    names = dict(zip(rows, "pq", strict=False))
+    tiled = [names[g] for g in groups if g in names]
+    fused = {g: fuse(out, [out.op.axis[d] for d in g]) for g in groups}
+    axes: Axes = {"b": [fused[g] for g in groups if g not in names], "j": out.op.axis[column]}
+    axes |= {names[g]: fused[g] for g in names}
     blocked = form.levels == "SSRSRS"
-    inner, middle, outer = {}, {}, {}
-    for g in rows:
-        rest, inner[g] = out.split(
-            loops[g],
-            _knob(
-                s,
-                loops[g],
-                MAX_ROWS * (4 if blocked else 1),
-                6 if len(rows) == 1 else 4 if g == rows[0] else 1,
-            ),
-        )
-        outer[g], middle[g] = out.split(rest, _knob(s, rest, MAX_BLOCK, 8, "block"))
-    width = lanes * form.panel if form.panel else _width(s, axes[column], lanes, 4 if blocked else 2)
-    rest, ji = out.split(axes[column], width)
-    jq, jo = out.split(rest, _knob(s, rest, MAX_BLOCK, 8, "block"))
-    around = [loops[g] for g in groups if g not in rows]
-    blocks = [outer[g] for g in groups if g in rows]
-    orders = {
-        "panels": [*around, jq],
-        "rows": [*around, *blocks],
-        "columns first": [*around, jq, *blocks],
-        "rows first": [*around, *blocks, jq],
-    }
-    shared = orders[
-        "panels"
-        if copy is not None and not form.at_root
-        else "rows"
-        if form.by_rows
-        else "columns first"
-        if form.column_first
-        else "rows first"
-    ]
-    rest_of = [b for b in [*blocks, jq] if not any(b is x for x in shared)]
-    last = rows[-1] if rows else None
-    # neighbours in memory are rows of the tile: it is turned as it is written
-    turned = column != n - 1 and last is not None
-    tile_loops = [inner[g] for g in groups if g in rows and not (turned and g == groups[-1])]
-    tile_loops = [*tile_loops, ji, inner[groups[-1]]] if turned and groups[-1] in inner else [*tile_loops, ji]
-    out.reorder(*shared, *rest_of, *[middle[g] for g in groups if g in rows], jo, *tile_loops)
-    if not blocked:
-        for loop in tile_loops[:-1]:
-            out.unroll(loop)
-    out.vectorize(tile_loops[-1])
-    place = shared[0] if len(shared) == 1 else out.fuse(*shared)
-    if form.parallel:
-        out.parallel(place)
-    inside.compute_at(out, jo)
-    if inside.state.scope != "local":
-        inside.set_scope("local")
-    _inside(s, inside, [own[g] for g in groups if g in rows], own[(column,)], form, lanes)
-    if copy is not None:
-        _copy(copy, out, None if form.at_root else place, form.parallel, len(inside.op.reduce_axis))
+    high, usual = MAX_ROWS * (4 if blocked else 1), 6 if len(rows) == 1 else 4
+    block = partial(_knob, s, most=MAX_BLOCK, usual=8, what="block")
+    cuts: dict[str, Cut | None] = {}
+    for r in names.values():
+        cuts |= {r: partial(_knob, s, most=high, usual=usual if r == "p" else 1), r + "o": block}
+    cuts["j"] = lanes * form.panel or partial(_width, s, lanes=lanes, vectors=4 if blocked else 2)
+    cuts["jo"] = block
+    blocks = " ".join(r + "oo" for r in tiled)
+    if form.panel and not form.at_root:
+        order = f"(b joo) {blocks}"
+    elif form.by_rows:
+        order = f"(b {blocks}) joo"
+    else:
+        order = f"(b joo {blocks})" if form.column_first else f"(b {blocks} joo)"
+    tile_loops = [*[r + "i" for r in tiled], "ji"]
+    if column != n - 1 and groups[-1] in names:
+        # neighbours in memory are rows of the tile: it is turned as it is written
+        tile_loops.append(tile_loops.pop(-2))
+    order = f"{order} {' '.join(r + 'oi' for r in tiled)} joi | {' '.join(tile_loops)}"
+    loops = nest(out, axes, order, cuts, parallel=form.parallel, unroll=not blocked)
+    own = dict(zip([*groups, (column,)], inside.op.axis, strict=True))
+    _sums(
+        s,
+        inside,
+        out,
+        loops.place,
+        {names[g]: own[g] for g in groups if g in names},
+        own[(column,)],
+        form,
+        lanes,
+    )
+    if form.panel:
+        fill(copy, len(inside.op.reduce_axis), TURNED)
+        if not form.at_root:
+            copy.compute_at(out, loops.around[0])
+        elif form.parallel:
+            copy.parallel(copy.leaf_iter_vars[0])
 
 
-def _inside(
-    s: tl.Schedule, inside: tl.Stage, rows: list[te.IterVar], column: te.IterVar, form: Form, lanes: int
+def _sums(
+    s: tl.Schedule,
+    inside: tl.Stage,
+    out: tl.Stage,
+    place: te.IterVar,
+    rows: dict[str, te.IterVar],
+    column: te.IterVar,
+    form: Form,
+    lanes: int,
 ) -> None:
     """The loops of the reduction in its tile."""
     reduce = list(inside.op.reduce_axis)
     main = max(reduce, key=lambda a: constant(a.extent) or 1 << 20)
     small = [a for a in reduce if a is not main and (constant(a.extent) or MAX_TAPS + 1) <= MAX_TAPS]
     large = [a for a in reduce if a is not main and not any(a is b for b in small)]
-    others = [a for a in inside.op.axis if a is not column and not any(a is r for r in rows)]
+    tile = [column, *rows.values()]
+    others = [a for a in inside.op.axis if not any(a is r for r in tile)]
+    axes: Axes = {"b": others, "l": large, "k": main, "t": small, "j": column, **rows}
+    cuts: dict[str, Cut | None]
     if form.levels == "SSRSRS":
-        ko, ki = inside.split(main, _knob(s, main, 512, 64, "depth"))
-        between, innermost = [], []
-        for r in rows:
-            a, b = inside.split(
-                r, _knob(s, r, MAX_ROWS, 6 if len(rows) == 1 else 3, "register", role="unroll")
-            )
-            between.append(a)
-            innermost.append(b)
-        co, ci = inside.split(column, _width(s, column, lanes, 2))
-        inside.reorder(*others, *large, ko, *between, co, *small, ki, *innermost, ci)
+        usual = 6 if len(rows) == 1 else 3
+        cuts = {"k": partial(_knob, s, most=512, usual=64, what="depth")}
+        cuts |= {
+            r: partial(_knob, s, most=MAX_ROWS, usual=usual, what="register", role="unroll") for r in rows
+        }
+        cuts["j"] = partial(_width, s, lanes=lanes, vectors=2)
+        order = f"b l ko {' '.join(r + 'o' for r in rows)} jo t ki | {' '.join(r + 'i' for r in rows)} ji"
     else:
-        ko, ki = inside.split(main, _knob(s, main, MAX_UNROLL, 1, "unroll", role="unroll"))
-        innermost, ci = rows, column
-        inside.reorder(*others, *large, ko, *small, ki, *innermost, ci)
-        inside.unroll(ki)
-    for loop in innermost:
+        cuts = {"k": partial(_knob, s, most=MAX_UNROLL, usual=1, what="unroll", role="unroll")}
+        order = f"b l ko t | ki {' '.join(rows)} j"
+    sums(s, inside, out, place, axes, order, cuts)
+    for loop in small if form.taps else ():
         inside.unroll(loop)
-    if form.taps:
-        for loop in small:
-            inside.unroll(loop)
-    inside.vectorize(ci)
-
-
-def _panels(s: tl.Schedule, inside: tl.Stage, column: int, width: int) -> tl.Stage:
-    """A copy of the operand that has the column, in panels of that width: the other data dimensions, the
-    panel, the reduction, the column."""
-    axis = inside.op.axis[column]
-    tensor, places = packable(inside, axis)  # type: ignore[misc]
-    copy = s[s.cache_read(tensor, "global", [inside.name])]
-    deep = [places[a] for a in inside.op.reduce_axis if a in places]
-    front = [d for a, d in places.items() if a.kind != "reduce" and a is not axis]
-    at_column = places[axis]
-    copy.transform_layout(
-        lambda *at: [
-            *[at[d] for d in front],
-            at[at_column] // width,
-            *[at[d] for d in deep],
-            at[at_column] % width,
-        ]
-    )
-    return copy
-
-
-def _copy(copy: tl.Stage, out: tl.Stage, place: te.IterVar | None, parallel: bool, deep: int) -> None:
-    *others, lane = copy.op.axis
-    source = reads_of(copy.op)
-    if source.along(lane):
-        panel = others.pop(len(others) - 1 - deep)
-        copy.reorder(*others, panel, lane)  # whole lines are read one after the other
-    else:
-        copy.unroll(copy.split(others[-1], TURNED)[1])
-    copy.vectorize(lane)
-    if place is not None:
-        copy.compute_at(out, place)
-    elif parallel:
-        copy.parallel(copy.leaf_iter_vars[0])
 
 
 def packable(inside: tl.Stage, column: te.IterVar) -> tuple[te.Tensor, dict[te.IterVar, int]] | None:
@@ -215,7 +173,7 @@ def packable(inside: tl.Stage, column: te.IterVar) -> tuple[te.Tensor, dict[te.I
 
 
 def _knob(
-    s: tl.Schedule, loop: te.IterVar, most: int, usual: int, what: str = "tile", role: str = "tile"
+    s: tl.Schedule, loop: te.IterVar, *, most: int, usual: int, what: str = "tile", role: str = "tile"
 ) -> te.Expr:
     extent = constant(loop.extent) if loop.dom is not None else None
     return s.sample_tile(
@@ -227,7 +185,7 @@ def _knob(
     )
 
 
-def _width(s: tl.Schedule, loop: te.IterVar, lanes: int, vectors: int) -> te.Expr:
+def _width(s: tl.Schedule, loop: te.IterVar, *, lanes: int, vectors: int) -> te.Expr:
     """The width of a vector loop: whole vectors, half a vector, or all of a short axis."""
     extent = constant(loop.extent) if loop.dom is not None else None
     allowed = [max(1, lanes // 2), *[lanes * v for v in WIDTHS]]

@@ -1,0 +1,173 @@
+"""The one nest of loops that tiles are computed in: recipes give it numbers, rules of a search give it knobs,
+families of dynamic kernels give it tables, and templates show it. Uses public primitives only; decides no
+number.
+
+A nest is written as the order of its loops. Axes have names of the caller's choice, and a split of ``j``
+makes ``jo`` and ``ji``, as it does in most papers; so the loops of a matrix product, after Goto and van de
+Geijn, "Anatomy of High-Performance Matrix Multiplication" (ACM TOMS 34, 2008), are::
+
+    nest(out, {"i": i, "j": j}, "(joo) io joi | ii ji", {"i": 6, "j": 16, "jo": 16}, parallel=True)
+
+The loops in parentheses are fused and may be shared out among threads; behind the bar is the register tile,
+whose last loop is a vector and whose others are unrolled. The innermost loop before the bar is the place
+where the sums of a tile are computed (:func:`sums`). What they read may be copied into panels (:func:`pack`),
+filled line by line or turned in registers (:func:`fill`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..analysis import reads_of
+from ..errors import ScheduleError
+from ..schedule import Schedule, Stage
+from ..te import Expr, IterVar, Tensor
+
+Size = int | Expr  # a number or a knob
+# how a loop is split: by a size, by one that is sampled for the loop, by one with the tail of its rest
+Cut = Size | Callable[[IterVar], Size] | tuple[int, str]
+
+Axes = dict[str, IterVar | Sequence[IterVar]]  # loops by name, some of them, or none
+
+
+@dataclass(frozen=True)
+class Loops:
+    """The loops of a nest by their names, and those around the tile from the outermost on, the fused ones as
+    one."""
+
+    named: Mapping[str, Sequence[IterVar]]
+    around: Sequence[IterVar]
+
+    @property
+    def place(self) -> IterVar:
+        """The loop in which a tile is computed."""
+        return self.around[-1]
+
+
+def nest(
+    stage: Stage,
+    axes: Axes,
+    order: str,
+    cuts: Mapping[str, Cut | None] | None = None,
+    *,
+    parallel: bool = False,
+    unroll: bool = True,
+) -> Loops:
+    """Split the loops of ``stage`` in the order of ``cuts`` and put them in ``order``.
+
+    A name may stand for several loops, or for none. A loop that is cut by None stays whole: it is the inner
+    part, and there is no outer one. The shared loop is parallel if ``parallel``, the tile is unrolled if
+    ``unroll``. Raises ScheduleError for an order that names a loop there is not, or no tile.
+    """
+    _check(stage, axes, order, cuts or {})
+    named = {name: [at] if isinstance(at, IterVar) else list(at) for name, at in axes.items()}
+    for name, cut in (cuts or {}).items():
+        pairs = [] if cut is None else [_split(stage, loop, cut) for loop in named[name]]
+        named[name + "o"] = [outer for outer, _ in pairs]
+        named[name + "i"] = named[name] if cut is None else [inner for _, inner in pairs]
+    around, _, within = order.partition("|")
+    front, _, rest = around.rpartition("(")
+    middle, _, rest = rest.rpartition(")")
+    outer, fused, inner, tile = (
+        [loop for name in part.split() for loop in named[name]] for part in (front, middle, rest, within)
+    )
+    stage.reorder(*outer, *fused, *inner, *tile)
+    for loop in tile[:-1] if unroll else ():
+        stage.unroll(loop)
+    for loop in tile[-1:]:
+        stage.vectorize(loop)
+    shared = [fuse(stage, fused)] if fused else []
+    for loop in shared if parallel else ():
+        stage.parallel(loop)
+    return Loops(named, [*outer, *shared, *inner])
+
+
+def _check(stage: Stage, axes: Axes, order: str, cuts: Mapping[str, Cut | None]) -> None:
+    known = {*axes, *(name + part for name in cuts for part in "oi")}
+    unknown = [name for name in (*re.findall(r"\w+", order), *cuts) if name not in known]
+    if unknown or not order.partition("|")[2].strip():
+        raise ScheduleError(
+            f"nest of {stage.name}: the order {order!r}",
+            because=f"there is no loop {unknown[0]!r}" if unknown else "it has no tile",
+            try_=f"the loops {', '.join(sorted(known))}, those of the tile behind a bar",
+        )
+
+
+def _split(stage: Stage, loop: IterVar, cut: Cut) -> tuple[IterVar, IterVar]:
+    size, tail = cut if isinstance(cut, tuple) else (cut(loop) if callable(cut) else cut, "auto")
+    return stage.split(loop, size, tail=tail)
+
+
+def fuse(stage: Stage, loops: Sequence[IterVar]) -> IterVar:
+    """One loop of one or more."""
+    return loops[0] if len(loops) == 1 else stage.fuse(*loops)
+
+
+def sums(
+    s: Schedule,
+    inside: Stage,
+    out: Stage,
+    place: IterVar,
+    axes: Axes,
+    order: str,
+    cuts: Mapping[str, Cut | None] | None = None,
+) -> Loops:
+    """Compute the reduction ``inside`` in ``place`` of ``out``, in registers, as a nest of its own."""
+    inside.compute_at(out, place)
+    if inside.state.scope != "local" and s.can("set_scope", inside.name, "local"):
+        inside.set_scope("local")
+    return nest(inside, axes, order, cuts)
+
+
+def pack(
+    s: Schedule,
+    inside: Stage,
+    tensor: Tensor,
+    axes: Mapping[IterVar, int],
+    across: IterVar,
+    width: Size | None,
+    *,
+    deep: Sequence[IterVar] = (),
+    each: int = 0,
+    pairs: bool = False,
+    dtype: str = "",
+) -> Stage:
+    """A copy of an operand in panels: data axes first, then the panel, the axes of the reduction, and
+    ``width`` elements along ``across`` (None: all of them, in one panel).
+
+    ``axes`` are the dimensions of the axes in the operand; ``deep`` is the order of the reduction, in which
+    an axis that the operand lacks has a single value. Of groups of ``each`` elements every one begins a
+    panel; of ``pairs``, neighbours along the last axis of the reduction lie side by side.
+    """
+    copy = s[s.cache_read(tensor, "global", [inside.name], dtype)]
+    deep = deep or [a for a in inside.op.reduce_axis if a in axes]
+    front = [d for a, d in axes.items() if a is not across and a.kind != "reduce"]
+
+    def layout(*at: Any) -> list[Any]:
+        a, along = at[axes[across]], [at[axes[k]] if k in axes else 0 for k in deep]
+        last = [along.pop()] if pairs else []
+        ahead = [at[d] for d in front]
+        if width is None:
+            return [*ahead, *along, a]
+        ahead += [a // each, a // width % (each // width)] if each else [a // width]
+        return [*ahead, *along, *[d // 2 for d in last], a % width, *[d % 2 for d in last]]
+
+    copy.transform_layout(layout)
+    return copy
+
+
+def fill(copy: Stage, deep: int, turned: int | None = None, pairs: bool = False) -> None:
+    """The loops of a copy in panels with ``deep`` dimensions between panel and column: whole lines are read
+    one after the other; or, where columns are no neighbours in memory, ``turned`` lines are turned in
+    registers."""
+    axes = list(copy.op.axis)
+    pair = [axes.pop()] if pairs else []
+    *others, lane = axes
+    if pairs or turned is None or reads_of(copy.op).along(lane):
+        panel = others.pop(len(others) - 1 - deep)
+        nest(copy, {"f": others, "p": panel, "r": pair, "l": lane}, "f p | r l")
+    else:
+        nest(copy, {"f": others[:-1], "k": others[-1], "l": lane}, "f ko | ki l", {"k": turned})

@@ -1,0 +1,97 @@
+"""The nest of convolutions, channels first: register tiles of pixels × vectors of output channels, summed
+from packed weights, and a strip of finished pixels that is turned back into the layout of the output. Recipes
+give it numbers, families of dynamic kernels give it tables. Uses public primitives only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..analysis import Conv, constant
+from ..schedule import Schedule, Stage
+from ..te import IterVar
+from .nests import Axes, Cut, Loops, nest, pack, sums
+
+MOST_TAPS = 9  # that are written out
+FEW = 4  # elements of 32 bits that are turned together
+BESIDE = 8  # pixels of an image that are turned side by side: half a cache line
+
+
+def strips(s: Schedule, out: Stage, inside: Stage, layout: Callable[..., list[Any]]) -> Stage:
+    """The stage of finished pixels between the sums and ``out``; both lie in memory as ``layout`` says,
+    pixels and channels last."""
+    inside.transform_layout(layout)
+    finished = s[s.cache_write(out.name, "local")]
+    finished.transform_layout(layout)
+    return finished
+
+
+def convolve(
+    s: Schedule,
+    out: Stage,
+    finished: Stage,
+    inside: Stage,
+    axes: Axes,
+    order: str,
+    cuts: Mapping[str, Cut | None],
+    high: Cut,
+    deep: Sequence[IterVar],
+    *,
+    strip: int = -3,
+    parallel: bool,
+) -> Loops:
+    """The nest of ``out``, in strips of pixels that are finished in the loop ``strip`` of those around its
+    tile: ``high`` pixels at a time, their sums over ``deep``."""
+    loops = nest(out, axes, order, cuts, parallel=parallel)
+    finished.compute_at(out, loops.around[strip])
+    *_, p, o = finished.op.axis
+    tiles = nest(finished, {"p": p, "o": o}, "po | pi o", {"p": high})
+    *front, p, o = inside.op.axis
+    sums(s, inside, finished, tiles.place, {"f": front, "k": deep, "p": p, "o": o}, "f k | p o")
+    return loops
+
+
+def pack_weight(s: Schedule, conv: Conv, inside: Stage, width: int, deep: Sequence[IterVar]) -> Stage:
+    """The weight in panels of ``width`` outputs of a group, the rest in the order of the reduction."""
+    groups = conv.groups > 1
+    whole = groups and (conv.each == width or conv.each % width > 0)
+    weight = pack(
+        s,
+        inside,
+        conv.weight,
+        conv.weight_axes,
+        conv.outputs,
+        conv.each if whole else width,
+        deep=deep,
+        each=conv.each if groups and not whole else 0,
+    )
+    weight.vectorize(weight.op.axis[-1])
+    return weight
+
+
+def fill_weight(weight: Stage, conv: Conv, deep: Sequence[IterVar]) -> Sequence[IterVar]:
+    """The loops of a weight that is packed in each call: as many of its neighbours side by side as can be
+    turned. The loops over its panels."""
+    *front, lane = weight.op.axis
+    loops = dict(zip(deep, front[-len(deep) :], strict=True))
+    axes: Axes = {"f": front[: -len(deep)], "c": loops[conv.channels], "o": lane}
+    *some, last = [loops[a] for a in conv.taps]
+    axes |= {"t": some, "l": last}
+    if conv.each % (constant(lane.extent) or 1):
+        # the last panel reads lane by lane, each behind a test: written out, that alone took LLVM half a
+        # second
+        nest(weight, axes, "f c t l | o")
+    elif math.prod(constant(a.extent) or 1 for a in conv.taps) <= MOST_TAPS:
+        nest(weight, axes, "f co | ci t l o", {"c": FEW})
+    else:
+        nest(weight, axes, "f c t | l o")
+    return front[: -len(deep)]
+
+
+def turn_pixels(image: Stage, lanes: int) -> Loops:
+    """The loops of an image that is copied with its channels innermost: vectors of them, a few pixels side by
+    side."""
+    *front, p, c = image.op.axis
+    return nest(image, {"f": front, "p": p, "c": c}, "f po co | pi ci", {"p": BESIDE, "c": lanes})
