@@ -27,11 +27,11 @@ import numpy as np
 
 import tensorlang as tl
 from autosched import SearchTask, tune
-from autosched.extract import pieces_of
 from autosched.measure import Measurer, Stages
-from autosched.roofline import peak_flops
+from autosched.reporting.roofline import peak_flops
 from autosched.space.rules import Where
 from autosched.space.sketch import derive
+from autosched.tuning.extract import pieces_of
 from tensorlang import te
 
 from .programs import program
