@@ -19,8 +19,10 @@ from .types import Array, CFunctions, Struct, at, f64, i1, i32, i64, ptr
 from .words import address, cast, cttz, inline, local, null, select
 
 INPUT, OUTPUT, FLOAT, INT = range(4)
-MAX_BUFFERS, MAX_SLOTS = 16, 64
+NUMBER, SLOT, ADD, SUB, MUL, MIN, MAX, DIV, MOD = range(9)  # of a computed size
+MAX_BUFFERS, MAX_SLOTS, MAX_DEPTH = 16, 64, 8
 UNBOUND = -(1 << 63)
+LARGE = 1 << 31  # products of smaller ones fit
 
 c = CFunctions(
     "ptr PyObject_Vectorcall(ptr, ptr, i64, ptr)",
@@ -81,6 +83,8 @@ class Descriptor(Struct):
     params: i64
     dims: i64
     slots: i64
+    computed: i64
+    computed_at: i64
     bounds_at: i64
     terms: i64
     terms_at: i64
@@ -102,6 +106,15 @@ class Record(Struct):
     next: i64  # words from this record to the next
     # slots of the axes, then of the strides if ``strided``; of a number its slot, lowest and highest value
     sizes: ptr = at(None, i64, 0)
+
+
+class Computed(Struct):
+    """A size that is computed from others: its slot, and ``count`` pairs of an operation and a number or
+    slot, in reverse Polish order."""
+
+    slot: i64
+    count: i64
+    steps: ptr = at(None, i64, 0)
 
 
 class Bounds(Struct):
@@ -132,6 +145,7 @@ class Frame(Struct):
     buffers: ptr = at(None, i64, MAX_BUFFERS)
     slots: ptr = at(None, i64, MAX_SLOTS)
     spans: ptr = at(None, Span, MAX_BUFFERS)
+    stack: ptr = at(None, i64, MAX_DEPTH)
     status: ptr
     overflow: i32
 
@@ -143,6 +157,39 @@ def bound(slot: Array[i64], n: i64) -> i64:
     value = select(known == UNBOUND, n, known)
     slot[0] = value
     return value
+
+
+def computed(frame: Frame, t: Computed) -> i64:
+    """The value of a computed size; UNBOUND where Python's arithmetic may be another."""
+    top = 0
+    for i in range(t.count):
+        op, x = t.steps[2 * i], t.steps[2 * i + 1]
+        if op <= SLOT:
+            frame.stack[top] = x if op == NUMBER else frame.slots[x]
+            top += 1
+            continue
+        top -= 1
+        a, b = frame.stack[top - 1], frame.stack[top]
+        if op == ADD:
+            a += b
+        elif op == SUB:
+            a -= b
+        elif op == MIN:
+            a = min(a, b)
+        elif op == MAX:
+            a = max(a, b)
+        elif not (-LARGE < a < LARGE) & (-LARGE < b < LARGE):
+            return UNBOUND
+        elif op == MUL:
+            a *= b
+        elif a < 0 or b <= 0:
+            return UNBOUND
+        elif op == DIV:
+            a //= b
+        else:
+            a %= b
+        frame.stack[top - 1] = a
+    return frame.stack[0]
 
 
 def check(d: Descriptor, frame: Frame, args: Array[ptr]) -> i64:
@@ -185,6 +232,11 @@ def check(d: Descriptor, frame: Frame, args: Array[ptr]) -> i64:
                 return -1
             frame.slots[r.sizes[0]] = value
         r = cast(Record, address(cast(i64, r)[r.next]))
+    t = cast(Computed, address(d.initial[d.computed_at]))
+    for _ in range(d.computed):
+        if frame.slots[t.slot] != computed(frame, t):
+            return -1
+        t = cast(Computed, address(t.steps[2 * t.count]))
     bounds = cast(Bounds, address(d.initial[d.bounds_at]))
     for q in range(d.dims):
         n, multiple = frame.slots[q], bounds[q].multiple

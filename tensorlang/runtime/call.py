@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..core.dtype import dtype
-from ..core.signature import Dim
+from ..core.signature import Dim, Size
 from ..native import entry
-from .arguments import Binder, address_of
+from .arguments import Binder
+from .arrays import address_of
 from .loader import load_functions
 from .returned import returning
 
@@ -71,8 +71,8 @@ def describe(plan: Plan, other: Callable[..., Any] | None = None) -> tuple[Any, 
     binder = plan.binder
     signature = plan.signature
     slots = _Slots(d.name for d in signature.dims)
-    numbers = {s[0]: slots.add() for s in binder.scalars}
-    if signature.checks or not binder.simple or len(binder.slots) > entry.MAX_BUFFERS:
+    numbers = {n.index: (n, slots.add()) for n in binder.numbers}
+    if signature.checks or binder.sizes.named or len(binder.slots) > entry.MAX_BUFFERS:
         return None
     constant = sum(c for c, factors in signature.work if not factors)
     terms = [(c, factors) for c, factors in signature.work if factors]
@@ -81,36 +81,34 @@ def describe(plan: Plan, other: Callable[..., Any] | None = None) -> tuple[Any, 
     buffers = {s.index: s for s in binder.slots}
     records: list[int] = []
     for index, param in enumerate(signature.params):
-        slot = buffers.get(index)
-        if slot is None:
-            kind = dtype(param.dtype)
-            python = float if kind.is_float else bool if kind.is_bool else int
-            limits = () if kind.is_float else (max(kind.limits()[0], _I64[0]), min(kind.limits()[1], _I64[1]))
-            records += _record(
-                (numbers[index], *limits),
-                kind=entry.FLOAT if kind.is_float else entry.INT,
-                type=id(python),
-                ndim=0,
-                flags=0,
-                itemsize=0,
-                strided=0,
+        if index in numbers:
+            number, place = numbers[index]
+            limits = (
+                []
+                if number.limits is None
+                else [max(number.limits[0], _I64[0]), min(number.limits[1], _I64[1])]
             )
+            kind = entry.INT if limits else entry.FLOAT
+            zeros = {"type": id(number.python), "ndim": 0, "flags": 0, "itemsize": 0, "strided": 0}
+            records += _record([place, *limits], kind=kind, **zeros)
             continue
+        slot = buffers[index]
         keep.append(slot.dtype)
         sizes = (*slot.shape, *(slot.strides or ()))
-        if any(isinstance(size, tuple) for size in sizes):  # a computed size: the portable path evaluates it
-            return None
+        kind, strided = entry.OUTPUT if param.written else entry.INPUT, int(slot.strides is not None)
         records += _record(
             [slots[size] for size in sizes],
-            kind=entry.OUTPUT if param.written else entry.INPUT,
-            type=id(slot.dtype),
-            ndim=slot.ndim,
-            flags=slot.flags,
+            kind=kind,
             itemsize=slot.dtype.itemsize,
-            strided=int(slot.strides is not None),
+            strided=strided,
+            **slot.native(),
         )
-    if len(slots.initial) > entry.MAX_SLOTS:
+    programs = [
+        (slots[size], _program(size, slots)) for size in list(slots.places) if isinstance(size, tuple)
+    ]
+    if len(slots.initial) > entry.MAX_SLOTS or any(_depth(x) > entry.MAX_DEPTH for x in slots.places):
         return None
+    computed = [w for slot, steps in programs for w in (slot, len(steps) // 2, *steps)]
     bounds = [
         w
         for dim in signature.dims
@@ -119,7 +117,8 @@ def describe(plan: Plan, other: Callable[..., Any] | None = None) -> tuple[Any, 
         )
     ]
     work = [w for c, factors in terms for w in (_bits(c), len(factors), *factors)]
-    bounds_at = len(slots.initial) + len(records)
+    computed_at = len(slots.initial) + len(records)
+    bounds_at = computed_at + len(computed)
     head = entry.Descriptor.words(
         kernel=plan.address,
         portable=id(portable),
@@ -129,32 +128,57 @@ def describe(plan: Plan, other: Callable[..., Any] | None = None) -> tuple[Any, 
         params=len(signature.params),
         dims=len(signature.dims),
         slots=len(slots.initial),
+        computed=len(programs),
+        computed_at=computed_at,
         bounds_at=bounds_at,
         terms=len(terms),
         terms_at=bounds_at + len(bounds),
         release=0 if constant >= RELEASE_WORK and not terms else RELEASE_BYTES,
         release_work=_bits(RELEASE_WORK - constant),
     )
-    words = [*head, *slots.initial, *records, *bounds, *work]
+    words = [*head, *slots.initial, *records, *computed, *bounds, *work]
     return struct.pack(f"={len(words)}q", *words), *keep
 
 
 class _Slots:
-    """The slots of a call, and what each begins as: dims first, numbers next, then each constant size
-    once."""
+    """The slots of a call, and what each begins as: dims first, numbers next, then each other size once."""
 
     def __init__(self, dims: Iterable[str]) -> None:
-        self.places: dict[int | str, int] = {name: i for i, name in enumerate(dims)}
+        self.places: dict[Size, int] = {name: i for i, name in enumerate(dims)}
         self.initial = [entry.UNBOUND] * len(self.places)
 
     def add(self, value: int = 0) -> int:
         self.initial.append(value)
         return len(self.initial) - 1
 
-    def __getitem__(self, size: int | str) -> int:
+    def __getitem__(self, size: Size) -> int:
         if size not in self.places:
-            self.places[size] = self.add(size)  # type: ignore[arg-type]
+            self.places[size] = self.add(size if isinstance(size, int) else entry.UNBOUND)
         return self.places[size]
+
+
+_STEPS = {
+    "+": entry.ADD,
+    "-": entry.SUB,
+    "*": entry.MUL,
+    "//": entry.DIV,
+    "%": entry.MOD,
+    "min": entry.MIN,
+    "max": entry.MAX,
+}
+
+
+def _program(size: Size, slots: _Slots) -> list[int]:
+    """The steps of a computed size."""
+    if isinstance(size, tuple):
+        op, a, b = size
+        return [*_program(a, slots), *_program(b, slots), _STEPS[op], 0]
+    return [entry.NUMBER, size] if isinstance(size, int) else [entry.SLOT, slots[size]]
+
+
+def _depth(size: Size) -> int:
+    """Numbers that its steps hold at once."""
+    return max(_depth(size[1]), 1 + _depth(size[2])) if isinstance(size, tuple) else 1
 
 
 def _record(sizes: Sequence[int], **fields: int) -> list[int]:
@@ -168,7 +192,7 @@ def _bits(x: float) -> int:
 
 def _lowest(dim: Dim, binder: Binder) -> int:
     """The smallest value to be taken: a stride may be negative, but must have been told."""
-    if dim.name in binder.lying:
+    if dim.name in binder.sizes.lying:
         return entry.UNBOUND + 1 if dim.lo is None else dim.lo
     return max(0, dim.lo or 0)
 

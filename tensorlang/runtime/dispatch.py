@@ -129,10 +129,10 @@ class Dispatcher:
 
     # -- calls
 
-    def __call__(self, *args: Any) -> Any:
-        """Run the kernel for these sizes. Raises CallError for arguments it cannot take, before anything is
-        written."""
-        return self._call(*args)
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """Run the kernel for these sizes, as ``Module`` does. Raises CallError for arguments it cannot take,
+        before anything is written."""
+        return self._call(*args, **named)
 
     @property
     def entry(self) -> Callable[..., Any]:

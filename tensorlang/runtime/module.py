@@ -23,11 +23,11 @@ from ..core.externs import symbols
 from ..core.signature import OUT_OF_BOUNDS, REFUSED, Signature
 from ..errors import CallError, TargetError, TensorLangError
 from . import export, files, profile, store
-from .arguments import Binder, Bound, address_of
+from .arguments import Binder, Bound, form
+from .arrays import address_of
 from .call import native_entry
 from .callbacks import Callbacks
 from .loader import Code, load_object
-from .mistakes import form
 from .threads import helpers, repeater
 from .timing import Timing, evaluate, measure
 
@@ -76,10 +76,10 @@ class Plan:
         self.entry = _ENTRY(self.address)
         self.binder = Binder(signature)
 
-    def portable(self, *args: Any) -> Any:
+    def portable(self, *args: Any, **named: Any) -> Any:
         """A call with all its checks in Python."""
         # Naming all four keeps alive what the buffers point to until the kernel is done.
-        buffers, scalars, _keep, outputs = self.binder.bind(args)
+        buffers, scalars, _keep, outputs = self.binder.bind(args, named)
         if self.signature.checks and not self.signature.externs:
             with _turn:  # the record of what failed is the kernel's, not the call's
                 status = self.entry(buffers, scalars)
@@ -184,7 +184,7 @@ class Module:
         if refused is None:
             self._load()
 
-    def _refuse(self, *args: Any) -> Any:
+    def _refuse(self, *args: Any, **named: Any) -> Any:
         raise TargetError(
             f"{self.name} cannot run here",
             because=f"{self._refused}",
@@ -224,12 +224,15 @@ class Module:
         native = native_entry(plan) if options.native_calls() and not signature.externs else None
         self._call = native or plan.portable
 
-    def __call__(self, *args: Any) -> Any:
-        """Run the kernel. Raises CallError for arguments it cannot take, before anything is written."""
-        return self._call(*args)
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """Run the kernel: ``f(a, b, c)`` writes ``c``, ``c = f(a, b)`` makes it. Arguments may have names,
+        ``f(A=a, B=b)``; ``out=`` gives the outputs, one or a tuple, and the call returns them as numpy does;
+        with ``out_like=x`` what comes back is an array of the library of ``x``, by DLPack. Raises CallError
+        for arguments it cannot take, before anything is written."""
+        return self._call(*args, **named)
 
     def __repr__(self) -> str:
-        return f"<kernel {form(Binder(self.signature))}>"
+        return f"<kernel {form(self.signature)}>"
 
     def __copy__(self) -> Module:
         return self  # nothing of a kernel ever changes

@@ -11,7 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.signature import evaluate, names_in
-from .arguments import Binder, Slot, empty
+from .arguments import Binder
+from .arrays import empty
+from .rules import Slot
 
 _WRONG = (
     AttributeError,
@@ -37,7 +39,7 @@ def returning(
             for axis, size in s.axes:
                 if isinstance(size, str):
                     where.setdefault(size, (position[s.index], axis))
-    outputs = [s for _, s in binder.outputs]
+    outputs = [s for s in binder.slots if s.output]
     used = {name for s in outputs for size in s.shape for name in names_in(size)}
     if not outputs or not used <= set(where) or any(s.strides is not None for s in outputs):
         return portable
@@ -53,21 +55,21 @@ def returning(
     if last and len(makers) == 1:  # the common case, without a step more than it needs
         make = makers[0]
 
-        def call_one(*args: Any) -> Any:
-            if len(args) == count:
+        def call_one(*args: Any, **named: Any) -> Any:
+            if len(args) == count and not named:
                 try:
                     new = make(args)
                 except _WRONG:
                     return portable(*args)
                 native()(*args, new)
                 return new
-            return portable(*args)
+            return portable(*args, **named)
 
         return call_one
 
-    def call(*args: Any) -> Any:
-        if len(args) != count:
-            return portable(*args)
+    def call(*args: Any, **named: Any) -> Any:
+        if len(args) != count or named:
+            return portable(*args, **named)
         try:
             new = [make(args) for make in makers]
         except _WRONG:

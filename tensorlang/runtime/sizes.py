@@ -1,0 +1,243 @@
+"""The dims of a call: solved from shapes, strides and numbers of its arguments, and what they must be. Knows
+signatures and numpy arrays.
+
+``Sizes`` is prepared once for a signature; ``solve`` goes over the arrays of a call in the order of the
+parameters.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ..core.signature import Dim, Signature, Size, evaluate, names_in, show, solved
+from ..errors import CallError, TensorLangError
+from .rules import DIMS, DimRule, Number, Slot, shape_of
+
+Arrays = Sequence[Any]  # by slot; None for an output that is to be allocated
+
+
+class Sizes:
+    """Where the dims of a signature come from. Raises TensorLangError for one that no argument tells."""
+
+    def __init__(self, signature: Signature, slots: Sequence[Slot], numbers: Sequence[Number]) -> None:
+        self.kernel, self.dims, self.slots, self.numbers = signature.name, signature.dims, slots, numbers
+        named = {n.param.name for n in numbers if n.limits is not None}
+        shapes = {size for s in slots for size in s.shape}
+        strides = {size for s in slots for size in s.strides or ()}
+        used = {name for size in shapes | strides for name in names_in(size)}
+        self.derived = (*self._derive(False, named), *self._derive(True, named))
+        known = {d.name for d in self.dims} | named
+        bare = (
+            {size for size in shapes | strides if isinstance(size, str)}
+            | named
+            | {name for *_, name in self.derived}
+        )
+        for dim in self.dims:
+            if dim.name not in bare:
+                raise TensorLangError(
+                    f"kernel {self.kernel}: dim {dim.name} cannot be solved from the arguments",
+                    because=f"no argument has an axis of size {dim.name}",
+                    try_=f"add an argument with such an axis, or a scalar argument named {dim.name}",
+                )
+        for s in slots:
+            for name in (name for size in (*s.shape, *(s.strides or ())) for name in names_in(size)):
+                if name not in known:
+                    raise TensorLangError(f"kernel {self.kernel}: {s.param.name} has the unknown dim {name}")
+        # sizes that a number of their name gives
+        self.named = {
+            n.param.name for n in numbers if n.param.name in named & (used | {d.name for d in self.dims})
+        }
+        # dims that only strides tell
+        self.lying = (
+            {d.name for d in self.dims} - {name for size in shapes for name in names_in(size)} - named
+        )
+        self.computed = tuple(
+            (k, axis, size) for k, s in enumerate(slots) for axis, size in s.axes if isinstance(size, tuple)
+        )
+        self.strided = tuple(
+            (k, axis, size) for k, s in enumerate(slots) for axis, size in enumerate(s.strides or ())
+        )
+        self.plain = tuple(
+            (k, axis, size) for k, s in enumerate(slots) for axis, size in s.axes if isinstance(size, str)
+        )
+
+    def _derive(self, outputs: bool, named: set[str]) -> list[tuple[int, int, Size, str]]:
+        """(slot, axis, size, dim) for each dim that only a computed size tells, in an order in which it does;
+        of a call that leaves its outputs out, or of one that passes them."""
+        sizes = [
+            (k, axis, size)
+            for k, s in enumerate(self.slots)
+            if outputs or not s.output
+            for axis, size in s.axes
+        ]
+        known = dict.fromkeys(
+            {size for *_, size in sizes if isinstance(size, str)} | named, 2
+        )  # any number will do here
+        found: list[tuple[int, int, Size, str]] = []
+        more = True
+        while more:
+            more = False
+            for k, axis, size in sizes:
+                told = _alone(size, known) if isinstance(size, tuple) else None
+                if told is not None:
+                    found.append((k, axis, size, told))
+                    known[told] = 2
+                    more = True
+        return found
+
+    def solve(self, arrays: Arrays, numbers: Sequence[Any]) -> dict[str, int]:
+        """Values of the dims, checked against every size and their declared bounds. Raises CallError."""
+        dims = {
+            n.param.name: int(value)
+            for n, value in zip(self.numbers, numbers, strict=True)
+            if n.param.name in self.named
+        }
+        self._plain(arrays, dims)
+        if self.derived:
+            self._derived(arrays, dims)
+        if len(dims) < len(self.dims):
+            self._told(dims)
+        steps = self._steps(arrays) if self.strided else []
+        self._strides(steps, arrays, dims)
+        if len(dims) < len(self.dims):
+            self._free(arrays, dims)
+        for dim in self.dims:
+            n = dims[dim.name]
+            for rule in DIMS:
+                if not rule.holds(dim, n):
+                    raise self._outside(rule, dim, arrays, dims)
+        for k, axis, size in self.computed:
+            if arrays[k] is not None and evaluate(size, dims) != arrays[k].shape[axis]:
+                because = (
+                    f"axis {axis} is {arrays[k].shape[axis]}, not {show(size)} = "
+                    f"{evaluate(size, dims)}{where(size, dims)}"
+                )
+                raise CallError(
+                    f"{self.slots[k].title} {shape_of(self.slots[k], arrays[k])}", because=because
+                )
+        for k, axis, size, step in steps:
+            if evaluate(size, dims) != step:
+                told = (
+                    f", which is {evaluate(size, dims)}{where(size, dims)}" if isinstance(size, tuple) else ""
+                )
+                raise CallError(
+                    f"{self.slots[k].title} has stride {step} along axis {axis}, declared {show(size)}{told}",
+                    because="strides count elements: neighbours along an axis lie that far apart",
+                )
+        return dims
+
+    def _plain(self, arrays: Arrays, dims: dict[str, int]) -> None:
+        for k, axis, size in self.plain:
+            a = arrays[k]
+            if a is not None and dims.setdefault(size, a.shape[axis]) != a.shape[axis]:
+                slot = self.slots[k]
+                because = (
+                    f"{size} is {dims[size]} by {self._source(size, arrays, dims)}, and "
+                    f"{a.shape[axis]} by axis {axis} of {slot.param.name}"
+                )
+                raise CallError(f"{slot.title} {shape_of(slot, a)}", because=because)
+
+    def _derived(self, arrays: Arrays, dims: dict[str, int]) -> None:
+        for k, axis, size, name in self.derived:
+            a = arrays[k]
+            if name in dims or a is None or any(n not in dims and n != name for n in names_in(size)):
+                continue
+            solution = solved(size, a.shape[axis], dims)
+            if solution is None:
+                known = where([n for n in names_in(size) if n in dims], dims)
+                because = (
+                    f"axis {axis} is {a.shape[axis]}, which {show(size)} is for no whole number {name}{known}"
+                )
+                raise CallError(f"{self.slots[k].title} {shape_of(self.slots[k], a)}", because=because)
+            dims[name] = solution[1]
+
+    def _told(self, dims: dict[str, int]) -> None:
+        """Only an output that is to be allocated has a dim that nothing tells."""
+        for dim in self.dims:
+            if dim.name not in dims and dim.name not in self.lying:
+                holder = next(
+                    s.param.name for s in self.slots if any(dim.name in names_in(size) for size in s.shape)
+                )
+                raise CallError(
+                    f"{self.kernel}: {holder} cannot be allocated",
+                    because=f"no other argument tells its size {dim.name}",
+                    try_=f"pass {holder}",
+                )
+
+    def _steps(self, arrays: Arrays) -> list[tuple[int, int, Size, int]]:
+        """The strides that matter, in elements."""
+        return [
+            (k, axis, size, arrays[k].strides[axis] // arrays[k].itemsize)
+            for k, axis, size in self.strided
+            if arrays[k] is not None and arrays[k].size and arrays[k].shape[axis] > 1
+        ]
+
+    def _strides(
+        self, steps: Iterable[tuple[int, int, Size, int]], arrays: Arrays, dims: dict[str, int]
+    ) -> None:
+        first: dict[str, str] = {}
+        for k, axis, size, step in steps:
+            if isinstance(size, str):
+                here = f"stride {axis} of {self.slots[k].param.name}"
+                if dims.setdefault(size, step) != step:
+                    by = first.get(size) or self._source(size, arrays, dims)
+                    because = f"{size} is {dims[size]} by {by}, and {step} by {here}, in elements"
+                    raise CallError(
+                        f"{self.slots[k].title} has stride {step} along axis {axis}, declared {size}",
+                        because=because,
+                    )
+                first.setdefault(size, here)
+
+    def _free(self, arrays: Arrays, dims: dict[str, int]) -> None:
+        """Strides that nothing tells: of arrays to be allocated compact, else, along axes of one element,
+        any."""
+        for k, axis, size in self.strided:
+            if arrays[k] is None and isinstance(size, str) and size not in dims:
+                dims[size] = math.prod(max(1, evaluate(n, dims)) for n in self.slots[k].shape[axis + 1 :])
+        for dim in self.dims:
+            dims.setdefault(dim.name, -(-max(0, dim.lo or 0) // dim.multiple_of) * dim.multiple_of)
+
+    def _outside(self, rule: DimRule, dim: Dim, arrays: Arrays, dims: dict[str, int]) -> CallError:
+        what, because, try_ = rule.says(dim)
+        source = self._source(dim.name, arrays, dims)
+        return CallError(
+            f"{self.kernel}: {dim.name} = {dims[dim.name]} {what}",
+            because=f"{dim.name} {because} ({dim.name} is {source})",
+            try_=try_,
+        )
+
+    def _source(self, name: str, arrays: Arrays, dims: Mapping[str, int]) -> str:
+        """What told a dim."""
+        for number in self.numbers:
+            if name in self.named and number.param.name == name:
+                return f"argument {number.index + 1}"
+        for k, axis, size in self.plain:
+            if size == name and arrays[k] is not None:
+                return f"axis {axis} of {self.slots[k].param.name}"
+        for k, axis, size, told in self.derived:
+            if told == name and arrays[k] is not None:
+                return (
+                    f"such that {show(size)} is {arrays[k].shape[axis]}, axis {axis} of "
+                    f"{self.slots[k].param.name}"
+                )
+        for k, axis, size in self.strided:
+            if size == name and (arrays[k] is None or (arrays[k].size and arrays[k].shape[axis] > 1)):
+                return f"stride {axis} of {self.slots[k].param.name}"
+        return "free here"
+
+
+def _alone(size: Size, known: Mapping[str, int]) -> str | None:
+    """The one dim of a size that is not known, when the value of the size tells it."""
+    unknown = [n for n in dict.fromkeys(names_in(size)) if n not in known]
+    if len(unknown) != 1:
+        return None
+    told = solved(size, evaluate(size, {**known, unknown[0]: 2}), known)
+    return None if told is None else told[0]
+
+
+def where(of: Any, dims: Mapping[str, int]) -> str:
+    """The values of the dims in a size, or of those named."""
+    names = dict.fromkeys(of if isinstance(of, list) else names_in(of))
+    return f" where {', '.join(f'{n} = {dims[n]}' for n in names)}" if names else ""
