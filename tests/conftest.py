@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
 from tensorlang.codegen.llvm import parallel  # noqa: E402
+from tensorlang.runtime import set_num_threads  # noqa: E402
 from tests.threshold import OF_USERS  # noqa: E402
 
 # Tests are small, and their parallel loops are to run as such: every turn is worth a part of its own.
@@ -29,6 +31,13 @@ def old_objects_are_left_alone() -> None:
     not through six thousand tests."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def limits_of_threads_end_with_their_file() -> Iterator[None]:
+    """Benchmarks that tests call set one for the whole process."""
+    yield
+    set_num_threads(None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

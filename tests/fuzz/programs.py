@@ -31,6 +31,7 @@ from tensorlang.te.axis import dims_of
 from tensorlang.te.graph import inputs
 
 from ..guard.arena import Arena
+from ..threshold import OF_USERS
 from . import crew, functions, harness
 from .program import Program
 
@@ -95,10 +96,9 @@ def run(seed: int, ended: Counter[str], arena: Arena | None = None) -> None:
     """One program. Raises AssertionError for a wrong answer; any error that is not ours passes through.
 
     The seed says which ways of making a kernel are tried beside ``tl.compile``: constants, a file, no
-    schedule at all, checked indices, pieces of work of any size for parallel loops, another target.
+    schedule at all, checked indices, another target.
     """
     program = Program(seed)
-    parallel.PIECE = 1 if seed % 2 else 4096
     start = processor()
     try:
         args, outputs = declared(program)
@@ -223,6 +223,7 @@ def _arena() -> Arena:
 def one(seed: int) -> tuple[Counter[str], str]:
     """How one program ended, and what went wrong."""
     ended: Counter[str] = Counter()
+    parallel.PIECE = 1 if seed % 2 else OF_USERS
     try:
         run(seed, ended, _arena())
     except Exception as error:  # wrong, slow, or not an error of ours

@@ -76,12 +76,11 @@ def test_exact_in_every_orientation(m: int, n: int, k: int, left: bool, right: b
 
 @pytest.mark.parametrize("m", [1, 2, 5, 12, 16, 40])
 def test_parts_of_k_and_blocks_of_columns_on_two_threads(m: int) -> None:
-    before = tl.num_threads()
     tl.set_num_threads(2)
     try:
         agree(product(m, 772, 768), m, 772, 768)
     finally:
-        tl.set_num_threads(before)
+        tl.set_num_threads(None)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "int32", "int64"])
