@@ -39,6 +39,8 @@ def spare_guards(stage: StageState, bounds: Bounds, guards: Sequence[Expr], fact
     ):
         return []
     lanes = [iv.var for iv in stage.leaves if stage.kind(iv) == "vectorized" and iv.kind != REDUCE]
+    if any(v in bounds.around(st.attach) for st in bounds.state.attached(stage.name) for v in lanes):
+        return []  # what is computed inside of the vector loop counts on them
     asked = [g for g in guards if any(v in variables(g) for v in lanes)]
     if not asked or not _harmless(stage):
         return []

@@ -210,3 +210,16 @@ def test_places_in_lanes_come_last() -> None:
     s[C].vectorize(inner)
     assert s.legal_places(P) == [p for p in before if p[1] == "i"] + [p for p in before if p[1] != "i"]
     assert all(s.can("compute_at", P, C, loop) for _, loop in before)
+
+
+def test_lanes_beyond_the_edge_of_a_register_tile_compute_nothing_inside() -> None:
+    """The store of a local tile does without its guard; a stage inside of its vector loop does not."""
+    P = te.compute((6, 31), lambda i, j: te.if_then_else((i + j) % 3 == 0, A[i, j], 1.0), name="P")
+    Q = te.compute((6, 31), lambda i, j: P[5 - i, 30 - j], name="Q")
+    C = te.compute((6, 31), lambda i, j: Q[i, te.min(j + 1, 30)] * 2 + Q[i, j], name="C")
+    s = te.create_schedule(C.op)
+    s[Q].compute_at(s[C], C.op.axis[1])
+    s[Q].set_scope("local")
+    s[Q].vectorize(Q.op.axis[1])
+    s[P].compute_at(s[Q], Q.op.axis[1])
+    built(s, C, bounds=False)
