@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import tensorlang as tl
 from tensorlang import te
+from tensorlang.analysis import ROOFLINE, cost_of
 
 from .autotune import cache_directory
 from .measure import Job, Measurer
@@ -56,6 +57,7 @@ def examine(records: Sequence[str] = ()) -> Iterator[Finding]:
         "" if len(here) > 1 else "with one processor, nothing is compiled while a candidate is timed",
     )
     yield _load(len(here))
+    yield _costs(host)
     yield _cache()
     for path in records:
         yield _records(path)
@@ -90,6 +92,12 @@ def _load(processors: int) -> Finding:
         f"load {load:.1f} on {processors} processors",
         "others are at work: times will be unsteady" if busy else "",
     )
+
+
+def _costs(host: tl.Target) -> Finding:
+    table = cost_of(host)
+    told = "the defaults; python -m tensorlang calibrate FILE measures those of this machine"
+    return Finding(True, f"costs {told if table == ROOFLINE else f'of TENSORLANG_COST, {table.digest}'}")
 
 
 def _cache() -> Finding:

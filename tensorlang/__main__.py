@@ -1,12 +1,14 @@
-"""``python -m tensorlang passes``: what the compiler is made of, as tables. Knows the tables; compiles
-nothing."""
+"""``python -m tensorlang passes``: what the compiler is made of, as tables; ``calibrate FILE``: what work
+takes on this machine. Knows the tables."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
+from .calibrate import measured
 from .passes.pipeline import CHECKED, PIPELINE
 
 
@@ -28,7 +30,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="table", required=True)
     for name, table in TABLES.items():
         commands.add_parser(name, help=(table.__doc__ or "").partition(".")[0].lower())
-    print(TABLES[parser.parse_args(argv).table]())
+    told = commands.add_parser("calibrate", help="measure this machine's table of costs, in a second or two")
+    told.add_argument("file", help="where to write it")
+    given = parser.parse_args(argv)
+    if given.table == "calibrate":
+        costs = measured()
+        Path(given.file).write_text(costs.to_json() + "\n", encoding="utf-8")
+        print(f"{given.file}: {costs.digest}; compile with TENSORLANG_COST={given.file}")
+        return 0
+    print(TABLES[given.table]())
     return 0
 
 

@@ -71,3 +71,8 @@ def isolate() -> bool:
             f"TENSORLANG_ISOLATE={text}", because="it is 0 (LLVM runs in this process) or 1 (in a child)"
         )
     return text == "1"
+
+
+def cost_table() -> str | None:
+    """``TENSORLANG_COST``: the file with this machine's table of costs, or None for the defaults."""
+    return os.environ.get("TENSORLANG_COST", "").strip() or None

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import tensorlang as tl
+from tensorlang.analysis import ROOFLINE, cost_of
 
 from ..task import SearchTask
 from .calibrate import Tables
@@ -139,7 +140,9 @@ def _joined(options: Options, profiles: tuple[ShapeProfile, ...], fits: list[Fit
 
 def _account(decl: Declaration, options: Options, fits: list[Fit], seconds: float, tables: Tables) -> Account:
     worst = max(fits, key=lambda f: f.worst_loss)
-    notes = (*options.notes, *(f"the stored table was not used: {why}" for why in tables.misses))
+    table = cost_of(decl.target)
+    told = () if table == ROOFLINE else (f"costs of TENSORLANG_COST, {table.digest}",)
+    notes = (*options.notes, *told, *(f"the stored table was not used: {why}" for why in tables.misses))
     return Account(
         decl.name,
         options.family,

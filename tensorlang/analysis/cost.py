@@ -9,8 +9,14 @@ tables"). What a target knows of itself (registers, lanes, caches, cores) stands
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+import hashlib
+import json
+import os
+from dataclasses import asdict, dataclass
+from typing import Any
 
+from ..errors import TensorLangError
+from ..options import cost_table
 from ..target import Target
 
 
@@ -40,6 +46,35 @@ class Cost:
     product: int = 8  # turns of a register tile in the time of one elsewhere
 
     @property
+    def digest(self) -> str:
+        """A name for these numbers: other numbers, another name."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()[:12]
+
+    def to_json(self) -> str:
+        """As text, which :meth:`from_json` reads."""
+        return json.dumps(asdict(self), indent=1)
+
+    @staticmethod
+    def from_json(text: str, where: str = "a table of costs") -> Cost:
+        """The table that a text holds; numbers that it does not name are those of the defaults. Raises
+        TensorLangError for any text that is none."""
+        try:
+            found: Any = json.loads(text)
+            kinds: dict[str, type] = {n: type(v) for n, v in asdict(ROOFLINE).items()}
+            bad = ["its form"] if not isinstance(found, dict) else []
+            rows: list[tuple[str, Any]] = [] if bad else list(found.items())
+            bad += [n for n, v in rows if not _fits(v, kinds.get(n))]
+        except (ValueError, RecursionError):
+            bad = ["its form"]
+        if bad:
+            raise TensorLangError(
+                f"{where}: {bad[0]} makes no sense",
+                because="a table of costs is a JSON object of positive numbers",
+                try_="python -m tensorlang calibrate, which writes one",
+            )
+        return Cost(**found)
+
+    @property
     def chains(self) -> int:
         """Multiply-adds under way that keep the units busy."""
         return self.latency * self.per_cycle
@@ -63,10 +98,28 @@ class Cost:
         return busy + 0.04 * (rows + 3 * vectors)
 
 
+def _fits(value: Any, kind: type | None) -> bool:
+    return isinstance(value, int | float) and 0 < value < 1 << 40 and type(value) is kind
+
+
 ROOFLINE = Cost()
 
 
-@functools.cache
 def cost_of(target: Target) -> Cost:
-    """The table for a target."""
-    return ROOFLINE
+    """The table for a target: of this machine, the one that ``TENSORLANG_COST`` names; else the defaults.
+    Raises TensorLangError when that is no table."""
+    path = cost_table()
+    return ROOFLINE if path is None or not target.is_host else _read(path)
+
+
+@functools.cache
+def _read(path: str) -> Cost:
+    try:
+        with open(path, encoding="utf-8") as f:
+            return Cost.from_json(f.read(1 << 16), path)
+    except (OSError, UnicodeError) as e:
+        raise TensorLangError(
+            f"TENSORLANG_COST={path}",
+            because=os.strerror(e.errno) if isinstance(e, OSError) and e.errno else "it is no text",
+            try_="python -m tensorlang calibrate, which writes a table, or unset it",
+        ) from None

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import tensorlang as tl
+from tensorlang.analysis import ROOFLINE, cost_of
 
 FORMAT = 1
 
@@ -43,7 +44,7 @@ class Environment:
             f"llvmlite {version('llvmlite')}",
             f"{t.triple} {t.mcpu}",
             tuple(sorted(t.instruction_sets)),
-            str(t),
+            f"{t} cost={table.digest}" if (table := cost_of(t)) != ROOFLINE else str(t),
         )
 
 
