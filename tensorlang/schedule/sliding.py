@@ -138,7 +138,7 @@ class Window:
 
     def rows(self, d: int) -> int:
         """Its elements along a dimension; 0 when their number is not known."""
-        return const_int(self.extent[d]) or 0
+        return const_int(self.extent[d]) or 0 if self.extent else 1  # a scalar is one element
 
 
 def _window(

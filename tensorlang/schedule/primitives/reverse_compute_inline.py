@@ -117,7 +117,8 @@ class ReverseComputeInline(Primitive):
             leaves=tuple(same[iv] for iv in producer.leaves),
             attach=producer.attach,
             kinds={same[iv]: kind for iv, kind in producer.kinds.items()},
-            pragmas={same[iv]: notes for iv, notes in producer.pragmas.items()},
+            # what was said of a loop that cache_write took along stays behind
+            pragmas={same[iv]: notes for iv, notes in producer.pragmas.items() if iv in same},
         )
         return state.with_stage(taken, *inside), None
 
