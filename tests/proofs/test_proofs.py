@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tensorlang as tl
@@ -210,7 +211,18 @@ def test_hand_made_schedules(case: Any) -> None:
     s, args = case()
     report = prove_schedule(s, args)
     assert not report.wrong, report.wrong
-    assert report.proved["in bounds"] >= 6 and report.proved["covered"] == 2, (report.proved, report.unknown)
+    # what an iteration leaves in a ring for the next is beyond the proof: only the output is known to be covered
+    covered = 1 if case is rows_kept_while_columns_move else 2
+    assert report.proved["in bounds"] >= 6 and report.proved["covered"] == covered, (
+        report.proved,
+        report.unknown,
+    )
+
+
+def test_columns_kept_in_a_ring_are_right() -> None:
+    s, args = rows_kept_while_columns_move()
+    a = np.arange(400, dtype=np.float32).reshape(20, 20)
+    assert np.array_equal(tl.build(s, args)(a), 2 * a[:18, :18] + 2 * a[2:, 2:])
 
 
 # --- kernels that are broken on purpose ---------------------------------------------------------------------
