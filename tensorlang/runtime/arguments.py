@@ -49,6 +49,7 @@ class Binder:
         self.outputs = tuple(i for i, p in enumerate(params) if p.output)
         self.names = {p.name: i for i, p in enumerate(params)}
         self.whole = all(s.strides is None for s in self.slots)
+        self.written = tuple((k, s) for k, s in enumerate(self.slots) if s.written)
         self._pack_buffers = struct.Struct(f"={len(self.slots)}q").pack
         self._pack_scalars = struct.Struct(
             "=" + "q" * len(signature.dims) + "".join(n.code for n in self.numbers)
@@ -69,9 +70,10 @@ class Binder:
             arrays.append(None if args[s.index] is _MISSING else s.taken(args[s.index]))
         numbers = [n.taken(args[n.index]) for n in self.numbers]
         dims = self.sizes.solve(arrays, numbers)
-        for k, slot in enumerate(self.slots):
-            if arrays[k] is None:
-                arrays[k] = self._made(slot, dims)
+        if returned:
+            for k, slot in enumerate(self.slots):
+                if arrays[k] is None:
+                    arrays[k] = self._made(slot, dims)
         starts = [address_of(a) for a in arrays]
         self._apart(arrays, starts)
         scalars = self._pack_scalars(*[dims[d.name] for d in self.signature.dims], *numbers)
@@ -194,20 +196,23 @@ class Binder:
         of its own."""
         pairs = zip(arrays, starts, strict=True)
         spans = [(at, at + a.nbytes) if self.whole else span(a, at) for a, at in pairs]
-        for k, slot in enumerate(self.slots):
-            if slot.written:
-                low, high = spans[k]
-                for j, (start, end) in enumerate(spans):
-                    if (
-                        max(start, low) < min(end, high)
-                        and j != k
-                        and (self.whole or meet(arrays[k], arrays[j]))
-                    ):
-                        raise CallError(
-                            f"{slot.title} overlaps {self.slots[j].param.name}",
-                            because="what a kernel writes may share no memory with another argument",
-                            try_=f"pass a separate array for {slot.param.name}",
-                        )
+        for k, slot in self.written:
+            low, high = spans[k]
+            if low == high:
+                continue
+            for j, (start, end) in enumerate(spans):
+                if (
+                    start < high
+                    and low < end
+                    and j != k
+                    and start != end
+                    and (self.whole or meet(arrays[k], arrays[j]))
+                ):
+                    raise CallError(
+                        f"{slot.title} overlaps {self.slots[j].param.name}",
+                        because="what a kernel writes may share no memory with another argument",
+                        try_=f"pass a separate array for {slot.param.name}",
+                    )
 
 
 def form(signature: Signature) -> str:

@@ -45,6 +45,7 @@ class Sizes:
             for name in (name for size in (*s.shape, *(s.strides or ())) for name in names_in(size)):
                 if name not in known:
                     raise TensorLangError(f"kernel {self.kernel}: {s.param.name} has the unknown dim {name}")
+        self.declared = tuple((d, rule) for d in self.dims for rule in DIMS if rule.concerns(d))
         # sizes that a number of their name gives
         self.named = {
             n.param.name for n in numbers if n.param.name in named & (used | {d.name for d in self.dims})
@@ -89,25 +90,23 @@ class Sizes:
 
     def solve(self, arrays: Arrays, numbers: Sequence[Any]) -> dict[str, int]:
         """Values of the dims, checked against every size and their declared bounds. Raises CallError."""
-        dims = {
-            n.param.name: int(value)
-            for n, value in zip(self.numbers, numbers, strict=True)
-            if n.param.name in self.named
-        }
+        dims: dict[str, int] = {}
+        if self.named:
+            named = ((n.param.name, value) for n, value in zip(self.numbers, numbers, strict=True))
+            dims.update((name, int(value)) for name, value in named if name in self.named)
         self._plain(arrays, dims)
         if self.derived:
             self._derived(arrays, dims)
         if len(dims) < len(self.dims):
             self._told(dims)
         steps = self._steps(arrays) if self.strided else []
-        self._strides(steps, arrays, dims)
+        if steps:
+            self._strides(steps, arrays, dims)
         if len(dims) < len(self.dims):
             self._free(arrays, dims)
-        for dim in self.dims:
-            n = dims[dim.name]
-            for rule in DIMS:
-                if not rule.holds(dim, n):
-                    raise self._outside(rule, dim, arrays, dims)
+        for dim, rule in self.declared:
+            if not rule.holds(dim, dims[dim.name]):
+                raise self._outside(rule, dim, arrays, dims)
         for k, axis, size in self.computed:
             if arrays[k] is not None and evaluate(size, dims) != arrays[k].shape[axis]:
                 because = (
