@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from functools import cached_property
 
 import numpy as np
 
@@ -61,7 +62,6 @@ class ProgramSession(Session):
         few = len(heavy(pieces.program.schedule())) <= TOGETHER
         super().__init__(pieces.program, log, strategy, model, seed, timeout, variants=None if few else ())
         self.pieces = pieces
-        self.default = canonical_trace(recipes.default_schedule(self.task.outputs, self.task.target).trace)
         self.members: dict[int, Session] = {}
         self.reasons: dict[int, str] = {}  # why a piece cannot be searched
         for i, task in enumerate(pieces.tasks):
@@ -103,7 +103,12 @@ class ProgramSession(Session):
     @property
     def first(self) -> str:
         """The default schedule of the whole."""
-        return super().first if self.variants else self.default
+        return super().first if self.variants else self._default
+
+    @cached_property
+    def _default(self) -> str:
+        """The same where there are no variants, of which it is the first."""
+        return canonical_trace(recipes.default_schedule(self.task.outputs, self.task.target).trace)
 
     def propose(self, n: int) -> list[str]:
         """The default schedule of the whole, then candidates of the pieces and of the whole."""

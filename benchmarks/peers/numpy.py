@@ -21,14 +21,18 @@ class Numpy(Peer):
     def start(self, threads: int) -> None:
         threadpool_limits(threads)
 
+    def operators(self) -> dict[str, Callable[..., Any]]:
+        """What computes a case, by its operator: called with its arrays, ``out`` and its parameters."""
+        return OPERATORS
+
     def unsupported(self, case: Case) -> str | None:
         if case.packed:
             return "no packed weights"
-        return None if case.op in OPERATORS else f"no {case.op}"
+        return None if case.op in self.operators() else f"no {case.op}"
 
     def prepare(self, case: Case, arrays: dict[str, Array]) -> Prepared:
         out, inputs, params = case.empty(), list(arrays.values()), dict(case.params)
-        compute = OPERATORS[case.op]
+        compute = self.operators()[case.op]
 
         def run() -> Array:
             return compute(*inputs, out=out, **params)

@@ -9,31 +9,17 @@ from typing import Any
 import numpy as np
 from scipy import special
 from scipy.linalg import blas
-from threadpoolctl import threadpool_limits
 
-from ..harness.case import Array, Case
-from ..harness.peer import Peer, Prepared
+from ..harness.case import Array
+from .numpy import Numpy
 
 
-class Scipy(Peer):
+class Scipy(Numpy):
     name = "scipy"
     package = "scipy"
 
-    def start(self, threads: int) -> None:
-        threadpool_limits(threads)
-
-    def unsupported(self, case: Case) -> str | None:
-        if case.packed:
-            return "no packed weights"
-        return None if case.op in OPERATORS else f"no {case.op}"
-
-    def prepare(self, case: Case, arrays: dict[str, Array]) -> Prepared:
-        out, inputs, compute = case.empty(), list(arrays.values()), OPERATORS[case.op]
-
-        def run() -> None:
-            compute(*inputs, out=out, **case.params)
-
-        return Prepared(run, lambda: (run(), out)[1])
+    def operators(self) -> dict[str, Callable[..., Any]]:
+        return OPERATORS
 
 
 def matmul(a: Array, b: Array, *, out: Array) -> None:

@@ -12,6 +12,7 @@ from ..core.dtype import KNOWN, DType, dtype
 from ..errors import DeclareError
 from .nodes import Access, Cast, Choice, Expr
 from .printer import show
+from .walk import preorder
 
 
 def refuse_loss(a: Expr, b: Expr, common: DType) -> None:
@@ -48,10 +49,5 @@ def _narrowest(e: Expr) -> DType:
 
 def _has_elements(e: Expr) -> bool:
     """Whether the value of ``e`` is made of elements of tensors; what it is chosen by does not count."""
-    stack = [e]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, Access):
-            return True
-        stack.extend(node.children()[1:] if isinstance(node, Choice) else node.children())
-    return False
+    nodes = preorder(e, lambda n: n.children()[1:] if isinstance(n, Choice) else n.children())
+    return any(isinstance(n, Access) for n in nodes)

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
 from .nodes import Expr, Var
 
 
-def preorder(e: Expr) -> Iterator[Expr]:
-    """Every distinct node below and including ``e``, parents first."""
+def preorder(e: Expr, below: Callable[[Expr], Sequence[Expr]] | None = None) -> Iterator[Expr]:
+    """Every distinct node below and including ``e``, parents first. ``below`` says what counts as below a
+    node: its children unless given."""
     seen: dict[Expr, None] = {}
     stack = [e]
     while stack:
@@ -18,7 +19,7 @@ def preorder(e: Expr) -> Iterator[Expr]:
             continue
         seen[node] = None
         yield node
-        stack.extend(reversed(node.children()))
+        stack.extend(reversed(node.children() if below is None else below(node)))
 
 
 def postorder(e: Expr, known: Container[Expr] = ()) -> Iterator[Expr]:

@@ -6,39 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from . import make, operators
+from . import make, nodes, operators
 from .divisor import Gcd, gcd
-from .literal import FALSE as FALSE
-from .literal import TRUE as TRUE
 from .literal import broadcast, const
-from .nodes import (
-    EQ,
-    LE,
-    LT,
-    NE,
-    Add,
-    And,
-    Broadcast,
-    Call,
-    Cast,
-    CCall,
-    Const,
-    Div,
-    Expr,
-    FloorDiv,
-    FloorMod,
-    IfThenElse,
-    Max,
-    Min,
-    Mul,
-    Not,
-    Or,
-    Ramp,
-    Select,
-    Sub,
-    TruncDiv,
-    TruncMod,
-)
+from .nodes import Expr
 
 
 def _rebuilt(op: Callable[[Expr, Expr], Expr]) -> Callable[[Expr, Expr], Expr]:
@@ -53,31 +24,31 @@ def _rebuilt(op: Callable[[Expr, Expr], Expr]) -> Callable[[Expr, Expr], Expr]:
 
 
 for _cls, _make in (
-    (Add, make.add),
-    (Sub, make.sub),
-    (Mul, make.mul),
-    (Div, make.div),
-    (FloorDiv, _rebuilt(make.floordiv)),
-    (FloorMod, _rebuilt(make.floormod)),
-    (TruncDiv, _rebuilt(make.truncdiv)),
-    (TruncMod, _rebuilt(make.truncmod)),
-    (Min, make.min_),
-    (Max, make.max_),
-    (And, make.and_),
-    (Or, make.or_),
-    (Not, make.not_),
-    (Select, make.select),
-    (IfThenElse, make.if_then_else),
-    (Cast, make.cast),
-    (Call, make.call),
-    (CCall, make.c_call),
-    (Ramp, make.ramp),
-    (Broadcast, broadcast),
-    (EQ, make.eq),
-    (NE, make.ne),
-    (LT, make.lt),
-    (LE, make.le),
-    (Const, const),
+    (nodes.Add, make.add),
+    (nodes.Sub, make.sub),
+    (nodes.Mul, make.mul),
+    (nodes.Div, make.div),
+    (nodes.FloorDiv, _rebuilt(make.floordiv)),
+    (nodes.FloorMod, _rebuilt(make.floormod)),
+    (nodes.TruncDiv, _rebuilt(make.truncdiv)),
+    (nodes.TruncMod, _rebuilt(make.truncmod)),
+    (nodes.Min, make.min_),
+    (nodes.Max, make.max_),
+    (nodes.And, make.and_),
+    (nodes.Or, make.or_),
+    (nodes.Not, make.not_),
+    (nodes.Select, make.select),
+    (nodes.IfThenElse, make.if_then_else),
+    (nodes.Cast, make.cast),
+    (nodes.Call, make.call),
+    (nodes.CCall, make.c_call),
+    (nodes.Ramp, make.ramp),
+    (nodes.Broadcast, broadcast),
+    (nodes.EQ, make.eq),
+    (nodes.NE, make.ne),
+    (nodes.LT, make.lt),
+    (nodes.LE, make.le),
+    (nodes.Const, const),
     (Gcd, gcd),
 ):
     _cls.make = staticmethod(_make)  # type: ignore[attr-defined]

@@ -43,6 +43,15 @@ def one_lane(e: Expr) -> Expr:
     return rewrite(e, change)
 
 
+def within(facts: Facts, s: For | Let) -> Facts:
+    """What is known in the body of ``s``: a loop that is run, or an index that has a name."""
+    if isinstance(s, For):
+        inside = facts.bind(s.var, s.begin, make.sub(make.add(s.begin, s.extent), 1))
+        return inside.assume(make.ge(s.extent, 1))
+    plain = s.value.dtype.is_index and not reads_data(s.value)
+    return facts.bind(s.var, s.value, s.value) if plain else facts
+
+
 def unproved(func: Func) -> Iterator[tuple[Stmt, int, str]]:
     """Each access that cannot be proved to stay in its buffer: the statement, how often it stood before in
     reading order, and what was left to prove."""
@@ -104,10 +113,7 @@ class _Walk:
                 (s, nth, problem) for problem in _access(s.buffer, tuple(map(one_lane, s.indices)), masked)
             ]
         elif isinstance(s, For):
-            inside = facts.bind(s.var, s.begin, make.sub(make.add(s.begin, s.extent), 1)).assume(
-                make.ge(s.extent, 1)
-            )
-            yield self.stmt(s.body, self.left(inside))
+            yield self.stmt(s.body, self.left(within(facts, s)))
         elif isinstance(s, If):
             yield self.stmt(s.then, self.assumed(facts, s.cond))
             if s.orelse is not None:
@@ -116,8 +122,7 @@ class _Walk:
             self.conditions[s.var] = one_lane(s.value)
             yield self.stmt(s.body, facts)
         elif isinstance(s, Let):
-            plain = s.value.dtype.is_index and not reads_data(s.value)
-            yield self.stmt(s.body, facts.bind(s.var, s.value, s.value) if plain else facts)
+            yield self.stmt(s.body, within(facts, s))
         else:
             for part in s.parts():
                 yield self.stmt(part, facts)

@@ -483,11 +483,9 @@ def _touched(s: Stmt) -> tuple[set[Buffer], set[Buffer]]:
     written: set[Buffer] = set()
     read: set[Buffer] = set()
     for node in preorder(s):
-        if isinstance(node, Store):
-            written.add(node.buffer)
+        written.update(node.written())
         if isinstance(node, Extern):
             read.update(node.buffers())
-            written.update(node.outputs)
         for whole in node.exprs():
             read.update(e.buffer for e in expr_preorder(whole) if isinstance(e, Load))
     return written, read

@@ -169,6 +169,10 @@ class Stmt:
         """The expressions of this statement itself (not of statements below)."""
         return ()
 
+    def written(self) -> tuple[Buffer, ...]:
+        """The buffers that this statement itself writes."""
+        return ()
+
     def with_exprs(self, *exprs: Expr) -> Stmt:
         return self
 
@@ -265,6 +269,9 @@ class Store(Stmt):
         self.value = value
         self.indices = indices
         self.mask = mask
+
+    def written(self) -> tuple[Buffer, ...]:
+        return (self.buffer,)
 
     def exprs(self) -> tuple[Expr, ...]:
         base = (self.value, *self.indices)
@@ -376,6 +383,9 @@ class Extern(Stmt):
         return tuple(
             a if isinstance(a, Buffer) else a.buffer for a in self.args if isinstance(a, Buffer | View)
         )
+
+    def written(self) -> tuple[Buffer, ...]:
+        return self.outputs
 
     def exprs(self) -> tuple[Expr, ...]:
         return tuple(a for a in self.args if isinstance(a, Expr))
@@ -496,6 +506,16 @@ def preorder(s: Stmt) -> Iterator[Stmt]:
         node = stack.pop()
         yield node
         stack.extend(reversed(node.parts()))
+
+
+def touched(s: Stmt) -> Iterator[Buffer]:
+    """The buffers that ``s`` itself writes or reads, one several times perhaps."""
+    yield from s.written()
+    if isinstance(s, Extern):
+        yield from s.buffers()
+    for e in s.exprs():
+        for node in loads(e):
+            yield node.buffer
 
 
 class OpenedWithin:

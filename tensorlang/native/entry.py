@@ -33,15 +33,7 @@ c = CFunctions(
     "void Py_IncRef(ptr)",
     "void Py_DecRef(ptr)",
 )
-IMPORTS = (
-    "PyObject_Vectorcall",
-    "PyEval_SaveThread",
-    "PyEval_RestoreThread",
-    "PyLong_AsLongLongAndOverflow",
-    "PyLong_FromLong",
-    "Py_IncRef",
-    "Py_DecRef",
-)
+IMPORTS = tuple(c)
 
 
 class Object(Struct):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import re
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
 
@@ -176,6 +177,10 @@ class CFunctions:
             self._known[symbol.replace(".", "_")] = CFunction(
                 result, symbol, params.split(", ") if params else []
             )
+
+    def __iter__(self) -> Iterator[str]:
+        """The symbols."""
+        return (function.symbol for function in self._known.values())
 
     def __getattr__(self, name: str) -> CFunction:
         try:

@@ -5,19 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..loopir.stmt import (
-    Alloc,
-    Buffer,
-    Evaluate,
-    Extern,
-    OpenedWithin,
-    Report,
-    Seq,
-    Stmt,
-    Store,
-    loads,
-    preorder,
-)
+from ..loopir.stmt import Alloc, Buffer, Evaluate, Extern, OpenedWithin, Report, Seq, Stmt, loads, preorder
 
 
 def chain(s: Stmt) -> tuple[list[Buffer], list[Stmt]]:
@@ -51,10 +39,8 @@ def uses(s: Stmt) -> Uses:
     out = Uses({}, {}, False)
     fixed = False
     for one in preorder(s):
-        if isinstance(one, Store):
-            out.writes[one.buffer] = None
-        elif isinstance(one, Extern):
-            out.writes.update(dict.fromkeys(one.outputs))
+        out.writes.update(dict.fromkeys(one.written()))
+        if isinstance(one, Extern):
             out.reads.update(dict.fromkeys(one.buffers()))
         fixed = fixed or isinstance(one, Extern | Report | Evaluate)
         for e in one.exprs():

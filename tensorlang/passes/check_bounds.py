@@ -18,9 +18,8 @@ from ..arith.conditions import denied
 from ..arith.facts import Facts
 from ..core.steps import Steps, run
 from ..expr import make
-from ..expr.linear import reads_data
 from ..expr.nodes import Call, Expr, IfThenElse, Var
-from ..loopir.in_bounds import holds
+from ..loopir.in_bounds import holds, within
 from ..loopir.printer import Names, access_text
 from ..loopir.stmt import Alloc, Buffer, Evaluate, For, Func, If, Let, Load, Report, Seq, Stmt, Store, seq
 
@@ -74,10 +73,7 @@ class _Checker:
     def below(self, s: Stmt, facts: Facts, loops: tuple[Var, ...]) -> Steps[Stmt]:
         if isinstance(s, For):
             self.names(s.var)
-            inside = facts.bind(s.var, s.begin, make.sub(make.add(s.begin, s.extent), 1)).assume(
-                make.ge(s.extent, 1)
-            )
-            return self.rebuilt(s, (yield self.stmt(s.body, inside, (*loops, s.var))))
+            return self.rebuilt(s, (yield self.stmt(s.body, within(facts, s), (*loops, s.var))))
         if isinstance(s, If):
             then = yield self.stmt(s.then, facts.assume(s.cond), loops)
             orelse = (
@@ -88,10 +84,7 @@ class _Checker:
             return self.rebuilt(s, then, *orelse)
         if isinstance(s, Let):
             self.names(s.var)
-            plain = s.value.dtype.is_index and not reads_data(s.value)
-            return self.rebuilt(
-                s, (yield self.stmt(s.body, facts.bind(s.var, s.value, s.value) if plain else facts, loops))
-            )
+            return self.rebuilt(s, (yield self.stmt(s.body, within(facts, s), loops)))
         if isinstance(s, Alloc):
             self.names.buffer(s.buffer)
         parts = []

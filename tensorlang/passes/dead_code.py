@@ -32,6 +32,7 @@ from ..loopir.stmt import (
     loads,
     preorder,
     seq,
+    touched,
 )
 
 MOST_ELEMENTS = 1 << 14  # of a buffer whose elements are told apart
@@ -215,9 +216,4 @@ def _speaks_of(s: Stmt, v: Var) -> bool:
 
 
 def _touches(s: Stmt, b: Buffer) -> bool:
-    for st in preorder(s):
-        if (isinstance(st, Store) and st.buffer is b) or (isinstance(st, Extern) and b in st.buffers()):
-            return True
-        if any(node.buffer is b for e in st.exprs() for node in loads(e)):
-            return True
-    return False
+    return any(used is b for st in preorder(s) for used in touched(st))

@@ -108,12 +108,7 @@ def _filling(s: Alloc) -> list[Stmt]:
 def _written(s: Stmt, but: Stmt = NOTHING) -> set[Buffer]:
     """The buffers that statements write; without those of ``but``, one of them or several in a row."""
     left_out = {id(st) for st in preorder(but)}
-    return {
-        b
-        for st in preorder(s)
-        if id(st) not in left_out
-        for b in ((st.buffer,) if isinstance(st, Store) else st.outputs if isinstance(st, Extern) else ())
-    }
+    return {b for st in preorder(s) if id(st) not in left_out for b in st.written()}
 
 
 def _reads(s: Stmt) -> set[Buffer]:

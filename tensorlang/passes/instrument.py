@@ -14,7 +14,7 @@ from ..core.dtype import INT32, INT64
 from ..core.nests import START, STOP, Nest
 from ..expr import make
 from ..loopir.printer import Names, lines_of
-from ..loopir.stmt import PARALLEL, Alloc, Buffer, Extern, For, Func, Seq, Stmt, Store, preorder, seq
+from ..loopir.stmt import PARALLEL, Alloc, Buffer, Extern, For, Func, Seq, Stmt, preorder, seq
 
 TABLE = "profile"
 
@@ -87,11 +87,7 @@ def _loops(s: Stmt, name: Names) -> str:
 
 def _written(s: Stmt, name: Names) -> tuple[str, ...]:
     made = {n.buffer for n in preorder(s) if isinstance(n, Alloc)}
-    stored = [
-        b
-        for n in preorder(s)
-        for b in ((n.buffer,) if isinstance(n, Store) else n.outputs if isinstance(n, Extern) else ())
-    ]
+    stored = [b for n in preorder(s) for b in n.written()]
     return tuple(dict.fromkeys(name.buffer(b) for b in stored if b not in made))
 
 

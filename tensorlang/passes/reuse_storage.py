@@ -39,6 +39,7 @@ from ..loopir.stmt import (
     rebuilt,
     rewrite,
     seq,
+    touched,
 )
 from .block import chain
 
@@ -153,23 +154,10 @@ def _lives(buffers: list[Buffer], items: list[Stmt]) -> list[_Life]:
     lives: dict[Buffer, _Life] = {}
     known = dict.fromkeys(buffers)
     for n, item in enumerate(items):
-        for b in _touched(item):
+        for b in {b: None for st in preorder(item) for b in touched(st)}:
             if b in known:
                 lives.setdefault(b, _Life(b, n, n)).last = n
     return list(lives.values())
-
-
-def _touched(s: Stmt) -> dict[Buffer, None]:
-    found: dict[Buffer, None] = {}
-    for st in preorder(s):
-        if isinstance(st, Store):
-            found[st.buffer] = None
-        elif isinstance(st, Extern):
-            found.update(dict.fromkeys(st.buffers()))
-        for e in st.exprs():
-            for node in loads(e):
-                found[node.buffer] = None
-    return found
 
 
 def _own(buffers: list[Buffer], items: list[Stmt]) -> list[Buffer]:

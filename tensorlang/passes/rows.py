@@ -1,10 +1,14 @@
 """rows: a loop runs where data says, also when what it says is asked further in.
 
 ``for k in 0..n: for j in vectorized 0..8: if P[i] <= k and k < P[i + 1]: S`` → ``for k in max(P[i],
-0)..min(P[i + 1], n): for j …: S`` ``for ko in 0..n // 8: for ki in vectorized 0..8: if ko * 8 + ki < L[i]:
-S`` → ``for ko in 0..min(ceil(L[i] / 8), n // 8): for ki …: if …: S`` So the rows of a sparse matrix cost what
-they hold under every schedule. What is read in front of a loop is proved to be there, and not written in it;
-nothing is asked of the numbers: they are cut to the range of the loop before anything is computed with them.
+0)..min(P[i + 1], n): for j …: S``
+
+``for ko in 0..n // 8: for ki in vectorized 0..8: if ko * 8 + ki < L[i]: S`` → ``for ko in 0..min(ceil(L[i] /
+8), n // 8): for ki …: if …: S``
+
+So the rows of a sparse matrix cost what they hold under every schedule. What is read in front of a loop is
+proved to be there, and not written in it; nothing is asked of the numbers: they are cut to the range of the
+loop before anything is computed with them.
 """
 
 from __future__ import annotations
@@ -18,8 +22,8 @@ from ..expr import make
 from ..expr.linear import add_poly, from_poly, poly, reads_data, split_by_atom, wraps
 from ..expr.nodes import LE, LT, Expr, Var, const_int
 from ..expr.walk import variables
-from ..loopir.in_bounds import holds
-from ..loopir.stmt import Buffer, Extern, For, Func, If, Let, Load, Stmt, Store, loads, preorder, rebuilt
+from ..loopir.in_bounds import holds, within
+from ..loopir.stmt import Buffer, For, Func, If, Let, Load, Stmt, loads, preorder, rebuilt
 from .guards import without
 
 Ends = tuple[Expr | None, Expr | None]  # the first value, and the first behind the last
@@ -40,17 +44,14 @@ def _rows(s: Stmt, facts: Facts) -> Steps[Stmt]:
         if isinstance(found, If):
             return rebuilt(found, [(yield _rows(found.then, facts))])
         s = found
-        inside = facts.bind(s.var, s.begin, make.sub(make.add(s.begin, s.extent), 1)).assume(
-            make.ge(s.extent, 1)
-        )
-        return rebuilt(s, [(yield _rows(s.body, inside))])
+        return rebuilt(s, [(yield _rows(s.body, within(facts, s)))])
     if isinstance(s, If):
         sides = [(yield _rows(s.then, facts.assume(s.cond)))]
         if s.orelse is not None:
             sides.append((yield _rows(s.orelse, facts.assume(denied(s.cond)))))
         return rebuilt(s, sides)
-    if isinstance(s, Let) and s.value.dtype.is_index and not reads_data(s.value):
-        return rebuilt(s, [(yield _rows(s.body, facts.bind(s.var, s.value, s.value)))])
+    if isinstance(s, Let):
+        return rebuilt(s, [(yield _rows(s.body, within(facts, s)))])
     parts = []
     for p in s.parts():
         parts.append((yield _rows(p, facts)))
@@ -106,11 +107,7 @@ def _asked(s: For, inner: dict[Var, tuple[Expr, Expr]]) -> Iterator[tuple[Expr, 
 
 
 def _written(s: Stmt) -> set[Buffer]:
-    return {
-        b
-        for p in preorder(s)
-        for b in ([p.buffer] if isinstance(p, Store) else p.outputs if isinstance(p, Extern) else ())
-    }
+    return {b for p in preorder(s) for b in p.written()}
 
 
 def _there(load: Load, facts: Facts) -> bool:

@@ -2,9 +2,13 @@
 without tests.
 
 ``for i in 0..8: if io * 8 + i < n: S`` → ``for i in 0..min(8, n - io * 8): S``
+
 Vectorised and unrolled loops keep their constant extents; ``partition`` and masks serve them. What does not
-change in such a loop is tested in front of it, and may be the bound of a loop around: ``for k in 0..n: for i
-in unrolled 0..4: if k <= b: S`` → ``for k in 0..min(n, b + 1): for i in unrolled 0..4: S``
+change in such a loop is tested in front of it, and may be the bound of a loop around:
+
+``for k in 0..n: for i in unrolled 0..4: if k <= b: S`` → ``for k in 0..min(n, b + 1): for i in unrolled 0..4:
+S``
+
 And ``for i in 0..3: if y == 0 or i >= 2: S`` → ``for i in (0 if y == 0 else 2)..3: S``
 """
 

@@ -173,16 +173,8 @@ def _tightest(facts: Facts, candidates: Iterable[Expr | None], upper: bool) -> E
 
 def _always(e: Expr) -> Iterator[TensorRead]:
     """The reads that take place at every point."""
-    seen: dict[Expr, None] = {}
-    stack = [e]
-    while stack:
-        node = stack.pop()
-        if node in seen:
-            continue
-        seen[node] = None
-        if type(node) is TensorRead:
-            yield node
-        stack.extend((node.cond,) if isinstance(node, IfThenElse) else node.children())
+    nodes = preorder(e, lambda n: (n.cond,) if isinstance(n, IfThenElse) else n.children())
+    return (n for n in nodes if type(n) is TensorRead)
 
 
 def _where(e: Reduce, conditions: list[Expr]) -> Expr:

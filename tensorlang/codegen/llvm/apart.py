@@ -30,6 +30,7 @@ from ...loopir.stmt import (
     preorder,
     rebuilt,
     seq,
+    touched,
 )
 from .emitter import Emitter
 from .parallel import captured, inner_function, name_within, variable_type
@@ -190,12 +191,7 @@ def _lives(opened: Opened, items: list[Stmt]) -> dict[Buffer, tuple[int, int]]:
     own = {w.buffer for _, w in opened if isinstance(w, Alloc)}
     for at, item in enumerate(items):
         for s in preorder(item):
-            touched = [n.buffer for e in s.exprs() for n in loads(e)]
-            if isinstance(s, Store):
-                touched.append(s.buffer)
-            elif isinstance(s, Extern):
-                touched += s.buffers()
-            for b in own.intersection(touched):
+            for b in own.intersection(touched(s)):
                 life[b] = (life.get(b, (at, at))[0], at)
     return life
 
