@@ -13,6 +13,7 @@ from __future__ import annotations
 from . import tags
 from .activation import *
 from .attention import *
+from .bits import *
 from .compare import *
 from .conv import *
 from .conv_transpose import *
@@ -27,6 +28,7 @@ from .scan import *
 from .shape import *
 from .softmax import *
 from .take import *
+from .trigonometry import *
 from .winograd import *
 
 # what the files list, each in its own __all__

@@ -1,5 +1,6 @@
 """Activations, with torch's functional names and formulas: elementwise functions of floats. 16-bit floats are
-computed in float32 and rounded once. ``relu`` and ``relu6`` take integers too. NaN gives NaN everywhere.
+computed in float32 and rounded once. ``relu``, ``relu6`` and ``shrink`` take integers too. NaN gives NaN,
+except where a comparison with a threshold decides.
 Knows maps; no other operator."""
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import te
+from ..core.dtype import FLOAT64
 from ..errors import DeclareError
 from ..expr import make
 from ..expr.nodes import Expr
@@ -17,6 +19,7 @@ from . import inputs, tags
 from .maps import unary
 
 __all__ = [
+    "celu",
     "elu",
     "gelu",
     "hard_sigmoid",
@@ -28,12 +31,14 @@ __all__ = [
     "relu",
     "relu6",
     "selu",
+    "shrink",
     "sigmoid",
     "silu",
     "softplus",
     "softsign",
     "swish",
     "tanh",
+    "thresholded_relu",
 ]
 
 
@@ -112,6 +117,49 @@ def selu(x: Tensor) -> Tensor:
     )
 
 
+def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
+    """``max(x, 0) + min(alpha (exp(x / alpha) - 1), 0)``: an :func:`elu` whose slope is continuous at 0
+    (Barron 2017).
+
+    Raises DeclareError when ``alpha`` is 0.
+    """
+    a = inputs.number("celu", "alpha", alpha)
+    if a == 0:
+        raise DeclareError("ops.celu: alpha is 0", because="x is divided by it", try_="ops.relu")
+
+    def of(e: Expr) -> Expr:
+        zero, c = make.const(0, e.dtype), make.const(a, e.dtype)
+        return make.max_(e, zero) + make.min_(c * te.expm1(e / c), zero)
+
+    return _of_floats("celu", x, of)
+
+
+def thresholded_relu(x: Tensor, alpha: float = 1.0) -> Tensor:
+    """``x`` where it is greater than ``alpha``, else 0, NaN included (Konda, Memisevic and Krueger 2014)."""
+    a = inputs.number("thresholded_relu", "alpha", alpha)
+
+    def of(e: Expr) -> Expr:
+        return te.select(e > make.const(a, e.dtype), e, make.const(0, e.dtype))
+
+    return _of_floats("thresholded_relu", x, of)
+
+
+def shrink(x: Tensor, lambd: float = 0.5, bias: float = 0.0) -> Tensor:
+    """``x + bias`` below ``-lambd``, ``x - bias`` above ``lambd``, else 0: torch's hardshrink with no bias,
+    its softshrink with ``bias=lambd``. Of floats, and of integers, which are computed in float64."""
+    limit, b = inputs.number("shrink", "lambd", lambd), inputs.number("shrink", "bias", bias)
+    x = inputs.tensor("shrink", x)
+    inside = FLOAT64 if x.dtype.is_int else inputs.wide(inputs.floating("shrink", x).dtype)
+    low, high, by, zero = (make.const(v, inside) for v in (-limit, limit, b, 0))
+
+    def of(e: Expr) -> Expr:
+        wide = te.cast(inside, e)
+        outside = te.select(wide > high, wide - by, zero)
+        return te.cast(e.dtype, te.select(wide < low, wide + by, outside))
+
+    return unary("shrink", x, of)
+
+
 def gelu(x: Tensor, approximate: str = "none") -> Tensor:
     """``x * Phi(x)`` with the normal distribution function (Hendrycks and Gimpel 2016): exact by erf, or with
     ``approximate="tanh"`` ``0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x³)))``.
@@ -176,8 +224,14 @@ def softsign(x: Tensor) -> Tensor:
     return _of_floats("softsign", x, lambda e: e / (1.0 + te.abs(e)))
 
 
-def hard_sigmoid(x: Tensor) -> Tensor:
-    """``min(max(x + 3, 0), 6) / 6``, torch's hardsigmoid (Howard et al. 2019)."""
+def hard_sigmoid(x: Tensor, alpha: float | None = None, beta: float = 0.5) -> Tensor:
+    """``min(max(x + 3, 0), 6) / 6``, torch's hardsigmoid (Howard et al. 2019); with ``alpha`` the one of
+    Courbariaux et al. 2015, ``min(max(alpha x + beta, 0), 1)``."""
+    if alpha is not None:
+        a, b = inputs.number("hard_sigmoid", "alpha", alpha), inputs.number("hard_sigmoid", "beta", beta)
+        return _of_floats(
+            "hard_sigmoid", x, lambda e: _clamped(e * make.const(a, e.dtype) + make.const(b, e.dtype), 0, 1)
+        )
     return _of_floats("hard_sigmoid", x, lambda e: _clamped(e + 3.0, 0, 6) * make.const(1 / 6, e.dtype))
 
 

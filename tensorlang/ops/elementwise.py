@@ -39,6 +39,7 @@ __all__ = [
     "expm1",
     "floor",
     "floor_divide",
+    "fmod",
     "hypot",
     "isfinite",
     "isinf",
@@ -120,6 +121,17 @@ def mod(x: Operand, y: Operand) -> Tensor:
     as in numpy."""
     _numbers("mod", x, y)
     return nary("mod", (x, y), _mod)
+
+
+def fmod(x: Operand, y: Operand) -> Tensor:
+    """The remainder with the sign of ``x``, as C's ``fmod`` and ``%``, broadcast. That of an integer by zero
+    is 0, as in numpy; of a float NaN."""
+    _numbers("fmod", x, y)
+
+    def remainder(a: Expr, b: Expr) -> Expr:
+        return _guarded("fmod", make.truncmod, a, b) if a.dtype.is_int else te.fmod(a, b)
+
+    return nary("fmod", (x, y), remainder)
 
 
 def _nonzero(op: str, b: Expr) -> Expr:

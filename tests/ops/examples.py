@@ -84,6 +84,7 @@ EXAMPLES: dict[str, Callable[[], list]] = {
         "logical_and",
         "logical_or",
         "logical_xor",
+        "fmod",
     )((ROWS, COLUMNS), (COLUMNS,)),
     **_row(
         "negative",
@@ -138,6 +139,17 @@ EXAMPLES: dict[str, Callable[[], list]] = {
         "flatten",
         "squeeze",
         "flip",
+        "asin",
+        "acos",
+        "atan",
+        "sinh",
+        "cosh",
+        "asinh",
+        "acosh",
+        "atanh",
+        "celu",
+        "thresholded_relu",
+        "shrink",
     )((ROWS, COLUMNS)),
     **_row(
         "sum",
@@ -156,6 +168,10 @@ EXAMPLES: dict[str, Callable[[], list]] = {
         "cumsum",
         "cumprod",
     )((ROWS, COLUMNS), axis=1),
+    **_row("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift")(
+        (ROWS, COLUMNS), (COLUMNS,), dtype="int32"
+    ),
+    **_row("bitwise_not")((ROWS, COLUMNS), dtype="int32"),
     "where": _where,
     **_row("clip")((ROWS, COLUMNS), min=0, max=6),
     "cast": lambda: [x := _t(ROWS, COLUMNS), ops.cast(x, "int8")],

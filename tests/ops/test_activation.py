@@ -35,6 +35,7 @@ FORMULAS = {
         lambda x: 1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * np.expm1(np.minimum(x, 0))),
         0,
     ),
+    "celu": (lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))), 0),
     "gelu": (lambda x: 0.5 * x * (1 + erf(x / math.sqrt(2))), 4),
     "sigmoid": (sigmoid, 0),
     "tanh": (np.tanh, 0),
@@ -106,6 +107,31 @@ def test_parameters():
     near(got[3], np.clip(r, -2, 0.5), "float32", 0)
 
 
+def test_thresholds():
+    a = arguments("float32")
+    x, i = te.placeholder(a.shape, name="x"), te.placeholder((21,), "int8", name="i")
+    r = a.astype("float64")
+    whole = np.arange(-10, 11).astype("int8")
+    got = compiled(
+        [
+            ops.celu(x, 2.0),
+            ops.thresholded_relu(x, 0.5),
+            ops.shrink(x),
+            ops.shrink(x, 1.5, 1.5),
+            ops.shrink(i, 1.5, 1.5),
+            ops.hard_sigmoid(x, 0.25, 0.5),
+        ],
+        {x: a, i: whole},
+    )
+    near(got[0], np.where(r > 0, r, 2 * np.expm1(np.minimum(r, 0) / 2)), "float32", 4)
+    exact(got[1], np.where(a > 0.5, a, 0).astype("float32"), "float32")
+    exact(got[2], np.where(np.abs(a) > 0.5, a, 0).astype("float32"), "float32")
+    exact(got[3], np.where(a > 1.5, a - 1.5, np.where(a < -1.5, a + 1.5, 0)).astype("float32"), "float32")
+    soft = np.where(whole > 1.5, whole - 1.5, np.where(whole < -1.5, whole + 1.5, 0))
+    exact(got[4], soft.astype("int8"), "int8")
+    near(got[5], np.clip(0.25 * r + 0.5, 0, 1), "float32", 1)
+
+
 def test_prelu_has_one_slope_or_one_for_each_channel():
     a, one, many = sample((3, 5, 17), "float32"), np.array([0.25], "float32"), sample((5,), "float32", 1)
     x, w, v = (
@@ -142,6 +168,7 @@ TORCH = {
     "relu6": "relu6",
     "leaky_relu": "leaky_relu",
     "elu": "elu",
+    "celu": "celu",
     "selu": "selu",
     "gelu": "gelu",
     "sigmoid": "sigmoid",

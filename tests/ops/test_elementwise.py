@@ -8,6 +8,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import te
+from tensorlang.core.dtype import dtype
 from tensorlang.ops import inputs
 from tests.ops.arrays import FLOATS, INTS, compiled, exact, near, real, sample, stored, ulp
 from tests.te.oracles import numbers
@@ -31,6 +32,14 @@ MATH = {
     "sin": (np.sin, -3, 3),
     "cos": (np.cos, -3, 3),
     "tan": (np.tan, -1.5, 1.5),
+    "asin": (np.arcsin, -1, 1),
+    "acos": (np.arccos, -1, 1),
+    "atan": (np.arctan, -9, 9),
+    "sinh": (np.sinh, -5, 5),
+    "cosh": (np.cosh, -5, 5),
+    "asinh": (np.arcsinh, -9, 9),
+    "acosh": (np.arccosh, 1, 9),
+    "atanh": (np.arctanh, -0.99, 0.99),
     "erf": (np.vectorize(__import__("math").erf), -3, 3),
 }
 WHOLE = {
@@ -132,6 +141,18 @@ def test_division_of_floats_rounds_down(name, t):
     np.testing.assert_array_equal(got, want)
     zero = want == 0
     np.testing.assert_array_equal(np.signbit(got[zero]), np.signbit(want[zero]))
+
+
+@pytest.mark.parametrize("t", ["float32", "float64", "float16", *INTS])
+def test_fmod_has_the_sign_of_the_dividend(t):
+    a, b = sample((33,), t, 1), sample((33,), t, 2)
+    if dtype(t).is_int:
+        b[3] = 0
+    x, y = te.placeholder((33,), t, name="x"), te.placeholder((33,), t, name="y")
+    got = compiled(ops.fmod(x, y), {x: a, y: b})
+    with np.errstate(all="ignore"):
+        exact(got, np.fmod(a, b), t)
+        assert not np.array_equal(got, np.mod(a, b)) or t.startswith("u")
 
 
 @pytest.mark.parametrize("t", INTS)
