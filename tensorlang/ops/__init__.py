@@ -14,10 +14,12 @@ from . import tags
 from .activation import *
 from .attention import *
 from .bits import *
+from .blocks import *
 from .compare import *
 from .conv import *
 from .conv_transpose import *
 from .elementwise import *
+from .index import *
 from .join import *
 from .matmul import *
 from .norm import *
@@ -28,6 +30,7 @@ from .scan import *
 from .shape import *
 from .softmax import *
 from .take import *
+from .triangle import *
 from .trigonometry import *
 from .winograd import *
 

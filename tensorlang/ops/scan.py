@@ -19,23 +19,46 @@ from .shape import flatten
 __all__ = ["cumprod", "cumsum"]
 
 
-def cumsum(x: Tensor, axis: int | None = None, dtype: str | DType | None = None) -> Tensor:
+def cumsum(
+    x: Tensor,
+    axis: int | None = None,
+    dtype: str | DType | None = None,
+    *,
+    exclusive: bool = False,
+    reverse: bool = False,
+) -> Tensor:
     """The running sum along ``axis`` (of the flattened tensor for None), in ``dtype``: 64 bits of integers
     and bools, else that of ``x``.
 
+    ``exclusive`` leaves out the element itself, so that the first sum is 0; ``reverse`` adds from the end.
     The terms are added one after the other; 16-bit floats in float32, rounded once. Over nothing there is
     nothing: an empty result.
     """
-    return _running("cumsum", x, axis, dtype, make.add)
+    return _running("cumsum", x, axis, dtype, make.add, 0, exclusive, reverse)
 
 
-def cumprod(x: Tensor, axis: int | None = None, dtype: str | DType | None = None) -> Tensor:
-    """The running product along ``axis`` (of the flattened tensor for None), dtypes as for :func:`cumsum`."""
-    return _running("cumprod", x, axis, dtype, make.mul)
+def cumprod(
+    x: Tensor,
+    axis: int | None = None,
+    dtype: str | DType | None = None,
+    *,
+    exclusive: bool = False,
+    reverse: bool = False,
+) -> Tensor:
+    """The running product along ``axis`` (of the flattened tensor for None), arguments as for
+    :func:`cumsum`."""
+    return _running("cumprod", x, axis, dtype, make.mul, 1, exclusive, reverse)
 
 
 def _running(
-    op: str, x: Any, axis: int | None, dtype: str | DType | None, combine: Callable[[Expr, Expr], Expr]
+    op: str,
+    x: Any,
+    axis: int | None,
+    dtype: str | DType | None,
+    combine: Callable[[Expr, Expr], Expr],
+    identity: int,
+    exclusive: bool,
+    reverse: bool,
 ) -> Tensor:
     x = inputs.tensor(op, x)
     if axis is None and x.ndim != 1:
@@ -51,17 +74,23 @@ def _running(
     rest = list(inputs.without(x.shape, (d,)))
 
     def element(t: Any, *i: Any) -> Expr:  # the recurrence runs over the first dimension of its state
-        return te.cast(inside, x(*i[:d], t, *i[d:]))
+        return te.cast(inside, x(*i[:d], rows - 1 - t if reverse else t, *i[d:]))
 
     state = te.placeholder((rows, *rest), inside, name=f"{op}.state")
     first = inputs.stage(f"{op}.first", tags.ELEMENTWISE, [begin, *rest], element)
     step = inputs.stage(
         f"{op}.step", tags.ELEMENTWISE, [rows, *rest], lambda t, *i: combine(state(t - 1, *i), element(t, *i))
     )
-    straight = d == 0 and inside is out
+    straight = d == 0 and inside is out and not exclusive and not reverse
     total = te.scan(first, step, state, name=op if straight else f"{op}.scan", tag=tags.SCAN)
     if straight:
         return total  # type: ignore[no-any-return]
-    return inputs.stage(
-        op, tags.INJECTIVE, x.shape, lambda *i: te.cast(out, total(i[d], *inputs.without(i, (d,))))
-    )
+    nothing = make.const(identity, inside)
+
+    def placed(*i: Any) -> Expr:
+        t, others = (rows - 1 - i[d] if reverse else i[d]), list(inputs.without(i, (d,)))
+        if not exclusive:
+            return te.cast(out, total(t, *others))
+        return te.cast(out, te.if_then_else(make.gt(t, 0), total(t - 1, *others), nothing))
+
+    return inputs.stage(op, tags.INJECTIVE, x.shape, placed)

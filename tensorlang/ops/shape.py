@@ -262,10 +262,12 @@ def flip(x: Tensor, axis: Axis = None) -> Tensor:
     )
 
 
-def tile(x: Tensor, reps: int | Sequence[int]) -> Tensor:
-    """The whole tensor ``reps`` times along each dimension, aligned at the last, as numpy's tile."""
+def tile(x: Tensor, reps: ExprLike | Sequence[ExprLike]) -> Tensor:
+    """The whole tensor ``reps`` times along each dimension, aligned at the last, as numpy's tile. Numbers of
+    times may be expressions of sizes."""
     x = inputs.tensor("tile", x)
-    times = [_times("tile", r) for r in (reps if isinstance(reps, tuple | list) else (reps,))]
+    given = reps if isinstance(reps, tuple | list) else (reps,)
+    times: list[ExprLike] = [r if isinstance(r, Expr) else _times("tile", r) for r in given]
     rank = max(len(times), x.ndim)
     times = [1] * (rank - len(times)) + times
     sizes = [make.as_expr(1)] * (rank - x.ndim) + list(x.shape)
@@ -274,7 +276,7 @@ def tile(x: Tensor, reps: int | Sequence[int]) -> Tensor:
         x,
         [n * r for n, r in zip(sizes, times, strict=True)],
         lambda *i: [
-            v if r == 1 else make.floormod(v, n)
+            v if const_int(make.as_expr(r)) == 1 else make.floormod(v, n)
             for v, n, r in list(zip(i, sizes, times, strict=True))[rank - x.ndim :]
         ],
     )

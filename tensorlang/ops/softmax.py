@@ -1,8 +1,8 @@
-"""softmax and log_softmax: row operators in stages that a schedule fuses row by row. Knows reductions over
-dimensions.
+"""softmax, log_softmax and hard_max: row operators in stages that a schedule fuses row by row. Knows
+reductions over dimensions.
 
-Both take the largest element out first, so that no exp overflows. 16-bit floats are computed in float32 and
-rounded once. A row that is all minus infinity gives NaN, as in torch.
+The first two take the largest element out first, so that no exp overflows. 16-bit floats are computed in
+float32 and rounded once. A row that is all minus infinity gives NaN, as in torch.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 from .. import te
+from ..expr import make
 from ..expr.nodes import Expr
 from ..te import Tensor
 from . import inputs, tags
-from .reduce import over
+from .reduce import argmax, over
 
-__all__ = ["log_softmax", "softmax"]
+__all__ = ["hard_max", "log_softmax", "softmax"]
 
 
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
@@ -66,4 +67,18 @@ def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
         x.shape,
         lambda *i: te.cast(x.dtype, shifted(*i) - log(*inputs.without(i, (d,)))),
         {"axis": d},
+    )
+
+
+def hard_max(x: Tensor, axis: int = -1) -> Tensor:
+    """1 where the largest element along ``axis`` stands, the first of equals, and 0 elsewhere: the shape and
+    dtype of ``x``."""
+    x = inputs.tensor("hard_max", x)
+    d = inputs.axis_of("hard_max", axis, x.ndim)
+    best, one, zero = argmax(x, d), make.const(1, x.dtype), make.const(0, x.dtype)
+    return inputs.stage(
+        "hard_max",
+        tags.BROADCAST,
+        x.shape,
+        lambda *i: te.select(make.eq(te.cast("int64", i[d]), best(*inputs.without(i, (d,)))), one, zero),
     )

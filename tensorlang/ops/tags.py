@@ -20,6 +20,7 @@ ARG_REDUCE = "arg_reduce"
 SOFTMAX = "softmax"  # exp stage ÷ its row sums; stages softmax.max, softmax.exp, softmax.sum
 LOG_SOFTMAX = "log_softmax"  # x - max - log(sum of exp); stages log_softmax.max, .exp, .sum, .log
 NORM = "norm"  # (x - mean) * rstd * weight + bias over row statistics; stages .sum, .mean, .squares, .rstd
+SCATTER = "scatter"  # updates at places that are data, one after the other: te.scatter
 SCAN = "scan"  # a recurrence along one dimension: cumsum, cumprod
 
 # In products and convolutions the reduction carries the tag; the stages before it (.pad) and after it (.bias,
@@ -73,6 +74,7 @@ TAGS = (
     SOFTMAX,
     LOG_SOFTMAX,
     NORM,
+    SCATTER,
     SCAN,
     MATMUL,
     BATCH_MATMUL,

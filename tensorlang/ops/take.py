@@ -24,32 +24,46 @@ from .shape import flatten
 __all__ = ["arange", "full", "gather", "one_hot", "take"]
 
 
-def _indices(op: str, t: Any) -> Tensor:
-    t = inputs.tensor(op, t, "indices")
+def indices_of(op: str, t: Any, what: str = "indices") -> Tensor:
+    """``t``, which must be a tensor of integers. Raises DeclareError."""
+    t = inputs.tensor(op, t, what)
     if not t.dtype.is_int:
         raise DeclareError(
-            f"ops.{op}: indices {t.name} are {t.dtype}, integers are needed",
+            f"ops.{op}: {what} {t.name} are {t.dtype}, integers are needed",
             try_=f"ops.cast({t.name}, 'int32')",
         )
     return t
 
 
-def _index(op: str, mode: str) -> Callable[[Expr, Expr], Expr]:
+def index_rule(op: str, mode: str) -> Callable[[Expr, Expr], Expr]:
+    """How an index that is data becomes one within a size. Raises DeclareError for another mode."""
     if mode == "fast":
         return lambda i, n: i
     if mode == "wrap":
-        return lambda i, n: i if const_int(n) == 0 else make.floormod(_whole(i), n)
+        return lambda i, n: i if const_int(n) == 0 else make.floormod(signed(i), n)
+    if mode == "index":
+        return lambda i, n: i if const_int(n) == 0 else _clipped(counted(signed(i), n), n)
     if mode != "clip":
         why = "a kernel does not stop at an element" if mode == "raise" else None
         raise DeclareError(
             f"ops.{op}: mode={mode!r}",
             because=why,
-            legal="'clip', 'wrap', 'fast' (the caller vouches for the indices)",
+            legal="'clip', 'wrap', 'index' (negative ones count from the end), 'fast' (the caller vouches "
+            "for the indices)",
         )
-    return lambda i, n: i if const_int(n) == 0 else te.max(te.min(_whole(i), n - 1), 0)
+    return lambda i, n: i if const_int(n) == 0 else _clipped(signed(i), n)
 
 
-def _whole(i: Expr) -> Expr:
+def _clipped(i: Expr, n: Expr) -> Expr:
+    return te.max(te.min(i, n - 1), 0)
+
+
+def counted(i: Expr, n: Expr) -> Expr:
+    """An index that counts from the end when it is negative."""
+    return te.select(make.lt(i, 0), i + n, i)
+
+
+def signed(i: Expr) -> Expr:
     """An index in a type that holds its sign: unsigned ones become int64, small ones int32."""
     return te.cast(
         "int64" if i.dtype.bits > 32 or (i.dtype.code == "uint" and i.dtype.bits == 32) else "int32", i
@@ -61,10 +75,11 @@ def take(x: Tensor, indices: Tensor, axis: int | None = None, mode: str = "clip"
     replaced by the shape of ``indices``.
 
     As numpy's take. ``mode``: ``clip`` takes an index out of range to the nearest (a negative one to 0),
-    ``wrap`` counts round, ``fast`` trusts the caller. Raises DeclareError for numpy's ``raise``, and when
+    ``wrap`` counts round, ``index`` counts negative ones from the end as ``x[i]`` does and clips the others,
+    ``fast`` trusts the caller. Raises DeclareError for numpy's ``raise``, and when
     something is taken from nothing; kernels refuse that when they are called.
     """
-    x, indices, at = inputs.tensor("take", x), _indices("take", indices), _index("take", mode)
+    x, indices, at = inputs.tensor("take", x), indices_of("take", indices), index_rule("take", mode)
     if axis is None:
         x, axis = flatten(x), 0
     d, rank = inputs.axis_of("take", axis, x.ndim), indices.ndim
@@ -84,7 +99,7 @@ def gather(x: Tensor, dim: int, index: Tensor, mode: str = "clip") -> Tensor:
     ``index`` has the dimensions of ``x``, none longer but ``dim``; the result has its shape. ``mode`` as for
     :func:`take`.
     """
-    x, index, at = inputs.tensor("gather", x), _indices("gather", index), _index("gather", mode)
+    x, index, at = inputs.tensor("gather", x), indices_of("gather", index), index_rule("gather", mode)
     d = inputs.axis_of("gather", dim, x.ndim, "dim")
     if index.ndim != x.ndim:
         raise DeclareError(
@@ -120,7 +135,7 @@ def one_hot(
 
     An index out of range gives a row of ``off_value`` alone.
     """
-    indices, t = _indices("one_hot", indices), as_dtype(dtype)
+    indices, t = indices_of("one_hot", indices), as_dtype(dtype)
     d = inputs.axis_of("one_hot", axis, indices.ndim + 1, of="the result")
     on, off = (
         make.const(inputs.number("one_hot", what, v), t)
@@ -130,21 +145,26 @@ def one_hot(
         "one_hot",
         tags.INJECTIVE,
         [*indices.shape[:d], num_classes, *indices.shape[d:]],
-        lambda *i: te.select(make.eq(_whole(indices(*inputs.without(i, (d,)))), i[d]), on, off),
+        lambda *i: te.select(make.eq(signed(indices(*inputs.without(i, (d,)))), i[d]), on, off),
     )
 
 
 def arange(
-    start: float, stop: float | None = None, step: float = 1, dtype: str | DType | None = None
+    start: ExprLike, stop: ExprLike | None = None, step: float = 1, dtype: str | DType | None = None
 ) -> Tensor:
     """``start, start + step, …`` below ``stop`` (from 0 when one number is given): int64 of ints, else
-    float64, as numpy's arange."""
+    float64, as numpy's arange.
+
+    ``start`` and ``stop`` may be expressions of sizes, of which the result is int64 as well; ``step`` is a
+    number. Raises DeclareError for a step of 0.
+    """
     first, last = (0, start) if stop is None else (start, stop)
-    first, last, by = (
-        inputs.number("arange", what, v) for what, v in (("start", first), ("stop", last), ("step", step))
-    )
+    by = inputs.number("arange", "step", step)
     if by == 0:
         raise DeclareError("ops.arange: step is 0", because="it would never reach the end")
+    if isinstance(first, Expr) or isinstance(last, Expr):
+        return _counting(first, last, inputs.integer("arange", "step", step), as_dtype(dtype or "int64"))
+    first, last = inputs.number("arange", "start", first), inputs.number("arange", "stop", last)
     whole = all(isinstance(v, int) for v in (first, last, by))
     t = as_dtype(dtype) if dtype is not None else as_dtype("int64" if whole else "float64")
     n = max(0, math.ceil((last - first) / by))
@@ -155,6 +175,18 @@ def arange(
         [n],
         lambda i: te.cast(t, make.const(first, inside) + te.cast(inside, i) * make.const(by, inside)),
     )
+
+
+def _counting(first: ExprLike, last: ExprLike, by: int, t: DType) -> Tensor:
+    """``arange`` between sizes that are symbols."""
+    for what, e in (("start", make.as_expr(first)), ("stop", make.as_expr(last))):
+        if not e.dtype.is_int:
+            raise DeclareError(f"ops.arange: {what} `{e}` is {e.dtype}", because="sizes are whole numbers")
+    first, last = make.unify(first, last)
+    span = make.sub(last, first) if by > 0 else make.sub(first, last)
+    n = make.ceildiv(span, abs(by))
+    n = n if inputs.at_most(0, n) else te.max(n, 0)
+    return inputs.stage("arange", tags.INJECTIVE, [n], lambda i: te.cast(t, first + i * by))
 
 
 def full(shape: ExprLike | Sequence[ExprLike], fill_value: float, dtype: str | DType = "float32") -> Tensor:

@@ -1,5 +1,5 @@
-"""One typical call for every public operator: ``EXAMPLES[name]()`` declares its arguments and results. What is asked of
-every operator is asked of these; the benchmark of compile times takes them too.
+"""One typical call for every public operator: ``EXAMPLES[name]()`` declares its arguments and results. What
+is asked of every operator is asked of these; the benchmark of compile times takes them too.
 """
 
 from __future__ import annotations
@@ -53,6 +53,20 @@ def _joined(name: str) -> Callable[[], list]:
         return [x, y, getattr(ops, name)([x, y], 1)]
 
     return declare
+
+
+def _at(op: Callable[..., te.Tensor], index: tuple[int, ...]) -> Callable[[], list]:
+    def declare() -> list:
+        x, at, new = _t(1000, COLUMNS), _t(*index, dtype="int64", name="at"), _t(ROWS, COLUMNS, name="new")
+        out = op(x, at, new)
+        return [x, at, *([new] if "scatter" in out.op.tag else []), out]
+
+    return declare
+
+
+def _reversed() -> list:
+    x, n = _t(ROWS, 12, 64), _t(12, dtype="int32", name="n")
+    return [x, n, ops.reverse_sequence(x, n)]
 
 
 def _where() -> list:
@@ -150,6 +164,9 @@ EXAMPLES: dict[str, Callable[[], list]] = {
         "celu",
         "thresholded_relu",
         "shrink",
+        "hard_max",
+        "tril",
+        "triu",
     )((ROWS, COLUMNS)),
     **_row(
         "sum",
@@ -192,6 +209,13 @@ EXAMPLES: dict[str, Callable[[], list]] = {
     **_row("strided_slice")((ROWS, COLUMNS), begin=(1, 0), end=(-1, None), strides=(1, 2)),
     **_row("pad")(IMAGE, pad_width=((0, 0), (0, 0), (1, 1), (1, 1))),
     "take": _taken(ops.take, (ROWS,)),
+    "gather_elements": _taken(lambda x, axis, at: ops.gather_elements(x, at, axis), (ROWS, COLUMNS), True),
+    "gather_nd": _at(lambda x, at, _: ops.gather_nd(x, at), (ROWS, 1)),
+    "scatter_nd": _at(ops.scatter_nd, (ROWS, 1)),
+    "scatter_elements": _at(ops.scatter_elements, (ROWS, COLUMNS)),
+    "reverse_sequence": _reversed,
+    "eye": lambda: [ops.eye(ROWS)],
+    **_row("depth_to_space", "space_to_depth")(IMAGE, block_size=2),
     "gather": _taken(ops.gather, (ROWS, COLUMNS), True),
     **_row("one_hot")((ROWS,), dtype="int32", num_classes=1000),
     "arange": lambda: [ops.arange(4096)],

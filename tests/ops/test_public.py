@@ -67,16 +67,20 @@ def test_operators_have_an_example():
 @pytest.mark.parametrize("name", OPERATORS)
 def test_example_is_a_valid_program_with_known_tags(name):
     args = EXAMPLES[name]()
-    outputs = [t for t in args if t.op.input_tensors or name in ("arange", "full")]
+    outputs = [t for t in args if t.op.input_tensors or name in ("arange", "eye", "full")]
     for op in operations([t.op for t in outputs]):
         assert (
             op.tag in ops.tags.TAGS
             or op.tag.startswith("conv")
             or op.tag.startswith("depthwise")
             or not op.input_tensors
+            or op.name == f"{name}.start"  # the copy that te.scatter changes
         ), f"{op.name} has the tag {op.tag!r}"
     s = tl.te.create_schedule([t.op for t in outputs])
-    verify(tl.lower(s, args, simple=True), in_bounds=name not in ("take", "gather"))
+    verify(
+        tl.lower(s, args, simple=True),
+        in_bounds=name not in ("take", "gather", "gather_elements", "gather_nd"),
+    )
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,28 @@ def test_shapes(shape, axis):
     exact(compiled(ops.cumsum(x, axis), {x: a}), np.cumsum(a, axis), "float32")
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_exclusive_and_reverse(axis):
+    n = te.dim("n", 1, 9)
+    a = whole((5, 17), "float32", 3)
+    x = te.placeholder((n, 17), name="x")
+    ways = [(e, r) for e in (False, True) for r in (False, True)]
+    got = compiled(
+        [
+            *[ops.cumsum(x, axis, exclusive=e, reverse=r) for e, r in ways],
+            ops.cumprod(x, axis, exclusive=True),
+        ],
+        {x: a},
+    )
+    for (e, r), g in zip(ways, got, strict=False):
+        given = np.flip(a, axis) if r else a
+        want = np.cumsum(given, axis) - (given if e else 0)
+        exact(g, np.flip(want, axis) if r else want, "float32")
+    ones = np.ones_like(a[:1] if axis == 0 else a[:, :1])
+    before = a[:-1] if axis == 0 else a[:, :-1]
+    exact(got[-1], np.cumprod(np.concatenate([ones, before], axis), axis), "float32")
+
+
 def test_cumprod():
     a = np.where(whole((3, 17), "float32") > 0, 2, -1).astype("float32")
     x = te.placeholder(a.shape, name="x")
