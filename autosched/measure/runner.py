@@ -37,7 +37,8 @@ from .protocol import OK, OUT_OF_MEMORY, PREPARE, TIMING, TIMING_SERIAL, WRONG_A
 SAMPLES, MOST_SAMPLES = 3, 6
 ORDINARY = 2.0**-4  # of the integers of the check: a power of two changes no bits
 PRECISE = 0.02  # of the median: an interval as narrow as this needs no more samples
-HOPELESS = 2.0  # so many times slower than the best is timed once
+HOPELESS = 2.0  # so many times slower than the best is not timed with care
+GLANCE, GLANCES = 1e-3, 8  # seconds, and runs, after which a kernel may count as hopeless
 PROMISING = 1.1  # up to so many times slower than the best, a wide interval is worth more samples
 NUDGE, SLACK = (
     2,
@@ -234,9 +235,10 @@ def _alone(parallel: bool, say: Callable[[str], None]) -> Iterator[None]:
 
 def timed(kernel: tl.Module, args: list[Any], first: float, seconds: float, best: float) -> tuple[float, ...]:
     """Samples in seconds, each the fastest of several runs: what disturbs a run only ever makes it slower.
-    ``first`` is what the first run took, caches cold; it alone condemns nobody."""
+    ``first`` is what the first run took, caches cold. It condemns nobody, nor does the second of a short
+    kernel, for which threads may have to wake up: that takes longer than many a kernel."""
     if best and first > HOPELESS * best:
-        first = _sample(kernel, args, first, 0.0)
+        first = _fastest(kernel, args, max(1, min(GLANCES, int(GLANCE / first))))
         if first > HOPELESS * best:
             return (first,)
     share = seconds / SAMPLES
@@ -254,10 +256,14 @@ def timed(kernel: tl.Module, args: list[Any], first: float, seconds: float, best
 
 
 def _sample(kernel: tl.Module, args: list[Any], first: float, seconds: float) -> float:
-    if first < LONG and seconds:
+    if first < LONG:
         return kernel.benchmark(*args, seconds=seconds).min
+    return _fastest(kernel, args, max(2, min(5, int(seconds / first))))
+
+
+def _fastest(kernel: tl.Module, args: list[Any], runs: int) -> float:
     call, clock, fastest = kernel.entry, time.perf_counter, float("inf")
-    for _ in range(max(2 if seconds else 1, min(5, int(seconds / first)))):
+    for _ in range(runs):
         start = clock()
         call(*args)
         fastest = min(fastest, clock() - start)
