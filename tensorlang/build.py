@@ -211,8 +211,8 @@ def build(
     how exp, sin and their like are computed: ``"default"``, our vector code (at most 2 ulp, pow 4, in float32
     and float64), or ``"precise"``, the C library's functions element by element. ``bounds_check=True`` builds
     a kernel that, instead of reading or writing outside a tensor, raises CallError with the access, the
-    index, its extent and the turn of the loops. ``times``, when given, collects the seconds each stage of
-    compilation took. A kernel for another machine can be read and saved, and says so when it is called.
+    index, its extent and the iteration of the loops. ``times``, when given, collects the seconds each stage
+    of compilation took. A kernel for another machine can be read and saved, and says so when it is called.
     Raises LowerError for arguments, constants and a ``math`` that do not fit, TargetError for a target that
     means nothing, CompileError when LLVM makes no code (a bug; with ``TENSORLANG_ISOLATE=1`` in the
     environment also where LLVM would end the process).

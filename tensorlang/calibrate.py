@@ -2,7 +2,7 @@
 Nothing else measures: neither an import nor ``tl.compile`` does.
 
 Three numbers are measured, those that differ most between machines: what a parallel loop takes to begin and
-end, and from how many turns of a body, and of a register tile, a second thread is worth that. They are
+end, and from how many iterations of a body, and of a register tile, a second thread is worth that. They are
 rounded to powers of two, so that a busy moment seldom makes another table.
 """
 
@@ -38,14 +38,17 @@ def measured() -> Cost:
     return table_of(start, one / TURNS, _least(_product()) / SIDE**3, target.num_cores)
 
 
-def table_of(start: float, turn: float, product: float, cores: int) -> Cost:
-    """The table where a parallel loop takes ``start`` seconds to begin and end, one turn of a body ``turn``
-    and one of a register tile ``product``."""
-    saved = turn * (1 - 1 / cores)
+def table_of(start: float, iteration: float, product: float, cores: int) -> Cost:
+    """The table where a parallel loop takes ``start`` seconds to begin and end, one iteration of a body
+    ``iteration`` and one of a register tile ``product``."""
+    saved = iteration * (1 - 1 / cores)
     thread = max(_power(PROFIT * start / saved), 4)
     # the defaults say what a cycle is: a vector of eight elements is one of them
     return replace(
-        ROOFLINE, start=_power(start / turn / 8), thread=thread, product=_power(max(1.0, turn / product))
+        ROOFLINE,
+        start=_power(start / iteration / 8),
+        thread=thread,
+        product=_power(max(1.0, iteration / product)),
     )
 
 

@@ -19,7 +19,7 @@ from tensorlang.codegen.llvm import parallel  # noqa: E402
 from tensorlang.runtime import set_num_threads  # noqa: E402
 from tests.threshold import OF_USERS  # noqa: E402
 
-# Tests are small, and their parallel loops are to run as such: every turn is worth a part of its own.
+# Tests are small, and their parallel loops are to run as such: every iteration is worth a part of its own.
 # (tests/integration and tests/recipes run with what users have.)
 assert OF_USERS > 1
 parallel.PIECE = 1

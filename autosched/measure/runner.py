@@ -58,7 +58,7 @@ class Workbench:
     ) -> None:
         self.tensors = tensors
         self.outputs = outputs_of(tensors)
-        self.turns = 0
+        self.runs = 0
         self.say = say
         self._slack: list[float] | None = None
         sizes = Sizes()
@@ -96,10 +96,10 @@ class Workbench:
     def move(self) -> None:
         """The same arrays elsewhere in memory: where they lie can make a kernel a third faster or slower, and
         so that no candidate wins by that, those that matter are timed in several places."""
-        self.turns += 1
+        self.runs += 1
         for t, a in self.arrays.items():
             raw = np.empty(a.nbytes + PAGE + LINE, np.uint8)
-            start = -raw.__array_interface__["data"][0] % LINE + self.turns * PLACES * LINE % PAGE
+            start = -raw.__array_interface__["data"][0] % LINE + self.runs * PLACES * LINE % PAGE
             new = raw[start : start + a.nbytes].view(a.dtype).reshape(a.shape)
             new[...] = a
             self.arrays[t] = new

@@ -37,7 +37,7 @@ def neighbour(rng: np.random.Generator, values: Any, at: Column) -> Column:
 
 
 def share(rng: np.random.Generator, values: Any, at: Column) -> Column:
-    """Half or double: how much work is in one parallel turn matters by its order of magnitude."""
+    """Half or double: how much work is in one parallel iteration matters by its order of magnitude."""
     wanted = np.where(rng.random(len(at)) < 0.5, values[at] * 2, values[at] // 2)
     return np.searchsorted(values, wanted).clip(0, len(values) - 1)
 

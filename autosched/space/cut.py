@@ -19,10 +19,10 @@ import tensorlang as tl
 from tensorlang import te
 from tensorlang.analysis import constant, operations, reads_of
 
-from .rules.rule import turns
+from .rules.rule import iterations
 from .rules.tiling import PACKED, at_own_place
 
-LIGHT = 0.01  # of all turns: a reduction with less is not worth a task
+LIGHT = 0.01  # of all iterations: a reduction with less is not worth a task
 TOGETHER = 2  # heavy reductions that are searched in one task, unless cut finely
 
 
@@ -34,8 +34,8 @@ def heavy(s: tl.Schedule) -> list[str]:
         for st in s.stages
         if isinstance(st.op, te.ComputeOp) and not st.state.is_opaque and st.op.reduce_axis
     ]
-    total = sum(turns(st) for st in reductions)
-    return [st.name for st in reductions if turns(st) >= max(PACKED, LIGHT * total) and _reads_again(st)]
+    total = sum(iterations(st) for st in reductions)
+    return [st.name for st in reductions if iterations(st) >= max(PACKED, LIGHT * total) and _reads_again(st)]
 
 
 def _reads_again(stage: tl.Stage) -> bool:

@@ -1,9 +1,9 @@
 """Sketches: schedules with open tile sizes, derived by rules from the outputs backwards, as in Ansor (Zheng
 et al., OSDI 2020, section 4.1). Knows rules and schedules; nothing of tasks, search or measurement.
 
-The stages are visited last first, in turns until no rule has anything left to say: at first only by what is
+The stages are visited last first, in rounds until no rule has anything left to say: at first only by what is
 certain (a rule answers ALWAYS), then by everything. At a stage every open sketch is asked, and every rule
-that applies gives the sketches that go on. A rule takes a stage once, so that the turns end. Ways are given
+that applies gives the sketches that go on. A rule takes a stage once, so that the rounds end. Ways are given
 likely ones first, and they are made only when they are among the ``MAX_SKETCHES`` likeliest: those with the
 least sum of places in those orders. Each further stage that is not scheduled in its likeliest way counts
 ``APART`` more, so that every way of every stage comes before all pairs of ways, and time grows with the
@@ -21,7 +21,7 @@ import tensorlang as tl
 from .rules import RULES, Answer, Rule, Where
 
 MAX_SKETCHES = 16
-MAX_TURNS = 64  # through all stages: more means that a rule makes stages without end
+MAX_ROUNDS = 64  # through all stages: more means that a rule makes stages without end
 APART = 4  # places in the order of ways that a second stage scheduled unlikely counts beyond its own
 
 
@@ -51,10 +51,10 @@ def derive(
     """
     level: list[_Open] = [(Sketch(start), frozenset())]
     cut: dict[str, None] = {}
-    for _ in range(MAX_TURNS):
-        after = _turn(level, where, rules, most, cut, certain=True)
+    for _ in range(MAX_ROUNDS):
+        after = _round(level, where, rules, most, cut, certain=True)
         if after == level:
-            after = _turn(level, where, rules, most, cut, certain=False)
+            after = _round(level, where, rules, most, cut, certain=False)
         if after == level:
             found = _different([x for x, _ in level])
             found.left_out = tuple(cut.keys() - {step for x in found for step in x.rules})
@@ -62,7 +62,7 @@ def derive(
         level = after
     raise tl.TensorLangError(
         "sketches do not end",
-        because=f"after {MAX_TURNS} turns rules still apply: {', '.join(level[0][0].rules[-3:])}, …",
+        because=f"after {MAX_ROUNDS} rounds rules still apply: {', '.join(level[0][0].rules[-3:])}, …",
         try_="a rule must not apply to stages it made itself",
     )
 
@@ -78,7 +78,7 @@ class _Ways:
     steps: tuple[str, ...]
 
 
-def _turn(
+def _round(
     level: list[_Open], where: Where, rules: Sequence[Rule], most: int, cut: dict[str, None], certain: bool
 ) -> list[_Open]:
     """Every stage once, last first. ``cut`` gets the rules of which ways were not asked for, or not kept."""

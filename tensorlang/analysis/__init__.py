@@ -8,6 +8,7 @@ with those values.
 
 from __future__ import annotations
 
+from ..core.renamed import renamed
 from ..expr.columns import compile_columns
 from ..expr.nodes import Expr, Var
 from ..schedule.state import Decision
@@ -42,7 +43,7 @@ from .quantity import (
 )
 from .sizes import Sizes
 from .statement import Access, Statement
-from .streams import Turn, has_calls, reads_lines, reduces_columns, reduces_rows, row_of, turned
+from .streams import Transposition, has_calls, reads_lines, reduces_columns, reduces_rows, row_of, transposed
 from .work import Work
 
 __all__ = [
@@ -61,7 +62,7 @@ __all__ = [
     "Sizes",
     "Statement",
     "Storage",
-    "Turn",
+    "Transposition",
     "Var",
     "Work",
     "absolute",
@@ -93,6 +94,8 @@ __all__ = [
     "rows_by_data",
     "step",
     "times",
-    "turned",
+    "transposed",
     "typical",
 ]
+
+__getattr__ = renamed(__name__, Turn="Transposition", turned="transposed")

@@ -87,7 +87,7 @@ class Analysis:
         """Every amount of the analysis under a name of its own."""
         found: dict[str, Expr] = {}
         for st in self.statements:
-            found |= {f"{st.name}.turns": st.turns, f"{st.name}.points": st.points}
+            found |= {f"{st.name}.iterations": st.iterations, f"{st.name}.points": st.points}
             found |= {f"{st.name}.loop{p}": loop.extent for p, loop in enumerate(st.loops)}
             for i, a in enumerate(st.accesses):
                 at = f"{st.name}.{i}:{a.tensor}"
@@ -116,7 +116,7 @@ class Analysis:
             wide = [p.extent for p in own if p.kind == "vectorized"]
             for p in own:
                 if p.kind == "unrolled":
-                    add(f"{st.name}.{p.name}: turns of an unrolled loop", p.extent, MAX_UNROLL)
+                    add(f"{st.name}.{p.name}: iterations of an unrolled loop", p.extent, MAX_UNROLL)
             for e in wide:
                 add(f"{st.name}: vector lanes", e, min(b.lanes, MAX_LANES))
             if unrolled or wide:

@@ -1,7 +1,7 @@
 """What work takes on a processor: the one table that default schedules, the search and dynamic plans ask.
 Knows targets; nothing of schedules, and it measures nothing.
 
-Numbers are cycles of one core, bytes a cycle, and turns of a loop's body. The form is the roofline of
+Numbers are cycles of one core, bytes a cycle, and iterations of a loop's body. The form is the roofline of
 Williams, Waterman and Patterson (CACM 52, 2009) with the latency of a chain of sums (Fog, "Instruction
 tables"). What a target knows of itself (registers, lanes, caches, cores) stands in the target.
 """
@@ -38,12 +38,12 @@ class Cost:
     l1_rate: int = 32
     l2_rate: int = 16
     l3_rate: int = 6
-    thread: int = 1 << 16  # turns of a body of which a second thread takes a share with profit
+    thread: int = 1 << 16  # iterations of a body of which a second thread takes a share with profit
     # columns of a product's right operand that are read again for each block of rows. Measured (Zen 3, 512
     # KiB of L2): blocks of about 256 are as good as any from k = 256 to 3072, though from k = 1024 on they
     # live in the third cache. Smaller ones read the left operand too often, larger ones lose up to 6 %
     block_columns: int = 256
-    product: int = 8  # turns of a register tile in the time of one elsewhere
+    product: int = 8  # iterations of a register tile in the time of one elsewhere
 
     @property
     def digest(self) -> str:
@@ -79,21 +79,21 @@ class Cost:
         """Multiply-adds under way that keep the units busy."""
         return self.latency * self.per_cycle
 
-    def shared(self, turns: int) -> bool:
-        """Whether so many turns of a body are worth a second thread."""
-        return turns >= self.thread
+    def shared(self, iterations: int) -> bool:
+        """Whether so many iterations of a body are worth a second thread."""
+        return iterations >= self.thread
 
-    def perhaps_shared(self, turns: int) -> bool:
+    def perhaps_shared(self, iterations: int) -> bool:
         """Whether they may be, so that a search tries both."""
-        return turns >= self.thread // 4
+        return iterations >= self.thread // 4
 
-    def shared_products(self, turns: int) -> bool:
+    def shared_products(self, iterations: int) -> bool:
         """Whether so many multiply-adds of register tiles are worth a second thread."""
-        return turns >= self.thread * self.product
+        return iterations >= self.thread * self.product
 
     def tile(self, rows: int, vectors: int) -> float:
-        """Cycles of a turn of the reduction in a register tile of ``rows × vectors``: multiply-adds, loads,
-        latency, and a little for what goes round."""
+        """Cycles of an iteration of the reduction in a register tile of ``rows × vectors``: multiply-adds,
+        loads, latency, and a little for what goes round."""
         busy = max(rows * vectors, self.load * (rows + vectors), self.chains) / self.per_cycle
         return busy + 0.04 * (rows + 3 * vectors)
 

@@ -178,7 +178,7 @@ class Nests:
     # -- steps -----------------------------------------------------------------------------------------------
 
     def steps(self, nest: Nest, p: int) -> dict[Var, Expr]:
-        """By how much each axis moves when own loop number ``p`` of the whole nest takes one turn."""
+        """By how much each axis moves when own loop number ``p`` of the whole nest takes one iteration."""
         stage, extent = nest.stage, self.extents(nest.stage)
         if p < nest.start:
             return {}

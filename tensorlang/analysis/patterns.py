@@ -24,12 +24,12 @@ class Reads:
     plain: tuple[tuple[Tensor, tuple[Expr, ...]], ...]
 
     def along(self, axis: IterVar) -> bool:
-        """Whether some read runs through memory one by one as ``axis`` turns."""
+        """Whether some read runs through memory one by one as ``axis`` advances."""
         return any(axis.var in c for c in self.contiguous)
 
     def reused_over(self, axis: IterVar, beside: IterVar) -> bool:
-        """Whether a read that moves with ``beside`` stands still as ``axis`` turns: the reuse that register
-        tiles live on."""
+        """Whether a read that moves with ``beside`` stands still as ``axis`` advances: the reuse that
+        register tiles live on."""
         return any(beside.var in e and axis.var not in e for e in self.everywhere)
 
 
@@ -63,7 +63,7 @@ def _unit(index: Expr, v: Var) -> bool:
 
 
 def step(index: Expr, axis: IterVar) -> int | None:
-    """How far an index moves in one turn of ``axis``; None when that is not always the same."""
+    """How far an index moves in one iteration of ``axis``; None when that is not always the same."""
     if any(
         axis.var in variables(e) for term in poly(index) for e in term if e is not axis.var or len(term) > 1
     ):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..core.renamed import deprecated
 from ..expr.nodes import Expr
 from ..schedule.state import StageState
 from ..te.tensor import Tensor
@@ -13,7 +14,7 @@ from .quantity import amount, ceil_quotient, plus, times
 from .span import slope
 from .work import Work, work_of
 
-FAR = 1 << 20  # the stride, in elements, of an access whose place cannot be foretold
+FAR = 1 << 20  # the stride, in elements, of an access whose place cannot be predicted
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +22,8 @@ class Access:
     """All reads (or the write) of one tensor by a statement.
 
     ``extents[p]`` is the box touched while loops ``p`` and inwards run (``p`` from 0 to the number of loops:
-    the last is one turn); ``strides[p]`` by how many elements the place (of the first read) moves when loop
-    ``p`` takes one turn; 0 for loops of other stages.
+    the last is one iteration); ``strides[p]`` by how many elements the place (of the first read) moves when
+    loop ``p`` takes one iteration; 0 for loops of other stages.
     """
 
     tensor: str
@@ -49,22 +50,28 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One compute statement of the schedule tree. ``turns`` counts how often its body runs, guarded turns
-    included; ``points`` how many elements (times reduction steps) the declared computation has."""
+    """One compute statement of the schedule tree. ``iterations`` counts how often its body runs, guarded
+    iterations included; ``points`` how many elements (times reduction steps) the declared computation has."""
 
     name: str
     loops: tuple[Loop, ...]
     own: int
     accesses: tuple[Access, ...]
     work: Work
-    turns: Expr
+    iterations: Expr
     points: Expr
     reduction: bool
 
     @property
+    def turns(self) -> Expr:
+        """``iterations`` under its old name."""
+        deprecated("Statement.turns", "Statement.iterations")
+        return self.iterations
+
+    @property
     def flops(self) -> Expr:
         """All operations of the statement, a fused multiply-add counting as two."""
-        return times(self.turns, self.work.flops)
+        return times(self.iterations, self.work.flops)
 
     def extent(self, level: int, until: int | None = None) -> Expr:
         """The product of the extents of the loops from ``level`` inwards (up to ``until``)."""
@@ -109,8 +116,8 @@ def _accesses(nests: Nests, nest: Nest) -> tuple[Access, ...]:
 def _access(nests: Nests, nest: Nest, tensor: Tensor, reads: list[tuple[Expr, ...]], write: bool) -> Access:
     stage = nests.state.of(tensor)
     box = nests.box(tensor)
-    # a buffer is used again at each turn of the loops around it: its memory is the box, however much passes
-    # through
+    # a buffer is used again at each iteration of the loops around it: its memory is the box, however much
+    # passes through
     extents = tuple(nests.region(nest, level, reads, box) for level in range(len(nest.loops) + 1))
     around = (
         0

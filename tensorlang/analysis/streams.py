@@ -1,5 +1,5 @@
 """How a compute runs through memory when nothing is read twice: reductions along rows, reductions of columns,
-copies that turn the order of elements, rows that stages share. Read off the bodies; knows te and no
+copies that change the order of elements, rows that stages share. Read off the bodies; knows te and no
 schedules.
 """
 
@@ -70,7 +70,7 @@ def row_of(indices: tuple[Expr, ...], axes: tuple[IterVar, ...]) -> int | None:
 
 
 @dataclass(frozen=True)
-class Turn:
+class Transposition:
     """``axis`` is the one along which the source is contiguous; ``every``: of which so many stand together
     (None: all)."""
 
@@ -78,7 +78,7 @@ class Turn:
     every: int | None
 
 
-def turned(op: ComputeOp) -> Turn | None:
+def transposed(op: ComputeOp) -> Transposition | None:
     """The axis, other than the last, along which a read runs through memory while the last axis jumps; None
     if there is none."""
     if len(op.axis) < 2 or op.reduce_axis or len(op.body) != 1:
@@ -87,29 +87,29 @@ def turned(op: ComputeOp) -> Turn | None:
     if op.body[0].dtype.bytes < 4 and any(constant(a.extent) is None for a in op.axis):
         return None  # tiles of narrow elements are large, and their masks would take seconds to compile
     axes = {a.var: a for a in op.axis[:-1]}
-    found: list[Turn] = []
+    found: list[Transposition] = []
     for _, indices in reads_of(op).plain:
         used = _used(indices)
         if not indices or last.var not in used or last.var in variables(indices[-1]):
             continue
-        turn = _along(indices[-1], axes)
-        if turn is not None and _some(turn.axis):
-            found.append(turn)
+        transposition = _along(indices[-1], axes)
+        if transposition is not None and _some(transposition.axis):
+            found.append(transposition)
     return found[0] if found and _some(last) else None
 
 
-def _along(index: Expr, axes: dict[Var, IterVar]) -> Turn | None:
+def _along(index: Expr, axes: dict[Var, IterVar]) -> Transposition | None:
     """The axis by which the last index of a read moves one by one, wholly or modulo the size of a block."""
     for term, factor in poly(index).items():
         if factor != 1 or len(term) != 1:
             continue
         (atom,) = term
         if isinstance(atom, Var) and atom in axes:
-            return Turn(axes[atom], None)
+            return Transposition(axes[atom], None)
         if isinstance(atom, FloorMod) and isinstance(atom.a, Var) and atom.a in axes:
             every = const_int(atom.b)
             if every is not None and every >= 4:
-                return Turn(axes[atom.a], every)
+                return Transposition(axes[atom.a], every)
     return None
 
 

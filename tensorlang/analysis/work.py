@@ -1,5 +1,5 @@
-"""The arithmetic one turn of a statement does, counted by kind. Knows te's bodies; index arithmetic is not
-counted."""
+"""The arithmetic one iteration of a statement does, counted by kind. Knows te's bodies; index arithmetic is
+not counted."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _DIVISIONS = (Div, FloorDiv, FloorMod, TruncDiv, TruncMod)
 
 @dataclass(slots=True)
 class Work:
-    """Operations per turn: fused multiply-adds, additions, multiplications, divisions, calls of the
+    """Operations per iteration: fused multiply-adds, additions, multiplications, divisions, calls of the
     mathematical library, minimum and maximum and comparisons and choices, conversions."""
 
     fma: int = 0
@@ -56,7 +56,7 @@ class Work:
 
 
 def work_of(op: ComputeOp) -> Work:
-    """What one turn of an operation's innermost loop computes."""
+    """What one iteration of an operation's innermost loop computes."""
     work = Work()
     seen: dict[Expr, None] = {}
     for e in op.body:

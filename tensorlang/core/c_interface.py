@@ -241,9 +241,8 @@ def _checks(signature: Signature) -> list[str]:
     words = 3 + max(len(c.loops) for c in signature.checks)
     text = (
         f"After the status {OUT_OF_BOUNDS}: writes {words} numbers: which access failed (as listed, from 1; "
-        "0 when none did), the index, the "
-        "extent it should be less than, then the turns of the loops around it. Calls that fail at the same "
-        "time share one record."
+        "0 when none did), the index, the extent it should be less than, then the variables of the loops "
+        "around it. Calls that fail at the same time share one record."
     )
     listed = [
         f"{n}: {c.access}, index {c.dim}" + (f", in {', '.join(c.loops)}" if c.loops else "")

@@ -15,7 +15,7 @@ START, STOP = (
 class Nest:
     """``loop`` names the loops; ``writes`` the buffers that outlive it. ``within`` is the row of the nest
     around it, None at the top. ``shown`` is False for what only serves as the whole of others: the kernel,
-    and the turns of a nest that is divided further."""
+    and the iterations of a nest that is divided further."""
 
     loop: str
     writes: tuple[str, ...] = ()

@@ -14,8 +14,8 @@ from .nodes import Expr
 
 def _rebuilt(op: Callable[[Expr, Expr], Expr]) -> Callable[[Expr, Expr], Expr]:
     """A division whose operands were rewritten. Where the divisor has become the literal 0 it stands in code
-    that never runs, as ``7 // i`` beside the test ``i > 0`` in the first turn of an unrolled loop, and any
-    value will do."""
+    that never runs, as ``7 // i`` beside the test ``i > 0`` in the first iteration of an unrolled loop, and
+    any value will do."""
 
     def rebuild(a: Expr, b: Expr) -> Expr:
         return const(0, a.dtype if a.dtype.lanes > 1 else b.dtype) if make.uniform(b, 0) else op(a, b)

@@ -403,7 +403,7 @@ class Extern(Stmt):
 
 class Report(Stmt):
     """Ends the kernel with a report: ``index``, number ``dim`` of the access with the text ``access``, is not
-    in 0 .. ``extent``; ``position`` says in which turn, as pairs of a loop's name and its variable."""
+    in 0 .. ``extent``; ``position`` says in which iteration, as pairs of a loop's name and its variable."""
 
     __slots__ = ("access", "dim", "extent", "index", "names", "position")
 

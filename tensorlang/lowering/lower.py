@@ -1,8 +1,8 @@
 """The walk over the schedule tree that writes loop IR: nests, guards, initialisation of reductions, attached
 producers.
 
-Every guard stands as far out as its loops allow. Loops of one turn vanish. Nothing is optimised here: passes
-do that.
+Every guard stands as far out as its loops allow. Loops of one iteration vanish. Nothing is optimised here:
+passes do that.
 """
 
 from __future__ import annotations
@@ -247,10 +247,10 @@ class _Writer:
                 try_=f"split it by a constant after the last compute_at of {stage.name}, and take the inner "
                 "half",
             )
-        turns = const_int(extent)
-        if turns is not None and turns > LIMITS.get(kind, turns):
+        iterations = const_int(extent)
+        if iterations is not None and iterations > LIMITS.get(kind, iterations):
             raise LowerError(
-                f"loop {stage.name}.{iv.name} is {kind} and runs {turns} times",
+                f"loop {stage.name}.{iv.name} is {kind} and runs {iterations} times",
                 because=f"the limit of {kind} loops is {LIMITS[kind]}",
                 try_=f"split {iv.name} by a small factor and {kind.removesuffix('d')} the inner half",
             )
@@ -273,9 +273,9 @@ class _Writer:
         )
 
     def doubled(self, stage: StageState, iv: IterVar) -> tuple[tuple[str, str], ...]:
-        """The note that names the buffers which a turn of this loop computes for the next one."""
+        """The note that names the buffers which an iteration of this loop computes for the next one."""
         if stage.kind(iv) not in ("serial", "unrolled"):
-            return ()  # turns that do not follow one another have nothing to hand on
+            return ()  # iterations that do not follow one another have nothing to hand on
         inside = [
             st for st in self.state.attached(stage.name) if st.double and st.attach == At(stage.name, iv.name)
         ]
@@ -355,14 +355,14 @@ class _Writer:
 
     # -- prefetches ------------------------------------------------------------------------------------------
 
-    def prefetch(self, stage: StageState, loop: IterVar, tensor: Tensor, turns: int) -> Stmt:
-        """Ask for the box of ``tensor`` that a later turn of ``loop`` reads, one element of each cache
+    def prefetch(self, stage: StageState, loop: IterVar, tensor: Tensor, ahead: int) -> Stmt:
+        """Ask for the box of ``tensor`` that a later iteration of ``loop`` reads, one element of each cache
         line."""
         ends = self.bounds.touched(tensor.op, [stage], At(stage.name, loop.name))
-        # memory made inside the loop: a later turn has another
+        # memory made inside the loop: a later iteration has another
         if ends is None or self.buffers.get(tensor) not in self.alive:
             return NOTHING
-        later = {loop.var: make.add(loop.var, turns)}
+        later = {loop.var: make.add(loop.var, ahead)}
         index: list[Expr] = []
         loops: list[tuple[Var, Expr]] = []
         line = max(1, CACHE_LINE // tensor.dtype.bytes)
@@ -404,7 +404,7 @@ class _Writer:
         return load(self.buffers[tensor], (*indices, *self.lanes.get(tensor.op, ())))
 
     def target(self, stage: StageState) -> tuple[Expr, ...]:
-        """Where one turn writes: counted from the corner of the stage's storage."""
+        """Where one iteration writes: counted from the corner of the stage's storage."""
         b = self.bounds[stage.name]
         slide = self.slides.get(stage.key, NO_SLIDE)
         # memory that is not the stage's own: where the element is in the whole

@@ -45,7 +45,7 @@ def needs_of(state: ScheduleState) -> tuple[Need, ...]:
                     found.setdefault(cond, why)
     partial = {
         stage.key for stage in state.stages if stage.within is not None or stage.in_part
-    }  # some of their turns never run
+    }  # some of their iterations never run
     for cond, why in required_inside(
         op for op in operations(outputs) if op not in partial and not isinstance(op, OpaqueOp)
     ):
@@ -55,8 +55,8 @@ def needs_of(state: ScheduleState) -> tuple[Need, ...]:
 
 
 def cuts_of(bounds: Bounds) -> Iterator[Need]:
-    """What sizes that cut loops must be: positive, and such that the turns of all tiles, the last one whole,
-    can be counted."""
+    """What sizes that cut loops must be: positive, and such that the iterations of all tiles, the last one
+    whole, can be counted."""
     for stage in bounds.state.stages:
         for rel in stage.relations:
             size = (rel.factor if rel.nparts is None else rel.nparts) if isinstance(rel, Split) else None

@@ -1,6 +1,6 @@
 """What ``split(tail=…)`` asks of the loops, once all is known: refused here when it cannot be had, else a
-note on the outer loop for the passes (``guard``, ``mask``: one body, its test stays; ``peel``: the last turns
-are a loop of their own).
+note on the outer loop for the passes (``guard``, ``mask``: one body, its test stays; ``peel``: the last
+iterations are a loop of their own).
 
 ``shift`` is in the relation itself (``schedule.state.Split.values``): the last tile begins earlier and
 computes some elements again. Knows stages and their relations, not what lowering writes.

@@ -53,7 +53,7 @@ def _written(state: ScheduleState, stage: StageState, tensor: Tensor) -> Schedul
     if stage.within is not None:
         raise _refused(
             tensor,
-            f"it is computed anew at each turn of the scan `{stage.within}`",
+            f"it is computed anew at each iteration of the scan `{stage.within}`",
             f"leave {tensor.name} out",
         )
     if stage.in_part:
@@ -73,7 +73,7 @@ def _written(state: ScheduleState, stage: StageState, tensor: Tensor) -> Schedul
         if shared is not None:
             raise _refused(
                 tensor,
-                f"turns of the parallel loop {shared.stage}.{shared.loop} may write the same elements",
+                f"iterations of the parallel loop {shared.stage}.{shared.loop} may write the same elements",
                 place,
             )
     return state.with_stage(change(stage, is_output=True, scope="global", store=None, align={}))
@@ -132,8 +132,8 @@ def _whole(state: ScheduleState, stage: StageState) -> bool:
 
 
 def _everywhere(reader: StageState, reads: list[TensorRead]) -> bool:
-    """Whether the turns of all axes of ``reader`` together touch every element, when one turn touches the box
-    around ``reads``: then each index is a number whose digits are axes of its own."""
+    """Whether the iterations of all axes of ``reader`` together touch every element, when one iteration
+    touches the box around ``reads``: then each index is a number whose digits are axes of its own."""
     shape = reads[0].tensor.shape
     facts = Facts(sizes=frozenset(v for v in dims_of(*shape) if v.kind == "dim"))
     axes = {a.var: a for a in (*reader.compute.axis, *reader.compute.reduce_axis)}
@@ -197,8 +197,8 @@ def _parallel(state: ScheduleState, place: At | str | None) -> Iterator[At]:
 
 
 def _disjoint(state: ScheduleState, stage: StageState, loop: At) -> bool:
-    """Whether no two turns of a loop write the same element: in some dimension a turn ends before the next
-    one begins."""
+    """Whether no two iterations of a loop write the same element: in some dimension an iteration ends before
+    the next one begins."""
     bounds = bounds_of(state)
     boxes = bounds.touched(stage.key, state.readers(stage.name), loop)
     iv = next(iv for iv in state.stage(loop.stage).leaves if iv.name == loop.loop)

@@ -65,7 +65,7 @@ class Table(Struct):
     entries: ptr = at(None, i64, 0)
 
 
-class Turn(Struct):
+class Noted(Struct):
     """A call in the ring: its number (0: being written), the number of its route, processor cycles, the
     sizes."""
 
@@ -187,14 +187,14 @@ def functions(
     def note(route: Route, cycles: i64, sizes: Array[i64]) -> None:
         """Write the call into the ring."""
         number = fetch_add(state.calls, 1, relaxed)
-        turn = cast(
-            Turn, address(cast(i64, state.ring)[(number & state.ring_mask) * (Turn.size // 8 + dims)])
+        noted = cast(
+            Noted, address(cast(i64, state.ring)[(number & state.ring_mask) * (Noted.size // 8 + dims)])
         )
-        store(turn.number, 0, release)
-        turn.route, turn.cycles = route.number, cycles
+        store(noted.number, 0, release)
+        noted.route, noted.cycles = route.number, cycles
         for i in unrolled(range(dims)):
-            turn.sizes[i] = sizes[i]
-        store(turn.number, number + 1, release)
+            noted.sizes[i] = sizes[i]
+        store(noted.number, number + 1, release)
 
     def entry(buffers: Array[ptr], scalars: Array[i64]) -> i32:
         while True:  # count this call in the epoch it is in

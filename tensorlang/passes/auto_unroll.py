@@ -1,8 +1,8 @@
 """auto unroll: loops over registers are written out, and so are those the pragma asks for.
 
-A plain loop of a few turns whose variable picks elements of a small ``local`` buffer becomes an unrolled
+A plain loop of a few iterations whose variable picks elements of a small ``local`` buffer becomes an unrolled
 loop: the buffer can only live in registers when every index is a constant (measured: a 4 x 16 tile that is
-copied out by a loop is stored at each turn of k).
+copied out by a loop is stored at each iteration of k).
 
 Inside a loop with the pragma ``auto_unroll_max_step = n``, plain loops of constant extent whose turns come to
 at most n steps become unrolled loops.

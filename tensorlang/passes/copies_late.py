@@ -65,9 +65,9 @@ def _order(found: list[Uses], moving: set[int]) -> list[int]:
                 yield place(j)
         order.append(i)
 
-    for turn in (lambda i: i not in moving, lambda i: True):  # at last what nobody reads
+    for may_go in (lambda i: i not in moving, lambda i: True):  # at last what nobody reads
         for i in range(len(found)):
-            if i not in placed and turn(i):
+            if i not in placed and may_go(i):
                 run(place(i))
     return order
 

@@ -1,11 +1,12 @@
-"""double buffer: what a loop's turn reads was computed in the turn before, into the other of two copies of a
-buffer.
+"""double buffer: what a loop's iteration reads was computed in the iteration before, into the other of two
+copies of a buffer.
 
 ``for k: alloc P: { P = f(k); C += P }`` →
 ``alloc P2[2]: { P2[0] = f(0); for k: { if k + 1 < n: P2[(k + 1) % 2] = f(k + 1); C += P2[k % 2] } }``
 
 Loops ask for it by the note ``double_buffer``, which names the buffers. One that is computed from what the
-same turn writes, other buffers or the row of a scan, stays as it is: the next turn's are not there yet.
+same iteration writes, other buffers or the row of a scan, stays as it is: the next iteration's are not there
+yet.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ Found = tuple[Buffer, tuple[Expr, ...], Stmt]
 
 def _split(s: Stmt, name: str, made: frozenset[Buffer]) -> Found | None:
     """The buffer of that name, the conditions around its Alloc, and the statements that fill it; None when
-    they read ``made``, the buffers of this turn."""
+    they read ``made``, the buffers of this iteration."""
     if isinstance(s, If) and s.orelse is None:
         inside = _split(s.then, name, made)
         return None if inside is None else (inside[0], (s.cond, *inside[1]), inside[2])
@@ -126,18 +127,19 @@ def _doubled(b: Buffer) -> Buffer:
     return Buffer(b.name, b.dtype, (make.const(2, "int32"), *b.shape), b.scope, strides)
 
 
-def _half(loop: For, turn: Expr) -> Expr:
-    return make.floormod(make.sub(turn, loop.begin), 2)
+def _half(loop: For, iteration: Expr) -> Expr:
+    return make.floormod(make.sub(iteration, loop.begin), 2)
 
 
 def _pipelined(loop: For, new: Buffer, found: Found) -> tuple[Stmt, Stmt, Stmt]:
-    """The filling for the first turn, the filling for the next turn, and the loop's body without its own."""
+    """The filling for the first iteration, the filling for the next iteration, and the loop's body without
+    its own."""
     old, conditions, produce = found
 
-    def at(turn: Expr) -> Stmt:
-        out = replace_var(_in(produce, old, new, _half(loop, loop.var)), loop.var, turn)
+    def at(iteration: Expr) -> Stmt:
+        out = replace_var(_in(produce, old, new, _half(loop, loop.var)), loop.var, iteration)
         for c in reversed(conditions):
-            out = If(substitute(c, {loop.var: turn}), out)
+            out = If(substitute(c, {loop.var: iteration}), out)
         return out
 
     def taken_out(s: Stmt) -> Stmt | None:

@@ -63,7 +63,7 @@ class _Marks:
         if isinstance(s, For) and _divided(s):
             return For(s.var, s.begin, s.extent, s.kind, self.inner(s.body, row), s.attrs)
         if _divided(s):
-            return self.timed(Nest("", within=row, shown=False), lambda turns: self.nests(s, turns))
+            return self.timed(Nest("", within=row, shown=False), lambda whole: self.nests(s, whole))
         return s
 
 

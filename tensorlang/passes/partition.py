@@ -94,7 +94,7 @@ def _two_copies(body: Stmt, facts: Facts) -> Stmt:
         if worst is not None:
             test = holds_when_nonneg(undivided(poly(worst)), worst.dtype)
             if facts.prove(test) is False:
-                return body  # no turn of this loop is clean
+                return body  # no iteration of this loop is clean
             decided[cond] = None
             if facts.prove(test) is not True:
                 clean[test] = None

@@ -1,5 +1,5 @@
-"""peel: the last turns of a loop split with ``tail="peel"`` become a loop of their own, the only one that
-asks the guards.
+"""peel: the last iterations of a loop split with ``tail="peel"`` become a loop of their own, the only one
+that asks the guards.
 
 ``for io in 0..4: for i in 0..8: if io * 8 + i < 30: S`` → ``for io in 0..3: for i in 0..8: S`` and ``for io
 in 3..4: for i: if …: S``
@@ -59,8 +59,8 @@ def _guards(s: Stmt, facts: Facts, found: dict[Expr, Facts]) -> Steps[dict[Expr,
 
 
 def _first_turn_that_asks(cond: Expr, var: Var, facts: Facts, inner: set[Var]) -> Expr | None:
-    """The turn of ``var`` before which ``cond`` holds whatever the loops inside do; None when that cannot be
-    said."""
+    """The iteration of ``var`` before which ``cond`` holds whatever the loops inside do; None when that
+    cannot be said."""
     p = never_negative(cond)
     if p is None or var not in variables(cond):
         return None

@@ -273,8 +273,8 @@ def _same(a: tuple[Expr, ...], b: tuple[Expr, ...]) -> bool:
 
 
 def once(indices: tuple[Expr, ...], loops: tuple[For, ...]) -> bool:
-    """Whether no two turns of the loops come to the same indices, for sure: every loop moves one index, and
-    in each index the steps of the loops are larger than all the smaller ones reach together."""
+    """Whether no two iterations of the loops come to the same indices, for sure: every loop moves one index,
+    and in each index the steps of the loops are larger than all the smaller ones reach together."""
     left = {s.var: s for s in loops if const_int(s.extent) != 1}
     for index in indices:
         if index.dtype.lanes != 1:
@@ -294,15 +294,15 @@ def once(indices: tuple[Expr, ...], loops: tuple[For, ...]) -> bool:
             elif any(v in left for a in mono for v in variables(a)):
                 return False
         reach = 0
-        for c, turns in sorted(moving, key=lambda x: x[0]):
+        for c, iterations in sorted(moving, key=lambda x: x[0]):
             if c <= reach or reach < 0:
                 return False
-            reach = -1 if turns is None else reach + c * (turns - 1)
+            reach = -1 if iterations is None else reach + c * (iterations - 1)
     return not left
 
 
 def _most(extent: Expr) -> int | None:
-    """The most turns a loop takes, where that is a number: of ``min(8, n - i)`` it is 8."""
+    """The most iterations a loop takes, where that is a number: of ``min(8, n - i)`` it is 8."""
     if isinstance(extent, Min):
         ends = [n for n in (_most(extent.a), _most(extent.b)) if n is not None]
         return min(ends) if ends else None

@@ -60,7 +60,7 @@ def _rows(s: Stmt, facts: Facts) -> Steps[Stmt]:
 
 def _bounded(s: For, facts: Facts) -> For | If:
     """A loop with the bounds that data give it, asked in the nest below; where it is run at all, if only its
-    turns are sure that data is there."""
+    iterations are sure that data is there."""
     end = make.add(s.begin, s.extent)
     first, past = s.begin, end
     inner: dict[Var, tuple[Expr, Expr]] = {}
@@ -89,7 +89,7 @@ def _bounded(s: For, facts: Facts) -> For | If:
 
 def _asked(s: For, inner: dict[Var, tuple[Expr, Expr]]) -> Iterator[tuple[Expr, bool]]:
     """The conditions around all of the body that compare data with the loop, and whether that is what each
-    turn asks first. Fills ``inner`` with the ends of the loops between."""
+    iteration asks first. Fills ``inner`` with the ends of the loops between."""
     written = _written(s.body)
     below, first = s.body, True
     while True:
@@ -126,8 +126,8 @@ def _compares(cond: Expr, v: Var) -> bool:
 
 
 def _ends(cond: Expr, v: Var, begin: Expr, end: Expr, inner: Mapping[Var, tuple[Expr, Expr]]) -> Ends | None:
-    """Where ``v`` has to be for the condition to hold at some turn of the loops inside. Exact for any number
-    that data may be: it is compared with the ends of the range before anything is computed with it."""
+    """Where ``v`` has to be for the condition to hold at some iteration of the loops inside. Exact for any
+    number that data may be: it is compared with the ends of the range before anything is computed with it."""
     assert isinstance(cond, LT | LE)
     upper = wraps(cond.b)
     index, data = (cond.a, cond.b) if upper else (cond.b, cond.a)

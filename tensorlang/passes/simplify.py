@@ -1,6 +1,7 @@
 """simplify: expressions and statements under the ranges of the loops around them.
 
-``if i < 8: S`` inside ``for i in 0..8`` → ``S``;  a loop of one turn → its body;  a loop of none → nothing.
+``if i < 8: S`` inside ``for i in 0..8`` → ``S``;  a loop of one iteration → its body;  a loop of none →
+nothing.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def _for(s: For, simp: Simplifier) -> Steps[Stmt]:
         return (yield _stmt(replace_var(s.body, s.var, begin), simp))
     facts = simp.facts
     if n is None:
-        facts = facts.assume(make.le(1, extent))  # inside the loop it has at least one turn
+        facts = facts.assume(make.le(1, extent))  # inside the loop it has at least one iteration
     inner = Simplifier(facts.bind(s.var, begin, make.sub(make.add(begin, extent), 1)))
     body = yield _stmt(s.body, inner)
     if _is_nothing(body):

@@ -61,7 +61,7 @@ def _loop(s: Stmt) -> Stmt | None:
 
 def _unless(cond: Expr, var: Var, begin: Expr) -> tuple[Expr, None] | None:
     """(first value, None) for which ``c or first <= var`` holds, where neither ``var`` nor memory decides
-    ``c``: what sliding windows ask, whose first turn computes all rows."""
+    ``c``: what sliding windows ask, whose first iteration computes all rows."""
     parts = disjuncts(cond)
     free = [c for c in parts if var not in variables(c) and not reads_data(c)]
     other = [c for c in parts if not any(c is f for f in free)]

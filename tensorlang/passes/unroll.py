@@ -1,4 +1,4 @@
-"""unroll: an unrolled loop is written out, one copy of the body per turn.
+"""unroll: an unrolled loop is written out, one copy of the body per iteration.
 
 ``for i in unrolled 0..2: S(i)`` → ``S(0); S(1)``
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from .default_schedule import default_schedule
 from .nests import Axes, Cut, Loops, fill, fuse, nest, pack, sums
-from .pixels import FEW, convolve, fill_weight, pack_weight, strips, turn_pixels
+from .pixels import FEW, convolve, fill_weight, pack_weight, strips, transpose_pixels
 
 __all__ = [
     "FEW",
@@ -22,5 +22,5 @@ __all__ = [
     "pack_weight",
     "strips",
     "sums",
-    "turn_pixels",
+    "transpose_pixels",
 ]

@@ -134,7 +134,7 @@ def _parts(s: Schedule, out: Stage) -> dict[str, Stage] | None:
 
 def _panels(s: Schedule, product: Stage, width: int, by_row: bool) -> Stage:
     """A copy of the right operand of a product, [..., keys, size], in panels of ``width`` rows, or columns,
-    that stand together for each turn of the reduction."""
+    that stand together for each iteration of the reduction."""
     copy = s[s.cache_read(product.op.input_tensors[-1], "global", [product.name])]
     if by_row:
         copy.transform_layout(lambda *at: [*at[:-2], at[-2] // width, at[-1], at[-2] % width])

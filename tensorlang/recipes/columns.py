@@ -30,13 +30,13 @@ def applies(stage: Stage) -> bool:
 
 def reduce_columns(s: Schedule, stage: Stage, target: Target) -> None:
     """Schedule the stage, for which :func:`applies` holds, at the root."""
-    turns, cores = work(stage), target.num_cores
+    iterations, cores = work(stage), target.num_cores
     *outer, last = stage.op.axis
     matrices = 1
     for a in outer:
         matrices *= typical(a.extent, 8)
     few = matrices * typical(last.extent, 64) < 16 * cores * target.vector_lanes(stage.op.body[0].dtype)
-    shared = cost_of(target).shared(turns)
+    shared = cost_of(target).shared(iterations)
     if shared and cores > 1 and (few or matrices < cores):
         part = _share_of_rows(s, stage, cores)
         if part is not None:

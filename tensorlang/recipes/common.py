@@ -15,7 +15,7 @@ def size(axis: IterVar) -> int | None:
 
 
 def work(stage: Stage) -> int:
-    """Turns of the body, counting a symbolic size by its hint."""
+    """Iterations of the body, counting a symbolic size by its hint."""
     total = 1
     for a in (*stage.op.axis, *stage.op.reduce_axis):
         total *= typical(a.extent, 64)
@@ -32,11 +32,11 @@ def stream_stores(stage: Stage, loop: IterVar, target: Target) -> None:
         stage.pragma(loop, "stream_stores")
 
 
-def share_out(stage: Stage, loops: list[IterVar], turns: int, target: Target) -> IterVar | None:
-    """One parallel loop out of the outermost ones, when there are enough turns of the body; None, and nothing
-    done, when not."""
+def share_out(stage: Stage, loops: list[IterVar], iterations: int, target: Target) -> IterVar | None:
+    """One parallel loop out of the outermost ones, when there are enough iterations of the body; None, and
+    nothing done, when not."""
     loops = [iv for iv in loops if iv.kind != "reduce"]
-    if not loops or not cost_of(target).shared(turns):
+    if not loops or not cost_of(target).shared(iterations):
         return None
     outer = loops[0] if len(loops) == 1 else stage.fuse(*loops)
     stage.parallel(outer)

@@ -1,13 +1,13 @@
 """Convolutions, channels first: register tiles of pixels × vectors of output channels, summed straight from
 the padded image.
 
-The weight is packed so that a tile's channels stand together for each turn of the reduction, pixels of all
-rows are counted as one axis, so that a tile runs over the end of a row, and a block of finished pixels is
-turned back into the layout of the output while it is in the first cache. Where every tap is one pixel (1×1),
-the image is turned too: each pixel's channels then stand side by side and are read as a stream, instead of
-one cache line (and, in a large image, one page) for each channel. After Georganas et al. 2018, "Anatomy of
-high-performance deep learning convolutions on SIMD architectures", section II, without its packed image. Uses
-public primitives only.
+The weight is packed so that a tile's channels stand together for each iteration of the reduction, pixels of
+all rows are counted as one axis, so that a tile runs over the end of a row, and a block of finished pixels is
+transposed back into the layout of the output while it is in the first cache. Where every tap is one pixel
+(1×1), the image is transposed too: each pixel's channels then stand side by side and are read as a stream,
+instead of one cache line (and, in a large image, one page) for each channel. After Georganas et al. 2018,
+"Anatomy of high-performance deep learning convolutions on SIMD architectures", section II, without its packed
+image. Uses public primitives only.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from ..te import ComputeOp, IterVar, Tensor
 from .common import share_out, size, work
 from .gemm import tile_for
 from .nests import fuse
-from .pixels import FEW, MOST_TAPS, convolve, fill_weight, pack_weight, strips, turn_pixels
+from .pixels import FEW, MOST_TAPS, convolve, fill_weight, pack_weight, strips, transpose_pixels
 
-# that wait to be turned: 3 KiB for 16 channels. Measured: 48 and 96 are equal for 3×3, 48 is 1 to 3 % faster
-# for 1×1
+# that wait to be transposed: 3 KiB for 16 channels. Measured: 48 and 96 are equal for 3×3, 48 is 1 to 3 %
+# faster for 1×1
 BLOCK_PIXELS = 48
 MOST_VECTORS = 32  # of a padded row that are written out
-# of pixels for each core: turned one at a time they stay in the second cache, 10 % faster than the whole at
-# 1024 × 14 × 14
+# of pixels for each core: transposed one at a time they stay in the second cache, 10 % faster than the whole
+# at 1024 × 14 × 14
 MIN_BLOCKS = 2
 PACKED_PIXELS = 16  # from which packing a weight in the call pays
 # of a 1×1 tap. Measured: 10 to 25 % faster than one at a time, where the loop costs as much as three
@@ -71,7 +71,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         pixels, conv.each, lanes, registers
     )  # the loads of the next tap want a few, or LLVM spills
     width = lanes * vectors
-    turns = work(inside)
+    iterations = work(inside)
     fixed = any(t is conv.weight for t in constants)
     order = _order(conv, _taps_unrolled(conv, high))
     weight = pack_weight(s, conv, inside, width, order)
@@ -90,8 +90,8 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     block = None
     if pixels * 2 > BLOCK_PIXELS * 3:
         block = _whole(-(-tiles // blocks) * high, high, lanes)
-    # the image is turned by the block where there are blocks enough to share out, or else as a whole before
-    # its products are shared out
+    # the image is transposed by the block where there are blocks enough to share out, or else as a whole
+    # before its products are shared out
     in_blocks = rows is not None and blocks >= MIN_BLOCKS * cores
     padded = padding_of(s, conv.data) if rows is None else None
     if rows is None and padded is None:
@@ -110,7 +110,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         {"o": conv.each if conv.groups > 1 else None, "oi": width, "p": block, "pi": lanes, "oii": FEW},
         high,
         order,
-        parallel=cost_of(target).shared(turns),
+        parallel=cost_of(target).shared(iterations),
     )
     if _taps_unrolled(conv, high):
         inside.unroll(conv.taps[-1])
@@ -118,22 +118,22 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         _, few = inside.split(conv.channels, UNROLLED_CHANNELS)
         inside.unroll(few)
     if not fixed:
-        share_out(weight, list(fill_weight(weight, conv, order)), turns // PACKED_PIXELS, target)
+        share_out(weight, list(fill_weight(weight, conv, order)), iterations // PACKED_PIXELS, target)
     if padded is not None:
         if images:
             padded.compute_at(out, images[-1])
         *front, _ = padded.op.axis
         rows_in_vectors(padded, lanes)
-        share_out(padded, front[len(images) :], turns // PACKED_PIXELS, target)
+        share_out(padded, front[len(images) :], iterations // PACKED_PIXELS, target)
     if rows is not None:
         if in_blocks or images:
             rows.compute_at(out, loops.around[0] if in_blocks else images[-1])
-        (po,) = turn_pixels(rows, lanes).named["po"]
-        share_out(rows, [po], 0 if in_blocks else turns // PACKED_PIXELS, target)
+        (po,) = transpose_pixels(rows, lanes).named["po"]
+        share_out(rows, [po], 0 if in_blocks else iterations // PACKED_PIXELS, target)
 
 
 def _whole(pixels: int, high: int, lanes: int) -> int:
-    """So many pixels or some more, in whole tiles and whole vectors: a block that is turned in vectors is
+    """So many pixels or some more, in whole tiles and whole vectors: a block that is transposed in vectors is
     computed to the end of the last one."""
     both = math.lcm(high, lanes)
     return pixels if both > BLOCK_PIXELS else -(-pixels // both) * both
@@ -176,7 +176,7 @@ def _by_pixel(s: Schedule, conv: Conv, inside: Stage) -> Stage:
     copied."""
     copy = s[s.cache_read(conv.data, "global", [inside.name])]
 
-    def turned(*place: Any) -> list[Any]:
+    def transposed(*place: Any) -> list[Any]:
         n, c, at = place[: len(conv.batch)], place[len(conv.batch)], place[len(conv.batch) + 1 :]
         phases = [i % st for i, st in zip(at, conv.strides, strict=True) if st > 1]
         return [
@@ -186,7 +186,7 @@ def _by_pixel(s: Schedule, conv: Conv, inside: Stage) -> Stage:
             c,
         ]
 
-    copy.transform_layout(turned)
+    copy.transform_layout(transposed)
     return copy
 
 

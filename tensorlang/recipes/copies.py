@@ -1,35 +1,35 @@
-"""Copies that turn the order of elements: transposes and changes of layout. Read along one axis, written
+"""Copies that change the order of elements: transposes and changes of layout. Read along one axis, written
 along another, tile by tile: rows of a tile are neighbours in the source, vectors are neighbours in the
-result, and the code generator turns the tile in registers. Where both do not fit the caches a block is turned
-in the first cache and written in long rows. Uses public primitives only.
+result, and the code generator transposes the tile in registers. Where both do not fit the caches a block is
+transposed in the first cache and written in long rows. Uses public primitives only.
 """
 
 from __future__ import annotations
 
-from ..analysis import Turn, constant, cost_of, reads_of, typical
+from ..analysis import Transposition, constant, cost_of, reads_of, typical
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar
 from .common import size, stream_stores, work
 
-BLOCK = 64  # rows and columns of a block that is turned in the first cache, in elements of 4 bytes
+BLOCK = 64  # rows and columns of a block that is transposed in the first cache, in elements of 4 bytes
 ALIAS = 4096  # bytes: rows this far apart meet in the same lines of the first cache
 
 
-def turn_in_tiles(s: Schedule, stage: Stage, turn: Turn, target: Target) -> None:
-    """Schedule a stage for which ``analysis.turned`` found ``turn``."""
+def transpose_in_tiles(s: Schedule, stage: Stage, transposition: Transposition, target: Target) -> None:
+    """Schedule a stage for which ``analysis.transposed`` found ``transposition``."""
     op = stage.op
     bytes_each = op.body[0].dtype.bytes
     lanes = target.vector_lanes(op.body[0].dtype)
-    last, along = op.axis[-1], turn.axis
+    last, along = op.axis[-1], transposition.axis
     outer = [a for a in op.axis if a is not last and a is not along]
-    turns = work(stage)
+    iterations = work(stage)
     fixed = all(size(a) is not None for a in op.axis)
     block = BLOCK * 4 // bytes_each if bytes_each > 4 else BLOCK
     blocked = (
         fixed
-        and turn.every is None
-        and 2 * turns * bytes_each >= target.l3_bytes
+        and transposition.every is None
+        and 2 * iterations * bytes_each >= target.l3_bytes
         and min(size(last) or 0, size(along) or 0) >= 2 * block
         and s.can("cache_write", stage.name, "local")
     )
@@ -40,14 +40,14 @@ def turn_in_tiles(s: Schedule, stage: Stage, turn: Turn, target: Target) -> None
     far_result = fixed and _aliases(typical(last.extent, 0), bytes_each)
     # of both sides, or else the code of a tile is very long
     long = 2 * lanes if fixed and bytes_each >= 4 else lanes
-    high = min(turn.every or (lanes if far_source or far_result else long), 16)
+    high = min(transposition.every or (lanes if far_source or far_result else long), 16)
     wide = lanes if far_source and not far_result else long
     if (size(last) or 1) % wide or (size(along) or 1) % high:
         wide = min(wide, 16)  # nor in the copy of the tile with masks
     by_columns = far_source and not far_result
-    shared = cost_of(target).shared(turns)
+    shared = cost_of(target).shared(iterations)
     jo, ji = _tiles(stage, last, wide, shared and by_columns)
-    io, ii = _tiles(stage, along, high, (shared and not by_columns) or turn.every is not None)
+    io, ii = _tiles(stage, along, high, (shared and not by_columns) or transposition.every is not None)
     order = [jo, io] if by_columns else [io, jo]
     stage.reorder(*outer, *order, ii, ji)
     stage.unroll(ii)
@@ -69,7 +69,7 @@ def _tiles(stage: Stage, axis: IterVar, high: int, parallel: bool) -> tuple[Iter
 def _in_blocks(
     s: Schedule, stage: Stage, outer: list[IterVar], along: IterVar, block: int, lanes: int, target: Target
 ) -> None:
-    """A block is read in whole lines and turned into a buffer, which is written row by row."""
+    """A block is read in whole lines and transposed into a buffer, which is written row by row."""
     places = [list(stage.op.axis).index(a) for a in (*outer, along)]
     kept = s[s.cache_write(stage.name, "local")]
     *_, last = stage.op.axis

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..analysis import has_calls, operations, reads_of, reduces_rows, turned
+from ..analysis import has_calls, operations, reads_of, reduces_rows, transposed
 from ..ops import tags
 from ..schedule import Schedule, Stage, create_schedule
 from ..target import Target, as_target
@@ -134,12 +134,12 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> None:
     axes = list(stage.op.axis)
     if not axes:
         return
-    turns = work(stage)
+    iterations = work(stage)
     if any(size(a) == 0 for a in axes):
         return
-    turn = turned(stage.op)
-    if turn is not None:
-        copies.turn_in_tiles(s, stage, turn, target)
+    transposition = transposed(stage.op)
+    if transposition is not None:
+        copies.transpose_in_tiles(s, stage, transposition, target)
         return
     n = size(axes[-1])
     if n is None or n >= 2:
@@ -153,7 +153,7 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> None:
         )
         stage.vectorize(inner)
         axes[-1] = outer
-    shared = share_out(stage, axes[:-1] or axes, turns, target)
+    shared = share_out(stage, axes[:-1] or axes, iterations, target)
     if shared is not None and not has_calls(
         stage.op
     ):  # a long chain of operations leaves time for plain stores, and is 4 % faster with them
@@ -216,7 +216,7 @@ def _of_matrix(s: Schedule, stage: Stage, target: Target) -> bool:
 def _tile(s: Schedule, out: Stage, inside: Stage, target: Target) -> None:
     """Compute the reduction ``inside`` in register tiles of ``out``: rows × vectors, the reduction loops
     around the tile."""
-    turns = work(inside)
+    iterations = work(inside)
     lanes = target.vector_lanes(inside.op.body[0].dtype)
     reads = reads_of(inside.op)
     axes = list(out.op.axis)
@@ -228,7 +228,7 @@ def _tile(s: Schedule, out: Stage, inside: Stage, target: Target) -> None:
         # the reduction itself runs along memory: one element at a time, its partial sums in vector lanes
         inside.compute_at(out, axes[-1])
         reduce_in_lanes(s, inside, target)
-        share_out(out, axes[:1], turns, target)
+        share_out(out, axes[:1], iterations, target)
         return
     rows = next(
         (d for d in range(len(own) - 2, -1, -1) if reads.reused_over(own[d], own[-1]) and size(own[d]) != 1),
@@ -257,4 +257,4 @@ def _tile(s: Schedule, out: Stage, inside: Stage, target: Target) -> None:
     inside.vectorize(own[-1])
     if rows is not None:
         inside.unroll(own[rows])
-    share_out(out, order[:-1] or order, turns, target)
+    share_out(out, order[:-1] or order, iterations, target)

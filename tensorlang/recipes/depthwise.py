@@ -57,7 +57,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     """Compute ``inside`` in tiles of rows × a vector of ``out``, which has its shape and reads it at its own
     place."""
     lanes = target.vector_lanes(inside.op.body[0].dtype)
-    turns = work(inside)
+    iterations = work(inside)
     own, places = inside.op.axis, len(inside.op.reduce_axis)
     front, (*around, x) = out.op.axis[:-places], out.op.axis[-places:]
     thinned = _thinned(inside)
@@ -82,7 +82,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         out.unroll(a)
     out.vectorize(xi)
     channel = front[0] if len(front) == 1 else out.fuse(*front)
-    if cost_of(target).shared(turns):
+    if cost_of(target).shared(iterations):
         out.parallel(channel)
     inside.compute_at(out, xo)
     if s.can("set_scope", inside.name, "local"):

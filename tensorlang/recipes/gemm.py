@@ -31,9 +31,9 @@ def tile_for(
 ) -> tuple[int, int]:
     """(rows, vectors) of the register tile with the least time for a product of that many rows and columns.
 
-    What a turn of k takes, ``table`` tells. Blocks of rows are of nearly equal height. The rest of a vector,
-    where one tile has all columns, is sums of fewer lanes in registers of their own: 7 columns are 4 and 2
-    and 1.
+    What an iteration of k takes, ``table`` tells. Blocks of rows are of nearly equal height. The rest of a
+    vector, where one tile has all columns, is sums of fewer lanes in registers of their own: 7 columns are 4
+    and 2 and 1.
     """
     best: tuple[float, int, int] | None = None
     vectors = None if columns is None else -(-columns // lanes)
@@ -127,8 +127,8 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     ):
         _left(s, inside, product, high, pairs, target)
 
-    turns = work(inside)
-    shared = cost_of(target).shared_products(turns)
+    iterations = work(inside)
+    shared = cost_of(target).shared_products(iterations)
     wide = packs and (m is None or m >= 4 * PACKED_ROWS)
     most = cost_of(target).block_columns // (1 if wide else 2)
     block = None if overlaps else _block(n, width, most, target.num_cores if shared else 1)
@@ -159,7 +159,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         if blocks and not fixed and all(a in product.right_axes for a in keep):
             copy.compute_at(out, loops.around[0])
         elif not fixed:
-            share_out(copy, [copy.leaf_iter_vars[0]], turns // 16, target)
+            share_out(copy, [copy.leaf_iter_vars[0]], iterations // 16, target)
 
 
 def _overlaps(inside: Stage, product: Product, width: int, target: Target) -> bool:
@@ -261,8 +261,9 @@ def _far(product: Product, target: Target) -> bool:
 
 
 def _left(s: Schedule, inside: Stage, product: Product, high: int, pairs: bool, target: Target) -> None:
-    """The left operand in panels of a tile's height, so that a turn of k reads one line and not one line far
-    away. Pairs whose elements are neighbours are widened where they lie, and so are 16-bit floats."""
+    """The left operand in panels of a tile's height, so that an iteration of k reads one line and not one
+    line far away. Pairs whose elements are neighbours are widened where they lie, and so are 16-bit
+    floats."""
     k, widens = inside.op.reduce_axis[-1], _widens(inside, product.left)
     if (
         product.row not in product.left_axes

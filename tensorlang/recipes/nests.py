@@ -11,7 +11,7 @@ Geijn, "Anatomy of High-Performance Matrix Multiplication" (ACM TOMS 34, 2008), 
 The loops in parentheses are fused and may be shared out among threads; behind the bar is the register tile,
 whose last loop is a vector and whose others are unrolled. The innermost loop before the bar is the place
 where the sums of a tile are computed (:func:`sums`). What they read may be copied into panels (:func:`pack`),
-filled line by line or turned in registers (:func:`fill`).
+filled line by line or transposed in registers (:func:`fill`).
 """
 
 from __future__ import annotations
@@ -159,15 +159,15 @@ def pack(
     return copy
 
 
-def fill(copy: Stage, deep: int, turned: int | None = None, pairs: bool = False) -> None:
+def fill(copy: Stage, deep: int, transposed: int | None = None, pairs: bool = False) -> None:
     """The loops of a copy in panels with ``deep`` dimensions between panel and column: whole lines are read
-    one after the other; or, where columns are no neighbours in memory, ``turned`` lines are turned in
+    one after the other; or, where columns are no neighbours in memory, ``transposed`` lines are transposed in
     registers."""
     axes = list(copy.op.axis)
     pair = [axes.pop()] if pairs else []
     *others, lane = axes
-    if pairs or turned is None or reads_of(copy.op).along(lane):
+    if pairs or transposed is None or reads_of(copy.op).along(lane):
         panel = others.pop(len(others) - 1 - deep)
         nest(copy, {"f": others, "p": panel, "r": pair, "l": lane}, "f p | r l")
     else:
-        nest(copy, {"f": others[:-1], "k": others[-1], "l": lane}, "f ko | ki l", {"k": turned})
+        nest(copy, {"f": others[:-1], "k": others[-1], "l": lane}, "f ko | ki l", {"k": transposed})

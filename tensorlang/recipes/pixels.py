@@ -1,6 +1,6 @@
 """The nest of convolutions, channels first: register tiles of pixels × vectors of output channels, summed
-from packed weights, and a strip of finished pixels that is turned back into the layout of the output. Recipes
-give it numbers, families of dynamic kernels give it tables. Uses public primitives only.
+from packed weights, and a strip of finished pixels that is transposed back into the layout of the output.
+Recipes give it numbers, families of dynamic kernels give it tables. Uses public primitives only.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from ..te import IterVar
 from .nests import Axes, Cut, Loops, nest, pack, sums
 
 MOST_TAPS = 9  # that are written out
-FEW = 4  # elements of 32 bits that are turned together
-BESIDE = 8  # pixels of an image that are turned side by side: half a cache line
+FEW = 4  # elements of 32 bits that are transposed together
+BESIDE = 8  # pixels of an image that are transposed side by side: half a cache line
 
 
 def strips(s: Schedule, out: Stage, inside: Stage, layout: Callable[..., list[Any]]) -> Stage:
@@ -73,7 +73,7 @@ def pack_weight(s: Schedule, conv: Conv, inside: Stage, width: int, deep: Sequen
 
 def fill_weight(weight: Stage, conv: Conv, deep: Sequence[IterVar]) -> Sequence[IterVar]:
     """The loops of a weight that is packed in each call: as many of its neighbours side by side as can be
-    turned. The loops over its panels."""
+    transposed. The loops over its panels."""
     *front, lane = weight.op.axis
     loops = dict(zip(deep, front[-len(deep) :], strict=True))
     axes: Axes = {"f": front[: -len(deep)], "c": loops[conv.channels], "o": lane}
@@ -90,7 +90,7 @@ def fill_weight(weight: Stage, conv: Conv, deep: Sequence[IterVar]) -> Sequence[
     return front[: -len(deep)]
 
 
-def turn_pixels(image: Stage, lanes: int) -> Loops:
+def transpose_pixels(image: Stage, lanes: int) -> Loops:
     """The loops of an image that is copied with its channels innermost: vectors of them, a few pixels side by
     side."""
     *front, p, c = image.op.axis

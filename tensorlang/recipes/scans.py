@@ -1,14 +1,14 @@
-"""Recurrences: the step of a scan in vectors along its last axis. What the step reads across memory is turned
-once before, so that it reads lines. Uses public primitives only.
+"""Recurrences: the step of a scan in vectors along its last axis. What the step reads across memory is
+transposed once before, so that it reads lines. Uses public primitives only.
 """
 
 from __future__ import annotations
 
-from ..analysis import reads_lines, turned
+from ..analysis import reads_lines, transposed
 from ..schedule import Schedule, Stage
 from ..target import Target
 from .common import size
-from .copies import turn_in_tiles
+from .copies import transpose_in_tiles
 from .lanes import vector_width
 
 
@@ -30,9 +30,9 @@ def scan_step(s: Schedule, step: Stage, target: Target) -> set[str]:
         trial = s.copy()
         copy = trial[trial.cache_read(t, "global", [step.name])]
         copy.transform_layout(lambda *at: [at[-1], *at[:-1]])
-        turn = turned(copy.op)
-        if turn is not None and not reads_lines(op, t):
-            turn_in_tiles(trial, copy, turn, target)
+        transposition = transposed(copy.op)
+        if transposition is not None and not reads_lines(op, t):
+            transpose_in_tiles(trial, copy, transposition, target)
             s.take(trial)
             done.add(copy.name)
     _, inner = step.split(step.op.axis[-1], vector_width(step, size(step.op.axis[-1]), target))

@@ -27,7 +27,7 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
 def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> None:
     """Compute ``inside`` at each element, or at each vector of elements of one row, of ``out``, which has its
     shape and reads it at its own place."""
-    turns = work(inside)
+    iterations = work(inside)
     *axes, last = out.op.axis
     own = inside.op.axis
     n = size(last)
@@ -41,4 +41,4 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         inside.compute_at(out, last)
     if s.can("set_scope", inside.name, "local"):
         inside.set_scope("local")
-    share_out(out, axes or [last], turns, target)
+    share_out(out, axes or [last], iterations, target)

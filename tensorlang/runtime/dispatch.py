@@ -59,7 +59,7 @@ class State:
         self.code = code
         self.native = native.State.view(code.address["state"])
         self._swap = _SWAP(code.address["swap"])
-        self.ring = aligned((RING, native.Turn.size // 8 + dims), np.int64)
+        self.ring = aligned((RING, native.Noted.size // 8 + dims), np.int64)
         self.ring.fill(0)
         self.native.ring, self.native.ring_mask = self.ring.ctypes.data, RING - 1
         self.routes: list[Route] = []  # by slot

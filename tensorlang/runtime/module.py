@@ -36,12 +36,12 @@ _ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
 _REPORT = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _KINDS = ("ir", "ll", "asm")
 OUT_OF_MEMORY = 1
-_turn = threading.Lock()  # calls of kernels with bounds checks, one at a time
+_one_at_a_time = threading.Lock()  # calls of kernels with bounds checks, one at a time
 
 
 def _renew() -> None:
-    global _turn
-    _turn = threading.Lock()
+    global _one_at_a_time
+    _one_at_a_time = threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):
@@ -81,7 +81,7 @@ class Plan:
         # Naming all four keeps alive what the buffers point to until the kernel is done.
         buffers, scalars, _keep, outputs = self.binder.bind(args, named)
         if self.signature.checks and not self.signature.externs:
-            with _turn:  # the record of what failed is the kernel's, not the call's
+            with _one_at_a_time:  # the record of what failed is the kernel's, not the call's
                 status = self.entry(buffers, scalars)
                 if status:
                     self.fail(status)
@@ -99,11 +99,11 @@ class Plan:
         checks = self.signature.checks
         slots = (ctypes.c_int64 * (3 + max((len(c.loops) for c in checks), default=0)))()
         _REPORT(self.code.address[f"{self.signature.name}.report"])(ctypes.addressof(slots))
-        number, index, extent, *turns = slots
+        number, index, extent, *iteration = slots
         if not 1 <= number <= len(checks):
             return f"{self.signature.name}: an index is out of range"
         check = checks[number - 1]
-        where = " ".join(f"{name}={turn}" for name, turn in zip(check.loops, turns, strict=False))
+        where = " ".join(f"{name}={value}" for name, value in zip(check.loops, iteration, strict=False))
         said = (
             f"{self.signature.name}: {check.access}: index {check.dim} is {index}, out of range 0..{extent}"
         )

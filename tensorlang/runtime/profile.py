@@ -166,11 +166,11 @@ def summarise(table: Any, nests: Sequence[Nest], cost: tuple[float, float], runs
 
 def _within(top: int, share: float, spent: Sequence[float], table: Any, nests: Sequence[Nest]) -> list[Row]:
     """The rows inside a nest: its share, divided like the times of all threads."""
-    turns = next((i for i, n in enumerate(nests) if n.within == top), None)
-    if turns is None:
+    divided = next((i for i, n in enumerate(nests) if n.within == top), None)
+    if divided is None:
         return []
-    parts = [i for i, n in enumerate(nests) if n.within == turns]
-    whole = max(spent[turns], sum(spent[i] for i in parts), 1e-9)
+    parts = [i for i, n in enumerate(nests) if n.within == divided]
+    whole = max(spent[divided], sum(spent[i] for i in parts), 1e-9)
     part = [spent[i] / whole for i in parts]
     scale = share, spent[top] * 1e-9
     rows = [

@@ -291,7 +291,7 @@ class Bounds:
     # -- guards ----------------------------------------------------------------------------------------------
 
     def guards(self, stage: StageState) -> tuple[Expr, ...]:
-        """The conditions under which one turn of the stage's loops is a point of its domain, without the
+        """The conditions under which one iteration of the stage's loops is a point of its domain, without the
         provable ones: those that follow from the guards of the stages around it, or from other guards of its
         own, are not asked again."""
         done = self._guards.get(stage.name)
@@ -399,8 +399,8 @@ def _pairs(before: ScheduleState, state: ScheduleState) -> list[tuple[StageState
 
 
 def same_loops(a: StageState, b: StageState) -> bool:
-    """Whether two states of a stage differ in nothing that regions depend on: how turns of a loop are run is
-    no part of it."""
+    """Whether two states of a stage differ in nothing that regions depend on: how iterations of a loop are
+    run is no part of it."""
     return (
         a.op is b.op
         and a.leaves is b.leaves
@@ -411,8 +411,9 @@ def same_loops(a: StageState, b: StageState) -> bool:
 
 
 def lanes_around(state: ScheduleState, bounds: Bounds, stage: StageState) -> list[tuple[Expr, Var]]:
-    """How many turns the vector loops around the memory of a stage run, and their variables, the outermost
-    first. All turns run at once: each has an element of its own for every element of the region."""
+    """How many iterations the vector loops around the memory of a stage run, and their variables, the
+    outermost first. All iterations run at once: each has an element of its own for every element of the
+    region."""
     found: list[tuple[Expr, Var]] = []
     place = stage.attach
     while isinstance(place, At):

@@ -26,17 +26,19 @@ class StageMethods:
         computes some elements twice). Lowering raises LowerError for a tail the loops do not allow.
         """
     def fuse(self, *loops: IterVar | str) -> IterVar:
-        """Fuse neighbouring loops into one; returns it. Without loops, a new outermost loop of one turn."""
+        """Fuse neighbouring loops into one; returns it. Without loops, a new outermost loop of one
+        iteration.
+        """
     def reorder(self, *loops: IterVar | str) -> None:
         """Put the named loops into this order, outermost first; the others stay where they are."""
     def vectorize(self, loop: IterVar | str) -> None:
-        """Run all turns of the loop at once, one per vector lane. The extent must be constant."""
+        """Run all iterations of the loop at once, one per vector lane. The extent must be constant."""
     def unroll(self, loop: IterVar | str) -> None:
-        """Write the turns of the loop out one after the other. The extent must be constant."""
+        """Write the iterations of the loop out one after the other. The extent must be constant."""
     def parallel(self, loop: IterVar | str) -> None:
-        """Share the turns of the loop out among threads. Not for reduction loops."""
+        """Share the iterations of the loop out among threads. Not for reduction loops."""
     def compute_at(self, parent: Stage, loop: IterVar | str) -> None:
-        """Compute this stage inside ``loop`` of ``parent``: as much of it as one turn of the loop reads.
+        """Compute this stage inside ``loop`` of ``parent``: as much of it as one iteration of the loop reads.
 
         Calls come in any order: while a reader that could still be moved there is elsewhere, the stage waits
         at root (``s.pending``). Raises ScheduleError for a place that no later call could make legal.
@@ -76,9 +78,9 @@ class StageMethods:
         ``unroll_explicit``.
         """
     def prefetch(self, tensor: StageKey, loop: IterVar | str, offset: int=1) -> None:
-        """Ask for what this stage reads of ``tensor`` ``offset`` turns of ``loop`` ahead."""
+        """Ask for what this stage reads of ``tensor`` ``offset`` iterations of ``loop`` ahead."""
     def double_buffer(self) -> None:
-        """Compute this stage one turn of its loop ahead, into the other of two copies of its memory."""
+        """Compute this stage one iteration of its loop ahead, into the other of two copies of its memory."""
     def unroll_and_jam(self, loop: IterVar | str, factor: Factor) -> tuple[IterVar, IterVar]:
         """Run ``factor`` iterations of ``loop`` together: split, the inner half moved inside the loops that
         it encloses and unrolled there (vectorized and unrolled loops that are innermost stay inside). Returns

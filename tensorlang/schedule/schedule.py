@@ -506,5 +506,5 @@ def create_schedule(outputs: Tensor | Operation | Iterable[Tensor | Operation]) 
     state = ScheduleState.initial(ops)
     refuse_reads_outside(
         (st.op for st in state.stages if st.within is None), _parts(state)
-    )  # turns of a scan begin later than their axes
+    )  # iterations of a scan begin later than their axes
     return Schedule(state, tuple(ops))

@@ -1,17 +1,17 @@
-"""Sliding windows: what a stage with memory further out (``store_at``) computed in earlier turns is not
-computed again, and rows that no later turn reads give their place to new ones. Knows state and bounds;
+"""Sliding windows: what a stage with memory further out (``store_at``) computed in earlier iterations is not
+computed again, and rows that no later iteration reads give their place to new ones. Knows state and bounds;
 nothing of loop IR.
 
-``for y: { rows y .. y + 2 of P; C reads them }`` → at y = 0 three rows of P, after that one a turn, kept in a
-ring of three rows, P[r % 3]
+``for y: { rows y .. y + 2 of P; C reads them }`` → at y = 0 three rows of P, after that one an iteration,
+kept in a ring of three rows, P[r % 3]
 
-Of a loop between the memory and the computation let the box of a turn be that of the turn before, moved by a
-constant ``c`` along one dimension where it has ``e`` elements (or not moved at all: c = 0 everywhere). Then
-the first e - c are there already. All is proved on the boxes of region inference; where a proof fails, the
-stage is computed again, as without this.
+Of a loop between the memory and the computation let the box of an iteration be that of the iteration before,
+moved by a constant ``c`` along one dimension where it has ``e`` elements (or not moved at all: c = 0
+everywhere). Then the first e - c are there already. All is proved on the boxes of region inference; where a
+proof fails, the stage is computed again, as without this.
 
-The rows of a scan that is no output slide in the same way: its turns read the rows just before, and the rest
-of the program may read the last ones only. Then its memory is a ring of as many rows as live.
+The rows of a scan that is no output slide in the same way: its iterations read the rows just before, and the
+rest of the program may read the last ones only. Then its memory is a ring of as many rows as live.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ Move = tuple[Var, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Slide:
-    """``conditions`` hold for the elements that no earlier turn computed; ``ring`` has the number of rows
-    kept of some dimensions; ``moves`` are (loop variable, dimension, rows a turn adds), with no rows where
-    the box stands still."""
+    """``conditions`` hold for the elements that no earlier iteration computed; ``ring`` has the number of
+    rows kept of some dimensions; ``moves`` are (loop variable, dimension, rows an iteration adds), with no
+    rows where the box stands still."""
 
     conditions: tuple[Expr, ...] = ()
     ring: tuple[tuple[int, Expr], ...] = ()
@@ -72,7 +72,7 @@ def slide_of(state: ScheduleState, bounds: Bounds, stage: StageState) -> Slide:
     between = list(_between(state, bounds, stage))  # innermost first
     hosts = dict.fromkeys(st.name for st, _, _ in between)
     if any(slide_of(state, bounds, state.stage(h)).conditions for h in hosts):
-        return NOTHING  # turns of theirs are left out, and with them what this stage would have computed
+        return NOTHING  # iterations of theirs are left out, and with them what this stage would have computed
     windows = [_window(bounds, stage, between, at) for at in range(len(between))]
     conditions: list[Expr] = []
     moves: list[Move] = []
@@ -97,8 +97,8 @@ def slide_of(state: ScheduleState, bounds: Bounds, stage: StageState) -> Slide:
 
 
 def _new_rows(bounds: Bounds, stage: StageState, window: Window, d: int, c: int) -> tuple[Expr] | None:
-    """That an element was not in the window of the turn before, which lay ``c`` rows lower; None where none
-    is."""
+    """That an element was not in the window of the iteration before, which lay ``c`` rows lower; None where
+    none is."""
     b = bounds[stage.name]
     left = window.rows(d) - c
     if c < 0 or left <= 0:
@@ -112,7 +112,7 @@ def _new_rows(bounds: Bounds, stage: StageState, window: Window, d: int, c: int)
 def _between(
     state: ScheduleState, bounds: Bounds, stage: StageState
 ) -> Iterator[tuple[StageState, Var, Expr]]:
-    """The loops of more than one turn inside the memory of a stage and around its computation, innermost
+    """The loops of more than one iteration inside the memory of a stage and around its computation, innermost
     first, with the stages they are of and their extents."""
     assert stage.store is not None
     for outer, p in chain(state, stage):
@@ -126,9 +126,9 @@ def _between(
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The box of one turn of a loop, and by how much the next turn moves it along each dimension. Where it
-    moves along one, the loops ``inside`` that do so too are taken together: what all their turns compute.
-    ``apart``: others move it along that dimension, which cannot be."""
+    """The box of one iteration of a loop, and by how much the next iteration moves it along each dimension.
+    Where it moves along one, the loops ``inside`` that do so too are taken together: what all their
+    iterations compute. ``apart``: others move it along that dimension, which cannot be."""
 
     low: tuple[Expr, ...]
     extent: tuple[Expr, ...]
@@ -144,7 +144,7 @@ class Window:
 def _window(
     bounds: Bounds, stage: StageState, between: list[tuple[StageState, Var, Expr]], at: int
 ) -> Window | None:
-    """The window of a loop; None when it does not move by the same at every turn."""
+    """The window of a loop; None when it does not move by the same at every iteration."""
     b = bounds[stage.name]
     low, extent = list(b.low), list(b.extent)
     moved = _steps(b.low, b.extent, between[at][1])
@@ -158,18 +158,18 @@ def _window(
         steps = _steps(tuple(low), tuple(extent), u)
         if steps is not None and not steps[d]:
             continue
-        rows, turns = const_int(extent[d]), const_int(n)
+        rows, iterations = const_int(extent[d]), const_int(n)
         if (
             steps is None
             or rows is None
-            or turns is None
+            or iterations is None
             or not 0 < steps[d] <= rows
             or sum(map(bool, steps)) > 1
         ):
-            apart = True  # its turns leave gaps, or nobody knows
+            apart = True  # its iterations leave gaps, or nobody knows
             continue
         low[d] = substitute(low[d], {u: make.const(0, u.dtype)})
-        extent[d] = make.const(rows + steps[d] * (turns - 1), extent[d].dtype)
+        extent[d] = make.const(rows + steps[d] * (iterations - 1), extent[d].dtype)
         inside.append(u)
     return Window(tuple(low), tuple(extent), tuple(moved), tuple(inside), apart)
 
@@ -180,7 +180,8 @@ def _fills(steps: list[int], d: int, rows: int) -> bool:
 
 
 def _steps(low: tuple[Expr, ...], extent: tuple[Expr, ...], var: Var) -> list[int] | None:
-    """By how much a turn moves the box along each dimension; None when that is not the same at every turn."""
+    """By how much an iteration moves the box along each dimension; None when that is not the same at every
+    iteration."""
     after: dict[Var, Expr] = {var: make.add(var, 1)}
     moved = [const_int(make.sub(substitute(e, after), e)) for e in low]
     if any(c is None for c in moved) or any(var in variables(n) for n in extent):
@@ -197,13 +198,13 @@ def _whole_before(
     at: int,
     window: Window,
 ) -> bool:
-    """Whether a turn of a loop that runs means that the one before it ran, with all turns of the loops inside
-    that move the window: guards leave out last turns only."""
+    """Whether an iteration of a loop that runs means that the one before it ran, with all iterations of the
+    loops inside that move the window: guards leave out last iterations only."""
     var = between[at][1]
     facts = bounds.facts
     before: dict[Var, Expr] = {var: make.sub(var, 1)}
     for _, u, n in between[:at]:
-        if u in window.inside:  # any turn of it
+        if u in window.inside:  # any iteration of it
             any_turn = before[u] = Var(u.name, u.dtype, "loop")
             facts = facts.bind(any_turn, make.const(0, u.dtype), make.sub(n, 1))
     for outer in dict.fromkeys([host, *[st for st, _ in chain(state, stage)]]):
@@ -261,14 +262,14 @@ def _rows_of_ring(
         return None
     gone = 0  # rows that the loops further in went on
     for at in moving:
-        window, turns = windows[at], const_int(between[at][1])
-        if window is None or window.moved[d] < 0 or (turns is None and at != moving[-1]):
+        window, iterations = windows[at], const_int(between[at][1])
+        if window is None or window.moved[d] < 0 or (iterations is None and at != moving[-1]):
             return None
-        if window.moved[d] < gone:  # it goes back to rows of the turn before
+        if window.moved[d] < gone:  # it goes back to rows of the iteration before
             if window.apart or sum(map(bool, window.moved)) > 1:
                 return None
             rows = max(rows, window.rows(d))
-        gone += window.moved[d] * ((turns or 1) - 1)
+        gone += window.moved[d] * ((iterations or 1) - 1)
     return rows
 
 
@@ -276,16 +277,16 @@ def _rows_of_ring(
 
 
 def sliding_parts(state: ScheduleState, scan: StageState) -> tuple[StageState, ...]:
-    """The stages whose tensors are rows of a scan that may be those of any turn: the scan, its states and its
-    updates. The rows that its init writes are the first of the ring as well, where they lie."""
+    """The stages whose tensors are rows of a scan that may be those of any iteration: the scan, its states
+    and its updates. The rows that its init writes are the first of the ring as well, where they lie."""
     assert isinstance(scan.op, ScanOp)
     return scan, *[state.of(t) for t in (*scan.op.state, *scan.op.update)]
 
 
 def _rows_that_live(state: ScheduleState, bounds: Bounds, scan: StageState) -> Slide:
-    """The ring of a scan: as many rows as the first ones, as a turn's with those it reads, and as the last
-    ones that are read outside. Those are ``h[T - K]`` and later: no row behind them has taken their place,
-    however few or many rows there are."""
+    """The ring of a scan: as many rows as the first ones, as an iteration's with those it reads, and as the
+    last ones that are read outside. Those are ``h[T - K]`` and later: no row behind them has taken their
+    place, however few or many rows there are."""
     assert isinstance(scan.op, ScanOp)
     total = scan.op.outputs[0].shape[0]
     first = const_int(scan.op.init[0].shape[0])
@@ -312,8 +313,8 @@ def _rows_that_live(state: ScheduleState, bounds: Bounds, scan: StageState) -> S
 
 def _kept_for(state: ScheduleState, bounds: Bounds, scan: StageState, part: StageState) -> int | None:
     """How many rows the readers of a part of a scan need at a time; None for all. A state and an update are
-    read in the turns, the result behind them; the rows of an init, which the turns overwrite, have to be read
-    by nobody."""
+    read in the iterations, the result behind them; the rows of an init, which the iterations overwrite, have
+    to be read by nobody."""
     readers = [r for r in state.readers(part.name) if r is not scan]
     inside = part is not scan
     if inside and (part.aliases or part.is_opaque or part.tensorized is not None):
@@ -321,8 +322,8 @@ def _kept_for(state: ScheduleState, bounds: Bounds, scan: StageState, part: Stag
     if inside and part.within is None and not part.is_placeholder:
         return None if readers else 0
     loop = scan.leaves[0]
-    turn = bounds[scan.name].value[scan.compute.axis[0].var]
-    if inside and not part.is_placeholder and not _one_row(bounds, part, turn):
+    iteration = bounds[scan.name].value[scan.compute.axis[0].var]
+    if inside and not part.is_placeholder and not _one_row(bounds, part, iteration):
         return None
     if any(
         r.is_opaque
@@ -337,14 +338,14 @@ def _kept_for(state: ScheduleState, bounds: Bounds, scan: StageState, part: Stag
     ends = (bounds.touched(part.key, readers, At(scan.name, loop.name) if inside else None) or [None])[0]
     if ends is None:
         return None
-    last = turn if inside else make.sub(part.op.outputs[0].shape[0], 1)
+    last = iteration if inside else make.sub(part.op.outputs[0].shape[0], 1)
     back, ahead = [const_int(make.sub(*make.unify(last, e))) for e in ends]
     if back is None or back < 0 or (inside and (ahead is None or ahead < int(part.is_placeholder))):
         return None
     return back + 1
 
 
-def _one_row(bounds: Bounds, update: StageState, turn: Expr) -> bool:
-    """Whether an update computes the row of the turn and no other."""
+def _one_row(bounds: Bounds, update: StageState, iteration: Expr) -> bool:
+    """Whether an update computes the row of the iteration and no other."""
     b = bounds[update.name]
-    return const_int(make.sub(*make.unify(b.low[0], turn))) == 0 and const_int(b.extent[0]) == 1
+    return const_int(make.sub(*make.unify(b.low[0], iteration))) == 0 and const_int(b.extent[0]) == 1

@@ -67,7 +67,8 @@ class Split:
         value[self.parent] = make.add(begin, value[self.inner])
 
     def places(self, value: dict[IterVar, Expr], extent: dict[IterVar, Expr]) -> None:
-        """The turns of the new loops that reach a value of the parent's (in tiles that do not overlap)."""
+        """The iterations of the new loops that reach a value of the parent's (in tiles that do not
+        overlap)."""
         size = nonzero(extent[self.inner])
         value[self.outer], value[self.inner] = (
             make.floordiv(value[self.parent], size),
@@ -112,7 +113,7 @@ class Fuse:
         value[self.inner] = make.cast(self.inner.dtype, make.floormod(value[self.fused], inner))
 
     def places(self, value: dict[IterVar, Expr], extent: dict[IterVar, Expr]) -> None:
-        """The turn of the fused loop that reaches the values of the two."""
+        """The iteration of the fused loop that reaches the values of the two."""
         outer, inner = (make.cast(self.fused.dtype, value[iv]) for iv in (self.outer, self.inner))
         value[self.fused] = make.add(make.mul(outer, extent[self.inner]), inner)
 
@@ -127,19 +128,19 @@ class Fuse:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Singleton:
-    """A loop of one turn, made of nothing."""
+    """A loop of one iteration, made of nothing."""
 
     unit: IterVar
 
     def extents(self, extent: dict[IterVar, Expr]) -> None:
-        """One turn."""
+        """One iteration."""
         extent[self.unit] = make.const(1, self.unit.dtype)
 
     def values(self, value: dict[IterVar, Expr], extent: dict[IterVar, Expr]) -> None:
         """Nothing hangs on it."""
 
     def places(self, value: dict[IterVar, Expr], extent: dict[IterVar, Expr]) -> None:
-        """Its one turn."""
+        """Its one iteration."""
         value[self.unit] = make.const(0, self.unit.dtype)
 
     @property
@@ -203,12 +204,12 @@ class StageState:
     ``attach`` is None (root), ``At`` or ``INLINED``; ``store`` is where its memory is made when that is not
     where it is computed. ``waiting`` is a place that was asked for and is not legal yet: until then the stage
     is at root (in the loop of its scan). ``init_at`` is the loop before which a reduction's start values are
-    written, ``align`` the padding of strides per data axis. ``prefetches`` are (tensor, loop, turns ahead);
-    ``tensorized`` is (loop, intrinsic). ``aliases`` are operations whose tensors the stage held before a
-    change of layout. ``shares`` are the tensors whose memory its outputs are (parts of a scan); ``within`` is
-    the scan it runs inside. ``double`` says that it is computed one turn ahead, into two copies of its
-    memory. ``in_part``: at root it computes what is read and no more, for the whole is not there (see
-    ScanOp.in_part)."""
+    written, ``align`` the padding of strides per data axis. ``prefetches`` are (tensor, loop, iterations
+    ahead); ``tensorized`` is (loop, intrinsic). ``aliases`` are operations whose tensors the stage held
+    before a change of layout. ``shares`` are the tensors whose memory its outputs are (parts of a scan);
+    ``within`` is the scan it runs inside. ``double`` says that it is computed one iteration ahead, into two
+    copies of its memory. ``in_part``: at root it computes what is read and no more, for the whole is not
+    there (see ScanOp.in_part)."""
 
     name: str
     op: Operation

@@ -23,7 +23,7 @@ Span = dict[
 
 def refuse_reads_outside(ops: Iterable[Operation], spans: Mapping[Operation, Span] | None = None) -> None:
     """Raises DeclareError for the first read that is certainly outside. Computes with an empty or symbolic
-    axis are left alone, and so are the turns that ``spans`` leaves out of a compute."""
+    axis are left alone, and so are the iterations that ``spans`` leaves out of a compute."""
     for op in ops:
         if isinstance(op, ComputeOp):
             span = (spans or {}).get(op) or span_of(op)

@@ -406,7 +406,7 @@ def logical_or(a: ExprLike, b: ExprLike) -> Expr:
 
 
 def likely(cond: ExprLike) -> Expr:
-    """The condition itself: which turns need a test is found out by proofs. For TVM's sake."""
+    """The condition itself: which iterations need a test is found out by proofs. For TVM's sake."""
     return make.as_expr(cond)
 
 

@@ -112,7 +112,7 @@ def _needed(wanted: tuple[Tensor, ...], given: Mapping[Tensor, Array]) -> list[O
     for op in reversed(operations([t.op for t in wanted])):
         if not missing.isdisjoint(op.outputs):
             run.append(op)
-            # what a turn of a scan needs, the scan computes itself
+            # what an iteration of a scan needs, the scan computes itself
             reads = op.init if isinstance(op, ScanOp) else op.input_tensors
             missing.update(t for t in reads if t not in given)
     return run[::-1]
@@ -174,7 +174,7 @@ def _scan(op: ScanOp, arrays: Mapping[Tensor, Array], known: Mapping[Var, int]) 
         inside[s][:first] = arrays[i][:total]
         states.append(inside[s])
     each, in_part = op.dependent(), op.in_part()
-    for other in _needed(op.update, inside):  # a scan before this one keeps its own turns to itself
+    for other in _needed(op.update, inside):  # a scan before this one keeps its own iterations to itself
         if other not in each:
             for t, a in zip(
                 other.outputs,

@@ -1,8 +1,8 @@
 """``scan``: a recurrence over one axis. Knows tensors and computes.
 
 The state tensors, the initial rows, the update and the result are one block of memory: ``init`` writes its
-first rows, and turn ``t`` of the scan axis runs the update, which writes row ``t`` and reads rows before it.
-(TVM's te.scan has the same form.)
+first rows, and iteration ``t`` of the scan axis runs the update, which writes row ``t`` and reads rows before
+it. (TVM's te.scan has the same form.)
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ SCAN = "scan"
 
 
 class ScanOp(OpaqueOp):
-    """``axis`` is the scan axis alone; ``body`` reads the whole rows of ``update`` and ``init`` that a turn
-    needs, over ``spatial`` axes, which stand for all elements of a row."""
+    """``axis`` is the scan axis alone; ``body`` reads the whole rows of ``update`` and ``init`` that an
+    iteration needs, over ``spatial`` axes, which stand for all elements of a row."""
 
     __slots__ = ("init", "state", "update")
     kind = "a scan: its rows are written by its update"
@@ -51,28 +51,29 @@ class ScanOp(OpaqueOp):
         self.outputs = tuple(Tensor(self, i, s.shape, s.dtype) for i, s in enumerate(state))
 
     def dependent(self) -> tuple[Operation, ...]:
-        """The operations that run once per turn: those between the state and the update, producers first."""
+        """The operations that run once per iteration: those between the state and the update, producers
+        first."""
         touched: dict[Operation, None] = {s.op: None for s in self.state}
         for op in operations([u.op for u in self.update]):
             if op not in touched and any(t.op in touched for t in op.input_tensors):
                 touched[op] = None
-        for u in self.update:  # an update that does not read the state still runs at its turn
+        for u in self.update:  # an update that does not read the state still runs at its iteration
             touched[u.op] = None
         return tuple(
             op for op in operations(list(touched)) if op in touched and not isinstance(op, PlaceholderOp)
         )
 
     def in_part(self) -> tuple[Operation, ...]:
-        """The operations that the turns read and that stand outside of them, but do not exist as wholes:
-        they, or what they read, read ``X[t - 1]`` of a turn that is none. Of those only the rows of the turns
-        are meant."""
+        """The operations that the iterations read and that stand outside of them, but do not exist as wholes:
+        they, or what they read, read ``X[t - 1]`` of an iteration that is none. Of those only the rows of the
+        iterations are meant."""
         found: dict[Operation, None] = {}
-        turns = set(self.dependent())
+        repeated = set(self.dependent())
         for op in operations([u.op for u in self.update]):
             if (
                 isinstance(op, ComputeOp)
                 and not isinstance(op, OpaqueOp)
-                and op not in turns
+                and op not in repeated
                 and (
                     any(t.op in found for t in op.input_tensors)
                     or next(outside(op, span_of(op)), None) is not None

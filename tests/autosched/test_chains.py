@@ -149,7 +149,7 @@ def test_time_grows_with_the_stages_not_with_the_product_of_their_ways() -> None
 
 
 def test_a_loop_fused_of_nothing_is_analysed() -> None:
-    """``fuse()`` of no loops is a loop of one turn."""
+    """``fuse()`` of no loops is a loop of one iteration."""
     a = p(8, name="A")
     b = te.compute((8,), lambda i: a[i] + 1.0, name="B")
     s = tl.create_schedule(b)

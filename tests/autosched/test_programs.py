@@ -29,7 +29,7 @@ from tensorlang.recipes import default_schedule
 from .chains import Oracle, Tensors, p
 from .workloads import Pretend, matmul
 
-N = 32  # N³ turns are just enough for a product to be heavy
+N = 32  # N³ iterations are just enough for a product to be heavy
 
 
 def three_products() -> Tensors:
@@ -101,7 +101,8 @@ def test_few_reductions_and_scans_are_not_cut() -> None:
 
 
 def test_cut_finely_statistics_and_what_reads_elsewhere_are_a_piece() -> None:
-    """The sums of a norm and the norm; a pool; halves that are taken apart. A move of elements alone is none."""
+    """The sums of a norm and the norm; a pool; halves that are taken apart. A move of elements alone is
+    none."""
     x, w = p(N, N, name="x"), p(N, N, name="w")
     image, kernel = p(1, 8, 10, 10, name="image"), p(8, 8, 3, 3, name="kernel")
 
@@ -292,8 +293,8 @@ def test_a_sum_that_rounding_does_not_touch_has_no_slack() -> None:
 
 
 def test_a_program_of_two_reductions_is_searched_as_one_and_in_pieces() -> None:
-    """The whole, where one may be computed inside the other, has candidates beside its pieces: hardly any more
-    when it is slower than they say they will be together."""
+    """The whole, where one may be computed inside the other, has candidates beside its pieces: hardly any
+    more when it is slower than they say they will be together."""
     x, w, v = p(N, N, name="x"), p(N, N, name="w"), p(N, N, name="v")
     task = SearchTask.of([x, w, v, ops.dense(ops.relu(ops.dense(x, w)), v)])
 

@@ -257,8 +257,8 @@ def test_invariant_loads_stand_in_front_of_loops_but_not_of_stores_or_guards() -
 
 
 def test_vectors_of_two_fused_axes_are_contiguous_over_the_ends_of_rows() -> None:
-    """Found by a slow build: the turned tile of a convolution over fused rows and columns was written element
-    by element, under a mask with a branch for each."""
+    """Found by a slow build: the transposed tile of a convolution over fused rows and columns was written
+    element by element, under a mask with a branch for each."""
     x = te.placeholder((16, 84), name="X")
     y = te.compute((16, 12, 7), lambda c, i, j: x[c, i * 7 + j] * 2.0, name="Y")
     s = tl.create_schedule(y)

@@ -32,17 +32,18 @@ def interleaved(dtype: str, lanes: int, valid: int | None = None) -> Func:
 
 
 def products(lanes: int, swap: bool = False, dtype: str = "int16", apart: int = 1) -> Func:
-    """S[j] = sum of A[k] * B[k // 2, j, k % 2], two k in each turn; ``apart`` is what separates the two."""
+    """S[j] = sum of A[k] * B[k // 2, j, k % 2], two k in each iteration; ``apart`` is what separates the
+    two."""
     a, b, s = buffer("A", dtype, K), buffer("B", dtype, K // 2, N, 2), buffer("S", "int32", N)
 
     def body(j: object, k: object) -> object:
         at = ramp(make.mul(j, lanes), lanes)
-        turns = []
+        iterations = []
         for side in (0, apart):
             x = make.broadcast(make.cast("int32", load(a, (make.add(make.mul(k, 2), side),))), lanes)
             y = make.cast("int32", load(b, (k, at, make.const(side, "int32"))))
-            turns.append(Store(s, load(s, (at,)) + (y * x if swap and side else x * y), (at,)))
-        return seq(*turns)
+            iterations.append(Store(s, load(s, (at,)) + (y * x if swap and side else x * y), (at,)))
+        return seq(*iterations)
 
     return Func("k", (a, b, s), loop(N // lanes, lambda j: loop(K // 2, lambda k: body(j, k))), (), (s,))
 

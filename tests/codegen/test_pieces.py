@@ -1,4 +1,4 @@
-"""Parallel loops in pieces that are worth a thread: how many, that they cover every turn once, and plain
+"""Parallel loops in pieces that are worth a thread: how many, that they cover every iteration once, and plain
 loops where one is all."""
 
 from __future__ import annotations
@@ -27,16 +27,18 @@ def counting(extent: int | Expr, y: Buffer, inner: int | Expr = 1, begin: int | 
 
 
 @pytest.mark.parametrize(
-    ("turns", "inner", "pieces"),
+    ("iterations", "inner", "pieces"),
     [(100, 1, 10), (105, 1, 10), (99, 1, 9), (25, 1, 2), (7, 100, 7), (7, 20, 7), (7, 10, 7), (7, 5, 3)],
 )
-def test_pieces_of_known_loops(turns: int, inner: int, pieces: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pieces_of_known_loops(
+    iterations: int, inner: int, pieces: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(parallel, "REGION", 1)
     monkeypatch.setattr(parallel, "PIECE", 10)
-    y = buffer("Y", "int32", turns, inner)
+    y = buffer("Y", "int32", iterations, inner)
     helper.regions.clear()
-    got = np.zeros((turns, inner), np.int32)
-    assert Kernel(counting(turns, y, inner))(got) == 0
+    got = np.zeros((iterations, inner), np.int32)
+    assert Kernel(counting(iterations, y, inner))(got) == 0
     assert (got == 1).all()
     assert helper.regions == [(0, pieces)]
 
@@ -57,7 +59,7 @@ def test_pieces_of_loops_known_at_run_time(begin: int, monkeypatch: pytest.Monke
     n, m = var("n", kind="dim"), var("m", kind="dim")
     y = buffer("Y", "int32", n + begin, m)
     kernel = Kernel(counting(n, y, m, begin))
-    for turns, inner, pieces in (
+    for iterations, inner, pieces in (
         (1, 1, 1),
         (9, 1, 1),
         (25, 1, 2),
@@ -67,8 +69,8 @@ def test_pieces_of_loops_known_at_run_time(begin: int, monkeypatch: pytest.Monke
         (1000, 3, 300),
     ):
         helper.regions.clear()
-        got = np.zeros((turns + begin, inner), np.int32)
-        assert kernel(got, dims=(turns, inner)) == 0
+        got = np.zeros((iterations + begin, inner), np.int32)
+        assert kernel(got, dims=(iterations, inner)) == 0
         assert (got[begin:] == 1).all() and not got[:begin].any()
         assert helper.regions == [(0, pieces)]
 
@@ -79,12 +81,12 @@ def test_a_region_is_worth_waking_a_worker(monkeypatch: pytest.MonkeyPatch) -> N
     n = var("n", kind="dim")
     y = buffer("Y", "int32", n, 1)
     kernel = Kernel(counting(n, y))
-    for turns, pieces in ((79, 1), (80, 8), (95, 9)):
+    for iterations, pieces in ((79, 1), (80, 8), (95, 9)):
         helper.regions.clear()
-        got = np.zeros((turns, 1), np.int32)
-        assert kernel(got, dims=(turns,)) == 0 and (got == 1).all()
+        got = np.zeros((iterations, 1), np.int32)
+        assert kernel(got, dims=(iterations,)) == 0 and (got == 1).all()
         assert helper.regions == [(0, pieces)]
-        fixed = Kernel(counting(turns, buffer("Y", "int32", turns, 1)))
+        fixed = Kernel(counting(iterations, buffer("Y", "int32", iterations, 1)))
         assert ("tensorlang_parallel" in fixed.ll) == (pieces > 1)
 
 
@@ -104,7 +106,7 @@ def test_no_turns_at_run_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert got.tolist() == [0, 1, 2, 3, -1, -1, -1, -1]
 
 
-def test_unknown_work_is_worth_a_thread_each_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_work_is_worth_a_thread_each_iteration(monkeypatch: pytest.MonkeyPatch) -> None:
     """An extent that is read from memory."""
     monkeypatch.setattr(parallel, "PIECE", 4096)
     x, y = buffer("X", "int32", 6), buffer("Y", "int32", 6)

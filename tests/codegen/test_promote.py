@@ -89,7 +89,7 @@ def test_accumulators_stay_in_memory_where_that_could_be_seen() -> None:
 
     expected = [(0, ones), (3, with_(_0=1 + 1 + 2 + 3))]  # a loop that may not run
     both(loop(n, lambda k: Store(y, load(y, (zero,)) + load(x, (k,)), (zero,))))
-    expected = [(0, ones), (3, with_(_1=1 + 2 + 3))]  # written in some turns only
+    expected = [(0, ones), (3, with_(_1=1 + 2 + 3))]  # written in some iterations only
     both(loop(n, lambda k: If(make.lt(zero, k), Store(y, load(y, (one,)) + load(x, (k,)), (one,)))))
     expected = [(3, with_(_0=4, _1=6, _2=8))]  # another place that moves may be the same
     both(

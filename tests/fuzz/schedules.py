@@ -65,7 +65,7 @@ class Sampler:
         return [st for st in self.s.state.stages if not st.is_placeholder and st.attach != INLINED]
 
     def extent(self, st: StageState, loop: Any) -> int | None:
-        """The present number of turns of a loop; None when a run-time size decides it."""
+        """The present number of iterations of a loop; None when a run-time size decides it."""
         chosen = {
             k: make.const(v, k.dtype)
             for d in self.s.state.decisions

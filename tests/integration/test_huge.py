@@ -114,7 +114,7 @@ def test_sparse_reads_of_a_large_array():
     ],
 )
 def test_a_whole_array(how, whole):
-    """C[i, j] = W[i] + V[j] on 2.2e9 bytes; loops fused into one of more than 2**31 turns."""
+    """C[i, j] = W[i] + V[j] on 2.2e9 bytes; loops fused into one of more than 2**31 iterations."""
     m, n = (te.var("m"), te.var("n")) if how == "fused sizes" else (M, N)
     W, V = te.placeholder((m, 1), "int8", "W"), te.placeholder((n,), "int8", "V")
     C = te.compute((m, n), lambda i, j: W[i, 0] + V[j], "C")

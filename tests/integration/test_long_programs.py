@@ -163,7 +163,7 @@ def test_split_reordered_and_fused_again_and_again():
     y = te.compute((64,), lambda i: x[i] + 1.0, name="y")
     s = te.create_schedule(y.op)
     loop = y.op.axis[0]
-    for _ in range(61):  # digits of base 4 in turns: three turns are none
+    for _ in range(61):  # digits of base 4 in turns: three of them are none
         outer, inner = s[y].split(loop, factor=4)
         s[y].reorder(inner, outer)
         loop = s[y].fuse(inner, outer)
@@ -199,10 +199,10 @@ def test_a_very_deep_expression_is_computed_in_parts(reduced):
 
 @pytest.mark.parametrize("before", range(4))
 def test_copies_of_a_loop_go_apart_each_with_its_buffers(before):
-    """Every copy of the body of an unrolled loop opens the same buffers, the last one at the end of the block.
-    A function of nests may end within it."""
-    turns = MOST_NESTS // 3
-    x = te.placeholder((turns, 6), name="x")
+    """Every copy of the body of an unrolled loop opens the same buffers, the last one at the end of the
+    block. A function of nests may end within it."""
+    iterations = MOST_NESTS // 3
+    x = te.placeholder((iterations, 6), name="x")
     y = x
     for _ in range(before):
         y = te.compute(x.shape, lambda i, j, y=y: y[i, j] + y[i, 0], name="y")
@@ -213,7 +213,7 @@ def test_copies_of_a_loop_go_apart_each_with_its_buffers(before):
     for t in (a, b):
         s[t].compute_at(s[c], c.op.axis[0])
     s[c].unroll(c.op.axis[0])
-    v = w = np.arange(turns * 6, dtype="float32").reshape(turns, 6) % 7
+    v = w = np.arange(iterations * 6, dtype="float32").reshape(iterations, 6) % 7
     for _ in range(before):
         w = w + w[:, :1]
     w = (w + 1) * (w + 1)[:, ::-1]

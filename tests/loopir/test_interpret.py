@@ -53,7 +53,7 @@ def test_vectors_masks_guards_and_dims(m: int) -> None:
 
 
 def test_checks_are_cheap() -> None:
-    """No function is called for each of the eight thousand turns."""
+    """No function is called for each of the eight thousand iterations."""
     a, b, c = ints(20, 20), ints(20, 20, seed=1), zeros(20, 20)
     program, calls = Program(matmul()), [0]
 

@@ -10,7 +10,8 @@ from tensorlang import te
 
 
 def tiled(n: int, dtype: str, body: object) -> tuple[str, tl.Module, te.Tensor]:
-    """A vector of n elements, summed over 5 turns in a local tile of 8 lanes; its loop IR and its kernel."""
+    """A vector of n elements, summed over 5 iterations in a local tile of 8 lanes; its loop IR and its
+    kernel."""
     A, B = te.placeholder((5,), name="A", dtype=dtype), te.placeholder((5, n), name="B", dtype=dtype)
     k = te.reduce_axis((0, 5), name="k")
     C = te.compute((n,), lambda j: te.sum(body(A[k], B[k, j]), axis=k), name="C")  # type: ignore[operator]
@@ -31,7 +32,9 @@ def stores(text: str) -> list[str]:
 def test_the_reads_ask_and_the_accumulators_do_not() -> None:
     text, f, _ = tiled(13, "float32", lambda a, b: a * b)
     assert any("if_then_else" in line or "if mask" in line for line in stores(text))
-    assert not [line for line in stores(text) if line.rstrip().endswith("if mask")], "a blend at each turn"
+    assert not [line for line in stores(text) if line.rstrip().endswith("if mask")], (
+        "a blend at each iteration"
+    )
     rng = np.random.default_rng(0)
     a, b = rng.integers(-4, 5, 5).astype("float32"), rng.integers(-4, 5, (5, 13)).astype("float32")
     assert np.array_equal(f(a, b), a @ b)

@@ -1,4 +1,5 @@
-"""Values of any depth: declared, read by the reference, lowered into named parts, printed, interpreted and built; equal all along."""
+"""Values of any depth: declared, read by the reference, lowered into named parts, printed, interpreted and
+built; equal all along."""
 
 from __future__ import annotations
 
@@ -109,7 +110,8 @@ def test_text_that_doubles_is_cut() -> None:
 
 
 def test_what_a_side_reads_is_read_only_where_it_is_taken(room) -> None:
-    """Parts of a side far inside of others: each read is in range only where all conditions around it hold."""
+    """Parts of a side far inside of others: each read is in range only where all conditions around it
+    hold."""
 
     def f(i):
         e = x[i]
@@ -124,7 +126,8 @@ def test_what_a_side_reads_is_read_only_where_it_is_taken(room) -> None:
 
 
 def test_a_part_on_two_ways_is_read_on_these_alone(room) -> None:
-    """``far`` is read where c is 3, and where it is not and x is positive; elsewhere its index is out of range."""
+    """``far`` is read where c is 3, and where it is not and x is positive; elsewhere its index is out of
+    range."""
 
     def f(i):
         far = chain(
@@ -157,8 +160,8 @@ def test_split_reorder_fuse_again_and_again(symbolic: bool, factor) -> None:
     y = te.compute((n, 3), lambda i, j: a[i, j] + 1, name="y")
     s = te.create_schedule(y.op)
     loop = y.op.axis[0]
-    for turn in range(40):
-        outer, inner = s[y].split(loop, 3 + turn % 3 if factor == "size" else factor)
+    for iteration in range(40):
+        outer, inner = s[y].split(loop, 3 + iteration % 3 if factor == "size" else factor)
         s[y].reorder(inner, outer)
         loop = s[y].fuse(inner, outer)
     func = tl.lower(s, [a, y])

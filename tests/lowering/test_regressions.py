@@ -198,7 +198,7 @@ def test_arguments_have_no_loops_to_factor():
         s.sample_tile(s[U].op.axis[0], candidates=(2, "x"))
 
 
-def test_reverse_compute_at_below_a_loop_of_one_turn():
+def test_reverse_compute_at_below_a_loop_of_one_iteration():
     A = te.placeholder((4,), name="A")
     P = te.compute((4,), lambda i: A[i] + 3, "P")
     C = te.compute((4,), lambda i: P[i] * 2, "C")
@@ -324,7 +324,7 @@ def test_a_step_that_would_undo_a_tensorize_is_refused():
 
 
 @pytest.mark.parametrize("what", ["state", "update"])
-def test_a_copy_of_rows_of_a_scan_is_made_at_each_turn(what):
+def test_a_copy_of_rows_of_a_scan_is_made_at_each_iteration(what):
     """It stood before the scan once, and read rows that nobody had written."""
     X, H = te.placeholder((6, 5), name="X"), te.placeholder((6, 5), name="H")
     first = te.compute((1, 5), lambda t, i: X[t, i], "first")
@@ -352,8 +352,8 @@ def test_a_tensorized_stage_is_not_inlined():
 
 
 def test_a_fused_row_of_a_scan_needs_no_later_rows():
-    """The row was ``fused // n`` with bounds wider than the one turn it has, so that rows not written yet
-    were read."""
+    """The row was ``fused // n`` with bounds wider than the one iteration it has, so that rows not written
+    yet were read."""
     n = te.dim("n", 4, 64, multiple_of=4)
     X, H, W = (
         te.placeholder((6, n), name="X"),

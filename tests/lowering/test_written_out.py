@@ -113,7 +113,9 @@ def test_a_window_that_covers_its_source_writes_it_whole():
     io, ii = s[C].split(C.op.axis[0], 4)
     s[C].parallel(io)
     s[P].compute_at(s[C], ii)
-    with pytest.raises(tl.LowerError, match=r"turns of the parallel loop C\.i\.outer may write the same"):
+    with pytest.raises(
+        tl.LowerError, match=r"iterations of the parallel loop C\.i\.outer may write the same"
+    ):
         tl.lower(s, [A, P, C])  # windows of neighbouring tiles overlap
 
 
@@ -211,5 +213,5 @@ def test_a_stage_inside_a_scan_is_refused():
     half = te.compute((5, M), lambda t, i: state[t - 1, i] * 2.0, name="half")
     step = te.compute((5, M), lambda t, i: half[t, i] + X[t, i], name="step")
     R = te.scan(init, step, state, name="R")
-    with pytest.raises(tl.LowerError, match="anew at each turn of the scan"):
+    with pytest.raises(tl.LowerError, match="anew at each iteration of the scan"):
         tl.lower(te.create_schedule(R.op), [X, half, R])

@@ -1,4 +1,4 @@
-"""``bounds_check=True``: an index out of bounds is reported with access, index, extent and turn, never
+"""``bounds_check=True``: an index out of bounds is reported with access, index, extent and iteration, never
 followed."""
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def test_a_gather_out_of_bounds_is_reported_and_does_nothing_else(how) -> None:
     assert np.array_equal(f(a, index), a[index] * 2)
 
 
-def test_the_message_names_access_index_extent_and_turn() -> None:
+def test_the_message_names_access_index_extent_and_iteration() -> None:
     A, I, C = take()
     f = tl.build(te.create_schedule(C.op), [A, I, C], name="take", bounds_check=True)
     index = np.zeros(9, "int32")

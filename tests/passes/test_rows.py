@@ -71,7 +71,7 @@ def test_what_may_not_be_there_is_not_read_in_front() -> None:
 
 
 def test_a_loop_that_may_not_run_reads_nothing() -> None:
-    """Where only its turns are sure that P[Q[i]] is there, they are asked for before it is read."""
+    """Where only its iterations are sure that P[Q[i]] is there, they are asked for before it is read."""
     m = dim("m", 0)
     p, q, d = buffer("P", 8, type_="int32"), buffer("Q", 8, type_="int32"), buffer("D", 8, m)
     i, k = var("i"), var("k")

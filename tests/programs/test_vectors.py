@@ -141,14 +141,14 @@ def test_rgb_to_gray() -> None:
 
 
 def test_mandelbrot_as_a_chain_of_selects() -> None:
-    h, w, turns = 21, 35, 6
+    h, w, iterations = 21, 35, 6
     cr = te.placeholder((w,), name="cr", dtype="float64")
     ci = te.placeholder((h,), name="ci", dtype="float64")
     zr = te.compute((h, w), lambda y, x: te.const(0, "float64"), name="zr0")
     zi = te.compute((h, w), lambda y, x: te.const(0, "float64"), name="zi0")
     count = te.compute((h, w), lambda y, x: te.const(0, "int32"), name="count0")
     stages = [zr, zi, count]
-    for t in range(1, turns + 1):
+    for t in range(1, iterations + 1):
         zr, zi, count = te.compute(
             (h, w),
             lambda y, x, zr=zr, zi=zi, count=count: (
@@ -176,7 +176,7 @@ def test_mandelbrot_as_a_chain_of_selects() -> None:
     s[M].parallel(y)
     c, d = np.linspace(-2, 0.75, w), np.linspace(-1.25, 1.25, h)
     z, n, cc = np.zeros((h, w), complex), np.zeros((h, w), "int32"), c[None, :] + 1j * d[:, None]
-    for _ in range(turns):
+    for _ in range(iterations):
         inside = z.real * z.real + z.imag * z.imag < 4
         z = np.where(
             inside, (z.real * z.real - z.imag * z.imag + cc.real) + 1j * (z.real * z.imag * 2 + cc.imag), z
@@ -217,7 +217,7 @@ def test_scalar_arguments() -> None:
 
 @pytest.mark.parametrize("how", ("serial", "unroll", "vectorize"))
 def test_division_by_an_axis_beside_the_test_that_it_is_not_zero(how: str) -> None:
-    # unrolled, the first turn divides by the literal 0 in the side that is not taken
+    # unrolled, the first iteration divides by the literal 0 in the side that is not taken
     A = te.placeholder((8,), dtype="int32", name="A")
     C = te.compute((8,), lambda i: te.if_then_else(i > 0, A[i] // i.var + 7 % te.max(i.var, 0), -1), name="C")
     s = te.create_schedule(C.op)

@@ -1,4 +1,4 @@
-"""Loop IR as integer sets: the turns of each statement and the elements each access touches, in isl's
+"""Loop IR as integer sets: the iterations of each statement and the elements each access touches, in isl's
 notation.
 
 Written apart from ``arith``: nothing of the compiler's own reasoning is asked, only its syntax trees are
@@ -42,12 +42,12 @@ class NotAffine(Exception):
 
 @dataclass(frozen=True)
 class Access:
-    """``{ turn -> element }`` of one load or store; ``around`` are the loops that enclose the buffer's
+    """``{ iteration -> element }`` of one load or store; ``around`` are the loops that enclose the buffer's
     allocation (none: an argument); ``life`` tells allocations of one buffer apart: copies of a nest share
     their buffers.
 
-    ``exact`` is False when the condition under which it happens is not affine: then the turns are too many,
-    never too few.
+    ``exact`` is False when the condition under which it happens is not affine: then the iterations are too
+    many, never too few.
     """
 
     buffer: Buffer

@@ -63,7 +63,7 @@ def prove(
                 report,
                 "written once",
                 lambda b=b: _twice(reader, b),
-                f"element of {b.name} written by two turns",
+                f"element of {b.name} written by two iterations",
             )
     arguments = set(func.buffers())
     for b in dict.fromkeys(
@@ -121,7 +121,7 @@ def _outside(reader: Reader, a: Access, d: int) -> Any:
         f"[{reader.parameters}] -> {{ S[{', '.join(a.loops)}] : ({a.condition}) and ({index} < 0 or {index} >= {extent}) }}"
     )
     if not a.exact and not found.is_empty():
-        raise NotAffine("a condition")  # the turn may never happen
+        raise NotAffine("a condition")  # the iteration may never happen
     return found
 
 

@@ -197,11 +197,11 @@ def test_roles_of_axes_written_by_hand(batch, groups, stride, image, taps, order
     x, w = small(RNG, (*batch, channels, *image)), small(RNG, (outputs, channels // groups, *taps))
     kept = [d for d in range(len(taps)) if d not in bare]
     where = {"o": [0], "c": [1], "k": [2 + d for d in kept]}
-    turned = w.reshape([n for d, n in enumerate(w.shape) if d - 2 not in bare])
+    transposed = w.reshape([n for d, n in enumerate(w.shape) if d - 2 not in bare])
     names = [d for d in range(w.ndim) if d - 2 not in bare]
     at = [d for letter in order for d in where[letter]]
-    turned = np.ascontiguousarray(turned.transpose([names.index(d) for d in at]))
-    X, W = te.placeholder(x.shape, name="X"), te.placeholder(turned.shape, name="W")
+    transposed = np.ascontiguousarray(transposed.transpose([names.index(d) for d in at]))
+    X, W = te.placeholder(x.shape, name="X"), te.placeholder(transposed.shape, name="W")
     c, ks = (
         te.reduce_axis((0, channels // groups), "c"),
         {d: te.reduce_axis((0, taps[d]), f"k{d}") for d in kept},
@@ -228,7 +228,7 @@ def test_roles_of_axes_written_by_hand(batch, groups, stride, image, taps, order
     tree = default_schedule(C).tree()
     assert "storage C.local" in tree and "storage W.global" in tree
     want = images.conv(x.reshape(-1, *x.shape[len(batch) :]), w, stride=stride, groups=groups)
-    exact(both_of([X, W, C], x, turned), want.reshape(*batch, *want.shape[1:]), "float32")
+    exact(both_of([X, W, C], x, transposed), want.reshape(*batch, *want.shape[1:]), "float32")
 
 
 def both_of(tensors, x, w):
@@ -283,9 +283,9 @@ def test_a_chain_of_two():
 def test_the_inner_loop_is_fused_multiply_adds_without_stack_traffic(
     target, register, accumulators, kernel, width, side
 ):
-    """One broadcast for each pixel and one load for each vector of outputs; all taps of a row in a turn,
-    unless tiles of pixels end with the row: their taps would share pixels, and LLVM spilled sums to keep
-    them."""
+    """One broadcast for each pixel and one load for each vector of outputs; all taps of a row in an
+    iteration, unless tiles of pixels end with the row: their taps would share pixels, and LLVM spilled sums
+    to keep them."""
     x, w = np.zeros((1, 64, width, width), "f4"), np.zeros((128, 64, kernel, kernel), "f4")
     X, W, B, out = declared(x, w, np.zeros(128, "f4"), padding=kernel // 2)
     asm = tl.build(

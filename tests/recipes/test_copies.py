@@ -1,5 +1,5 @@
-"""Transposes and changes of layout: right for all sizes and types, turned in registers, never read element by
-element."""
+"""Transposes and changes of layout: right for all sizes and types, transposed in registers, never read
+element by element."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import ops, te
-from tensorlang.analysis import turned
+from tensorlang.analysis import transposed
 
 
 def counted(shape, dtype="float32"):
@@ -35,7 +35,7 @@ def test_permutations(axes):
 
 
 def test_far_larger_than_the_caches():
-    """Blocks are turned in the first cache: a size that is no multiple of them."""
+    """Blocks are transposed in the first cache: a size that is no multiple of them."""
     a = counted((1500, 4100))
     x = te.placeholder(a.shape, name="x")
     f = tl.compile([x, ops.transpose(x)], target="llvm -num-cores=2")
@@ -58,7 +58,7 @@ def test_blocks_of_channels_there_and_back():
     assert np.array_equal(packed, a.reshape(2, 3, 8, 5, 9).transpose(0, 1, 3, 4, 2))
     y = te.placeholder(packed.shape, name="y")
     back = te.compute(a.shape, lambda n, c, h, w: y[n, c // 8, h, w, c % 8], name="back")
-    assert turned(back.op).every == 8
+    assert transposed(back.op).every == 8
     assert np.array_equal(tl.compile([y, back])(packed), a)
 
 
@@ -79,4 +79,4 @@ def test_what_is_read_in_its_order_is_not_turned():
         ops.strided_slice(x, [1, 2], [60, 60]),
         ops.transpose(te.placeholder((4, 5, 6), name="z"), (1, 0, 2)),
     ):
-        assert turned(y.op) is None
+        assert transposed(y.op) is None

@@ -250,7 +250,7 @@ def test_a_left_operand_that_is_the_same_in_every_row(n: object, t: str) -> None
 def test_products_of_16_bit_floats_convert_their_operands_once(
     dtype: str, left: bool, right: bool, fixed: bool
 ) -> None:
-    """In copies of float32, by whole vectors: no turn of the sum converts anything."""
+    """In copies of float32, by whole vectors: no iteration of the sum converts anything."""
     m, n, k = 37, 64, 29
     A, B = (
         te.placeholder((k, m) if left else (m, k), dtype, name="A"),

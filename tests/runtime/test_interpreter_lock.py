@@ -42,7 +42,7 @@ def counted() -> Iterator[Any]:
 
 
 def busy(n: Any, name: str = "busy") -> tl.Module:
-    """C[i] = sum of A[(i + k) % 64] over n * n * 64 turns: much work on 512 bytes."""
+    """C[i] = sum of A[(i + k) % 64] over n * n * 64 iterations: much work on 512 bytes."""
     A = te.placeholder((64,), "int32", name="A")
     N = te.placeholder((n,), "int8", name="N")
     k = te.reduce_axis((0, n * n * 64), name="k")
@@ -94,7 +94,7 @@ def test_many_bytes_give_it_up(counted: Any) -> None:
 
 
 def test_what_is_told_of_the_work() -> None:
-    """Of the order of the turns of the loops, in the sizes of the call."""
+    """Of the order of the iterations of the loops, in the sizes of the call."""
     n = te.var("n")
     A = te.placeholder((n, n), name="A")
     k = te.reduce_axis((0, n), name="k")

@@ -59,7 +59,7 @@ def test_the_larger_nest_has_the_larger_share_and_all_shares_add_up(parallel: bo
 
 
 def test_a_nest_that_holds_several_is_divided() -> None:
-    """Big and small inside one outer loop, which has one turn for each row."""
+    """Big and small inside one outer loop, which has one iteration for each row."""
     X = te.placeholder((8, 4000), name="X")
     k = te.reduce_axis((0, 4000), name="k")
     E = te.compute((8, 4000), lambda i, j: te.exp(te.tanh(te.exp(X[i, j] * 0.1))), name="E")
@@ -127,8 +127,8 @@ def test_the_cost_of_the_clock_is_taken_off() -> None:
     nests = [Nest("f", shown=False), Nest("i", ("C",)), Nest("", within=1, shown=False), Nest("j", ("A",), 2)]
     table = np.array([[1000, 1], [900, 1], [800, 10], [500, 10]])
     p = profile.summarise(table, nests, (10.0, 20.0), 3)
-    # whole: 1000 - 10 - (20 for i, 200 for the turns, 200 for j); i: 900 - 10 - 400; turns: 800 - 100 - 200;
-    # j: 500 - 100
+    # whole: 1000 - 10 - (20 for i, 200 for the iterations, 200 for j); i: 900 - 10 - 400; iterations: 800 -
+    # 100 - 200; j: 500 - 100
     assert p.seconds == pytest.approx(570e-9) and p.rows[0].seconds == pytest.approx(490e-9)
     assert p.rows[1].share == pytest.approx(490 / 570 * 400 / 500)
 

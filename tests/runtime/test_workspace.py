@@ -106,7 +106,7 @@ def test_a_second_use_faults_no_page() -> None:
         ctypes.memset(p, 1, 1_000_000)
         a.free(p)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before < 20, (
-        "fewer than one a turn; 244 each when memory is fresh"
+        "fewer than one an iteration; 244 each when memory is fresh"
     )
 
 

@@ -1,4 +1,4 @@
-"""double_buffer: two copies, filled a turn ahead; and where it keeps one."""
+"""double_buffer: two copies, filled an iteration ahead; and where it keeps one."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_one_that_reads_another(n):
     agree(R, {A: ints(n)}, schedule=schedule, lanes=(1,))
 
 
-def test_one_copy_of_what_is_made_of_the_same_turn():
+def test_one_copy_of_what_is_made_of_the_same_iteration():
     A, P, Q, R = chain()
     s = te.create_schedule(R.op)
     outer, _ = s[R].split(R.op.axis[0], 4)

@@ -41,7 +41,7 @@ def right(s, A, C):
 @pytest.mark.parametrize("factor", [2, 3])
 @pytest.mark.parametrize("tail", ["auto", "peel", "shift"])
 def test_split_of_a_loop_that_holds_stages(factor, tail):
-    """They stay once a turn: inside the inner half, whether the tiles fit or not."""
+    """They stay once an iteration: inside the inner half, whether the tiles fit or not."""
     s, A, P, Q, C = chain()
     _, inner = s[C].split(C.op.axis[0], factor=factor, tail=tail)
     assert s[P].state.attach == s[Q].state.attach == At("C", inner.name)

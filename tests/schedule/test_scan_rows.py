@@ -123,7 +123,7 @@ def test_a_function_of_others_gets_all_rows():
 
 
 def test_helpers_of_a_turn_that_look_further_back():
-    """Rows of a helper that reads the row before its own; a copy of what a turn reads; an update that
+    """Rows of a helper that reads the row before its own; a copy of what an iteration reads; an update that
     collects elsewhere."""
     X, state = te.placeholder((9, 5), name="X"), te.placeholder((9, 5), name="state")
     init = te.compute((3, 5), lambda t, i: X[t, i], name="init")

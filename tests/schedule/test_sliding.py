@@ -49,8 +49,10 @@ def stores(s, name, env):
     if isinstance(s, Store):
         return int(s.buffer.name == name)
     if isinstance(s, For):
-        turns = const_int(substitute(s.extent, env))
-        return sum(stores(s.body, name, {**env, s.var: make.const(i, s.var.dtype)}) for i in range(turns))
+        iterations = const_int(substitute(s.extent, env))
+        return sum(
+            stores(s.body, name, {**env, s.var: make.const(i, s.var.dtype)}) for i in range(iterations)
+        )
     if isinstance(s, If) and not substitute(s.cond, env).value:
         return 0 if s.orelse is None else stores(s.orelse, name, env)
     return sum(stores(p, name, env) for p in ([s.then] if isinstance(s, If) else s.parts()))
@@ -98,7 +100,7 @@ def test_steps_and_windows_of_all_kinds(rows, step, taps, tail):
 
 
 def test_two_loops_between():
-    """Rows are kept over turns of i; at the first column of a row, all of its window is new."""
+    """Rows are kept over iterations of i; at the first column of a row, all of its window is new."""
     A = te.placeholder((12, 12), name="A")
     P = te.compute((12, 12), lambda i, j: A[i, j] * 2, "P")
     C = te.compute((10, 10), lambda i, j: P[i, j] + P[i + 1, j + 1] + P[i + 2, j + 2], "C")
@@ -112,7 +114,7 @@ def test_two_loops_between():
     right(s, A, C)
 
 
-def test_what_does_not_move_is_computed_at_the_first_turn():
+def test_what_does_not_move_is_computed_at_the_first_iteration():
     A, B = te.placeholder((8, 6), name="A"), te.placeholder((8,), name="B")
     P = te.compute((8,), lambda i: B[i] * 3, "P")
     C = te.compute((8, 6), lambda i, j: A[i, j] + P[i], "C")
@@ -154,7 +156,7 @@ def test_a_reduction_slides_with_its_start_values():
 
 
 def test_a_chain_of_windows():
-    """Each of two stages slides in the turns of the last one."""
+    """Each of two stages slides in the iterations of the last one."""
     A = te.placeholder((14, 4), name="A")
     P = te.compute((14, 4), lambda i, j: A[i, j] * 2, "P")
     Q = te.compute((12, 4), lambda i, j: P[i, j] + P[i + 2, j], "Q")
@@ -213,7 +215,7 @@ def test_rows_are_kept_across_both_loops_of_a_split(rows, factor):
 
 
 def test_a_window_in_the_reduction_of_a_stencil():
-    """A turn of k computes one row, of which a turn of i has two from before."""
+    """An iteration of k computes one row, of which an iteration of i has two from before."""
     A, P, C = blur(8, 6)
     s = te.create_schedule(C.op)
     outer = s[C].fuse()
@@ -277,7 +279,7 @@ def test_vectors_are_read_from_rows_that_lie_as_they_are():
 
 
 def test_taps_that_leave_gaps_are_computed_again():
-    """Rows i and i + 2: what the turns of k compute is no window without gaps."""
+    """Rows i and i + 2: what the iterations of k compute is no window without gaps."""
     A = te.placeholder((12, 4), name="A")
     P = te.compute((12, 4), lambda i, j: A[i, j] * 2, "P")
     k = te.reduce_axis((0, 3), "k")

@@ -7,8 +7,8 @@ from tensorlang import te
 
 
 def test_the_ring_of_a_scan_is_gone_once_a_reader_is_double_buffered():
-    """A double-buffered stage reads a row ahead of its turn, so that all rows are kept; the tree said so only
-    if it had not been drawn before."""
+    """A double-buffered stage reads a row ahead of its iteration, so that all rows are kept; the tree said so
+    only if it had not been drawn before."""
     h = te.placeholder((3, 4), name="h")
     gate = te.compute((3, 4), lambda t, i: h[t - 1, i] + 1.0, name="gate")
     update = te.compute((3, 4), lambda t, i: gate[t, i] * 2.0, name="update")

@@ -140,7 +140,7 @@ MUTANTS = (
         ("the shape of trees",),
     ),
     M(
-        "cache_read copies with its axes turned",
+        "cache_read copies with its axes transposed",
         "schedule.primitives.cache_read:CacheRead.apply",
         "intern(TensorRead, source, tuple(a.var for a in axes))",
         "intern(TensorRead, source, tuple(a.var for a in axes[::-1]))",
@@ -275,7 +275,7 @@ MUTANTS = (
         ("stencil_in_tiles",),
     ),
     M(
-        "a turn writes at the corner of what is computed, not stored",
+        "an iteration writes at the corner of what is computed, not stored",
         "lowering.lower:_Writer.target",
         "if b.store_low is b.low:",
         "if True:",
@@ -311,7 +311,7 @@ MUTANTS = (
         ("split_tail",),
     ),
     M(
-        "tighten rounds the first turn down",
+        "tighten rounds the first iteration down",
         "passes.tighten:limits",
         "make.ceildiv(make.neg(other), c)",
         "make.floordiv(make.neg(other), c)",
@@ -339,7 +339,7 @@ MUTANTS = (
         ("kernels by hand",),
     ),
     M(
-        "unroll skips the last turn",
+        "unroll skips the last iteration",
         "passes.unroll:_loop",
         "for i in range(n)",
         "for i in range(n - 1)",
@@ -451,14 +451,14 @@ MUTANTS = (
         ("scanned",),
     ),
     M(
-        "the ring of a scan has no room for the row of the turn",
+        "the ring of a scan has no room for the row of the iteration",
         "schedule.sliding:_kept_for",
         "return back + 1",
         "return back",
         ("scan_in_a_ring",),
     ),
     M(
-        "a turn of a scan writes where the whole would have its row",
+        "an iteration of a scan writes where the whole would have its row",
         "lowering.lower:_Writer.target",
         "return slide.place(tuple(b.value[a.var] for a in stage.compute.axis))",
         "return tuple(b.value[a.var] for a in stage.compute.axis)",

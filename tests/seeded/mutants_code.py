@@ -13,7 +13,7 @@ MACHINE_CODE = (
         ("cached_transpose", "fused"),
     ),
     M(
-        "a loop runs one turn too many",
+        "a loop runs one iteration too many",
         "codegen.llvm.statement:loop",
         "icmp slt i64 {following}, {end}",
         "icmp sle i64 {following}, {end}",
@@ -21,13 +21,13 @@ MACHINE_CODE = (
     ),
     M(
         "an empty loop runs once",
-        "codegen.llvm.statement:_turns",
+        "codegen.llvm.statement:_iterations",
         "(first[0], hi), extent is not None, s.body)",
         "(first[0], hi), True, s.body)",
         ("guard",),
     ),
     M(
-        "threads get one turn less",
+        "threads get one iteration less",
         "codegen.llvm.parallel:emit",
         "em.index(make.add(s.begin, s.extent))",
         "em.index(make.sub(make.add(s.begin, s.extent), 1))",

@@ -97,12 +97,12 @@ def test_a_recurrent_cell_scheduled_inside_the_scan():
     "call, because",
     [
         (lambda s, mm, new, R: s[mm].compute_root(), "must run inside its loop"),
-        (lambda s, mm, new, R: s[R].parallel(s[R].op.axis[0]), "each turn needs the one before"),
-        (lambda s, mm, new, R: s[R].vectorize(s[R].op.axis[0]), "each turn needs the one before"),
+        (lambda s, mm, new, R: s[R].parallel(s[R].op.axis[0]), "each iteration needs the one before"),
+        (lambda s, mm, new, R: s[R].vectorize(s[R].op.axis[0]), "each iteration needs the one before"),
         (lambda s, mm, new, R: s.cache_write(R), "its rows are written by its update"),
         (lambda s, mm, new, R: s[new].compute_inline(), "written straight into the scan"),
         (lambda s, mm, new, R: s[new].set_scope("local"), "written straight into the scan"),
-        (lambda s, mm, new, R: s[R].split(s[R].op.axis[0], 2), "its turns are the rows"),
+        (lambda s, mm, new, R: s[R].split(s[R].op.axis[0], 2), "its iterations are the rows"),
     ],
 )
 def test_what_a_scan_does_not_allow(call, because):

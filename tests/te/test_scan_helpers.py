@@ -1,5 +1,5 @@
-"""Stages beside a scan that read ``X[t - 1]``: of them the rows of the turns exist and no others. TVM's LSTM
-is written so."""
+"""Stages beside a scan that read ``X[t - 1]``: of them the rows of the iterations exist and no others. TVM's
+LSTM is written so."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def estimate(st: Statement, target: Target) -> dict[str, Expr]:
         work.fma + work.add + work.mul + work.select + work.cast + c.division * work.div + c.call * work.call,
     )
     around = tile.level - 1
-    # the sums stay in registers while the reduction turns
+    # the sums stay in registers while the reduction runs
     kept = st.reduction and around >= st.own and st.loops[around].reduce
     stores = amount(0) if kept else times(tile.held, len([a for a in st.accesses if a.write]))
     loads = plus(tile.loaded, stores) if st.reduction and not kept else tile.loaded
@@ -54,10 +54,10 @@ def estimate(st: Statement, target: Target) -> dict[str, Expr]:
     one = plus(busy, times(spilled, c.spill * SCALE), c.turn * SCALE)
     at = next((p for p, loop in enumerate(st.loops) if loop.kind == "parallel"), None)
     outer = st.loops[: tile.level]
-    turns = times(*[p.extent for i, p in enumerate(outer) if i != at])
+    iterations = times(*[p.extent for i, p in enumerate(outer) if i != at])
     shared = amount(1) if at is None else st.loops[at].extent
-    rounds = ceil_quotient(shared, target.num_cores)  # as many turns as the busiest thread has
-    compute = times(one, turns, rounds)
+    rounds = ceil_quotient(shared, target.num_cores)  # as many iterations as the busiest thread has
+    compute = times(one, iterations, rounds)
     rates = {"l1": c.l1_rate, "l2": c.l2_rate, "l3": c.l3_rate}
     moved = [quotient(times(brought, SCALE), rates[name]) for name, brought in traffic(st, target).items()]
     memory = plus(*moved)
@@ -73,17 +73,17 @@ def estimate(st: Statement, target: Target) -> dict[str, Expr]:
 
 
 def traffic(st: Statement, target: Target) -> dict[str, Expr]:
-    """Bytes that move into each cache. Of the loops of which one turn fits the cache, the outermost streams:
-    each of its runs brings in what it touches once. Which loop that is depends on the knobs, so the traffic
-    is a chain of choices from the inside outwards. What is written by one statement and read by the next
-    counts for both."""
+    """Bytes that move into each cache. Of the loops of which one iteration fits the cache, the outermost
+    streams: each of its runs brings in what it touches once. Which loop that is depends on the knobs, so the
+    traffic is a chain of choices from the inside outwards. What is written by one statement and read by the
+    next counts for both."""
     lines = [
         plus(*[times(a.lines(p, target.cache_line), target.cache_line) for a in st.accesses])
         for p in range(len(st.loops) + 1)
     ]
     found: dict[str, Expr] = {}
     for name, size in (("l1", target.l1_bytes), ("l2", target.l2_bytes), ("l3", target.l3_bytes)):
-        brought = times(st.turns, lines[-1])
+        brought = times(st.iterations, lines[-1])
         for p in reversed(range(len(st.loops))):
             brought = choose(lines[p + 1], size * 3 // 4, times(st.extent(0, p), lines[p]), brought)
         found[name] = brought

@@ -1,4 +1,4 @@
-"""Loops: extents of the innermost six and the product of those outside, how many turns each kind of loop
+"""Loops: extents of the innermost six and the product of those outside, how many iterations each kind of loop
 has."""
 
 from __future__ import annotations
@@ -17,6 +17,6 @@ def extents(st: Statement, target: Target) -> dict[str, Expr]:
         found[f"extent.{i}"] = st.loops[p].extent if p >= 0 else amount(1)
     found["extent.outer"] = st.extent(0, max(0, len(st.loops) - DEPTH))
     for kind in ("unrolled", "vectorized", "parallel"):
-        found[f"turns.{kind}"] = st.of_kind(kind)
-    found["turns.reduce"] = times(*[p.extent for p in st.loops if p.reduce])
+        found[f"iterations.{kind}"] = st.of_kind(kind)
+    found["iterations.reduce"] = times(*[p.extent for p in st.loops if p.reduce])
     return found

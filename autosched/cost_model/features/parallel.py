@@ -1,5 +1,5 @@
-"""Threads: how many turns are shared out, how evenly, how much work is in one, how often a parallel region
-begins."""
+"""Threads: how many iterations are shared out, how evenly, how much work is in one, how often a parallel
+region begins."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from tensorlang.analysis import Expr, Statement, amount, ceil_quotient, quotient
 
 
 def parallel(st: Statement, target: Target) -> dict[str, Expr]:
-    """A statement outside any parallel loop has one turn of all the work."""
+    """A statement outside any parallel loop has one iteration of all the work."""
     at = next((p for p, loop in enumerate(st.loops) if loop.kind == "parallel"), None)
-    turns = amount(1) if at is None else st.loops[at].extent
-    rounds = ceil_quotient(turns, target.num_cores)
+    iterations = amount(1) if at is None else st.loops[at].extent
+    rounds = ceil_quotient(iterations, target.num_cores)
     return {
-        "parallel.turns": turns,
+        "parallel.iterations": iterations,
         "parallel.rounds": rounds,
         "parallel.starts": amount(0) if at is None else st.extent(0, at),
-        "parallel.balance": ratio(times(turns, 64), times(rounds, target.num_cores)),
-        "parallel.work": quotient(times(st.turns, max(1, st.work.flops)), turns),
+        "parallel.balance": ratio(times(iterations, 64), times(rounds, target.num_cores)),
+        "parallel.work": quotient(times(st.iterations, max(1, st.work.flops)), iterations),
     }

@@ -1,4 +1,4 @@
-"""How far apart neighbouring turns of the two innermost serial loops touch memory: rows near each other,
+"""How far apart neighbouring iterations of the two innermost serial loops touch memory: rows near each other,
 pages apart, the same place."""
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ def _nothing(block: Any, st: Statement, target: Target) -> dict[str, Expr]:
 
 def _by_weight(analysis: Analysis) -> list[int]:
     """The numbers of the statements, heaviest first, at the values the decisions have now."""
-    weights = [times(st.turns, st.work.flops + len(st.accesses)) for st in analysis.statements]
+    weights = [times(st.iterations, st.work.flops + len(st.accesses)) for st in analysis.statements]
     row = np.array([[v for d in analysis.decisions if d.knobs for v in d.values]], np.int64)
     found = compile_columns(weights, analysis.knobs)(row)[0]
     return sorted(range(len(weights)), key=lambda i: (-int(found[i]), i))

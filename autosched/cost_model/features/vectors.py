@@ -1,5 +1,5 @@
-"""Vectors: lanes, whole vectors a turn, lanes lost in the last one, whether the accesses are contiguous,
-broadcast or scattered."""
+"""Vectors: lanes, whole vectors an iteration, lanes lost in the last one, whether the accesses are
+contiguous, broadcast or scattered."""
 
 from __future__ import annotations
 

@@ -8,6 +8,10 @@ from tensorlang.analysis import Expr, Statement, ratio, times
 
 
 def work(st: Statement, target: Target) -> dict[str, Expr]:
-    """Counts of every kind of operation, total turns, turns per point of the declared computation."""
-    found = {f"ops.{kind}": times(st.turns, n) for kind, n in st.work.counts().items()}
-    return found | {"turns": st.turns, "waste": ratio(times(st.turns, 64), times(st.points, 1))}
+    """Counts of every kind of operation, total iterations, iterations per point of the declared
+    computation."""
+    found = {f"ops.{kind}": times(st.iterations, n) for kind, n in st.work.counts().items()}
+    return found | {
+        "iterations": st.iterations,
+        "waste": ratio(times(st.iterations, 64), times(st.points, 1)),
+    }

@@ -4,8 +4,8 @@ vectors of output channels.
 As the recipe for fixed sizes does, most count the pixels of all rows as one axis, so that a tile runs over
 the end of a row and only the last of an image is not full: where a pixel lies takes a division by the width,
 once a tile. The image is copied with its channels innermost, for which the steps of the inner loop are
-numbers; with its own layout they are products of open sizes, which LLVM computes anew in each turn (a tenth
-slower).
+numbers; with its own layout they are products of open sizes, which LLVM computes anew in each iteration (a
+tenth slower).
 
 Where the sizes of the result are no dims but sums of them, no layout can count so. Then a tile ends with its
 row, the last one beginning earlier so that it is full too: that takes rows of at least one tile, and one
@@ -22,7 +22,7 @@ import tensorlang as tl
 from tensorlang import te
 from tensorlang.analysis import Conv, conv_of
 from tensorlang.ops import tags
-from tensorlang.recipes import FEW, convolve, fill_weight, pack_weight, strips, turn_pixels
+from tensorlang.recipes import FEW, convolve, fill_weight, pack_weight, strips, transpose_pixels
 
 from .products import Tiled, size_of
 
@@ -186,7 +186,7 @@ def _apply(
     if padded is not None:
         padded.compute_at(out, n)
         if tile.kind == COUNTED:
-            turn_pixels(padded, lanes)
+            transpose_pixels(padded, lanes)
         else:
             padded.vectorize(padded.split(padded.op.axis[-1], lanes)[1])
         if tile.shared == SHARED_CHANNELS:

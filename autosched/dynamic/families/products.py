@@ -4,7 +4,7 @@ tiles.
 The last block of rows and the last panel of columns begin earlier instead of ending past the whole
 (``tail="shift"``): every tile is full, without masks, at the price of sums that are computed twice. That
 takes at least one tile of rows and of columns, so a schedule comes with the least sizes it serves. A right
-operand that lies column by column is turned one panel at a time, beside the tiles that read it, and never
+operand that lies column by column is transposed one panel at a time, beside the tiles that read it, and never
 leaves the first cache; one that lies row by row is read where it is, or copied so too. Uses public primitives
 only.
 """
@@ -24,7 +24,7 @@ from tensorlang.recipes import Axes, Cut, nest, pack, sums
 
 HEIGHTS = 4  # of the tiles of one width
 VECTORS = 3  # of the widest tile
-TURNED = 8  # elements of a column that are turned together
+TRANSPOSED = 8  # elements of a column that are transposed together
 IN_PLACE, PANEL, WHOLE = "", ", a panel copied", ", copied"
 
 
@@ -172,11 +172,11 @@ def _apply(s: tl.Schedule, rows: int, width: int, copied: str, threads: int) -> 
     if copied:
         *_, deep, lane = copy.op.axis
         copy.compute_at(out, loops.around[-3 if copied == WHOLE else -2])
-        turned, panel = not product.in_lines, "jo" if copied == WHOLE else ""
-        order = f"{panel} ko | ki ji" if turned else f"k {panel} | ji"
+        transposed, panel = not product.in_lines, "jo" if copied == WHOLE else ""
+        order = f"{panel} ko | ki ji" if transposed else f"k {panel} | ji"
         cuts: dict[str, Cut | None] = {
             "j": (width, "shift") if panel else None,
-            "k": TURNED if turned else None,
+            "k": TRANSPOSED if transposed else None,
         }
         nest(copy, {"k": deep, "j": lane}, order, cuts)
     return True

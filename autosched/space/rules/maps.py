@@ -11,12 +11,12 @@ from tensorlang import te
 from tensorlang.analysis import constant, operations
 
 from .placing import once_first, places
-from .rule import Answer, Where, empty, inside_scan, turns, untouched, ways
+from .rule import Answer, Where, empty, inside_scan, iterations, untouched, ways
 from .tiling import settle
 
 VECTORS = (1, 2, 4, 8)
 MAX_CHUNK = 256
-PLAIN = 4  # operations of a body that count as one turn of a loop
+PLAIN = 4  # operations of a body that count as one iteration of a loop
 
 
 class Map:
@@ -39,7 +39,7 @@ class Map:
     def apply(self, s: tl.Schedule, stage: tl.Stage, where: Where) -> Iterable[tl.Schedule]:
         """Inside its readers first, then at root, by threads and by one. Where a loop would compute the same
         again, and what it reads is computed here too, inside comes last."""
-        work = turns(stage) * max(1, operations(stage.op.body) // PLAIN)
+        work = iterations(stage) * max(1, operations(stage.op.body) // PLAIN)
         threads = [False] if inside_scan(stage) else where.threads(work)
         found = [] if stage.state.is_output or inside_scan(stage) else places(s, stage)
         first, last = (
@@ -89,7 +89,7 @@ def _vector(s: tl.Schedule, stage: tl.Stage, where: Where) -> list[te.IterVar]:
 
 def share_out(s: tl.Schedule, stage: tl.Stage, loops: list[te.IterVar]) -> None:
     """The outermost loops as one parallel loop: all but the last of them, or chunks of the only one that
-    turns."""
+    iterations."""
     around = [x for x in loops[:-1] if x.dom is None or constant(x.extent) != 1]
     if around:
         stage.parallel(loops[0] if len(loops) == 2 else stage.fuse(*loops[:-1]))

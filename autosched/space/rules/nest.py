@@ -24,8 +24,8 @@ WIDTHS = (1, 2, 3, 4, 6, 8)  # vectors of a tile when its width is free
 MAX_ROWS = 16
 MAX_BLOCK = 64
 MAX_UNROLL = 8
-MAX_TAPS = 8  # turns of a small reduction loop, such as those over a window
-TURNED = 8  # rows of an operand that are turned into a panel side by side
+MAX_TAPS = 8  # iterations of a small reduction loop, such as those over a window
+TRANSPOSED = 8  # rows of an operand that are transposed into a panel side by side
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def tile(s: tl.Schedule, out: tl.Stage, inside: tl.Stage, form: Form, where: Whe
         order = f"(b joo {blocks})" if form.column_first else f"(b {blocks} joo)"
     tile_loops = [*[r + "i" for r in tiled], "ji"]
     if column != n - 1 and groups[-1] in names:
-        # neighbours in memory are rows of the tile: it is turned as it is written
+        # neighbours in memory are rows of the tile: it is transposed as it is written
         tile_loops.append(tile_loops.pop(-2))
     order = f"{order} {' '.join(r + 'oi' for r in tiled)} joi | {' '.join(tile_loops)}"
     loops = nest(out, axes, order, cuts, parallel=form.parallel, unroll=not blocked)
@@ -116,7 +116,7 @@ def tile(s: tl.Schedule, out: tl.Stage, inside: tl.Stage, form: Form, where: Whe
         lanes,
     )
     if form.panel:
-        fill(copy, len(inside.op.reduce_axis), TURNED)
+        fill(copy, len(inside.op.reduce_axis), TRANSPOSED)
         if not form.at_root:
             copy.compute_at(out, loops.around[0])
         elif form.parallel:

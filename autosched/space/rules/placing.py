@@ -55,8 +55,8 @@ def decided(stage: tl.Stage) -> bool:
 
 
 def repeats(s: tl.Schedule, stage: tl.Stage, place: tuple[str, str]) -> bool:
-    """Whether a stage computed at a place computes the same elements in several turns: some loop around does
-    not move what is read of it."""
+    """Whether a stage computed at a place computes the same elements in several iterations: some loop around
+    does not move what is read of it."""
     at: tuple[str, str] | None = place
     while at is not None:
         host = s[at[0]]
@@ -80,7 +80,7 @@ def _axes_around(host: tl.Stage, loop: te.IterVar) -> list[te.IterVar]:
 
 
 def _moving(s: tl.Schedule, stage: tl.Stage, host: tl.Stage) -> list[te.IterVar]:
-    """The axes of ``host`` on which it depends which elements of a stage are read in a turn."""
+    """The axes of ``host`` on which it depends which elements of a stage are read in an iteration."""
     known: dict[str, list[list[te.IterVar]]] = {host.name: [[a] for a in host.op.axis]}
 
     def along(

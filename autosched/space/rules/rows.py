@@ -10,7 +10,7 @@ import tensorlang as tl
 from tensorlang.analysis import constant, reads_of, reducer_kind
 
 from .placing import once_first, places
-from .rule import Answer, Where, empty, inside_scan, turns, untouched, ways
+from .rule import Answer, Where, empty, inside_scan, iterations, untouched, ways
 from .tiling import consumer, reuses
 
 VECTORS = (1, 2, 4, 8)
@@ -33,7 +33,7 @@ class Rows:
     def apply(self, s: tl.Schedule, stage: tl.Stage, where: Where) -> Iterable[tl.Schedule]:
         """Inside its readers where nothing is computed twice, at root by threads, at root with the reduction
         itself shared out, at root by one thread, inside its readers elsewhere."""
-        shared, cores = where.threads(turns(stage)), where.target.num_cores
+        shared, cores = where.threads(iterations(stage)), where.target.num_cores
         points = 1
         for a in stage.op.axis:
             points *= constant(a.extent) or 64

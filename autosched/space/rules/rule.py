@@ -38,7 +38,7 @@ class Where:
         return self.target.vector_lanes(stage.op.body[0].dtype)
 
     def threads(self, work: int) -> list[bool]:
-        """Whether so many turns may be shared out: no, yes, or both, the likely one first."""
+        """Whether so many iterations may be shared out: no, yes, or both, the likely one first."""
         table = cost_of(self.target)
         if self.target.num_cores == 1 or not table.perhaps_shared(work):
             return [False]
@@ -128,12 +128,12 @@ def sizes(stage: tl.Stage) -> list[int | None]:
 
 
 def empty(stage: tl.Stage) -> bool:
-    """Whether a stage has no elements or no turns: there is nothing to tune."""
+    """Whether a stage has no elements or no iterations: there is nothing to tune."""
     return 0 in sizes(stage)
 
 
-def turns(stage: tl.Stage) -> int:
-    """Turns of the body, counting a symbolic size by its hint."""
+def iterations(stage: tl.Stage) -> int:
+    """Iterations of the body, counting a symbolic size by its hint."""
     total = 1
     for a in (*stage.op.axis, *stage.op.reduce_axis):
         total *= typical(a.extent, 64)

@@ -19,10 +19,10 @@ from tensorlang.analysis import constant, reads_of
 
 from .nest import MAX_TAPS, Form, packable, tile
 from .placing import decided, places, repeats
-from .rule import Answer, Where, empty, turns, untouched, ways
+from .rule import Answer, Where, empty, iterations, untouched, ways
 
-PACKED = 1 << 15  # turns from which a copy of an operand may pay
-BLOCKED = 1 << 18  # turns from which a second level of tiles may pay
+PACKED = 1 << 15  # iterations from which a copy of an operand may pay
+BLOCKED = 1 << 18  # iterations from which a second level of tiles may pay
 ROWS = 2  # axes of a register tile besides the column
 FUSED = 3  # forms tried inside a place
 
@@ -95,10 +95,10 @@ def reuses(stage: tl.Stage) -> bool:
 
 def columns(stage: tl.Stage) -> list[int]:
     """The axes that can be the vector: the last one when a read runs along it, those of an operand that can
-    be packed when there are rows to read the panel again and turns enough to pay for it."""
+    be packed when there are rows to read the panel again and iterations enough to pay for it."""
     axes = stage.op.axis
     found = [len(axes) - 1] if _in_lines(stage) and constant(axes[-1].extent) != 1 else []
-    for d in reversed(range(len(axes) if turns(stage) >= PACKED else 0)):
+    for d in reversed(range(len(axes) if iterations(stage) >= PACKED else 0)):
         if (
             d not in found
             and constant(axes[d].extent) != 1
@@ -162,7 +162,7 @@ def at_own_place(reader: tl.Stage, stage: tl.Stage) -> bool:
 
 def forms(s: tl.Schedule, stage: tl.Stage, where: Where) -> list[Form]:
     """The structures worth trying, likely ones first; at most 16."""
-    work, threads = turns(stage), where.threads(turns(stage))
+    work, threads = iterations(stage), where.threads(iterations(stage))
     main = max(stage.op.reduce_axis, key=lambda a: constant(a.extent) or 1 << 20)
     taps = (
         [True, False]

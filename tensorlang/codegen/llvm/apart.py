@@ -37,7 +37,7 @@ from .parallel import captured, inner_function, name_within, variable_type
 from .text import Block
 
 MOST_NESTS = 24  # of a function
-MOST_WITHIN = 64  # of the body of a loop, whose turns share addresses when it is one function
+MOST_WITHIN = 64  # of the body of a loop, whose iterations share addresses when it is one function
 MOST_STATEMENTS = 1500  # of a function of several nests
 LEAST_PLAIN = 32  # statements without loops that are worth a function
 

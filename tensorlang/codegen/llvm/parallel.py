@@ -7,9 +7,9 @@ status: a body that runs out of memory sets it to 1 and the caller looks at it a
 of threads: the pool is behind ``void tensorlang_parallel(ptr fn, ptr ctx, i64 begin, i64 end)``.
 
 To hand work to a thread takes about a microsecond, and ten or more when the thread sleeps. So the pool is
-given not the turns of the loop but pieces that are each worth it, by the estimate of ``work``: neighbouring
-turns, evenly cut. What is one piece for certain is a plain loop; where the sizes tell, the number of pieces
-is computed, and the pool runs one piece in the calling thread.
+given not the iterations of the loop but pieces that are each worth it, by the estimate of ``work``:
+neighbouring iterations, evenly cut. What is one piece for certain is a plain loop; where the sizes tell, the
+number of pieces is computed, and the pool runs one piece in the calling thread.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ def captured(s: Stmt) -> tuple[list[Buffer], list[Var]]:
 
 
 def pieces(em: Emitter, s: For) -> int | str | None:
-    """In how many pieces to cut the loop: a number, the operand that holds it (0 for a loop without turns,
-    which a program's own ``tensorlang_parallel`` may hand on all the same), or None when every turn is a
-    piece."""
+    """In how many pieces to cut the loop: a number, the operand that holds it (0 for a loop without
+    iterations, which a program's own ``tensorlang_parallel`` may hand on all the same), or None when every
+    iteration is a piece."""
     if PIECE <= 1:
         return None
     symbols = {v: i for i, v in enumerate(v for v in em.vars if v.dtype.is_index)}
@@ -108,7 +108,9 @@ def pieces(em: Emitter, s: For) -> int | str | None:
     worthwhile = em.ins(
         f"select i1 {enough}, double {worthwhile}, double {types.literal(1.0, FLOAT64, em.target)}"
     )
-    turns = em.ins(f"sitofp i64 {em.call('i64', 'llvm.smax.i64', ('i64', most), ('i64', '0'))} to double")
+    iterations = em.ins(
+        f"sitofp i64 {em.call('i64', 'llvm.smax.i64', ('i64', most), ('i64', '0'))} to double"
+    )
     worthwhile = em.call(
         "double",
         "llvm.maxnum.f64",
@@ -116,8 +118,8 @@ def pieces(em: Emitter, s: For) -> int | str | None:
         ("double", types.literal(1.0, FLOAT64, em.target)),
     )
     return em.ins(
-        f"fptosi double {em.call('double', 'llvm.minnum.f64', ('double', worthwhile), ('double', turns))} to "
-        "i64"
+        f"fptosi double "
+        f"{em.call('double', 'llvm.minnum.f64', ('double', worthwhile), ('double', iterations))} to i64"
     )
 
 
@@ -164,7 +166,7 @@ def emit(
     fields = ["i32", *("ptr" for _ in buffers), *(variable_type(em, v) for v in names)]
     passes = len(fields)
     if cut is not None:
-        fields += ["i64", "i64", "i64"]  # first turn, turns, pieces
+        fields += ["i64", "i64", "i64"]  # first iteration, iterations, pieces
     struct = "{ " + ", ".join(fields) + " }"
 
     # The inner function: the loop over typed arguments.
@@ -184,8 +186,10 @@ def emit(
     for i, field in enumerate(fields[1:], 1):
         address = glue.ins(f"getelementptr {struct}, ptr %ctx, i32 0, i32 {i}")
         passed.append(f"{field} {glue.ins(f'load {field}, ptr {address}')}")
-    turns = _RANGE if cut is None else _turns(glue, *(text.split()[1] for text in passed[passes - 1 :]))
-    operands = ", ".join([*passed[: passes - 1], turns])
+    iterations = (
+        _RANGE if cut is None else _iterations(glue, *(text.split()[1] for text in passed[passes - 1 :]))
+    )
+    operands = ", ".join([*passed[: passes - 1], iterations])
     status = glue.ins(f"call i32 @{name}.body({operands})")
     if body.may_fail:
         bad, done = thunk.block("bad"), thunk.block("done")
@@ -227,8 +231,8 @@ def emit(
         em.scopes[-1].block = go_on
 
 
-def _turns(glue: Emitter, first: str, count: str, cut: str) -> str:
-    """The turns of pieces ``%begin`` … ``%end``: the first ``count % cut`` pieces are longer by one."""
+def _iterations(glue: Emitter, first: str, count: str, cut: str) -> str:
+    """The iterations of pieces ``%begin`` … ``%end``: the first ``count % cut`` pieces are longer by one."""
     least, longer = glue.ins(f"udiv i64 {count}, {cut}"), glue.ins(f"urem i64 {count}, {cut}")
     ends = []
     for piece in ("%begin", "%end"):

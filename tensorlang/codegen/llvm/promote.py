@@ -1,10 +1,10 @@
 """Accumulators in memory become registers for the duration of a loop: loop IR into loop IR, before any text
 is written.
 
-``for k: C[i, j] = C[i, j] + …`` reads and writes memory at each turn, because LLVM's passes that know better
-are not run. Where a loop touches a buffer only at places that do not move with it, and surely writes each of
-them, the places are read into small local buffers in front of the loop and written back behind it. Those
-become registers, like the local buffers of a schedule.
+``for k: C[i, j] = C[i, j] + …`` reads and writes memory at each iteration, because LLVM's passes that know
+better are not run. Where a loop touches a buffer only at places that do not move with it, and surely writes
+each of them, the places are read into small local buffers in front of the loop and written back behind it.
+Those become registers, like the local buffers of a schedule.
 
 It is done for the outermost loop that allows it, and for a row of stores that write the same places again.
 Nothing is done across parallel loops, or where two places might overlap.
@@ -51,7 +51,7 @@ class _Uses:
     """What a loop body does with one buffer."""
 
     places: dict[Where, int] = field(default_factory=dict)  # with the number of lanes
-    sure: set[Where] = field(default_factory=set)  # written in every turn
+    sure: set[Where] = field(default_factory=set)  # written in every iteration
     allowed: bool = True
 
 
@@ -88,7 +88,7 @@ def _promote_loop(s: For) -> Steps[Stmt | None]:
 
 
 def _promote_row(s: Seq) -> Stmt | None:
-    """Unrolled turns that add to the same places: what all but the last of them would store is
+    """Unrolled iterations that add to the same places: what all but the last of them would store is
     overwritten."""
     stored = [(one.buffer, one.indices) for one in s.stmts if type(one) is Store]
     if len(stored) < len(s.stmts) or len(set(stored)) == len(stored):

@@ -1,8 +1,8 @@
 """Reports of indices out of bounds: a record in memory for each kernel with checks, and a function that hands
 it out.
 
-The record is an array of i64: the number of the check plus 1, the index, the extent, the turns of the loops.
-The first thread that fails claims it by writing its number where 0 was. The kernel then ends with
+The record is an array of i64: the number of the check plus 1, the index, the extent, the iterations of the
+loops. The first thread that fails claims it by writing its number where 0 was. The kernel then ends with
 ``OUT_OF_BOUNDS``.
 """
 

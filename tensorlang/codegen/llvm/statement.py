@@ -178,14 +178,14 @@ def _for(em: Emitter, s: For) -> Steps[None]:
         return
     streamed = streaming.buffers(em, s)
     before, em.streamed = em.streamed, em.streamed | streamed
-    yield _turns(em, s, extent)
+    yield _iterations(em, s, extent)
     em.streamed = before
     if streamed:
         em.at = em.depth
         streaming.fence(em)
 
 
-def _turns(em: Emitter, s: For, extent: int | None) -> Steps[None]:
+def _iterations(em: Emitter, s: For, extent: int | None) -> Steps[None]:
     cut = parallel.pieces(em, s) if s.kind == PARALLEL and extent != 1 else 1
     if cut != 1:
         writes = written(s.body)

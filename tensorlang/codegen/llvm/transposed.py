@@ -1,4 +1,4 @@
-"""Columns of a block are read as its rows and turned in registers.
+"""Columns of a block are read as its rows and transposed in registers.
 
 ``D[0] = S[ramp(0, 100, 8)]; D[1] = S[ramp(1, 100, 8)]; …`` reads eight far places for every vector. Four such
 vectors side by side (two of 64-bit elements) are what eight short contiguous loads hold: shuffles within 128
@@ -76,7 +76,8 @@ def _far(em: Emitter, e: Load) -> tuple[Expr, Expr] | None:
 def _block(
     em: Emitter, buffer: Buffer, base: Expr, stride: Expr, first: int, loads: list[Load], home: int
 ) -> None:
-    """The vectors of loads that are neighbours: ``few`` elements of each lane are read together, and turned.
+    """The vectors of loads that are neighbours: ``few`` elements of each lane are read together, and
+    transposed.
 
     They are placed at their ``home``: an expression that reads them may itself be computed as far out as
     that."""
@@ -96,7 +97,7 @@ def _block(
                     em.ins(f"load {short}, ptr {memory.pointer(em, buffer, at)}, align {buffer.dtype.bytes}")
                 )
             rows.append(joined(em, parts, few, element))
-        for column, value in zip(made, _turned(em, rows, few, wide, element), strict=True):
+        for column, value in zip(made, _transposed(em, rows, few, wide, element), strict=True):
             column.append(value)
     for e, column in zip(loads, made, strict=True):
         em.remember(
@@ -109,7 +110,7 @@ def _block(
     em.at = em.depth
 
 
-def _turned(em: Emitter, rows: list[str], few: int, wide: int, element: str) -> list[str]:
+def _transposed(em: Emitter, rows: list[str], few: int, wide: int, element: str) -> list[str]:
     """The transposes of all blocks of 128 bits: to interleave the first half of the rows with the second,
     log2 ``few`` times."""
     half = few // 2

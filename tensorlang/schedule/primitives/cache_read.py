@@ -117,7 +117,7 @@ class CacheRead(Primitive):
             if from_stage.is_placeholder and from_stage.shares
             else from_stage.within
         )
-        if scan is not None:  # rows of a scan's state, or what a turn makes: copied at each turn
+        if scan is not None:  # rows of a scan's state, or what an iteration makes: copied at each iteration
             new = change(new, attach=At(scan, state.stage(scan).leaves[-1].name), within=scan)
         state = state.with_stage(*changed).insert_after(self.tensor, new)
         return state, copy

@@ -1,6 +1,7 @@
 """compute_at, compute_root: where a stage is computed.
 
-``for i: P`` then ``for i: C reads P`` with compute_at(C, i) → ``for i: { the part of P this turn reads; C }``
+``for i: P`` then ``for i: C reads P`` with compute_at(C, i) → ``for i: { the part of P this iteration reads;
+C }``
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ComputeAt(Primitive):
-    """Compute ``stage`` inside ``loop`` of ``at``, as much of it as one turn of that loop needs."""
+    """Compute ``stage`` inside ``loop`` of ``at``, as much of it as one iteration of that loop needs."""
 
     stage: StageName
     at: StageName
@@ -50,7 +51,7 @@ class ComputeAt(Primitive):
 
     @staticmethod
     def call(stage: Stage, parent: Stage, loop: IterVar | str) -> None:
-        """Compute this stage inside ``loop`` of ``parent``: as much of it as one turn of the loop reads.
+        """Compute this stage inside ``loop`` of ``parent``: as much of it as one iteration of the loop reads.
 
         Calls come in any order: while a reader that could still be moved there is elsewhere, the stage waits
         at root (``s.pending``). Raises ScheduleError for a place that no later call could make legal.

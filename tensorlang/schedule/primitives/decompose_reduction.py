@@ -38,7 +38,7 @@ class DecomposeReduction(Primitive):
             outer = st.leaves[st.first_reduce()].name
             return no(
                 f"loop {self.stage}.{self.loop} is inside the reduction loop {outer}: the start values would "
-                "be written again at each turn",
+                "be written again at each iteration",
                 mark=(self.stage, self.loop),
                 legal=", ".join(iv.name for iv in st.leaves[: st.first_reduce() + 1]),
             )

@@ -1,13 +1,13 @@
-"""double_buffer: a stage computed inside a loop gets two copies of its memory, and each turn computes what
-the next one reads.
+"""double_buffer: a stage computed inside a loop gets two copies of its memory, and each iteration computes
+what the next one reads.
 
 ``for k: { P = f(k); C += P }``  →  ``P[0] = f(0); for k: { if k + 1 < n: P[(k+1) % 2] = f(k+1); C += P[k % 2]
 }``
 
-The processor may then overlap the loads of one turn with the arithmetic of the other. The loop is the one the
-stage is computed at when the schedule is lowered. One copy is kept of a stage at root or in a parallel loop,
-where no turn follows another, and of one that is computed from stages of the same turn which have one copy
-themselves.
+The processor may then overlap the loads of one iteration with the arithmetic of the other. The loop is the
+one the stage is computed at when the schedule is lowered. One copy is kept of a stage at root or in a
+parallel loop, where no iteration follows another, and of one that is computed from stages of the same
+iteration which have one copy themselves.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DoubleBuffer(Primitive):
-    """Compute ``stage`` one turn ahead, into the other of two copies of its memory."""
+    """Compute ``stage`` one iteration ahead, into the other of two copies of its memory."""
 
     stage: StageName
     name = "double_buffer"
@@ -48,5 +48,5 @@ class DoubleBuffer(Primitive):
 
     @staticmethod
     def call(stage: Stage) -> None:
-        """Compute this stage one turn of its loop ahead, into the other of two copies of its memory."""
+        """Compute this stage one iteration of its loop ahead, into the other of two copies of its memory."""
         stage.do(DoubleBuffer(stage.name))

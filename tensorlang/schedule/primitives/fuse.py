@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from ..schedule import Stage
 
 SINGLE = "singleton"  # the loop that is made of none
-_MANY = 1 << 30  # tails may round the turns up
+_MANY = 1 << 30  # tails may round the iterations up
 
 
 @dataclass(frozen=True, slots=True)
 class Fuse(Primitive):
-    """Fuse ``loops`` of ``stage``, neighbours in any order; no loops at all gives a loop of one turn,
+    """Fuse ``loops`` of ``stage``, neighbours in any order; no loops at all gives a loop of one iteration,
     outermost."""
 
     stage: StageName
@@ -59,7 +59,7 @@ class Fuse(Primitive):
         ivs = [leaf(st, loop) for loop in self.loops]
         if len(ivs) > 1 and any(iv.kind == SCAN for iv in ivs):
             return no(
-                f"a loop of the scan {self.stage} stays by itself: its turns are the rows, in order",
+                f"a loop of the scan {self.stage} stays by itself: its iterations are the rows, in order",
                 mark=(self.stage, self.loops[0]),
                 try_="loops of the update",
             )
@@ -123,7 +123,8 @@ class Fuse(Primitive):
 
     @staticmethod
     def call(stage: Stage, *loops: IterVar | str) -> IterVar:
-        """Fuse neighbouring loops into one; returns it. Without loops, a new outermost loop of one turn."""
+        """Fuse neighbouring loops into one; returns it. Without loops, a new outermost loop of one
+        iteration."""
         listed = tuple(loops[0]) if len(loops) == 1 and isinstance(loops[0], list | tuple) else loops
         return stage.do(Fuse(stage.name, tuple(stage.loop_name("fuse", x) for x in listed)))  # type: ignore[no-any-return]
 
@@ -143,12 +144,12 @@ def _noted(
 
 
 def _counter(st: StageState, iv: IterVar) -> DType:
-    """The type a fused loop is counted in: that of its part, unless the turns of all loops of the kind may be
-    too many for it."""
-    facts, turns = Facts(), 1
+    """The type a fused loop is counted in: that of its part, unless the iterations of all loops of the kind
+    may be too many for it."""
+    facts, iterations = Facts(), 1
     for axis in st.compute.axis if iv.kind == DATA else st.compute.reduce_axis:
         most = facts.interval(axis.extent)[1]
         if most is None:
             return INT64
-        turns *= max(1, most)
-    return iv.dtype if turns < _MANY else INT64
+        iterations *= max(1, most)
+    return iv.dtype if iterations < _MANY else INT64

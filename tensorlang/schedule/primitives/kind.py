@@ -1,4 +1,4 @@
-"""vectorize, unroll, parallel: how the turns of a loop are run."""
+"""vectorize, unroll, parallel: how the iterations of a loop are run."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Kind(Primitive):
 
 @dataclass(frozen=True, slots=True)
 class Vectorize(Kind):
-    """All turns of ``loop`` at once, one per lane. Tails are masked."""
+    """All iterations of ``loop`` at once, one per lane. Tails are masked."""
 
     name = "vectorize"
     kind = "vectorized"
@@ -89,7 +89,7 @@ class Vectorize(Kind):
         st = state.stage(self.stage)
         if leaf(st, self.loop).kind == SCAN:
             return no(
-                f"loop {self.stage}.{self.loop} is a scan: each turn needs the one before",
+                f"loop {self.stage}.{self.loop} is a scan: each iteration needs the one before",
                 mark=(self.stage, self.loop),
             )
         if leaf(st, self.loop).kind == REDUCE and not _built_in_reducer(st):
@@ -111,13 +111,13 @@ class Vectorize(Kind):
 
     @staticmethod
     def call(stage: Stage, loop: IterVar | str) -> None:
-        """Run all turns of the loop at once, one per vector lane. The extent must be constant."""
+        """Run all iterations of the loop at once, one per vector lane. The extent must be constant."""
         stage.do(Vectorize(stage.name, stage.loop_name("vectorize", loop)))
 
 
 @dataclass(frozen=True, slots=True)
 class Unroll(Kind):
-    """The turns of ``loop`` written out one after the other."""
+    """The iterations of ``loop`` written out one after the other."""
 
     name = "unroll"
     kind = "unrolled"
@@ -127,13 +127,13 @@ class Unroll(Kind):
 
     @staticmethod
     def call(stage: Stage, loop: IterVar | str) -> None:
-        """Write the turns of the loop out one after the other. The extent must be constant."""
+        """Write the iterations of the loop out one after the other. The extent must be constant."""
         stage.do(Unroll(stage.name, stage.loop_name("unroll", loop)))
 
 
 @dataclass(frozen=True, slots=True)
 class Parallel(Kind):
-    """The turns of ``loop`` shared out among threads."""
+    """The iterations of ``loop`` shared out among threads."""
 
     name = "parallel"
     kind = "parallel"
@@ -142,14 +142,14 @@ class Parallel(Kind):
         st = state.stage(self.stage)
         if leaf(st, self.loop).kind == SCAN:
             return no(
-                f"loop {self.stage}.{self.loop} is a scan: each turn needs the one before",
+                f"loop {self.stage}.{self.loop} is a scan: each iteration needs the one before",
                 mark=(self.stage, self.loop),
                 try_="a data loop of the update",
             )
         if leaf(st, self.loop).kind == REDUCE:
             return no(
-                f"loop {self.stage}.{self.loop} reduces: its turns write the same element, and threads would "
-                "race",
+                f"loop {self.stage}.{self.loop} reduces: its iterations write the same element, and threads "
+                "would race",
                 mark=(self.stage, self.loop),
                 legal="data loops: "
                 + (", ".join(iv.name for iv in st.leaves if iv.kind != REDUCE) or "none"),
@@ -159,7 +159,7 @@ class Parallel(Kind):
 
     @staticmethod
     def call(stage: Stage, loop: IterVar | str) -> None:
-        """Share the turns of the loop out among threads. Not for reduction loops."""
+        """Share the iterations of the loop out among threads. Not for reduction loops."""
         stage.do(Parallel(stage.name, stage.loop_name("parallel", loop)))
 
 

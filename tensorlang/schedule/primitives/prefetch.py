@@ -1,9 +1,9 @@
-"""prefetch: what a later turn of a loop reads is asked for while this one runs.
+"""prefetch: what a later iteration of a loop reads is asked for while this one runs.
 
 ``for i: C reads A[i, …]`` with s[C].prefetch(A, i, 2) → ``for i: { prefetch A[i + 2, …]; C reads A[i, …] }``
 
 A hint: it does nothing when the tensor is moved so that its memory is made inside the loop, where a later
-turn has other memory.
+iteration has other memory.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ MAX_OFFSET = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Prefetch(Primitive):
-    """At each turn of ``loop``, ask for what ``stage`` reads of output ``index`` of ``tensor`` ``offset``
-    turns later."""
+    """At each iteration of ``loop``, ask for what ``stage`` reads of output ``index`` of ``tensor``
+    ``offset`` iterations later."""
 
     stage: StageName
     tensor: TensorName
@@ -55,7 +55,7 @@ class Prefetch(Primitive):
                 legal=", ".join(t.name for t in state.stage(self.stage).op.input_tensors),
             )
         if not 0 <= self.offset <= MAX_OFFSET:
-            return no(f"offset={self.offset}: a number of turns from 0 to {MAX_OFFSET}")
+            return no(f"offset={self.offset}: a number of iterations from 0 to {MAX_OFFSET}")
         return YES
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
@@ -72,7 +72,7 @@ class Prefetch(Primitive):
 
     @staticmethod
     def call(stage: Stage, tensor: StageKey, loop: IterVar | str, offset: int = 1) -> None:
-        """Ask for what this stage reads of ``tensor`` ``offset`` turns of ``loop`` ahead."""
+        """Ask for what this stage reads of ``tensor`` ``offset`` iterations of ``loop`` ahead."""
         schedule = stage.schedule
         stage.do(
             Prefetch(

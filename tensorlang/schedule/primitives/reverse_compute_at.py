@@ -4,8 +4,8 @@
 ``for i.outer: { for i.inner: P; for i.rest: C }``
 
 The loops around both are the consumer's, cut like the producer's; the producer is computed in them. So the
-consumer must read one element of the producer at its own place: the region a turn needs and the region a turn
-makes are then the same.
+consumer must read one element of the producer at its own place: the region an iteration needs and the region
+an iteration makes are then the same.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class Split(Primitive):
         st = state.stage(self.stage)
         if leaf(st, self.loop).kind == SCAN:
             return no(
-                f"loop {self.stage}.{self.loop} is a scan: its turns are the rows, in order",
+                f"loop {self.stage}.{self.loop} is a scan: its iterations are the rows, in order",
                 mark=(self.stage, self.loop),
                 try_="a loop of the update",
             )
@@ -121,7 +121,7 @@ class Split(Primitive):
         )
         inside = renamed(
             state, self.stage, {parent.name: inner.name}
-        )  # one turn of it was one turn of what is the inner loop now
+        )  # one iteration of it was one iteration of what is the inner loop now
         return state.with_stage(new, *inside), (outer, inner)
 
     def python(self, w: Writer) -> None:

@@ -12,7 +12,7 @@ from ..state import At, ScheduleState, StageState
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ComputeNode:
-    """The body of a stage: one element per turn."""
+    """The body of a stage: one element per iteration."""
 
     stage: StageState
 
@@ -27,7 +27,7 @@ class StorageNode:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoopNode:
-    """A loop of a stage; ``children`` run in order at each turn."""
+    """A loop of a stage; ``children`` run in order at each iteration."""
 
     stage: StageState
     loop: IterVar

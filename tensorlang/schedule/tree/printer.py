@@ -96,7 +96,7 @@ def _line(
         kept = (
             f"  ring of {', '.join(str(n) for _, n in slide.ring)}"
             if slide.ring
-            else "  kept between turns"
+            else "  kept between iterations"
             if slide.conditions
             else ""
         )

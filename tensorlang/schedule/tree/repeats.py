@@ -1,8 +1,8 @@
-"""How often a stage computes each of its elements: the turns of the loops around it, times the box of one
-turn, over its whole domain.
+"""How often a stage computes each of its elements: the iterations of the loops around it, times the box of
+one iteration, over its whole domain.
 
-A stage computed in the loops of its reader computes what neighbouring turns share again in each of them. A
-copy computes nothing: tiles are fetched again on purpose. Knows bounds; draws nothing.
+A stage computed in the loops of its reader computes what neighbouring iterations share again in each of them.
+A copy computes nothing: tiles are fetched again on purpose. Knows bounds; draws nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def repeats(bounds: Bounds, stage: StageState, chosen: Mapping[Var, Expr]) -> fl
     if stage.host is None or stage.is_opaque or stage.within is not None or copies:
         return None
     own = bounds[stage.name]
-    turns, whole, done = 1, 1, 1.0
+    iterations, whole, done = 1, 1, 1.0
     moves = {
         v: (rows, c) for v, _, c, rows in slide_of(bounds.state, bounds, stage).moves
     }  # loops across which what is computed is kept
@@ -39,7 +39,7 @@ def repeats(bounds: Bounds, stage: StageState, chosen: Mapping[Var, Expr]) -> fl
             n = _number(bounds[outer.name].loops[iv], chosen)
             if n is None:
                 return None
-            turns *= n
+            iterations *= n
             if iv.var in moves and n > 0:
                 rows, c = moves[iv.var]
                 done *= (1 + (n - 1) * c / (rows or 1)) / n
@@ -47,8 +47,8 @@ def repeats(bounds: Bounds, stage: StageState, chosen: Mapping[Var, Expr]) -> fl
         n, m = _number(extent, chosen), _number(a.extent, chosen)
         if n is None or m is None:
             return None
-        turns, whole = turns * n, whole * m
-    return done * turns / whole if whole > 0 else None
+        iterations, whole = iterations * n, whole * m
+    return done * iterations / whole if whole > 0 else None
 
 
 def _number(e: Expr, chosen: Mapping[Var, Expr]) -> int | None:
