@@ -18,11 +18,14 @@ from .blocks import *
 from .compare import *
 from .conv import *
 from .conv_transpose import *
+from .einsum import *
 from .elementwise import *
 from .index import *
 from .join import *
+from .loss import *
 from .matmul import *
 from .norm import *
+from .norm_local import *
 from .pool import *
 from .reduce import *
 from .resize import *

@@ -64,6 +64,19 @@ def _at(op: Callable[..., te.Tensor], index: tuple[int, ...]) -> Callable[[], li
     return declare
 
 
+def _einsum() -> list:
+    x, y = _t(4, 12, 128, 64), _t(4, 12, 128, 64, name="y")
+    return [x, y, ops.einsum("bhqd,bhkd->bhqk", [x, y])]
+
+
+def _loss(op: Callable[..., te.Tensor]) -> Callable[[], list]:
+    def declare() -> list:
+        x, target = _t(ROWS, 1000), _t(ROWS, dtype="int64", name="target")
+        return [x, target, op(x, target)]
+
+    return declare
+
+
 def _reversed() -> list:
     x, n = _t(ROWS, 12, 64), _t(12, dtype="int32", name="n")
     return [x, n, ops.reverse_sequence(x, n)]
@@ -220,6 +233,11 @@ EXAMPLES: dict[str, Callable[[], list]] = {
     **_row("one_hot")((ROWS,), dtype="int32", num_classes=1000),
     "arange": lambda: [ops.arange(4096)],
     "full": lambda: [ops.full((ROWS, COLUMNS), 1.0)],
+    "einsum": _einsum,
+    **_row("lrn")(IMAGE, size=5),
+    **_row("mean_variance_norm")(IMAGE),
+    "nll_loss": _loss(ops.nll_loss),
+    "cross_entropy": _loss(ops.cross_entropy),
     **_row("matmul")((512, 512), (512, 512)),
     **_row("batch_matmul")((12, 128, 64), (12, 64, 128)),
     **_row("dense")((ROWS, COLUMNS), (COLUMNS, COLUMNS)),

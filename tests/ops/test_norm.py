@@ -220,3 +220,34 @@ def test_a_weight_in_the_place_of_the_shape_is_named(op):
     x, w = te.placeholder((3, 8), name="x"), te.placeholder((8,), name="w")
     with pytest.raises(tl.DeclareError, match="normalized_shape is the tensor w"):
         op(x, w)
+
+
+@pytest.mark.parametrize("size", [1, 3, 4, 9])
+@pytest.mark.parametrize("t", ["float32", "float64", "float16"])
+def test_lrn(t, size):
+    n = te.dim("n", 1, 4)
+    a = sample((2, 7, 3, 2), t)
+    x = te.placeholder((n, 7, 3, 2), t, name="x")
+    r = real(a, t)
+    sums = np.zeros_like(r)
+    for c in range(7):
+        low, high = max(0, c - (size - 1) // 2), min(7, c + size // 2 + 1)
+        sums[:, c] = (r[:, low:high] ** 2).sum(1)
+    want = r / (2.0 + 0.5 / size * sums) ** 0.75
+    near(compiled(ops.lrn(x, size, 0.5, 0.75, 2.0), {x: a}), want, t, 8 if t != "float16" else 1)
+
+
+@pytest.mark.parametrize("axis", [(0, 2, 3), 1, None])
+def test_mean_variance_norm(axis):
+    n = te.dim("n", 1, 4)
+    a = sample((2, 7, 3, 2), "float32")
+    x = te.placeholder((n, 7, 3, 2), name="x")
+    r = a.astype("float64")
+    axis_ = axis if axis is None or isinstance(axis, int) else tuple(axis)
+    want = (r - r.mean(axis_, keepdims=True)) / (r.std(axis_, keepdims=True) + 1e-9)
+    near(compiled(ops.mean_variance_norm(x, axis), {x: a}), want, "float32", 8, 4e-6)
+
+
+def test_lrn_needs_a_channel():
+    with pytest.raises(tl.DeclareError, match="1 is the least"):
+        ops.lrn(te.placeholder((1, 3, 4)), 0)

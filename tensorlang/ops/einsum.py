@@ -1,0 +1,171 @@
+"""einsum: products and sums by labels of dimensions, as numpy's. Knows what products share; no other
+operator.
+
+Two operands are one reduction over the labels that are not wanted; more are taken from the left, two at a
+time, each time summing over the labels that nobody asks for any more. Dtypes as for ``ops.matmul``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from .. import te
+from ..core.dtype import DType
+from ..errors import DeclareError
+from ..expr import make
+from ..expr.nodes import Expr
+from ..te import Tensor
+from . import inputs, tags
+from .matmul import accumulator, rounded
+
+__all__ = ["einsum"]
+
+Labels = tuple[str, ...]  # a letter for a dimension, "...0", "...1" for those of an ellipsis
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A tensor and the label of each of its dimensions."""
+
+    tensor: Tensor
+    labels: Labels
+
+
+def einsum(subscripts: str, operands: Sequence[Tensor], out_dtype: str | DType | None = None) -> Tensor:
+    """The sum over labels that the result does not name, of products of elements with equal labels.
+
+    ``ops.einsum("bij,bjk->bik", [x, y])`` multiplies matrices, ``"ii"`` is the trace, ``"ii->i"`` the
+    diagonal, ``"...ij->...ji"`` turns the last two dimensions; spaces are ignored. Without ``->`` the result
+    has the ellipsis and then the labels that occur once, in alphabetical order. A size of 1 is repeated.
+    Raises DeclareError for subscripts that do not fit the operands, sizes of one label that differ, and
+    labels of the result that no operand has.
+    """
+    given = operands if isinstance(operands, tuple | list) else [operands]
+    xs = [inputs.tensor("einsum", x, f"operand {k}") for k, x in enumerate(given)]
+    terms, wanted = _parsed(subscripts, xs)
+    sizes = _sizes(terms)
+    common = inputs.result_type(*[x.dtype for x in xs])
+    inside, out = accumulator("einsum", common, common, out_dtype)
+    if len(xs) == 1 and out_dtype is None:
+        out = inside if common.is_int else common
+    total = terms[0]
+    for k, term in enumerate(terms[1:], 1):
+        later = {c for t in terms[k + 1 :] for c in t.labels} | set(wanted)
+        last = k == len(terms) - 1
+        both = dict.fromkeys((*total.labels, *term.labels))
+        labels = wanted if last else tuple(c for c in both if c in later)
+        name = "einsum" if last else f"einsum.{k}"
+        total = Term(_contracted(name, [total, term], labels, sizes, inside), labels)
+    if len(terms) == 1:
+        total = Term(_contracted("einsum", terms, wanted, sizes, inside), wanted)
+    return rounded("einsum", total.tensor, out)
+
+
+def _contracted(
+    name: str, terms: Sequence[Term], labels: Labels, sizes: dict[str, Expr], inside: DType
+) -> Tensor:
+    """The product of the terms, summed over the labels that the result has not."""
+    inner = {
+        c: te.reduce_axis((0, sizes[c]), c if c.isalpha() else f"e{c[3:]}")
+        for c in dict.fromkeys(c for t in terms for c in t.labels)
+        if c not in labels
+    }
+
+    def element(*i: Any) -> Expr:
+        at = {**inner, **dict(zip(labels, i, strict=True))}
+        factors = [
+            te.cast(
+                inside,
+                t.tensor(
+                    *[0 if inputs.is_one(n) else at[c] for n, c in zip(t.tensor.shape, t.labels, strict=True)]
+                ),
+            )
+            for t in terms
+        ]
+        value = reduce(make.mul, factors)
+        return te.sum(value, axis=list(inner.values())) if inner else value
+
+    return inputs.stage(name, tags.REDUCE if inner else tags.BROADCAST, [sizes[c] for c in labels], element)
+
+
+def _sizes(terms: Sequence[Term]) -> dict[str, Expr]:
+    """The size of each label: what its dimensions agree on, 1 repeated."""
+    found: dict[str, tuple[Expr, Tensor]] = {}
+    for t in terms:
+        for n, c in zip(t.tensor.shape, t.labels, strict=True):
+            if c not in found or inputs.is_one(found[c][0]):
+                found[c] = (n, t.tensor)
+            elif not inputs.is_one(n):
+                label = f"label {c!r}" if c.isalpha() else "a dimension of the ellipsis"
+                inputs.same_size(
+                    "einsum",
+                    f"the size of {label} in {inputs.named(t.tensor)}",
+                    n,
+                    found[c][0],
+                    f"it is that in {inputs.named(found[c][1])}",
+                )
+    return {c: n for c, (n, _) in found.items()}
+
+
+# --- subscripts ---------------------------------------------------------------------------------------------
+
+
+def _refused(subscripts: str, why: str, **more: Any) -> DeclareError:
+    return DeclareError(f"ops.einsum: subscripts {subscripts!r}", because=why, **more)
+
+
+def _parsed(subscripts: Any, xs: Sequence[Tensor]) -> tuple[list[Term], Labels]:
+    """The terms, and the labels of the result. Raises DeclareError."""
+    if not isinstance(subscripts, str):
+        raise DeclareError(
+            f"ops.einsum: subscripts are {subscripts!r}, text is needed", try_='"ij,jk->ik", or "ij,jk"'
+        )
+    left, arrow, right = subscripts.replace(" ", "").partition("->")
+    parts = left.split(",")
+    if len(parts) != len(xs):
+        raise _refused(subscripts, f"there are {len(parts)} terms and {len(xs)} operand(s)")
+    terms = [Term(x, _labels(subscripts, part, x)) for part, x in zip(parts, xs, strict=True)]
+    rank = max((sum(c[0] == "." for c in t.labels) for t in terms), default=0)
+    dots = tuple(f"...{d}" for d in range(rank - 1, -1, -1))
+    if arrow:
+        letters = _letters(subscripts, right)
+        wanted = tuple(c for part in letters for c in (dots if part == "..." else (part,)))
+    else:
+        every = [c for t in terms for c in t.labels if c.isalpha()]
+        wanted = (*dots, *sorted(c for c in set(every) if every.count(c) == 1))
+    if len(set(wanted)) != len(wanted):
+        raise _refused(subscripts, "the result names a label twice")
+    if arrow and dots and dots[0] not in wanted:
+        raise _refused(
+            subscripts, "the result has no ellipsis, and an operand has", try_="'...' in the result"
+        )
+    missing = [c for c in wanted if not any(c in t.labels for t in terms)]
+    if missing:
+        raise _refused(subscripts, f"no operand has the label {missing[0]!r} of the result")
+    return terms, wanted
+
+
+def _letters(subscripts: str, part: str) -> list[str]:
+    """The labels of one term, the ellipsis as one. Raises DeclareError for anything but letters."""
+    before, dots, after = part.partition("...")
+    if not (before + after).isalpha() and before + after:
+        bad = next(c for c in before + after if not c.isalpha())
+        raise _refused(subscripts, f"{bad!r} is no label", legal="letters, and one '...' a term")
+    return [*before, *(["..."] if dots else []), *after]
+
+
+def _labels(subscripts: str, part: str, x: Tensor) -> Labels:
+    """A label for each dimension of ``x``."""
+    letters = _letters(subscripts, part)
+    free = x.ndim - len([c for c in letters if c != "..."])
+    if free < 0 or (free and "..." not in letters):
+        raise _refused(
+            subscripts, f"{part!r} has {x.ndim - free} label(s), {inputs.named(x)} has {x.ndim} dimension(s)"
+        )
+    found: list[str] = []
+    for c in letters:
+        found += [f"...{d}" for d in range(free - 1, -1, -1)] if c == "..." else [c]
+    return tuple(found)
