@@ -18,6 +18,8 @@ from .errors import (
     TargetError,
     TensorLangError,
 )
+from .frontends import load_onnx
+from .graph import Engine, Graph
 from .nd import cpu, device
 from .passes.base import TimeTable
 from .runtime import (
@@ -46,6 +48,8 @@ __all__ = [
     "CompileError",
     "DeclareError",
     "Dispatcher",
+    "Engine",
+    "Graph",
     "LowerError",
     "Module",
     "Profile",
@@ -65,6 +69,7 @@ __all__ = [
     "create_schedule",
     "device",
     "load",
+    "load_onnx",
     "lower",
     "nd",
     "num_threads",

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -395,21 +395,80 @@ def _packed(packing: Packing, values: Mapping[Tensor, Any]) -> list[Any]:
     forms = [(tuple(const_int(n) or 0 for n in t.shape), t.dtype.to_numpy()) for t in packing.tensors]
     if packing.sources == packing.tensors:
         return memory.shared(memory.digest(*sources), forms, lambda copy: np.copyto(copy, sources[0]))
-    here = as_target(None)
-    func = PIPELINE.run(
+    func = _prepacking(packing)
+
+    def fill(*made: Any) -> None:
+        _prepacker(func)(*(np.asarray(a, order="C") for a in sources), *made)
+
+    return memory.shared(memory.digest(str(func), *sources), forms, fill)
+
+
+def _prepacking(packing: Packing) -> Func:
+    """The loop IR of a Packing. What it is given is compact, however it is declared."""
+    return PIPELINE.run(
         lower_state(
             packing.state,
             [*packing.sources, *packing.tensors],
             "prepack",
             strides=dict.fromkeys(packing.sources),
         )
-    )  # what ``fill`` passes is compact, however it is declared
+    )
 
-    def fill(*made: Any) -> None:
-        code = compile_ll(emit(func, here), here, program=lambda: str(func)).object
-        Module(code, kernel_signature(func))(*(np.asarray(a, order="C") for a in sources), *made)
 
-    return memory.shared(memory.digest(str(func), *sources), forms, fill)
+_prepackers: dict[str, Module] = {}
+
+
+def _prepacker(func: Func) -> Module:
+    """The kernel of a packing; equal ones are compiled once, for layers differ in their weights alone."""
+    text = str(func)
+    if text not in _prepackers:
+        here = as_target(None)
+        code = compile_ll(emit(func, here), here, program=lambda: text).object
+        while len(_prepackers) >= MAX_PREPACKERS:
+            _prepackers.pop(next(iter(_prepackers)), None)
+        _prepackers[text] = Module(code, kernel_signature(func))
+    return _prepackers[text]
+
+
+MAX_PREPACKERS = 256
+
+
+class Unbound(NamedTuple):
+    """A kernel whose constants are parameters: ``module`` takes the arguments, then the results of
+    ``packings``, in their order. ``slots`` are the sizes and numbers it takes, in the order of its slots."""
+
+    module: Module
+    packings: tuple[Packing, ...]
+    slots: tuple[Var, ...]
+
+    def packed(self, values: Mapping[Tensor, Any]) -> list[Any]:
+        """The arrays that stand for constants of these values, given by the placeholders of the packings."""
+        return [a for p in self.packings for a in _packed(p, values)]
+
+
+def unbound(
+    args: Args,
+    constants: Sequence[Tensor],
+    target: str | Target | None = None,
+    name: str = "main",
+    *,
+    outputs: Sequence[Tensor],
+    math: str = "default",
+) -> Unbound:
+    """As ``compile``, but the values of ``constants`` are not needed yet: what depends on them alone is a
+    parameter, so that one kernel serves layers that differ in their weights. Raises LowerError as ``build``.
+    """
+    where = as_target(target)
+    with _uncollected(), _depth("compile"):
+        schedule = default_schedule(outputs, where, constants=list(constants))
+        state, packings = split_constants(write_out(schedule.concrete().state, args), constants)
+        given = [a for a in args if not any(a is c for c in constants)]
+        func = lower_state(
+            state, [*given, *(t for p in packings for t in p.tensors)], identifier(name), [], {}
+        )
+        func = _passed(func, False, ())
+    slots = (*func.dims, *(p for p in func.params if isinstance(p, Var)))
+    return Unbound(_module(func, where, math, None, []), packings, slots)
 
 
 def compile(

@@ -46,6 +46,8 @@ ROOMS: dict[str, set[str]] = {
     "runtime": GROUND | {"options", "native"},  # a saved module loads without the compiler
     "analysis": TE | {"schedule", "lowering", "loopir", "target", "options"},
     "recipes": {"te", "ops", "analysis", "target", "errors", "schedule"},
+    "graph": TE | {"ops", "build", "runtime"},  # never a frontend
+    "frontends": TE | {"ops", "graph"},  # nothing of kernels
     "nd": GROUND,
     "testing": set(),
     "tir": {"errors", "te"},
@@ -98,6 +100,8 @@ HEAVY = {
     "scipy": (),
     "pandas": (),
     "torch": (),
+    "onnx": ("tensorlang/frontends/onnx/proto.py",),
+    "onnxruntime": (),
     "islpy": (),
 }
 
@@ -106,6 +110,11 @@ LAZY = {
     ("autosched/measure/fleet.py", "dask"): "an extra; takes a second to import",
     ("autosched/cost_model/xgb.py", "xgboost"): "takes seconds to import",
     ("autosched/dynamic/dispatch.py", "sklearn"): "takes seconds to import",
+    ("tensorlang/frontends/onnx/proto.py", "onnx"): "an extra; takes a tenth of a second to import",
+    (
+        "tensorlang/frontends/__init__.py",
+        "tensorlang",
+    ): "the table of ONNX's operators: only who loads a file needs it",
     ("tensorlang/core/dtype.py", "ml_dtypes"): "takes 20 ms, and only kernels of bfloat16 need it",
     ("autosched/reporting/plot.py", "matplotlib"): "an extra; takes a second to import",
     ("autosched/reporting/progress.py", "IPython"): "is there in notebooks only",

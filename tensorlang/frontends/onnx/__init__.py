@@ -1,0 +1,61 @@
+"""ONNX files as graphs. Knows the package ``onnx`` (in ``proto``) and graphs; nothing of kernels.
+
+``table`` lists the operators, one function and a line each, in files by family; ``importer`` walks a model;
+``known`` works out shapes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...errors import TensorLangError
+from ...graph import Graph
+from . import control, elementwise, nn, shape
+from .importer import Importer
+from .known import KNOWN
+from .proto import read
+from .table import OPERATORS
+
+__all__ = ["OPERATORS", "load_onnx"]
+_FAMILIES = (control, elementwise, nn, shape)  # they fill the table
+
+
+def load_onnx(source: Any) -> Graph:
+    """The graph of an ONNX model: a path, the bytes of a file, or an ``onnx.ModelProto``.
+
+    Raises TensorLangError for what is no model, and for operators that are not supported: all of them at
+    once, before any work.
+    """
+    model = read(source)
+    _supported(model)
+    graph = Graph(model.body.name or "model")
+    importer = Importer(model, graph)
+    importer.start(model.body)
+    return importer.finish()
+
+
+def _supported(model: Any) -> None:
+    missing: dict[str, list[str]] = {}
+
+    def visit(calls: Any) -> None:
+        for c in calls:
+            key = (c.domain, c.op)
+            if key not in OPERATORS and key not in model.functions and not (c.domain == "" and c.op in KNOWN):
+                missing.setdefault(f"{c.domain}.{c.op}" if c.domain else c.op, []).append(
+                    c.name or ", ".join(c.outputs)
+                )
+            for g in c.graphs.values():
+                visit(g.calls)
+
+    visit(model.body.calls)
+    for f in model.functions.values():
+        visit(f.calls)
+    if missing:
+        raise TensorLangError(
+            f"load_onnx: {len(missing)} operators are not supported: {', '.join(missing)}",
+            because="\n".join(
+                f"{op}: {', '.join(nodes[:4])}{' …' if len(nodes) > 4 else ''}"
+                for op, nodes in missing.items()
+            ),
+            try_="@tl.onnx_op(domain, name) on a function of te tensors adds one",
+        )

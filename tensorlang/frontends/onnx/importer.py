@@ -1,0 +1,367 @@
+"""From ONNX's nodes to a graph. Knows the table of operators, not what any of them means.
+
+Nodes are taken from a list of work. Values that are small and whole, such as shapes, are worked out as they
+are met (``known``), with size expressions where sizes are open. An operator that must know elements nobody
+knows yet (the target of a Reshape that is an input, the condition of an If) ends the graph there: the rest of
+the work is imported when a call has shown the value, once for each value that occurs (``Rest``). So a result
+may have another rank in each branch of an If, and a graph never guesses.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ...errors import DeclareError, TensorLangError
+from ...expr.nodes import Expr, Var
+from ...expr.walk import rewrite, variables
+from ...graph import Graph, Value
+from ...te import compute, const, dim, if_then_else
+from .known import KNOWN, as_known, renewed_numbers
+from .proto import Body, Call, Function, Model, Reference, Type
+from .table import OPERATORS, Operator
+
+MAX_DIM = 10**9
+
+
+class Needs(Exception):
+    """An operator cannot be imported before this value is known."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+class Importer:
+    """``env`` has what each name stands for: a Value, or a list of them for a sequence."""
+
+    def __init__(self, model: Model, graph: Graph) -> None:
+        self.model = model
+        self.g = graph
+        self.work: deque[Call] = deque()
+        self.env: dict[str, Any] = {"": None}
+        self.outputs: list[str] = []
+        self.labels: list[str] = []
+        self.outer: Importer | None = None
+        self._count = 0
+        self._made: dict[Value, Value] = {}
+
+    # -- the whole
+
+    def start(self, body: Body) -> None:
+        """Take a graph with its inputs."""
+        names: dict[str, Any] = {}
+        for name, t in body.inputs:
+            self.env[name] = self.input(name, t, names)
+        for name, a in body.constants.items():
+            self.env[name] = self.g.constant(a, name)
+        self.work.extend(body.calls)
+        self.outputs = [n for n, _ in body.outputs]
+        self.labels = list(self.outputs)
+
+    def input(self, name: str, t: Type, dims: dict[str, Any]) -> Value:
+        """An input of the declared type. Raises TensorLangError for types that are not supported."""
+        if t.kind in ("", "string") or t.shape is None or t.of is not None:
+            raise TensorLangError(
+                f"input {name} is {t.kind or 'of no declared type'}"
+                + (" of any rank" if t.kind and not t.of else ""),
+                because="arrays of numbers with a known number of dimensions are supported",
+            )
+        sizes = [n if isinstance(n, int) else _dim(n or f"{name}_{d}", dims) for d, n in enumerate(t.shape)]
+        value = Value(self.g.fresh(name), sizes, t.kind)
+        self.g.inputs.append(value)
+        return value
+
+    def finish(self) -> Graph:
+        """Import all work, or as much as can be known now."""
+        while self.work:
+            call = self.work.popleft()
+            try:
+                self.take(call)
+            except Needs as need:
+                self.work.appendleft(call)
+                self._cut(self.tensor(need.name))
+                return self.g
+            except DeclareError as e:
+                dims = self._dims_of(call)
+                if dims:  # what cannot be told of every size may hold for the sizes of a call
+                    self.work.appendleft(call)
+                    self._cut(None, dims)
+                    return self.g
+                raise TensorLangError(f"{call!r}: {e.what}", because=e.because, try_=e.try_) from None
+        for name, label in zip(self.outputs, self.labels, strict=True):
+            self.g.output(self.tensor(name), label)
+        return self.g
+
+    def _cut(self, pivot: Value | None, dims: Sequence[Var] = ()) -> None:
+        """End the graph with the value that must be known, and what the rest will read."""
+        read = set(self.outputs) | {n for c in self.work for n in c.reads}
+        live = dict.fromkeys(
+            v for n in read for v in _values(self.env.get(n)) if v.data is None and v.known is None
+        )
+        if pivot is not None:
+            live.pop(pivot, None)
+            self.g.output(pivot)
+        for v in live:
+            self.g.output(v)
+        self.g.rest = Rest(self, pivot, list(live), dims)
+
+    def _dims_of(self, call: Call) -> list[Var]:
+        """The open sizes that a node depends on."""
+        values = [v for n in call.reads for v in _values(self.env.get(n))]
+        sizes = [n for v in values for n in (*v.shape, *(() if v.known is None else v.known.reshape(-1)))]
+        return list(dict.fromkeys(d for n in sizes if isinstance(n, Expr) for d in variables(n)))
+
+    # -- one node
+
+    def take(self, call: Call) -> None:
+        """Import a node. Raises Needs, DeclareError."""
+        function = self.model.functions.get((call.domain, call.op))
+        operator = OPERATORS.get((call.domain, call.op))
+        if operator is None and function is not None:
+            self.inline(function, call)
+            return
+        if operator is None:
+            raise TensorLangError(f"{call!r}: the operator {call.op} is not supported")
+        found = self.known(call)
+        if found is None:
+            found = operator.fn(self, call) if operator.whole else self.apply(operator, call)
+        if found is None:
+            return  # it put work in its place
+        results = found if isinstance(found, tuple) else (found,)
+        for name, v in zip(call.outputs, results, strict=False):
+            if name:
+                self.env[name] = v
+
+    def known(self, call: Call) -> Any:
+        """The result of a node on whole numbers that are known; None when it is none."""
+        evaluate = KNOWN.get(call.op) if call.domain == "" else None
+        if evaluate is None:
+            return None
+        try:
+            return evaluate(self, call)
+        except (Needs, NotImplementedError):
+            return None
+
+    def apply(self, operator: Operator, call: Call) -> Any:
+        """A node that is a function of te tensors."""
+        inputs: list[Value | None] = []
+        attrs: dict[str, Any] = {}
+        values: dict[int, Any] = {}
+        for i, name in enumerate(call.inputs):
+            if i in operator.values and name:
+                values[i] = self.numbers(name)
+                inputs.append(None)
+            else:
+                inputs.append(self.tensor(name) if name else None)
+        for key, x in call.attrs.items():
+            if key in operator.attributes:
+                attrs[key] = x
+            elif not key.startswith("_"):
+                raise TensorLangError(
+                    f"{call!r}: the attribute {key} is not supported",
+                    because=f"known are {', '.join(operator.attributes) or 'none'}",
+                )
+        if "opset" in operator.tells:
+            attrs["opset"] = self.opset(call.domain)
+        if "results" in operator.tells:
+            attrs["results"] = len(call.outputs)
+        fn = operator.fn if not values else Placed(operator.fn, tuple(sorted(values)))
+        attrs |= {f"input{i}": x for i, x in values.items()}
+        return self.g.call(fn, *inputs, op=call.op, name=call.name, outputs=call.outputs, **attrs)
+
+    def opset(self, domain: str = "") -> int:
+        """The version of an operator set."""
+        return self.model.opsets.get(domain, 1)
+
+    # -- values
+
+    def value(self, name: str) -> Any:
+        """What a name stands for. Raises TensorLangError for a name that nothing has."""
+        if name not in self.env:
+            raise TensorLangError(f"the value {name!r} is made by no node before it is read")
+        return self.env[name]
+
+    def tensor(self, name: str) -> Value:
+        """A value that kernels can read; numbers that follow from sizes are written out."""
+        v = self.value(name)
+        if not isinstance(v, Value):
+            raise TensorLangError(
+                f"the value {name!r} is {'a sequence' if isinstance(v, list) else 'nothing'}, not an array"
+            )
+        if v.known is None or v.data is not None:
+            return v
+        if v not in self._made:
+            self._made[v] = self.g.call(
+                written, op="Sizes", outputs=[name], numbers=v.known, kind=str(v.dtype)
+            )
+        return self._made[v]
+
+    def numbers(self, name: str) -> Any:
+        """The elements of a small value as a (nested) list of numbers and size expressions. Raises Needs."""
+        v = self.value(name)
+        found = as_known(v, None)
+        if found is None:
+            raise Needs(name)
+        return found.tolist()
+
+    def new(self, array: Any, name: str = "c") -> Value:
+        """A constant."""
+        return self.g.constant(array, name)
+
+    # -- work in the place of a node
+
+    def inline(self, f: Function, call: Call) -> None:
+        """Put the nodes of a function in the place of its call."""
+        attrs = {**f.attrs, **call.attrs}
+        names = {"": ""}
+        names |= {p: (call.inputs[i] if i < len(call.inputs) else "") for i, p in enumerate(f.inputs)}
+        names |= {p: (call.outputs[i] if i < len(call.outputs) else "") for i, p in enumerate(f.outputs)}
+        for n in {n for c in f.calls for n in c.outputs} - set(names):
+            names[n] = self.unique(n)
+        calls = [_with_attributes(c.renamed(names), attrs) for c in f.calls]
+        extra = [
+            Call("Identity", "", (names[p],), (call.outputs[i],), {})
+            for i, p in enumerate(f.outputs)
+            if p in f.inputs and i < len(call.outputs)
+        ]
+        self.work.extendleft(reversed([*calls, *extra]))
+
+    def splice(self, body: Body, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+        """Put the nodes of a graph in the place of a node, with these names for its inputs and outputs."""
+        names = {p: n for (p, _), n in zip(body.inputs, inputs, strict=True)}
+        own = {n for c in body.calls for n in c.outputs if n} | set(body.constants)
+        names |= {n: self.unique(n) for n in own}
+        body = body.with_names(names)
+        for n, a in body.constants.items():
+            self.env[n] = self.g.constant(a, n)
+        ends = [
+            Call("Identity", "", (n,), (out,), {})
+            for (n, _), out in zip(body.outputs, outputs, strict=False)
+            if out
+        ]
+        self.work.extendleft(reversed([*body.calls, *ends]))
+
+    def unique(self, name: str) -> str:
+        """A name that no other value has."""
+        self._count += 1
+        return f"{name}#{self._count}"
+
+
+class Rest:
+    """The work that is left, and what must be known to go on: the elements of ``pivot``, or the ``dims``."""
+
+    def __init__(
+        self, importer: Importer, pivot: Value | None, live: Sequence[Value], dims: Sequence[Var] = ()
+    ) -> None:
+        self.importer = importer
+        self.pivot = pivot
+        self.live = list(live)
+        self.dims = list(dims)
+        self.labels = importer.labels  # of the outputs of the whole
+
+    def graph(self, value: Any, sizes: Mapping[Var, int]) -> Graph:
+        """The graph of the rest for this value of the pivot, or these sizes. Its inputs stand for
+        ``live``."""
+        before = self.importer
+        g = Graph(before.g.name)
+        now = Importer(before.model, g)
+        now.work = deque(before.work)
+        now.outputs, now.labels = before.outputs, before.labels
+        now._count = before._count
+        fixed: dict[Expr, Expr] = {d: const(sizes[d], d.dtype) for d in self.dims}
+        new = {v: Value(v.name, [_fixed(n, fixed) for n in v.shape], v.dtype) for v in self.live}
+        g.inputs = [new[v] for v in self.live]
+        if self.pivot is not None:
+            new[self.pivot] = Value(self.pivot.name, value.shape, self.pivot.dtype, data=np.array(value))
+        now.env = {n: _renewed(v, new, fixed) for n, v in before.env.items()}
+        return now.finish()
+
+    def __str__(self) -> str:
+        what = self.pivot.name if self.pivot is not None else ", ".join(d.name for d in self.dims)
+        return f"{len(self.importer.work)} operators, when {what} is known"
+
+
+def _fixed(e: Expr, fixed: Mapping[Expr, Expr]) -> Expr:
+    return rewrite(e, lambda _: None, dict(fixed)) if fixed else e
+
+
+def _renewed(x: Any, new: Mapping[Value, Value], fixed: Mapping[Expr, Expr]) -> Any:
+    """What a name stands for in the rest."""
+    if isinstance(x, list):
+        return [_renewed(y, new, fixed) for y in x]
+    if not isinstance(x, Value):
+        return x
+    if x.known is not None and fixed:
+        return renewed_numbers(
+            x, [_fixed(n, fixed) if isinstance(n, Expr) else n for n in x.known.reshape(-1)]
+        )
+    return new.get(x, x)
+
+
+class Placed:
+    """A function of te tensors of which some arguments are numbers: they are attributes ``input<i>``."""
+
+    def __init__(self, fn: Callable[..., Any], places: tuple[int, ...]) -> None:
+        self.fn = fn
+        self.places = places
+        self.__name__ = fn.__name__
+
+    def __call__(self, *tensors: Any, **attrs: Any) -> Any:
+        given = list(tensors)
+        for i in self.places:
+            given[i] = attrs.pop(f"input{i}")
+        return self.fn(*given, **attrs)
+
+
+def written(*, numbers: Any, kind: str) -> Any:
+    """Numbers that follow from sizes, as a tensor."""
+    array = np.asarray(numbers, object)
+    flat = array.reshape(-1)
+
+    def element(*at: Any) -> Any:
+        place: Any = 0
+        for i, n in zip(at, array.shape, strict=True):
+            place = place * n + i
+        found = const(0, kind)
+        for k, x in enumerate(flat):
+            number = x.astype(kind) if isinstance(x, Expr) else const(x, kind)
+            found = number if len(flat) == 1 else if_then_else(place == k, number, found)
+        return found
+
+    return compute(array.shape, element, name="sizes")
+
+
+def _values(x: Any) -> Iterable[Value]:
+    if isinstance(x, Value):
+        yield x
+    elif isinstance(x, list):
+        for y in x:
+            yield from _values(y)
+
+
+def _with_attributes(c: Call, attrs: dict[str, Any]) -> Call:
+    """A node of a function with the attributes its call gives."""
+    given = {k: attrs.get(str(x)) if isinstance(x, Reference) else x for k, x in c.attrs.items()}
+    graphs = {
+        k: replace(g, calls=tuple(_with_attributes(d, attrs) for d in g.calls)) for k, g in c.graphs.items()
+    }
+    return replace(c, attrs={k: x for k, x in given.items() if x is not None}, graphs=graphs)
+
+
+def _dim(name: str, dims: dict[str, Any]) -> Any:
+    """The dim of a name, one for the file. A bound spares clamps: exporters write a large number for the
+    end."""
+    if name not in dims:
+        dims[name] = dim(_word(name), 0, MAX_DIM)
+    return dims[name]
+
+
+def _word(name: str) -> str:
+    """A name for a dim: letters, digits and _."""
+    text = "".join(ch if ch.isalnum() else "_" for ch in name)
+    return text if text and not text[0].isdigit() else f"n{text}"

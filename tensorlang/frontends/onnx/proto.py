@@ -1,0 +1,267 @@
+"""ONNX's messages as plain data: nodes, attributes, arrays. The only file that knows the ``onnx`` package."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import TensorLangError
+
+
+@dataclass(frozen=True)
+class Call:
+    """A node: operator, names of inputs and outputs ("" for one left out), attributes, and the graphs among
+    them by name."""
+
+    op: str
+    domain: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attrs: dict[str, Any]
+    graphs: dict[str, Body] = field(default_factory=dict)
+    name: str = ""
+
+    def renamed(self, names: Mapping[str, str]) -> Call:
+        """The same node with other names for values, inside its graphs too."""
+        graphs = {k: g.renamed(names) for k, g in self.graphs.items()}
+        return replace(
+            self,
+            inputs=tuple(names.get(n, n) for n in self.inputs),
+            outputs=tuple(names.get(n, n) for n in self.outputs),
+            graphs=graphs,
+        )
+
+    @property
+    def reads(self) -> set[str]:
+        """All names it needs, those its graphs take from outside included."""
+        return {n for n in self.inputs if n} | {n for g in self.graphs.values() for n in g.outside}
+
+    def __repr__(self) -> str:
+        domain = f"{self.domain}." if self.domain else ""
+        return f"{domain}{self.op} {self.name or ', '.join(self.outputs)}"
+
+
+@dataclass(frozen=True)
+class Type:
+    """What is declared of a value: ``kind`` is a numpy dtype's name, "sequence" or "optional" of ``of``, ""
+    when nothing is; a size is a number, a name, or None; ``shape`` None: any rank."""
+
+    kind: str
+    shape: tuple[int | str | None, ...] | None = None
+    of: Type | None = None
+
+
+@dataclass(frozen=True)
+class Body:
+    """A graph: nodes, names with types of inputs and outputs, arrays of constants."""
+
+    name: str
+    calls: tuple[Call, ...]
+    inputs: tuple[tuple[str, Type], ...]
+    outputs: tuple[tuple[str, Type], ...]
+    constants: dict[str, Any]
+
+    @property
+    def outside(self) -> set[str]:
+        """Names it takes from the graph around it."""
+        own = {n for n, _ in self.inputs} | set(self.constants) | {n for c in self.calls for n in c.outputs}
+        read = {n for c in self.calls for n in c.reads} | {n for n, _ in self.outputs}
+        return read - own
+
+    def renamed(self, names: Mapping[str, str]) -> Body:
+        """The same graph with other names for what it takes from outside."""
+        own = {n for n, _ in self.inputs} | set(self.constants) | {n for c in self.calls for n in c.outputs}
+        outer = {a: b for a, b in names.items() if a not in own}
+        return self.with_names(outer) if outer else self
+
+    def with_names(self, names: Mapping[str, str]) -> Body:
+        """The same graph with other names for any of its values."""
+        return Body(
+            self.name,
+            tuple(c.renamed(names) for c in self.calls),
+            tuple((names.get(n, n), t) for n, t in self.inputs),
+            tuple((names.get(n, n), t) for n, t in self.outputs),
+            {names.get(n, n): a for n, a in self.constants.items()},
+        )
+
+
+@dataclass(frozen=True)
+class Model:
+    """A file: its graph, versions of operator sets by domain, and functions it defines."""
+
+    body: Body
+    opsets: dict[str, int]
+    functions: dict[tuple[str, str], Any]
+
+
+def package() -> Any:
+    """The ``onnx`` package. Raises TensorLangError when it is not there."""
+    try:
+        import onnx
+    except ImportError:
+        raise TensorLangError(
+            "reading an ONNX file needs the package onnx", try_="pip install 'tensorlang[onnx]'"
+        ) from None
+    return onnx
+
+
+def read(source: Any) -> Model:
+    """A model from a path, bytes, or an ``onnx.ModelProto``. Raises TensorLangError for what is none."""
+    onnx = package()
+    folder: Path | None = None
+    if isinstance(source, onnx.ModelProto):
+        proto = source
+    else:
+        proto = onnx.ModelProto()
+        if isinstance(source, bytes | bytearray | memoryview):
+            data, what = bytes(source), f"{len(source)} bytes"
+        else:
+            path = Path(source)
+            folder, what = path.parent, str(path)
+            try:
+                data = path.read_bytes()
+            except OSError as e:
+                raise TensorLangError(f"load_onnx: {path} cannot be read", because=str(e)) from None
+        try:
+            proto.ParseFromString(data)
+        except Exception as e:
+            raise TensorLangError(f"load_onnx: {what} is no ONNX model", because=str(e)) from None
+        if not proto.HasField("graph"):
+            raise TensorLangError(f"load_onnx: {what} is no ONNX model", because="it holds no graph")
+    reader = _Reader(onnx, folder)
+    opsets = {_domain(o.domain): int(o.version) for o in proto.opset_import}
+    functions = {(_domain(f.domain), f.name): f for f in proto.functions}
+    return Model(reader.body(proto.graph), opsets, {k: reader.function(f) for k, f in functions.items()})
+
+
+def _domain(name: str) -> str:
+    return "" if name == "ai.onnx" else name
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of a model: its nodes use names of inputs, outputs and attributes, which a call gives."""
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attrs: dict[str, Any]
+    calls: tuple[Call, ...]
+    opsets: dict[str, int]
+
+
+class Reference(str):
+    """The value of an attribute inside a function: that of the attribute of this name of its call."""
+
+
+class _Reader:
+    def __init__(self, onnx: Any, folder: Path | None) -> None:
+        self.onnx = onnx
+        self.folder = folder
+
+    def body(self, g: Any) -> Body:
+        constants = {t.name: self.array(t) for t in g.initializer}
+        constants |= {t.values.name: self.sparse(t) for t in g.sparse_initializer}
+        return Body(
+            g.name,
+            tuple(self.call(n) for n in g.node),
+            tuple((v.name, self.type(v.type)) for v in g.input if v.name not in constants),
+            tuple((v.name, self.type(v.type)) for v in g.output),
+            constants,
+        )
+
+    def function(self, f: Any) -> Function:
+        attrs: dict[str, Any] = dict.fromkeys(f.attribute)
+        for a in f.attribute_proto:
+            attrs[a.name] = self.attribute(a)
+        return Function(
+            tuple(f.input),
+            tuple(f.output),
+            attrs,
+            tuple(self.call(n) for n in f.node),
+            {_domain(o.domain): int(o.version) for o in f.opset_import},
+        )
+
+    def call(self, n: Any) -> Call:
+        attrs, graphs = {}, {}
+        for a in n.attribute:
+            if a.ref_attr_name:
+                attrs[a.name] = Reference(a.ref_attr_name)
+            elif a.type == self.onnx.AttributeProto.GRAPH:
+                graphs[a.name] = self.body(a.g)
+            else:
+                attrs[a.name] = self.attribute(a)
+        return Call(n.op_type, _domain(n.domain), tuple(n.input), tuple(n.output), attrs, graphs, n.name)
+
+    def attribute(self, a: Any) -> Any:
+        kinds = self.onnx.AttributeProto
+        if a.type == kinds.TENSOR:
+            return self.array(a.t)
+        if a.type == kinds.SPARSE_TENSOR:
+            return self.sparse(a.sparse_tensor)
+        if a.type == kinds.TYPE_PROTO:
+            return self.type(a.tp)
+        value = self.onnx.helper.get_attribute_value(a)
+        if isinstance(value, bytes):
+            return value.decode("utf-8", "replace")
+        if a.type in (kinds.INTS, kinds.FLOATS):
+            return list(value)
+        if a.type == kinds.STRINGS:
+            return [s.decode("utf-8", "replace") for s in value]
+        return value
+
+    def array(self, t: Any) -> np.ndarray:
+        try:
+            return np.asarray(self.onnx.numpy_helper.to_array(t, str(self.folder) if self.folder else ""))
+        except Exception as e:
+            raise TensorLangError(
+                f"load_onnx: the constant {t.name!r} cannot be read", because=str(e)
+            ) from None
+
+    def sparse(self, t: Any) -> np.ndarray:
+        values, indices = self.array(t.values), self.array(t.indices)
+        dense = np.zeros(tuple(t.dims), values.dtype)
+        if indices.ndim == 1:
+            dense.reshape(-1)[indices] = values
+        else:
+            dense[tuple(indices.T)] = values
+        return dense
+
+    def type(self, t: Any) -> Type:
+        which = t.WhichOneof("value")
+        if which in ("sequence_type", "optional_type"):
+            return Type(which.split("_")[0], None, self.type(getattr(t, which).elem_type))
+        if which != "tensor_type":
+            return Type("" if which is None else which)
+        kind = self.dtype(t.tensor_type.elem_type)
+        if not t.tensor_type.HasField("shape"):
+            return Type(kind)
+        return Type(kind, tuple(map(self._size, t.tensor_type.shape.dim)))
+
+    def _size(self, d: Any) -> int | str | None:
+        which = d.WhichOneof("value")
+        if which == "dim_value":
+            return int(d.dim_value) if d.dim_value > 0 else None
+        name = d.dim_param if which else ""
+        return name if name and name != "?" else None
+
+    def dtype(self, number: int) -> str:
+        if number == self.onnx.TensorProto.STRING:
+            return "string"
+        try:
+            return str(np.dtype(self.onnx.helper.tensor_dtype_to_np_dtype(number)))
+        except Exception:
+            return ""
+
+
+def dtype_name(number: Any) -> str:
+    """numpy's name of ONNX's number of a type."""
+    return _Reader(package(), None).dtype(int(number))
+
+
+def names(calls: Sequence[Call]) -> set[str]:
+    """The names of all values these calls make."""
+    return {n for c in calls for n in c.outputs if n}

@@ -1,0 +1,75 @@
+"""The table of ONNX operators: a function and a line for each. Knows no operator.
+
+Most are functions of te tensors (``te_op``): what ONNX says, in the words of ``tensorlang.ops``. Inputs come
+by position (None for one left out), attributes by name; a function that has a parameter ``opset`` is told the
+version of the operator set, one with ``results`` how many outputs the node names. ``values`` are the
+positions of inputs whose elements must be known while the graph is made, such as the target of a Reshape:
+these come as lists of numbers and size expressions. An operator that te cannot say gets the importer
+(``graph_op``).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Operator:
+    """``known``: attributes by name; ``values``: see above; ``whole``: it gets the importer and the node."""
+
+    name: str
+    fn: Callable[..., Any]
+    values: tuple[int, ...] = ()
+    whole: bool = False
+    attributes: tuple[str, ...] = field(default=())
+    tells: tuple[str, ...] = ()
+
+
+OPERATORS: dict[tuple[str, str], Operator] = {}
+ONNX, MICROSOFT = "", "com.microsoft"
+_TOLD = ("opset", "results")
+
+
+def te_op(
+    *names: str, values: tuple[int, ...] = (), domain: str = ONNX
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a function of te tensors as the operators of these names."""
+
+    def add(fn: Callable[..., Any]) -> Callable[..., Any]:
+        words = [p.name for p in inspect.signature(fn).parameters.values() if p.kind is p.KEYWORD_ONLY]
+        for name in names:
+            OPERATORS[domain, name] = Operator(
+                name,
+                fn,
+                values,
+                False,
+                tuple(w for w in words if w not in _TOLD),
+                tuple(w for w in words if w in _TOLD),
+            )
+        return fn
+
+    return add
+
+
+def graph_op(*names: str, domain: str = ONNX) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a function of (importer, node), which returns the node's outputs, as these operators."""
+
+    def add(fn: Callable[..., Any]) -> Callable[..., Any]:
+        for name in names:
+            OPERATORS[domain, name] = Operator(name, fn, whole=True)
+        return fn
+
+    return add
+
+
+def plain(fn: Callable[..., Any], *names: str) -> None:
+    """Register an operator of ``tensorlang.ops`` that means exactly what ONNX says, and has no attributes."""
+
+    def same(*inputs: Any) -> Any:
+        return fn(*inputs)
+
+    same.__name__ = fn.__name__
+    te_op(*names)(same)

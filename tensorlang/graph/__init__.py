@@ -1,0 +1,9 @@
+"""Whole programs: graphs of operators, and the engines they become. Knows te, ops, recipes and build; nothing
+of files of other frameworks, and nothing of searches.
+"""
+
+from .engine import Engine
+from .graph import Node, Program, Value
+from .model import Graph
+
+__all__ = ["Engine", "Graph", "Node", "Program", "Value"]

@@ -1,0 +1,144 @@
+"""The te of a region: its nodes called again on placeholders for what comes from outside. Knows graphs and
+te.
+
+Each size that an input has becomes a dim of the region's own, so regions that differ in where their sizes
+come from are one kernel, and no kernel works out a long expression of the graph's dims. Where that hides what
+an operator must know (that two sizes are equal), the region is declared over the dims of the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import DeclareError
+from ..expr import make
+from ..expr.nodes import Const, Expr, Var
+from ..expr.walk import rewrite, variables
+from ..te import Tensor, compute, dim, placeholder
+from ..te.graph import inputs as te_inputs
+from ..te.graph import operations
+from .graph import Node, Value
+
+
+@dataclass
+class Declared:
+    """``inputs`` and ``constants`` (values of the graph) stand for the placeholders in ``args``, which are in
+    their order and followed by the outputs and the dims that no input tells. ``dims`` gives each symbol of
+    the te its size in the graph."""
+
+    args: list[Tensor | Var]
+    inputs: list[Value]
+    constants: list[tuple[Value, Tensor]]
+    outputs: list[Tensor]
+    dims: dict[Var, Expr]
+
+
+def declare(nodes: Sequence[Node], outputs: Sequence[Value]) -> Declared:
+    """The te of these nodes, which compute ``outputs``. Raises DeclareError for what an operator refuses."""
+    try:
+        return _Region(True).declared(nodes, outputs)
+    except DeclareError:
+        return _Region(False).declared(nodes, outputs)
+
+
+class _Region:
+    def __init__(self, own_dims: bool) -> None:
+        self.own = own_dims
+        self.sizes: dict[Expr, Expr] = {}  # of the graph → of the region
+        self.dims: dict[Var, Expr] = {}
+        self.tensors: dict[Value, Tensor] = {}
+        self.inputs: list[Value] = []
+        self.constants: list[tuple[Value, Tensor]] = []
+
+    def declared(self, nodes: Sequence[Node], outputs: Sequence[Value]) -> Declared:
+        for node in nodes:
+            given = [None if v is None else self._tensor(v) for v in node.inputs]
+            made = node.fn(*given, **{k: self._attribute(x) for k, x in node.attrs.items()})
+            results = list(made) if isinstance(made, tuple | list) else [made]
+            for v, t in zip(node.outputs, results, strict=True):
+                self.tensors[v] = t
+                for outer, inner in zip(v.shape, t.shape, strict=True):
+                    if not isinstance(outer, Const):
+                        self.sizes.setdefault(outer, inner)
+        results = [self.tensors[v] for v in outputs]
+        read = set(te_inputs(results))
+        self.inputs = [v for v in self.inputs if self.tensors[v] in read]
+        self.constants = [(v, t) for v, t in self.constants if t in read]
+        plain = {n for v in self.inputs for n in self.tensors[v].shape if isinstance(n, Var)}
+        told = [d for d in self.dims if d not in plain and d in self._used(results)]
+        self.dims = {d: e for d, e in self.dims.items() if d in plain or d in told}
+        args = [*(self.tensors[v] for v in self.inputs), *(t for _, t in self.constants), *results, *told]
+        return Declared(args, self.inputs, self.constants, results, self.dims)
+
+    def _used(self, results: Sequence[Tensor]) -> set[Var]:
+        """The dims that the computation mentions."""
+        found: set[Var] = set()
+        for op in operations([t.op for t in results]):
+            for e in (
+                *(n for t in op.outputs for n in t.shape),
+                *(a.extent for a in op.reduce_axis),
+                *op.body,
+            ):
+                found.update(v for v in variables(e))
+        return found & set(self.dims)
+
+    def _tensor(self, v: Value) -> Tensor:
+        if v not in self.tensors:
+            self.tensors[v] = self._constant(v) if v.data is not None else self._input(v)
+        return self.tensors[v]
+
+    def _input(self, v: Value) -> Tensor:
+        self.inputs.append(v)
+        return placeholder([self._size(n) for n in v.shape], v.dtype, f"x{len(self.inputs) - 1}")
+
+    def _constant(self, v: Value) -> Tensor:
+        assert v.data is not None
+        if v.data.size == 1 and v.data.dtype.kind in "biuf":
+            number = v.data.reshape(()).item()
+            return compute(v.shape, lambda *_: make.const(number, v.dtype), name="c")
+        t = placeholder(v.shape, v.dtype, f"w{len(self.constants)}")
+        self.constants.append((v, t))
+        return t
+
+    def _size(self, e: Expr) -> Expr:
+        """A size of an input in the region: a number, what is known to be as large, or a dim of its own."""
+        if isinstance(e, Const):
+            return e
+        if not self.own:
+            self.dims.update({d: d for d in variables(e)})
+            return e
+        found = self.sizes.get(e)
+        return found if found is not None else self._new(e)
+
+    def _new(self, e: Expr) -> Var:
+        facts = {k: getattr(e, k) for k in ("lo", "hi", "multiple_of")} if isinstance(e, Var) else {}
+        lo = facts.get("lo") or 0
+        own = dim(f"d{len(self.dims)}", max(0, lo), facts.get("hi"), facts.get("multiple_of") or 1)
+        self.dims[own] = e
+        self.sizes[e] = own
+        return own
+
+    def _attribute(self, x: Any) -> Any:
+        """An attribute in the region's sizes."""
+        if isinstance(x, Expr):
+            return self._inside(x)
+        if isinstance(x, list | tuple):
+            return type(x)(self._attribute(y) for y in x)
+        if isinstance(x, np.ndarray) and x.dtype == object:
+            return np.array([self._attribute(y) for y in x.reshape(-1)], object).reshape(x.shape)
+        return x
+
+    def _inside(self, e: Expr) -> Expr:
+        if not self.own:
+            self.dims.update({d: d for d in variables(e)})
+            return e
+        if e in self.sizes:
+            return self.sizes[e]
+        memo = dict(self.sizes)
+        return rewrite(
+            e, lambda n: self._size(n) if isinstance(n, Var) and n not in self.dims else None, memo
+        )

@@ -1,0 +1,309 @@
+"""A program of operators: values, nodes and what holds them. Knows te; no files, no kernels.
+
+A node computes its outputs by a function of te tensors, so what an operator means, and which shape it gives,
+is said once: by its te. A ``Value`` has sizes that are te expressions over the dims of the graph.
+
+Three kinds of nodes: ``te`` nodes as described; ``host`` nodes, functions of numpy arrays for what has no
+fixed sizes (they end a run of kernels); and ``body`` nodes, which hold graphs (loops).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.dtype import DType, dtype
+from ..errors import DeclareError
+from ..expr import make
+from ..expr.nodes import Expr, Var, const_int
+from ..expr.walk import variables
+from ..te import Tensor, dim, placeholder
+from ..te.axis import checked_name
+
+Function = Callable[..., Any]
+
+
+class Value:
+    """What a node makes, or an input or constant of the graph.
+
+    ``shape`` holds te expressions, ``data`` the array of a constant. ``known`` is set for small integer
+    values that follow from sizes: an array of numbers and expressions, in place of elements nobody has yet.
+    """
+
+    __slots__ = ("_tensor", "data", "dtype", "known", "name", "node", "shape")
+
+    def __init__(
+        self,
+        name: str,
+        shape: Sequence[Any],
+        kind: str | DType,
+        node: Node | None = None,
+        data: np.ndarray | None = None,
+        known: np.ndarray | None = None,
+    ) -> None:
+        self.name = name
+        self.shape: tuple[Expr, ...] = tuple(make.as_expr(n) for n in shape)
+        self.dtype = dtype(kind)
+        self.node = node
+        self.data = data
+        self.known = known
+        self._tensor: Tensor | None = None
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def tensor(self) -> Tensor:
+        """A placeholder of this shape: what an operator is asked with."""
+        if self._tensor is None:
+            self._tensor = placeholder(self.shape, self.dtype, "v")
+        return self._tensor
+
+    @property
+    def tensor_like(self) -> bool:
+        """Whether it is an array; a sequence of arrays is not."""
+        return True
+
+    @property
+    def sizes(self) -> tuple[int | None, ...]:
+        """The sizes as numbers, None for open ones."""
+        return tuple(const_int(n) for n in self.shape)
+
+    def __repr__(self) -> str:
+        return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+class Node:
+    """An operator with its inputs (None for one that is left out), attributes and outputs.
+
+    ``op`` is what people call it; ``fn(*tensors, **attrs)`` its te (``kind`` "te"), or a function of numpy
+    arrays (``"host"``). ``graphs`` are those it holds.
+    """
+
+    __slots__ = ("attrs", "fn", "graphs", "inputs", "kind", "name", "op", "outputs")
+
+    def __init__(
+        self,
+        op: str,
+        fn: Function,
+        inputs: Sequence[Value | None],
+        attrs: dict[str, Any],
+        name: str = "",
+        kind: str = "te",
+        graphs: Sequence[Program] = (),
+    ) -> None:
+        self.op = op
+        self.fn = fn
+        self.inputs = tuple(inputs)
+        self.attrs = attrs
+        self.name = name or op
+        self.kind = kind
+        self.graphs = tuple(graphs)
+        self.outputs: list[Value] = []
+
+    @property
+    def reads(self) -> list[Value]:
+        """The inputs that are there, each once."""
+        return list(dict.fromkeys(v for v in self.inputs if v is not None))
+
+    def __repr__(self) -> str:
+        inputs = ", ".join("-" if v is None else v.name for v in self.inputs)
+        return f"{', '.join(v.name for v in self.outputs)} = {self.op}({inputs})"
+
+
+class Program:
+    """Operators over values, in an order in which they can run."""
+
+    def __init__(self, name: str = "graph") -> None:
+        self.name = name
+        self.inputs: list[Value] = []
+        self.outputs: list[Value] = []
+        self.output_names: list[str] = []
+        self.nodes: list[Node] = []
+        self.rest: Any = None  # what follows once values of this graph are known, see frontends
+        self._names: dict[str, int] = {}
+
+    # -- making it
+
+    def fresh(self, name: str) -> str:
+        """The name, or one like it that no other value has."""
+        count = self._names.get(name)
+        self._names[name] = 1 if count is None else count + 1
+        return name if count is None else self.fresh(f"{name}.{count}")
+
+    def input(self, shape: Sequence[Any], kind: str | DType = "float32", name: str = "x") -> Value:
+        """A new input. A size is a number, a ``te.dim`` or a name, which stands for the dim of that name."""
+        sizes = [self._size(n) for n in shape]
+        value = Value(self.fresh(checked_name("Graph.input", name)), sizes, kind)
+        self.inputs.append(value)
+        return value
+
+    def _size(self, n: Any) -> Any:
+        if not isinstance(n, str):
+            return n
+        return next((d for d in self.dims if d.name == n), None) or dim(n)
+
+    def constant(self, data: Any, name: str = "c") -> Value:
+        """A value that is known: ``data`` is an array or what numpy makes one of."""
+        array = np.asarray(data)
+        return Value(self.fresh(name), array.shape, dtype(array.dtype), data=array)
+
+    def call(
+        self,
+        fn: Function,
+        *inputs: Value | None,
+        op: str = "",
+        name: str = "",
+        outputs: Sequence[str] = (),
+        **attrs: Any,
+    ) -> Any:
+        """The result of ``fn(*tensors, **attrs)`` as a new value, or a tuple of them as ``fn`` returns one.
+
+        ``fn`` is an operator of ``tensorlang.ops`` or any function of te tensors. A result that is one of the
+        tensors given is that value itself. Raises DeclareError for what ``fn`` refuses.
+        """
+        node = Node(op or getattr(fn, "__name__", "call"), fn, inputs, attrs, name)
+        made = fn(*(None if v is None else v.tensor for v in inputs), **attrs)
+        results = list(made) if isinstance(made, tuple | list) else [made]
+        own = {id(v.tensor): v for v in inputs if v is not None}
+        values = []
+        for i, t in enumerate(results):
+            if not isinstance(t, Tensor):
+                raise DeclareError(
+                    f"Graph.call({node.op}): the function returned {type(t).__name__}, not a tensor",
+                    try_="a function of te tensors, such as those of tensorlang.ops",
+                )
+            if id(t) in own:
+                values.append(own[id(t)])
+                continue
+            label = outputs[i] if i < len(outputs) and outputs[i] else f"{node.op.lower()}"
+            value = Value(self.fresh(label), t.shape, t.dtype, node)
+            values.append(value)
+        node.outputs = [v for v in values if v.node is node]
+        if node.outputs:
+            if len(node.outputs) != len(values):
+                values = self._without_aliases(node, fn, own, values)
+            self.nodes.append(node)
+        return tuple(values) if isinstance(made, tuple | list) else values[0]
+
+    def _without_aliases(
+        self, node: Node, fn: Function, own: dict[int, Value], values: list[Value]
+    ) -> list[Value]:
+        """``fn`` of a node that has new results and also hands on inputs: only the new ones are its own."""
+
+        def kept(*tensors: Any, **attrs: Any) -> Any:
+            given = {id(t) for t in tensors}
+            return tuple(t for t in fn(*tensors, **attrs) if id(t) not in given)
+
+        node.fn = kept
+        return values
+
+    def host(
+        self,
+        fn: Function,
+        inputs: Sequence[Value | None],
+        results: Sequence[tuple[Sequence[Any], Any]],
+        op: str = "",
+        name: str = "",
+        outputs: Sequence[str] = (),
+        **attrs: Any,
+    ) -> tuple[Value, ...]:
+        """Results of ``fn(*arrays, **attrs)``, a function of numpy arrays that runs between kernels.
+        ``results`` gives (shape, dtype) of each; a size of None is open until the call."""
+        node = Node(op or getattr(fn, "__name__", "host"), fn, inputs, attrs, name, "host")
+        for i, (shape, kind) in enumerate(results):
+            label = self.fresh(outputs[i] if i < len(outputs) and outputs[i] else node.op.lower())
+            sizes = [dim(f"{label}_{d}") if n is None else n for d, n in enumerate(shape)]
+            node.outputs.append(Value(label, sizes, kind, node))
+        self.nodes.append(node)
+        return tuple(node.outputs)
+
+    def output(self, value: Value, name: str | None = None) -> None:
+        """Make a value an output."""
+        self.outputs.append(value)
+        self.output_names.append(name or value.name)
+
+    # -- looking at it
+
+    @property
+    def dims(self) -> list[Var]:
+        """The open sizes of the inputs, in order of appearance."""
+        found: dict[Var, None] = {}
+        for v in self.inputs:
+            for n in v.shape:
+                found.update(dict.fromkeys(variables(n)))
+        return list(found)
+
+    @property
+    def constants(self) -> list[Value]:
+        """The constants that a node or an output reads."""
+        read = dict.fromkeys(v for n in self.nodes for v in n.reads)
+        read.update(dict.fromkeys(self.outputs))
+        return [v for v in read if v.data is not None]
+
+    def readers(self) -> dict[Value, list[Node]]:
+        """For each value the nodes that read it."""
+        found: dict[Value, list[Node]] = {}
+        for n in self.nodes:
+            for v in n.reads:
+                found.setdefault(v, []).append(n)
+        return found
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        weights = sum(v.data.nbytes for v in self.constants if v.data is not None)
+        yield f"graph {self.name}: {len(self.nodes)} operators, {_bytes(weights)} of constants"
+        if self.dims:
+            yield f"  dims {', '.join(str(d) for d in self.dims)}"
+        for v in self.inputs:
+            yield f"  input {v}"
+        for n in self.nodes:
+            yield f"  {', '.join(map(repr, n.outputs))} = {_call(n)}"
+        for name, v in zip(self.output_names, self.outputs, strict=True):
+            yield f"  output {name} = {v.name}" if name != v.name else f"  output {v.name}"
+        if self.rest is not None:
+            yield f"  then {self.rest}"
+
+
+def _call(n: Node) -> str:
+    parts = ["-" if v is None else _operand(v) for v in n.inputs]
+    parts += [f"{k}={_short(v)}" for k, v in n.attrs.items() if v is not None]
+    return f"{n.op}({', '.join(parts)})"
+
+
+def _operand(v: Value) -> str:
+    if v.data is None:
+        return v.name
+    return (
+        str(v.data.item())
+        if v.data.size == 1 and v.data.dtype.kind in "biuf"
+        else f"{v.name}{list(v.data.shape)}"
+    )
+
+
+def _short(x: Any) -> str:
+    text = str(x)
+    return text if len(text) <= 40 else text[:37] + "…"
+
+
+def _bytes(n: int) -> str:
+    for unit, size in (("GB", 1 << 30), ("MB", 1 << 20), ("kB", 1 << 10)):
+        if n >= size:
+            return f"{n / size:.1f} {unit}"
+    return f"{n} bytes"
+
+
+def needed(nodes: Iterable[Node], outputs: Iterable[Value]) -> list[Node]:
+    """The nodes that the outputs depend on, in the order given."""
+    wanted = set(outputs)
+    kept = []
+    for n in reversed(list(nodes)):
+        if any(v in wanted for v in n.outputs):
+            kept.append(n)
+            wanted.update(n.reads)
+    return kept[::-1]

@@ -1,0 +1,32 @@
+"""The graph a user meets: a program, and what it becomes. Knows engines; no files of other frameworks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .engine import Engine
+from .graph import Program
+from .kernels import Compiler
+
+
+class Graph(Program):
+    """A program of operators over values with open sizes.
+
+    Made by hand::
+
+        g = tl.Graph()
+        x = g.input((te.dim("n"), 64), "float32", "x")
+        g.output(g.call(ops.relu, x))
+        engine = g.compile()
+        y = engine(np.ones((3, 64), "float32"))
+
+    or by ``tl.load_onnx``.
+    """
+
+    def compile(self, *, target: Any = None, level: int = 2, math: str = "default") -> Any:
+        """The graph as an engine, which takes every size of its open dims.
+
+        ``level`` 0 computes every operator by a kernel of its own, 2 (the default) fuses them. Raises
+        TensorLangError for what cannot be compiled.
+        """
+        return Engine(self, Compiler(target, math), level)

@@ -1,0 +1,64 @@
+"""Graphs made by hand, compiled and run: answers beside numpy, sizes open, wrong inputs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang import ops
+
+
+@pytest.fixture(scope="module")
+def mlp():
+    """Two layers with weights and an open number of rows, and what it computes."""
+    rng = np.random.default_rng(0)
+    w1, w2 = (rng.integers(-2, 3, s).astype("float32") for s in ((24, 16), (16, 16)))
+    g = tl.Graph("mlp")
+    x = g.input(("rows", 24), "float32", "x")
+    h = g.call(ops.relu, g.call(ops.matmul, x, g.constant(w1, "w1")))
+    g.output(g.call(ops.matmul, h, g.constant(w2, "w2")), "y")
+    return g, g.compile(), lambda a: np.maximum(a @ w1, 0) @ w2
+
+
+@pytest.mark.parametrize("rows", [0, 1, 7, 33])
+def test_every_size_is_served(mlp, rows):
+    _, engine, reference = mlp
+    a = np.random.default_rng(rows).integers(-2, 3, (rows, 24)).astype("float32")
+    assert np.array_equal(engine(a), reference(a))
+    assert np.array_equal(engine.run({"x": a})["y"], reference(a))
+
+
+def test_it_prints(mlp):
+    text = str(mlp[0])
+    assert "input x: float32[rows, 24]" in text and "matmul(x, w1[24, 16])" in text
+
+
+def test_what_does_not_fit_is_refused(mlp):
+    _, engine, _ = mlp
+    a = np.zeros((2, 24), "float32")
+    for call, says in [
+        (lambda: engine(), "input x is missing"),
+        (lambda: engine(a, a), "2 inputs given"),
+        (lambda: engine(y=a), "there is no input y"),
+        (lambda: engine(a, x=a), "given twice"),
+        (lambda: engine(a.astype("float64")), "float64, float32 is needed"),
+        (lambda: engine(a[0]), "1 dimensions, 2 are needed"),
+        (lambda: engine(a[:, :5]), "5 elements along dimension 1, 24 are needed"),
+    ]:
+        with pytest.raises(tl.CallError, match=says):
+            call()
+
+
+def test_layers_that_differ_in_weights_are_one_kernel():
+    g = tl.Graph()
+    x = g.input(("n", 16), "float32", "x")
+    rng = np.random.default_rng(1)
+    weights = [rng.integers(-1, 2, (16, 16)).astype("float32") for _ in range(3)]
+    for w in weights:
+        x = g.call(ops.matmul, x, g.constant(w))
+    g.output(x)
+    engine = g.compile(level=0)
+    a = rng.integers(-2, 3, (5, 16)).astype("float32")
+    assert np.array_equal(engine(a), a @ weights[0] @ weights[1] @ weights[2])
+    assert len(engine.kernels) == 3 and len(engine.compiler.made) == 1
