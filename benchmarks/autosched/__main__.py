@@ -41,11 +41,12 @@ def main(arguments: list[str] | None = None) -> None:
         "--directory", type=Path, help="keep kernels here, and tune no case again that is here already"
     )
     parser.add_argument("--records", type=Path, default=Path("samples.jsonl"))
+    parser.add_argument("--target", help="sample for this one; default: this machine")
     parser.add_argument("--held-out", type=Path, help="records of the cases")
     parser.add_argument("--train", action="store_true")
     given = parser.parse_args(arguments)
     if given.what == "sample":
-        samples.measure(given.records, given.trials)
+        samples.measure(given.records, given.trials, target=given.target)
     elif given.what == "model":
         learnt, test = model.groups(given.records, given.held_out)
         found = model.judge(learnt, test)

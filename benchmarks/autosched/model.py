@@ -25,9 +25,14 @@ Groups = dict[str, tuple[Any, Any]]
 def groups(records: Path, held_out: Path | None) -> tuple[Groups, Groups]:
     """Features and costs of the tasks to learn from, and of the cases that the tuner is judged by."""
     known, seen = load(records)[0], load(held_out)[0] if held_out is not None and held_out.exists() else []
-    train = {name: features_of(samples.task_of(name), known) for name in samples.TASKS}
+    targets = dict.fromkeys(r.target for r in known)
+    train = {
+        f"{name} on {target}": features_of(samples.task_of(name, target), known)
+        for name in samples.TASKS
+        for target in targets
+    }
     test = {name: features_of(cases.task_of(name), seen) for name in cases.CASES} if seen else {}
-    enough = lambda found: {n: g for n, g in found.items() if np.isfinite(g[1]).sum() >= MEASURED[-1] + 16}
+    enough = lambda found: {n: g for n, g in found.items() if np.isfinite(g[1]).sum() >= MEASURED[-1]}
     return enough(train), enough(test)
 
 

@@ -79,19 +79,20 @@ TASKS: dict[str, Callable[[], Sequence[te.Tensor]]] = {
 }
 
 
-def task_of(name: str) -> SearchTask:
-    """A task of the list for this machine."""
-    return SearchTask.of(TASKS[name](), name=name)
+def task_of(name: str, target: str | None = None) -> SearchTask:
+    """A task of the list, for this machine or for what it can run as well."""
+    return SearchTask.of(TASKS[name](), target, name=name)
 
 
-def measure(records: Path, trials: int, names: Iterable[str] = TASKS) -> None:
-    """Measure ``trials`` candidates of each task; what the file holds already is not measured again."""
+def measure(records: Path, trials: int, names: Iterable[str] = TASKS, target: str | None = None) -> None:
+    """Measure ``trials`` candidates of each task; what the file holds already is not measured again.
+    ``target``: a lesser one than this machine, so that a model learns of other registers."""
     with Measurer(Stages(run="benchmarks.autosched.urgent:run")) as measurer:
         for name in names:
             how = Evolutionary(epsilon=RANDOM)
             print(
                 tune(
-                    task_of(name),
+                    task_of(name, target),
                     trials=trials,
                     seed=SEED,
                     strategy=how,

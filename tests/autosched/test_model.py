@@ -14,6 +14,7 @@ import pytest
 import tensorlang as tl
 from autosched import Record, SearchTask, model_from
 from autosched.cost_model import RandomModel, XGBModel, pairwise_accuracy, top_share
+from autosched.cost_model.features import PRIOR
 from autosched.space import Variant, variants_of
 from autosched.tuning.session import canonical_trace
 from tensorlang import te
@@ -34,7 +35,7 @@ def test_xgb_learns_an_order_and_repeats_itself() -> None:
     test_x, test_cost = _data(1)
     scores = []
     for _ in range(2):
-        m = XGBModel(3, start=None)
+        m = XGBModel(3, start=None, prior=None)
         assert not m.predict(test_x).any()
         m.fit(x, cost)
         scores.append(m.predict(test_x))
@@ -45,7 +46,7 @@ def test_xgb_learns_an_order_and_repeats_itself() -> None:
 
 
 def test_nothing_worked_is_no_reason_to_fall() -> None:
-    m = XGBModel(start=None)
+    m = XGBModel(start=None, prior=None)
     m.fit(np.zeros((3, 4)), np.full(3, np.inf))
     assert (m.predict(np.zeros((2, 4))) == 0).all() and len(m.predict(np.zeros((0, 4)))) == 0
 
@@ -57,6 +58,22 @@ def test_metrics() -> None:
     assert pairwise_accuracy([1], [1]) == 1.0
     assert top_share([1, 5, 2], [1.0, 2.0, 4.0], 1) == 0.5 and top_share([1, 5, 2], [1.0, 2.0, 4.0], 3) == 1.0
     assert pairwise_accuracy([2, 1, 3], [1.0, 1.04, 9.0], 0.05) == 0.0  # the near pair does not count
+
+
+def test_what_a_candidate_ought_to_cost_is_known_from_the_start() -> None:
+    """The first feature is the estimate, and a model that has learnt nothing orders by it; what failed among
+    the measured is believed less from then on."""
+    v = variants_of(SearchTask(matmul, (96, 96, 96), "llvm -mcpu=haswell -num-cores=2"))[2]
+    assert v.feature_set.names[PRIOR] == "whole.estimate.time"
+    rows = v.sample_valid(np.random.default_rng(0), 200)
+    table = v.features(rows)
+    model = XGBModel(start=None)
+    assert model.informed
+    before = model.predict(table)
+    assert (np.argsort(-before, kind="stable") == np.argsort(table[:, PRIOR], kind="stable")).all()
+    failed = table[:, PRIOR] < np.median(table[:, PRIOR])
+    model.fit(table, np.where(failed, np.inf, np.exp2(table[:, PRIOR])))
+    assert model.predict(table)[failed].mean() < model.predict(table)[~failed].mean()
 
 
 def _held_out() -> Iterator[tuple[str, Any, Any, tuple[str, ...]]]:
@@ -110,7 +127,7 @@ def test_disagreement_raises_a_score() -> None:
     x, cost = _data(0)
     scores = []
     for optimism in (0.0, 1.0):
-        model = XGBModel(1, start=None, optimism=optimism)
+        model = XGBModel(1, start=None, optimism=optimism, prior=None)
         model.fit(x, cost)
         scores.append(model.predict(_data(1)[0]))
     assert (scores[1] >= scores[0]).all() and (scores[1] > scores[0]).mean() > 0.9

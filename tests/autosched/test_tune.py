@@ -68,7 +68,7 @@ def test_evolution_finds_the_optimum() -> None:
             task,
             trials=64,
             strategy=strategy,
-            model=XGBModel(5, start=None),
+            model=XGBModel(5, start=None, prior=None),
             measurer=Pretend(),
             seed=5,
             progress=False,

@@ -4,7 +4,8 @@ Knows blocks and analysis.
 
 Which statements are the heaviest is decided once for a variant, at the values its schedule has now, so a
 column always speaks of the same statement. Everything is an amount that is never negative, and is given to
-the model as ``log2(1 + x)``.
+the model as ``log2(1 + x)``. The first column is what all together ought to cost, which is a prediction by
+itself.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from tensorlang.analysis import (
 from .block import Block
 from .estimate import SCALE, estimate
 
+PRIOR = 0  # the number of the column that says how long the whole program ought to take
+TIME = "estimate.time"
 SLOTS = 2
 SUMMED = 3  # of the list of blocks, so many are added up for the lighter statements
 
@@ -43,7 +46,7 @@ class FeatureSet:
         self, analysis: Analysis, target: Target, blocks: Sequence[Block], order: Sequence[int] | None = None
     ) -> None:
         self.order = order = list(_by_weight(analysis) if order is None else order)
-        named: dict[str, Expr] = {}
+        named = _whole(analysis, target)
         for slot in range(SLOTS):
             st = analysis.statements[order[slot]] if slot < len(order) else None
             for block in blocks:
@@ -62,7 +65,6 @@ class FeatureSet:
             for name, e in block(analysis.statements[0], target).items():
                 if not e.dtype.is_float:
                     named[f"rest.{name}"] = plus(*rest.get(name, [amount(0)]))
-        named |= _whole(analysis, target)
         named["storage"] = plus(*[m.bytes for m in analysis.storage])
         named["statements"] = amount(len(analysis.statements))
         self.names = tuple(named)
@@ -78,9 +80,10 @@ def _whole(analysis: Analysis, target: Target) -> dict[str, Expr]:
     """Estimates of all statements added up, as multiples (of a 64th) of the time the declared operations take
     at full speed."""
     every = [estimate(st, target) for st in analysis.statements]
+    order = sorted(every[0], key=lambda name: name != TIME)
     declared = plus(*[times(st.points, SCALE * st.work.flops) for st in analysis.statements])
     ideal = most(quotient(declared, 4 * target.vector_lanes("float32") * target.num_cores), 1)
-    return {f"whole.{name}": ratio(times(64, plus(*[e[name] for e in every])), ideal) for name in every[0]}
+    return {f"whole.{name}": ratio(times(64, plus(*[e[name] for e in every])), ideal) for name in order}
 
 
 def _nothing(block: Any, st: Statement, target: Target) -> dict[str, Expr]:
