@@ -139,13 +139,13 @@ class Tuned:
     def kernel(self, *args: Any, **more: Any) -> tl.Module:
         """The kernel for arrays of these shapes, tuned if need be."""
         key = self._key(args, more)
-        found = self._kernels.get(key)
-        if found is None:
+        result = self._kernels.get(key)
+        if result is None:
             with self._lock:  # two threads tune once
-                found = self._kernels.get(key)
-                if found is None:
-                    found = self._kernels[key] = self._made(self.task(*args, **more))
-        return found
+                result = self._kernels.get(key)
+                if result is None:
+                    result = self._kernels[key] = self._made(self.task(*args, **more))
+        return result
 
     def task(self, *args: Any, **more: Any) -> SearchTask:
         """The task for arrays of these shapes."""

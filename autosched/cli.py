@@ -122,7 +122,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     m.add_argument("records", nargs="+", help="files of records")
     m.add_argument("--output", "-o", required=True, help="the file to write; may be one of the inputs")
-    m.add_argument("--keep", type=int, help="only so many of the fastest of each task and target")
+    m.add_argument("--keep", type=int, help="only this many of the fastest of each task and target")
     d = command(
         "doctor",
         "whether this machine can tune, and how well: packages, processors, load, a trial measurement",

@@ -96,8 +96,8 @@ def _load(processors: int) -> Finding:
 
 def _costs(host: tl.Target) -> Finding:
     table = cost_of(host)
-    told = "the defaults; python -m tensorlang calibrate FILE measures those of this machine"
-    return Finding(True, f"costs {told if table == ROOFLINE else f'of TENSORLANG_COST, {table.digest}'}")
+    which = "the defaults; python -m tensorlang calibrate FILE measures those of this machine"
+    return Finding(True, f"costs {which if table == ROOFLINE else f'of TENSORLANG_COST, {table.digest}'}")
 
 
 def _cache() -> Finding:

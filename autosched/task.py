@@ -56,12 +56,12 @@ def _register(name: str, func: Callable[..., Any]) -> Callable[..., Any]:
 
 def workload(name: str) -> Callable[..., Any]:
     """The registered function of that name. Raises TensorLangError when there is none."""
-    found = _workloads.get(name)
-    if found is None:
+    result = _workloads.get(name)
+    if result is None:
         raise tl.TensorLangError(
             f"no workload {name!r}", legal=", ".join(sorted(_workloads)) or "none is registered"
         )
-    return found
+    return result
 
 
 class SearchTask:
@@ -69,7 +69,7 @@ class SearchTask:
 
     ``func`` is a function or the name of a registered one; ``target`` as in ``tl.build``; ``template(s,
     tensors)`` makes the schedule with sampled values; without one, sketches are derived by rules, of which
-    ``rules`` are asked first (see ``autosched.space.rules``). Raises TensorLangError when the function does
+    ``rules`` are tried first (see ``autosched.space.rules``). Raises TensorLangError when the function does
     not return such tensors.
     """
 

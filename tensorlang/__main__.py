@@ -30,8 +30,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="table", required=True)
     for name, table in TABLES.items():
         commands.add_parser(name, help=(table.__doc__ or "").partition(".")[0].lower())
-    told = commands.add_parser("calibrate", help="measure this machine's table of costs, in a second or two")
-    told.add_argument("file", help="where to write it")
+    command = commands.add_parser(
+        "calibrate", help="measure this machine's table of costs, in a second or two"
+    )
+    command.add_argument("file", help="where to write it")
     given = parser.parse_args(argv)
     if given.table == "calibrate":
         costs = measured()

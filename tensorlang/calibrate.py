@@ -22,10 +22,10 @@ from .te import Tensor, placeholder, reduce_axis
 from .te import compute as compute_
 from .te import sum as sum_
 
-TURNS = 1 << 16  # of the loop that is run by one thread and by all
+ITERATIONS = 1 << 16  # of the loop that is run by one thread and by all
 SIDE = 96  # of the product
 SECONDS, TRIES = 0.02, 5  # of one try; others may be at work during some of them
-PROFIT = 2  # a second thread must save so many times what it costs
+PROFIT = 2  # a second thread must save this many times what it costs
 
 
 def measured() -> Cost:
@@ -35,7 +35,7 @@ def measured() -> Cost:
         return ROOFLINE
     one = _least(_doubled(parallel=False))
     start = max(_least(_doubled(parallel=True)) - one / target.num_cores, 1e-7)
-    return table_of(start, one / TURNS, _least(_product()) / SIDE**3, target.num_cores)
+    return table_of(start, one / ITERATIONS, _least(_product()) / SIDE**3, target.num_cores)
 
 
 def table_of(start: float, iteration: float, product: float, cores: int) -> Cost:
@@ -58,14 +58,14 @@ def _power(x: float) -> int:
 
 
 def _doubled(parallel: bool) -> Callable[[], float]:
-    a = placeholder((TURNS,), name="a")
-    b = compute_((TURNS,), lambda i: a[i] * 2.0, name="b")
+    a = placeholder((ITERATIONS,), name="a")
+    b = compute_((ITERATIONS,), lambda i: a[i] * 2.0, name="b")
     s = create_schedule(b)
     outer, inner = s[b].split(s[b].op.axis[0], 16)
     s[b].vectorize(inner)
     if parallel:
         s[b].parallel(outer)
-    f, x = build(s, [a, b], name="doubled"), np.ones(TURNS, np.float32)
+    f, x = build(s, [a, b], name="doubled"), np.ones(ITERATIONS, np.float32)
     return lambda: float(f.benchmark(x, seconds=SECONDS).min)
 
 

@@ -50,7 +50,7 @@ def _readable(file: str) -> str:
 
 
 def _cell_numbers() -> dict[str, int]:
-    """The numbers of the cells that a running notebook has executed, by file name; empty outside of one."""
+    """The numbers of the cells that a running notebook has executed, by file name; empty outside one."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     found = getattr(getattr(shell, "compile", None), "_filename_map", None)
     return found if isinstance(found, dict) else {}

@@ -8,7 +8,7 @@ import numpy as np
 
 
 class RandomModel:
-    """Scores by lot; the same seed draws the same lots."""
+    """Random scores; the same seed draws the same ones."""
 
     def __init__(self, seed: int = 0) -> None:
         self.rng = np.random.default_rng(seed)

@@ -27,8 +27,8 @@ from ..whole_files import write_whole
 from .tiers.keys import Environment, combined
 
 SAMPLE = 40e-6  # seconds of one sample at least: the clock and the call are then below 1 %
-ROUNDS = (5, 400)  # turns of all candidates, at least and at most
-TRIED = 3  # turns after which the slowest are told apart
+ROUNDS = (5, 400)  # of all candidates, at least and at most
+TRIED = 3  # rounds after which the slowest are told apart
 FORMAT = 1
 DRIFT = 1.35  # how much the times of sentinels may differ among themselves from the table's
 
@@ -38,7 +38,7 @@ Run = Callable[[], Any]
 
 def times(candidates: Mapping[Key, Run], seconds: float, within: float = math.inf) -> dict[Key, float]:
     """Least seconds of a call of each, by about ``seconds`` of measuring in all. What takes more than
-    ``within`` times as long as the fastest after ``TRIED`` turns is not timed any more: its time stays a
+    ``within`` times as long as the fastest after ``TRIED`` rounds is not timed any more: its time stays a
     rough one."""
     clock = time.perf_counter
     repeats: dict[Key, int] = {}
@@ -51,10 +51,10 @@ def times(candidates: Mapping[Key, Run], seconds: float, within: float = math.in
         repeats[key] = max(1, min(1000, round(SAMPLE / max(best[key], 1e-8))))
     end = clock() + seconds
     running = dict(candidates)
-    for turn in range(ROUNDS[1]):
-        if turn >= ROUNDS[0] and clock() >= end:
+    for number in range(ROUNDS[1]):
+        if number >= ROUNDS[0] and clock() >= end:
             break
-        if turn == TRIED:
+        if number == TRIED:
             limit = within * min(best.values(), default=0.0)
             running = {key: run for key, run in candidates.items() if best[key] <= limit}
         for key, run in running.items():

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Account:
-    """How a DynamicKernel came to be, for people: the family, what was compiled, how good the tree is by the
+    """How a DynamicKernel came to be, for readers: the family, what was compiled, how good the tree is by the
     model."""
 
     name: str
@@ -86,8 +86,8 @@ class Explanation:
         lines = [f"{', '.join(f'{d}={n}' for d, n in self.shape.items())}: {self.reason} (tier {self.tier})"]
         width = max((len(name) for name, _, _ in self.alternatives), default=0)
         for i, (name, seconds, what) in enumerate(self.alternatives):
-            told = "" if seconds is None else f"{seconds * 1e6:10.2f} µs"
-            lines.append(f"  {'→' if i == 0 else ' '} {name:<{width}}  {told:>13}  {what}".rstrip())
+            predicted = "" if seconds is None else f"{seconds * 1e6:10.2f} µs"
+            lines.append(f"  {'→' if i == 0 else ' '} {name:<{width}}  {predicted:>13}  {what}".rstrip())
         return "\n".join(lines)
 
 
@@ -112,7 +112,7 @@ class DynamicKernel:
 
     def __call__(self, *args: Any) -> Any:
         """Run it. Raises CallError for arguments it cannot take and, unless the profile says ``generic``, for
-        sizes outside of all profiles."""
+        sizes outside all profiles."""
         try:
             return self._call(*args)
         except tl.CallError as e:
@@ -176,7 +176,7 @@ class DynamicKernel:
             if beyond
             else f"the tree picks {chosen[0]}"
             if inside
-            else f"{'outside of' if self.profiles[0].out_of_range == 'generic' else 'between'} all profiles: "
+            else f"{'outside' if self.profiles[0].out_of_range == 'generic' else 'between'} all profiles: "
             f"{chosen[0]}"
         )
         return Explanation(named, chosen[0], (chosen, *rest), reason, TIERS[self.base])

@@ -269,6 +269,6 @@ def _seconds(x: Any) -> float:
 
 
 def plans_of(data: Mapping[str, Any]) -> Plans:
-    """The plans that ``to_json`` told. Raises ValueError, KeyError or TypeError for anything else."""
+    """The plans that ``to_json`` wrote. Raises ValueError, KeyError or TypeError for anything else."""
     kinds: dict[str, Any] = {c.kind: c for c in (RowPlans, Measured)}
     return kinds[data["kind"]].of(data)  # type: ignore[no-any-return]

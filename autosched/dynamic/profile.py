@@ -13,7 +13,7 @@ import tensorlang as tl
 
 OUT_OF_RANGE = ("error", "generic")
 EXHAUSTIVE = 1 << 14  # shapes up to which all of a profile are looked at
-SAMPLES = 4096  # else about so many
+SAMPLES = 4096  # else about as many
 RESIDUES = 48  # sizes next to each other around a sample, so that every remainder by a tile's height is seen
 
 Shape = tuple[int, ...]

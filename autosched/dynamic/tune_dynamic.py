@@ -22,7 +22,7 @@ from .families import FAMILIES, Options, Settings
 from .kernel import Account, DynamicKernel
 from .profile import ShapeProfile, hull, profiles_of
 
-SECONDS = 2.0  # of measuring, unless told
+SECONDS = 2.0  # of measuring, unless given
 
 
 def tune_dynamic(
@@ -93,7 +93,7 @@ def _check(decl: Declaration, profiles: tuple[ShapeProfile, ...]) -> None:
                 raise tl.TensorLangError(
                     f"tune_dynamic({decl.name}): the profile of {name} is {span}",
                     because=f"{name} is declared from {d.lo or 0} to {d.hi if d.hi is not None else 'any'}",
-                    try_="a profile inside of that, or a wider te.dim",
+                    try_="a profile inside that, or a wider te.dim",
                 )
             if span.most // d.multiple_of * d.multiple_of < span.least:
                 raise tl.TensorLangError(
@@ -127,7 +127,7 @@ def _least(route: tl.Module | tl.Rows) -> dict[str, int]:
 
 
 def _joined(options: Options, profiles: tuple[ShapeProfile, ...], fits: list[Fit], open_: bool) -> Any:
-    """One tree of all profiles: the first that holds a shape serves it. Outside of all of them stands the
+    """One tree of all profiles: the first that holds a shape serves it. Outside all of them stands the
     general route."""
     if len(profiles) == 1 and not open_:
         return fits[0].tree
@@ -141,8 +141,8 @@ def _joined(options: Options, profiles: tuple[ShapeProfile, ...], fits: list[Fit
 def _account(decl: Declaration, options: Options, fits: list[Fit], seconds: float, tables: Tables) -> Account:
     worst = max(fits, key=lambda f: f.worst_loss)
     table = cost_of(decl.target)
-    told = () if table == ROOFLINE else (f"costs of TENSORLANG_COST, {table.digest}",)
-    notes = (*options.notes, *told, *(f"the stored table was not used: {why}" for why in tables.misses))
+    costs = () if table == ROOFLINE else (f"costs of TENSORLANG_COST, {table.digest}",)
+    notes = (*options.notes, *costs, *(f"the stored table was not used: {why}" for why in tables.misses))
     return Account(
         decl.name,
         options.family,

@@ -31,10 +31,10 @@ def kernel_file(job: Job, directory: str) -> Path:
 
 def computation(job: Job) -> list[te.Tensor]:
     """The tensors of a job, read once."""
-    found = _computations.get(job.key)
-    if found is None:
-        found = _computations[job.key] = te.serialize.from_json(job.graph)
-    return found
+    result = _computations.get(job.key)
+    if result is None:
+        result = _computations[job.key] = te.serialize.from_json(job.graph)
+    return result
 
 
 def outputs_of(tensors: list[te.Tensor]) -> list[te.Tensor]:

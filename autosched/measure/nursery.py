@@ -122,7 +122,7 @@ class Nursery:
     built: deque[tuple[Job, Outcome]] = field(default_factory=deque)
     build_seconds: float = 0.0  # of what the runner has now
     hold: bool = False  # begin no run
-    asked: bool = False  # the parent waits to hear that nothing runs
+    reply_due: bool = False  # the parent waits to hear that nothing runs
 
     @property
     def benches(self) -> list[Bench]:
@@ -140,7 +140,7 @@ class Nursery:
             ready, _, _ = select.select([incoming.fd, *busy], [], [], wait)
             if incoming.fd in ready:
                 for line in incoming.read():
-                    self.told(line)
+                    self.receive(line)
             for fd in ready:
                 if fd in busy:
                     self.hear(busy[fd])
@@ -150,18 +150,18 @@ class Nursery:
                     what = "run" if b is self.runner else "built"
                     self.finished(b, b.kill((TIMEOUT, f"not {what} after {b.job.timeout:g} s")))
 
-    def told(self, line: str) -> None:
+    def receive(self, line: str) -> None:
         """What the parent says: a job, or whether runs may begin."""
         if line in (HOLD, GO):
-            self.hold = self.asked = line == HOLD
+            self.hold = self.reply_due = line == HOLD
         else:
             self.waiting.append(Job.from_json(line))
 
     def assign(self) -> None:
         """Give idle workers what there is to do."""
-        if self.asked and self.runner.job is None:
+        if self.reply_due and self.runner.job is None:
             write_line(self.results, HELD)
-            self.asked = False
+            self.reply_due = False
         if self.runner.job is None and self.built and not self.hold:
             job, outcome = self.built.popleft()
             self.build_seconds = outcome.build_seconds

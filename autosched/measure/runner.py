@@ -37,16 +37,16 @@ from .protocol import OK, OUT_OF_MEMORY, PREPARE, TIMING, TIMING_SERIAL, WRONG_A
 SAMPLES, MOST_SAMPLES = 3, 6
 ORDINARY = 2.0**-4  # of the integers of the check: a power of two changes no bits
 PRECISE = 0.02  # of the median: an interval as narrow as this needs no more samples
-HOPELESS = 2.0  # so many times slower than the best is not timed with care
+HOPELESS = 2.0  # this many times slower than the best is not timed with care
 GLANCE, GLANCES = 1e-3, 8  # seconds, and runs, after which a kernel may count as hopeless
-PROMISING = 1.1  # up to so many times slower than the best, a wide interval is worth more samples
+PROMISING = 1.1  # up to this many times slower than the best, a wide interval is worth more samples
 NUDGE, SLACK = (
     2,
     32.0,
 )  # ulp; a transformer block of 57 stages was 9 times as far off as inputs moved by that much make it
 # seconds: from here on a run is timed by itself, and the call from Python (some 0.1 µs) does not count
 LONG = 3e-4
-PAGE, LINE, PLACES = 4096, 64, 21  # bytes; every move begins so many lines further on in a page
+PAGE, LINE, PLACES = 4096, 64, 21  # bytes; every move begins this many lines further on in a page
 _workbenches: dict[str, Workbench] = {}
 
 

@@ -216,8 +216,8 @@ def shortened(text: str, most: int = 400) -> str:
 def merge(
     inputs: Sequence[str | Path], output: str | Path, keep: int | None = None
 ) -> tuple[int, list[BadLine]]:
-    """Write the records of several files to one, each once; ``keep``: distilled to so many of the fastest of
-    each task and target, with all measurements of these. Returns how many were written, and the lines that
+    """Write the records of several files to one, each once; ``keep``: distilled to this many of the fastest
+    of each task and target, with all measurements of these. Returns how many were written, and the lines that
     were skipped.
 
     The output is written beside its place and renamed, so it may be one of the inputs. Raises TensorLangError

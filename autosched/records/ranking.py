@@ -2,7 +2,7 @@
 
 Machines drift: where a hypervisor puts two processors, or what others do, changes a kernel's time by a third
 within seconds, so times that were taken apart cannot be compared to a few percent. What was measured in turns
-with the schedule that the search began with is judged by the ratios within the turns, and by them alone: the
+with the schedule that the search began with is judged by the ratios within the rounds, and by them alone: the
 lucky moment in which a candidate was first seen is forgotten.
 """
 
@@ -33,9 +33,9 @@ def ranked(records: Iterable[Record], task: str, target: str) -> list[Record]:
     start = next((same for same in several.values() if any(r.start for r in same)), None)
     if start is None:
         return sorted(map(_together, several.values()), key=lambda r: r.cost)
-    turns = {r.turn: r.cost for r in start if r.turn}
+    rounds = {r.turn: r.cost for r in start if r.turn}
     begun = replace(_together([r for r in start if r.turn] or start), start=True)
-    placed = [_placed(same, begun, turns) for same in several.values() if same is not start]
+    placed = [_placed(same, begun, rounds) for same in several.values() if same is not start]
     return [r for _, r in sorted([(0, begun), *placed], key=lambda p: (p[0], p[1].cost))]
 
 
@@ -43,13 +43,13 @@ def _together(same: Sequence[Record]) -> Record:
     return replace(same[0], times=tuple(t for r in same for t in r.times))
 
 
-def _placed(same: Sequence[Record], start: Record, turns: Mapping[str, float]) -> tuple[int, Record]:
+def _placed(same: Sequence[Record], start: Record, rounds: Mapping[str, float]) -> tuple[int, Record]:
     """The measurements of a trace as one record, and whether it stands ahead of the start (0), or behind it,
     measured beside it (1) or not (2)."""
-    ratios = [r.cost / turns[r.turn] for r in same if r.turn in turns]
+    ratios = [r.cost / rounds[r.turn] for r in same if r.turn in rounds]
     if ratios:
         clearly = statistics.median(ratios) < WORTH and median_interval(ratios)[1] < 1
         return (0 if clearly else 1), replace(same[0], times=tuple(x * start.cost for x in ratios))
     one = _together(same)
-    clearly = not turns and one.cost < WORTH * start.cost and one.interval[1] < start.interval[0]
+    clearly = not rounds and one.cost < WORTH * start.cost and one.interval[1] < start.interval[0]
     return (0 if clearly else 2), one

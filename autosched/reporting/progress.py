@@ -25,8 +25,8 @@ class Report(Protocol):
     """Told of every candidate."""
 
     def begin(self, name: str, trials: int, done: int, seconds: float | None = None) -> None:
-        """A tune begins; so many trials of it are known from records, and it ends after so many seconds if
-        not before."""
+        """A tune begins; this many trials of it are known from records, and it ends after this many seconds
+        if not before."""
 
     def round(self, records: Sequence[Record], best: Record | None, flops: float) -> None:
         """Candidates were measured; ``best`` is the fastest so far, ``flops`` the operations of its task."""

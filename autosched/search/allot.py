@@ -56,10 +56,10 @@ def allot(
             [(-float(x), i, row) for x, row in zip(scores[i](rows), rows, strict=True)] if len(rows) else []
         )
     found.sort(key=lambda f: f[:2])  # stable: what a variant put first stays first
-    lots = round(n * EXPLORE) if len(variants) > 1 else 0
+    explored = round(n * EXPLORE) if len(variants) > 1 else 0
     left = [-(-n // 2) if len(s.rows) else NEW for s in seen] if len(variants) > 1 else [n]
     for _, i, row in found:
-        if len(chosen) < n - lots and left[i] and len(pooled[i].fresh(row[None, :])):
+        if len(chosen) < n - explored and left[i] and len(pooled[i].fresh(row[None, :])):
             chosen.append((i, row))
             pooled[i].add(row[None, :], [0.0])
             left[i] -= 1

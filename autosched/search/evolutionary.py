@@ -28,7 +28,7 @@ class Evolutionary:
     epsilon: float = 0.1
     mutation: float = 1.2  # knobs changed in a child, on average
     crossover: float = 0.5
-    trades: float = 0.1  # children whose tiles trade a factor of two instead
+    trades: float = 0.1  # offspring whose tiles trade a factor of two instead
 
     def propose(
         self, variant: Variant, n: int, rng: np.random.Generator, score: Score | None, seen: Seen
@@ -37,19 +37,19 @@ class Evolutionary:
         if score is None:
             return self._first(variant, n, rng, seen)
         guests = seen.guests[variant.valid(seen.guests)] if len(seen.guests) else seen.guests
-        people = np.concatenate(
+        population = np.concatenate(
             [seen.best(self.survivors), guests, variant.sample_valid(rng, self.population)]
         )[: self.population]
-        if not len(people):
-            return people
-        fitness = score(people)
+        if not len(population):
+            return population
+        fitness = score(population)
         for _ in range(self.generations):
-            children = self.children(variant, people, fitness, rng)
-            people = np.concatenate([people, children])
-            fitness = np.concatenate([fitness, score(children)])
-            people, fitness = _best(people, fitness, self.population)
-        lots = round(n * self.epsilon)
-        chosen = seen.fresh(people)[: n - lots]
+            offspring = self.offspring(variant, population, fitness, rng)
+            population = np.concatenate([population, offspring])
+            fitness = np.concatenate([fitness, score(offspring)])
+            population, fitness = _best(population, fitness, self.population)
+        explored = round(n * self.epsilon)
+        chosen = seen.fresh(population)[: n - explored]
         also = Seen(len(variant.domains))
         also.add(np.concatenate([seen.rows, chosen]), np.zeros(len(seen.rows) + len(chosen)))
         return np.concatenate([chosen, Random().propose(variant, n - len(chosen), rng, None, also)])
@@ -60,22 +60,22 @@ class Evolutionary:
         rows = seen.fresh(np.concatenate([own[variant.valid(own)], variant.sample_valid(rng, 4 * n)]))
         return rows[:n]
 
-    def children(self, variant: Variant, people: Rows, fitness: Any, rng: np.random.Generator) -> Rows:
-        """As many valid children as there are people, or fewer."""
-        n, width = people.shape
+    def offspring(self, variant: Variant, population: Rows, fitness: Any, rng: np.random.Generator) -> Rows:
+        """As many valid offspring as the population has individuals, or fewer."""
+        n, width = population.shape
         rank = np.empty(n)
         rank[np.argsort(-fitness, kind="stable")] = np.arange(n)
         weight = 1.0 / (8.0 + rank)
         edges = np.cumsum(weight)
         parents = np.searchsorted(edges, rng.random((2, n)) * edges[-1], side="right").clip(0, n - 1)
-        mother, father = people[parents[0]], people[parents[1]]
+        mother, father = population[parents[0]], population[parents[1]]
         crossed = (rng.random(n) < self.crossover)[:, None] & (rng.random((n, width)) < 0.5)
-        born = np.where(crossed, father, mother)
+        bred = np.where(crossed, father, mother)
         traded = rng.random(n) < self.trades
-        born = np.where(
-            traded[:, None], trade(rng, variant, born), mutate_rows(rng, variant, born, self.mutation)
+        bred = np.where(
+            traded[:, None], trade(rng, variant, bred), mutate_rows(rng, variant, bred, self.mutation)
         )
-        return born[variant.valid(born)]
+        return bred[variant.valid(bred)]
 
 
 def _best(rows: Rows, fitness: Any, n: int) -> tuple[Rows, Any]:

@@ -10,12 +10,12 @@ import numpy as np
 from ..space import Variant
 from .strategy import Rows, Score, Seen
 
-LARGEST = 1 << 22  # rows of a variant that are looked through; of a larger one the first so many
+LARGEST = 1 << 22  # rows of a variant that are looked through; of a larger one the first ones
 
 
 @dataclass(frozen=True)
 class Exhaustive:
-    """All valid rows, ``block`` at a time; scores are not asked."""
+    """All valid rows, ``block`` at a time; scores are ignored."""
 
     block: int = 1 << 14
 

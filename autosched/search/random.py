@@ -9,7 +9,7 @@ from .strategy import Rows, Score, Seen
 
 
 class Random:
-    """Valid rows by lot; scores are not asked."""
+    """Valid rows at random; scores are ignored."""
 
     def propose(
         self, variant: Variant, n: int, rng: np.random.Generator, score: Score | None, seen: Seen

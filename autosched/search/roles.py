@@ -48,7 +48,7 @@ def choice(rng: np.random.Generator, values: Any, at: Column) -> Column:
 
 
 def either(first: Mutation, second: Mutation) -> Mutation:
-    """One of two, by lot for each row."""
+    """One of two, at random for each row."""
     return lambda rng, values, at: np.where(
         rng.random(len(at)) < 0.5, first(rng, values, at), second(rng, values, at)
     )
@@ -70,7 +70,7 @@ def mutate(rng: np.random.Generator, role: str, values: Any, column: Any) -> Any
 
 
 def mutate_rows(rng: np.random.Generator, variant: Variant, rows: Any, knobs: float) -> Any:
-    """A copy of the rows with ``knobs`` of the knobs of each changed, on average; limits are not asked."""
+    """A copy of the rows with ``knobs`` of the knobs of each changed, on average; limits are not checked."""
     changed = rng.random(rows.shape) < knobs / max(1, rows.shape[1])
     born = rows.copy()
     for k, d in enumerate(variant.domains):

@@ -92,13 +92,13 @@ def _assigned(s: tl.Schedule, stages: Sequence[str], anchors: Sequence[str], fin
 def _ahead(s: tl.Schedule, stages: Sequence[str], anchors: set[str]) -> dict[str, set[str]]:
     """The heavy reductions that a stage's elements come to by way of elementwise stages; "" for whatever else
     they come to."""
-    found: dict[str, set[str]] = {}
+    result: dict[str, set[str]] = {}
     for name in reversed(stages):
         mine: set[str] = {""} if s[name].state.is_output else set()
         for r in s.state.readers(name):
-            mine |= {r.name} if r.name in anchors else {""} if r.compute.reduce_axis else found[r.name]
-        found[name] = mine
-    return found
+            mine |= {r.name} if r.name in anchors else {""} if r.compute.reduce_axis else result[r.name]
+        result[name] = mine
+    return result
 
 
 def _join_nests(of: dict[str, str], default: tl.Schedule) -> None:

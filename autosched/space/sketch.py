@@ -2,7 +2,7 @@
 et al., OSDI 2020, section 4.1). Knows rules and schedules; nothing of tasks, search or measurement.
 
 The stages are visited last first, in rounds until no rule has anything left to say: at first only by what is
-certain (a rule answers ALWAYS), then by everything. At a stage every open sketch is asked, and every rule
+certain (a rule answers ALWAYS), then by everything. At a stage every open sketch is tried, and every rule
 that applies gives the sketches that go on. A rule takes a stage once, so that the rounds end. Ways are given
 likely ones first, and they are made only when they are among the ``MAX_SKETCHES`` likeliest: those with the
 least sum of places in those orders. Each further stage that is not scheduled in its likeliest way counts
@@ -56,9 +56,9 @@ def derive(
         if after == level:
             after = _round(level, where, rules, most, cut, certain=False)
         if after == level:
-            found = _different([x for x, _ in level])
-            found.left_out = tuple(cut.keys() - {step for x in found for step in x.rules})
-            return found
+            result = _different([x for x, _ in level])
+            result.left_out = tuple(cut.keys() - {step for x in result for step in x.rules})
+            return result
         level = after
     raise tl.TensorLangError(
         "sketches do not end",
@@ -104,9 +104,9 @@ def _ways(
     s = sketch.schedule
     if name not in s.state.position:
         return None
-    asked = [(r, r.applies(s, s[name], where)) for r in rules if (r.name, name) not in taken]
-    chosen = [r for r, answer in asked if answer is Answer.ALWAYS][:1] or (
-        [] if certain else [r for r, answer in asked if answer is Answer.APPLY]
+    answers = [(r, r.applies(s, s[name], where)) for r in rules if (r.name, name) not in taken]
+    chosen = [r for r, answer in answers if answer is Answer.ALWAYS][:1] or (
+        [] if certain else [r for r, answer in answers if answer is Answer.APPLY]
     )
     if not chosen:
         return None
@@ -122,20 +122,20 @@ def _ways(
 
 def _likeliest(level: list[_Open], ways: Sequence[_Ways | None], most: int) -> list[_Open]:
     """The sketches that go on, likeliest first; one that no way goes on from stays as it is."""
-    found: list[_Open] = []
+    result: list[_Open] = []
     heap = [
         (x.rank, i, 0) for i, (x, _) in enumerate(level)
     ]  # the rank of the next way of sketch i, which is its n-th
-    while heap and len(found) < most:
+    while heap and len(result) < most:
         rank, i, n = heapq.heappop(heap)
         before, options = level[i], ways[i]
         made = next(options.made, None) if options is not None else None
         if made is not None:
-            found.append((Sketch(made[0].schedule, made[0].rules, rank), made[1]))
+            result.append((Sketch(made[0].schedule, made[0].rules, rank), made[1]))
             heapq.heappush(heap, (before[0].rank + n + 1 + (APART if before[0].rank else 0), i, n + 1))
         elif n == 0:
-            found.append(before)
-    return found
+            result.append(before)
+    return result
 
 
 def _different(sketches: list[Sketch]) -> Sketches:

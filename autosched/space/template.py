@@ -88,15 +88,15 @@ def _template(task: SearchTask) -> tuple[tuple[str, ...], tl.Schedule]:
 def _sketches(task: SearchTask, derived: Sketches) -> list[tuple[tuple[str, ...], tl.Schedule]]:
     default = recipes.default_schedule(task.outputs, task.target)
     known = opened(task.schedule(), default, Where(task.target))
-    found = [(("default schedule",), known), *[(x.rules, x.schedule) for x in derived]]
-    if not any(s.decisions for _, s in found) and len({s.trace.to_json() for _, s in found}) == 1:
+    result = [(("default schedule",), known), *[(x.rules, x.schedule) for x in derived]]
+    if not any(s.decisions for _, s in result) and len({s.trace.to_json() for _, s in result}) == 1:
         parts = ", ".join(f"{st.name} ({_kind(st)})" for st in known.stages if not st.state.is_placeholder)
         raise tl.TensorLangError(
             f"{task.name}: nothing to tune",
             because=f"no rule has anything to decide about {parts}",
             try_="a template that samples sizes, or SearchTask(rules=[…]) with a rule for it",
         )
-    return found
+    return result
 
 
 def _kind(stage: tl.Stage) -> str:

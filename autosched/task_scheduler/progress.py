@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 @dataclass
 class Progress:
-    """``bests[i]`` is the best time in seconds after batch i, infinite while nothing works; ``asked`` counts
+    """``bests[i]`` is the best time in seconds after batch i, infinite while nothing works; ``begun`` counts
     batches that were begun, of which the last may still be on its way. ``kind`` is equal for tasks of the
     same structure."""
 
@@ -16,7 +16,7 @@ class Progress:
     flops: float
     kind: Any = None
     bests: list[float] = field(default_factory=list)
-    asked: int = 0
+    begun: int = 0
 
     @property
     def best(self) -> float:

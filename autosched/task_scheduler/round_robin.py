@@ -13,4 +13,4 @@ class RoundRobin:
 
     def choose(self, tasks: list[Progress], open_: list[int]) -> int:
         """The next in turn."""
-        return min(open_, key=lambda i: (tasks[i].asked, i))
+        return min(open_, key=lambda i: (tasks[i].begun, i))

@@ -137,7 +137,7 @@ def tune_tasks(
         report.begin(f"{len(tasks)} tasks", trials, run.measured)
         meter: Measures = own if measurer is None else measurer  # type: ignore[assignment]
         for session, record in measured(meter, run.batches(trials)):
-            run.told(session)
+            run.note(session)
             report.round([record], session.fastest, session.flops)
         for m in run.members.values():
             if m.new:
@@ -212,7 +212,7 @@ class _Run:
             return
         progress = Progress(self.weights[i], session.flops, kind_of(task))
         if session.tried:
-            progress.asked, progress.bests = 1, [session.best]
+            progress.begun, progress.bests = 1, [session.best]
         self.members[i] = _Member(session, progress)
 
     def batches(self, trials: int) -> Iterator[tuple[Session, list[str]]]:
@@ -231,12 +231,12 @@ class _Run:
             if not traces:
                 self.closed[i] = f"all {m.session.tried} candidates were measured"
                 continue
-            m.progress.asked += 1
+            m.progress.begun += 1
             m.batches.append(len(traces))
             self.order.append(i)
             yield m.session, traces
 
-    def told(self, session: Session) -> None:
+    def note(self, session: Session) -> None:
         """One more candidate was measured."""
         i = next(i for i, m in self.members.items() if m.session is session)
         m = self.members[i]

@@ -2,7 +2,7 @@
 the key of before. Knows records and schedules; nothing of search or measurement.
 
 The key of a task ignores names, and the trace of a record speaks of stages and loops by name: so a record
-carries the names it was made with, and its steps are made on a schedule with those names and told in the
+carries the names it was made with, and its steps are made on a schedule with those names and expressed in the
 names of the task.
 """
 
@@ -23,7 +23,7 @@ from .transplant import renamed
 
 
 class Named(Protocol):
-    """What is asked of a task: its keys, the names it knows things by, and its computation."""
+    """What is needed of a task: its keys, the names it knows things by, and its computation."""
 
     target: tl.Target
 
@@ -40,7 +40,7 @@ class Named(Protocol):
 
 class Adopted:
     """Takes records for ``task``. ``like`` are traces whose names for decisions are taken where the steps are
-    the same; ``refused`` collects the reasons of the records that cannot be told in the task's names."""
+    the same; ``refused`` collects the reasons of the records that cannot be expressed in the task's names."""
 
     def __init__(self, task: Named, like: Sequence[tl.Trace] = ()) -> None:
         self.task, self.target, self.like = task, str(task.target), like
@@ -52,14 +52,14 @@ class Adopted:
 
     def take(self, records: Iterable[Record]) -> list[Record]:
         """The records, those of the task with its key and in its names. Records of other tasks stay as they
-        are; what cannot be told is left out."""
-        found = []
+        are; what cannot be expressed is left out."""
+        result = []
         for r in records:
             try:
-                found.append(self._one(r))
+                result.append(self._one(r))
             except tl.TensorLangError as e:
                 self.refused.append(shortened(str(e)))
-        return found
+        return result
 
     def own(self, records: Iterable[Record]) -> list[Record]:
         """Those of the task and its target."""
@@ -72,9 +72,11 @@ class Adopted:
             return r
         if not r.names:
             return replace(r, names=self.task.names)
-        return replace(r, names=self.task.names, steps=canonical_trace(self._told(parsed(r.steps), r.names)))
+        return replace(
+            r, names=self.task.names, steps=canonical_trace(self._translated(parsed(r.steps), r.names))
+        )
 
-    def _told(self, trace: tl.Trace, names: tuple[str, ...]) -> tl.Trace:
+    def _translated(self, trace: tl.Trace, names: tuple[str, ...]) -> tl.Trace:
         """The trace in the names of the task. Raises TensorLangError."""
         key = names, trace.steps
         try:
@@ -121,16 +123,16 @@ def _decisions(trace: tl.Trace) -> list[str]:
 def _decided(step: Any, names: dict[str, str]) -> Any:
     """A step with other names for decisions."""
 
-    def told(value: Any) -> Any:
+    def translated(value: Any) -> Any:
         if isinstance(value, tuple):
-            return tuple(map(told, value))
+            return tuple(map(translated, value))
         known = getattr(value, "name", None)  # a sampled value, where a number stands
         if known is None:
             return value
         name, dot, number = known.rpartition(".")
         return replace(value, name=names.get(name, name) + dot + number)
 
-    changes = {f.name: told(getattr(step, f.name)) for f in fields(step)}
+    changes = {f.name: translated(getattr(step, f.name)) for f in fields(step)}
     if "decision" in changes:
         changes["decision"] = names[step.decision]
     return replace(step, **changes)

@@ -2,7 +2,7 @@
 own, and the best of them put together on the whole. Knows sessions and pieces; measures nothing.
 
 The first candidate is the default schedule of the whole. Then the pieces take turns: each at first, later the
-one that takes most of the time of the whole for the turns it had (the hope that so much again brings as much
+one that takes most of the time of the whole for the rounds it had (the hope that so much again brings as much
 again, of Ansor's equation 7). A program of two heavy reductions is also searched as one, for the places where
 the first is computed inside the second: it counts as one more piece. At the end what was fastest of every
 piece is measured again, and the schedules put together of them are measured in turns with the default
@@ -30,13 +30,13 @@ from ..task import SearchTask
 from .extract import Pieces, pieces_of
 from .session import Session, canonical_trace
 
-# candidates of a piece in its first turn, which says how much of the time it takes, and in any other
-FIRST, TURN = 2, 8
+# candidates of a piece in its first round, which says how much of the time it takes, and in any other
+FIRST, LATER = 2, 8
 WHOLE = -1  # the number of the piece that is the whole program
 # of the candidates that its time would give the whole beside its pieces, as long as it is as fast as they say
 # they will be together; the share falls with this power of how much slower it is
 FUSED, FALL = 0.5, 8
-AGAIN, AGAIN_TURNS = 3, 3  # of the fastest of a piece are measured again at the end, and as often
+AGAIN, AGAIN_ROUNDS = 3, 3  # of the fastest of a piece are measured again at the end, and as often
 # of the time of its default schedule: a piece that gained less keeps that in one of the schedules put
 # together
 WORTH = 0.97
@@ -70,7 +70,7 @@ class ProgramSession(Session):
             except tl.TensorLangError as e:
                 self.reasons[i] = str(e)
         # candidates of each piece that has more
-        self._asked = dict.fromkeys([*self.members, *([WHOLE] if few else [])], 0)
+        self._proposed = dict.fromkeys([*self.members, *([WHOLE] if few else [])], 0)
         self._begun = False
 
     @property
@@ -112,39 +112,39 @@ class ProgramSession(Session):
 
     def propose(self, n: int) -> list[str]:
         """The default schedule of the whole, then candidates of the pieces and of the whole."""
-        found = []
+        result = []
         if self.first not in self.known and self.first not in self.waiting:
             self.waiting[self.first] = (
                 0,
                 self.variants[0].present()[0] if self.variants else np.empty(0, np.int64),
             )
-            found = [self.first]
+            result = [self.first]
         # a model learns of one task: each piece has its own, now that what there is to load is loaded
         if not self._begun:
             self._begun = True
             for m in self.members.values():
                 m.model = copy.deepcopy(self.model)
-        while len(found) < n and self._asked:
-            i = max(self._asked, key=self._hope)
-            most = min(TURN if self._asked[i] else FIRST, n - len(found))
+        while len(result) < n and self._proposed:
+            i = max(self._proposed, key=self._hope)
+            most = min(LATER if self._proposed[i] else FIRST, n - len(result))
             new = super().propose(most) if i == WHOLE else [f"{i}:{t}" for t in self.members[i].propose(most)]
-            self._asked[i] += len(new)
-            found += new
+            self._proposed[i] += len(new)
+            result += new
             if not new:
-                del self._asked[i]
-        self.exhausted = not found
-        return found
+                del self._proposed[i]
+        self.exhausted = not result
+        return result
 
     def _hope(self, i: int) -> float:
         """Seconds of the whole that a piece still takes for each of its candidates."""
-        if not self._asked[i]:
+        if not self._proposed[i]:
             return float("inf")
         if i != WHOLE:
             spent, share = self.members[i].best, float(self.pieces.weights[i])
         else:
             spent = min((c for s, c in self.known.items() if s != self.first), default=super().best)
             share = FUSED * min(1.0, self._promised() / spent) ** FALL if spent < float("inf") else 0.0
-        return share * spent / self._asked[i] if spent < float("inf") else 0.0
+        return share * spent / self._proposed[i] if spent < float("inf") else 0.0
 
     def job(self, steps: str, *, again: bool = False) -> Job:
         """The job to measure a candidate of the whole or of a piece."""
@@ -164,8 +164,8 @@ class ProgramSession(Session):
         """The fastest of each piece, then the whole put together of them, and the fastest of the whole, in
         turns with its default schedule."""
         again = [f"{i}:{t}" for i, m in self.members.items() for t in m.fastest_few(AGAIN)]
-        for turn in range(AGAIN_TURNS):
-            yield again[:: -1 if turn % 2 else 1]
+        for number in range(AGAIN_ROUNDS):
+            yield again[:: -1 if number % 2 else 1]
         yield from self.in_turns(list(dict.fromkeys([*self._together(), *self.fastest_few(AGAIN)])))
 
     def _together(self) -> list[str]:
@@ -182,15 +182,15 @@ class ProgramSession(Session):
             for i, r in best.items()
             if r.cost < WORTH * costs[i].get(self.members[i].first, float("inf"))
         }
-        found = []
+        result = []
         for chosen in (best, worth, second):
             try:
-                found.append(
+                result.append(
                     canonical_trace(self.pieces.put_together({i: r.trace() for i, r in chosen.items()}).trace)
                 )
             except tl.ScheduleError:
                 continue  # a record of another release
-        return found
+        return result
 
     def notes(self) -> list[str]:
         """That it was cut, and what could not be searched."""

@@ -30,9 +30,9 @@ from ..task import SearchTask
 from .adopted import Adopted
 
 T = TypeVar("T")
-# at the end: so many of the fastest are measured again, and no more than one in so many
+# at the end: this many of the fastest are measured again, and no more than one in this many
 FINALISTS, SHARE = 8, 4
-LOOK, KEPT, TURNS = 3, 3, 9  # after so many turns, the best few go on, until there were so many turns
+LOOK, KEPT, ROUNDS = 3, 3, 9  # after LOOK rounds the KEPT best go on, up to ROUNDS rounds
 _job_numbers = itertools.count(1)
 
 
@@ -168,7 +168,7 @@ class Session:
         return canonical_trace(self.variants[0].trace_of(self.variants[0].present()[0]))
 
     def finals(self) -> Iterator[list[str]]:
-        """What is to be measured again at the end, each turn when the one before has been: the fastest few
+        """What is to be measured again at the end, each round when the one before has been: the fastest few
         beside the schedule the search began with, so that neither a lucky moment nor a drift of the machine
         decides."""
         order = self.fastest_few(max(2, min(FINALISTS, self.tried // SHARE)))
@@ -184,16 +184,16 @@ class Session:
         return order
 
     def in_turns(self, order: Sequence[str]) -> Iterator[list[str]]:
-        """Turns of some candidates, of which the best and the first go on after a few."""
-        for turn in range(TURNS):
-            if turn == LOOK:
+        """Rounds of some candidates, of which the best and the first go on after a few."""
+        for number in range(ROUNDS):
+            if number == LOOK:
                 best = [
                     r.steps
                     for r in ranked(self.measured(), self.key, self.target)
                     if r.steps in order and r.steps != self.first
                 ]
                 order = [s for s in order if s == self.first or s in best[:KEPT]]
-            yield list(order if turn % 2 == 0 else reversed(order))
+            yield list(order if number % 2 == 0 else reversed(order))
 
     def notes(self) -> list[str]:
         """What a person should know of how it went."""
@@ -238,7 +238,7 @@ def measured(
     measurer: Measures, batches: Iterable[tuple[Session, list[str]]], *, again: bool = False
 ) -> Iterator[tuple[Session, Record]]:
     """The records of the candidates of all batches, in order. The next batch is asked for while the last
-    candidates of the one before are still being measured. ``again``: with all care, and as one turn."""
+    candidates of the one before are still being measured. ``again``: with all care, and as one round."""
     sent: deque[tuple[Session, str]] = deque()
     turn = f"{time.time():.6f}" if again else ""
 
@@ -280,7 +280,7 @@ class Preparing:
         try:
             for m in self._models:
                 getattr(m, "prepare", lambda: None)()
-        except Exception as e:  # told by whoever waits
+        except Exception as e:  # raised where it is awaited
             self._failed = e
 
     def join(self) -> None:

@@ -1,8 +1,8 @@
 """The calls of a schedule of a part of a computation, made on a schedule of the whole. Knows schedules only.
 
-Stages are told by their place, not by their names: what the part calls ``dense`` may be ``dense_3`` of the
-whole, and what a call makes there has the name that is free there. Loops are told by their place among those
-of their stage.
+Stages are identified by their place, not by their names: what the part calls ``dense`` may be ``dense_3`` of
+the whole, and what a call makes there has the name that is free there. Loops are identified by their place
+among those of their stage.
 """
 
 from __future__ import annotations

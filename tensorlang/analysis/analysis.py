@@ -85,19 +85,19 @@ class Analysis:
 
     def amounts(self) -> dict[str, Expr]:
         """Every amount of the analysis under a name of its own."""
-        found: dict[str, Expr] = {}
+        result: dict[str, Expr] = {}
         for st in self.statements:
-            found |= {f"{st.name}.iterations": st.iterations, f"{st.name}.points": st.points}
-            found |= {f"{st.name}.loop{p}": loop.extent for p, loop in enumerate(st.loops)}
+            result |= {f"{st.name}.iterations": st.iterations, f"{st.name}.points": st.points}
+            result |= {f"{st.name}.loop{p}": loop.extent for p, loop in enumerate(st.loops)}
             for i, a in enumerate(st.accesses):
                 at = f"{st.name}.{i}:{a.tensor}"
-                found |= {
+                result |= {
                     f"{at}.extent{p}.{d}": e for p, box in enumerate(a.extents) for d, e in enumerate(box)
                 }
-                found |= {f"{at}.stride{p}": e for p, e in enumerate(a.strides)}
+                result |= {f"{at}.stride{p}": e for p, e in enumerate(a.strides)}
         for m in self.storage:
-            found[f"{m.name}.bytes"] = m.bytes
-        return found
+            result[f"{m.name}.bytes"] = m.bytes
+        return result
 
     def limits(self, allowed: Limits | None = None, lanes: int = 8) -> tuple[Limit, ...]:
         """What every candidate must keep to; those that hold whatever the knobs are left out. ``lanes`` is
@@ -134,9 +134,9 @@ class Analysis:
 
 
 def analyse(schedule: Schedule, dims: Mapping[Var, int] | None = None, *, accesses: bool = True) -> Analysis:
-    """The statements, storage and decisions of a schedule. ``dims`` gives run-time sizes the values to reckon
-    with, else their hints. ``accesses=False`` leaves out what the statements touch, which takes most of the
-    time."""
+    """The statements, storage and decisions of a schedule. ``dims`` gives run-time sizes the values to
+    compute with, else their hints. ``accesses=False`` leaves out what the statements touch, which takes most
+    of the time."""
     state = schedule.state
     nests = Nests(state, Sizes(dims))
     statements = tuple(statement_of(nests, n, accesses) for n in nests.statements)

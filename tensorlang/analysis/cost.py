@@ -81,7 +81,7 @@ class Cost:
         return self.latency * self.per_cycle
 
     def shared(self, iterations: int) -> bool:
-        """Whether so many iterations of a body are worth a second thread."""
+        """Whether this many iterations of a body are worth a second thread."""
         return iterations >= self.thread
 
     def perhaps_shared(self, iterations: int) -> bool:
@@ -89,7 +89,7 @@ class Cost:
         return iterations >= self.thread // 4
 
     def shared_products(self, iterations: int) -> bool:
-        """Whether so many multiply-adds of register tiles are worth a second thread."""
+        """Whether this many multiply-adds of register tiles are worth a second thread."""
         return iterations >= self.thread * self.product
 
     def tile(self, rows: int, vectors: int) -> float:

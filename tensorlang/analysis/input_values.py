@@ -21,16 +21,16 @@ def positions(outputs: Iterable[Tensor]) -> Positions:
     """For each integer input that is read for a position of a tensor: how many there are, and whether the
     values had better rise, as the ends of rows do. ``x[I[j]]`` wants ``0 <= I[j] < len(x)``; the ends of a
     range ``P[i] <= k < P[i + 1]`` are among the numbers of k."""
-    found: Positions = {}
+    result: Positions = {}
     for op in operations([t.op for t in outputs]):
         for body in op.body if isinstance(op, ComputeOp) else ():
             for node in preorder(body):
                 if type(node) is TensorRead:
                     for index, extent in zip(node.indices, node.tensor.shape, strict=True):
-                        _tell(found, index, extent, False)
+                        _tell(result, index, extent, False)
                 if isinstance(node, Reduce) and node.condition is not None:
-                    _tell_ends(found, node)
-    return found
+                    _tell_ends(result, node)
+    return result
 
 
 def _tell_ends(found: Positions, e: Reduce) -> None:

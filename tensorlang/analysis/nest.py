@@ -86,12 +86,12 @@ class Nests:
 
     def extents(self, stage: StageState) -> dict[IterVar, Expr]:
         """The extent of every loop and axis of a stage, in 64 bits, with a value for each size."""
-        found = self._extents.get(stage.name)
-        if found is None:
-            found = self._extents[stage.name] = {
+        result = self._extents.get(stage.name)
+        if result is None:
+            result = self._extents[stage.name] = {
                 iv: amount(self.sizes(e)) for iv, e in self.bounds[stage.name].loops.items()
             }
-        return found
+        return result
 
     def box(self, tensor: Tensor) -> tuple[Expr, ...]:
         """The extents of the memory a tensor lives in: its shape, or the computed box."""
@@ -108,12 +108,12 @@ class Nests:
     def widths(self, nest: Nest, level: int) -> dict[Var, Expr]:
         """How many values each axis of the statement takes while the loops from ``level`` inwards run."""
         key = (nest.stage.name, level)
-        found = self._widths.get(key)
-        if found is None:
-            found = self._widths[key] = (
+        result = self._widths.get(key)
+        if result is None:
+            result = self._widths[key] = (
                 self._own(nest, level) if level >= nest.start else self._from_readers(nest, level)
             )
-        return found
+        return result
 
     def _own(self, nest: Nest, level: int) -> dict[Var, Expr]:
         stage, extent = nest.stage, self.extents(nest.stage)
@@ -152,10 +152,10 @@ class Nests:
                         else [most(a, b) for a, b in zip(touched, part, strict=True)]
                     )
         extent = self.extents(nest.stage)
-        found = {a.var: extent[a] for a in op.reduce_axis}
+        result = {a.var: extent[a] for a in op.reduce_axis}
         for d, a in enumerate(op.axis):
-            found[a.var] = amount(1) if touched is None else touched[d]
-        return found
+            result[a.var] = amount(1) if touched is None else touched[d]
+        return result
 
     def region(
         self, nest: Nest, level: int, reads: list[tuple[Expr, ...]], shape: tuple[Expr, ...]

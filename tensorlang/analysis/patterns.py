@@ -94,7 +94,7 @@ def operations(body: tuple[Expr, ...]) -> int:
         for node in preorder(e):
             if isinstance(
                 node, Call | Choice
-            ):  # a guarded read becomes a masked load, far dearer than a copy made once
+            ):  # a guarded read becomes a masked load, far more expensive than a copy made once
                 total += 10
             elif not isinstance(node, Access | Const | Var) and not node.dtype.is_index:
                 total += 1

@@ -1,4 +1,4 @@
-"""Products of two tensors and a sum, told by what they read along which axis: matrix products and
+"""Products of two tensors and a sum, recognised by what they read along which axis: matrix products and
 convolutions. Knows te; no schedules, and nothing of what a schedule makes of them."""
 
 from __future__ import annotations

@@ -38,15 +38,15 @@ def reduces_columns(op: ComputeOp) -> bool:
     if not op.axis or not op.reduce_axis or reducer_kind(op) in (None, "custom"):
         return False
     reduced, data = {a.var for a in op.reduce_axis}, {a.var for a in op.axis}
-    found = False
+    result = False
     for _, indices in reads_of(op).plain:
         if not _used(indices) & reduced:
             continue
         plain = [i for i in indices if isinstance(i, Var)]
         if len(plain) < len(indices) or set(plain) != reduced | data or plain[-1] is not op.axis[-1].var:
             return False
-        found = True
-    return found
+        result = True
+    return result
 
 
 def reads_lines(op: ComputeOp, tensor: Tensor) -> bool:
@@ -71,7 +71,7 @@ def row_of(indices: tuple[Expr, ...], axes: tuple[IterVar, ...]) -> int | None:
 
 @dataclass(frozen=True)
 class Transposition:
-    """``axis`` is the one along which the source is contiguous; ``every``: of which so many stand together
+    """``axis`` is the one along which the source is contiguous; ``every``: of which this many stand together
     (None: all)."""
 
     axis: IterVar

@@ -30,14 +30,14 @@ def disjuncts(e: Expr) -> list[Expr]:
 
 
 def _sides(e: Expr, kind: type[Binary]) -> list[Expr]:
-    found, stack = [], [e]
+    result, stack = [], [e]
     while stack:
         e = stack.pop()
         if isinstance(e, kind):
             stack += (e.b, e.a)
         else:
-            found.append(e)
-    return found
+            result.append(e)
+    return result
 
 
 def denied(cond: Expr) -> Expr:

@@ -121,12 +121,12 @@ class Facts:
 
     def interval(self, e: Expr) -> Interval:
         """Inclusive numeric bounds of an integer expression."""
-        found = self._cache.get(e)
-        if found is None:
+        result = self._cache.get(e)
+        if result is None:
             if is_deep(e):
                 ask_below(e, self._cache.__contains__, self.interval)
-            found = self._cache[e] = self._interval(e)
-        return found
+            result = self._cache[e] = self._interval(e)
+        return result
 
     def _interval(self, e: Expr) -> Interval:
         t = type(e)
@@ -214,7 +214,7 @@ class Facts:
     # -- proofs ----------------------------------------------------------------------------------------------
 
     def prove(self, cond: Expr) -> bool | None:
-        """Whether a condition always holds (True), never holds (False), or cannot be told (None)."""
+        """Whether a condition always holds (True), never holds (False), or cannot be decided (None)."""
         if cond in self._proofs:
             return self._proofs[cond]
         if isinstance(cond, And | Or | Not) and is_deep(cond):

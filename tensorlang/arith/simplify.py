@@ -35,21 +35,21 @@ class Simplifier:
 
     def under(self, cond: Expr) -> Simplifier:
         """One that also knows that ``cond`` holds."""
-        found = self._under.get(cond)
-        if found is None:
+        result = self._under.get(cond)
+        if result is None:
             facts = self.facts.assume(cond)
-            found = self._under[cond] = self if facts is self.facts else Simplifier(facts)
-        return found
+            result = self._under[cond] = self if facts is self.facts else Simplifier(facts)
+        return result
 
     def __call__(self, e: Expr) -> Expr:
         if not is_hard(e):
             return e
-        found = self.done.get(e)
-        if found is None:
+        result = self.done.get(e)
+        if result is None:
             if is_deep(e):
                 ask_below(e, lambda k: k in self.done or not is_hard(k), self)
-            found = self.done[e] = self._simplify(e)
-        return found
+            result = self.done[e] = self._simplify(e)
+        return result
 
     def _simplify(self, e: Expr) -> Expr:
         if isinstance(e, Choice):

@@ -45,7 +45,7 @@ def settled(e: Expr, interval: Callable[[Expr], Interval]) -> Expr:
             stack.pop()
         elif not wraps(node) or isinstance(node, Access):  # where a value is read is no part of it
             done[node] = node
-        elif is_sum(node) and interval(node) == UNBOUNDED:  # what is inside of it is not looked at
+        elif is_sum(node) and interval(node) == UNBOUNDED:  # what is inside it is not looked at
             done[node] = node.memo("settled", partial(Var, "wrapped", node.dtype, "data"))
         else:
             kids = node.children()

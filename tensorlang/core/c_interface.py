@@ -66,8 +66,8 @@ def parameters(signature: Signature) -> tuple[CParameter, ...]:
     )
 
 
-def _name(supply: NameSupply, wish: str) -> str:
-    return supply.fresh(identifier(wish).lstrip("_") or "arg")
+def _name(supply: NameSupply, preferred: str) -> str:
+    return supply.fresh(identifier(preferred).lstrip("_") or "arg")
 
 
 def _type(p: Param) -> str:
@@ -197,12 +197,12 @@ def _renamed(size: Size, names: dict[str, str]) -> Size:
 
 
 def _facts(d: Dim) -> str:
-    told = (
+    facts = (
         ([f"at least {d.lo}"] if d.lo is not None else [])
         + ([f"at most {d.hi}"] if d.hi is not None else [])
         + ([f"a multiple of {d.multiple_of}"] if d.multiple_of > 1 else [])
     )
-    return f"  {', '.join(told)}" if told else ""
+    return f"  {', '.join(facts)}" if facts else ""
 
 
 def _rules(signature: Signature, symbols: tuple[str, ...]) -> list[str]:
@@ -221,7 +221,7 @@ def _rules(signature: Signature, symbols: tuple[str, ...]) -> list[str]:
             f"or {OUT_OF_BOUNDS} when an index is out of bounds (the outputs are then incomplete; see below)"
         )
     compact = (
-        "unless their strides are told above, "
+        "unless their strides are given above, "
         if any(p.strides is not None for p in signature.params)
         else ""
     )

@@ -150,10 +150,10 @@ KNOWN = (
 
 
 def _make(code: str, bits: int, lanes: int) -> DType:
-    found = _types.get((code, bits, lanes))
-    if found is None:
-        found = _types.setdefault((code, bits, lanes), DType(code, bits, lanes))
-    return found
+    result = _types.get((code, bits, lanes))
+    if result is None:
+        result = _types.setdefault((code, bits, lanes), DType(code, bits, lanes))
+    return result
 
 
 _USUAL = {
@@ -186,9 +186,9 @@ def dtype(name: str | DType | type | np.dtype) -> DType:  # type: ignore[type-ar
             raise DeclareError(
                 f"no dtype: {_written(name)}", legal=", ".join(KNOWN), try_="a name such as 'float32'"
             ) from None
-    found = _by_name.get(name)
-    if found is not None:
-        return found
+    result = _by_name.get(name)
+    if result is not None:
+        return result
     m = re.fullmatch(r"(bool|int|uint|float|bfloat)(\d*)(?:x(\d+))?", name)
     if m:
         code, bits, lanes = m[1], int(m[2] or (1 if m[1] == "bool" else 0)), int(m[3] or 1)

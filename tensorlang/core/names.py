@@ -6,31 +6,31 @@ import re
 from collections.abc import Container
 
 
-def free_name(wish: str, taken: Container[str], first: int = 1) -> str:
-    """``wish`` where it is not taken, else the first of ``wish_1``, ``wish_2``, … that is free; counted from
-    ``first``."""
-    name, n = wish, first
+def free_name(preferred: str, taken: Container[str], first: int = 1) -> str:
+    """``preferred`` where it is not taken, else the first of ``preferred_1``, ``preferred_2``, … that is
+    free; counted from ``first``."""
+    name, n = preferred, first
     while name in taken:
-        name, n = f"{wish}_{n}", n + 1
+        name, n = f"{preferred}_{n}", n + 1
     return name
 
 
 class NameSupply:
-    """Hands out each wanted name once; a second wish for ``i`` gets ``i_1``. The same object always keeps its
-    name."""
+    """Hands out each wanted name once; a second preferred for ``i`` gets ``i_1``. The same object always
+    keeps its name."""
 
     def __init__(self, reserved: tuple[str, ...] = (), separator: str = "_") -> None:
         self._separator = separator
         self._used: dict[str, int] = dict.fromkeys(reserved, 0)
         self._given: dict[int, tuple[object, str]] = {}
 
-    def fresh(self, wish: str) -> str:
-        if wish not in self._used:
-            self._used[wish] = 0
-            return wish
+    def fresh(self, preferred: str) -> str:
+        if preferred not in self._used:
+            self._used[preferred] = 0
+            return preferred
         while True:
-            self._used[wish] += 1
-            name = f"{wish}{self._separator}{self._used[wish]}"
+            self._used[preferred] += 1
+            name = f"{preferred}{self._separator}{self._used[preferred]}"
             if name not in self._used:
                 self._used[name] = 0
                 return name
@@ -41,11 +41,11 @@ class NameSupply:
         self._used.setdefault(name, 0)
         return free
 
-    def of(self, thing: object, wish: str) -> str:
-        """The name of ``thing``, by identity; ``wish`` counts only the first time."""
+    def of(self, thing: object, preferred: str) -> str:
+        """The name of ``thing``, by identity; ``preferred`` counts only the first time."""
         found = self._given.get(id(thing))
         if found is None:
-            found = self._given[id(thing)] = (thing, self.fresh(wish))
+            found = self._given[id(thing)] = (thing, self.fresh(preferred))
         return found[1]
 
 

@@ -135,7 +135,7 @@ class Signature:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Signature:
-        """The signature that ``to_json`` told, each value of it checked: it comes from a file, and code is
+        """The signature that ``to_json`` wrote, each value of it checked: it comes from a file, and code is
         made of it. Raises ValueError, KeyError or TypeError for what it never tells."""
         dims = tuple(
             Dim(_text(name), _bound(lo), _bound(hi), _whole(step, 1)) for name, lo, hi, step in data["dims"]

@@ -1,4 +1,4 @@
-"""Text for people: trees with branches and columns. Knows nothing of what is drawn."""
+"""Text for readers: trees with branches and columns. Knows nothing of what is drawn."""
 
 from __future__ import annotations
 

@@ -35,16 +35,16 @@ class TypeTable:
 
     def find(self, kind: type) -> Callable[..., Any] | None:
         """The function for nodes of that type, or None."""
-        found = self._cache.get(kind)
-        if found is None:
+        result = self._cache.get(kind)
+        if result is None:
             for base in kind.__mro__:
                 if base in self._entries:
-                    found = self._cache[kind] = self._entries[base]
+                    result = self._cache[kind] = self._entries[base]
                     break
-        return found
+        return result
 
     def __call__(self, node: object) -> Callable[..., Any]:
-        found = self._cache.get(type(node)) or self.find(type(node))
-        if found is None:
+        result = self._cache.get(type(node)) or self.find(type(node))
+        if result is None:
             raise TypeError(f"{self.name}: no rule for {type(node).__name__}")
-        return found
+        return result

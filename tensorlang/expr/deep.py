@@ -54,17 +54,17 @@ def is_deep(e: Expr) -> bool:
 def ask_below(e: Expr, known: Callable[[Expr], bool], ask: Callable[[Expr], Any]) -> None:
     """``ask`` of every expression below ``e`` that is not ``known``, after those below it; what is known
     stands for all below itself."""
-    asked: dict[Expr, None] = {}
+    visited: dict[Expr, None] = {}
     stack = [e]
     while stack:
         node = stack[-1]
-        waiting = [k for k in node.children() if k not in asked and not known(k)]
+        waiting = [k for k in node.children() if k not in visited and not known(k)]
         if waiting:
             stack += waiting
             continue
         stack.pop()
-        if stack and node not in asked:
-            asked[node] = None
+        if stack and node not in visited:
+            visited[node] = None
             ask(node)
 
 

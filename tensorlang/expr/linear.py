@@ -82,10 +82,10 @@ def poly(e: Any) -> Poly:
         if memo is None:
             memo = e._memo = {}
         else:
-            found = memo.get("poly")
-            if found is not None:
-                return found
-        # the inside of a sum, or a sum that `add` or `scale` put together
+            result = memo.get("poly")
+            if result is not None:
+                return result
+        # the inside a sum, or a sum that `add` or `scale` put together
         if is_deep(e):
             ask_below(e, _has_poly, poly)
         if t is Mul:
@@ -149,15 +149,15 @@ _small32, _small64 = _small[INT32], _small[INT64]
 def literal(value: int, dtype: DType) -> Expr:
     """The literal of an index type."""
     table = _small32 if dtype is INT32 else _small64
-    found = table.get(value)
-    if found is None:
+    result = table.get(value)
+    if result is None:
         value = int(value)  # never True or 1.0, which are equal to 1
         if not -(1 << (dtype.bits - 1)) <= value < 1 << (dtype.bits - 1):  # data, then: it wraps
             value = dtype.wrap(value)
-        found = intern_as((Const, dtype, value), lambda: Const(dtype, value))
+        result = intern_as((Const, dtype, value), lambda: Const(dtype, value))
         if value in SMALL:
-            table[value] = found
-    return found
+            table[value] = result
+    return result
 
 
 def _order(mono: Monomial, c: int) -> tuple[Any, ...]:
@@ -288,9 +288,9 @@ def add(a: Any, b: Any, dtype: DType) -> Expr:
         if tb is Add or tb is Sub or _place(b) < _place(a):
             a, b, tb = b, a, ta
     if tb is not Add and tb is not Sub:
-        found = _append(a, b, dtype)
-        if found is not None:
-            return found
+        result = _append(a, b, dtype)
+        if result is not None:
+            return result
     return from_poly(add_poly(poly(a), poly(b)), dtype)
 
 
@@ -351,12 +351,12 @@ def _place(e: Expr) -> tuple[Any, ...]:
     if memo is None:
         memo = e._memo = {}
     else:
-        found = memo.get("place")
-        if found is not None:
-            return found
+        result = memo.get("place")
+        if result is not None:
+            return result
     ((mono, c),) = poly(e).items()
-    found = memo["place"] = _order(mono, c)
-    return found
+    result = memo["place"] = _order(mono, c)
+    return result
 
 
 def _append(a: Any, b: Expr, dtype: DType) -> Expr | None:
@@ -494,11 +494,11 @@ def split_by_atom(p: Poly, atom: Expr) -> tuple[Poly, Poly]:
 
 def lone_atom(p: Poly) -> Expr | None:
     """The atom of a polynomial that is one atom plus a constant; None for any other."""
-    found: Expr | None = None
+    result: Expr | None = None
     for mono, c in p.items():
         if not mono:
             continue
-        if found is not None or c != 1 or len(mono) != 1:
+        if result is not None or c != 1 or len(mono) != 1:
             return None
-        found = mono[0]
-    return found
+        result = mono[0]
+    return result

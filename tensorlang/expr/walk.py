@@ -53,11 +53,11 @@ def variables(e: Expr) -> frozenset[Var]:
     for k in kids:
         if type(k) is not Var and (k._memo is None or "vars" not in k._memo):
             _find_variables(k)
-    found: frozenset[Var] = frozenset().union(*[variables(k) for k in kids]) if kids else frozenset()
+    result: frozenset[Var] = frozenset().union(*[variables(k) for k in kids]) if kids else frozenset()
     if e._memo is None:
         e._memo = {}
-    e._memo["vars"] = found
-    return found
+    e._memo["vars"] = result
+    return result
 
 
 def _find_variables(e: Expr) -> None:

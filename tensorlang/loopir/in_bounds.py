@@ -83,7 +83,7 @@ class _Walk:
             if isinstance(c, And):
                 stack += (c.b, c.a)
             elif isinstance(c, IfThenElse) and is_const(c.b, False):
-                # the second was asked where the first holds
+                # the second was tested where the first holds
                 stack += (c.a, c.cond)
             elif c in self.conditions:
                 stack.append(self.conditions[c])
@@ -128,7 +128,7 @@ class _Walk:
                 yield self.stmt(part, facts)
 
     def problems(self, e: Expr, facts: Facts) -> Iterator[str]:
-        """What is not proved of the accesses in a value, each asked once under what is known there."""
+        """What is not proved of the accesses in a value, each checked once under what is known there."""
         seen: dict[tuple[Expr, Facts], None] = {}
         stack = [(e, facts)]
         while stack:

@@ -102,11 +102,11 @@ class Translator:
 
     def constant(self, key: Any, make: Callable[[], Any]) -> Atom:
         """The name of a global of the translated code."""
-        found = self.constants.get(key)
-        if found is None:
-            found = self.constants[key] = self.name("k")
-            self.globals[found] = make()
-        return found
+        result = self.constants.get(key)
+        if result is None:
+            result = self.constants[key] = self.name("k")
+            self.globals[result] = make()
+        return result
 
     def site(
         self,
@@ -185,9 +185,9 @@ class Translator:
         key: Any = (e, "raw") if raw and wraps else e
         data = _reads(e)
         for block in self.blocks:
-            found = (block.read if data else block.known).get(key)
-            if found is not None:
-                return found
+            result = (block.read if data else block.known).get(key)
+            if result is not None:
+                return result
         if wraps and not raw:
             inner = self.value(e, True)
             atom = self.hoist(wrap(inner, e.dtype), (inner,))

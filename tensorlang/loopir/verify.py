@@ -290,7 +290,7 @@ class _Verifier:
         self.func = func
         self.vars: dict[Var, None] = {}
         self.buffers: dict[Buffer, None] = {}
-        self.checked: dict[Expr, None] = {}  # nodes found well formed; what is in scope is asked each time
+        self.checked: dict[Expr, None] = {}  # nodes found well formed; what is in scope is checked each time
         self.stmt: Stmt | None = None
         self.visits: dict[Stmt, int] = {}
 

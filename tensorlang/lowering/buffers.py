@@ -111,7 +111,7 @@ def share_buffers(state: ScheduleState, buffers: dict[Tensor, Buffer]) -> None:
 
 def _padded(shape: tuple[Expr, ...], align: dict[int, tuple[int, int]]) -> tuple[Expr, ...] | None:
     """Strides where each axis in ``align`` has one that is a multiple of a factor, plus an offset; None when
-    nothing is asked."""
+    nothing is checked."""
     if not align:
         return None
     strides: list[Expr] = []

@@ -40,19 +40,19 @@ def spare_guards(stage: StageState, bounds: Bounds, guards: Sequence[Expr], fact
         return []
     lanes = [iv.var for iv in stage.leaves if stage.kind(iv) == "vectorized" and iv.kind != REDUCE]
     if any(v in bounds.around(st.attach) for st in bounds.state.attached(stage.name) for v in lanes):
-        return []  # what is computed inside of the vector loop counts on them
-    asked = [g for g in guards if any(v in variables(g) for v in lanes)]
-    if not asked or not _harmless(stage):
+        return []  # what is computed inside the vector loop counts on them
+    tested = [g for g in guards if any(v in variables(g) for v in lanes)]
+    if not tested or not _harmless(stage):
         return []
     for g in guards:
-        if not any(g is a for a in asked):
+        if not any(g is a for a in tested):
             facts = facts.assume(g)
     b = bounds[stage.name]
     for a, extent in zip(stage.compute.axis, b.store_extent, strict=True):  # the extra elements have room
         at = b.local[a.var]
         if facts.prove(make.lt(at, extent)) is not True or facts.prove(make.ge(at, 0)) is not True:
             return []
-    return asked
+    return tested
 
 
 def _harmless(stage: StageState) -> bool:

@@ -94,7 +94,7 @@ def lower_state(
             raise LowerError(
                 f"the constant `{t.name}` is updated in place", try_=f"pass {t.name} as an argument"
             )
-    told = frozenset((*dims, *(p for p in params if isinstance(p, Var))))
+    given = frozenset((*dims, *(p for p in params if isinstance(p, Var))))
     needs = {**dict(cuts_of(bounds)), **dict(needs_of(state))}
     return Func(
         name,
@@ -103,7 +103,7 @@ def lower_state(
         dims,
         outputs,
         constants=tuple(buffers[t] for t in constants),
-        needs=(*stated(told), *((c, why) for c, why in needs.items() if told >= variables(c))),
+        needs=(*stated(given), *((c, why) for c, why in needs.items() if given >= variables(c))),
         updates=updates,
     )
 
@@ -174,7 +174,7 @@ class _Writer:
             self.slides.update((part.key, slide) for part in sliding_parts(state, scan) if slide.ring)
         self.guards: dict[str, list[tuple[int, Expr]]] = {}
         # the guards at each position, as they are written
-        self.asked: dict[tuple[str, int], tuple[Expr, Parts]] = {}
+        self.tests: dict[tuple[str, int], tuple[Expr, Parts]] = {}
         self.names: dict[str, dict[Expr, Var]] = {}  # parts of guards, known to what stands inside them
         # guards that reads ask instead of the store, with what else holds there
         self.spare: dict[str, tuple[Expr, Facts]] = {}
@@ -206,7 +206,7 @@ class _Writer:
             self.names[stage.name] = names
             for p, g in sorted(self.together(stage).items()):
                 (g,), parts = in_parts((g,), names)
-                self.asked[stage.name, p] = g, parts
+                self.tests[stage.name, p] = g, parts
             first = True
         else:
             first = False
@@ -303,9 +303,9 @@ class _Writer:
     def guarded(
         self, stage: StageState, position: int, body: Stmt, renamed: dict[Var, Expr] | None = None
     ) -> Stmt:
-        if (stage.name, position) not in self.asked:
+        if (stage.name, position) not in self.tests:
             return body
-        cond, parts = self.asked[stage.name, position]
+        cond, parts = self.tests[stage.name, position]
         if renamed:  # other loops: parts of other values
             (cond,), parts = in_parts((substitute(self.together(stage)[position], renamed),))
         return around(If(cond, body), parts)
@@ -325,7 +325,7 @@ class _Writer:
         intrin = declared(stage.tensorized[1])
         assert intrin is not None
         found = match(self.state, stage, position, intrin)
-        assert not isinstance(found, str), "asked before anything was lowered"
+        assert not isinstance(found, str), "checked before anything was lowered"
         ins = [self.view(o, t.shape) for o, t in zip(found.inputs, intrin.inputs, strict=True)]
         out = self.view(found.output, intrin.op.outputs[0].shape)
         body, reset, update = intrin.calls([v.strides for v in ins], out.strides)
@@ -342,7 +342,7 @@ class _Writer:
                 "reset and update",
                 try_="return (body, reset, update) from its function, or keep the whole reduction inside it",
             )
-        # the start values are written by the plain loops, outside the first reduction loop; the call only
+        # the initial values are written by the plain loops, outside the first reduction loop; the call only
         # adds to them
         return self.guarded(stage, -1, call(update)) if first else call(update)
 
@@ -387,10 +387,10 @@ class _Writer:
 
         def read(node: Expr) -> Expr | None:
             if type(node) is TensorRead:
-                found = self.element(node.tensor, node.indices)
+                result = self.element(node.tensor, node.indices)
                 if cond is None or facts is None or in_range(node, facts):
-                    return found
-                return make.if_then_else(cond, found, make.const(0, found.dtype))
+                    return result
+                return make.if_then_else(cond, result, make.const(0, result.dtype))
             return None
 
         return rewrite(substitute(e, self.bounds[stage.name].value), read)
@@ -435,7 +435,7 @@ class _Writer:
         index, sources = made[: len(index)], made[len(index) :]
         old = tuple(load(self.buffers[t], index) for t in tensors)
         out = around(self.store_all(tensors, index, first.reducer.combine(old, sources)), parts)
-        # what reads memory is asked last: the other conditions may keep it in range
+        # what reads memory is tested last: the other conditions may keep it in range
         if first.condition is not None:
             conds = conjuncts(self.value(stage, first.condition))
             for last in (2, 1, 0):
@@ -499,7 +499,7 @@ class _Writer:
         return body
 
     def initialisation(self, stage: StageState, position: int) -> Stmt:
-        """The start values, over copies of the data loops from ``position`` inwards."""
+        """The initial values, over copies of the data loops from ``position`` inwards."""
         op = stage.compute
         first = op.body[0]
         assert isinstance(first, Reduce)

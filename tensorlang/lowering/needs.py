@@ -75,15 +75,15 @@ def cuts_of(bounds: Bounds) -> Iterator[Need]:
 
 
 def stated(sizes: Iterable[Var]) -> tuple[Need, ...]:
-    """What ``te.assume`` said of these sizes, which are all that a call tells. Raises LowerError where it
+    """What ``te.assume`` said of these sizes, which are all that a call gives. Raises LowerError where it
     speaks of others: proofs rely on it, and nobody could check it."""
-    told = sorted(sizes, key=lambda v: v.serial)
-    for cond in (needs := dict.fromkeys(c for v in told for c in v.assumed)):
-        lost = sorted(v.name for v in variables(cond) if not any(v is x for x in told))
+    given = sorted(sizes, key=lambda v: v.serial)
+    for cond in (needs := dict.fromkeys(c for v in given for c in v.assumed)):
+        lost = sorted(v.name for v in variables(cond) if not any(v is x for x in given))
         if lost:
             raise LowerError(
                 f"te.assume({cond}) cannot be checked when the kernel is called",
-                because=f"no argument tells `{lost[0]}`",
+                because=f"no argument gives `{lost[0]}`",
                 try_=f"pass `{lost[0]}` as an argument",
             )
     return tuple((cond, f"te.assume({cond})") for cond in needs)

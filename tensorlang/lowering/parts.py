@@ -109,7 +109,7 @@ class _Writer:
         self.parts: Parts = []
         self.done: dict[Expr, Expr] = dict(known)  # what expressions are in terms of parts
         self.begun: dict[Expr, None] = {}
-        self.circular: dict[Expr, None] = {}  # what the condition on the way to it is asked of
+        self.circular: dict[Expr, None] = {}  # what the condition on the way to it is tested of
 
     def all(self) -> Steps[bool]:
         """Write every part; False when one is ``circular``."""
@@ -159,7 +159,7 @@ class _Writer:
         return True
 
     def condition(self, way: Way) -> Steps[Expr | None]:
-        """The name of the condition under which a way is taken; None when it cannot be told without what
+        """The name of the condition under which a way is taken; None when it cannot be stated without what
         stands on it."""
         if way in self.taken:
             return self.taken[way]
@@ -191,7 +191,7 @@ class _Writer:
 
 
 def _and_then(first: Expr | None, then: Expr) -> Expr:
-    """Both conditions, where the second may be asked only if the first holds."""
+    """Both conditions, where the second may be tested only if the first holds."""
     if first is None:
         return then
     free = not reads_data(then) and not any(

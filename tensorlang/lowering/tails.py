@@ -62,9 +62,9 @@ def _check_shift(stage: StageState, rel: Split) -> None:
     if stage.first_init() <= last and stage.compute.reduce_axis:
         raise LowerError(
             what,
-            because=f"{why}; their sums would grow twice from start values written once, outside of "
+            because=f"{why}; their sums would grow twice from initial values written once, outside "
             f"{rel.outer.name}",
-            try_=f"decompose_reduction at a loop inside of {rel.outer.name}, or tail='guard'",
+            try_=f"decompose_reduction at a loop inside {rel.outer.name}, or tail='guard'",
         )
     for iv in outer:
         if stage.kind(iv) in ("parallel", "vectorized"):

@@ -49,13 +49,13 @@ def ways_to(values: Sequence[Expr], wanted: Container[Expr], known: Container[Ex
             leads[e] = None
     finder = _Finder()
     arriving: dict[Expr, dict[Way | None, None]] = {e: {None: None} for e in values}
-    found: dict[Expr, Way] = {}
+    result: dict[Expr, Way] = {}
     for e in reversed(order):  # what stands around an expression comes before it
         if e not in leads or e not in arriving:
             continue
         way = finder.joined(arriving.pop(e))
         if way is not None and e in wanted:
-            found[e] = way
+            result[e] = way
         sides = e.children()
         to = (
             (way, finder.step(way, sides[0], True), finder.step(way, sides[0], False))
@@ -64,7 +64,7 @@ def ways_to(values: Sequence[Expr], wanted: Container[Expr], known: Container[Ex
         )
         for k, w in zip(sides, to, strict=True):
             arriving.setdefault(k, {})[w] = None
-    return found
+    return result
 
 
 class _Finder:

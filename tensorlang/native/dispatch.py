@@ -147,7 +147,7 @@ def functions(
     @inline
     def cut(route: Route, buffers: Array[ptr], scalars: Array[i64]) -> i32:
         """The rows in ceil(rows / highest) blocks of nearly equal height: first those of h rows, then those
-        of h - 1, each lot in one call on its part of the arrays. So no code is made for a shape, and a
+        of h - 1, each part in one call on its part of the arrays. So no code is made for a shape, and a
         remainder never runs alone."""
         picked, moved = local(i64, scalar_count), local(ptr, buffer_count)
         count, highest = scalars[rows], route.more[0]  # type: ignore[index]

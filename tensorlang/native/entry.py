@@ -1,4 +1,4 @@
-"""The native entry of all kernels: one function for the process, told by a descriptor what to check. Knows
+"""The native entry of all kernels: one function for the process, which checks what a descriptor lists. Knows
 CPython's and numpy's structures.
 
 ``entry(self, args, nargs, names)`` is a METH_FASTCALL | METH_KEYWORDS function. It reads the array objects

@@ -291,7 +291,7 @@ def post(worker: Member) -> None:
 
 @inline
 def run_region(pool: Pool, run: Piece, ctx: ptr, begin: i64, end: i64, most: i64) -> None:
-    """A region for at most so many threads. Called with busy held."""
+    """A region for at most this many threads. Called with busy held."""
     want = i32(most - 1)
     helpers = min(start_workers(pool, want), want)
     crew = i64(helpers) + 1

@@ -174,9 +174,9 @@ class Translator(Emitter):
         self.body(body)
         self.leave(self.back)
         self.begin(self.back)
-        found = self.env.get("return")
+        result = self.env.get("return")
         vars(self).update(outer)
-        return found
+        return result
 
     # -- statements
 
@@ -316,10 +316,10 @@ class Translator(Emitter):
             return self.test(last, yes, no)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             return self.test(node.operand, no, yes)
-        found = self.see(node)
-        if not isinstance(found, (Value, Place)):
-            return found
-        self.fork(found, yes, no)
+        result = self.see(node)
+        if not isinstance(result, (Value, Place)):
+            return result
+        self.fork(result, yes, no)
         return None
 
     # -- expressions
@@ -348,10 +348,10 @@ class Translator(Emitter):
         return self.element(x, index) if isinstance(x, (Value, Place, Global)) else x[index]
 
     def place(self, node: ast.expr) -> Place:
-        found = self.see(node)
-        if not isinstance(found, Place):
+        result = self.see(node)
+        if not isinstance(result, Place):
             raise TypeError("no place in memory")
-        return found
+        return result
 
     def operate(self, op: ast.AST, a: Any, b: Any) -> Any:
         sign, known = _OPERATORS[type(op)]

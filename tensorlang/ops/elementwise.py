@@ -153,8 +153,8 @@ def _mod(a: Expr, b: Expr) -> Expr:
     if a.dtype.is_int:
         return _guarded("mod", make.floormod, a, b)
     r = te.fmod(a, b)
-    turned = te.select((r < 0) != (b < 0), r + b, r)
-    return te.select(make.eq(r, 0.0), te.copysign(make.const(0.0, a.dtype), b), turned)
+    floored = te.select((r < 0) != (b < 0), r + b, r)
+    return te.select(make.eq(r, 0.0), te.copysign(make.const(0.0, a.dtype), b), floored)
 
 
 def _floor_divide(a: Expr, b: Expr) -> Expr:

@@ -2,7 +2,7 @@
 scatter_nd, reverse_sequence.
 
 Indices are numpy's: a negative one counts from the end. Read out of range it is clipped, written out of
-range it is left out; nothing outside of a tensor is ever touched. Knows what ``take`` knows of indices.
+range it is left out; nothing outside a tensor is ever touched. Knows what ``take`` knows of indices.
 """
 
 from __future__ import annotations

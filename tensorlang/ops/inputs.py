@@ -175,18 +175,18 @@ def broadcast_shape(op: str, tensors: Sequence[Tensor], but_last: int = 0) -> tu
 def result_type(*types: DType) -> DType:
     """numpy's promotion. bfloat16, which numpy lacks, holds bool and 8-bit integers; with float16 and 16-bit
     integers it gives float32, with wider integers float64, as the ml_dtypes package has it."""
-    found = types[0]
+    result = types[0]
     for t in types[1:]:
-        if t is found:
+        if t is result:
             continue
-        brain, other = (found, t) if found.code == "bfloat" else (t, found)
+        brain, other = (result, t) if result.code == "bfloat" else (t, result)
         if brain.code != "bfloat":
-            found = dtype(np.promote_types(found.to_numpy(), t.to_numpy()))
+            result = dtype(np.promote_types(result.to_numpy(), t.to_numpy()))
         elif other.is_float:
-            found = other if other.bits > 16 else FLOAT32
+            result = other if other.bits > 16 else FLOAT32
         else:
-            found = brain if other.bits <= 8 else FLOAT32 if other.bits == 16 else FLOAT64
-    return found
+            result = brain if other.bits <= 8 else FLOAT32 if other.bits == 16 else FLOAT64
+    return result
 
 
 def float_type(t: DType) -> DType:

@@ -22,10 +22,10 @@ __all__ = ["concat", "concatenate", "pad", "split", "stack", "strided_slice"]
 def _several(op: str, tensors: Any) -> list[Tensor]:
     if isinstance(tensors, Tensor) or not isinstance(tensors, tuple | list):
         raise DeclareError(f"ops.{op}: the tensors are no list", try_=f"ops.{op}([a, b])")
-    found = [inputs.tensor(op, t, f"tensor {k}") for k, t in enumerate(tensors)]
-    if not found:
+    result = [inputs.tensor(op, t, f"tensor {k}") for k, t in enumerate(tensors)]
+    if not result:
         raise DeclareError(f"ops.{op}: the list of tensors is empty")
-    return found
+    return result
 
 
 def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:

@@ -83,8 +83,8 @@ def product(
     ka = a.shape[-2 if transpose_a else -1]
     kb = b.shape[-1 if transpose_b or b.ndim == 1 else -2]
     left, right = (
-        inputs.named(t) + (" transposed" if turned else "")
-        for t, turned in ((a, transpose_a), (b, transpose_b))
+        inputs.named(t) + (" transposed" if transposed else "")
+        for t, transposed in ((a, transpose_a), (b, transpose_b))
     )
     inputs.same_size(op, f"K of {b.name}", kb, ka, f"{left} is multiplied by {right}")
     inside, out = accumulator(op, a.dtype, b.dtype, out_dtype)

@@ -1,4 +1,4 @@
-"""Operators that rename the places of elements: transpose, reshape and its kin, broadcast, flip, tile and
+"""Operators that rename the places of elements: transpose, reshape and the like, broadcast, flip, tile and
 repeat. All are ``injective``: each element of the result is one element of the tensor, in its dtype. Knows
 the checks of arguments; no other operator.
 
@@ -45,7 +45,7 @@ def moved(
 
 
 def transpose(x: Tensor, axes: Sequence[int] | None = None) -> Tensor:
-    """Dimension ``d`` of the result is dimension ``axes[d]`` of ``x``; all turned round when left out."""
+    """Dimension ``d`` of the result is dimension ``axes[d]`` of ``x``; reversed when left out."""
     x = inputs.tensor("transpose", x)
     if axes is None:
         order = list(reversed(range(x.ndim)))

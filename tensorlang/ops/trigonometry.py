@@ -1,6 +1,6 @@
 """Inverse trigonometric, hyperbolic and inverse hyperbolic functions of elements, with torch's names.
 
-Outside of a function's domain the result is NaN. Integers give floats, as for ``ops.exp``. Knows maps; no
+Outside a function's domain the result is NaN. Integers give floats, as for ``ops.exp``. Knows maps; no
 other operator.
 """
 
@@ -23,12 +23,12 @@ def _float(op: str, x: Tensor, f: Callable[[Expr], Expr]) -> Tensor:
 
 
 def asin(x: Tensor) -> Tensor:
-    """The angle in radians whose sine is ``x``, from -pi/2 to pi/2; NaN outside of -1 to 1."""
+    """The angle in radians whose sine is ``x``, from -pi/2 to pi/2; NaN outside -1 to 1."""
     return _float("asin", x, te.asin)
 
 
 def acos(x: Tensor) -> Tensor:
-    """The angle in radians whose cosine is ``x``, from 0 to pi; NaN outside of -1 to 1."""
+    """The angle in radians whose cosine is ``x``, from 0 to pi; NaN outside -1 to 1."""
     return _float("acos", x, te.acos)
 
 

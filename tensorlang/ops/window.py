@@ -123,12 +123,12 @@ def sizes(op: str, what: str, value: Any, n: int, least: int) -> tuple[int, ...]
                 f"dimension{'' if n == 1 else 's'}",
                 try_=f"one number, or {n}",
             )
-        found = tuple(inputs.integer(op, what, v) for v in value)
+        result = tuple(inputs.integer(op, what, v) for v in value)
     else:
-        found = (inputs.integer(op, what, value),) * n
-    if min(found) < least:
+        result = (inputs.integer(op, what, value),) * n
+    if min(result) < least:
         raise DeclareError(f"ops.{op}: {what}={value}, {least} is the least", because=_WHY.get(what))
-    return found
+    return result
 
 
 _WHY = {
@@ -200,7 +200,7 @@ def window(
     up; the odd one behind). Raises DeclareError."""
     n = len(extents)
     steps, apart = sizes(op, "stride", stride, n, 1), sizes(op, "dilation", dilation, n, 1)
-    found = Window(tuple(kernel), steps, apart, (0,) * n, (0,) * n)
+    result = Window(tuple(kernel), steps, apart, (0,) * n, (0,) * n)
     if isinstance(padding, str):
         if padding not in ("same", "valid"):
             raise DeclareError(
@@ -208,11 +208,11 @@ def window(
                 legal="an int, an int or a pair (before, after) for each dimension, 'same', 'valid'",
             )
         if padding == "valid":
-            return found
-        margins = [_same(found, d, extent) for d, extent in enumerate(extents)]
-        return Window(found.kernel, steps, apart, tuple(b for b, _ in margins), tuple(a for _, a in margins))
+            return result
+        margins = [_same(result, d, extent) for d, extent in enumerate(extents)]
+        return Window(result.kernel, steps, apart, tuple(b for b, _ in margins), tuple(a for _, a in margins))
     pairs = _pairs(op, padding, n)
-    return Window(found.kernel, steps, apart, tuple(b for b, _ in pairs), tuple(a for _, a in pairs))
+    return Window(result.kernel, steps, apart, tuple(b for b, _ in pairs), tuple(a for _, a in pairs))
 
 
 def _same(w: Window, d: int, extent: Expr) -> tuple[Expr, Expr]:

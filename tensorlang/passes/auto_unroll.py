@@ -4,8 +4,8 @@ A plain loop of a few iterations whose variable picks elements of a small ``loca
 loop: the buffer can only live in registers when every index is a constant (measured: a 4 x 16 tile that is
 copied out by a loop is stored at each iteration of k).
 
-Inside a loop with the pragma ``auto_unroll_max_step = n``, plain loops of constant extent whose turns come to
-at most n steps become unrolled loops.
+Inside a loop with the pragma ``auto_unroll_max_step = n``, plain loops of constant extent whose iterations
+come to at most n steps become unrolled loops.
 
 ``for i pragma 16: for j in 0..4: for k in 0..4: S`` → both inner loops unrolled (16 steps)
 """

@@ -67,13 +67,13 @@ class _Naming:
         return run(self._counted(s)) if found is None else found
 
     def _counted(self, s: Stmt) -> Steps[int]:
-        found = self._count.get(s)
-        if found is None:
-            found = sum(m is self.mask for m in _used(s))
+        result = self._count.get(s)
+        if result is None:
+            result = sum(m is self.mask for m in _used(s))
             for p in s.parts():
-                found += yield self._counted(p)
-            self._count[s] = found
-        return found
+                result += yield self._counted(p)
+            self._count[s] = result
+        return result
 
     def walk(self, s: Stmt) -> Steps[Stmt]:
         if self.count(s) < LEAST_USES:

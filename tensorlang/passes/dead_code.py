@@ -72,10 +72,10 @@ class _Uses:
 
     def elements(self, b: Buffer, indices: tuple[Expr, ...]) -> int:
         """The elements at constant indices as bits; -1, all of them, elsewhere."""
-        found = self.places.get(indices)
-        if found is None:
-            found = self.places[indices] = _elements(b, indices) if self.apart else -1
-        return found
+        result = self.places.get(indices)
+        if result is None:
+            result = self.places[indices] = _elements(b, indices) if self.apart else -1
+        return result
 
     def dead(self) -> frozenset[Store]:
         """The stores whose elements nothing reads, or only stores like them."""

@@ -97,13 +97,13 @@ def _split(s: Stmt, name: str, made: frozenset[Buffer]) -> Found | None:
 def _filling(s: Alloc) -> list[Stmt]:
     """The first statements of the body that write the buffer alone."""
     parts = s.body.stmts if isinstance(s.body, Seq) else (s.body,)
-    found: list[Stmt] = []
+    result: list[Stmt] = []
     for part in parts:
         own = {st.buffer for st in preorder(part) if isinstance(st, Alloc)}
         if _written(part) - own != {s.buffer}:
             break
-        found.append(part)
-    return found
+        result.append(part)
+    return result
 
 
 def _written(s: Stmt, but: Stmt = NOTHING) -> set[Buffer]:

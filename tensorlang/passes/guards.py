@@ -13,8 +13,9 @@ from ..expr.walk import rewrite as rewrite_expr
 from ..loopir.stmt import If, Stmt, Store, rewrite
 
 
-def asked(s: Stmt) -> list[Expr]:
-    """The conditions that a statement itself asks: a test, or the choices that the value of a store makes."""
+def tested(s: Stmt) -> list[Expr]:
+    """The conditions that a statement itself tests: a test, or the choices that the value of a store
+    makes."""
     if isinstance(s, If):
         return conjuncts(s.cond)
     return [c for e in _choices(s) for c in conjuncts(e.cond)]

@@ -102,17 +102,18 @@ class _Below:
         return run(self._look(s)) if found is None else found
 
     def _look(self, s: Stmt) -> Steps[bool]:
-        found = self._found.get(s)
-        if found is None:
-            found = self.wanted(s)
+        result = self._found.get(s)
+        if result is None:
+            result = self.wanted(s)
             for p in s.parts():
-                found = (yield self._look(p)) or found
-            self._found[s] = found
-        return found
+                result = (yield self._look(p)) or result
+            self._found[s] = result
+        return result
 
 
 def _movable(c: Expr) -> bool:
-    """Whether ``c`` may be asked earlier than it stands: it reads no memory and divides by constants only."""
+    """Whether ``c`` may be tested earlier than it stands: it reads no memory and divides by constants
+    only."""
     return not reads_data(c) and not any(
         isinstance(e, FloorDiv | FloorMod | TruncDiv | TruncMod) and type(e.b) is not Const
         for e in walk(c)
@@ -127,12 +128,12 @@ class _Hoist:
         self.family = family
         self.members = frozenset(c for row in family.rows for c in row)
         self.room = room
-        self.tests = _Below(self.asked)  # whether a condition of the family is tested in a statement
+        self.tests = _Below(self.is_test)  # whether a condition of the family is tested in a statement
         self.looping = _Below(lambda s: isinstance(s, For) and s.kind == SERIAL)
         self.binding = _Below(lambda s: isinstance(s, For | Let) and s.var in family.speaks_of)
         self._belongs: dict[Stmt, bool] = {}
 
-    def asked(self, s: Stmt) -> bool:
+    def is_test(self, s: Stmt) -> bool:
         """Whether ``s`` itself tests a condition of the family."""
         return isinstance(s, If) and any(c in self.members for c in conjuncts(s.cond))
 
@@ -156,31 +157,31 @@ class _Hoist:
         return run(self._belonging(s)) if found is None else found
 
     def _belonging(self, s: Stmt) -> Steps[bool]:
-        found = self._belongs.get(s)
-        if found is not None:
-            return found
+        result = self._belongs.get(s)
+        if result is not None:
+            return result
         if isinstance(s, For):
-            found = (
+            result = (
                 s.kind == SERIAL
                 and not self.binding(s)
                 and ((yield self._unlooped(s.body)) or (yield self._belonging(s.body)))
             )
         elif isinstance(s, Alloc):
-            found = (s.buffer.scope == "local" and self.looping(s) and not self.binding(s)) or (
+            result = (s.buffer.scope == "local" and self.looping(s) and not self.binding(s)) or (
                 yield self._belonging(s.body)
             )
         else:
-            found = (
+            result = (
                 isinstance(s, Let) and s.var not in self.family.speaks_of and (yield self._belonging(s.body))
             )
-        self._belongs[s] = found
-        return found
+        self._belongs[s] = result
+        return result
 
     def _unlooped(self, s: Stmt) -> Steps[bool]:
         """Whether a test of the family stands in ``s`` outside every loop and tile in it."""
         if isinstance(s, For) or not self.tests(s) or (yield self._belonging(s)):
             return False
-        if self.asked(s):
+        if self.is_test(s):
             return True
         for p in s.parts():
             if (yield self._unlooped(p)):

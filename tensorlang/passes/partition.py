@@ -22,7 +22,7 @@ from ..expr.linear import from_poly, poly
 from ..expr.nodes import Expr, Var
 from ..expr.walk import variables
 from ..loopir.stmt import Alloc, For, Func, If, Let, Seq, Stmt, preorder, seq
-from .guards import asked, without
+from .guards import tested, without
 
 MAX_COPIED = 4000  # statements after unrolling that may be written twice
 
@@ -67,7 +67,7 @@ def _guards(
         facts = facts.bind(s.var, s.begin, make.sub(make.add(s.begin, s.extent), 1))
         fixed = (*fixed, s.var) if s.kind in ("vectorized", "unrolled") else fixed
         return (yield _guards(s.body, fixed, facts, found))
-    for c in asked(s):
+    for c in tested(s):
         if never_negative(c) is not None and any(v in variables(c) for v in fixed):
             found.setdefault(c, facts)
     for part in s.parts():

@@ -17,7 +17,7 @@ from ..expr.linear import from_poly, poly
 from ..expr.nodes import Expr, Var
 from ..expr.walk import variables
 from ..loopir.stmt import For, Func, Stmt, preorder, rewrite, seq
-from .guards import asked, without
+from .guards import tested, without
 from .tighten import limits
 
 
@@ -51,7 +51,7 @@ def _guards(s: Stmt, facts: Facts, found: dict[Expr, Facts]) -> Steps[dict[Expr,
     """All guards below, each with the ranges of the loops around it."""
     if isinstance(s, For):
         facts = facts.bind(s.var, s.begin, make.sub(make.add(s.begin, s.extent), 1))
-    for c in asked(s):
+    for c in tested(s):
         found.setdefault(c, facts)
     for part in s.parts():
         yield _guards(part, facts, found)

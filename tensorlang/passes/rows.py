@@ -1,4 +1,4 @@
-"""rows: a loop runs where data says, also when what it says is asked further in.
+"""rows: a loop runs where data says, also when it is tested further in.
 
 ``for k in 0..n: for j in vectorized 0..8: if P[i] <= k and k < P[i + 1]: S`` → ``for k in max(P[i],
 0)..min(P[i + 1], n): for j …: S``
@@ -7,7 +7,7 @@
 8), n // 8): for ki …: if …: S``
 
 So the rows of a sparse matrix cost what they hold under every schedule. What is read in front of a loop is
-proved to be there, and not written in it; nothing is asked of the numbers: they are cut to the range of the
+proved to be there, and not written in it; nothing is assumed of the numbers: they are cut to the range of the
 loop before anything is computed with them.
 """
 
@@ -59,7 +59,7 @@ def _rows(s: Stmt, facts: Facts) -> Steps[Stmt]:
 
 
 def _bounded(s: For, facts: Facts) -> For | If:
-    """A loop with the bounds that data give it, asked in the nest below; where it is run at all, if only its
+    """A loop with the bounds that data give it, tested in the nest below; where it is run at all, if only its
     iterations are sure that data is there."""
     end = make.add(s.begin, s.extent)
     first, past = s.begin, end

@@ -78,7 +78,7 @@ def _for(s: For, simp: Simplifier) -> Steps[Stmt]:
 
 def _if(s: If, simp: Simplifier) -> Steps[Stmt]:
     left: list[Expr] = []
-    held = simp  # what was asked before holds where the next is asked
+    held = simp  # what was tested before holds where the next is tested
     for c in conjuncts(s.cond):
         c = held(c)
         known = held.facts.prove(c)

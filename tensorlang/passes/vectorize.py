@@ -4,7 +4,7 @@
 ``C[j0 : j0 + 8] = A[j0 : j0 + 8 if m] * x8(x) if m`` with ``m = x8(j0) + lanes < x8(n)``
 
 A sum over the lanes, ``s = s + A[j]``, becomes a reduction of the vector. What has no vector form runs as a
-plain loop. Of the loops of a stage and of those computed inside of it the outermost is the vector.
+plain loop. Of the loops of a stage and of those computed inside it the outermost is the vector.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class _Vectorizer:
         return rewrite_expr(e, masked)
 
     def apart(self, s: Stmt, mask: Expr | None) -> Steps[Stmt]:
-        """One of several statements. Where a stage that is computed inside of the loop has no vector form, as
+        """One of several statements. Where a stage that is computed inside the loop has no vector form, as
         with a vector loop of its own, it runs once for each lane, and what reads it for all of them after."""
         named = self.named
         try:

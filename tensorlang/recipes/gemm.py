@@ -154,7 +154,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     )
     if packs:
         depth = size(deep[-1])
-        # turned in registers, so many columns at a time
+        # transposed in registers, this many columns at a time
         fill(copy, len(deep), 8 if depth is None or depth % 8 == 0 else 4, pairs)
         if blocks and not fixed and all(a in product.right_axes for a in keep):
             copy.compute_at(out, loops.around[0])
@@ -283,7 +283,7 @@ def _left(s: Schedule, inside: Stage, product: Product, high: int, pairs: bool, 
 
 
 def _block(n: int | None, width: int, most: int, threads: int) -> int | None:
-    """Panels of a block of at most about so many columns, the blocks shared out evenly among the threads;
+    """Panels of a block of at most about this many columns, the blocks shared out evenly among the threads;
     None for one block."""
     fit = max(1, most // width)
     if n is None:

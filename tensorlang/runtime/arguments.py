@@ -1,7 +1,7 @@
 """Arguments of a call: put in order, checked, in the form of the machine-code entry. Knows signatures and
 numpy arrays, nothing of machine code.
 
-What is right stands in ``rules`` and ``sizes``; here is the order in which it is asked. The native entry
+What is right stands in ``rules`` and ``sizes``; here is the order in which it is checked. The native entry
 (``call``) asks the same of most calls and hands on what it does not know: subclasses of ndarray, arrays of
 other libraries, equal but not identical dtypes, numbers of numpy, computed sizes, arguments by name, and
 everything that is wrong.
@@ -34,7 +34,7 @@ class Bound(NamedTuple):
 
 
 class Binder:
-    """The checks of one signature, prepared once. Raises TensorLangError for a dim that no argument tells."""
+    """The checks of one signature, prepared once. Raises TensorLangError for a dim that no argument gives."""
 
     def __init__(self, signature: Signature) -> None:
         self.signature = signature

@@ -191,7 +191,7 @@ def _bits(x: float) -> int:
 
 
 def _lowest(dim: Dim, binder: Binder) -> int:
-    """The smallest value to be taken: a stride may be negative, but must have been told."""
+    """The smallest value to be taken: a stride may be negative, but must have been declared."""
     if dim.name in binder.sizes.lying:
         return entry.UNBOUND + 1 if dim.lo is None else dim.lo
     return max(0, dim.lo or 0)
@@ -251,9 +251,9 @@ def layout_holds() -> bool:
     )
     for a in samples:
         seen = entry.NumpyArray.view(id(a))
-        told = a.__array_interface__["data"][0], a.ndim, id(a.dtype), a.flags.num, id(np.ndarray)
+        expected = a.__array_interface__["data"][0], a.ndim, id(a.dtype), a.flags.num, id(np.ndarray)
         if (
-            (seen.data, seen.ndim, seen.descr, seen.flags, entry.Object.view(id(a)).type) != told
+            (seen.data, seen.ndim, seen.descr, seen.flags, entry.Object.view(id(a)).type) != expected
             or any(word(seen.shape + 8 * i).value != n for i, n in enumerate(a.shape))
             or any(word(seen.strides + 8 * i).value != n for i, n in enumerate(a.strides))
         ):

@@ -41,9 +41,9 @@ class Callbacks:
 
     def raised(self) -> BaseException | None:
         """The first error since the last question."""
-        found = self._errors[0] if self._errors else None
+        result = self._errors[0] if self._errors else None
         self._errors.clear()
-        return found
+        return result
 
 
 def callback(e: Extern, errors: list[BaseException]) -> Any:

@@ -53,9 +53,9 @@ def shared(
     """The copies made under that key, of those shapes and dtypes; when they are not there yet,
     ``fill(*arrays)`` writes them. Nobody may write them afterwards."""
     with _lock:
-        found = [_shared.get(f"{key}.{i}") for i in range(len(forms))]
-    if all(a is not None for a in found):
-        return found  # type: ignore[return-value]
+        result = [_shared.get(f"{key}.{i}") for i in range(len(forms))]
+    if all(a is not None for a in result):
+        return result  # type: ignore[return-value]
     made = [aligned(shape, kind) for shape, kind in forms]
     fill(*made)
     with _lock:

@@ -95,9 +95,9 @@ class Dispatcher:
         ranges: Box | None = None,
         name: str | None = None,
     ) -> None:
-        told = like if isinstance(like, Signature) else like.signature
+        declared = like if isinstance(like, Signature) else like.signature
         self.signature = narrowed(
-            told if name is None else replace(told, name=identifier(name)), ranges or {}
+            declared if name is None else replace(declared, name=identifier(name)), ranges or {}
         )
         self.dims = tuple(d.name for d in self.signature.dims)
         self.tree = checked_tree(tree, self.dims, len(routes))

@@ -77,14 +77,14 @@ def pack(signature: Signature, routes: Sequence[Route], tree: Any, note: Any) ->
         else number(r)
         for r in routes
     ]
-    told = []
+    listed_kernels = []
     for k in kernels:
         held = [
             arrays.setdefault(id(a), (len(arrays), a))[0]
             for c in k.signature.constants
             for a in [k.constants[c.symbol]]
         ]
-        told.append(
+        listed_kernels.append(
             {
                 "signature": k.signature.to_json(),
                 "target": k.target,
@@ -98,7 +98,7 @@ def pack(signature: Signature, routes: Sequence[Route], tree: Any, note: Any) ->
         "signature": signature.to_json(),
         "tree": tree,
         "routes": listed_routes,
-        "kernels": told,
+        "kernels": listed_kernels,
         "note": note,
         "arrays": [[str(a.dtype), list(a.shape)] for a in listed],
     }

@@ -108,9 +108,9 @@ def _compiler(made: CFunction, cc: str | None) -> str:
         else ["cc", "gcc", "clang"]
     )
     for name in wanted:
-        found = shutil.which(name)
-        if found:
-            return found
+        result = shutil.which(name)
+        if result:
+            return result
     raise TensorLangError(
         f"export: a shared library needs a C compiler, and there is no {' or '.join(dict.fromkeys(wanted))}",
         try_="install one (Debian: apt install "

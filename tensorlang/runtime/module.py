@@ -344,8 +344,8 @@ class Module:
 
     def profile(self, *args: Any, seconds: float = 0.5) -> profile.Profile:
         """Where the time goes: the share of each outer loop nest, and of the nests within it where that can
-        be told, over about ``seconds`` seconds; ``print(f.profile(a, b, c))`` is a table. The arguments are
-        treated as by ``benchmark``.
+        be measured, over about ``seconds`` seconds; ``print(f.profile(a, b, c))`` is a table. The arguments
+        are treated as by ``benchmark``.
 
         A copy of the kernel is built that looks at the clock around its nests. Raises TensorLangError for a
         kernel that was loaded.
@@ -361,12 +361,12 @@ class Module:
         for deep in (True, False):
             copy = self._tools.instrumented(deep)
             plan = self._linked(copy.object_code, profile.clock())
-            found = profile.measure(
+            result = profile.measure(
                 partial(self._once, plan, bound.scalars), bound.buffers, copy.nests, seconds / 2
             )
-            if found.copy_seconds <= profile.SLOW * plain.median:
+            if result.copy_seconds <= profile.SLOW * plain.median:
                 break
-        return found
+        return result
 
     def _once(self, plan: Plan, scalars: bytes, buffers: bytes) -> None:
         status = plan.entry(buffers, scalars)

@@ -3,7 +3,7 @@ numpy arrays, nothing of machine code.
 
 A rule says what must hold, how the native entry sees it (``native``: a word of ``native.entry.Record``), and
 what an error says. The portable path asks the rules one by one; the first that does not hold is the mistake.
-Inputs of an engine will be asked by the same rules.
+Inputs of an engine will be checked by the same rules.
 """
 
 from __future__ import annotations

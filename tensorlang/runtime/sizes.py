@@ -19,7 +19,7 @@ Arrays = Sequence[Any]  # by slot; None for an output that is to be allocated
 
 
 class Sizes:
-    """Where the dims of a signature come from. Raises TensorLangError for one that no argument tells."""
+    """Where the dims of a signature come from. Raises TensorLangError for one that no argument gives."""
 
     def __init__(self, signature: Signature, slots: Sequence[Slot], numbers: Sequence[Number]) -> None:
         self.kernel, self.dims, self.slots, self.numbers = signature.name, signature.dims, slots, numbers
@@ -65,8 +65,8 @@ class Sizes:
         )
 
     def _derive(self, outputs: bool, named: set[str]) -> list[tuple[int, int, Size, str]]:
-        """(slot, axis, size, dim) for each dim that only a computed size tells, in an order in which it does;
-        of a call that leaves its outputs out, or of one that passes them."""
+        """(slot, axis, size, dim) for each dim that only a computed size determines, in an order in which it
+        does; of a call that leaves its outputs out, or of one that passes them."""
         sizes = [
             (k, axis, size)
             for k, s in enumerate(self.slots)
@@ -76,17 +76,17 @@ class Sizes:
         known = dict.fromkeys(
             {size for *_, size in sizes if isinstance(size, str)} | named, 2
         )  # any number will do here
-        found: list[tuple[int, int, Size, str]] = []
+        result: list[tuple[int, int, Size, str]] = []
         more = True
         while more:
             more = False
             for k, axis, size in sizes:
-                told = _alone(size, known) if isinstance(size, tuple) else None
-                if told is not None:
-                    found.append((k, axis, size, told))
-                    known[told] = 2
+                dim = _alone(size, known) if isinstance(size, tuple) else None
+                if dim is not None:
+                    result.append((k, axis, size, dim))
+                    known[dim] = 2
                     more = True
-        return found
+        return result
 
     def solve(self, arrays: Arrays, numbers: Sequence[Any]) -> dict[str, int]:
         """Values of the dims, checked against every size and their declared bounds. Raises CallError."""
@@ -98,7 +98,7 @@ class Sizes:
         if self.derived:
             self._derived(arrays, dims)
         if len(dims) < len(self.dims):
-            self._told(dims)
+            self._all_known(dims)
         steps = self._steps(arrays) if self.strided else []
         if steps:
             self._strides(steps, arrays, dims)
@@ -118,11 +118,11 @@ class Sizes:
                 )
         for k, axis, size, step in steps:
             if evaluate(size, dims) != step:
-                told = (
+                now = (
                     f", which is {evaluate(size, dims)}{where(size, dims)}" if isinstance(size, tuple) else ""
                 )
                 raise CallError(
-                    f"{self.slots[k].title} has stride {step} along axis {axis}, declared {show(size)}{told}",
+                    f"{self.slots[k].title} has stride {step} along axis {axis}, declared {show(size)}{now}",
                     because="strides count elements: neighbours along an axis lie that far apart",
                 )
         return dims
@@ -152,8 +152,8 @@ class Sizes:
                 raise CallError(f"{self.slots[k].title} {shape_of(self.slots[k], a)}", because=because)
             dims[name] = solution[1]
 
-    def _told(self, dims: dict[str, int]) -> None:
-        """Only an output that is to be allocated has a dim that nothing tells."""
+    def _all_known(self, dims: dict[str, int]) -> None:
+        """Only an output that is to be allocated has a dim that no argument gives."""
         for dim in self.dims:
             if dim.name not in dims and dim.name not in self.lying:
                 holder = next(
@@ -161,7 +161,7 @@ class Sizes:
                 )
                 raise CallError(
                     f"{self.kernel}: {holder} cannot be allocated",
-                    because=f"no other argument tells its size {dim.name}",
+                    because=f"no other argument gives its size {dim.name}",
                     try_=f"pass {holder}",
                 )
 
@@ -190,8 +190,8 @@ class Sizes:
                 first.setdefault(size, here)
 
     def _free(self, arrays: Arrays, dims: dict[str, int]) -> None:
-        """Strides that nothing tells: of arrays to be allocated compact, else, along axes of one element,
-        any."""
+        """Strides that nothing determines: of arrays to be allocated compact, else, along axes of one
+        element, any."""
         for k, axis, size in self.strided:
             if arrays[k] is None and isinstance(size, str) and size not in dims:
                 dims[size] = math.prod(max(1, evaluate(n, dims)) for n in self.slots[k].shape[axis + 1 :])
@@ -208,15 +208,15 @@ class Sizes:
         )
 
     def _source(self, name: str, arrays: Arrays, dims: Mapping[str, int]) -> str:
-        """What told a dim."""
+        """What determines a dim."""
         for number in self.numbers:
             if name in self.named and number.param.name == name:
                 return f"argument {number.index + 1}"
         for k, axis, size in self.plain:
             if size == name and arrays[k] is not None:
                 return f"axis {axis} of {self.slots[k].param.name}"
-        for k, axis, size, told in self.derived:
-            if told == name and arrays[k] is not None:
+        for k, axis, size, dim in self.derived:
+            if dim == name and arrays[k] is not None:
                 return (
                     f"such that {show(size)} is {arrays[k].shape[axis]}, axis {axis} of "
                     f"{self.slots[k].param.name}"
@@ -228,12 +228,12 @@ class Sizes:
 
 
 def _alone(size: Size, known: Mapping[str, int]) -> str | None:
-    """The one dim of a size that is not known, when the value of the size tells it."""
+    """The one dim of a size that is not known, when the value of the size determines it."""
     unknown = [n for n in dict.fromkeys(names_in(size)) if n not in known]
     if len(unknown) != 1:
         return None
-    told = solved(size, evaluate(size, {**known, unknown[0]: 2}), known)
-    return None if told is None else told[0]
+    solution = solved(size, evaluate(size, {**known, unknown[0]: 2}), known)
+    return None if solution is None else solution[0]
 
 
 def where(of: Any, dims: Mapping[str, int]) -> str:

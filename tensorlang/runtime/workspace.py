@@ -41,8 +41,8 @@ class Workspace:
 def start(more: dict[str, Any] | None = None) -> Workspace:
     """Compile and load the allocator, and ``more`` native functions with it. Raises TensorLangError for a bad
     TENSORLANG_WORKSPACE_BYTES."""
-    asked = options.workspace_bytes()
-    keeps = sys.platform == "linux" and asked != 0
+    requested = options.workspace_bytes()
+    keeps = sys.platform == "linux" and requested != 0
     functions = (
         (memory.alloc, memory.free, memory.give_all)
         if keeps
@@ -52,7 +52,7 @@ def start(more: dict[str, Any] | None = None) -> Workspace:
     code = load_functions({**exports, **(more or {})}).keep()
     settings = memory.Settings.view(code.address["settings"])
     settings.budget, settings.idle, settings.reach = (
-        DEFAULT_BUDGET if asked is None else asked,
+        DEFAULT_BUDGET if requested is None else requested,
         IDLE_SECONDS,
         memory.REACH,
     )

@@ -64,8 +64,8 @@ class StageBounds:
 
 class Bounds:
     """The result for a whole state: a StageBounds per stage, found when it is asked for, and the facts about
-    the loop variables of the stages found so far. What a state has in common with the one it came of is taken
-    over."""
+    the loop variables of the stages found so far. What a state has in common with the one it came from is
+    taken over."""
 
     __slots__ = ("_done", "_guards", "_known", "facts", "state")
 
@@ -141,11 +141,11 @@ class Bounds:
         return self._done
 
     def __getitem__(self, name: str) -> StageBounds:
-        found = self._done.get(name)
-        if found is None:
+        result = self._done.get(name)
+        if result is None:
             self._find(name)
-            found = self._done[name]
-        return found
+            result = self._done[name]
+        return result
 
     # -- one stage -------------------------------------------------------------------------------------------
 
@@ -220,20 +220,20 @@ class Bounds:
     def around(self, place: At | str | None) -> dict[Var, None]:
         """The loop variables that stand still inside a place: its stage's, up to the loop named, and those
         around them."""
-        found: dict[Var, None] = {}
+        result: dict[Var, None] = {}
         while isinstance(place, At):
             outer = self.state.stage(place.stage)
             for iv in outer.leaves:
-                found[iv.var] = None
+                result[iv.var] = None
                 if iv.name == place.loop:
                     break
             place = outer.attach
-        return found
+        return result
 
     def _required(self, stage: StageState, place: At | None) -> list[tuple[Expr, Expr]]:
         boxes = self.touched(stage.key, self.state.readers(stage.name), place)
         axes = stage.compute.axis
-        if boxes is None:  # nobody reads it: nothing is asked of it
+        if boxes is None:  # nobody reads it: nothing is required of it
             return [(make.const(0, a.dtype), make.const(0, a.dtype)) for a in axes]
         return [self.box(ends, a.extent) for ends, a in zip(boxes, axes, strict=True)]
 
@@ -293,7 +293,7 @@ class Bounds:
     def guards(self, stage: StageState) -> tuple[Expr, ...]:
         """The conditions under which one iteration of the stage's loops is a point of its domain, without the
         provable ones: those that follow from the guards of the stages around it, or from other guards of its
-        own, are not asked again."""
+        own, are not tested again."""
         done = self._guards.get(stage.name)
         if done is None:
             done = self._guards[stage.name] = self._needed(stage, self.known_at(stage.attach))
@@ -301,13 +301,13 @@ class Bounds:
 
     def known_at(self, place: At | str | None) -> Facts:
         """What holds inside a place: the ranges of all loops, and the guards of the stages around that stand
-        outside of it."""
+        outside it."""
         if not isinstance(place, At):
             return self.facts
-        found = self._known.get(place)
-        if found is None:
-            found = self._known[place] = self._known_inside(place)
-        return found
+        result = self._known.get(place)
+        if result is None:
+            result = self._known[place] = self._known_inside(place)
+        return result
 
     def _known_inside(self, place: At | str | None) -> Facts:
         facts = self.facts
@@ -414,16 +414,16 @@ def lanes_around(state: ScheduleState, bounds: Bounds, stage: StageState) -> lis
     """How many iterations the vector loops around the memory of a stage run, and their variables, the
     outermost first. All iterations run at once: each has an element of its own for every element of the
     region."""
-    found: list[tuple[Expr, Var]] = []
+    result: list[tuple[Expr, Var]] = []
     place = stage.attach
     while isinstance(place, At):
         outer = state.stage(place.stage)
         last = next(p for p, iv in enumerate(outer.leaves) if iv.name == place.loop)
         extents = bounds[outer.name].loops
         wide = [iv for iv in outer.leaves[: last + 1] if outer.kind(iv) == "vectorized"]
-        found = [*[(extents[iv], iv.var) for iv in wide if const_int(extents[iv]) != 1], *found]
+        result = [*[(extents[iv], iv.var) for iv in wide if const_int(extents[iv]) != 1], *result]
         place = outer.attach
-    return found
+    return result
 
 
 def region_size(tensor: Tensor, bounds: Bounds) -> tuple[Expr, ...]:

@@ -51,7 +51,7 @@ class Links:
         )
 
     def after(self, before: ScheduleState, state: ScheduleState) -> Links:
-        """The tables of ``state``, which came of ``before``, whose tables these are."""
+        """The tables of ``state``, which came from ``before``, whose tables these are."""
         readers, attached, tensorized, waiting = self.readers, self.attached, self.tensorized, self.waiting
         for new in changed(before, state):
             old = before.stage(new.name) if new.name in before.position else None

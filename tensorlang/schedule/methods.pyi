@@ -64,7 +64,7 @@ class StageMethods:
         ``lambda n, c, h, w: [n, c // 16, h, w, c % 16]``. Returns the new axes (none for an input).
 
         The array a caller passes for an input or an output has the new shape. Where sizes do not divide, the
-        rest is filled with ``pad_value`` (0 when left out; a reduction's with its start values), and never
+        rest is filled with ``pad_value`` (0 when left out; a reduction's with its initial values), and never
         read of an input.
         """
     def tensorize(self, loop: IterVar | str, intrin: TensorIntrin) -> None:
@@ -72,7 +72,7 @@ class StageMethods:
         ``te.decl_tensor_intrin``).
         """
     def decompose_reduction(self, loop: IterVar | str) -> None:
-        """Write the start values of this reduction before ``loop``, in loops of their own."""
+        """Write the initial values of this reduction before ``loop``, in loops of their own."""
     def pragma(self, loop: IterVar | str, pragma_type: str, pragma_value: int | None=None) -> None:
         """Note ``pragma_type`` on a loop: ``auto_unroll_max_step`` (a number of steps), ``stream_stores`` or
         ``unroll_explicit``.
@@ -149,7 +149,7 @@ class ScheduleMethods:
         """
     def sample_location(self, tensor: StageKey, *, value: int | None=None, name: str | None=None) -> int:
         """Compute ``tensor`` at one of its legal places: 0 is root (the loop of the scan it is part of), n
-        the n-th of ``s.legal_places(tensor)``, of which those inside of vector loops are left out.
+        the n-th of ``s.legal_places(tensor)``, of which those inside vector loops are left out.
 
         Returns the number.
         """

@@ -3,7 +3,7 @@
 applies nothing.
 
 Stages and the loops that calls return become variables; what no call returned is looked up by its name when
-it is first used. The names of new loops and stages are foretold by the rules that make them; where that is
+it is first used. The names of new loops and stages are predicted by the rules that make them; where that is
 not certain (the axes of a new layout have names of their own; two caches may or may not want one name), they
 are looked up.
 """
@@ -30,8 +30,8 @@ def python_text(
     """``def apply(s): …`` for these steps. With ``numbers`` sampled sizes are written as numbers and not
     sampled again. ``notes`` are comments behind the lines of steps."""
     w = Writer(decisions, numbers)
-    wishes = Counter(p.uncertain_name() for p in steps)
-    w.uncertain = {name for name, n in wishes.items() if n > 1}
+    counts = Counter(p.uncertain_name() for p in steps)
+    w.uncertain = {name for name, n in counts.items() if n > 1}
     for n, p in enumerate(steps):
         if numbers and p.samples:
             continue
@@ -59,9 +59,9 @@ class Writer:
         """One more line of the function."""
         self.lines.append(text)
 
-    def variable(self, wish: str) -> str:
-        """A fresh identifier that looks like ``wish``."""
-        word = re.sub(r"\W", "_", wish)
+    def variable(self, preferred: str) -> str:
+        """A fresh identifier that looks like ``preferred``."""
+        word = re.sub(r"\W", "_", preferred)
         word = f"_{word}" if not word.isidentifier() or keyword.iskeyword(word) else word
         name = free_name(word, self.used)
         self.used.add(name)
@@ -76,12 +76,12 @@ class Writer:
             self.lines.append(f"{name} = s.tensor({stage!r})")
         return self.stages[stage]
 
-    def new_stage(self, wish: str, base: str = "") -> str:
+    def new_stage(self, preferred: str, base: str = "") -> str:
         """The variable of a stage that a call makes of ``base``, as the left side of an assignment; none
         where the stage's name is uncertain."""
-        if wish in self.uncertain:
+        if preferred in self.uncertain:
             return ""
-        name = free_name(wish, self.stages)
+        name = free_name(preferred, self.stages)
         if base in self.foreign:
             self.foreign.add(name)
         self.stages[name] = self.variable(name)
@@ -98,10 +98,10 @@ class Writer:
             self.line(f"{names} = {', '.join(f's[{at}].loop({x!r})' for x in missing)}")
         return [self.named[stage, x] for x in loops]
 
-    def new_loops(self, stage: str, *wishes: str) -> str:
+    def new_loops(self, stage: str, *preferred: str) -> str:
         """Variables for the loops that a call makes, as the left side of an assignment; ``wishes`` are the
         names the loops are to have."""
-        return self.bind(stage, [self.fresh_loop(stage, wish) for wish in wishes])
+        return self.bind(stage, [self.fresh_loop(stage, name) for name in preferred])
 
     def bind(self, stage: str, loops: list[str]) -> str:
         """Fresh variables for loops of a stage, as the left side of an assignment."""
@@ -113,9 +113,9 @@ class Writer:
             names.append(name)
         return ", ".join(names)
 
-    def renamed(self, stage: str, loop: str, wish: str) -> str:
+    def renamed(self, stage: str, loop: str, preferred: str) -> str:
         """Another variable for a loop that a call returns as it is, as the left side of an assignment."""
-        new = self.new_loops(stage, wish)
+        new = self.new_loops(stage, preferred)
         self.named[stage, loop] = new
         return new
 
@@ -124,9 +124,9 @@ class Writer:
         (text,) = self.loops(stage, loop)
         return f"s[{self.tensor(stage)}].loop({text})" if stage in self.foreign else text
 
-    def fresh_loop(self, stage: str, wish: str) -> str:
+    def fresh_loop(self, stage: str, preferred: str) -> str:
         """The name a loop made now will have."""
-        return free_name(wish, {name for owner, name in self.named if owner == stage})
+        return free_name(preferred, {name for owner, name in self.named if owner == stage})
 
     def renewed(self, *stages: str, layout: bool = False) -> None:
         """Calls have made the axes of these stages anew; ``layout``: with names of their own."""

@@ -19,7 +19,7 @@ from ..te.tensor import ComputeOp, Operation, Tensor
 from .bounds import bounds_of
 from .legality.places import legal_places, pending_places, settle, wished
 from .legality.tensorize import mismatched
-from .legality.verdict import Verdict, no
+from .legality.verdict import Verdict, refuse
 from .primitives import BY_NAME, TABLE
 from .primitives.base import Primitive, sizes_called
 from .primitives.fields import Factor, Knob, Size, mistyped
@@ -154,7 +154,7 @@ class Schedule(ScheduleMethods):
         self, tensor: StageKey, *, pending: bool = False
     ) -> list[tuple[str, str]] | list[tuple[str, str, str]]:
         """Every (stage, loop) at which the stage may be computed, besides root; never raises for a legal key.
-        Those inside of vector loops come last.
+        Those inside vector loops come last.
 
         ``pending=True``: instead those that later calls could make legal, as (stage, loop, what stands
         against it now).
@@ -193,7 +193,7 @@ class Schedule(ScheduleMethods):
         if bad is not None:
             stage, why = bad
             return (
-                no(
+                refuse(
                     lambda: f"`{stage.name}` would be left at a place that is not legal: {why.reason}",
                     mark=why.mark,
                     try_=f"move {stage.name} first: s[{stage.name}].compute_root()",
@@ -205,7 +205,7 @@ class Schedule(ScheduleMethods):
         if broken is not None:
             stage, reason = broken
             return (
-                no(
+                refuse(
                     f"`{stage.name}` is tensorized and would not be what its intrinsic computes: {reason}",
                     mark=(stage.name, None),
                     try_=f"tensorize {stage.name} last, after every split, reorder and compute_at",
@@ -275,11 +275,11 @@ class Schedule(ScheduleMethods):
             else:
                 getattr(trial, primitive)(*args, **kwargs)
         except ScheduleError as e:
-            return no(e.because or e.what, legal=e.legal, try_=e.try_)
+            return refuse(e.because or e.what, legal=e.legal, try_=e.try_)
         before = [st.name for st, _ in mismatched(self._state)]
         for st, why in mismatched(trial._state):
             if st.name not in before:
-                return no(f"`{st.name}` would wait to be tensorized again: {why}", pending=True)
+                return refuse(f"`{st.name}` would wait to be tensorized again: {why}", pending=True)
         for st in map(trial._state.stage, trial._state.links.waiting):
             if st.name not in self._state.position or self._state.stage(st.name).waiting != st.waiting:
                 return wished(trial._state, st)
@@ -312,9 +312,9 @@ class Schedule(ScheduleMethods):
             return self
         return self.fresh(symbolic=False).replay(self.trace.with_decisions(decisions or {}))
 
-    def free_decision(self, wish: str) -> str:
-        """``wish``, or ``wish_1`` and so on when a decision has that name."""
-        return free_name(wish, [d.name for d in self._state.decisions])
+    def free_decision(self, preferred: str) -> str:
+        """``preferred``, or ``preferred_1`` and so on when a decision has that name."""
+        return free_name(preferred, [d.name for d in self._state.decisions])
 
     def owner(self, loop: IterVar) -> StageState:
         """The stage a loop belongs to."""
@@ -366,13 +366,13 @@ class Stage(StageMethods):
 
     def loop(self, name: str) -> IterVar:
         """The loop or axis of that name. Raises ScheduleError when there is none."""
-        found = self.state.loop(name)
-        if found is None:
+        result = self.state.loop(name)
+        if result is None:
             raise ScheduleError(
                 f"s[{self.name}].loop({name!r}): `{self.name}` has no such loop",
                 legal=", ".join(iv.name for iv in self.state.leaves),
             )
-        return found
+        return result
 
     def __repr__(self) -> str:
         return f"Stage({self.name}: {', '.join(iv.name for iv in self.state.leaves)})"

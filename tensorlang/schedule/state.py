@@ -203,8 +203,8 @@ class StageState:
     """One stage. ``leaves`` are its loops from outermost to innermost; ``kinds`` annotates some of them;
     ``attach`` is None (root), ``At`` or ``INLINED``; ``store`` is where its memory is made when that is not
     where it is computed. ``waiting`` is a place that was asked for and is not legal yet: until then the stage
-    is at root (in the loop of its scan). ``init_at`` is the loop before which a reduction's start values are
-    written, ``align`` the padding of strides per data axis. ``prefetches`` are (tensor, loop, iterations
+    is at root (in the loop of its scan). ``init_at`` is the loop before which a reduction's initial values
+    are written, ``align`` the padding of strides per data axis. ``prefetches`` are (tensor, loop, iterations
     ahead); ``tensorized`` is (loop, intrinsic). ``aliases`` are operations whose tensors the stage held
     before a change of layout. ``shares`` are the tensors whose memory its outputs are (parts of a scan);
     ``within`` is the scan it runs inside. ``double`` says that it is computed one iteration ahead, into two
@@ -297,7 +297,7 @@ class StageState:
         return self.kinds.get(iv, "serial")
 
     def first_init(self) -> int:
-        """Position of the loop before which the start values of a reduction are written."""
+        """Position of the loop before which the initial values of a reduction are written."""
         outermost = self.first_reduce()
         return next((p for p, iv in enumerate(self.leaves[:outermost]) if iv.name == self.init_at), outermost)
 
@@ -362,7 +362,7 @@ class ScheduleState:
         self._stages: tuple[StageState, ...] | None = stages
         self._named: dict[Operation, str] | None = None
         self._bounds: Any = None  # the regions of this state (see schedule.bounds)
-        self._earlier: Any = None  # those of a state that it came of, to be brought up to date
+        self._earlier: Any = None  # those of a state that it came from, to be brought up to date
         self._links: Links | None = None
         self._origin: ScheduleState | None = None  # whose tables are to be brought up to date
         self._history = History(None, (), 0)
@@ -480,10 +480,10 @@ class ScheduleState:
 
     def of(self, tensor: Tensor) -> StageState:
         """The stage that computes a tensor."""
-        found = self.find(tensor.op)
-        if found is None:
+        result = self.find(tensor.op)
+        if result is None:
             raise KeyError(tensor.op)
-        return found
+        return result
 
     def present(self, thing: Any) -> Any:
         """A tensor as it is laid out now; anything else as it is."""
@@ -524,8 +524,8 @@ class ScheduleState:
         return next((d for d in self.decisions if d.name == name), None)
 
     def changed_since(self, before: ScheduleState) -> list[str] | None:
-        """The names of the stages that are new or not as they were in a state that this one came of; None for
-        other states."""
+        """The names of the stages that are new or not as they were in a state that this one came from; None
+        for other states."""
         found: list[str] = []
         step, start = self._history, before._history
         while step.length > start.length and step.before is not None:
@@ -546,9 +546,9 @@ class ScheduleState:
         """The stages that read outputs of a stage; inlined ones are gone from the graph and do not count."""
         return tuple([self.stage(n) for n in self.links.readers.get(name, ())])
 
-    def free_name(self, wish: str) -> str:
-        """``wish``, or ``wish_1`` and so on when a stage has that name."""
-        return free_name(wish, self.position)
+    def free_name(self, preferred: str) -> str:
+        """``preferred``, or ``preferred_1`` and so on when a stage has that name."""
+        return free_name(preferred, self.position)
 
     def attached(self, name: str) -> tuple[StageState, ...]:
         """The stages computed inside loops of that stage, producers first."""

@@ -42,7 +42,7 @@ def AutoInlineElemWise(s: Schedule) -> None:
 
 def InferBound(s: Schedule) -> dict[IterVar, Range]:
     """The range of every axis and loop where its stage is computed now; ``InferBound(s)[axis].extent``."""
-    found: dict[IterVar, Range] = {}
+    result: dict[IterVar, Range] = {}
     bounds = bounds_of(s.concrete().state)
     for stage in bounds.state.stages:
         if stage.name in bounds.stages:
@@ -54,8 +54,8 @@ def InferBound(s: Schedule) -> dict[IterVar, Range]:
             )
             for iv, extent in b.loops.items():
                 begin = corner.get(iv, iv.dom.min if iv.dom is not None else make.const(0, iv.dtype))
-                found[iv] = Range(begin, extent)
-    return found
+                result[iv] = Range(begin, extent)
+    return result
 
 
 def _inline(s: Schedule, suits: Callable[[ComputeOp], bool]) -> None:

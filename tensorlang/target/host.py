@@ -57,13 +57,13 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 @functools.cache
 def caches(root: str = "/sys/devices/system/cpu/cpu0/cache") -> dict[str, int]:
-    """Bytes of the data caches: ``l1_bytes``, ``l2_bytes``, ``l3_bytes``, ``cache_line``; what is not told is
-    left out."""
-    found: dict[str, int] = {}
+    """Bytes of the data caches: ``l1_bytes``, ``l2_bytes``, ``l3_bytes``, ``cache_line``; what is not
+    reported is left out."""
+    result: dict[str, int] = {}
     try:
         indices = sorted(d for d in os.listdir(root) if d.startswith("index"))
     except OSError:
-        return found
+        return result
 
     def read(index: str, name: str) -> str:
         try:
@@ -78,8 +78,8 @@ def caches(root: str = "/sys/devices/system/cpu/cpu0/cache") -> dict[str, int]:
             continue
         level = read(index, "level")
         if level in ("1", "2", "3"):
-            found[f"l{level}_bytes"] = int(size[1]) * _UNITS[size[2]]
+            result[f"l{level}_bytes"] = int(size[1]) * _UNITS[size[2]]
         line = read(index, "coherency_line_size")
         if line.isdigit() and int(line) > 0:
-            found["cache_line"] = int(line)
-    return found
+            result["cache_line"] = int(line)
+    return result

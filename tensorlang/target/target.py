@@ -205,8 +205,8 @@ def _make(triple: str, mcpu: str, mattr: tuple[str, ...], num_cores: int) -> Tar
     flags = mattr
     name = mcpu if mcpu in known else "generic"
     if here:  # what the machine says of itself counts for more than the table's row
-        told = sorted((f, on) for f, on in host.features().items() if f in isa.SETS[arch])
-        flags = tuple(f"{'+' if on else '-'}{f}" for f, on in told) + mattr
+        own = sorted((f, on) for f, on in host.features().items() if f in isa.SETS[arch])
+        flags = tuple(f"{'+' if on else '-'}{f}" for f, on in own) + mattr
     core = core_of(name, flags)
     facts = {
         "l1_bytes": core.l1_bytes,
@@ -235,8 +235,12 @@ def _nearest(name: str, known: Collection[str], common: Collection[str] = ()) ->
     close = difflib.get_close_matches(name, sorted(known), n=4, cutoff=0.6) or difflib.get_close_matches(
         name, sorted(known), n=4, cutoff=0.4
     )
-    told = sorted(common or known)
-    return ", ".join(close) if close else f"one of {', '.join(told[:12])}{', ...' if len(told) > 12 else ''}"
+    choices = sorted(common or known)
+    return (
+        ", ".join(close)
+        if close
+        else f"one of {', '.join(choices[:12])}{', ...' if len(choices) > 12 else ''}"
+    )
 
 
 @functools.cache

@@ -197,7 +197,7 @@ def _type(where: str, dt: str | DType) -> DType:
     if t.lanes != 1:
         raise DeclareError(
             f"{where}: dtype {t} is a vector",
-            because="what is declared is scalar; vectors come of s[T].vectorize",
+            because="what is declared is scalar; vectors come from s[T].vectorize",
             try_=f"dtype={t.element.name!r}",
         )
     return t

@@ -130,14 +130,14 @@ def decl_buffer(
 
 
 def _dtype(where: str, t: str | DType) -> DType:
-    found = known_dtype(where, t, "the order is te.placeholder(shape, dtype, name)")
-    if found.lanes != 1:
+    result = known_dtype(where, t, "the order is te.placeholder(shape, dtype, name)")
+    if result.lanes != 1:
         raise DeclareError(
-            f"{where}: dtype {found} is a vector",
-            because="a tensor's elements are scalars; vectors come of s[T].vectorize",
-            try_=f"dtype={found.element.name!r}",
+            f"{where}: dtype {result} is a vector",
+            because="a tensor's elements are scalars; vectors come from s[T].vectorize",
+            try_=f"dtype={result.element.name!r}",
         )
-    return found
+    return result
 
 
 @overload

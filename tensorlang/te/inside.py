@@ -69,7 +69,7 @@ def outside(
 
 
 def required_inside(ops: Iterable[Operation]) -> list[tuple[Expr, str]]:
-    """Conditions on sizes under which the reads of these computes stay inside of their tensors, as far as
+    """Conditions on sizes under which the reads of these computes stay inside their tensors, as far as
     that is not certain; with what is wrong where they do not hold. Exact: a size that breaks one reads past
     an end."""
     found: dict[Expr, str] = {}
@@ -151,9 +151,9 @@ def _always(e: Expr) -> Iterator[TensorRead]:
         if node in seen or isinstance(node, Choice):
             continue
         if isinstance(node, Reduce) and node.condition is not None:
-            asked = conjuncts(node.condition)
-            if all(linear.reads_data(c) for c in asked):  # no other condition is asked before these
-                stack += asked
+            tests = conjuncts(node.condition)
+            if all(linear.reads_data(c) for c in tests):  # no other condition is tested before these
+                stack += tests
             continue
         seen[node] = None
         if type(node) is TensorRead:

@@ -126,7 +126,7 @@ def _straighten(
 
 
 def _inside(v: Var, reads: Sequence[TensorRead]) -> Iterator[Expr]:
-    """That reads at sums with ``v`` in them are inside of their tensors."""
+    """That reads at sums with ``v`` in them are inside their tensors."""
     found: dict[Expr, None] = {}
     for read in reads:
         for index, extent in zip(read.indices, read.tensor.shape, strict=True):
@@ -178,8 +178,8 @@ def _always(e: Expr) -> Iterator[TensorRead]:
 
 
 def _where(e: Reduce, conditions: list[Expr]) -> Expr:
-    """The reduction where ``conditions`` hold too. What it asks of data is asked only there: elsewhere there
-    may be none to read."""
+    """The reduction where ``conditions`` hold too. What it tests of data is tested only there: elsewhere
+    there may be none to read."""
     if not conditions:
         return e
     inside = conjunction(conditions)

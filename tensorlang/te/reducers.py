@@ -28,9 +28,9 @@ from .axis import REDUCE, IterVar
 class Reducer:
     """How two partial results combine, and what an empty reduction gives.
 
-    ``combine(lhs, rhs)`` maps two tuples of expressions to one; ``identity(dtypes)`` gives the start values.
-    ``kind`` names the built-in ones (add, mul, min, max, and, or), which the code generator knows as vector
-    reductions; others are ``custom``.
+    ``combine(lhs, rhs)`` maps two tuples of expressions to one; ``identity(dtypes)`` gives the initial
+    values. ``kind`` names the built-in ones (add, mul, min, max, and, or), which the code generator knows as
+    vector reductions; others are ``custom``.
     """
 
     __slots__ = ("combine", "identity", "kind", "name")
@@ -92,7 +92,7 @@ class Reduce(Expr):
         return intern(Reduce, self.reducer, self.sources, axes, self.condition, self.init, self.index)
 
     def within(self, inside: Expr) -> Reduce:
-        """The same where ``inside`` holds; elsewhere the start values (0 for those that are given), with
+        """The same where ``inside`` holds; elsewhere the initial values (0 for those that are given), with
         nothing read."""
         init = (
             None
@@ -193,7 +193,7 @@ def reduce(
         given = tuple(init) if isinstance(init, tuple | list) else (init,)
         if len(given) != len(exprs):
             raise DeclareError(
-                f"{reducer.name}(init=…): {len(given)} start value(s) for {len(exprs)} source(s)",
+                f"{reducer.name}(init=…): {len(given)} initial value(s) for {len(exprs)} source(s)",
                 because=f"what is reduced is ({', '.join(map(str, exprs))})",
             )
         start = tuple(make.cast(e.dtype, make.as_expr(v, e.dtype)) for v, e in zip(given, exprs, strict=True))
@@ -202,7 +202,7 @@ def reduce(
                 if type(node) is Var and builtins.any(node is a.var for a in axes):
                     raise DeclareError(
                         f"{reducer.name}(init={v}): depends on the axis `{node.name}` it reduces over",
-                        because="the start value is there before the first step",
+                        because="the initial value is there before the first step",
                     )
     return tuple(intern(Reduce, reducer, exprs, axes, cond, start, i) for i in range(len(exprs)))
 
@@ -431,7 +431,7 @@ def comm_reducer(
             values = _parts(name, "fidentity", fidentity(*[t.name for t in types]), types, many)
             return tuple(make.cast(t, v) for v, t in zip(values, types, strict=True))
 
-        identity(types)  # its mistakes are told where the user stands now, not in lowering
+        identity(types)  # its mistakes are reported at the call, not in lowering
         nodes = reduce(Reducer(name, "custom", combine, identity), sources, axis, where, init)
         return nodes if many else nodes[0]
 

@@ -158,7 +158,7 @@ def _compute(op: ComputeOp, arrays: Mapping[Tensor, Array], known: Mapping[Var, 
 
 
 class _Loose(dict[Tensor, Array]):
-    """Arrays of which only one row is asked for: reads of the other rows may be out of range, and what they
+    """Arrays of which only one row is needed: reads of the other rows may be out of range, and what they
     give is dropped."""
 
 
@@ -427,7 +427,7 @@ def _peak(x: Array) -> float:
 
 class _Scope:
     """Variables with their arrays, and the values computed: every expression once, at all points. Where one
-    has no value, as a read outside of its tensor, is kept beside it, and an error only if that point asks for
+    has no value, as a read outside its tensor, is kept beside it, and an error only if that point asks for
     it: ``if_then_else`` does not ask for the side that is not taken."""
 
     def __init__(self, where: str, env: Mapping[Var, Array], arrays: Mapping[Tensor, Array]) -> None:
@@ -439,9 +439,9 @@ class _Scope:
         # those where the operation itself is at fault, and how
         self.own: dict[Expr, tuple[Array, Callable[[Point], DeclareError]]] = {}
 
-    def value(self, e: Expr, asked: Array | None = None) -> Array:
+    def value(self, e: Expr, needed: Array | None = None) -> Array:
         """The array of ``e``: a dimension for each axis, of extent 1 along those it does not depend on; or a
-        scalar. Raises DeclareError for a fault at a point where it is ``asked`` for (None: everywhere)."""
+        scalar. Raises DeclareError for a fault at a point where it is ``needed`` (None: everywhere)."""
         for node in postorder(e, self.done):
             self.done[node] = expressions(node)(node, self)
             faults = [self.own[node][0]] if node in self.own else []
@@ -449,13 +449,15 @@ class _Scope:
                 faults += [taken & self.faults[k] for k, taken in self.below(node) if k in self.faults]
             if any(map(np.any, faults)):
                 self.faults[node] = functools.reduce(np.logical_or, faults)
-        points = np.asarray(self.faults.get(e, False) if asked is None else self.faults.get(e, False) & asked)
+        points = np.asarray(
+            self.faults.get(e, False) if needed is None else self.faults.get(e, False) & needed
+        )
         if points.any():
             raise self.blamed(e, tuple(int(i) for i in np.argwhere(points)[0]))
         return self.done[e]
 
     def below(self, e: Expr) -> list[tuple[Expr, Array]]:
-        """The operands, and the points at which each is asked for."""
+        """The operands, and the points at which each is needed."""
         if not isinstance(e, IfThenElse):
             return [(k, np.True_) for k in e.children()]
         cond = np.asarray(self.done[e.cond])
@@ -481,10 +483,10 @@ def _const(e: Const, s: _Scope) -> Array:
 
 @expressions.on(Var)
 def _var(e: Var, s: _Scope) -> Array:
-    found = s.env.get(e)
-    if found is None:
+    result = s.env.get(e)
+    if result is None:
         raise CallError(f"{s.where}: nothing gives a value to `{e.name}`", try_="evaluate(…, dims={n: 128})")
-    return found
+    return result
 
 
 _NUMPY = {

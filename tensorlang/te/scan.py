@@ -64,7 +64,7 @@ class ScanOp(OpaqueOp):
         )
 
     def in_part(self) -> tuple[Operation, ...]:
-        """The operations that the iterations read and that stand outside of them, but do not exist as wholes:
+        """The operations that the iterations read and that stand outside them, but do not exist as wholes:
         they, or what they read, read ``X[t - 1]`` of an iteration that is none. Of those only the rows of the
         iterations are meant."""
         found: dict[Operation, None] = {}

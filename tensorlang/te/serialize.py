@@ -137,7 +137,7 @@ def form_and_names(tensors: Sequence[Tensor]) -> tuple[str, tuple[str, ...]]:
     _write_names(document, [""] * len(names))
     for row in document["ops"]:
         if row[0] == "compute" and len(row) > _NEEDS:
-            row[_NEEDS] = [cond for cond, _ in row[_NEEDS]]  # the reasons are told in names
+            row[_NEEDS] = [cond for cond, _ in row[_NEEDS]]  # the reasons are texts with names
     return hashlib.sha256(json.dumps(["form", document], separators=(",", ":")).encode()).hexdigest()[
         :16
     ], names
@@ -244,32 +244,32 @@ class _Writer:
         }
 
     def axis(self, a: IterVar) -> int:
-        found = self._axis.get(id(a))
-        if found is None:
+        result = self._axis.get(id(a))
+        if result is None:
             assert a.dom is not None
             row = [self.var(a.var), a.kind, self.expr(a.dom[0]), self.expr(a.dom[1])]
             self.axes.append(row)
-            found = self._axis[id(a)] = len(self.axes) - 1
-        return found
+            result = self._axis[id(a)] = len(self.axes) - 1
+        return result
 
     def var(self, v: Var) -> int:
-        found = self._var.get(v)
-        if found is None:
+        result = self._var.get(v)
+        if result is None:
             kind = "value" if v.kind == "data" else v.kind  # a side of a reducer
             if kind not in _KINDS:
                 raise DeclareError(
                     f"`{v.name}` is a {v.kind}: it belongs to a schedule, not to a computation"
                 )
             self.vars.append([v.name, v.dtype.name, kind, v.lo, v.hi, v.multiple_of, v.hint])
-            found = self._var[v] = len(self.vars) - 1
-        return found
+            result = self._var[v] = len(self.vars) - 1
+        return result
 
     def reducer(self, e: Reduce) -> Any:
         r = e.reducer
         if _BUILT_IN.get(r.name) is r:
             return r.name
-        found = self._reducer.get(id(r))
-        if found is None:
+        result = self._reducer.get(id(r))
+        if result is None:
             types = tuple(s.dtype for s in e.sources)
             sides = [
                 tuple(Var(f"{side}{i}", t, "data") for i, t in enumerate(types)) for side in ("lhs", "rhs")
@@ -282,8 +282,8 @@ class _Writer:
                 [self.expr(x) for x in r.identity(types)],
             ]
             self.reducers.append(row)
-            found = self._reducer[id(r)] = len(self.reducers) - 1
-        return found
+            result = self._reducer[id(r)] = len(self.reducers) - 1
+        return result
 
     def expr(self, e: Expr) -> int:
         stack: list[tuple[Expr, bool]] = [(e, False)]

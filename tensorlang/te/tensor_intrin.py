@@ -52,7 +52,7 @@ class TensorIntrin:
         self, strides: list[tuple[Expr, ...]], out_strides: tuple[Expr, ...]
     ) -> tuple[ExternCall, ExternCall | None, ExternCall | None]:
         """(body, reset, update) for operands lying with these strides. ``body`` computes the whole operation;
-        ``reset`` writes the start values and ``update`` adds to them, None when the function gives no such
+        ``reset`` writes the initial values and ``update`` adds to them, None when the function gives no such
         calls."""
         ins = [
             IntrinBuffer(t.name, t.shape, t.dtype, i, False, s)

@@ -134,7 +134,7 @@ def test_disagreement_raises_a_score() -> None:
 
 
 def test_a_model_from_records_of_other_tasks() -> None:
-    """Times made up from what candidates ought to cost are learnt from one size and foretold for another."""
+    """Times made up from what candidates ought to cost are learnt from one size and predicted for another."""
     target = "llvm -mcpu=haswell -num-cores=2"
     other, task = SearchTask(matmul, (96, 96, 96), target), SearchTask(matmul, (128, 128, 128), target)
 

@@ -25,12 +25,12 @@ def _task(n: int) -> SearchTask:
 
 def test_equation_seven() -> None:
     """The formula, with numbers worked out by hand."""
-    a = Progress(2.0, 100.0, "x", [10.0, 8.0, 7.0, 4.0], asked=4)
+    a = Progress(2.0, 100.0, "x", [10.0, 8.0, 7.0, 4.0], begun=4)
     g = Gradient(alpha=0.2, beta=2.0, window=3)
     assert g.gradient([a], 0) == pytest.approx(2.0 * (0.2 * (4 - 10) / 3 + 0.8 * (-4 / 4)))
-    kin = Progress(1.0, 100.0, "x", [0.5], asked=1)  # 200 operations a second: 2 · 100 / 200 - 4 = -3
+    kin = Progress(1.0, 100.0, "x", [0.5], begun=1)  # 200 operations a second: 2 · 100 / 200 - 4 = -3
     assert g.gradient([a, kin], 0) == pytest.approx(2.0 * (0.2 * (4 - 10) / 3 + 0.8 * -3))
-    stranger = Progress(1.0, 100.0, "y", [0.5], asked=1)
+    stranger = Progress(1.0, 100.0, "y", [0.5], begun=1)
     assert g.gradient([a, stranger], 0) == g.gradient([a], 0)
 
 
@@ -47,7 +47,7 @@ def test_choices() -> None:
     slow = Progress(1.0, 1.0, None, [50.0, 40.0], 2)
     assert greedy.choose([busy, slow], [0, 1]) == 1
     assert greedy.choose([Progress(100.0, 1.0, None, [5.0, 4.0], 2), slow], [0, 1]) == 0  # weights count
-    assert RoundRobin().choose([busy, fresh, Progress(1.0, 1.0, asked=1)], [0, 2]) == 2
+    assert RoundRobin().choose([busy, fresh, Progress(1.0, 1.0, begun=1)], [0, 2]) == 2
     assert {Gradient(3, epsilon=1.0).choose([busy, slow], [0, 1]) for _ in range(1)} <= {0, 1}
 
 

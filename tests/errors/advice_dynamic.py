@@ -35,7 +35,7 @@ def _profile(a):
 
 
 def _inside(a):
-    a.says("a profile inside of that")
+    a.says("a profile inside that")
     _tune(_task(), {"m": (1, 64)})
     a.says("a wider te.dim")
     _tune(_task(100), {"m": (1, 100)})

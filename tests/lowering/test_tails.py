@@ -158,7 +158,8 @@ def test_a_tile_of_two_fused_axes_is_written_once_for_whole_tiles_and_once_for_t
 
 @pytest.mark.parametrize(("loop", "right"), [("b", False), ("xo", False), ("xi", True), ("k", True)])
 def test_a_shifted_tile_of_a_reduction_has_start_values_of_its_own(loop, right):
-    """Written once, in front of the tiles, they would be added to twice where the last tile begins earlier."""
+    """Written once, in front of the tiles, they would be added to twice where the last tile begins
+    earlier."""
     A = te.placeholder((6, 15), name="A")
     k = te.reduce_axis((0, 6), name="k")
     T = te.compute((2, 15), lambda b, x: te.sum(A[k, x] + b, axis=k), name="T")
@@ -167,7 +168,7 @@ def test_a_shifted_tile_of_a_reduction_has_start_values_of_its_own(loop, right):
     xo, xi = s[T].split(x, factor=8, tail="shift")
     s[T].decompose_reduction({"b": b, "xo": xo, "xi": xi, "k": k}[loop])
     if not right:
-        with pytest.raises(tl.LowerError, match="grow twice from start values written once"):
+        with pytest.raises(tl.LowerError, match="grow twice from initial values written once"):
             tl.lower(s, [A, T])
         return
     a = np.arange(90, dtype="float32").reshape(6, 15)

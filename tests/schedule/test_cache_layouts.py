@@ -109,7 +109,7 @@ def test_a_size_known_to_divide_is_not_padded():
 
 
 def test_both_results_of_one_reduction():
-    """The padding of each holds its own start value."""
+    """The padding of each holds its own initial value."""
     high = te.comm_reducer(
         lambda x, y: (te.max(x[0], y[0]), te.min(x[1], y[1])),
         lambda t, u: (te.min_value(t), te.max_value(u)),

@@ -1,4 +1,4 @@
-"""Loops that hold something (a stage, its memory, start values, a pragma, a prefetch) are split and fused
+"""Loops that hold something (a stage, its memory, initial values, a pragma, a prefetch) are split and fused
 like any other."""
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ def test_a_cache_and_its_source_in_different_layouts():
 
 @pytest.mark.parametrize("size", [12, 13])
 def test_products_in_tiles_with_padding(size):
-    """Both operands and the result of a product, whose padding holds the start values of the sum."""
+    """Both operands and the result of a product, whose padding holds the initial values of the sum."""
     A, B = te.placeholder((size, 7), name="A"), te.placeholder((7, 10), name="B")
     k = te.reduce_axis((0, 7), "k")
     C = te.compute((size, 10), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), "C")

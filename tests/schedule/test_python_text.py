@@ -13,7 +13,7 @@ import tensorlang as tl
 from tensorlang import te
 from tensorlang.schedule.legality.verdict import YES
 from tensorlang.schedule.primitives import BY_NAME, TABLE
-from tensorlang.schedule.primitives.base import Primitive, find_loop
+from tensorlang.schedule.primitives.base import Primitive, check_loop
 from tensorlang.schedule.primitives.fields import Knob, LoopName, Number, StageName, field_types
 from tensorlang.schedule.primitives.split import Split
 from tensorlang.schedule.trace import Trace
@@ -38,8 +38,8 @@ class Halved(Primitive):
     name = "halved"
 
     def check(self, state):
-        found = find_loop(state, self.stage, self.loop)
-        return Split(self.stage, self.loop, self.by).check(state) if found else found
+        verdict = check_loop(state, self.stage, self.loop)
+        return Split(self.stage, self.loop, self.by).check(state) if verdict else verdict
 
     def apply(self, state):
         return Split(self.stage, self.loop, self.by).apply(state)

@@ -189,7 +189,7 @@ MUTANTS = (
         ("packed_with_padding",),
     ),
     M(
-        "start values of a reduction are written inside it",
+        "initial values of a reduction are written inside it",
         "schedule.state:StageState.first_reduce",
         "if iv.kind == REDUCE:\n            return p",
         "if iv.kind == REDUCE:\n            return p + 1",
@@ -240,14 +240,14 @@ MUTANTS = (
     ),
     # --- lowering
     M(
-        "the start values of reductions are not written",
+        "the initial values of reductions are not written",
         "lowering.lower:_Writer.nest",
         "out = seq(self.initialisation(stage, position), out)",
         "pass",
         ("reduction_split",),
     ),
     M(
-        "start values ignore the guards of their loops",
+        "initial values ignore the guards of their loops",
         "lowering.lower:_Writer.initialisation",
         "out = self.guarded(stage, p, out, renamed)",
         "pass",

@@ -82,10 +82,10 @@ def traffic(st: Statement, target: Target) -> dict[str, Expr]:
         plus(*[times(a.lines(p, target.cache_line), target.cache_line) for a in st.accesses])
         for p in range(len(st.loops) + 1)
     ]
-    found: dict[str, Expr] = {}
+    result: dict[str, Expr] = {}
     for name, size in (("l1", target.l1_bytes), ("l2", target.l2_bytes), ("l3", target.l3_bytes)):
         brought = times(st.iterations, lines[-1])
         for p in reversed(range(len(st.loops))):
             brought = choose(lines[p + 1], size * 3 // 4, times(st.extent(0, p), lines[p]), brought)
-        found[name] = brought
-    return found
+        result[name] = brought
+    return result

@@ -11,12 +11,12 @@ DEPTH = 6
 
 def extents(st: Statement, target: Target) -> dict[str, Expr]:
     """From the innermost loop outwards; 1 where there is none."""
-    found = {}
+    result = {}
     for i in range(DEPTH):
         p = len(st.loops) - 1 - i
-        found[f"extent.{i}"] = st.loops[p].extent if p >= 0 else amount(1)
-    found["extent.outer"] = st.extent(0, max(0, len(st.loops) - DEPTH))
+        result[f"extent.{i}"] = st.loops[p].extent if p >= 0 else amount(1)
+    result["extent.outer"] = st.extent(0, max(0, len(st.loops) - DEPTH))
     for kind in ("unrolled", "vectorized", "parallel"):
-        found[f"iterations.{kind}"] = st.of_kind(kind)
-    found["iterations.reduce"] = times(*[p.extent for p in st.loops if p.reduce])
-    return found
+        result[f"iterations.{kind}"] = st.of_kind(kind)
+    result["iterations.reduce"] = times(*[p.extent for p in st.loops if p.reduce])
+    return result

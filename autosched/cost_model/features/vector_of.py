@@ -35,7 +35,7 @@ from .estimate import SCALE, estimate
 PRIOR = 0  # the number of the column that says how long the whole program ought to take
 TIME = "estimate.time"
 SLOTS = 2
-SUMMED = 3  # of the list of blocks, so many are added up for the lighter statements
+SUMMED = 3  # of the list of blocks, this many are added up for the lighter statements
 
 
 class FeatureSet:

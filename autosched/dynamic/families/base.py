@@ -25,7 +25,7 @@ class Settings:
     tables: Tables
     opt: Mapping[str, int]
     records: str | Path | None = None
-    # whether no call comes from outside of the box, so that buffers may be planned for its largest sizes
+    # whether no call comes from outside the box, so that buffers may be planned for its largest sizes
     closed: bool = True
 
 
@@ -33,7 +33,7 @@ class Settings:
 class Options:
     """The routes a dispatcher can run and the plans they stand for, by slot. ``like`` is the signature
     callers see, or a module that has it; ``general`` is the slot that takes every size, ``kernels`` counts
-    what was compiled, ``notes`` are for people."""
+    what was compiled, ``notes`` are for readers."""
 
     family: str
     like: Any

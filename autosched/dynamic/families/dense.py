@@ -22,10 +22,8 @@ from ..micro_kernel import Dense, Tile, dense_of, schedule, tiles
 from ..plan import Curve, RowPlans, grid
 from .base import Box, Options, Settings
 
-MEASURED, MOST_BLOCKS = (
-    6e7,
-    8,
-)  # multiply-adds of the largest measured call, but so many blocks in any case: beyond, time is a line
+# multiply-adds and blocks of the largest measured call: beyond, time is a line
+MEASURED, MOST_BLOCKS = 6e7, 8
 # rows: lower limits make blocks that are never the best but for fewer rows than that, which are cut alike
 LEAST_LIMIT = 3
 BLOCKS = (1, 4)  # at which the widths of one height are compared
@@ -62,11 +60,12 @@ def dense(decl: Declaration, box: Box, settings: Settings) -> Options | None:
     routes = [tl.Rows(found.row, {h: kernels[h] for h in heights if h <= most}) for most in limits]
     plans = RowPlans(tuple(limits), curves, {h: str(t) for h, t in best.items()})
     declared = decl.dims[found.row]
-    told = kernels[1].signature  # of any number of rows; callers are held to what was declared
+    signature = kernels[1].signature  # of any number of rows; callers are held to what was declared
     like = replace(
-        told,
+        signature,
         dims=tuple(
-            replace(d, lo=declared.lo, hi=declared.hi, multiple_of=declared.multiple_of) for d in told.dims
+            replace(d, lo=declared.lo, hi=declared.hi, multiple_of=declared.multiple_of)
+            for d in signature.dims
         ),
     )
     return Options("dense", like, (found.row,), routes, plans, len(limits) - 1, len(modules), notes)
@@ -111,7 +110,7 @@ class _Runner:
         self._moves = [t.ndim > 0 and t.shape[0] is row for t in decl.tensors if t.name not in decl.constants]
 
     def call(self, tile: Tile, blocks: int) -> Any:
-        """A call of so many blocks, checked and ready to be repeated."""
+        """A call of this many blocks, checked and ready to be repeated."""
         rows = tile.rows * blocks
         args = [a[:rows] if moves else a for a, moves in zip(self._arrays, self._moves, strict=True)]
         entry = self.modules[tile].entry

@@ -83,15 +83,15 @@ def size_of(axis: te.IterVar) -> int | str | None:
 def shapes(registers: int, chains: int) -> list[tuple[int, int]]:
     """(rows, vectors) of the tiles that fill the registers and of lower ones, which waste less of few
     rows."""
-    found = []
+    result = []
     for vectors in range(1, VECTORS + 1):
         lowest, top = -(-(chains - 1) // vectors), (registers - 1 - vectors) // vectors
-        found += (
+        result += (
             [(h, vectors) for h in sorted({round(float(h)) for h in np.geomspace(lowest, top, HEIGHTS)})]
             if lowest <= top
             else []
         )
-    return found
+    return result
 
 
 def schedules_of(stated: Any, target: tl.Target, constants: Sequence[str], threads: int) -> Iterator[Tiled]:

@@ -42,7 +42,7 @@ HOPELESS = 1.6
 FAR, LOST = (
     4.0,
     3,
-)  # times the fastest, at so many shapes in a row: a variant that is not timed at larger ones
+)  # times the fastest, at this many shapes in a row: a variant that is not timed at larger ones
 GAIN = 0.002  # by which a variant must speed up the whole to be kept
 KEPT = 12
 COMPILING = 10.0  # seconds of making variants; what is not made by then is left out
@@ -171,12 +171,12 @@ def schedules(decl: Declaration, box: Box, settings: Settings, dims: Sequence[st
                 continue
             if schedule.pending:
                 continue
-            told = (
+            description = (
                 f"the {'default' if word == 'as for' else 'tuned'} schedule of "
                 f"{', '.join(f'{d}={n}' for d, n in shape.items())}"
             )
             yield (
-                (f"{word} {'×'.join(str(shape[d]) for d in dims)}", told),
+                (f"{word} {'×'.join(str(shape[d]) for d in dims)}", description),
                 schedule,
                 tensors,
                 _steps(schedule),

@@ -58,11 +58,11 @@ class Shelf:
         path = self.path(key)
         if not path.exists():
             return Found(None, why=self._absent(key))
-        found = read(path, key)
-        if found.module is not None:
+        result = read(path, key)
+        if result.module is not None:
             with contextlib.suppress(OSError):
                 path.touch()
-        return found
+        return result
 
     def discard(self, key: Key) -> None:
         """Remove the kernel of a key."""

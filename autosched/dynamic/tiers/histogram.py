@@ -41,7 +41,7 @@ class Histogram:
             raise ValueError(f"{len(self.counts)} counts; a histogram has {BUCKETS}")
 
     def add(self, seconds: float, times: int = 1) -> None:
-        """A latency, so many times."""
+        """A latency, this many times."""
         self.counts[bucket(int(seconds * 1e9))] += times
 
     def add_all(self, seconds: Any) -> None:

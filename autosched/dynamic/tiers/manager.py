@@ -37,7 +37,9 @@ SLOW, OUTLIER = (
     1e-3,
     8.0,
 )  # a slow call took longer than this many seconds and this many times the usual of its shape together
-PATIENCE = 4.0  # after code of a shape was dropped, so many times the expected calls are needed to try again
+PATIENCE = (
+    4.0  # after code of a shape was dropped, this many times the expected calls are needed to try again
+)
 Pause = Callable[[], None]
 
 

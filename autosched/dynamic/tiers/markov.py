@@ -50,7 +50,7 @@ class Chain:
         self.last = shape
 
     def next(self, shape: Shape | None = None) -> Guess | None:
-        """What is likely to follow the shape (the last one); None when that cannot be told."""
+        """What is likely to follow the shape (the last one); None when that cannot be predicted."""
         at = self.last if shape is None else shape
         if at is None:
             return None

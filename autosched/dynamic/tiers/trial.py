@@ -1,10 +1,10 @@
 """Two kernels for one shape against each other: equal answers first, then times in turns. Knows kernels by
 what they do on arrays.
 
-Each turn times both, the order changing from turn to turn, so that a machine that grows slower meanwhile does
-not decide. A newcomer wins by the median of the turns' ratios, and only if most turns agree. The loop around
-a kernel is machine code (``Module.benchmark``): a loop in Python would keep the interpreter's lock from those
-who are being served.
+Each round times both, the order changing from round to round, so that a machine that grows slower meanwhile
+does not decide. A newcomer wins by the median of the rounds' ratios, and only if most rounds agree. The loop
+around a kernel is machine code (``Module.benchmark``): a loop in Python would keep the interpreter's lock
+from those who are being served.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import numpy as np
 
 from .serves import Verdict
 
-TURNS, SECONDS = 7, 0.002  # turns; seconds of one kernel in a turn
+ROUNDS, SECONDS = 7, 0.002  # rounds; seconds of one kernel in a round
 CLOSE = 1e-3  # of the largest output: answers within are equal but for rounding
-AGREE = 0.7  # share of the turns that the newcomer has to win
+AGREE = 0.7  # share of the rounds that the newcomer has to win
 
 Call = Callable[..., Any]
 Timer = Callable[[Any, Sequence[Any]], float]
@@ -50,15 +50,15 @@ def compare(
         return Verdict(0.0, 0.0, False, wrong)
     arrays = [*inputs, *outputs]
     pairs: list[tuple[float, float]] = []
-    for turn in range(TURNS):
-        if turn % 2:
+    for number in range(ROUNDS):
+        if number % 2:
             b, a = timer(new, arrays), timer(now, arrays)
         else:
             a, b = timer(now, arrays), timer(new, arrays)
         pairs.append((a, b))
     base = statistics.median(a for a, _ in pairs)
     ratio = statistics.median(b / a for a, b in pairs)
-    if sum(b < a for a, b in pairs) < AGREE * TURNS:
+    if sum(b < a for a, b in pairs) < AGREE * ROUNDS:
         ratio = max(ratio, 1.0)
     return Verdict(base, base * ratio)
 

@@ -32,7 +32,7 @@ class Window:
         self.size, self.batches = size, batches
         self.old, self.new = _Half(), _Half()
         self.since: dict[Shape, float] = {}  # calls of a shape since it came into the ring
-        self._times: Counter[int] = Counter()  # how many shapes have so many calls in the ring
+        self._times: Counter[int] = Counter()  # how many shapes have this many calls in the ring
 
     def add(self, calls: Mapping[Shape, int], weight: float = 1.0) -> None:
         """A batch of calls, each of which stands for ``weight`` calls (more than 1 when not all are seen)."""
@@ -60,7 +60,7 @@ class Window:
         return self.old.counts[shape] + self.new.counts[shape]
 
     def shapes(self, most: int) -> list[Shape]:
-        """Up to so many of the shapes in the ring, the most called first."""
+        """Up to this many of the shapes in the ring, the most called first."""
         return [s for s, _ in heapq.nsmallest(most, self.since.items(), key=lambda item: (-item[1], item[0]))]
 
     def expected(self, shape: Shape) -> float:

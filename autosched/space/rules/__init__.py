@@ -1,4 +1,4 @@
-"""THE list of sketch rules, in the order they are asked. Adding one: a file, a line here, a test; or
+"""THE list of sketch rules, in the order they are tried. Adding one: a file, a line here, a test; or
 ``SearchTask(rules=[…])``.
 
 Know schedules and targets; nothing of tasks, search, models or measurement.

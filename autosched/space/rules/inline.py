@@ -21,9 +21,9 @@ class Inline:
     name = "inline"
 
     def applies(self, s: tl.Schedule, stage: tl.Stage, where: Where) -> Answer:
-        """Always for what is cheap; not for outputs, reductions and what is dear and read in many places, and
-        not for the stage in whose tiles an undecided reduction will be computed, unless its one reader takes
-        that over."""
+        """Always for what is cheap; not for outputs, reductions and what is expensive and read in many
+        places, and not for the stage in whose tiles an undecided reduction will be computed, unless its one
+        reader takes that over."""
         if not untouched(stage) or stage.op.reduce_axis or stage.state.is_output:
             return Answer.SKIP
         readers = s.state.readers(stage.name)

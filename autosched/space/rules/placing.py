@@ -29,7 +29,7 @@ def places(s: tl.Schedule, stage: tl.Stage) -> list[tuple[str, str]]:
 
 
 def _in_lanes(s: tl.Schedule, name: str, loop: str) -> bool:
-    """Whether a loop stands inside of a vector loop, or is one."""
+    """Whether a loop stands inside a vector loop, or is one."""
     at: tuple[str, str] | None = (name, loop)
     while at is not None:
         host = s[at[0]]
@@ -72,11 +72,11 @@ def repeats(s: tl.Schedule, stage: tl.Stage, place: tuple[str, str]) -> bool:
 def _axes_around(host: tl.Stage, loop: te.IterVar) -> list[te.IterVar]:
     """The axes that the loops of a stage up to one of them run over."""
     leaves = list(host.leaf_iter_vars)
-    found = leaves[: next(p for p, iv in enumerate(leaves) if iv is loop) + 1]
+    result = leaves[: next(p for p, iv in enumerate(leaves) if iv is loop) + 1]
     for r in reversed(host.state.relations):
-        if any(c is iv for c in r.children for iv in found):
-            found = [iv for iv in found if not any(iv is c for c in r.children)] + list(r.parents)
-    return found
+        if any(c is iv for c in r.children for iv in result):
+            result = [iv for iv in result if not any(iv is c for c in r.children)] + list(r.parents)
+    return result
 
 
 def _moving(s: tl.Schedule, stage: tl.Stage, host: tl.Stage) -> list[te.IterVar]:
@@ -101,7 +101,7 @@ def _moving(s: tl.Schedule, stage: tl.Stage, host: tl.Stage) -> list[te.IterVar]
 
 
 def _variables(index: Expr) -> set[Var]:
-    found = {index} if isinstance(index, Var) else set()
+    result = {index} if isinstance(index, Var) else set()
     for part in index.children():
-        found |= _variables(part)
-    return found
+        result |= _variables(part)
+    return result

@@ -38,7 +38,7 @@ class Where:
         return self.target.vector_lanes(stage.op.body[0].dtype)
 
     def threads(self, work: int) -> list[bool]:
-        """Whether so many iterations may be shared out: no, yes, or both, the likely one first."""
+        """Whether this many iterations may be shared out: no, yes, or both, the likely one first."""
         table = cost_of(self.target)
         if self.target.num_cores == 1 or not table.perhaps_shared(work):
             return [False]

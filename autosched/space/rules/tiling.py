@@ -97,16 +97,16 @@ def columns(stage: tl.Stage) -> list[int]:
     """The axes that can be the vector: the last one when a read runs along it, those of an operand that can
     be packed when there are rows to read the panel again and iterations enough to pay for it."""
     axes = stage.op.axis
-    found = [len(axes) - 1] if _in_lines(stage) and constant(axes[-1].extent) != 1 else []
+    result = [len(axes) - 1] if _in_lines(stage) and constant(axes[-1].extent) != 1 else []
     for d in reversed(range(len(axes) if iterations(stage) >= PACKED else 0)):
         if (
-            d not in found
+            d not in result
             and constant(axes[d].extent) != 1
             and packable(stage, axes[d]) is not None
             and _rows(stage, d)
         ):
-            found.append(d)
-    return found
+            result.append(d)
+    return result
 
 
 def _in_lines(stage: tl.Stage) -> bool:

@@ -79,14 +79,14 @@ def apart(body: Stmt) -> Stmt:
 
 
 def _sizes(body: Stmt) -> Sizes:
-    found: Sizes = {}
+    result: Sizes = {}
     for s in reversed(list(preorder(body))):  # what a statement holds comes before it
         parts = s.parts()
         if parts:
-            nests, loops, statements = map(sum, zip(*(_size(p, found) for p in parts), strict=True))
+            nests, loops, statements = map(sum, zip(*(_size(p, result) for p in parts), strict=True))
             loop = isinstance(s, For)
-            found[s] = Size(1 if loop else nests, loops + loop, statements + 1)
-    return found
+            result[s] = Size(1 if loop else nests, loops + loop, statements + 1)
+    return result
 
 
 def _size(s: Stmt, sizes: Sizes) -> Size:

@@ -33,7 +33,7 @@ def run(work: Callable[[], T]) -> T:
     with (
         warnings.catch_warnings(),
         ffi.lib._lock,
-    ):  # no other thread is inside of LLVM while the process is copied
+    ):  # no other thread is inside LLVM while the process is copied
         warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which the child does not need
         pid = os.fork()
         if pid == 0:
@@ -60,7 +60,7 @@ def run(work: Callable[[], T]) -> T:
 
 
 def _child(work: Callable[[], Any], said: int, sent: int) -> None:
-    """Work, send what came of it, and end."""
+    """Work, send the outcome, and end."""
     try:
         faulthandler.disable()
         gc.disable()  # it would write to, and so copy, all of the parent's memory

@@ -196,10 +196,10 @@ class Emitter:
         """The depth of the outermost scope in which ``e`` may be computed."""
         if type(e) is Const:
             return 0
-        found = self._homes.get(e)
-        if found is None:
-            found = self._homes[e] = self._find_home(e)
-        return found
+        result = self._homes.get(e)
+        if result is None:
+            result = self._homes[e] = self._find_home(e)
+        return result
 
     def _find_home(self, e: Expr) -> int:
         if not linear.reads_data(e):
@@ -235,9 +235,9 @@ class Emitter:
         """The operand holding ``e`` in its own type."""
         if type(e) is Const:
             return types.literal(e.value, e.dtype, self.target)
-        found = self.memo.get(e)
-        if found is not None:
-            return found
+        result = self.memo.get(e)
+        if result is not None:
+            return result
         return self._compute(self.memo, Emitter.value_rules, e)
 
     def index(self, e: Expr) -> str:
@@ -245,9 +245,9 @@ class Emitter:
         arithmetic."""
         if type(e) is Const:
             return str(int(e.value))
-        found = self.indices.get(e)
-        if found is not None:
-            return found
+        result = self.indices.get(e)
+        if result is not None:
+            return result
         if type(e) is Var and e.dtype.is_index:
             return self.vars[e]
         return self._compute(self.indices, Emitter.index_rules, e)

@@ -237,10 +237,10 @@ def guarded(e: Expr, cond: Expr) -> Expr:
     def walk(e: Expr) -> Expr:
         if not buffers_read(e):
             return e
-        found = done.get(e)
-        if found is None:
-            found = done[e] = change(e)
-        return found
+        result = done.get(e)
+        if result is None:
+            result = done[e] = change(e)
+        return result
 
     def change(e: Expr) -> Expr:
         if e.dtype.lanes == 1:

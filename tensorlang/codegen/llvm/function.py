@@ -163,7 +163,7 @@ def kernel_signature(func: Func) -> Signature:
             return size(e.a)
         op = _SIZE_OPS.get(type(e))
         if op is None:
-            raise AssertionError(f"a size that cannot be told to the runtime: {e}")
+            raise AssertionError(f"a size that cannot be passed to the runtime: {e}")
         return op, size(e.a), size(e.b)  # type: ignore[attr-defined]
 
     taken = NameSupply()

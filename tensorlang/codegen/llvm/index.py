@@ -42,10 +42,10 @@ _OPEN: Range = (None, None)
 
 def interval(em: Emitter, e: Expr) -> Range:
     """Inclusive bounds of an integer expression (over all lanes), None where unknown."""
-    found = em.ranges.get(e)
-    if found is None:
-        found = em.ranges[e] = _interval(em, e)
-    return found
+    result = em.ranges.get(e)
+    if result is None:
+        result = em.ranges[e] = _interval(em, e)
+    return result
 
 
 def _interval(em: Emitter, e: Expr) -> Range:

@@ -60,13 +60,13 @@ def locate(em: Emitter, buffer: Buffer, indices: tuple[Expr, ...], lanes: int) -
 
 
 def flat_offset(em: Emitter, buffer: Buffer, indices: tuple[Expr, ...]) -> Expr:
-    """The element's distance from the first one, reckoned once in a kernel: it is asked for again and
+    """The element's distance from the first one, computed once in a kernel: it is asked for again and
     again."""
     key = (buffer, indices)
-    found = em.flat.get(key)
-    if found is None:
-        found = em.flat[key] = buffer.offset(_joined(buffer, indices))
-    return found
+    result = em.flat.get(key)
+    if result is None:
+        result = em.flat[key] = buffer.offset(_joined(buffer, indices))
+    return result
 
 
 def _joined(buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:

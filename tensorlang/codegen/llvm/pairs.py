@@ -164,11 +164,11 @@ def _pair(em: Emitter, first: Load, at: int, width: int) -> str:
     place, buffer = _place(em, first), first.buffer
     base = make.add(place.base, 2 * at) if type(place) is Ramp else place
     key = ("pair", buffer, base, type(place) is Ramp, width)
-    found = em.memo.get(key)
-    if found is None:
-        found = _read(em, buffer, base, width) if type(place) is Ramp else _repeated(em, buffer, base, width)
-        em.remember(em.memo, key, found, em.depth, frozenset([buffer]))
-    return found
+    result = em.memo.get(key)
+    if result is None:
+        result = _read(em, buffer, base, width) if type(place) is Ramp else _repeated(em, buffer, base, width)
+        em.remember(em.memo, key, result, em.depth, frozenset([buffer]))
+    return result
 
 
 def _read(em: Emitter, buffer: Buffer, base: Expr, width: int) -> str:

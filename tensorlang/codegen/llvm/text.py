@@ -83,9 +83,9 @@ class Module:
         if name in self._declared:
             self._declared[name] = definition
 
-    def unique(self, wish: str) -> str:
+    def unique(self, preferred: str) -> str:
         """A function name that is not taken."""
-        return self._names.fresh(wish)
+        return self._names.fresh(preferred)
 
     def constant(self, kind: str, value: str) -> str:
         """The address of an aligned value of type ``kind`` in memory, which LLVM does not know to be

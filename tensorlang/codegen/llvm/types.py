@@ -22,7 +22,7 @@ def is_soft(t: DType, target: Target) -> bool:
 
 
 def lanes_of(element: str, lanes: int) -> str:
-    """The vector type of so many elements; one lane is a scalar."""
+    """The vector type of this many elements; one lane is a scalar."""
     return element if lanes == 1 else f"<{lanes} x {element}>"
 
 

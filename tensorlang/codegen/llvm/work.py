@@ -96,16 +96,16 @@ def _stmt(s: Stmt, known: dict[Var, Poly]) -> Steps[Poly]:
 
 def _calls(e: Expr) -> list[int]:
     """The lanes of each function that a value calls, which the places it reads do not."""
-    found, seen, stack = [], {e}, [e]
+    result, seen, stack = [], {e}, [e]
     while stack:
         e = stack.pop()
         if isinstance(e, Call):
-            found.append(e.dtype.lanes)
+            result.append(e.dtype.lanes)
         if not isinstance(e, Access):
             new = [kid for kid in e.children() if kid not in seen]
             seen.update(new)
             stack += new
-    return found
+    return result
 
 
 def _expr(e: Expr, known: Mapping[Var, Poly]) -> Poly | None:

@@ -2,7 +2,7 @@
 nothing that users call.
 
 Calls come in any order: a place that encloses not all readers yet, while each of them could still be moved
-there, is kept as the stage's wish, and the stage stays at root until the wish is legal (``settle``).
+there, is kept as the stage's pending placement, and the stage stays at root until that is legal (``settle``).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from heapq import heapify, heappop, heappush
 from ..links import changed, reads
 from ..state import INLINED, At, ScheduleState, StageState, Waiting, change
 from .cache import instead_of_output
-from .verdict import YES, Verdict, no
+from .verdict import YES, Verdict, refuse
 
 
 def chain(state: ScheduleState, stage: StageState) -> Iterator[tuple[StageState, int]]:
@@ -56,24 +56,24 @@ def place_verdict(
     later calls could make it legal."""
     mark = (target.name, loop)
     if stage.is_placeholder:
-        return no(
+        return refuse(
             f"`{stage.name}` is an argument: it is not computed",
             mark=mark,
             try_=f"s.cache_read({stage.name}, 'local', [reader]) and compute_at of that",
         )
     if stage.is_output:
-        return no(
+        return refuse(
             f"`{stage.name}` is an output: the caller wants all of it",
             mark=mark,
             try_=instead_of_output(state, stage.name, then="and compute_at of that"),
         )
     if stage.attach == INLINED:
-        return no(f"`{stage.name}` is inlined: it is computed nowhere", mark=mark)
+        return refuse(f"`{stage.name}` is inlined: it is computed nowhere", mark=mark)
     if target.attach == INLINED or target.is_placeholder or (not target.leaves and target.is_opaque):
         why = "is inlined" if target.attach == INLINED else "is an argument"
-        return no(f"`{target.name}` {why} and has no loops", legal=lambda: legal_text(state, stage))
+        return refuse(f"`{target.name}` {why} and has no loops", legal=lambda: legal_text(state, stage))
     if target.name == stage.name:
-        return no(
+        return refuse(
             f"`{stage.name}` cannot be computed inside itself",
             mark=mark,
             legal=lambda: legal_text(state, stage),
@@ -82,36 +82,36 @@ def place_verdict(
     if position is None:
         leaves = ", ".join(iv.name for iv in target.leaves)
         gone = f"`{loop}` is no longer a loop of `{target.name}`"
-        return no(
+        return refuse(
             gone if target.loop(loop) is not None else f"`{target.name}` has no loop `{loop}`",
             mark=(target.name, None),
             legal=f"the loops of {target.name}: {leaves}",
         )
     if stage.is_opaque:
-        return no(f"`{stage.name}` is {stage.what.partition(':')[0]}: it runs whole, at root", mark=mark)
+        return refuse(f"`{stage.name}` is {stage.what.partition(':')[0]}: it runs whole, at root", mark=mark)
     if stage.shares and stage.within is None:
-        return no(
+        return refuse(
             f"`{stage.name}` writes the first rows of the scan `{stage.shares[0].name}`, once, before it "
             "runs",
             mark=mark,
         )
     readers = state.readers(stage.name)
     if not readers:
-        return no(f"nothing reads `{stage.name}`", mark=mark)
+        return refuse(f"nothing reads `{stage.name}`", mark=mark)
     outside = [r for r in readers if not encloses(state, target, position, r)]
     if outside:
         names = ", ".join(f"`{r.name}`" for r in outside)
         verb = "runs" if len(outside) == 1 else "run"
         also = " also" if len(readers) > len(outside) else ""
         if hope and stays_outside(state, outside, target) is None:
-            return no(
+            return refuse(
                 f"{names}{also} {'reads' if len(outside) == 1 else 'read'} `{stage.name}` and {verb} outside "
                 f"loop {target.name}.{loop}",
                 mark=mark,
                 try_=_enter(outside[0], target, loop),
                 pending=True,
             )
-        return no(
+        return refuse(
             f"{names}{also} {'reads' if len(outside) == 1 else 'read'} `{stage.name}` and {verb} outside "
             f"loop {target.name}.{loop}",
             mark=mark,
@@ -143,7 +143,7 @@ def _enter(reader: StageState, target: StageState, loop: str) -> str:
 
 
 def legal_places(state: ScheduleState, stage: StageState, in_vectors: bool = True) -> list[tuple[str, str]]:
-    """Every (stage, loop) where ``stage`` may be computed, besides root; those inside of vector loops, where
+    """Every (stage, loop) where ``stage`` may be computed, besides root; those inside vector loops, where
     it is computed for all lanes at once, come last, if at all."""
     found: list[tuple[str, str]] = []
     lanes: list[tuple[str, str]] = []
@@ -159,20 +159,20 @@ def legal_places(state: ScheduleState, stage: StageState, in_vectors: bool = Tru
 
 
 def in_lanes(state: ScheduleState, stage: StageState) -> bool:
-    """Whether a stage is computed inside of a vector loop of another."""
+    """Whether a stage is computed inside a vector loop of another."""
     around = [outer.kind(iv) for outer, p in chain(state, stage) for iv in outer.leaves[: p + 1]]
     return "vectorized" in around
 
 
 def pending_places(state: ScheduleState, stage: StageState) -> list[tuple[str, str, str]]:
     """Every (stage, loop) that later calls could make legal, with what stands against it now."""
-    found = []
+    result = []
     for target in state.stages:
         for iv in target.leaves if not target.is_placeholder and target.attach != INLINED else ():
             verdict = place_verdict(state, stage, target, iv.name, hope=True)
             if verdict.pending:
-                found.append((target.name, iv.name, verdict.reason))
-    return found
+                result.append((target.name, iv.name, verdict.reason))
+    return result
 
 
 def legal_text(state: ScheduleState, stage: StageState) -> str:
@@ -186,10 +186,10 @@ _AT_ONCE = {"parallel": "parallel: its threads", "vectorized": "vectorized: its 
 
 def store_verdict(state: ScheduleState, stage: StageState, place: At) -> Verdict:
     """Whether the memory of an attached stage may be made at ``place``: a loop around the one it is computed
-    at, with no parallel or vector loop between, whose turns would share it."""
+    at, with no parallel or vector loop between, whose iterations would share it."""
     mark = (place.stage, place.loop)
     if not isinstance(stage.attach, At):
-        return no(
+        return refuse(
             f"`{stage.name}` is computed at root, and its memory is made there",
             mark=mark,
             try_=f"s[{stage.name}].compute_at first",
@@ -200,7 +200,7 @@ def store_verdict(state: ScheduleState, stage: StageState, place: At) -> Verdict
             iv = outer.leaves[q]
             if outer.name == place.stage and iv.name == place.loop:
                 if between:
-                    return no(
+                    return refuse(
                         f"loop {between[0]} between storage and computation is {between[1]} would share the "
                         "memory",
                         mark=mark,
@@ -208,7 +208,7 @@ def store_verdict(state: ScheduleState, stage: StageState, place: At) -> Verdict
                 return YES
             if outer.kind(iv) in _AT_ONCE:
                 between = between or [f"{outer.name}.{iv.name}", _AT_ONCE[outer.kind(iv)]]
-    return no(
+    return refuse(
         f"loop {place.stage}.{place.loop} is not around the place where `{stage.name}` is computed",
         mark=mark,
         legal=lambda: ", ".join(
@@ -219,7 +219,7 @@ def store_verdict(state: ScheduleState, stage: StageState, place: At) -> Verdict
 
 def _shaken(state: ScheduleState, before: ScheduleState) -> dict[str, None]:
     """The attached stages, and those that wait, whose legality a change may have touched: they changed, run
-    or wish to run inside loops of such a stage, or are read there."""
+    or are to run inside loops of such a stage, or are read there."""
     fresh = changed(before, state)
     within: dict[str, None] = dict.fromkeys([st.name for st in fresh])
     todo = list(within)
@@ -252,8 +252,8 @@ def wished(state: ScheduleState, stage: StageState) -> Verdict:
 def settle(
     state: ScheduleState, before: ScheduleState
 ) -> tuple[ScheduleState, tuple[StageState, Verdict] | None]:
-    """Every wish that is legal now fulfilled, and every stage whose place is not legal any more made to
-    wait for it; in ``before``, which ``state`` came of, neither was to be done. Readers come first: what
+    """Every pending placement that is legal now made, and every stage whose place is not legal any more made
+    to wait for it; in ``before``, which ``state`` came from, neither was to be done. Readers come first: what
     they read may follow them. With it the first stage at a place that no later call could make legal, if
     there is one."""
     bad: tuple[StageState, Verdict] | None = None
@@ -284,7 +284,7 @@ def settle(
 
 
 def _settled(state: ScheduleState, st: StageState) -> StageState:
-    """An attached or waiting stage, put where it wishes to be if that is legal, else to its start if it may
+    """An attached or waiting stage, put where it is to be if that is legal, else to its start if it may
     be one day."""
     if st.waiting is not None:
         return (

@@ -52,7 +52,7 @@ def mismatched(state: ScheduleState) -> Iterator[tuple[StageState, str]]:
 def other_than(state: ScheduleState, st: StageState) -> str | None:
     """Why the loops of a tensorized stage are not those of its intrinsic any more; None where they are."""
     assert st.tensorized is not None
-    if st.waiting is not None:  # it is asked once it has its place
+    if st.waiting is not None:  # it is checked once it has its place
         return None
     loop, name = st.tensorized
     if st.attach == INLINED:

@@ -35,7 +35,7 @@ class Verdict:
 YES = Verdict(True)
 
 
-def no(
+def refuse(
     because: Text,
     *,
     legal: Text = None,

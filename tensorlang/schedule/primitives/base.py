@@ -14,7 +14,7 @@ from ...expr.nodes import Expr, Var
 from ...expr.walk import variables
 from ...te.axis import IterVar
 from ...te.tensor import ComputeOp
-from ..legality.verdict import YES, Verdict, no
+from ..legality.verdict import YES, Verdict, refuse
 from ..state import INLINED, At, ScheduleState, StageState, Waiting, change
 from .fields import Knob, Number, Size, shown
 
@@ -95,13 +95,13 @@ def number(state: ScheduleState, value: Number) -> Expr:
     return decision.knobs[i] if state.symbolic else make.const(decision.values[i], "int32")
 
 
-def find_number(state: ScheduleState, value: Number | None) -> Verdict:
+def check_number(state: ScheduleState, value: Number | None) -> Verdict:
     """Whether a number is one: a literal, a size of the program, or a knob that a decision of this schedule
     has."""
     if isinstance(value, Size):
         found = len(sizes_called(state, value.name)) + (value.var is not None)
         if found != 1:
-            return no(
+            return refuse(
                 f"{'several sizes are' if found else 'no size of the program is'} called `{value.name}`",
                 try_="variables with names of their own"
                 if found
@@ -111,7 +111,7 @@ def find_number(state: ScheduleState, value: Number | None) -> Verdict:
         base, _, index = value.name.rpartition(".")
         decision = state.decision(base)
         if decision is None or not index.isdecimal() or int(index) >= len(decision.knobs):
-            return no(
+            return refuse(
                 f"there is no sampled value `{value.name}`",
                 legal=", ".join(k.name for d in state.decisions for k in d.knobs) or "none",
                 try_="s.sample_tile(loop) first",
@@ -132,61 +132,61 @@ def sizes_called(state: ScheduleState, name: str) -> list[Var]:
     return [v for v in found if v.name == name and v.kind in ("dim", "value") and v.dtype.is_index]
 
 
-def find_stage(state: ScheduleState, name: str) -> Verdict:
+def check_stage(state: ScheduleState, name: str) -> Verdict:
     """Whether a stage exists and can be scheduled."""
     if name not in state.position:
-        return no(f"there is no stage `{name}`", legal=", ".join(state.order))
+        return refuse(f"there is no stage `{name}`", legal=", ".join(state.order))
     stage = state.stage(name)
     if stage.is_placeholder:
-        return no(
+        return refuse(
             f"`{name}` is an argument: it has no loops",
             try_=f"s.cache_read({name}, 'local', [reader]) makes a stage that copies it",
         )
     if stage.attach == INLINED:
-        return no(
+        return refuse(
             f"`{name}` is inlined: it has no loops any more", try_="schedule it before, or do not inline it"
         )
     return YES
 
 
-def find_own_memory(state: ScheduleState, name: str) -> Verdict:
+def check_own_memory(state: ScheduleState, name: str) -> Verdict:
     """Whether a stage exists and decides about its own memory: a scan and its parts do not."""
-    found = find_stage(state, name)
-    if found:
+    verdict = check_stage(state, name)
+    if verdict:
         stage = state.stage(name)
         if stage.is_opaque:
-            return no(
+            return refuse(
                 f"`{name}` is {stage.what}",
                 mark=(name, None),
                 try_="the same call on the update" if stage.is_scan else None,
             )
         if stage.shares:
-            return no(
+            return refuse(
                 f"`{name}` is written straight into the scan `{stage.shares[0].name}`",
                 mark=(name, None),
                 try_=f"s.cache_write({name}, 'local') and the same call on that",
             )
-    return found
+    return verdict
 
 
-def find_output(state: ScheduleState, name: str, index: int) -> Verdict:
+def check_output(state: ScheduleState, name: str, index: int) -> Verdict:
     """Whether stage ``name`` has an output ``index``."""
     n = len(state.stage(name).op.outputs)
     return (
         YES
         if 0 <= index < n
-        else no(
+        else refuse(
             f"index={index}: `{name}` has {n} output{'s' if n > 1 else ''}",
             legal=", ".join(map(str, range(n))),
         )
     )
 
 
-def find_loop(state: ScheduleState, stage: str, loop: str) -> Verdict:
+def check_loop(state: ScheduleState, stage: str, loop: str) -> Verdict:
     """Whether a stage has that loop, now."""
-    found = find_stage(state, stage)
-    if not found:
-        return found
+    verdict = check_stage(state, stage)
+    if not verdict:
+        return verdict
     st = state.stage(stage)
     if any(iv.name == loop for iv in st.leaves):
         return YES
@@ -196,12 +196,16 @@ def find_loop(state: ScheduleState, stage: str, loop: str) -> Verdict:
         into = f" into {', '.join(c.name for c in made.children)}" if made else ""
         how = {"Split": "was split", "Fuse": "was fused"}.get(type(made).__name__, "is gone")
         if made is None:
-            return no(
+            return refuse(
                 f"`{loop}` is an axis that `{stage}` no longer loops over",
                 legal=f"the loops of {stage}: {loops}",
             )
-        return no(f"`{loop}` {how}{into} before", legal=f"the loops of {stage}: {loops}", mark=(stage, None))
-    return no(f"`{stage}` has no loop `{loop}`", legal=f"the loops of {stage}: {loops}", mark=(stage, None))
+        return refuse(
+            f"`{loop}` {how}{into} before", legal=f"the loops of {stage}: {loops}", mark=(stage, None)
+        )
+    return refuse(
+        f"`{stage}` has no loop `{loop}`", legal=f"the loops of {stage}: {loops}", mark=(stage, None)
+    )
 
 
 def leaf(stage: StageState, name: str) -> IterVar:
@@ -218,12 +222,12 @@ def position(stage: StageState, name: str) -> int:
 LONGEST_NAME = 256
 
 
-def fresh_loop_name(stage: StageState, wish: str) -> str:
+def fresh_loop_name(stage: StageState, preferred: str) -> str:
     """A loop name the stage has never used."""
     used = {iv.name for iv in stage.all_loops()}
-    if len(wish) <= LONGEST_NAME:
-        return free_name(wish, used)
-    short = f"{wish.partition('.')[0]}.{wish.rpartition('.')[2]}"
+    if len(preferred) <= LONGEST_NAME:
+        return free_name(preferred, used)
+    short = f"{preferred.partition('.')[0]}.{preferred.rpartition('.')[2]}"
     return free_name(short, used | {short}, len(stage.relations))
 
 
@@ -245,10 +249,10 @@ def renamed(state: ScheduleState, stage: str, now: dict[str, str]) -> list[Stage
             else place
         )
 
-    found = []
+    result = []
     for st in map(state.stage, inside):
-        wish = st.waiting and Waiting(at(st.waiting.place), at(st.waiting.store))
-        new = change(st, attach=at(st.attach), store=at(st.store), waiting=wish)
+        waiting = st.waiting and Waiting(at(st.waiting.place), at(st.waiting.store))
+        new = change(st, attach=at(st.attach), store=at(st.store), waiting=waiting)
         if (new.attach, new.store, new.waiting) != (st.attach, st.store, st.waiting):
-            found.append(new)
-    return found
+            result.append(new)
+    return result

@@ -17,10 +17,10 @@ from ...expr.nodes import Cast, Expr
 from ...expr.walk import rewrite
 from ...te.axis import fresh_axis
 from ...te.tensor import ComputeOp, Tensor, TensorRead
-from ..legality.verdict import YES, Verdict, no
+from ..legality.verdict import YES, Verdict, refuse
 from ..links import reads
 from ..state import INLINED, At, ScheduleState, StageState, change
-from .base import Primitive, find_output
+from .base import Primitive, check_output
 from .fields import SCOPES, Meaning, Scope, StageName, TensorName, quoted
 
 if TYPE_CHECKING:
@@ -46,36 +46,38 @@ class CacheRead(Primitive):
     def check(self, state: ScheduleState) -> Verdict:
         for n in (self.tensor, *self.readers):
             if n not in state.position:
-                return no(f"there is no stage `{n}`", legal=", ".join(state.order))
+                return refuse(f"there is no stage `{n}`", legal=", ".join(state.order))
         if self.scope not in SCOPES:
-            return no(f"scope {self.scope!r} is not known", legal=", ".join(SCOPES))
+            return refuse(f"scope {self.scope!r} is not known", legal=", ".join(SCOPES))
         if state.stage(self.tensor).attach == INLINED:
-            return no(f"`{self.tensor}` is inlined: nothing reads it any more")
-        found = find_output(state, self.tensor, self.index)
-        if not found:
-            return found
+            return refuse(f"`{self.tensor}` is inlined: nothing reads it any more")
+        verdict = check_output(state, self.tensor, self.index)
+        if not verdict:
+            return verdict
         if not self.readers:
-            return no(
+            return refuse(
                 "no reader is named",
                 legal=lambda: ", ".join(r.name for r in state.readers(self.tensor)) or "nothing reads it",
             )
         for r in self.readers:
             if state.stage(r).is_opaque:
-                return no(
+                return refuse(
                     f"`{r}` is {state.stage(r).what.partition(':')[0]}: what it reads is fixed",
                     try_="name the stages inside it",
                 )
             if self.tensor not in reads(state, state.stage(r)):
-                return no(f"`{r}` does not read `{self.tensor}`", legal=lambda: _readers(state, self.tensor))
+                return refuse(
+                    f"`{r}` does not read `{self.tensor}`", legal=lambda: _readers(state, self.tensor)
+                )
         if self.dtype:
             kind = state.stage(self.tensor).op.outputs[self.index].dtype
             if self.dtype not in KNOWN:
-                return no(
+                return refuse(
                     f"dtype {self.dtype!r} is not known",
                     legal=", ".join(t for t in KNOWN if _holds(dtype(t), kind)),
                 )
             if not _holds(dtype(self.dtype), kind):
-                return no(
+                return refuse(
                     f"{self.dtype} does not hold every value of {kind}",
                     legal=lambda: ", ".join(t for t in KNOWN if _holds(dtype(t), kind)),
                 )

@@ -18,9 +18,9 @@ from ...expr.walk import substitute
 from ...te.axis import REDUCE, IterVar, fresh_axis
 from ...te.tensor import ComputeOp, Operation, Tensor, TensorRead
 from ..legality.cache import no_layout
-from ..legality.verdict import YES, Verdict, no
+from ..legality.verdict import YES, Verdict, refuse
 from ..state import At, ScheduleState, Split, StageState, Waiting, change
-from .base import Primitive, find_stage
+from .base import Primitive, check_stage
 from .cache_read import cache_name
 from .fields import SCOPES, Scope, StageName, quoted
 from .transform_layout import laid_out, redefined
@@ -45,31 +45,33 @@ class CacheWrite(Primitive):
     of = "schedule"
 
     def check(self, state: ScheduleState) -> Verdict:
-        found = find_stage(state, self.stage)
-        if not found:
-            return found
+        verdict = check_stage(state, self.stage)
+        if not verdict:
+            return verdict
         if self.scope not in SCOPES:
-            return no(f"scope {self.scope!r} is not known", legal=", ".join(SCOPES))
+            return refuse(f"scope {self.scope!r} is not known", legal=", ".join(SCOPES))
         st = state.stage(self.stage)
         if st.is_opaque:
-            return no(
+            return refuse(
                 f"`{self.stage}` is {st.what}",
                 mark=(self.stage, None),
                 try_="cache_write of the update" if st.is_scan else None,
             )
         if st.kinds:
             iv = next(iter(st.kinds))
-            return no(
+            return refuse(
                 f"loop {self.stage}.{iv.name} is {st.kinds[iv]} already, and would move to the cache",
                 mark=(self.stage, iv.name),
                 try_=f"call cache_write before {st.kinds[iv].removesuffix('d')}",
             )
         why = no_layout(st)
         if why:
-            return no(why, mark=(self.stage, None), try_="call cache_write before split, fuse and the like")
+            return refuse(
+                why, mark=(self.stage, None), try_="call cache_write before split, fuse and the like"
+            )
         inside = state.attached(self.stage)
         if inside:
-            return no(
+            return refuse(
                 f"`{inside[0].name}` is computed inside its loops, which would move to the cache",
                 mark=(self.stage, None),
                 try_="call cache_write before compute_at",
@@ -151,7 +153,7 @@ def _by_loops(
     state: ScheduleState, cache: StageState, st: StageState
 ) -> tuple[ScheduleState, tuple[Tensor, ...]]:
     """The cache laid out by the data loops of ``st``, outermost first. Where a split does not divide there is
-    padding: nobody reads it, and it holds the start values of a reduction, else 0."""
+    padding: nobody reads it, and it holds the initial values of a reduction, else 0."""
     extent = {a: a.extent for a in st.all_loops() if a.dom is not None}
     for rel in st.relations:
         rel.extents(extent)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from ...errors import ScheduleError
 from ...te.axis import IterVar
 from ..legality.places import legal_text, place_verdict
-from ..legality.verdict import Verdict, no
+from ..legality.verdict import Verdict, refuse
 from ..state import At, ScheduleState, change
-from .base import Primitive, find_stage
+from .base import Primitive, check_stage
 from .fields import LoopName, StageName
 
 if TYPE_CHECKING:
@@ -33,9 +33,9 @@ class ComputeAt(Primitive):
 
     def check(self, state: ScheduleState) -> Verdict:
         if self.at not in state.position:
-            return no(f"there is no stage `{self.at}`", legal=", ".join(state.order))
+            return refuse(f"there is no stage `{self.at}`", legal=", ".join(state.order))
         if self.stage not in state.position:
-            return no(f"there is no stage `{self.stage}`", legal=", ".join(state.order))
+            return refuse(f"there is no stage `{self.stage}`", legal=", ".join(state.order))
         return place_verdict(state, state.stage(self.stage), state.stage(self.at), self.loop, hope=True)
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
@@ -73,15 +73,15 @@ class ComputeRoot(Primitive):
     name = "compute_root"
 
     def check(self, state: ScheduleState) -> Verdict:
-        found = find_stage(state, self.stage)
-        if found and state.stage(self.stage).within is not None:
+        verdict = check_stage(state, self.stage)
+        if verdict and state.stage(self.stage).within is not None:
             scan = state.stage(self.stage).within
-            return no(
+            return refuse(
                 f"`{self.stage}` hangs on the state of the scan `{scan}` and must run inside its loop",
                 mark=(self.stage, None),
                 legal=lambda: legal_text(state, state.stage(self.stage)),
             )
-        return found
+        return verdict
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
         return state.with_stage(change(state.stage(self.stage), attach=None, store=None, waiting=None)), None

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from ...expr.nodes import Expr
 from ...expr.walk import rewrite, substitute
 from ...te.tensor import TensorRead
-from ..legality.verdict import YES, Verdict, no
+from ..legality.verdict import YES, Verdict, refuse
 from ..state import INLINED, ScheduleState, change
-from .base import Primitive, find_own_memory
+from .base import Primitive, check_own_memory
 from .fields import StageName
 
 if TYPE_CHECKING:
@@ -28,28 +28,28 @@ class ComputeInline(Primitive):
     name = "compute_inline"
 
     def check(self, state: ScheduleState) -> Verdict:
-        found = find_own_memory(state, self.stage)
-        if not found:
-            return found
+        verdict = check_own_memory(state, self.stage)
+        if not verdict:
+            return verdict
         st = state.stage(self.stage)
         if st.is_output:
-            return no(
+            return refuse(
                 f"`{self.stage}` is an output: the caller wants it stored",
                 mark=(self.stage, None),
                 try_=lambda: _what_it_reads(state, self.stage),
             )
         opaque = next((r for r in state.readers(self.stage) if r.is_opaque), None)
         if opaque is not None:
-            return no(f"`{opaque.name}` reads it whole, from memory", mark=(self.stage, None))
+            return refuse(f"`{opaque.name}` reads it whole, from memory", mark=(self.stage, None))
         if st.compute.reduce_axis:
-            return no(
+            return refuse(
                 f"`{self.stage}` is a reduction: its value is not one expression",
                 mark=(self.stage, None),
                 try_=f"s[{self.stage}].compute_at(reader, loop)",
             )
         inside = state.attached(self.stage)
         if inside:
-            return no(
+            return refuse(
                 f"`{inside[0].name}` is computed inside its loops, which would disappear",
                 mark=(self.stage, None),
                 try_=f"s[{inside[0].name}].compute_root() first",

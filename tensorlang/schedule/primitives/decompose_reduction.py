@@ -1,4 +1,4 @@
-"""decompose_reduction: the start values of a reduction are written further out than they need be.
+"""decompose_reduction: the initial values of a reduction are written further out than they need be.
 
 ``for i: { s[i] = 0; for k: s[i] += … }`` decomposed at i → ``for i: s[i] = 0`` and then ``for i: for k: s[i]
 += …``
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...te.axis import IterVar
-from ..legality.verdict import YES, Verdict, no
+from ..legality.verdict import YES, Verdict, refuse
 from ..state import ScheduleState, change
-from .base import Primitive, find_loop, position
+from .base import Primitive, check_loop, position
 from .fields import LoopName, StageName
 
 if TYPE_CHECKING:
@@ -21,24 +21,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DecomposeReduction(Primitive):
-    """Write the start values of ``stage`` before ``loop``, in loops of their own."""
+    """Write the initial values of ``stage`` before ``loop``, in loops of their own."""
 
     stage: StageName
     loop: LoopName
     name = "decompose_reduction"
 
     def check(self, state: ScheduleState) -> Verdict:
-        found = find_loop(state, self.stage, self.loop)
-        if not found:
-            return found
+        verdict = check_loop(state, self.stage, self.loop)
+        if not verdict:
+            return verdict
         st = state.stage(self.stage)
         if not st.compute.reduce_axis:
-            return no(f"`{self.stage}` is no reduction: it has no start values", mark=(self.stage, None))
+            return refuse(
+                f"`{self.stage}` is no reduction: it has no initial values", mark=(self.stage, None)
+            )
         if position(st, self.loop) > st.first_reduce():
             outer = st.leaves[st.first_reduce()].name
-            return no(
-                f"loop {self.stage}.{self.loop} is inside the reduction loop {outer}: the start values would "
-                "be written again at each iteration",
+            return refuse(
+                f"loop {self.stage}.{self.loop} is inside the reduction loop {outer}: the initial values "
+                "would be written again at each iteration",
                 mark=(self.stage, self.loop),
                 legal=", ".join(iv.name for iv in st.leaves[: st.first_reduce() + 1]),
             )
@@ -49,5 +51,5 @@ class DecomposeReduction(Primitive):
 
     @staticmethod
     def call(stage: Stage, loop: IterVar | str) -> None:
-        """Write the start values of this reduction before ``loop``, in loops of their own."""
+        """Write the initial values of this reduction before ``loop``, in loops of their own."""
         stage.do(DecomposeReduction(stage.name, stage.loop_name("decompose_reduction", loop)))

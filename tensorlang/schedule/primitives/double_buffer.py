@@ -15,9 +15,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..legality.verdict import YES, Verdict, no
+from ..legality.verdict import YES, Verdict, refuse
 from ..state import ScheduleState, change
-from .base import Primitive, find_own_memory
+from .base import Primitive, check_own_memory
 from .fields import StageName
 
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ class DoubleBuffer(Primitive):
     name = "double_buffer"
 
     def check(self, state: ScheduleState) -> Verdict:
-        found = find_own_memory(state, self.stage)
-        if not found:
-            return found
+        verdict = check_own_memory(state, self.stage)
+        if not verdict:
+            return verdict
         if state.stage(self.stage).is_output:
-            return no(
+            return refuse(
                 f"`{self.stage}` is an output: the caller's memory holds it once",
                 mark=(self.stage, None),
                 try_="double_buffer of a stage that is computed inside a loop",

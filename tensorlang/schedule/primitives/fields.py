@@ -14,7 +14,7 @@ from typing import Annotated, Any, SupportsIndex, Union, get_args, get_origin, g
 
 from ...errors import DeclareError
 from ...expr.nodes import Expr, Var
-from ..legality.verdict import YES, Verdict, no
+from ..legality.verdict import YES, Verdict, refuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ def mistyped(p: Any) -> Verdict:
                 f.element is not tuple or all([len(v) == 3 and {*map(type, v)} == {int} for v in value])
             )
         if not right:
-            return no(f"{f.name} must be {f.said}, not {quoted(value)}")
+            return refuse(f"{f.name} must be {f.said}, not {quoted(value)}")
     return YES
 
 

@@ -13,10 +13,10 @@ from ...core.dtype import INT32, INT64, DType
 from ...expr.nodes import Var
 from ...te.axis import DATA, IterVar
 from ...te.scan import SCAN
-from ..legality.verdict import YES, Verdict, no
+from ..legality.verdict import YES, Verdict, refuse
 from ..state import Fuse as FuseRelation
 from ..state import ScheduleState, Singleton, StageState, change
-from .base import Primitive, find_loop, find_stage, fresh_loop_name, leaf, position, renamed
+from .base import Primitive, check_loop, check_stage, fresh_loop_name, leaf, position, renamed
 from .fields import LoopName, StageName
 
 if TYPE_CHECKING:
@@ -38,27 +38,27 @@ class Fuse(Primitive):
 
     def check(self, state: ScheduleState) -> Verdict:
         if not self.loops:
-            return find_stage(state, self.stage)
+            return check_stage(state, self.stage)
         if len(set(self.loops)) != len(self.loops):
-            return no("a loop is named twice", try_="name each loop once")
+            return refuse("a loop is named twice", try_="name each loop once")
         for loop in self.loops:
-            found = find_loop(state, self.stage, loop)
-            if not found:
-                return found
+            verdict = check_loop(state, self.stage, loop)
+            if not verdict:
+                return verdict
         st = state.stage(self.stage)
         start = min(position(st, loop) for loop in self.loops)
         if {iv.name for iv in st.leaves[start : start + len(self.loops)]} != set(self.loops):
             order = ", ".join(iv.name for iv in st.leaves)
             end = max(position(st, loop) for loop in self.loops) + 1
             between = [iv.name for iv in st.leaves[start:end] if iv.name not in self.loops]
-            return no(
+            return refuse(
                 f"{', '.join(self.loops)} are not neighbours: the loops are {order}",
                 mark=(self.stage, self.loops[0]),
                 try_=f"s[{self.stage}].reorder({', '.join([*self.loops, *between])}) first",
             )
         ivs = [leaf(st, loop) for loop in self.loops]
         if len(ivs) > 1 and any(iv.kind == SCAN for iv in ivs):
-            return no(
+            return refuse(
                 f"a loop of the scan {self.stage} stays by itself: its iterations are the rows, in order",
                 mark=(self.stage, self.loops[0]),
                 try_="loops of the update",
@@ -67,14 +67,14 @@ class Fuse(Primitive):
             mixed = ", ".join(
                 f"{iv.name} is a {'data' if iv.kind == DATA else 'reduction'} loop" for iv in ivs
             )
-            return no(
+            return refuse(
                 f"a data loop and a reduction loop cannot be one loop: {mixed}",
                 mark=(self.stage, self.loops[0]),
                 try_="reorder so that loops of one kind are neighbours, and fuse those",
             )
         for iv in ivs:
             if st.kind(iv) != "serial":
-                return no(
+                return refuse(
                     f"loop {self.stage}.{iv.name} is {st.kind(iv)} already",
                     mark=(self.stage, iv.name),
                     try_="fuse first, then annotate the fused loop",
@@ -115,10 +115,10 @@ class Fuse(Primitive):
         if len(loops) == 1:  # the loop itself
             new = w.renamed(self.stage, self.loops[0], f"{self.loops[0]}.same")
         else:
-            wish = self.loops[0] if loops else SINGLE
+            preferred = self.loops[0] if loops else SINGLE
             for x in self.loops[1:]:
-                wish = w.fresh_loop(self.stage, _both(wish, x))
-            new = w.bind(self.stage, [wish])
+                preferred = w.fresh_loop(self.stage, _both(preferred, x))
+            new = w.bind(self.stage, [preferred])
         w.line(f"{new} = s[{w.tensor(self.stage)}].fuse({', '.join(loops)})")
 
     @staticmethod

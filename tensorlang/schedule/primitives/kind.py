@@ -9,9 +9,9 @@ from ...expr.nodes import const_int
 from ...te.axis import REDUCE, IterVar
 from ...te.scan import SCAN
 from ..bounds import bounds_of
-from ..legality.verdict import YES, Verdict, no
+from ..legality.verdict import YES, Verdict, refuse
 from ..state import ScheduleState, change, depends_on_dims
-from .base import Primitive, find_loop, leaf
+from .base import Primitive, check_loop, leaf
 from .fields import LoopName, StageName
 
 if TYPE_CHECKING:
@@ -31,15 +31,15 @@ class Kind(Primitive):
     kind: ClassVar[str] = "serial"
 
     def check(self, state: ScheduleState) -> Verdict:
-        found = find_loop(state, self.stage, self.loop)
-        if not found:
-            return found
+        verdict = check_loop(state, self.stage, self.loop)
+        if not verdict:
+            return verdict
         st = state.stage(self.stage)
         iv = leaf(st, self.loop)
         if st.kind(iv) == self.kind:  # said once more
             return YES
         if st.kind(iv) != "serial":
-            return no(
+            return refuse(
                 f"loop {self.stage}.{self.loop} is {st.kind(iv)} already: a loop runs one way",
                 mark=(self.stage, self.loop),
                 try_="split it before, and run its halves in different ways",
@@ -61,7 +61,7 @@ class Kind(Primitive):
         extent = bounds_of(state)[self.stage].loops[leaf(st, self.loop)]
         where = f"{self.stage}.{self.loop}"
         if depends_on_dims(extent):
-            return no(
+            return refuse(
                 f"loop {where} runs {extent} times, which is known only at run time; {self.kind} loops need "
                 "a constant extent",
                 mark=(self.stage, self.loop),
@@ -70,7 +70,7 @@ class Kind(Primitive):
             )
         n = const_int(extent)
         if n is not None and n > limit:
-            return no(
+            return refuse(
                 f"loop {where} runs {n} times; the limit of {self.kind} loops is {limit}",
                 mark=(self.stage, self.loop),
                 try_=f"split {self.loop} by a small factor and take the inner half",
@@ -88,12 +88,12 @@ class Vectorize(Kind):
     def fits(self, state: ScheduleState) -> Verdict:
         st = state.stage(self.stage)
         if leaf(st, self.loop).kind == SCAN:
-            return no(
+            return refuse(
                 f"loop {self.stage}.{self.loop} is a scan: each iteration needs the one before",
                 mark=(self.stage, self.loop),
             )
         if leaf(st, self.loop).kind == REDUCE and not _built_in_reducer(st):
-            return no(
+            return refuse(
                 "the lanes of a reduction loop are combined by a vector reduction, which exists for sum, "
                 "prod, min, max, any, all only",
                 mark=(self.stage, self.loop),
@@ -101,7 +101,7 @@ class Vectorize(Kind):
             )
         for other in st.leaves:
             if st.kind(other) == "vectorized":
-                return no(
+                return refuse(
                     f"loop {self.stage}.{other.name} is vectorized already: a stage has one vector loop",
                     mark=(self.stage, self.loop),
                     try_=f"fuse({other.name}, {self.loop}) and vectorize the fused loop, or unroll one of "
@@ -141,13 +141,13 @@ class Parallel(Kind):
     def fits(self, state: ScheduleState) -> Verdict:
         st = state.stage(self.stage)
         if leaf(st, self.loop).kind == SCAN:
-            return no(
+            return refuse(
                 f"loop {self.stage}.{self.loop} is a scan: each iteration needs the one before",
                 mark=(self.stage, self.loop),
                 try_="a data loop of the update",
             )
         if leaf(st, self.loop).kind == REDUCE:
-            return no(
+            return refuse(
                 f"loop {self.stage}.{self.loop} reduces: its iterations write the same element, and threads "
                 "would race",
                 mark=(self.stage, self.loop),

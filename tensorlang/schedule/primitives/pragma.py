@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ...te.axis import IterVar
-from ..legality.verdict import YES, Verdict, no
+from ..legality.verdict import YES, Verdict, refuse
 from ..state import ScheduleState, change
-from .base import Primitive, find_loop, leaf
+from .base import Primitive, check_loop, leaf
 from .fields import LoopName, Meaning, StageName, whole
 
 if TYPE_CHECKING:
@@ -35,15 +35,15 @@ class Pragma(Primitive):
     name = "pragma"
 
     def check(self, state: ScheduleState) -> Verdict:
-        found = find_loop(state, self.stage, self.loop)
-        if not found:
-            return found
+        verdict = check_loop(state, self.stage, self.loop)
+        if not verdict:
+            return verdict
         if self.pragma not in KNOWN:
-            return no(
+            return refuse(
                 f"pragma {self.pragma!r} is not known", legal="; ".join(f"{k}: {v}" for k, v in KNOWN.items())
             )
         if self.pragma == "auto_unroll_max_step" and (self.value is None or not 0 <= self.value <= 4096):
-            return no(f"auto_unroll_max_step={self.value}: a number of steps from 0 to 4096")
+            return refuse(f"auto_unroll_max_step={self.value}: a number of steps from 0 to 4096")
         return YES
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:

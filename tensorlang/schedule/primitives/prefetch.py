@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...te.axis import IterVar
-from ..legality.verdict import YES, Verdict, no
+from ..legality.verdict import YES, Verdict, refuse
 from ..state import INLINED, ScheduleState, change
-from .base import Primitive, find_loop, find_output
+from .base import Primitive, check_loop, check_output
 from .fields import LoopName, StageName, TensorName, whole
 
 if TYPE_CHECKING:
@@ -37,25 +37,25 @@ class Prefetch(Primitive):
     name = "prefetch"
 
     def check(self, state: ScheduleState) -> Verdict:
-        found = find_loop(state, self.stage, self.loop)
-        if not found:
-            return found
+        verdict = check_loop(state, self.stage, self.loop)
+        if not verdict:
+            return verdict
         if self.tensor not in state.position or state.stage(self.tensor).attach == INLINED:
-            return no(
+            return refuse(
                 f"there is no stored tensor `{self.tensor}`",
                 legal=", ".join(t.name for t in state.stage(self.stage).op.input_tensors),
             )
-        found = find_output(state, self.tensor, self.index)
-        if not found:
-            return found
+        verdict = check_output(state, self.tensor, self.index)
+        if not verdict:
+            return verdict
         if not any(r.name == self.stage for r in state.readers(self.tensor)):
-            return no(
+            return refuse(
                 f"`{self.stage}` does not read `{self.tensor}`",
                 mark=(self.stage, self.loop),
                 legal=", ".join(t.name for t in state.stage(self.stage).op.input_tensors),
             )
         if not 0 <= self.offset <= MAX_OFFSET:
-            return no(f"offset={self.offset}: a number of iterations from 0 to {MAX_OFFSET}")
+            return refuse(f"offset={self.offset}: a number of iterations from 0 to {MAX_OFFSET}")
         return YES
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:

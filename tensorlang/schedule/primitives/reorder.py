@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...te.axis import IterVar
-from ..legality.verdict import YES, Verdict, no
+from ..legality.verdict import YES, Verdict, refuse
 from ..state import ScheduleState, change
-from .base import Primitive, find_loop, leaf
+from .base import Primitive, check_loop, leaf
 from .fields import LoopName, StageName
 
 if TYPE_CHECKING:
@@ -28,12 +28,12 @@ class Reorder(Primitive):
 
     def check(self, state: ScheduleState) -> Verdict:
         for loop in self.loops:
-            found = find_loop(state, self.stage, loop)
-            if not found:
-                return found
+            verdict = check_loop(state, self.stage, loop)
+            if not verdict:
+                return verdict
         if len(set(self.loops)) != len(self.loops):
             twice = next(x for x in self.loops if self.loops.count(x) > 1)
-            return no(f"loop `{twice}` is named twice", try_="name each loop once")
+            return refuse(f"loop `{twice}` is named twice", try_="name each loop once")
         return YES
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:

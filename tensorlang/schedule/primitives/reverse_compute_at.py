@@ -20,9 +20,9 @@ from ...te.axis import REDUCE, IterVar
 from ...te.tensor import TensorRead
 from ..legality.cache import instead_of_output
 from ..legality.places import place_verdict
-from ..legality.verdict import YES, Verdict, no
+from ..legality.verdict import YES, Verdict, refuse
 from ..state import At, Fuse, Relation, ScheduleState, Singleton, Split, StageState, change
-from .base import Primitive, find_loop, find_stage, fresh_loop_name, position
+from .base import Primitive, check_loop, check_stage, fresh_loop_name, position
 from .fields import LoopName, StageName
 
 if TYPE_CHECKING:
@@ -40,19 +40,19 @@ class ReverseComputeAt(Primitive):
     name = "reverse_compute_at"
 
     def check(self, state: ScheduleState) -> Verdict:
-        for found in (find_stage(state, self.stage), find_loop(state, self.at, self.loop)):
-            if not found:
-                return found
+        for verdict in (check_stage(state, self.stage), check_loop(state, self.at, self.loop)):
+            if not verdict:
+                return verdict
         consumer, producer = state.stage(self.stage), state.stage(self.at)
         mark = (self.at, self.loop)
         if producer.is_output:
-            return no(
+            return refuse(
                 f"`{self.at}` is an output: the caller wants all of it",
                 mark=mark,
                 try_=instead_of_output(state, self.at, then="first"),
             )
         if producer.is_opaque and not producer.is_scan:
-            return no(f"`{self.at}` is an extern: it has no loops", mark=mark)
+            return refuse(f"`{self.at}` is an extern: it has no loops", mark=mark)
         if (
             producer.is_scan
             or producer.shares
@@ -60,15 +60,15 @@ class ReverseComputeAt(Primitive):
             or consumer.shares
             or consumer.attach is not None
         ):
-            return no(
+            return refuse(
                 f"`{self.at}` or `{self.stage}` belongs to a scan or is computed inside another stage",
                 mark=mark,
             )
         if producer.attach is not None:
-            return no(f"`{self.at}` is computed inside another stage already", mark=mark)
+            return refuse(f"`{self.at}` is computed inside another stage already", mark=mark)
         for st in (producer, consumer):
             if st.waiting is not None:
-                return no(
+                return refuse(
                     f"`{st.name}` is to be computed at {st.waiting.place}",
                     mark=mark,
                     try_=f"s[{st.name}].compute_root() first",
@@ -77,35 +77,35 @@ class ReverseComputeAt(Primitive):
         if not alone:
             return alone
         if consumer.relations or consumer.kinds or state.attached(self.stage):
-            return no(
+            return refuse(
                 f"`{self.stage}` is scheduled already: its loops are to be those of `{self.at}`",
                 mark=(self.stage, None),
                 try_="reverse_compute_at before any other primitive of the stage",
             )
         if consumer.compute.reduce_axis:
-            return no(
+            return refuse(
                 f"`{self.stage}` is a reduction: it reads more than one element of `{self.at}`",
                 mark=(self.stage, None),
                 try_=f"s[{self.at}].compute_at(s[{self.stage}], loop)",
             )
         if own_place(consumer, producer) is None:
-            return no(
+            return refuse(
                 f"`{self.stage}` does not read `{self.at}` at its own place only (one axis per index)",
                 mark=(self.stage, None),
                 try_=f"s[{self.at}].compute_at(s[{self.stage}], loop)",
             )
         for iv in producer.leaves[: position(producer, self.loop) + 1]:
             if iv.kind == REDUCE:
-                return no(
+                return refuse(
                     f"loop {self.at}.{iv.name} reduces: `{self.at}` is not complete inside it", mark=mark
                 )
             if producer.kind(iv) in ("vectorized", "unrolled"):
-                return no(f"loop {self.at}.{iv.name} is {producer.kind(iv)}", mark=mark)
+                return refuse(f"loop {self.at}.{iv.name} is {producer.kind(iv)}", mark=mark)
         for inside in state.attached(self.at):
             if isinstance(inside.attach, At) and position(producer, inside.attach.loop) <= position(
                 producer, self.loop
             ):
-                return no(
+                return refuse(
                     f"`{inside.name}` is computed at {self.at}.{inside.attach.loop}, a loop that becomes one "
                     f"of `{self.stage}`",
                     mark=mark,
@@ -154,7 +154,7 @@ def only_reader(state: ScheduleState, reader: str, producer: str, mark: tuple[st
     also = f"{', '.join(others)} read{'s' if len(others) == 1 else ''} it too"
     if len(others) == len(readers):
         also = f"`{reader}` does not read it"
-    return no(f"`{producer}` must be read by `{reader}` alone, but {also}", mark=mark)
+    return refuse(f"`{producer}` must be read by `{reader}` alone, but {also}", mark=mark)
 
 
 def mirrored(
@@ -187,17 +187,17 @@ def own_place(consumer: StageState, producer: StageState) -> dict[IterVar, IterV
     """The consumer's axis for each axis of the producer, when it reads exactly the element at its own
     place."""
     by_var = {a.var: a for a in consumer.compute.axis}
-    found: dict[IterVar, IterVar] | None = None
+    result: dict[IterVar, IterVar] | None = None
     for e in consumer.compute.body:
         for node in preorder(e):
             if type(node) is TensorRead and node.tensor.op is producer.key:
                 here = _match(producer.compute.axis, node.indices, by_var)
-                if here is None or (found is not None and any(found[a] is not here[a] for a in here)):
+                if here is None or (result is not None and any(result[a] is not here[a] for a in here)):
                     return None
-                found = here
-    if found is None or len(found) != len(by_var):
+                result = here
+    if result is None or len(result) != len(by_var):
         return None
-    return found
+    return result
 
 
 def _match(

@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..legality.verdict import Verdict, no
+from ..legality.verdict import Verdict, refuse
 from ..state import At, ScheduleState, StageState, Waiting, change
-from .base import Primitive, find_own_memory
+from .base import Primitive, check_own_memory
 from .compute_inline import ComputeInline
 from .fields import StageName
 from .reverse_compute_at import mirrored, only_reader, own_place
@@ -31,13 +31,15 @@ class ReverseComputeInline(Primitive):
     name = "reverse_compute_inline"
 
     def check(self, state: ScheduleState) -> Verdict:
-        found = find_own_memory(state, self.stage)
-        if not found:
-            return found
+        verdict = check_own_memory(state, self.stage)
+        if not verdict:
+            return verdict
         consumer = state.stage(self.stage)
         mark = (self.stage, None)
         if consumer.compute.reduce_axis:
-            return no(f"`{self.stage}` is a reduction: it reads more than one element of a stage", mark=mark)
+            return refuse(
+                f"`{self.stage}` is a reduction: it reads more than one element of a stage", mark=mark
+            )
         if (
             consumer.relations
             or consumer.kinds
@@ -45,7 +47,7 @@ class ReverseComputeInline(Primitive):
             or consumer.waiting is not None
             or state.attached(self.stage)
         ):
-            return no(
+            return refuse(
                 f"`{self.stage}` is scheduled already: its loops are to be those of the stage it reads",
                 mark=mark,
                 try_="reverse_compute_inline before any other primitive of the stage",
@@ -57,7 +59,7 @@ class ReverseComputeInline(Primitive):
                 if producers
                 else "it reads arguments only"
             )
-            return no(
+            return refuse(
                 f"`{self.stage}` must read one computed stage, but {read}",
                 mark=mark,
                 try_=f"s[{self.stage}].compute_at(reader, loop)",
@@ -66,13 +68,13 @@ class ReverseComputeInline(Primitive):
 
     def _fits(self, state: ScheduleState, producer: StageState, consumer: StageState) -> Verdict:
         if producer.waiting is not None:
-            return no(
+            return refuse(
                 f"`{producer.name}` is to be computed at {producer.waiting.place}",
                 mark=(producer.name, None),
                 try_=f"s[{producer.name}].compute_root() first",
             )
         if producer.is_opaque or producer.shares or consumer.within != producer.within:
-            return no(
+            return refuse(
                 f"`{producer.name}` is an extern or belongs to a scan: its loops are its own",
                 mark=(producer.name, None),
             )
@@ -80,19 +82,19 @@ class ReverseComputeInline(Primitive):
         if not alone:
             return alone
         if own_place(consumer, producer) is None:
-            return no(
+            return refuse(
                 f"`{consumer.name}` does not read `{producer.name}` at its own place only (one axis per "
                 "index)",
                 mark=(consumer.name, None),
             )
         if producer.compute.reduce_axis:
-            return no(
+            return refuse(
                 f"`{producer.name}` is a reduction: its value is complete only after its loops",
                 mark=(producer.name, None),
                 try_=f"s[{consumer.name}].reverse_compute_at(s[{producer.name}], loop)",
             )
         if producer.tensorized is not None or producer.prefetches or producer.store is not None:
-            return no(
+            return refuse(
                 f"`{producer.name}` is tensorized, prefetches, or is stored elsewhere than it is computed",
                 mark=(producer.name, None),
                 try_="reverse_compute_inline before those calls",

@@ -20,9 +20,9 @@ from ...te.axis import REDUCE, IterVar, fresh_axis
 from ...te.reducers import Reduce
 from ...te.tensor import ComputeOp, Operation, Tensor, TensorRead
 from ..bounds import bounds_of
-from ..legality.verdict import YES, Verdict, no
+from ..legality.verdict import YES, Verdict, refuse
 from ..state import At, ScheduleState, Split, StageState, Waiting, change
-from .base import Primitive, find_loop, leaf
+from .base import Primitive, check_loop, leaf
 from .fields import LoopName, StageName, whole
 
 if TYPE_CHECKING:
@@ -42,32 +42,32 @@ class Rfactor(Primitive):
     of = "schedule"
 
     def check(self, state: ScheduleState) -> Verdict:
-        found = find_loop(state, self.stage, self.loop)
-        if not found:
-            return found
+        verdict = check_loop(state, self.stage, self.loop)
+        if not verdict:
+            return verdict
         st = state.stage(self.stage)
         mark = (self.stage, self.loop)
         if leaf(st, self.loop).kind != REDUCE:
-            return no(
+            return refuse(
                 f"loop {self.stage}.{self.loop} is a data loop: there is nothing to factor",
                 mark=mark,
                 legal="reduction loops: "
                 + (", ".join(iv.name for iv in st.leaves if iv.kind == REDUCE) or "none"),
             )
         if not 0 <= self.factor_axis <= len(st.compute.axis):
-            return no(
+            return refuse(
                 f"factor_axis={self.factor_axis}: `{self.stage}` has {len(st.compute.axis)} data axes",
                 legal=f"0..{len(st.compute.axis)}",
             )
         for st2 in state.attached(self.stage):
-            return no(
+            return refuse(
                 f"`{st2.name}` is computed inside its loops, which would move to the partial results",
                 mark=mark,
                 try_="rfactor before compute_at",
             )
         for iv in st.leaves:
             if iv.kind == REDUCE and st.kind(iv) != "serial":
-                return no(
+                return refuse(
                     f"loop {self.stage}.{iv.name} is {st.kind(iv)} already, and would move to the partial "
                     "results",
                     mark=(self.stage, iv.name),
@@ -75,7 +75,7 @@ class Rfactor(Primitive):
                 )
         for rel in st.relations:
             if isinstance(rel, Split) and rel.tail == "shift" and rel.parent.kind == REDUCE:
-                return no(
+                return refuse(
                     f"{self.stage}.{rel.parent.name} is split with tail='shift': the last tile begins "
                     "earlier, and what it shares with the one "
                     "before would count twice",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.dtype import INT32
 from ...expr.nodes import Var
-from ..legality.verdict import YES, Verdict, no
+from ..legality.verdict import YES, Verdict, refuse
 from ..state import Decision, ScheduleState
 from .base import Primitive
 from .fields import DecisionName, Role, whole
@@ -35,14 +35,14 @@ class SampleCategorical(Primitive):
         if not self.candidates or any(
             type(c) is not int or not 1 <= c <= 0x7FFFFFFF for c in self.candidates
         ):
-            return no(f"candidates={list(self.candidates)}: a non-empty list of positive numbers")
+            return refuse(f"candidates={list(self.candidates)}: a non-empty list of positive numbers")
         if state.decision(self.decision) is not None:
-            return no(
+            return refuse(
                 f"a decision named {self.decision!r} exists already",
                 legal="names in use: " + ", ".join(d.name for d in state.decisions),
             )
         if self.values is not None and (len(self.values) != 1 or self.values[0] not in self.candidates):
-            return no(
+            return refuse(
                 f"value {', '.join(map(str, self.values))} of {self.decision!r} is not a candidate",
                 legal=f"one of {list(self.candidates)}",
             )

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..legality.places import legal_places, start_of
-from ..legality.verdict import YES, Verdict, no
+from ..legality.verdict import YES, Verdict, refuse
 from ..state import At, Decision, ScheduleState, change
-from .base import Primitive, find_stage
+from .base import Primitive, check_stage
 from .fields import DecisionName, StageName, whole
 
 if TYPE_CHECKING:
@@ -29,17 +29,17 @@ class SampleLocation(Primitive):
     of = "schedule"
 
     def check(self, state: ScheduleState) -> Verdict:
-        found = find_stage(state, self.stage)
-        if not found:
-            return found
+        verdict = check_stage(state, self.stage)
+        if not verdict:
+            return verdict
         if state.decision(self.decision) is not None:
-            return no(
+            return refuse(
                 f"a decision named {self.decision!r} exists already",
                 legal="names in use: " + ", ".join(d.name for d in state.decisions),
             )
         places = legal_places(state, state.stage(self.stage), in_vectors=False)
         if self.values is not None and (len(self.values) != 1 or not 0 <= self.values[0] <= len(places)):
-            return no(
+            return refuse(
                 f"value {', '.join(map(str, self.values))} of {self.decision!r}: there are {len(places)} "
                 "places besides root",
                 legal=", ".join(["0: root", *[f"{n + 1}: {s}.{loop}" for n, (s, loop) in enumerate(places)]]),
@@ -68,7 +68,7 @@ class SampleLocation(Primitive):
         schedule: Schedule, tensor: StageKey, *, value: int | None = None, name: str | None = None
     ) -> int:
         """Compute ``tensor`` at one of its legal places: 0 is root (the loop of the scan it is part of), n
-        the n-th of ``s.legal_places(tensor)``, of which those inside of vector loops are left out.
+        the n-th of ``s.legal_places(tensor)``, of which those inside vector loops are left out.
 
         Returns the number."""
         stage = schedule.stage_name(tensor)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from ...core.dtype import INT32
 from ...expr.nodes import Var, const_int
 from ...te.axis import IterVar
-from ..legality.verdict import YES, Verdict, no
+from ..legality.verdict import YES, Verdict, refuse
 from ..state import Decision, ScheduleState
-from .base import Primitive, find_loop, leaf
+from .base import Primitive, check_loop, leaf
 from .fields import DecisionName, LoopName, Role, StageName, quoted, whole
 
 if TYPE_CHECKING:
@@ -41,27 +41,29 @@ class SampleTile(Primitive):
     samples = True
 
     def check(self, state: ScheduleState) -> Verdict:
-        found = find_loop(state, self.stage, self.loop)
-        if not found:
-            return found
+        verdict = check_loop(state, self.stage, self.loop)
+        if not verdict:
+            return verdict
         if not 1 <= self.parts <= 8:
-            return no(f"parts={self.parts}: between 1 and 8 sizes can be sampled at once")
+            return refuse(f"parts={self.parts}: between 1 and 8 sizes can be sampled at once")
         if not 1 <= self.max_factor <= MAX_TILE:
-            return no(f"max_factor={self.max_factor}: it must be between 1 and {MAX_TILE}")
+            return refuse(f"max_factor={self.max_factor}: it must be between 1 and {MAX_TILE}")
         if self.candidates is not None and (
             not self.candidates or any(type(c) is not int or not 1 <= c <= MAX_TILE for c in self.candidates)
         ):
-            return no(
+            return refuse(
                 f"candidates={list(self.candidates)}: a non-empty list of sizes between 1 and {MAX_TILE}"
             )
         if state.decision(self.decision) is not None:
-            return no(
+            return refuse(
                 f"a decision named {self.decision!r} exists already",
                 legal="names in use: " + ", ".join(d.name for d in state.decisions),
             )
         if self.values is not None:
             if len(self.values) != self.parts:
-                return no(f"values={list(self.values)}: {len(self.values)} value(s) for {self.parts} size(s)")
+                return refuse(
+                    f"values={list(self.values)}: {len(self.values)} value(s) for {self.parts} size(s)"
+                )
             allowed = self._allowed(state)
             given = self.candidates or range(
                 1, self.max_factor + 1
@@ -73,7 +75,7 @@ class SampleTile(Primitive):
                         if len(allowed) <= 16
                         else f"between {allowed[0]} and {allowed[-1]}"
                     )
-                    return no(f"value {v} of {self.decision!r} is not in its domain", legal=span)
+                    return refuse(f"value {v} of {self.decision!r} is not in its domain", legal=span)
         return YES
 
     def _allowed(self, state: ScheduleState) -> tuple[int, ...]:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..legality.cache import instead_of_output
-from ..legality.verdict import YES, Verdict, no
+from ..legality.verdict import YES, Verdict, refuse
 from ..state import ScheduleState, change
-from .base import Primitive, find_own_memory
+from .base import Primitive, check_own_memory
 from .fields import SCOPES, Scope, StageName
 
 if TYPE_CHECKING:
@@ -25,13 +25,13 @@ class SetScope(Primitive):
     name = "set_scope"
 
     def check(self, state: ScheduleState) -> Verdict:
-        found = find_own_memory(state, self.stage)
-        if not found:
-            return found
+        verdict = check_own_memory(state, self.stage)
+        if not verdict:
+            return verdict
         if self.scope not in SCOPES:
-            return no(f"scope {self.scope!r} is not known", legal=", ".join(SCOPES))
+            return refuse(f"scope {self.scope!r} is not known", legal=", ".join(SCOPES))
         if state.stage(self.stage).is_output:
-            return no(
+            return refuse(
                 f"`{self.stage}` is an output: the caller's memory holds it",
                 try_=instead_of_output(state, self.stage, self.scope),
             )

@@ -22,10 +22,10 @@ from ...expr import make
 from ...expr.nodes import Expr, Var
 from ...te.axis import IterVar
 from ...te.scan import SCAN
-from ..legality.verdict import YES, Verdict, no
+from ..legality.verdict import YES, Verdict, refuse
 from ..state import ScheduleState, change
 from ..state import Split as SplitRelation
-from .base import Primitive, find_loop, find_number, fresh_loop_name, leaf, number, position, renamed
+from .base import Primitive, check_loop, check_number, fresh_loop_name, leaf, number, position, renamed
 from .fields import Factor, LoopName, Meaning, Number, Size, StageName
 
 if TYPE_CHECKING:
@@ -49,40 +49,40 @@ class Split(Primitive):
     name = "split"
 
     def check(self, state: ScheduleState) -> Verdict:
-        found = find_loop(state, self.stage, self.loop)
-        if not found:
-            return found
+        verdict = check_loop(state, self.stage, self.loop)
+        if not verdict:
+            return verdict
         if (self.factor is None) == (self.nparts is None):
-            return no(
+            return refuse(
                 "neither factor nor nparts says where to cut"
                 if self.factor is None
                 else "factor and nparts both say where to cut",
                 try_="split(axis, factor=8) or split(axis, nparts=4)",
             )
         size = self.factor if self.factor is not None else self.nparts
-        known = find_number(state, size)
+        known = check_number(state, size)
         if not known:
             return known
         if isinstance(size, int) and not 1 <= size <= 0x7FFFFFFF:
             word, half = ("factor", "inner") if self.factor is not None else ("nparts", "outer")
-            return no(f"{word} is {size}: it is how often the {half} loop runs", legal="1 to 2**31 - 1")
+            return refuse(f"{word} is {size}: it is how often the {half} loop runs", legal="1 to 2**31 - 1")
         if self.tail not in TAILS:
-            return no(f"tail={self.tail!r} is not known", legal=", ".join(TAILS))
+            return refuse(f"tail={self.tail!r} is not known", legal=", ".join(TAILS))
         if isinstance(size, Size) and self.tail not in ("auto", "guard"):
-            return no(
+            return refuse(
                 f"tail={self.tail!r} of tiles whose size {size} is known only at the call",
                 legal="auto, guard",
             )
         st = state.stage(self.stage)
         if leaf(st, self.loop).kind == SCAN:
-            return no(
+            return refuse(
                 f"loop {self.stage}.{self.loop} is a scan: its iterations are the rows, in order",
                 mark=(self.stage, self.loop),
                 try_="a loop of the update",
             )
         kind = st.kind(leaf(st, self.loop))
         if kind != "serial":
-            return no(
+            return refuse(
                 f"loop {self.stage}.{self.loop} is {kind} already",
                 mark=(self.stage, self.loop),
                 try_=f"split first, then {kind.removesuffix('d')} one half",
@@ -94,8 +94,8 @@ class Split(Primitive):
         parent = leaf(st, self.loop)
 
         outer, inner = (
-            IterVar(Var(fresh_loop_name(st, wish), parent.dtype, "loop"), None, parent.kind)
-            for wish in _halves(self.loop)
+            IterVar(Var(fresh_loop_name(st, preferred), parent.dtype, "loop"), None, parent.kind)
+            for preferred in _halves(self.loop)
         )
 
         def cut(by: Number | None) -> Expr | None:

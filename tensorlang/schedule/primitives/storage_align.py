@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from ...te.axis import IterVar
 from ..legality.cache import instead_of_output
-from ..legality.verdict import YES, Verdict, no
+from ..legality.verdict import YES, Verdict, refuse
 from ..state import ScheduleState, change
-from .base import Primitive, find_own_memory
+from .base import Primitive, check_own_memory
 from .fields import AxisName, StageName, whole
 
 if TYPE_CHECKING:
@@ -31,28 +31,28 @@ class StorageAlign(Primitive):
     name = "storage_align"
 
     def check(self, state: ScheduleState) -> Verdict:
-        found = find_own_memory(state, self.stage)
-        if not found:
-            return found
+        verdict = check_own_memory(state, self.stage)
+        if not verdict:
+            return verdict
         st = state.stage(self.stage)
         names = [a.name for a in st.compute.axis]
         opaque = next((r for r in state.readers(self.stage) if r.is_opaque), None)
         if opaque is not None:
-            return no(f"`{opaque.name}` reads it whole, without padding", mark=(self.stage, None))
+            return refuse(f"`{opaque.name}` reads it whole, without padding", mark=(self.stage, None))
         if st.is_output:
-            return no(
+            return refuse(
                 f"`{self.stage}` is an output: the caller's memory holds it",
                 try_=instead_of_output(state, self.stage),
             )
         if self.axis not in names:
-            return no(f"`{self.axis}` is no data axis of `{self.stage}`", legal=", ".join(names))
+            return refuse(f"`{self.axis}` is no data axis of `{self.stage}`", legal=", ".join(names))
         if self.axis == names[-1]:
-            return no(
+            return refuse(
                 f"`{self.axis}` is the last axis: its elements are neighbours",
                 legal=", ".join(names[:-1]) or "none",
             )
         if not 1 <= self.factor <= 1 << 20 or not 0 <= self.offset < 1 << 20:
-            return no(
+            return refuse(
                 f"factor={self.factor}, offset={self.offset}: a positive factor and an offset that is not "
                 f"negative, both below {1 << 20}"
             )

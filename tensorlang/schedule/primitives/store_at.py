@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from ...errors import ScheduleError
 from ...te.axis import IterVar
 from ..legality.places import store_verdict
-from ..legality.verdict import Verdict, no
+from ..legality.verdict import Verdict, refuse
 from ..state import At, ScheduleState, change
-from .base import Primitive, find_own_memory
+from .base import Primitive, check_own_memory
 from .fields import LoopName, StageName
 
 if TYPE_CHECKING:
@@ -31,11 +31,11 @@ class StoreAt(Primitive):
     name = "store_at"
 
     def check(self, state: ScheduleState) -> Verdict:
-        found = find_own_memory(state, self.stage)
-        if not found:
-            return found
+        verdict = check_own_memory(state, self.stage)
+        if not verdict:
+            return verdict
         if self.at not in state.position:
-            return no(f"there is no stage `{self.at}`", legal=", ".join(state.order))
+            return refuse(f"there is no stage `{self.at}`", legal=", ".join(state.order))
         return store_verdict(state, state.stage(self.stage), At(self.at, self.loop))
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:

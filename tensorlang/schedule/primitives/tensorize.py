@@ -12,9 +12,9 @@ from ...errors import ScheduleError
 from ...te.axis import IterVar
 from ...te.tensor_intrin import TensorIntrin, declared
 from ..legality.tensorize import match
-from ..legality.verdict import YES, Verdict, no
+from ..legality.verdict import YES, Verdict, refuse
 from ..state import ScheduleState, change
-from .base import Primitive, find_loop, position
+from .base import Primitive, check_loop, position
 from .fields import LoopName, Meaning, StageName
 
 if TYPE_CHECKING:
@@ -34,19 +34,19 @@ class Tensorize(Primitive):
     name = "tensorize"
 
     def check(self, state: ScheduleState) -> Verdict:
-        found = find_loop(state, self.stage, self.loop)
-        if not found:
-            return found
+        verdict = check_loop(state, self.stage, self.loop)
+        if not verdict:
+            return verdict
         intrin = declared(self.intrin)
         if intrin is None:
-            return no(
+            return refuse(
                 f"no intrinsic {self.intrin!r} is declared",
                 try_="te.decl_tensor_intrin(op, fcompute, name=…) before",
             )
         st = state.stage(self.stage)
         got = match(state, st, position(st, self.loop), intrin)
         if isinstance(got, str):
-            return no(
+            return refuse(
                 f"the loops from {self.stage}.{self.loop} inwards are not {self.intrin}: {got}",
                 mark=(self.stage, self.loop),
                 try_="split and reorder so that exactly the intrinsic's loops are innermost",

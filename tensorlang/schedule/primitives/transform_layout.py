@@ -7,7 +7,7 @@ The map is kept as digits: every new dimension is one digit ``axis // stride % s
 outermost digit of an axis without ``% size``, or several such digits read as one number, ``y * w + x`` for an
 ``x`` of ``w`` values, a number or a dim. That covers splitting, permuting and merging axes, which is what
 packing is. A size that does not divide is padded; the padding is computed as zero so that vectors may read it
-(a reduction's as its start values); ``pad_value`` is another number to fill it with.
+(a reduction's as its initial values); ``pad_value`` is another number to fill it with.
 
 Inputs and outputs may be laid out too: then the caller's array has the new shape. What lies in the padding of
 an input is never read.
@@ -30,9 +30,9 @@ from ...expr.walk import rewrite, substitute
 from ...te.axis import AXIS_SEPARATOR, IterVar, fresh_axis
 from ...te.reducers import Reduce
 from ...te.tensor import ComputeOp, Operation, PlaceholderOp, TensorRead
-from ..legality.verdict import YES, Verdict, no
+from ..legality.verdict import YES, Verdict, refuse
 from ..state import ScheduleState, StageState, change
-from .base import Primitive, find_own_memory
+from .base import Primitive, check_own_memory
 from .fields import Digit, StageName
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 class TransformLayout(Primitive):
     """Lay ``stage`` out by ``digits``: for each new dimension (old axis, stride, size), size 0 for the
     outermost digit of an axis. ``merged`` says how many digits make up each new dimension, the most
-    significant first; empty: one each. ``pad_value`` fills what the digits pad; None: 0, or the start values
-    of a reduction."""
+    significant first; empty: one each. ``pad_value`` fills what the digits pad; None: 0, or the initial
+    values of a reduction."""
 
     stage: StageName
     digits: tuple[Digit, ...]
@@ -62,61 +62,63 @@ class TransformLayout(Primitive):
         return out
 
     def check(self, state: ScheduleState) -> Verdict:
-        found = (
+        verdict = (
             YES
             if self.stage in state.position and state.stage(self.stage).is_placeholder
-            else find_own_memory(state, self.stage)
+            else check_own_memory(state, self.stage)
         )
-        if not found:
-            return found
+        if not verdict:
+            return verdict
         st = state.stage(self.stage)
         if st.is_placeholder and st.shares:
-            return no(
+            return refuse(
                 f"`{self.stage}` is the state of the scan `{st.shares[0].name}`: its memory is the scan's"
             )
         if getattr(st.op, "strides", None) is not None:
-            return no(
+            return refuse(
                 f"`{self.stage}` is declared with strides: its array may lie in any way",
                 try_="te.placeholder without strides",
             )
         opaque = next((r for r in state.readers(self.stage) if r.is_opaque), None)
         if opaque is not None:
-            return no(
+            return refuse(
                 f"`{opaque.name}` reads it whole, in the layout it was declared with", mark=(self.stage, None)
             )
         axes = _axes(st)
         if st.relations or st.kinds or state.attached(self.stage) or st.align:
-            return no(
+            return refuse(
                 f"`{self.stage}` is scheduled already, and its axes would change",
                 mark=(self.stage, None),
                 try_="transform_layout before split, fuse and the like",
             )
         for digit in self.digits:
             if not (0 <= digit[0] < len(axes) and digit[1] > 0 and digit[2] >= 0):
-                return no(f"the digit {digit}: (axis from 0 to {len(axes) - 1}, positive stride, size or 0)")
+                return refuse(
+                    f"the digit {digit}: (axis from 0 to {len(axes) - 1}, positive stride, size or 0)"
+                )
         if self.pad_value is not None:
             if st.is_placeholder or (isinstance(st.op, ComputeOp) and st.op.reduce_axis):
-                return no(
+                return refuse(
                     f"pad_value={self.pad_value}: `{self.stage}` is "
                     f"{'an input: its caller fills it' if st.is_placeholder else 'a reduction'}",
                     mark=(self.stage, None),
-                    try_="no pad_value: what is padded of an input is never read, and holds the start values "
-                    "of a reduction",
+                    try_="no pad_value: what is padded of an input is never read, and holds the initial "
+                    "values of a reduction",
                 )
             if self.pad_value != self.pad_value or abs(self.pad_value) == float("inf"):
-                return no(f"pad_value={self.pad_value}: no number")
+                return refuse(f"pad_value={self.pad_value}: no number")
             narrow = next((t.dtype for t in st.op.outputs if not _fits(self.pad_value, t.dtype)), None)
             if narrow is not None:
-                return no(
+                return refuse(
                     f"pad_value={self.pad_value}: no {narrow}, which `{self.stage}` is",
                     mark=(self.stage, None),
                 )
         if self.merged and (sum(self.merged) != len(self.digits) or any(n < 1 for n in self.merged)):
-            return no(f"{self.merged} is no way to take {len(self.digits)} digits together")
+            return refuse(f"{self.merged} is no way to take {len(self.digits)} digits together")
         for group in self.groups():
             for axis, stride, size in group[1:]:
                 if not size and stride > 1 and const_int(axes[axis].extent) is None:
-                    return no(
+                    return refuse(
                         f"axis `{axes[axis].name}` has a symbolic size, and only the first part of a merged "
                         "index may be what is "
                         "left of such an axis",
@@ -125,7 +127,7 @@ class TransformLayout(Primitive):
         for axis in range(len(axes)):
             why = self._covers(axis, axes[axis].name)
             if why:
-                return no(why, try_="a permutation of axes, with axes cut as i // 16 and i % 16")
+                return refuse(why, try_="a permutation of axes, with axes cut as i // 16 and i % 16")
         return YES
 
     def _covers(self, axis: int, name: str) -> str | None:
@@ -163,8 +165,8 @@ class TransformLayout(Primitive):
                 if stride == 1 and not size
                 else f"{axes[axis].name}.{'inner' if size else 'outer'}"
             )
-            wish = own if len(group) == 1 else f"{'.'.join(axes[a].name for a, _, _ in group)}.fused"
-            new_axes.append(fresh_axis(names.fresh(wish), extent))
+            preferred = own if len(group) == 1 else f"{'.'.join(axes[a].name for a, _, _ in group)}.fused"
+            new_axes.append(fresh_axis(names.fresh(preferred), extent))
             rest: Expr = new_axes[-1].var
             for p in reversed(range(len(group))):
                 digit = rest if p == 0 else make.floormod(rest, sizes[p])
@@ -234,7 +236,7 @@ class TransformLayout(Primitive):
         ``lambda n, c, h, w: [n, c // 16, h, w, c % 16]``. Returns the new axes (none for an input).
 
         The array a caller passes for an input or an output has the new shape. Where sizes do not divide, the
-        rest is filled with ``pad_value`` (0 when left out; a reduction's with its start values), and never
+        rest is filled with ``pad_value`` (0 when left out; a reduction's with its initial values), and never
         read of an input.
         """
         st = stage.state

@@ -38,7 +38,7 @@ def _lines(
     inside: StageState | None = None,
     lanes: tuple[Expr, ...] = (),
 ) -> Steps[list[Line]]:
-    """The lines of neighbours inside of vector loops of so many ``lanes``; before the first of a stage that
+    """The lines of neighbours inside vector loops of this many ``lanes``; before the first of a stage that
     waits for its place, one that says so."""
     lines: list[Line] = []
     for p, node in enumerate(nodes):
