@@ -27,6 +27,7 @@ from .matmul import *
 from .norm import *
 from .norm_local import *
 from .pool import *
+from .pool_more import *
 from .reduce import *
 from .resize import *
 from .scan import *

@@ -93,21 +93,21 @@ def _contracted(
 
 def _sizes(terms: Sequence[Term]) -> dict[str, Expr]:
     """The size of each label: what its dimensions agree on, 1 repeated."""
-    found: dict[str, tuple[Expr, Tensor]] = {}
+    known: dict[str, tuple[Expr, Tensor]] = {}
     for t in terms:
         for n, c in zip(t.tensor.shape, t.labels, strict=True):
-            if c not in found or inputs.is_one(found[c][0]):
-                found[c] = (n, t.tensor)
+            if c not in known or inputs.is_one(known[c][0]):
+                known[c] = (n, t.tensor)
             elif not inputs.is_one(n):
                 label = f"label {c!r}" if c.isalpha() else "a dimension of the ellipsis"
                 inputs.same_size(
                     "einsum",
                     f"the size of {label} in {inputs.named(t.tensor)}",
                     n,
-                    found[c][0],
-                    f"it is that in {inputs.named(found[c][1])}",
+                    known[c][0],
+                    f"it is that in {inputs.named(known[c][1])}",
                 )
-    return {c: n for c, (n, _) in found.items()}
+    return {c: n for c, (n, _) in known.items()}
 
 
 # --- subscripts ---------------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ def _labels(subscripts: str, part: str, x: Tensor) -> Labels:
         raise _refused(
             subscripts, f"{part!r} has {x.ndim - free} label(s), {inputs.named(x)} has {x.ndim} dimension(s)"
         )
-    found: list[str] = []
+    known: list[str] = []
     for c in letters:
-        found += [f"...{d}" for d in range(free - 1, -1, -1)] if c == "..." else [c]
-    return tuple(found)
+        known += [f"...{d}" for d in range(free - 1, -1, -1)] if c == "..." else [c]
+    return tuple(known)

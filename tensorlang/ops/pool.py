@@ -13,6 +13,7 @@ from .. import te
 from ..core.dtype import DType
 from ..errors import DeclareError
 from ..expr import make
+from ..expr.make import ExprLike
 from ..expr.nodes import Expr, const_int
 from ..te import Tensor
 from . import inputs, tags
@@ -70,8 +71,8 @@ def max_pool2d(
     """The largest element of each window, as torch's max_pool2d; integers too. What is padded never wins.
 
     ``stride`` is ``kernel_size`` when left out. ``ceil_mode`` counts a last window that is cut off at the end
-    but begins inside. Raises DeclareError for a window larger than the padded input, and for padding beyond
-    half of it.
+    but begins inside. Raises DeclareError for a window larger than the padded input, and for padding in which
+    a whole window lies.
     """
     return _max_pool("max_pool2d", 2, data, kernel_size, stride, padding, dilation, ceil_mode, layout)
 
@@ -96,11 +97,12 @@ def avg_pool1d(
     padding: Padding = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
+    dilation: Sizes = 1,
     layout: str = "NCW",
 ) -> Tensor:
     """:func:`avg_pool2d` over one dimension. Layouts NCW, NWC, NCW8c."""
     return _avg_pool(
-        "avg_pool1d", 1, data, kernel_size, stride, padding, ceil_mode, count_include_pad, layout
+        "avg_pool1d", 1, data, kernel_size, stride, padding, ceil_mode, count_include_pad, dilation, layout
     )
 
 
@@ -111,15 +113,16 @@ def avg_pool2d(
     padding: Padding = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
+    dilation: Sizes = 1,
     layout: str = "NCHW",
 ) -> Tensor:
     """The mean of each window, as torch's avg_pool2d; of floats.
 
-    The divisor is the number of elements of the window inside the padded input, or with
+    The divisor is the number of taps of the window inside the padded input, or with
     ``count_include_pad=False`` inside the input. Otherwise as :func:`max_pool2d`.
     """
     return _avg_pool(
-        "avg_pool2d", 2, data, kernel_size, stride, padding, ceil_mode, count_include_pad, layout
+        "avg_pool2d", 2, data, kernel_size, stride, padding, ceil_mode, count_include_pad, dilation, layout
     )
 
 
@@ -130,11 +133,12 @@ def avg_pool3d(
     padding: Padding = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
+    dilation: Sizes = 1,
     layout: str = "NCDHW",
 ) -> Tensor:
     """:func:`avg_pool2d` over three dimensions. Layouts NCDHW, NDHWC, NCDHW8c."""
     return _avg_pool(
-        "avg_pool3d", 3, data, kernel_size, stride, padding, ceil_mode, count_include_pad, layout
+        "avg_pool3d", 3, data, kernel_size, stride, padding, ceil_mode, count_include_pad, dilation, layout
     )
 
 
@@ -163,7 +167,7 @@ def global_avg_pool2d(data: Tensor, layout: str = "NCHW") -> Tensor:
 # --- windows that slide -------------------------------------------------------------------------------------
 
 
-def _pooled(
+def pooled(
     op: str,
     n: int,
     data: Any,
@@ -189,16 +193,17 @@ def _pooled(
     )
     for d, k in enumerate(kernel):
         for p in (w.before[d], w.after[d]):
-            if not isinstance(padding, str) and 2 * int(p) > w.dilation[d] * (k - 1) + 1:  # type: ignore[arg-type]
+            if not isinstance(padding, str) and int(p) > w.dilation[d] * (k - 1):  # type: ignore[arg-type]
                 raise DeclareError(
-                    f"ops.{op}: padding={padding} is more than half of the window, {k}",
-                    because="a window could lie in the padding alone",
+                    f"ops.{op}: padding={padding} of a window of {k}",
+                    because="a window would lie in the padding alone",
+                    try_=f"padding={w.dilation[d] * (k - 1)} or less",
                 )
     w.fits(op, "the window", extents, SPATIAL[n])
     return data, lay, w, w.output(extents, ceil_mode)
 
 
-def _reach(w: Window, extents: list[Expr], out: tuple[Expr, ...], ceil_mode: bool) -> list[Expr]:
+def reach(w: Window, extents: list[Expr], out: tuple[Expr, ...], ceil_mode: bool) -> list[Expr]:
     """The margin behind: what was asked for, and with ceil_mode as much as the last window needs."""
     if not ceil_mode:
         return [make.as_expr(a) for a in w.after]
@@ -220,16 +225,17 @@ def _max_pool(
     ceil_mode: bool,
     layout: str,
 ) -> Tensor:
-    data, lay, w, out = _pooled(op, n, data, kernel_size, stride, padding, dilation, ceil_mode, layout)
-    behind = _reach(w, [data.shape[d] for d in lay.spatial], out, ceil_mode)
-    source = padded(f"{op}.pad", data, lay.spatial, w.before, behind, _lowest(data.dtype))
+    data, lay, w, out = pooled(op, n, data, kernel_size, stride, padding, dilation, ceil_mode, layout)
+    behind = reach(w, [data.shape[d] for d in lay.spatial], out, ceil_mode)
+    source = padded(f"{op}.pad", data, lay.spatial, w.before, behind, lowest(data.dtype))
     axes = taps(w.kernel)
-    return _windows(
+    return windows(
         op, source, lay, out, lambda place: w.reads(place, axes), axes, te.max, source.dtype, tags.POOL_MAX
     )
 
 
-def _lowest(t: DType) -> Expr:
+def lowest(t: DType) -> Expr:
+    """What no element is below: the value of margins and of no elements."""
     return make.neg(te.infinity(t)) if t.is_float else te.min_value(t)
 
 
@@ -242,15 +248,16 @@ def _avg_pool(
     padding: Padding,
     ceil_mode: bool,
     count_include_pad: bool,
+    dilation: Sizes,
     layout: str,
 ) -> Tensor:
     inputs.floating(op, data, "data")
-    data, lay, w, out = _pooled(op, n, data, kernel_size, stride, padding, 1, ceil_mode, layout)
+    data, lay, w, out = pooled(op, n, data, kernel_size, stride, padding, dilation, ceil_mode, layout)
     extents = [data.shape[d] for d in lay.spatial]
-    behind = _reach(w, extents, out, ceil_mode)
+    behind = reach(w, extents, out, ceil_mode)
     source = padded(f"{op}.pad", data, lay.spatial, w.before, behind, 0)
     axes = taps(w.kernel)
-    total = _windows(
+    total = windows(
         f"{op}.sum",
         source,
         lay,
@@ -274,15 +281,22 @@ def _avg_pool(
                 else (w.before[d], make.add(extents[d], w.before[d]))
             )
             start = make.mul(make.as_expr(i), w.stride[d])
-            number = make.mul(
-                number, make.sub(make.min_(make.add(start, w.kernel[d]), high), make.max_(start, low))
-            )
+            number = make.mul(number, _within(w, d, start, low, high))
         return number
 
-    return _divided(op, total, lay, data.dtype, count)
+    return divided(op, total, lay, data.dtype, count)
 
 
-def _windows(
+def _within(w: Window, d: int, start: Expr, low: ExprLike, high: ExprLike) -> Expr:
+    """How many taps of the window that begins at ``start`` lie from ``low`` to ``high``."""
+    apart = w.dilation[d]
+    if apart == 1:
+        return make.sub(make.min_(make.add(start, w.kernel[d]), high), make.max_(start, low))
+    before = make.max_(make.ceildiv(make.sub(low, start), apart), 0)
+    return make.sub(make.min_(make.ceildiv(make.sub(high, start), apart), w.kernel[d]), before)
+
+
+def windows(
     name: str,
     source: Tensor,
     lay: Layout,
@@ -307,7 +321,9 @@ def _windows(
     )  # type: ignore[no-any-return]
 
 
-def _divided(op: str, total: Tensor, lay: Layout, result: DType, count: Any) -> Tensor:
+def divided(op: str, total: Tensor, lay: Layout, result: DType, count: Any) -> Tensor:
+    """The totals of windows, each divided by the ``count`` of its place."""
+
     def element(*i: Any) -> Expr:
         return te.cast(result, total(*i) / te.cast(total.dtype, count(lay.parts(i)[2])))
 
@@ -349,7 +365,7 @@ def _adaptive(op: str, data: Any, output_size: Sizes, layout: str, mean: bool) -
         )
 
     inside = inputs.wide(data.dtype) if mean else data.dtype
-    total = _windows(
+    total = windows(
         f"{op}.sum" if mean else op,
         data,
         lay,
@@ -367,7 +383,7 @@ def _adaptive(op: str, data: Any, output_size: Sizes, layout: str, mean: bool) -
     def count(place: Any) -> Expr:
         return inputs.product([end(i) - begin(i) for begin, end, i in zip(begins, ends, place, strict=True)])
 
-    return _divided(op, total, lay, data.dtype, count)
+    return divided(op, total, lay, data.dtype, count)
 
 
 def _global(op: str, data: Any, layout: str, mean: bool) -> Tensor:
@@ -375,7 +391,7 @@ def _global(op: str, data: Any, layout: str, mean: bool) -> Tensor:
     data = image(op, data if not mean else inputs.floating(op, data, "data"), lay)
     axes = taps([data.shape[d] for d in lay.spatial])
     inside = inputs.wide(data.dtype) if mean else data.dtype
-    total = _windows(
+    total = windows(
         f"{op}.sum" if mean else op,
         data,
         lay,
@@ -387,7 +403,7 @@ def _global(op: str, data: Any, layout: str, mean: bool) -> Tensor:
         tags.POOL_SUM if mean else tags.POOL_MAX,
     )
     return (
-        _divided(op, total, lay, data.dtype, lambda _: inputs.product([data.shape[d] for d in lay.spatial]))
+        divided(op, total, lay, data.dtype, lambda _: inputs.product([data.shape[d] for d in lay.spatial]))
         if mean
         else total
     )

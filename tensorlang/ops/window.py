@@ -196,20 +196,23 @@ def window(
     op: str, extents: Sequence[Expr], kernel: Sequence[Expr], stride: Sizes, padding: Padding, dilation: Sizes
 ) -> Window:
     """The window by its arguments as users give them. ``padding``: one int, an int for each dimension, a pair
-    (before, after) for each, ``"valid"`` (none) or ``"same"`` (so that the output is extent / stride, rounded
-    up; the odd one behind). Raises DeclareError."""
+    (before, after) for each, ``"valid"`` (none), ``"same"`` (so that the output is extent / stride, rounded
+    up; the odd one behind) or ``"same_lower"`` (the odd one before). Raises DeclareError."""
     n = len(extents)
     steps, apart = sizes(op, "stride", stride, n, 1), sizes(op, "dilation", dilation, n, 1)
     result = Window(tuple(kernel), steps, apart, (0,) * n, (0,) * n)
     if isinstance(padding, str):
-        if padding not in ("same", "valid"):
+        if padding not in ("same", "same_lower", "valid"):
             raise DeclareError(
                 f"ops.{op}: padding={padding!r}",
-                legal="an int, an int or a pair (before, after) for each dimension, 'same', 'valid'",
+                legal="an int, an int or a pair (before, after) for each dimension, 'same', 'same_lower', "
+                "'valid'",
             )
         if padding == "valid":
             return result
         margins = [_same(result, d, extent) for d, extent in enumerate(extents)]
+        if padding == "same_lower":
+            margins = [(more, less) for less, more in margins]
         return Window(result.kernel, steps, apart, tuple(b for b, _ in margins), tuple(a for _, a in margins))
     pairs = _pairs(op, padding, n)
     return Window(result.kernel, steps, apart, tuple(b for b, _ in pairs), tuple(a for _, a in pairs))

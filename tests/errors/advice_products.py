@@ -90,6 +90,7 @@ FOLLOW = {
     "winograd_of_a_weight_that_is_not_transformed": lambda a: ops.conv2d_winograd(
         a.x, a("ops.winograd_weight(weight, 4)", weight=a.w), transformed=True
     ),
+    "a_window_that_lies_in_the_padding": lambda a: ops.max_pool2d(a.x, 3, **a.kw("padding=2")),
     "a_window_larger_than_the_image": lambda a: ops.avg_pool2d(a.x, (9, 3), **a.kw("padding=1")),
     "a_mean_of_integers": lambda a: _floats(a, ops.avg_pool2d, 2),
     "a_mask_and_a_causal_one": _one_mask,

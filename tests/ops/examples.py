@@ -77,6 +77,11 @@ def _loss(op: Callable[..., te.Tensor]) -> Callable[[], list]:
     return declare
 
 
+def _unpooled() -> list:
+    x, at = _t(*IMAGE), _t(*IMAGE, dtype="int64", name="at")
+    return [x, at, ops.max_unpool(x, at, (112, 112))]
+
+
 def _reversed() -> list:
     x, n = _t(ROWS, 12, 64), _t(12, dtype="int32", name="n")
     return [x, n, ops.reverse_sequence(x, n)]
@@ -253,6 +258,10 @@ EXAMPLES: dict[str, Callable[[], list]] = {
     **_row("max_pool1d", "avg_pool1d")((1, 64, 256), kernel_size=3, stride=2, padding=1),
     **_row("max_pool2d", "avg_pool2d")(IMAGE, kernel_size=3, stride=2, padding=1),
     **_row("max_pool3d", "avg_pool3d")((1, 16, 8, 28, 28), kernel_size=3, stride=2, padding=1),
+    **_row("lp_pool")(IMAGE, kernel_size=3, stride=2, padding=1),
+    "max_pool_with_indices": lambda: [x := _t(*IMAGE), *ops.max_pool_with_indices(x, 2)],
+    "max_unpool": _unpooled,
+    **_row("global_avg_pool", "global_max_pool", "global_lp_pool")(IMAGE),
     **_row("adaptive_max_pool2d", "adaptive_avg_pool2d")(IMAGE, output_size=7),
     **_row("global_max_pool2d", "global_avg_pool2d")(IMAGE),
     **_row("scaled_dot_product_attention")((1, 12, 128, 64), (1, 12, 128, 64), (1, 12, 128, 64)),

@@ -1,0 +1,238 @@
+"""Pools beside the largest element and the mean: power means, the place of the largest element and the way
+back from it, and pools of all of an image, over one, two and three dimensions by the rank of the image.
+
+Images have their channels first, [N, C, …]. Knows windows and what pools share; no other operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .. import te
+from ..core.dtype import INT64
+from ..errors import DeclareError
+from ..expr import make
+from ..expr.make import ExprLike
+from ..expr.nodes import Expr
+from ..te import Tensor
+from . import inputs, tags
+from .pool import lowest, pooled, reach, windows
+from .reduce import max as maximum
+from .reduce import mean, norm
+from .take import indices_of
+from .window import SPATIAL, Layout, Padding, Sizes, padded, taps
+
+__all__ = [
+    "global_avg_pool",
+    "global_lp_pool",
+    "global_max_pool",
+    "lp_pool",
+    "max_pool_with_indices",
+    "max_unpool",
+]
+
+
+def _rank(op: str, data: Any, most: int | None = 3) -> int:
+    """The number of spatial dimensions of an image. Raises DeclareError."""
+    data = inputs.tensor(op, data, "data")
+    n = data.ndim - 2
+    if n < 1 or (most is not None and n > most):
+        need = "3 to 5" if most == 3 else "3 at least"
+        raise DeclareError(
+            f"ops.{op}: data {inputs.named(data)} has {data.ndim} dimension(s), {need} are needed",
+            because="it is [N, C, …] with one to three dimensions of an image"
+            if most == 3
+            else "it is [N, C, …]",
+        )
+    return n
+
+
+def _layout(n: int) -> Layout:
+    return Layout(f"NC{SPATIAL[n]}", f"NC{SPATIAL[n]}", None)
+
+
+def lp_pool(
+    data: Tensor,
+    kernel_size: Sizes,
+    p: float = 2,
+    stride: Sizes | None = None,
+    padding: Padding = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+) -> Tensor:
+    """``sum(|x| ** p) ** (1 / p)`` of each window of [N, C, …]; windows as for ``ops.max_pool2d``, what is
+    padded counts as 0. Of floats.
+
+    Raises DeclareError unless ``p`` is positive. ``ops.lp_pool(x, 3, p=2, stride=2, padding=1)``.
+    """
+    n, power = _rank("lp_pool", data), inputs.number("lp_pool", "p", p)
+    inputs.floating("lp_pool", data, "data")
+    if not power > 0:
+        raise DeclareError(f"ops.lp_pool: p={p}", because="the root is taken of a sum of powers", try_="p=2")
+    data, lay, w, out = pooled(
+        "lp_pool", n, data, kernel_size, stride, padding, dilation, ceil_mode, _layout(n).text
+    )
+    behind = reach(w, [data.shape[d] for d in lay.spatial], out, ceil_mode)
+    source = padded("lp_pool.pad", data, lay.spatial, w.before, behind, 0)
+    axes, inside = taps(w.kernel), inputs.wide(data.dtype)
+
+    def raised(e: Expr) -> Expr:
+        return (
+            e * e
+            if power == 2
+            else te.abs(e)
+            if power == 1
+            else te.power(te.abs(e), make.const(power, inside))
+        )
+
+    total = windows(
+        "lp_pool.sum",
+        source,
+        lay,
+        out,
+        lambda place: w.reads(place, axes),
+        axes,
+        lambda e, axis, where: te.sum(raised(e), axis=axis, where=where),
+        inside,
+        tags.POOL_SUM,
+    )
+
+    def root(*i: Any) -> Expr:
+        e = total(*i)
+        taken = te.sqrt(e) if power == 2 else e if power == 1 else te.power(e, make.const(1 / power, inside))
+        return te.cast(data.dtype, taken)
+
+    return inputs.stage("lp_pool", tags.ELEMENTWISE, total.shape, root)
+
+
+def max_pool_with_indices(
+    data: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Padding = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    *,
+    whole: bool = False,
+    column_major: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """The largest element of each window of [N, C, …] as ``ops.max_pool2d``, and where it stands: int64, the
+    first of equals.
+
+    Places are counted row by row within the image of a channel, as torch's ``return_indices`` has them; with
+    ``whole`` through the whole tensor; with ``column_major`` the first dimension of an image runs fastest.
+    Two results, whose second ``ops.max_unpool`` takes.
+    """
+    op = "max_pool_with_indices"
+    n = _rank(op, data)
+    data, lay, w, out = pooled(
+        op, n, data, kernel_size, stride, padding, dilation, ceil_mode, _layout(n).text
+    )
+    extents = [data.shape[d] for d in lay.spatial]
+    behind = reach(w, extents, out, ceil_mode)
+    source = padded(f"{op}.pad", data, lay.spatial, w.before, behind, lowest(data.dtype))
+    axes = taps(w.kernel)
+    best = windows(
+        op, source, lay, out, lambda p: w.reads(p, axes), axes, te.max, source.dtype, tags.POOL_MAX
+    )
+    again = taps(w.kernel)
+
+    def place(*i: Any) -> Expr:
+        reads = w.reads(i[2:], again)
+        own = [make.sub(r, b) for r, b in zip(reads, w.before, strict=True)]
+        flat = make.const(0, INT64)
+        for at, m in zip(own, extents, strict=True):
+            flat = flat * te.cast(INT64, m) + te.cast(INT64, at)
+        value = source(*i[:2], *reads)
+        is_best = make.eq(value, best(*i))
+        if data.dtype.is_float:
+            is_best = te.any(is_best, te.isnan(value))
+        inside = te.all(*[te.all(at >= 0, at < m) for at, m in zip(own, extents, strict=True)])
+        return te.min(te.select(te.all(is_best, inside), flat, te.max_value(INT64)), axis=again)
+
+    first = inputs.stage(f"{op}.first", tags.ARG_REDUCE, best.shape, place)
+
+    def counted(*i: Any) -> Expr:
+        place = _turned(first(*i), extents) if column_major else first(*i)
+        if not whole:
+            return place
+        row = te.cast(INT64, i[0]) * te.cast(INT64, data.shape[1]) + te.cast(INT64, i[1])
+        return place + row * te.cast(INT64, inputs.product(extents))
+
+    return best, inputs.stage(f"{op}.indices", tags.ELEMENTWISE, best.shape, counted)
+
+
+def _turned(place: Expr, extents: Sequence[Expr]) -> Expr:
+    """A place counted row by row, counted column by column."""
+    turned, rest = make.const(0, INT64), place
+    for d, m in reversed(list(enumerate(extents))):
+        size = te.cast(INT64, m)
+        turned = turned + make.floormod(rest, size) * te.cast(INT64, inputs.product(extents[:d]))
+        rest = make.floordiv(rest, size)
+    return turned
+
+
+def max_unpool(x: Tensor, indices: Tensor, size: Sequence[ExprLike], *, whole: bool = False) -> Tensor:
+    """The way back from :func:`max_pool_with_indices`: [N, C, *size] of zeros, and each element of x at the
+    place that ``indices`` says, counted within the image of a channel, or with ``whole`` through the result.
+
+    Of several at one place the last stays; a place out of range is left out. Raises DeclareError unless
+    ``indices`` has the shape of x and ``size`` one number for each dimension of the image.
+    """
+    op = "max_unpool"
+    n, indices = _rank(op, x), indices_of(op, indices)
+    listed = tuple(size) if isinstance(size, tuple | list) else (size,)
+    if len(listed) != n:
+        raise DeclareError(
+            f"ops.{op}: size={inputs.text(listed)} for {inputs.named(x)}", because=f"{n} numbers are needed"
+        )
+    if indices.ndim != x.ndim:
+        raise DeclareError(
+            f"ops.{op}: indices {inputs.named(indices)} for {inputs.named(x)}",
+            because="there is one for each element",
+        )
+    for d, (a, b) in enumerate(zip(indices.shape, x.shape, strict=True)):
+        inputs.same_size(op, f"dimension {d} of indices {indices.name}", a, b, f"x is {inputs.named(x)}")
+    extents = [make.as_expr(m) for m in listed]
+    rows = 0 if whole else 2
+    box = [*x.shape[:2], *extents][rows:]
+
+    def where(*i: Any) -> tuple[Any, ...]:
+        flat = te.cast(INT64, indices(*i))
+        index: list[Expr] = []
+        for m in reversed(box[1:]):
+            index.append(make.floormod(flat, te.cast(INT64, m)))
+            flat = make.floordiv(flat, te.cast(INT64, m))
+        return (*i[:rows], flat, *reversed(index))
+
+    return te.scatter(
+        0,
+        x.shape,
+        where,
+        lambda *i: x(*i),
+        "set",
+        shape=(*x.shape[:2], *extents),
+        dtype=x.dtype,
+        name=op,
+        tag=tags.SCATTER,
+    )
+
+
+def global_avg_pool(data: Tensor) -> Tensor:
+    """The mean of each channel of an image of any rank: [N, C, …] gives [N, C, 1, …]. Of floats."""
+    n = _rank("global_avg_pool", inputs.floating("global_avg_pool", data, "data"), None)
+    return mean(data, tuple(range(2, n + 2)), keepdims=True)
+
+
+def global_max_pool(data: Tensor) -> Tensor:
+    """The largest element of each channel of an image of any rank: [N, C, …] gives [N, C, 1, …]."""
+    n = _rank("global_max_pool", data, None)
+    return maximum(data, tuple(range(2, n + 2)), keepdims=True)
+
+
+def global_lp_pool(data: Tensor, p: float = 2) -> Tensor:
+    """``sum(|x| ** p) ** (1 / p)`` of each channel of an image of any rank: [N, C, …] gives [N, C, 1, …]. Of
+    floats."""
+    n = _rank("global_lp_pool", inputs.floating("global_lp_pool", data, "data"), None)
+    return norm(data, p, tuple(range(2, n + 2)), keepdims=True)
