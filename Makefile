@@ -1,8 +1,9 @@
-# make demo | test | test-random | lint | bench | bench-dynamic | fuzz. Each makes .venv and installs what it needs; the second time that takes no time.
+# make demo | test | test-random | test-onnx | lint | bench | bench-dynamic | fuzz. Each makes .venv and installs what it needs; the second time that takes no time.
 #
 #   make test XGBOOST=xgboost-cpu     700 MB less on the disk: the same module without the CUDA library (see README.md)
 #   make test PYTHON=python3.12 JOBS=8 ARGS="-k matmul"
 #   make test-random SEED=7                   the tests in another order; the seed is the time where none is given, and is printed
+#   make test-onnx ARGS="reduce_sum"         onnx's own backend tests, those whose names match; without ARGS all
 #   make bench ARGS="--quick"                 beside numpy, torch, onnxruntime, JAX …: two minutes instead of twenty
 #   make bench-dynamic ARGS="--suite P8 --quick"          kernels of every shape beside other ways to serve shapes
 
@@ -17,7 +18,7 @@ VENV := .venv
 BIN  := $(VENV)/bin
 PIP  := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test test-random lint bench bench-dynamic fuzz clean
+.PHONY: demo test test-random test-onnx lint bench bench-dynamic fuzz clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/installed-viz
@@ -28,6 +29,9 @@ test: $(VENV)/installed-dev
 
 test-random: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --random-order $(SEED) $(ARGS)
+
+test-onnx: $(VENV)/installed-dev
+	$(BIN)/python -m tests.frontends.rig -j $(JOBS) $(ARGS)
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
