@@ -28,6 +28,7 @@ from .norm import *
 from .norm_local import *
 from .pool import *
 from .pool_more import *
+from .quantize import *
 from .reduce import *
 from .resize import *
 from .scan import *

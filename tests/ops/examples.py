@@ -82,6 +82,24 @@ def _unpooled() -> list:
     return [x, at, ops.max_unpool(x, at, (112, 112))]
 
 
+def _quantised(name: str, dtype: str) -> Callable[[], list]:
+    def declare() -> list:
+        x, scale, zero = _t(ROWS, COLUMNS, dtype=dtype), _t(name="scale"), _t(dtype="uint8", name="zero")
+        return [x, scale, zero, getattr(ops, name)(x, scale, zero)]
+
+    return declare
+
+
+def _product(name: str, a: tuple[int, ...], b: tuple[int, ...]) -> Callable[[], list]:
+    def declare() -> list:
+        x, w = _t(*a, dtype="uint8"), _t(*b, dtype="int8", name="w")
+        sx, sw, sy = (_t(name=n) for n in ("sx", "sw", "sy"))
+        zx, zw, zy = (_t(dtype=t, name=n) for n, t in (("zx", "uint8"), ("zw", "int8"), ("zy", "uint8")))
+        return [x, sx, zx, w, sw, zw, sy, zy, getattr(ops, name)(x, sx, zx, w, sw, zw, sy, zy)]
+
+    return declare
+
+
 def _reversed() -> list:
     x, n = _t(ROWS, 12, 64), _t(12, dtype="int32", name="n")
     return [x, n, ops.reverse_sequence(x, n)]
@@ -262,6 +280,13 @@ EXAMPLES: dict[str, Callable[[], list]] = {
     "max_pool_with_indices": lambda: [x := _t(*IMAGE), *ops.max_pool_with_indices(x, 2)],
     "max_unpool": _unpooled,
     **_row("global_avg_pool", "global_max_pool", "global_lp_pool")(IMAGE),
+    "quantize_linear": _quantised("quantize_linear", "float32"),
+    "dequantize_linear": _quantised("dequantize_linear", "uint8"),
+    "dynamic_quantize_linear": lambda: [x := _t(ROWS, COLUMNS), *ops.dynamic_quantize_linear(x)],
+    "qlinear_matmul": _product("qlinear_matmul", (ROWS, COLUMNS), (COLUMNS, COLUMNS)),
+    "qlinear_conv": _product("qlinear_conv", IMAGE, KERNEL),
+    **_row("matmul_integer")((ROWS, COLUMNS), (COLUMNS, COLUMNS), dtype="int8"),
+    **_row("conv_integer")(IMAGE, KERNEL, dtype="int8", padding=1),
     **_row("adaptive_max_pool2d", "adaptive_avg_pool2d")(IMAGE, output_size=7),
     **_row("global_max_pool2d", "global_avg_pool2d")(IMAGE),
     **_row("scaled_dot_product_attention")((1, 12, 128, 64), (1, 12, 128, 64), (1, 12, 128, 64)),

@@ -1,0 +1,357 @@
+"""Quantised numbers: floats as whole numbers times a scale, and products of them.
+
+``x`` is stored as ``q = round(x / scale) + zero_point``, halves to the even one, cut to the range of the
+type. Scale and zero point are one number, one for each index along ``axis``, or one for each block of
+``block_size`` elements along it. Numbers of 4 or 2 bits are kept one to a byte, in int8 or uint8, with
+``bits=4``. Zero points have the stored type. Knows what products and convolutions are made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from .. import te
+from ..core.dtype import FLOAT32, INT32, INT64, DType
+from ..errors import DeclareError
+from ..expr import make
+from ..expr.nodes import Expr
+from ..te import Tensor
+from ..te.axis import known_dtype
+from . import inputs, tags
+from .conv import convolution
+from .matmul import product
+from .reduce import max as maximum
+from .reduce import min as minimum
+from .window import Padding, Sizes
+
+__all__ = [
+    "conv_integer",
+    "dequantize_linear",
+    "dynamic_quantize_linear",
+    "matmul_integer",
+    "qlinear_conv",
+    "qlinear_matmul",
+    "quantize_linear",
+]
+
+At = Callable[[Sequence[Any]], Expr]  # the parameter that belongs to an element
+
+
+def _limits(op: str, t: DType, bits: int | None) -> tuple[int, int]:
+    if not t.is_int or t.bits > 32:
+        raise DeclareError(
+            f"ops.{op}: {t} holds no quantised numbers", legal="int8, uint8, int16, uint16, int32, uint32"
+        )
+    if bits is None:
+        return t.limits()
+    if bits not in (2, 4, 8) or bits > t.bits:
+        raise DeclareError(f"ops.{op}: bits={bits} in {t}", legal="2, 4, 8, no more than the type has")
+    return (-(1 << bits - 1), (1 << bits - 1) - 1) if t.code == "int" else (0, (1 << bits) - 1)
+
+
+def _parameter(op: str, what: str, p: Tensor, x: Tensor, axis: int, block_size: int) -> At:
+    """A scale or zero point, by the element of ``x`` that it belongs to. Raises DeclareError for a shape that
+    does not fit."""
+    if p.ndim == 0 or (p.ndim == 1 and inputs.is_one(p.shape[0]) and not block_size):
+        return lambda i: p(*[0] * p.ndim)
+    d = inputs.axis_of(op, axis, x.ndim)
+    if p.ndim == 1 and not block_size:
+        because = f"there is one for each index along dimension {d} of {inputs.named(x)}"
+        inputs.same_size(op, f"the size of {what} {p.name}", p.shape[0], x.shape[d], because)
+        return lambda i: p(i[d])
+    if p.ndim != x.ndim or block_size < 1:
+        raise DeclareError(
+            f"ops.{op}: {what} {inputs.named(p)} of {inputs.named(x)}",
+            because="it is one number, one for each index along the axis, or one for each block of it",
+            try_=None if block_size else "block_size=32, with the dimensions of x",
+        )
+    for k, (n, m) in enumerate(zip(p.shape, x.shape, strict=True)):
+        blocks = make.ceildiv(m, block_size) if k == d else m
+        inputs.same_size(
+            op,
+            f"dimension {k} of {what} {p.name}",
+            n,
+            blocks,
+            f"x is {inputs.named(x)} in blocks of {block_size}",
+        )
+    return lambda i: p(
+        *[make.floordiv(make.as_expr(v), block_size) if k == d else v for k, v in enumerate(i)]
+    )
+
+
+def _zero(op: str, zero_point: Any, scale: Tensor, x: Tensor, axis: int, block_size: int) -> At | None:
+    if zero_point is None:
+        return None
+    zero_point = inputs.tensor(op, zero_point, "zero_point")
+    if not zero_point.dtype.is_int:
+        raise DeclareError(
+            f"ops.{op}: zero_point {zero_point.name} is {zero_point.dtype}", because="it is a stored number"
+        )
+    return _parameter(op, "zero_point", zero_point, x, axis, block_size)
+
+
+def quantize_linear(
+    x: Tensor,
+    scale: Tensor,
+    zero_point: Tensor | None = None,
+    axis: int = 1,
+    dtype: str | DType | None = None,
+    block_size: int = 0,
+    bits: int | None = None,
+) -> Tensor:
+    """``round(x / scale) + zero_point`` cut to the range of ``dtype`` (that of the zero point, or uint8): the
+    shape of x.
+
+    x is floats or int32. NaN gives the zero point of 0. Raises DeclareError for a scale or zero point that
+    does not fit the axis, and for a type that is no integer of up to 32 bits.
+    ``ops.quantize_linear(x, scale, zero, axis=0)``.
+    """
+    op = "quantize_linear"
+    x, scale = inputs.tensor(op, x), inputs.floating(op, scale, "scale")
+    default = "uint8" if zero_point is None else inputs.tensor(op, zero_point, "zero_point").dtype
+    out = known_dtype(f"ops.{op}: dtype", default if dtype is None else dtype)
+    block = inputs.integer(op, "block_size", block_size)
+    by, zero = (_parameter(op, "scale", scale, x, axis, block), _zero(op, zero_point, scale, x, axis, block))
+    inside = inputs.wide(x.dtype if x.dtype.is_float else scale.dtype)
+
+    def element(*i: Any) -> Expr:
+        steps = te.cast(inside, x(*i)) / te.cast(inside, by(i))
+        return _stored(steps, None if zero is None else zero(i), out, _limits(op, out, bits))
+
+    _limits(op, out, bits)
+    return inputs.stage(op, tags.BROADCAST, x.shape, element)
+
+
+def _stored(steps: Expr, zero: Expr | None, out: DType, limits: tuple[int, int]) -> Expr:
+    """A number of steps as it is stored. What float32 cannot hold, near the ends of 32 bits, saturates."""
+    whole = te.nearbyint(steps)
+    if zero is not None:
+        whole = whole + te.cast(whole.dtype, zero)
+    if limits != out.limits():
+        low, high = (make.const(v, whole.dtype) for v in limits)
+        whole = make.min_(make.max_(whole, low), high)
+    return te.cast(out, whole)
+
+
+def dequantize_linear(
+    x: Tensor, scale: Tensor, zero_point: Tensor | None = None, axis: int = 1, block_size: int = 0
+) -> Tensor:
+    """``(x - zero_point) * scale`` in the type of the scale: the way back from :func:`quantize_linear`."""
+    op = "dequantize_linear"
+    x, scale = inputs.tensor(op, x), inputs.floating(op, scale, "scale")
+    _limits(op, x.dtype, None)
+    block = inputs.integer(op, "block_size", block_size)
+    by, zero = (_parameter(op, "scale", scale, x, axis, block), _zero(op, zero_point, scale, x, axis, block))
+    inside = inputs.wide(scale.dtype)
+    exact = INT32 if x.dtype.bits < 32 else INT64
+
+    def element(*i: Any) -> Expr:
+        steps = te.cast(exact, x(*i))
+        if zero is not None:
+            steps = steps - te.cast(exact, zero(i))
+        return te.cast(scale.dtype, te.cast(inside, steps) * te.cast(inside, by(i)))
+
+    return inputs.stage(op, tags.BROADCAST, x.shape, element)
+
+
+def dynamic_quantize_linear(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """x as uint8 over the range of its elements and 0: the stored numbers, the scale (float32, one number)
+    and the zero point (uint8, one number).
+
+    ``scale = (max - min) / 255``, 1 where all elements are 0; ``zero_point = round(-min / scale)``.
+    """
+    op = "dynamic_quantize_linear"
+    x = inputs.floating(op, x)
+    most, least = maximum(x), minimum(x)
+    zero = make.const(0.0, FLOAT32)
+
+    def low() -> Expr:
+        return make.min_(te.cast(FLOAT32, least()), zero)
+
+    def width() -> Expr:
+        spread = make.max_(te.cast(FLOAT32, most()), zero) - low()
+        return te.select(make.eq(spread, 0.0), make.const(1.0, FLOAT32), spread / 255.0)
+
+    scale = inputs.stage(f"{op}.scale", tags.ELEMENTWISE, [], width)
+    at = inputs.stage(
+        f"{op}.zero_point",
+        tags.ELEMENTWISE,
+        [],
+        lambda: te.cast(
+            "uint8", make.min_(te.nearbyint(make.neg(low()) / scale()), make.const(255.0, FLOAT32))
+        ),
+    )
+    uint8 = at.dtype
+    stored = inputs.stage(
+        op,
+        tags.BROADCAST,
+        x.shape,
+        lambda *i: _stored(te.cast(FLOAT32, x(*i)) / scale(), at(), uint8, uint8.limits()),
+    )
+    return stored, scale, at
+
+
+# --- products -----------------------------------------------------------------------------------------------
+
+
+def _shifted(op: str, what: str, x: Any, zero_point: Any, axis: int) -> Tensor:
+    """``x - zero_point`` in int32: a stage where there is a zero point, one number or one along ``axis``."""
+    x = inputs.tensor(op, x, what)
+    if not x.dtype.is_int or x.dtype.bits > 16:
+        raise DeclareError(
+            f"ops.{op}: {what} {x.name} is {x.dtype}",
+            legal="int8, uint8, int16, uint16",
+            because="sums are int32",
+        )
+    if zero_point is None:
+        return x
+    p = inputs.tensor(op, zero_point, f"zero point of {what}")
+    if not p.dtype.is_int:
+        raise DeclareError(
+            f"ops.{op}: the zero point {p.name} of {what} is {p.dtype}", because="it is a stored number"
+        )
+    if p.ndim > 1 and p.ndim == x.ndim:
+        at: At = partial(_broadcast, p)
+    else:
+        at = _parameter(op, f"the zero point of {what}", p, x, axis, 0)
+    return inputs.stage(
+        f"{op}.{what}", tags.BROADCAST, x.shape, lambda *i: te.cast(INT32, x(*i)) - te.cast(INT32, at(i))
+    )
+
+
+def _broadcast(p: Tensor, i: Sequence[Any]) -> Expr:
+    """The element of a tensor of as many dimensions, its sizes of 1 repeated."""
+    return p(*[0 if inputs.is_one(n) else v for n, v in zip(p.shape, i, strict=True)])
+
+
+def matmul_integer(
+    a: Tensor, b: Tensor, a_zero_point: Tensor | None = None, b_zero_point: Tensor | None = None
+) -> Tensor:
+    """``(a - a_zero_point) @ (b - b_zero_point)`` in int32, by the rules of ``ops.matmul``.
+
+    A zero point is one number, one for each row of a or each column of b, or a tensor that broadcasts to the
+    operand. Raises DeclareError for floats, and for what ``ops.matmul`` refuses.
+    """
+    op = "matmul_integer"
+    a = _shifted(op, "a", a, a_zero_point, 0 if inputs.tensor(op, a, "a").ndim == 1 else -2)
+    b = _shifted(op, "b", b, b_zero_point, -1)
+    return product(op, a, b, False, False, INT32)
+
+
+def conv_integer(
+    data: Tensor,
+    weight: Tensor,
+    data_zero_point: Tensor | None = None,
+    weight_zero_point: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Padding = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+) -> Tensor:
+    """The convolution of ``data - data_zero_point`` [N, C, …] with ``weight - weight_zero_point``
+    [O, C / groups, …] in int32; what is padded counts as the zero point. One to three dimensions, by the rank
+    of the data; other arguments as for ``ops.conv2d``."""
+    op = "conv_integer"
+    return _int_conv(
+        op, data, weight, data_zero_point, weight_zero_point, None, stride, padding, dilation, groups
+    )
+
+
+def _int_conv(
+    op: str,
+    data: Any,
+    weight: Any,
+    data_zero_point: Any,
+    weight_zero_point: Any,
+    bias: Tensor | None,
+    stride: Sizes,
+    padding: Padding,
+    dilation: Sizes,
+    groups: int,
+) -> Tensor:
+    x = _shifted(op, "data", data, data_zero_point, 0)
+    w = _shifted(op, "weight", weight, weight_zero_point, 0)
+    n = x.ndim - 2
+    if not 1 <= n <= 3:
+        raise DeclareError(
+            f"ops.{op}: data {inputs.named(x)} has {x.ndim} dimension(s), 3 to 5 are needed",
+            because="it is [N, C, …] with one to three dimensions of an image",
+        )
+    layout = ("NCW", "NCHW", "NCDHW")[n - 1]
+    return convolution(op, n, x, w, bias, stride, padding, dilation, groups, layout, None, INT32)
+
+
+def _requantised(
+    op: str, total: Tensor, scales: Sequence[At], y_scale: Any, y_zero_point: Any, axis: int
+) -> Tensor:
+    """int32 totals times the scales of both operands, stored by the scale and zero point of the result."""
+    y_scale = inputs.floating(op, y_scale, "y_scale")
+    y_zero = inputs.tensor(op, y_zero_point, "y_zero_point")
+    out, limits = y_zero.dtype, _limits(op, y_zero.dtype, None)
+    by = _parameter(op, "y_scale", y_scale, total, axis, 0)
+    zero = _parameter(op, "y_zero_point", y_zero, total, axis, 0)
+
+    def element(*i: Any) -> Expr:
+        factor = te.cast(FLOAT32, scales[0](i)) * te.cast(FLOAT32, scales[1](i)) / te.cast(FLOAT32, by(i))
+        return _stored(te.cast(FLOAT32, total(*i)) * factor, zero(i), out, limits)
+
+    return inputs.stage(op, tags.BROADCAST, total.shape, element)
+
+
+def qlinear_matmul(
+    a: Tensor,
+    a_scale: Tensor,
+    a_zero_point: Tensor,
+    b: Tensor,
+    b_scale: Tensor,
+    b_zero_point: Tensor,
+    y_scale: Tensor,
+    y_zero_point: Tensor,
+) -> Tensor:
+    """The matrix product of quantised numbers, quantised: in the type of ``y_zero_point``.
+
+    Sums are int32, their scale ``a_scale * b_scale / y_scale`` float32. Scales and zero points are one
+    number, or one for each row of a and column of b.
+    """
+    op = "qlinear_matmul"
+    total = matmul_integer(a, b, a_zero_point, b_zero_point)
+    scale_a, scale_b = inputs.floating(op, a_scale, "a_scale"), inputs.floating(op, b_scale, "b_scale")
+    rows = total.ndim - 2 if a.ndim > 1 and b.ndim > 1 else 0
+    scales = (
+        _parameter(op, "a_scale", scale_a, total, rows, 0),
+        _parameter(op, "b_scale", scale_b, total, -1, 0),
+    )
+    return _requantised(op, total, scales, y_scale, y_zero_point, -1)
+
+
+def qlinear_conv(
+    data: Tensor,
+    data_scale: Tensor,
+    data_zero_point: Tensor,
+    weight: Tensor,
+    weight_scale: Tensor,
+    weight_zero_point: Tensor,
+    y_scale: Tensor,
+    y_zero_point: Tensor,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Padding = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+) -> Tensor:
+    """The convolution of quantised numbers, quantised: as :func:`conv_integer`, plus ``bias`` [O] of int32
+    (in steps of ``data_scale * weight_scale``), in the type of ``y_zero_point``. The weight's scale is one
+    number, or one for each output channel."""
+    op = "qlinear_conv"
+    total = _int_conv(
+        op, data, weight, data_zero_point, weight_zero_point, bias, stride, padding, dilation, groups
+    )
+    scale_x = inputs.floating(op, data_scale, "data_scale")
+    scale_w = inputs.floating(op, weight_scale, "weight_scale")
+    scales = (
+        _parameter(op, "data_scale", scale_x, total, 1, 0),
+        _parameter(op, "weight_scale", scale_w, total, 1, 0),
+    )
+    return _requantised(op, total, scales, y_scale, y_zero_point, 1)
