@@ -1,47 +1,57 @@
-"""ONNX's elementwise operators. Knows ops."""
+"""ONNX's elementwise arithmetic, comparisons, logic and casts. Knows ops."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from ... import ops, te
 from ...expr.make import ExprLike
 from ...te import Tensor
-from .proto import dtype_name
-from .table import plain, te_op
+from .proto import Call, dtype_name
+from .table import graph_op, plain, te_op
+
+if TYPE_CHECKING:
+    from .importer import Importer
 
 _SAME: dict[str, Callable[..., Any]] = {
     "Abs": ops.abs,
+    "Acos": ops.acos,
+    "Acosh": ops.acosh,
     "Add": ops.add,
     "And": ops.logical_and,
+    "Asin": ops.asin,
+    "Asinh": ops.asinh,
+    "Atan": ops.atan,
+    "Atanh": ops.atanh,
+    "BitwiseAnd": ops.bitwise_and,
+    "BitwiseNot": ops.bitwise_not,
+    "BitwiseOr": ops.bitwise_or,
+    "BitwiseXor": ops.bitwise_xor,
     "Ceil": ops.ceil,
     "Cos": ops.cos,
+    "Cosh": ops.cosh,
     "Equal": ops.equal,
     "Erf": ops.erf,
     "Exp": ops.exp,
     "Floor": ops.floor,
     "Greater": ops.greater,
     "GreaterOrEqual": ops.greater_equal,
-    "HardSwish": ops.hard_swish,
     "IsNaN": ops.isnan,
     "Less": ops.less,
     "LessOrEqual": ops.less_equal,
     "Log": ops.log,
-    "Mish": ops.mish,
     "Mul": ops.multiply,
     "Neg": ops.negative,
     "Not": ops.logical_not,
     "Or": ops.logical_or,
-    "PRelu": ops.prelu,
     "Reciprocal": ops.reciprocal,
-    "Relu": ops.relu,
     "Round": ops.round,
     "Sigmoid": ops.sigmoid,
     "Sign": ops.sign,
     "Sin": ops.sin,
-    "Softplus": ops.softplus,
-    "Softsign": ops.softsign,
+    "Sinh": ops.sinh,
     "Sqrt": ops.sqrt,
     "Sub": ops.subtract,
     "Tan": ops.tan,
@@ -58,8 +68,8 @@ def constant_like(x: Tensor, value: Any) -> Tensor:
     return te.compute((), lambda: te.const(value, x.dtype), name="c")
 
 
-@te_op("Identity", "Dropout")
-def identity(x: Tensor, ratio: Any = None, training: Any = None, *, seed: int = 0) -> Tensor:
+@te_op("Identity")
+def identity(x: Tensor) -> Tensor:
     return x
 
 
@@ -76,22 +86,68 @@ def div(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _truncated(a: Tensor, b: Tensor) -> Tensor:
-    shape = te.whole.broadcast_shape("Div", [a, b])
+    return _paired("div", a, b, te.truncdiv)
+
+
+def _paired(name: str, a: Tensor, b: Tensor, f: Callable[[Any, Any], Any]) -> Tensor:
+    """``f`` of the elements of two tensors that broadcast."""
+    shape = te.whole.broadcast_shape(name, [a, b])
 
     def own(t: Tensor, at: tuple[ExprLike, ...]) -> Any:
         at = at[len(at) - t.ndim :] if t.ndim else ()
         return t(*(0 if te.whole.is_one(n) else i for n, i in zip(t.shape, at, strict=True)))
 
-    return te.compute(shape, lambda *i: te.truncdiv(own(a, i), own(b, i)), name="div")
+    return te.compute(shape, lambda *i: f(own(a, i), own(b, i)), name=name)
 
 
 @te_op("Pow")
 def pow_(a: Tensor, b: Tensor) -> Tensor:
     """In the dtype of the base."""
+    if a.dtype.is_int and b.dtype.is_int:
+        return _paired("pow", a, b, _whole_power)
     if a.dtype == b.dtype:
         return ops.power(a, b)
-    wide = "float64" if "64" in f"{a.dtype}{b.dtype}" else "float32"
+    wide = "float64" if a.dtype.is_int or "64" in f"{a.dtype}{b.dtype}" else "float32"
     return ops.cast(ops.power(ops.cast(a, wide), ops.cast(b, wide)), a.dtype)
+
+
+def _whole_power(base: Any, exponent: Any) -> Any:
+    """By squaring: six bits of an exponent say all, for of larger ones only powers of -1, 0 and 1 are whole
+    numbers of 64 bits. A negative exponent leaves nothing of other numbers than those."""
+    one = te.const(1, base.dtype)
+    found, square = one, base
+    for k in range(6):
+        bit = te.bitwise_and(
+            te.shift_right(exponent, te.const(k, exponent.dtype)), te.const(1, exponent.dtype)
+        )
+        found = te.select(bit != 0, found * square, found)
+        square = square * square
+    found = te.select(te.all(base == 0, exponent != 0), te.const(0, base.dtype), found)
+    if exponent.dtype.code == "uint":
+        return found
+    unit = base == 1 if base.dtype.code == "uint" else te.any(base == 1, base == -1)
+    return te.select(te.any(exponent >= 0, unit), found, te.const(0, base.dtype))
+
+
+@te_op("Mod")
+def mod(a: Tensor, b: Tensor, *, fmod: int = 0) -> Tensor:
+    """With the sign of the divisor, or of the dividend as C has it."""
+    return ops.fmod(a, b) if fmod else ops.mod(a, b)
+
+
+@te_op("BitShift")
+def bit_shift(a: Tensor, b: Tensor, *, direction: str) -> Tensor:
+    return ops.left_shift(a, b) if direction == "LEFT" else ops.right_shift(a, b)
+
+
+@te_op("IsInf")
+def is_inf(x: Tensor, *, detect_negative: int = 1, detect_positive: int = 1) -> Tensor:
+    found = ops.isinf(x)
+    if detect_negative and detect_positive:
+        return found
+    zero = constant_like(x, 0)
+    sign = ops.less(x, zero) if detect_negative else ops.greater(x, zero)
+    return ops.logical_and(found, sign if detect_negative or detect_positive else ops.not_equal(x, x))
 
 
 @te_op("Clip")
@@ -123,24 +179,17 @@ for _name, _op in {"Max": ops.maximum, "Min": ops.minimum, "Sum": ops.add}.items
     plain(_several(_op), _name)
 
 
-@te_op("LeakyRelu")
-def leaky_relu(x: Tensor, *, alpha: float = 0.01) -> Tensor:
-    return ops.leaky_relu(x, alpha)
+@te_op("Mean")
+def mean(*tensors: Tensor) -> Tensor:
+    total = _several(ops.add)(*tensors)
+    return ops.divide(total, constant_like(total, len(tensors)))
 
 
-@te_op("Elu")
-def elu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
-    return ops.elu(x, alpha)
-
-
-@te_op("HardSigmoid")
-def hard_sigmoid(x: Tensor, *, alpha: float = 0.2, beta: float = 0.5) -> Tensor:
-    return ops.clip(ops.add(ops.multiply(x, alpha), beta), 0.0, 1.0)
-
-
-@te_op("Gelu")
-def gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
-    return ops.gelu(x, approximate)
+@graph_op("CastLike")
+def cast_like(c: Importer, call: Call) -> Any:
+    """A Cast to the type of the second input, of which nothing else is read."""
+    attrs = {**call.attrs, "to": str(c.tensor(call.inputs[1]).dtype)}
+    return c.take(replace(call, op="Cast", inputs=call.inputs[:1], attrs=attrs))
 
 
 __all__ = ["constant_like"]

@@ -190,42 +190,6 @@ def layer_normalization(
     return ops.layer_norm(x, None, scale, bias, epsilon, axis=tuple(range(axis % x.ndim, x.ndim)))
 
 
-@te_op("Softmax")
-def softmax(x: Tensor, *, axis: int | None = None, opset: int = 13) -> Tensor:
-    if opset >= 13:
-        return ops.softmax(x, -1 if axis is None else axis)
-    axis = (1 if axis is None else axis) % max(1, x.ndim)
-    if axis == x.ndim - 1:
-        return ops.softmax(x, axis)
-    lead, rest = list(x.shape[:axis]), list(x.shape[axis:])
-    flat = ops.reshape(x, (*lead, -1))
-    return ops.reshape(ops.softmax(flat, -1), (*lead, *rest))
-
-
-def _reduction(f: Any) -> Any:
-    def reduce(
-        x: Tensor, where: Any = None, *, axes: Any = None, keepdims: int = 1, noop_with_empty_axes: int = 0
-    ) -> Tensor:
-        where = axes if where is None else where
-        if not where:
-            if noop_with_empty_axes:
-                return x
-            where = None
-        return f(x, None if where is None else tuple(where), keepdims=bool(keepdims))
-
-    return reduce
-
-
-for _name, _op in {
-    "ReduceMean": ops.mean,
-    "ReduceMax": ops.max,
-    "ReduceMin": ops.min,
-    "ReduceProd": ops.prod,
-}.items():
-    te_op(_name, values=(1,))(_reduction(_op))
-te_op("ReduceSum", values=(1,))(_reduction(lambda x, axis, keepdims: ops.sum(x, axis, x.dtype, keepdims)))
-
-
 @te_op("Resize", values=(1, 2, 3))
 def resize(
     x: Tensor,

@@ -258,8 +258,8 @@ class _Reader:
 
 
 def dtype_name(number: Any) -> str:
-    """numpy's name of ONNX's number of a type."""
-    return _Reader(package(), None).dtype(int(number))
+    """numpy's name of ONNX's number of a type; a name is given back."""
+    return number if isinstance(number, str) else _Reader(package(), None).dtype(int(number))
 
 
 def names(calls: Sequence[Call]) -> set[str]:

@@ -1,0 +1,76 @@
+"""ONNX's activations. Knows ops."""
+
+from __future__ import annotations
+
+from ... import ops
+from ...te import Tensor
+from .elementwise import constant_like
+from .table import plain, te_op
+
+for _name, _op in {
+    "HardSwish": ops.hard_swish,
+    "Mish": ops.mish,
+    "Relu": ops.relu,
+    "Softplus": ops.softplus,
+    "Softsign": ops.softsign,
+}.items():
+    plain(_op, _name)
+
+
+@te_op("PRelu")
+def prelu(x: Tensor, slope: Tensor) -> Tensor:
+    """The slope broadcasts to ``x``."""
+    zero = constant_like(x, 0)
+    return ops.where(ops.less(x, zero), ops.multiply(x, slope), x)
+
+
+@te_op("LeakyRelu")
+def leaky_relu(x: Tensor, *, alpha: float = 0.01) -> Tensor:
+    return ops.leaky_relu(x, alpha)
+
+
+@te_op("Elu")
+def elu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
+    return ops.elu(x, alpha)
+
+
+@te_op("Celu")
+def celu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
+    return ops.celu(x, alpha)
+
+
+@te_op("Selu")
+def selu(
+    x: Tensor, *, alpha: float = 1.67326319217681884765625, gamma: float = 1.05070102214813232421875
+) -> Tensor:
+    return ops.multiply(ops.elu(x, alpha), constant_like(x, gamma))
+
+
+@te_op("HardSigmoid")
+def hard_sigmoid(x: Tensor, *, alpha: float = 0.2, beta: float = 0.5) -> Tensor:
+    return ops.hard_sigmoid(x, alpha, beta)
+
+
+@te_op("Gelu")
+def gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
+    return ops.gelu(x, approximate)
+
+
+@te_op("ThresholdedRelu")
+def thresholded_relu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
+    return ops.thresholded_relu(x, alpha)
+
+
+@te_op("Shrink")
+def shrink(x: Tensor, *, lambd: float = 0.5, bias: float = 0.0) -> Tensor:
+    return ops.shrink(x, lambd, bias)
+
+
+@te_op("Swish")
+def swish(x: Tensor, *, alpha: float = 1.0) -> Tensor:
+    return ops.multiply(x, ops.sigmoid(x if alpha == 1 else ops.multiply(x, constant_like(x, alpha))))
+
+
+@te_op("SwiGLU")
+def swiglu(gate: Tensor, x: Tensor, *, alpha: float = 1.0) -> Tensor:
+    return ops.multiply(swish(gate, alpha=alpha), x)

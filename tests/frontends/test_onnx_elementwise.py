@@ -1,0 +1,44 @@
+"""Corners of ONNX's elementwise operators that its own tests do not have."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+
+onnx = pytest.importorskip("onnx")
+from onnx import helper  # noqa: E402
+
+from .test_onnx_models import model  # noqa: E402
+
+
+def run(op: str, *arrays: np.ndarray, opset: int = 18, **attrs: object) -> np.ndarray:
+    """One node on arrays."""
+    names = [f"x{i}" for i in range(len(arrays))]
+    inputs = [
+        (n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape) for n, a in zip(names, arrays, strict=True)
+    ]
+    m = model([helper.make_node(op, names, ["y"], **attrs)], inputs, [("y", 1, None)], opset=opset)
+    return tl.load_onnx(m).compile(level=0)(*arrays)
+
+
+def test_whole_powers():
+    base, exponent = (a.reshape(-1) for a in np.meshgrid(np.arange(-3, 4), [0, 1, 2, 5, 39, 64, 65]))
+    wanted = np.array(
+        [int(b) ** int(e) if abs(b) < 2 or e < 40 else 0 for b, e in zip(base, exponent, strict=True)]
+    )
+    fits = (np.abs(base) < 2) | (exponent < 40)
+    found = run("Pow", base, exponent)
+    assert np.array_equal(found[fits], wanted[fits])
+
+
+def test_whole_powers_of_negative_exponents():
+    found = run("Pow", np.array([1, -1, -1, 2, -3]), np.array([-4, -3, -2, -1, -2]))
+    assert found.tolist() == [1, -1, 1, 0, 0]
+
+
+def test_infinities_of_neither_sign():
+    x = np.array([1, np.inf, -np.inf, np.nan], "float32")
+    assert run("IsInf", x, detect_negative=0, detect_positive=0, opset=20).tolist() == [False] * 4
+    assert run("IsInf", x, detect_negative=0, opset=20).tolist() == [False, True, False, False]
