@@ -115,10 +115,11 @@ class Node:
 
 
 class Program:
-    """Operators over values, in an order in which they can run."""
+    """Operators over values, in an order in which they can run. ``metadata``: what its file says of it."""
 
     def __init__(self, name: str = "graph") -> None:
         self.name = name
+        self.metadata: dict[str, str] = {}
         self.inputs: list[Value] = []
         self.outputs: list[Value] = []
         self.output_names: list[str] = []

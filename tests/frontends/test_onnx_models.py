@@ -75,3 +75,9 @@ def test_missing_operators_are_told_at_once():
     m = model(nodes, [("x", TensorProto.FLOAT, [2])], [("z", TensorProto.FLOAT, None)])
     with pytest.raises(tl.TensorLangError, match=r"2 operators are not supported: Nope, Never"):
         tl.load_onnx(m)
+
+
+def test_what_a_file_says_of_itself_is_kept():
+    m = model([helper.make_node("Neg", ["x"], ["y"])], [("x", 1, [2])], [("y", 1, [2])])
+    helper.set_model_props(m, {"character": "a\nb"})
+    assert tl.load_onnx(m).metadata == {"character": "a\nb"}

@@ -29,6 +29,7 @@ def load_onnx(source: Any) -> Graph:
     model = read(source)
     _supported(model)
     graph = Graph(model.body.name or "model")
+    graph.metadata = model.metadata
     importer = Importer(model, graph)
     importer.start(model.body)
     return importer.finish()

@@ -91,11 +91,12 @@ class Body:
 
 @dataclass(frozen=True)
 class Model:
-    """A file: its graph, versions of operator sets by domain, and functions it defines."""
+    """A file: its graph, versions of operator sets by domain, functions it defines, notes on itself."""
 
     body: Body
     opsets: dict[str, int]
     functions: dict[tuple[str, str], Any]
+    metadata: dict[str, str] = field(default_factory=dict)
 
 
 def package() -> Any:
@@ -135,7 +136,9 @@ def read(source: Any) -> Model:
     reader = _Reader(onnx, folder)
     opsets = {_domain(o.domain): int(o.version) for o in proto.opset_import}
     functions = {(_domain(f.domain), f.name): f for f in proto.functions}
-    return Model(reader.body(proto.graph), opsets, {k: reader.function(f) for k, f in functions.items()})
+    metadata = {p.key: p.value for p in proto.metadata_props}
+    own = {k: reader.function(f) for k, f in functions.items()}
+    return Model(reader.body(proto.graph), opsets, own, metadata)
 
 
 def _domain(name: str) -> str:
