@@ -30,6 +30,7 @@ from .pool import *
 from .pool_more import *
 from .quantize import *
 from .reduce import *
+from .resample import *
 from .resize import *
 from .scan import *
 from .shape import *

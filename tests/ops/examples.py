@@ -290,5 +290,6 @@ EXAMPLES: dict[str, Callable[[], list]] = {
     **_row("adaptive_max_pool2d", "adaptive_avg_pool2d")(IMAGE, output_size=7),
     **_row("global_max_pool2d", "global_avg_pool2d")(IMAGE),
     **_row("scaled_dot_product_attention")((1, 12, 128, 64), (1, 12, 128, 64), (1, 12, 128, 64)),
+    **_row("resample")((1, 16, 28, 28), size=(56, 56), axes=(2, 3), mode="cubic"),
     **_row("resize")((1, 16, 28, 28), size=(56, 56), mode="linear"),
 }

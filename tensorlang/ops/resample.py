@@ -1,0 +1,301 @@
+"""resample: tensors of any rank in other sizes along any dimensions, by every rule in use for where an
+element of the result lies (ONNX's Resize). Knows the checks of arguments; no other operator.
+
+``ops.resize`` is the short way for images. Here each dimension is one stage, the last one first, after two
+small ones that say for each place of the result where it reads (``.at``, a whole number) and with which
+weights (``.weights``). Places are computed in float64; where the size is given and not the scale, as ratios
+of whole numbers that are rounded once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from .. import te
+from ..core.dtype import FLOAT32, FLOAT64, INT32, DType
+from ..errors import DeclareError
+from ..expr import make
+from ..expr.make import ExprLike
+from ..expr.nodes import Expr, const_int
+from ..te import Tensor
+from . import inputs, tags
+
+__all__ = ["resample"]
+
+MODES = ("nearest", "linear", "cubic")
+COORDINATES = (
+    "half_pixel",
+    "half_pixel_symmetric",
+    "pytorch_half_pixel",
+    "align_corners",
+    "asymmetric",
+    "tf_crop_and_resize",
+)
+ROUNDING = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How places of a result become places of a tensor, and what is taken there."""
+
+    mode: str
+    coordinates: str
+    rounding: str
+    cubic: float
+    exclude_outside: bool
+    extrapolation: float
+    antialias: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One dimension: its sizes before and after, the scale where it was given, and the part that is taken."""
+
+    extent: Expr
+    to: Expr
+    scale: float | None
+    part: tuple[float, float]
+
+    def width(self) -> Expr:
+        """The size after, before it was rounded down to a whole number: float64."""
+        if self.scale is None:
+            return te.cast(FLOAT64, self.to)
+        return te.cast(FLOAT64, self.extent) * _number(self.scale)
+
+    def ratio(self) -> Expr:
+        """Size after ÷ size before: float64."""
+        if self.scale is not None:
+            return _number(self.scale)
+        return te.cast(FLOAT64, self.to) / te.cast(FLOAT64, self.extent)
+
+
+def _number(v: float) -> Expr:
+    return make.const(v, FLOAT64)
+
+
+def resample(
+    x: Tensor,
+    size: Sequence[ExprLike] | None = None,
+    scales: Sequence[float] | None = None,
+    axes: Sequence[int] | None = None,
+    mode: str = "nearest",
+    coordinates: str = "half_pixel",
+    rounding: str = "round_prefer_floor",
+    *,
+    roi: Sequence[float] | None = None,
+    cubic_coeff: float = -0.75,
+    exclude_outside: bool = False,
+    extrapolation_value: float = 0.0,
+    antialias: bool = False,
+) -> Tensor:
+    """``x`` with the dimensions ``axes`` (all when left out) in the ``size`` given, or in their size times
+    ``scales``, rounded down.
+
+    ``mode`` ``"nearest"`` takes one element (``rounding`` says which), of any dtype; ``"linear"`` two and
+    ``"cubic"`` four along each dimension (Keys 1981, with ``cubic_coeff``), integers cut to whole numbers.
+    ``coordinates`` says where place i of the result lies: ``"half_pixel"`` at ``(i + 1/2) / scale - 1/2``,
+    ``"asymmetric"`` at ``i / scale``, ``"align_corners"`` at ``i (n - 1) / (m - 1)``;
+    ``"tf_crop_and_resize"`` takes the part ``roi`` (all begins, then all ends, as shares of the size) and
+    puts ``extrapolation_value`` where it leaves the tensor; ``"half_pixel_symmetric"`` and
+    ``"pytorch_half_pixel"`` are ONNX's variants. Beyond the border its element is repeated, or with
+    ``exclude_outside`` counts nothing. ``antialias`` widens the weights where the size shrinks. Sizes may be
+    symbolic. ``ops.resample(x, size=(h, w), axes=(2, 3), mode="cubic")``. Raises DeclareError for other
+    words, and for sizes and scales that do not fit the axes.
+    """
+    x = inputs.tensor("resample", x)
+    for what, word, legal in (
+        ("mode", mode, MODES),
+        ("coordinates", coordinates, COORDINATES),
+        ("rounding", rounding, ROUNDING),
+    ):
+        if word not in legal:
+            raise DeclareError(f"ops.resample: {what}={word!r}", legal=", ".join(map(repr, legal)))
+    which = [inputs.axis_of("resample", a, x.ndim, "axes") for a in (range(x.ndim) if axes is None else axes)]
+    numbers = (
+        inputs.number("resample", "cubic_coeff", cubic_coeff),
+        exclude_outside,
+        inputs.number("resample", "extrapolation_value", extrapolation_value),
+        antialias,
+    )
+    rule = Rule(mode, coordinates, rounding, *numbers)
+    lines = _lines(x, which, size, scales, roi)
+    crop = coordinates == "tf_crop_and_resize"
+    inside = x.dtype if mode == "nearest" else inputs.wide(x.dtype) if x.dtype.is_float else FLOAT32
+    out = x
+    for d in sorted(which, reverse=True):
+        line = lines[d]
+        if crop or line.scale not in (None, 1.0) or not inputs.equal(line.to, line.extent):
+            out = _along(out, d, line, rule, inside)
+    if out is x:
+        return te.compute(x.shape, lambda *i: x(*i), name="resample", tag=tags.RESIZE)  # type: ignore[no-any-return]
+    if out.dtype is x.dtype:
+        return out
+    return inputs.stage("resample.cast", tags.ELEMENTWISE, out.shape, lambda *i: te.cast(x.dtype, out(*i)))
+
+
+def _lines(x: Tensor, which: Sequence[int], size: Any, scales: Any, roi: Any) -> dict[int, Line]:
+    """The dimensions that change. Raises DeclareError."""
+    op = "resample"
+    if len(set(which)) != len(which):
+        raise DeclareError(f"ops.{op}: axes={tuple(which)} names a dimension twice")
+    if (size is None) == (scales is None):
+        raise DeclareError(
+            f"ops.{op}: {'neither' if size is None else 'both'} of size and scales given", try_="one of them"
+        )
+    for what, given, n in (("size", size, 1), ("scales", scales, 1), ("roi", roi, 2)):
+        if given is not None and len(given) != n * len(which):
+            raise DeclareError(
+                f"ops.{op}: {what} has {len(given)} numbers",
+                because=f"{n * len(which)} are needed for {len(which)} dimension(s) of {inputs.named(x)}",
+            )
+    lines = {}
+    for k, d in enumerate(which):
+        extent = x.shape[d]
+        begin, end = (0.0, 1.0) if roi is None else (float(roi[k]), float(roi[len(which) + k]))
+        if size is not None:
+            to, scale = make.as_expr(size[k]), None
+        else:
+            scale = float(inputs.number(op, "a scale", scales[k]))
+            if not scale > 0:
+                raise DeclareError(f"ops.{op}: a scale of {scale}", because="it is size after ÷ size before")
+            exact = Fraction(scale).limit_denominator(1 << 12)
+            to = make.floordiv(make.mul(extent, exact.numerator), exact.denominator)
+        least = const_int(to)
+        if not to.dtype.is_index or (least is not None and least < 0):
+            raise DeclareError(f"ops.{op}: size {to} of dimension {d}", try_="a whole number, or a symbol")
+        lines[d] = Line(extent, to, scale, (begin, end))
+    return lines
+
+
+def _place(line: Line, rule: Rule, i: Expr) -> Expr:
+    """Where place ``i`` of the result lies in the tensor: float64."""
+    at, n = te.cast(FLOAT64, i), te.cast(FLOAT64, line.extent)
+    if rule.coordinates == "align_corners":
+        last = line.width() - 1.0
+        return te.select(make.eq(last, 0.0), _number(0.0), at * (n - 1.0) / last)
+    if rule.coordinates == "tf_crop_and_resize":
+        begin, end = line.part
+        last, part = line.width() - 1.0, (n - 1.0) * (end - begin)
+        inner = te.select(make.eq(last, 0.0), part / 2.0, at * part / last)
+        return inner + (n - 1.0) * begin
+    if rule.coordinates == "asymmetric":
+        return at * n / te.cast(FLOAT64, line.to) if line.scale is None else at / _number(line.scale)
+    if line.scale is None:
+        half = ((at * 2.0 + 1.0) * n - te.cast(FLOAT64, line.to)) / (te.cast(FLOAT64, line.to) * 2.0)
+    else:
+        half = (at + 0.5) / _number(line.scale) - 0.5
+    if rule.coordinates == "pytorch_half_pixel":
+        return te.select(make.eq(line.width(), 1.0), _number(-0.5), half)
+    if rule.coordinates == "half_pixel_symmetric" and line.scale is not None:
+        return half + (n / 2.0) * (1.0 - te.cast(FLOAT64, line.to) / line.width())
+    return half
+
+
+def _along(x: Tensor, d: int, line: Line, rule: Rule, inside: DType) -> Tensor:
+    """One dimension in its new size."""
+    name, shape = "resample", [line.to if k == d else n for k, n in enumerate(x.shape)]
+
+    def at(i: Sequence[Any], place: Expr) -> Expr:
+        kept = te.max(te.min(place, line.extent - 1), 0)
+        return te.cast(inside, x(*[kept if k == d else j for k, j in enumerate(i)]))
+
+    if rule.mode == "nearest":
+        chosen = inputs.stage(f"{name}.at", tags.INJECTIVE, [line.to], lambda i: _nearest(line, rule, i))
+        value = lambda *i: at(i, chosen(i[d]))
+    else:
+        first = inputs.stage(f"{name}.at", tags.INJECTIVE, [line.to], lambda i: _below(_place(line, rule, i)))
+        weights, taps, before = _weights(line, rule, first, inside)
+        count = const_int(taps)
+        if count is not None and count <= 4:
+
+            def value(*i: Any) -> Expr:
+                total = weights(i[d], 0) * at(i, first(i[d]) + before)
+                for t in range(1, count):
+                    total = total + weights(i[d], t) * at(i, first(i[d]) + (before + t))
+                return total
+        else:
+            t = te.reduce_axis((0, taps), "t")
+
+            def value(*i: Any) -> Expr:
+                return te.sum(weights(i[d], t) * at(i, first(i[d]) + (before + t)), axis=t)
+
+    if rule.coordinates != "tf_crop_and_resize":
+        out = inputs.stage(name, tags.RESIZE, shape, value)
+        return inputs.needing(name, out, x, d, 1, unless_empty=True)
+    part = inputs.stage(f"{name}.inside", tags.RESIZE, shape, value)
+    fill = make.const(rule.extrapolation, inside)
+
+    def cropped(*i: Any) -> Expr:
+        place = _place(line, rule, make.as_expr(i[d]))
+        outside = te.any(place < 0.0, place > te.cast(FLOAT64, line.extent - 1))
+        return te.select(outside, fill, part(*i))
+
+    out = inputs.stage(name, tags.RESIZE, shape, cropped)
+    return inputs.needing(name, out, x, d, 1, unless_empty=True)
+
+
+def _nearest(line: Line, rule: Rule, i: Any) -> Expr:
+    x = _place(line, rule, make.as_expr(i))
+    rounded = {
+        "round_prefer_floor": lambda: te.ceil(x - 0.5),
+        "round_prefer_ceil": lambda: te.floor(x + 0.5),
+        "floor": lambda: te.floor(x),
+        "ceil": lambda: te.ceil(x),
+    }[rule.rounding]()
+    return te.cast(INT32, rounded)
+
+
+def _below(x: Expr) -> Expr:
+    """The last whole number below ``x``, which is not ``x`` itself."""
+    return te.cast(INT32, te.ceil(x) - 1.0)
+
+
+def _weights(line: Line, rule: Rule, first: Tensor, inside: DType) -> tuple[Tensor, Expr, Expr]:
+    """The weights [place, tap], how many taps there are, and where the first one lies from ``.at``."""
+    reach = 1 if rule.mode == "linear" else 2
+    narrow = rule.antialias and not inputs.at_most(line.extent, line.to)
+    taps, before = make.as_expr(2 * reach), make.as_expr(1 - reach)
+    shrink = _number(1.0)
+    if narrow:
+        shrink = make.min_(line.ratio(), _number(1.0))
+        if line.scale is None:
+            before = make.add(make.floordiv(make.mul(line.extent, -reach), line.to), 1)
+            before = make.min_(before, 1 - reach)
+        else:
+            before = make.as_expr(int(-reach / min(line.scale, 1.0) // 1) + 1)
+        taps = make.sub(2, make.mul(before, 2))
+
+    def raw(i: Any, t: Any) -> Expr:
+        x = _place(line, rule, make.as_expr(i))
+        away = te.cast(FLOAT64, first(i) + before + t) - x
+        weight = _kernel(away * shrink, rule)
+        if not rule.exclude_outside:
+            return weight
+        place = first(i) + before + t
+        return te.select(te.all(place >= 0, place < line.extent), weight, _number(0.0))
+
+    name = "resample.weights"
+    if not narrow and not rule.exclude_outside:
+        weights = inputs.stage(name, tags.INJECTIVE, [line.to, taps], lambda i, t: te.cast(inside, raw(i, t)))
+        return weights, taps, before
+    each = inputs.stage(f"{name}.each", tags.INJECTIVE, [line.to, taps], raw)
+    r = te.reduce_axis((0, taps), "t")
+    total = inputs.stage(f"{name}.sum", tags.REDUCE, [line.to], lambda i: te.sum(each(i, r), axis=r))
+    weights = inputs.stage(
+        name, tags.BROADCAST, [line.to, taps], lambda i, t: te.cast(inside, each(i, t) / total(i))
+    )
+    return weights, taps, before
+
+
+def _kernel(away: Expr, rule: Rule) -> Expr:
+    """The weight of an element so far away."""
+    u = te.abs(away)
+    if rule.mode == "linear":
+        return make.max_(1.0 - u, _number(0.0))
+    a = rule.cubic
+    near = ((a + 2) * u - (a + 3)) * u * u + 1.0
+    far = ((a * u - 5 * a) * u + 8 * a) * u - 4 * a
+    return te.select(u <= 1.0, near, te.select(u < 2.0, far, _number(0.0)))
