@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from typing import Any
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _CELL = re.compile(r"<ipython-input-(\d+)-|[/\\]ipykernel_\d+[/\\]")
@@ -117,7 +118,17 @@ def _rebuild(cls: type[TensorLangError], text: str) -> TensorLangError:
 
 
 class DeclareError(TensorLangError):
-    """A computation was declared wrongly: a dtype, a size, an index, a foreign axis."""
+    """A computation was declared wrongly: a dtype, a size, an index, a foreign axis.
+
+    ``apart`` are two sizes that are not known to be equal: if they were, it might be right.
+    """
+
+    apart: tuple[Any, Any] | None = None
+
+    def unless_equal(self, a: Any, b: Any) -> DeclareError:
+        """This error, which says that it is for want of ``a == b``."""
+        self.apart = (a, b)
+        return self
 
 
 class ScheduleError(TensorLangError):

@@ -9,7 +9,7 @@ arrays, loops and sizes that are known late stand between runs.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -133,6 +133,7 @@ class Engine:
         self._cut(parts)
         self._lock = threading.Lock()
         self._later: dict[Any, Engine] = {}
+        self._differences = _Differences(graph)
 
     def _cut(self, parts: Sequence[Region | Node]) -> None:
         """Runs, and what stands between them."""
@@ -197,6 +198,8 @@ class Engine:
         return self._work(arrays, dims)
 
     def _work(self, arrays: Arrays, dims: dict[Var, int]) -> list[Any]:
+        if self._differences.any(dims):
+            return self._otherwise(arrays, dims)
         for v in self.graph.constants:
             arrays[v] = v.data
         for step in self.steps:
@@ -211,20 +214,52 @@ class Engine:
             for v in self.graph.outputs
         ]
 
-    def _continued(self, arrays: Arrays, dims: dict[Var, int]) -> list[Any]:
-        """What follows once some values are numbers: compiled for them, and kept."""
-        rest = self.graph.rest
-        value = None if rest.pivot is None else np.asarray(arrays[rest.pivot])
-        key = None if value is None else (value.shape, value.tobytes()), tuple(dims[d] for d in rest.dims)
+    def _otherwise(self, arrays: Arrays, dims: dict[Var, int]) -> list[Any]:
+        """The graph made for these very sizes, which it cannot serve as it is."""
+        rest = self.graph.otherwise
+        key = tuple(dims[d] for d in rest.dims)
+        return self._later_engine(key, lambda: rest.graph(None, dims)).of(rest, arrays, dims)
+
+    def _later_engine(self, key: Any, graph: Callable[[], Program]) -> Engine:
         engine = self._later.get(key)
         if engine is None:
             with self._lock:
                 engine = self._later.get(key)
                 if engine is None:
-                    engine = Engine(rest.graph(value, dims), self.compiler, self.level)
-                    self._later[key] = engine
-        given = {new: arrays[old] for new, old in zip(engine.graph.inputs, rest.live, strict=True)}
-        return engine._work(given, dims)
+                    engine = self._later[key] = Engine(graph(), self.compiler, self.level)
+        return engine
+
+    def of(self, rest: Any, arrays: Arrays, dims: dict[Var, int]) -> list[Any]:
+        """What it gives for the values that another graph has."""
+        given = {new: arrays[old] for new, old in zip(self.graph.inputs, rest.live, strict=True)}
+        return self._work(given, dims)
+
+    def _continued(self, arrays: Arrays, dims: dict[Var, int]) -> list[Any]:
+        """What follows once some values are numbers: compiled for them, and kept."""
+        rest = self.graph.rest
+        value = None if rest.pivot is None else np.asarray(arrays[rest.pivot])
+        key = None if value is None else (value.shape, value.tobytes()), tuple(dims[d] for d in rest.dims)
+        return self._later_engine(key, lambda: rest.graph(value, dims)).of(rest, arrays, dims)
+
+
+class _Differences:
+    """Whether sizes that a graph assumes to be equal differ; asked once for each set of them."""
+
+    def __init__(self, graph: Program) -> None:
+        sides = [e for pair in graph.assumed for e in pair]
+        self.dims = list(dict.fromkeys(d for e in sides for d in variables(e)))
+        self.sides = function(sides, self.dims) if sides else None
+        self.known: dict[tuple[int, ...], bool] = {}
+
+    def any(self, dims: Mapping[Var, int]) -> bool:
+        if self.sides is None:
+            return False
+        key = tuple([dims[d] for d in self.dims])
+        found = self.known.get(key)
+        if found is None:
+            numbers = self.sides(*key)
+            found = self.known[key] = numbers[::2] != numbers[1::2]
+        return found
 
 
 def _wrong(name: str, twice: bool) -> str:

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from ..arith.facts import Facts
+from ..arith.simplify import simplify_expr
 from ..core.dtype import DType, dtype
 from ..errors import DeclareError
 from ..expr import make
@@ -61,6 +63,11 @@ class Value:
         if self._tensor is None:
             self._tensor = placeholder(self.shape, self.dtype, "v")
         return self._tensor
+
+    def resize(self, shape: Sequence[Expr]) -> None:
+        """Other expressions of the same sizes."""
+        self.shape = tuple(shape)
+        self._tensor = None
 
     @property
     def tensor_like(self) -> bool:
@@ -125,6 +132,8 @@ class Program:
         self.output_names: list[str] = []
         self.nodes: list[Node] = []
         self.rest: Any = None  # what follows once values of this graph are known, see frontends
+        self.assumed: list[tuple[Expr, Expr]] = []  # sizes that are equal, or ``otherwise`` is run instead
+        self.otherwise: Any = None
         self._names: dict[str, int] = {}
 
     # -- making it
@@ -181,7 +190,7 @@ class Program:
                 values.append(own[id(t)])
                 continue
             label = outputs[i] if i < len(outputs) and outputs[i] else f"{node.op.lower()}"
-            value = Value(self.fresh(label), t.shape, t.dtype, node)
+            value = Value(self.fresh(label), [simplify_expr(n, Facts()) for n in t.shape], t.dtype, node)
             values.append(value)
         node.outputs = [v for v in values if v.node is node]
         if node.outputs:
@@ -267,6 +276,8 @@ class Program:
             yield f"  {', '.join(map(repr, n.outputs))} = {_call(n)}"
         for name, v in zip(self.output_names, self.outputs, strict=True):
             yield f"  output {name} = {v.name}" if name != v.name else f"  output {v.name}"
+        for a, b in self.assumed:
+            yield f"  where {a} == {b}"
         if self.rest is not None:
             yield f"  then {self.rest}"
 

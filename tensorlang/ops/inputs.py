@@ -131,11 +131,12 @@ def same_size(op: str, what: str, size: ExprLike, wanted: ExprLike, because: str
     if equal(size, wanted):
         return
     sure = equal(size, wanted) is False
-    raise DeclareError(
+    error = DeclareError(
         f"ops.{op}: {what} is {size}, {wanted} is needed",
         because=because,
         try_=None if sure else "the same symbol, or the same number, for sizes that are one",
     )
+    raise error if sure else error.unless_equal(size, wanted)
 
 
 def axis_of(op: str, axis: Any, rank: int, what: str = "axis", of: str = "x") -> int:

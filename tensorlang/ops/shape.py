@@ -8,13 +8,14 @@ divided among themselves only, so that the ones a reshape leaves alone are read 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..errors import DeclareError
 from ..expr import make
 from ..expr.make import ExprLike
-from ..expr.nodes import Expr, const_int
+from ..expr.nodes import Cast, Expr, Mul, const_int
 from ..te import Tensor, whole
 from . import inputs, tags
 from .inputs import Axis
@@ -113,7 +114,7 @@ def _inferred(x: Tensor, wanted: list[Any]) -> list[Expr]:
         sizes[free[0]] = found
     elif not inputs.equal(known, total):
         sure = inputs.equal(known, total) is False
-        raise DeclareError(
+        error = DeclareError(
             f"ops.reshape: {inputs.named(x)} to {inputs.text(wanted)}",
             because=f"{x.name} has {total} elements, the shape {known}"
             + ("" if sure else ", which may differ when the kernel is called"),
@@ -122,19 +123,14 @@ def _inferred(x: Tensor, wanted: list[Any]) -> list[Expr]:
             else "-1 for the size that follows from the others, and te.dim with multiple_of= for the size to "
             "be divided",
         )
+        raise error if sure else error.unless_equal(*_without_common_factors(total, known))
     return sizes
 
 
 def _quotient(sizes: Sequence[Expr], others: Sequence[Expr]) -> Expr | None:
     """The product of ``sizes`` over that of ``others``, of which symbols that stand in both are struck out;
     None when it is not sure to be whole."""
-    left, over = list(sizes), []
-    for n in others:
-        same = next((k for k, m in enumerate(left) if m is n and const_int(n) is None), None)
-        if same is None:
-            over.append(n)
-        else:
-            del left[same]
+    left, over = _struck(sizes, others)
     total, known = inputs.product(left), inputs.product(over)
     fixed, divisor = inputs.product([n for n in left if const_int(n) is not None]), const_int(known)
     if divisor is not None and const_int(fixed) is not None and inputs.divides(divisor, fixed):
@@ -142,6 +138,38 @@ def _quotient(sizes: Sequence[Expr], others: Sequence[Expr]) -> Expr | None:
             inputs.product([n for n in left if const_int(n) is None]), make.floordiv(fixed, divisor)
         )
     return make.floordiv(total, known) if inputs.divides(known, total) else None
+
+
+def _struck(sizes: Sequence[Expr], others: Sequence[Expr]) -> tuple[list[Expr], list[Expr]]:
+    """Both without the symbols that stand in both."""
+    left, over = list(sizes), []
+    for n in others:
+        same = next((k for k, m in enumerate(left) if m is n and const_int(n) is None), None)
+        if same is None:
+            over.append(n)
+        else:
+            del left[same]
+    return left, over
+
+
+def _without_common_factors(a: Expr, b: Expr) -> tuple[Expr, Expr]:
+    (m, left), (n, over) = _factors(a), _factors(b)
+    left, over = _struck(left, over)
+    common = math.gcd(m, n) or 1
+    return inputs.product([m // common, *left]), inputs.product([n // common, *over])
+
+
+def _factors(e: Expr) -> tuple[int, list[Expr]]:
+    """A product as a number and its other factors."""
+    while isinstance(e, Cast):  # of a product that would not fit 32 bits
+        e = e.a
+    number = const_int(e)
+    if number is not None:
+        return number, []
+    if not isinstance(e, Mul):
+        return 1, [e]
+    (m, left), (n, over) = _factors(e.a), _factors(e.b)
+    return m * n, [*left, *over]
 
 
 def _reshaped(name: str, x: Tensor, shape: Sequence[Expr]) -> Tensor:

@@ -61,7 +61,7 @@ def broadcast_shape(where: str, tensors: Sequence[Tensor], but_last: int = 0) ->
                 size = t.shape[-d]
             elif not equal(size, t.shape[-d]):
                 sure = equal(size, t.shape[-d]) is False
-                raise DeclareError(
+                error = DeclareError(
                     f"{where}: shapes {' and '.join(f'{x.name} {text(x.shape)}' for x in tensors)} do not "
                     "broadcast",
                     because=f"counted from the end, dimension {d} is {size} in one and {t.shape[-d]} in the "
@@ -70,6 +70,7 @@ def broadcast_shape(where: str, tensors: Sequence[Tensor], but_last: int = 0) ->
                     if sure
                     else "one symbol for sizes that are equal",
                 )
+                raise error if sure else error.unless_equal(size, t.shape[-d])
         out.append(size)
     return tuple(reversed(out))
 

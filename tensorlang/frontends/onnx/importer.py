@@ -11,13 +11,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ...errors import DeclareError, TensorLangError
-from ...expr.nodes import Expr, Var
+from ...expr.make import as_expr
+from ...expr.nodes import Expr, Var, const_int
 from ...expr.walk import rewrite, variables
 from ...graph import Graph, Value
 from ...te import compute, const, dim, if_then_else
@@ -47,6 +49,7 @@ class Importer:
         self.outputs: list[str] = []
         self.labels: list[str] = []
         self.outer: Importer | None = None
+        self.dims: set[Var] = set()  # the sizes that the inputs tell
         self._count = 0
         self._made: dict[Value, Value] = {}
 
@@ -78,6 +81,9 @@ class Importer:
 
     def finish(self) -> Graph:
         """Import all work, or as much as can be known now."""
+        begin = copy(self)
+        begin.work, begin.env = deque(self.work), dict(self.env)
+        self.dims = {d for v in self.g.inputs for n in v.shape for d in variables(n)}
         while self.work:
             call = self.work.popleft()
             try:
@@ -87,6 +93,9 @@ class Importer:
                 self._cut(self.tensor(need.name))
                 return self.g
             except DeclareError as e:
+                if self._assumed(call, e, begin):
+                    self.work.appendleft(call)
+                    continue
                 dims = self._dims_of(call)
                 if dims:  # what cannot be told of every size may hold for the sizes of a call
                     self.work.appendleft(call)
@@ -96,6 +105,40 @@ class Importer:
         for name, label in zip(self.outputs, self.labels, strict=True):
             self.g.output(self.tensor(name), label)
         return self.g
+
+    def _assumed(self, call: Call, error: DeclareError, begin: Importer) -> bool:
+        """Take two sizes for equal that may differ, for want of which a node is refused: when they do at a
+        call, the graph is made anew for the sizes of that call."""
+        if error.apart is not None:
+            old, new = sorted(map(as_expr, error.apart), key=lambda e: (const_int(e) is None, len(str(e))))[
+                ::-1
+            ]
+            fresh = not any(a is old and b is new for a, b in self.g.assumed)
+            if fresh and self.dims.issuperset({*variables(old), *variables(new)}):
+                self.g.assumed.append((old, new))
+                if self.g.otherwise is None:
+                    self.g.otherwise = Rest(begin, None, self.g.inputs, sorted(self.dims, key=str))
+        equal: dict[Expr, Expr] = dict(self.g.assumed)
+        changed = False
+        for name in call.inputs:
+            v = self.env.get(name)
+            if isinstance(v, Value) and v.data is None:
+                changed |= self._with_sizes(name, v, equal)
+        return changed
+
+    def _with_sizes(self, name: str, v: Value, equal: Mapping[Expr, Expr]) -> bool:
+        """Put assumed sizes in the place of others, in a shape or in numbers that are known."""
+        if v.known is not None:
+            numbers = [_fixed(n, equal) if isinstance(n, Expr) else n for n in v.known.reshape(-1)]
+            same = all(a is b for a, b in zip(numbers, v.known.reshape(-1), strict=True))
+            if not same:
+                self.env[name] = renewed_numbers(v, numbers)
+            return not same
+        shape = tuple(_fixed(n, equal) for n in v.shape)
+        if v.node is None or all(a is b for a, b in zip(shape, v.shape, strict=True)):
+            return False
+        v.resize(shape)
+        return True
 
     def _cut(self, pivot: Value | None, dims: Sequence[Var] = ()) -> None:
         """End the graph with the value that must be known, and what the rest will read."""

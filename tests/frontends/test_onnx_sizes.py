@@ -1,0 +1,94 @@
+"""Models whose sizes would have to be equal: taken for equal, and made anew for a call in which they are not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+
+onnx = pytest.importorskip("onnx")
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+
+FLOAT = TensorProto.FLOAT
+
+
+def model(nodes, inputs, constants=(), outputs=("y",)):
+    """A ModelProto; inputs are name: shape of float32."""
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info(n, FLOAT, s) for n, s in inputs.items()],
+        [helper.make_tensor_value_info(n, FLOAT, None) for n in outputs],
+        [numpy_helper.from_array(a, n) for n, a in dict(constants).items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+
+
+def numbers(*shape):
+    return np.arange(np.prod(shape), dtype="float32").reshape(shape) % 7
+
+
+def test_halved_and_doubled_again():
+    """As in a feature pyramid: right as it is for even sizes, made for the size of the call otherwise."""
+    nodes = [
+        helper.make_node("AveragePool", ["x"], ["a"], kernel_shape=[2], strides=[2]),
+        helper.make_node("Concat", ["a", "a"], ["b"], axis=2),
+        helper.make_node("Add", ["x", "b"], ["y"]),
+    ]
+    graph = tl.load_onnx(model(nodes, {"x": [1, 1, "n"]}))
+    assert graph.rest is None
+    assert [(str(a), str(b)) for a, b in graph.assumed] == [("(n // 2)*2", "n")]
+    assert "where (n // 2)*2 == n" in str(graph)
+    engine = graph.compile()
+    for n in (4, 10):
+        x = numbers(1, 1, n)
+        a = x.reshape(1, 1, -1, 2).mean(-1)
+        assert np.array_equal(engine(x), x + np.concatenate([a, a], 2))
+    kernels = len(engine.compiler.made)
+    x = numbers(1, 1, 3)  # one and a half windows: a mean of one, twice, to be added to three
+    with pytest.raises(tl.TensorLangError, match="broadcast"):
+        engine(x)
+    assert len(engine.compiler.made) <= kernels + 2
+
+
+def test_a_size_that_a_reshape_drops():
+    """A height that must be 1 when the reshape is right."""
+    nodes = [
+        helper.make_node("MaxPool", ["x"], ["a"], kernel_shape=[3, 1], strides=[3, 1]),
+        helper.make_node("Shape", ["a"], ["s"]),
+        helper.make_node("Gather", ["s", "last"], ["w"]),
+        helper.make_node("Concat", ["two", "w"], ["target"], axis=0),
+        helper.make_node("Reshape", ["a", "target"], ["y"]),
+    ]
+    constants = {"last": np.array([3]), "two": np.array([2])}
+    graph = tl.load_onnx(model(nodes, {"x": [1, 2, "h", "w"]}, constants))
+    assert graph.rest is None
+    engine = graph.compile()
+    for w in (2, 5):
+        x = numbers(1, 2, 4, w)
+        assert np.array_equal(engine(x), x[0, :, :3].max(1))
+    with pytest.raises(tl.TensorLangError, match="reshape"):
+        engine(numbers(1, 2, 6, 2))
+
+
+def test_two_inputs_of_one_size_or_broadcast():
+    """Sizes of inputs that may be 1: both ways are served."""
+    nodes = [helper.make_node("Neg", ["b"], ["c"]), helper.make_node("Sub", ["a", "c"], ["y"])]
+    engine = tl.load_onnx(model(nodes, {"a": ["n"], "b": ["m"]})).compile()
+    for n, m in ((4, 4), (4, 1), (1, 3), (5, 5)):
+        a, b = numbers(n), numbers(m) + 2
+        assert np.array_equal(engine(a, b), a + b)
+
+
+def test_the_end_of_an_open_slice_is_the_size():
+    """Exporters write a large number for the end."""
+    nodes = [
+        helper.make_node("Slice", ["x", "zero", "end", "zero"], ["a"]),
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Reshape", ["a", "s"], ["y"]),
+    ]
+    constants = {"zero": np.array([0]), "end": np.array([1000000000])}
+    graph = tl.load_onnx(model(nodes, {"x": ["n", 2]}, constants))
+    assert graph.rest is None and not graph.assumed
+    assert np.array_equal(graph.compile()(numbers(3, 2)), numbers(3, 2))
