@@ -23,7 +23,8 @@ def has_calls(op: ComputeOp) -> bool:
 def reduces_rows(op: ComputeOp) -> bool:
     """Whether the innermost reduction axis runs along memory and all that is read along reduction axes is
     read once: no reuse that a tile could live on."""
-    reduced, data = {a.var for a in op.reduce_axis}, {a.var for a in op.axis}
+    reduced = {a.var for a in op.reduce_axis}
+    data = {a.var for a in op.axis if constant(a.extent) != 1}
     for _, indices in reads_of(op).plain:
         used = _used(indices)
         if used & reduced and not used >= data:

@@ -154,7 +154,8 @@ class Program:
     def _size(self, n: Any) -> Any:
         if not isinstance(n, str):
             return n
-        return next((d for d in self.dims if d.name == n), None) or dim(n)
+        found = {d.name: d for d in self.dims}.get(n)
+        return dim(n) if found is None else found
 
     def constant(self, data: Any, name: str = "c") -> Value:
         """A value that is known: ``data`` is an array or what numpy makes one of."""

@@ -46,7 +46,7 @@ def rows_of(s: Schedule, out: Stage) -> Rows | None:
     )
     if near is None or not near.op.reduce_axis:
         return None
-    depth = len(near.op.axis)
+    depth = _depth(near)
     every = 1
 
     def in_rows(st: Stage) -> bool:
@@ -58,7 +58,7 @@ def rows_of(s: Schedule, out: Stage) -> Rows | None:
             if tensor in st.op.outputs
         ]
         if (
-            (st.op.reduce_axis and len(st.op.axis) != depth)
+            (st.op.reduce_axis and _depth(st) != depth)
             or None in cuts
             or len({c for c in cuts if c != 1} | ({every} - {1})) > 1
         ):
@@ -81,6 +81,14 @@ def rows_of(s: Schedule, out: Stage) -> Rows | None:
     ):
         return None
     return Rows(members, depth, None if every == 1 else every)
+
+
+def _depth(stage: Stage) -> int:
+    """The axes of a reduction, without dimensions that were kept with one element each."""
+    front = list(stage.op.axis)
+    while front and size(front[-1]) == 1:
+        front.pop()
+    return len(front)
 
 
 def _behind(s: Schedule, out: Stage, joins: Callable[[Stage], bool]) -> Iterator[Stage]:

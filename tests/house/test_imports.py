@@ -46,7 +46,7 @@ ROOMS: dict[str, set[str]] = {
     "runtime": GROUND | {"options", "native"},  # a saved module loads without the compiler
     "analysis": TE | {"schedule", "lowering", "loopir", "target", "options"},
     "recipes": {"te", "ops", "analysis", "target", "errors", "schedule"},
-    "graph": TE | {"ops", "build", "runtime"},  # never a frontend
+    "graph": TE | {"ops", "analysis", "build", "runtime"},  # never a frontend
     "frontends": TE | {"ops", "graph"},  # nothing of kernels
     "nd": GROUND,
     "testing": set(),

@@ -1,0 +1,118 @@
+"""What an operator does, read off its te: how it reads each input, whether it reduces, and what an element
+costs. Knows te and analysis; no graphs' structure beyond one node.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...analysis import constant, operations, reads_of, reduces_rows
+from ...expr.nodes import Expr
+from ...te import ComputeOp, Operation, PlaceholderOp, Tensor
+from ...te.extern import OpaqueOp
+from ...te.graph import operations as te_operations
+from ..graph import Node, Value
+
+
+class Reading(enum.IntEnum):
+    """How elements of a result read an input, from the easiest to follow to the hardest."""
+
+    SAME = 0  # at their own place
+    ALONG = 1  # at some of the indices of their own place, in order: a broadcast
+    ROW = 2  # all of the row that they belong to
+    AWAY = 3  # anywhere else
+
+
+class Kind(enum.IntEnum):
+    """What the loops of an operator are like."""
+
+    MAP = 0  # each element by itself
+    ROWS = 1  # reductions along memory that read each element once, and maps of their results
+    HEAVY = 2  # reductions that read elements again and again: products, convolutions, windows
+    ALONE = 3  # whatever fuses with nothing
+
+
+@dataclass(frozen=True)
+class Facts:
+    """``work``: operations of an element, as ``analysis.operations`` counts them. ``depth``: of ROWS, how
+    many leading axes a row belongs to."""
+
+    kind: Kind
+    reads: dict[Value, Reading]
+    work: int
+    depth: int = 0
+
+
+def facts_of(node: Node) -> Facts:
+    """The facts of a node of kind te."""
+    made = node.fn(*(None if v is None else v.tensor for v in node.inputs), **node.attrs)
+    results = list(made) if isinstance(made, tuple | list) else [made]
+    ops = te_operations([t.op for t in results])
+    values = {v.tensor: v for v in node.inputs if v is not None}
+    depths = {_depth(op) for op in ops if isinstance(op, ComputeOp) and op.reduce_axis}
+    in_rows = len(depths) == 1 and None not in depths
+    readings = _readings(ops, results, Reading.ROW if in_rows else Reading.AWAY)
+    reads = {v: readings.get(t, Reading.SAME) for t, v in values.items() if v.data is None}
+    computed = [op for op in ops if not isinstance(op, PlaceholderOp)]
+    if len(results) > 1 and any(_reduces(op) for op in computed):
+        return Facts(Kind.ALONE, reads, 0)
+    if not all(
+        isinstance(op, ComputeOp) and not isinstance(op, OpaqueOp) and len(op.body) == 1 for op in computed
+    ):
+        return Facts(Kind.ALONE, reads, 0)
+    work = sum(operations(op.body) for op in computed if isinstance(op, ComputeOp))
+    if not depths:
+        return Facts(Kind.MAP, reads, work)
+    return Facts(Kind.ROWS, reads, work, depths.pop() or 0) if in_rows else Facts(Kind.HEAVY, reads, work)
+
+
+def _reduces(op: Operation) -> bool:
+    return not isinstance(op, ComputeOp) or bool(op.reduce_axis)
+
+
+def _depth(op: ComputeOp) -> int | None:
+    """Of a reduction over the last axes of what it reads, the number of axes before; None for any other."""
+    if not reduces_rows(op):
+        return None
+    front = list(op.axis)
+    while front and constant(front[-1].extent) == 1:
+        front.pop()  # a dimension that is kept
+    wanted = [*(a.var for a in front), *(a.var for a in op.reduce_axis)]
+    reduced = {a.var for a in op.reduce_axis}
+    for _, at in reads_of(op).plain:
+        moving = [i for i in at if constant(i) is None]
+        if reduced.intersection(moving) and [id(i) for i in moving] != [id(v) for v in wanted]:
+            return None
+    return len(front)
+
+
+def _readings(ops: Sequence[Operation], results: Sequence[Tensor], reduced: Reading) -> dict[Tensor, Reading]:
+    """How the results read every tensor below them; ``reduced`` is how reductions read."""
+    found: dict[Tensor, Reading] = dict.fromkeys(results, Reading.SAME)
+    for op in reversed(ops):
+        if not isinstance(op, ComputeOp) or isinstance(op, OpaqueOp):
+            for t in op.input_tensors:
+                found[t] = Reading.AWAY
+            continue
+        own = max((found.get(t, Reading.SAME) for t in op.outputs), default=Reading.SAME)
+        for t, at in reads_of(op).plain:
+            here = reduced if op.reduce_axis else reading(op, at)
+            found[t] = max(found.get(t, Reading.SAME), own, here)
+        for t in op.input_tensors:
+            found.setdefault(t, Reading.AWAY)
+    return found
+
+
+def reading(op: ComputeOp, at: Sequence[Expr]) -> Reading:
+    """How an element of ``op`` reads at these indices."""
+    if len(at) == len(op.axis) and all(
+        i is a.var or (constant(a.extent) == 1 and constant(i) == 0) for i, a in zip(at, op.axis, strict=True)
+    ):
+        return Reading.SAME
+    places = {a.var: d for d, a in enumerate(op.axis)}
+    if any(constant(i) != 0 and i not in places for i in at):
+        return Reading.AWAY
+    order = [places[i] for i in at if i in places]  # type: ignore[index]
+    return Reading.ALONG if order == sorted(set(order)) else Reading.AWAY

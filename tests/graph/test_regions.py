@@ -1,0 +1,118 @@
+"""Which operators share a kernel, and that fused kernels give what kernels of single operators give."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang import ops
+from tensorlang.graph import Graph
+from tensorlang.graph.regions import regions
+
+RNG = np.random.default_rng(0)
+
+
+def whole(*shape):
+    return RNG.integers(-2, 3, shape).astype("float32")
+
+
+def names(g):
+    return [" ".join(n.op for n in r.nodes) for r in regions(g)]
+
+
+def hard_swish(g, x):
+    """As exporters write it."""
+    c = g.call(ops.clip, g.call(ops.add, x, g.constant(np.float32(3))), min=0.0, max=8.0)
+    return g.call(ops.divide, g.call(ops.multiply, x, c), g.constant(np.float32(8)))
+
+
+def convolution():
+    g = Graph()
+    x = g.input(("n", 4, "h", "w"), name="x")
+    y = g.call(ops.conv2d, x, g.constant(whole(4, 4, 3, 3)), g.constant(whole(4)), padding=1)
+    y = g.call(ops.multiply, y, g.constant(whole(4, 1, 1)))
+    g.output(g.call(ops.add, hard_swish(g, y), x))
+    return g, whole(2, 4, 5, 7), ["conv2d multiply add clip multiply divide add"]
+
+
+def squeeze_and_excite():
+    """A value that goes both ways ends its region; the small way is regions of its own."""
+    g = Graph()
+    x = g.input((1, 8, "h", "w"), name="x")
+    y = g.call(ops.relu, g.call(ops.conv2d, x, g.constant(whole(8, 8, 1, 1))))
+    pooled = g.call(ops.max, y, axis=(2, 3), keepdims=True)
+    s = g.call(ops.relu, g.call(ops.conv2d, pooled, g.constant(whole(8, 8, 1, 1))))
+    g.output(g.call(ops.multiply, y, s))
+    return g, whole(1, 8, 4, 9), ["conv2d relu", "max", "conv2d relu", "multiply"]
+
+
+def normalised_rows():
+    """Reductions of rows with what stands between them, written as single operators."""
+    g = Graph()
+    x, y = g.input(("n", 32), name="x"), g.input(("n", 32), name="y")
+    both = g.call(ops.add, x, y)
+    d = g.call(ops.subtract, both, g.call(ops.max, both, axis=-1, keepdims=True))
+    total = g.call(ops.sum, g.call(ops.multiply, d, d), axis=-1, keepdims=True)
+    g.output(g.call(ops.multiply, d, g.call(ops.add, total, g.constant(np.float32(1)))))
+    return g, (whole(5, 32), whole(5, 32)), ["add max subtract multiply sum add multiply"]
+
+
+def two_products():
+    """The second product is a region of its own; what both results make goes with it."""
+    g = Graph()
+    x = g.input(("n", 8), name="x")
+    a = g.call(ops.matmul, x, g.constant(whole(8, 8)))
+    b = g.call(ops.matmul, x, g.constant(whole(8, 8)))
+    g.output(g.call(ops.relu, g.call(ops.add, a, b)))
+    return g, whole(5, 8), ["matmul", "matmul add relu"]
+
+
+def read_again():
+    """A result that is also an output is not hidden in a region."""
+    g = Graph()
+    x = g.input(("n", 8), name="x")
+    y = g.call(ops.relu, x)
+    g.output(y)
+    g.output(g.call(ops.add, y, x))
+    return g, whole(3, 8), ["relu", "add"]
+
+
+def small_before_large():
+    """A few costly elements are not computed again for each of the many that read them."""
+    g = Graph()
+    x, s = g.input((64, 64), name="x"), g.input((64, 1), name="s")
+    g.output(g.call(ops.multiply, x, g.call(ops.relu, g.call(ops.exp, g.call(ops.minimum, s, s)))))
+    return g, (whole(64, 64), np.zeros((64, 1), "float32")), ["minimum exp relu", "multiply"]
+
+
+CASES = [convolution, squeeze_and_excite, normalised_rows, two_products, read_again, small_before_large]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.__name__)
+def test_regions_are_as_expected_and_compute_the_same(case):
+    g, given, expected = case()
+    assert names(g) == expected
+    given = given if isinstance(given, tuple) else (given,)
+    fused, apart = (g.compile(level=n) for n in (2, 0))
+    assert len(fused.kernels) == len(expected) and len(apart.kernels) == len(g.nodes)
+    for a, b in zip(np.atleast_1d(fused(*given)), np.atleast_1d(apart(*given)), strict=True):
+        assert np.array_equal(a, b)
+
+
+def test_regions_run_after_what_they_read():
+    """A region stands behind all of its producers, wherever its first operator stood."""
+    g = Graph()
+    x = g.input(("n", 8), name="x")
+    early = g.call(ops.exp, x)
+    late = g.call(ops.matmul, x, g.constant(whole(8, 8)))
+    late = g.call(ops.matmul, g.call(ops.relu, late), g.constant(whole(8, 8)))
+    g.output(g.call(ops.add, early, late))
+    made = set(g.inputs)
+    for r in regions(g):
+        inner = {v for n in r.nodes for v in n.outputs}
+        assert all(v.data is not None or v in made or v in inner for n in r.nodes for v in n.reads)
+        made |= set(r.outputs)
+    a = whole(3, 8) / 8
+    np.testing.assert_allclose(g.compile()(a), g.compile(level=0)(a), rtol=1e-6)
+    assert isinstance(tl.Graph(), Graph)
