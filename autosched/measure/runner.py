@@ -39,6 +39,7 @@ ORDINARY = 2.0**-4  # of the integers of the check: a power of two changes no bi
 PRECISE = 0.02  # of the median: an interval as narrow as this needs no more samples
 HOPELESS = 2.0  # this many times slower than the best is not timed with care
 GLANCE, GLANCES = 1e-3, 8  # seconds, and runs, after which a kernel may count as hopeless
+DOUBTFUL = 1.3  # this many times slower than the best, one sample is enough
 PROMISING = 1.1  # up to this many times slower than the best, a wide interval is worth more samples
 NUDGE, SLACK = (
     2,
@@ -245,7 +246,7 @@ def timed(kernel: tl.Module, args: list[Any], first: float, seconds: float, best
     samples = [_sample(kernel, args, first, share)]
     while len(samples) < MOST_SAMPLES:
         fastest = min(samples)
-        if best and fastest > HOPELESS * best:
+        if best and fastest > DOUBTFUL * best:
             break
         if len(samples) >= SAMPLES:
             low, high = median_interval(samples)

@@ -3,8 +3,8 @@
 The very first candidate is the values the author of the first variant wrote, whatever the limits say: nothing
 that is found may be slower. Where no model knows anything, the first candidate of every variant follows in
 turn, then random ones. Else the variants that the model believes in propose, and the best-scored of all
-proposals are taken, whatever variant they are of; a share goes to all variants in turn, so that none is given
-up for what the model believes.
+proposals are taken, whatever variant they are of, but of those that are much the same only one; a share goes
+to all variants in turn, so that none is given up for what the model believes.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from .random import Random
 from .strategy import Rows, Score, Seen, Strategy
 
 GUESTS = 8  # measured candidates that visit the other variants
-SEARCHED = 8  # variants that are searched in a round
+SEARCHED = 5  # variants that are searched in a round
 # candidates of a round that a variant may have of which nothing was measured; others may have half the round
 NEW = 2
 GLANCE = 128  # random rows by which a variant is judged before
 EXPLORE = 0.1  # of a round, taken from variants in turn
+APART = 0.1  # of the logarithm of some feature: candidates that differ in none by so much are the same to it
 Proposals = list[tuple[int, Rows]]  # (number of the variant, one row)
 
 
@@ -58,13 +59,46 @@ def allot(
     found.sort(key=lambda f: f[:2])  # stable: what a variant put first stays first
     explored = round(n * EXPLORE) if len(variants) > 1 else 0
     left = [-(-n // 2) if len(s.rows) else NEW for s in seen] if len(variants) > 1 else [n]
-    for _, i, row in found:
-        if len(chosen) < n - explored and left[i] and len(pooled[i].fresh(row[None, :])):
-            chosen.append((i, row))
-            pooled[i].add(row[None, :], [0.0])
-            left[i] -= 1
+    others = _Others(variants, pooled)
+    for again in (False, True):  # those that are like another one only where there are too few
+        for _, i, row in found:
+            if (
+                len(chosen) < n - explored
+                and left[i]
+                and len(pooled[i].fresh(row[None, :]))
+                and (again or others.unlike(i, row))
+            ):
+                chosen.append((i, row))
+                pooled[i].add(row[None, :], [0.0])
+                others.add(i, row)
+                left[i] -= 1
     begin = sum(len(s.rows) for s in seen)
     return chosen + _in_turn(variants, pooled, n - len(chosen), rng, begin, scores)
+
+
+class _Others:
+    """What was measured or chosen of each variant, by its features: blocks of 24 and of 25 rows, or of more
+    than there are, are hardly worth two measurements."""
+
+    def __init__(self, variants: Sequence[Variant], pooled: Sequence[Seen]) -> None:
+        self.variants = variants
+        self.known = [
+            v.features(p.rows) if len(p.rows) else None for v, p in zip(variants, pooled, strict=True)
+        ]
+
+    def unlike(self, i: int, row: Rows) -> bool:
+        """Whether a row of variant ``i`` differs from all of them."""
+        known = self.known[i]
+        if known is None:
+            return True
+        apart = np.abs(known - self.variants[i].features(row[None, :])).max(axis=1)
+        return bool(apart.min() >= APART)
+
+    def add(self, i: int, row: Rows) -> None:
+        """One more."""
+        new = self.variants[i].features(row[None, :])
+        known = self.known[i]
+        self.known[i] = new if known is None else np.concatenate([known, new])
 
 
 def _promising(

@@ -22,8 +22,8 @@ class Evolutionary:
     """``population`` rows through ``generations``; ``survivors`` of the measured best start it; a share
     ``epsilon`` of the proposals is random, so that the model sees what it does not believe in."""
 
-    population: int = 512
-    generations: int = 5
+    population: int = 128
+    generations: int = 6
     survivors: int = 32
     epsilon: float = 0.1
     mutation: float = 1.2  # knobs changed in a child, on average

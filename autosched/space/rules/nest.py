@@ -22,6 +22,7 @@ from .rule import Where
 
 WIDTHS = (1, 2, 3, 4, 6, 8)  # vectors of a tile when its width is free
 MAX_ROWS = 16
+KEPT_FREE = 4  # registers of a tile's first guess for other things than its sums
 MAX_BLOCK = 64
 MAX_UNROLL = 8
 MAX_TAPS = 8  # iterations of a small reduction loop, such as those over a window
@@ -84,7 +85,8 @@ def tile(s: tl.Schedule, out: tl.Stage, inside: tl.Stage, form: Form, where: Whe
     axes: Axes = {"b": [fused[g] for g in groups if g not in names], "j": out.op.axis[column]}
     axes |= {names[g]: fused[g] for g in names}
     blocked = form.levels == "SSRSRS"
-    high, usual = MAX_ROWS * (4 if blocked else 1), 6 if len(rows) == 1 else 4
+    fits = _fitting(where)
+    high, usual = MAX_ROWS * (4 if blocked else 1), fits if len(rows) == 1 else -(-fits * 2 // 3)
     block = partial(_knob, s, most=MAX_BLOCK, usual=8, what="block")
     cuts: dict[str, Cut | None] = {}
     for r in names.values():
@@ -113,7 +115,7 @@ def tile(s: tl.Schedule, out: tl.Stage, inside: tl.Stage, form: Form, where: Whe
         {names[g]: own[g] for g in groups if g in names},
         own[(column,)],
         form,
-        lanes,
+        where,
     )
     if form.panel:
         fill(copy, len(inside.op.reduce_axis), TRANSPOSED)
@@ -131,9 +133,10 @@ def _sums(
     rows: dict[str, te.IterVar],
     column: te.IterVar,
     form: Form,
-    lanes: int,
+    where: Where,
 ) -> None:
     """The loops of the reduction in its tile."""
+    lanes, fits = where.lanes(inside), _fitting(where)
     reduce = list(inside.op.reduce_axis)
     main = max(reduce, key=lambda a: constant(a.extent) or 1 << 20)
     small = [a for a in reduce if a is not main and (constant(a.extent) or MAX_TAPS + 1) <= MAX_TAPS]
@@ -143,7 +146,7 @@ def _sums(
     axes: Axes = {"b": others, "l": large, "k": main, "t": small, "j": column, **rows}
     cuts: dict[str, Cut | None]
     if form.levels == "SSRSRS":
-        usual = 6 if len(rows) == 1 else 3
+        usual = fits if len(rows) == 1 else fits // 2
         cuts = {"k": partial(_knob, s, most=512, usual=64, what="depth")}
         cuts |= {
             r: partial(_knob, s, most=MAX_ROWS, usual=usual, what="register", role="unroll") for r in rows
@@ -170,6 +173,11 @@ def packable(inside: tl.Stage, column: te.IterVar) -> tuple[te.Tensor, dict[te.I
     axes = [by_var[i] for i in indices if i in by_var]  # type: ignore[index]
     places = {a: d for d, a in enumerate(axes)}
     return (tensor, places) if len(places) == len(indices) else None
+
+
+def _fitting(where: Where) -> int:
+    """Rows of two vectors whose sums stay in registers: 6 where there are 16 registers, 14 where 32."""
+    return (where.target.vector_registers - KEPT_FREE) // 2
 
 
 def _knob(
