@@ -16,7 +16,7 @@ import tensorlang as tl
 
 from .doctor import examine
 from .records import Record, RecordLog, merge
-from .reporting.words import counted, seconds_text
+from .reporting.units import counted, seconds_text
 from .search import STRATEGIES
 from .task import SearchTask
 from .tune import tune

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from . import nd, ops, te, testing, tir, topi
 from .build import build, compile, lower
-from .core.externs import register_func, register_symbol
 from .errors import (
     CallError,
     CompileError,
@@ -20,6 +19,7 @@ from .errors import (
 )
 from .frontends import load_onnx
 from .graph import Engine, Graph
+from .interface.externs import register_func, register_symbol
 from .nd import cpu, device
 from .passes.base import TimeTable
 from .runtime import (
@@ -34,13 +34,13 @@ from .runtime import (
     release_workspace,
     set_num_threads,
 )
-from .schedule import words
+from .schedule import tvm_names
 from .schedule.schedule import Schedule, Stage, create_schedule
 from .schedule.trace import Trace
 from .target import Target
 
 te.create_schedule = create_schedule
-te.schedule = words
+te.schedule = tvm_names
 
 __version__ = "0.1.0"
 __all__ = [

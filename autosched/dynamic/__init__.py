@@ -2,16 +2,16 @@
 
 A declaration with open sizes (``declaration``) goes to the first of the ``families`` that knows it: register
 tiles over one packed weight (``micro_kernel``), or default schedules of representative shapes. Their kernels
-are timed (``calibrate``), the times predict every shape of the ``profile`` (``plan``), a decision tree is
-fitted to the predictions (``dispatch``) and given to the runtime's dispatcher. What comes out is a
-``DynamicKernel`` (``kernel``); ``tune_dynamic`` is the way through all of it, and ``specialise`` lets
+are timed (``kernel_times``), the times predict every shape of the ``size_profile`` (``plan``), a decision
+tree is fitted to the predictions (``decision_tree``) and given to the runtime's dispatcher. What comes out is
+a ``DynamicKernel`` (``kernel``); ``tune_dynamic`` is the way through all of it, and ``specialise`` lets
 ``tiers`` make code for single shapes later.
 """
 
 from __future__ import annotations
 
 from .kernel import DynamicKernel, Explanation
-from .profile import ShapeProfile
+from .size_profile import ShapeProfile
 from .specialise import specialise
 from .stats import KernelStats
 from .tiers import Tiers, TierStats

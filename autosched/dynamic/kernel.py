@@ -15,7 +15,7 @@ import numpy as np
 import tensorlang as tl
 
 from .plan import Plans, plans_of
-from .profile import ShapeProfile
+from .size_profile import ShapeProfile
 from .stats import KernelStats
 from .tiers.serves import GENERIC, SPECIALISED, TABLE, TIERS
 

@@ -15,12 +15,12 @@ import tensorlang as tl
 from tensorlang.analysis import ROOFLINE, cost_of
 
 from ..task import SearchTask
-from .calibrate import Tables
+from .decision_tree import Fit, fit, guarded, limited
 from .declaration import Declaration
-from .dispatch import Fit, fit, guarded, limited
 from .families import FAMILIES, Options, Settings
 from .kernel import Account, DynamicKernel
-from .profile import ShapeProfile, hull, profiles_of
+from .kernel_times import Tables
+from .size_profile import ShapeProfile, hull, profiles_of
 
 SECONDS = 2.0  # of measuring, unless given
 

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from ..records import Record
 from .roofline import peak_flops
-from .words import best_text
+from .units import best_text
 
 
 class Report(Protocol):

@@ -20,7 +20,7 @@ from ..whole_files import write_whole
 from .page import document, section
 from .plot import tuning_curve
 from .roofline import Position, position
-from .words import best_text, seconds_text
+from .units import best_text, seconds_text
 
 NEWLINE = "\n"
 WEIGHTS = 8  # features shown

@@ -32,8 +32,8 @@ import numpy as np
 
 import autosched
 import tensorlang as tl
-from autosched.dynamic.calibrate import times
-from autosched.dynamic.dispatch import fit, picks
+from autosched.dynamic.decision_tree import fit, picks
+from autosched.dynamic.kernel_times import times
 from autosched.dynamic.micro_kernel import dense_of, schedule, tiles
 from tensorlang import te
 

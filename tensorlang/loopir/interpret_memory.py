@@ -19,8 +19,8 @@ from typing import Any, NoReturn, cast
 import numpy as np
 
 from ..core.dtype import DType
-from ..core.externs import packed
 from ..expr.nodes import Var
+from ..interface.externs import packed
 from .printer import Names, lines_of, show_stmt
 from .stmt import Buffer, Func, Stmt
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.dtype import DType
-from ..core.externs import c_function
 from ..core.visit import TypeTable
 from ..expr.intrinsics import TABLE
 from ..expr.nodes import (
@@ -40,6 +39,7 @@ from ..expr.nodes import (
     TruncDiv,
     TruncMod,
 )
+from ..interface.externs import c_function
 from .stmt import Load, Reduction
 
 if TYPE_CHECKING:

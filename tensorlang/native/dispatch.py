@@ -1,9 +1,9 @@
 """The machine code behind a Dispatcher: from the sizes of a call to the kernel that runs. Knows no kernels;
 made anew for each dispatcher.
 
-``entry(buffers, scalars)`` is like that of a kernel (``core.signature``). It looks the sizes up in the table
-of exact shapes; what is not there walks the decision tree, whose leaf is a slot of pointers to routes. A
-route is a record that nobody changes once it can be seen.
+``entry(buffers, scalars)`` is like that of a kernel (``interface.signature``). It looks the sizes up in the
+table of exact shapes; what is not there walks the decision tree, whose leaf is a slot of pointers to routes.
+A route is a record that nobody changes once it can be seen.
 
 The table and the slots change by one exchange of a pointer (``swap``, a full barrier). Two counters of calls
 inside, one for each parity of the epoch, tell when nobody can see what was replaced (Fraser, "Practical

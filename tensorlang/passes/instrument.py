@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..core.dtype import INT32, INT64
-from ..core.nests import START, STOP, Nest
 from ..expr import make
+from ..interface.timed_nests import START, STOP, Nest
 from ..loopir.printer import Names, lines_of
 from ..loopir.stmt import PARALLEL, Alloc, Buffer, Extern, For, Func, Seq, Stmt, preorder, seq
 

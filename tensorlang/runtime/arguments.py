@@ -14,8 +14,8 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..core.signature import Param, Signature, evaluate, show
 from ..errors import CallError
+from ..interface.signature import Param, Signature, evaluate, show
 from .arrays import address_of, empty, in_kind_of, meet, span
 from .rules import Number, Slot, shown
 from .sizes import Sizes, where

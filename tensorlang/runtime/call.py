@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..core.signature import Dim, Size
+from ..interface.signature import Dim, Size
 from ..native import entry
 from .arguments import Binder
 from .arrays import address_of

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from ..core.dtype import dtype
-from ..core.externs import packed
-from ..core.signature import Extern
+from ..interface.externs import packed
+from ..interface.signature import Extern
 
 _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
 

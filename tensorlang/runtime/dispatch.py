@@ -20,8 +20,8 @@ import numpy as np
 
 from .. import options
 from ..core.names import identifier
-from ..core.signature import Signature
 from ..errors import TensorLangError
+from ..interface.signature import Signature
 from ..native import dispatch as native
 from . import dispatch_file, files
 from .arguments import Bound

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from ..core.dtype import dtype
-from ..core.signature import Signature
 from ..errors import TensorLangError
+from ..interface.signature import Signature
 from . import constants as memory
 from . import files, store
 from .module import Module

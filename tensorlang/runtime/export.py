@@ -16,9 +16,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..core import c_interface
-from ..core.signature import Signature
 from ..errors import TensorLangError
+from ..interface import c_header
+from ..interface.signature import Signature
 from . import files, store
 from .elf import undefined_symbols
 
@@ -60,10 +60,8 @@ def export(
         )
     made = make()
     called = undefined_symbols(made.object_code)
-    symbols = tuple(sorted(s for s in called if s not in c_interface.LIBRARY and not s.startswith("_")))
-    text = c_interface.header(
-        made.signature, made.target, b"tensorlang_parallel" in made.object_code, symbols
-    )
+    symbols = tuple(sorted(s for s in called if s not in c_header.LIBRARY and not s.startswith("_")))
+    text = c_header.header(made.signature, made.target, b"tensorlang_parallel" in made.object_code, symbols)
     out: dict[str | Path, bytes] = {path.with_suffix(".h"): text.encode()}
     if path.suffix != ".h":
         image = made.object_code if path.suffix == ".o" else _library(made, path, cc)

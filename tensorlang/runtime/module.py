@@ -19,9 +19,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from .. import options
-from ..core.externs import symbols
-from ..core.signature import OUT_OF_BOUNDS, REFUSED, Signature
 from ..errors import CallError, TargetError, TensorLangError
+from ..interface.externs import symbols
+from ..interface.signature import OUT_OF_BOUNDS, REFUSED, Signature
 from . import export, files, profile, store
 from .arguments import Binder, Bound, form
 from .arrays import address_of
@@ -259,7 +259,7 @@ class Module:
 
     @property
     def address(self) -> int:
-        """Address of the machine-code entry (see core.signature), valid while this Module lives."""
+        """Address of the machine-code entry (see interface.signature), valid while this Module lives."""
         return self._plan.address
 
     def get_source(self, kind: str = "ll") -> str:

@@ -1,9 +1,9 @@
 """Where the time of a kernel goes: runs a copy of it that takes the time of its loop nests, and shows the
 shares as a table.
 
-Knows nothing of loops: the copy and the names of its rows are handed in (``core.nests``). The cost of looking
-at the clock is measured and taken off. Of a parallel loop, the nests inside it are measured by every thread,
-and share its time in the proportion of their sums.
+Knows nothing of loops: the copy and the names of its rows are handed in (``interface.timed_nests``). The cost
+of looking at the clock is measured and taken off. Of a parallel loop, the nests inside it are measured by
+every thread, and share its time in the proportion of their sums.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.nests import START, STOP, Nest
+from ..interface.timed_nests import START, STOP, Nest
 from ..native import clock as native
 from .loader import Code, load_functions
 from .timing import seconds_text

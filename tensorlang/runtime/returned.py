@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..core.signature import evaluate, names_in
+from ..interface.signature import evaluate, names_in
 from .arguments import Binder
 from .arrays import empty
 from .rules import Slot

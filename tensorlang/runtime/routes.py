@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..core.dtype import dtype
-from ..core.signature import Dim, Param, Signature, evaluate, names_in, show
 from ..errors import TensorLangError
+from ..interface.signature import Dim, Param, Signature, evaluate, names_in, show
 from .module import Module
 
 MAX_LEAVES = 4096

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.dtype import dtype
-from ..core.signature import Dim, Param, Size, show
 from ..errors import CallError
+from ..interface.signature import Dim, Param, Size, show
 from . import dlpack
 from .arrays import distinct
 

@@ -11,8 +11,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..core.signature import Dim, Signature, Size, evaluate, names_in, show, solved
 from ..errors import CallError, TensorLangError
+from ..interface.signature import Dim, Signature, Size, evaluate, names_in, show, solved
 from .rules import DIMS, DimRule, Number, Slot, shape_of
 
 Arrays = Sequence[Any]  # by slot; None for an output that is to be allocated

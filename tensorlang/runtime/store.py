@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 import llvmlite.binding as llvm
 import numpy as np
 
-from ..core import isa
 from ..core.dtype import dtype
-from ..core.signature import Signature
 from ..errors import TargetError, TensorLangError
+from ..interface import isa
+from ..interface.signature import Signature
 from . import constants as memory
 from . import files
 

@@ -16,9 +16,9 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
-from ..core import isa
 from ..core.dtype import DType, dtype
 from ..errors import TargetError
+from ..interface import isa
 from . import aarch64, features, host, riscv, x86
 from .machine import Core
 
@@ -110,8 +110,9 @@ class Target(metaclass=_Named):
 
     @property
     def instruction_sets(self) -> tuple[str, ...]:
-        """What code for the target may use of a processor, by LLVM's names (those of ``core.isa``), sorted.
-        Of CPUs of other machines than x86-64 only what ``mattr`` names and every such CPU has is known."""
+        """What code for the target may use of a processor, by LLVM's names (those of ``interface.isa``),
+        sorted. Of CPUs of other machines than x86-64 only what ``mattr`` names and every such CPU has is
+        known."""
         return _instruction_sets(self.arch, self.mcpu, self.mattr, self.is_host)
 
     @property

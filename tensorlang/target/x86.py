@@ -1,4 +1,5 @@
-"""The x86-64 CPUs that LLVM knows, by the instruction sets its code for them may use (those of ``core.isa``).
+"""The x86-64 CPUs that LLVM knows, by the instruction sets its code for them may use (those of
+``interface.isa``).
 
 The table was made by compiling one small function for each instruction set and every CPU name of LLVM 22 and
 reading the assembly; a test does so again. Knows no target strings.

@@ -21,7 +21,7 @@ from .tensor import ComputeOp, Operation, PlaceholderOp, Tensor, TensorRead, Ten
 from .tensor_intrin import TensorIntrin, decl_tensor_intrin
 
 if TYPE_CHECKING:
-    from ..schedule import words as schedule
+    from ..schedule import tvm_names as schedule
     from ..schedule.schedule import create_schedule
 
 Select = select  # TVM's class of that name, which users call like a function

@@ -30,7 +30,6 @@ from typing import Any
 
 import numpy as np
 
-from ..core.externs import c_function, packed
 from ..core.visit import TypeTable
 from ..errors import CallError, DeclareError
 from ..expr.intrinsics import TABLE
@@ -63,6 +62,7 @@ from ..expr.nodes import (
     Var,
 )
 from ..expr.walk import postorder
+from ..interface.externs import c_function, packed
 from .extern import ExternBuffer, ExternOp
 from .graph import operations
 from .reducers import Reduce

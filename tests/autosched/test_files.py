@@ -16,7 +16,7 @@ import pytest
 
 import tensorlang as tl
 from autosched import SearchTask, tune
-from autosched.dynamic.calibrate import Tables
+from autosched.dynamic.kernel_times import Tables
 from autosched.measure import directory as shared
 from autosched.records import RecordLog, load, merge
 from autosched.templates import matmul as template

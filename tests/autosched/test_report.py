@@ -17,7 +17,7 @@ import tensorlang as tl
 from autosched import Record, SearchTask, TuneResult, tune
 from autosched.reporting.progress import Lines, Live, Notebook, Standing, reporter
 from autosched.reporting.roofline import LARGEST, SMALLEST, Peaks, Position, bytes_text, peaks, position
-from autosched.reporting.words import best_text, seconds_text
+from autosched.reporting.units import best_text, seconds_text
 from autosched.templates import matmul as template
 from tensorlang.errors import TensorLangError
 

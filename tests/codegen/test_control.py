@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tensorlang.codegen import compile_ll, emit, kernel_signature
-from tensorlang.core.signature import evaluate
 from tensorlang.expr.nodes import Expr
+from tensorlang.interface.signature import evaluate
 from tensorlang.loopir.stmt import VECTORIZED, Evaluate
 
 from . import helper

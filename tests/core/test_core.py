@@ -1,4 +1,4 @@
-"""Nodes, visitors, dtypes, names, text, signatures: the ground floor."""
+"""Nodes, visitors, dtypes, names, text: the ground floor."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ import threading
 import numpy as np
 import pytest
 
-from tensorlang.core import signature, text
+from tensorlang.core import text
 from tensorlang.core.dtype import BOOL, FLOAT32, INT32, KNOWN, dtype
 from tensorlang.core.names import NameSupply, free_name, identifier
 from tensorlang.core.node import Node, intern, intern_as, interned_count
-from tensorlang.core.signature import Dim, Param, Signature
 from tensorlang.core.visit import TypeTable
 from tensorlang.errors import DeclareError, ScheduleError, TensorLangError
 
@@ -138,22 +137,6 @@ def test_trees_and_columns():
         "977 KiB",
         "3 GiB",
     ]
-
-
-def test_signatures_travel_as_json():
-    s = Signature(
-        "f",
-        (
-            Param("A", "buffer", "float32", ("m", ("*", 2, "n"), 3)),
-            Param("C", "buffer", "float32", ("m",), True),
-            Param("alpha", "scalar", "float32"),
-        ),
-        (Dim("m", 1, 8), Dim("n", multiple_of=4)),
-    )
-    assert Signature.from_json(s.to_json()) == s
-    size = ("max", ("//", ("+", "n", 7), 8), ("%", "n", 3))
-    assert signature.evaluate(size, {"n": 10}) == 2
-    assert signature.show(size) == "max(((n + 7) // 8), (n % 3))"
 
 
 def test_errors_show_what_because_and_try_and_render_late():

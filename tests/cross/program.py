@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from tensorlang.core.c_interface import parameters
 from tensorlang.core.dtype import dtype
-from tensorlang.core.signature import Dim, evaluate
+from tensorlang.interface.c_header import parameters
+from tensorlang.interface.signature import Dim, evaluate
 from tests.cross.kernels import Case
 
 _HEAD = """#include <stdio.h>

@@ -12,8 +12,8 @@ import pytest
 import tensorlang as tl
 from tensorlang import te
 from tensorlang.codegen import kernel_signature
-from tensorlang.core.signature import Signature
 from tensorlang.errors import CallError, DeclareError, LowerError
+from tensorlang.interface.signature import Signature
 from tensorlang.loopir.interpret import interpret
 from tensorlang.loopir.verify import verify
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from tensorlang.core.signature import Dim, Param, Signature
+from tensorlang.interface.signature import Dim, Param, Signature
 from tensorlang.native.object_code import host_machine
 from tensorlang.runtime import Module
 

@@ -9,8 +9,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tensorlang.core.signature import Dim, Param, Signature
 from tensorlang.errors import CallError
+from tensorlang.interface.signature import Dim, Param, Signature
 from tensorlang.runtime import Module
 
 from . import kernels

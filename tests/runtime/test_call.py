@@ -10,8 +10,8 @@ import weakref
 import numpy as np
 import pytest
 
-from tensorlang.core.signature import Dim, Param, Signature
 from tensorlang.errors import CallError, TensorLangError
+from tensorlang.interface.signature import Dim, Param, Signature
 from tensorlang.runtime import Module, call
 from tensorlang.runtime.arguments import Binder
 

@@ -14,8 +14,8 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
-from tensorlang.core import isa
 from tensorlang.errors import TargetError, TensorLangError
+from tensorlang.interface import isa
 from tensorlang.runtime import files, load, store
 
 from . import kernels

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tensorlang.core.signature import Dim, Param, Signature
 from tensorlang.errors import CallError
+from tensorlang.interface.signature import Dim, Param, Signature
 from tensorlang.runtime import Module
 from tensorlang.runtime.arguments import Binder
 

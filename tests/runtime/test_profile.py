@@ -14,7 +14,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import te
-from tensorlang.core.nests import Nest
+from tensorlang.interface.timed_nests import Nest
 from tensorlang.runtime import perf_map, profile
 
 N = 96

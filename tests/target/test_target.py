@@ -6,8 +6,8 @@ import dataclasses
 
 import pytest
 
-from tensorlang.core import isa
 from tensorlang.errors import TargetError
+from tensorlang.interface import isa
 from tensorlang.target import Target, as_target, host, x86
 from tensorlang.target.target import _host, _instruction_sets, _parse
 

@@ -8,7 +8,7 @@ import re
 import llvmlite.binding as llvm
 import pytest
 
-from tensorlang.core import isa
+from tensorlang.interface import isa
 from tensorlang.target import features, x86
 
 TRIPLE = "x86_64-unknown-linux-gnu"

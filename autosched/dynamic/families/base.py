@@ -9,8 +9,8 @@ from typing import Any
 
 import tensorlang as tl
 
-from ..calibrate import Tables
 from ..declaration import Declaration
+from ..kernel_times import Tables
 from ..plan import Plans
 
 Box = Mapping[str, tuple[int, int]]  # inclusive sizes of each dim

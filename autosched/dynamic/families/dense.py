@@ -16,8 +16,8 @@ from typing import Any
 import tensorlang as tl
 from tensorlang.analysis import cost_of
 
-from ..calibrate import are_seconds, holds, times
 from ..declaration import Declaration
+from ..kernel_times import are_seconds, holds, times
 from ..micro_kernel import Dense, Tile, dense_of, schedule, tiles
 from ..plan import Curve, RowPlans, grid
 from .base import Box, Options, Settings

@@ -24,9 +24,9 @@ from tensorlang.analysis import constant
 from ...records import Record, RecordLog, best_of
 from ...task import SearchTask
 from ...tuning.adopted import Adopted
-from ..calibrate import are_seconds, times
 from ..declaration import Declaration
 from ..growth import Term, terms_of
+from ..kernel_times import are_seconds, times
 from ..plan import UNSERVED, Measured
 from . import conv, products
 from .base import Box, Options, Settings

@@ -17,9 +17,9 @@ import tensorlang as tl
 from tensorlang import te
 from tensorlang.analysis import constant, reads_of
 
-from .nest import MAX_TAPS, Form, packable, tile
 from .placing import decided, places, repeats
 from .rule import Answer, Where, empty, iterations, untouched, ways
+from .tiled_reduction import MAX_TAPS, Form, packable, tile
 
 PACKED = 1 << 15  # iterations from which a copy of an operand may pay
 BLOCKED = 1 << 18  # iterations from which a second level of tiles may pay

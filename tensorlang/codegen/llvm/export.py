@@ -1,10 +1,10 @@
 """Kernels for C programs: a function with typed parameters, and all it needs but the C library. Knows no
 files and no headers.
 
-``int name(const float *A, ..., int64_t n)`` takes its parameters in the order of ``core.c_interface``, checks
-the sizes against what is declared of them (the code relies on that) and calls the body. Temporary buffers
-come from ``posix_memalign``. A parallel loop runs in the calling thread unless the program has a function
-``tensorlang_parallel`` of its own: the one here is weak.
+``int name(const float *A, ..., int64_t n)`` takes its parameters in the order of ``interface.c_header``,
+checks the sizes against what is declared of them (the code relies on that) and calls the body. Temporary
+buffers come from ``posix_memalign``. A parallel loop runs in the calling thread unless the program has a
+function ``tensorlang_parallel`` of its own: the one here is weak.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ...core.c_interface import BAD_SIZE, CParameter, check_name, parameters
 from ...core.dtype import FLOAT32, DType, dtype
-from ...core.signature import Dim, Signature
 from ...errors import TensorLangError
 from ...expr.nodes import Var
+from ...interface.c_header import BAD_SIZE, CParameter, check_name, parameters
+from ...interface.signature import Dim, Signature
 from ...loopir.stmt import Buffer, Func
 from ...target import Target
 from . import convert

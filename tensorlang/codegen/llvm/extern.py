@@ -8,8 +8,8 @@ says how the slots are to be read; a status that is not 0 ends the kernel with c
 
 from __future__ import annotations
 
-from ...core.signature import Extern as ExternLayout
 from ...expr.nodes import Expr
+from ...interface.signature import Extern as ExternLayout
 from ...loopir.stmt import Buffer, Extern, View
 from .emitter import Emitter
 from .memory import pointer

@@ -1,7 +1,7 @@
 """Kernels: the packed entry that the runtime calls, and the body with typed arguments. Also the signature as
 plain data.
 
-Knows the calling convention of ``core.signature`` and nothing of what the body does.
+Knows the calling convention of ``interface.signature`` and nothing of what the body does.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from collections.abc import Callable, Sequence
 
 from ...core.dtype import FLOAT64, INT64
 from ...core.names import NameSupply, identifier
-from ...core.signature import REFUSED, Constant, Dim, Param, Signature, Size
 from ...errors import LowerError
 from ...expr.nodes import Add, Cast, Const, Expr, FloorDiv, FloorMod, Max, Min, Mul, Sub, Var
 from ...expr.walk import variables
+from ...interface.signature import REFUSED, Constant, Dim, Param, Signature, Size
 from ...loopir.stmt import Buffer, Extern, Func, preorder
 from ...target import Target
-from . import apart, convert, expression, index, memory, parallel, report, statement, types
+from . import apart, bounds_report, convert, expression, index, memory, parallel, statement, types
 from .emitter import Emitter, Storage
 from .extern import layout
 from .mathlib import MODES
 from .promote import promote
 from .text import Function, Module
-from .work import work
+from .work_estimate import work
 
 _ = (expression, index, memory)  # importing them fills the rule tables
 
@@ -56,7 +56,7 @@ def kernel(module: Module, func: Func, math: str, entry: Callable[[Module, Func,
     arguments += [f"i64 %d{i}" for i in range(len(func.dims))]
     body = Function(f"define internal i32 @{name}.body({', '.join(arguments)}) #0")
     em = Emitter(module, body, math)
-    report.prepare(module, func, name)
+    bounds_report.prepare(module, func, name)
     for i, p in enumerate(func.params):
         if isinstance(p, Buffer):
             em.storage[p] = Storage(f"%p{i}", 0)
@@ -206,7 +206,7 @@ def kernel_signature(func: Func) -> Signature:
         tuple(params),
         dims,
         tuple(externs),
-        report.sites(func),
+        bounds_report.sites(func),
         constants,
         work(func, slots),
         tuple(why for _, why in func.needs),

@@ -25,7 +25,7 @@ from . import streaming, types
 from .emitter import Emitter, Storage
 from .index import interval
 from .text import Block, Function
-from .work import ENDLESS, estimate
+from .work_estimate import ENDLESS, estimate
 
 PIECE = 4096  # least work of a piece in the unit of ``work``, 0.2 to 1 ns each
 REGION = 8  # least pieces of a region: waking a worker that sleeps costs the caller more than a microsecond

@@ -9,8 +9,8 @@ import functools
 import subprocess
 import sys
 
-from ...core import isa
 from ...errors import TargetError
+from ...interface import isa
 from ...target import Target
 
 _PROGRAM = """

@@ -7,12 +7,12 @@ was allocated.
 
 from __future__ import annotations
 
-from ...core.signature import OUT_OF_BOUNDS
 from ...core.steps import Steps, run
 from ...core.visit import TypeTable
 from ...expr import make
 from ...expr.nodes import Call, Const, Expr, Var, const_int
 from ...expr.walk import substitute
+from ...interface.signature import OUT_OF_BOUNDS
 from ...loopir.stmt import (
     PARALLEL,
     SERIAL,
@@ -31,7 +31,7 @@ from ...loopir.stmt import (
     map_exprs,
     preorder,
 )
-from . import apart, extern, memory, pairs, parallel, report, streaming, transposed, types
+from . import apart, bounds_report, extern, memory, pairs, parallel, streaming, transposed, types
 from .emitter import Emitter, Live, Storage
 from .index import interval
 from .text import Block
@@ -123,11 +123,11 @@ def _extern(em: Emitter, s: Extern) -> None:
 
 @rules.on(Report)
 def _report(em: Emitter, s: Report) -> None:
-    values = report.values(em, s)
+    values = bounds_report.values(em, s)
     here = em.block
     failed, never = em.function.block("outside"), em.function.block("never")
     here.end = f"  br label %{failed.label}"
-    leave(em, report.record(em, failed, s, values), str(OUT_OF_BOUNDS))
+    leave(em, bounds_report.record(em, failed, s, values), str(OUT_OF_BOUNDS))
     em.scopes[-1].block = never
 
 

@@ -7,7 +7,7 @@ a block after the branch that leaves it was written: that is how loop-invariant 
 from __future__ import annotations
 
 from ...core.names import NameSupply
-from ...core.signature import Check
+from ...interface.signature import Check
 from ...target import Target
 
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ....core.c_interface import LIBRARY
 from ....core.dtype import FLOAT32, DType
 from ....expr.intrinsics import TABLE
 from ....expr.nodes import Call, CCall
+from ....interface.c_header import LIBRARY
 from .. import convert, types
 from ..emitter import Emitter
 from ..expression import rules

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from autosched.dynamic.dispatch import limited
+from autosched.dynamic.decision_tree import limited
 from autosched.dynamic.families.products import schedules_of
 from tensorlang import ops, te
 from tests.autosched.dynamic.computations import dense, least_of, made, whole

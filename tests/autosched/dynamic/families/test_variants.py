@@ -11,10 +11,10 @@ import pytest
 
 import tensorlang as tl
 from autosched import Record, SearchTask
-from autosched.dynamic.calibrate import Tables
 from autosched.dynamic.declaration import Declaration
 from autosched.dynamic.families import Settings
 from autosched.dynamic.families.variants import representatives, schedules
+from autosched.dynamic.kernel_times import Tables
 from autosched.records import RecordLog
 from autosched.records.record import OK
 from tensorlang import ops, te

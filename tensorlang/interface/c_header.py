@@ -11,9 +11,9 @@ from __future__ import annotations
 import textwrap
 from dataclasses import dataclass
 
+from ..core.dtype import DType, dtype
+from ..core.names import NameSupply, identifier
 from ..errors import TensorLangError
-from .dtype import DType, dtype
-from .names import NameSupply, identifier
 from .signature import OUT_OF_BOUNDS, REFUSED, Dim, Param, Signature, Size, names_in, show
 
 BAD_SIZE = 2  # the status of an exported kernel that was given a size its declaration excludes

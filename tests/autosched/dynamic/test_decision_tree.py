@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autosched.dynamic.dispatch import count, fit, guarded, picks
+from autosched.dynamic.decision_tree import count, fit, guarded, picks
 
 
 def curve(n: int = 600):

@@ -8,7 +8,7 @@ loops. The first thread that fails claims it by writing its number where 0 was. 
 
 from __future__ import annotations
 
-from ...core.signature import Check
+from ...interface.signature import Check
 from ...loopir.stmt import Func, Report, preorder
 from .emitter import Emitter
 from .text import Block, Function, Module

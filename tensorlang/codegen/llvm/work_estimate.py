@@ -2,7 +2,7 @@
 the interpreter's lock.
 
 The estimate counts statements, a vector of eight lanes as one, and an intrinsic as four more. It is a
-polynomial in the slots of the scalars (see ``core.signature``): loop variables stand at their middle,
+polynomial in the slots of the scalars (see ``interface.signature``): loop variables stand at their middle,
 divisions by constants divide, of a minimum the constant counts. An extent nothing is known of, and a call of
 foreign code, count as endless. Knows statements; nothing of locks.
 """
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...core.nests import START, STOP
 from ...core.steps import Steps, run
 from ...expr.nodes import (
     Access,
@@ -32,6 +31,7 @@ from ...expr.nodes import (
     Var,
     const_int,
 )
+from ...interface.timed_nests import START, STOP
 from ...loopir.stmt import Extern, For, Func, If, Let, Seq, Stmt, Store
 
 Poly = dict[tuple[int, ...], float]  # a product of slots -> its coefficient

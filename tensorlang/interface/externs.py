@@ -1,8 +1,7 @@
 """Functions that kernels may call by name: Python callables and addresses of C symbols. Knows nothing of
 tensors or machine code.
 
-The table lives on the ground floor because the reference, the interpreter and the runtime all look things up
-in it.
+The reference, the interpreter and the runtime all look things up in the table.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ..core.ndarray import NDArray
 from ..errors import DeclareError, TensorLangError
-from .ndarray import NDArray
 
 _packed: dict[str, Callable[..., Any]] = {}
 _symbols: dict[str, int] = {}

@@ -16,9 +16,9 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..core.dtype import dtype
+from ..core.names import identifier
 from ..errors import DeclareError
-from .dtype import dtype
-from .names import identifier
 
 Size = Any  # int | str | tuple
 

@@ -8,8 +8,8 @@ import json
 import time
 
 import tensorlang as tl
-from autosched.dynamic import calibrate
-from autosched.dynamic.calibrate import Tables, holds, times
+from autosched.dynamic import kernel_times
+from autosched.dynamic.kernel_times import Tables, holds, times
 
 
 def test_every_candidate_is_called_in_turns():
@@ -17,7 +17,7 @@ def test_every_candidate_is_called_in_turns():
     found = times({"a": lambda: order.append("a"), "b": lambda: order.append("b")}, 0.0)
     assert set(found) == {"a", "b"} and all(s >= 0 for s in found.values())
     switches = sum(x != y for x, y in itertools.pairwise(order))
-    assert switches >= 2 * calibrate.ROUNDS[0]
+    assert switches >= 2 * kernel_times.ROUNDS[0]
 
 
 def test_the_slowest_are_not_timed_to_the_end():
@@ -34,7 +34,7 @@ def test_the_slowest_are_not_timed_to_the_end():
 
     found = times({"slow": takes("slow", 0.02), "fast": takes("fast", 1e-3)}, 0.0, within=2.0)
     assert set(found) == set(calls) and found["slow"] >= 0.02  # a rough time, but one
-    assert calls == {"slow": 2 + calibrate.TRIED, "fast": 2 + calibrate.ROUNDS[0]}
+    assert calls == {"slow": 2 + kernel_times.TRIED, "fast": 2 + kernel_times.ROUNDS[0]}
 
 
 def test_tables_come_back(tmp_path):

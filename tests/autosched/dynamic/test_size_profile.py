@@ -6,7 +6,7 @@ import pytest
 
 import tensorlang as tl
 from autosched import ShapeProfile
-from autosched.dynamic.profile import hull, profiles_of
+from autosched.dynamic.size_profile import hull, profiles_of
 
 
 def test_spans():
