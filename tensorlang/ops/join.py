@@ -231,11 +231,11 @@ def _length(span: Expr, step: int) -> Expr:
 
 
 def pad(
-    x: Tensor, pad_width: int | Sequence[Any], mode: str = "constant", constant_values: float = 0
+    x: Tensor, pad_width: int | Sequence[Any], mode: str = "constant", constant_values: float | Tensor = 0
 ) -> Tensor:
     """``x`` with margins, as numpy's pad: ``pad_width`` is ``((before, after), …)`` for each dimension,
-    ``(before, after)`` or one number for all. ``mode`` is ``constant`` (with ``constant_values``), ``edge``
-    (the outermost element) or ``reflect`` (without the outermost).
+    ``(before, after)`` or one number for all. ``mode`` is ``constant`` (with ``constant_values``, a number or
+    a tensor of one), ``edge`` (the outermost element) or ``reflect`` (without the outermost).
 
     Raises DeclareError for another mode, margins that do not fit the dimensions, a reflection wider than the
     tensor; kernels refuse calls in which symbolic sizes are too small for it.
@@ -264,7 +264,10 @@ def pad(
         for d in sorted(padded):
             inputs.needing("pad", out, x, d, 1 if mode == "edge" else max(margins[d]) + 1)
         return out
-    value = make.const(inputs.number("pad", "constant_values", constant_values), x.dtype)
+    if isinstance(constant_values, Tensor):
+        value = te.cast(x.dtype, constant_values(*[0] * constant_values.ndim))
+    else:
+        value = make.const(inputs.number("pad", "constant_values", constant_values), x.dtype)
 
     def element(*i: Any) -> Expr:
         own = [v - margins[d][0] for d, v in enumerate(i)]

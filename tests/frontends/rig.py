@@ -38,11 +38,13 @@ from tensorlang.graph import Engine
 from tensorlang.graph.kernels import Compiler
 
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator", "real")
-STORAGE = {"Cast", "CastLike", "QuantizeLinear", "DequantizeLinear", "Identity", "DynamicQuantizeLinear"}
-FEW_BITS = {
-    getattr(TensorProto, name)
-    for name in dir(TensorProto)
-    if re.fullmatch(r"U?INT[24]|FLOAT4\w+|FLOAT8\w+", name)
+RANDOM = {
+    "Bernoulli",
+    "Multinomial",
+    "RandomNormal",
+    "RandomNormalLike",
+    "RandomUniform",
+    "RandomUniformLike",
 }
 MISSING = re.compile(r"operators are not supported")
 SHARED = Compiler()
@@ -94,6 +96,7 @@ def _kind(kind: str) -> str:
 SKIPS = {
     "domain": "operators of the domains ai.onnx.ml, preview and training are out of scope",
     "strings": "strings are out of scope",
+    "random": "random numbers of another generator cannot be compared",
 }
 
 
@@ -102,12 +105,9 @@ def skipped(model: onnx.ModelProto) -> str | None:
     nodes = list(_nodes(model.graph))
     if any(n.domain not in ("", "ai.onnx", "com.microsoft") for n in nodes):
         return "domain"
-    types = _types(model)
-    if TensorProto.STRING in types:
-        return "strings"
-    if types & FEW_BITS and any(n.op_type not in STORAGE for n in nodes):
-        return "few bits"
-    return None
+    if any(n.op_type in RANDOM for n in nodes):
+        return "random"
+    return "strings" if TensorProto.STRING in _types(model) else None
 
 
 def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:

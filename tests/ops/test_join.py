@@ -92,6 +92,16 @@ def test_pad(mode, width):
     exact(compiled(ops.pad(x, width, mode), {x: a}), np.pad(a, width, mode), "float32")
 
 
+def test_pad_with_a_value_that_is_data():
+    a, v = sample((3, 5), "float32"), np.array([7], "float32")
+    x, value = te.placeholder(a.shape, name="x"), te.placeholder((1,), name="value")
+    exact(
+        compiled(ops.pad(x, 1, constant_values=value), {x: a, value: v}),
+        np.pad(a, 1, constant_values=7),
+        "float32",
+    )
+
+
 def test_pad_with_a_value_of_every_type_and_of_nothing():
     for t in ("float32", "int8", "float16"):
         a = sample((3, 5), t)

@@ -10,14 +10,14 @@ from typing import Any
 
 from ...errors import TensorLangError
 from ...graph import Graph
-from . import activation, control, elementwise, nn, reduce, shape
+from . import activation, control, elementwise, generate, index, nn, reduce, shape
 from .importer import Importer
 from .known import KNOWN
 from .proto import read
 from .table import OPERATORS
 
 __all__ = ["OPERATORS", "load_onnx"]
-_FAMILIES = (activation, control, elementwise, nn, reduce, shape)  # they fill the table
+_FAMILIES = (activation, control, elementwise, generate, index, nn, reduce, shape)  # they fill the table
 
 
 def load_onnx(source: Any) -> Graph:

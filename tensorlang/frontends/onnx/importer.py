@@ -168,10 +168,10 @@ class Importer:
         if operator is None and function is not None:
             self.inline(function, call)
             return
-        if operator is None:
-            raise TensorLangError(f"{call!r}: the operator {call.op} is not supported")
         found = self.known(call)
         if found is None:
+            if operator is None:
+                raise TensorLangError(f"{call!r}: the operator {call.op} is not supported")
             found = operator.fn(self, call) if operator.whole else self.apply(operator, call)
         if found is None:
             return  # it put work in its place

@@ -2,30 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 from ... import ops, te
 from ...expr.nodes import Expr
 from ...te import Tensor
-from .proto import Call
-from .table import graph_op, te_op
-
-if TYPE_CHECKING:
-    from .importer import Importer
-
-
-@graph_op("Constant")
-def constant(c: Importer, call: Call) -> Any:
-    key, value = next(iter(call.attrs.items()))
-    kinds = {
-        "value_int": np.int64,
-        "value_ints": np.int64,
-        "value_float": np.float32,
-        "value_floats": np.float32,
-    }
-    return c.new(np.asarray(value, kinds.get(key)), call.outputs[0])
+from .table import te_op
 
 
 @te_op("Reshape", values=(1,))
@@ -125,58 +107,82 @@ def split(
     return tuple(ops.split(x, ends, axis)) if ends else (x,)
 
 
-@te_op("Gather")
-def gather(x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
-    axis = axis + x.ndim if axis < 0 else axis
-    n = x.shape[axis]
-    whole = te.compute(
-        indices.shape, lambda *i: te.if_then_else(indices(*i) < 0, indices(*i) + n, indices(*i)), name="index"
-    )
-    return ops.take(x, whole, axis)
-
-
 @te_op("Tile", values=(1,))
 def tile(x: Tensor, repeats: Any) -> Tensor:
     return ops.tile(x, [int(n) for n in repeats])
 
 
-@te_op("Pad", values=(1, 2, 3))
+@te_op("Pad", values=(1, 3))
 def pad(
     x: Tensor,
     width: Any = None,
-    value: Any = None,
+    value: Tensor | None = None,
     axes: Any = None,
     *,
     mode: str = "constant",
     pads: Any = None,
-    paddings: Any = None,
+    fill: float | None = None,
 ) -> Tensor:
+    """Widths below 0 cut off."""
     width = pads if width is None else width
     where = list(range(x.ndim)) if axes is None else [a % x.ndim for a in axes]
     margins = [(0, 0)] * x.ndim
     for k, d in enumerate(where):
         margins[d] = (width[k], width[k + len(where)])
-    fill = 0 if value is None else value[0] if isinstance(value, list) else value
-    return ops.pad(x, margins, mode, fill)
+    if any(isinstance(n, int) and n < 0 for pair in margins for n in pair):
+        begin = [max(0, -a) for a, _ in margins]
+        end = [n - max(0, -b) for n, (_, b) in zip(x.shape, margins, strict=True)]
+        x = ops.strided_slice(x, begin, end)
+        margins = [(max(0, a), max(0, b)) for a, b in margins]
+    if mode == "wrap":
+        return _wrapped(x, margins)
+    filler = (fill or 0) if value is None else value
+    return ops.pad(x, margins, mode, filler)
 
 
-@te_op("Range", values=(0, 1, 2))
-def range_(start: Any, limit: Any, delta: Any) -> Tensor:
-    if any(isinstance(n, float) for n in (start, limit, delta)):
-        return ops.arange(start, limit, delta)
-    count = te.ceildiv(_expr(limit) - _expr(start), delta)
-    return te.compute((count,), lambda i: (i * delta + start).astype("int64"), name="range")
+def _wrapped(x: Tensor, margins: Any) -> Tensor:
+    shape = [n + a + b for n, (a, b) in zip(x.shape, margins, strict=True)]
+
+    def element(*at: Any) -> Any:
+        return x(*(te.floormod(i - a, n) for i, n, (a, _) in zip(at, x.shape, margins, strict=True)))
+
+    return te.compute(shape, element, name="pad")
 
 
-@graph_op("ConstantOfShape")
-def constant_of_shape(c: Importer, call: Call) -> Any:
-    value = call.attrs.get("value", np.zeros(1, np.float32)).reshape(-1)[0]
-    sizes = c.numbers(call.inputs[0])
-    return c.g.call(
-        ops.full, op="ConstantOfShape", shape=sizes, fill_value=value.item(), dtype=str(value.dtype)
-    )
+@te_op("CenterCropPad", values=(1,))
+def center_crop_pad(x: Tensor, wanted: Any, *, axes: Any = None) -> Tensor:
+    """What is too long loses both ends, what is too short gets zeros at both."""
+    where = list(range(x.ndim)) if axes is None else [a % x.ndim for a in axes]
+    size = dict(zip(where, wanted, strict=True))
+    shape = [size.get(d, n) for d, n in enumerate(x.shape)]
+
+    def element(*at: Any) -> Any:
+        own, inside = list(at), []
+        for d, n in size.items():
+            have = x.shape[d]
+            own[d] = at[d] + te.floordiv(te.max(have - n, 0), 2) - te.floordiv(te.max(n - have, 0), 2)
+            inside += [own[d] >= 0, own[d] < have]
+        return te.if_then_else(te.all(*inside), x(*own), te.const(0, x.dtype)) if inside else x(*own)
+
+    return te.compute(shape, element, name="center")
 
 
-@te_op("Shape")
-def shape(x: Tensor, *, start: int = 0, end: int | None = None) -> Tensor:
-    raise AssertionError("a shape is known")
+@te_op("DepthToSpace")
+def depth_to_space(x: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:
+    return ops.depth_to_space(x, blocksize, mode)
+
+
+@te_op("SpaceToDepth")
+def space_to_depth(x: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:
+    return ops.space_to_depth(x, blocksize, mode)
+
+
+@te_op("Trilu", values=(1,))
+def trilu(x: Tensor, k: Any = 0, *, upper: int = 1) -> Tensor:
+    k = k[0] if isinstance(k, list) else k
+    return ops.triu(x, k) if upper else ops.tril(x, k)
+
+
+@te_op("Einsum")
+def einsum(*tensors: Tensor, equation: str) -> Tensor:
+    return ops.einsum(equation, list(tensors))

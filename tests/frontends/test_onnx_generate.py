@@ -1,0 +1,81 @@
+"""Tensors made of nothing or of a shape: random numbers, dropout, ranges."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+
+onnx = pytest.importorskip("onnx")
+from onnx import TensorProto, helper  # noqa: E402
+
+from .test_onnx_models import model  # noqa: E402
+
+
+def engine(node: onnx.NodeProto, *inputs: tuple, outputs: tuple = ("y",)) -> tl.Engine:
+    return tl.load_onnx(model([node], inputs, [(n, 1, None) for n in outputs])).compile(level=0)
+
+
+X = ("x", TensorProto.FLOAT, ["n", 1000])
+
+
+def test_random_numbers_have_their_distribution_and_follow_the_seed():
+    x = np.zeros((3, 1000), "float32")
+    normal = engine(helper.make_node("RandomNormalLike", ["x"], ["y"], mean=2.0, scale=3.0, seed=7.0), X)(x)
+    assert normal.shape == x.shape and abs(normal.mean() - 2) < 0.2 and abs(normal.std() - 3) < 0.2
+    again = engine(helper.make_node("RandomNormalLike", ["x"], ["y"], mean=2.0, scale=3.0, seed=7.0), X)
+    assert np.array_equal(again(x), normal)
+    uniform = engine(
+        helper.make_node("RandomUniform", [], ["y"], low=1.0, high=3.0, shape=[20, 100], dtype=11)
+    )()
+    assert uniform.dtype == np.float64 and uniform.min() >= 1 and uniform.max() < 3
+    assert abs(uniform.mean() - 2) < 0.1
+
+
+def test_random_numbers_without_a_seed_differ_from_call_to_call():
+    f = engine(helper.make_node("RandomUniformLike", ["x"], ["y"]), X)
+    x = np.zeros((1, 1000), "float32")
+    assert not np.array_equal(f(x), f(x))
+
+
+def test_classes_are_drawn_by_their_probabilities():
+    p = np.array([[0.1, 0.9], [0.75, 0.25]])
+    f = engine(
+        helper.make_node("Multinomial", ["x"], ["y"], sample_size=4000, seed=1.0),
+        ("x", TensorProto.DOUBLE, [2, 2]),
+    )
+    found = f(np.log(p))
+    assert found.dtype == np.int32
+    assert np.allclose(found.mean(1), p[:, 1], atol=0.03)
+    coin = engine(helper.make_node("Bernoulli", ["x"], ["y"], seed=1.0), X)(
+        np.full((4, 1000), 0.25, "float32")
+    )
+    assert set(np.unique(coin)) == {0, 1} and abs(coin.mean() - 0.25) < 0.03
+
+
+def test_dropout_keeps_the_mean_and_tells_what_it_dropped():
+    node = helper.make_node("Dropout", ["x", "ratio", "training"], ["y", "mask"], seed=3)
+    f = engine(
+        node, X, ("ratio", TensorProto.FLOAT, []), ("training", TensorProto.BOOL, []), outputs=("y", "mask")
+    )
+    x = np.ones((2, 1000), "float32")
+    y, mask = f(x, np.float32(0.75), np.bool_(True))
+    assert np.array_equal(y, np.where(mask, 4, 0)) and abs(mask.mean() - 0.25) < 0.05
+    y, mask = f(x, np.float32(0.75), np.bool_(False))
+    assert np.array_equal(y, x) and mask.all()
+
+
+def test_a_range_over_sizes_stays_open():
+    nodes = [
+        helper.make_node("Size", ["x"], ["n"]),
+        helper.make_node("Constant", [], ["zero"], value_int=0),
+        helper.make_node("Constant", [], ["step"], value_int=3),
+        helper.make_node("Range", ["zero", "n", "step"], ["y"]),
+    ]
+    m = model(nodes, [("x", TensorProto.FLOAT, ["n", 4])], [("y", TensorProto.INT64, None)])
+    graph = tl.load_onnx(m)
+    assert graph.rest is None
+    f = graph.compile(level=0)
+    for n in (1, 5):
+        assert np.array_equal(f(np.zeros((n, 4), "float32")), np.arange(0, 4 * n, 3))
