@@ -29,6 +29,7 @@ from .norm_local import *
 from .pool import *
 from .pool_more import *
 from .quantize import *
+from .recurrent import *
 from .reduce import *
 from .resample import *
 from .resize import *

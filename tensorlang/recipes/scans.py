@@ -1,21 +1,28 @@
 """Recurrences: the step of a scan in vectors along its last axis. What the step reads across memory is
-transposed once before, so that it reads lines. Uses public primitives only.
+transposed once before, so that it reads lines: so are the weights of a recurrent cell, whose products are
+computed in vectors of neighbouring rows of the weight. Uses public primitives only.
 """
 
 from __future__ import annotations
 
-from ..analysis import reads_lines, transposed
+from ..analysis import reads_lines, reads_of, transposed
+from ..analysis import step as step_of
 from ..schedule import Schedule, Stage
 from ..target import Target
 from .common import size
 from .copies import transpose_in_tiles
 from .lanes import vector_width
 
+MOST_ROWS = 4  # rows of a turn's product that are in registers at once
+VECTORS = 8  # and vectors of each
+
 
 def scan_step(s: Schedule, step: Stage, target: Target) -> set[str]:
     """Schedule the update of a scan, which hangs on the loop of the scan. The names of the stages that are
     done."""
     op = step.op
+    if op.reduce_axis and op.axis and size(op.axis[-1]) not in (0, 1):
+        return _product(s, step, target)
     if op.reduce_axis or not op.axis or size(op.axis[-1]) in (0, 1):
         return {step.name}
     done = {step.name}
@@ -37,4 +44,57 @@ def scan_step(s: Schedule, step: Stage, target: Target) -> set[str]:
             done.add(copy.name)
     _, inner = step.split(step.op.axis[-1], vector_width(step, size(step.op.axis[-1]), target))
     step.vectorize(inner)
+    return done
+
+
+def _product(s: Schedule, step: Stage, target: Target) -> set[str]:
+    """A reduction of a turn, such as the product of the state with a weight: rows × vectors in registers, the
+    reduction loops around them. The names of the stages that are done."""
+    done = {step.name} | _lines(s, step, target)
+    if not reads_of(step.op).along(step.op.axis[-1]) or not s.can("cache_write", step.name, "local"):
+        return done
+    inside = s[s.cache_write(step.name, "local")]
+    lanes = target.vector_lanes(inside.op.body[0].dtype)
+    rows = [a for a in step.op.axis[1:-1] if size(a) != 1]
+    height = 1 if not rows else MOST_ROWS if size(rows[-1]) is None else min(MOST_ROWS, size(rows[-1]) or 1)
+    vectors = max(1, (target.vector_registers - 2) // (height + 1))
+    n = size(step.op.axis[-1])
+    width = lanes * min(VECTORS, vectors)
+    jo, ji = step.split(step.op.axis[-1], width if n is None else min(width, n))
+    order = [*step.op.axis[:-1], jo]
+    if rows:
+        io, ii = step.split(rows[-1], height)
+        order = [*[a for a in step.op.axis[:-1] if a is not rows[-1]], io, jo]
+        step.reorder(*order, ii, ji)
+        step.unroll(ii)
+    step.vectorize(ji)
+    inside.compute_at(step, jo)
+    own = list(inside.op.axis)
+    inside.reorder(*inside.op.reduce_axis, *own)
+    inside.vectorize(own[-1])
+    if rows:
+        inside.unroll(own[step.op.axis.index(rows[-1])])
+    return done | {inside.name}
+
+
+def _lines(s: Schedule, step: Stage, target: Target) -> set[str]:
+    """Tensors from outside of the scan, of which neighbouring results read elements that lie apart: copied
+    before it, so that they lie side by side. The names of the copies."""
+    last, done = step.op.axis[-1], set()
+    for t, indices in reads_of(step.op).plain:
+        apart = [d for d, i in enumerate(indices[:-1]) if step_of(i, last) != 0]
+        if (
+            len(apart) != 1
+            or step_of(indices[-1], last) != 0
+            or s.state.of(t).within is not None
+            or not s.can("cache_read", t, "global", [step.name])
+        ):
+            continue
+        copy = s[s.cache_read(t, "global", [step.name])]
+        d = apart[0]
+        copy.transform_layout(lambda *at, d=d: [*at[:d], *at[d + 1 :], at[d]])
+        transposition = transposed(copy.op)
+        if transposition is not None:
+            transpose_in_tiles(s, copy, transposition, target)
+        done.add(copy.name)
     return done

@@ -100,6 +100,19 @@ def _product(name: str, a: tuple[int, ...], b: tuple[int, ...]) -> Callable[[], 
     return declare
 
 
+def _recurrent(name: str, gates: int) -> Callable[[], list]:
+    def declare() -> list:
+        x, w, r, b = (
+            _t(16, 1, 64),
+            _t(1, gates * 128, 64, name="w"),
+            _t(1, gates * 128, 128, name="r"),
+            _t(1, 2 * gates * 128, name="b"),
+        )
+        return [x, w, r, b, *getattr(ops, name)(x, w, r, b)]
+
+    return declare
+
+
 def _reversed() -> list:
     x, n = _t(ROWS, 12, 64), _t(12, dtype="int32", name="n")
     return [x, n, ops.reverse_sequence(x, n)]
@@ -287,6 +300,9 @@ EXAMPLES: dict[str, Callable[[], list]] = {
     "qlinear_conv": _product("qlinear_conv", IMAGE, KERNEL),
     **_row("matmul_integer")((ROWS, COLUMNS), (COLUMNS, COLUMNS), dtype="int8"),
     **_row("conv_integer")(IMAGE, KERNEL, dtype="int8", padding=1),
+    "rnn": _recurrent("rnn", 1),
+    "gru": _recurrent("gru", 3),
+    "lstm": _recurrent("lstm", 4),
     **_row("adaptive_max_pool2d", "adaptive_avg_pool2d")(IMAGE, output_size=7),
     **_row("global_max_pool2d", "global_avg_pool2d")(IMAGE),
     **_row("scaled_dot_product_attention")((1, 12, 128, 64), (1, 12, 128, 64), (1, 12, 128, 64)),

@@ -1,0 +1,69 @@
+"""The activations of recurrent cells, as functions of one element by name, with their parameters. Knows
+``te`` elements; no operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .. import te
+from ..errors import DeclareError
+from ..expr import make
+from ..expr.nodes import Expr
+from . import inputs
+
+Activation = Callable[[Expr], Expr]
+
+
+def _elu(e: Expr, a: Expr, _: Expr) -> Expr:
+    return te.select(e > 0.0, e, a * te.expm1(e))
+
+
+def _hard_sigmoid(e: Expr, a: Expr, b: Expr) -> Expr:
+    return make.max_(make.min_(a * e + b, make.const(1.0, e.dtype)), make.const(0.0, e.dtype))
+
+
+def _softplus(e: Expr, _: Expr, __: Expr) -> Expr:
+    return make.max_(e, make.const(0.0, e.dtype)) + te.log1p(te.exp(make.neg(te.abs(e))))
+
+
+# name → function of an element and two parameters, and what these are when left out
+TABLE: dict[str, tuple[Callable[[Expr, Expr, Expr], Expr], float, float]] = {
+    "affine": (lambda e, a, b: a * e + b, 1.0, 0.0),
+    "elu": (_elu, 1.0, 0.0),
+    "hardsigmoid": (_hard_sigmoid, 0.2, 0.5),
+    "leakyrelu": (lambda e, a, _: te.select(e > 0.0, e, a * e), 0.01, 0.0),
+    "relu": (lambda e, _, __: make.max_(e, make.const(0.0, e.dtype)), 0.0, 0.0),
+    "scaledtanh": (lambda e, a, b: a * te.tanh(b * e), 1.0, 1.0),
+    "sigmoid": (lambda e, _, __: te.sigmoid(e), 0.0, 0.0),
+    "softplus": (_softplus, 0.0, 0.0),
+    "softsign": (lambda e, _, __: e / (1.0 + te.abs(e)), 0.0, 0.0),
+    "tanh": (lambda e, _, __: te.tanh(e), 0.0, 0.0),
+    "thresholdedrelu": (lambda e, a, _: te.select(e > a, e, make.const(0.0, e.dtype)), 1.0, 0.0),
+}
+_WITH_ALPHA = ("affine", "elu", "hardsigmoid", "leakyrelu", "scaledtanh", "thresholdedrelu")
+_WITH_BETA = ("affine", "hardsigmoid", "scaledtanh")
+
+
+def activation_of(
+    op: str, names: Any, default: Sequence[str], alpha: Any, beta: Any
+) -> tuple[Activation, ...]:
+    """The functions of those names, in any case of letters. ``alpha`` and ``beta`` are taken in turn by those
+    that have such a parameter. Raises DeclareError for another number of names, and one that is not known."""
+    listed = list(default) if names is None else [str(n).lower() for n in names]
+    if len(listed) != len(default):
+        raise DeclareError(
+            f"ops.{op}: {len(listed)} activations, {len(default)} are needed",
+            try_=f"activations={tuple(default)}",
+        )
+    first, second = (iter(() if v is None else v) for v in (alpha, beta))
+    return tuple(_activation(op, n, first, second) for n in listed)
+
+
+def _activation(op: str, name: str, alpha: Any, beta: Any) -> Activation:
+    if name not in TABLE:
+        raise DeclareError(f"ops.{op}: the activation {name!r} is not known", legal=", ".join(TABLE))
+    f, a, b = TABLE[name]
+    a = inputs.number(op, "activation_alpha", next(alpha, a)) if name in _WITH_ALPHA else a
+    b = inputs.number(op, "activation_beta", next(beta, b)) if name in _WITH_BETA else b
+    return lambda e: f(e, make.const(a, e.dtype), make.const(b, e.dtype))
