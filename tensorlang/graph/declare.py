@@ -14,10 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from ..arith.facts import Facts
 from ..errors import DeclareError
 from ..expr import make
-from ..expr.nodes import Const, Expr, Var
+from ..expr.nodes import Const, Expr, Var, const_int
 from ..expr.walk import rewrite, variables
+from ..ops import tags
 from ..te import Tensor, compute, dim, placeholder
 from ..te.graph import inputs as te_inputs
 from ..te.graph import operations
@@ -60,7 +62,7 @@ class _Region:
             made = node.fn(*given, **{k: self._attribute(x) for k, x in node.attrs.items()})
             results = list(made) if isinstance(made, tuple | list) else [made]
             for v, t in zip(node.outputs, results, strict=True):
-                self.tensors[v] = t
+                self.tensors[v] = t = t if self.own else _in_shape(t, v.shape)
                 for outer, inner in zip(v.shape, t.shape, strict=True):
                     if not isinstance(outer, Const):
                         self.sizes.setdefault(outer, inner)
@@ -115,9 +117,9 @@ class _Region:
         return found if found is not None else self._new(e)
 
     def _new(self, e: Expr) -> Var:
-        facts = {k: getattr(e, k) for k in ("lo", "hi", "multiple_of")} if isinstance(e, Var) else {}
-        lo = facts.get("lo") or 0
-        own = dim(f"d{len(self.dims)}", max(0, lo), facts.get("hi"), facts.get("multiple_of") or 1)
+        low, high = Facts().interval(e)
+        each = e.multiple_of if isinstance(e, Var) else 1
+        own = dim(f"d{len(self.dims)}", max(0, low or 0), high, each)
         self.dims[own] = e
         self.sizes[e] = own
         return own
@@ -142,3 +144,14 @@ class _Region:
         return rewrite(
             e, lambda n: self._size(n) if isinstance(n, Var) and n not in self.dims else None, memo
         )
+
+
+def _in_shape(t: Tensor, shape: Sequence[Expr]) -> Tensor:
+    """The tensor in a shape whose sizes are the same numbers, though nothing in the te says so; the kernel
+    asks when it is called."""
+    if all(
+        a is b or (const_int(a) is not None and const_int(a) == const_int(b))
+        for a, b in zip(t.shape, shape, strict=True)
+    ):
+        return t
+    return compute(shape, lambda *i: t(*i), name=f"{t.name}.sized", tag=tags.INJECTIVE)  # type: ignore[no-any-return]

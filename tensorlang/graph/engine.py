@@ -194,7 +194,7 @@ class Engine:
         dims: dict[Var, int] = {}
         for v, x in zip(self.graph.inputs, given, strict=True):
             arrays[v] = _taken(self.graph.name, v, x)
-            _solve(self.graph.name, v, arrays[v], dims)
+            _solve(self.graph.name, v, arrays[v], dims, self.graph.declared.get(v))
         return self._work(arrays, dims)
 
     def _work(self, arrays: Arrays, dims: dict[Var, int]) -> list[Any]:
@@ -289,9 +289,9 @@ def _taken(where: str, v: Value, x: Any) -> Any:
     return np.ascontiguousarray(a) if a.ndim else a.reshape(())
 
 
-def _solve(where: str, v: Value, a: Any, dims: dict[Var, int]) -> None:
+def _solve(where: str, v: Value, a: Any, dims: dict[Var, int], shape: tuple[Expr, ...] | None = None) -> None:
     """The dims that the shape of an input tells."""
-    for axis, (n, have) in enumerate(zip(v.shape, getattr(a, "shape", ()), strict=True)):
+    for axis, (n, have) in enumerate(zip(shape or v.shape, getattr(a, "shape", ()), strict=True)):
         if isinstance(n, Const):
             wanted: int | None = const_int(n)
         elif isinstance(n, Var):

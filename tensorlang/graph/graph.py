@@ -134,6 +134,7 @@ class Program:
         self.rest: Any = None  # what follows once values of this graph are known, see frontends
         self.assumed: list[tuple[Expr, Expr]] = []  # sizes that are equal, or ``otherwise`` is run instead
         self.otherwise: Any = None
+        self.declared: dict[Value, tuple[Expr, ...]] = {}  # of inputs whose shape has assumed sizes by now
         self._names: dict[str, int] = {}
 
     # -- making it

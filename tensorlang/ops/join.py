@@ -221,7 +221,7 @@ def _bound(
     e, top = make.as_expr(given), n if most is None else most
     k = const_int(e)
     e = n + e if k is not None and k < 0 else e
-    e = e if inputs.at_most(e, top) else te.min(e, top)
+    e = e if inputs.at_most(e, top) else top if inputs.at_most(top, e) else te.min(e, top)
     return e if inputs.at_most(least, e) else te.max(e, least)
 
 

@@ -10,14 +10,40 @@ from typing import Any
 
 from ...errors import TensorLangError
 from ...graph import Graph
-from . import activation, control, elementwise, generate, index, nn, reduce, shape
+from . import (
+    activation,
+    control,
+    elementwise,
+    generate,
+    image,
+    index,
+    norms,
+    products,
+    quantized,
+    reduce,
+    shape,
+    windows,
+)
 from .importer import Importer
 from .known import KNOWN
 from .proto import read
 from .table import OPERATORS
 
 __all__ = ["OPERATORS", "load_onnx"]
-_FAMILIES = (activation, control, elementwise, generate, index, nn, reduce, shape)  # they fill the table
+_FAMILIES = (  # they fill the table
+    activation,
+    control,
+    elementwise,
+    generate,
+    image,
+    index,
+    norms,
+    products,
+    quantized,
+    reduce,
+    shape,
+    windows,
+)
 
 
 def load_onnx(source: Any) -> Graph:

@@ -135,8 +135,10 @@ class Importer:
                 self.env[name] = renewed_numbers(v, numbers)
             return not same
         shape = tuple(_fixed(n, equal) for n in v.shape)
-        if v.node is None or all(a is b for a, b in zip(shape, v.shape, strict=True)):
+        if all(a is b for a, b in zip(shape, v.shape, strict=True)):
             return False
+        if v.node is None:
+            self.g.declared.setdefault(v, v.shape)
         v.resize(shape)
         return True
 
@@ -317,7 +319,8 @@ class Rest:
         now.outputs, now.labels = before.outputs, before.labels
         now._count = before._count
         fixed: dict[Expr, Expr] = {d: const(sizes[d], d.dtype) for d in self.dims}
-        new = {v: Value(v.name, [_fixed(n, fixed) for n in v.shape], v.dtype) for v in self.live}
+        shapes = {v: before.g.declared.get(v, v.shape) for v in self.live}
+        new = {v: Value(v.name, [_fixed(n, fixed) for n in shapes[v]], v.dtype) for v in self.live}
         g.inputs = [new[v] for v in self.live]
         if self.pivot is not None:
             new[self.pivot] = Value(self.pivot.name, value.shape, self.pivot.dtype, data=np.array(value))

@@ -1,0 +1,74 @@
+"""ONNX's operators of images: other sizes, samples at computed places. Knows ops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ... import ops
+from ...errors import DeclareError
+from ...expr import make
+from ...expr.nodes import Expr, const_int
+from ...te import Tensor
+from .table import te_op
+
+
+@te_op("Resize", values=(1, 2, 3))
+def resize(
+    x: Tensor,
+    roi: Any = None,
+    scales: Any = None,
+    sizes: Any = None,
+    *,
+    mode: str = "nearest",
+    coordinate_transformation_mode: str = "half_pixel",
+    nearest_mode: str = "round_prefer_floor",
+    cubic_coeff_a: float = -0.75,
+    exclude_outside: int = 0,
+    extrapolation_value: float = 0.0,
+    antialias: int = 0,
+    axes: Any = None,
+    keep_aspect_ratio_policy: str = "stretch",
+    opset: int = 11,
+) -> Tensor:
+    if opset < 11:  # inputs were (x, scales), and places i / scale
+        roi, scales = None, roi
+        coordinate_transformation_mode, nearest_mode = "asymmetric", "floor"
+    where = [a % x.ndim for a in (range(x.ndim) if axes is None else axes)]
+    if sizes and keep_aspect_ratio_policy != "stretch":
+        sizes = _in_one_scale(x, where, sizes, keep_aspect_ratio_policy == "not_larger")
+    return ops.resample(
+        x,
+        list(sizes) if sizes else None,
+        list(scales) if scales else None,
+        where,
+        mode,
+        coordinate_transformation_mode,
+        nearest_mode,
+        roi=list(roi) if roi and coordinate_transformation_mode == "tf_crop_and_resize" else None,
+        cubic_coeff=cubic_coeff_a,
+        exclude_outside=bool(exclude_outside),
+        extrapolation_value=extrapolation_value,
+        antialias=bool(antialias),
+    )
+
+
+def _in_one_scale(x: Tensor, where: Sequence[int], sizes: Sequence[Any], smallest: bool) -> list[int]:
+    """All sizes of these dimensions times one scale, so that none is larger (or smaller) than asked for."""
+    have = [_known(x.shape[d]) for d in where]
+    ratios = [_known(n) / m for n, m in zip(sizes, have, strict=True)]
+    scale = min(ratios) if smallest else max(ratios)
+    return [int(m * scale + 0.5) for m in have]
+
+
+def _known(n: Any) -> int:
+    found = const_int(make.as_expr(n)) if isinstance(n, Expr) else n
+    if found is None:
+        raise DeclareError(f"the size {n} is open, an aspect ratio is to be kept")
+    return int(found)
+
+
+@te_op("Upsample", values=(1,))
+def upsample(x: Tensor, scale: Any = None, *, scales: Any = None, mode: str = "nearest") -> Tensor:
+    factors = list(scales if scale is None else scale)
+    return ops.resample(x, None, factors, None, {"bilinear": "linear"}.get(mode, mode), "asymmetric", "floor")

@@ -1,0 +1,329 @@
+"""ONNX's convolutions and pools. Knows ops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ... import ops, te
+from ...errors import DeclareError
+from ...expr import make
+from ...expr.nodes import Expr, const_int
+from ...ops.window import padded
+from ...te import Tensor
+from .elementwise import constant_like
+from .table import te_op
+
+Margins = list[tuple[Any, Any]]
+_CONV = {1: ops.conv1d, 2: ops.conv2d, 3: ops.conv3d}
+_TRANSPOSED = {1: ops.conv_transpose1d, 2: ops.conv_transpose2d, 3: ops.conv_transpose3d}
+_MAX = {1: ops.max_pool1d, 2: ops.max_pool2d, 3: ops.max_pool3d}
+_AVG = {1: ops.avg_pool1d, 2: ops.avg_pool2d, 3: ops.avg_pool3d}
+
+
+class _Window:
+    """The attributes that all of them share, with their defaults, and the margins they ask for."""
+
+    def __init__(
+        self,
+        x: Tensor,
+        kernel: Sequence[Any],
+        strides: Any = None,
+        pads: Any = None,
+        dilations: Any = None,
+        auto_pad: str = "NOTSET",
+    ) -> None:
+        n = self.n = x.ndim - 2
+        if not 1 <= n <= 3:
+            raise DeclareError(f"an image of {n} dimensions", legal="one to three beside batch and channels")
+        self.kernel: tuple[int, ...] = tuple(_number(k) if isinstance(k, Expr) else k for k in kernel)
+        self.strides = tuple(strides or [1] * n)
+        self.dilations = tuple(dilations or [1] * n)
+        self.margins: Margins = [(0, 0)] * n
+        if auto_pad in ("NOTSET", ""):
+            self.margins = [(pads[d], pads[d + n]) for d in range(n)] if pads else self.margins
+        elif auto_pad != "VALID":
+            self.margins = [self._same(x.shape[2 + d], d, auto_pad == "SAME_UPPER") for d in range(n)]
+
+    def span(self, d: int) -> int:
+        """From the first tap to the last, both counted."""
+        return int(self.dilations[d] * (self.kernel[d] - 1) + 1)
+
+    def _same(self, extent: Expr, d: int, upper: bool) -> tuple[Any, Any]:
+        """So that there are extent / stride windows, rounded up; an odd margin is larger behind (upper)."""
+        last = make.mul(make.sub(make.ceildiv(extent, self.strides[d]), 1), self.strides[d])
+        total = (
+            make.as_expr(self.span(d) - 1)
+            if self.strides[d] == 1
+            else make.max_(make.sub(make.add(last, self.span(d)), extent), 0)
+        )
+        small = make.floordiv(total, 2)
+        pair = (small, make.sub(total, small))
+        before, after = (_number(e) for e in (pair if upper else pair[::-1]))
+        return before, after
+
+    def placed(self, x: Tensor, fill: Any) -> tuple[Tensor, Margins]:
+        """``x`` with its margins and none left, where they depend on open sizes; as it is otherwise."""
+        if all(isinstance(m, int) for pair in self.margins for m in pair):
+            return x, self.margins
+        before, after = zip(*self.margins, strict=True)
+        return padded("pad", x, range(2, x.ndim), before, after, fill), [(0, 0)] * self.n
+
+
+def _number(e: Expr) -> Any:
+    n = const_int(e)
+    return e if n is None else n
+
+
+def convolved(
+    x: Tensor,
+    w: Tensor,
+    b: Tensor | None = None,
+    strides: Any = None,
+    pads: Any = None,
+    dilations: Any = None,
+    group: int = 1,
+    auto_pad: str = "NOTSET",
+) -> Tensor:
+    """ONNX's Conv."""
+    v = _Window(x, w.shape[2:], strides, pads, dilations, auto_pad)
+    x, margins = v.placed(x, 0)
+    return _CONV[v.n](x, w, b, v.strides, tuple(margins), v.dilations, group)
+
+
+@te_op("Conv")
+def conv(
+    x: Tensor,
+    w: Tensor,
+    b: Tensor | None = None,
+    *,
+    kernel_shape: Any = None,
+    strides: Any = None,
+    pads: Any = None,
+    dilations: Any = None,
+    group: int = 1,
+    auto_pad: str = "NOTSET",
+) -> Tensor:
+    return convolved(x, w, b, strides, pads, dilations, group, auto_pad)
+
+
+@te_op("ConvInteger")
+def conv_integer(
+    x: Tensor,
+    w: Tensor,
+    x_zero: Tensor | None = None,
+    w_zero: Tensor | None = None,
+    *,
+    kernel_shape: Any = None,
+    strides: Any = None,
+    pads: Any = None,
+    dilations: Any = None,
+    group: int = 1,
+    auto_pad: str = "NOTSET",
+) -> Tensor:
+    v = _Window(x, w.shape[2:], strides, pads, dilations, auto_pad)
+    return ops.conv_integer(x, w, x_zero, w_zero, v.strides, tuple(v.margins), v.dilations, group)
+
+
+@te_op("QLinearConv")
+def qlinear_conv(
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero: Tensor,
+    w: Tensor,
+    w_scale: Tensor,
+    w_zero: Tensor,
+    y_scale: Tensor,
+    y_zero: Tensor,
+    b: Tensor | None = None,
+    *,
+    kernel_shape: Any = None,
+    strides: Any = None,
+    pads: Any = None,
+    dilations: Any = None,
+    group: int = 1,
+    auto_pad: str = "NOTSET",
+) -> Tensor:
+    v = _Window(x, w.shape[2:], strides, pads, dilations, auto_pad)
+    scales = (x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, b)
+    return ops.qlinear_conv(x, *scales, v.strides, tuple(v.margins), v.dilations, group)
+
+
+@te_op("ConvTranspose")
+def conv_transpose(
+    x: Tensor,
+    w: Tensor,
+    b: Tensor | None = None,
+    *,
+    kernel_shape: Any = None,
+    strides: Any = None,
+    pads: Any = None,
+    dilations: Any = None,
+    group: int = 1,
+    auto_pad: str = "NOTSET",
+    output_padding: Any = None,
+    output_shape: Any = None,
+) -> Tensor:
+    v = _Window(x, w.shape[2:], strides, pads, dilations, "NOTSET" if auto_pad != "VALID" else auto_pad)
+    extra = list(output_padding or [0] * v.n)
+    if output_shape or auto_pad.startswith("SAME"):
+        wanted = list(output_shape or [])[-v.n :]
+        for d in range(v.n):
+            # beyond (extent - 1) * stride, and what of it is to go
+            room = extra[d] + v.span(d)
+            goal = make.as_expr(wanted[d]) if wanted else make.mul(x.shape[2 + d], v.strides[d])
+            last = make.mul(make.sub(x.shape[2 + d], 1), v.strides[d])
+            total = const_int(make.add(make.sub(last, goal), room))
+            if total is None:
+                raise DeclareError(
+                    f"output_shape={output_shape}",
+                    because=f"the size of the input, {x.shape[2 + d]}, is open",
+                )
+            extra[d] += max(0, -total)
+            small = max(0, total) // 2
+            pair = (small, max(0, total) - small)
+            v.margins[d] = pair if auto_pad == "SAME_UPPER" else pair[::-1]
+    return _TRANSPOSED[v.n](x, w, b, v.strides, tuple(v.margins), tuple(extra), group, v.dilations)
+
+
+# --- pools --------------------------------------------------------------------------------------------------
+
+
+@te_op("MaxPool")
+def max_pool(
+    x: Tensor,
+    *,
+    kernel_shape: Any,
+    strides: Any = None,
+    pads: Any = None,
+    dilations: Any = None,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    storage_order: int = 0,
+    results: int = 1,
+) -> Any:
+    """Indices count through the whole tensor."""
+    v = _Window(x, kernel_shape, strides, pads, dilations, auto_pad)
+    if results == 1:
+        lowest = make.neg(te.infinity(x.dtype)) if x.dtype.is_float else te.min_value(x.dtype)
+        x, margins = v.placed(x, lowest)
+        return _MAX[v.n](x, v.kernel, v.strides, tuple(margins), v.dilations, bool(ceil_mode))
+    return ops.max_pool_with_indices(
+        x,
+        v.kernel,
+        v.strides,
+        tuple(v.margins),
+        v.dilations,
+        bool(ceil_mode),
+        whole=True,
+        column_major=bool(storage_order),
+    )
+
+
+@te_op("MaxUnpool", values=(2,))
+def max_unpool(
+    x: Tensor,
+    indices: Tensor,
+    output_shape: Any = None,
+    *,
+    kernel_shape: Any,
+    strides: Any = None,
+    pads: Any = None,
+) -> Tensor:
+    """Indices count through the tensor that was pooled; a larger ``output_shape`` has zeros behind it."""
+    v = _Window(x, kernel_shape, strides, pads)
+    size = [
+        make.sub(make.add(make.mul(make.sub(n, 1), s), k), b + a)
+        for n, s, k, (b, a) in zip(x.shape[2:], v.strides, v.kernel, v.margins, strict=True)
+    ]
+    y = ops.max_unpool(x, indices, size, whole=True)
+    if output_shape is None:
+        return y
+    behind = [_number(make.sub(make.as_expr(n), m)) for n, m in zip(output_shape[2:], size, strict=True)]
+    return padded("pad", y, range(2, x.ndim), [0] * v.n, behind, 0)
+
+
+@te_op("AveragePool")
+def average_pool(
+    x: Tensor,
+    *,
+    kernel_shape: Any,
+    strides: Any = None,
+    pads: Any = None,
+    dilations: Any = None,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    count_include_pad: int = 0,
+) -> Tensor:
+    v = _Window(x, kernel_shape, strides, pads, dilations, auto_pad)
+    if all(isinstance(m, int) for pair in v.margins for m in pair):
+        return _average(x, v, v.margins, ceil_mode, count_include_pad)
+    y = _average(*v.placed(x, 0)[:1], v, [(0, 0)] * v.n, ceil_mode, 1)
+    if count_include_pad:
+        return y
+    ones = te.compute(x.shape, lambda *_: te.const(1, x.dtype), name="ones")
+    return ops.divide(y, _average(*v.placed(ones, 0)[:1], v, [(0, 0)] * v.n, ceil_mode, 1))
+
+
+def _average(x: Tensor, v: _Window, margins: Margins, ceil_mode: int, count_include_pad: int) -> Tensor:
+    return _AVG[v.n](
+        x, v.kernel, v.strides, tuple(margins), bool(ceil_mode), bool(count_include_pad), dilation=v.dilations
+    )
+
+
+@te_op("LpPool")
+def lp_pool(
+    x: Tensor,
+    *,
+    kernel_shape: Any,
+    strides: Any = None,
+    pads: Any = None,
+    dilations: Any = None,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    p: int = 2,
+) -> Tensor:
+    v = _Window(x, kernel_shape, strides, pads, dilations, auto_pad)
+    x, margins = v.placed(x, 0)
+    return ops.lp_pool(x, v.kernel, p, v.strides, tuple(margins), v.dilations, bool(ceil_mode))
+
+
+@te_op("GlobalAveragePool")
+def global_average_pool(x: Tensor) -> Tensor:
+    return ops.global_avg_pool(x)
+
+
+@te_op("GlobalMaxPool")
+def global_max_pool(x: Tensor) -> Tensor:
+    return ops.global_max_pool(x)
+
+
+@te_op("GlobalLpPool")
+def global_lp_pool(x: Tensor, *, p: int = 2) -> Tensor:
+    return ops.global_lp_pool(x, p)
+
+
+@te_op("MaxRoiPool")
+def max_roi_pool(
+    x: Tensor, rois: Tensor, *, pooled_shape: Sequence[int], spatial_scale: float = 1.0
+) -> Tensor:
+    """The largest element of each of ``pooled_shape`` parts of boxes (image, x1, y1, x2, y2), 0 of none."""
+    h, w = x.shape[2:]
+    rows, columns = te.reduce_axis((0, h), "rows"), te.reduce_axis((0, w), "columns")
+
+    def inside(r: Any, at: Any, k: Any, d: int, extent: Expr) -> Expr:
+        """Whether ``at`` lies in part ``k`` of box ``r`` along dimension ``d``."""
+        first, last = (te.cast("int32", te.floor(rois(r, c) * spatial_scale + 0.5)) for c in (2 - d, 4 - d))
+        size = te.cast("float32", make.max_(last - first + 1, 1)) / float(pooled_shape[d])
+        begin = te.cast("int32", te.floor(te.cast("float32", k) * size)) + first
+        end = te.cast("int32", te.ceil(te.cast("float32", k + 1) * size)) + first
+        return te.all(at >= begin, at < end, begin < extent)
+
+    def most(r: Any, c: Any, i: Any, j: Any) -> Expr:
+        where = te.all(inside(r, rows, i, 0, h), inside(r, columns, j, 1, w))
+        image = te.cast("int32", rois(r, 0))
+        return te.max(x(image, c, rows, columns), axis=[rows, columns], where=where)  # type: ignore[no-any-return]
+
+    shape: Any = (rois.shape[0], x.shape[1], *pooled_shape)
+    found: Any = te.compute(shape, most, name="max_roi_pool")
+    return ops.where(ops.isinf(found), constant_like(found, 0), found)
