@@ -19,6 +19,7 @@ from .nest import Loop
 from .patterns import (
     Reads,
     constant,
+    few_operations,
     narrow_product,
     operations,
     reads_of,
@@ -74,6 +75,7 @@ __all__ = [
     "constant",
     "conv_of",
     "cost_of",
+    "few_operations",
     "has_calls",
     "least",
     "minus",

@@ -4,6 +4,7 @@ schedules."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 from ..arith.conditions import conjuncts
 from ..expr.linear import poly, reads_data
@@ -98,6 +99,31 @@ def operations(body: tuple[Expr, ...]) -> int:
                 total += 10
             elif not isinstance(node, Access | Const | Var) and not node.dtype.is_index:
                 total += 1
+    return total
+
+
+def few_operations(op: ComputeOp, most: int) -> bool:
+    """Whether one element takes at most that many ``operations``; the body of a long chain of inlined stages
+    is not written out for it, unless it has too many or nearly so."""
+    return _at_most(op) <= most or operations(op.body) <= most
+
+
+_counted: WeakKeyDictionary[ComputeOp, int] = WeakKeyDictionary()
+
+
+def _at_most(op: ComputeOp) -> int:
+    """Those of a definition, or of its parts together."""
+    total, todo = 0, [op]
+    while todo:
+        part = todo.pop()
+        known, composed = _counted.get(part), part.composed
+        if known is None and composed is not None:
+            todo += composed.parts
+            continue
+        if known is None:
+            known = _counted[part] = operations(part.body)
+        total += known
+    _counted[op] = total
     return total
 
 

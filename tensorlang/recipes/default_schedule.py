@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..analysis import has_calls, operations, reads_of, reduces_rows, transposed
+from ..analysis import few_operations, has_calls, reads_of, reduces_rows, transposed
 from ..ops import tags
 from ..schedule import Schedule, Stage, create_schedule
 from ..target import Target, as_target
@@ -97,7 +97,7 @@ def _inline(s: Schedule, done: set[str]) -> None:
             or len(readers) > 1
             or any(_places(r.compute, stage) > 1 for r in readers)
         )
-        if operations(stage.op.body) <= (MAX_INLINE_COST if again else MAX_CHAIN_COST):
+        if few_operations(stage.op, MAX_INLINE_COST if again else MAX_CHAIN_COST):
             stage.compute_inline()
 
 

@@ -69,19 +69,39 @@ class PlaceholderOp(Operation):
         self.outputs = (Tensor(self, 0, shape, dtype),)
 
 
+class Composed:
+    """A definition as parts of which its body is written when it is asked for (see ``inlined``)."""
+
+    __slots__ = ()
+
+    @property
+    def parts(self) -> tuple[ComputeOp, ...]:
+        """The definitions that it is put together of, which have all operations of the whole."""
+        raise NotImplementedError
+
+    def reads(self) -> tuple[TensorRead, ...]:
+        """What the body reads, each once, in order of appearance."""
+        raise NotImplementedError
+
+    def body(self) -> tuple[Expr, ...]:
+        """The expressions."""
+        raise NotImplementedError
+
+
 class ComputeOp(Operation):
     """``axis`` are the data axes of every output, ``reduce_axis`` those reduced over, ``body`` one expression
     per output: all are Reduce nodes of one reduction, or none is. ``needs`` are conditions on symbolic sizes,
-    each with the reason: a call with other sizes is refused."""
+    each with the reason: a call with other sizes is refused. ``composed`` holds the parts of a body that
+    nobody has asked for yet."""
 
-    __slots__ = ("_found", "axis", "body", "needs", "reduce_axis")
+    __slots__ = ("_found", "axis", "body", "composed", "needs", "reduce_axis")
 
     def __init__(
         self,
         name: str,
         axis: tuple[IterVar, ...],
         reduce_axis: tuple[IterVar, ...],
-        body: tuple[Expr, ...],
+        body: tuple[Expr, ...] | Composed,
         tag: str = "",
         attrs: Mapping[str, Any] | None = None,
         outputs: tuple[Tensor, ...] | None = None,
@@ -91,17 +111,28 @@ class ComputeOp(Operation):
         self.needs = needs
         self.axis = axis
         self.reduce_axis = reduce_axis
-        self.body = body
+        self.composed = body if isinstance(body, Composed) else None
+        if not isinstance(body, Composed):
+            self.body = body
         self._found: tuple[tuple[TensorRead, ...], tuple[Tensor, ...]] | None = None
         if outputs is None:
             tell_apart((*axis, *reduce_axis))
             shape = tuple(a.extent for a in axis)
-            outputs = tuple(Tensor(self, i, shape, e.dtype) for i, e in enumerate(body))
+            outputs = tuple(Tensor(self, i, shape, e.dtype) for i, e in enumerate(self.body))
         self.outputs = outputs
+
+    def __getattr__(self, name: str) -> Any:
+        """The body, when it is first asked for."""
+        composed = self.composed if name == "body" else None
+        if composed is None:
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}", name=name, obj=self)
+        self.body = composed.body()
+        self.composed = None
+        return self.body
 
     def redefined(
         self,
-        body: tuple[Expr, ...],
+        body: tuple[Expr, ...] | Composed,
         axis: tuple[IterVar, ...] | None = None,
         reduce_axis: tuple[IterVar, ...] | None = None,
     ) -> ComputeOp:
@@ -128,19 +159,15 @@ class ComputeOp(Operation):
 
     def _read(self) -> tuple[tuple[TensorRead, ...], tuple[Tensor, ...]]:
         if self._found is None:
-            nodes = tuple(dict.fromkeys([n for e in self.body for n in preorder(e) if type(n) is TensorRead]))
+            composed = self.composed
+            nodes = reads_in(self.body) if composed is None else composed.reads()
             self._found = nodes, tuple(dict.fromkeys([n.tensor for n in nodes]))
         return self._found
 
 
-def tensors_read(body: tuple[Expr, ...]) -> tuple[Tensor, ...]:
-    """The tensors these expressions read, each once, in order of appearance."""
-    found: dict[Tensor, None] = {}
-    for e in body:
-        for node in preorder(e):
-            if type(node) is TensorRead:
-                found[node.tensor] = None
-    return tuple(found)
+def reads_in(body: tuple[Expr, ...]) -> tuple[TensorRead, ...]:
+    """The reads in these expressions, each once, in order of appearance."""
+    return tuple(dict.fromkeys([n for e in body for n in preorder(e) if type(n) is TensorRead]))
 
 
 class Tensor(Operators):

@@ -209,6 +209,18 @@ def padded_convolution() -> Case:
 
 
 @case
+def turned_chain() -> Case:
+    A = te.placeholder((5, 7), name="A")
+    P = te.compute((5, 7), lambda i, j: A[i, j] * 2.0, name="P")
+    Q = te.compute((7, 5), lambda i, j: P[j, i] + 1.0, name="Q")
+    C = te.compute((5, 7), lambda i, j: Q[j, i] * Q[j, i], name="C")
+    s = te.create_schedule(C.op)
+    s[P].compute_inline()
+    s[Q].compute_inline()
+    return [A, C], [C], {"A": SMALL}, s, ({},)
+
+
+@case
 def argmax() -> Case:
     best = te.comm_reducer(
         lambda x, y: (

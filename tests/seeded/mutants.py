@@ -169,10 +169,17 @@ MUTANTS = (
     ),
     M(
         "inlining puts the indices in the wrong order",
-        "schedule.primitives.compute_inline:ComputeInline.apply",
-        "zip((a.var for a in op.axis), e.indices, strict=True)",
-        "zip((a.var for a in op.axis), e.indices[::-1], strict=True)",
+        "te.inlined:inlined",
+        "zip([a.var for a in producer.axis], e.indices, strict=True)",
+        "zip([a.var for a in producer.axis], e.indices[::-1], strict=True)",
         ("padded_convolution",),
+    ),
+    M(
+        "the first of a chain of inlined stages keeps the axes of the second",
+        "te.inlined:_Link.body",
+        "substitute(e, names[-1]) for v, e",
+        "e for v, e",
+        ("turned_chain",),
     ),
     M(
         "a padded layout computes its padding from the source",

@@ -13,7 +13,7 @@ from tensorlang.expr.nodes import const_int
 from tensorlang.te.axis import dims_of
 from tensorlang.te.graph import inputs, operations
 from tensorlang.te.reducers import SUM, Reduce
-from tensorlang.te.tensor import ComputeOp, PlaceholderOp, TensorSlice, tensors_read
+from tensorlang.te.tensor import ComputeOp, PlaceholderOp, TensorSlice, reads_in
 
 
 def shape_of(t):
@@ -132,7 +132,7 @@ def test_elements():
     assert A[i, 3] is A(i, 3)
     assert type(A[i]) is TensorSlice and A[i][3] is A[i, 3] and repr(A[i]) == "A[i, …]"
     assert (I[i].astype("float32") + A[0, I[i]]).dtype is FLOAT32
-    assert tensors_read((A[0, I[i]],)) == (A, I)
+    assert [r.tensor for r in reads_in((A[0, I[i]],))] == [A, I]
 
 
 def test_graph_orders_producers_before_consumers():

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import tensorlang as tl
 from tensorlang import te
-from tensorlang.analysis import operations, reads_of
+from tensorlang.analysis import few_operations, reads_of
 
 from .rule import Answer, Where, untouched, ways
 from .tiling import at_own_place, carries
@@ -37,7 +37,7 @@ class Inline:
             or len(readers) > 1
             or any(r.compute.reduce_axis for r in readers)
         )
-        if operations(stage.op.body) > (AGAIN if again else FREE) or not s.can("compute_inline", stage.name):
+        if not few_operations(stage.op, AGAIN if again else FREE) or not s.can("compute_inline", stage.name):
             return Answer.SKIP
         heir = s[readers[0].name] if len(readers) == 1 and isinstance(readers[0].op, te.ComputeOp) else None
         passes_on = (

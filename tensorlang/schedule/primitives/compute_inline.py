@@ -8,9 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...expr.nodes import Expr
-from ...expr.walk import rewrite, substitute
-from ...te.tensor import TensorRead
+from ...te.inlined import inlined
 from ..legality.verdict import YES, Verdict, refuse
 from ..state import INLINED, ScheduleState, change
 from .base import Primitive, check_own_memory
@@ -58,19 +56,7 @@ class ComputeInline(Primitive):
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
         st = state.stage(self.stage)
-        op = st.compute
-
-        def written_out(e: Expr) -> Expr | None:
-            if type(e) is TensorRead and e.tensor.op is st.key:
-                return substitute(
-                    op.body[e.tensor.value_index], dict(zip((a.var for a in op.axis), e.indices, strict=True))
-                )
-            return None
-
-        changed = [
-            change(r, op=r.compute.redefined(tuple(rewrite(e, written_out) for e in r.compute.body)))
-            for r in state.readers(self.stage)
-        ]
+        changed = [change(r, op=inlined(r.compute, st.compute, st.key)) for r in state.readers(self.stage)]
         return state.with_stage(change(st, attach=INLINED, store=None, waiting=None), *changed), None
 
     @staticmethod
