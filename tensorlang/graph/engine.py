@@ -24,6 +24,7 @@ from ..runtime.table import Step, Table
 from . import memory
 from .graph import Node, Program, Value
 from .kernels import Compiler, Kernel, Region
+from .passes import simplified
 from .regions import regions
 from .sizes import function
 
@@ -122,7 +123,7 @@ class Engine:
     """
 
     def __init__(self, graph: Program, compiler: Compiler | None = None, level: int = 2) -> None:
-        self.graph = graph
+        self.graph = graph = simplified(graph, level)
         self.level = level
         self.compiler = compiler or Compiler()
         self.names = [v.name for v in graph.inputs]

@@ -1,0 +1,67 @@
+"""What makes a graph simpler before it is cut into regions: one list, in the order it runs. Knows graphs and
+te; no kernels.
+
+A pass is a function from a program to a program that computes the same; the one it is given stays as it
+is. Values keep their identity from pass to pass: a program is which nodes make them. Each pass is idempotent,
+and the list is run until nothing changes. ``level`` says from which level on a pass runs: 1 are those whose
+results are the same to the bit, 2 those that may move the rounding of floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import NamedTuple
+
+from ...errors import DeclareError
+from ..graph import Program
+from .constants import fold_constants
+from .dead import drop_dead
+from .duplicates import merge_duplicates
+from .identities import drop_identities
+from .scales import scale_weights
+
+__all__ = ["PASSES", "Pass", "simplified"]
+
+Hook = Callable[[str, Program, Program], None]
+MOST_ROUNDS = 8
+
+
+class Pass(NamedTuple):
+    """A name by which it can be left out, what it does, and from which level on it runs."""
+
+    name: str
+    run: Callable[[Program], Program]
+    level: int
+
+
+PASSES = (
+    Pass("dead", drop_dead, 1),
+    Pass("identities", drop_identities, 1),
+    Pass("duplicates", merge_duplicates, 1),
+    Pass("constants", fold_constants, 2),
+    Pass("scales", scale_weights, 2),
+)
+
+
+def simplified(
+    graph: Program, level: int = 2, without: Collection[str] = (), hooks: Collection[Hook] = ()
+) -> Program:
+    """The graph as the passes of ``level`` leave it, but for those named in ``without``. Each hook is called
+    with the name of a pass and the graph before and after it. Raises DeclareError for a name that no pass
+    has."""
+    unknown = set(without) - {p.name for p in PASSES} - {"regions"}
+    if unknown:
+        raise DeclareError(
+            f"there is no pass {min(unknown)!r}", because=f"they are {', '.join(p.name for p in PASSES)}"
+        )
+    for _ in range(MOST_ROUNDS):
+        start = graph
+        for p in PASSES:
+            if p.level > level or p.name in without:
+                continue
+            before, graph = graph, p.run(graph)
+            for hook in hooks:
+                hook(p.name, before, graph)
+        if graph is start:
+            break
+    return graph

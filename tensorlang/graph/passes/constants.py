@@ -1,0 +1,54 @@
+"""Operators on constants are computed once, here, unless what they make is much larger than what it is made
+of."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...errors import TensorLangError
+from ...te import reference
+from ..graph import Node, Program, Value
+from .rewrite import plain, renewed, results_of
+
+MOST_BYTES = 16 << 20
+MOST_GROWTH = 4
+
+
+def fold_constants(graph: Program) -> Program:
+    """The graph with their results as constants."""
+    replaced: dict[Value, Value] = {}
+    fixed = set(graph.outputs) if graph.rest is not None else set()
+    nodes = []
+    for n in graph.nodes:
+        given = [replaced.get(v, v) if v is not None else None for v in n.inputs]
+        arrays = _evaluated(n, given) if not fixed.intersection(n.outputs) else None
+        if arrays is None:
+            nodes.append(n)
+            continue
+        for v, a in zip(n.outputs, arrays, strict=True):
+            replaced[v] = Value(v.name, a.shape, v.dtype, data=a)
+    return renewed(graph, nodes, replaced) if replaced else graph
+
+
+def _evaluated(n: Node, given: list[Value | None]) -> list[np.ndarray] | None:
+    """What a node of constants makes; None for one that stays."""
+    if not plain(n) or any(v is not None and v.data is None for v in given):
+        return None
+    sizes = [v.sizes for v in n.outputs]
+    if any(s is None for shape in sizes for s in shape):
+        return None
+    made = sum(
+        math.prod(s or 0 for s in shape) * v.dtype.to_numpy().itemsize
+        for v, shape in zip(n.outputs, sizes, strict=True)
+    )
+    held = sum(v.data.nbytes for v in given if v is not None and v.data is not None)
+    if made > max(MOST_BYTES, MOST_GROWTH * held):
+        return None
+    try:
+        results = results_of(n, [None if v is None else v.tensor for v in given])
+        values = {v.tensor: v.data for v in given if v is not None and v.data is not None}
+        return list(reference.evaluate(results, values))
+    except TensorLangError:  # such as a division by zero, which the kernel will tell of when it runs
+        return None

@@ -1,0 +1,86 @@
+"""Operators that do the same to the same values are computed once; equal constants are one.
+
+Functions of arrays are left alone: they may draw random numbers."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+
+from ...expr.nodes import Expr
+from ..graph import Node, Program, Value
+from .rewrite import plain, renewed, resolved
+
+MOST_BYTES = 1 << 24  # of a constant that is compared with others
+
+
+def merge_duplicates(graph: Program) -> Program:
+    """The graph with one of each."""
+    replaced: dict[Value, Value] = {}
+    first: dict[Any, Value] = {}
+    for v in graph.constants:
+        same = first.setdefault(_content(v), v)
+        if same is not v:
+            replaced[v] = same
+    fixed = set(graph.outputs) if graph.rest is not None else set()
+    made: dict[Any, Node] = {}
+    nodes = []
+    for n in graph.nodes:
+        key = _key(n, replaced)
+        same_node = None if key is None else made.setdefault(key, n)
+        if same_node is None or same_node is n:
+            nodes.append(n)
+            continue
+        replaced.update(zip(n.outputs, same_node.outputs, strict=True))
+        if any(v in fixed for v in n.outputs):
+            nodes.append(n)
+    changed = len(nodes) < len(graph.nodes) or any(v in replaced for n in nodes for v in n.reads)
+    return renewed(graph, nodes, replaced) if changed else graph
+
+
+def _content(v: Value) -> Any:
+    assert v.data is not None
+    if v.data.nbytes > MOST_BYTES or v.data.dtype.hasobject:
+        return id(v)
+    digest = hashlib.blake2b(np.ascontiguousarray(v.data).tobytes(), digest_size=16).digest()
+    return v.data.dtype.str, v.data.shape, digest
+
+
+def _key(n: Node, replaced: dict[Value, Value]) -> Any:
+    """Equal for nodes that do the same; None for one that is equal to no other."""
+    if not plain(n):
+        return None
+    try:
+        inputs = tuple(None if v is None else id(resolved(v, replaced)) for v in n.inputs)
+        attrs = tuple((k, _frozen(x)) for k, x in sorted(n.attrs.items()))
+        key = (_function(n.fn), inputs, attrs, tuple(str(v.dtype) for v in n.outputs))
+        hash(key)
+    except TypeError:
+        return None
+    return key
+
+
+def _function(fn: Any) -> Any:
+    """A function, or what an object that is called consists of."""
+    if not hasattr(fn, "__dict__") or hasattr(fn, "__code__"):
+        return id(fn)
+    return type(fn), tuple(
+        (k, _function(x) if callable(x) else _frozen(x)) for k, x in sorted(vars(fn).items())
+    )
+
+
+def _frozen(x: Any) -> Any:
+    """An attribute as something that can be looked up. Raises TypeError for what cannot."""
+    if isinstance(x, Expr):
+        return ("expr", id(x))
+    if isinstance(x, list | tuple):
+        return (type(x).__name__, *map(_frozen, x))
+    if isinstance(x, np.ndarray):
+        if x.dtype == object:
+            return (x.shape, *map(_frozen, x.reshape(-1)))
+        return (x.dtype.str, x.shape, x.tobytes())
+    if isinstance(x, float):
+        return ("float", np.float64(x).tobytes())
+    return (type(x).__name__, x)

@@ -1,0 +1,50 @@
+"""Programs made of others: the same inputs and outputs, other nodes. Knows graphs only."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..graph import Node, Program, Value
+
+
+def renewed(graph: Program, nodes: Sequence[Node], replaced: Mapping[Value, Value] | None = None) -> Program:
+    """A program of these nodes, in which every reader of a value of ``replaced`` reads the value it stands
+    for. What the rest of a model reads keeps its name: those outputs are not replaced."""
+    new = copy.copy(graph)
+    found = dict(replaced or {})
+    new.nodes = [_with_inputs(n, found) for n in nodes]
+    if graph.rest is None:
+        new.outputs = [resolved(v, found) for v in graph.outputs]
+    return new
+
+
+def resolved(v: Value, replaced: Mapping[Value, Value]) -> Value:
+    """The value that stands for ``v`` in the end."""
+    while v in replaced:
+        v = replaced[v]
+    return v
+
+
+def _with_inputs(n: Node, replaced: Mapping[Value, Value]) -> Node:
+    inputs = [None if v is None else resolved(v, replaced) for v in n.inputs]
+    return n if all(a is b for a, b in zip(inputs, n.inputs, strict=True)) else remade(n, inputs, n.outputs)
+
+
+def remade(n: Node, inputs: Sequence[Value | None], outputs: Sequence[Value]) -> Node:
+    """A node that does the same to other inputs."""
+    new = Node(n.op, n.fn, inputs, n.attrs, n.name, n.kind, n.graphs)
+    new.outputs = list(outputs)
+    return new
+
+
+def plain(n: Node) -> bool:
+    """Whether it is a function of te tensors, which gives the same whenever it is asked."""
+    return n.kind == "te" and not n.graphs
+
+
+def results_of(n: Node, tensors: Sequence[Any]) -> list[Any]:
+    """The te of a node on these tensors."""
+    made = n.fn(*tensors, **n.attrs)
+    return list(made) if isinstance(made, tuple | list) else [made]

@@ -1,0 +1,245 @@
+"""Scales of channels go into the weights before them: a product or convolution with a constant weight,
+whose result is only multiplied and shifted by constants of its channel, becomes one with another weight and
+a shift. A batch norm behind a convolution is the common case; so are the multiplications and additions that
+exporters write in its place.
+
+Which input is the weight, and which of its axes counts the channels, is told by the te; what the operator
+behind does to a channel is asked by computing it for results of 0 and 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ... import ops
+from ...analysis import constant
+from ...errors import TensorLangError
+from ...expr.nodes import Add, Div, Expr, Mul, Sub
+from ...expr.walk import preorder, variables
+from ...te import ComputeOp, IterVar, Tensor, placeholder, reference
+from ...te.graph import operations
+from ...te.reducers import Reduce
+from ...te.tensor import TensorRead
+from ..graph import Node, Program, Value
+from .rewrite import plain, remade, renewed, results_of
+
+
+def scale_weights(graph: Program) -> Program:
+    """The graph with scaled weights."""
+    readers = graph.readers()
+    kept = set(graph.outputs)
+    replaced: dict[int, list[Node]] = {}
+    for heavy in graph.nodes:
+        if id(heavy) in replaced or not plain(heavy) or len(heavy.outputs) != 1:
+            continue
+        for w in _weighed(heavy):
+            chain, scale, by = _chain(heavy.outputs[0], w.axis, readers, kept)
+            if not chain or (len(chain) == 1 and w.bias is None and (scale == 1).all()):
+                continue
+            replaced |= {id(n): [] for n in (heavy, *chain)}
+            replaced[id(chain[-1])] = _with_scale(heavy, chain[-1], w, scale, by)
+            break
+    return renewed(graph, [m for n in graph.nodes for m in replaced.get(id(n), [n])]) if replaced else graph
+
+
+def _chain(
+    v: Value, axis: int, readers: dict[Value, list[Node]], kept: set[Value]
+) -> tuple[list[Node], np.ndarray, np.ndarray]:
+    """The nodes behind ``v`` that together multiply each of its channels by a number and add one."""
+    chain: list[Node] = []
+    scale, by = np.ones(()), np.zeros(())
+    while v not in kept and len(readers.get(v, ())) == 1:
+        (n,) = readers[v]
+        if not plain(n) or len(n.outputs) != 1 or not _alike(n.outputs[0], v):
+            break
+        line = _line(n, v, axis)
+        if line is None:
+            break
+        factor, amount = line
+        scale, by, v = scale * factor, by * factor + amount, n.outputs[0]
+        chain.append(n)
+    return chain, scale, by
+
+
+def _alike(a: Value, b: Value) -> bool:
+    same = len(a.shape) == len(b.shape) and all(n is m for n, m in zip(a.shape, b.shape, strict=True))
+    return same and a.dtype == b.dtype
+
+
+SHIFT = "Shift"
+
+
+def shift(x: Tensor, by: Tensor) -> Tensor:
+    """A number for each channel is added."""
+    return ops.add(x, by)
+
+
+@dataclass(frozen=True)
+class _Weighed:
+    """A node that is linear in ``weight`` and ``bias`` together; ``axis`` of the result counts the channels,
+    ``weight_axis`` of the weight does."""
+
+    weight: Value
+    bias: Value | None
+    axis: int
+    weight_axis: int
+
+
+def _with_scale(heavy: Node, after: Node, w: _Weighed, scale: np.ndarray, by: np.ndarray) -> list[Node]:
+    """The first node with another weight, and a shift where one is left; together what ``after`` gave."""
+    out = after.outputs[0]
+    assert w.weight.data is not None
+    along = [1] * w.weight.data.ndim
+    along[w.weight_axis] = -1
+    weight = (w.weight.data * scale.reshape(along)).astype(w.weight.data.dtype)
+    new = {w.weight: Value(w.weight.name, weight.shape, w.weight.dtype, data=weight)}
+    if w.bias is not None:
+        assert w.bias.data is not None
+        shifted = (w.bias.data * scale + by).astype(w.bias.data.dtype)
+        new[w.bias] = Value(w.bias.name, shifted.shape, w.bias.dtype, data=shifted)
+        by = np.zeros_like(by)
+    inputs = [new.get(v, v) if v is not None else None for v in heavy.inputs]
+    if not by.any():
+        return [remade(heavy, inputs, after.outputs)]
+    first = remade(heavy, inputs, heavy.outputs)
+    places = [1] * (len(out.shape) - w.axis)
+    places[0] = -1
+    amount = by.reshape(places).astype(out.dtype.to_numpy())
+    second = Node(
+        SHIFT, shift, [heavy.outputs[0], Value(f"{out.name}.shift", amount.shape, out.dtype, data=amount)], {}
+    )
+    second.outputs = list(after.outputs)
+    return [first, second]
+
+
+def _weighed(n: Node) -> list[_Weighed]:
+    """The ways in which a node may be scaled."""
+    tensors = {v.tensor: v for v in n.reads}
+    (made,) = results_of(n, [None if v is None else v.tensor for v in n.inputs])
+    if not made.dtype.is_float:
+        return []
+    computed = [op for op in operations([made.op]) if isinstance(op, ComputeOp)]
+    sums = [op for op in computed if op.reduce_axis]
+    if len(sums) != 1 or len(total_body := sums[0].body) != 1 or total_body[0].dtype != made.dtype:
+        return []
+    (total,) = sums
+    bias: Value | None = None
+    if made.op is not total:
+        bias = _bias(made, total, tensors)
+        if bias is None:
+            return []
+    return [
+        _Weighed(value, bias, list(total.axis).index(column), place)
+        for value, column, place in _columns(total, tensors)
+        if value.dtype == made.dtype and value is not bias and sum(v is value for v in n.inputs) == 1
+    ]
+
+
+def _columns(total: ComputeOp, tensors: dict[Tensor, Value]) -> Iterator[tuple[Value, IterVar, int]]:
+    """Each constant factor of the sum with an axis that it has at one place, and nowhere else, and with the
+    place."""
+    (body,) = total.body
+    if not isinstance(body, Reduce) or body.reducer.kind != "add" or len(body.sources) != 1:
+        return
+    (source,) = body.sources
+    if type(source) is not Mul or body.condition is not None or body.init is not None:
+        return
+    for read in (source.a, source.b):
+        if not isinstance(read, TensorRead):
+            continue
+        value = tensors.get(read.tensor)
+        if value is None or value.data is None:
+            continue
+        for column in total.axis:
+            places = [d for d, i in enumerate(read.indices) if column.var in variables(i)]
+            if len(places) == 1 and read.indices[places[0]] is column.var:
+                yield value, column, places[0]
+
+
+def _bias(made: Tensor, total: ComputeOp, tensors: dict[Tensor, Value]) -> Value | None:
+    """The constant vector that is added to the sum, when nothing else is done to it."""
+    op = made.op
+    if not isinstance(op, ComputeOp) or len(op.body) != 1 or type(op.body[0]) is not Add:
+        return None
+    sides = [e for e in (op.body[0].a, op.body[0].b) if isinstance(e, TensorRead)]
+    read = [e for e in sides if e.tensor.op is total]
+    others = [tensors.get(e.tensor) for e in sides if e.tensor.op is not total]
+    if len(read) != 1 or len(others) != 1 or others[0] is None or others[0].data is None:
+        return None
+    return others[0] if others[0].data.ndim == 1 else None
+
+
+def _line(n: Node, source: Value, axis: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """What ``n`` does to each channel of ``source``: a factor and an amount; None unless that is all."""
+    (made,) = results_of(n, [None if v is None else v.tensor for v in n.inputs])
+    if any(
+        not isinstance(op, ComputeOp) or op.reduce_axis for op in operations([made.op]) if op.input_tensors
+    ):
+        return None
+    channels = constant(source.shape[axis])
+    small = [1] * len(source.shape)
+    small[axis] = channels or 1
+    x = placeholder(small, source.dtype, "x")
+    constants = [v for v in n.reads if v is not source]
+    if any(v.data is None or not _by_channel(v.data, axis, len(small), channels) for v in constants):
+        return None
+    try:
+        (result,) = results_of(n, [None if v is None else x if v is source else v.tensor for v in n.inputs])
+        if not _affine(result, x) or [constant(s) for s in result.shape] != small:
+            return None
+        values = {v.tensor: v.data for v in constants if v.data is not None}
+        at = [
+            reference.evaluate([result], values | {x: np.full(small, k, source.dtype.to_numpy())})[0]
+            for k in (0, 1)
+        ]
+    except TensorLangError:
+        return None
+    by, sum_ = (a.reshape(-1).astype(np.float64) for a in at)
+    return (sum_ - by, by) if np.isfinite(by).all() and np.isfinite(sum_).all() else None
+
+
+def _by_channel(a: np.ndarray, axis: int, rank: int, channels: int | None) -> bool:
+    """Whether a constant is a number, a vector of channels, or broadcasts along ``axis`` only."""
+    if a.size == 1:
+        return True
+    if a.size != channels:
+        return False
+    if a.ndim == 1:
+        return True  # one along another axis gives a result of another shape
+    sizes = list(a.shape)
+    return a.ndim <= rank and sizes.index(a.size) == a.ndim - rank + axis
+
+
+def _affine(result: Tensor, x: Tensor) -> bool:
+    """Whether the result is ``x * a + b`` with ``a`` and ``b`` of constants."""
+    degree: dict[Tensor, int | None] = {x: 1}
+    for op in operations([result.op]):
+        if isinstance(op, ComputeOp):
+            if len(op.body) != 1 or isinstance(op.body[0], Reduce):
+                return False
+            degree[op.outputs[0]] = _degree(op.body[0], degree)
+    return degree.get(result) == 1
+
+
+def _degree(e: Expr, degree: dict[Tensor, int | None]) -> int | None:
+    """0 for what does not depend on ``x``, 1 for what is affine in it, None for any other."""
+    if isinstance(e, TensorRead):
+        return degree.get(e.tensor, 0)
+    if not any(isinstance(k, TensorRead) and degree.get(k.tensor, 0) != 0 for k in preorder(e)):
+        return 0
+    if isinstance(e, Add | Sub | Mul | Div):
+        a, b = _degree(e.a, degree), _degree(e.b, degree)
+        if a is None or b is None:
+            return None
+        if isinstance(e, Add | Sub):
+            return max(a, b)
+        if isinstance(e, Mul):
+            return a + b if a + b <= 1 else None
+        return a if b == 0 else None
+    return None
+
+
+__all__ = ["scale_weights", "shift"]

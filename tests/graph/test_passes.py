@@ -1,0 +1,148 @@
+"""Passes: what each does to a small graph, and the laws of all of them on random ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tensorlang import ops
+from tensorlang.errors import DeclareError
+from tensorlang.graph import Graph
+from tensorlang.graph.passes import PASSES, simplified
+from tests.graph.random_graphs import random_graph, reference
+
+RNG = np.random.default_rng(0)
+
+
+def whole(*shape):
+    return RNG.integers(-2, 3, shape).astype("float32")
+
+
+def names(g, **options):
+    return [n.op for n in simplified(g, **options).nodes]
+
+
+def test_what_no_output_needs_is_left_out():
+    g = Graph()
+    x = g.input(("n", 4), name="x")
+    g.call(ops.exp, g.call(ops.relu, x))
+    g.output(g.call(ops.abs, x))
+    assert names(g, level=1) == ["abs"] and names(g, level=0) == ["relu", "exp", "abs"]
+    assert names(g, without=["dead"]) == ["relu", "exp", "abs"]
+    assert len(g.nodes) == 3  # the graph itself is not touched
+
+
+def test_equal_operators_on_equal_values_are_one():
+    g = Graph()
+    x = g.input(("n", 4), name="x")
+    a, b = (g.call(ops.add, x, g.constant(np.float32(1))) for _ in range(2))
+    c = g.call(ops.add, x, g.constant(np.float32(-0.0)))
+    d = g.call(ops.add, x, g.constant(np.float32(0.0)))
+    g.output(g.call(ops.multiply, g.call(ops.multiply, a, b), g.call(ops.multiply, c, d)))
+    assert names(g) == ["add", "add", "add", "multiply", "multiply", "multiply"]
+
+
+def test_functions_of_arrays_are_neither_merged_nor_folded():
+    g = Graph()
+    c = g.constant(whole(4))
+    a, b = (g.host(lambda x: RNG.random(x.shape), [c], [((4,), "float64")], op="Random")[0] for _ in range(2))
+    g.output(g.call(ops.subtract, a, b))
+    assert names(g) == ["Random", "Random", "subtract"]
+
+
+def test_operators_that_change_nothing_are_gone():
+    g = Graph()
+    x = g.input(("n", 4), name="x")
+    y = g.call(ops.reshape, g.call(ops.transpose, x, axes=[0, 1]), shape=[x.shape[0], 4])
+    g.output(g.call(ops.transpose, y))
+    g.output(y)
+    assert names(g) == ["transpose"]
+    a = whole(3, 4)
+    first, second = g.compile()(a)
+    assert np.array_equal(first, a.T) and np.array_equal(second, a) and not np.shares_memory(second, a)
+
+
+def test_constants_are_computed_once_unless_they_grow():
+    g = Graph()
+    x = g.input(("n", 4), name="x")
+    w = g.call(ops.cast, g.constant(np.arange(4, dtype="int8")), dtype="float32")
+    w = g.call(ops.add, w, g.constant(np.float32(1)))
+    g.output(g.call(ops.multiply, x, w))
+    large = g.call(ops.broadcast_to, g.constant(np.float32(1)), shape=[3000, 3000])
+    g.output(g.call(ops.max, large))
+    assert names(g) == ["multiply", "broadcast_to", "max"]
+    assert np.array_equal(g.compile()(np.ones((2, 4), "float32"))[0], [[1, 2, 3, 4]] * 2)
+
+
+def test_scales_of_channels_go_into_weights():
+    g = Graph()
+    x = g.input(("n", 3, "h", "w"), name="x")
+    mean, var, scale, bias = whole(4), np.abs(whole(4)) + 1, whole(4) + 3, whole(4)
+    y = g.call(ops.conv2d, x, g.constant(whole(4, 3, 3, 3)), padding=1)
+    y = g.call(ops.batch_norm, y, *map(g.constant, (mean, var, scale, bias)), op="norm")
+    y = g.call(ops.multiply, y, g.constant(whole(1, 4, 1, 1)))
+    g.output(g.call(ops.add, y, g.constant(np.float32(2))))
+    assert names(g) == ["conv2d", "Shift"] and len(names(g, without=["scales"])) == 4
+    a = whole(2, 3, 5, 6)
+    np.testing.assert_allclose(g.compile()(a), g.compile(level=0)(a), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("behind", [ops.relu, lambda y: ops.multiply(y, y), lambda y: ops.cast(y, "int32")])
+def test_what_is_no_scale_stays(behind):
+    g = Graph()
+    x = g.input(("n", 4), name="x")
+    g.output(g.call(behind, g.call(ops.matmul, x, g.constant(whole(4, 4))), op="behind"))
+    assert names(g) == ["matmul", "behind"]
+
+
+def test_a_weight_of_two_readers_serves_both():
+    g = Graph()
+    x, w = g.input(("n", 4), name="x"), g.constant(whole(4, 4))
+    y = g.call(ops.multiply, g.call(ops.matmul, x, w), g.constant(np.float32(2)))
+    g.output(g.call(ops.add, y, g.call(ops.matmul, g.call(ops.relu, x), w)))
+    a = whole(3, 4)
+    assert np.array_equal(g.compile()(a), 2 * a @ w.data + np.maximum(a, 0) @ w.data)
+
+
+def test_an_unknown_name_is_refused():
+    g = Graph()
+    g.output(g.call(ops.relu, g.input((4,), name="x")))
+    with pytest.raises(DeclareError, match="there is no pass 'fusion'"):
+        simplified(g, without=["fusion"])
+
+
+def close(a, b):
+    return all(
+        x.shape == y.shape and x.dtype == y.dtype and np.allclose(x, y, rtol=1e-4, atol=1e-4, equal_nan=True)
+        for x, y in zip(a, b, strict=True)
+    )
+
+
+def check(seed, size):
+    """Each pass by itself keeps what the graph computes, and does nothing to its own result."""
+    g, arrays = random_graph(seed, size)
+    expected = reference(g, arrays)
+    for p in PASSES:
+        after = p.run(g)
+        assert close(reference(after, arrays), expected), p.name
+        assert p.level > 1 or all(
+            np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+            for a, b in zip(reference(after, arrays), expected, strict=True)
+        ), p.name
+        settled = after
+        for _ in range(4):
+            settled = p.run(settled)
+        assert p.run(settled) is settled, p.name
+    assert close(reference(simplified(g), arrays), expected)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_passes_keep_what_random_graphs_compute(seed):
+    check(seed, 5 + seed)
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("block", range(20))
+def test_passes_keep_what_many_random_graphs_compute(block):
+    for seed in range(1000 + 100 * block, 1100 + 100 * block):
+        check(seed, 5 + seed % 56)
