@@ -71,8 +71,9 @@ class _Region:
         self.inputs = [v for v in self.inputs if self.tensors[v] in read]
         self.constants = [(v, t) for v, t in self.constants if t in read]
         plain = {n for v in self.inputs for n in self.tensors[v].shape if isinstance(n, Var)}
-        told = [d for d in self.dims if d not in plain and d in self._used(results)]
-        self.dims = {d: e for d, e in self.dims.items() if d in plain or d in told}
+        used = self._used(results)
+        told = [d for d in self.dims if d not in plain and d in used]
+        self.dims = {d: e for d, e in self.dims.items() if d in plain or d in used}
         args = [*(self.tensors[v] for v in self.inputs), *(t for _, t in self.constants), *results, *told]
         return Declared(args, self.inputs, self.constants, results, self.dims)
 
