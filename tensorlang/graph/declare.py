@@ -62,7 +62,7 @@ class _Region:
             made = node.fn(*given, **{k: self._attribute(x) for k, x in node.attrs.items()})
             results = list(made) if isinstance(made, tuple | list) else [made]
             for v, t in zip(node.outputs, results, strict=True):
-                self.tensors[v] = t = t if self.own else _in_shape(t, v.shape)
+                self.tensors[v] = t = self._sized(v, t)
                 for outer, inner in zip(v.shape, t.shape, strict=True):
                     if not isinstance(outer, Const):
                         self.sizes.setdefault(outer, inner)
@@ -76,6 +76,13 @@ class _Region:
         self.dims = {d: e for d, e in self.dims.items() if d in plain or d in used}
         args = [*(self.tensors[v] for v in self.inputs), *(t for _, t in self.constants), *results, *told]
         return Declared(args, self.inputs, self.constants, results, self.dims)
+
+    def _sized(self, v: Value, t: Tensor) -> Tensor:
+        """A result in the shape that the graph says it has."""
+        if not self.own:
+            self.dims.update({d: d for n in v.shape for d in variables(n)})
+            return _in_shape(t, v.shape)
+        return _in_shape(t, [a if isinstance(a, Const) else b for a, b in zip(v.shape, t.shape, strict=True)])
 
     def _used(self, results: Sequence[Tensor]) -> set[Var]:
         """The dims that the computation mentions."""

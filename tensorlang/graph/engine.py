@@ -199,8 +199,9 @@ class Engine:
         return self._work(arrays, dims)
 
     def _work(self, arrays: Arrays, dims: dict[Var, int]) -> list[Any]:
-        if self._differences.any(dims):
-            return self._otherwise(arrays, dims)
+        apart = self._differences.which(dims)
+        if apart:
+            return self._otherwise(apart, arrays, dims)
         for v in self.graph.constants:
             arrays[v] = v.data
         for step in self.steps:
@@ -215,11 +216,11 @@ class Engine:
             for v in self.graph.outputs
         ]
 
-    def _otherwise(self, arrays: Arrays, dims: dict[Var, int]) -> list[Any]:
-        """The graph made for these very sizes, which it cannot serve as it is."""
+    def _otherwise(self, apart: Sequence[int], arrays: Arrays, dims: dict[Var, int]) -> list[Any]:
+        """What a graph gives that was made for sizes like these, which this one cannot serve."""
         rest = self.graph.otherwise
-        key = tuple(dims[d] for d in rest.dims)
-        return self._later_engine(key, lambda: rest.graph(None, dims)).of(rest, arrays, dims)
+        key, graph = rest.variant([self.graph.assumed[i] for i in apart], dims)
+        return self._later_engine(key, graph).of(rest, arrays, dims)
 
     def _later_engine(self, key: Any, graph: Callable[[], Program]) -> Engine:
         engine = self._later.get(key)
@@ -244,22 +245,23 @@ class Engine:
 
 
 class _Differences:
-    """Whether sizes that a graph assumes to be equal differ; asked once for each set of them."""
+    """Which of the equalities that a graph assumes do not hold; asked once for each set of sizes."""
 
     def __init__(self, graph: Program) -> None:
         sides = [e for pair in graph.assumed for e in pair]
         self.dims = list(dict.fromkeys(d for e in sides for d in variables(e)))
         self.sides = function(sides, self.dims) if sides else None
-        self.known: dict[tuple[int, ...], bool] = {}
+        self.known: dict[tuple[int, ...], tuple[int, ...]] = {}
 
-    def any(self, dims: Mapping[Var, int]) -> bool:
+    def which(self, dims: Mapping[Var, int]) -> tuple[int, ...]:
         if self.sides is None:
-            return False
+            return ()
         key = tuple([dims[d] for d in self.dims])
         found = self.known.get(key)
         if found is None:
             numbers = self.sides(*key)
-            found = self.known[key] = numbers[::2] != numbers[1::2]
+            pairs = zip(numbers[::2], numbers[1::2], strict=True)
+            found = self.known[key] = tuple(i for i, (a, b) in enumerate(pairs) if a != b)
         return found
 
 

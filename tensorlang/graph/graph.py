@@ -132,7 +132,7 @@ class Program:
         self.output_names: list[str] = []
         self.nodes: list[Node] = []
         self.rest: Any = None  # what follows once values of this graph are known, see frontends
-        self.assumed: list[tuple[Expr, Expr]] = []  # sizes that are equal, or ``otherwise`` is run instead
+        self.assumed: list[tuple[Expr, Expr]] = []  # equal, or a variant of ``otherwise`` is run instead
         self.otherwise: Any = None
         self.declared: dict[Value, tuple[Expr, ...]] = {}  # of inputs whose shape has assumed sizes by now
         self._names: dict[str, int] = {}

@@ -236,10 +236,11 @@ def squeeze(x: Tensor, axis: Axis = None) -> Tensor:
     )
     for d in axes:
         if not inputs.is_one(x.shape[d]):
-            raise DeclareError(
+            error = DeclareError(
                 f"ops.squeeze: dimension {d} of {inputs.named(x)} is {x.shape[d]}",
                 because="only a size of 1 can be left out",
             )
+            raise error if const_int(x.shape[d]) is not None else error.unless_equal(x.shape[d], 1)
 
     def place(*i: Any) -> list[ExprLike]:
         own = iter(i)

@@ -104,3 +104,19 @@ def test_quantised_numbers():
     agree("QuantizeLinear", [x, scale, zero], axis=1)
     agree("DequantizeLinear", [(x * 50 + 128).astype("uint8"), scale, zero], axis=1)
     agree("DynamicQuantizeLinear", [x], 3)
+
+
+@pytest.mark.parametrize("op", ["RNN", "GRU", "LSTM"])
+def test_recurrent_layers_at_open_lengths(op):
+    """Both orders of dimensions; onnx's reference knows one direction only."""
+    gates, h = {"RNN": 1, "GRU": 3, "LSTM": 4}[op], 3
+    w, r = floats(1, gates * h, 2, seed=1), floats(1, gates * h, h, seed=2)
+    x, b = floats(4, 2, 2), floats(1, 2 * gates * h, seed=3)
+    states = 3 if op == "LSTM" else 2
+    _, straight, *_ = ran(op, [x, w, r, b], states, known=[1, 2, 3], hidden_size=h)
+    _, turned, *_ = ran(
+        op, [x.swapaxes(0, 1).copy(), w, r, b], states, known=[1, 2, 3], hidden_size=h, layout=1
+    )
+    np.testing.assert_array_equal(straight[0].transpose(2, 0, 1, 3), turned[0])
+    np.testing.assert_array_equal(straight[1].swapaxes(0, 1), turned[1])
+    agree(op, [x, w, r, b], 2, known=[1, 2, 3], hidden_size=h, rtol=1e-4, atol=1e-5)

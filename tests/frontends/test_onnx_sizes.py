@@ -92,3 +92,52 @@ def test_the_end_of_an_open_slice_is_the_size():
     graph = tl.load_onnx(model(nodes, {"x": ["n", 2]}, constants))
     assert graph.rest is None and not graph.assumed
     assert np.array_equal(graph.compile()(numbers(3, 2)), numbers(3, 2))
+
+
+def branching(condition):
+    """``y = x summed over its second dimension`` where the condition on its size holds, else ``-x``."""
+
+    def branch(name, nodes):
+        return helper.make_graph(nodes, name, [], [helper.make_tensor_value_info("r", FLOAT, None)])
+
+    squeezed = [helper.make_node("Squeeze", ["x", "axis"], ["r"])]
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Gather", ["s", "axis"], ["n"]),
+        *condition,
+        helper.make_node(
+            "If",
+            ["c"],
+            ["z"],
+            then_branch=branch("then", squeezed),
+            else_branch=branch("else", [helper.make_node("Neg", ["x"], ["r"])]),
+        ),
+        helper.make_node("Neg", ["z"], ["y"]),
+    ]
+    constants = {"axis": np.array([1]), "one": np.array([1])}
+    return tl.load_onnx(model(nodes, {"x": ["b", "n"]}, constants))
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        [helper.make_node("Equal", ["n", "one"], ["c"])],
+        [
+            helper.make_node("Equal", ["n", "one"], ["d"]),
+            helper.make_node("Not", ["d"], ["e"]),
+            helper.make_node("Cast", ["e"], ["f"], to=TensorProto.INT64),
+            helper.make_node("Less", ["f", "one"], ["c"]),
+        ],
+    ],
+)
+def test_a_branch_that_sizes_decide(condition):
+    """Both ways are served, of different ranks, each compiled once."""
+    graph = branching(condition)
+    assert graph.rest is None
+    engine = graph.compile()
+    assert np.array_equal(engine(numbers(3, 1)), -numbers(3, 1)[:, 0])
+    assert np.array_equal(engine(numbers(3, 2)), numbers(3, 2))
+    kernels = len(engine.compiler.made)
+    assert np.array_equal(engine(numbers(2, 1)), -numbers(2, 1)[:, 0])
+    assert np.array_equal(engine(numbers(2, 5)), numbers(2, 5))
+    assert len(engine.compiler.made) == kernels

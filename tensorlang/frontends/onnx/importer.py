@@ -19,7 +19,7 @@ import numpy as np
 
 from ...errors import DeclareError, TensorLangError
 from ...expr.make import as_expr
-from ...expr.nodes import Expr, Var, const_int
+from ...expr.nodes import Compare, Expr, Var, const_int
 from ...expr.walk import rewrite, variables
 from ...graph import Graph, Value
 from ...te import compute, const, dim, if_then_else
@@ -28,6 +28,7 @@ from .proto import Body, Call, Function, Model, Reference, Type
 from .table import OPERATORS, Operator
 
 MAX_DIM = 10**9
+EMPTY: Mapping[Expr, bool] = {}
 
 
 class Needs(Exception):
@@ -50,6 +51,8 @@ class Importer:
         self.labels: list[str] = []
         self.outer: Importer | None = None
         self.dims: set[Var] = set()  # the sizes that the inputs tell
+        self.decisions: dict[Expr, bool] = {}  # conditions on sizes, taken to be true or not
+        self.begin: Importer = self  # as it was before any work
         self._count = 0
         self._made: dict[Value, Value] = {}
 
@@ -81,8 +84,8 @@ class Importer:
 
     def finish(self) -> Graph:
         """Import all work, or as much as can be known now."""
-        begin = copy(self)
-        begin.work, begin.env = deque(self.work), dict(self.env)
+        self.begin = copy(self)
+        self.begin.work, self.begin.env = deque(self.work), dict(self.env)
         self.dims = {d for v in self.g.inputs for n in v.shape for d in variables(n)}
         while self.work:
             call = self.work.popleft()
@@ -93,7 +96,7 @@ class Importer:
                 self._cut(self.tensor(need.name))
                 return self.g
             except DeclareError as e:
-                if self._assumed(call, e, begin):
+                if self._assumed(call, e):
                     self.work.appendleft(call)
                     continue
                 dims = self._dims_of(call)
@@ -106,18 +109,14 @@ class Importer:
             self.g.output(self.tensor(name), label)
         return self.g
 
-    def _assumed(self, call: Call, error: DeclareError, begin: Importer) -> bool:
+    def _assumed(self, call: Call, error: DeclareError) -> bool:
         """Take two sizes for equal that may differ, for want of which a node is refused: when they do at a
         call, the graph is made anew for the sizes of that call."""
         if error.apart is not None:
-            old, new = sorted(map(as_expr, error.apart), key=lambda e: (const_int(e) is None, len(str(e))))[
-                ::-1
-            ]
+            new, old = sorted(map(as_expr, error.apart), key=self._simplicity)
             fresh = not any(a is old and b is new for a, b in self.g.assumed)
             if fresh and self.dims.issuperset({*variables(old), *variables(new)}):
-                self.g.assumed.append((old, new))
-                if self.g.otherwise is None:
-                    self.g.otherwise = Rest(begin, None, self.g.inputs, sorted(self.dims, key=str))
+                self._assume(old, new)
         equal: dict[Expr, Expr] = dict(self.g.assumed)
         changed = False
         for name in call.inputs:
@@ -125,6 +124,28 @@ class Importer:
             if isinstance(v, Value) and v.data is None:
                 changed |= self._with_sizes(name, v, equal)
         return changed
+
+    def _simplicity(self, size: Expr) -> tuple[Any, ...]:
+        """Numbers first, then dims in the order of the inputs, then short expressions."""
+        place = next((k for k, d in enumerate(self.g.dims) if d is size), len(self.dims))
+        return const_int(size) is None, place, len(str(size))
+
+    def _assume(self, a: Expr, b: Expr) -> None:
+        self.g.assumed.append((a, b))
+        if self.g.otherwise is None:
+            self.g.otherwise = Rest(self.begin, None, self.g.inputs, sorted(self.dims, key=str))
+
+    def decided(self, condition: Expr, name: str) -> bool:
+        """Which way a condition on sizes is taken to go; calls for which it goes the other way get a graph of
+        their own. Raises Needs for sizes that no input tells."""
+        if condition not in self.decisions:
+            if not self.dims.issuperset(variables(condition)):
+                raise Needs(name)
+            self.decisions[condition] = not (isinstance(condition, Compare) and condition.symbol == "!=")
+        taken = self.decisions[condition]
+        if not any(a is condition for a, _ in self.g.assumed):
+            self._assume(condition, const(taken, "bool"))
+        return taken
 
     def _with_sizes(self, name: str, v: Value, equal: Mapping[Expr, Expr]) -> bool:
         """Put assumed sizes in the place of others, in a shape or in numbers that are known."""
@@ -309,7 +330,17 @@ class Rest:
         self.dims = list(dims)
         self.labels = importer.labels  # of the outputs of the whole
 
-    def graph(self, value: Any, sizes: Mapping[Var, int]) -> Graph:
+    def variant(
+        self, apart: Sequence[tuple[Expr, Expr]], sizes: Mapping[Var, int]
+    ) -> tuple[Any, Callable[[], Graph]]:
+        """The graph for sizes at which these assumptions do not hold, with a key that tells it: conditions
+        are taken the other way, else the sizes are fixed."""
+        turned = {a: not const_int(b) for a, b in apart if a.dtype.is_bool}
+        if turned:
+            return tuple(map(str, turned)), lambda: self.graph(None, {}, turned)
+        return tuple(sizes[d] for d in self.dims), lambda: self.graph(None, sizes)
+
+    def graph(self, value: Any, sizes: Mapping[Var, int], decisions: Mapping[Expr, bool] = EMPTY) -> Graph:
         """The graph of the rest for this value of the pivot, or these sizes. Its inputs stand for
         ``live``."""
         before = self.importer
@@ -318,7 +349,8 @@ class Rest:
         now.work = deque(before.work)
         now.outputs, now.labels = before.outputs, before.labels
         now._count = before._count
-        fixed: dict[Expr, Expr] = {d: const(sizes[d], d.dtype) for d in self.dims}
+        now.decisions = {**before.decisions, **decisions}
+        fixed: dict[Expr, Expr] = {d: const(sizes[d], d.dtype) for d in self.dims if d in sizes}
         shapes = {v: before.g.declared.get(v, v.shape) for v in self.live}
         new = {v: Value(v.name, [_fixed(n, fixed) for n in shapes[v]], v.dtype) for v in self.live}
         g.inputs = [new[v] for v in self.live]

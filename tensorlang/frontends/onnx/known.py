@@ -203,8 +203,16 @@ def cast(c: Importer, call: Call) -> Any:
     if a is None or v.dtype.is_float or kind not in ("int32", "int64", "bool"):
         return None
     if any(isinstance(x, Expr) for x in a.reshape(-1)):
-        return None if kind == "bool" else result(c, call, a, kind)
+        return result(c, call, _each(lambda x: _cast(x, kind == "bool"), a), kind)
     return c.new(a.astype(v.dtype.to_numpy()).astype(kind), call.outputs[0])
+
+
+def _cast(x: Any, to_bool: bool) -> Any:
+    if not isinstance(x, Expr):
+        return bool(x) if to_bool else int(x)
+    if x.dtype.is_bool:
+        return x if to_bool else make.if_then_else(x, make.as_expr(1), make.as_expr(0))
+    return make.ne(x, make.as_expr(0)) if to_bool else x
 
 
 @known("Gather")
@@ -227,6 +235,11 @@ def unsqueeze(call: Call, a: Any, axes: Any = None) -> Any:
 def squeeze(call: Call, a: Any, axes: Any = None) -> Any:
     where: Any = call.attrs.get("axes") if axes is None else axes.reshape(-1).tolist()
     return np.squeeze(a, None if where is None else tuple(where))
+
+
+@known("Transpose")
+def transpose(call: Call, a: Any) -> Any:
+    return np.transpose(a, call.attrs.get("perm"))
 
 
 @known("Slice")
@@ -282,18 +295,38 @@ def constant_of_shape(c: Importer, call: Call) -> Any:
     return c.new(np.full(tuple(sizes.tolist()), value.reshape(-1)[0], value.dtype), call.outputs[0])
 
 
-@known("Equal")
-def equal(call: Call, a: Any, b: Any) -> Any:
+def _compared(symbolic: Callable[..., Expr], plain: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     def one(x: Any, y: Any) -> Any:
         if not isinstance(x, Expr) and not isinstance(y, Expr):
-            return bool(x == y)
-        e = simplify_expr(make.eq(make.as_expr(x), make.as_expr(y)), Facts())
-        return bool(e.value) if isinstance(e, Const) else None
+            return bool(plain(x, y))
+        return symbolic(make.as_expr(x), make.as_expr(y))
 
-    found = _each(one, a, b)
-    return None if any(x is None for x in found.reshape(-1)) else (found, "bool")
+    return lambda call, a, b: (_each(one, a, b), "bool")
+
+
+for _name, _symbolic, _plain_f in (
+    ("Equal", make.eq, operator.eq),
+    ("Less", make.lt, operator.lt),
+    ("LessOrEqual", make.le, operator.le),
+    ("Greater", make.gt, operator.gt),
+    ("GreaterOrEqual", make.ge, operator.ge),
+    ("And", make.and_, lambda x, y: x and y),
+    ("Or", make.or_, lambda x, y: x or y),
+):
+    known(_name)(_compared(_symbolic, _plain_f))
+
+
+@known("Not")
+def not_(call: Call, a: Any) -> Any:
+    return _each(lambda x: make.not_(x) if isinstance(x, Expr) else not x, a)
 
 
 @known("Where")
 def where(call: Call, cond: Any, a: Any, b: Any) -> Any:
-    return _each(lambda k, x, y: x if k else y, cond, a, b), "int64"
+    return _each(_chosen, cond, a, b), "int64"
+
+
+def _chosen(cond: Any, x: Any, y: Any) -> Any:
+    if not isinstance(cond, Expr):
+        return x if cond else y
+    return make.if_then_else(cond, make.as_expr(x), make.as_expr(y))
