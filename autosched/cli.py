@@ -82,7 +82,8 @@ def _parser() -> argparse.ArgumentParser:
         default=64,
         help="candidates, those already in the records included (default: 64)",
     )
-    t.add_argument("--seconds", type=float, help="begin no more candidates after this time")
+    t.add_argument("--seconds", type=float, help="end when this time is over")
+    t.add_argument("--patience", type=int, help="end when this many candidates have brought no gain")
     t.add_argument(
         "--records",
         required=True,
@@ -185,6 +186,7 @@ def _tune(given: argparse.Namespace) -> int:
         given.seed,
         strategy=given.strategy,
         seconds=given.seconds,
+        patience=given.patience,
         timeout=given.timeout,
     )
     if given.html:

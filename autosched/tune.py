@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 
 import tensorlang as tl
@@ -18,8 +18,9 @@ from .reporting.progress import Report, reporter
 from .reporting.report import TuneResult
 from .search import STRATEGIES, Strategy
 from .task import SearchTask
+from .tuning.budget import Budget
 from .tuning.program import session_of
-from .tuning.session import Measures, Preparing, Session, chosen, measured
+from .tuning.session import Measures, Preparing, Session, chosen, measure_again, measured
 
 NEWLINE = "\n"
 
@@ -33,6 +34,7 @@ def tune(
     strategy: str | Strategy = "evolutionary",
     model: str | CostModel = "xgb",
     seconds: float | None = None,
+    patience: int | None = None,
     batch: int = 16,
     measurer: Measures | None = None,
     timeout: float = 20.0,
@@ -40,15 +42,20 @@ def tune(
 ) -> TuneResult:
     """Search for a fast schedule of ``task`` by measuring up to ``trials`` candidates.
 
-    Measurements in ``records`` count as trials and are not repeated; new ones are appended. ``seconds`` after
-    the first no more are begun. ``measurer`` replaces the worker process. Raises TensorLangError for a task
-    that cannot be searched; what candidates do is never an error, but an outcome in the result. A file that
-    cannot be written is an error before anything is measured; when it fails later, the result is whole and
-    says so in ``notes``.
+    Measurements in ``records`` count as trials and are not repeated; new ones are appended. The search ends
+    earlier when ``seconds`` have gone by since the call (one candidate is measured in any case), and when the
+    last ``patience`` candidates have brought no gain; ``notes`` of the result say so. ``measurer`` replaces
+    the worker processes. Raises TensorLangError for a task that cannot be searched; what candidates do is
+    never an error, but an outcome in the result. A file that cannot be written is an error before anything is
+    measured; when it fails later, the result is whole and says so in ``notes``.
     """
     if trials < 1:
         raise tl.TensorLangError(
             f"tune(trials={trials}): at least one candidate is measured", try_="trials=64"
+        )
+    if patience is not None and patience < 1:
+        raise tl.TensorLangError(
+            f"tune(patience={patience}): a search waits for one candidate at least", try_="patience=32"
         )
     why_not = task.target.why_not_here() if measurer is None else None
     if why_not is not None:
@@ -57,7 +64,7 @@ def tune(
             because=why_not,
             try_="the target of this machine (target=None), or measurer= for one that measures elsewhere",
         )
-    start = time.perf_counter()
+    start, budget = time.perf_counter(), Budget(trials, batch, seconds, patience)
     log = records if isinstance(records, RecordLog) else RecordLog(records)
     how = chosen("strategy", strategy, STRATEGIES)() if isinstance(strategy, str) else strategy
     learner = chosen("model", model, MODELS)(seed) if isinstance(model, str) else model
@@ -69,45 +76,36 @@ def tune(
         own.start()  # it imports while the space is made
     try:
         session = session_of(task, log, how, learner, seed, timeout)
+        session.spend("space", time.perf_counter() - start)
         loading.join()  # what still loads would be in the way of the first kernels that are timed
         report.begin(task.name, trials, session.trials, seconds)
         meter: Measures = own if measurer is None else measurer  # type: ignore[assignment]
         new = 0
-        until = float("inf") if seconds is None else time.perf_counter() + seconds
-        for _, record in measured(meter, _batches(session, trials, batch, until)):
+        for _, record in measured(meter, budget.batches(session)):
             new += 1
+            budget.note(session)
             report.round([record], session.fastest, session.flops)
         if new:
-            for again in session.finals():
-                for _ in measured(meter, [(session, again)], again=True):
-                    pass
+            with session.timed("finals"):
+                measure_again(meter, session)
     except BaseException:
         report.end(None)
         raise
     finally:
         if own is not None:
             own.close()
-    result = result_of(session, new, time.perf_counter() - start)
+    result = result_of(session, new, time.perf_counter() - start, budget.notes(session))
     report.end(result)
     return result
 
 
-def _batches(session: Session, trials: int, batch: int, until: float) -> Iterator[tuple[Session, list[str]]]:
-    """Proposals until there are enough, the space is exhausted, or it is too late."""
-    while session.trials < trials and time.perf_counter() < until:
-        traces = session.propose(min(batch, trials - session.trials))
-        if not traces:
-            return
-        yield session, traces
-
-
-def result_of(session: Session, new: int, seconds: float) -> TuneResult:
-    """What is known of a task after ``new`` measurements."""
+def result_of(session: Session, new: int, seconds: float, said: Sequence[str] = ()) -> TuneResult:
+    """What is known of a task after ``new`` measurements; ``said`` are notes of how it ended."""
     mine = session.measured()
     failed = [r for r in mine if not r.ok]
     final = {r.steps: r.cost for r in ranked(mine, session.key, session.target)}
     costs = tuple(final.get(steps, float("inf")) for steps in dict.fromkeys(r.steps for r in mine))
-    notes = session.notes()
+    notes = [*said, *session.notes()]
     notes += (
         []
         if session.unsaved is None
@@ -132,4 +130,5 @@ def result_of(session: Session, new: int, seconds: float) -> TuneResult:
         {r.status: r.error for r in failed},
         tuple(notes),
         session.weights(),
+        dict(session.parts()),
     )

@@ -44,10 +44,13 @@ def outputs_of(tensors: list[te.Tensor]) -> list[te.Tensor]:
 
 def build(job: Job, directory: str, say: Callable[[str], None]) -> Outcome:
     """Compile one candidate. Never raises for what a candidate may do, except by dying."""
-    start = time.perf_counter()
+    start, times = time.perf_counter(), tl.TimeTable()
 
     def outcome(status: str, error: str = "") -> Outcome:
-        return Outcome(job.id, status, error, build_seconds=time.perf_counter() - start)
+        took = time.perf_counter() - start
+        llvm = sum(seconds for name, seconds in times.seconds.items() if name.startswith("LLVM"))
+        parts = {"lower": took - llvm, "LLVM": llvm} if times.seconds else {}
+        return Outcome(job.id, status, error, build_seconds=took, parts=parts)
 
     try:
         file = kernel_file(job, directory)
@@ -59,7 +62,7 @@ def build(job: Job, directory: str, say: Callable[[str], None]) -> Outcome:
         except tl.ScheduleError as e:
             return outcome(REFUSED, str(e))
         try:
-            kernel = tl.build(schedule, tensors, target=job.target, name="candidate")
+            kernel = tl.build(schedule, tensors, target=job.target, name="candidate", times=times)
         except MemoryError:
             raise
         except tl.TensorLangError as e:

@@ -120,7 +120,8 @@ class Nursery:
     results: int
     waiting: deque[Job] = field(default_factory=deque)
     built: deque[tuple[Job, Outcome]] = field(default_factory=deque)
-    build_seconds: float = 0.0  # of what the runner has now
+    build_outcome: Outcome | None = None  # of what the runner has now
+    process: str = ""  # the name of what the runner was last made for
     hold: bool = False  # begin no run
     reply_due: bool = False  # the parent waits to hear that nothing runs
 
@@ -164,7 +165,10 @@ class Nursery:
             self.reply_due = False
         if self.runner.job is None and self.built and not self.hold:
             job, outcome = self.built.popleft()
-            self.build_seconds = outcome.build_seconds
+            self.build_outcome = outcome
+            if job.process and job.process != self.process and self.runner.worker is not None:
+                self.runner.kill()
+            self.process = job.process or self.process
             self.runner.give(job)
         for b in self.builders:
             if b.job is None and not b.held and self.waiting and len(self.built) < AHEAD:
@@ -198,8 +202,13 @@ class Nursery:
             self.built.append((b.job, outcome))
             return
         if b is self.runner:
+            built = self.build_outcome
+            assert built is not None
             outcome = replace(
-                outcome, build_seconds=self.build_seconds, seconds=outcome.seconds + self.build_seconds
+                outcome,
+                build_seconds=built.build_seconds,
+                seconds=outcome.seconds + built.build_seconds,
+                parts={**built.parts, **outcome.parts},
             )
         write_line(self.results, replace(outcome, machine=fingerprint()).to_json())
 

@@ -4,7 +4,7 @@ else."""
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 OK, REFUSED, BUILD_ERROR, WRONG_ANSWER = "ok", "refused", "build_error", "wrong_answer"
@@ -18,7 +18,8 @@ class Job:
     """Measure one candidate: ``graph`` and ``trace`` as JSON text, ``key`` the graph's. ``timeout`` seconds
     to build it and as many to run it, ``memory`` bytes beyond what a worker has at birth, ``seconds`` to
     spend on timing, ``best`` the seconds of the fastest candidate so far (0: none): what is much slower is
-    timed only once."""
+    timed only once. ``process``: jobs of the same name
+    here are run in one process, which has run nothing else before; those without a name in any."""
 
     id: int
     graph: str
@@ -29,6 +30,7 @@ class Job:
     memory: int = 4 << 30
     seconds: float = 0.015
     best: float = 0.0
+    process: str = ""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -41,7 +43,7 @@ class Job:
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What became of a job: ``times`` when ``status`` is ok, the reason in ``error`` otherwise. ``machine``
-    is where it was measured."""
+    is where it was measured; ``parts`` what the work took, in seconds by their names."""
 
     id: int
     status: str
@@ -50,6 +52,7 @@ class Outcome:
     build_seconds: float = 0.0
     seconds: float = 0.0
     machine: str = ""
+    parts: dict[str, float] = field(default_factory=dict)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

@@ -59,9 +59,10 @@ class Workbench:
     ) -> None:
         self.tensors = tensors
         self.outputs = outputs_of(tensors)
-        self.runs = 0
+        self.runs = os.getpid()  # so that two processes do not begin at the same places
         self.say = say
         self._slack: list[float] | None = None
+        self._slack_cache = None if cache is None else cache.with_suffix(".slack.npz")
         sizes = Sizes()
         rng = np.random.default_rng(20)
         counts = {t: (int(str(sizes(n))), rising) for t, (n, rising) in positions(self.outputs).items()}
@@ -77,11 +78,7 @@ class Workbench:
         else:
             say(PREPARE)
             self.right = list(te.reference.evaluate(self.outputs, inputs))
-            # a worker that dies leaves this to the next; renamed, so that it is whole or not there
-            if cache is not None:
-                part = cache.with_suffix(".part.npz")
-                np.savez(part, **{f"a{i}": a for i, a in enumerate(self.right)})
-                part.rename(cache)
+            self._keep(cache, self.right)
 
     @staticmethod
     def array(
@@ -137,6 +134,9 @@ class Workbench:
         """How far each output may be off because of rounding: ``SLACK`` times as far as two evaluations of
         the reference are apart whose float inputs were moved by some ulp, for every stage rounds again, not
         only the inputs; nothing more where they are as near as the usual bound."""
+        if self._slack is None and self._slack_cache is not None and self._slack_cache.exists():
+            with np.load(self._slack_cache) as kept:
+                self._slack = [float(kept[f"a{i}"]) for i in range(len(self.outputs))]
         if self._slack is None:
             self.say(PREPARE)
             rng = np.random.default_rng(21)
@@ -153,7 +153,16 @@ class Workbench:
                 self._slack.append(
                     SLACK * apart if apart > 64 * float(np.finfo(np.float32).eps) * size else 0.0
                 )
+            self._keep(self._slack_cache, [np.array(x) for x in self._slack])
         return self._slack
+
+    @staticmethod
+    def _keep(cache: Path | None, arrays: list[Any]) -> None:
+        """Leave to later workers what takes long to compute; renamed, so that it is whole or not there."""
+        if cache is not None:
+            part = cache.with_suffix(".part.npz")
+            np.savez(part, **{f"a{i}": a for i, a in enumerate(arrays)})
+            part.rename(cache)
 
     @staticmethod
     def _nudged(rng: np.random.Generator, a: Any) -> Any:
@@ -187,10 +196,12 @@ def _close(got: Any, right: Any, slack: float = 0.0) -> Any:
 def run(job: Job, directory: str, say: Callable[[str], None]) -> Outcome:
     """Check and time the kernel that a builder left. Never raises for what a candidate may do, except by
     dying."""
-    start = time.perf_counter()
+    start = checked = time.perf_counter()
 
     def outcome(status: str, error: str = "", times: tuple[float, ...] = ()) -> Outcome:
-        return Outcome(job.id, status, error, times, seconds=time.perf_counter() - start)
+        end = time.perf_counter()
+        parts = {"check": checked - start, "run": end - checked} if times else {"check": end - start}
+        return Outcome(job.id, status, error, times, seconds=end - start, parts=parts)
 
     try:
         kernel = tl.load(kernel_file(job, directory), mine=True)
@@ -209,6 +220,7 @@ def run(job: Job, directory: str, say: Callable[[str], None]) -> Outcome:
         wrong = bench.wrong()
         if wrong:
             return outcome(WRONG_ANSWER, wrong)
+        checked = time.perf_counter()
         with bench.ordinary(), _alone(b"tensorlang_parallel" in kernel.object_code, say):
             return outcome(OK, times=timed(kernel, args, first, job.seconds, job.best))
     except MemoryError as e:

@@ -48,7 +48,7 @@ def _placed(same: Sequence[Record], start: Record, rounds: Mapping[str, float]) 
     measured beside it (1) or not (2)."""
     ratios = [r.cost / rounds[r.turn] for r in same if r.turn in rounds]
     if ratios:
-        clearly = statistics.median(ratios) < WORTH and median_interval(ratios)[1] < 1
+        clearly = len(ratios) > 1 and statistics.median(ratios) < WORTH and median_interval(ratios)[1] < 1
         return (0 if clearly else 1), replace(same[0], times=tuple(x * start.cost for x in ratios))
     one = _together(same)
     clearly = not rounds and one.cost < WORTH * start.cost and one.interval[1] < start.interval[0]

@@ -20,7 +20,7 @@ from ..whole_files import write_whole
 from .page import document, section
 from .plot import tuning_curve
 from .roofline import Position, position
-from .units import best_text, seconds_text
+from .units import best_text, seconds_text, shares_text
 
 NEWLINE = "\n"
 WEIGHTS = 8  # features shown
@@ -34,7 +34,9 @@ class TuneResult:
     together, infinite for one that failed; ``begun`` those of the schedule the search began with (the default
     schedule, or the template as written), None when it was not measured. ``failures`` counts outcomes by
     status, with an example of each in ``reasons``; ``weights`` is what the cost model goes by, the share of
-    each feature, when it can say so."""
+    each feature, when it can say so. ``spent`` are the seconds of each part of the work: ``space``,
+    ``search``, ``model`` and ``finals`` one after the other, ``lower``, ``LLVM``, ``check`` and ``run`` in
+    other processes side by side."""
 
     task: SearchTask
     best: Record | None
@@ -48,6 +50,7 @@ class TuneResult:
     reasons: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     weights: dict[str, float] = field(default_factory=dict)
+    spent: dict[str, float] = field(default_factory=dict)
 
     @property
     def schedule(self) -> tl.Schedule | None:
@@ -177,6 +180,8 @@ class TuneReport:
             )
         if self.roofline is not None:
             rows.append(("roofline", str(self.roofline)))
+        if r.spent:
+            rows.append(("time spent", shares_text(r.spent, r.seconds)))
         return rows + [("note", note) for note in r.notes]
 
     @property

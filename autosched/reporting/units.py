@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from ..records import Record
 
 
@@ -34,3 +36,16 @@ def best_text(best: Record | None, flops: float, peak: float = 0.0) -> str:
         f"{speed / peak:.0%} of peak" if flops and peak else "",
     ]
     return "  ".join(filter(None, parts))
+
+
+HERE, ELSEWHERE = ("space", "search", "model", "finals"), ("lower", "LLVM", "check", "run")
+
+
+def shares_text(spent: Mapping[str, float], seconds: float) -> str:
+    """The parts of the work as shares of the time it took: first those of this process, then those of the
+    processes that build and run, which may be more than all of it together."""
+
+    def shares(names: Sequence[str]) -> str:
+        return ", ".join(f"{n} {spent[n] / max(seconds, 1e-9):.0%}" for n in names if n in spent)
+
+    return "; side by side: ".join(filter(None, [shares(HERE), shares(ELSEWHERE)]))

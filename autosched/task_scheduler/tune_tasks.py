@@ -26,7 +26,7 @@ from ..search import STRATEGIES, Strategy
 from ..task import SearchTask
 from ..tune import result_of
 from ..tuning.program import session_of
-from ..tuning.session import Measures, Preparing, Session, chosen, measured
+from ..tuning.session import Measures, Preparing, Session, chosen, measure_again, measured
 from .policies import POLICIES
 from .progress import Policy, Progress
 
@@ -141,9 +141,7 @@ def tune_tasks(
             report.round([record], session.fastest, session.flops)
         for m in run.members.values():
             if m.new:
-                for again in m.session.finals():
-                    for _ in measured(meter, [(m.session, again)], again=True):
-                        pass
+                measure_again(meter, m.session)
     finally:
         if own is not None:
             own.close()

@@ -12,7 +12,7 @@ schedule: what is fast by itself need not be so beside the others, and the defau
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 import numpy as np
@@ -146,10 +146,18 @@ class ProgramSession(Session):
             share = FUSED * min(1.0, self._promised() / spent) ** FALL if spent < float("inf") else 0.0
         return share * spent / self._proposed[i] if spent < float("inf") else 0.0
 
-    def job(self, steps: str, *, again: bool = False) -> Job:
+    def job(self, steps: str, *, again: bool = False, process: str = "") -> Job:
         """The job to measure a candidate of the whole or of a piece."""
         member, trace = self._of(steps)
-        return super().job(trace, again=again) if member is None else member.job(trace, again=again)
+        if member is None:
+            return super().job(trace, again=again, process=process)
+        return member.job(trace, again=again, process=process)
+
+    def drop(self, traces: Iterable[str]) -> None:
+        """Forget candidates that were proposed and will not be measured."""
+        for steps in traces:
+            member, trace = self._of(steps)
+            (self if member is None else member).waiting.pop(trace, None)
 
     def record(self, steps: str, o: Outcome, turn: str = "") -> Record:
         """Remember an outcome, and write it down under the task it is of."""
@@ -200,6 +208,11 @@ class ProgramSession(Session):
         ]
         cut = f"cut into {len(self.pieces.places)} pieces, {len(self.pieces)} different: {'; '.join(parts)}"
         return [cut, *[f"not searched: {why}" for why in self.reasons.values()], *super().notes()]
+
+    def parts(self) -> dict[str, float]:
+        """Seconds of each part of the work, on the whole and on its pieces."""
+        every = [super().parts(), *[m.parts() for m in self.members.values()]]
+        return {part: sum(p.get(part, 0.0) for p in every) for p in every for part in p}
 
     def weights(self) -> dict[str, float]:
         """Nothing: each piece has a model of its own."""

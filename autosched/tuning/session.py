@@ -12,6 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -32,6 +33,7 @@ from .adopted import Adopted
 T = TypeVar("T")
 # at the end: this many of the fastest are measured again, and no more than one in this many
 FINALISTS, SHARE = 8, 4
+GRACE = 1.0  # seconds beyond the end that the first few turns may take
 LOOK, KEPT, ROUNDS = 3, 3, 9  # after LOOK rounds the KEPT best go on, up to ROUNDS rounds
 _job_numbers = itertools.count(1)
 
@@ -68,6 +70,8 @@ class Session:
         self.fastest: Record | None = None  # by one measurement; the last word is the log's
         self.unsaved: tl.TensorLangError | None = None
         self.exhausted = False  # there was nothing left to propose
+        self.end = float("inf")  # by ``time.perf_counter``: when it is to be over
+        self.spent: dict[str, float] = {}  # seconds of each part, those of workers too
         self._news = False
         self._adopted = Adopted(task, [v.trace for v in self.variants])
         for r in self.measured():
@@ -96,7 +100,12 @@ class Session:
         """Up to ``n`` new candidates as the texts of their traces; none when the space is exhausted."""
         for r in self._adopted.own(self.log.refresh()):  # of other processes
             self._remember(r)
-        self._learn()
+        with self.timed("model"):
+            self._learn()
+        with self.timed("search"):
+            return self._chosen(n)
+
+    def _chosen(self, n: int) -> list[str]:
         scores = (
             [lambda rows, v=v: self.model.predict(v.features(rows)) for v in self.variants]
             if self.learnt
@@ -109,6 +118,24 @@ class Session:
         self.exhausted = not new
         return new
 
+    def drop(self, traces: Iterable[str]) -> None:
+        """Forget candidates that were proposed and will not be measured."""
+        for t in traces:
+            self.waiting.pop(t, None)
+
+    def spend(self, part: str, seconds: float) -> None:
+        """Count time of a part."""
+        self.spent[part] = self.spent.get(part, 0.0) + seconds
+
+    @contextmanager
+    def timed(self, part: str) -> Iterator[None]:
+        """Count what follows as time of a part."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.spend(part, time.perf_counter() - start)
+
     def _seen(self) -> list[Seen]:
         """What was measured, and what is on its way as if it had failed: not proposed again, and not taken
         for good."""
@@ -119,8 +146,9 @@ class Session:
             both[i].add(row[None, :], [np.inf])
         return both
 
-    def job(self, steps: str, *, again: bool = False) -> Job:
-        """The job to measure a candidate; ``again``: with all care, however slow it was."""
+    def job(self, steps: str, *, again: bool = False, process: str = "") -> Job:
+        """The job to measure a candidate; ``again``: with all care, however slow it was; ``process``: in one
+        that only jobs of that name have run in."""
         best = 0.0 if again or self.best == float("inf") else self.best
         return Job(
             next(_job_numbers),
@@ -130,12 +158,15 @@ class Session:
             steps,
             timeout=self.timeout,
             best=best,
+            process=process,
         )
 
     def record(self, steps: str, o: Outcome, turn: str = "") -> Record:
         """Remember an outcome, and write it down. A file that cannot be written loses nothing: see
         ``unsaved``. ``turn`` names what was measured right before and after."""
         now, versions = time.time(), {"tensorlang": tl.__version__}
+        for part, seconds in o.parts.items():
+            self.spend(part, seconds)
         r = Record(
             self.key,
             self.target,
@@ -200,6 +231,10 @@ class Session:
         measured = ["every candidate of the space was measured"] if self.exhausted else []
         return [*measured, *self.variants.left_out]
 
+    def parts(self) -> dict[str, float]:
+        """Seconds of each part of the work."""
+        return self.spent
+
     def weights(self) -> dict[str, float]:
         """What the cost model goes by, heaviest first; empty when it cannot say or has learnt nothing."""
         self._learn()
@@ -235,7 +270,11 @@ class Session:
 
 
 def measured(
-    measurer: Measures, batches: Iterable[tuple[Session, list[str]]], *, again: bool = False
+    measurer: Measures,
+    batches: Iterable[tuple[Session, list[str]]],
+    *,
+    again: bool = False,
+    process: str = "",
 ) -> Iterator[tuple[Session, Record]]:
     """The records of the candidates of all batches, in order. The next batch is asked for while the last
     candidates of the one before are still being measured. ``again``: with all care, and as one round."""
@@ -246,13 +285,22 @@ def measured(
         for session, traces in batches:
             for t in traces:  # one by one: how fast the best is is known better after each
                 sent.append((session, t))
-                yield session.job(t, again=again)
+                yield session.job(t, again=again, process=process)
 
     for outcome in measurer.run(jobs()):
         session, trace = sent.popleft()
         if again and outcome.status not in (OK, WRONG_ANSWER):
             continue  # an accident: what was measured before still holds
         yield session, session.record(trace, outcome, turn)
+
+
+def measure_again(measurer: Measures, session: Session) -> None:
+    """Measure the finalists in turns, a few turns in each of several processes that have run nothing before:
+    as in a program of the user, and not where the search has left its arrays."""
+    begin = time.time()
+    for n, order in enumerate(session.finals()):
+        for _ in measured(measurer, [(session, order)], again=True, process=f"{begin} {n // LOOK}"):
+            pass
 
 
 class Preparing:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -271,6 +272,20 @@ def test_builders_stand_still_while_a_parallel_kernel_is_timed() -> None:
             for o in m.run(_job(task, v.trace_of(row).to_json(), i) for i, row in enumerate(rows))
         ]
     assert got == [0] * 6
+
+
+def test_jobs_of_a_name_run_in_a_process_that_has_run_nothing_else() -> None:
+    """Where a process has its arrays after a search decides over a third of the time of many a kernel."""
+    task, v = _scale()
+    rows = v.sample(np.random.default_rng(0), 6)
+    jobs = [_job(task, v.trace_of(row).to_json(), i) for i, row in enumerate(rows)]
+    with Measurer(Stages(f"{HERE}:quick_build", f"{HERE}:who_run")) as m:
+        got = list(m.run(jobs[:2]))
+        got += m.run([replace(j, process="a") for j in jobs[2:4]])
+        got += m.run([replace(j, process="b") for j in jobs[4:]])
+    who = [o.error for o in got]
+    assert who[0] == who[1] and who[2] == who[3] and who[4] == who[5] and len(set(who)) == 3
+    assert all(o.parts == {"lower": 2.0, "run": 1.0} for o in got)
 
 
 def test_kernels_are_timed_with_numbers_that_data_have() -> None:

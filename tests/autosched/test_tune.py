@@ -60,6 +60,26 @@ def test_no_candidate_twice_and_a_small_space_ends(strategy: str) -> None:
     assert result.best is not None and result.best.trace().decisions == {"v": (7,)}
 
 
+def test_patience_ends_a_search_that_brings_no_gain() -> None:
+    """The optimum of the space is known, so most candidates are no gain; the result says what ended it."""
+    task = SearchTask(scale, (200,), template=scale_template)
+    result = tune(task, trials=150, patience=5, model="random", measurer=Pretend(), progress=False)
+    assert 6 <= result.trials < 150 and result.best is not None
+    assert any("candidates brought no gain" in note for note in result.notes), result
+    with pytest.raises(TensorLangError, match="patience=0"):
+        tune(task, patience=0)
+
+
+def test_where_there_is_no_time_one_candidate_is_measured() -> None:
+    task = SearchTask(scale, (200,), template=scale_template)
+    pretend = Pretend()
+    result = tune(task, trials=100, seconds=1e-6, model="random", measurer=pretend, progress=False)
+    assert result.trials == 1 == len(pretend.traces) and result.best is not None
+    assert "ended after 1 of 100 trials: there was no more time" in result.notes
+    assert {"space", "search", "model", "finals"} <= result.spent.keys()
+    assert "space " in dict(result.report().facts)["time spent"]
+
+
 def test_evolution_finds_the_optimum() -> None:
     task = SearchTask(matmul, (512, 512, 512), template=matmul_template)
     found = {}

@@ -186,7 +186,7 @@ def slow_run(job: Job, directory: str, say: Say) -> Outcome:
 
 def quick_build(job: Job, directory: str, say: Say) -> Outcome:
     """A builder with nothing to do."""
-    return Outcome(job.id, "built")
+    return Outcome(job.id, "built", parts={"lower": 2.0})
 
 
 def busy_build(job: Job, directory: str, say: Say) -> Outcome:
@@ -214,3 +214,8 @@ def timing_run(job: Job, directory: str, say: Say) -> Outcome:
     before = beats.stat().st_size
     time.sleep(0.05)
     return Outcome(job.id, "ok", json.dumps(beats.stat().st_size - before), (0.1,))
+
+
+def who_run(job: Job, directory: str, say: Say) -> Outcome:
+    """A runner that says who it is."""
+    return Outcome(job.id, "ok", str(os.getpid()), (0.1,), parts={"run": 1.0})

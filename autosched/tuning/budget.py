@@ -1,0 +1,60 @@
+"""When a search ends: so many trials, so much time, so long without a gain. Knows the numbers of a session;
+proposes and measures nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from .session import Session
+
+# of the time there is, at most this share and so many seconds are kept for measuring the finalists again
+RESERVED, MOST_RESERVED = 0.25, 5.0
+BETTER = 0.99  # of the best time: less is no gain
+
+
+class Budget:
+    """``trials`` candidates in all, proposed ``batch`` by batch; ``end``, by ``time.perf_counter``, is when
+    all is to be over; ``patience`` candidates without a gain end it as well."""
+
+    def __init__(self, trials: int, batch: int, seconds: float | None, patience: int | None) -> None:
+        self.trials, self.batch, self.patience = trials, batch, patience
+        now = time.perf_counter()
+        self.end = float("inf") if seconds is None else now + seconds
+        self.last = self.end - min(RESERVED * (seconds or 0.0), MOST_RESERVED)  # no candidate is begun later
+        self._why = ""
+        self._best, self._idle = float("inf"), 0
+
+    def batches(self, session: Session) -> Iterator[tuple[Session, list[str]]]:
+        """Proposals, one by one, until there are enough, the space is exhausted, it is too late, or nobody
+        hopes any more. The first candidate is measured whatever the time."""
+        session.end = self.end
+        while session.trials < self.trials and not self._over(session):
+            traces = session.propose(min(self.batch, self.trials - session.trials))
+            if not traces:
+                return
+            for n, t in enumerate(traces):
+                if n and self._over(session):
+                    session.drop(traces[n:])
+                    return
+                yield session, [t]
+
+    def note(self, session: Session) -> None:
+        """One more candidate was measured."""
+        if session.best < BETTER * self._best:
+            self._best, self._idle = session.best, 0
+        else:
+            self._idle += 1
+
+    def _over(self, session: Session) -> bool:
+        if not session.trials:
+            return False
+        if time.perf_counter() > self.last:
+            self._why = "there was no more time"
+        elif self.patience is not None and self._idle >= self.patience:
+            self._why = f"{self._idle} candidates brought no gain"
+        return bool(self._why)
+
+    def notes(self, session: Session) -> list[str]:
+        """What ended it, where it was not the trials."""
+        return [f"ended after {session.tried} of {self.trials} trials: {self._why}"] if self._why else []
