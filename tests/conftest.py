@@ -7,7 +7,9 @@ import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 # The tests share the processors, and so do the processes that they start. Threads of a BLAS spin while they
@@ -38,6 +40,20 @@ def limits_of_threads_end_with_their_file() -> Iterator[None]:
     """Benchmarks that tests call set one for the whole process."""
     yield
     set_num_threads(None)
+
+
+@pytest.fixture(scope="module")
+def _numbers(request: pytest.FixtureRequest) -> list[tuple[np.random.Generator, Any]]:
+    """The generators of random numbers that a file shares among its tests, and where each of them begins."""
+    shared = vars(request.module).values()
+    return [(g, g.bit_generator.state) for g in shared if isinstance(g, np.random.Generator)]
+
+
+@pytest.fixture(autouse=True)
+def numbers_do_not_depend_on_the_order(_numbers: list[tuple[np.random.Generator, Any]]) -> None:
+    """A test meets the same numbers after others as alone."""
+    for generator, begins in _numbers:
+        generator.bit_generator.state = begins
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -424,14 +424,11 @@ def _pooled(
     where = _padding(padding, n)
     if pool_type == "max":
         return getattr(ops, f"max_{op}")(data, kernel, stride, where, dilation, ceil_mode, layout)  # type: ignore[no-any-return]
-    if pool_type != "avg" or any(
-        d != 1 for d in (dilation if isinstance(dilation, list | tuple) else [dilation])
-    ):
-        raise DeclareError(
-            f"topi.nn.{op}: pool_type={pool_type!r}, dilation={dilation}",
-            legal="'max', and 'avg' with dilation 1",
-        )
-    return getattr(ops, f"avg_{op}")(data, kernel, stride, where, ceil_mode, count_include_pad, layout)  # type: ignore[no-any-return]
+    if pool_type != "avg":
+        raise DeclareError(f"topi.nn.{op}: pool_type={pool_type!r}", legal="'max' and 'avg'")
+    return getattr(ops, f"avg_{op}")(  # type: ignore[no-any-return]
+        data, kernel, stride, where, ceil_mode, count_include_pad, dilation, layout
+    )
 
 
 def pool1d(

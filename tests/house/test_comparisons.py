@@ -25,6 +25,7 @@ ARRAYS = {  # shapes of arrays, and of rows of features: numbers
     "array.shape != wanted",
     "self.base.num_features() == table.shape[1]",
     "slower.shape[1] == 2",
+    "self.strides[d] == 1",  # of a window
     "shape == guess.shape",
     "packing.sources == packing.tensors",  # tensors, which are equal when they are the same
 }

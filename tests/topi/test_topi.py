@@ -290,8 +290,11 @@ def test_pools():
         and padded[0, 0, 0, 0] == x[1][0, 0, :2, :3].max()
         and padded[0, 1, 5, 4] == x[1][0, 1, 4:, 4:].max()
     )
+    dilated = value(topi.nn.pool2d(x[0], [2, 2], [2, 2], [2, 2], [0] * 4, "avg"), x)
+    taps = [[x[1][:, :, r : r + 3 : 2, c : c + 3 : 2] for c in (0, 2)] for r in (0, 2)]
+    np.testing.assert_allclose(dilated, np.mean(taps, axis=(4, 5)).transpose(2, 3, 0, 1))
     for wrong in (
-        lambda: topi.nn.pool2d(x[0], [2, 2], [2, 2], [2, 2], [0] * 4, "avg"),
+        lambda: topi.nn.pool2d(x[0], [2, 2], [2, 2], [1, 1], [0] * 4, "sum"),
         lambda: topi.nn.global_pool(x[0], "sum"),
     ):
         with pytest.raises(tl.DeclareError):
@@ -309,7 +312,7 @@ def test_layers():
     e = np.exp(x[1])
     np.testing.assert_allclose(value(topi.nn.softmax(x[0]), x), e / e.sum(1, keepdims=True), rtol=1e-6)
     np.testing.assert_allclose(
-        value(topi.nn.log_softmax(x[0]), x), np.log(e / e.sum(1, keepdims=True)), rtol=1e-5
+        value(topi.nn.log_softmax(x[0]), x), np.log(e / e.sum(1, keepdims=True)), rtol=1e-5, atol=1e-6
     )
     assert np.array_equal(value(topi.nn.relu(x[0]), x), x[1].clip(0)) and np.array_equal(
         value(topi.nn.leaky_relu(x[0], 0.5), x), np.where(x[1] > 0, x[1], x[1] / 2)
