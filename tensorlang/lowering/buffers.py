@@ -12,8 +12,9 @@ from ..expr.walk import variables
 from ..loopir.stmt import Buffer
 from ..schedule.bounds import Bounds, lanes_around, region_size
 from ..schedule.sliding import slide_of
-from ..schedule.state import INLINED, ScheduleState
+from ..schedule.state import INLINED, ScheduleState, StageState
 from ..te.axis import dims_of
+from ..te.loops import LoopsOp
 from ..te.tensor import PlaceholderOp, Tensor
 
 
@@ -81,13 +82,19 @@ def argument_buffers(
                     because=f"the arguments are {', '.join(p.name for p in params) or 'none'}",
                     try_=f"add {t.name} to the list of arguments",
                 )
-            if stage.is_output:
+            if stage.is_output and not _beside(stage, buffers):
                 raise LowerError(
                     f"output `{t.name}` is missing from the arguments",
                     because="results are written to arrays of the caller",
                     try_=f"add {t.name} to the list of arguments",
                 )
     return buffers, tuple(params)
+
+
+def _beside(stage: StageState, buffers: Mapping[Tensor, Buffer]) -> bool:
+    """Whether a stage may have results that the caller does not get, which are workspace then: a program of
+    loops gives all of its results, of which often one is meant."""
+    return isinstance(stage.op, LoopsOp) and any(t in buffers for t in stage.op.outputs)
 
 
 def workspace_buffers(state: ScheduleState, bounds: Bounds, buffers: dict[Tensor, Buffer]) -> None:

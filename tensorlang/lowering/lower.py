@@ -17,6 +17,7 @@ from ..expr import make
 from ..expr.linear import reads_data
 from ..expr.nodes import Expr, IfThenElse, Var, const_int
 from ..expr.walk import preorder, rewrite, substitute, variables
+from ..loopir.build import Builder
 from ..loopir.stmt import (
     NOTHING,
     Alloc,
@@ -45,6 +46,7 @@ from ..schedule.tree.nodes import ComputeNode, LoopNode, StorageNode, TreeNode, 
 from ..schedule.tree.printer import draw
 from ..te.axis import REDUCE, IterVar
 from ..te.extern import ExternCall, ExternOp
+from ..te.loops import LoopsOp
 from ..te.reducers import Reduce
 from ..te.scatter import COMBINE, ScatterOp, place
 from ..te.tensor import Tensor, TensorRead
@@ -86,7 +88,11 @@ def lower_state(
     dims = sizes_of(params, used)
     writer = _Writer(state, bounds, buffers, params)
     outputs = tuple(
-        buffers[t] for st in state.stages if st.is_output and not st.updates for t in st.op.outputs
+        buffers[t]
+        for st in state.stages
+        if st.is_output and not st.updates
+        for t in st.op.outputs
+        if buffers[t].scope == "arg"
     )
     updates = tuple(buffers[t] for st in state.stages for t in st.updates)
     for t in constants:
@@ -96,10 +102,14 @@ def lower_state(
             )
     given = frozenset((*dims, *(p for p in params if isinstance(p, Var))))
     needs = {**dict(cuts_of(bounds)), **dict(needs_of(state))}
+    body = run(writer.nodes(tree_of(state)))
+    for t in (t for st in state.stages if st.is_output for t in st.op.outputs):
+        if buffers[t].scope != "arg":  # a result that the caller does not get
+            body = Alloc(buffers[t], body)
     return Func(
         name,
         params,
-        run(writer.nodes(tree_of(state))),
+        body,
         dims,
         outputs,
         constants=tuple(buffers[t] for t in constants),
@@ -424,6 +434,8 @@ class _Writer:
             return self.extern(op)
         if isinstance(op, ScatterOp):
             return self.scatter(stage, op)
+        if isinstance(op, LoopsOp):
+            return self.program(op)
         tensors = op.outputs
         index = self.target(stage)
         first = op.body[0]
@@ -461,6 +473,15 @@ class _Writer:
         return Extern(
             op.call.kind, op.call.name, args, tuple(self.buffers[t] for t in op.outputs), op.call.result
         )
+
+    def program(self, op: LoopsOp) -> Stmt:
+        """What a program of loops builds on the buffers of its tensors."""
+        builder = Builder()
+        ins, outs = (
+            [builder.elements(self.buffers[t]) for t in tensors] for tensors in (op.inputs, op.outputs)
+        )
+        op.program.emit(builder, ins, outs, **op.attrs)
+        return builder.body()
 
     def scatter(self, stage: StageState, op: ScatterOp) -> Stmt:
         """The updates in order, each where its place is inside."""

@@ -26,6 +26,7 @@ from .loss import *
 from .matmul import *
 from .norm import *
 from .norm_local import *
+from .order import *
 from .pool import *
 from .pool_more import *
 from .quantize import *

@@ -21,6 +21,7 @@ SOFTMAX = "softmax"  # exp stage ÷ its row sums; stages softmax.max, softmax.ex
 LOG_SOFTMAX = "log_softmax"  # x - max - log(sum of exp); stages log_softmax.max, .exp, .sum, .log
 NORM = "norm"  # (x - mean) * rstd * weight + bias over row statistics; stages .sum, .mean, .squares, .rstd
 SCATTER = "scatter"  # updates at places that are data, one after the other: te.scatter
+LOOPS = "loops"  # a program of loops, which goes where data lead it: te.loops
 SCAN = "scan"  # a recurrence along one dimension: cumsum, cumprod
 
 # In products and convolutions the reduction carries the tag; the stages before it (.pad) and after it (.bias,
@@ -74,6 +75,7 @@ TAGS = (
     SOFTMAX,
     LOG_SOFTMAX,
     NORM,
+    LOOPS,
     SCATTER,
     SCAN,
     MATMUL,

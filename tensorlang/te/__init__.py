@@ -13,6 +13,7 @@ from .axis import AXIS_SEPARATOR, IterVar, Range, assume, dim, reduce_axis, size
 from .compute import compute, decl_buffer, placeholder, tag_scope
 from .extern import ExternOp, call_extern, call_packed, call_pure_extern, extern
 from .intrinsics import *  # noqa: F403  # `intrinsics.__all__` lists them
+from .loops import LoopBuilder, LoopProgram, LoopsOp, loop_program, loops
 from .reducers import all, any, comm_reducer, infinity, max, max_value, min, min_value, prod, sum
 from .scan import ScanOp, scan
 from .scatter import ScatterOp, scatter
@@ -33,6 +34,9 @@ __all__ = [
     "Expr",
     "ExternOp",
     "IterVar",
+    "LoopBuilder",
+    "LoopProgram",
+    "LoopsOp",
     "Operation",
     "PlaceholderOp",
     "Range",
@@ -65,6 +69,8 @@ __all__ = [
     "graph",
     "if_then_else",
     "infinity",
+    "loop_program",
+    "loops",
     "max",
     "max_value",
     "min",

@@ -65,6 +65,7 @@ from ..expr.walk import postorder
 from ..interface.externs import c_function, packed
 from .extern import ExternBuffer, ExternOp
 from .graph import operations
+from .loops import LoopsOp, meant
 from .reducers import Reduce
 from .reference_numbers import Point, at, from_outside, held_as, rounded, saturated, summed_as, to_outside
 from .reference_sizes import extent, size_value, solve_dims
@@ -194,11 +195,13 @@ def _scan(op: ScanOp, arrays: Mapping[Tensor, Array], known: Mapping[Var, int]) 
 @rules.on(ScatterOp)
 def _scatter(op: ScatterOp, arrays: Mapping[Tensor, Array], known: Mapping[Var, int]) -> tuple[Array, ...]:
     updates = op.updates()
-    return (
-        scattered(
-            op, arrays[op.start], rules(updates)(updates, arrays, known), lambda x: rounded(op.start.dtype, x)
-        ),
-    )
+    brought = rules(updates)(updates, arrays, known)
+    return (scattered(op, arrays[op.start], brought, lambda x: rounded(op.start.dtype, x)),)
+
+
+@rules.on(LoopsOp)
+def _loops(op: LoopsOp, arrays: Mapping[Tensor, Array], known: Mapping[Var, int]) -> tuple[Array, ...]:
+    return meant(op, arrays, lambda e: extent(op.name, e, known))
 
 
 @rules.on(ExternOp)

@@ -24,6 +24,7 @@ from ..expr.walk import substitute
 from .axis import IterVar, assume
 from .extern import OpaqueOp
 from .graph import operations
+from .loops import PROGRAMS, LoopsOp
 from .reducers import ALL, ANY, MAX, MIN, PROD, SUM, Reduce, Reducer
 from .scan import ScanOp
 from .scatter import COMBINE, ScatterOp
@@ -225,6 +226,17 @@ class _Writer:
                 op.tag,
                 self.attrs(op),
             ]
+        if isinstance(op, LoopsOp):
+            return [
+                "loops",
+                op.name,
+                op.program.name,
+                [[self._op[id(t.op)], t.value_index] for t in op.inputs],
+                [[self.expr(e) for e in t.shape] for t in op.outputs],
+                [t.dtype.name for t in op.outputs],
+                op.tag,
+                self.attrs(op),
+            ]
         if not isinstance(op, ComputeOp) or isinstance(op, OpaqueOp):
             raise DeclareError(
                 f"{op.name}: an extern cannot be written as JSON",
@@ -379,6 +391,19 @@ class _Reader:
                 tuple(self.expr(e) for e in where),
                 self.expr(value),
                 combine,
+                tag,
+                self.attrs(attrs),
+            )
+        if kind == "loops":
+            program, inputs, shapes, dtypes, tag, attrs = rest
+            if program not in PROGRAMS:
+                raise ValueError(f"no program of loops is called {program!r}")
+            return LoopsOp(
+                name,
+                PROGRAMS[program],
+                tuple(self.ops[i].outputs[j] for i, j in inputs),
+                tuple(tuple(self.expr(e) for e in shape) for shape in shapes),
+                tuple(dtype(t) for t in dtypes),
                 tag,
                 self.attrs(attrs),
             )

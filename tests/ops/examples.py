@@ -113,6 +113,16 @@ def _recurrent(name: str, gates: int) -> Callable[[], list]:
     return declare
 
 
+def _compressed() -> list:
+    on, x = _t(ROWS, dtype="bool", name="on"), _t(ROWS, COLUMNS)
+    return [on, x, *ops.compress(on, x, 0)]
+
+
+def _boxes() -> list:
+    boxes, scores = _t(1, 1000, 4, name="boxes"), _t(1, 20, 1000, name="scores")
+    return [boxes, scores, *ops.non_max_suppression(boxes, scores, 10, 0.5, 0.1)]
+
+
 def _reversed() -> list:
     x, n = _t(ROWS, 12, 64), _t(12, dtype="int32", name="n")
     return [x, n, ops.reverse_sequence(x, n)]
@@ -303,6 +313,12 @@ EXAMPLES: dict[str, Callable[[], list]] = {
     "rnn": _recurrent("rnn", 1),
     "gru": _recurrent("gru", 3),
     "lstm": _recurrent("lstm", 4),
+    **_row("sort", "argsort")((ROWS, COLUMNS)),
+    "top_k": lambda: [x := _t(ROWS, COLUMNS), *ops.top_k(x, 5)],
+    "nonzero": lambda: [x := _t(ROWS, COLUMNS), *ops.nonzero(x)],
+    "unique": lambda: [x := _t(ROWS, COLUMNS, dtype="int32"), *ops.unique(x)],
+    "compress": _compressed,
+    "non_max_suppression": _boxes,
     **_row("adaptive_max_pool2d", "adaptive_avg_pool2d")(IMAGE, output_size=7),
     **_row("global_max_pool2d", "global_avg_pool2d")(IMAGE),
     **_row("scaled_dot_product_attention")((1, 12, 128, 64), (1, 12, 128, 64), (1, 12, 128, 64)),

@@ -19,8 +19,22 @@ from tests.ops.examples import EXAMPLES
 
 OPERATORS = sorted(n for n in ops.__all__ if not inspect.ismodule(getattr(ops, n)))
 
-# what reads at places that only the data know
-READ_BY_DATA = ("take", "gather", "gather_elements", "gather_nd", "nll_loss", "cross_entropy")
+# what reads or writes at places that only the data know
+READ_BY_DATA = (
+    "take",
+    "gather",
+    "gather_elements",
+    "gather_nd",
+    "nll_loss",
+    "cross_entropy",
+    "sort",
+    "argsort",
+    "top_k",
+    "nonzero",
+    "unique",
+    "compress",
+    "non_max_suppression",
+)
 
 
 def _named_in_tests() -> list[re.Pattern[str]]:

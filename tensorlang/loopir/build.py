@@ -1,0 +1,142 @@
+"""Loop IR written statement by statement, as programs of loops (``te.loops``) are: the builder behind
+``te.LoopBuilder``. Knows the loop IR; no tensors and no schedules.
+
+A block is a list of statements and of what begins at a place and lives to the end of it: names and memory.
+When the block ends these are wrapped around what follows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ..core.dtype import BOOL, DType
+from ..core.dtype import dtype as as_dtype
+from ..errors import LowerError
+from ..expr import make
+from ..expr.make import ExprLike
+from ..expr.nodes import Expr, Var
+from .stmt import PARALLEL, SERIAL, Alloc, Buffer, For, If, Let, Stmt, Store, load, seq
+
+
+class Elements:
+    """A buffer by index."""
+
+    def __init__(self, builder: Builder, buffer: Buffer) -> None:
+        self._builder = builder
+        self.buffer = buffer
+        self.shape = buffer.shape
+        self.dtype = buffer.dtype
+
+    def _index(self, index: Any) -> tuple[Expr, ...]:
+        given = index if isinstance(index, tuple) else (index,)
+        if len(given) != len(self.shape):
+            raise LowerError(
+                f"a program of loops: {len(given)} indices of {self.buffer.name}",
+                because=f"it has {len(self.shape)} dimension(s)",
+            )
+        return tuple(make.as_expr(i) for i in given)
+
+    def __getitem__(self, index: Any) -> Expr:
+        return load(self.buffer, self._index(index))
+
+    def __setitem__(self, index: Any, value: ExprLike) -> None:
+        e = make.as_expr(value, self.dtype if not isinstance(value, Expr) else None)
+        self._builder.emit(Store(self.buffer, make.cast(self.dtype, e), self._index(index)))
+
+
+class Variable:
+    """A variable: one element of local memory, which the code generator keeps in a register."""
+
+    def __init__(self, elements: Elements) -> None:
+        self._elements = elements
+
+    @property
+    def value(self) -> Expr:
+        return self._elements[0]
+
+    def set(self, value: ExprLike) -> None:
+        self._elements[0] = value
+
+
+class Builder:
+    """See ``te.LoopBuilder``; ``body()`` is what was built."""
+
+    def __init__(self) -> None:
+        self._blocks: list[list[Any]] = [[]]
+
+    def elements(self, buffer: Buffer) -> Elements:
+        """The handle of memory that exists already."""
+        return Elements(self, buffer)
+
+    def emit(self, s: Stmt) -> None:
+        """Add a statement to the block."""
+        self._blocks[-1].append(s)
+
+    def body(self) -> Stmt:
+        """All statements of the outermost block."""
+        return _closed(self._blocks[0])
+
+    @contextmanager
+    def _block(self) -> Iterator[list[Any]]:
+        inside: list[Any] = []
+        self._blocks.append(inside)
+        yield inside
+        self._blocks.pop()
+
+    @contextmanager
+    def loop(
+        self, name: str, extent: ExprLike, begin: ExprLike = 0, *, parallel: bool = False
+    ) -> Iterator[Expr]:
+        first, count = make.unify(begin, extent)
+        var = Var(name, first.dtype, "loop")
+        with self._block() as inside:
+            yield var
+        self.emit(For(var, first, count, PARALLEL if parallel else SERIAL, _closed(inside)))
+
+    @contextmanager
+    def when(self, condition: Expr) -> Iterator[None]:
+        with self._block() as inside:
+            yield
+        self.emit(If(make.cast(BOOL, condition), _closed(inside)))
+
+    @contextmanager
+    def otherwise(self) -> Iterator[None]:
+        before = self._blocks[-1][-1] if self._blocks[-1] else None
+        if not isinstance(before, If) or before.orelse is not None:
+            raise LowerError("a program of loops: otherwise without a when before it")
+        with self._block() as inside:
+            yield
+        self._blocks[-1][-1] = If(before.cond, before.then, _closed(inside))
+
+    def let(self, name: str, value: ExprLike) -> Expr:
+        e = make.as_expr(value)
+        var = Var(name, e.dtype, "data")
+        self._blocks[-1].append((var, e))
+        return var
+
+    def cell(self, name: str, dtype: str | DType, value: ExprLike) -> Variable:
+        buffer = Buffer(name, as_dtype(dtype), (make.const(1, "int32"),), "local")
+        self._blocks[-1].append(buffer)
+        variable = Variable(Elements(self, buffer))
+        variable.set(value)
+        return variable
+
+    def memory(self, name: str, shape: Sequence[ExprLike], dtype: str | DType) -> Elements:
+        buffer = Buffer(name, as_dtype(dtype), tuple(make.as_expr(n) for n in shape), "global")
+        self._blocks[-1].append(buffer)
+        return Elements(self, buffer)
+
+
+def _closed(items: Sequence[Any]) -> Stmt:
+    """The statements of a block, what lives to its end around what follows."""
+    out: Stmt = seq()
+    for item in reversed(items):
+        if isinstance(item, Buffer):
+            out = Alloc(item, out)
+        elif isinstance(item, tuple):
+            out = Let(item[0], item[1], out)
+        else:
+            out = seq(item, out)
+    return out

@@ -1,0 +1,314 @@
+"""The programs of loops behind ``ops.sort`` and what goes where data lead it: each with its meaning in numpy.
+Knows the words of ``te.LoopBuilder``; no tensors.
+
+Orders are total: NaN is greater than every number, as in numpy and torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import te
+from ..core.dtype import INT32, INT64, DType
+from ..expr import make
+from ..expr.nodes import Expr, const_int
+from ..te.loops import LoopBuilder, Memory
+from . import inputs
+
+Array = np.ndarray[Any, Any]
+
+
+def _not(c: Expr) -> Expr:
+    return make.not_(c)
+
+
+def _before(a: Expr, b: Expr, descending: bool) -> Expr:
+    """Whether ``a`` stands before ``b`` in the order, strictly."""
+    if a.dtype.is_bool:
+        a, b = te.cast("uint8", a), te.cast("uint8", b)
+    if not a.dtype.is_float:
+        return b < a if descending else a < b
+    a, b = te.cast(inputs.wide(a.dtype), a), te.cast(inputs.wide(b.dtype), b)
+    first, second = (b, a) if descending else (a, b)
+    return te.any(first < second, te.all(te.isnan(second), _not(te.isnan(first))))
+
+
+def _same(a: Expr, b: Expr) -> Expr:
+    equal = make.eq(a, b) if not a.dtype.is_bool else _not(make.ne(a, b))
+    return te.any(equal, te.all(te.isnan(a), te.isnan(b))) if a.dtype.is_float else equal
+
+
+# --- sorting ------------------------------------------------------------------------------------------------
+
+
+def _sorted_rows(x: Array, descending: bool) -> list[Array]:
+    at = np.argsort(x, -1, kind="stable")
+    if descending:  # of the reversed rows, so that of equals the first stays first
+        at = x.shape[-1] - 1 - np.flip(np.argsort(np.flip(x, -1), -1, kind="stable"), -1)
+    return [np.take_along_axis(x, at, -1), at]
+
+
+@te.loop_program("sort_rows", _sorted_rows)
+def sort_rows(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory], descending: bool) -> None:
+    """Rows [r, n] in order, and where each element came from: a stable merge sort, from pairs upwards,
+    between two copies of a row; each merge picks by selection, without a branch to mispredict."""
+    (x,), (values, places) = given, made
+    rows, n = x.shape
+    least = make.const(1, n.dtype)
+    with b.loop("row", rows, parallel=True) as row:
+        keys, at = b.memory("keys", (2, n), x.dtype), b.memory("at", (2, n), n.dtype)
+        with b.loop("i", n) as i:
+            keys[0, i] = x[row, i]
+            at[0, i] = i
+        side = b.cell("side", INT32, 0)
+        known = const_int(n)
+        passes = 31 if known is None else max(known - 1, 0).bit_length()
+        with b.loop("pass", passes) as p:
+            width = b.let("width", te.shift_left(least, te.cast(n.dtype, p)))
+            with b.when(width < n):
+                _merge_all(b, keys, at, n, width, side.value, descending)
+                side.set(1 - side.value)
+        with b.loop("i", n) as i:
+            values[row, i] = keys[side.value, i]
+            places[row, i] = at[side.value, i]
+
+
+def _merge_all(
+    b: LoopBuilder, keys: Memory, at: Memory, n: Expr, width: Expr, side: Expr, descending: bool
+) -> None:
+    """Neighbouring runs of ``width`` elements on one side merged into runs of twice the width on the
+    other."""
+    here = b.let("here", side)
+    there = b.let("there", 1 - here)
+    with b.loop("pair", make.ceildiv(n, width * 2)) as pair:
+        low = b.let("low", pair * width * 2)
+        middle = b.let("middle", te.min(low + width, n))
+        high = b.let("high", te.min(middle + width, n))
+        left, right = b.cell("left", n.dtype, low), b.cell("right", n.dtype, middle)
+        with b.loop("k", high - low, low) as k:
+            i, j = b.let("i", left.value), b.let("j", right.value)
+            ii, jj = b.let("ii", te.min(i, n - 1)), b.let("jj", te.min(j, n - 1))
+            one, other = b.let("one", keys[here, ii]), b.let("other", keys[here, jj])
+            from_right = te.all(j < high, te.any(i >= middle, _before(other, one, descending)))
+            taken = b.let("taken", from_right)
+            keys[there, k] = te.select(taken, other, one)
+            at[there, k] = te.select(taken, at[here, jj], at[here, ii])
+            left.set(te.select(taken, i, i + 1))
+            right.set(te.select(taken, j + 1, j))
+
+
+def _order_of_rows(x: Array) -> list[Array]:
+    return [np.lexsort(x.T[::-1]) if x.shape[1] else np.arange(len(x))]
+
+
+@te.loop_program("order_rows", _order_of_rows)
+def order_rows(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory]) -> None:
+    """The order of the rows [n, m] by their elements, the first one first: an insertion sort, for rows are
+    few."""
+    (x,), (order,) = given, made
+    n, m = x.shape
+    with b.loop("i", n) as i:
+        place = b.cell("place", n.dtype, 0)
+        with b.loop("k", i) as k:
+            sign = b.cell("sign", INT32, 0)
+            other = b.let("other", te.cast(n.dtype, te.max(te.min(order[k], te.cast(INT64, n) - 1), 0)))
+            with b.loop("j", m) as j, b.when(make.eq(sign.value, 0)):
+                mine, theirs = b.let("mine", x[i, j]), b.let("theirs", x[other, j])
+                sign.set(
+                    te.cast(INT32, _before(theirs, mine, False))
+                    - te.cast(INT32, _before(mine, theirs, False))
+                )
+            with b.when(sign.value >= 0):
+                place.set(place.value + 1)
+        with b.loop("k", i - place.value) as k:
+            order[i - k] = order[i - k - 1]
+        order[place.value] = i
+
+
+# --- elements that count ------------------------------------------------------------------------------------
+
+
+def _places_of(x: Array) -> list[Any]:
+    places = np.stack(np.nonzero(x))
+    return [places, np.int64(places.shape[1])]
+
+
+@te.loop_program("nonzero", _places_of)
+def nonzero(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory]) -> None:
+    """The indices [rank, elements] of what is not zero, in order, zeros behind; and how many there are."""
+    (x,), (places, count) = given, made
+    total = b.cell("total", INT64, 0)
+
+    def inner(index: tuple[Expr, ...]) -> None:
+        if len(index) < len(x.shape):
+            with b.loop(f"i{len(index)}", x.shape[len(index)]) as i:
+                inner((*index, i))
+            return
+        e = x[index]
+        with b.when(e if e.dtype.is_bool else make.ne(e, make.const(0, e.dtype))):
+            for d, i in enumerate(index):
+                places[d, total.value] = i
+            total.set(total.value + 1)
+
+    inner(())
+    count[()] = total.value
+    with b.loop("d", len(x.shape)) as d:
+        rest = b.let("rest", te.cast(INT64, places.shape[1]) - total.value)
+        with b.loop("k", rest, total.value) as k:
+            places[d, k] = 0
+
+
+def _unique(x: Array, order: Array, sorted: bool) -> list[Any]:
+    rows = x[order]
+    if len(rows):
+        same = (rows[1:] == rows[:-1]) | ((rows[1:] != rows[1:]) & (rows[:-1] != rows[:-1]))
+        heads = np.concatenate([[True], ~same.all(1)])
+    else:
+        heads = np.zeros(0, bool)
+    group = np.cumsum(heads) - 1
+    first = order[heads]
+    number = np.arange(len(first))
+    if not sorted:
+        number[np.argsort(first)] = np.arange(len(first))
+    inverse = np.zeros(len(x), np.int64)
+    inverse[order] = number[group] if len(group) else group
+    back = np.argsort(number)
+    counts = np.bincount(group, minlength=len(first)) if len(group) else np.zeros(0, np.int64)
+    return [x[first[back]], first[back], inverse, counts[back], np.int64(len(first))]
+
+
+@te.loop_program("unique_rows", _unique)
+def unique_rows(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory], sorted: bool) -> None:
+    """The different rows of x [n, m], whose order is given: the rows, where each stands first, which of them
+    each row of x is, how often it occurs, and how many there are; zeros behind. In order, or (``sorted``
+    false) as they occur first."""
+    (x, order), (rows, first, inverse, counts, count) = given, made
+    n, m = x.shape
+    last = te.cast(INT64, n) - 1
+    head, number = b.memory("head", (n,), INT64), b.memory("number", (n,), INT64)
+    with b.loop("i", n) as i:
+        for memory in (first, counts):
+            memory[i] = 0
+        number[i] = -1
+        with b.loop("j", m) as j:
+            rows[i, j] = te.cast(rows.dtype, 0)
+    groups = b.cell("groups", INT64, 0)
+
+    def row(i: Expr) -> Expr:
+        return te.max(te.min(order[i], last), 0)
+
+    def new_group(i: Expr) -> None:
+        head[groups.value] = row(i)
+        groups.set(groups.value + 1)
+
+    with b.loop("i", n) as i:
+        mine, before = b.let("mine", row(i)), b.let("before", row(te.max(i - 1, 0)))
+        same = b.cell("same", INT32, te.cast(INT32, i > 0))
+        with b.loop("j", m) as j, b.when(_not(_same(x[mine, j], x[before, j]))):
+            same.set(0)
+        with b.when(make.eq(same.value, 0)):
+            new_group(i)
+        inverse[mine] = groups.value - 1
+    if sorted:
+        with b.loop("g", groups.value) as g:
+            number[g] = g
+    else:  # a number for each group in the order of the rows where they begin
+        seen = b.cell("seen", INT64, 0)
+        with b.loop("i", n) as i, b.when(number[inverse[i]] < 0):
+            number[inverse[i]] = seen.value
+            seen.set(seen.value + 1)
+    with b.loop("g", groups.value) as g:
+        place = b.let("place", number[g])
+        start = b.let("start", head[g])
+        first[place] = start
+        with b.loop("j", m) as j:
+            rows[place, j] = x[start, j]
+    with b.loop("i", n) as i:
+        which = b.let("which", number[inverse[i]])
+        inverse[i] = which
+        counts[which] = counts[which] + 1
+    count[()] = groups.value
+
+
+# --- boxes --------------------------------------------------------------------------------------------------
+
+
+def _kept_boxes(
+    boxes: Array, scores: Array, order: Array, most: Array, overlap: Array, least: Array, center: bool
+) -> list[Any]:
+    chosen = []
+    for n, c in np.ndindex(scores.shape[:2]):
+        kept: list[int] = []
+        for i in order[n, c]:
+            if len(kept) >= int(most) or not scores[n, c, i] > least:
+                continue
+            if all(not _overlap(boxes[n, i], boxes[n, k], center) > overlap for k in kept):
+                kept.append(int(i))
+        chosen += [(n, c, k) for k in kept]
+    return [np.array(chosen, np.int64).reshape(-1, 3), np.int64(len(chosen))]
+
+
+def _corners(box: Any, center: bool) -> tuple[Any, Any, Any, Any]:
+    """Low and high of both directions, by numpy or as expressions."""
+    low, high = (np.minimum, np.maximum) if isinstance(box[0], np.generic) else (te.min, te.max)
+    if center:
+        return box[0] - box[2] / 2, box[1] - box[3] / 2, box[0] + box[2] / 2, box[1] + box[3] / 2
+    return low(box[0], box[2]), low(box[1], box[3]), high(box[0], box[2]), high(box[1], box[3])
+
+
+def _overlap(a: Array, b: Array, center: bool) -> Any:
+    """The intersection of two boxes over their union, 0 of boxes without an area."""
+    with np.errstate(all="ignore"):
+        p, q = _corners(list(a), center), _corners(list(b), center)
+        sides = [max(min(p[d + 2], q[d + 2]) - max(p[d], q[d]), np.float32(0)) for d in (0, 1)]
+        areas = [(c[2] - c[0]) * (c[3] - c[1]) for c in (p, q)]
+        shared = sides[0] * sides[1]
+        return shared / (areas[0] + areas[1] - shared) if shared > 0 else 0.0
+
+
+@te.loop_program("kept_boxes", _kept_boxes)
+def kept_boxes(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory], center: bool) -> None:
+    """Of boxes [N, B, 4] with scores [N, C, B] in falling order, those that overlap no better one of their
+    class too much: (image, class, box) for each, and how many. The candidates of a class are compared with
+    what was kept of it alone."""
+    (boxes, scores, order, most, overlap, least), (chosen, count) = given, made
+    images, classes, n = scores.shape
+    kind: DType = boxes.dtype
+    total = b.cell("total", INT64, 0)
+    corners = b.memory("corners", (n, 5), kind)
+    with b.loop("image", images) as image, b.loop("class", classes) as cls:
+        kept = b.cell("kept", n.dtype, 0)
+        with b.loop("rank", n) as rank:
+            i = b.let("box", te.max(te.min(order[image, cls, rank], te.cast(INT64, n) - 1), 0))
+            good = te.all(
+                te.cast(INT64, kept.value) < te.cast(INT64, most[()]), scores[image, cls, i] > least[()]
+            )
+            with b.when(good):
+                own = [
+                    b.let(f"c{d}", e)
+                    for d, e in enumerate(_corners([boxes[image, i, d] for d in range(4)], center))
+                ]
+                area = b.let("area", (own[2] - own[0]) * (own[3] - own[1]))
+                free = b.cell("free", INT32, 1)
+                with b.loop("k", kept.value) as k:
+                    height = te.min(own[2], corners[k, 2]) - te.max(own[0], corners[k, 0])
+                    width = te.min(own[3], corners[k, 3]) - te.max(own[1], corners[k, 1])
+                    zero = make.const(0, kind)
+                    shared = b.let("shared", te.max(height, zero) * te.max(width, zero))
+                    union = area + corners[k, 4] - shared
+                    with b.when(te.all(shared > zero, shared / union > overlap[()])):
+                        free.set(0)
+                with b.when(make.eq(free.value, 1)):
+                    for d in range(4):
+                        corners[kept.value, d] = own[d]
+                    corners[kept.value, 4] = area
+                    kept.set(kept.value + 1)
+                    for column, e in enumerate((image, cls, i)):
+                        chosen[total.value, column] = e
+                    total.set(total.value + 1)
+    count[()] = total.value
+    with b.loop("k", te.cast(INT64, chosen.shape[0]) - total.value, total.value) as k, b.loop("d", 3) as axis:
+        chosen[k, axis] = 0

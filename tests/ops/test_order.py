@@ -1,0 +1,212 @@
+"""Operators that go where data lead them, by compiled code, the interpreter of the loop IR and te.reference,
+against numpy: order, ties, NaN, what counts, what overlaps, symbolic sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang import te
+from tensorlang.loopir.interpret import interpret
+from tensorlang.loopir.verify import verify
+from tensorlang.lowering.written_out import missing_outputs
+from tensorlang.te.reference import evaluate
+from tests.ops.arrays import compiled, exact, real, sample, stored
+
+ops = tl.ops
+TYPES = ["float32", "float64", "float16", "bfloat16", "int8", "int64", "uint32", "bool"]
+RNG = np.random.default_rng(7)
+
+
+def everywhere(outputs, feed):
+    """The arrays by compiled code, which the reference and the interpreter agree with."""
+    got = tl.compile([*feed, *outputs])(*feed.values())
+    got = [got] if len(outputs) == 1 else list(got)
+    for g, want in zip(got, evaluate(outputs, feed), strict=True):
+        np.testing.assert_array_equal(g, want)
+    s = te.create_schedule([t.op for t in outputs])
+    func = tl.lower(s, [*feed, *outputs])
+    verify(func)
+    unnamed = missing_outputs(s.state, [*feed, *outputs])  # of programs with several results
+    outs = [np.zeros_like(g) for g in (*got, *evaluate(unnamed, feed))]
+    interpret(func, *feed.values(), *outs)
+    for g, o in zip(got, outs, strict=False):
+        np.testing.assert_array_equal(g, o)
+    return got
+
+
+def few(shape, t, nan=False):
+    """Few different numbers, so that many are equal."""
+    a = RNG.integers(0, 4, shape)
+    if t == "bool":
+        return np.asarray(a > 1)
+    a = stored(np.asarray(a), t)
+    if nan and t in ("float32", "float64", "float16"):
+        a.reshape(-1)[::5] = np.nan
+    return a
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("t", TYPES)
+def test_sorting_is_stable_and_puts_nan_behind(t, descending):
+    a = few((3, 17), t, nan=True)
+    x = te.placeholder(a.shape, t, name="x")
+    values, at = compiled([ops.sort(x, -1, descending), ops.argsort(x, -1, descending)], {x: a})
+    r = real(a, t)
+    key = np.where(np.isnan(r), np.inf, r) if r.dtype.kind == "f" else r.astype("int64")
+    want = np.argsort(-key if descending else key, -1, kind="stable")
+    exact(at, want, "int64")
+    exact(values, np.take_along_axis(r, want, -1), t)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((7,), 0), ((4, 5, 6), 1), ((4, 5), 0), ((3, 4), None), ((2, 1), 1)]
+)
+def test_axes(shape, axis):
+    a = sample(shape, "float32")
+    x = te.placeholder(shape, name="x")
+    values, at = everywhere([ops.sort(x, axis), ops.argsort(x, axis)], {x: a})
+    exact(values, np.sort(a, axis), "float32")
+    exact(at, np.argsort(a, axis), "int64")
+
+
+def test_rows_of_any_length():
+    m, n = te.dim("m", 1, 9), te.dim("n", 1, 5000)
+    x = te.placeholder((m, n), name="x")
+    kernel = tl.compile([x, ops.argsort(x)])
+    for shape in ((1, 1), (3, 2), (2, 33), (1, 1025)):
+        a = few(shape, "float32")
+        exact(kernel(a), np.argsort(a, -1, kind="stable"), "int64")
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("axis", [0, -1])
+def test_top_k(axis, largest):
+    a = few((6, 9), "float32")
+    x = te.placeholder(a.shape, name="x")
+    values, at = everywhere(list(ops.top_k(x, 4, axis, largest)), {x: a})
+    want = np.take(np.argsort(-a if largest else a, axis, kind="stable"), range(4), axis)
+    exact(at, want, "int64")
+    exact(values, np.take_along_axis(a, want, axis), "float32")
+
+
+@pytest.mark.parametrize("t", ["float32", "bool", "int8"])
+@pytest.mark.parametrize("shape", [(), (7,), (3, 4), (2, 3, 4)])
+def test_nonzero(shape, t):
+    a = few(shape, t)
+    x = te.placeholder(shape, t, name="x")
+    places, count = everywhere(list(ops.nonzero(x)), {x: a})
+    want = np.stack(np.nonzero(np.atleast_1d(a)))
+    assert count == want.shape[1] and places.shape == (max(1, len(shape)), a.size)
+    exact(places[:, :count], want, "int64")
+    assert not places[:, count:].any()
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_compress(axis):
+    n = te.dim("n", 1, 9)
+    a, c = sample((5, 7), "float32"), np.array([1, 0, 1, 1], bool)
+    x, on = te.placeholder((n, 7), name="x"), te.placeholder((4,), "bool", name="on")
+    got, count = everywhere(list(ops.compress(on, x, axis)), {on: c, x: a})
+    want = np.compress(c, a, axis)
+    assert count == 3
+    exact(np.take(got, range(3), axis or 0), want, "float32")
+    assert not np.take(got, range(3, 4), axis or 0).any()
+
+
+@pytest.mark.parametrize("sorted", [True, False])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((20,), None), ((3, 4), None), ((6, 2), 0), ((2, 6), 1), ((5, 2, 2), 0)]
+)
+def test_unique(shape, axis, sorted):
+    a = RNG.integers(0, 2 if axis is not None else 5, shape).astype("float32")
+    x = te.placeholder(shape, name="x")
+    values, first, inverse, counts, count = everywhere(list(ops.unique(x, axis, sorted)), {x: a})
+    want = list(np.unique(a, True, True, True, axis))
+    want[2] = want[2].reshape(-1)
+    if not sorted:
+        order = np.argsort(want[1])
+        number = np.argsort(order)
+        want = [np.take(want[0], order, axis or 0), want[1][order], number[want[2]], want[3][order]]
+    n = len(want[1])
+    assert count == n
+    exact(np.take(values, range(n), axis or 0), want[0], "float32")
+    exact(inverse, want[2], "int64")
+    for got, w in ((first, want[1]), (counts, want[3])):
+        exact(got[:n], w, "int64")
+        assert not got[n:].any()
+
+
+def overlap(p, q):
+    sides = [max(0.0, min(p[d + 2], q[d + 2]) - max(p[d], q[d])) for d in (0, 1)]
+    area = [(c[2] - c[0]) * (c[3] - c[1]) for c in (p, q)]
+    shared = sides[0] * sides[1]
+    return shared / (sum(area) - shared) if shared else 0.0
+
+
+@pytest.mark.parametrize("center", [False, True])
+def test_non_max_suppression(center):
+    corner = RNG.uniform(0, 10, (2, 30, 2))
+    boxes = np.concatenate([corner, corner + RNG.uniform(1, 5, (2, 30, 2))], -1).astype("float32")
+    scores = RNG.random((2, 3, 30)).astype("float32")
+    given = boxes
+    if center:
+        given = np.concatenate([(boxes[..., :2] + boxes[..., 2:]) / 2, boxes[..., 2:] - boxes[..., :2]], -1)
+        given = given.astype("float32")
+    else:
+        given[:, ::3] = given[:, ::3][..., [2, 3, 0, 1]]  # the corners in another order
+        boxes = np.concatenate(
+            [np.minimum(given[..., :2], given[..., 2:]), np.maximum(given[..., :2], given[..., 2:])], -1
+        )
+    x, s = te.placeholder(given.shape, name="x"), te.placeholder(scores.shape, name="s")
+    got, count = everywhere(list(ops.non_max_suppression(x, s, 5, 0.2, 0.3, center)), {x: given, s: scores})
+    want = []
+    for n, c in np.ndindex(2, 3):
+        kept = []
+        for i in np.argsort(-scores[n, c], kind="stable"):
+            free = all(overlap(boxes[n, i], boxes[n, k]) <= 0.2 for k in kept)
+            if scores[n, c, i] > 0.3 and len(kept) < 5 and free:
+                kept.append(i)
+        want += [(n, c, k) for k in kept]
+    assert count == len(want) and got.shape == (30, 3)
+    exact(got[:count], np.array(want), "int64")
+    assert not got[count:].any()
+
+
+def test_non_max_suppression_takes_tensors_and_keeps_none_of_none():
+    boxes, scores = np.zeros((1, 4, 4), "float32"), np.zeros((1, 1, 4), "float32")
+    n = te.dim("n", 1, 99)
+    x, s = te.placeholder((1, n, 4), name="x"), te.placeholder((1, 1, n), name="s")
+    most, most_overlap = te.placeholder((1,), "int64", name="most"), te.placeholder((), name="overlap")
+    f = tl.compile([x, s, most, most_overlap, *ops.non_max_suppression(x, s, most, most_overlap)])
+    got, count = f(boxes, scores, np.array([2]), np.array(0.5, "float32"))
+    assert count == 2 and got.shape == (4, 3)  # boxes without an area overlap nothing
+    exact(got[:2], np.array([[0, 0, 0], [0, 0, 1]]), "int64")
+    got, count = f(boxes, scores, np.array([0]), np.array(0.5, "float32"))
+    assert count == 0 and not got.any()
+
+
+def test_they_feed_and_are_fed():
+    a = sample((4, 9), "float32")
+    x = te.placeholder(a.shape, name="x")
+    values, at = ops.top_k(ops.relu(x), 3)
+    got = compiled([ops.sum(values, 1), ops.gather(x, 1, at)], {x: a})
+    exact(got[1], np.take_along_axis(a, np.argsort(-np.maximum(a, 0), kind="stable")[:, :3], 1), "float32")
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda x: ops.top_k(x, 9), "legal +0 to 5"),
+        (lambda x: ops.top_k(x, -1), "k=-1"),
+        (lambda x: ops.compress(x, x), "1 is needed"),
+        (lambda x: ops.compress(te.placeholder((9,), "bool"), x, 0), "for 4 slices"),
+        (lambda x: ops.non_max_suppression(x, x), "3 are needed"),
+        (lambda x: ops.non_max_suppression(te.placeholder((1, 6, 5)), te.placeholder((1, 1, 6))), "is 5, 4"),
+        (lambda x: ops.sort(x, 2), "axis=2"),
+    ],
+)
+def test_refusals(call, text):
+    with pytest.raises(tl.DeclareError, match=text):
+        call(te.placeholder((4, 5), name="x"))

@@ -1,0 +1,111 @@
+"""te.loops: a program of one's own by all three oracles, its text, its JSON form, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang import te
+from tensorlang.loopir.interpret import interpret
+from tensorlang.te.reference import evaluate
+from tensorlang.te.serialize import from_json, to_json
+
+
+@te.loop_program("test.collatz", lambda x: [np.array([_steps(int(v)) for v in x]), np.int32(len(x))])
+def collatz(b, given, made):
+    """How many of at most 99 steps each number takes to 1."""
+    (x,), (steps, count) = given, made
+    with b.loop("i", x.shape[0], parallel=True) as i:
+        n, done = b.cell("n", "int64", x[i]), b.cell("done", "int64", 0)
+        with b.loop("step", 99), b.when(n.value > 1):
+            old = b.let("old", n.value)
+            with b.when((old % 2).equal(0)):
+                n.set(old // 2)
+            with b.otherwise():
+                n.set(old * 3 + 1)
+            done.set(done.value + 1)
+        steps[i] = done.value
+    count[()] = x.shape[0]
+
+
+def _steps(n):
+    done = 0
+    while n > 1 and done < 99:
+        n, done = n // 2 if n % 2 == 0 else n * 3 + 1, done + 1
+    return done
+
+
+def declared(size):
+    x = te.placeholder((size,), "int64", name="x")
+    doubled = te.compute((size,), lambda i: x[i] + 1, name="next")
+    return x, te.loops(collatz, [doubled], [(size,), ()], ["int64", "int32"])
+
+
+def test_all_three_oracles_agree():
+    x, (steps, count) = declared(te.var("n"))
+    a = np.arange(1, 30)
+    s = te.create_schedule([steps.op])
+    kernel = tl.build(s, [x, steps, count])
+    want = np.array([_steps(v + 1) for v in a])
+    got = kernel(a)
+    assert np.array_equal(got[0], want) and got[1] == 29
+    assert all(np.array_equal(e, g) for e, g in zip(evaluate([steps, count], {x: a}), got, strict=True))
+    out, n = np.zeros_like(want), np.zeros((), "int32")
+    interpret(tl.lower(s, [x, steps, count]), a, out, n)
+    assert np.array_equal(out, want) and n == 29
+
+
+def test_the_text_is_that_of_any_kernel():
+    x, (steps, count) = declared(5)
+    text = str(tl.lower(te.create_schedule([steps.op]), [x, steps, count]))
+    for line in ("in parallel(0, 5):", "n: int64[1] local", "old = n[0]", "else:", "n[0] = old*3 + 1"):
+        assert line in text, text
+
+
+def test_a_result_nobody_names_is_memory_of_the_kernel():
+    x, (steps, _) = declared(5)
+    a = np.arange(5)
+    kernel = tl.build(te.create_schedule([steps.op]), [x, steps])
+    assert np.array_equal(kernel(a), [_steps(v + 1) for v in a])
+    with pytest.raises(tl.LowerError, match=r"output `test.collatz.v0` is missing"):
+        tl.build(te.create_schedule([steps.op]), [x])
+
+
+def test_it_travels_as_text():
+    x, (steps, count) = declared(te.dim("n", 1, 9))
+    text = to_json([x, steps, count])
+    back = from_json(text)
+    assert to_json(back) == text
+    assert back[1].op.program is collatz
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda x: te.loops(len, [x], [()], ["int32"]), "is no program"),
+        (lambda x: te.loops(collatz, [3], [()], ["int32"]), "is not a tensor"),
+        (lambda x: te.loops(collatz, [x], [()], []), "1 shapes and 0 dtypes"),
+        (lambda x: te.loop_program("test.collatz", None)(lambda b, i, o: None), "the name is taken"),
+    ],
+)
+def test_refusals(call, text):
+    with pytest.raises(tl.DeclareError, match=text):
+        call(te.placeholder((3,), name="x"))
+
+
+def test_mistakes_of_a_program():
+    @te.loop_program("test.wrong", lambda x: [x])
+    def wrong(b, given, made):
+        with b.otherwise():
+            made[0][0] = 0
+
+    @te.loop_program("test.indices", lambda x: [x])
+    def indices(b, given, made):
+        made[0][0] = given[0][0, 0]
+
+    x = te.placeholder((3,), name="x")
+    for program, text in ((wrong, "otherwise without a when"), (indices, "2 indices of x")):
+        (y,) = te.loops(program, [x], [(3,)], ["float32"])
+        with pytest.raises(tl.LowerError, match=text):
+            tl.compile([x, y])
