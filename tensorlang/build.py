@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from .passes.pipeline import CHECKED, PIPELINE
 from .recipes import default_schedule
 from .runtime import Module, dlpack
 from .runtime import constants as memory
+from .runtime.codes import KernelCode, Packer
 from .runtime.export import CFunction
 from .runtime.profile import Instrumented
 from .schedule.schedule import Schedule
@@ -433,30 +434,19 @@ def _prepacker(func: Func) -> Module:
 MAX_PREPACKERS = 256
 
 
-class Unbound(NamedTuple):
-    """A kernel whose constants are parameters: ``module`` takes the arguments, then the results of
-    ``packings``, in their order. ``slots`` are the sizes and numbers it takes, in the order of its slots."""
-
-    module: Module
-    packings: tuple[Packing, ...]
-    slots: tuple[Var, ...]
-
-    def packed(self, values: Mapping[Tensor, Any]) -> list[Any]:
-        """The arrays that stand for constants of these values, given by the placeholders of the packings."""
-        return [a for p in self.packings for a in _packed(p, values)]
-
-
 def unbound(
     args: Args,
     constants: Sequence[Tensor],
+    dims: Sequence[Var],
     target: str | Target | None = None,
     name: str = "main",
     *,
     outputs: Sequence[Tensor],
     math: str = "default",
-) -> Unbound:
+) -> KernelCode:
     """As ``compile``, but the values of ``constants`` are not needed yet: what depends on them alone is a
-    parameter, so that one kernel serves layers that differ in their weights. Raises LowerError as ``build``.
+    parameter, so that one kernel serves layers that differ in their weights. Its sizes are told by their
+    numbers in ``dims``. Nothing is loaded. Raises LowerError as ``build``.
     """
     where = as_target(target)
     with _uncollected(), _depth("compile"):
@@ -467,8 +457,26 @@ def unbound(
             state, [*given, *(t for p in packings for t in p.tensors)], identifier(name), [], {}
         )
         func = _passed(func, False, ())
-    slots = (*func.dims, *(p for p in func.params if isinstance(p, Var)))
-    return Unbound(_module(func, where, math, None, []), packings, slots)
+        code = compile_ll(emit(func, where, math), where, program=lambda: str(func))
+        packers = tuple(_packer(p, constants) for p in packings)
+    places = tuple(next(i for i, d in enumerate(dims) if d is v) for v in _slots(func))
+    return KernelCode(code.object, kernel_signature(func), places, where.instruction_sets, packers)
+
+
+def _slots(func: Func) -> tuple[Var, ...]:
+    """The sizes and numbers that a kernel takes, in order."""
+    return (*func.dims, *(p for p in func.params if isinstance(p, Var)))
+
+
+def _packer(packing: Packing, constants: Sequence[Tensor]) -> Packer:
+    """A Packing as plain data; its code is for this processor, whatever the kernel is for."""
+    sources = tuple(next(i for i, c in enumerate(constants) if c is t) for t in packing.sources)
+    forms = tuple((tuple(const_int(n) or 0 for n in t.shape), str(t.dtype)) for t in packing.tensors)
+    if packing.sources == packing.tensors:
+        return Packer(sources, forms)
+    func, here = _prepacking(packing), as_target(None)
+    code = compile_ll(emit(func, here), here, program=lambda: str(func)).object
+    return Packer(sources, forms, code, kernel_signature(func))
 
 
 def compile(

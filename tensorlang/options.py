@@ -76,3 +76,16 @@ def isolate() -> bool:
 def cost_table() -> str | None:
     """``TENSORLANG_COST``: the file with this machine's table of costs, or None for the defaults."""
     return os.environ.get("TENSORLANG_COST", "").strip() or None
+
+
+def cache() -> str | bool | None:
+    """``TENSORLANG_CACHE``: the directory of compiled kernels, False for ``0``, or None when it is not
+    set."""
+    text = os.environ.get("TENSORLANG_CACHE", "").strip()
+    return None if not text else False if text == "0" else text
+
+
+def of_children(root: str) -> dict[str, str]:
+    """The environment of a process that imports packages from ``root`` first."""
+    path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
+    return {**os.environ, "PYTHONPATH": path}

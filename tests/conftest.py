@@ -16,6 +16,7 @@ import pytest
 # wait for each other: on a busy machine a search took twenty times as long for it.
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
+os.environ["TENSORLANG_CACHE"] = "0"  # kernels of tests are not those of users, see below
 
 from tensorlang.codegen.llvm import parallel  # noqa: E402
 from tensorlang.runtime import set_num_threads  # noqa: E402

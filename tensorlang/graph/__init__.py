@@ -2,7 +2,7 @@
 of files of other frameworks, and nothing of searches.
 """
 
-from .engine import Engine
+from ..runtime.engine import Engine
 from .graph import Node, Program, Value
 from .model import Graph
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from .engine import Engine
+from ..runtime.engine import Engine
+from .engine import compiled
 from .graph import Program
-from .kernels import Compiler
+from .kernels import Compiler, Progress
 
 
 class Graph(Program):
@@ -23,10 +24,21 @@ class Graph(Program):
     or by ``tl.load_onnx``.
     """
 
-    def compile(self, *, target: Any = None, level: int = 2, math: str = "default") -> Any:
+    def compile(
+        self,
+        *,
+        target: Any = None,
+        level: int = 2,
+        math: str = "default",
+        cache: Any = None,
+        workers: int | None = None,
+        progress: Progress | None = None,
+    ) -> Engine:
         """The graph as an engine, which takes every size of its open dims.
 
-        ``level`` 0 computes every operator by a kernel of its own, 2 (the default) fuses them. Raises
-        TensorLangError for what cannot be compiled.
+        ``level`` 0 computes every operator by a kernel of its own, 2 (the default) fuses them. Distinct
+        kernels are compiled by ``workers`` processes (None: as many as are worth it, 1: this one only) and
+        kept in the directory ``cache`` (None: the user's, False: nowhere). ``progress(ready, all)`` is called
+        as kernels are compiled. Raises TensorLangError for what cannot be compiled.
         """
-        return Engine(self, Compiler(target, math), level)
+        return compiled(self, Compiler(target, math, cache, workers, progress), level)

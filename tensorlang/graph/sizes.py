@@ -1,4 +1,4 @@
-"""Sizes of a graph as numbers: expressions over dims made into one Python function. Knows expressions."""
+"""Sizes of a graph as rows of a table, the form that engines compute them in. Knows expressions."""
 
 from __future__ import annotations
 
@@ -7,57 +7,79 @@ from collections.abc import Callable, Sequence
 from ..errors import DeclareError
 from ..expr import nodes as ast
 from ..expr.nodes import Expr, Var
+from ..expr.walk import postorder
+from ..runtime.size_table import SizeTable
 
-_INFIX: dict[type[Expr], str] = {
+_OPS: dict[type[Expr], str] = {
     ast.Add: "+",
     ast.Sub: "-",
     ast.Mul: "*",
     ast.FloorDiv: "//",
     ast.FloorMod: "%",
+    ast.TruncDiv: "tdiv",
+    ast.TruncMod: "tmod",
+    ast.Min: "min",
+    ast.Max: "max",
+    ast.LT: "<",
+    ast.LE: "<=",
+    ast.EQ: "==",
+    ast.NE: "!=",
     ast.And: "and",
     ast.Or: "or",
+    ast.Not: "not",
 }
-_NAMED: dict[type[Expr], str] = {ast.Min: "min", ast.Max: "max", ast.TruncDiv: "tdiv", ast.TruncMod: "tmod"}
+
+
+class Sizes:
+    """A table that is being filled, with the names that dims have in it."""
+
+    def __init__(self) -> None:
+        self.table = SizeTable()
+        self.names: dict[Var, str] = {}
+        self._rows: dict[Expr, int] = {}
+
+    def name(self, dim: Var) -> str:
+        """The dim's own name among all, also where two are called the same."""
+        found = self.names.get(dim)
+        if found is None:
+            taken, found = set(self.names.values()), dim.name
+            while found in taken:
+                found += "_"
+            self.names[dim] = found
+        return found
+
+    def row(self, e: Expr) -> int:
+        """The number of the size's row. Raises DeclareError for what is no arithmetic of sizes."""
+        for n in postorder(e, self._rows):
+            if n not in self._rows:
+                self._rows[n] = self._number(n)
+        return self._rows[e]
+
+    def _number(self, e: Expr) -> int:
+        if isinstance(e, ast.Const):
+            return self.table.add(int(e.value))
+        if isinstance(e, Var):
+            return self.table.add(self.name(e))
+        kids = [self._rows[k] for k in e.children()]
+        if isinstance(e, ast.Cast):
+            return kids[0]
+        op = "if" if isinstance(e, ast.Choice) else _OPS.get(type(e))
+        if op is None:
+            raise DeclareError(
+                f"a size of the graph is `{e}`", because=f"{type(e).__name__} is no arithmetic of sizes"
+            )
+        return self.table.add((op, *kids))
 
 
 def function(sizes: Sequence[Expr], dims: Sequence[Var]) -> Callable[..., tuple[int, ...]]:
     """``f(*values of dims)`` gives the values of the sizes. Raises DeclareError for a size that depends on
     something else."""
-    names = {d: f"d{i}" for i, d in enumerate(dims)}
-    text = ", ".join(
-        f"int({_text(e, names)})" if not isinstance(e, ast.Const) else str(int(e.value)) for e in sizes
-    )
-    scope = {"tdiv": _tdiv, "tmod": lambda a, b: a - b * _tdiv(a, b)}
-    return eval(f"lambda {', '.join(names.values())}: ({text}{',' if sizes else ''})", scope)  # type: ignore[no-any-return]
-
-
-def _tdiv(a: int, b: int) -> int:
-    return a // b if (a < 0) == (b < 0) else -(-a // b)
-
-
-def _text(e: Expr, names: dict[Var, str]) -> str:
-    if isinstance(e, ast.Const):
-        return repr(e.value)
-    if isinstance(e, Var):
-        if e not in names:
-            raise DeclareError(
-                f"a size of the graph depends on `{e.name}`, which is not known", because="no input has it"
-            )
-        return names[e]
-    if isinstance(e, ast.Cast):
-        return f"int({_text(e.a, names)})"
-    kids = [_text(k, names) for k in e.children()]
-    op = _INFIX.get(type(e))
-    if op is not None:
-        return f"({kids[0]} {op} {kids[1]})"
-    if type(e) in _NAMED:
-        return f"{_NAMED[type(e)]}({', '.join(kids)})"
-    if isinstance(e, ast.Compare):
-        return f"({kids[0]} {e.symbol} {kids[1]})"
-    if isinstance(e, ast.Choice):
-        return f"({kids[1]} if {kids[0]} else {kids[2]})"
-    if isinstance(e, ast.Not):
-        return f"(not {kids[0]})"
-    raise DeclareError(
-        f"a size of the graph is `{e}`", because=f"{type(e).__name__} is no arithmetic of sizes"
-    )
+    made = Sizes()
+    names = [made.name(d) for d in dims]
+    rows = [made.row(e) for e in sizes]
+    late = [d for d in made.table.dims(rows) if d not in names]
+    if late:
+        raise DeclareError(
+            f"a size of the graph depends on `{late[0]}`, which is not known", because="no input has it"
+        )
+    return made.table.function(rows, names)

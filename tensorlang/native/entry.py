@@ -22,6 +22,7 @@ INPUT, OUTPUT, FLOAT, INT = range(4)
 NUMBER, SLOT, ADD, SUB, MUL, MIN, MAX, DIV, MOD = range(9)  # of a computed size
 MAX_BUFFERS, MAX_SLOTS, MAX_DEPTH = 16, 64, 8
 UNBOUND = -(1 << 63)
+UNPLANNED = -1  # the status of an engine that meets these sizes for the first time
 LARGE = 1 << 31  # products of smaller ones fit
 
 c = CFunctions(
@@ -43,7 +44,8 @@ class Object(Struct):
 
 
 class Tuple(Struct):
-    item: ptr = at(24)
+    count: i64 = at(16)
+    item: ptr
 
 
 class Bytes(Struct):
@@ -67,11 +69,13 @@ class Descriptor(Struct):
     """The head; ``…_at`` are places of what follows, in words. ``initial`` lies behind it: what each slot
     begins as, then the records."""
 
-    kernel: Callable[[ptr, ptr], i32]
+    kernel: Callable[[ptr, ptr, i64], i32]  # those that have no use for the third leave it
+    context: i64
     portable: ptr
     fail: ptr
     ndarray: ptr
     none: ptr
+    out: ptr  # the text "out" of a kernel whose last parameter is its one output; else null
     params: i64
     dims: i64
     slots: i64
@@ -291,22 +295,35 @@ def failed(d: Descriptor, frame: Frame, status: i32) -> ptr:
     return raised
 
 
+@inline
+def only_out(d: Descriptor, names: Tuple) -> i1:
+    """Whether ``out=`` is the one argument by name, and stands for the one output. Names in calls are texts
+    of which there is one each."""
+    return (names.count == 1) & (names.item == d.out)
+
+
 def entry(self: Tuple, args: Array[ptr], nargs: i64, names: ptr) -> ptr:
     """The builtin of every kernel."""
     d = cast(Descriptor, address(cast(Bytes, self.item).data))
     frame = local(Frame)
     total = -1
+    returned = d.none
     if nargs == d.params and names == null:
         total = check(d, frame, args)
+    elif nargs + 1 == d.params and names != null and only_out(d, cast(Tuple, names)):
+        total = check(d, frame, args)
+        returned = args[nargs]
     if total < 0:
         return c.PyObject_Vectorcall(d.portable, args, nargs, names)
     if total >= d.release or heavy(d, frame.slots):
         thread = c.PyEval_SaveThread()
-        status = d.kernel(frame.buffers, frame.slots)
+        status = d.kernel(frame.buffers, frame.slots, d.context)
         c.PyEval_RestoreThread(thread)
     else:
-        status = d.kernel(frame.buffers, frame.slots)
+        status = d.kernel(frame.buffers, frame.slots, d.context)
+    if status == UNPLANNED:
+        return c.PyObject_Vectorcall(d.portable, args, nargs, names)
     if status != 0:
         return failed(d, frame, status)
-    c.Py_IncRef(d.none)
-    return d.none
+    c.Py_IncRef(returned)
+    return returned

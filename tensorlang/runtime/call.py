@@ -28,6 +28,7 @@ from .loader import load_functions
 from .returned import returning
 
 if TYPE_CHECKING:
+    from .engine import Direct
     from .module import Plan
 
 # Calls that touch fewer bytes and run fewer statements keep the interpreter's lock: giving it up may cost
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 RELEASE_BYTES, RELEASE_WORK = 32 << 10, 16 << 10
 _FASTCALL, _KEYWORDS = 0x80, 0x02  # METH_…
 _I64 = (-(1 << 63), (1 << 63) - 1)
+_OUT = sys.intern("out")
 
 _lock = threading.Lock()
 _new_builtin = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
@@ -52,7 +54,7 @@ class _MethodDef(ctypes.Structure):
     )
 
 
-def native_entry(plan: Plan) -> Callable[..., Any] | None:
+def native_entry(plan: Plan | Direct) -> Callable[..., Any] | None:
     """A builtin function that runs the plan's kernel, or None when it must be called the portable way."""
     own: list[
         weakref.ref[Callable[..., Any]]
@@ -65,7 +67,7 @@ def native_entry(plan: Plan) -> Callable[..., Any] | None:
     return made  # type: ignore[no-any-return]
 
 
-def describe(plan: Plan, other: Callable[..., Any] | None = None) -> tuple[Any, ...] | None:
+def describe(plan: Plan | Direct, other: Callable[..., Any] | None = None) -> tuple[Any, ...] | None:
     """The ``self`` of a kernel's builtin: the descriptor, then all it points to. None for a signature beyond
     it. Calls that the builtin does not take go to ``other``, the portable path unless given."""
     binder = plan.binder
@@ -121,10 +123,12 @@ def describe(plan: Plan, other: Callable[..., Any] | None = None) -> tuple[Any, 
     bounds_at = computed_at + len(computed)
     head = entry.Descriptor.words(
         kernel=plan.address,
+        context=plan.context,
         portable=id(portable),
         fail=id(fail),
         ndarray=id(np.ndarray),
         none=id(None),
+        out=id(_OUT) if binder.outputs == (binder.count - 1,) and _OUT not in binder.names else 0,
         params=len(signature.params),
         dims=len(signature.dims),
         slots=len(slots.initial),
@@ -133,7 +137,7 @@ def describe(plan: Plan, other: Callable[..., Any] | None = None) -> tuple[Any, 
         bounds_at=bounds_at,
         terms=len(terms),
         terms_at=bounds_at + len(bounds),
-        release=0 if constant >= RELEASE_WORK and not terms else RELEASE_BYTES,
+        release=_I64[1] if plan.context else 0 if constant >= RELEASE_WORK and not terms else RELEASE_BYTES,
         release_work=_bits(RELEASE_WORK - constant),
     )
     words = [*head, *slots.initial, *records, *computed, *bounds, *work]
@@ -230,7 +234,7 @@ def layout_holds() -> bool:
     word, mark, number, pair = ctypes.c_int64.from_address, b"tensorlang layout", 0.123456789, ("a", "b")
     if (
         ctypes.string_at(id(mark) + entry.Bytes.size, len(mark)) != mark
-        or entry.Tuple.view(id(pair)).item != id(pair[0])
+        or (entry.Tuple.view(id(pair)).count, entry.Tuple.view(id(pair)).item) != (2, id(pair[0]))
         or entry.Float.view(id(number)).bits != _bits(number)
         or entry.Object.view(id(number)).type != id(float)
     ):

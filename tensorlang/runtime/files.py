@@ -21,9 +21,9 @@ def named(path: str | os.PathLike[str], what: str) -> Path:
     return Path(path)
 
 
-def write(files: Mapping[str | Path, bytes], what: str) -> None:
+def write(files: Mapping[str | Path, bytes], what: str, *, lasting: bool = True) -> None:
     """Write every file aside, then rename them all, so that a reader sees all of a file or nothing; an error
-    changes none.
+    changes none. Unless ``lasting`` nobody waits for the disk: after a power failure a file may be torn.
 
     ``what`` is put before the path in messages: ``cannot {what} to {path}``. Raises TensorLangError.
     """
@@ -40,7 +40,8 @@ def write(files: Mapping[str | Path, bytes], what: str) -> None:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
                 file.flush()
-                os.fsync(file.fileno())
+                if lasting:
+                    os.fsync(file.fileno())
             umask = os.umask(0)
             os.umask(umask)
             os.chmod(

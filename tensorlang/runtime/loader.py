@@ -95,7 +95,14 @@ def load_object(object_code: bytes, exports: Sequence[str], imports: Mapping[str
     ``imports`` gives addresses for undefined symbols; the rest (libm, memcpy) comes from the process. Raises
     TensorLangError when the code cannot be linked.
     """
-    builder = llvm.JITLibraryBuilder().add_object_img(object_code).add_current_process()
+    return load_objects([object_code], exports, imports)
+
+
+def load_objects(objects: Sequence[bytes], exports: Sequence[str], imports: Mapping[str, int]) -> Code:
+    """Several objects by one linker, as ``load_object``."""
+    builder = llvm.JITLibraryBuilder().add_current_process()
+    for object_code in objects:
+        builder.add_object_img(object_code)
     for name, address in imports.items():
         builder.import_symbol(name, address)
     for name in exports:
@@ -108,6 +115,7 @@ def load_object(object_code: bytes, exports: Sequence[str], imports: Mapping[str
         linker.close()
         unknown = [
             s
+            for object_code in objects
             for s in undefined_symbols(object_code)
             if s not in imports and not llvm.address_of_symbol(s) and not _in_process(s)
         ]
@@ -116,7 +124,8 @@ def load_object(object_code: bytes, exports: Sequence[str], imports: Mapping[str
             f"machine code of {', '.join(exports)} cannot be loaded", because=because
         ) from None
     code = Code(linker, tracker, exports)
-    perf_map.register(object_code, code.address)
+    for object_code in objects:
+        perf_map.register(object_code, code.address)
     return code
 
 

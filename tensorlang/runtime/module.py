@@ -64,6 +64,7 @@ class Plan:
     at once."""
 
     __slots__ = ("address", "binder", "called", "code", "constants", "entry", "signature")
+    context = 0  # what the entry gets beside buffers and slots
 
     def __init__(
         self, signature: Signature, code: Code, called: Callbacks, constants: Mapping[str, Any]
@@ -111,27 +112,32 @@ class Plan:
 
     def fail(self, status: int) -> None:
         """Raise what a nonzero status of the kernel means."""
-        name = self.signature.name
-        error = self.called.raised()
-        if error is not None:
-            raise error
-        if status == OUT_OF_MEMORY:
-            raise MemoryError(f"{name}: no memory for its temporary buffers; its outputs are incomplete")
-        if status == OUT_OF_BOUNDS:
-            raise CallError(
-                self.outside(),
-                because="the kernel was built with bounds_check=True; its outputs are incomplete",
-            )
-        if status == REFUSED:
-            raise CallError(
-                f"{name}: the sizes of these arguments do not go together",
-                because="\n".join(self.signature.needs),
-                try_="arguments of other shapes; nothing was written",
-            )
-        raise CallError(
-            f"{name} failed with status {status}",
-            because="the kernel reported it; its outputs are incomplete",
+        raise failure(self.signature, self.called.raised(), status, self.outside)
+
+
+def failure(
+    signature: Signature, raised: BaseException | None, status: int, outside: Callable[[], str] | None = None
+) -> BaseException:
+    """What a nonzero status of a kernel means: ``raised`` by a function that it called, if any; ``outside``
+    tells of an index out of bounds."""
+    name = signature.name
+    if raised is not None:
+        return raised
+    if status == OUT_OF_MEMORY:
+        return MemoryError(f"{name}: no memory for its temporary buffers; its outputs are incomplete")
+    if status == OUT_OF_BOUNDS and outside is not None:
+        return CallError(
+            outside(), because="the kernel was built with bounds_check=True; its outputs are incomplete"
         )
+    if status == REFUSED:
+        return CallError(
+            f"{name}: the sizes of these arguments do not go together",
+            because="\n".join(signature.needs),
+            try_="arguments of other shapes; nothing was written",
+        )
+    return CallError(
+        f"{name} failed with status {status}", because="the kernel reported it; its outputs are incomplete"
+    )
 
 
 class Module:

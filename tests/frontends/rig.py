@@ -34,7 +34,7 @@ from onnx.backend.test.loader import load_model_tests
 from onnx.backend.test.runner import Runner
 
 import tensorlang as tl
-from tensorlang.graph import Engine
+from tensorlang.graph.engine import compiled
 from tensorlang.graph.kernels import Compiler
 
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator", "real")
@@ -54,7 +54,7 @@ class Rep(BackendRep):
     """A compiled model."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
-        self.engine = Engine(tl.load_onnx(model), SHARED, 0)
+        self.engine = compiled(tl.load_onnx(model), SHARED, 0)
 
     def run(self, inputs: Sequence[Any], **_: Any) -> tuple[Any, ...]:
         """The outputs for these inputs, by position."""

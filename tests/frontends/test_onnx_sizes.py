@@ -45,11 +45,11 @@ def test_halved_and_doubled_again():
         x = numbers(1, 1, n)
         a = x.reshape(1, 1, -1, 2).mean(-1)
         assert np.array_equal(engine(x), x + np.concatenate([a, a], 2))
-    kernels = len(engine.compiler.made)
+    kernels = len(engine.source.compiler.made)
     x = numbers(1, 1, 3)  # one and a half windows: a mean of one, twice, to be added to three
     with pytest.raises(tl.TensorLangError, match="broadcast"):
         engine(x)
-    assert len(engine.compiler.made) <= kernels + 2
+    assert len(engine.source.compiler.made) <= kernels + 2
 
 
 def test_a_size_that_a_reshape_drops():
@@ -137,7 +137,7 @@ def test_a_branch_that_sizes_decide(condition):
     engine = graph.compile()
     assert np.array_equal(engine(numbers(3, 1)), -numbers(3, 1)[:, 0])
     assert np.array_equal(engine(numbers(3, 2)), numbers(3, 2))
-    kernels = len(engine.compiler.made)
+    kernels = len(engine.source.compiler.made)
     assert np.array_equal(engine(numbers(2, 1)), -numbers(2, 1)[:, 0])
     assert np.array_equal(engine(numbers(2, 5)), numbers(2, 5))
-    assert len(engine.compiler.made) == kernels
+    assert len(engine.source.compiler.made) == kernels

@@ -47,7 +47,8 @@ ROOMS: dict[str, set[str]] = {
     "runtime": GROUND | {"interface", "options", "native"},  # a saved module loads without the compiler
     "analysis": TE | {"schedule", "lowering", "loopir", "target", "options"},
     "recipes": {"te", "ops", "analysis", "target", "errors", "schedule"},
-    "graph": TE | {"ops", "analysis", "build", "runtime"},  # never a frontend
+    "workers": TE | {"build", "runtime", "options"},  # nothing of graphs or searches
+    "graph": TE | {"ops", "build", "runtime", "workers", "target", "analysis", "options"},  # never a frontend
     "frontends": TE | {"ops", "graph"},  # nothing of kernels
     "nd": GROUND,
     "testing": set(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensorlang.graph.memory import LINE, Life, bound, place, rounded
+from tensorlang.runtime.arena import LINE, Life, bound, place, rounded
 
 LIVES = st.lists(
     st.builds(

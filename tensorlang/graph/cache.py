@@ -1,0 +1,101 @@
+"""Compiled kernels on the disk. Knows files and what decides a kernel's code; no graphs.
+
+A kernel is found by the hash of everything that decides its code, so what is found needs no comparison. Files
+are hashed, written aside and renamed; a torn one, or one that somebody else may have written, is a miss.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from .. import options
+from ..analysis import cost_of
+from ..errors import TensorLangError
+from ..runtime import files
+from ..runtime.codes import KernelCode, from_bytes, to_bytes
+from ..target import Target
+
+MOST = 20_000  # kernels kept; then the half that was not used for longest goes
+
+
+@functools.cache
+def _sources() -> str:
+    """A digest of the package's own files: a version may stand for many states of them."""
+    root = Path(__file__).parents[1]
+    digest = hashlib.sha256()
+    for file in sorted(root.rglob("*.py")):
+        digest.update(f"{file.relative_to(root)}\n".encode())
+        digest.update(hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()[:20]
+
+
+@functools.cache
+def environment(target: Target) -> str:
+    """What compiles, and for what: sources, LLVM, the processor with its instruction sets, the cost table."""
+    sets = " ".join(sorted(target.instruction_sets))
+    return f"{_sources()} llvmlite {version('llvmlite')} {target.triple} {target} {sets} {cost_of(target)}"
+
+
+def digest(text: str) -> str:
+    """A name for all that the text says."""
+    return hashlib.sha256(text.encode()).hexdigest()[:40]
+
+
+class Cache:
+    """Kernels in a directory: ``where`` is one, None the user's (or what TENSORLANG_CACHE says), False
+    none."""
+
+    def __init__(self, where: str | os.PathLike[str] | bool | None = None) -> None:
+        if where is None or where is True:
+            asked = options.cache()
+            where = platformdirs.user_cache_dir("tensorlang") if asked is None else asked
+        self.directory = None if where is False else files.named(where, "cache") / "kernels"  # type: ignore[arg-type]
+
+    def _path(self, key: str) -> Path:
+        assert self.directory is not None
+        return self.directory / key[:2] / f"{key}.kernel"
+
+    def get(self, key: str) -> KernelCode | None:
+        """The kernel of that name, None when there is none to be trusted."""
+        if self.directory is None:
+            return None
+        path = self._path(key)
+        if not path.exists():
+            return None
+        try:
+            found = from_bytes(files.read(path, mine=True))
+        except (TensorLangError, ValueError):
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(path)  # used now
+        return found
+
+    def put(self, key: str, code: KernelCode) -> None:
+        """Keep a kernel. A directory that cannot be written keeps none."""
+        if self.directory is None:
+            return
+        path = self._path(key)
+        with contextlib.suppress(OSError, TensorLangError):
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            files.write({path: to_bytes(code)}, "keep a kernel", lasting=False)
+
+    def make_room(self) -> None:
+        """Remove the older half of too many kernels."""
+        if self.directory is None:
+            return
+        kept: list[tuple[float, Any]] = []
+        for file in self.directory.glob("*/*.kernel"):
+            with contextlib.suppress(OSError):
+                kept.append((file.stat().st_mtime, file))
+        if len(kept) > MOST:
+            for _, file in sorted(kept)[: len(kept) // 2]:
+                with contextlib.suppress(OSError):
+                    file.unlink()

@@ -1,0 +1,159 @@
+"""The loop that runs an engine's kernels, and what finds for a call its table and an arena. Native functions;
+knows no graphs.
+
+``serve`` has the form of a kernel's entry and one argument more, the state of the run that it serves. It is
+called with the interpreter's lock held, which is all that guards plans and arenas; a plan that does much work
+gives the lock up while its kernels run. A set of sizes without a plan is told to Python, which makes one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .types import Array, CFunctions, Struct, at, i32, i64, ptr
+from .words import address, cast, inline, local, lshr
+
+MAX_BUFFERS = 256  # of one kernel
+HEAD = 3  # words of a step before its buffers
+CONSTANT, ARENA, GIVEN = range(3)  # where a buffer lies: at an address, in the arena, in what the call gives
+HEADS, ARENAS = 64, 8
+HEADER = 64  # bytes before an arena, the first word is its size
+UNPLANNED = -1
+NO_MEMORY = 1
+Kernel = Callable[[ptr, ptr], i32]
+
+c = CFunctions(
+    "ptr tensorlang_alloc(i64)",
+    "void tensorlang_free(ptr)",
+    "ptr PyEval_SaveThread()",
+    "void PyEval_RestoreThread(ptr)",
+)
+PYTHON = ("PyEval_SaveThread", "PyEval_RestoreThread")
+MEMORY = ("tensorlang_alloc", "tensorlang_free")
+
+
+class Plan(Struct):
+    """A run for one set of sizes, ``key``: its table, the bytes of its arena, whether it gives the lock up,
+    how many calls are inside, whether it was used since somebody looked."""
+
+    next: i64
+    table: i64
+    arena: i64
+    releases: i64
+    users: i64
+    used: i64
+    key: ptr = at(None, i64, 0)
+
+
+class Arenas(Struct):
+    """Arenas that no call uses; 0: none."""
+
+    kept: ptr = at(None, i64, ARENAS)
+
+
+class State(Struct):
+    """A run: its arenas, how many sizes its plans depend on, and the plans by the hash of those."""
+
+    arenas: i64
+    dims: i64
+    heads: ptr = at(None, i64, HEADS)
+
+
+def table(words: Array[i64], given: Array[i64], arena: i64) -> i32:
+    """Run the steps; 0, or the number of the step that failed and its status: 256 * (step + 1) + status.
+
+    The words: the number of steps, then for each the kernel's entry, how many buffers it takes, the address
+    of its sizes, and for each buffer where it lies and the bytes behind that.
+    """
+    buffers = local(i64, MAX_BUFFERS)
+    at = 1
+    for step in range(words[0]):
+        count = words[at + 1]
+        for b in range(count):
+            base, offset = words[at + HEAD + 2 * b], words[at + HEAD + 2 * b + 1]
+            if base >= GIVEN:
+                offset += given[base - GIVEN]
+            elif base == ARENA:
+                offset += arena
+            buffers[b] = offset
+        status = cast(Kernel, words[at])(cast(ptr, address(buffers[0])), cast(ptr, words[at + 2]))
+        if status != 0:
+            return 256 * (i32(step) + 1) + status
+        at += HEAD + 2 * count
+    return 0
+
+
+@inline
+def found(state: State, sizes: Array[i64]) -> i64:
+    """The plan for these sizes, or 0."""
+    h = 0
+    for i in range(state.dims):
+        h = (h ^ sizes[i]) * -0x61C8864680B583EB  # 2^64 / golden ratio
+        h ^= lshr(h, 29)
+    plan = state.heads[h & (HEADS - 1)]
+    while plan != 0:
+        p = cast(Plan, plan)
+        same = 0
+        for i in range(state.dims):
+            if p.key[i] != sizes[i]:
+                break
+            same += 1
+        if same == state.dims:
+            break
+        plan = p.next
+    return plan
+
+
+@inline
+def take(arenas: Arenas, size: i64) -> i64:
+    """An arena of at least that many bytes, or 0. One that is too small is given back."""
+    for i in range(ARENAS):
+        arena = arenas.kept[i]
+        if arena != 0:
+            arenas.kept[i] = 0
+            if cast(i64, arena)[0] >= size:
+                return arena
+            c.tensorlang_free(cast(ptr, arena))
+    made = i64(c.tensorlang_alloc(size + HEADER))
+    if made != 0:
+        cast(i64, made)[0] = size
+    return made
+
+
+@inline
+def keep(arenas: Arenas, arena: i64) -> None:
+    for i in range(ARENAS):
+        if arenas.kept[i] == 0:
+            arenas.kept[i] = arena
+            return
+    c.tensorlang_free(cast(ptr, arena))
+
+
+def serve(given: Array[i64], sizes: Array[i64], state: State) -> i32:
+    """Run the plan for these sizes on these arrays."""
+    place = found(state, sizes)
+    if place == 0:
+        return UNPLANNED
+    plan, arenas = cast(Plan, place), cast(Arenas, state.arenas)
+    arena = take(arenas, plan.arena)
+    if arena == 0:
+        return NO_MEMORY
+    plan.used = 1
+    plan.users += 1
+    if plan.releases != 0:
+        thread = c.PyEval_SaveThread()
+        status = table(cast(i64, plan.table), given, arena + HEADER)
+        c.PyEval_RestoreThread(thread)
+    else:
+        status = table(cast(i64, plan.table), given, arena + HEADER)
+    plan.users -= 1
+    keep(arenas, arena)
+    return status
+
+
+def drop(arenas: Arenas) -> None:
+    """Give all arenas back."""
+    for i in range(ARENAS):
+        if arenas.kept[i] != 0:
+            c.tensorlang_free(cast(ptr, arenas.kept[i]))
+            arenas.kept[i] = 0

@@ -1,0 +1,491 @@
+"""A program that runs: ``y = engine(x)``. Knows programs, machine code and arrays; no graphs and no compiler.
+
+What a call accepts is what a kernel accepts: the same rules, by position or name, ``out=``, ``out_like=``,
+arrays of others by DLPack. A program that is one row of kernels is called by the native entry of kernels; the
+others, which have functions of arrays or sizes that are known late in between, step by step.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from .. import options
+from ..core.dtype import dtype
+from ..core.names import identifier
+from ..errors import CallError, TensorLangError
+from ..interface.externs import symbols
+from ..interface.signature import Param, Signature
+from .arena import Life, place
+from .arguments import Binder
+from .arrays import address_of, empty, in_kind_of
+from .call import native_entry
+from .callbacks import Callbacks
+from .codes import KernelCode
+from .loader import load_objects
+from .module import failure
+from .program import Host, Kernel, Program, Rest
+from .rules import Slot
+from .run import Arenas, Planned, Plans, Step, functions
+from .threads import helpers
+
+MAX_LATER = 64  # programs that follow, each for what was known when it was needed
+Arrays = dict[int, Any]
+
+
+class Source(Protocol):
+    """What only whoever compiled a program can make of it."""
+
+    def later(self, value: Any, dims: Mapping[str, int]) -> Engine:
+        """The engine of the rest, for this value of the pivot or these dims."""
+
+    def otherwise(self, apart: Sequence[int], dims: Mapping[str, int]) -> Engine:
+        """The engine for these dims, where the assumptions of these numbers do not hold."""
+
+
+class Engine:
+    """A compiled graph: ``y = engine(x)``.
+
+    Made by ``model.compile()`` or ``Engine.load``. Inputs are given in their order or by name, as numpy
+    arrays or what DLPack hands over; one output comes back as an array, several as a tuple. ``out=`` gives
+    the arrays to write to, ``out_like=x`` asks for arrays of the library of ``x``.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        codes: Sequence[KernelCode],
+        constants: Sequence[np.ndarray],
+        source: Source | None = None,
+    ) -> None:
+        self.program = program
+        self.codes = tuple(codes)
+        self.constants = tuple(constants)
+        self.source = source
+        self.later: dict[Any, Engine] = {}
+        self.output_names = list(program.output_names)
+        self._loaded = Loaded(self.codes)
+        self._arenas = Arenas()
+        self._apart = differences(program)
+        self.steps: list[Run | Host] = []
+        for i, step in enumerate(program.steps):
+            self.steps.append(step if isinstance(step, Host) else self._run(i, step))
+        self._lock = threading.Lock()
+        self._inputs = [v for v in program.inputs if program.values[v].dtype]
+        self._binder = Binder(self._signature(self._inputs))
+        self._direct = self._native()
+
+    def _run(self, i: int, numbers: Sequence[int]) -> Run:
+        read = self.program.read_after(i)
+        return Run(self.program, numbers, read, self._loaded, self.constants, self._arenas)
+
+    @property
+    def kernels(self) -> list[Kernel]:
+        """The calls of kernels, in order; several may have one code."""
+        return self.program.kernels
+
+    # -- calls
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """The outputs for these inputs. Raises CallError for inputs that do not fit, before anything is
+        written."""
+        return (self._direct or self._portable)(*args, **named)
+
+    def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Outputs by name from inputs by name."""
+        made = self(**inputs)
+        return dict(zip(self.output_names, made if len(self.output_names) > 1 else (made,), strict=True))
+
+    def __repr__(self) -> str:
+        p = self.program
+        form = ", ".join(self._form(v) for v in p.inputs)
+        return f"<engine {p.name}({form}): {len(p.kernels)} kernels, {len(self.codes)} distinct>"
+
+    def _form(self, v: int) -> str:
+        value = self.program.values[v]
+        sizes = (self.program.sizes.size(n) for n in value.shape)
+        return f"{value.name}: {value.dtype}[{', '.join('?' if n is None else str(n) for n in sizes)}]"
+
+    def _signature(self, values: Sequence[int], outputs: Sequence[int] = ()) -> Signature:
+        """A signature of these inputs and outputs, which have the form of sizes."""
+        p = self.program
+        shapes = dict(zip(p.inputs, p.input_shapes, strict=True))
+        params = [self._param(v, p.values[v].name, shapes[v], False) for v in values]
+        params += [
+            self._param(v, n, p.values[v].shape, True)
+            for v, n in zip(outputs, p.output_names, strict=bool(outputs))
+        ]
+        return Signature(identifier(p.name), tuple(params), p.dims)
+
+    def _param(self, v: int, name: str, rows: Sequence[int], output: bool) -> Param:
+        shape = tuple(self.program.sizes.size(n) for n in rows)
+        return Param(name, "buffer", self.program.values[v].dtype, shape, output)
+
+    def _native(self) -> Any:
+        """The native entry, for a program that is one row of kernels with sizes that a call tells at once."""
+        p = self.program
+        if len(self.steps) != 1 or p.rest is not None or p.assumed or not isinstance(self.steps[0], Run):
+            return None
+        run = self.steps[0]
+        sizes = [p.sizes.size(n) for v in p.outputs for n in p.values[v].shape]
+        names = [*p.input_names, *p.output_names]
+        if (
+            len(set(p.outputs)) != len(p.outputs)
+            or not set(p.outputs) <= set(run.made)
+            or None in sizes
+            or len(set(names)) != len(names)
+            or len(self._inputs) != len(p.inputs)
+            or not set(run.dims) <= {d.name for d in p.dims}
+        ):
+            return None
+        run.serves(p.inputs, p.outputs, [d.name for d in p.dims])
+        direct = Direct(run, self._signature(p.inputs, p.outputs))
+        quick = native_entry(direct) if options.native_calls() else None
+        return quick or direct.portable
+
+    # -- step by step
+
+    def _portable(self, *args: Any, out: Any = None, out_like: Any = None, **named: Any) -> Any:
+        arrays, dims = self._bound(args, named)
+        outs = self._outs(out)
+        results = self.work(arrays, dims, outs)
+        if out_like is not None:
+            results = [in_kind_of(out_like, a, f"{self.program.name}: what is returned") for a in results]
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _bound(self, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Arrays, dict[str, int]]:
+        p, other = self.program, {}
+        if len(self._inputs) != len(p.inputs):  # some are no arrays, which have no rules
+            given = dict(zip(p.input_names, args, strict=False)) | dict(named)
+            names = {p.values[v].name: v for v in p.inputs if v not in self._inputs}
+            missing = [n for n in names if n not in given]
+            if missing or len(args) > len(p.inputs):
+                raise CallError(
+                    f"{p.name}: input {missing[0] if missing else len(args)} is not what it takes"
+                )
+            other = {v: given.pop(n) for n, v in names.items()}
+            args, named = (), given
+        bound = self._binder.bind(arrays_of(args), {n: array_of(a) for n, a in named.items()})
+        arrays = dict(zip(self._inputs, bound.keep, strict=True))
+        sizes = struct.unpack(f"={len(p.dims)}q", bound.scalars)
+        return {**arrays, **other}, {d.name: n for d, n in zip(p.dims, sizes, strict=True)}
+
+    def _outs(self, out: Any) -> dict[int, Any]:
+        """The arrays to write to, by the number of the output."""
+        if out is None:
+            return {}
+        outs = out if isinstance(out, tuple | list) else (out,)
+        if len(outs) != len(self.output_names):
+            raise CallError(
+                f"{self.program.name}: out= gives {len(outs)} of {len(self.output_names)} outputs",
+                because=f"they are {', '.join(self.output_names)}",
+            )
+        return dict(enumerate(outs))
+
+    def work(self, arrays: Arrays, dims: dict[str, int], outs: dict[int, Any]) -> list[Any]:
+        """The outputs, from the inputs by their numbers."""
+        p = self.program
+        apart = self._apart(dims)
+        if apart:
+            return self._otherwise(apart, arrays, dims, outs)
+        for v, c in p.constants.items():
+            arrays[v] = self.constants[c]
+        wanted = {} if p.rest is not None else {v: outs[i] for i, v in enumerate(p.outputs) if i in outs}
+        for step in self.steps:
+            if isinstance(step, Run):
+                step.call(arrays, dims, wanted)
+            else:
+                _host(p, step, arrays, dims)
+        if p.rest is not None:
+            return self._continued(arrays, dims, outs)
+        return self._results(arrays, outs)
+
+    def _results(self, arrays: Arrays, outs: Mapping[int, Any]) -> list[Any]:
+        """The outputs, each an array of its own that is not an input or a constant."""
+        p, results = self.program, []
+        mine = {*p.inputs, *p.constants}
+        for i, v in enumerate(p.outputs):
+            a = arrays[v]
+            if i in outs and outs[i] is not a:
+                np.copyto(checked_out(p, v, a.shape, outs[i]), a)
+                a = outs[i]
+            elif i not in outs and v in mine and isinstance(a, np.ndarray):
+                a = a.copy()
+            mine.add(v)
+            results.append(a)
+        return results
+
+    def _continued(self, arrays: Arrays, dims: dict[str, int], outs: dict[int, Any]) -> list[Any]:
+        """What follows once some values are numbers."""
+        rest = self.program.rest
+        assert rest is not None
+        value = None if rest.pivot is None else np.asarray(arrays[rest.pivot])
+        known = {d: dims[d] for d in rest.dims}
+        key = later_key((), value, known.values())
+        what = [f"{d}={n}" for d, n in known.items()]
+        if value is not None and rest.pivot is not None:
+            what.append(f"{self.program.values[rest.pivot].name} = {np.array2string(value, threshold=8)}")
+        engine = self._later(key, lambda s: s.later(value, known), ", ".join(what))
+        return engine._work_of(rest, arrays, dims, outs)
+
+    def _otherwise(
+        self, apart: tuple[int, ...], arrays: Arrays, dims: dict[str, int], outs: dict[int, Any]
+    ) -> list[Any]:
+        """What is run where assumptions do not hold: conditions are taken the other way, else it is made for
+        these very sizes."""
+        p = self.program
+        assert p.otherwise is not None
+        known = {d: dims[d] for d in p.otherwise.dims}
+        turned = tuple(i for i in apart if p.assumed[i][2])
+        key = later_key(turned or (-1,), None, () if turned else known.values())
+        what = ", ".join(f"{d}={n}" for d, n in known.items())
+        engine = self._later(key, lambda s: s.otherwise(apart, known), what)
+        return engine._work_of(p.otherwise, arrays, dims, outs)
+
+    def _work_of(self, rest: Rest, arrays: Arrays, dims: dict[str, int], outs: dict[int, Any]) -> list[Any]:
+        """The outputs for values of the program that this one is the rest of."""
+        given = {new: arrays[old] for new, old in zip(self.program.inputs, rest.live, strict=True)}
+        return self.work(given, dims, outs)
+
+    def _later(self, key: Any, make: Callable[[Source], Engine], what: str) -> Engine:
+        """The engine of that key, compiled when it is met for the first time."""
+        engine = self.later.get(key)
+        if engine is not None:
+            return engine
+        with self._lock:
+            engine = self.later.get(key)
+            if engine is None:
+                if self.source is None:
+                    raise CallError(
+                        f"{self.program.name}: this engine was saved before it met {what}",
+                        because="a part of the model is compiled for each of these, which needs the model",
+                        try_="call the engine once with such inputs where it is compiled, then save it",
+                    )
+                engine = make(self.source)
+                while len(self.later) >= MAX_LATER:
+                    del self.later[next(iter(self.later))]
+                self.later[key] = engine
+            return engine
+
+
+def later_key(turned: tuple[int, ...], value: Any, sizes: Iterable[int]) -> Any:
+    """What tells one rest of a program from another."""
+    what = None if value is None else (str(value.dtype), value.shape, value.tobytes())
+    return turned, what, tuple(sizes)
+
+
+def differences(p: Program) -> Callable[[Mapping[str, int]], tuple[int, ...]]:
+    """Tells for values of the dims the numbers of the assumptions that do not hold."""
+    if not p.assumed:
+        return lambda dims: ()
+    rows = [n for a, b, _ in p.assumed for n in (a, b)]
+    names = p.sizes.dims(rows)
+    sides = p.sizes.function(rows, names)
+
+    def apart(dims: Mapping[str, int]) -> tuple[int, ...]:
+        numbers = sides(*(dims[d] for d in names))
+        pairs = zip(numbers[::2], numbers[1::2], strict=True)
+        return tuple(i for i, (a, b) in enumerate(pairs) if a != b)
+
+    return apart
+
+
+class Loaded:
+    """The codes of an engine in this process: one linker for all."""
+
+    def __init__(self, codes: Sequence[KernelCode]) -> None:
+        self.codes = codes
+        self.called = Callbacks([e for c in codes for e in c.signature.externs])
+        imports = {
+            **helpers(parallel=any(b"tensorlang_parallel" in c.object_code for c in codes)),
+            **symbols(),
+            **self.called.addresses(),
+        }
+        self.code = load_objects([c.object_code for c in codes], [c.symbol for c in codes], imports)
+        self.entries = [self.code.address[c.symbol] for c in codes]
+
+    def fail(self, code: int, status: int) -> None:
+        """Raise what a status of a kernel means."""
+        raise failure(self.codes[code].signature, self.called.raised(), status)
+
+
+class Run:
+    """Kernels in a row. ``dims`` are all they depend on, ``given`` what they read of others, ``kept`` what
+    others read of what they make."""
+
+    def __init__(
+        self,
+        program: Program,
+        numbers: Sequence[int],
+        read: set[int],
+        loaded: Loaded,
+        constants: Sequence[np.ndarray],
+        arenas: Arenas,
+    ) -> None:
+        p = self.program = program
+        self.loaded, self.constants, self.arenas = loaded, constants, arenas
+        self.kernels: list[Kernel] = [p.kernels[k] for k in numbers]
+        self.made = [v for k in self.kernels for v in k.outputs]
+        own = set(self.made)
+        self.given = list(dict.fromkeys(v for k in self.kernels for v in k.inputs if v not in own))
+        self.kept = [v for v in self.made if v in read]
+        rows = [n for k in self.kernels for n in k.slots] + [n for v in self.made for n in p.values[v].shape]
+        self._rows = rows
+        self._sizes: Any = None
+        self.serves(self.given, self.kept, p.sizes.dims(rows))
+
+    def serves(self, given: Sequence[int], kept: Sequence[int], dims: Sequence[str]) -> None:
+        """Take the arrays of a call in this order, and these dims."""
+        self.given, self.kept, self.dims = list(given), list(kept), list(dims)
+        self._form = struct.Struct(f"={len(self.dims)}q")
+        self.plans = Plans(len(self.dims), self.arenas)
+
+    def numbers(self, key: Sequence[int]) -> tuple[list[tuple[int, ...]], dict[int, tuple[int, ...]]]:
+        """For these values of the dims the sizes of each kernel, and the shape of each value made."""
+        if self._sizes is None or self._sizes[0] != self.dims:
+            self._sizes = list(self.dims), self.program.sizes.function(self._rows, self.dims)
+        flat = iter(self._sizes[1](*key))
+        slots = [tuple(next(flat) for _ in k.slots) for k in self.kernels]
+        values = self.program.values
+        return slots, {v: tuple(next(flat) for _ in values[v].shape) for v in self.made}
+
+    def planned(self, key: tuple[int, ...]) -> Planned:
+        """What runs for these values of the dims. Raises CallError where one cannot be."""
+        slots, shapes = self.numbers(key)
+        values, loaded = self.program.values, self.loaded
+        for v, shape in shapes.items():
+            if min(shape, default=0) < 0:
+                sizes = ", ".join(f"{d}={n}" for d, n in zip(self.dims, key, strict=True))
+                raise CallError(
+                    f"{self.program.name}: {values[v].name} would have the shape {shape}", because=sizes
+                )
+        inner = [v for v in self.made if v not in set(self.kept)]
+        offsets, arena = place(self.lives(inner, shapes))
+        where = {v: (1, at) for v, at in zip(inner, offsets, strict=True)}
+        where |= {v: (2 + i, 0) for i, v in enumerate([*self.given, *self.kept])}
+        steps, work = [], 0.0
+        for k, sizes_ in zip(self.kernels, slots, strict=True):
+            data = ((0, address_of(self.constants[c])) for c in k.constants)
+            buffers = [*(where[v] for v in (*k.inputs, *k.outputs)), *data]
+            steps.append(Step(loaded.entries[k.code], buffers, sizes_))
+            terms = loaded.codes[k.code].signature.work
+            work += sum(f * math.prod(sizes_[s] for s in places) for f, places in terms)
+        return Planned(steps, arena, work)
+
+    def lives(self, inner: Sequence[int], shapes: Mapping[int, Sequence[int]]) -> list[Life]:
+        """How large the values within are, and between which kernels they live."""
+        values = self.program.values
+        lives = {v: [math.prod(shapes[v]) * _itemsize(values[v].dtype), 0, 0] for v in inner}
+        for i, k in enumerate(self.kernels):
+            for v in k.outputs:
+                if v in lives:
+                    lives[v][1:] = i, i
+            for v in k.inputs:
+                if v in lives:
+                    lives[v][2] = i
+        return [Life(*lives[v]) for v in inner]
+
+    def call(self, arrays: Arrays, dims: Mapping[str, int], outs: Mapping[int, Any]) -> None:
+        """Make the values that others read."""
+        key = tuple([dims[d] for d in self.dims])
+        values = self.program.values
+        if self.kept:
+            shapes = self.numbers(key)[1]
+            for v in self.kept:
+                if v in outs:
+                    arrays[v] = checked_out(self.program, v, shapes[v], outs[v])
+                else:
+                    arrays[v] = empty(shapes[v], dtype(values[v].dtype).to_numpy())
+        held = [arrays[v] for v in (*self.given, *self.kept)]
+        status = self.plans.serve(
+            struct.pack(f"={len(held)}q", *(address_of(a) for a in held)), self._form.pack(*key), self.planned
+        )
+        if status:
+            self.fail(status)
+
+    def fail(self, status: int) -> None:
+        """Raise what a nonzero status means."""
+        if status < 256:
+            raise MemoryError(f"{self.program.name}: no memory for its temporary values")
+        self.loaded.fail(self.kernels[status // 256 - 1].code, status % 256)
+
+
+class Direct:
+    """A run as the native entry sees a kernel (see ``module.Plan``)."""
+
+    def __init__(self, run: Run, signature: Signature) -> None:
+        self.signature = signature
+        self.binder = Binder(signature)
+        self.run = run
+        self.address = functions()["address"]
+        self.context = run.plans.address
+        self.fail = run.fail
+
+    def portable(self, *args: Any, **named: Any) -> Any:
+        """A call with all its checks in Python."""
+        buffers, scalars, _keep, outputs = self.binder.bind(
+            arrays_of(args), {n: array_of(a) for n, a in named.items()}
+        )
+        status = self.run.plans.serve(buffers, scalars, self.run.planned)
+        if status:
+            self.fail(status)
+        if not outputs:
+            return None
+        return outputs[0] if len(outputs) == 1 else outputs
+
+
+def checked_out(p: Program, v: int, shape: tuple[int, ...], given: Any) -> Any:
+    """The array to write an output to, which has this shape now."""
+    names = dict(zip(p.outputs, p.output_names, strict=True))
+    param = Param(names[v], "buffer", p.values[v].dtype, shape, True)
+    return Slot(p.name, len(p.inputs), param).taken(given)
+
+
+def array_of(a: Any) -> Any:
+    """Numbers of numpy, which models take as arrays without dimensions; anything else as it is."""
+    return np.asarray(a) if isinstance(a, np.generic) else a
+
+
+def arrays_of(args: Sequence[Any]) -> list[Any]:
+    return [array_of(a) for a in args]
+
+
+def _itemsize(kind: str) -> int:
+    return int(dtype(kind).to_numpy().itemsize)
+
+
+def _host(p: Program, step: Host, arrays: Arrays, dims: dict[str, int]) -> None:
+    """Run a function of arrays, and learn the sizes of what it gives."""
+    made = step.call([None if v is None else arrays[v] for v in step.inputs], dims)
+    for v, a in zip(step.outputs, made, strict=True):
+        value = p.values[v]
+        if value.dtype and isinstance(a, np.ndarray | np.generic):
+            array = np.ascontiguousarray(a) if np.ndim(a) else np.asarray(a)
+            if array.dtype != dtype(value.dtype).to_numpy() or array.ndim != len(value.shape):
+                raise TensorLangError(
+                    f"{step.name} gave {array.dtype} of {array.ndim} dimensions",
+                    because=f"it was declared as {value.dtype} of {len(value.shape)}",
+                )
+            _learn(p, step.name, value.shape, array, dims)
+            arrays[v] = array
+        else:
+            arrays[v] = a
+
+
+def _learn(p: Program, where: str, shape: Sequence[int], a: np.ndarray, dims: dict[str, int]) -> None:
+    """The dims that the shape of an array tells."""
+    for axis, (n, have) in enumerate(zip(shape, a.shape, strict=True)):
+        row = p.sizes.rows[n]
+        if isinstance(row, tuple):
+            continue
+        wanted = row if isinstance(row, int) else dims.setdefault(row, have)
+        if wanted != have:
+            raise CallError(
+                f"{where} gave {have} elements along dimension {axis}, {wanted} are needed",
+                because=f"{row} is {wanted} already" if isinstance(row, str) else None,
+            )

@@ -1,0 +1,93 @@
+"""What an engine does, as plain data: values with their sizes, kernels, and the order in which they run.
+Knows no code, no arrays, no graphs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ..interface.signature import Dim
+from .size_table import SizeTable
+
+
+class Value(NamedTuple):
+    """``shape`` are numbers of rows in the program's table of sizes; ``dtype`` is empty for what is no
+    array."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+
+class Kernel(NamedTuple):
+    """A call of a kernel: the number of its code, of the values it reads and writes, of its constants, and
+    the rows that are its sizes."""
+
+    code: int
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    constants: tuple[int, ...]
+    slots: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Host:
+    """A function of arrays that runs between kernels: ``call(arrays, dims)``; None among the inputs is one
+    that is left out."""
+
+    name: str
+    call: Callable[[Sequence[Any], dict[str, int]], tuple[Any, ...]]
+    inputs: tuple[int | None, ...]
+    outputs: tuple[int, ...]
+
+
+class Rest(NamedTuple):
+    """What follows once a value, or some dims, are known: another program for each of what they can be. Its
+    inputs are the values ``live``."""
+
+    pivot: int | None
+    dims: tuple[str, ...]
+    live: tuple[int, ...]
+
+
+@dataclass
+class Program:
+    """``dims`` are what the inputs tell, with their facts; ``constants`` has the numbers of the arrays that
+    some values are. ``input_shapes`` are as declared: sizes that are ``assumed`` to be equal are one in the
+    shapes of values, and where they differ at a call, ``otherwise`` is run instead. ``steps`` are numbers of
+    kernels in a row, or functions of arrays."""
+
+    name: str
+    dims: tuple[Dim, ...]
+    sizes: SizeTable
+    values: list[Value]
+    inputs: tuple[int, ...]
+    input_shapes: tuple[tuple[int, ...], ...]
+    outputs: tuple[int, ...]
+    output_names: tuple[str, ...]
+    assumed: tuple[tuple[int, int, bool], ...] = ()
+    constants: dict[int, int] = field(default_factory=dict)
+    kernels: list[Kernel] = field(default_factory=list)
+    steps: list[tuple[int, ...] | Host] = field(default_factory=list)
+    rest: Rest | None = None
+    otherwise: Rest | None = None
+
+    @property
+    def input_names(self) -> list[str]:
+        return [self.values[v].name for v in self.inputs]
+
+    def read_after(self, step: int) -> set[int]:
+        """The values that somebody reads after a step: later steps, the caller, what follows."""
+        found = set(self.outputs)
+        if self.rest is not None:
+            found.update(self.rest.live)
+            if self.rest.pivot is not None:
+                found.add(self.rest.pivot)
+        for s in self.steps[step + 1 :]:
+            if isinstance(s, Host):
+                found.update(v for v in s.inputs if v is not None)
+            else:
+                found.update(v for k in s for v in self.kernels[k].inputs)
+        return found

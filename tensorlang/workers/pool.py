@@ -1,0 +1,139 @@
+"""Many kernels compiled at once: by this process and by some that it starts. Knows jobs.
+
+Workers are new processes, not forks: a fork would copy the caller's threads' locks. One takes half a second
+to begin, and this process compiles meanwhile, so few kernels need none. A worker that dies takes nobody with
+it: the job is told to have failed, for it might end this process too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from .. import options
+from ..errors import CompileError, TensorLangError
+from ..runtime.codes import KernelCode, from_bytes
+from .job import Job, compiled
+
+AHEAD = 4  # jobs a worker has at once: this process answers only between two jobs of its own
+WORTH = 12  # kernels that are worth another process
+
+Done = Callable[[int, KernelCode], None]
+
+
+def compile_all(jobs: Sequence[Job], done: Done, workers: int | None = None) -> None:
+    """Compile the jobs; ``done(number, code)`` is told of each, in the order in which they are ready.
+    ``workers`` are processes at once, this one included; None: as many as are worth it.
+
+    Raises TensorLangError for the first that fails, and CompileError where a worker died of one.
+    """
+    most = _processors() if workers is None else workers
+    pool = _Pool(jobs, done, min(most - 1, len(jobs) // WORTH if workers is None else len(jobs)))
+    try:
+        pool.run()
+    finally:
+        pool.close()
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class _Pool:
+    def __init__(self, jobs: Sequence[Job], done: Done, helpers: int) -> None:
+        self.jobs = jobs
+        self.done = done
+        self.waiting = deque(range(len(jobs)))
+        self.selector = selectors.DefaultSelector()
+        self.helpers = [_Helper() for _ in range(max(0, helpers))]
+        for h in self.helpers:
+            self.selector.register(h.results, selectors.EVENT_READ, h)
+
+    def run(self) -> None:
+        while self.waiting or any(h.given for h in self.helpers):
+            for h in self.helpers:
+                while self.waiting and len(h.given) < AHEAD:
+                    number = self.waiting.popleft()
+                    h.give(number, self.jobs[number])
+            if self.waiting:
+                number = self.waiting.pop()
+                self.done(number, compiled(self.jobs[number]))
+            self._hear(None if not self.waiting else 0)
+
+    def _hear(self, timeout: float | None) -> None:
+        """Take what workers have ready."""
+        if not any(h.given for h in self.helpers):
+            return
+        for key, _ in self.selector.select(timeout):
+            helper: _Helper = key.data
+            for number, code in helper.take(self.jobs):
+                self.done(number, code)
+
+    def close(self) -> None:
+        for h in self.helpers:
+            h.close()
+        self.selector.close()
+
+
+class _Helper:
+    """A worker and the pipes to it."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tensorlang.workers.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=options.of_children(str(Path(__file__).parents[2])),
+            bufsize=0,
+        )
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.jobs: Any = self.process.stdin
+        self.results: Any = self.process.stdout
+        self.given: deque[int] = deque()
+        self.rest = bytearray()
+
+    def give(self, number: int, job: Job) -> None:
+        self.given.append(number)
+        with contextlib.suppress(BrokenPipeError):  # the end of its results tells
+            self.jobs.write(f"{number} {job.to_json()}\n".encode())
+
+    def take(self, jobs: Sequence[Job]) -> list[tuple[int, KernelCode]]:
+        """The kernels that are whole."""
+        data = os.read(self.results.fileno(), 1 << 20)
+        if not data:
+            status = self.process.wait()
+            raise CompileError(
+                f"{jobs[self.given[0]].name} was not compiled" if self.given else "a compiling process ended",
+                because=f"the process that compiled it ended with {status}",
+                try_="workers=1 compiles in this process and shows more",
+            )
+        self.rest += data
+        found = []
+        while (end := self.rest.find(b"\n")) >= 0:
+            head = json.loads(self.rest[:end])
+            whole = end + 1 + head["bytes"]
+            if len(self.rest) < whole:
+                break
+            blob = bytes(self.rest[end + 1 : whole])
+            del self.rest[:whole]
+            self.given.remove(head["job"])
+            if head["error"] is not None:
+                what, because, try_ = head["error"]
+                raise TensorLangError(what, because=because, try_=try_)
+            found.append((head["job"], from_bytes(blob)))
+        return found
+
+    def close(self) -> None:
+        """End it; it may be in the middle of a kernel."""
+        self.process.kill()
+        self.process.wait()
+        self.jobs.close()
+        self.results.close()

@@ -1,0 +1,71 @@
+"""Kernels on the disk: found again, and only when they are whole and one's own."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang import ops
+from tensorlang.graph import kernels
+
+
+@pytest.fixture
+def model():
+    g = tl.Graph()
+    x = g.input(("n", 6), "float32", "x")
+    g.output(g.call(ops.matmul, x, g.constant(np.arange(12, dtype="float32").reshape(6, 2))))
+    return g
+
+
+def compiles(model, monkeypatch, **options) -> int:
+    """How many kernels are compiled, not found."""
+    counted = []
+    real = kernels.compile_all
+    monkeypatch.setattr(
+        kernels, "compile_all", lambda jobs, *a: (counted.append(len(jobs)), real(jobs, *a))[1]
+    )
+    engine = model.compile(**options)
+    x = np.ones((3, 6), "float32")
+    assert np.array_equal(engine(x), x @ np.arange(12, dtype="float32").reshape(6, 2))
+    return sum(counted)
+
+
+def test_the_second_time_nothing_is_compiled(model, monkeypatch, tmp_path):
+    assert compiles(model, monkeypatch, cache=tmp_path) == 1
+    assert compiles(model, monkeypatch, cache=str(tmp_path)) == 0
+    assert compiles(model, monkeypatch, cache=tmp_path, math="precise") == 1
+    assert compiles(model, monkeypatch, cache=False) == 1
+
+
+def test_what_is_torn_or_of_others_is_a_miss(model, monkeypatch, tmp_path):
+    compiles(model, monkeypatch, cache=tmp_path)
+    (file,) = tmp_path.rglob("*.kernel")
+    whole = file.read_bytes()
+    for change in (
+        lambda: file.write_bytes(whole[:-1]),
+        lambda: file.write_bytes(b""),
+        lambda: os.chmod(file, 0o666),
+    ):
+        change()
+        assert compiles(model, monkeypatch, cache=tmp_path) == 1
+        assert compiles(model, monkeypatch, cache=tmp_path) == 0
+
+
+def test_a_place_that_cannot_be_written_keeps_nothing(model, monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    assert compiles(model, monkeypatch, cache=tmp_path / "file") == 1
+    assert compiles(model, monkeypatch, cache=tmp_path / "file") == 1
+
+
+def test_progress_is_told(model):
+    told = []
+    model.compile(cache=False, progress=lambda ready, whole: told.append((ready, whole)))
+    assert told == [(1, 1)]
+
+
+def test_a_cache_is_named_by_a_path(model):
+    with pytest.raises(tl.TensorLangError, match="a path is a string"):
+        model.compile(cache=3)

@@ -1,0 +1,61 @@
+"""Kernels compiled in other processes are those that are compiled here; failures and deaths are told."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import replace
+
+import pytest
+
+import tensorlang as tl
+from tensorlang import ops, te
+from tensorlang.runtime.codes import from_bytes, to_bytes
+from tensorlang.te import serialize
+from tensorlang.workers import Job, compile_all, compiled
+from tensorlang.workers.pool import _Helper
+
+
+def job(width: int) -> Job:
+    n = te.dim("n", 0, 1000)
+    x, w = te.placeholder((n, width), name="x"), te.placeholder((width, 3), name="w")
+    y = ops.matmul(x, w)
+    return Job(serialize.to_json([x, w, y]), 1, 1, ("n",), (), str(tl.Target.host()), "default", f"k{width}")
+
+
+def test_other_processes_make_the_same_code():
+    jobs = [job(k) for k in (2, 3, 4)]
+    found = {}
+    compile_all(jobs, lambda i, code: found.setdefault(i, code), workers=2)
+    assert sorted(found) == [0, 1, 2]
+    for i, j in enumerate(jobs):
+        here = compiled(j)
+        assert (found[i].signature, found[i].places) == (here.signature, here.places)
+        assert found[i].symbol == f"k{i + 2}" and len(found[i].packers) == len(here.packers) == 1
+
+
+def test_a_kernel_comes_back_from_its_bytes():
+    code = compiled(job(5))
+    assert from_bytes(to_bytes(code)) == code
+    data = to_bytes(code)
+    for wrong in (b"", data[:-1], data[:40] + b"x" + data[41:]):
+        with pytest.raises(ValueError, match="hash"):
+            from_bytes(wrong)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_cannot_be_compiled_is_told(workers):
+    with pytest.raises(tl.TensorLangError, match="math"):
+        compile_all([replace(job(2), math="no such"), job(3)], lambda *_: None, workers)
+
+
+def test_a_worker_that_dies_is_told():
+    helper = _Helper()
+    helper.give(0, job(2))
+    os.kill(helper.process.pid, signal.SIGKILL)
+    try:
+        with pytest.raises(tl.CompileError, match="k2 was not compiled"):
+            while True:
+                helper.take([job(2)])
+    finally:
+        helper.close()
