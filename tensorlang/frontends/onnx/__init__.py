@@ -12,6 +12,7 @@ from ...errors import TensorLangError
 from ...graph import Graph
 from . import (
     activation,
+    attention,
     control,
     elementwise,
     generate,
@@ -33,6 +34,7 @@ from .table import OPERATORS
 __all__ = ["OPERATORS", "load_onnx"]
 _FAMILIES = (  # they fill the table
     activation,
+    attention,
     control,
     elementwise,
     generate,

@@ -1,0 +1,274 @@
+"""ONNX's attention and what goes with it: rotary embedding, caches of keys and values. Knows ops."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from ... import ops, te
+from ...errors import DeclareError
+from ...expr import make
+from ...expr.nodes import Expr, const_int
+from ...te import Tensor
+from .elementwise import constant_like
+from .proto import dtype_name
+from .table import te_op
+
+
+def heads(x: Tensor, number: int) -> Tensor:
+    """[B, S, H D] as [B, H, S, D]."""
+    return ops.transpose(ops.reshape(x, (*x.shape[:2], number, _each(x, number))), (0, 2, 1, 3))
+
+
+def _each(x: Tensor, number: int) -> int:
+    hidden = const_int(x.shape[-1])
+    if hidden is None or not number or hidden % number:
+        raise DeclareError(f"{number} heads of {x.shape[-1]} elements", because="each has as many")
+    return hidden // number
+
+
+def joined(x: Tensor) -> Tensor:
+    """[B, H, S, D] as [B, S, H D]."""
+    b, h, s, d = x.shape
+    return ops.reshape(ops.transpose(x, (0, 2, 1, 3)), (b, s, make.mul(h, d)))
+
+
+def as_many_heads(x: Tensor, q: Tensor) -> Tensor:
+    """Each head of keys or values for a group of heads of queries."""
+    have, wanted = const_int(x.shape[1]), const_int(q.shape[1])
+    if have is None or wanted is None or have == wanted or wanted % have:
+        return x
+    return ops.repeat(x, wanted // have, 1)
+
+
+@dataclass
+class Mask:
+    """Which keys a query sees: ``mask`` (bools, or floats to add; the end may be missing), ``causal`` and
+    windows around the place of the query, which is ``offset`` (a number, or one for each image) behind its
+    index; ``lengths`` of keys that are there."""
+
+    mask: Tensor | None = None
+    causal: bool = False
+    left: int = -1
+    right: int = -1
+    past: Any = 0
+    lengths: Tensor | None = None
+    unseen: float = -math.inf
+
+    @property
+    def plain(self) -> bool:
+        return not (self.causal or self.lengths is not None or self.left >= 0 or self.right >= 0)
+
+    def added(self, scores: Tensor) -> Tensor:
+        """The scores [B, H, L, S] with what is not seen at -inf."""
+        queries, keys = scores.shape[2:]
+
+        def element(b: Any, h: Any, i: Any, j: Any) -> Expr:
+            seen = []
+            offset = self.past
+            if self.lengths is not None:
+                length = te.cast("int32", self.lengths(b))
+                seen.append(j < length)
+                offset = length - queries
+            at = i + offset
+            if self.causal:
+                seen.append(j <= at)
+            if self.left >= 0:
+                seen.append(at - j <= self.left)
+            if self.right >= 0:
+                seen.append(j - at <= self.right)
+            value: Any = scores(b, h, i, j)
+            if self.mask is not None:
+                value = self._masked(value, (b, h, i, j), seen, keys)
+            return (
+                te.if_then_else(te.all(*seen), value, te.const(self.unseen, scores.dtype)) if seen else value
+            )
+
+        return te.compute(scores.shape, element, name="attention.masked")  # type: ignore[return-value]
+
+    def _masked(self, value: Expr, at: tuple[Any, ...], seen: list[Expr], keys: Expr) -> Expr:
+        m = self.mask
+        assert m is not None
+        short = not te.whole.is_one(m.shape[-1]) and te.whole.equal(m.shape[-1], keys) is not True
+        if short:
+            seen.append(at[-1] < m.shape[-1])
+        own = at[4 - m.ndim :]
+        place = [0 if te.whole.is_one(n) else k for n, k in zip(m.shape, own, strict=True)]
+        if short:
+            place[-1] = make.min_(make.as_expr(place[-1]), m.shape[-1] - 1)
+        if m.dtype.is_bool:
+            seen.append(m(*place))
+            return value
+        return value + te.cast(value.dtype, m(*place))
+
+
+def shares(scores: Tensor) -> Tensor:
+    """The softmax over the last dimension; a row of -inf gives zeros."""
+    most = ops.max(scores, -1, True)
+    low = -math.inf
+
+    def exponential(*i: Any) -> Expr:
+        top = most(*i[:-1], 0)
+        return te.if_then_else(
+            make.eq(top, te.const(low, scores.dtype)), te.const(0, scores.dtype), te.exp(scores(*i) - top)
+        )
+
+    powers: Any = te.compute(scores.shape, exponential, name="attention.exp")
+    total = ops.sum(powers, -1, None, True)
+    nothing, one = constant_like(total, 0), constant_like(total, 1)
+    return ops.divide(powers, ops.where(ops.equal(total, nothing), one, total))
+
+
+def attended(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Mask,
+    scale: float | None = None,
+    softcap: float = 0.0,
+    precision: str | None = None,
+    stage: int | None = None,
+) -> tuple[Tensor, Tensor | None]:
+    """[B, H, L, D], and the scores at a stage of their making if that is asked for: 0 products, 1 capped, 2
+    masked, 3 shares."""
+    k, v = as_many_heads(k, q), as_many_heads(v, q)
+    if stage is None and not softcap and precision is None:
+        short = mask.mask is not None and te.whole.equal(mask.mask.shape[-1], k.shape[2]) is not True
+        if mask.plain and not short:
+            return ops.scaled_dot_product_attention(q, k, v, mask.mask, False, scale), None
+        if mask.mask is None and mask.lengths is None and mask.left < 0 and mask.right < 0:
+            if const_int(make.as_expr(mask.past)) == 0:
+                return ops.scaled_dot_product_attention(q, k, v, None, True, scale), None
+    factor = 1 / math.sqrt(float(const_int(q.shape[3]) or 1)) if scale is None else scale
+    inside = "float32" if q.dtype.bits == 16 else str(q.dtype)
+    product = ops.matmul(q, k, False, True, inside)
+    product = ops.multiply(product, constant_like(product, factor))
+    capped = product
+    if softcap:
+        cap = constant_like(product, softcap)
+        capped = ops.multiply(ops.tanh(ops.divide(product, cap)), cap)
+    masked = mask.added(capped)
+    part = shares(masked if precision is None else ops.cast(masked, precision))
+    part = ops.cast(part, q.dtype) if part.dtype is not q.dtype else part
+    shown = None if stage is None else (product, capped, masked, part)[stage]
+    shown = shown if shown is None or shown.dtype is q.dtype else ops.cast(shown, q.dtype)
+    y = ops.matmul(part, v)
+    return y, shown
+
+
+@te_op("Attention")
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None = None,
+    past_key: Tensor | None = None,
+    past_value: Tensor | None = None,
+    lengths: Tensor | None = None,
+    *,
+    is_causal: int = 0,
+    kv_num_heads: int = 0,
+    q_num_heads: int = 0,
+    qk_matmul_output_mode: int = 0,
+    scale: float | None = None,
+    softcap: float = 0.0,
+    softmax_precision: int | None = None,
+    left_window_size: int = -1,
+    right_window_size: int = -1,
+    results: int = 1,
+) -> Any:
+    flat = q.ndim == 3
+    if flat:
+        q, k, v = heads(q, q_num_heads), heads(k, kv_num_heads), heads(v, kv_num_heads)
+    past: Any = 0
+    if past_key is not None and past_value is not None:
+        past = past_key.shape[2]
+        k, v = ops.concatenate([past_key, k], 2), ops.concatenate([past_value, v], 2)
+    seen = Mask(mask, bool(is_causal), left_window_size, right_window_size, past, lengths)
+    precision = None if softmax_precision is None else dtype_name(softmax_precision)
+    stage = qk_matmul_output_mode if results > 3 else None
+    y, shown = attended(q, k, v, seen, scale, softcap, precision, stage)
+    y = joined(y) if flat else y
+    return (y, k, v, shown)[:results] if results > 1 else y
+
+
+def rotated(
+    x: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    positions: Tensor | None,
+    number: int,
+    interleaved: bool,
+    part: int = 0,
+    start: Any = None,
+) -> Tensor:
+    """Pairs of elements of each head turned by the angle of their position. x is [B, H, S, D], or [B, S, H D]
+    of ``number`` heads; the angles' cosines and sines are [positions, D / 2], or [B, S, D / 2] without
+    ``positions`` [B, S]. ``part`` elements of a head are turned, all for 0; ``start`` is added to the index
+    of a token where positions are those."""
+    flat = x.ndim == 3
+    each: Any = _each(x, number) if flat else const_int(x.shape[3])
+    whole: Any = part or each
+    half = whole // 2
+    rows = cos.shape[0] if positions is not None or start is not None else None
+
+    def angle(table: Tensor, b: Any, s: Any, k: Any) -> Expr:
+        if rows is None:
+            return table(b, s, k)
+        at = te.cast("int32", positions(b, s)) if positions is not None else start(b) + s
+        return table(make.max_(make.min_(at, rows - 1), 0), k)
+
+    def element(*i: Any) -> Expr:
+        b, s, c = (i[0], i[1], i[2]) if flat else (i[0], i[2], i[3])
+        d = make.floormod(make.as_expr(c), each) if flat else c
+
+        def own(shift: int) -> Expr:
+            return x(*i[:-1], c + shift)
+
+        def turned(k: Any, first: int, second: int, real: bool) -> Expr:
+            u, v = angle(cos, b, s, k), angle(sin, b, s, k)
+            return u * own(first) - v * own(second) if real else v * own(first) + u * own(second)
+
+        if interleaved:
+            k = make.floordiv(d, 2)
+            odd = make.eq(make.floormod(d, 2), 1)
+            value = te.if_then_else(odd, turned(k, -1, 0, False), turned(k, 0, 1, True))
+        else:
+            value = te.if_then_else(d < half, turned(d, 0, half, True), turned(d - half, -half, 0, False))
+        return value if whole == each else te.if_then_else(d < whole, value, own(0))
+
+    return te.compute(x.shape, element, name="rotary_embedding")  # type: ignore[return-value]
+
+
+@te_op("RotaryEmbedding")
+def rotary_embedding(
+    x: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    positions: Tensor | None = None,
+    *,
+    interleaved: int = 0,
+    num_heads: int = 0,
+    rotary_embedding_dim: int = 0,
+) -> Tensor:
+    return rotated(x, cos, sin, positions, num_heads, bool(interleaved), rotary_embedding_dim)
+
+
+@te_op("TensorScatter")
+def tensor_scatter(
+    cache: Tensor, update: Tensor, begin: Tensor | None = None, *, axis: int = -2, mode: str = "linear"
+) -> Tensor:
+    """The cache with the update from index ``begin`` of each image on, around its end when circular."""
+    d = axis % cache.ndim
+    size, new = cache.shape[d], update.shape[d]
+
+    def element(*i: Any) -> Expr:
+        at = i[d] - (te.cast("int32", begin(i[0])) if begin is not None else 0)
+        if mode == "circular":
+            at = make.floormod(at + size, size)
+        at = make.as_expr(at)
+        inside = make.max_(make.min_(at, new - 1), 0)
+        return te.if_then_else(te.all(at >= 0, at < new), update(*i[:d], inside, *i[d + 1 :]), cache(*i))
+
+    return te.compute(cache.shape, element, name="tensor_scatter")  # type: ignore[return-value]
