@@ -13,6 +13,7 @@ from __future__ import annotations
 from . import tags
 from .activation import *
 from .attention import *
+from .attention_cached import *
 from .bits import *
 from .blocks import *
 from .compare import *

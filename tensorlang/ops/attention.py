@@ -14,7 +14,8 @@ tiles keep to the blocks tests it once for a tile, and half of the work is left 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from .. import te
@@ -72,11 +73,50 @@ def scaled_dot_product_attention(
             because="is_causal is a mask of its own",
             try_="one of them",
         )
-    factor = _scale(op, q, scale)
+    factor = scale_of(op, q, scale)
     batch = inputs.broadcast_shape(op, [q, k, v], but_last=2)
-    queries, keys, head = q.shape[-2], k.shape[-2], v.shape[-1]
     if mask is not None:
-        mask = _mask(op, mask, (*batch, queries, keys))
+        mask = _mask(op, mask, (*batch, q.shape[-2], k.shape[-2]))
+    inside = inputs.wide(inputs.result_type(q.dtype, k.dtype, v.dtype))
+
+    def score(s: Expr, i: Sequence[Any]) -> Expr:
+        s = s * te.const(factor, inside)
+        if is_causal:
+            return te.select(make.le(make.as_expr(i[-1]), make.as_expr(i[-2])), s, -te.infinity(inside))
+        if mask is None:
+            return s
+        seen = whole.read(mask, i)
+        return te.select(seen, s, -te.infinity(inside)) if mask.dtype.is_bool else s + te.cast(inside, seen)
+
+    return attend(q, k, v, batch, score, is_causal, mask is not None).result
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """What an attention computes on the way: scaled and masked scores, their exponentials, the sums of these
+    by rows, and the result."""
+
+    dots: Tensor
+    scores: Tensor
+    exps: Tensor
+    sums: Tensor
+    result: Tensor
+
+
+def attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    batch: Sequence[Expr],
+    score: Callable[[Expr, Sequence[Any]], Expr],
+    is_causal: bool,
+    masked: bool,
+    group: int = 1,
+) -> Stages:
+    """The stages. ``score`` makes a score of a product and its place; ``masked`` says that rows may see no
+    key, ``is_causal`` that a query sees none behind its block. ``group`` heads of q, the last dimension of
+    the batch, share one of k and v."""
+    queries, keys, head = q.shape[-2], k.shape[-2], v.shape[-1]
     out = inputs.result_type(q.dtype, k.dtype, v.dtype)
     inside = inputs.wide(out)
     lead = len(batch)
@@ -84,6 +124,8 @@ def scaled_dot_product_attention(
 
     def at(t: Tensor, i: Sequence[Any], row: Any, column: Any) -> Expr:
         own = [0 if inputs.is_one(n) else j for n, j in zip(t.shape, i[lead - (t.ndim - 2) : lead])]
+        if group > 1 and t is not q and not inputs.is_one(t.shape[-3]):
+            own[-1] = make.floordiv(make.as_expr(own[-1]), group)
         return te.cast(inside, t(*own, row, column))
 
     def stage(name: str, tag: str, rest: Sequence[tuple[str, Expr]], f: Any) -> Tensor:
@@ -104,22 +146,13 @@ def scaled_dot_product_attention(
 
     dots = stage("attention.dots", tags.ATTENTION_DOTS, (row, column), dot)
 
-    def score(*i: Any) -> Expr:
-        s = dots(*i) * te.const(factor, inside)
-        if is_causal:
-            return te.select(make.le(make.as_expr(i[-1]), make.as_expr(i[-2])), s, -te.infinity(inside))
-        if mask is None:
-            return s
-        seen = whole.read(mask, i)
-        return te.select(seen, s, -te.infinity(inside)) if mask.dtype.is_bool else s + te.cast(inside, seen)
-
-    scores = stage("attention.scores", tags.ATTENTION_SCORES, (row, column), score)
+    scores = stage("attention.scores", tags.ATTENTION_SCORES, (row, column), lambda *i: score(dots(*i), i))
     j1 = te.reduce_axis((0, keys), "j")
     top = stage("attention.max", tags.ATTENTION_MAX, (row,), lambda *i: te.max(scores(*i, j1), axis=j1))
 
     def grown(*i: Any) -> Expr:
         most: Expr = top(*i[:-1])
-        if mask is not None:  # a row without keys: exp(-inf - 0) is the zero it should be
+        if masked:  # a row without keys: exp(-inf - 0) is the zero it should be
             most = te.select(most > te.min_value(inside), most, te.const(0, inside))
         grown = te.exp(scores(*i) - most)
         return (
@@ -148,11 +181,11 @@ def scaled_dot_product_attention(
         return te.cast(
             out,
             quotient
-            if mask is None
+            if not masked
             else te.select(make.eq(t, te.const(0, inside)), te.const(0, inside), quotient),
         )
 
-    return stage("attention", tags.ATTENTION, (row, ("d", head)), divided)
+    return Stages(dots, scores, exps, total, stage("attention", tags.ATTENTION, (row, ("d", head)), divided))
 
 
 def _block(place: Any) -> Expr:
@@ -160,7 +193,8 @@ def _block(place: Any) -> Expr:
     return make.floordiv(make.as_expr(place), tags.CAUSAL_BLOCK)
 
 
-def _scale(op: str, q: Tensor, scale: float | None) -> float:
+def scale_of(op: str, q: Tensor, scale: float | None) -> float:
+    """What scores are multiplied by: 1 / sqrt of the head size when left out. Raises DeclareError."""
     if scale is not None:
         return float(inputs.number(op, "scale", scale))
     head = const_int(q.shape[-1])

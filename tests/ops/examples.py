@@ -123,6 +123,11 @@ def _boxes() -> list:
     return [boxes, scores, *ops.non_max_suppression(boxes, scores, 10, 0.5, 0.1)]
 
 
+def _attended() -> list:
+    q, k, v = _t(1, 12, 128, 64, name="q"), _t(1, 4, 128, 64, name="k"), _t(1, 4, 128, 64, name="v")
+    return [q, k, v, ops.attention(q, k, v, is_causal=True)[0]]
+
+
 def _reversed() -> list:
     x, n = _t(ROWS, 12, 64), _t(12, dtype="int32", name="n")
     return [x, n, ops.reverse_sequence(x, n)]
@@ -322,6 +327,8 @@ EXAMPLES: dict[str, Callable[[], list]] = {
     **_row("adaptive_max_pool2d", "adaptive_avg_pool2d")(IMAGE, output_size=7),
     **_row("global_max_pool2d", "global_avg_pool2d")(IMAGE),
     **_row("scaled_dot_product_attention")((1, 12, 128, 64), (1, 12, 128, 64), (1, 12, 128, 64)),
+    "attention": _attended,
+    **_row("rotary_embedding")((1, 12, 128, 64), (1, 128, 32), (1, 128, 32)),
     **_row("resample")((1, 16, 28, 28), size=(56, 56), axes=(2, 3), mode="cubic"),
     **_row("resize")((1, 16, 28, 28), size=(56, 56), mode="linear"),
 }

@@ -1,0 +1,294 @@
+"""Attention as models of language have it: keys and values of earlier tokens, heads that share them, caps,
+windows, lengths; and the rotation of queries and keys by their places. Knows the stages of attention, and
+operators that move elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .. import te
+from ..errors import DeclareError
+from ..expr import make
+from ..expr.make import ExprLike
+from ..expr.nodes import Expr, const_int
+from ..te import Tensor, whole
+from . import inputs, tags
+from .attention import attend, scale_of
+from .join import concatenate
+from .shape import reshape, swapaxes
+from .take import index_rule, indices_of, signed
+
+__all__ = ["attention", "rotary_embedding"]
+
+SCORES = ("raw", "capped", "masked", "softmax")
+
+
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None = None,
+    *,
+    past_key: Tensor | None = None,
+    past_value: Tensor | None = None,
+    kv_lengths: Tensor | None = None,
+    is_causal: bool = False,
+    scale: float | None = None,
+    softcap: float = 0.0,
+    window: tuple[int, int] = (-1, -1),
+    q_heads: int | None = None,
+    kv_heads: int | None = None,
+    scores: str | None = None,
+) -> tuple[Tensor, ...]:
+    """``softmax(cap(q kᵀ scale) + mask) v`` of q [B, Hq, L, E], k [B, H, S, E] and v [B, H, S, D]: the result
+    [B, Hq, L, D], and the keys and values that were seen, those of the past first.
+
+    With ``q_heads`` and ``kv_heads`` the three are [B, tokens, heads × size], and so is the result. Hq is a
+    multiple of H: neighbouring heads share keys. ``past_key`` and ``past_value`` [B, H, P, …] stand before k
+    and v. ``mask`` broadcasts to [B, Hq, L, P + S] (bools: whether a key counts; floats are added); keys
+    behind its end do not count. ``is_causal`` lets query i see keys up to i + P, or with ``kv_lengths`` [B],
+    how many keys of each sequence count, up to i + length - L. ``window`` lets it see so many keys before and
+    behind itself, any number for -1. ``softcap`` c bounds scores by ``c tanh(s / c)``. A row that sees
+    nothing gives zeros. ``scores`` asks for one result more, [B, Hq, L, P + S]: ``"raw"`` (scaled),
+    ``"capped"``, ``"masked"`` or ``"softmax"``. Raises DeclareError for shapes that do not fit. ``y, keys,
+    values = ops.attention(q, k, v, is_causal=True)``.
+    """
+    op = "attention"
+    q, k, v = inputs.floating(op, q, "q"), inputs.floating(op, k, "k"), inputs.floating(op, v, "v")
+    joined = q.ndim == 3
+    if joined:
+        q, k, v = (
+            _by_heads(op, t, n, w)
+            for t, n, w in ((q, q_heads, "q_heads"), (k, kv_heads, "kv_heads"), (v, kv_heads, "kv_heads"))
+        )
+    for t in (q, k, v):
+        if t.ndim != 4:
+            raise DeclareError(
+                f"ops.{op}: {inputs.named(t)} has {t.ndim} dimension(s), 4 are needed",
+                because="they are [B, heads, tokens, size]",
+                try_="q_heads and kv_heads for [B, tokens, heads × size]",
+            )
+    if (past_key is None) != (past_value is None):
+        raise DeclareError(f"ops.{op}: one of past_key and past_value is given", try_="both")
+    if past_key is not None and kv_lengths is not None:
+        raise DeclareError(
+            f"ops.{op}: kv_lengths beside past_key", because="both say where the keys of a query end"
+        )
+    before: ExprLike = 0
+    if past_key is not None and past_value is not None:
+        before = inputs.tensor(op, past_key, "past_key").shape[-2]
+        k, v = concatenate([past_key, k], 2), concatenate([past_value, v], 2)
+    group = _group(op, q, k, v)
+    inputs.same_size(op, f"the head size of k {k.name}", k.shape[-1], q.shape[-1], f"q is {inputs.named(q)}")
+    inputs.same_size(op, f"the tokens of v {v.name}", v.shape[-2], k.shape[-2], f"k is {inputs.named(k)}")
+    if scores is not None and scores not in SCORES:
+        raise DeclareError(f"ops.{op}: scores={scores!r}", legal=", ".join(map(repr, SCORES)))
+    shape = (*q.shape[:3], k.shape[2])
+    factor, cap = scale_of(op, q, scale), float(inputs.number(op, "softcap", softcap))
+    if mask is not None:
+        mask = _mask(op, mask, shape)
+    if kv_lengths is not None:
+        kv_lengths = indices_of(op, kv_lengths, "kv_lengths")
+    inside = inputs.wide(inputs.result_type(q.dtype, k.dtype, v.dtype))
+    left, right = (inputs.integer(op, "a side of window", n) for n in window)
+    lowest = -te.infinity(inside)
+
+    def capped(s: Expr) -> Expr:
+        s = s * te.const(factor, inside)
+        return s if cap <= 0 else te.tanh(s / te.const(cap, inside)) * te.const(cap, inside)
+
+    def seen(i: Sequence[Any]) -> list[Expr]:
+        row, key = make.as_expr(i[2]), make.as_expr(i[3])
+        conditions = []
+        place = row + before
+        if kv_lengths is not None:
+            length = signed(kv_lengths(i[0]))
+            place = row + (length - q.shape[2])
+            conditions.append(make.lt(key, length))
+        if is_causal:
+            conditions.append(make.le(key, place))
+        if left >= 0:
+            conditions.append(make.le(place - left, key))
+        if right >= 0:
+            conditions.append(make.le(key, place + right))
+        return conditions
+
+    def score(s: Expr, i: Sequence[Any]) -> Expr:
+        s, conditions = capped(s), seen(i)
+        if mask is not None:
+            own, value = _masked(mask, i)
+            if mask.dtype.is_bool:
+                conditions.append(value)
+            else:
+                s = s + te.cast(inside, value)
+            conditions += own
+        return te.select(te.all(*conditions), s, lowest) if conditions else s
+
+    some = mask is not None or bool(seen([make.as_expr(0)] * 4))
+    stages = attend(q, k, v, q.shape[:2], score, False, some, group)
+    result = stages.result
+    if joined:
+        result = reshape(swapaxes(result, 1, 2), (q.shape[0], q.shape[2], make.mul(q.shape[1], v.shape[3])))
+    if scores is None:
+        return result, k, v
+
+    def asked(*i: Any) -> Expr:
+        if scores == "raw":
+            return stages.dots(*i) * te.const(factor, inside)
+        if scores == "capped":
+            return capped(stages.dots(*i))
+        if scores == "masked":
+            return stages.scores(*i)
+        total = stages.sums(*i[:-1])
+        return te.select(make.eq(total, 0.0), te.const(0, inside), stages.exps(*i) / total)
+
+    out = stages.result.dtype
+    return (
+        result,
+        k,
+        v,
+        inputs.stage(f"{op}.{scores}", tags.BROADCAST, shape, lambda *i: te.cast(out, asked(*i))),
+    )
+
+
+def _by_heads(op: str, x: Tensor, heads: int | None, what: str) -> Tensor:
+    """[B, tokens, heads × size] as [B, heads, tokens, size]."""
+    if heads is None:
+        raise DeclareError(
+            f"ops.{op}: {inputs.named(x)} has 3 dimensions and {what} is left out",
+            because="the heads stand beside each other in the last one",
+            try_=f"{what}=8",
+        )
+    n = inputs.integer(op, what, heads)
+    if x.ndim != 3 or n < 1 or not inputs.divides(n, x.shape[-1]):
+        raise DeclareError(
+            f"ops.{op}: {what}={n} of {inputs.named(x)}", because="it divides the last dimension"
+        )
+    return swapaxes(reshape(x, (x.shape[0], x.shape[1], n, make.floordiv(x.shape[2], n))), 1, 2)
+
+
+def _group(op: str, q: Tensor, k: Tensor, v: Tensor) -> int:
+    """How many heads of q share one of k and v."""
+    for d, what in ((0, "batch"), (1, "number of heads")):
+        inputs.same_size(op, f"the {what} of v {v.name}", v.shape[d], k.shape[d], f"k is {inputs.named(k)}")
+    inputs.same_size(op, f"the batch of k {k.name}", k.shape[0], q.shape[0], f"q is {inputs.named(q)}")
+    many, few = const_int(q.shape[1]), const_int(k.shape[1])
+    if many is None or few is None:
+        inputs.same_size(
+            op, f"the number of heads of k {k.name}", k.shape[1], q.shape[1], f"q is {inputs.named(q)}"
+        )
+        return 1
+    if few < 1 or many % few:
+        raise DeclareError(
+            f"ops.{op}: {many} heads of q, {few} of k", because="as many heads of q share each of k"
+        )
+    return many // few
+
+
+def _mask(op: str, mask: Any, scores: Sequence[Expr]) -> Tensor:
+    mask = inputs.tensor(op, mask, "mask")
+    if not (mask.dtype.is_bool or mask.dtype.is_float):
+        raise DeclareError(
+            f"ops.{op}: mask {mask.name} is {mask.dtype}",
+            because="bools say which keys count, floats are added to the scores",
+            try_=f"ops.cast({mask.name}, 'bool')",
+        )
+    fits = 1 <= mask.ndim <= 4 and all(
+        inputs.is_one(n) or inputs.equal(n, m) for n, m in zip(mask.shape[-2::-1], scores[-2::-1])
+    )
+    if not fits or inputs.at_most(mask.shape[-1], scores[-1]) is False:
+        raise DeclareError(
+            f"ops.{op}: mask {inputs.named(mask)} does not broadcast to the scores {inputs.text(scores)}",
+            because="its sizes, counted from the end, are those of the scores or 1; keys may be fewer",
+        )
+    return mask
+
+
+def _masked(mask: Tensor, i: Sequence[Any]) -> tuple[list[Expr], Expr]:
+    """Whether the mask speaks of a key, and what it says."""
+    keys = mask.shape[-1]
+    if inputs.is_one(keys):
+        return [], whole.read(mask, i)
+    inside = make.lt(i[3], keys)
+    if const_int(inside) == 1:
+        return [], whole.read(mask, i)
+    return [inside], whole.read(mask, [*i[:3], te.min(make.as_expr(i[3]), keys - 1)])
+
+
+def rotary_embedding(
+    x: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    position_ids: Tensor | None = None,
+    *,
+    interleaved: bool = False,
+    rotary_dim: int = 0,
+    heads: int | None = None,
+) -> Tensor:
+    """x [B, heads, L, E] with pairs of elements turned by the angles of their token (Su et al. 2021): ``(a
+    cos - b sin, a sin + b cos)``.
+
+    Pairs are element j and j + R / 2, or with ``interleaved`` 2 j and 2 j + 1, of the first R elements
+    (``rotary_dim``, all for 0); the others stay. ``cos`` and ``sin`` are [B, L, R / 2], or with
+    ``position_ids`` [B, L] rows [places, R / 2]. With ``heads`` x is [B, L, heads × E]. Raises DeclareError
+    for shapes that do not fit, and an odd R.
+    """
+    op = "rotary_embedding"
+    x, cos, sin = inputs.floating(op, x), inputs.floating(op, cos, "cos"), inputs.floating(op, sin, "sin")
+    joined = x.ndim == 3
+    size = make.floordiv(x.shape[-1], inputs.integer(op, "heads", heads)) if joined and heads else x.shape[-1]
+    if x.ndim not in (3, 4) or (joined and not heads):
+        raise DeclareError(
+            f"ops.{op}: {inputs.named(x)}",
+            because="x is [B, heads, L, E], or [B, L, heads × E] with heads given",
+        )
+    given = inputs.integer(op, "rotary_dim", rotary_dim)
+    turned = make.as_expr(given) if given else size
+    half = make.floordiv(turned, 2)
+    if not inputs.divides(2, turned) or inputs.at_most(turned, size) is False:
+        raise DeclareError(
+            f"ops.{op}: {turned} elements are turned of {size}", because="they are turned in pairs"
+        )
+    rank = 3 if position_ids is None else 2
+    for t in (cos, sin):
+        if t.ndim != rank:
+            raise DeclareError(
+                f"ops.{op}: {inputs.named(t)} has {t.ndim} dimension(s), {rank} are needed",
+                because="it is [B, L, R / 2]"
+                if rank == 3
+                else "it is [places, R / 2], chosen by position_ids",
+            )
+        inputs.same_size(op, f"the last size of {t.name}", t.shape[-1], half, f"{turned} elements are turned")
+    rule = index_rule(op, "clip")
+    if position_ids is not None:
+        position_ids = indices_of(op, position_ids, "position_ids")
+    inside = inputs.wide(x.dtype)
+
+    def angle(t: Tensor, b: Any, token: Any, j: Expr) -> Expr:
+        if position_ids is None:
+            own = [0 if inputs.is_one(n) else i for n, i in zip(t.shape[:2], (b, token), strict=True)]
+            return te.cast(inside, t(*own, j))
+        own = [0 if inputs.is_one(n) else i for n, i in zip(position_ids.shape, (b, token), strict=True)]
+        return te.cast(inside, t(rule(position_ids(*own), t.shape[0]), j))
+
+    def element(*i: Any) -> Expr:
+        at = make.floormod(make.as_expr(i[-1]), size) if joined else make.as_expr(i[-1])
+        b, token = i[0], i[1] if joined else i[2]
+        own = te.cast(inside, x(*i))
+
+        def pair(j: Expr, away: ExprLike) -> tuple[Expr, Expr]:
+            other = te.cast(inside, x(*i[:-1], make.add(i[-1], away)))
+            return own * angle(cos, b, token, j), other * angle(sin, b, token, j)
+
+        if interleaved:
+            odd = make.floormod(at, 2)
+            mine, other = pair(make.floordiv(at, 2), 1 - odd * 2)
+            value = te.select(make.eq(odd, 0), mine - other, mine + other)
+        else:
+            (a, d), (c, e) = pair(at, half), pair(at - half, 0 - half)
+            value = te.if_then_else(make.lt(at, half), a - d, c + e)
+        return te.cast(x.dtype, te.if_then_else(make.lt(at, turned), value, own) if given else value)
+
+    return inputs.stage(op, tags.BROADCAST, x.shape, element)
