@@ -28,7 +28,7 @@ from .patterns import (
     step,
     typical,
 )
-from .products import Conv, Product, conv_of, product_of
+from .products import Conv, Product, conv_of, phases_of, product_of
 from .quantity import (
     absolute,
     amount,
@@ -82,6 +82,7 @@ __all__ = [
     "most",
     "narrow_product",
     "operations",
+    "phases_of",
     "plus",
     "positions",
     "product_of",

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..expr.nodes import Expr
+from ..expr.nodes import Expr, FloorDiv, const_int
+from ..expr.walk import preorder, variables
 from ..te.axis import IterVar
 from ..te.tensor import ComputeOp, Tensor
 from .patterns import constant, narrow_product, reads_of, reducer_kind, step
@@ -120,6 +121,27 @@ def conv_of(op: ComputeOp) -> Conv | None:
         if axes is not None and len(outputs) == 1:
             return _with_data(op, weight, axes, outputs[0], data, place)
     return None
+
+
+def phases_of(op: ComputeOp) -> dict[IterVar, int]:
+    """Of a sum of products that reads an image at ``axis // stride``, as a transposed convolution does: those
+    axes with their strides. Empty for any other compute, and where an axis is divided by two numbers."""
+    found: dict[IterVar, int] = {}
+    by_var = {a.var: a for a in op.axis}
+    for tensor, at in _factors(op):
+        if len(at) != len(op.axis) or tensor.dtype != op.body[0].dtype:
+            continue
+        for i in at:
+            for e in preorder(i):
+                if not isinstance(e, FloorDiv):
+                    continue
+                stride = const_int(e.b)
+                axes = [by_var[v] for v in variables(e.a) if v in by_var]
+                if stride is None or len(axes) != 1 or step(e.a, axes[0]) != 1:
+                    return {}
+                if found.setdefault(axes[0], stride) != stride:
+                    return {}
+    return found
 
 
 def _weight_axes(op: ComputeOp, at: Sequence[Any]) -> dict[IterVar, int] | None:

@@ -10,19 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..analysis import few_operations, has_calls, reads_of, reduces_rows, transposed
+from ..analysis import few_operations, has_calls, reads_of, reduces_rows, step, transposed
 from ..ops import tags
 from ..schedule import Schedule, Stage, create_schedule
 from ..target import Target, as_target
-from ..te import ComputeOp, Operation, Tensor
-from . import columns, conv, copies, depthwise, gemm, rows, scans, sparse
+from ..te import ComputeOp, IterVar, Operation, Tensor
+from . import columns, conv, copies, depthwise, gemm, phases, rows, scans, sparse
 from .attention import attention
 from .common import share_out, size, stream_stores, work
 from .lanes import reduce_in_lanes, share_reduction, vector_width
 
 # reductions with a recipe of their own: applies(s, inside, target, constants) and apply(s, out, inside,
 # target, constants)
-FAMILIES = (sparse, gemm, conv, depthwise)
+FAMILIES = (sparse, gemm, conv, depthwise, phases)
 # choices among the rows of a transform: one for a whole vector in a stage of its own, one for each lane in a
 # reader
 KEPT = (tags.WINOGRAD_DATA, tags.WINOGRAD_INVERSE)
@@ -30,6 +30,8 @@ KEPT = (tags.WINOGRAD_DATA, tags.WINOGRAD_INVERSE)
 MAX_CHAIN_COST = 100
 # operations a body may have to be written into a reduction, where it is evaluated again and again
 MAX_INLINE_COST = 8
+MOST_STRIDE = 4  # between elements that a vector reads
+MOST_TAPS = 7  # along each dimension of a window
 
 
 def default_schedule(
@@ -183,12 +185,11 @@ def _reduction(s: Schedule, stage: Stage, target: Target, constants: Sequence[Te
         return
     if _of_matrix(s, stage, target):
         return
-    last = op.axis[-1] if op.axis else None
     if (
-        last is not None
-        and reads_of(op).along(last)
-        and size(last) != 1
-        and not reduces_rows(stage.op)
+        op.axis
+        and _vectors_along(stage, op.axis[-1])
+        and size(op.axis[-1]) != 1
+        and not _along_rows(stage)
         and s.can("cache_write", stage.name)
     ):
         cached = s.cache_write(stage.name, "local")
@@ -213,6 +214,25 @@ def _of_matrix(s: Schedule, stage: Stage, target: Target) -> bool:
     return partial is not None
 
 
+def _vectors_along(inside: Stage, last: IterVar) -> bool:
+    """Whether vectors along ``last`` read neighbours, or every second to fourth element, as windows of a
+    stride do: an image's pixels, read again for each of many outputs, are worth the shuffles."""
+    for _, at in reads_of(inside.op).plain:
+        if (
+            at
+            and step(at[-1], last) in range(1, MOST_STRIDE + 1)
+            and all(step(i, last) == 0 for i in at[:-1])
+        ):
+            return True
+    return False
+
+
+def _along_rows(inside: Stage) -> bool:
+    """Whether it is reduced along memory, and not of so little that vectors of it are short."""
+    sizes = [size(a) for a in inside.op.reduce_axis]
+    return reduces_rows(inside.op) and not all(n is not None and n <= MOST_TAPS for n in sizes)
+
+
 def _tile(s: Schedule, out: Stage, inside: Stage, target: Target) -> None:
     """Compute the reduction ``inside`` in register tiles of ``out``: rows × vectors, the reduction loops
     around the tile."""
@@ -224,7 +244,7 @@ def _tile(s: Schedule, out: Stage, inside: Stage, target: Target) -> None:
     n = size(axes[-1])
     if any(size(a) == 0 for a in (*own, *inside.op.reduce_axis)):
         return
-    if not reads.along(own[-1]) or n == 1 or reduces_rows(inside.op):
+    if not _vectors_along(inside, own[-1]) or n == 1 or _along_rows(inside):
         # the reduction itself runs along memory: one element at a time, its partial sums in vector lanes
         inside.compute_at(out, axes[-1])
         reduce_in_lanes(s, inside, target)
@@ -234,7 +254,9 @@ def _tile(s: Schedule, out: Stage, inside: Stage, target: Target) -> None:
         (d for d in range(len(own) - 2, -1, -1) if reads.reused_over(own[d], own[-1]) and size(own[d]) != 1),
         None,
     )
-    vectors = 2 if rows is not None and (n is None or n >= 2 * lanes) else 1
+    # one where elements are picked out of two vectors: half the code, which takes LLVM long
+    wide = reads.along(own[-1]) and rows is not None and (n is None or n >= 2 * lanes)
+    vectors = 2 if wide else 1
     height = max(
         1, min(6 if target.vector_registers <= 16 else 12, (target.vector_registers - vectors - 1) // vectors)
     )

@@ -116,3 +116,16 @@ def test_regions_run_after_what_they_read():
     a = whole(3, 8) / 8
     np.testing.assert_allclose(g.compile()(a), g.compile(level=0)(a), rtol=1e-6)
     assert isinstance(tl.Graph(), Graph)
+
+
+def test_a_region_of_two_sizes_that_only_the_graph_knows_to_be_equal():
+    """With a dim of its own for each size a region cannot add these; it is declared over the graph's dims."""
+    g = Graph()
+    n = tl.te.dim("n", 1, 64)
+    m = tl.te.dim("m", 1, 64)
+    x, y = g.input((n * 2, m), name="x"), g.input((n, 2, m), name="y")
+    flat = g.call(ops.reshape, y, shape=[n * 2, m])
+    g.output(g.call(ops.add, g.call(ops.relu, x), flat))
+    a, b = whole(6, 5), whole(3, 2, 5)
+    assert len(g.compile().kernels) == 1
+    assert np.array_equal(g.compile()(a, b), np.maximum(a, 0) + b.reshape(6, 5))

@@ -1,0 +1,88 @@
+"""Transposed convolutions: the outputs of each phase of a stride are a convolution of their own.
+
+Output ``y`` reads the image at ``y // stride`` and the weight at ``y % stride``. Vectors of neighbouring
+outputs would read the image twice and the weight in turns; here a vector holds the outputs of one phase, the
+phases and some output channels are a register tile, and every load of the image serves all of it. The result
+is put together when it is written. Uses public primitives only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ..analysis import phases_of, reads_of
+from ..schedule import Schedule, Stage
+from ..target import Target
+from ..te import IterVar, Tensor
+from .common import share_out, size, work
+
+MOST_PHASES = 9  # in a tile
+SPARE = 4  # registers for what is read
+MOST_HIGH = 8  # output channels of a tile
+
+
+def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
+    """Whether ``inside`` reads an image at the last axis divided by a stride, and has work for a vector."""
+    op = inside.op
+    strides = phases_of(op)
+    if not strides or op.axis[-1] not in strides or math.prod(strides.values()) > MOST_PHASES:
+        return False
+    n = size(op.axis[-1])
+    if any(size(a) == 0 for a in (*op.axis, *op.reduce_axis)):
+        return False
+    return n is None or n > strides[op.axis[-1]]
+
+
+def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> None:
+    """Compute ``inside`` in tiles of channels × phases × a vector of ``out``, which has its shape and reads
+    it at its own place."""
+    strides = [phases_of(inside.op).get(a) for a in inside.op.axis]
+    lanes, iterations = target.vector_lanes(inside.op.body[0].dtype), work(inside)
+    high = max(1, min(MOST_HIGH, (target.vector_registers - SPARE) // math.prod(n or 1 for n in strides)))
+    row = _row(inside)
+    around: list[IterVar] = []
+    tile: list[IterVar] = []
+    for d, (axis, stride) in enumerate(zip(list(out.op.axis), strides, strict=True)):
+        if d == len(strides) - 1:
+            assert stride is not None
+            n = size(axis)
+            outer, inner = out.split(axis, stride * (lanes if n is None else min(lanes, -(-n // stride))))
+            vector, phase = out.split(inner, stride)
+            around, tile = [*around, outer], [*tile, phase, vector]
+        elif stride is not None:
+            outer, phase = out.split(axis, stride)
+            around, tile = [*around, outer], [*tile, phase]
+        elif d == row and (m := size(axis)) is not None and m > 1:
+            outer, inner = out.split(axis, -(-m // -(-m // high)))
+            around, tile = [*around, outer], [*tile, inner]
+        else:
+            around.append(axis)
+    out.reorder(*around, *tile)
+    for a in tile[:-1]:
+        out.unroll(a)
+    out.vectorize(tile[-1])
+
+    def by_phase(*at: Any) -> list[Any]:
+        return [p for i, n in zip(at, strides, strict=True) for p in ([i] if n is None else [i % n, i // n])]
+
+    inside.transform_layout(by_phase)
+    inside.compute_at(out, around[-1])
+    if s.can("set_scope", inside.name, "local"):
+        inside.set_scope("local")
+    own = list(inside.op.axis)
+    inside.reorder(*inside.op.reduce_axis, *own)
+    inside.vectorize(own[-1])
+    at = 0
+    for d, stride in enumerate(strides):
+        if stride is not None or d == row:
+            inside.unroll(own[at])
+        at += 1 if stride is None else 2
+    share_out(out, around[:-1] or around, iterations, target)
+
+
+def _row(inside: Stage) -> int | None:
+    """The axis whose elements share what is read of the image: the output channels."""
+    reads, own = reads_of(inside.op), inside.op.axis
+    return next((d for d in range(len(own) - 2, -1, -1) if reads.reused_over(own[d], own[-1])), None)

@@ -1,0 +1,75 @@
+"""Transposed convolutions by phases, and windows with strides on images of open sizes: right for every size."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang import ops, te
+from tensorlang.recipes import default_schedule
+from tests.codegen.test_assembly import AVX2
+
+RNG = np.random.default_rng(0)
+
+
+def small(*shape):
+    return RNG.integers(-3, 4, shape).astype("float32")
+
+
+def exact(out, inputs, arrays):
+    """Of a kernel for these inputs the results for ``arrays``, each as the reference says."""
+    f = tl.compile([*inputs, out])
+    for a in arrays:
+        (expected,) = te.reference.evaluate(out, dict(zip(inputs, a, strict=True)))
+        assert np.array_equal(f(*a), expected)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "options"),
+    [
+        ((5, 7, 2, 2), {"stride": 2}),
+        ((4, 3, 3, 3), {"stride": 2, "padding": 1, "output_padding": 1}),
+        ((4, 2, 4, 4), {"stride": (2, 1), "padding": 1, "groups": 2}),
+        ((3, 1, 3, 5), {"stride": 3, "padding": (0, 2)}),
+    ],
+)
+def test_transposed_convolutions_of_open_sizes(kernel, options):
+    x = te.placeholder((te.dim("n", 1, 8), kernel[0], te.dim("h", 1, 64), te.dim("w", 1, 64)), name="x")
+    w, b = te.placeholder(kernel, name="w"), te.placeholder((1,), name="b")
+    y = ops.relu(ops.add(ops.conv_transpose2d(x, w, None, **options), b))
+    shapes = [(1, 4, 5), (2, 1, 3), (1, 3, 33)]
+    exact(y, [x, w, b], [(small(n, kernel[0], *at), small(*kernel), small(1)) for n, *at in shapes])
+
+
+def test_transposed_convolutions_of_one_dimension_and_fixed_sizes():
+    for shape in [(1, 3, 1), (2, 3, 40)]:
+        x, w = te.placeholder(shape, name="x"), te.placeholder((3, 9, 4), name="w")
+        exact(ops.conv_transpose1d(x, w, None, 2, 1), [x, w], [(small(*shape), small(3, 9, 4))])
+
+
+def test_each_load_of_the_image_serves_all_phases_and_some_channels():
+    x = te.placeholder((1, 8, te.dim("h"), te.dim("w")), name="x")
+    w = te.placeholder((8, 6, 2, 2), name="w")
+    text = str(default_schedule(ops.conv_transpose2d(x, w, None, 2), AVX2).tree())
+    assert "float32[1, 3, 2, 1, 2, 8]" in text  # channels × rows' phases × pixels' phases × a vector
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("groups", [1, 3])
+def test_windows_with_strides_on_images_of_open_sizes(stride, groups):
+    x = te.placeholder((1, 3, te.dim("h", 1, 256), te.dim("w", 1, 256)), name="x")
+    w = te.placeholder((6, 3 // groups, 3, 3), name="w")
+    y = ops.relu(ops.conv2d(x, w, None, stride, 1, groups=groups))
+    exact(y, [x, w], [(small(1, 3, *at), small(6, 3 // groups, 3, 3)) for at in [(1, 1), (5, 40), (7, 99)]])
+
+
+def test_pixels_of_a_stride_are_computed_in_vectors():
+    """Neither one at a time, nor in lanes of a window's few taps."""
+    x = te.placeholder((1, 3, te.dim("h"), te.dim("w")), name="x")
+    w = te.placeholder((16, 3, 3, 3), name="w")
+    for y in (ops.conv2d(x, w, None, 2, 1), ops.max_pool2d(x, 2, 2)):
+        lines = str(default_schedule(y, AVX2).tree()).splitlines()
+        reduced = next(i for i, line in enumerate(lines) if "reduce" in line)
+        sums = next(i for i, line in enumerate(lines) if i > reduced and "compute" in line)
+        assert "vectorized" in lines[sums - 1] and "0..8" in lines[sums - 1]
