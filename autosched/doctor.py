@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import tensorlang as tl
 from tensorlang import te
-from tensorlang.analysis import ROOFLINE, cost_of
+from tensorlang.analysis import costs_text, saved_at
 
 from .autotune import cache_directory
 from .measure import Job, Measurer
@@ -95,9 +95,16 @@ def _load(processors: int) -> Finding:
 
 
 def _costs(host: tl.Target) -> Finding:
-    table = cost_of(host)
-    which = "the defaults; python -m tensorlang calibrate FILE measures those of this machine"
-    return Finding(True, f"costs {which if table == ROOFLINE else f'of TENSORLANG_COST, {table.digest}'}")
+    try:
+        text = costs_text(host)
+    except tl.TensorLangError as e:
+        return Finding(False, "no costs", str(e))
+    offer = (
+        ""
+        if os.path.exists(saved_at(host.mcpu))
+        else "; python -m tensorlang calibrate measures this machine's"
+    )
+    return Finding(True, text + offer)
 
 
 def _cache() -> Finding:

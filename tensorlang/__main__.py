@@ -1,14 +1,14 @@
-"""``python -m tensorlang passes``: what the compiler is made of, as tables; ``calibrate FILE``: what work
-takes on this machine. Knows the tables."""
+"""``python -m tensorlang passes``: what the compiler is made of, as tables; ``calibrate``: what work takes
+on this machine. Knows the tables."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
-from .calibrate import measured
+from . import calibrate
+from .errors import TensorLangError
 from .passes.pipeline import CHECKED, PIPELINE
 
 
@@ -33,12 +33,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     command = commands.add_parser(
         "calibrate", help="measure this machine's table of costs, in a second or two"
     )
-    command.add_argument("file", help="where to write it")
+    command.add_argument(
+        "file", nargs="?", help="where to write it; left out: where every schedule of yours finds it"
+    )
     given = parser.parse_args(argv)
     if given.table == "calibrate":
-        costs = measured()
-        Path(given.file).write_text(costs.to_json() + "\n", encoding="utf-8")
-        print(f"{given.file}: {costs.digest}; compile with TENSORLANG_COST={given.file}")
+        try:
+            costs, path = calibrate.saved(given.file)
+        except TensorLangError as e:
+            print(e, file=sys.stderr)
+            return 1
+        use = f"compile with TENSORLANG_COST={path}" if given.file else "schedules for this machine go by it"
+        print(f"{path}: {costs.digest}; {use}")
         return 0
     print(TABLES[given.table]())
     return 0

@@ -17,6 +17,8 @@ import pytest
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 os.environ["TENSORLANG_CACHE"] = "0"  # kernels of tests are not those of users, see below
+# Schedules that are chosen go by a table of costs, and golden texts hold some: the same on every machine.
+os.environ.setdefault("TENSORLANG_COST", "generic")
 
 from tensorlang.codegen.llvm import parallel  # noqa: E402
 from tensorlang.runtime import set_num_threads  # noqa: E402

@@ -74,13 +74,15 @@ class Account:
 @dataclass(frozen=True)
 class Explanation:
     """Why a shape runs as it does. ``alternatives`` are (name, predicted seconds or None, what it does), the
-    chosen one first; ``tier`` is one of ``"generic"``, ``"table"``, ``"specialised"`` and ``"tuned"``."""
+    chosen one first; ``tier`` is one of ``"generic"``, ``"table"``, ``"specialised"`` and ``"tuned"``;
+    ``costs`` says by which table of costs the plans were made, and its digest."""
 
     shape: dict[str, int]
     chosen: str
     alternatives: tuple[tuple[str, float | None, str], ...]
     reason: str
     tier: str
+    costs: str = ""
 
     def __str__(self) -> str:
         lines = [f"{', '.join(f'{d}={n}' for d, n in self.shape.items())}: {self.reason} (tier {self.tier})"]
@@ -88,7 +90,7 @@ class Explanation:
         for i, (name, seconds, what) in enumerate(self.alternatives):
             predicted = "" if seconds is None else f"{seconds * 1e6:10.2f} µs"
             lines.append(f"  {'→' if i == 0 else ' '} {name:<{width}}  {predicted:>13}  {what}".rstrip())
-        return "\n".join(lines)
+        return "\n".join([*lines, *([f"  {self.costs}"] if self.costs else [])])
 
 
 class DynamicKernel:
@@ -153,10 +155,11 @@ class DynamicKernel:
         named = self._named(shape, sizes)
         values = tuple(named[d] for d in self.dims)
         predicted = self._plans.cost(np.array([values]))
-        costs = [None] * len(self._plans.names) if predicted is None else [float(s) for s in predicted[0]]
-        rows = [(name, costs[i], self._plans.describe(i, values)) for i, name in enumerate(self._plans.names)]
+        times = [None] * len(self._plans.names) if predicted is None else [float(s) for s in predicted[0]]
+        rows = [(name, times[i], self._plans.describe(i, values)) for i, name in enumerate(self._plans.names)]
         slot = self.dispatcher.slot(values)
         published = self.dispatcher.published.get(values)
+        costs = next((n for n in self.account.notes if n.startswith("costs ")), "")
         inside = any(p.holds(named) for p in self.profiles)
         chosen = rows.pop(slot)
         rest = sorted(rows, key=lambda r: r[1] if r[1] is not None else 0.0)
@@ -169,6 +172,7 @@ class DynamicKernel:
                 (special, chosen, *rest),
                 "code of its own was published for it",
                 TIERS[max(tier, SPECIALISED)],
+                costs,
             )
         beyond = self._beyond(named)
         reason = (
@@ -179,7 +183,7 @@ class DynamicKernel:
             else f"{'outside' if self.profiles[0].out_of_range == 'generic' else 'between'} all profiles: "
             f"{chosen[0]}"
         )
-        return Explanation(named, chosen[0], (chosen, *rest), reason, TIERS[self.base])
+        return Explanation(named, chosen[0], (chosen, *rest), reason, TIERS[self.base], costs)
 
     def _beyond(self, named: Mapping[str, int]) -> str:
         """Why a call with these sizes is refused; empty when it is not. The dispatcher checks the same

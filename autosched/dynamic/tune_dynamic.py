@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import tensorlang as tl
-from tensorlang.analysis import ROOFLINE, cost_of
+from tensorlang.analysis import costs_text
 
 from ..task import SearchTask
 from .decision_tree import Fit, fit, guarded, limited
@@ -140,9 +140,11 @@ def _joined(options: Options, profiles: tuple[ShapeProfile, ...], fits: list[Fit
 
 def _account(decl: Declaration, options: Options, fits: list[Fit], seconds: float, tables: Tables) -> Account:
     worst = max(fits, key=lambda f: f.worst_loss)
-    table = cost_of(decl.target)
-    costs = () if table == ROOFLINE else (f"costs of TENSORLANG_COST, {table.digest}",)
-    notes = (*options.notes, *costs, *(f"the stored table was not used: {why}" for why in tables.misses))
+    notes = (
+        *options.notes,
+        costs_text(decl.target),
+        *(f"the stored table was not used: {why}" for why in tables.misses),
+    )
     return Account(
         decl.name,
         options.family,

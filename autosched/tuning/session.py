@@ -18,6 +18,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 import tensorlang as tl
+from tensorlang.analysis import cost_of
 
 from ..cost_model import CostModel, Explains, Informed
 from ..measure import Job, Outcome, fingerprint
@@ -164,7 +165,7 @@ class Session:
     def record(self, steps: str, o: Outcome, turn: str = "") -> Record:
         """Remember an outcome, and write it down. A file that cannot be written loses nothing: see
         ``unsaved``. ``turn`` names what was measured right before and after."""
-        now, versions = time.time(), {"tensorlang": tl.__version__}
+        now, versions = time.time(), {"tensorlang": tl.__version__, "costs": cost_of(self.task.target).digest}
         for part, seconds in o.parts.items():
             self.spend(part, seconds)
         r = Record(

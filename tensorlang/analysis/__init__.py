@@ -13,7 +13,8 @@ from ..expr.columns import compile_columns
 from ..expr.nodes import Expr, Var
 from ..schedule.state import Decision
 from .analysis import Analysis, Limit, Limits, Storage, analyse
-from .cost import ROOFLINE, Cost, cost_of
+from .cost import ROOFLINE, Cost
+from .cost_tables import cost_of, costs_text, generic, saved_at
 from .input_values import positions
 from .nest import Loop
 from .patterns import (
@@ -75,7 +76,9 @@ __all__ = [
     "constant",
     "conv_of",
     "cost_of",
+    "costs_text",
     "few_operations",
+    "generic",
     "has_calls",
     "least",
     "minus",
@@ -95,6 +98,7 @@ __all__ = [
     "reduces_rows",
     "row_of",
     "rows_by_data",
+    "saved_at",
     "step",
     "times",
     "transposed",

@@ -1,5 +1,5 @@
 """What work takes on a processor: the one table that default schedules, the search and dynamic plans ask.
-Knows targets; nothing of schedules, and it measures nothing.
+Knows nothing of schedules, and measures nothing; which table counts where is said in ``cost_tables``.
 
 Numbers are cycles of one core, bytes a cycle, and iterations of a loop's body. The form is the roofline of
 Williams, Waterman and Patterson (CACM 52, 2009) with the latency of a chain of sums (Fog, "Instruction
@@ -8,16 +8,12 @@ tables"). What a target knows of itself (registers, lanes, caches, cores) stands
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
-import os
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..errors import TensorLangError
-from ..options import cost_table
-from ..target import Target
 
 
 @dataclass(frozen=True)
@@ -44,7 +40,7 @@ class Cost:
     # KiB of L2): blocks of about 256 are as good as any from k = 256 to 3072, though from k = 1024 on they
     # live in the third cache. Smaller ones read the left operand too often, larger ones lose up to 6 %
     block_columns: int = 256
-    product: int = 8  # iterations of a register tile in the time of one elsewhere
+    product: float = 8.0  # iterations of a register tile in the time of one elsewhere
 
     @property
     def digest(self) -> str:
@@ -65,6 +61,7 @@ class Cost:
             bad = ["its form"] if not isinstance(found, dict) else []
             rows: list[tuple[str, Any]] = [] if bad else list(found.items())
             bad += [n for n, v in rows if not _fits(v, kinds.get(n))]
+            rows = [(n, kinds[n](v)) for n, v in rows if n in kinds and not bad]
         except (ValueError, RecursionError):
             bad = ["its form"]
         if bad:
@@ -73,7 +70,7 @@ class Cost:
                 because="a table of costs is a JSON object of positive numbers",
                 try_="python -m tensorlang calibrate, which writes one",
             )
-        return Cost(**found)
+        return Cost(**dict(rows))
 
     @property
     def chains(self) -> int:
@@ -100,27 +97,9 @@ class Cost:
 
 
 def _fits(value: Any, kind: type | None) -> bool:
-    return isinstance(value, int | float) and 0 < value < 1 << 40 and type(value) is kind
+    return (
+        type(value) in ((int,) if kind is int else (int, float)) and kind is not None and 0 < value < 1 << 40
+    )
 
 
 ROOFLINE = Cost()
-
-
-def cost_of(target: Target) -> Cost:
-    """The table for a target: of this machine, the one that ``TENSORLANG_COST`` names; else the defaults.
-    Raises TensorLangError when that is no table."""
-    path = cost_table()
-    return ROOFLINE if path is None or not target.is_host else _read(path)
-
-
-@functools.cache
-def _read(path: str) -> Cost:
-    try:
-        with open(path, encoding="utf-8") as f:
-            return Cost.from_json(f.read(1 << 16), path)
-    except (OSError, UnicodeError) as e:
-        raise TensorLangError(
-            f"TENSORLANG_COST={path}",
-            because=os.strerror(e.errno) if isinstance(e, OSError) and e.errno else "it is no text",
-            try_="python -m tensorlang calibrate, which writes a table, or unset it",
-        ) from None

@@ -18,12 +18,14 @@ import mmap
 import operator
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 from .. import options
 from ..errors import TensorLangError
 from ..native import pool as native_pool
+from ..native import regions
 from . import workspace
 from .loader import Code, load_functions
 from .processors import processors, whole_processors
@@ -96,6 +98,22 @@ def repeater() -> Callable[..., int]:
     helpers(parallel=False)
     assert _repeat is not None
     return _repeat
+
+
+def regions_of(times: int) -> Callable[[], float]:
+    """A function that runs this many parallel regions of no work, each handed over to a second thread, and
+    gives the seconds that one took."""
+    code = load_functions({"regions": regions.run, "meet": regions.meet}).keep()
+    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+    run, parallel = kind(code.address["regions"]), helpers()["tensorlang_parallel"]
+
+    def seconds() -> float:
+        arrived = ctypes.c_int64(0)
+        start = time.perf_counter()
+        run(parallel, code.address["meet"], ctypes.addressof(arrived), times)
+        return (time.perf_counter() - start) / times
+
+    return seconds
 
 
 def release_workspace() -> int:

@@ -1,4 +1,5 @@
-"""The table of costs: the defaults are today's numbers, a file of it is checked, and a table decides alone."""
+"""The table of costs: the defaults are today's numbers, a file of it is checked, and a table decides
+alone."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ import pytest
 import tensorlang as tl
 from autosched.dynamic.tiers.keys import Environment
 from tensorlang import calibrate, te
-from tensorlang.analysis import ROOFLINE, Cost, cost_of
+from tensorlang.__main__ import main
+from tensorlang.analysis import ROOFLINE, Cost, cost_of, cost_tables, costs_text
 from tensorlang.recipes import default_schedule
 
 
@@ -58,7 +60,32 @@ def test_the_table_of_this_machine_decides(tmp_path, monkeypatch) -> None:
         default_schedule(doubled(4096))
 
 
-def test_numbers_are_rounded_so_that_a_busy_moment_makes_no_other_table() -> None:
-    assert calibrate.table_of(4e-6, 1e-10, 1.2e-11, 2) == calibrate.table_of(4.4e-6, 1.1e-10, 1.3e-11, 2)
-    slow = calibrate.table_of(4e-5, 1e-10, 1.2e-11, 2)
-    assert slow.thread > calibrate.table_of(4e-6, 1e-10, 1.2e-11, 2).thread
+def test_numbers_have_the_two_digits_that_are_known() -> None:
+    table = calibrate.table_of(2.5e-7, 3.6e-11, 6.2e-12, 2)
+    assert (table.start, table.thread, table.product) == (870, 28000, 5.8)
+    assert table == calibrate.table_of(2.501e-7, 3.6e-11, 6.201e-12, 2)
+    slow = calibrate.table_of(2.5e-6, 3.6e-11, 6.2e-12, 2)
+    assert slow.thread == 10 * table.thread and slow.product == table.product
+    assert Cost.from_json(slow.to_json()) == slow
+
+
+def test_calibrate_saves_where_schedules_look(tmp_path, monkeypatch, capsys) -> None:
+    """Left alone, it saves in the user's directory of settings; TENSORLANG_COST=generic goes before that."""
+    saved = tmp_path / "settings" / "costs.json"
+    host = tl.Target.host()
+    for name in ("_is_there", "_read"):
+        monkeypatch.setattr(cost_tables, name, getattr(cost_tables, name).__wrapped__)
+    for room in (cost_tables, calibrate):
+        monkeypatch.setattr(room, "saved_at", lambda cpu: str(saved))
+    monkeypatch.setattr(calibrate, "SECONDS", 0.0)
+    assert costs_text(host) == f"costs {ROOFLINE.digest}, generic"
+    assert main(["calibrate"]) == 0 and str(saved) in capsys.readouterr().out
+    table = Cost.from_json(saved.read_text())
+    assert cost_of(host) == ROOFLINE
+    monkeypatch.delenv("TENSORLANG_COST")
+    assert cost_of(host) == table and costs_text(host) == f"costs {table.digest}, measured here ({saved})"
+    saved.write_text("{")
+    with pytest.raises(tl.TensorLangError, match="makes no sense"):
+        cost_of(host)
+    assert main(["calibrate"]) == 0 and cost_of(host).start > 1, "a table that is broken is measured anew"
+    assert main(["calibrate", str(saved / "below.json")]) == 1 and "cannot save" in capsys.readouterr().err

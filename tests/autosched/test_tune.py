@@ -22,6 +22,7 @@ from autosched.measure import Job, Measurer, Stages
 from autosched.templates import conv2d
 from autosched.templates import matmul as matmul_template
 from tensorlang import te
+from tensorlang.analysis import cost_of
 from tensorlang.errors import TensorLangError
 
 from .workloads import Pretend, conv, matmul, scale, scale_template, scripted_fate
@@ -41,6 +42,8 @@ def test_matmul_end_to_end(tmp_path: Path) -> None:
     assert again.measured == 0 and path.read_bytes() == before
     assert again.best == result.best
     more = tune(task, trials=16, records=path, seed=3, progress=False)
+    costs = cost_of(task.target).digest
+    assert all(r.versions == {"tensorlang": tl.__version__, "costs": costs} for r in RecordLog(path))
     assert more.measured == 4 and len({r.steps for r in RecordLog(path)}) == 16
 
 

@@ -56,8 +56,8 @@ ROOMS: dict[str, set[str]] = {
     "topi": TE | {"ops", "recipes", "schedule"},
     "build": {"*"},  # the only file that knows the whole flow
     "__init__": {"*"},
-    "__main__": {"passes", "calibrate"},
-    "calibrate": {"analysis", "build", "runtime", "schedule", "target", "te"},
+    "__main__": {"errors", "passes", "calibrate"},
+    "calibrate": {"analysis", "build", "errors", "runtime", "schedule", "target", "te"},
 }
 
 # names that a room offers and another room sets, imported for type checkers alone: (file, room) → why
@@ -117,6 +117,10 @@ LAZY = {
         "tensorlang/frontends/__init__.py",
         "tensorlang",
     ): "the table of ONNX's operators: only who loads a file needs it",
+    (
+        "tensorlang/analysis/cost_tables.py",
+        "platformdirs",
+    ): "takes 10 ms, and only the first schedule needs it",
     ("tensorlang/core/dtype.py", "ml_dtypes"): "takes 20 ms, and only kernels of bfloat16 need it",
     ("autosched/reporting/plot.py", "matplotlib"): "an extra; takes a second to import",
     ("autosched/reporting/progress.py", "IPython"): "is there in notebooks only",

@@ -17,6 +17,7 @@ import tensorlang as tl
 from autosched import DynamicKernel, SearchTask, ShapeProfile, tune_dynamic
 from autosched.dynamic.decision_tree import Fit
 from tensorlang import te
+from tensorlang.analysis import ROOFLINE
 from tests.autosched.dynamic.computations import (
     FEW_TILES,
     QUICK,
@@ -130,6 +131,7 @@ def test_explain_says_refused_where_a_call_is(out_of_range):
     for m in range(66):
         x = whole(np.random.default_rng(m), m, 16)
         told = f.explain(m=m)
+        assert str(told).endswith(f"\n  costs {ROOFLINE.digest}, generic")
         words.add(told.reason.split(":")[0].split(" picks")[0])
         try:
             assert (f(x) == x @ w).all()
