@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .autotune import autotune
 from .dynamic import DynamicKernel, ShapeProfile, specialise, tune_dynamic
+from .guess import best_guess, compile
 from .records import Record, RecordLog
 from .reporting.report import TuneResult
 from .task import SearchTask, register_workload
@@ -25,6 +26,8 @@ __all__ = [
     "TasksResult",
     "TuneResult",
     "autotune",
+    "best_guess",
+    "compile",
     "extract_tasks",
     "model_from",
     "register_workload",

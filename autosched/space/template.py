@@ -29,9 +29,9 @@ class Variants(list[Variant]):
     left_out: tuple[str, ...] = ()
 
 
-def variants_of(task: SearchTask) -> Variants:
-    """The variants to search, at most ``MAX_VARIANTS``. Without a template, the first is the default schedule
-    with its tile sizes left open.
+def variants_of(task: SearchTask, most: int = MAX_SKETCHES) -> Variants:
+    """The variants to search, at most ``MAX_VARIANTS``, of at most ``most`` sketches. Without a template, the
+    first is the default schedule with its tile sizes left open.
 
     Raises TensorLangError for a template that samples nothing, and for a computation of which nothing is
     open.
@@ -39,7 +39,7 @@ def variants_of(task: SearchTask) -> Variants:
     derived = (
         Sketches()
         if task.template is not None
-        else derive(task.schedule(), Where(task.target), (*task.rules, *RULES))
+        else derive(task.schedule(), Where(task.target), (*task.rules, *RULES), most)
     )
     found = _sketches(task, derived) if task.template is None else [_template(task)]
     placed = [(why, p) for why, s in found for p in placements(s)]

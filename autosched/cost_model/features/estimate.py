@@ -59,6 +59,12 @@ def estimate(st: Statement, target: Target) -> dict[str, Expr]:
     shared = amount(1) if at is None else st.loops[at].extent
     rounds = ceil_quotient(shared, target.num_cores)  # as many iterations as the busiest thread has
     compute = times(one, iterations, rounds)
+    if kept:  # in and out of the registers, for each run of the innermost loops of the reduction
+        first = around
+        while first > st.own and st.loops[first - 1].reduce:
+            first -= 1
+        runs = times(*[p.extent for i, p in enumerate(outer[:first]) if i != at])
+        compute = plus(compute, times(plus(tile.held, 2 * c.latency), SCALE, runs, rounds))
     rates = {"l1": c.l1_rate, "l2": c.l2_rate, "l3": c.l3_rate}
     moved = [quotient(times(brought, SCALE), rates[name]) for name, brought in traffic(st, target).items()]
     memory = plus(*moved)

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from tensorlang import Target
 from tensorlang.analysis import (
+    Access,
     Expr,
     Statement,
     absolute,
-    amount,
     ceil_quotient,
     choose,
+    minus,
     most,
     plus,
     quotient,
@@ -47,18 +48,23 @@ def tile_of(st: Statement, target: Target) -> Tile:
         return Tile(
             level, lanes, st.extent(level), write.elements(level), plus(*[a.elements(level) for a in reads])
         )
-    vectors = times(
-        *[loop.extent for p, loop in enumerate(st.loops) if p >= level and p != at],
-        ceil_quotient(st.loops[at].extent, lanes),
-    )
-    loads = []
-    for a in reads:
-        alone = a.elements(level)
-        row = a.extents[level][-1] if a.extents[level] else amount(1)
-        together = times(quotient(alone, most(row, 1)), ceil_quotient(row, lanes))
-        step = absolute(a.strides[at])
-        loads.append(choose(step, 0, alone, choose(step, 1, together, alone)))
-    return Tile(level, lanes, vectors, ceil_quotient(write.elements(level), lanes), plus(*loads))
+    width = st.loops[at].extent
+    parts = parts_of(width, lanes)
+    vectors = times(*[loop.extent for p, loop in enumerate(st.loops) if p >= level and p != at], parts)
+
+    def vectors_of(a: Access) -> Expr:
+        alone, step = a.elements(level), absolute(a.strides[at])
+        together = times(ceil_quotient(alone, width), parts)
+        return choose(step, 0, alone, choose(step, 1, together, alone))
+
+    return Tile(level, lanes, vectors, vectors_of(write), plus(*[vectors_of(a) for a in reads]))
+
+
+def parts_of(width: Expr, lanes: int) -> Expr:
+    """The vectors that a vector loop is made of: whole ones, and for the rest one of each power of two in it:
+    7 lanes are 4, 2 and 1."""
+    halves = [quotient(width, 1 << k) for k in range(1, lanes.bit_length())]
+    return minus(width, plus(*halves)) if halves else width
 
 
 def registers(st: Statement, target: Target) -> dict[str, Expr]:
