@@ -21,6 +21,7 @@ from .conv import *
 from .conv_transpose import *
 from .einsum import *
 from .elementwise import *
+from .grid_sample import *
 from .index import *
 from .join import *
 from .loss import *

@@ -128,6 +128,11 @@ def _attended() -> list:
     return [q, k, v, ops.attention(q, k, v, is_causal=True)[0]]
 
 
+def _regions() -> list:
+    x, rois, at = _t(1, 16, 28, 28), _t(10, 4, name="rois"), _t(10, dtype="int64", name="at")
+    return [x, rois, at, ops.roi_align(x, rois, at, (7, 7), sampling_ratio=2)]
+
+
 def _reversed() -> list:
     x, n = _t(ROWS, 12, 64), _t(12, dtype="int32", name="n")
     return [x, n, ops.reverse_sequence(x, n)]
@@ -329,6 +334,9 @@ EXAMPLES: dict[str, Callable[[], list]] = {
     **_row("scaled_dot_product_attention")((1, 12, 128, 64), (1, 12, 128, 64), (1, 12, 128, 64)),
     "attention": _attended,
     **_row("rotary_embedding")((1, 12, 128, 64), (1, 128, 32), (1, 128, 32)),
+    **_row("grid_sample")((1, 16, 28, 28), (1, 28, 28, 2)),
+    **_row("affine_grid")((1, 2, 3), size=(1, 16, 28, 28)),
+    "roi_align": _regions,
     **_row("resample")((1, 16, 28, 28), size=(56, 56), axes=(2, 3), mode="cubic"),
     **_row("resize")((1, 16, 28, 28), size=(56, 56), mode="linear"),
 }

@@ -34,6 +34,8 @@ READ_BY_DATA = (
     "unique",
     "compress",
     "non_max_suppression",
+    "grid_sample",
+    "roi_align",
 )
 
 

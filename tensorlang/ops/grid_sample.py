@@ -1,0 +1,341 @@
+"""Images read at places between their elements: grid_sample and the grids of affine maps, over two and three
+dimensions, and roi_align. Knows the checks of arguments; no other operator.
+
+What belongs to a place is computed once for all channels, in stages of their own: the elements it reads
+(``.at``) and their weights (``.weights``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+from .. import te
+from ..core.dtype import INT32
+from ..errors import DeclareError
+from ..expr import make
+from ..expr.make import ExprLike
+from ..expr.nodes import Expr
+from ..te import Tensor
+from . import inputs, tags
+from .take import index_rule, indices_of
+
+__all__ = ["affine_grid", "grid_sample", "roi_align"]
+
+TAPS = {"nearest": 1, "linear": 2, "cubic": 4}
+PADDING = ("zeros", "border", "reflection")
+CUBIC = -0.75
+
+
+def grid_sample(
+    x: Tensor, grid: Tensor, mode: str = "linear", padding_mode: str = "zeros", align_corners: bool = False
+) -> Tensor:
+    """x [N, C, H, W] (or [N, C, D, H, W]) at the places ``grid`` [N, OH, OW, 2] (or [N, …, 3]): [N, C, OH,
+    OW], as torch's grid_sample.
+
+    A place is (x, y) or (x, y, z), from -1 to 1 over the image: between the centres of the outermost elements
+    with ``align_corners``, else between their borders. ``mode``: ``"nearest"`` (halves to the even one),
+    ``"linear"``, ``"cubic"`` (Keys 1981, -0.75). Beyond the border ``"zeros"`` count, its elements
+    (``"border"``), or the image is mirrored (``"reflection"``). Of floats. Raises DeclareError for other
+    words and for shapes that do not fit.
+    """
+    op = "grid_sample"
+    x, grid = inputs.floating(op, x), inputs.floating(op, grid, "grid")
+    n = x.ndim - 2
+    for what, word, legal in (("mode", mode, tuple(TAPS)), ("padding_mode", padding_mode, PADDING)):
+        if word not in legal:
+            raise DeclareError(f"ops.{op}: {what}={word!r}", legal=", ".join(map(repr, legal)))
+    if n not in (1, 2, 3) or grid.ndim != x.ndim:
+        raise DeclareError(
+            f"ops.{op}: {inputs.named(x)} and grid {inputs.named(grid)}",
+            because="x is [N, C, H, W] and the grid [N, OH, OW, 2], or both have a dimension more",
+        )
+    inputs.same_size(op, f"the last size of grid {grid.name}", grid.shape[-1], n, f"x is {inputs.named(x)}")
+    inputs.same_size(
+        op, f"the batch of grid {grid.name}", grid.shape[0], x.shape[0], f"x is {inputs.named(x)}"
+    )
+    inside, extents, out = inputs.wide(x.dtype), x.shape[2:], grid.shape[1:-1]
+    count = TAPS[mode]
+
+    def place(b: Any, o: Sequence[Any], d: int) -> Expr:
+        """Where along dimension ``d`` of the image."""
+        e, size = te.cast(inside, grid(b, *o, n - 1 - d)), te.cast(inside, extents[d])
+        e = (e + 1.0) / 2.0 * (size - 1.0) if align_corners else ((e + 1.0) * size - 1.0) / 2.0
+        if mode == "nearest":
+            e = te.nearbyint(e)
+        low, high = _borders(size, align_corners)
+        if padding_mode == "zeros":
+            return e
+        moved = (
+            make.max_(make.min_(e, size - 1.0), make.const(0.0, inside))
+            if padding_mode == "border"
+            else _mirrored(e, low, high)
+        )
+        return te.select(te.any(e < low, e > high), moved, e)
+
+    places = inputs.stage(
+        f"{op}.places",
+        tags.BROADCAST,
+        [x.shape[0], *out, n],
+        lambda b, *o: _each(o[-1], [place(b, o[:-1], d) for d in range(n)]),
+    )
+
+    def element_at(b: Any, *o: Any) -> Expr:
+        *own, d, t = o
+        e = places(b, *own, d)
+        first = te.floor(e) if count > 1 else te.nearbyint(e)
+        tap = te.cast(INT32, first) + (t - (count // 2 - 1 if count > 1 else 0))
+        size = _each(d, list(extents))
+        if padding_mode == "reflection":
+            low, high = _borders(te.cast(inside, size), align_corners)
+            tap = te.cast(INT32, _mirrored(te.cast(inside, tap), low, high))
+        return (
+            te.select(te.all(tap >= 0, tap < size), tap, -1) if padding_mode == "zeros" else _kept(tap, size)
+        )
+
+    def weight(b: Any, *o: Any) -> Expr:
+        *own, d, t = o
+        e = places(b, *own, d)
+        away = te.abs(e - (te.floor(e) + te.cast(inside, t - (count // 2 - 1)))) if count > 1 else None
+        value = make.const(1.0, inside) if away is None else _kernel(away, count)
+        if padding_mode != "zeros":
+            return value
+        return te.select(at(b, *own, d, t) < 0, make.const(0.0, inside), value)
+
+    shape: list[ExprLike] = [x.shape[0], *out, n, count]
+    at = inputs.stage(f"{op}.at", tags.BROADCAST, shape, element_at)
+    weights = inputs.stage(f"{op}.weights", tags.BROADCAST, shape, weight)
+    axes = [te.reduce_axis((0, count), f"t{d}") for d in range(n)]
+
+    def element(b: Any, c: Any, *o: Any) -> Expr:
+        taps: list[ExprLike] = [a if count > 1 else 0 for a in axes]
+        read = [te.max(te.min(at(b, *o, d, t), extents[d] - 1), 0) for d, t in enumerate(taps)]
+        factors = [weights(b, *o, d, t) for d, t in enumerate(taps)]
+        value = te.cast(inside, x(b, c, *read))
+        if count == 1:
+            there = te.all(*[make.ne(f, 0.0) for f in factors])
+            return te.cast(x.dtype, te.select(there, value, make.const(0.0, inside)))
+        return te.sum(reduce(make.mul, [*factors, value]), axis=axes)
+
+    total = inputs.stage(op, tags.REDUCE if count > 1 else tags.INJECTIVE, [*x.shape[:2], *out], element)
+    if total.dtype is x.dtype:
+        return total
+    return inputs.stage(f"{op}.cast", tags.ELEMENTWISE, total.shape, lambda *i: te.cast(x.dtype, total(*i)))
+
+
+def _each(d: Any, values: Sequence[Expr]) -> Expr:
+    """The value of that number."""
+    out = values[-1]
+    for k in range(len(values) - 2, -1, -1):
+        out = te.select(make.eq(d, k), *make.unify(values[k], out))
+    return out
+
+
+def _borders(size: Expr, align_corners: bool) -> tuple[Expr, Expr]:
+    half = make.const(0.0 if align_corners else 0.5, size.dtype)
+    return make.const(0.0, size.dtype) - half, size - 1.0 + half
+
+
+def _mirrored(e: Expr, low: Expr, high: Expr) -> Expr:
+    """A place beyond a border, mirrored until it lies between both."""
+    span = high - low
+    away = te.abs(e - low)
+    turns = te.floor(away / span)
+    rest = away - turns * span
+    even = make.eq(turns - te.floor(turns / 2.0) * 2.0, 0.0)
+    return te.select(make.eq(span, 0.0), low, te.select(even, low + rest, high - rest))
+
+
+def _kept(i: Expr, size: Expr) -> Expr:
+    return te.max(te.min(i, size - 1), 0)
+
+
+def _kernel(u: Expr, count: int) -> Expr:
+    """The weight of an element so far away."""
+    if count == 2:
+        return make.max_(1.0 - u, make.const(0.0, u.dtype))
+    a = CUBIC
+    near = ((a + 2) * u - (a + 3)) * u * u + 1.0
+    far = ((a * u - 5 * a) * u + 8 * a) * u - 4 * a
+    return te.select(u <= 1.0, near, te.select(u < 2.0, far, make.const(0.0, u.dtype)))
+
+
+def affine_grid(theta: Tensor, size: Sequence[ExprLike], align_corners: bool = False) -> Tensor:
+    """The grid [N, H, W, 2] (or [N, D, H, W, 3]) of the affine maps ``theta`` [N, 2, 3] ([N, 3, 4]) for
+    ``ops.grid_sample``: the places from -1 to 1 of an image of ``size`` (N, C, H, W), mapped.
+
+    As torch's affine_grid. Raises DeclareError for shapes that do not fit.
+    """
+    op = "affine_grid"
+    theta, n = inputs.floating(op, theta, "theta"), len(size) - 2
+    if n not in (2, 3):
+        raise DeclareError(
+            f"ops.{op}: size={inputs.text(size)}", because="it is (N, C, H, W) or (N, C, D, H, W)"
+        )
+    if theta.ndim != 3:
+        raise DeclareError(f"ops.{op}: theta {inputs.named(theta)}", because=f"it is [N, {n}, {n + 1}]")
+    extents = [make.as_expr(e) for e in size[2:]]
+    for d, want in ((0, size[0]), (1, n), (2, n + 1)):
+        inputs.same_size(
+            op, f"dimension {d} of theta {theta.name}", theta.shape[d], want, f"size is {inputs.text(size)}"
+        )
+    inside = inputs.wide(theta.dtype)
+
+    def along(d: int, i: Any) -> Expr:
+        at, m = te.cast(inside, i), te.cast(inside, extents[d])
+        if align_corners:
+            return te.select(make.eq(m, 1.0), make.const(-1.0, inside), at * 2.0 / (m - 1.0) - 1.0)
+        return (at * 2.0 + 1.0) / m - 1.0
+
+    def element(b: Any, *o: Any) -> Expr:
+        *own, row = o
+        total = te.cast(inside, theta(b, row, n))
+        for k in range(n):  # columns are x, y, z: the last dimension first
+            total = total + te.cast(inside, theta(b, row, k)) * along(n - 1 - k, own[n - 1 - k])
+        return te.cast(theta.dtype, total)
+
+    return inputs.stage(op, tags.BROADCAST, [theta.shape[0], *extents, n], element)
+
+
+def roi_align(
+    x: Tensor,
+    rois: Tensor,
+    batch_indices: Tensor,
+    output_size: Sequence[int] = (1, 1),
+    spatial_scale: float = 1.0,
+    sampling_ratio: int = 0,
+    aligned: bool = True,
+    mode: str = "avg",
+) -> Tensor:
+    """Regions ``rois`` [R, 4] (x1, y1, x2, y2, times ``spatial_scale`` in elements) of images x [N, C, H, W],
+    each of the image ``batch_indices`` [R], as [R, C, *output_size] (He et al. 2017).
+
+    Each part of a region is the mean of ``sampling_ratio`` × ``sampling_ratio`` places in it, by linear
+    interpolation; of 0 as many as the part has elements, rounded up. ``aligned`` takes half an element off
+    the corners, without it a region is one element wide at least. ``mode="max"`` takes the largest weighted
+    element instead. Places beyond the image count 0. Raises DeclareError for shapes that do not fit.
+    """
+    op = "roi_align"
+    x, rois = inputs.floating(op, x), inputs.floating(op, rois, "rois")
+    batch_indices = indices_of(op, batch_indices, "batch_indices")
+    if mode not in ("avg", "max"):
+        raise DeclareError(f"ops.{op}: mode={mode!r}", legal="'avg', 'max'")
+    if x.ndim != 4 or rois.ndim != 2 or batch_indices.ndim != 1 or len(output_size) != 2:
+        raise DeclareError(
+            f"ops.{op}: {inputs.named(x)}, rois {inputs.named(rois)}, batch_indices "
+            f"{inputs.named(batch_indices)}",
+            because="they are [N, C, H, W], [R, 4] and [R], and output_size has two numbers",
+        )
+    inputs.same_size(op, f"the last size of rois {rois.name}", rois.shape[1], 4, "a region has two corners")
+    inputs.same_size(
+        op,
+        f"the size of batch_indices {batch_indices.name}",
+        batch_indices.shape[0],
+        rois.shape[0],
+        "each region has one",
+    )
+    parts = [inputs.integer(op, "output_size", m) for m in output_size]
+    ratio = inputs.integer(op, "sampling_ratio", sampling_ratio)
+    scale = inputs.number(op, "spatial_scale", spatial_scale)
+    inside, regions = inputs.wide(x.dtype), rois.shape[0]
+    offset = 0.5 if aligned else 0.0
+    rule = index_rule(op, "clip")
+
+    def corner(r: Any, k: int) -> Expr:
+        return te.cast(inside, rois(r, k)) * make.const(scale, inside) - make.const(offset, inside)
+
+    def length(r: Any, d: Any) -> Expr:  # d: 0 of the height, 1 of the width
+        sides = [corner(r, 3) - corner(r, 1), corner(r, 2) - corner(r, 0)]
+        side = te.select(make.eq(d, 0), *sides)
+        return side if aligned else make.max_(side, make.const(1.0, inside))
+
+    def part(d: Any) -> Expr:
+        return te.select(make.eq(d, 0), *[make.const(float(m), inside) for m in parts])
+
+    bins = inputs.stage(f"{op}.bins", tags.BROADCAST, [regions, 2], lambda r, d: length(r, d) / part(d))
+    number = None
+    if ratio <= 0:
+        number = inputs.stage(
+            f"{op}.number",
+            tags.BROADCAST,
+            [regions, 2],
+            lambda r, d: te.max(te.cast(INT32, te.ceil(bins(r, d))), 0),
+        )
+
+    def many(r: Any, d: int) -> Expr:
+        return make.as_expr(ratio) if number is None else make.as_expr(number(r, d))
+
+    def first(d: int) -> Tensor:
+        """Of each part the first sample that may lie in the image: a long region begins far before it."""
+
+        def sample(r: Any, p: Any) -> Expr:
+            each = bins(r, d) / te.cast(inside, many(r, d))
+            skipped = (-2.0 - corner(r, 1 - d) - te.cast(inside, p) * bins(r, d)) / each
+            return te.max(te.min(te.cast(INT32, te.floor(skipped)), many(r, d)), 0)
+
+        return inputs.stage(f"{op}.first{d}", tags.BROADCAST, [regions, parts[d]], sample)
+
+    begins = None if number is None else (first(0), first(1))
+
+    def samples(r: Any, d: int, p: Any) -> tuple[te.IterVar, Expr]:
+        """The samples of a part that may lie in the image: they are half an element apart at least."""
+        name = "ty" if d == 0 else "tx"
+        if begins is None:
+            axis = te.reduce_axis((0, ratio), name)
+            return axis, axis.var
+        begin = begins[d](r, p)
+        most = make.add(make.mul(x.shape[2 + d], 2), 8)
+        axis = te.reduce_axis((0, te.min(many(r, d) - begin, most)), name)
+        return axis, axis.var + begin
+
+    def sampled(r: Any, c: Any, i: Any, j: Any, ty: Expr, tx: Expr) -> Expr:
+        place, ends = [], []
+        for d, (p, t) in enumerate(((i, ty), (j, tx))):
+            count = te.cast(inside, many(r, d))
+            at = te.cast(inside, p) * bins(r, d) + (te.cast(inside, t) + 0.5) * bins(r, d) / count
+            place.append(corner(r, 1 - d) + at)
+            ends.append(te.cast(inside, x.shape[2 + d]))
+        within = te.all(*[c for e, m in zip(place, ends, strict=True) for c in (e >= -1.0, e <= m)])
+        kept = [
+            make.max_(make.min_(e, m - 1.0), make.const(0.0, inside))
+            for e, m in zip(place, ends, strict=True)
+        ]
+        low = [te.floor(e) for e in kept]
+        share = [e - f for e, f in zip(kept, low, strict=True)]
+        image = rule(batch_indices(r), x.shape[0])
+        terms = []
+        for a, b in ((0, 0), (0, 1), (1, 0), (1, 1)):
+            index = [
+                _kept(te.cast(INT32, f) + k, m) for f, k, m in zip(low, (a, b), x.shape[2:], strict=True)
+            ]
+            factors = [s if k else 1.0 - s for s, k in zip(share, (a, b), strict=True)]
+            terms.append(factors[0] * factors[1] * te.cast(inside, x(image, c, *index)))
+        value = reduce(make.add if mode == "avg" else make.max_, terms)
+        return te.select(within, value, make.const(0.0, inside))
+
+    def over(r: Any, c: Any, i: Any, j: Any) -> Expr:
+        (ay, ty), (ax, tx) = samples(r, 0, i), samples(r, 1, j)
+        reducer = te.sum if mode == "avg" else te.max
+        return reducer(sampled(r, c, i, j, ty, tx), axis=[ay, ax])
+
+    total = inputs.stage(
+        f"{op}.{'sum' if mode == 'avg' else 'max'}", tags.REDUCE, [regions, x.shape[1], *parts], over
+    )
+
+    def element(r: Any, c: Any, i: Any, j: Any) -> Expr:
+        count = te.cast(inside, make.mul(many(r, 0), many(r, 1)))
+        if mode == "avg":
+            return te.cast(x.dtype, total(r, c, i, j) / make.max_(count, make.const(1.0, inside)))
+        e: Expr = total(r, c, i, j)
+        zero = make.const(0.0, inside)
+        if begins is not None:  # what was skipped counts 0
+            most = [make.add(make.mul(m, 2), 8) for m in x.shape[2:]]
+            skipped = [
+                te.any(b(r, p) > 0, many(r, d) - b(r, p) > most[d])
+                for d, (b, p) in enumerate(zip(begins, (i, j), strict=True))
+            ]
+            e = te.select(te.any(*skipped), make.max_(e, zero), e)
+        return te.cast(x.dtype, te.select(make.eq(count, 0.0), zero, e))
+
+    return inputs.stage(op, tags.BROADCAST, total.shape, element)
