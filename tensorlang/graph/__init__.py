@@ -3,7 +3,7 @@ of files of other frameworks, and nothing of searches.
 """
 
 from ..runtime.engine import Engine
-from .graph import Node, Program, Value
+from .graph import Node, Opaque, Program, Value
 from .model import Graph
 
-__all__ = ["Engine", "Graph", "Node", "Program", "Value"]
+__all__ = ["Engine", "Graph", "Node", "Opaque", "Program", "Value"]

@@ -43,17 +43,18 @@ class Source:
 
     def later(self, value: Any, dims: Mapping[str, int]) -> Engine:
         """The engine of what follows, for this value of the pivot or these dims."""
-        return self._next(self.graph.rest.graph(value, self._sizes(dims)))
+        return self.inner(self.graph.rest.graph(value, self._sizes(dims)))
 
     def otherwise(self, apart: Sequence[int], dims: Mapping[str, int]) -> Engine:
         """The engine for these dims, where the assumptions of these numbers do not hold."""
         pairs = [self.graph.assumed[i] for i in apart]
-        return self._next(self.graph.otherwise.variant(pairs, self._sizes(dims))[1]())
+        return self.inner(self.graph.otherwise.variant(pairs, self._sizes(dims))[1]())
 
     def _sizes(self, dims: Mapping[str, int]) -> dict[Var, int]:
         return {d: dims[n] for d, n in self._writer.sizes.names.items() if n in dims}
 
-    def _next(self, graph: Program) -> Engine:
+    def inner(self, graph: Program) -> Engine:
+        """The engine of a graph that follows this one, or that a node of it runs."""
         return Source(graph, self.compiler, self.level, self._writer.sizes.names).made()
 
 
@@ -105,7 +106,7 @@ class _Writer:
         number = 0
         for part in parts:
             if isinstance(part, Node):
-                program.steps.append(self._host(part))
+                program.steps.append(self._host(part, [source.inner(g) for g in part.graphs]))
             else:
                 last = program.steps[-1] if program.steps else None
                 if isinstance(last, tuple):
@@ -141,10 +142,10 @@ class _Writer:
             tuple(self.sizes.row(e) for e in k.slots),
         )
 
-    def _host(self, node: Node) -> plain.Host:
+    def _host(self, node: Node, bodies: Sequence[Engine]) -> plain.Host:
         def call(arrays: Sequence[Any], dims: dict[str, int]) -> tuple[Any, ...]:
             attrs = {k: self._number(x, dims) for k, x in node.attrs.items()}
-            made = node.fn(*arrays, **attrs)
+            made = node.fn(*bodies, *arrays, **attrs)
             return made if isinstance(made, tuple) else (made,)
 
         inputs = tuple(None if v is None else self.value(v) for v in node.inputs)

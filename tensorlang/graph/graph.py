@@ -4,7 +4,7 @@ A node computes its outputs by a function of te tensors, so what an operator mea
 is said once: by its te. A ``Value`` has sizes that are te expressions over the dims of the graph.
 
 Three kinds of nodes: ``te`` nodes as described; ``host`` nodes, functions of numpy arrays for what has no
-fixed sizes (they end a run of kernels); and ``body`` nodes, which hold graphs (loops).
+fixed sizes (they end a run of kernels); and ``body`` nodes, such functions that also run graphs (loops).
 """
 
 from __future__ import annotations
@@ -81,6 +81,26 @@ class Value:
 
     def __repr__(self) -> str:
         return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+class Opaque(Value):
+    """What no kernel reads, and only functions of arrays make and take: a sequence, an optional, an array of
+    which not even the number of dimensions is known, or one of a type that kernels lack. ``what`` says which,
+    ``declared`` the sizes of the last."""
+
+    __slots__ = ("declared", "what")
+
+    def __init__(self, name: str, what: str, node: Node | None = None, declared: Sequence[Any] = ()) -> None:
+        super().__init__(name, (), "uint8", node)
+        self.what = what
+        self.declared = tuple(declared)
+
+    @property
+    def tensor_like(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return f"{self.name}: {self.what}"
 
 
 class Node:
@@ -217,17 +237,24 @@ class Program:
         self,
         fn: Function,
         inputs: Sequence[Value | None],
-        results: Sequence[tuple[Sequence[Any], Any]],
+        results: Sequence[tuple[Sequence[Any], Any] | str],
         op: str = "",
         name: str = "",
         outputs: Sequence[str] = (),
+        graphs: Sequence[Program] = (),
         **attrs: Any,
     ) -> tuple[Value, ...]:
         """Results of ``fn(*arrays, **attrs)``, a function of numpy arrays that runs between kernels.
-        ``results`` gives (shape, dtype) of each; a size of None is open until the call."""
-        node = Node(op or getattr(fn, "__name__", "host"), fn, inputs, attrs, name, "host")
-        for i, (shape, kind) in enumerate(results):
+        ``results`` gives (shape, dtype) of each, a size of None is open until the call; or a word for what
+        is opaque. With ``graphs``, ``fn`` is given an engine of each before the arrays."""
+        kind = "body" if graphs else "host"
+        node = Node(op or getattr(fn, "__name__", "host"), fn, inputs, attrs, name, kind, graphs)
+        for i, result in enumerate(results):
             label = self.fresh(outputs[i] if i < len(outputs) and outputs[i] else node.op.lower())
+            if isinstance(result, str):
+                node.outputs.append(Opaque(label, result, node))
+                continue
+            shape, kind = result
             sizes = [dim(f"{label}_{d}") if n is None else n for d, n in enumerate(shape)]
             node.outputs.append(Value(label, sizes, kind, node))
         self.nodes.append(node)
@@ -313,11 +340,25 @@ def _bytes(n: int) -> str:
 
 
 def needed(nodes: Iterable[Node], outputs: Iterable[Value]) -> list[Node]:
-    """The nodes that the outputs depend on, in the order given."""
+    """The nodes that the outputs depend on, in the order given. A function of arrays is needed too when a
+    size that only its result tells is."""
     wanted = set(outputs)
+    sizes = {d for v in wanted for n in v.shape for d in variables(n)}
     kept = []
     for n in reversed(list(nodes)):
-        if any(v in wanted for v in n.outputs):
+        told = {s for v in n.outputs for s in v.shape if isinstance(s, Var)}
+        if any(v in wanted for v in n.outputs) or (n.kind != "te" and not sizes.isdisjoint(told)):
             kept.append(n)
             wanted.update(n.reads)
+            mentioned = (*n.attrs.values(), *(s for v in (*n.reads, *n.outputs) for s in v.shape))
+            sizes.update(d for x in mentioned for d in _dims(x))
     return kept[::-1]
+
+
+def _dims(x: Any) -> Iterator[Var]:
+    """The dims in an attribute."""
+    if isinstance(x, Expr):
+        yield from variables(x)
+    elif isinstance(x, list | tuple) or (isinstance(x, np.ndarray) and x.dtype == object):
+        for y in x.reshape(-1) if isinstance(x, np.ndarray) else x:
+            yield from _dims(y)

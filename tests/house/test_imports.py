@@ -98,7 +98,7 @@ HEAVY = {
     "sklearn": ("autosched/dynamic/decision_tree.py",),
     "matplotlib": ("autosched/reporting/plot.py",),
     "dask": ("autosched/measure/",),
-    "ml_dtypes": ("tensorlang/core/dtype.py",),
+    "ml_dtypes": ("tensorlang/core/dtype.py", "tensorlang/frontends/onnx/narrow.py"),
     "scipy": (),
     "pandas": (),
     "torch": (),

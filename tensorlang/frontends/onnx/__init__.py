@@ -23,6 +23,7 @@ from . import (
     quantized,
     recurrent,
     reduce,
+    sequence,
     shape,
     windows,
 )
@@ -45,6 +46,7 @@ _FAMILIES = (  # they fill the table
     quantized,
     recurrent,
     reduce,
+    sequence,
     shape,
     windows,
 )

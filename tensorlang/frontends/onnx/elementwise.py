@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ... import ops, te
 from ...expr.make import ExprLike
 from ...te import Tensor
+from .narrow import WIDE, rounded
 from .proto import Call, dtype_name
 from .table import graph_op, plain, te_op
 
@@ -68,15 +69,33 @@ def constant_like(x: Tensor, value: Any) -> Tensor:
     return te.compute((), lambda: te.const(value, x.dtype), name="c")
 
 
-@te_op("Identity")
-def identity(x: Tensor) -> Tensor:
-    return x
+@graph_op("Identity")
+def identity(c: Importer, call: Call) -> Any:
+    return (c.value(call.inputs[0]),)  # of whatever kind
 
 
-@te_op("Cast")
-def cast(x: Tensor, *, to: int, saturate: int = 1, round_mode: str = "up") -> Tensor:
-    kind = dtype_name(to)
-    return x if str(x.dtype) == kind else ops.cast(x, kind)
+@graph_op("Cast")
+def cast(c: Importer, call: Call) -> Any:
+    """To a type of few bits the numbers are rounded to those it has."""
+    x, kind = c.tensor(call.inputs[0]), dtype_name(call.attrs["to"])
+    if kind in WIDE:
+        saturate, up = bool(call.attrs.get("saturate", 1)), call.attrs.get("round_mode", "up")
+        return c.narrowed(rounded(c.g, x, kind, saturate, up), kind)
+    if str(x.dtype) == kind and x not in c.narrow:
+        return x
+    return c.g.call(_cast, x, op="Cast", name=call.name, outputs=call.outputs, dtype=kind)
+
+
+def _cast(x: Tensor, *, dtype: str) -> Tensor:
+    """A new tensor, be its type the same."""
+    return te.compute(x.shape, lambda *i: te.cast(dtype, x(*i)), name="cast")
+
+
+@graph_op("CastLike")
+def cast_like(c: Importer, call: Call) -> Any:
+    """A Cast to the type of the second input, of which nothing else is read."""
+    attrs = {**call.attrs, "to": c.kind(call.inputs[1])}
+    return c.take(replace(call, op="Cast", inputs=call.inputs[:1], attrs=attrs))
 
 
 @te_op("Div")
@@ -183,13 +202,6 @@ for _name, _op in {"Max": ops.maximum, "Min": ops.minimum, "Sum": ops.add}.items
 def mean(*tensors: Tensor) -> Tensor:
     total = _several(ops.add)(*tensors)
     return ops.divide(total, constant_like(total, len(tensors)))
-
-
-@graph_op("CastLike")
-def cast_like(c: Importer, call: Call) -> Any:
-    """A Cast to the type of the second input, of which nothing else is read."""
-    attrs = {**call.attrs, "to": str(c.tensor(call.inputs[1]).dtype)}
-    return c.take(replace(call, op="Cast", inputs=call.inputs[:1], attrs=attrs))
 
 
 __all__ = ["constant_like"]

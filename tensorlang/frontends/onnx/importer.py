@@ -21,8 +21,9 @@ from ...errors import DeclareError, TensorLangError
 from ...expr.make import as_expr
 from ...expr.nodes import Compare, Expr, Var, const_int
 from ...expr.walk import rewrite, variables
-from ...graph import Graph, Value
+from ...graph import Graph, Opaque, Value
 from ...te import compute, const, dim, if_then_else
+from . import forms, narrow
 from .known import KNOWN, as_known, renewed_numbers
 from .proto import Body, Call, Function, Model, Reference, Type
 from .table import OPERATORS, Operator
@@ -40,7 +41,9 @@ class Needs(Exception):
 
 
 class Importer:
-    """``env`` has what each name stands for: a Value, or a list of them for a sequence."""
+    """``env`` has what each name stands for: a Value, a list for a sequence, None for an optional that is
+    empty, or an Opaque for what is not known before the call. ``narrow`` has the types of few bits of values,
+    whose numbers kernels hold in wider ones."""
 
     def __init__(self, model: Model, graph: Graph) -> None:
         self.model = model
@@ -49,7 +52,7 @@ class Importer:
         self.env: dict[str, Any] = {"": None}
         self.outputs: list[str] = []
         self.labels: list[str] = []
-        self.outer: Importer | None = None
+        self.narrow: dict[Value, str] = {}
         self.dims: set[Var] = set()  # the sizes that the inputs tell
         self.decisions: dict[Expr, bool] = {}  # conditions on sizes, taken to be true or not
         self.begin: Importer = self  # as it was before any work
@@ -64,21 +67,27 @@ class Importer:
         for name, t in body.inputs:
             self.env[name] = self.input(name, t, names)
         for name, a in body.constants.items():
-            self.env[name] = self.g.constant(a, name)
+            self.env[name] = self.new(a, name)
         self.work.extend(body.calls)
         self.outputs = [n for n, _ in body.outputs]
         self.labels = list(self.outputs)
 
     def input(self, name: str, t: Type, dims: dict[str, Any]) -> Value:
         """An input of the declared type. Raises TensorLangError for types that are not supported."""
-        if t.kind in ("", "string") or t.shape is None or t.of is not None:
+        kind = t.element
+        if kind in ("", "string"):
             raise TensorLangError(
-                f"input {name} is {t.kind or 'of no declared type'}"
-                + (" of any rank" if t.kind and not t.of else ""),
-                because="arrays of numbers with a known number of dimensions are supported",
+                f"input {name} is {kind or 'of no declared type'}", because="arrays of numbers are supported"
             )
+        if t.of is not None or t.shape is None:
+            return self.given(Opaque(self.g.fresh(name), t.kind if t.of is not None else f"{kind}[…]"))
+        if kind in narrow.WIDE:
+            return self.given(Opaque(self.g.fresh(name), kind, declared=t.shape))
         sizes = [n if isinstance(n, int) else _dim(n or f"{name}_{d}", dims) for d, n in enumerate(t.shape)]
-        value = Value(self.g.fresh(name), sizes, t.kind)
+        return self.given(Value(self.g.fresh(name), sizes, kind))
+
+    def given(self, value: Any) -> Any:
+        """Make a value an input of the graph."""
         self.g.inputs.append(value)
         return value
 
@@ -93,7 +102,11 @@ class Importer:
                 self.take(call)
             except Needs as need:
                 self.work.appendleft(call)
-                self._cut(self.tensor(need.name))
+                v = self.value(need.name)
+                if isinstance(v, Opaque):
+                    self._cut(forms.form(self.g, v), (), v)
+                else:
+                    self._cut(self.tensor(need.name))
                 return self.g
             except DeclareError as e:
                 if self._assumed(call, e):
@@ -106,8 +119,20 @@ class Importer:
                     return self.g
                 raise TensorLangError(f"{call!r}: {e.what}", because=e.because, try_=e.try_) from None
         for name, label in zip(self.outputs, self.labels, strict=True):
-            self.g.output(self.tensor(name), label)
+            self.g.output(self.result(name), label)
         return self.g
+
+    def result(self, name: str) -> Value:
+        """A value as users see it."""
+        v = self.value(name)
+        return forms.packed(self, v) if v is None or isinstance(v, list) else self.shown(v)
+
+    def shown(self, v: Value) -> Value:
+        """An array as users see it: of few bits where its type has few, and not only known."""
+        if isinstance(v, Opaque):
+            return v
+        v = self.array(v)
+        return narrow.stored(self.g, v, self.narrow[v]) if v in self.narrow else v
 
     def _assumed(self, call: Call, error: DeclareError) -> bool:
         """Take two sizes for equal that may differ, for want of which a node is refused: when they do at a
@@ -163,8 +188,9 @@ class Importer:
         v.resize(shape)
         return True
 
-    def _cut(self, pivot: Value | None, dims: Sequence[Var] = ()) -> None:
-        """End the graph with the value that must be known, and what the rest will read."""
+    def _cut(self, pivot: Value | None, dims: Sequence[Var] = (), of: Opaque | None = None) -> None:
+        """End the graph with the value that must be known (the form ``of`` what is opaque), and what the rest
+        will read."""
         read = set(self.outputs) | {n for c in self.work for n in c.reads}
         live = dict.fromkeys(
             v for n in read for v in _values(self.env.get(n)) if v.data is None and v.known is None
@@ -174,7 +200,7 @@ class Importer:
             self.g.output(pivot)
         for v in live:
             self.g.output(v)
-        self.g.rest = Rest(self, pivot, list(live), dims)
+        self.g.rest = Rest(self, pivot, list(live), dims, of)
 
     def _dims_of(self, call: Call) -> list[Var]:
         """The open sizes that a node depends on."""
@@ -186,6 +212,8 @@ class Importer:
 
     def take(self, call: Call) -> None:
         """Import a node. Raises Needs, DeclareError."""
+        if call.op != "Identity":
+            self._see(call)
         function = self.model.functions.get((call.domain, call.op))
         operator = OPERATORS.get((call.domain, call.op))
         if operator is None and function is not None:
@@ -202,6 +230,15 @@ class Importer:
         for name, v in zip(call.outputs, results, strict=False):
             if name:
                 self.env[name] = v
+
+    def _see(self, call: Call) -> None:
+        """Ask for the form of inputs that are opaque."""
+        for name in call.inputs:
+            v = self.env.get(name)
+            if isinstance(v, Opaque):
+                if v.what not in narrow.WIDE:
+                    raise Needs(name)
+                self.env[name] = self.widened(v)
 
     def known(self, call: Call) -> Any:
         """The result of a node on whole numbers that are known; None when it is none."""
@@ -255,15 +292,21 @@ class Importer:
     def tensor(self, name: str) -> Value:
         """A value that kernels can read; numbers that follow from sizes are written out."""
         v = self.value(name)
+        if isinstance(v, Opaque):
+            raise Needs(name)
         if not isinstance(v, Value):
             raise TensorLangError(
                 f"the value {name!r} is {'a sequence' if isinstance(v, list) else 'nothing'}, not an array"
             )
+        return self.array(v)
+
+    def array(self, v: Value) -> Value:
+        """The value with its elements written out."""
         if v.known is None or v.data is not None:
             return v
         if v not in self._made:
             self._made[v] = self.g.call(
-                written, op="Sizes", outputs=[name], numbers=v.known, kind=str(v.dtype)
+                written, op="Sizes", outputs=[v.name], numbers=v.known, kind=str(v.dtype)
             )
         return self._made[v]
 
@@ -277,7 +320,26 @@ class Importer:
 
     def new(self, array: Any, name: str = "c") -> Value:
         """A constant."""
-        return self.g.constant(array, name)
+        kind = np.asarray(array).dtype.name
+        if kind not in narrow.WIDE:
+            return self.g.constant(array, name)
+        return self.narrowed(self.g.constant(narrow.widened(array, kind=kind), name), kind)
+
+    def narrowed(self, v: Value, kind: str) -> Value:
+        """Note that a value is one of a type of few bits."""
+        self.narrow[v] = kind
+        return v
+
+    def widened(self, v: Opaque) -> Value:
+        """The numbers of an array of few bits in a type that kernels have."""
+        shape = [n if isinstance(n, int) else None for n in v.declared]
+        wide = self.g.host(narrow.widened, [v], [(shape, narrow.WIDE[v.what])], "Widen", kind=v.what)[0]
+        return self.narrowed(wide, v.what)
+
+    def kind(self, name: str) -> str:
+        """The type of a value's elements as the file has it."""
+        v = self.tensor(name)
+        return self.narrow.get(v, str(v.dtype))
 
     # -- work in the place of a node
 
@@ -304,7 +366,7 @@ class Importer:
         names |= {n: self.unique(n) for n in own}
         body = body.with_names(names)
         for n, a in body.constants.items():
-            self.env[n] = self.g.constant(a, n)
+            self.env[n] = self.new(a, n)
         ends = [
             Call("Identity", "", (n,), (out,), {})
             for (n, _), out in zip(body.outputs, outputs, strict=False)
@@ -319,15 +381,22 @@ class Importer:
 
 
 class Rest:
-    """The work that is left, and what must be known to go on: the elements of ``pivot``, or the ``dims``."""
+    """The work that is left, and what must be known to go on: the elements of ``pivot``, which may be the
+    form ``of`` something opaque, or the ``dims``."""
 
     def __init__(
-        self, importer: Importer, pivot: Value | None, live: Sequence[Value], dims: Sequence[Var] = ()
+        self,
+        importer: Importer,
+        pivot: Value | None,
+        live: Sequence[Value],
+        dims: Sequence[Var] = (),
+        of: Opaque | None = None,
     ) -> None:
         self.importer = importer
         self.pivot = pivot
         self.live = list(live)
         self.dims = list(dims)
+        self.of = of
         self.labels = importer.labels  # of the outputs of the whole
 
     def variant(
@@ -352,16 +421,27 @@ class Rest:
         now.decisions = {**before.decisions, **decisions}
         fixed: dict[Expr, Expr] = {d: const(sizes[d], d.dtype) for d in self.dims if d in sizes}
         shapes = {v: before.g.declared.get(v, v.shape) for v in self.live}
-        new = {v: Value(v.name, [_fixed(n, fixed) for n in shapes[v]], v.dtype) for v in self.live}
+        new: dict[Value, Any] = {v: _again(v, shapes[v], fixed) for v in self.live}
         g.inputs = [new[v] for v in self.live]
-        if self.pivot is not None:
+        now.narrow = {new.get(v, v): kind for v, kind in before.narrow.items()}
+        if self.of is not None:
+            new[self.of] = forms.opened(now, new[self.of], value.tolist())
+        elif self.pivot is not None:
             new[self.pivot] = Value(self.pivot.name, value.shape, self.pivot.dtype, data=np.array(value))
         now.env = {n: _renewed(v, new, fixed) for n, v in before.env.items()}
         return now.finish()
 
     def __str__(self) -> str:
-        what = self.pivot.name if self.pivot is not None else ", ".join(d.name for d in self.dims)
+        pivot = self.of or self.pivot
+        what = pivot.name if pivot is not None else ", ".join(d.name for d in self.dims)
         return f"{len(self.importer.work)} operators, when {what} is known"
+
+
+def _again(v: Value, shape: Sequence[Expr], fixed: Mapping[Expr, Expr]) -> Value:
+    """The value as an input of another graph."""
+    if isinstance(v, Opaque):
+        return Opaque(v.name, v.what, declared=v.declared)
+    return Value(v.name, [_fixed(n, fixed) for n in shape], v.dtype)
 
 
 def _fixed(e: Expr, fixed: Mapping[Expr, Expr]) -> Expr:

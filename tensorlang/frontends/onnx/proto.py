@@ -54,6 +54,11 @@ class Type:
     shape: tuple[int | str | None, ...] | None = None
     of: Type | None = None
 
+    @property
+    def element(self) -> str:
+        """The type of the numbers, those in sequences and optionals included."""
+        return self.kind if self.of is None else self.of.element
+
 
 @dataclass(frozen=True)
 class Body:

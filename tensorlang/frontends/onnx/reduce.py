@@ -19,7 +19,7 @@ def _reduction(f: Reduction) -> Any:
     def reduce(
         x: Tensor, where: Any = None, *, axes: Any = None, keepdims: int = 1, noop_with_empty_axes: int = 0
     ) -> Tensor:
-        where = axes if where is None else where
+        where = axes if where is None else [where] if isinstance(where, int) else where
         if not where:
             where = () if noop_with_empty_axes else None
         return f(x, None if where is None else tuple(where), bool(keepdims))

@@ -25,13 +25,18 @@ def transpose(x: Tensor, *, perm: Any = None) -> Tensor:
 
 @te_op("Squeeze", values=(1,))
 def squeeze(x: Tensor, where: Any = None, *, axes: Any = None) -> Tensor:
-    where = axes if where is None else where
+    where = _listed(axes if where is None else where)
     return ops.squeeze(x, None if where is None else tuple(where))
 
 
 @te_op("Unsqueeze", values=(1,))
 def unsqueeze(x: Tensor, where: Any = None, *, axes: Any = None) -> Tensor:
-    return ops.expand_dims(x, tuple(axes if where is None else where))
+    return ops.expand_dims(x, tuple(_listed(axes if where is None else where)))
+
+
+def _listed(x: Any) -> Any:
+    """Axes that are one number are a list of one."""
+    return x if x is None or isinstance(x, list) else [x]
 
 
 @te_op("Flatten")

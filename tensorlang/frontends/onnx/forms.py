@@ -1,0 +1,111 @@
+"""What is opaque, made into values: sequences, optionals, and arrays of any number of dimensions.
+
+The *form* of a thing tells what it is without its elements: an array of whole numbers, 0 for nothing, 1 with
+the number of dimensions and the type for an array, 2 with the length and the forms of its parts for a
+sequence. A graph that must know it ends with it, and goes on once for each form that occurs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...core.dtype import KNOWN as TYPES
+from ...errors import CallError
+from ...graph import Graph, Opaque, Value
+from . import narrow
+
+if TYPE_CHECKING:
+    from .importer import Importer
+
+KINDS = (*TYPES, *narrow.WIDE)
+NOTHING, ARRAY, SEQUENCE = 0, 1, 2
+
+
+def form(g: Graph, v: Opaque) -> Value:
+    """The form as a value."""
+    return g.host(_form, [v], [([None], "int64")], "Form", what=v.what)[0]
+
+
+def _form(x: Any, what: str) -> np.ndarray:
+    return np.array(list(_told(x, what)), np.int64)
+
+
+def _told(x: Any, what: str) -> Iterator[int]:
+    if x is None:
+        yield NOTHING
+    elif isinstance(x, list | tuple):
+        yield from (SEQUENCE, len(x))
+        for part in x:
+            yield from _told(part, what)
+    else:
+        a = np.asarray(x)
+        if a.dtype.name not in KINDS:
+            raise CallError(f"a {what} is given as {type(x).__name__} of {a.dtype}")
+        yield from (ARRAY, a.ndim, KINDS.index(a.dtype.name))
+
+
+def opened(c: Importer, v: Opaque, told: Sequence[int]) -> Any:
+    """What is opaque as a value, a list or None, for its form. Sizes are open."""
+    arrays: list[tuple[int, str]] = []
+    tree = _tree(iter(told), arrays)
+    if not arrays:
+        return _filled(tree, [])
+    results: list[Any] = [kind if kind in narrow.WIDE else ([None] * rank, kind) for rank, kind in arrays]
+    leaves = c.g.host(_leaves, [v], results, "Open")
+    values = []
+    for leaf, (rank, _) in zip(leaves, arrays, strict=True):
+        if isinstance(leaf, Opaque):
+            leaf.declared = (None,) * rank
+        values.append(c.widened(leaf) if isinstance(leaf, Opaque) else leaf)
+    return _filled(tree, values)
+
+
+def _tree(told: Iterator[int], arrays: list[tuple[int, str]]) -> Any:
+    """Lists of the numbers of arrays."""
+    which = next(told)
+    if which == SEQUENCE:
+        return [_tree(told, arrays) for _ in range(next(told))]
+    if which == NOTHING:
+        return None
+    arrays.append((next(told), KINDS[next(told)]))
+    return len(arrays) - 1
+
+
+def _filled(tree: Any, values: Sequence[Any]) -> Any:
+    if isinstance(tree, list):
+        return [_filled(t, values) for t in tree]
+    return None if tree is None else values[tree]
+
+
+def _leaves(x: Any) -> tuple[Any, ...]:
+    return tuple(_flat(x))
+
+
+def _flat(x: Any) -> Iterator[Any]:
+    if isinstance(x, list | tuple):
+        for part in x:
+            yield from _flat(part)
+    elif x is not None:
+        yield np.asarray(x) if isinstance(x, np.generic) else x
+
+
+def packed(c: Importer, x: Any) -> Value:
+    """A list of values, or None, as one opaque value."""
+    values = list(_flat(x))
+    numbers = {id(v): i for i, v in enumerate(values)}
+    tree = _numbered(x, numbers)
+
+    def pack(*arrays: Any) -> Any:
+        return (_filled(tree, arrays),)
+
+    what = "optional" if x is None else "sequence"
+    return c.g.host(pack, [c.shown(v) for v in values], [what], "Pack")[0]
+
+
+def _numbered(x: Any, numbers: dict[int, int]) -> Any:
+    if isinstance(x, list):
+        return [_numbered(y, numbers) for y in x]
+    return None if x is None else numbers[id(x)]

@@ -1,0 +1,170 @@
+"""Loops, sequences, optionals and inputs of any rank, where ONNX's own tests do not go."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+
+onnx = pytest.importorskip("onnx")
+from onnx import TensorProto, helper  # noqa: E402
+
+from .test_onnx_models import model  # noqa: E402
+
+F, I, B = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+node = helper.make_node
+
+
+def graph(nodes, inputs, outputs):
+    infos = [[helper.make_tensor_value_info(*x) for x in xs] for xs in (inputs, outputs)]
+    return helper.make_graph(nodes, "body", *infos)
+
+
+COUNTERS = [("i", I, []), ("go_in", B, [])]
+
+
+def test_a_loop_over_an_outer_value_of_open_size():
+    """x is read from outside, the carried value keeps its shape, and how often is an input."""
+    body = graph(
+        [node("Add", ["s", "x"], ["t"]), node("Identity", ["go_in"], ["go"]), node("Mul", ["t", "t"], ["q"])],
+        [*COUNTERS, ("s", F, None)],
+        [("go", B, []), ("t", F, None), ("q", F, None)],
+    )
+    m = model(
+        [node("Loop", ["n", "", "x"], ["y", "all"], body=body), node("Neg", ["all"], ["z"])],
+        [("x", F, ["k"]), ("n", I, [])],
+        [("y", F, None), ("z", F, None)],
+    )
+    made = tl.load_onnx(m)
+    assert made.rest is None
+    engine = made.compile(level=0)
+    for k, n in ((3, 2), (5, 4), (2, 0)):
+        x = np.arange(1, k + 1, dtype="float32")
+        y, z = engine(x, np.array(n))
+        assert np.array_equal(y, x * (n + 1))
+        assert np.array_equal(z, -np.array([(x * (j + 2)) ** 2 for j in range(n)]).reshape(n, k))
+
+
+def test_a_carried_value_that_grows():
+    body = graph(
+        [node("Concat", ["s", "s"], ["t"], axis=0), node("Identity", ["go_in"], ["go"])],
+        [*COUNTERS, ("s", F, ["w"])],
+        [("go", B, []), ("t", F, ["v"])],
+    )
+    m = model(
+        [node("Loop", ["n", "", "x"], ["y"], body=body), node("Relu", ["y"], ["z"])],
+        [("x", F, [3]), ("n", I, [])],
+        [("z", F, None)],
+    )
+    engine = tl.load_onnx(m).compile(level=0)
+    x = np.array([1, -2, 3], "float32")
+    for n in (0, 1, 3):
+        assert np.array_equal(engine(x, np.array(n)), np.maximum(np.tile(x, 2**n), 0))
+
+
+def test_a_carried_value_that_changes_its_rank():
+    axes = helper.make_tensor("axes", I, [1], [0])
+    body = graph(
+        [
+            node("Constant", [], ["zero"], value=axes),
+            node("Unsqueeze", ["s", "zero"], ["t"]),
+            node("Identity", ["go_in"], ["go"]),
+        ],
+        [*COUNTERS, ("s", F, None)],
+        [("go", B, []), ("t", F, None)],
+    )
+    m = model(
+        [node("Loop", ["n", "", "x"], ["y"], body=body), node("Neg", ["y"], ["z"])],
+        [("x", F, [3]), ("n", I, [])],
+        [("z", F, None)],
+    )
+    engine = tl.load_onnx(m).compile(level=0)
+    x = np.array([1, -2, 3], "float32")
+    for n in (2, 0):
+        assert np.array_equal(engine(x, np.array(n)), -x.reshape((1,) * n + (3,)))
+
+
+def test_a_condition_ends_a_loop():
+    body = graph(
+        [node("Add", ["s", "s"], ["t"]), node("Less", ["t", "limit"], ["go"])],
+        [*COUNTERS, ("s", F, [])],
+        [("go", B, []), ("t", F, [])],
+    )
+    m = model(
+        [node("Loop", ["", "", "x"], ["y"], body=body)], [("x", F, []), ("limit", F, [])], [("y", F, None)]
+    )
+    engine = tl.load_onnx(m).compile(level=0)
+    assert engine(np.float32(1), np.float32(100)) == 128
+    assert engine(np.float32(3), np.float32(1)) == 6
+
+
+def test_a_scan_both_ways_over_an_open_size():
+    body = graph(
+        [node("Add", ["s", "v"], ["t"]), node("Identity", ["t"], ["row"])],
+        [("s", F, [2]), ("v", F, [2])],
+        [("t", F, [2]), ("row", F, [2])],
+    )
+    m = model(
+        [
+            node(
+                "Scan",
+                ["s", "x"],
+                ["last", "rows"],
+                body=body,
+                num_scan_inputs=1,
+                scan_input_axes=[1],
+                scan_input_directions=[1],
+                scan_output_axes=[-1],
+                scan_output_directions=[1],
+            )
+        ],
+        [("s", F, [2]), ("x", F, [2, "n"])],
+        [("last", F, None), ("rows", F, None)],
+    )
+    engine = tl.load_onnx(m).compile(level=0)
+    for n in (1, 5, 0):
+        x = np.arange(2 * n, dtype="float32").reshape(2, n)
+        s = np.array([10, 20], "float32")
+        last, rows = engine(s, x)
+        sums = s[:, None] + np.cumsum(x[:, ::-1], 1)[:, ::-1]
+        assert np.array_equal(rows, sums) and np.array_equal(last, sums[:, 0] if n else s)
+
+
+def test_a_sequence_is_served_by_its_length_with_open_sizes():
+    info = helper.make_tensor_sequence_value_info
+    nodes = [
+        node("ConcatFromSequence", ["xs"], ["x"], axis=0),
+        node("Constant", [], ["last"], value_int=-1),
+        node("SequenceAt", ["xs", "last"], ["end"]),
+        node("SequenceInsert", ["xs", "x", "last"], ["ys"]),
+        node("SequenceErase", ["ys"], ["zs"]),
+    ]
+    g = helper.make_graph(
+        nodes,
+        "g",
+        [info("xs", F, None)],
+        [
+            helper.make_tensor_value_info("x", F, None),
+            helper.make_tensor_value_info("end", F, None),
+            info("zs", F, None),
+        ],
+    )
+    engine = tl.load_onnx(helper.make_model(g, opset_imports=[helper.make_opsetid("", 17)])).compile(level=0)
+    for lengths in ((2, 3), (4, 1), (1,)):
+        xs = [np.full((n, 2), n, "float32") for n in lengths]
+        x, end, zs = engine(xs)
+        assert np.array_equal(x, np.concatenate(xs)) and np.array_equal(end, xs[-1])
+        assert [z.shape for z in zs] == [a.shape for a in [*xs[:-1], x]]
+    assert len(engine.later) == 2  # a graph for each length, none for sizes
+
+
+def test_an_input_of_any_rank_and_type_of_a_sequence():
+    value = helper.make_tensor_value_info
+    g = helper.make_graph([node("Neg", ["x"], ["y"])], "g", [value("x", F, None)], [value("y", F, None)])
+    engine = tl.load_onnx(helper.make_model(g, opset_imports=[helper.make_opsetid("", 17)])).compile(level=0)
+    for shape in ((), (3,), (2, 2), (4,)):
+        x = np.ones(shape, "float32")
+        assert np.array_equal(engine(x), -x)
+    with pytest.raises(tl.TensorLangError, match="given as ndarray of <U1"):
+        engine(np.array(["a"]))
