@@ -9,7 +9,7 @@ import pytest
 from autosched import SearchTask
 from autosched.cost_model.features import BLOCKS, FeatureSet
 from autosched.space import Variant, variants_of
-from tensorlang import Target
+from tensorlang import Target, te
 from tensorlang.analysis import analyse, compile_columns
 from tensorlang.errors import ScheduleError
 
@@ -39,6 +39,30 @@ def test_features_equal_the_replayed_schedule(name: str, target: str) -> None:
             zip(concrete.names, raw.tolist(), strict=True)
         )
         assert (FeatureSet.scaled(numbers)[0] == seen).all()
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("kind", ["serial", "parallel", "vectorize", "unroll"])
+@pytest.mark.parametrize("loop", [0, 1])
+def test_a_stage_without_elements_has_features(kind: str, loop: int, target: str) -> None:
+    x = te.placeholder((0, 0), name="x")
+    y = te.compute((0, 0), lambda i, j: x[i, j] * 2.0, name="y")
+    s = te.create_schedule(y.op)
+    if kind != "serial":
+        getattr(s[y], kind)(y.op.axis[loop])
+    found = FeatureSet(analyse(s), Target.parse(target), BLOCKS)
+    numbers = compile_columns(found.exprs, ())(np.empty((1, 0)))
+    assert np.isfinite(numbers).all() and (numbers >= 0).all()
+
+
+def test_a_program_with_an_empty_stage_is_tuned() -> None:
+    def program() -> list[te.Tensor]:
+        x, y = te.placeholder((0,), name="x"), te.placeholder((3, 20), name="y")
+        empty = te.compute((0,), lambda i: te.max(x[i], 1.0), name="empty")
+        return [x, y, empty, te.compute((3, 20), lambda i, j: y[i, j] * 2.0, name="full")]
+
+    for v in variants_of(SearchTask(program, (), TARGETS[0])):
+        assert np.isfinite(v.features(v.present())).all()
 
 
 @pytest.mark.parametrize("name", SKETCHED)
