@@ -6,7 +6,9 @@ The bounds are far beyond what a search proposes and well below what would hang 
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
+from collections.abc import Iterator
 
 import tensorlang as tl
 from tensorlang.analysis import Analysis, amount, analyse, constant, times
@@ -26,13 +28,21 @@ def replay(steps: str | tl.Trace, schedule: tl.Schedule) -> tl.Schedule:
     Raises ScheduleError when a step is refused, when it is no trace, when it leaves a stage waiting for its
     place, and when it goes beyond the bounds of this file.
     """
-    try:
+    with refusals():
         return checked(steps, schedule)
+
+
+@contextlib.contextmanager
+def refusals() -> Iterator[None]:
+    """Whatever a trace sets off is a ScheduleError: a file decides nothing about whether its reader goes
+    on."""
+    try:
+        yield
     except RecursionError:
         raise _too_much("its loops and expressions stand too deep in one another") from None
     except tl.ScheduleError:
         raise
-    except Exception as e:  # a file decides nothing about whether its reader goes on
+    except Exception as e:
         raise tl.ScheduleError(
             "a trace breaks the schedule it is replayed on", because=f"{type(e).__name__}: {e}"
         ) from e

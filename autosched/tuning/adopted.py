@@ -18,7 +18,7 @@ from tensorlang import te
 from ..records import Record
 from ..records.database import shortened
 from ..records.record import canonical_trace
-from ..records.replay import parsed
+from ..records.replay import parsed, refusals
 from .transplant import renamed
 
 
@@ -77,17 +77,11 @@ class Adopted:
         )
 
     def _translated(self, trace: tl.Trace, names: tuple[str, ...]) -> tl.Trace:
-        """The trace in the names of the task. Raises TensorLangError."""
+        """The trace in the names of the task. Raises ScheduleError."""
         key = names, trace.steps
-        try:
-            if key not in self._known:
+        if key not in self._known:
+            with refusals():
                 self._known[key] = self._aligned(renamed(trace, self._part(names), self.task.schedule()))
-        except tl.TensorLangError:
-            raise
-        except Exception as e:  # a file decides nothing about whether its reader goes on
-            raise tl.ScheduleError(
-                "a trace breaks the schedule it is replayed on", because=f"{type(e).__name__}: {e}"
-            ) from e
         like, decisions = self._known[key]
         values = {decisions.get(k, k): v for k, v in trace.decisions.items()}
         return tl.Trace(

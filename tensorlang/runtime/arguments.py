@@ -47,6 +47,7 @@ class Binder:
             i for i, p in enumerate(params) if not p.output
         )  # of a call that leaves outputs out
         self.outputs = tuple(i for i, p in enumerate(params) if p.output)
+        self.dims = tuple(d.name for d in signature.dims)
         self.names = {p.name: i for i, p in enumerate(params)}
         self.whole = all(s.strides is None for s in self.slots)
         self.written = tuple((k, s) for k, s in enumerate(self.slots) if s.written)
@@ -67,30 +68,23 @@ class Binder:
         # filled by a loop: what is taken from other libraries must outlive an error on its way
         arrays: list[Any] = []
         for s in self.slots:
-            arrays.append(None if args[s.index] is _MISSING else s.taken(args[s.index]))
-        numbers = [n.taken(args[n.index]) for n in self.numbers]
+            a = args[s.index]
+            arrays.append(None if a is _MISSING else s.taken(a))
+        numbers = [n.taken(args[n.index]) for n in self.numbers] if self.numbers else self.numbers
         dims = self.sizes.solve(arrays, numbers)
+        outputs: list[Any] = []
         if returned:
-            for k, slot in enumerate(self.slots):
+            for k, s in enumerate(self.slots):
                 if arrays[k] is None:
-                    arrays[k] = self._made(slot, dims)
+                    arrays[k] = self._made(s, dims)
+                if s.index in returned:
+                    outputs.append(arrays[k] if args[s.index] is _MISSING else args[s.index])
         starts = [address_of(a) for a in arrays]
         self._apart(arrays, starts)
-        scalars = self._pack_scalars(*[dims[d.name] for d in self.signature.dims], *numbers)
-        outputs = (
-            tuple(
-                [
-                    arrays[k] if args[s.index] is _MISSING else args[s.index]
-                    for k, s in enumerate(self.slots)
-                    if s.index in returned
-                ]
-            )
-            if returned
-            else ()
-        )
+        scalars = self._pack_scalars(*map(dims.__getitem__, self.dims), *numbers)
         if like is not None:
-            outputs = tuple(in_kind_of(like, a, f"{self.signature.name}: what is returned") for a in outputs)
-        return Bound(self._pack_buffers(*starts), scalars, arrays, outputs)
+            outputs = [in_kind_of(like, a, f"{self.signature.name}: what is returned") for a in outputs]
+        return Bound(self._pack_buffers(*starts), scalars, arrays, tuple(outputs))
 
     # -- which argument is which
 
@@ -194,18 +188,20 @@ class Binder:
     def _apart(self, arrays: Sequence[Any], starts: Sequence[int]) -> None:
         """An output may share no byte with any other argument: the machine code reads and writes in an order
         of its own."""
-        pairs = zip(arrays, starts, strict=True)
-        spans = [(at, at + a.nbytes) if self.whole else span(a, at) for a, at in pairs]
+        ends: Sequence[int]
+        if self.whole:
+            ends = [start + a.nbytes for a, start in zip(arrays, starts)]
+        else:
+            starts, ends = zip(*[span(a, at) for a, at in zip(arrays, starts, strict=True)], strict=True)
         for k, slot in self.written:
-            low, high = spans[k]
-            if low == high:
-                continue
-            for j, (start, end) in enumerate(spans):
+            low, high = starts[k], ends[k]
+            for j, start in enumerate(starts):
                 if (
                     start < high
-                    and low < end
+                    and low < (end := ends[j])
                     and j != k
-                    and start != end
+                    and low < high
+                    and start < end
                     and (self.whole or meet(arrays[k], arrays[j]))
                 ):
                     raise CallError(
