@@ -120,3 +120,20 @@ def test_recurrent_layers_at_open_lengths(op):
     np.testing.assert_array_equal(straight[0].transpose(2, 0, 1, 3), turned[0])
     np.testing.assert_array_equal(straight[1].swapaxes(0, 1), turned[1])
     agree(op, [x, w, r, b], 2, known=[1, 2, 3], hidden_size=h, rtol=1e-4, atol=1e-5)
+
+
+def test_the_best_in_order_and_the_best_boxes():
+    """What is chosen by the elements has as many rows as they say."""
+    agree("TopK", [floats(3, 7), np.array([4])], 2, known=[1], axis=1)
+    boxes = np.array([[[0, 0, 1, 1], [0, 0.1, 1, 1.1], [0, 5, 1, 6]]], "float32")
+    scores = np.array([[[0.9, 0.75, 0.6]]], "float32")
+    for threshold, rows in ((0.5, 2), (0.95, 3)):
+        arrays = [boxes, scores, np.array([3]), np.array([threshold], "float32")]
+        _, (y,), *_ = ran("NonMaxSuppression", arrays, known=[2])
+        assert y.shape == (rows, 3) and y.dtype == np.int64
+
+
+def test_an_operator_that_the_standard_defines_by_others():
+    """AffineGrid is no entry of the table: its function is taken from the standard."""
+    theta = floats(2, 2, 3)
+    agree("AffineGrid", [theta, np.array([2, 3, 4, 5])], known=[1], whole=True, align_corners=1, rtol=1e-4)

@@ -18,7 +18,9 @@ from . import (
     generate,
     image,
     index,
+    microsoft,
     norms,
+    order,
     products,
     quantized,
     recurrent,
@@ -29,7 +31,7 @@ from . import (
 )
 from .importer import Importer
 from .known import KNOWN
-from .proto import read
+from .proto import defined, read
 from .table import OPERATORS
 
 __all__ = ["OPERATORS", "load_onnx"]
@@ -41,7 +43,9 @@ _FAMILIES = (  # they fill the table
     generate,
     image,
     index,
+    microsoft,
     norms,
+    order,
     products,
     quantized,
     recurrent,
@@ -73,7 +77,8 @@ def _supported(model: Any) -> None:
     def visit(calls: Any) -> None:
         for c in calls:
             key = (c.domain, c.op)
-            if key not in OPERATORS and key not in model.functions and not (c.domain == "" and c.op in KNOWN):
+            own = key in OPERATORS or key in model.functions or (c.domain == "" and c.op in KNOWN)
+            if not own and not defined(c, model.opsets.get(c.domain, 1)):
                 missing.setdefault(f"{c.domain}.{c.op}" if c.domain else c.op, []).append(
                     c.name or ", ".join(c.outputs)
                 )

@@ -25,7 +25,7 @@ from ...graph import Graph, Opaque, Value
 from ...te import compute, const, dim, if_then_else
 from . import forms, narrow
 from .known import KNOWN, as_known, renewed_numbers
-from .proto import Body, Call, Function, Model, Reference, Type
+from .proto import Body, Call, Function, Model, Reference, Type, standard
 from .table import OPERATORS, Operator
 
 MAX_DIM = 10**9
@@ -216,6 +216,10 @@ class Importer:
             self._see(call)
         function = self.model.functions.get((call.domain, call.op))
         operator = OPERATORS.get((call.domain, call.op))
+        if operator is None and function is None:
+            values = map(self.value, call.inputs)
+            types = [Type(str(v.dtype), v.sizes) if isinstance(v, Value) else Type("") for v in values]
+            function = standard(call, self.opset(call.domain), types)
         if operator is None and function is not None:
             self.inline(function, call)
             return

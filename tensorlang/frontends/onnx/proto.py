@@ -161,6 +161,50 @@ class Function:
     opsets: dict[str, int]
 
 
+def _schema(call: Call, version: int) -> Any:
+    onnx = package()
+    try:
+        schema = onnx.defs.get_schema(call.op, min(version, onnx.defs.onnx_opset_version()), call.domain)
+    except onnx.defs.SchemaError:
+        return None
+    told = schema.has_function or schema.has_context_dependent_function
+    return schema if told and not call.graphs else None
+
+
+def defined(call: Call, version: int) -> bool:
+    """Whether the standard says what an operator is in the words of others."""
+    return _schema(call, version) is not None
+
+
+def standard(call: Call, version: int, types: Sequence[Type]) -> Function | None:
+    """What the standard says of an operator in the words of others, if it does, for inputs of these types."""
+    onnx, schema = package(), _schema(call, version)
+    if schema is None:
+        return None
+    reader = _Reader(onnx, None)
+    if schema.has_function:
+        body = schema.function_body
+    else:
+        attrs = {
+            k: onnx.numpy_helper.from_array(x) if isinstance(x, np.ndarray) else x
+            for k, x in call.attrs.items()
+        }
+        node = onnx.helper.make_node(call.op, call.inputs, call.outputs, domain=call.domain, **attrs)
+        given = [reader.proto_of(t).SerializeToString() for t in types]
+        text = schema.get_context_dependent_function(node.SerializeToString(), given)
+        body = onnx.FunctionProto.FromString(text) if text else None
+    if body is None or not body.node:
+        return None
+    found = reader.function(body)
+    defaults = {
+        k: onnx.helper.get_attribute_value(a.default_value)
+        for k, a in schema.attributes.items()
+        if a.default_value.name
+    }
+    texts = {k: x.decode() if isinstance(x, bytes) else x for k, x in defaults.items()}
+    return replace(found, attrs={**texts, **{k: x for k, x in found.attrs.items() if x is not None}})
+
+
 class Reference(str):
     """The value of an attribute inside a function: that of the attribute of this name of its call."""
 
@@ -248,6 +292,13 @@ class _Reader:
         if not t.tensor_type.HasField("shape"):
             return Type(kind)
         return Type(kind, tuple(map(self._size, t.tensor_type.shape.dim)))
+
+    def proto_of(self, t: Type) -> Any:
+        """The message of a tensor's type; an empty one for no tensor."""
+        if not t.kind:
+            return self.onnx.TypeProto()
+        number = self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(t.kind))
+        return self.onnx.helper.make_tensor_type_proto(number, t.shape)
 
     def _size(self, d: Any) -> int | str | None:
         which = d.WhichOneof("value")

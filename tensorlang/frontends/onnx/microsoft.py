@@ -1,0 +1,508 @@
+"""Operators of the domain com.microsoft: what onnxruntime's optimisers and quantisers write into files. Knows
+ops; what has a fused kernel there is said here by the operators it stands for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import ops, te
+from ...expr import make
+from ...expr.nodes import Expr, const_int
+from ...te import Tensor
+from .attention import Mask, attended, heads, joined, rotated
+from .elementwise import constant_like
+from .norms import layer_normalization, rms_normalization
+from .table import MICROSOFT, ONNX, te_op
+from .windows import convolved
+
+_ACTIVATIONS = {
+    "Relu": lambda y, p: ops.relu(y),
+    "Tanh": lambda y, p: ops.tanh(y),
+    "Sigmoid": lambda y, p: ops.sigmoid(y),
+    "LeakyRelu": lambda y, p: ops.leaky_relu(y, *p[:1]),
+    "Clip": lambda y, p: ops.clip(y, *p[:2]),
+    "HardSigmoid": lambda y, p: ops.hard_sigmoid(y, *p[:2]),
+}
+
+
+def _activated(y: Tensor, activation: str, parameters: Any) -> Tensor:
+    return _ACTIVATIONS[activation](y, parameters or []) if activation else y
+
+
+def _times(x: Tensor, factor: float) -> Tensor:
+    return x if factor == 1 else ops.multiply(x, constant_like(x, factor))
+
+
+def _plus(x: Tensor, y: Tensor | None) -> Tensor:
+    return x if y is None else ops.add(x, y)
+
+
+# --- products and convolutions ------------------------------------------------------------------------------
+
+
+@te_op("FusedMatMul", "TransposeMatMul", domain=MICROSOFT)
+def fused_matmul(
+    a: Tensor,
+    b: Tensor,
+    *,
+    alpha: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+    transBatchA: int = 0,
+    transBatchB: int = 0,
+) -> Tensor:
+    a, b = (_batch_last(x) if t else x for x, t in ((a, transBatchA), (b, transBatchB)))
+    return _times(ops.matmul(a, b, bool(transA), bool(transB)), alpha)
+
+
+def _batch_last(x: Tensor) -> Tensor:
+    """The batch dimensions, which stand after the rows, before them again."""
+    return ops.transpose(x, (*range(1, x.ndim - 1), 0, x.ndim - 1))
+
+
+@te_op("FusedGemm", domain=MICROSOFT)
+def fused_gemm(
+    a: Tensor,
+    b: Tensor,
+    c: Tensor | None = None,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+    activation: str = "",
+    activation_alpha: float = 0.01,
+    activation_beta: float = 0.0,
+    activation_gamma: float = 0.0,
+) -> Tensor:
+    y = _times(ops.matmul(a, b, bool(transA), bool(transB)), alpha)
+    y = y if c is None else ops.add(y, _times(c, beta))
+    return _activated(y, activation, [activation_alpha, activation_beta])
+
+
+@te_op("FusedConv", domain=MICROSOFT)
+def fused_conv(
+    x: Tensor,
+    w: Tensor,
+    b: Tensor | None = None,
+    z: Tensor | None = None,
+    *,
+    kernel_shape: Any = None,
+    strides: Any = None,
+    pads: Any = None,
+    dilations: Any = None,
+    group: int = 1,
+    auto_pad: str = "NOTSET",
+    activation: str = "",
+    activation_params: Any = None,
+) -> Tensor:
+    y = _plus(convolved(x, w, b, strides, pads, dilations, group, auto_pad), z)
+    return _activated(y, activation, activation_params)
+
+
+@te_op("MatMulIntegerToFloat", domain=MICROSOFT)
+def matmul_integer_to_float(
+    a: Tensor,
+    b: Tensor,
+    a_scale: Tensor,
+    b_scale: Tensor,
+    a_zero: Tensor | None = None,
+    b_zero: Tensor | None = None,
+    bias: Tensor | None = None,
+) -> Tensor:
+    y = ops.cast(ops.matmul_integer(a, b, a_zero, b_zero), a_scale.dtype)
+    return _plus(ops.multiply(y, ops.multiply(a_scale, b_scale)), bias)
+
+
+@te_op("DynamicQuantizeMatMul", domain=MICROSOFT)
+def dynamic_quantize_matmul(
+    a: Tensor, b: Tensor, b_scale: Tensor, b_zero: Tensor | None = None, bias: Tensor | None = None
+) -> Tensor:
+    whole, scale, zero = ops.dynamic_quantize_linear(a)
+    return matmul_integer_to_float(whole, b, scale, b_scale, zero, b_zero, bias)
+
+
+@te_op("MatMulNBits", domain=MICROSOFT)
+def matmul_n_bits(
+    a: Tensor,
+    b: Tensor,
+    scales: Tensor,
+    zeros: Tensor | None = None,
+    order: Tensor | None = None,
+    bias: Tensor | None = None,
+    *,
+    K: int,
+    N: int,
+    bits: int = 4,
+    block_size: int,
+    accuracy_level: int = 0,
+) -> Tensor:
+    """``a @ Wᵀ``, W [N, K] in blocks of whole numbers of 2, 4 or 8 bits, the low ones of a byte first."""
+    each, blocks = 8 // bits, -(-K // block_size)
+    middle = float(1 << bits - 1)
+
+    def number(x: Tensor, *at: Any, k: Any) -> Expr:
+        byte = te.cast("int32", x(*at, make.floordiv(k, each)))
+        return te.bitwise_and(byte >> (make.floormod(k, each) * bits), (1 << bits) - 1)
+
+    def element(n: Any, k: Any) -> Expr:
+        block = make.floordiv(make.as_expr(k), block_size)
+        whole = te.cast(a.dtype, number(b, n, block, k=make.floormod(make.as_expr(k), block_size)))
+        scale = scales(n, block) if scales.ndim == 2 else scales(n * blocks + block)
+        if zeros is None:
+            zero: Any = te.const(middle, a.dtype)
+        elif zeros.dtype.is_float:
+            zero = zeros(n, block) if zeros.ndim == 2 else zeros(n * blocks + block)
+        else:
+            row = -(-blocks // each)
+            flat = n * row + make.floordiv(block, each)
+            byte = te.cast("int32", zeros(n, make.floordiv(block, each)) if zeros.ndim == 2 else zeros(flat))
+            zero = te.bitwise_and(byte >> (make.floormod(block, each) * bits), (1 << bits) - 1)
+        return (whole - te.cast(a.dtype, zero)) * te.cast(a.dtype, scale)
+
+    weight: Any = te.compute((N, K), element, name="weight")
+    return _plus(ops.matmul(a, weight, False, True), bias)
+
+
+# --- normalisations and activations -------------------------------------------------------------------------
+
+
+@te_op("SimplifiedLayerNormalization", domain=MICROSOFT)
+@te_op("SimplifiedLayerNormalization", domain=ONNX)
+def simplified_layer_normalization(
+    x: Tensor, scale: Tensor, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1, results: int = 1
+) -> Any:
+    y = rms_normalization(x, scale, axis=axis, epsilon=epsilon, stash_type=stash_type)
+    if results == 1:
+        return y
+    mean = ops.mean(ops.square(x), tuple(range(axis % x.ndim, x.ndim)), True)
+    return y, ops.rsqrt(ops.add(mean, constant_like(mean, epsilon)))
+
+
+@te_op("SkipLayerNormalization", domain=MICROSOFT)
+def skip_layer_normalization(
+    x: Tensor,
+    skip: Tensor,
+    gamma: Tensor,
+    beta: Tensor | None = None,
+    bias: Tensor | None = None,
+    *,
+    epsilon: float = 1e-12,
+    results: int = 1,
+) -> Any:
+    total = _plus(ops.add(x, skip), bias)
+    if results in (1, 4):  # the second and third are there for training only
+        y = layer_normalization(total, gamma, beta, epsilon=epsilon)
+        return y if results == 1 else (y, *_statistics(total, epsilon), total)
+    return (layer_normalization(total, gamma, beta, epsilon=epsilon), *_statistics(total, epsilon))[:results]
+
+
+def _statistics(x: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
+    var = ops.var(x, -1, 0, True)
+    return ops.mean(x, -1, True), ops.rsqrt(ops.add(var, constant_like(var, epsilon)))
+
+
+@te_op("SkipSimplifiedLayerNormalization", domain=MICROSOFT)
+def skip_simplified_layer_normalization(
+    x: Tensor,
+    skip: Tensor,
+    gamma: Tensor,
+    bias: Tensor | None = None,
+    *,
+    epsilon: float = 1e-12,
+    results: int = 1,
+) -> Any:
+    total = _plus(ops.add(x, skip), bias)
+    y = rms_normalization(total, gamma, epsilon=epsilon)
+    return y if results == 1 else (y, *_statistics(total, epsilon), total)[:results]
+
+
+@te_op("Gelu", domain=MICROSOFT)
+def gelu(x: Tensor) -> Tensor:
+    return ops.gelu(x)
+
+
+@te_op("BiasGelu", domain=MICROSOFT)
+def bias_gelu(x: Tensor, bias: Tensor) -> Tensor:
+    return ops.gelu(ops.add(x, bias))
+
+
+@te_op("FastGelu", domain=MICROSOFT)
+def fast_gelu(x: Tensor, bias: Tensor | None = None) -> Tensor:
+    return ops.gelu(_plus(x, bias), "tanh")
+
+
+@te_op("QuickGelu", domain=MICROSOFT)
+def quick_gelu(x: Tensor, *, alpha: float = 1.702) -> Tensor:
+    return ops.multiply(x, ops.sigmoid(_times(x, alpha)))
+
+
+# --- transformers -------------------------------------------------------------------------------------------
+
+
+def _key_mask(mask: Tensor | None, keys: Expr) -> tuple[Tensor | None, Tensor | None]:
+    """A mask of keys as onnxruntime takes it: whole numbers, 0 is not seen; [B] are lengths, [B, S], [B, L,
+    S], [B, 1, M, M]."""
+    if mask is None or mask.ndim == 1:
+        return None, mask
+    seen = ops.not_equal(mask, constant_like(mask, 0))
+    if mask.ndim == 2:
+        seen = ops.reshape(seen, (mask.shape[0], 1, 1, mask.shape[1]))
+    elif mask.ndim == 3:
+        seen = ops.expand_dims(seen, 1)
+    return seen, None
+
+
+def _attended(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None,
+    added: Tensor | None,
+    past: Any,
+    causal: bool,
+    scale: float,
+    filter_value: float,
+) -> Tensor:
+    seen, lengths = _key_mask(mask, k.shape[2])
+    if added is not None and seen is not None:
+        low = constant_like(added, filter_value)
+        seen = ops.where(seen, added, low)
+    elif added is not None:
+        seen = added
+    how = Mask(seen, causal, past=past, lengths=lengths, unseen=filter_value)
+    if lengths is not None:  # the queries need not be at the end of the keys
+        how.lengths = None
+        how.mask = _with_lengths(seen, lengths, k.shape[2])
+    return joined(attended(q, k, v, how, scale or None)[0])
+
+
+def _with_lengths(mask: Tensor | None, lengths: Tensor, keys: Expr) -> Tensor:
+    there: Any = te.compute(
+        (lengths.shape[0], 1, 1, keys), lambda b, h, i, j: j < te.cast("int32", lengths(b)), name="there"
+    )
+    return there if mask is None else ops.logical_and(there, mask)
+
+
+@te_op("Attention", domain=MICROSOFT)
+def attention(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    mask: Tensor | None = None,
+    past: Tensor | None = None,
+    added: Tensor | None = None,
+    past_length: Tensor | None = None,
+    *,
+    num_heads: int,
+    unidirectional: int = 0,
+    scale: float = 0.0,
+    qkv_hidden_sizes: Any = None,
+    mask_filter_value: float = -10000.0,
+    do_rotary: int = 0,
+    rotary_embedding_dim: int = 0,
+    past_present_share_buffer: int = 0,
+    results: int = 1,
+) -> Any:
+    """Queries, keys and values are one product with a packed weight."""
+    y = _plus(ops.matmul(x, weight), bias)
+    width = const_int(weight.shape[1]) or 0
+    sizes = list(qkv_hidden_sizes or [width // 3] * 3)
+    q, k, v = (heads(t, num_heads) for t in ops.split(y, [sizes[0], sizes[0] + sizes[1]], 2))
+    before: Any = 0
+    if past is not None:
+        before = past.shape[3]
+        old = [ops.squeeze(t, 0) for t in ops.split(past, 2, 0)]
+        k, v = ops.concatenate([old[0], k], 2), ops.concatenate([old[1], v], 2)
+    y = _attended(q, k, v, mask, added, before, bool(unidirectional), scale, mask_filter_value)
+    return y if results == 1 else (y, ops.stack([k, v], 0))
+
+
+@te_op("MultiHeadAttention", domain=MICROSOFT)
+def multi_head_attention(
+    q: Tensor,
+    k: Tensor | None = None,
+    v: Tensor | None = None,
+    bias: Tensor | None = None,
+    mask: Tensor | None = None,
+    added: Tensor | None = None,
+    past_key: Tensor | None = None,
+    past_value: Tensor | None = None,
+    *,
+    num_heads: int,
+    scale: float = 0.0,
+    unidirectional: int = 0,
+    mask_filter_value: float = -10000.0,
+    results: int = 1,
+) -> Any:
+    """Queries [B, L, H D]; keys and values so too, or [B, H, S, D]; or all of them packed [B, L, H, 3, D]."""
+    if k is None:
+        parts = [ops.squeeze(t, 3) for t in ops.split(q, 3, 3)]
+        q, k, v = (ops.flatten(t, 2, 3) for t in parts)
+    elif v is None:  # [B, S, H, 2, D]
+        pair = [ops.squeeze(t, 3) for t in ops.split(k, 2, 3)]
+        k, v = (ops.flatten(t, 2, 3) for t in pair)
+    assert k is not None and v is not None
+    if bias is not None:
+        width, keys = q.shape[2], k.shape[2] if k.ndim == 3 else q.shape[2]
+        ends = [width, make.add(width, keys)]
+        own = ops.split(bias, ends, 0)
+        q = ops.add(q, own[0])
+        k, v = (t if t.ndim == 4 else ops.add(t, b) for t, b in ((k, own[1]), (v, own[2])))
+    q = heads(q, num_heads)
+    k, v = (t if t.ndim == 4 else heads(t, num_heads) for t in (k, v))
+    before: Any = 0
+    if past_key is not None and past_value is not None:
+        before = past_key.shape[2]
+        k, v = ops.concatenate([past_key, k], 2), ops.concatenate([past_value, v], 2)
+    y = _attended(q, k, v, mask, added, before, bool(unidirectional), scale, mask_filter_value)
+    return (y, k, v)[:results] if results > 1 else y
+
+
+@te_op("RotaryEmbedding", domain=MICROSOFT)
+def rotary_embedding(
+    x: Tensor,
+    positions: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    *,
+    interleaved: int = 0,
+    num_heads: int = 0,
+    rotary_embedding_dim: int = 0,
+    scale: float = 1.0,
+    is_packed_batching: int = 0,
+) -> Tensor:
+    """``positions`` [B, S], or one number: that of the first token."""
+    if x.ndim == 3 and not num_heads:
+        half = const_int(cos.shape[1]) or 1
+        num_heads = (const_int(x.shape[2]) or 1) // (2 * half)
+    if positions.ndim == 2:
+        return rotated(x, cos, sin, positions, num_heads, bool(interleaved), rotary_embedding_dim)
+    first = lambda b: te.cast("int32", positions(0))
+    return rotated(x, cos, sin, None, num_heads, bool(interleaved), rotary_embedding_dim, first)
+
+
+@te_op("EmbedLayerNormalization", domain=MICROSOFT)
+def embed_layer_normalization(
+    ids: Tensor,
+    segments: Tensor | None,
+    words: Tensor,
+    places: Tensor,
+    segment_table: Tensor | None = None,
+    gamma: Tensor | None = None,
+    beta: Tensor | None = None,
+    mask: Tensor | None = None,
+    position_ids: Tensor | None = None,
+    *,
+    epsilon: float = 1e-12,
+    mask_index_type: int = 0,
+    results: int = 1,
+) -> Any:
+    total = ops.take(words, ids, 0)
+    if position_ids is not None:
+        total = ops.add(total, ops.take(places, position_ids, 0))
+    else:
+        rows: Any = te.compute((ids.shape[1], places.shape[1]), lambda s, d: places(s, d), name="places")
+        total = ops.add(total, rows)
+    if segments is not None and segment_table is not None:
+        total = ops.add(total, ops.take(segment_table, segments, 0))
+    y = layer_normalization(total, gamma, beta, epsilon=epsilon)
+    if results == 1:
+        return y
+    batch = (ids.shape[0],)
+    index = ops.full(batch, 0, "int32") if mask is None else ops.sum(mask, 1, "int32")
+    return (y, index, total)[:results]
+
+
+# --- quantised numbers --------------------------------------------------------------------------------------
+
+
+def _of_floats(x: Tensor, scale: Tensor, zero: Tensor | None) -> Tensor:
+    return ops.dequantize_linear(x, scale, zero)
+
+
+@te_op("QLinearAdd", domain=MICROSOFT)
+def qlinear_add(
+    a: Tensor,
+    a_scale: Tensor,
+    a_zero: Tensor | None,
+    b: Tensor,
+    b_scale: Tensor,
+    b_zero: Tensor | None,
+    y_scale: Tensor,
+    y_zero: Tensor | None = None,
+) -> Tensor:
+    y = ops.add(_of_floats(a, a_scale, a_zero), _of_floats(b, b_scale, b_zero))
+    return ops.quantize_linear(y, y_scale, y_zero, 1, a.dtype)
+
+
+@te_op("QLinearMul", domain=MICROSOFT)
+def qlinear_mul(
+    a: Tensor,
+    a_scale: Tensor,
+    a_zero: Tensor | None,
+    b: Tensor,
+    b_scale: Tensor,
+    b_zero: Tensor | None,
+    y_scale: Tensor,
+    y_zero: Tensor | None = None,
+) -> Tensor:
+    y = ops.multiply(_of_floats(a, a_scale, a_zero), _of_floats(b, b_scale, b_zero))
+    return ops.quantize_linear(y, y_scale, y_zero, 1, a.dtype)
+
+
+def _quantised(f: Any) -> Any:
+    """``f`` of floats on numbers (x, scale, zero) that are stored quantised, its result so too."""
+
+    def of(
+        x: Tensor,
+        x_scale: Tensor,
+        x_zero: Tensor | None,
+        y_scale: Tensor,
+        y_zero: Tensor | None = None,
+        **attrs: Any,
+    ) -> Tensor:
+        y = f(_of_floats(x, x_scale, x_zero), **attrs)
+        return ops.quantize_linear(y, y_scale, y_zero, 1, x.dtype)
+
+    return of
+
+
+_sigmoid, _leaky = _quantised(ops.sigmoid), _quantised(ops.leaky_relu)
+
+
+@te_op("QLinearSigmoid", domain=MICROSOFT)
+def qlinear_sigmoid(
+    x: Tensor, x_scale: Tensor, x_zero: Tensor | None, y_scale: Tensor, y_zero: Tensor | None = None
+) -> Tensor:
+    return _sigmoid(x, x_scale, x_zero, y_scale, y_zero)  # type: ignore[no-any-return]
+
+
+@te_op("QLinearLeakyRelu", domain=MICROSOFT)
+def qlinear_leaky_relu(
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero: Tensor | None,
+    y_scale: Tensor,
+    y_zero: Tensor | None = None,
+    *,
+    alpha: float = 0.01,
+) -> Tensor:
+    return _leaky(x, x_scale, x_zero, y_scale, y_zero, negative_slope=alpha)  # type: ignore[no-any-return]
+
+
+@te_op("QLinearGlobalAveragePool", domain=MICROSOFT)
+def qlinear_global_average_pool(
+    x: Tensor, x_scale: Tensor, x_zero: Tensor, y_scale: Tensor, y_zero: Tensor, *, channels_last: int = 0
+) -> Tensor:
+    axes = tuple(range(1, x.ndim - 1) if channels_last else range(2, x.ndim))
+    y = ops.mean(_of_floats(x, x_scale, x_zero), axes, True)
+    return ops.quantize_linear(y, y_scale, y_zero)
+
+
+@te_op("QLinearConcat", domain=MICROSOFT)
+def qlinear_concat(y_scale: Tensor, y_zero: Tensor, *parts: Tensor, axis: int) -> Tensor:
+    """``parts``: of each tensor its numbers, their scale and zero point."""
+    floats = [_of_floats(*parts[i : i + 3]) for i in range(0, len(parts), 3)]
+    return ops.quantize_linear(ops.concatenate(floats, axis), y_scale, y_zero)
