@@ -134,6 +134,12 @@ def test_the_best_in_order_and_the_best_boxes():
 
 
 def test_an_operator_that_the_standard_defines_by_others():
-    """AffineGrid is no entry of the table: its function is taken from the standard."""
-    theta = floats(2, 2, 3)
-    agree("AffineGrid", [theta, np.array([2, 3, 4, 5])], known=[1], whole=True, align_corners=1, rtol=1e-4)
+    """CausalConvWithState is no entry of the table: its function is taken from the standard."""
+    x, w = floats(2, 3, 5), floats(3, 1, 4, seed=1)
+    agree("CausalConvWithState", [x, w], 2, opset=27, closed=[0, 1], whole=True, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_samples_at_places_of_a_grid(mode):
+    grid = np.random.default_rng(1).uniform(-1.2, 1.2, (2, 3, 4, 2)).astype("float32")
+    agree("GridSample", [floats(2, 3, 5, 6), grid], closed=[1], mode=mode, rtol=1e-3, atol=1e-4)

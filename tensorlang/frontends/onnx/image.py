@@ -72,3 +72,38 @@ def _known(n: Any) -> int:
 def upsample(x: Tensor, scale: Any = None, *, scales: Any = None, mode: str = "nearest") -> Tensor:
     factors = list(scales if scale is None else scale)
     return ops.resample(x, None, factors, None, {"bilinear": "linear"}.get(mode, mode), "asymmetric", "floor")
+
+
+_MODES = {"bilinear": "linear", "bicubic": "cubic"}  # their names before opset 20
+
+
+@te_op("GridSample")
+def grid_sample(
+    x: Tensor, grid: Tensor, *, mode: str = "linear", padding_mode: str = "zeros", align_corners: int = 0
+) -> Tensor:
+    return ops.grid_sample(x, grid, _MODES.get(mode, mode), padding_mode, bool(align_corners))
+
+
+@te_op("AffineGrid", values=(1,))
+def affine_grid(theta: Tensor, size: Any, *, align_corners: int = 0) -> Tensor:
+    return ops.affine_grid(theta, list(size), bool(align_corners))
+
+
+@te_op("RoiAlign")
+def roi_align(
+    x: Tensor,
+    rois: Tensor,
+    images: Tensor,
+    *,
+    coordinate_transformation_mode: str = "half_pixel",
+    mode: str = "avg",
+    output_height: int = 1,
+    output_width: int = 1,
+    sampling_ratio: int = 0,
+    spatial_scale: float = 1.0,
+    opset: int = 16,
+) -> Tensor:
+    """Before opset 16 no half element was taken off."""
+    aligned = opset >= 16 and coordinate_transformation_mode == "half_pixel"
+    size = (output_height, output_width)
+    return ops.roi_align(x, rois, images, size, spatial_scale, sampling_ratio, aligned, mode)
