@@ -19,8 +19,10 @@ from .blocks import *
 from .compare import *
 from .conv import *
 from .conv_transpose import *
+from .deform import *
 from .einsum import *
 from .elementwise import *
+from .fourier import *
 from .grid_sample import *
 from .index import *
 from .join import *

@@ -337,6 +337,10 @@ EXAMPLES: dict[str, Callable[[], list]] = {
     **_row("grid_sample")((1, 16, 28, 28), (1, 28, 28, 2)),
     **_row("affine_grid")((1, 2, 3), size=(1, 16, 28, 28)),
     "roi_align": _regions,
+    **_row("dft")((ROWS, 256, 1), onesided=True),
+    "stft": lambda: [x := _t(1, 4096, 1), w := _t(256, name="w"), ops.stft(x, 128, w)],
+    **_row("col2im")((1, 16 * 9, 28 * 28), image_size=(28, 28), kernel_size=(3, 3), padding=1),
+    **_row("deform_conv")((1, 16, 28, 28), (16, 16, 3, 3), (1, 18, 28, 28), padding=1),
     **_row("resample")((1, 16, 28, 28), size=(56, 56), axes=(2, 3), mode="cubic"),
     **_row("resize")((1, 16, 28, 28), size=(56, 56), mode="linear"),
 }

@@ -36,6 +36,7 @@ READ_BY_DATA = (
     "non_max_suppression",
     "grid_sample",
     "roi_align",
+    "deform_conv",
 )
 
 

@@ -1,0 +1,200 @@
+"""Windows whose elements are laid back or lie anywhere: col2im and deform_conv, over any number of
+dimensions. Knows windows, the sampling of grids and what products share."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+from .. import te
+from ..core.dtype import INT32
+from ..errors import DeclareError
+from ..expr import make
+from ..expr.make import ExprLike
+from ..expr.nodes import Expr, const_int
+from ..te import Tensor
+from . import inputs, tags
+from .matmul import biased, rounded
+from .window import Padding, Sizes, sizes, window
+
+__all__ = ["col2im", "deform_conv"]
+
+
+def col2im(
+    x: Tensor,
+    image_size: Sequence[ExprLike],
+    kernel_size: Sequence[int],
+    dilation: Sizes = 1,
+    padding: Padding = 0,
+    stride: Sizes = 1,
+) -> Tensor:
+    """Windows x [N, C × taps, windows] laid back and added up where they overlap: [N, C, *image_size], as
+    torch's fold.
+
+    ``kernel_size`` are the taps of a window in each dimension; others as for ``ops.conv2d``. Each element of
+    the image is a sum over the taps that may lie there. Raises DeclareError for shapes that do not fit.
+    """
+    op = "col2im"
+    x, n = inputs.tensor(op, x), len(image_size)
+    kernel = sizes(op, "kernel_size", list(kernel_size), n, 1)
+    extents = [make.as_expr(m) for m in image_size]
+    w = window(op, extents, [make.as_expr(k) for k in kernel], stride, padding, dilation)
+    count, places = math.prod(kernel), w.output(extents)
+    if x.ndim != 3:
+        raise DeclareError(
+            f"ops.{op}: {inputs.named(x)} has {x.ndim} dimensions, 3 are needed",
+            because="it is [N, C × taps, windows]",
+        )
+    if not inputs.divides(count, x.shape[1]):
+        raise DeclareError(
+            f"ops.{op}: dimension 1 of {inputs.named(x)} is no multiple of {count}",
+            because=f"a window has {kernel} taps",
+        )
+    inputs.same_size(
+        op,
+        f"the last size of {x.name}",
+        x.shape[2],
+        inputs.product(places),
+        f"so many windows of {kernel} fit the image",
+    )
+    axes = [te.reduce_axis((0, k), f"r{d}") for d, k in enumerate(kernel)]
+    out = inputs.sum_type(x.dtype) if x.dtype.is_int else x.dtype
+    inside = inputs.wide(out)
+
+    def element(b: Any, c: Any, *p: Any) -> Expr:
+        tap, flat, inside_of = make.as_expr(0), make.as_expr(0), []
+        for d, (i, t) in enumerate(zip(p, axes, strict=True)):
+            begin = make.add(i, w.before[d]) - t.var * w.dilation[d]
+            at = make.floordiv(begin, w.stride[d])
+            inside_of += [begin >= 0, at < places[d]]
+            if w.stride[d] > 1:
+                inside_of.append(make.eq(make.floormod(begin, w.stride[d]), 0))
+            tap, flat = tap * kernel[d] + t.var, make.add(make.mul(flat, places[d]), _kept(at, places[d]))
+        value = te.cast(inside, x(b, c * count + tap, flat))
+        return te.sum(te.if_then_else(te.all(*inside_of), value, make.const(0, inside)), axis=axes)
+
+    channels = make.floordiv(x.shape[1], count)
+    total = inputs.stage(op, tags.REDUCE, [x.shape[0], channels, *extents], element)
+    return rounded(op, total, x.dtype)
+
+
+def _kept(i: Expr, n: Expr) -> Expr:
+    return te.max(te.min(i, n - 1), 0)
+
+
+def deform_conv(
+    x: Tensor,
+    weight: Tensor,
+    offset: Tensor,
+    bias: Tensor | None = None,
+    mask: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Padding = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+    offset_groups: int = 1,
+) -> Tensor:
+    """A convolution of x [N, C, H, W] with ``weight`` [O, C / groups, KH, KW] whose taps are moved by
+    ``offset`` [N, offset_groups × taps × 2, OH, OW] and multiplied by ``mask`` [N, offset_groups × taps, OH,
+    OW] (Zhu et al. 2019), as torchvision's deform_conv2d; over any number of dimensions.
+
+    What lies between elements is interpolated linearly, beyond the image it is 0. ``bias`` [O] is added.
+    Stages: ``.taps``, the elements under each window, and the product. Of floats. Raises DeclareError for
+    shapes that do not fit.
+    """
+    op = "deform_conv"
+    x, weight, offset = (
+        inputs.floating(op, x),
+        inputs.floating(op, weight, "weight"),
+        inputs.floating(op, offset, "offset"),
+    )
+    n = x.ndim - 2
+    if n < 1 or weight.ndim != x.ndim or offset.ndim != x.ndim:
+        raise DeclareError(
+            f"ops.{op}: {inputs.named(x)}, weight {inputs.named(weight)}, offset {inputs.named(offset)}",
+            because="they are [N, C, H, W], [O, C / groups, KH, KW] and [N, offsets, OH, OW]",
+        )
+    kernel = [const_int(k) or 0 for k in weight.shape[2:]]
+    if 0 in kernel:
+        raise DeclareError(
+            f"ops.{op}: weight {inputs.named(weight)} has no number of taps", try_="numbers of taps"
+        )
+    count = math.prod(kernel)
+    extents, each = x.shape[2:], weight.shape[1]
+    w = window(op, extents, list(weight.shape[2:]), stride, padding, dilation)
+    out = w.output(extents)
+    by = (inputs.integer(op, "groups", groups), inputs.integer(op, "offset_groups", offset_groups))
+    if (
+        min(by) < 1
+        or not all(inputs.divides(g, x.shape[1]) for g in by)
+        or not inputs.divides(by[0], weight.shape[0])
+    ):
+        raise DeclareError(
+            f"ops.{op}: groups={by[0]} and offset_groups={by[1]} of {inputs.named(x)}",
+            because="they divide the channels",
+        )
+    inputs.same_size(
+        op,
+        f"dimension 1 of weight {weight.name}",
+        make.mul(each, by[0]),
+        x.shape[1],
+        f"x is {inputs.named(x)} in {by[0]} group(s)",
+    )
+    wanted = [(offset, "offset", by[1] * count * n)]
+    if mask is not None:
+        mask = inputs.floating(op, mask, "mask")
+        wanted.append((mask, "mask", by[1] * count))
+    for t, what, channels in wanted:
+        need: tuple[ExprLike, ...] = (x.shape[0], channels, *out)
+        for d, want in enumerate(need):
+            inputs.same_size(
+                op,
+                f"dimension {d} of {what} {t.name}",
+                t.shape[d],
+                want,
+                f"x is {inputs.named(x)}, weight {inputs.named(weight)}",
+            )
+    inside = inputs.wide(x.dtype)
+    per_offset = make.floordiv(x.shape[1], by[1])
+
+    def tap(b: Any, c: Any, t: Any, *o: Any) -> Expr:
+        group, rest = make.floordiv(make.as_expr(c), per_offset), make.as_expr(t)
+        own: list[Expr] = []
+        for k in reversed(kernel):
+            own.insert(0, make.floormod(rest, k))
+            rest = make.floordiv(rest, k)
+        places = []
+        for d, (i, at_tap) in enumerate(zip(o, own, strict=True)):
+            moved = te.cast(inside, offset(b, (group * count + t) * n + d, *o))
+            start = make.sub(make.add(make.mul(i, w.stride[d]), make.mul(at_tap, w.dilation[d])), w.before[d])
+            places.append(te.cast(inside, start) + moved)
+        low = [te.floor(e) for e in places]
+        terms = []
+        for side in itertools.product((0, 1), repeat=n):
+            at = [te.cast(INT32, f) + s for f, s in zip(low, side, strict=True)]
+            shares = [e - f if s else 1.0 - (e - f) for e, f, s in zip(places, low, side, strict=True)]
+            there = te.all(*[c for a, m in zip(at, extents, strict=True) for c in (a >= 0, a < m)])
+            value = te.cast(inside, x(b, c, *[_kept(a, m) for a, m in zip(at, extents, strict=True)]))
+            terms.append(te.select(there, reduce(make.mul, [*shares, value]), make.const(0.0, inside)))
+        value = reduce(make.add, terms)
+        return value if mask is None else value * te.cast(inside, mask(b, group * count + t, *o))
+
+    columns = inputs.stage(f"{op}.taps", tags.BROADCAST, [x.shape[0], x.shape[1], count, *out], tap)
+    per_out = make.floordiv(weight.shape[0], by[0])
+    rc, rt = (
+        te.reduce_axis((0, each), "rc"),
+        [te.reduce_axis((0, k), f"r{d}") for d, k in enumerate(weight.shape[2:])],
+    )
+
+    def product(b: Any, f: Any, *o: Any) -> Expr:
+        flat: Expr = make.as_expr(0)
+        for r, k in zip(rt, kernel, strict=True):
+            flat = flat * k + r.var
+        c = make.add(rc.var, 0 if by[0] == 1 else make.mul(make.floordiv(make.as_expr(f), per_out), each))
+        return te.sum(columns(b, c, flat, *o) * te.cast(inside, weight(f, rc, *rt)), axis=[rc, *rt])
+
+    total = inputs.stage(op, tags.REDUCE, [x.shape[0], weight.shape[0], *out], product)
+    return rounded(op, biased(op, total, bias, lambda i: i[1], weight.shape[0]), x.dtype)

@@ -1,0 +1,195 @@
+"""Fourier transforms of one dimension and of windows that slide: dft and stft. Knows the checks of arguments;
+no other operator.
+
+A transform is a product with a matrix of cosines and sines, which is made from one table of a period: n² work
+for n elements. Complex numbers are pairs in the last dimension.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .. import te
+from ..core.dtype import FLOAT64, INT64, DType
+from ..errors import DeclareError
+from ..expr import make
+from ..expr.make import ExprLike
+from ..expr.nodes import Expr, const_int
+from ..te import Tensor
+from . import inputs, tags
+
+__all__ = ["dft", "stft"]
+
+
+def _complex(op: str, x: Any) -> tuple[Tensor, bool]:
+    """A tensor of complex numbers, or of real ones with a last dimension of 1. Raises DeclareError."""
+    x = inputs.floating(op, x)
+    last = const_int(x.shape[-1]) if x.ndim else None
+    if x.ndim < 2 or last not in (1, 2):
+        raise DeclareError(
+            f"ops.{op}: {inputs.named(x)}",
+            because="its last dimension holds a number: 1 element of a real one, 2 of a complex one",
+            try_="ops.expand_dims(x, -1) for real numbers",
+        )
+    return x, last == 2
+
+
+def dft(
+    x: Tensor,
+    dft_length: ExprLike | None = None,
+    axis: int = -2,
+    inverse: bool = False,
+    onesided: bool = False,
+) -> Tensor:
+    """The discrete Fourier transform along ``axis`` of x [..., n, ..., 2] (complex) or [..., n, ..., 1]
+    (real): [..., m, ..., 2].
+
+    ``dft_length`` cuts x or fills it with zeros, n when left out; ``onesided`` gives the first
+    ``m // 2 + 1`` results, which tell the others of a real x. ``inverse`` divides by the length; with
+    ``onesided`` x are such results, ``2 (n - 1)`` real numbers [..., m, ..., 1] when no length is given. m
+    may be symbolic. As numpy's fft, rfft, ifft and irfft. Raises DeclareError for a last dimension that is
+    neither 1 nor 2, and an axis that is it.
+    """
+    x, _ = _complex("dft", x)
+    d = inputs.axis_of("dft", axis, x.ndim)
+    if d == x.ndim - 1:
+        raise DeclareError("ops.dft: axis is the last dimension", because="it holds the parts of a number")
+    n = x.shape[d]
+    if dft_length is None:
+        length = make.mul(make.sub(n, 1), 2) if inverse and onesided else n
+    else:
+        length = make.as_expr(dft_length)
+    if const_int(length) is not None and (const_int(length) or 0) < 1:
+        raise DeclareError(f"ops.dft: a length of {length}", legal="1 or more")
+    read = [x.shape[k] for k in range(x.ndim)]
+    return _transform("dft", read, d, x, length, inverse, onesided)
+
+
+def _transform(
+    op: str,
+    shape: Sequence[Expr],
+    d: int,
+    x: Callable[..., Expr],
+    length: Expr,
+    inverse: bool,
+    onesided: bool,
+) -> Tensor:
+    """The transform of the elements ``x(*i)`` of that shape along dimension ``d``."""
+    parts = const_int(shape[-1])
+    half = make.add(make.floordiv(length, 2), 1)
+    real_result = inverse and onesided
+    given = make.min_(shape[d], half) if real_result else make.min_(shape[d], length)
+    given = shape[d] if inputs.equal(given, shape[d]) else given
+    size = half if onesided and not inverse else length
+    kind = x(*[0] * len(shape)).dtype
+    inside = inputs.wide(kind)
+    cos, sin = (
+        _table(f"{op}.{what}", f, given, size, length, inside)
+        for what, f in (("cos", te.cos), ("sin", te.sin))
+    )
+
+    def element(i: Sequence[Any], t: Any, part: int) -> Expr:
+        return te.cast(inside, x(*i[:d], t, *i[d + 1 :], part))
+
+    def twice(t: Any) -> Expr:  # of a onesided spectrum all but the ends stand for two
+        alone = te.any(make.eq(t, 0), make.eq(make.mul(t, 2), length))
+        return te.select(alone, make.const(1.0, inside), make.const(2.0, inside))
+
+    outer = [size if k == d else m for k, m in enumerate(shape[:-1])]
+
+    def total(name: str, imaginary: bool) -> Tensor:
+        t = te.reduce_axis((0, given), "t")
+
+        def body(*i: Any) -> Expr:
+            c, s, re = cos(t, i[d]), sin(t, i[d]), element(i, t, 0)
+            if imaginary:
+                e = re * s if inverse else make.neg(re * s)
+                e = e if parts == 1 else e + element(i, t, 1) * c
+            else:
+                e = re * c
+                if parts == 2:
+                    turned = element(i, t, 1) * s
+                    e = e - turned if inverse else e + turned
+            return te.sum(e * twice(t.var) if real_result else e, axis=t)
+
+        return inputs.stage(name, tags.REDUCE, outer, body)
+
+    real = total(f"{op}.real", False)
+    imaginary = None if real_result else total(f"{op}.imaginary", True)
+    scale = te.cast(inside, length)
+
+    def result(*i: Any) -> Expr:
+        e: Expr = real(*i[:-1])
+        if imaginary is not None:
+            e = te.if_then_else(make.eq(i[-1], 0), e, imaginary(*i[:-1]))
+        return te.cast(kind, e / scale if inverse else e)
+
+    return inputs.stage(op, tags.INJECTIVE, [*outer, 1 if real_result else 2], result)
+
+
+def _table(
+    name: str, f: Callable[[Expr], Expr], rows: Expr, columns: Expr, length: Expr, inside: DType
+) -> Tensor:
+    """``f(2 pi t k / length)`` [t, k], from one period in float64: no angle grows."""
+    turn = make.const(2 * math.pi, FLOAT64)
+    one = inputs.stage(
+        f"{name}.period",
+        tags.INJECTIVE,
+        [length],
+        lambda j: te.cast(inside, f(te.cast(FLOAT64, j) * turn / te.cast(FLOAT64, length))),
+    )
+    wide = te.cast(INT64, length)
+    return inputs.stage(
+        name,
+        tags.INJECTIVE,
+        [rows, columns],
+        lambda t, k: one(make.floormod(te.cast(INT64, t) * te.cast(INT64, k), wide)),
+    )
+
+
+def stft(
+    x: Tensor,
+    frame_step: int,
+    window: Tensor | None = None,
+    frame_length: ExprLike | None = None,
+    onesided: bool = True,
+) -> Tensor:
+    """The Fourier transforms of the frames of signals x [B, L, 1] (real) or [B, L, 2] (complex), a frame
+    every ``frame_step`` elements: [B, frames, m, 2] with m = ``frame_length // 2 + 1``, or without
+    ``onesided`` the frame's length.
+
+    A frame is multiplied with ``window`` [frame_length], all ones when left out; one of both is needed. There
+    are ``1 + (L - frame_length) // frame_step`` frames. Raises DeclareError for shapes that do not fit.
+    """
+    op = "stft"
+    x, _ = _complex(op, x)
+    if x.ndim != 3:
+        raise DeclareError(
+            f"ops.{op}: {inputs.named(x)} has {x.ndim} dimensions, 3 are needed", because="it is [B, L, 1]"
+        )
+    step = inputs.integer(op, "frame_step", frame_step)
+    if step < 1:
+        raise DeclareError(f"ops.{op}: frame_step={step}, 1 is the least")
+    if window is None and frame_length is None:
+        raise DeclareError(f"ops.{op}: neither window nor frame_length is given", try_="frame_length=256")
+    if window is not None:
+        window = inputs.floating(op, window, "window")
+        if window.ndim != 1:
+            raise DeclareError(f"ops.{op}: window {inputs.named(window)}", because="it has one dimension")
+        if frame_length is not None:
+            inputs.same_size(
+                op, f"the size of window {window.name}", window.shape[0], frame_length, "it is a frame's"
+            )
+    length = window.shape[0] if window is not None else make.as_expr(frame_length or 0)
+    inside = inputs.wide(x.dtype)
+    frames = make.add(make.floordiv(make.sub(x.shape[1], length), step), 1)
+    shape = [x.shape[0], frames, length, x.shape[2]]
+
+    def weighted(b: Any, f: Any, t: Any, part: Any) -> Expr:
+        e = te.cast(inside, x(b, make.add(make.mul(f, step), t), part))
+        return te.cast(x.dtype, e if window is None else e * te.cast(inside, window(t)))
+
+    framed = inputs.stage(f"{op}.frames", tags.BROADCAST, shape, weighted)
+    return _transform(op, shape, 2, framed, length, False, onesided)

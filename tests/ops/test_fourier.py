@@ -1,0 +1,85 @@
+"""Fourier transforms against numpy's: lengths, directions, halves, frames, symbolic sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang import te
+from tests.ops.arrays import compiled, near, sample
+
+ops = tl.ops
+
+
+def joined(y):
+    return y[..., 0].astype("float64") + 1j * y[..., 1]
+
+
+def close(got, want, t="float32"):
+    near(got[..., 0], want.real, t, 16, 2e-5)
+    near(got[..., 1], want.imag, t, 16, 2e-5)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("length", [None, 7, 16])
+def test_all_directions(length, axis):
+    a = sample((5, 10, 2), "float32")
+    x = te.placeholder(a.shape, name="x")
+    on, back, half, real = compiled(
+        [
+            ops.dft(x, length, axis),
+            ops.dft(x, length, axis, inverse=True),
+            ops.dft(x, length, axis, onesided=True),
+            ops.dft(x, length, axis, inverse=True, onesided=True),
+        ],
+        {x: a},
+    )
+    z = joined(a)
+    n = length or z.shape[axis]
+    close(on, np.fft.fft(z, n, axis))
+    close(back, np.fft.ifft(z, n, axis))
+    close(half, np.take(np.fft.fft(z, n, axis), range(n // 2 + 1), axis))
+    assert real.shape[-1] == 1
+    near(real[..., 0], np.fft.irfft(z, length, axis), "float32", 16, 2e-5)
+
+
+def test_real_numbers_and_symbolic_lengths():
+    n = te.dim("n", 1, 99)
+    x, y = te.placeholder((2, n, 1), "float64", name="x"), te.placeholder((2, n, 1), "float16", name="y")
+    f = tl.compile([x, y, ops.dft(x, onesided=True), ops.dft(y)])
+    for size in (1, 2, 9, 32):
+        a = sample((2, size, 1), "float64")
+        half, small = f(a, a.astype("float16"))
+        np.testing.assert_allclose(joined(half), np.fft.rfft(a[..., 0], axis=1), rtol=1e-12, atol=1e-11)
+        want = np.fft.fft(a.astype("float16").astype("float64")[..., 0], axis=1)
+        np.testing.assert_allclose(joined(small), want, rtol=2e-3, atol=4e-3)
+
+
+@pytest.mark.parametrize("onesided", [True, False])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_frames(weighted, onesided):
+    n = te.dim("n", 16, 99)
+    a, w = sample((2, 50, 1), "float32"), np.hanning(16).astype("float32")
+    x, v = te.placeholder((2, n, 1), name="x"), te.placeholder((16,), name="w")
+    y = ops.stft(x, 5, v if weighted else None, None if weighted else 16, onesided)
+    got = tl.compile([x, v, y])(a, w)
+    frames = np.stack([a[:, 5 * f : 5 * f + 16, 0] * (w if weighted else 1) for f in range(7)], 1)
+    want = np.fft.fft(frames.astype("float64"), axis=-1)
+    close(got, want[..., :9] if onesided else want)
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda x: ops.dft(x), "its last dimension holds a number"),
+        (lambda x: ops.dft(ops.expand_dims(x, -1), axis=-1), "the parts of a number"),
+        (lambda x: ops.dft(ops.expand_dims(x, -1), 0), "a length of 0"),
+        (lambda x: ops.stft(ops.expand_dims(x, -1), 4), "neither window nor frame_length"),
+        (lambda x: ops.stft(ops.expand_dims(x, -1), 0, frame_length=4), "frame_step=0"),
+        (lambda x: ops.stft(ops.expand_dims(x, -1), 4, te.placeholder((8,)), 9), "is 8, 9 is needed"),
+    ],
+)
+def test_refusals(call, text):
+    with pytest.raises(tl.DeclareError, match=text):
+        call(te.placeholder((2, 16), name="x"))
