@@ -3,7 +3,7 @@ and kernels; how it runs is the runtime's."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,31 +15,50 @@ from ..runtime import program as plain
 from ..runtime.engine import Engine
 from .graph import Node, Program, Value
 from .kernels import Compiler, Kernel, Region
-from .passes import simplified
+from .passes import REGIONS, Hooks, simplified
 from .regions import regions
 from .sizes import Sizes, function
 
+How = tuple[int, Collection[str], Hooks]  # the level, what is left out, who sees the passes
 
-def compiled(graph: Program, compiler: Compiler, level: int = 2) -> Engine:
-    """The engine of a graph. Raises TensorLangError for what cannot be compiled."""
-    return Source(graph, compiler, level, {}).made()
+
+def compiled(
+    graph: Program, compiler: Compiler, level: int = 2, without: Collection[str] = (), hooks: Hooks = ()
+) -> Engine:
+    """The engine of a graph. ``without`` names passes that are left out, ``regions`` among them; ``hooks``
+    see each pass. Raises TensorLangError for what cannot be compiled."""
+    return Source(graph, compiler, (level, without, hooks), {}).made()
 
 
 class Source:
     """What an engine was made from: its ``graph``, its ``kernels`` with their regions, in the order of those
     of the program."""
 
-    def __init__(self, graph: Program, compiler: Compiler, level: int, names: Mapping[Var, str]) -> None:
-        self.graph = graph = simplified(graph, level)
+    def __init__(self, graph: Program, compiler: Compiler, how: How, names: Mapping[Var, str]) -> None:
+        level, without, _ = self._how = how
+        self.graph = graph = simplified(graph, *how)
         self.compiler = compiler
-        self.level = level
-        self.parts = regions(graph, level)
+        self.parts = regions(graph, 0 if REGIONS in without else level)
         self.kernels = compiler.kernels([p for p in self.parts if isinstance(p, Region)])
         self._writer = _Writer(graph, names)
 
     def made(self) -> Engine:
         """The engine."""
         return self._writer.engine(self.parts, self.kernels, self)
+
+    def explain(self) -> str:
+        """For each region its operators, what they have in common, and why what it reads is made by
+        others."""
+        lines, number = [f"{self.graph.name}: {len(self.graph.nodes)} operators"], 0
+        for part in self.parts:
+            if isinstance(part, Node):
+                lines.append(f"between kernels: {part!r}")
+                continue
+            names = " → ".join(n.op for n in part.nodes)
+            lines.append(f"kernel {number}: {names} gives {', '.join(v.name for v in part.outputs)}")
+            lines += [f"    {reason}" for reason in part.why]
+            number += 1
+        return "\n".join(lines)
 
     def later(self, value: Any, dims: Mapping[str, int]) -> Engine:
         """The engine of what follows, for this value of the pivot or these dims."""
@@ -55,7 +74,7 @@ class Source:
 
     def inner(self, graph: Program) -> Engine:
         """The engine of a graph that follows this one, or that a node of it runs."""
-        return Source(graph, self.compiler, self.level, self._writer.sizes.names).made()
+        return Source(graph, self.compiler, self._how, self._writer.sizes.names).made()
 
 
 class _Writer:

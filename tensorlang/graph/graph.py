@@ -110,7 +110,7 @@ class Node:
     arrays (``"host"``). ``graphs`` are those it holds.
     """
 
-    __slots__ = ("attrs", "fn", "graphs", "inputs", "kind", "name", "op", "outputs")
+    __slots__ = ("attrs", "fn", "graphs", "inputs", "kind", "memo", "name", "op", "outputs")
 
     def __init__(
         self,
@@ -130,6 +130,16 @@ class Node:
         self.kind = kind
         self.graphs = tuple(graphs)
         self.outputs: list[Value] = []
+        self.memo: dict[Any, Any] = {}  # what was found out about it; a node does not change
+
+    @property
+    def results(self) -> list[Tensor]:
+        """The te of its outputs, of the placeholders that stand for its inputs."""
+        found: list[Tensor] | None = self.memo.get("results")
+        if found is None:
+            made = self.fn(*(None if v is None else v.tensor for v in self.inputs), **self.attrs)
+            found = self.memo["results"] = list(made) if isinstance(made, tuple | list) else [made]
+        return found
 
     @property
     def reads(self) -> list[Value]:
@@ -199,7 +209,7 @@ class Program:
         """
         node = Node(op or getattr(fn, "__name__", "call"), fn, inputs, attrs, name)
         made = fn(*(None if v is None else v.tensor for v in inputs), **attrs)
-        results = list(made) if isinstance(made, tuple | list) else [made]
+        results = node.memo["results"] = list(made) if isinstance(made, tuple | list) else [made]
         own = {id(v.tensor): v for v in inputs if v is not None}
         values = []
         for i, t in enumerate(results):
@@ -217,6 +227,7 @@ class Program:
         node.outputs = [v for v in values if v.node is node]
         if node.outputs:
             if len(node.outputs) != len(values):
+                del node.memo["results"]
                 values = self._without_aliases(node, fn, own, values)
             self.nodes.append(node)
         return tuple(values) if isinstance(made, tuple | list) else values[0]

@@ -4,7 +4,7 @@ of regions, workers and the cache; no engines."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,10 +26,12 @@ Progress = Callable[[int, int], None]  # kernels that are ready, kernels that ar
 
 @dataclass
 class Region:
-    """What one kernel computes: ``nodes`` in order, ``outputs`` what others read."""
+    """What one kernel computes: ``nodes`` in order, ``outputs`` what others read; ``why`` it is what it
+    is."""
 
     nodes: list[Node]
     outputs: list[Value]
+    why: list[str] = field(default_factory=list)
 
     @property
     def name(self) -> str:

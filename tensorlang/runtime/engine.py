@@ -41,6 +41,9 @@ Arrays = dict[int, Any]
 class Source(Protocol):
     """What only whoever compiled a program can make of it."""
 
+    def explain(self) -> str:
+        """Why each kernel is what it is."""
+
     def later(self, value: Any, dims: Mapping[str, int]) -> Engine:
         """The engine of the rest, for this value of the pivot or these dims."""
 
@@ -100,6 +103,17 @@ class Engine:
         """Outputs by name from inputs by name."""
         made = self(**inputs)
         return dict(zip(self.output_names, made if len(self.output_names) > 1 else (made,), strict=True))
+
+    def explain(self) -> str:
+        """Why each kernel is what it is: the operators in it, what they have in common, and why what it reads
+        is computed by another. Raises CallError for an engine that was loaded from a file."""
+        if self.source is None:
+            raise CallError(
+                f"{self.program.name}: which operators its kernels compute is not known",
+                because="the engine was loaded, and a file holds no graph",
+                try_="model.compile().explain()",
+            )
+        return self.source.explain()
 
     def __repr__(self) -> str:
         p = self.program

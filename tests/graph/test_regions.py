@@ -129,3 +129,26 @@ def test_a_region_of_two_sizes_that_only_the_graph_knows_to_be_equal():
     a, b = whole(6, 5), whole(3, 2, 5)
     assert len(g.compile().kernels) == 1
     assert np.array_equal(g.compile()(a, b), np.maximum(a, 0) + b.reshape(6, 5))
+
+
+def test_an_operator_of_places_only_is_read_through_by_each_reader():
+    g = Graph()
+    x = g.input(("n", 8), name="x")
+    parts = g.call(ops.split, x, indices_or_sections=2, axis=1)
+    turned = g.call(ops.transpose, x)
+    g.output(g.call(ops.exp, parts[0]))
+    g.output(g.call(ops.abs, parts[1]))
+    g.output(g.call(ops.relu, turned))
+    g.output(g.call(ops.negative, turned))
+    assert names(g) == ["split exp", "split abs", "transpose relu", "transpose negative"]
+    a = whole(3, 8)
+    for found, wanted in zip(g.compile()(a), g.compile(level=0)(a), strict=True):
+        assert np.array_equal(found, wanted)
+
+
+def test_an_engine_explains_its_regions():
+    g, *_ = squeeze_and_excite()
+    text = g.compile().explain()
+    assert "kernel 0: conv2d → relu gives relu" in text
+    assert "a reduction that reads elements again and again, and maps of each of its results" in text
+    assert "relu comes from another: it is read by 2 regions" in text

@@ -20,9 +20,11 @@ from .duplicates import merge_duplicates
 from .identities import drop_identities
 from .scales import scale_weights
 
-__all__ = ["PASSES", "Pass", "simplified"]
+__all__ = ["PASSES", "REGIONS", "Hook", "Hooks", "Pass", "simplified"]
 
-Hook = Callable[[str, Program, Program], None]
+Hook = Callable[[str, Program, Program], None]  # the name of a pass, the graph before and after it
+Hooks = Collection[Hook]
+REGIONS = "regions"  # left out, each operator is computed by a kernel of its own
 MOST_ROUNDS = 8
 
 
@@ -43,17 +45,14 @@ PASSES = (
 )
 
 
-def simplified(
-    graph: Program, level: int = 2, without: Collection[str] = (), hooks: Collection[Hook] = ()
-) -> Program:
+def simplified(graph: Program, level: int = 2, without: Collection[str] = (), hooks: Hooks = ()) -> Program:
     """The graph as the passes of ``level`` leave it, but for those named in ``without``. Each hook is called
     with the name of a pass and the graph before and after it. Raises DeclareError for a name that no pass
     has."""
-    unknown = set(without) - {p.name for p in PASSES} - {"regions"}
+    names = [*(p.name for p in PASSES), REGIONS]
+    unknown = sorted(set(without) - set(names))
     if unknown:
-        raise DeclareError(
-            f"there is no pass {min(unknown)!r}", because=f"they are {', '.join(p.name for p in PASSES)}"
-        )
+        raise DeclareError(f"there is no pass {unknown[0]!r}", because=f"they are {', '.join(names)}")
     for _ in range(MOST_ROUNDS):
         start = graph
         for p in PASSES:

@@ -44,6 +44,8 @@ def _content(v: Value) -> Any:
     assert v.data is not None
     if v.data.nbytes > MOST_BYTES or v.data.dtype.hasobject:
         return id(v)
+    if v.data.size == 1:
+        return v.data.dtype.str, v.data.shape, v.data.tobytes()
     digest = hashlib.blake2b(np.ascontiguousarray(v.data).tobytes(), digest_size=16).digest()
     return v.data.dtype.str, v.data.shape, digest
 

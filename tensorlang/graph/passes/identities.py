@@ -7,7 +7,7 @@ from ...te import ComputeOp
 from ...te.tensor import TensorRead
 from ..graph import Node, Program, Value
 from ..regions.facts import Reading, reading
-from .rewrite import plain, renewed, results_of
+from .rewrite import plain, renewed
 
 
 def drop_identities(graph: Program) -> Program:
@@ -34,7 +34,7 @@ def _source(n: Node) -> Value | None:
     )
     if not same or out.dtype != source.dtype:
         return None
-    (made,) = results_of(n, [None if v is None else v.tensor for v in n.inputs])
+    (made,) = n.results
     op = made.op
     if not isinstance(op, ComputeOp) or len(op.body) != 1:
         return None

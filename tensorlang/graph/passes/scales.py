@@ -4,7 +4,7 @@ a shift. A batch norm behind a convolution is the common case; so are the multip
 exporters write in its place.
 
 Which input is the weight, and which of its axes counts the channels, is told by the te; what the operator
-behind does to a channel is asked by computing it for results of 0 and 1.
+behind does to a channel is asked by computing it, for a result of 0 and for a large one.
 """
 
 from __future__ import annotations
@@ -70,6 +70,7 @@ def _alike(a: Value, b: Value) -> bool:
 
 
 SHIFT = "Shift"
+FAR = {"float32": 2.0**80, "float64": 2.0**160}  # where a factor is asked for
 
 
 def shift(x: Tensor, by: Tensor) -> Tensor:
@@ -117,8 +118,17 @@ def _with_scale(heavy: Node, after: Node, w: _Weighed, scale: np.ndarray, by: np
 
 def _weighed(n: Node) -> list[_Weighed]:
     """The ways in which a node may be scaled."""
+    if "weighed" not in n.memo:
+        n.memo["weighed"] = _found(n)
+    found: list[_Weighed] = n.memo["weighed"]
+    return found
+
+
+def _found(n: Node) -> list[_Weighed]:
     tensors = {v.tensor: v for v in n.reads}
-    (made,) = results_of(n, [None if v is None else v.tensor for v in n.inputs])
+    if not any(v.data is not None for v in n.reads):
+        return []
+    (made,) = n.results
     if not made.dtype.is_float:
         return []
     computed = [op for op in operations([made.op]) if isinstance(op, ComputeOp)]
@@ -172,9 +182,20 @@ def _bias(made: Tensor, total: ComputeOp, tensors: dict[Tensor, Value]) -> Value
     return others[0] if others[0].data.ndim == 1 else None
 
 
-def _line(n: Node, source: Value, axis: int) -> tuple[np.ndarray, np.ndarray] | None:
+Line = tuple[np.ndarray, np.ndarray]
+
+
+def _line(n: Node, source: Value, axis: int) -> Line | None:
     """What ``n`` does to each channel of ``source``: a factor and an amount; None unless that is all."""
-    (made,) = results_of(n, [None if v is None else v.tensor for v in n.inputs])
+    key = "line", source, axis
+    if key not in n.memo:
+        n.memo[key] = _computed_line(n, source, axis)
+    found: Line | None = n.memo[key]
+    return found
+
+
+def _computed_line(n: Node, source: Value, axis: int) -> Line | None:
+    (made,) = n.results
     if any(
         not isinstance(op, ComputeOp) or op.reduce_axis for op in operations([made.op]) if op.input_tensors
     ):
@@ -191,14 +212,20 @@ def _line(n: Node, source: Value, axis: int) -> tuple[np.ndarray, np.ndarray] | 
         if not _affine(result, x) or [constant(s) for s in result.shape] != small:
             return None
         values = {v.tensor: v.data for v in constants if v.data is not None}
+        far = FAR.get(source.dtype.name)
+        if far is None:
+            return None
+        # far away the amount is below the rounding of the product, and a factor of 1 is 1
         at = [
             reference.evaluate([result], values | {x: np.full(small, k, source.dtype.to_numpy())})[0]
-            for k in (0, 1)
+            for k in (0, far)
         ]
     except TensorLangError:
         return None
-    by, sum_ = (a.reshape(-1).astype(np.float64) for a in at)
-    return (sum_ - by, by) if np.isfinite(by).all() and np.isfinite(sum_).all() else None
+    by, there = (a.reshape(-1).astype(np.float64) for a in at)
+    if not (np.isfinite(by).all() and np.isfinite(there).all()) or np.abs(by).max(initial=0) > far / 2**60:
+        return None
+    return ((there - by) / far).astype(source.dtype.to_numpy()).astype(np.float64), by
 
 
 def _by_channel(a: np.ndarray, axis: int, rank: int, channels: int | None) -> bool:

@@ -47,8 +47,14 @@ class Facts:
 
 def facts_of(node: Node) -> Facts:
     """The facts of a node of kind te."""
-    made = node.fn(*(None if v is None else v.tensor for v in node.inputs), **node.attrs)
-    results = list(made) if isinstance(made, tuple | list) else [made]
+    if "facts" not in node.memo:
+        node.memo["facts"] = _facts(node)
+    found: Facts = node.memo["facts"]
+    return found
+
+
+def _facts(node: Node) -> Facts:
+    results = node.results
     ops = te_operations([t.op for t in results])
     values = {v.tensor: v for v in node.inputs if v is not None}
     depths = {_depth(op) for op in ops if isinstance(op, ComputeOp) and op.reduce_axis}

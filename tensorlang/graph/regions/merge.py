@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ...analysis import typical
 from ..graph import Node, Program, Value
@@ -39,7 +39,6 @@ class Group:
     work: int
     depth: int
     outputs: list[Value]
-    why: list[str] = field(default_factory=list)
 
     @property
     def out(self) -> Value:
@@ -104,43 +103,54 @@ class _Merge:
         return sorted(made, key=lambda g: -g.place)
 
     def _fits(self, producer: Group, reader: Group, rule: Rule) -> bool:
-        if (
-            len(producer.outputs) > 1
-            or producer.out in self.kept
-            or Kind.ALONE in (producer.kind, reader.kind)
-        ):
-            return False
-        if list(self.readers.get(producer.out, ())) != [reader]:
-            return False
-        if len(producer.nodes) + len(reader.nodes) > MOST_NODES or producer.work + reader.work > MOST_WORK:
-            return False
-        return rule(producer, reader) and not self._around(producer, reader)
+        return not self._apart(producer, reader) and rule(producer, reader)
 
-    def _around(self, producer: Group, reader: Group) -> bool:
-        """Whether something between the two must run after the one and before the other."""
-        return False  # the producer has one reader
+    def _apart(self, producer: Group, reader: Group) -> str:
+        """Why a producer stays by itself whatever the loops of the two are; empty when it need not."""
+        if Kind.ALONE in (producer.kind, reader.kind):
+            return "one of the two is no computation of elements that can be taken apart"
+        free = producer.kind is Kind.MAP and producer.work == 0
+        if len(producer.outputs) > 1 and not free:
+            return "its operator has several results"
+        if any(v in self.kept for v in producer.outputs):
+            return "it is an output"
+        readers = {r for v in producer.outputs for r in self.readers.get(v, ())}
+        if len(readers) > 1 and not free:
+            return f"it is read by {len(readers)} regions"
+        if len(producer.nodes) + len(reader.nodes) > MOST_NODES or producer.work + reader.work > MOST_WORK:
+            return "both together would be too long a body"
+        return ""
 
     def _merged(self, producer: Group, reader: Group) -> Group:
-        how = reader.reads[producer.out]
-        reads = {v: r for v, r in reader.reads.items() if v is not producer.out}
+        """One group of the two. A producer that others read too stays for them."""
+        taken = [v for v in producer.outputs if v in reader.reads]
+        how = max(reader.reads[v] for v in taken)
+        reads = {v: r for v, r in reader.reads.items() if v not in taken}
         for v, r in producer.reads.items():
             reads[v] = max(reads.get(v, Reading.SAME), how, r)
-        kind = max(producer.kind, reader.kind)
-        depth = producer.depth if producer.kind is Kind.ROWS else reader.depth
         both = Group(
-            producer.nodes | reader.nodes, kind, reads, producer.work + reader.work, depth, reader.outputs
+            producer.nodes | reader.nodes,
+            max(producer.kind, reader.kind),
+            reads,
+            producer.work + reader.work,
+            producer.depth if producer.kind is Kind.ROWS else reader.depth,
+            reader.outputs,
         )
-        for old in (producer, reader):
-            del self.groups[old]
-            for v in old.reads:
-                self.readers[v].pop(old, None)
+        self._remove(reader)
         self.groups[both] = None
         for v in reads:
             self.readers.setdefault(v, {})[both] = None
-        for v in both.outputs:
-            self.maker[v] = both
-        del self.maker[producer.out]
+        self.maker.update(dict.fromkeys(both.outputs, both))
+        if not any(self.readers.get(v) for v in producer.outputs):
+            self._remove(producer)
+            for v in producer.outputs:
+                del self.maker[v]
         return both
+
+    def _remove(self, g: Group) -> None:
+        del self.groups[g]
+        for v in g.reads:
+            self.readers[v].pop(g, None)
 
     # -- the result
 
@@ -153,7 +163,7 @@ class _Merge:
         count = len(self.groups)
         while ready:
             *_, g = heapq.heappop(ready)
-            found.append(_region(g))
+            found.append(self._region(g))
             for r in dict.fromkeys(r for v in g.outputs for r in self.readers.get(v, ())):
                 missing[r] -= 1
                 if not missing[r]:
@@ -161,10 +171,38 @@ class _Merge:
                     heapq.heappush(ready, (r.place, count, r))
         return found
 
+    def _region(self, g: Group) -> Region | Node:
+        nodes = [g.nodes[i] for i in sorted(g.nodes)]
+        return nodes[0] if nodes[0].kind != "te" else Region(nodes, g.outputs, self._why(g))
 
-def _region(g: Group) -> Region | Node:
-    nodes = [g.nodes[i] for i in sorted(g.nodes)]
-    return nodes[0] if nodes[0].kind != "te" else Region(nodes, g.outputs)
+    def _why(self, g: Group) -> list[str]:
+        """What the region is, and why it does not begin earlier."""
+        found = [_WHAT[g.kind]] if len(g.nodes) > 1 else []
+        for v in g.reads:
+            p = self.maker.get(v)
+            if p is not None:
+                found.append(f"{v.name} comes from another: {self._apart(p, g) or _unfit(p, g, v)}")
+        return found
+
+
+_WHAT = {
+    Kind.MAP: "maps: each element is computed by itself",
+    Kind.ROWS: "reductions of rows and maps of the same rows",
+    Kind.HEAVY: "a reduction that reads elements again and again, and maps of each of its results",
+    Kind.ALONE: "an operator by itself",
+}
+
+
+def _unfit(producer: Group, reader: Group, v: Value) -> str:
+    """Why the loops of the two do not fit."""
+    if producer.kind is Kind.HEAVY:
+        again = "it would be summed again for each of its readers' places"
+        return again if reader.kind is Kind.HEAVY or reader.reads[v] is not Reading.SAME else "shapes differ"
+    if reader.kind is Kind.HEAVY:
+        return "it is read again and again, and would be computed as often"
+    if Kind.ROWS in (producer.kind, reader.kind):
+        return "the rows of the two differ"
+    return "work would be done again for each element that reads it"
 
 
 # -- rules: whether a producer joins its only reader
@@ -177,7 +215,7 @@ def _maps(producer: Group, reader: Group) -> bool:
     return (
         producer.kind is Kind.MAP
         and reader.kind is Kind.MAP
-        and reader.reads[producer.out] is Reading.SAME
+        and _how(producer, reader) is Reading.SAME
         and _same(producer.out, reader.out)
     )
 
@@ -187,7 +225,7 @@ def _after_heavy(producer: Group, reader: Group) -> bool:
     return (
         producer.kind is Kind.HEAVY
         and reader.kind is Kind.MAP
-        and reader.reads[producer.out] is Reading.SAME
+        and _how(producer, reader) is Reading.SAME
         and _same(producer.out, reader.out)
     )
 
@@ -199,7 +237,7 @@ def _rows(producer: Group, reader: Group) -> bool:
     depth = producer.depth if producer.kind is Kind.ROWS else reader.depth
     if producer.kind == reader.kind and producer.depth != reader.depth:
         return False
-    if reader.reads[producer.out] is Reading.AWAY or Reading.AWAY in producer.reads.values():
+    if _how(producer, reader) is Reading.AWAY or Reading.AWAY in producer.reads.values():
         return False
     return _rows_of(producer.out, depth) == _rows_of(reader.out, depth)
 
@@ -209,7 +247,11 @@ def _any_map(producer: Group, reader: Group) -> bool:
     if producer.kind is not Kind.MAP or reader.kind is not Kind.MAP:
         return False
     again = _elements(reader.out) / max(1, _elements(producer.out))
-    return producer.work <= CHEAP or (again <= 1 and reader.reads[producer.out] is not Reading.ALONG)
+    return producer.work <= CHEAP or (again <= 1 and _how(producer, reader) is not Reading.ALONG)
+
+
+def _how(producer: Group, reader: Group) -> Reading:
+    return max(reader.reads[v] for v in producer.outputs if v in reader.reads)
 
 
 def _same(a: Value, b: Value) -> bool:
