@@ -1,10 +1,11 @@
-"""``python -m autosched tune|show|best|merge|doctor``: thin. Knows the public names of the package."""
+"""``python -m autosched tune|show|best|compare|merge|doctor``: thin. Knows the package's public names."""
 
 from __future__ import annotations
 
 import argparse
 import importlib
 import importlib.util
+import math
 import os
 import sys
 from collections import Counter
@@ -15,7 +16,7 @@ from typing import Any
 import tensorlang as tl
 
 from .doctor import examine
-from .records import Record, RecordLog, merge
+from .records import Record, RecordLog, best_of, merge
 from .reporting.units import counted, seconds_text
 from .search import STRATEGIES
 from .task import SearchTask
@@ -27,9 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
     command."""
     given = _parser().parse_args(arguments)
     try:
-        return {"tune": _tune, "show": _show, "best": _best, "merge": _merge, "doctor": _doctor}[
-            given.command
-        ](given)
+        return COMMANDS[given.command](given)
     except tl.TensorLangError as e:
         print(e, file=sys.stderr)
         return 1
@@ -47,7 +46,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Find fast schedules for tensorlang kernels by search and measurement.",
         epilog="exit status: 0 when it did what was asked, 1 when not, 2 for a wrong command",
     )
-    sub = parser.add_subparsers(dest="command", required=True, metavar="tune|show|best|merge|doctor")
+    sub = parser.add_subparsers(dest="command", required=True, metavar="tune|show|best|compare|merge|doctor")
 
     def command(name: str, does: str, example: str) -> argparse.ArgumentParser:
         return sub.add_parser(
@@ -116,6 +115,13 @@ def _parser() -> argparse.ArgumentParser:
     for p in (s, b):
         p.add_argument("records", nargs="+", help="files of records")
         p.add_argument("--task", help="only tasks whose name or key begins with this")
+    c = command(
+        "compare",
+        "two files of records: for each task of both, which has the faster schedule, and by how much",
+        "compare before.jsonl after.jsonl",
+    )
+    c.add_argument("records", nargs=2, help="the files; gains are those of the second over the first")
+    c.add_argument("--task", help="only tasks whose name or key begins with this")
     m = command(
         "merge",
         "several files of records as one, each record once",
@@ -255,6 +261,41 @@ def _best(given: argparse.Namespace) -> int:
     return status
 
 
+def _compare(given: argparse.Namespace) -> int:
+    first, second = (_bests(path, given.task) for path in given.records)
+    both = [key for key in first if key in second]
+    if not both:
+        raise tl.TensorLangError(
+            f"{' and '.join(given.records)}: no task of both",
+            because=f"{counted(len(first), 'task')} here, {counted(len(second), 'task')} there",
+            try_="records of the same computation, sizes and target",
+        )
+    gains = []
+    for key in both:
+        (old, n_old), (new, n_new) = first[key], second[key]
+        gains.append(old.cost / new.cost)
+        apart = old.interval[0] > new.interval[1] or new.interval[0] > old.interval[1]
+        text = f"{seconds_text(old.cost)} of {n_old}, {seconds_text(new.cost)} of {n_new}: {gains[-1]:.2f}×"
+        print(f"{new.name}  {key[0]}  {key[1]}: {text}" + ("" if apart else ", within the noise"))
+    mean = math.exp(sum(map(math.log, gains)) / len(gains))
+    print(f"geometric mean of {counted(len(gains), 'task')}: {mean:.2f}×")
+    left = len(first) + len(second) - 2 * len(both)
+    if left:
+        print(f"{counted(left, 'task')} of one file only")
+    return 0
+
+
+def _bests(path: str, task: str | None) -> dict[tuple[str, str], tuple[Record, int]]:
+    """The best record of each task and target of a file, and how many candidates were measured."""
+    groups, _ = _groups(argparse.Namespace(records=[path], task=task))
+    found = {}
+    for key, mine in groups.items():
+        best = best_of(mine, *key)
+        if best is not None:
+            found[key] = best, len({r.steps for r in mine})
+    return found
+
+
 def _merge(given: argparse.Namespace) -> int:
     n, bad = merge([_log(p).path or p for p in given.records], given.output, given.keep)
     for b in bad:
@@ -269,3 +310,13 @@ def _doctor(given: argparse.Namespace) -> int:
         good = good and finding.good
         print(finding, flush=True)
     return 0 if good else 1
+
+
+COMMANDS = {
+    "tune": _tune,
+    "show": _show,
+    "best": _best,
+    "compare": _compare,
+    "merge": _merge,
+    "doctor": _doctor,
+}

@@ -131,4 +131,7 @@ def result_of(session: Session, new: int, seconds: float, said: Sequence[str] = 
         tuple(notes),
         session.weights(),
         dict(session.parts()),
+        tuple(session.sketches()),
+        tuple(tuple(pairs) for pairs in session.ranks()),
+        session.noise(),
     )

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from .roofline import Position
+from .search_quality import placed
 
 
 class Shown(Protocol):
@@ -76,6 +77,8 @@ def section(report: Shown) -> str:
         parts.append(f"<h2>Candidates and the best so far</h2>{_curve(r.costs, r.begun, r.flops)}")
     if report.roofline is not None:
         parts.append(f"<h2>Why it is fast: its place under the roof</h2>{_roof(report.roofline)}")
+    if r.ranks:
+        parts.append(f"<h2>What the model foresaw</h2>{_ranks([placed(pairs) for pairs in r.ranks])}")
     if report.weights:
         parts.append(f"<h2>What the cost model goes by</h2>{_bars(report.weights)}")
     if report.python:
@@ -224,6 +227,25 @@ def _roof(p: Position) -> str:
         + _text((WIDTH + LEFT) / 2, HEIGHT - 6, "GFLOP/s over operations for each byte of the arguments"),
         "roofline",
     )
+
+
+def _ranks(groups: Sequence[Sequence[tuple[int, int]]]) -> str:
+    """A dot for each candidate: its place by the clock over its place by the model."""
+    most = max(max(place) for places in groups for place in places)
+    side = HEIGHT - BOTTOM - TOP
+
+    def x(place: float) -> float:
+        return LEFT + side * (place - 0.5) / most
+
+    def y(place: float) -> float:
+        return TOP + side * (place - 0.5) / most
+
+    dots = [p for places in groups for p in places]
+    path = "".join(f"M{x(m):.0f} {y(c):.0f}h0" for m, c in dots[:: -(-len(dots) // DOTS)])
+    body = _line(x(0.5), y(0.5), x(most + 0.5), y(most + 0.5), GREY, ' stroke-dasharray="5 4"')
+    body += f'<path d="{path}" fill="none" stroke="{BLUE}" stroke-width="5" stroke-linecap="round"/>'
+    said = "place by the clock over place by the model, the fastest at the top left"
+    return _svg(body + _text(LEFT, HEIGHT - 6, said, "start"), "ranks of the model")
 
 
 def _bars(weights: Sequence[tuple[str, float]]) -> str:

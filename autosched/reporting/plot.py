@@ -57,6 +57,24 @@ def tuning_curve(
     return axes
 
 
+def rank_plot(groups: Sequence[Sequence[tuple[int, int]]], title: str, axes: Any = None) -> Any:
+    """A dot for each candidate: its place by the clock over its place by the model; those of a good model lie
+    near the diagonal. A colour for each model. Returns the axes.
+
+    Raises TensorLangError when matplotlib is missing.
+    """
+    if axes is None:
+        _, axes = _library().subplots(figsize=(4, 4), layout="constrained")
+    most = max((max(place) for places in groups for place in places), default=1)
+    axes.plot([1, most], [1, most], color="#9aa4b2", linestyle="--", linewidth=1)
+    for places in groups:
+        axes.scatter([p for p, _ in places], [t for _, t in places], s=12)
+    axes.set_xlabel("place by the model")
+    axes.set_ylabel("place by the clock")
+    axes.set_title(title, loc="left", fontsize=10)
+    return axes
+
+
 def _library() -> Any:
     try:
         import matplotlib.pyplot

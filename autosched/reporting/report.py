@@ -18,8 +18,9 @@ from ..records import Record
 from ..task import SearchTask
 from ..whole_files import write_whole
 from .page import document, section
-from .plot import tuning_curve
+from .plot import rank_plot, tuning_curve
 from .roofline import Position, position
+from .search_quality import gain_text, model_text, placed, sketch_texts
 from .units import best_text, seconds_text, shares_text
 
 NEWLINE = "\n"
@@ -36,7 +37,9 @@ class TuneResult:
     status, with an example of each in ``reasons``; ``weights`` is what the cost model goes by, the share of
     each feature, when it can say so. ``spent`` are the seconds of each part of the work: ``space``,
     ``search``, ``model`` and ``finals`` one after the other, ``lower``, ``LLVM``, ``check`` and ``run`` in
-    other processes side by side."""
+    other processes side by side. ``sketches`` are those tried, as (rules, candidates, best seconds), fastest
+    first; ``ranks`` has, for each model, pairs of its score of a candidate before it was measured and the
+    seconds it took; ``noise`` is how far the middle half of the times of the first schedule is spread."""
 
     task: SearchTask
     best: Record | None
@@ -51,6 +54,9 @@ class TuneResult:
     notes: tuple[str, ...] = ()
     weights: dict[str, float] = field(default_factory=dict)
     spent: dict[str, float] = field(default_factory=dict)
+    sketches: tuple[tuple[str, int, float], ...] = ()
+    ranks: tuple[tuple[tuple[float, float], ...], ...] = ()
+    noise: float | None = None
 
     @property
     def schedule(self) -> tl.Schedule | None:
@@ -72,6 +78,19 @@ class TuneResult:
         """How many times as fast the best is as the schedule the search began with; None when either is
         missing."""
         return None if self.best is None or self.begun is None else self.begun / self.best.cost
+
+    @property
+    def gain_interval(self) -> tuple[float, float] | None:
+        """A range that holds the true gain with 95 % confidence; None where there is none to tell."""
+        if self.best is None or self.begun is None or self.best.start:
+            return None
+        low, high = self.best.interval
+        return self.begun / high, self.begun / low
+
+    @property
+    def significant(self) -> bool:
+        """Whether the best is faster than the schedule the search began with beyond what chance explains."""
+        return self.gain_interval is not None and self.gain_interval[0] > 1.0
 
     @property
     def gflops(self) -> float:
@@ -175,9 +194,13 @@ class TuneReport:
             rows.append(
                 (
                     "gain",
-                    f"{r.gain:.2f}× as fast as the {seconds_text(r.begun)} of the schedule it began with",
+                    f"{r.gain:.2f}× as fast as the {seconds_text(r.begun)} of the schedule it began with"
+                    + gain_text(r.gain_interval, r.noise),
                 )
             )
+        rows += [("sketch", text) for text in sketch_texts(r.sketches)]
+        if r.ranks:
+            rows.append(("model", model_text(r.ranks)))
         if self.roofline is not None:
             rows.append(("roofline", str(self.roofline)))
         if r.spent:
@@ -214,6 +237,11 @@ class TuneReport:
         without matplotlib."""
         r = self.result
         return tuning_curve(r.costs, r.begun, r.flops, r.task.name, axes)
+
+    def plot_ranks(self, axes: Any = None) -> Any:
+        """The place of each candidate by the clock over that by the model before it was measured, on
+        matplotlib axes. Raises TensorLangError without matplotlib."""
+        return rank_plot([placed(pairs) for pairs in self.result.ranks], self.result.task.name, axes)
 
     def to_html(self) -> str:
         """A section of HTML without links to anything, at most 500 kB."""

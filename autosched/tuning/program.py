@@ -72,6 +72,7 @@ class ProgramSession(Session):
         # candidates of each piece that has more
         self._proposed = dict.fromkeys([*self.members, *([WHOLE] if few else [])], 0)
         self._begun = False
+        self._joined: list[str] = []  # schedules put together of those of the pieces
 
     @property
     def tried(self) -> int:
@@ -198,6 +199,7 @@ class ProgramSession(Session):
                 )
             except tl.ScheduleError:
                 continue  # a record of another release
+        self._joined = list(dict.fromkeys(result))
         return result
 
     def notes(self) -> list[str]:
@@ -213,6 +215,16 @@ class ProgramSession(Session):
         """Seconds of each part of the work, on the whole and on its pieces."""
         every = [super().parts(), *[m.parts() for m in self.members.values()]]
         return {part: sum(p.get(part, 0.0) for p in every) for p in every for part in p}
+
+    def ranks(self) -> list[list[tuple[float, float]]]:
+        """Those of the whole and of each piece."""
+        return [*super().ranks(), *[pairs for m in self.members.values() for pairs in m.ranks()]]
+
+    def sketches(self) -> list[tuple[str, int, float]]:
+        """Those of the whole, and the schedules put together of what the pieces gained."""
+        costs = [self.known[t] for t in self._joined if t in self.known]
+        joined = [("the best of its pieces, put together", len(costs), min(costs))] if costs else []
+        return sorted([*super().sketches(), *joined], key=lambda f: f[2])
 
     def weights(self) -> dict[str, float]:
         """Nothing: each piece has a model of its own."""

@@ -72,6 +72,7 @@ class Session:
         self.unsaved: tl.TensorLangError | None = None
         self.exhausted = False  # there was nothing left to propose
         self.end = float("inf")  # by ``time.perf_counter``: when it is to be over
+        self.believed: dict[str, float] = {}  # what the model said of candidates before they were measured
         self.spent: dict[str, float] = {}  # seconds of each part, those of workers too
         self._news = False
         self._adopted = Adopted(task, [v.trace for v in self.variants])
@@ -116,6 +117,8 @@ class Session:
         found = {canonical_trace(self.variants[i].trace_of(row)): (i, row) for i, row in chosen}
         new = [t for t in found if t not in self.known and t not in self.waiting]
         self.waiting.update((t, found[t]) for t in new)
+        if scores is not None:
+            self.believed |= {t: float(scores[i](row[None, :])[0]) for t in new for i, row in [found[t]]}
         self.exhausted = not new
         return new
 
@@ -235,6 +238,31 @@ class Session:
     def parts(self) -> dict[str, float]:
         """Seconds of each part of the work."""
         return self.spent
+
+    def ranks(self) -> list[list[tuple[float, float]]]:
+        """For each model, its scores of candidates before they were measured, and the seconds they took."""
+        costs = {r.steps: r.cost for r in ranked(self.measured(), self.key, self.target)}
+        pairs = [(score, costs[t]) for t, score in self.believed.items() if t in costs]
+        return [pairs] if pairs else []
+
+    def sketches(self) -> list[tuple[str, int, float]]:
+        """The sketches of which something was measured: their rules, how many candidates, and the seconds of
+        the fastest; fastest first."""
+        found = [
+            (f"{n}: {', '.join(v.why) or 'template'}", len(s.costs), float(s.costs.min()))
+            for n, (v, s) in enumerate(zip(self.variants, self.seen, strict=True))
+            if len(s.costs)
+        ]
+        return sorted(found, key=lambda f: f[2])
+
+    def noise(self) -> float | None:
+        """How far the middle half of the measurements of the first candidate in turns with others is spread,
+        as a share of its time; None where there are too few."""
+        mine = [r for r in self.measured() if r.turn and r.steps == self.first and r.ok]
+        times = sorted(t for r in mine for t in r.times)
+        if len(times) < 4:
+            return None
+        return (times[3 * len(times) // 4] - times[len(times) // 4]) / times[len(times) // 2]
 
     def weights(self) -> dict[str, float]:
         """What the cost model goes by, heaviest first; empty when it cannot say or has learnt nothing."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -184,6 +185,22 @@ def test_help_says_what_everything_is_for(
         line for line in said.splitlines() if line.startswith("  ") and len(line.split()) == 1
     ]  # a name without an explanation
     assert not [line for line in bare if not line.strip().startswith(("tune|show", "-"))], bare
+
+
+def test_compare_says_which_file_is_faster(
+    records: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Half the times in the second file: twice as fast, beyond the noise; a file beside itself is not."""
+    half = tmp_path / "half.jsonl"
+    log = RecordLog(half)
+    for r in load(records)[0]:
+        log.append(replace(r, times=tuple(t / 2 for t in r.times)))
+    assert main(["compare", str(records), str(half)]) == 0
+    said = capsys.readouterr().out
+    assert "2.00×" in said and "within the noise" not in said and "geometric mean of 1 task: 2.00×" in said
+    assert main(["compare", str(records), str(records)]) == 0
+    assert "1.00×, within the noise" in capsys.readouterr().out
+    assert main(["compare", str(records), str(half), "--task", "conv"]) == 1
 
 
 def test_nothing_worked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

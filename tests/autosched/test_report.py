@@ -17,6 +17,7 @@ import tensorlang as tl
 from autosched import Record, SearchTask, TuneResult, tune
 from autosched.reporting.progress import Lines, Live, Notebook, Standing, reporter
 from autosched.reporting.roofline import LARGEST, SMALLEST, Peaks, Position, bytes_text, peaks, position
+from autosched.reporting.search_quality import gain_text, model_text, placed, sketch_texts
 from autosched.reporting.units import best_text, seconds_text
 from autosched.templates import matmul as template
 from tensorlang.errors import TensorLangError
@@ -324,3 +325,19 @@ def test_a_broken_tune_ends_its_display(peak: None) -> None:
 @pytest.mark.parametrize("t, text", [(1.5, "1.5 s"), (2.34567e-3, "2.35 ms"), (5e-6, "5 µs"), (3e-9, "3 ns")])
 def test_seconds(t: float, text: str) -> None:
     assert seconds_text(t) == text
+
+
+def test_what_the_search_was_worth() -> None:
+    """The sketch that won, ranks of the model by hand, and a gain beyond the noise or within it."""
+    assert placed([(0.5, 3.0), (2.0, 1.0), (1.0, 9.0)]) == [(3, 2), (1, 1), (2, 3)]
+    assert "put 67% of pairs in order" in model_text([[(0.5, 3.0), (2.0, 1.0), (1.0, 9.0)]])
+    assert "too few" in model_text([[(1.0, 1.0)]])
+    assert gain_text((1.1, 1.3), 0.02).endswith("1.10 to 1.30, significant; noise of the machine 2%)")
+    assert "not significant" in gain_text((0.9, 1.3), None) and gain_text(None, None) == ""
+    texts = sketch_texts([("1: tiling", 3, 1e-3), ("0: default", 1, 2e-3), ("2: none", 1, float("inf"))])
+    assert texts == ["1: tiling: 1 ms, 3 tried", "0: default: 2 ms, 1 tried, 2.00× as long"]
+    task = SearchTask(matmul, (16, 16, 16), template=template)
+    result = tune(task, trials=8, measurer=Pretend(), progress=False)
+    facts = dict(result.report().facts)
+    assert "template" in facts["sketch"] and "of pairs in order" in facts["model"]
+    assert len(result.ranks[0]) >= 7 and "ranks of the model" in result.report().to_html()
