@@ -11,6 +11,8 @@ import math
 import struct
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,12 +23,14 @@ from ..core.names import identifier
 from ..errors import CallError, TensorLangError
 from ..interface.externs import symbols
 from ..interface.signature import Param, Signature
+from . import files
 from .arena import Life, place
 from .arguments import Binder
 from .arrays import address_of, empty, in_kind_of
 from .call import native_entry
 from .callbacks import Callbacks
 from .codes import KernelCode
+from .engine_file import Contents, Part, pack, read
 from .loader import load_objects
 from .module import failure
 from .program import Host, Kernel, Program, Rest
@@ -65,6 +69,7 @@ class Engine:
         codes: Sequence[KernelCode],
         constants: Sequence[np.ndarray],
         source: Source | None = None,
+        loaded: Loaded | None = None,
     ) -> None:
         self.program = program
         self.codes = tuple(codes)
@@ -72,7 +77,7 @@ class Engine:
         self.source = source
         self.later: dict[Any, Engine] = {}
         self.output_names = list(program.output_names)
-        self._loaded = Loaded(self.codes)
+        self._loaded = loaded or Loaded(self.codes)
         self._arenas = Arenas()
         self._apart = differences(program)
         self.steps: list[Run | Host] = []
@@ -161,6 +166,62 @@ class Engine:
         direct = Direct(run, self._signature(p.inputs, p.outputs))
         quick = native_entry(direct) if options.native_calls() else None
         return quick or direct.portable
+
+    # -- files
+
+    def save(self, path: str | Path) -> None:
+        """Write the engine to one file, which ``Engine.load`` reads without the model and the compiler.
+
+        What was compiled for values or sizes met so far is in it. It holds machine code for processors like
+        this one. Raises TensorLangError when it cannot be written, and for a model that calls Python.
+        """
+        place = files.named(path, "save")
+        parts: list[Engine] = [self]
+        codes: dict[str, KernelCode] = {}
+        constants: dict[int, np.ndarray] = {}
+        numbered = []
+        for engine in parts:  # grows while it is walked
+            later = {}
+            for key, after in engine.later.items():
+                later[key] = len(parts)
+                parts.append(after)
+            for c in engine.codes:
+                codes.setdefault(c.symbol, c)
+            for a in engine.constants:
+                constants.setdefault(id(a), a)
+            numbered.append((engine, later))
+        symbols_, arrays = {s: i for i, s in enumerate(codes)}, {n: i for i, n in enumerate(constants)}
+        contents = Contents(
+            [Part(e._shared(symbols_, arrays), later) for e, later in numbered],
+            list(codes.values()),
+            list(constants.values()),
+        )
+        files.write({place: pack(contents, None)}, f"save {self.program.name}")
+
+    def _shared(self, codes: Mapping[str, int], arrays: Mapping[int, int]) -> Program:
+        """The program with numbers of codes and constants that several programs share."""
+        p = self.program
+        own = [arrays[id(a)] for a in self.constants]
+        kernels = [
+            k._replace(code=codes[self.codes[k.code].symbol], constants=tuple(own[c] for c in k.constants))
+            for k in p.kernels
+        ]
+        return replace(p, kernels=kernels, constants={v: own[c] for v, c in p.constants.items()})
+
+    @staticmethod
+    def load(path: str | Path, *, verify: bool = False, mine: bool = False) -> Engine:
+        """The engine of a file that ``save`` wrote; its weights stay in the file, which is mapped.
+
+        The file holds machine code: load only what you would run. ``verify`` also compares the hash of the
+        weights, ``mine`` is as for ``tl.load``. Raises TargetError when it is for another machine,
+        TensorLangError when it is torn, changed, no engine, or not to be trusted.
+        """
+        found = read(path, verify, mine)
+        loaded = Loaded(found.codes)
+        engines = [Engine(p.program, found.codes, found.constants, None, loaded) for p in found.parts]
+        for engine, part in zip(engines, found.parts, strict=True):
+            engine.later.update((key, engines[n]) for key, n in part.later.items())
+        return engines[0]
 
     # -- step by step
 

@@ -8,6 +8,7 @@ import stat
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 from ..errors import TensorLangError
 
@@ -72,24 +73,34 @@ def _ordinary(path: str) -> None:
 
 
 def read(path: str | Path, mine: bool = False) -> bytes:
-    """The contents of an ordinary file that is to be run. Raises TensorLangError, also when everybody may
+    """The contents of an ordinary file that is to be run. Raises TensorLangError as ``opened``."""
+    with opened(path, mine) as file:
+        try:
+            return file.read()
+        except OSError as error:
+            raise TensorLangError(f"cannot load {path}", because=error.strerror or str(error)) from None
+
+
+def opened(path: str | Path, mine: bool = False) -> BinaryIO:
+    """An ordinary file that is to be run, for reading. Raises TensorLangError, also when everybody may
     write it, or with ``mine`` (nobody named this file: it lies in a cache) when it is another user's or
     others may write it; never waits for a pipe or reads a device without end."""
     try:
         _ordinary(os.fspath(path))
-        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
-            why = _distrust(os.fstat(file.fileno()), mine)  # of what is open, whatever has the name by now
-            if why:
-                raise TensorLangError(
-                    f"cannot load {path}",
-                    because=f"{why}, and it holds machine code",
-                    try_=f"chmod go-w {path}, if you know who wrote it" if "write" in why else "make it anew",
-                )
-            return file.read()
+        file = open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb")  # noqa: SIM115
     except (OSError, ValueError) as error:
         raise TensorLangError(
             f"cannot load {path}", because=getattr(error, "strerror", None) or str(error)
         ) from None
+    why = _distrust(os.fstat(file.fileno()), mine)  # of what is open, whatever has the name by now
+    if why:
+        file.close()
+        raise TensorLangError(
+            f"cannot load {path}",
+            because=f"{why}, and it holds machine code",
+            try_=f"chmod go-w {path}, if you know who wrote it" if "write" in why else "make it anew",
+        )
+    return file
 
 
 def _distrust(status: os.stat_result, mine: bool) -> str:

@@ -1,0 +1,354 @@
+"""One engine, one file: a header, machine code, weights. Knows programs and bytes; nothing is executed to
+read it, and no number in it is used before it is checked.
+
+Layout: a line ``tensorlang engine 1``; a line with the SHA-256 of what follows up to the weights, then the
+lengths of header and code, where the weights begin, their length and their SHA-256; the header, one document
+of JSON; the object codes; from the next page on the weights, each on a cache line. The weights are mapped,
+not read, and hashed only when that is asked for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import mmap
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.dtype import dtype
+from ..errors import TensorLangError
+from ..interface.signature import Dim, Signature
+from . import files, store
+from .codes import KernelCode
+from .program import Host, Kernel, Program, Rest, Value
+from .size_table import SizeTable
+
+MAGIC = b"tensorlang engine "
+VERSION = 1
+PAGE, LINE = 4096, 64
+_LARGEST = (1 << 63) - 1
+_TABLE = 64 + 4 * 17 + 1 + 64  # characters of the second line
+
+
+class Part(NamedTuple):
+    """A program, and by what was known the numbers of the parts that follow it."""
+
+    program: Program
+    later: dict[Any, int]
+
+
+class Contents(NamedTuple):
+    """What a file holds; the first part is the engine itself."""
+
+    parts: list[Part]
+    codes: list[KernelCode]
+    constants: list[np.ndarray]
+
+
+# -- writing
+
+
+def pack(contents: Contents, target: str | None) -> bytes:
+    """The bytes of a file. Raises TensorLangError for a program that calls Python."""
+    name = contents.parts[0].program.name
+    host = sorted({s.name for p in contents.parts for s in p.program.steps if isinstance(s, Host)})
+    if host:
+        raise TensorLangError(
+            f"{name} cannot be saved", because=f"it calls functions of Python: {', '.join(host)}"
+        )
+    places, at = [], 0
+    for a in contents.constants:
+        step = PAGE if a.nbytes >= 16 * PAGE else LINE
+        places.append(-(-at // step) * step)
+        at = places[-1] + a.nbytes
+    weights = bytearray(at)
+    for a, place in zip(contents.constants, places, strict=True):
+        weights[place : place + a.nbytes] = np.ascontiguousarray(a).tobytes()
+    features = sorted({f for c in contents.codes for f in c.features})
+    header = {
+        "machine": store.machine(target, features),
+        "codes": [[c.signature.to_json(), len(c.object_code), c.features] for c in contents.codes],
+        "constants": [
+            [_dtype(a), a.shape, place] for a, place in zip(contents.constants, places, strict=True)
+        ],
+        "parts": [
+            [_written(p.program), [[_key_out(k), n] for k, n in p.later.items()]] for p in contents.parts
+        ],
+    }
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=True).encode()
+    code = b"".join(c.object_code for c in contents.codes)
+    return assembled(text, code, bytes(weights))
+
+
+def assembled(header: bytes, code: bytes, weights: bytes) -> bytes:
+    """The file of these three."""
+    first = MAGIC + str(VERSION).encode() + b"\n"
+    begin = len(first) + _TABLE + 1 + len(header) + len(code)
+    start = -(-begin // PAGE) * PAGE
+    lengths = (len(header), len(code), start, len(weights))
+    rest = b"".join(b" %016x" % n for n in lengths) + b" " + hashlib.sha256(weights).hexdigest().encode()
+    digest = hashlib.sha256(rest + b"\n" + header + code).hexdigest().encode()
+    return b"".join([first, digest, rest, b"\n", header, code, bytes(start - begin), weights])
+
+
+def _dtype(a: np.ndarray) -> str:
+    return str(dtype(a.dtype))
+
+
+def _written(p: Program) -> dict[str, Any]:
+    return {
+        "name": p.name,
+        "dims": [[d.name, d.lo, d.hi, d.multiple_of] for d in p.dims],
+        "sizes": p.sizes.to_json(),
+        "values": p.values,
+        "inputs": p.inputs,
+        "input_shapes": p.input_shapes,
+        "outputs": p.outputs,
+        "output_names": p.output_names,
+        "assumed": p.assumed,
+        "constants": list(p.constants.items()),
+        "kernels": p.kernels,
+        "steps": p.steps,
+        "rest": p.rest,
+        "otherwise": p.otherwise,
+    }
+
+
+def _key_out(key: Any) -> Any:
+    turned, value, sizes = key
+    if value is not None:
+        kind, shape, data = value
+        value = [kind, shape, data.hex()]
+    return [turned, value, sizes]
+
+
+# -- reading
+
+
+def read(path: str | Path, verify: bool = False, mine: bool = False) -> Contents:
+    """What a file holds, the weights mapped; ``verify`` also compares their hash. Raises TensorLangError,
+    TargetError."""
+    path = files.named(path, "Engine.load")
+    with files.opened(path, mine) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size == 0:
+            raise _refused(path, "it is empty")
+        try:
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except (OSError, ValueError) as e:
+            raise _refused(path, str(e)) from None
+    line = data[: data.find(b"\n") + 1]
+    if not line.startswith(MAGIC):
+        raise _refused(path, "it is no saved engine", "engine.save(path) writes one; tl.load takes kernels")
+    if line != MAGIC + b"%d\n" % VERSION:
+        raise _refused(path, f"its format is version {line[len(MAGIC) : -1][:20].decode('ascii', 'replace')}")
+    text, code, weights = _sections(path, data, len(line), verify)
+    try:
+        header = json.loads(text)
+        needs = header["machine"]
+        found = _contents(header, code, weights)
+        machine = str(needs["triple"]), str(needs["cpu"]), [str(f) for f in needs["features"]]
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        IndexError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+        TensorLangError,
+    ) as e:
+        said = f"{e}".partition("\n")[0][:80] or type(e).__name__
+        raise _refused(path, f"its header makes no sense: {said}") from None
+    store.check_machine(path, found.parts[0].program.name, *machine)
+    return found
+
+
+def _refused(path: Path, because: str, try_: str = "compile and save the model again") -> TensorLangError:
+    return TensorLangError(f"cannot load {path}", because=because, try_=try_)
+
+
+def _sections(path: Path, data: mmap.mmap, at: int, verify: bool) -> tuple[bytes, bytes, memoryview]:
+    """Header, code and weights, each within the file."""
+    table = data[at : at + _TABLE + 1]
+    begin = at + _TABLE + 1
+    try:
+        digest, *numbers, weights_digest = table[:-1].split(b" ")
+        header, code, start, weights = (int(n, 16) for n in numbers)
+        whole = table[-1:] == b"\n" and len(table) == _TABLE + 1
+        whole = whole and begin + header + code <= start and start % PAGE == 0 and min(header, code) >= 0
+        whole = whole and weights >= 0 and start + weights == len(data)
+    except ValueError:
+        whole = False
+    if not whole:
+        raise _refused(path, "it is torn: its parts are not as long as it says")
+    hashed = hashlib.sha256(table[64:])
+    hashed.update(data[begin : begin + header + code])
+    if hashed.hexdigest().encode() != digest:
+        raise _refused(path, "its contents do not match its hash: the file is torn or was changed")
+    mapped = memoryview(data)[start : start + weights]
+    if verify and hashlib.sha256(mapped).hexdigest().encode() != weights_digest:
+        raise _refused(path, "its weights do not match their hash: the file is torn or was changed")
+    return data[begin : begin + header], data[begin + header : begin + header + code], mapped
+
+
+def _contents(header: Mapping[str, Any], code: bytes, weights: memoryview) -> Contents:
+    codes, at = [], 0
+    for signature, length, features in header["codes"]:
+        _index(length, len(code) - at + 1)
+        made = Signature.from_json(signature)
+        codes.append(KernelCode(code[at : at + length], made, (), tuple(map(_text, features))))
+        at += length
+    if len({c.symbol for c in codes}) != len(codes):
+        raise ValueError("two kernels have one name")
+    constants = [_constant(row, weights) for row in header["constants"]]
+    count = len(header["parts"])
+    parts = [_part(row, codes, constants, count) for row in header["parts"]]
+    if not parts:
+        raise ValueError("there is no program")
+    return Contents(parts, codes, constants)
+
+
+def _constant(row: Any, weights: memoryview) -> np.ndarray:
+    kind, shape, place = row
+    form = dtype(_text(kind)).to_numpy()
+    shape = tuple(_index(n, _LARGEST) for n in shape)
+    size = math.prod(shape) * form.itemsize
+    if place % LINE or not 0 <= place <= place + size <= len(weights):
+        raise ValueError("a constant lies outside")
+    return np.frombuffer(weights[place : place + size], form).reshape(shape)
+
+
+def _part(row: Any, codes: Sequence[KernelCode], constants: Sequence[np.ndarray], parts: int) -> Part:
+    data, later = row
+    dims = tuple(Dim(_text(n), _bound(lo), _bound(hi), _index(m, _LARGEST)) for n, lo, hi, m in data["dims"])
+    if len({d.name for d in dims}) != len(dims) or any(d.multiple_of < 1 for d in dims):
+        raise ValueError("the dims are no dims")
+    names = [_text(r) for r in data["sizes"] if isinstance(r, str)]
+    sizes = SizeTable.from_json(data["sizes"], names)
+
+    def rows(many: Any) -> tuple[int, ...]:
+        return tuple(_index(n, len(sizes.rows)) for n in many)
+
+    values = [Value(_text(n), str(dtype(_text(t))), rows(shape)) for n, t, shape in data["values"]]
+
+    def known(many: Any) -> tuple[int, ...]:
+        return tuple(_index(v, len(values)) for v in many)
+
+    def rest(x: Any) -> Rest | None:
+        if x is None:
+            return None
+        pivot, needed, live = x
+        which = None if pivot is None else _index(pivot, len(values))
+        return Rest(which, tuple(map(_text, needed)), known(live))
+
+    program = Program(
+        _text(data["name"]),
+        dims,
+        sizes,
+        values,
+        known(data["inputs"]),
+        tuple(rows(shape) for shape in data["input_shapes"]),
+        known(data["outputs"]),
+        tuple(map(_text, data["output_names"])),
+        tuple((*rows((a, b)), bool(c)) for a, b, c in data["assumed"]),  # type: ignore[misc]
+        {_index(v, len(values)): _index(c, len(constants)) for v, c in data["constants"]},
+        [
+            Kernel(
+                _index(c, len(codes)),
+                known(inputs),
+                known(outputs),
+                tuple(_index(n, len(constants)) for n in held),
+                rows(slots),
+            )
+            for c, inputs, outputs, held, slots in data["kernels"]
+        ],
+        [tuple(_index(k, len(data["kernels"])) for k in step) for step in data["steps"]],
+        rest(data["rest"]),
+        rest(data["otherwise"]),
+    )
+    _check(program, codes, constants)
+    return Part(program, {_key_in(k): _index(n, parts) for k, n in later})
+
+
+def _check(p: Program, codes: Sequence[KernelCode], constants: Sequence[np.ndarray]) -> None:
+    """That the parts of a program go together. Raises ValueError."""
+    if len(p.input_shapes) != len(p.inputs) or any(
+        len(shape) != len(p.values[v].shape) for v, shape in zip(p.inputs, p.input_shapes, strict=True)
+    ):
+        raise ValueError("the inputs have no such shapes")
+    if p.rest is None and len(p.outputs) != len(p.output_names):
+        raise ValueError("the outputs have no such names")
+    if (p.rest is None and not p.outputs) or (p.assumed and p.otherwise is None):
+        raise ValueError("it does not end")
+    for v, c in p.constants.items():
+        fixed = tuple(p.sizes.rows[n] for n in p.values[v].shape)
+        if p.values[v].dtype != _dtype(constants[c]) or fixed != constants[c].shape:
+            raise ValueError("a constant has another form")
+    ready = {*p.inputs, *p.constants}
+    for step in p.steps:
+        assert not isinstance(step, Host)
+        for k in step:
+            _check_kernel(p, p.kernels[k], codes, constants)
+            if not ready.issuperset(p.kernels[k].inputs) or not ready.isdisjoint(p.kernels[k].outputs):
+                raise ValueError("a value is read before it is made")
+            ready.update(p.kernels[k].outputs)
+    wanted = set(p.outputs)
+    for r in (p.rest, p.otherwise):
+        wanted.update(() if r is None else r.live)
+    if p.rest is not None and p.rest.pivot is not None:
+        wanted.add(p.rest.pivot)
+    if not ready.issuperset(wanted):
+        raise ValueError("an output is made by nothing")
+
+
+def _check_kernel(
+    p: Program, k: Kernel, codes: Sequence[KernelCode], constants: Sequence[np.ndarray]
+) -> None:
+    signature = codes[k.code].signature
+    buffers = [q for q in signature.params if q.kind == "buffer"]
+    values = [p.values[v] for v in (*k.inputs, *k.outputs)]
+    forms = [(v.dtype, len(v.shape)) for v in values]
+    forms += [(_dtype(constants[c]), constants[c].ndim) for c in k.constants]
+    scalars = len(signature.params) - len(buffers)
+    counts = len(k.inputs), len(k.outputs), len(k.constants)
+    written = [kind for kind, n in zip((False, True, False), counts, strict=True) for _ in range(n)]
+    if (
+        [(q.dtype, len(q.shape)) for q in buffers] != forms
+        or len(k.slots) != len(signature.dims) + scalars
+        or [q.written for q in buffers] != written
+        or any(q.strides is not None for q in buffers)
+        or signature.constants
+    ):
+        raise ValueError(f"{signature.name} takes other arguments")
+
+
+def _key_in(key: Any) -> Any:
+    turned, value, sizes = key
+    if value is not None:
+        kind, shape, data = value
+        value = _text(kind), tuple(_index(n, _LARGEST) for n in shape), bytes.fromhex(data)
+    return tuple(int(i) for i in turned), value, tuple(int(n) for n in sizes)
+
+
+def _index(x: Any, count: int) -> int:
+    if type(x) is not int or not 0 <= x < count:
+        raise ValueError(f"{str(x)[:40]} is no number below {count}")
+    return x
+
+
+def _bound(x: Any) -> int | None:
+    if x is None or (type(x) is int and abs(x) <= _LARGEST):
+        return x
+    raise ValueError(f"{str(x)[:40]} is no bound")
+
+
+def _text(x: Any) -> str:
+    if not isinstance(x, str):
+        raise ValueError(f"{type(x).__name__} is no text")
+    return x
