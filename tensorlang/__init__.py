@@ -17,7 +17,7 @@ from .errors import (
     TargetError,
     TensorLangError,
 )
-from .frontends import load_onnx
+from .frontends import load_onnx, onnx_op
 from .graph import Engine, Graph
 from .interface.externs import register_func, register_symbol
 from .nd import cpu, device
@@ -73,6 +73,7 @@ __all__ = [
     "lower",
     "nd",
     "num_threads",
+    "onnx_op",
     "ops",
     "plan_workspace",
     "register_func",

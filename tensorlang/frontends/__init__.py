@@ -5,10 +5,13 @@ A room is imported with the first program that needs it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..graph import Graph
+
+Function = Callable[..., Any]
 
 
 def load_onnx(source: Any) -> Graph:
@@ -25,3 +28,18 @@ def load_onnx(source: Any) -> Graph:
     from .onnx import load_onnx
 
     return load_onnx(source)
+
+
+def onnx_op(domain: str, name: str) -> Callable[[Function], Function]:
+    """A decorator that makes a function of te tensors an operator of ONNX files::
+
+        @tl.onnx_op("my.domain", "Swish2")
+        def swish2(x, *, alpha=1.0):
+            return ops.multiply(x, ops.sigmoid(ops.multiply(x, alpha)))
+
+    Inputs come by position, None for one that is left out; parameters by keyword only are the attributes.
+    The operator may be one that is known already: the new one takes its place.
+    """
+    from .onnx.table import te_op
+
+    return te_op(name, domain=domain)

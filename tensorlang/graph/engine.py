@@ -23,11 +23,17 @@ How = tuple[int, Collection[str], Hooks]  # the level, what is left out, who see
 
 
 def compiled(
-    graph: Program, compiler: Compiler, level: int = 2, without: Collection[str] = (), hooks: Hooks = ()
+    graph: Program,
+    compiler: Compiler,
+    level: int = 2,
+    without: Collection[str] = (),
+    hooks: Hooks = (),
+    names: Mapping[Var, str] | None = None,
 ) -> Engine:
     """The engine of a graph. ``without`` names passes that are left out, ``regions`` among them; ``hooks``
-    see each pass. Raises TensorLangError for what cannot be compiled."""
-    return Source(graph, compiler, (level, without, hooks), {}).made()
+    see each pass; ``names`` are those of dims that are called otherwise. Raises TensorLangError for what
+    cannot be compiled."""
+    return Source(graph, compiler, (level, without, hooks), names or {}).made()
 
 
 class Source:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import copy
+import difflib
+import re
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from ..errors import DeclareError
+from ..expr.nodes import Var
 from ..runtime.engine import Engine
 from .engine import compiled
-from .graph import Program
+from .graph import Program, Value, needed
 from .kernels import Compiler, Progress
 from .passes import Hooks
+from .passes.rewrite import renewed
 
 
 class Graph(Program):
@@ -26,9 +32,14 @@ class Graph(Program):
     or by ``tl.load_onnx``.
     """
 
+    def __init__(self, name: str = "graph") -> None:
+        super().__init__(name)
+        self.renames: dict[Var, str] = {}  # of dims
+
     def compile(
         self,
         *,
+        outputs: Sequence[str] | None = None,
         target: Any = None,
         level: int = 2,
         math: str = "default",
@@ -40,6 +51,7 @@ class Graph(Program):
     ) -> Engine:
         """The graph as an engine, which takes every size of its open dims.
 
+        ``outputs`` names the values to compute, any in the graph, in place of its own outputs.
         ``level`` 0 computes every operator by a kernel of its own; 1 simplifies the graph where that keeps
         every bit, and fuses operators; 2 (the default) also moves the rounding of floats. ``without`` names
         passes to leave out (``graph.passes.PASSES``, and ``"regions"`` for fusing), and each of ``hooks`` is
@@ -48,4 +60,69 @@ class Graph(Program):
         kept in the directory ``cache`` (None: the user's, False: nowhere). ``progress(ready, all)`` is called
         as kernels are compiled. Raises TensorLangError for what cannot be compiled.
         """
-        return compiled(self, Compiler(target, math, cache, workers, progress), level, without, hooks)
+        graph = self if outputs is None else self.subgraph(None, outputs)
+        compiler = Compiler(target, math, cache, workers, progress)
+        return compiled(graph, compiler, level, without, hooks, graph.renames)
+
+    def subgraph(self, inputs: Sequence[str] | None, outputs: Sequence[str]) -> Graph:
+        """The part that computes the values named ``outputs`` from those named ``inputs`` (None: the graph's
+        own, as far as they are needed).
+
+        Raises DeclareError for names of nothing, for outputs that depend on something else than the inputs,
+        and for values behind a place where the graph ends until some numbers are known.
+        """
+        values = {v.name: v for v in (*self.inputs, *(v for n in self.nodes for v in n.outputs))}
+        values |= {v.name: v for v in self.constants}
+        values |= dict(zip(self.output_names, self.outputs, strict=False)) if self.rest is None else {}
+        wanted = [self._named(n, values) for n in outputs]
+        begin = self.inputs if inputs is None else [self._named(n, values) for n in inputs]
+        new = {v: v if v.node is None else Value(v.name, v.shape, v.dtype) for v in begin}
+        made = {v for v in begin if v.node is not None}
+        kept = needed([n for n in self.nodes if not made.issuperset(n.outputs)], wanted)
+        part: Graph = renewed(self, kept, {a: b for a, b in new.items() if a is not b})  # type: ignore[assignment]
+        part.rest = part.otherwise = None  # where assumed sizes differ, the part says so
+        part.outputs = [new.get(v, v) for v in wanted]
+        part.output_names = list(outputs)
+        read = {v for n in part.nodes for v in n.reads} | set(part.outputs)
+        part.inputs = [v for v in new.values() if inputs is not None or v in read]
+        ready = {*part.inputs, *(v for n in part.nodes for v in n.outputs)}
+        missing = [v.name for v in read if v.data is None and v not in ready]
+        if missing:
+            raise DeclareError(
+                f"subgraph: {', '.join(outputs)} needs {missing[0]} too",
+                because="it is an input of the graph",
+                try_=f"subgraph([{', '.join(map(repr, [*(inputs or ()), missing[0]]))}], …)",
+            )
+        return part
+
+    def _named(self, name: str, values: Mapping[str, Value]) -> Value:
+        if name not in values:
+            near = difflib.get_close_matches(str(name), values, 3)
+            raise DeclareError(
+                f"{self.name} has no value {name!r}", try_=f"one of {', '.join(near)}" if near else None
+            )
+        return values[name]
+
+    def rename_dims(self, names: Mapping[str, str]) -> Graph:
+        """The graph with other names for open sizes, ``{"p2o_DynamicDimension_0": "batch"}``: messages and
+        prints use them. Raises DeclareError for names of no size, and for a name that another has."""
+        known = {self.renames.get(d, d.name): d for d in self.dims}
+        result = {n: names.get(n, n) for n in known}
+        unknown = [n for n in names if n not in known]
+        twice = [n for n in result.values() if list(result.values()).count(n) > 1]
+        if unknown or twice:
+            raise DeclareError(
+                f"rename_dims: {unknown[0]} is no open size" if unknown else f"rename_dims: two {twice[0]}",
+                because=f"the sizes are {', '.join(known)}",
+            )
+        graph = copy.copy(self)
+        graph.renames = {known[n]: new for n, new in result.items()}
+        return graph
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        names = {d.name: new for d, new in self.renames.items() if d.name != new}
+        if not names:
+            return text
+        words = "|".join(map(re.escape, names))
+        return re.sub(rf"(?<![\w.])({words})(?![\w.])", lambda m: names[m[1]], text)

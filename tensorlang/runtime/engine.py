@@ -22,11 +22,12 @@ from ..core.dtype import dtype
 from ..core.names import identifier
 from ..errors import CallError, TensorLangError
 from ..interface.externs import symbols
-from ..interface.signature import Param, Signature
+from ..interface.signature import Param, Signature, show
 from . import files
 from .arena import Life, place
 from .arguments import Binder
 from .arrays import address_of, empty, in_kind_of
+from .bound import Bound
 from .call import native_entry
 from .callbacks import Callbacks
 from .codes import KernelCode
@@ -120,10 +121,31 @@ class Engine:
             )
         return self.source.explain()
 
+    def called(self, inputs: Mapping[str, Any], outs: Mapping[str, Any]) -> dict[str, Any]:
+        """Outputs by name from inputs by name; those among ``outs`` are written there."""
+        if self._direct is not None:
+            made = self._direct(**inputs, **outs)
+            results = made if len(self.output_names) > 1 else (made,)
+        else:
+            arrays, dims = self._bound((), inputs)
+            where = {self.output_names.index(n): a for n, a in outs.items()}
+            results = tuple(self.work(arrays, dims, where))
+        return dict(zip(self.output_names, results, strict=True))
+
+    def bind(self, pairs: Mapping[str, str] | None = None, **named: str) -> Bound:
+        """Feed outputs back: ``engine.bind(stateN="state")`` is called without ``state`` and keeps what
+        ``stateN`` was for the next call, without a copy. Names that are no words go into a mapping. Raises
+        CallError for names that there are not."""
+        return Bound(self, {**(pairs or {}), **named})
+
     def __repr__(self) -> str:
         p = self.program
         form = ", ".join(self._form(v) for v in p.inputs)
         return f"<engine {p.name}({form}): {len(p.kernels)} kernels, {len(self.codes)} distinct>"
+
+    def _size(self, row: int) -> str:
+        size = self.program.sizes.size(row)
+        return "a size" if size is None else show(size)
 
     def _form(self, v: int) -> str:
         value = self.program.values[v]
@@ -314,7 +336,13 @@ class Engine:
         """What is run where assumptions do not hold: conditions are taken the other way, else it is made for
         these very sizes."""
         p = self.program
-        assert p.otherwise is not None
+        if p.otherwise is None:
+            a, b, _ = p.assumed[apart[0]]
+            raise CallError(
+                f"{p.name}: this part of a graph is for sizes that are equal",
+                because=f"{self._size(a)} is not {self._size(b)}",
+                try_="the whole graph, which serves others too",
+            )
         known = {d: dims[d] for d in p.otherwise.dims}
         turned = tuple(i for i in apart if p.assumed[i][2])
         key = later_key(turned or (-1,), None, () if turned else known.values())

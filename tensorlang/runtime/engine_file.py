@@ -284,7 +284,7 @@ def _check(p: Program, codes: Sequence[KernelCode], constants: Sequence[np.ndarr
         raise ValueError("the inputs have no such shapes")
     if p.rest is None and len(p.outputs) != len(p.output_names):
         raise ValueError("the outputs have no such names")
-    if (p.rest is None and not p.outputs) or (p.assumed and p.otherwise is None):
+    if p.rest is None and not p.outputs:
         raise ValueError("it does not end")
     for v, c in p.constants.items():
         fixed = tuple(p.sizes.rows[n] for n in p.values[v].shape)

@@ -1,0 +1,77 @@
+"""Parts of graphs, other outputs, other names of sizes, operators of users."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang import ops
+
+
+@pytest.fixture(scope="module")
+def chain():
+    g = tl.Graph("chain")
+    x, y = g.input(("n", "m"), "float32", "x"), g.input(("n", "m"), "float32", "y")
+    a = g.call(ops.add, x, y, outputs=["a"])
+    b = g.call(ops.multiply, a, a, outputs=["b"])
+    g.output(g.call(ops.subtract, b, x, outputs=["c"]), "out")
+    return g
+
+
+X, Y = np.full((2, 3), 3, "float32"), np.full((2, 3), 2, "float32")
+
+
+def test_any_value_is_an_output(chain):
+    engine = chain.compile(outputs=["b", "out", "x", "a"])
+    b, out, x, a = engine(X, Y)
+    assert (a == 5).all() and (b == 25).all() and (out == 22).all() and (x == 3).all()
+    assert engine.output_names == ["b", "out", "x", "a"]
+
+
+def test_a_part_of_a_graph(chain):
+    part = chain.subgraph(["a", "x"], ["out"])
+    assert [n.op for n in part.nodes] == ["multiply", "subtract"]
+    assert (part.compile()(Y, X) == 1).all()
+    assert [v.name for v in chain.subgraph(None, ["a"]).inputs] == ["x", "y"]
+    assert len(chain.nodes) == 3 and [v.name for v in chain.inputs] == ["x", "y"]
+
+
+def test_parts_that_there_are_not(chain):
+    for call, says in (
+        (lambda: chain.subgraph(None, ["d"]), "no value 'd'"),
+        (lambda: chain.subgraph(["a"], ["out"]), "needs x too"),
+        (lambda: chain.compile(outputs=["ou"]), "one of out"),
+    ):
+        with pytest.raises(tl.DeclareError, match=says):
+            call()
+
+
+def test_sizes_get_other_names(chain):
+    g = chain.rename_dims({"n": "rows"})
+    assert "x: float32[rows, m]" in str(g) and "[n, m]" in str(chain)
+    with pytest.raises(tl.CallError, match="declared \\(rows, m\\)"):
+        g.compile()(X, Y[:1].copy())
+    assert "[lines, m]" in str(g.rename_dims({"rows": "lines"}))
+    for names, says in (({"k": "a"}, "k is no open size"), ({"n": "m"}, "two m")):
+        with pytest.raises(tl.DeclareError, match=says):
+            chain.rename_dims(names)
+
+
+def test_an_operator_of_a_user():
+    onnx = pytest.importorskip("onnx")
+    helper, table = onnx.helper, __import__("tensorlang.frontends.onnx.table", fromlist=["OPERATORS"])
+
+    @tl.onnx_op("tests.domain", "Twice")
+    def twice(x, *, plus=0.0):
+        return ops.add(ops.add(x, x), plus)
+
+    try:
+        infos = [helper.make_tensor_value_info(n, 1, ["n"]) for n in "xy"]
+        node = helper.make_node("Twice", ["x"], ["y"], domain="tests.domain", plus=1.0)
+        graph = helper.make_graph([node], "g", infos[:1], infos[1:])
+        opsets = [helper.make_opsetid("", 20), helper.make_opsetid("tests.domain", 1)]
+        engine = tl.load_onnx(helper.make_model(graph, opset_imports=opsets)).compile()
+        assert np.array_equal(engine(np.arange(3, dtype="float32")), [1, 3, 5])
+    finally:
+        del table.OPERATORS["tests.domain", "Twice"]
