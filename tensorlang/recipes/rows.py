@@ -84,9 +84,11 @@ def rows_of(s: Schedule, out: Stage) -> Rows | None:
 
 
 def _depth(stage: Stage) -> int:
-    """The axes of a reduction, without dimensions that were kept with one element each."""
+    """The axes of a reduction, without the dimensions that were kept with one element each: nothing is read
+    along those. A row of its own is none of them, for its schedule may be replayed for more rows."""
     front = list(stage.op.axis)
-    while front and size(front[-1]) == 1:
+    read = frozenset().union(*reads_of(stage.op).everywhere)
+    while front and size(front[-1]) == 1 and front[-1].var not in read:
         front.pop()
     return len(front)
 

@@ -118,3 +118,12 @@ def test_rows_of_what_is_scheduled_already_are_left_alone() -> None:
     arrays = [rng.standard_normal((1, 2, 10, 16)).astype(np.float32) for _ in range(3)]
     (right,) = te.reference.evaluate([out], dict(zip((q, k, v), arrays, strict=True)))
     assert np.abs(tl.compile([q, k, v, out])(*arrays) - right).max() < 1e-4
+
+
+def test_the_trace_of_one_row_serves_many():
+    """The default schedule of a single row, replayed for others, still keeps no more than a row."""
+    one = ops.softmax(te.placeholder((1, 512), name="x"))
+    x = te.placeholder((te.dim("m", 1, 64), te.dim("n", 1, 4097)), name="x")
+    many = ops.softmax(x)
+    s = default_schedule(one).trace.apply(te.create_schedule(many.op))
+    assert b"tensorlang_alloc" not in tl.build(s, [x, many]).object_code
