@@ -19,7 +19,7 @@ from ..te import Tensor
 from . import inputs, tags
 from .elementwise import cast
 from .join import strided_slice
-from .programs import kept_boxes, order_rows, sort_rows, unique_rows
+from .programs import best_rows, kept_boxes, order_rows, sort_rows, unique_rows
 from .programs import nonzero as nonzero_places
 from .shape import flatten, reshape, swapaxes
 from .take import take
@@ -27,8 +27,14 @@ from .take import take
 __all__ = ["argsort", "compress", "non_max_suppression", "nonzero", "sort", "top_k", "unique"]
 
 
-def _ordered(op: str, x: Any, axis: int | None, descending: bool) -> tuple[Tensor, Tensor]:
-    """Values and places in order along ``axis``: rows are laid out along memory, sorted, and put back."""
+FEW = 32  # elements that are found in one pass over a row; more are the first of a sorted row
+
+
+def _ordered(
+    op: str, x: Any, axis: int | None, descending: bool, few: int | None = None
+) -> tuple[Tensor, Tensor]:
+    """Values and places in order along ``axis``, or the first ``few`` of them: rows are laid out along
+    memory, sorted, and put back."""
     x = inputs.tensor(op, x)
     if axis is None:
         x, axis = flatten(x), 0
@@ -37,17 +43,18 @@ def _ordered(op: str, x: Any, axis: int | None, descending: bool) -> tuple[Tenso
     n = turned.shape[-1]
     rows = make.as_expr(inputs.product(turned.shape[:-1])) if x.ndim > 1 else make.as_expr(1)
     flat = turned if turned.ndim == 2 else reshape(turned, (rows, n))
+    size = n if few is None else make.as_expr(few)
     both = te.loops(
-        sort_rows,
+        sort_rows if few is None else best_rows,
         [flat],
-        [flat.shape, flat.shape],
+        [(flat.shape[0], size)] * 2,
         [x.dtype, INT64],
         name=op,
         tag=tags.LOOPS,
-        attrs={"descending": bool(descending)},
+        attrs={"descending": bool(descending), **({} if few is None else {"k": few})},
     )
     if turned.ndim != 2:
-        both = [reshape(t, turned.shape) for t in both]
+        both = [reshape(t, (*turned.shape[:-1], size)) for t in both]
     if turned is not x:
         both = [swapaxes(t, d, -1) for t in both]
     return both[0], both[1]
@@ -80,6 +87,9 @@ def top_k(
         raise DeclareError(
             f"ops.top_k: k={k} of dimension {d} of {inputs.named(x)}", legal=f"0 to {x.shape[d]}"
         )
+    few = const_int(count)
+    if few is not None and 1 <= few <= FEW and inputs.at_most(few, x.shape[d]):
+        return _ordered("top_k", x, d, largest, few)
     values, places = _ordered("top_k", x, d, largest)
     return tuple(strided_slice(t, (0,), (count,), axes=(d,)) for t in (values, places))  # type: ignore[return-value]
 

@@ -76,6 +76,44 @@ def sort_rows(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory], d
             places[row, i] = at[side.value, i]
 
 
+def _best_rows(x: Array, k: int, descending: bool) -> list[Array]:
+    return [a[:, :k] for a in _sorted_rows(x, descending)]
+
+
+@te.loop_program("best_rows", _best_rows)
+def best_rows(
+    b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory], k: int, descending: bool
+) -> None:
+    """The first ``k`` elements of each row [r, n] in order, and where they stand: each element is compared
+    with the last of those that were first so far, and takes its place among them if it goes before."""
+    (x,), (values, places) = given, made
+    rows, n = x.shape
+    with b.loop("row", rows, parallel=True) as row:
+        keys, at = b.memory("keys", (k,), x.dtype), b.memory("at", (k,), n.dtype)
+        kept = b.cell("kept", INT32, 0)
+        with b.loop("i", n) as i:
+            e = b.let("e", x[row, i])
+            full = b.let("full", kept.value >= k)
+            goes = b.cell("goes", INT32, 1)
+            with b.when(full):
+                goes.set(te.cast(INT32, _before(e, keys[k - 1], descending)))
+            with b.when(make.eq(goes.value, 1)):
+                place = b.cell("place", INT32, te.select(full, make.const(k - 1, INT32), kept.value))
+                with b.loop("step", place.value):
+                    above = b.let("above", te.max(place.value - 1, 0))
+                    with b.when(te.all(place.value > 0, _before(e, keys[above], descending))):
+                        keys[place.value] = keys[above]
+                        at[place.value] = at[above]
+                        place.set(above)
+                keys[place.value] = e
+                at[place.value] = i
+                with b.when(_not(full)):
+                    kept.set(kept.value + 1)
+        with b.loop("q", k) as q:
+            values[row, q] = keys[q]
+            places[row, q] = at[q]
+
+
 def _merge_all(
     b: LoopBuilder, keys: Memory, at: Memory, n: Expr, width: Expr, side: Expr, descending: bool
 ) -> None:

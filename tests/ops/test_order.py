@@ -91,6 +91,19 @@ def test_top_k(axis, largest):
     exact(values, np.take_along_axis(a, want, axis), "float32")
 
 
+@pytest.mark.parametrize("k", [1, 5, 33, 40])
+@pytest.mark.parametrize("t", ["float32", "float16", "int8"])
+def test_few_and_many_of_long_rows(t, k):
+    a = few((3, 40), t, nan=True)
+    x = te.placeholder(a.shape, t, name="x")
+    values, at = compiled(list(ops.top_k(x, k)), {x: a})
+    r = real(a, t)
+    key = np.where(np.isnan(r), np.inf, r) if r.dtype.kind == "f" else r.astype("int64")
+    want = np.argsort(-key, -1, kind="stable")[:, :k]
+    exact(at, want, "int64")
+    exact(values, np.take_along_axis(r, want, -1), t)
+
+
 @pytest.mark.parametrize("t", ["float32", "bool", "int8"])
 @pytest.mark.parametrize("shape", [(), (7,), (3, 4), (2, 3, 4)])
 def test_nonzero(shape, t):
