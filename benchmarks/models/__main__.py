@@ -10,6 +10,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,7 @@ def compare(model: str, threads: int, level: int) -> None:
             for a, b in zip(got, session.run(None, given), strict=True)
         )
         shape = " ".join(str(a.shape) for a in given.values())
-        ours, theirs = medians(lambda g=given: engine.run(g), lambda g=given: session.run(None, g))
+        ours, theirs = medians(partial(engine.run, given), partial(session.run, None, given))
         print(
             f"  {shape:<44} difference {differ:.0e}, {len(compiler.made) - before} kernels, "
             f"first {first:.3f} s, {ours:8.3f} ms, onnxruntime {theirs:8.3f} ms, {theirs / ours:.2f}×",
