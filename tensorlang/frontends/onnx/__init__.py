@@ -27,6 +27,7 @@ from . import (
     reduce,
     sequence,
     shape,
+    spectrum,
     windows,
 )
 from .importer import Importer
@@ -52,6 +53,7 @@ _FAMILIES = (  # they fill the table
     reduce,
     sequence,
     shape,
+    spectrum,
     windows,
 )
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ... import ops
+from ... import ops, te
 from ...te import Tensor
-from .elementwise import constant_like
+from .elementwise import aligned, constant_like
 from .table import plain, te_op
 
 for _name, _op in {
@@ -18,8 +18,9 @@ for _name, _op in {
 
 
 @te_op("PRelu")
-def prelu(x: Tensor, slope: Tensor) -> Tensor:
-    """The slope broadcasts to ``x``."""
+def prelu(x: Tensor, slope: Tensor, *, opset: int) -> Tensor:
+    """The slope broadcasts to ``x``; before opset 7 it has one number a channel."""
+    slope = aligned(x, slope, 1, 1) if opset < 7 and not te.whole.is_one(slope.shape[0]) else slope
     zero = constant_like(x, 0)
     return ops.where(ops.less(x, zero), ops.multiply(x, slope), x)
 

@@ -6,7 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ... import ops, te
+from ...core.dtype import dtype
+from ...errors import TensorLangError
 from ...expr.make import ExprLike
 from ...te import Tensor
 from .narrow import WIDE, rounded
@@ -20,8 +24,6 @@ _SAME: dict[str, Callable[..., Any]] = {
     "Abs": ops.abs,
     "Acos": ops.acos,
     "Acosh": ops.acosh,
-    "Add": ops.add,
-    "And": ops.logical_and,
     "Asin": ops.asin,
     "Asinh": ops.asinh,
     "Atan": ops.atan,
@@ -33,20 +35,15 @@ _SAME: dict[str, Callable[..., Any]] = {
     "Ceil": ops.ceil,
     "Cos": ops.cos,
     "Cosh": ops.cosh,
-    "Equal": ops.equal,
     "Erf": ops.erf,
     "Exp": ops.exp,
     "Floor": ops.floor,
-    "Greater": ops.greater,
     "GreaterOrEqual": ops.greater_equal,
     "IsNaN": ops.isnan,
-    "Less": ops.less,
     "LessOrEqual": ops.less_equal,
     "Log": ops.log,
-    "Mul": ops.multiply,
     "Neg": ops.negative,
     "Not": ops.logical_not,
-    "Or": ops.logical_or,
     "Reciprocal": ops.reciprocal,
     "Round": ops.round,
     "Sigmoid": ops.sigmoid,
@@ -54,14 +51,45 @@ _SAME: dict[str, Callable[..., Any]] = {
     "Sin": ops.sin,
     "Sinh": ops.sinh,
     "Sqrt": ops.sqrt,
-    "Sub": ops.subtract,
     "Tan": ops.tan,
     "Tanh": ops.tanh,
     "Where": ops.where,
-    "Xor": ops.logical_xor,
 }
 for _name, _op in _SAME.items():
     plain(_op, _name)
+
+
+def aligned(a: Tensor, b: Tensor, broadcast: int, axis: int | None) -> Tensor:
+    """``b`` with its dimensions at those of ``a`` from the axis on, as opset 6 has it."""
+    if not broadcast or axis is None:
+        return b
+    trailing = a.ndim - axis % a.ndim - b.ndim
+    return ops.expand_dims(b, tuple(range(b.ndim, b.ndim + trailing))) if trailing > 0 else b
+
+
+def _binary(f: Callable[..., Any]) -> Callable[..., Any]:
+    """An operator of two tensors that before opset 7 said by attributes how they broadcast."""
+
+    def of(a: Tensor, b: Tensor, *, broadcast: int = 0, axis: int | None = None) -> Tensor:
+        return f(a, aligned(a, b, broadcast, axis))
+
+    of.__name__ = f.__name__
+    return of
+
+
+_BINARY: dict[str, Callable[..., Any]] = {
+    "Add": ops.add,
+    "And": ops.logical_and,
+    "Equal": ops.equal,
+    "Greater": ops.greater,
+    "Less": ops.less,
+    "Mul": ops.multiply,
+    "Or": ops.logical_or,
+    "Sub": ops.subtract,
+    "Xor": ops.logical_xor,
+}
+for _name, _op in _BINARY.items():
+    te_op(_name)(_binary(_op))
 
 
 def constant_like(x: Tensor, value: Any) -> Tensor:
@@ -83,12 +111,12 @@ def cast(c: Importer, call: Call) -> Any:
         return c.narrowed(rounded(c.g, x, kind, saturate, up), kind)
     if str(x.dtype) == kind and x not in c.narrow:
         return x
-    return c.g.call(_cast, x, op="Cast", name=call.name, outputs=call.outputs, dtype=kind)
+    return c.g.call(_cast, x, op="Cast", name=call.name, outputs=call.outputs, to=kind)
 
 
-def _cast(x: Tensor, *, dtype: str) -> Tensor:
+def _cast(x: Tensor, *, to: str) -> Tensor:
     """A new tensor, be its type the same."""
-    return te.compute(x.shape, lambda *i: te.cast(dtype, x(*i)), name="cast")
+    return te.compute(x.shape, lambda *i: te.cast(to, x(*i)), name="cast")
 
 
 @graph_op("CastLike")
@@ -98,7 +126,21 @@ def cast_like(c: Importer, call: Call) -> Any:
     return c.take(replace(call, op="Cast", inputs=call.inputs[:1], attrs=attrs))
 
 
+@graph_op("BitCast")
+def bit_cast(c: Importer, call: Call) -> Any:
+    """The same bytes under another type: a function of arrays, which copies nothing."""
+    x, kind = c.tensor(call.inputs[0]), dtype_name(call.attrs["to"])
+    if x in c.narrow or kind in WIDE:
+        raise TensorLangError(f"{call!r}: between {c.kind(call.inputs[0])} and {kind}")
+    return c.g.host(_viewed, [x], [(x.shape, kind)], call.op, call.name, call.outputs, kind=kind)
+
+
+def _viewed(x: np.ndarray, *, kind: str) -> np.ndarray:
+    return x.view(dtype(kind).to_numpy())
+
+
 @te_op("Div")
+@_binary
 def div(a: Tensor, b: Tensor) -> Tensor:
     """Of whole numbers the quotient towards zero."""
     return ops.divide(a, b) if a.dtype.is_float else _truncated(a, b)
@@ -120,6 +162,7 @@ def _paired(name: str, a: Tensor, b: Tensor, f: Callable[[Any, Any], Any]) -> Te
 
 
 @te_op("Pow")
+@_binary
 def pow_(a: Tensor, b: Tensor) -> Tensor:
     """In the dtype of the base."""
     if a.dtype.is_int and b.dtype.is_int:
@@ -204,4 +247,4 @@ def mean(*tensors: Tensor) -> Tensor:
     return ops.divide(total, constant_like(total, len(tensors)))
 
 
-__all__ = ["constant_like"]
+__all__ = ["aligned", "constant_like"]

@@ -321,9 +321,13 @@ def not_(call: Call, a: Any) -> Any:
     return _each(lambda x: make.not_(x) if isinstance(x, Expr) else not x, a)
 
 
-@known("Where")
-def where(call: Call, cond: Any, a: Any, b: Any) -> Any:
-    return _each(_chosen, cond, a, b), "int64"
+@direct("Where")
+def where(c: Importer, call: Call) -> Any:
+    arrays = _inputs(c, call)
+    kind = c.value(call.inputs[1]).dtype if arrays else None
+    if arrays is None or kind is None or kind.is_float:
+        return None
+    return result(c, call, _each(_chosen, *arrays), kind)
 
 
 def _chosen(cond: Any, x: Any, y: Any) -> Any:

@@ -48,6 +48,7 @@ def batch_normalization(
     momentum: float = 0.9,
     training_mode: int = 0,
     spatial: int = 1,
+    is_test: int = 1,
     results: int = 1,
 ) -> Any:
     if not training_mode and spatial:

@@ -20,6 +20,7 @@ def gemm(
     beta: float = 1.0,
     transA: int = 0,
     transB: int = 0,
+    broadcast: int = 1,
 ) -> Tensor:
     y = ops.matmul(a, b, bool(transA), bool(transB))
     y = y if alpha == 1 else ops.multiply(y, constant_like(y, alpha))

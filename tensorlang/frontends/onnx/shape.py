@@ -121,12 +121,12 @@ def tile(x: Tensor, repeats: Any) -> Tensor:
 def pad(
     x: Tensor,
     width: Any = None,
-    value: Tensor | None = None,
+    filler: Tensor | None = None,
     axes: Any = None,
     *,
     mode: str = "constant",
     pads: Any = None,
-    fill: float | None = None,
+    value: float = 0.0,
 ) -> Tensor:
     """Widths below 0 cut off."""
     width = pads if width is None else width
@@ -141,8 +141,7 @@ def pad(
         margins = [(max(0, a), max(0, b)) for a, b in margins]
     if mode == "wrap":
         return _wrapped(x, margins)
-    filler = (fill or 0) if value is None else value
-    return ops.pad(x, margins, mode, filler)
+    return ops.pad(x, margins, mode, value if filler is None else filler)
 
 
 def _wrapped(x: Tensor, margins: Any) -> Tensor:
