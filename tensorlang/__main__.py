@@ -1,5 +1,5 @@
 """``python -m tensorlang passes``: what the compiler is made of, as tables; ``calibrate``: what work takes
-on this machine. Knows the tables."""
+on this machine; ``inspect``, ``run``, ``compile`` of models (``commands``). Knows the tables."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from . import calibrate
+from . import commands as models
 from .errors import TensorLangError
 from .passes.pipeline import CHECKED, PIPELINE
 
@@ -26,7 +27,7 @@ TABLES: dict[str, Callable[[], str]] = {"passes": passes}
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line; the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m tensorlang", description="What the compiler is made of.")
+    parser = argparse.ArgumentParser(prog="python -m tensorlang", description="Models, and the compiler.")
     commands = parser.add_subparsers(dest="table", required=True)
     for name, table in TABLES.items():
         commands.add_parser(name, help=(table.__doc__ or "").partition(".")[0].lower())
@@ -36,7 +37,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     command.add_argument(
         "file", nargs="?", help="where to write it; left out: where every schedule of yours finds it"
     )
+    models.add(commands)
     given = parser.parse_args(argv)
+    if given.table in models.COMMANDS:
+        return models.serve(given.table, given)
     if given.table == "calibrate":
         try:
             costs, path = calibrate.saved(given.file)
