@@ -62,7 +62,8 @@ def _packed(p: Packer, sources: Sequence[np.ndarray]) -> list[np.ndarray]:
     forms = [(shape, dtype(kind).to_numpy()) for shape, kind in p.forms]
     if p.signature is None:
         return memory.shared(memory.digest(*sources), forms, lambda copy: np.copyto(copy, sources[0]))
-    key = hashlib.sha256(p.object_code).hexdigest()
+    # copies of int32 and of float32 are the same code
+    key = hashlib.sha256(p.object_code + repr((p.signature, p.forms)).encode()).hexdigest()
 
     def fill(*made: Any) -> None:
         _loaded(key, p)(*(np.ascontiguousarray(a) for a in sources), *made)

@@ -65,3 +65,13 @@ def test_layers_that_differ_in_weights_are_one_kernel():
     a = rng.integers(-2, 3, (5, 16)).astype("float32")
     assert np.array_equal(engine(a), a @ weights[0] @ weights[1] @ weights[2])
     assert len(engine.program.kernels) == 3 and len(engine.codes) == 1
+
+
+def test_weights_of_two_types_may_be_packed_by_the_same_code():
+    """A copy of four bytes is the same machine code for both; what it may be called with is not."""
+    for kind in ("int32", "float32"):
+        g = tl.Graph()
+        w = np.arange(3 * 16).reshape(3, 16).astype(kind)
+        g.output(g.call(ops.matmul, g.input(("n", 3), kind, "x"), g.constant(w)))
+        a = np.arange(15).reshape(5, 3).astype(kind)
+        assert np.array_equal(g.compile(cache=False, workers=1)(a), a @ w)
