@@ -143,3 +143,11 @@ def test_an_operator_that_the_standard_defines_by_others():
 def test_samples_at_places_of_a_grid(mode):
     grid = np.random.default_rng(1).uniform(-1.2, 1.2, (2, 3, 4, 2)).astype("float32")
     agree("GridSample", [floats(2, 3, 5, 6), grid], closed=[1], mode=mode, rtol=1e-3, atol=1e-4)
+
+
+def test_windows_laid_back():
+    """Each element of an image is in as many windows as cover it."""
+    columns = np.ones((1, 4, 6), "float32")
+    _, (y,), *_ = ran("Col2Im", [columns, np.array([3, 4]), np.array([2, 2])], known=[1, 2], closed=[0])
+    rows, across = np.array([1, 2, 1]), np.array([1, 2, 2, 1])
+    assert np.array_equal(y[0, 0], np.outer(rows, across))

@@ -327,3 +327,39 @@ def max_roi_pool(
     shape: Any = (rois.shape[0], x.shape[1], *pooled_shape)
     found: Any = te.compute(shape, most, name="max_roi_pool")
     return ops.where(ops.isinf(found), constant_like(found, 0), found)
+
+
+@te_op("DeformConv")
+def deform_conv(
+    x: Tensor,
+    w: Tensor,
+    offset: Tensor,
+    b: Tensor | None = None,
+    mask: Tensor | None = None,
+    *,
+    kernel_shape: Any = None,
+    strides: Any = None,
+    pads: Any = None,
+    dilations: Any = None,
+    group: int = 1,
+    offset_group: int = 1,
+) -> Tensor:
+    v = _Window(x, w.shape[2:], strides, pads, dilations)
+    margins = tuple(v.margins)
+    return ops.deform_conv(x, w, offset, b, mask, v.strides, margins, v.dilations, group, offset_group)
+
+
+@te_op("Col2Im", values=(1, 2))
+def col2im(
+    x: Tensor,
+    image_shape: Any,
+    block_shape: Any,
+    *,
+    dilations: Any = None,
+    pads: Any = None,
+    strides: Any = None,
+) -> Tensor:
+    n = len(block_shape)
+    margins = tuple((pads[d], pads[d + n]) for d in range(n)) if pads else 0
+    apart, steps = tuple(dilations or [1] * n), tuple(strides or [1] * n)
+    return ops.col2im(x, list(image_shape), list(block_shape), apart, margins, steps)
