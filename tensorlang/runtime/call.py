@@ -28,8 +28,8 @@ from .loader import load_functions
 from .returned import returning
 
 if TYPE_CHECKING:
-    from .engine import Direct
     from .module import Plan
+    from .steps import Direct
 
 # Calls that touch fewer bytes and run fewer statements keep the interpreter's lock: giving it up may cost
 # more than they take.

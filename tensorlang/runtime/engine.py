@@ -7,7 +7,6 @@ others, which have functions of arrays or sizes that are known late in between, 
 
 from __future__ import annotations
 
-import math
 import struct
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,26 +20,21 @@ from .. import options
 from ..core.dtype import dtype
 from ..core.names import identifier
 from ..errors import CallError, TensorLangError
-from ..interface.externs import symbols
 from ..interface.signature import Param, Signature, show
 from . import files
-from .arena import Life, place
 from .arguments import Binder
-from .arrays import address_of, empty, in_kind_of
+from .arrays import in_kind_of
 from .bound import Bound
 from .call import native_entry
-from .callbacks import Callbacks
 from .codes import KernelCode
 from .engine_file import Contents, Part, pack, read
-from .loader import load_objects
-from .module import failure
+from .engine_profile import EngineProfile, profiled, table_of
 from .program import Host, Kernel, Program, Rest
-from .rules import Slot
-from .run import Arenas, Planned, Plans, Step, functions
-from .threads import helpers
+from .run import Arenas
+from .steps import Arrays, Direct, Loaded, Run, checked_out, inputs_of
 
 MAX_LATER = 64  # programs that follow, each for what was known when it was needed
-Arrays = dict[int, Any]
+Watch = Callable[[Any, Any, Arrays, dict[str, int], Mapping[int, Any]], None]
 
 
 class Source(Protocol):
@@ -60,8 +54,9 @@ class Engine:
     """A compiled graph: ``y = engine(x)``.
 
     Made by ``model.compile()`` or ``Engine.load``. Inputs are given in their order or by name, as numpy
-    arrays or what DLPack hands over; one output comes back as an array, several as a tuple. ``out=`` gives
-    the arrays to write to, ``out_like=x`` asks for arrays of the library of ``x``.
+    arrays or what DLPack hands over (those that do not lie in C order are copied); one output comes back as
+    an array, several as a tuple. ``out=`` gives the arrays to write to, ``out_like=x`` asks for arrays of the
+    library of ``x``.
     """
 
     def __init__(
@@ -137,6 +132,15 @@ class Engine:
         ``stateN`` was for the next call, without a copy. Names that are no words go into a mapping. Raises
         CallError for names that there are not."""
         return Bound(self, {**(pairs or {}), **named})
+
+    def profile(self, *args: Any, seconds: float = 0.3, **named: Any) -> EngineProfile:
+        """Where the time of a call goes, kernel by kernel, on these inputs: each is timed alone in a row of
+        calls that takes about ``seconds``. Prints as a table."""
+        arrays, dims = self._bound(args, named)
+        return profiled(self, arrays, dims, seconds)
+
+    def __str__(self) -> str:
+        return table_of(self)
 
     def __repr__(self) -> str:
         p = self.program
@@ -267,7 +271,7 @@ class Engine:
                 )
             other = {v: given.pop(n) for n, v in names.items()}
             args, named = (), given
-        bound = self._binder.bind(arrays_of(args), {n: array_of(a) for n, a in named.items()})
+        bound = self._binder.bind(*inputs_of(self._binder.signature, args, named))
         arrays = dict(zip(self._inputs, bound.keep, strict=True))
         sizes = struct.unpack(f"={len(p.dims)}q", bound.scalars)
         return {**arrays, **other}, {d.name: n for d, n in zip(p.dims, sizes, strict=True)}
@@ -284,23 +288,32 @@ class Engine:
             )
         return dict(enumerate(outs))
 
-    def work(self, arrays: Arrays, dims: dict[str, int], outs: dict[int, Any]) -> list[Any]:
-        """The outputs, from the inputs by their numbers."""
+    def work(
+        self, arrays: Arrays, dims: dict[str, int], outs: dict[int, Any], watch: Watch | None = None
+    ) -> list[Any]:
+        """The outputs, from the inputs by their numbers. ``watch`` runs each step in place of the engine."""
         p = self.program
         apart = self._apart(dims)
         if apart:
-            return self._otherwise(apart, arrays, dims, outs)
+            return self._otherwise(apart, arrays, dims, outs, watch)
         for v, c in p.constants.items():
             arrays[v] = self.constants[c]
         wanted = {} if p.rest is not None else {v: outs[i] for i, v in enumerate(p.outputs) if i in outs}
         for step in self.steps:
-            if isinstance(step, Run):
-                step.call(arrays, dims, wanted)
+            if watch is not None:
+                watch(self, step, arrays, dims, wanted)
             else:
-                _host(p, step, arrays, dims)
+                self.take(step, arrays, dims, wanted)
         if p.rest is not None:
-            return self._continued(arrays, dims, outs)
+            return self._continued(arrays, dims, outs, watch)
         return self._results(arrays, outs)
+
+    def take(self, step: Run | Host, arrays: Arrays, dims: dict[str, int], outs: Mapping[int, Any]) -> None:
+        """Run one step."""
+        if isinstance(step, Run):
+            step.call(arrays, dims, outs)
+        else:
+            _host(self.program, step, arrays, dims)
 
     def _results(self, arrays: Arrays, outs: Mapping[int, Any]) -> list[Any]:
         """The outputs, each an array of its own that is not an input or a constant."""
@@ -317,7 +330,9 @@ class Engine:
             results.append(a)
         return results
 
-    def _continued(self, arrays: Arrays, dims: dict[str, int], outs: dict[int, Any]) -> list[Any]:
+    def _continued(
+        self, arrays: Arrays, dims: dict[str, int], outs: dict[int, Any], watch: Watch | None
+    ) -> list[Any]:
         """What follows once some values are numbers."""
         rest = self.program.rest
         assert rest is not None
@@ -328,10 +343,15 @@ class Engine:
         if value is not None and rest.pivot is not None:
             what.append(f"{self.program.values[rest.pivot].name} = {np.array2string(value, threshold=8)}")
         engine = self._later(key, lambda s: s.later(value, known), ", ".join(what))
-        return engine._work_of(rest, arrays, dims, outs)
+        return engine._work_of(rest, arrays, dims, outs, watch)
 
     def _otherwise(
-        self, apart: tuple[int, ...], arrays: Arrays, dims: dict[str, int], outs: dict[int, Any]
+        self,
+        apart: tuple[int, ...],
+        arrays: Arrays,
+        dims: dict[str, int],
+        outs: dict[int, Any],
+        watch: Watch | None,
     ) -> list[Any]:
         """What is run where assumptions do not hold: conditions are taken the other way, else it is made for
         these very sizes."""
@@ -348,12 +368,14 @@ class Engine:
         key = later_key(turned or (-1,), None, () if turned else known.values())
         what = ", ".join(f"{d}={n}" for d, n in known.items())
         engine = self._later(key, lambda s: s.otherwise(apart, known), what)
-        return engine._work_of(p.otherwise, arrays, dims, outs)
+        return engine._work_of(p.otherwise, arrays, dims, outs, watch)
 
-    def _work_of(self, rest: Rest, arrays: Arrays, dims: dict[str, int], outs: dict[int, Any]) -> list[Any]:
+    def _work_of(
+        self, rest: Rest, arrays: Arrays, dims: dict[str, int], outs: dict[int, Any], watch: Watch | None
+    ) -> list[Any]:
         """The outputs for values of the program that this one is the rest of."""
         given = {new: arrays[old] for new, old in zip(self.program.inputs, rest.live, strict=True)}
-        return self.work(given, dims, outs)
+        return self.work(given, dims, outs, watch)
 
     def _later(self, key: Any, make: Callable[[Source], Engine], what: str) -> Engine:
         """The engine of that key, compiled when it is met for the first time."""
@@ -396,170 +418,6 @@ def differences(p: Program) -> Callable[[Mapping[str, int]], tuple[int, ...]]:
         return tuple(i for i, (a, b) in enumerate(pairs) if a != b)
 
     return apart
-
-
-class Loaded:
-    """The codes of an engine in this process: one linker for all."""
-
-    def __init__(self, codes: Sequence[KernelCode]) -> None:
-        self.codes = codes
-        self.called = Callbacks([e for c in codes for e in c.signature.externs])
-        imports = {
-            **helpers(parallel=any(b"tensorlang_parallel" in c.object_code for c in codes)),
-            **symbols(),
-            **self.called.addresses(),
-        }
-        self.code = load_objects([c.object_code for c in codes], [c.symbol for c in codes], imports)
-        self.entries = [self.code.address[c.symbol] for c in codes]
-
-    def fail(self, code: int, status: int) -> None:
-        """Raise what a status of a kernel means."""
-        raise failure(self.codes[code].signature, self.called.raised(), status)
-
-
-class Run:
-    """Kernels in a row. ``dims`` are all they depend on, ``given`` what they read of others, ``kept`` what
-    others read of what they make."""
-
-    def __init__(
-        self,
-        program: Program,
-        numbers: Sequence[int],
-        read: set[int],
-        loaded: Loaded,
-        constants: Sequence[np.ndarray],
-        arenas: Arenas,
-    ) -> None:
-        p = self.program = program
-        self.loaded, self.constants, self.arenas = loaded, constants, arenas
-        self.kernels: list[Kernel] = [p.kernels[k] for k in numbers]
-        self.made = [v for k in self.kernels for v in k.outputs]
-        own = set(self.made)
-        self.given = list(dict.fromkeys(v for k in self.kernels for v in k.inputs if v not in own))
-        self.kept = [v for v in self.made if v in read]
-        rows = [n for k in self.kernels for n in k.slots] + [n for v in self.made for n in p.values[v].shape]
-        self._rows = rows
-        self._sizes: Any = None
-        self.serves(self.given, self.kept, p.sizes.dims(rows))
-
-    def serves(self, given: Sequence[int], kept: Sequence[int], dims: Sequence[str]) -> None:
-        """Take the arrays of a call in this order, and these dims."""
-        self.given, self.kept, self.dims = list(given), list(kept), list(dims)
-        self._form = struct.Struct(f"={len(self.dims)}q")
-        self.plans = Plans(len(self.dims), self.arenas)
-
-    def numbers(self, key: Sequence[int]) -> tuple[list[tuple[int, ...]], dict[int, tuple[int, ...]]]:
-        """For these values of the dims the sizes of each kernel, and the shape of each value made."""
-        if self._sizes is None or self._sizes[0] != self.dims:
-            self._sizes = list(self.dims), self.program.sizes.function(self._rows, self.dims)
-        flat = iter(self._sizes[1](*key))
-        slots = [tuple(next(flat) for _ in k.slots) for k in self.kernels]
-        values = self.program.values
-        return slots, {v: tuple(next(flat) for _ in values[v].shape) for v in self.made}
-
-    def planned(self, key: tuple[int, ...]) -> Planned:
-        """What runs for these values of the dims. Raises CallError where one cannot be."""
-        slots, shapes = self.numbers(key)
-        values, loaded = self.program.values, self.loaded
-        for v, shape in shapes.items():
-            if min(shape, default=0) < 0:
-                sizes = ", ".join(f"{d}={n}" for d, n in zip(self.dims, key, strict=True))
-                raise CallError(
-                    f"{self.program.name}: {values[v].name} would have the shape {shape}", because=sizes
-                )
-        inner = [v for v in self.made if v not in set(self.kept)]
-        offsets, arena = place(self.lives(inner, shapes))
-        where = {v: (1, at) for v, at in zip(inner, offsets, strict=True)}
-        where |= {v: (2 + i, 0) for i, v in enumerate([*self.given, *self.kept])}
-        steps, work = [], 0.0
-        for k, sizes_ in zip(self.kernels, slots, strict=True):
-            data = ((0, address_of(self.constants[c])) for c in k.constants)
-            buffers = [*(where[v] for v in (*k.inputs, *k.outputs)), *data]
-            steps.append(Step(loaded.entries[k.code], buffers, sizes_))
-            terms = loaded.codes[k.code].signature.work
-            work += sum(f * math.prod(sizes_[s] for s in places) for f, places in terms)
-        return Planned(steps, arena, work)
-
-    def lives(self, inner: Sequence[int], shapes: Mapping[int, Sequence[int]]) -> list[Life]:
-        """How large the values within are, and between which kernels they live."""
-        values = self.program.values
-        lives = {v: [math.prod(shapes[v]) * _itemsize(values[v].dtype), 0, 0] for v in inner}
-        for i, k in enumerate(self.kernels):
-            for v in k.outputs:
-                if v in lives:
-                    lives[v][1:] = i, i
-            for v in k.inputs:
-                if v in lives:
-                    lives[v][2] = i
-        return [Life(*lives[v]) for v in inner]
-
-    def call(self, arrays: Arrays, dims: Mapping[str, int], outs: Mapping[int, Any]) -> None:
-        """Make the values that others read."""
-        key = tuple([dims[d] for d in self.dims])
-        values = self.program.values
-        if self.kept:
-            shapes = self.numbers(key)[1]
-            for v in self.kept:
-                if v in outs:
-                    arrays[v] = checked_out(self.program, v, shapes[v], outs[v])
-                else:
-                    arrays[v] = empty(shapes[v], dtype(values[v].dtype).to_numpy())
-        held = [arrays[v] for v in (*self.given, *self.kept)]
-        status = self.plans.serve(
-            struct.pack(f"={len(held)}q", *(address_of(a) for a in held)), self._form.pack(*key), self.planned
-        )
-        if status:
-            self.fail(status)
-
-    def fail(self, status: int) -> None:
-        """Raise what a nonzero status means."""
-        if status < 256:
-            raise MemoryError(f"{self.program.name}: no memory for its temporary values")
-        self.loaded.fail(self.kernels[status // 256 - 1].code, status % 256)
-
-
-class Direct:
-    """A run as the native entry sees a kernel (see ``module.Plan``)."""
-
-    def __init__(self, run: Run, signature: Signature) -> None:
-        self.signature = signature
-        self.binder = Binder(signature)
-        self.run = run
-        self.address = functions()["address"]
-        self.context = run.plans.address
-        self.fail = run.fail
-
-    def portable(self, *args: Any, **named: Any) -> Any:
-        """A call with all its checks in Python."""
-        buffers, scalars, _keep, outputs = self.binder.bind(
-            arrays_of(args), {n: array_of(a) for n, a in named.items()}
-        )
-        status = self.run.plans.serve(buffers, scalars, self.run.planned)
-        if status:
-            self.fail(status)
-        if not outputs:
-            return None
-        return outputs[0] if len(outputs) == 1 else outputs
-
-
-def checked_out(p: Program, v: int, shape: tuple[int, ...], given: Any) -> Any:
-    """The array to write an output to, which has this shape now."""
-    names = dict(zip(p.outputs, p.output_names, strict=True))
-    param = Param(names[v], "buffer", p.values[v].dtype, shape, True)
-    return Slot(p.name, len(p.inputs), param).taken(given)
-
-
-def array_of(a: Any) -> Any:
-    """Numbers of numpy, which models take as arrays without dimensions; anything else as it is."""
-    return np.asarray(a) if isinstance(a, np.generic) else a
-
-
-def arrays_of(args: Sequence[Any]) -> list[Any]:
-    return [array_of(a) for a in args]
-
-
-def _itemsize(kind: str) -> int:
-    return int(dtype(kind).to_numpy().itemsize)
 
 
 def _host(p: Program, step: Host, arrays: Arrays, dims: dict[str, int]) -> None:

@@ -1,0 +1,150 @@
+"""What an engine shows of itself: its kernels as a table, and where the time of a call goes. Knows engines'
+programs; compiles nothing.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..core.dtype import dtype
+from ..interface.signature import show
+from .program import Host, Program
+from .steps import Arrays, Run
+from .timing import seconds_text
+
+if TYPE_CHECKING:
+    from .engine import Engine
+
+RUNS = 3, 200  # least and most
+SHOWN = 24  # rows of a printed profile
+
+
+@dataclass(frozen=True)
+class Row:
+    """A kernel, or a function of arrays: the operators in it, the first value it makes, the median of its
+    ``seconds`` in a run, and the ``bytes`` of what it reads and writes."""
+
+    operators: str
+    makes: str
+    seconds: float
+    bytes: int
+
+    @property
+    def bandwidth(self) -> float:
+        """GB/s."""
+        return self.bytes / self.seconds / 1e9 if self.seconds else 0.0
+
+
+@dataclass(frozen=True)
+class EngineProfile:
+    """The rows in the order in which they run; ``seconds`` is their sum, each the median of ``runs`` runs.
+    Prints as a table, the slowest first."""
+
+    rows: tuple[Row, ...]
+    runs: int
+
+    @property
+    def seconds(self) -> float:
+        return sum(r.seconds for r in self.rows)
+
+    def __str__(self) -> str:
+        rows = sorted(self.rows, key=lambda r: -r.seconds)
+        lines = [("operators", "makes", "time", "share", "GB/s")]
+        for r in rows[:SHOWN]:
+            figures = seconds_text(r.seconds), self._share(r.seconds), f"{r.bandwidth:.1f}"
+            lines.append((_cut(r.operators, 48), _cut(r.makes, 40), *figures))
+        rest = sum(r.seconds for r in rows[SHOWN:])
+        if rest:
+            lines.append((f"{len(rows) - SHOWN} others", "", seconds_text(rest), self._share(rest), ""))
+        end = f"one run {seconds_text(self.seconds)}, medians of {self.runs} runs"
+        return "\n".join([*_aligned(lines), end])
+
+    def _share(self, seconds: float) -> str:
+        return f"{100 * seconds / self.seconds if self.seconds else 0:.1f} %"
+
+
+def profiled(engine: Engine, arrays: Arrays, dims: Mapping[str, int], seconds: float) -> EngineProfile:
+    """The profile of calls on these inputs, made for about so long."""
+    times: dict[Any, list[float]] = {}
+    rows: dict[Any, tuple[str, str, int]] = {}
+
+    def watch(e: Engine, step: Run | Host, arrays: Arrays, dims: dict[str, int], outs: Any) -> None:
+        if isinstance(step, Run):
+            for i, t in enumerate(step.timed(arrays, dims)):
+                times.setdefault((id(step), i), []).append(t)
+                if (id(step), i) not in rows:
+                    rows[id(step), i] = _kernel_row(e, step, i, dims)
+            return
+        start = time.perf_counter()
+        e.take(step, arrays, dims, outs)
+        times.setdefault((id(step), 0), []).append(time.perf_counter() - start)
+        rows[id(step), 0] = step.name, e.program.values[step.outputs[0]].name, 0
+
+    end, runs = time.perf_counter() + seconds, 0
+    while runs < RUNS[0] or (time.perf_counter() < end and runs < RUNS[1]):
+        engine.work(dict(arrays), dict(dims), {}, watch)
+        runs += 1
+    made = [Row(ops, makes, statistics.median(times[key]), size) for key, (ops, makes, size) in rows.items()]
+    return EngineProfile(tuple(made), runs)
+
+
+def _kernel_row(e: Engine, run: Run, i: int, dims: Mapping[str, int]) -> tuple[str, str, int]:
+    p, k = run.program, run.kernels[i]
+    numbers = p.sizes.function([n for v in (*k.inputs, *k.outputs) for n in p.values[v].shape], list(dims))
+    flat = iter(numbers(*dims.values()))
+    total = sum(e.constants[c].nbytes for c in k.constants)
+    for v in (*k.inputs, *k.outputs):
+        count = dtype(p.values[v].dtype).to_numpy().itemsize
+        for _ in p.values[v].shape:
+            count *= next(flat)
+        total += count
+    return _operators(e, k.code), p.values[k.outputs[0]].name, total
+
+
+def _operators(e: Engine, code: int) -> str:
+    return e.codes[code].signature.name
+
+
+def table_of(e: Engine) -> str:
+    """The kernels of an engine in the order in which they run, and what stands between them."""
+    p = e.program
+    weights = sum({id(a): a.nbytes for a in e.constants}.values())
+    rows = []
+    for step in p.steps:
+        if isinstance(step, Host):
+            rows.append((f"  {step.name}", "a function of arrays", _forms(p, step.outputs)))
+            continue
+        for n in step:
+            k = p.kernels[n]
+            size = sum(e.constants[c].nbytes for c in k.constants)
+            constants = f"{size / 1024:.0f} kB of constants" if size else ""
+            rows.append((f"  {_cut(_operators(e, k.code), 60)}", constants, _forms(p, k.outputs)))
+    text = [repr(e), f"  {weights / 2**20:.1f} MB of constants", *_aligned(rows)]
+    if p.rest is not None:
+        text.append("  then what follows is compiled when a call shows it")
+    return "\n".join(text)
+
+
+def _form(p: Program, v: int) -> str:
+    value = p.values[v]
+    sizes = (p.sizes.size(n) for n in value.shape)
+    return f"{value.name}: {value.dtype}[{', '.join('?' if n is None else show(n) for n in sizes)}]"
+
+
+def _forms(p: Program, values: Sequence[int]) -> str:
+    return ", ".join(_form(p, v) for v in values)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    if not rows:
+        return []
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -1,0 +1,227 @@
+"""The steps of an engine: runs of kernels, and the codes they share. Knows programs and machine code; nothing
+of what comes before and after a step.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import struct
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.dtype import dtype
+from ..errors import CallError
+from ..interface.externs import symbols
+from ..interface.signature import Param, Signature
+from .arena import Life, place
+from .arguments import Binder
+from .arrays import address_of, empty
+from .callbacks import Callbacks
+from .codes import KernelCode
+from .constants import aligned
+from .loader import load_objects
+from .module import failure
+from .program import Kernel, Program
+from .rules import Slot
+from .run import Arenas, Planned, Plans, Step, functions
+from .threads import helpers
+
+Arrays = dict[int, Any]
+_ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
+
+
+class Loaded:
+    """The codes of an engine in this process: one linker for all."""
+
+    def __init__(self, codes: Sequence[KernelCode]) -> None:
+        self.codes = codes
+        self.called = Callbacks([e for c in codes for e in c.signature.externs])
+        imports = {
+            **helpers(parallel=any(b"tensorlang_parallel" in c.object_code for c in codes)),
+            **symbols(),
+            **self.called.addresses(),
+        }
+        self.code = load_objects([c.object_code for c in codes], [c.symbol for c in codes], imports)
+        self.entries = [self.code.address[c.symbol] for c in codes]
+
+    def fail(self, code: int, status: int) -> None:
+        """Raise what a status of a kernel means."""
+        raise failure(self.codes[code].signature, self.called.raised(), status)
+
+
+class Run:
+    """Kernels in a row. ``dims`` are all they depend on, ``given`` what they read of others, ``kept`` what
+    others read of what they make."""
+
+    def __init__(
+        self,
+        program: Program,
+        numbers: Sequence[int],
+        read: set[int],
+        loaded: Loaded,
+        constants: Sequence[np.ndarray],
+        arenas: Arenas,
+    ) -> None:
+        p = self.program = program
+        self.loaded, self.constants, self.arenas = loaded, constants, arenas
+        self.kernels: list[Kernel] = [p.kernels[k] for k in numbers]
+        self.made = [v for k in self.kernels for v in k.outputs]
+        own = set(self.made)
+        self.given = list(dict.fromkeys(v for k in self.kernels for v in k.inputs if v not in own))
+        self.kept = [v for v in self.made if v in read]
+        rows = [n for k in self.kernels for n in k.slots] + [n for v in self.made for n in p.values[v].shape]
+        self._rows = rows
+        self._sizes: Any = None
+        self.serves(self.given, self.kept, p.sizes.dims(rows))
+
+    def serves(self, given: Sequence[int], kept: Sequence[int], dims: Sequence[str]) -> None:
+        """Take the arrays of a call in this order, and these dims."""
+        self.given, self.kept, self.dims = list(given), list(kept), list(dims)
+        self._form = struct.Struct(f"={len(self.dims)}q")
+        self.plans = Plans(len(self.dims), self.arenas)
+
+    def numbers(self, key: Sequence[int]) -> tuple[list[tuple[int, ...]], dict[int, tuple[int, ...]]]:
+        """For these values of the dims the sizes of each kernel, and the shape of each value made."""
+        if self._sizes is None or self._sizes[0] != self.dims:
+            self._sizes = list(self.dims), self.program.sizes.function(self._rows, self.dims)
+        flat = iter(self._sizes[1](*key))
+        slots = [tuple(next(flat) for _ in k.slots) for k in self.kernels]
+        values = self.program.values
+        return slots, {v: tuple(next(flat) for _ in values[v].shape) for v in self.made}
+
+    def planned(self, key: tuple[int, ...]) -> Planned:
+        """What runs for these values of the dims. Raises CallError where one cannot be."""
+        slots, shapes = self.numbers(key)
+        values, loaded = self.program.values, self.loaded
+        for v, shape in shapes.items():
+            if min(shape, default=0) < 0:
+                sizes = ", ".join(f"{d}={n}" for d, n in zip(self.dims, key, strict=True))
+                raise CallError(
+                    f"{self.program.name}: {values[v].name} would have the shape {shape}", because=sizes
+                )
+        inner = [v for v in self.made if v not in set(self.kept)]
+        offsets, arena = place(self.lives(inner, shapes))
+        where = {v: (1, at) for v, at in zip(inner, offsets, strict=True)}
+        where |= {v: (2 + i, 0) for i, v in enumerate([*self.given, *self.kept])}
+        steps, work = [], 0.0
+        for k, sizes_ in zip(self.kernels, slots, strict=True):
+            data = ((0, address_of(self.constants[c])) for c in k.constants)
+            buffers = [*(where[v] for v in (*k.inputs, *k.outputs)), *data]
+            steps.append(Step(loaded.entries[k.code], buffers, sizes_))
+            terms = loaded.codes[k.code].signature.work
+            work += sum(f * math.prod(sizes_[s] for s in places) for f, places in terms)
+        return Planned(steps, arena, work)
+
+    def lives(self, inner: Sequence[int], shapes: Mapping[int, Sequence[int]]) -> list[Life]:
+        """How large the values within are, and between which kernels they live."""
+        values = self.program.values
+        lives = {v: [math.prod(shapes[v]) * _itemsize(values[v].dtype), 0, 0] for v in inner}
+        for i, k in enumerate(self.kernels):
+            for v in k.outputs:
+                if v in lives:
+                    lives[v][1:] = i, i
+            for v in k.inputs:
+                if v in lives:
+                    lives[v][2] = i
+        return [Life(*lives[v]) for v in inner]
+
+    def call(self, arrays: Arrays, dims: Mapping[str, int], outs: Mapping[int, Any]) -> None:
+        """Make the values that others read."""
+        key = tuple([dims[d] for d in self.dims])
+        held = self._held(key, arrays, outs)
+        status = self.plans.serve(
+            struct.pack(f"={len(held)}q", *(address_of(a) for a in held)), self._form.pack(*key), self.planned
+        )
+        if status:
+            self.fail(status)
+
+    def _held(self, key: tuple[int, ...], arrays: Arrays, outs: Mapping[int, Any]) -> list[Any]:
+        """The arrays that others see: those given, and new ones for what is kept."""
+        values = self.program.values
+        if self.kept:
+            shapes = self.numbers(key)[1]
+            for v in self.kept:
+                if v in outs:
+                    arrays[v] = checked_out(self.program, v, shapes[v], outs[v])
+                else:
+                    arrays[v] = empty(shapes[v], dtype(values[v].dtype).to_numpy())
+        return [arrays[v] for v in (*self.given, *self.kept)]
+
+    def timed(self, arrays: Arrays, dims: Mapping[str, int]) -> list[float]:
+        """As ``call``, kernel by kernel from Python: the seconds of each, some half a microsecond of the call
+        included."""
+        key = tuple([dims[d] for d in self.dims])
+        held = self._held(key, arrays, {})
+        planned = self.planned(key)
+        arena = aligned((planned.arena,), np.uint8)
+        bases = [0, address_of(arena), *(address_of(a) for a in held)]
+        times = []
+        for i, s in enumerate(planned.steps):
+            buffers = np.array([bases[b] + offset for b, offset in s.buffers] or [0], np.int64)
+            slots = np.array(s.slots or [0], np.int64)
+            entry, at, sizes = _ENTRY(s.entry), buffers.ctypes.data, slots.ctypes.data
+            start = time.perf_counter()
+            status = entry(at, sizes)
+            times.append(time.perf_counter() - start)
+            if status:
+                self.fail(256 * (i + 1) + status)
+        return times
+
+    def fail(self, status: int) -> None:
+        """Raise what a nonzero status means."""
+        if status < 256:
+            raise MemoryError(f"{self.program.name}: no memory for its temporary values")
+        self.loaded.fail(self.kernels[status // 256 - 1].code, status % 256)
+
+
+class Direct:
+    """A run as the native entry sees a kernel (see ``module.Plan``)."""
+
+    def __init__(self, run: Run, signature: Signature) -> None:
+        self.signature = signature
+        self.binder = Binder(signature)
+        self.run = run
+        self.address = functions()["address"]
+        self.context = run.plans.address
+        self.fail = run.fail
+
+    def portable(self, *args: Any, **named: Any) -> Any:
+        """A call with all its checks in Python."""
+        buffers, scalars, _keep, outputs = self.binder.bind(*inputs_of(self.signature, args, named))
+        status = self.run.plans.serve(buffers, scalars, self.run.planned)
+        if status:
+            self.fail(status)
+        if not outputs:
+            return None
+        return outputs[0] if len(outputs) == 1 else outputs
+
+
+def checked_out(p: Program, v: int, shape: tuple[int, ...], given: Any) -> Any:
+    """The array to write an output to, which has this shape now."""
+    names = dict(zip(p.outputs, p.output_names, strict=True))
+    param = Param(names[v], "buffer", p.values[v].dtype, shape, True)
+    return Slot(p.name, len(p.inputs), param).taken(given)
+
+
+def inputs_of(
+    signature: Signature, args: Sequence[Any], named: Mapping[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments of a call with inputs as kernels read them. Models are fed images turned round and parts
+    of batches: what does not lie in C order is copied, and numbers of numpy are arrays without dimensions."""
+    inputs = [p.name for p in signature.params if not p.output]
+    listed = [_compact(a) if i < len(inputs) else a for i, a in enumerate(args)]
+    return listed, {n: _compact(a) if n in inputs else a for n, a in named.items()}
+
+
+def _compact(a: Any) -> Any:
+    if isinstance(a, np.generic):
+        return np.asarray(a)
+    return a if not isinstance(a, np.ndarray) or a.flags.c_contiguous else np.ascontiguousarray(a)
+
+
+def _itemsize(kind: str) -> int:
+    return int(dtype(kind).to_numpy().itemsize)
