@@ -4,6 +4,7 @@ programs; compiles nothing.
 
 from __future__ import annotations
 
+import re
 import statistics
 import time
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 RUNS = 3, 200  # least and most
 SHOWN = 24  # rows of a printed profile
+_DIGEST = re.compile(r"_[0-9a-f]{40}$")
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,8 @@ def _kernel_row(e: Engine, run: Run, i: int, dims: Mapping[str, int]) -> tuple[s
 
 
 def _operators(e: Engine, code: int) -> str:
-    return e.codes[code].signature.name
+    """The name of a kernel without the digest that tells it from others."""
+    return _DIGEST.sub("", e.codes[code].signature.name)
 
 
 def table_of(e: Engine) -> str:
