@@ -1,5 +1,5 @@
 """``python -m tensorlang passes``: what the compiler is made of, as tables; ``calibrate``: what work takes
-on this machine; ``inspect``, ``run``, ``compile`` of models (``commands``). Knows the tables."""
+on this machine; ``inspect``, ``run``, ``bench`` and the like of models (``commands``). Knows the tables."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""``python -m tensorlang inspect | run | compile model.onnx``: models from the shell. Knows graphs, engines
-and files of ONNX; ``COMMANDS`` is the one table of them.
+"""``python -m tensorlang inspect | run | bench | compare | compile model.onnx``: models from the shell. Knows
+graphs, engines and files of ONNX; ``COMMANDS`` is the one table of them.
 """
 
 from __future__ import annotations
@@ -14,9 +14,14 @@ import numpy as np
 
 from .errors import TensorLangError
 from .frontends import load_onnx
+from .peers import answers, turns
+from .peers import inputs as data
+from .peers.runtimes import installed
 from .runtime.engine import Engine
+from .runtime.threads import num_threads
 
 ENGINE = ".engine"
+LOADED = ("inspect", "run")  # these take files of engines too
 
 
 def inspect(given: argparse.Namespace) -> None:
@@ -36,20 +41,44 @@ def compile(given: argparse.Namespace) -> None:
 def run(given: argparse.Namespace) -> None:
     """a model or engine on the arrays of an .npz file, by their names; -o keeps the outputs in another"""
     engine = _engine(given.model)
-    try:
-        with np.load(given.inputs, allow_pickle=False) as arrays:
-            inputs = dict(arrays)
-    except (OSError, ValueError) as e:
-        raise TensorLangError(f"run: {given.inputs} cannot be read", because=str(e)) from None
-    outputs = engine.run(inputs)
+    outputs = engine.run(data.read(given.inputs))
     for name, a in outputs.items():
         print(f"{name}: {a.dtype}{list(a.shape)}")
     if given.output:
         np.savez(given.output, **outputs)
 
 
+def bench(given: argparse.Namespace) -> None:
+    """a model's time beside onnxruntime and OpenVINO where they are installed, in turns"""
+    inputs, threads = _inputs(given), given.threads or num_threads()
+    table = turns.table(turns.race(given.model, inputs, installed(), threads, given.rounds))
+    sizes = ", ".join(f"{name} {list(a.shape)}" for name, a in inputs.items())
+    print(f"{given.model}: {sizes}; {threads} thread{'s' * (threads > 1)}, {given.rounds} rounds")
+    print(table)
+
+
+def compare(given: argparse.Namespace) -> int:
+    """a model's outputs beside those of onnxruntime, or of its operators one by one"""
+    comparison = answers.Comparison(given.model, _inputs(given), given.tolerance)
+    print(comparison.outputs())
+    if given.all:
+        print(comparison.inside())
+    return int(comparison.wrong)
+
+
+def _inputs(given: argparse.Namespace) -> dict[str, np.ndarray]:
+    graph = load_onnx(given.model)
+    return data.read(given.inputs) if given.inputs else data.made(graph, data.shapes_of(given.shape))
+
+
 def _engine(path: str) -> Engine:
     return Engine.load(path) if path.endswith(ENGINE) else load_onnx(path).compile(progress=_progress)
+
+
+def _count(text: str) -> int:
+    if (n := int(text)) < 1:
+        raise ValueError
+    return n
 
 
 def _progress(ready: int, whole: int) -> None:
@@ -60,14 +89,34 @@ def _progress(ready: int, whole: int) -> None:
 class Command(NamedTuple):
     """What it does, and its arguments beside the model: names and the keywords of ``add_argument``."""
 
-    work: Callable[[argparse.Namespace], None]
+    work: Callable[[argparse.Namespace], int | None]
     arguments: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = ()
 
 
 _OUTPUT = (("-o", "--output"), {"help": "the file to write"})
+_INPUTS = (
+    (("--shape",), {"action": "append", "default": [], "help": "x=1,3,48,320; what is open is 1 else"}),
+    (("--inputs",), {"help": "an .npz file, in place of numbers made up"}),
+)
 COMMANDS = {
     "inspect": Command(inspect),
     "run": Command(run, ((("inputs",), {"help": "an .npz file"}), _OUTPUT)),
+    "bench": Command(
+        bench,
+        (
+            *_INPUTS,
+            (("--threads",), {"type": _count, "help": "of each runtime"}),
+            (("--rounds",), {"type": _count, "default": 9, "help": "turns of each (default 9)"}),
+        ),
+    ),
+    "compare": Command(
+        compare,
+        (
+            *_INPUTS,
+            (("--all",), {"action": "store_true", "help": "find the first value inside that differs"}),
+            (("--tolerance",), {"type": float, "default": 1e-4, "help": "part of the scale (default 1e-4)"}),
+        ),
+    ),
     "compile": Command(compile, (_OUTPUT, (("--workers",), {"type": int, "help": "processes at once"}))),
 }
 
@@ -76,7 +125,7 @@ def add(parsers: Any) -> None:
     """Add the commands to a parser's subcommands."""
     for name, command in COMMANDS.items():
         parser = parsers.add_parser(name, help=command.work.__doc__)
-        parser.add_argument("model", help="an .onnx file" + ("" if name == "compile" else " or .engine file"))
+        parser.add_argument("model", help="an .onnx file" + (" or .engine file" if name in LOADED else ""))
         for names, options in command.arguments:
             parser.add_argument(*names, **options)
 
@@ -84,8 +133,7 @@ def add(parsers: Any) -> None:
 def serve(name: str, given: argparse.Namespace) -> int:
     """Run a command; the exit code. What is wrong is told in one message."""
     try:
-        COMMANDS[name].work(given)
+        return COMMANDS[name].work(given) or 0
     except TensorLangError as e:
         print(e, file=sys.stderr)
         return 1
-    return 0

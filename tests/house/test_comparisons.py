@@ -22,6 +22,7 @@ AT_HOME = (
     "tensorlang/native/",
 )
 ARRAYS = {  # shapes of arrays, and of rows of features: numbers
+    "a.shape != b.shape",
     "array.shape != wanted",
     "self.base.num_features() == table.shape[1]",
     "slower.shape[1] == 2",

@@ -56,7 +56,8 @@ ROOMS: dict[str, set[str]] = {
     "topi": TE | {"ops", "recipes", "schedule"},
     "build": {"*"},  # the only file that knows the whole flow
     "__init__": {"*"},
-    "commands": {"errors", "frontends", "runtime"},
+    "peers": {"errors", "frontends", "options", "runtime"},  # nothing of kernels
+    "commands": {"errors", "frontends", "peers", "runtime"},
     "__main__": {"errors", "passes", "calibrate", "commands"},
     "calibrate": {"analysis", "build", "errors", "runtime", "schedule", "target", "te"},
 }
@@ -104,7 +105,8 @@ HEAVY = {
     "pandas": (),
     "torch": (),
     "onnx": ("tensorlang/frontends/onnx/proto.py",),
-    "onnxruntime": (),
+    "onnxruntime": ("tensorlang/peers/runtimes.py",),
+    "openvino": ("tensorlang/peers/runtimes.py",),
     "islpy": (),
 }
 
@@ -114,6 +116,8 @@ LAZY = {
     ("autosched/cost_model/xgb.py", "xgboost"): "takes seconds to import",
     ("autosched/dynamic/decision_tree.py", "sklearn"): "takes seconds to import",
     ("tensorlang/frontends/onnx/proto.py", "onnx"): "an extra; takes a tenth of a second to import",
+    ("tensorlang/peers/runtimes.py", "onnxruntime"): "a peer, which need not be there",
+    ("tensorlang/peers/runtimes.py", "openvino"): "a peer, which need not be there",
     (
         "tensorlang/frontends/__init__.py",
         "tensorlang",
