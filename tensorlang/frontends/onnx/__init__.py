@@ -30,6 +30,7 @@ from . import (
     spectrum,
     windows,
 )
+from .checked import check
 from .importer import Importer
 from .known import KNOWN
 from .proto import defined, read
@@ -61,11 +62,12 @@ _FAMILIES = (  # they fill the table
 def load_onnx(source: Any) -> Graph:
     """The graph of an ONNX model: a path, the bytes of a file, or an ``onnx.ModelProto``.
 
-    Raises TensorLangError for what is no model, and for operators that are not supported: all of them at
-    once, before any work.
+    Raises TensorLangError for what is no model or does not hold together, and for operators that are not
+    supported: all of them at once, before any work.
     """
     model = read(source)
     _supported(model)
+    check(model)
     graph = Graph(model.body.name or "model")
     graph.metadata = model.metadata
     importer = Importer(model, graph)

@@ -25,7 +25,7 @@ from ...graph import Graph, Opaque, Value
 from ...te import compute, const, dim, if_then_else
 from . import forms, narrow
 from .known import KNOWN, as_known, renewed_numbers
-from .proto import Body, Call, Function, Model, Reference, Type, standard
+from .proto import BROKEN, Body, Call, Function, Model, Reference, Type, reason, standard
 from .table import OPERATORS, Operator
 
 MAX_DIM = 10**9
@@ -118,6 +118,8 @@ class Importer:
                     self._cut(None, dims)
                     return self.g
                 raise TensorLangError(f"{call!r}: {e.what}", because=e.because, try_=e.try_) from None
+            except BROKEN as e:
+                raise TensorLangError(f"{call!r} cannot be imported", because=reason(e)) from None
         for name, label in zip(self.outputs, self.labels, strict=True):
             self.g.output(self.result(name), label)
         return self.g

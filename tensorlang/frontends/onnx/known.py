@@ -7,6 +7,7 @@ apply. Anything symbolic goes through numpy's arrays of objects, whose arithmeti
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -279,18 +280,18 @@ def reduce_prod(call: Call, a: Any, axes: Any = None) -> Any:
 @known("Range")
 def range_(call: Call, start: Any, limit: Any, delta: Any) -> Any:
     numbers = [x.item() for x in (start, limit, delta)]
-    return np.array(range(*numbers), object) if all(isinstance(x, int) for x in numbers) else None
+    if not all(isinstance(x, int) for x in numbers) or abs(numbers[1] - numbers[0]) > MAX_KNOWN * abs(
+        numbers[2]
+    ):
+        return None
+    return np.array(range(*numbers), object)
 
 
 @direct("ConstantOfShape")
 def constant_of_shape(c: Importer, call: Call) -> Any:
     sizes = as_known(c.value(call.inputs[0]))
     value = call.attrs.get("value", np.zeros(1, np.float32))
-    if (
-        sizes is None
-        or any(isinstance(n, Expr) for n in sizes)
-        or int(np.prod(sizes.astype(np.int64))) > MAX_KNOWN
-    ):
+    if sizes is None or any(isinstance(n, Expr) for n in sizes) or math.prod(sizes.tolist()) > MAX_KNOWN:
         return None
     return c.new(np.full(tuple(sizes.tolist()), value.reshape(-1)[0], value.dtype), call.outputs[0])
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,6 +12,21 @@ from typing import Any
 import numpy as np
 
 from ...errors import TensorLangError
+
+MAX_DEPTH = 50  # of graphs in nodes in graphs
+MAX_BYTES = 2**40  # of a constant or a declared input
+MAX_DENSE = 2**28  # elements of a sparse constant when it is written out
+BROKEN = (  # what wrong bytes make of Python code that believes them
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    NotImplementedError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 
 
 @dataclass(frozen=True)
@@ -126,11 +143,11 @@ def read(source: Any) -> Model:
         if isinstance(source, bytes | bytearray | memoryview):
             data, what = bytes(source), f"{len(source)} bytes"
         else:
-            path = Path(source)
+            path = _path(source)
             folder, what = path.parent, str(path)
             try:
                 data = path.read_bytes()
-            except OSError as e:
+            except (OSError, ValueError) as e:
                 raise TensorLangError(f"load_onnx: {path} cannot be read", because=str(e)) from None
         try:
             proto.ParseFromString(data)
@@ -138,12 +155,54 @@ def read(source: Any) -> Model:
             raise TensorLangError(f"load_onnx: {what} is no ONNX model", because=str(e)) from None
         if not proto.HasField("graph"):
             raise TensorLangError(f"load_onnx: {what} is no ONNX model", because="it holds no graph")
-    reader = _Reader(onnx, folder)
-    opsets = {_domain(o.domain): int(o.version) for o in proto.opset_import}
+    try:
+        return _model(_Reader(onnx, folder), proto)
+    except BROKEN as e:  # such as a name that is no text
+        raise TensorLangError("load_onnx: this is no ONNX model", because=reason(e)) from None
+
+
+def _path(source: Any) -> Path:
+    """A file, by its name. Raises TensorLangError, also for what never ends, such as a device or a pipe."""
+    try:
+        path = Path(source)
+    except TypeError as e:
+        raise TensorLangError(
+            f"load_onnx takes a path, bytes or an onnx.ModelProto, not {type(source).__name__}",
+            because=str(e),
+        ) from None
+    try:
+        special = path.exists() and not path.is_file()
+    except OSError:  # reading it will say why
+        special = False
+    if special:
+        raise TensorLangError(f"load_onnx: {path} cannot be read", because="it is no regular file")
+    return path
+
+
+def _model(reader: _Reader, proto: Any) -> Model:
+    opsets = _versions(proto.opset_import)
     functions = {(_domain(f.domain), f.name): f for f in proto.functions}
     metadata = {p.key: p.value for p in proto.metadata_props}
     own = {k: reader.function(f) for k, f in functions.items()}
     return Model(reader.body(proto.graph), opsets, own, metadata)
+
+
+def _versions(imports: Any) -> dict[str, int]:
+    """The versions of operator sets by domain. Raises TensorLangError for numbers that are none."""
+    found = {_domain(o.domain): int(o.version) for o in imports}
+    for domain, version in found.items():
+        if version < 1:
+            raise TensorLangError(
+                f"load_onnx: the operator set {domain or 'ai.onnx'!r} has the version {version}",
+                because="versions begin at 1",
+            )
+    return found
+
+
+def reason(error: BaseException) -> str:
+    """What a plain exception says, in a line."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__
 
 
 def _domain(name: str) -> str:
@@ -169,6 +228,28 @@ def _schema(call: Call, version: int) -> Any:
         return None
     told = schema.has_function or schema.has_context_dependent_function
     return schema if told and not call.graphs else None
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What the standard says of an operator: least and most inputs and outputs, attributes with their kind
+    and whether they must be there."""
+
+    inputs: tuple[int, int]
+    outputs: tuple[int, int]
+    attributes: dict[str, tuple[str, bool]]
+
+
+@functools.cache
+def signature(op: str, domain: str, version: int) -> Signature | None:
+    """None for an operator that is not in the standard."""
+    onnx = package()
+    try:
+        s = onnx.defs.get_schema(op, min(version, onnx.defs.onnx_opset_version()), domain)
+    except onnx.defs.SchemaError:
+        return None
+    attributes = {k: (a.type.name, bool(a.required)) for k, a in s.attributes.items()}
+    return Signature((s.min_input, s.max_input), (s.min_output, s.max_output), attributes)
 
 
 def defined(call: Call, version: int) -> bool:
@@ -213,17 +294,25 @@ class _Reader:
     def __init__(self, onnx: Any, folder: Path | None) -> None:
         self.onnx = onnx
         self.folder = folder
+        self.depth = 0
 
     def body(self, g: Any) -> Body:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise TensorLangError(f"load_onnx: the graph {g.name!r} is in {MAX_DEPTH} others")
         constants = {t.name: self.array(t) for t in g.initializer}
         constants |= {t.values.name: self.sparse(t) for t in g.sparse_initializer}
-        return Body(
+        if len(constants) != len(g.initializer) + len(g.sparse_initializer):
+            raise TensorLangError(f"load_onnx: two initialisers of the graph {g.name!r} have one name")
+        found = Body(
             g.name,
             tuple(self.call(n) for n in g.node),
             tuple((v.name, self.type(v.type)) for v in g.input if v.name not in constants),
             tuple((v.name, self.type(v.type)) for v in g.output),
             constants,
         )
+        self.depth -= 1
+        return found
 
     def function(self, f: Any) -> Function:
         attrs: dict[str, Any] = dict.fromkeys(f.attribute)
@@ -234,7 +323,7 @@ class _Reader:
             tuple(f.output),
             attrs,
             tuple(self.call(n) for n in f.node),
-            {_domain(o.domain): int(o.version) for o in f.opset_import},
+            _versions(f.opset_import),
         )
 
     def call(self, n: Any) -> Call:
@@ -266,20 +355,63 @@ class _Reader:
         return value
 
     def array(self, t: Any) -> np.ndarray:
+        if t.data_location == self.onnx.TensorProto.EXTERNAL:
+            self._external(t)
         try:
-            return np.asarray(self.onnx.numpy_helper.to_array(t, str(self.folder) if self.folder else ""))
+            _counted(t.dims, MAX_BYTES)
+            a = np.asarray(self.onnx.numpy_helper.to_array(t, str(self.folder) if self.folder else ""))
+            made, told = list(a.shape), list(t.dims)
+            if made != told:
+                raise ValueError(f"the dims are {told}, the data has {a.size} elements")
+        except TensorLangError:
+            raise
         except Exception as e:
             raise TensorLangError(
                 f"load_onnx: the constant {t.name!r} cannot be read", because=str(e)
             ) from None
+        return a
+
+    def _external(self, t: Any) -> None:
+        """Raises TensorLangError unless the data is in a file of the model's folder, as much as is told."""
+        what = f"load_onnx: the data of the constant {t.name!r}"
+        told = {e.key: e.value for e in t.external_data}
+        if self.folder is None:
+            raise TensorLangError(
+                f"{what} is in another file",
+                because="bytes have no folder",
+                try_="give the path of the model",
+            )
+        location = told.get("location", "")
+        try:
+            folder, path = self.folder.resolve(), (self.folder / location).resolve()
+            inside = bool(location) and folder in path.parents
+            if not inside or Path(location).is_absolute():
+                raise TensorLangError(f"{what} is in {location!r}, outside the folder of the model")
+            if not path.is_file():
+                raise TensorLangError(f"{what} is in {location!r}, which is no file there")
+            size, offset = path.stat().st_size, int(told.get("offset", 0))
+            length = int(told.get("length", size - offset))
+        except (OSError, ValueError, RuntimeError) as e:
+            raise TensorLangError(f"{what} cannot be read", because=reason(e)) from None
+        if offset < 0 or length < 0 or offset + length > size:
+            raise TensorLangError(
+                f"{what} is not all there", because=f"{length} bytes from {offset} on, of a file of {size}"
+            )
 
     def sparse(self, t: Any) -> np.ndarray:
+        what = f"load_onnx: the sparse constant {t.values.name!r} cannot be read"
         values, indices = self.array(t.values), self.array(t.indices)
-        dense = np.zeros(tuple(t.dims), values.dtype)
-        if indices.ndim == 1:
-            dense.reshape(-1)[indices] = values
-        else:
-            dense[tuple(indices.T)] = values
+        try:
+            _counted(t.dims, MAX_DENSE)
+            dense = np.zeros(tuple(t.dims), values.dtype)
+            if indices.size and indices.min() < 0:
+                raise IndexError("an index is negative")
+            if indices.ndim == 1:
+                dense.reshape(-1)[indices] = values
+            else:
+                dense[tuple(indices.T)] = values
+        except BROKEN as e:
+            raise TensorLangError(what, because=str(e)) from None
         return dense
 
     def type(self, t: Any) -> Type:
@@ -314,6 +446,14 @@ class _Reader:
             return str(np.dtype(self.onnx.helper.tensor_dtype_to_np_dtype(number)))
         except Exception:
             return ""
+
+
+def _counted(dims: Sequence[int], most: int) -> None:
+    """Raises ValueError for dims of which there is no array."""
+    if any(n < 0 for n in dims):
+        raise ValueError(f"the dims {list(dims)} are negative")
+    if math.prod(n or 1 for n in dims) > most:
+        raise ValueError(f"the dims {list(dims)} are those of more than {most} elements")
 
 
 def dtype_name(number: Any) -> str:

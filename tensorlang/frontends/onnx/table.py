@@ -15,10 +15,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+MANY = 2**31 - 1
+
 
 @dataclass(frozen=True)
 class Operator:
-    """``known``: attributes by name; ``values``: see above; ``whole``: it gets the importer and the node."""
+    """``attributes``: their names; ``values``: see above; ``whole``: it gets the importer and the node."""
 
     name: str
     fn: Callable[..., Any]
@@ -26,6 +28,8 @@ class Operator:
     whole: bool = False
     attributes: tuple[str, ...] = field(default=())
     tells: tuple[str, ...] = ()
+    inputs: tuple[int, int] = (0, MANY)  # least and most
+    required: tuple[str, ...] = ()  # attributes without a default
 
 
 OPERATORS: dict[tuple[str, str], Operator] = {}
@@ -39,7 +43,11 @@ def te_op(
     """Register a function of te tensors as the operators of these names."""
 
     def add(fn: Callable[..., Any]) -> Callable[..., Any]:
-        words = [p.name for p in inspect.signature(fn).parameters.values() if p.kind is p.KEYWORD_ONLY]
+        parameters = inspect.signature(fn).parameters.values()
+        words = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+        places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        most = MANY if any(p.kind is p.VAR_POSITIONAL for p in parameters) else len(places)
+        required = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
         for name in names:
             OPERATORS[domain, name] = Operator(
                 name,
@@ -48,6 +56,8 @@ def te_op(
                 False,
                 tuple(w for w in words if w not in _TOLD),
                 tuple(w for w in words if w in _TOLD),
+                (sum(p.default is p.empty for p in places), most),
+                tuple(w for w in required if w not in _TOLD),
             )
         return fn
 

@@ -1,0 +1,213 @@
+"""Whether a file holds together, before any work: names, numbers of inputs, attributes, functions. Knows the
+plain data of ``proto`` and the table; builds nothing.
+
+What a file says may be wrong by accident or on purpose; each thing here is told as one error that names the
+node. What only the elements or sizes of values show is refused where an operator is imported.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...errors import TensorLangError
+from .proto import Body, Call, Function, Model, Reference, Signature, Type, signature
+from .table import OPERATORS, Operator
+
+MAX_NODES = 1_000_000
+_SORTS: dict[str, tuple[str, Any]] = {  # what an attribute of a kind holds, in words and for isinstance
+    "INT": ("a whole number", int),
+    "FLOAT": ("a number", int | float),
+    "STRING": ("a text", str),
+    "INTS": ("a list of whole numbers", int),
+    "FLOATS": ("a list of numbers", int | float),
+    "STRINGS": ("a list of texts", str),
+    "TENSOR": ("a tensor", np.ndarray),
+    "SPARSE_TENSOR": ("a tensor", np.ndarray),
+    "TYPE_PROTO": ("a type", Type),
+}
+
+
+def check(model: Model) -> None:
+    """Raises TensorLangError for the first thing that is wrong."""
+    _functions(model.functions)
+    _body(model.body, (), model, model.opsets, whole=True)
+    for key, f in model.functions.items():
+        where = f"the function {key[1]!r}"
+        _calls(f.calls, f.inputs, model, {**model.opsets, **f.opsets}, where)
+        made = {*f.inputs, *(n for c in f.calls for n in c.outputs)}
+        _made(f.outputs, made, where)
+
+
+# -- names
+
+
+def _body(
+    body: Body, outer: Collection[str], model: Model, opsets: dict[str, int], whole: bool = False
+) -> None:
+    where = f"the graph {body.name!r}"
+    inputs, outputs = [n for n, _ in body.inputs], [n for n, _ in body.outputs]
+    if whole and "" in inputs:
+        raise TensorLangError(f"load_onnx: an input of {where} has no name")
+    if whole:
+        _once(outputs, f"is an output of {where}")
+    made = _calls(body.calls, [*inputs, *body.constants], model, opsets, where, outer)
+    _made(outputs, made, where)
+
+
+def _calls(
+    calls: Sequence[Call],
+    given: Sequence[str],
+    model: Model,
+    opsets: dict[str, int],
+    where: str,
+    outer: Collection[str] = (),
+) -> set[str]:
+    """All names there are at the end."""
+    _once([*given, *(n for c in calls for n in c.outputs)], f"is made in {where}")
+    later = {n for c in calls for n in c.outputs}
+    there = {*outer, *given}
+    for c in calls:
+        for n in c.inputs:
+            if n and n not in there:
+                because = (
+                    "a later node makes it: nodes stand in an order in which they can run, so there is a "
+                    "cycle or the file is not sorted"
+                    if n in later
+                    else "no node, input or initialiser has this name"
+                )
+                raise TensorLangError(f"load_onnx: {c!r} reads {n!r}, which is not there", because=because)
+        _node(c, model, opsets)
+        for g in c.graphs.values():
+            _body(g, there, model, opsets)
+        there.update(n for n in c.outputs if n)
+    return there
+
+
+def _once(names: Iterable[str], what: str) -> None:
+    twice = [n for n, k in Counter(names).items() if n and k > 1]
+    if twice:
+        raise TensorLangError(f"load_onnx: the value {twice[0]!r} {what} more than once")
+
+
+def _made(outputs: Iterable[str], there: Collection[str], where: str) -> None:
+    for n in outputs:
+        if n not in there:
+            raise TensorLangError(f"load_onnx: {where} has an output {n!r} that no node makes")
+
+
+# -- nodes
+
+
+def _node(c: Call, model: Model, opsets: dict[str, int]) -> None:
+    """A node beside what the standard says of its operator, else beside the function of the table."""
+    function = model.functions.get((c.domain, c.op))
+    if function is not None:
+        _count(c, "inputs", c.inputs, 0, len(function.inputs))
+        _count(c, "outputs", c.outputs, 0, len(function.outputs))
+        return
+    told = signature(c.op, c.domain, opsets.get(c.domain, 1))
+    if told is not None:
+        _standard(c, told)
+        return
+    operator = OPERATORS.get((c.domain, c.op))
+    if operator is not None and not operator.whole:
+        _tabled(c, operator)
+
+
+def _standard(c: Call, told: Signature) -> None:
+    _count(c, "inputs", c.inputs, *told.inputs)
+    _count(c, "outputs", c.outputs, *told.outputs)
+    for key, (kind, required) in told.attributes.items():
+        if kind == "GRAPH":
+            there = key in c.graphs
+            wrong = key in c.attrs and not isinstance(c.attrs[key], Reference)
+        else:
+            there = key in c.attrs
+            wrong = key in c.graphs or (there and not _is(c.attrs[key], kind))
+        if wrong:
+            what = "a graph" if key in c.graphs else repr(c.attrs[key])
+            meant = "a graph" if kind == "GRAPH" else _SORTS[kind][0]
+            raise TensorLangError(f"load_onnx: {c!r}: the attribute {key} is {_short(what)}, not {meant}")
+        if required and not there and key not in c.attrs:
+            raise TensorLangError(f"load_onnx: {c!r}: the attribute {key} is missing")
+    for key in told.attributes.keys() & c.graphs.keys():
+        if c.op == "If" and c.graphs[key].inputs:
+            raise TensorLangError(f"load_onnx: {c!r}: {key} has inputs, a branch has none")
+        if c.op == "If" and len(c.graphs[key].outputs) != len(c.outputs):
+            raise TensorLangError(
+                f"load_onnx: {c!r}: {key} has {len(c.graphs[key].outputs)} outputs, the node {len(c.outputs)}"
+            )
+
+
+def _is(x: Any, kind: str) -> bool:
+    if isinstance(x, Reference) or kind not in _SORTS:
+        return True
+    sort = _SORTS[kind][1]
+    if kind.endswith("S"):
+        return isinstance(x, list) and all(isinstance(y, sort) for y in x)
+    return isinstance(x, sort)
+
+
+def _tabled(c: Call, operator: Operator) -> None:
+    _count(c, "inputs", c.inputs, *operator.inputs)
+    for key in operator.required:
+        if key not in c.attrs:
+            raise TensorLangError(f"load_onnx: {c!r}: the attribute {key} is missing")
+
+
+def _count(c: Call, what: str, names: Sequence[str], least: int, most: int) -> None:
+    if not least <= len(names) <= most:
+        meant = (
+            str(least) if least == most else f"{least} to {most}" if most < 2**31 - 1 else f"{least} or more"
+        )
+        raise TensorLangError(f"load_onnx: {c!r} has {len(names)} {what}, {c.op} has {meant}")
+
+
+def _short(text: str) -> str:
+    return text if len(text) < 60 else f"{text[:57]}…"
+
+
+# -- functions
+
+
+def _functions(functions: dict[tuple[str, str], Function]) -> None:
+    """Raises TensorLangError for one that calls itself, or that stands for too many nodes: calls of calls
+    multiply."""
+    sizes: dict[tuple[str, str], int] = {}
+    for key in functions:
+        open_: dict[tuple[str, str], None] = {}
+        work = [key]
+        while work:
+            now = work[-1]
+            if now in sizes:
+                work.pop()
+                continue
+            called = [k for k in _called(functions[now].calls) if k in functions]
+            missing = dict.fromkeys(k for k in called if k not in sizes)
+            if now in missing or any(k in open_ for k in missing):
+                raise TensorLangError(f"load_onnx: the function {now[1]!r} calls itself")
+            if missing:
+                open_[now] = None
+                work.extend(missing)
+                continue
+            open_.pop(now, None)
+            sizes[now] = sum(sizes.get(k, 1) for k in _called(functions[now].calls))
+            if sizes[now] > MAX_NODES:
+                raise TensorLangError(
+                    f"load_onnx: the function {now[1]!r} stands for {sizes[now]} nodes",
+                    because=f"at most {MAX_NODES} can be imported",
+                )
+            work.pop()
+
+
+def _called(calls: Iterable[Call]) -> list[tuple[str, str]]:
+    """The operators of these nodes and of those in their graphs."""
+    return [
+        k
+        for c in calls
+        for k in ((c.domain, c.op), *(x for g in c.graphs.values() for x in _called(g.calls)))
+    ]
