@@ -1,4 +1,4 @@
-# make demo | test | test-random | test-onnx | lint | bench | bench-dynamic | fuzz. Each makes .venv and installs what it needs; the second time that takes no time.
+# make demo | test | test-random | test-onnx | lint | bench | bench-dynamic | bench-models | fuzz. Each makes .venv and installs what it needs; the second time that takes no time.
 #
 #   make test XGBOOST=xgboost-cpu     700 MB less on the disk: the same module without the CUDA library (see README.md)
 #   make test PYTHON=python3.12 JOBS=8 ARGS="-k matmul"
@@ -18,7 +18,7 @@ VENV := .venv
 BIN  := $(VENV)/bin
 PIP  := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test test-random test-onnx lint bench bench-dynamic fuzz clean
+.PHONY: demo test test-random test-onnx lint bench bench-dynamic bench-models fuzz clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/installed-viz
@@ -43,6 +43,10 @@ bench: $(VENV)/installed-bench
 
 bench-dynamic: $(VENV)/installed-bench
 	$(BIN)/python -m benchmarks.dynamic $(ARGS)
+
+bench-models: $(VENV)/installed-bench
+	$(BIN)/python -m benchmarks.models.fetch
+	$(BIN)/python -m benchmarks.models $(ARGS)
 
 fuzz: $(VENV)/installed-dev
 	TENSORLANG_FUZZ_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest -n $(JOBS) -m fuzz $(ARGS)

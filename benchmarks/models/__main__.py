@@ -1,93 +1,90 @@
-"""``python -m benchmarks.models [model …]``: real models beside onnxruntime, on two threads.
+"""``python -m benchmarks.models [model …]``: real models beside onnxruntime and OpenVINO.
 
-For each size: the largest difference over the scale of the answer, kernels compiled for that size alone
-(none is wanted), and medians of calls in turns.
+Each runtime in a process of its own, called in turns; for each size the largest difference of the answers
+from onnxruntime's over their scale, the time from file to first answer, and medians of a call. The figure
+that counts is the best peer's time over ours.
 """
 
 from __future__ import annotations
 
 import argparse
-import statistics
+import json
+import math
 import time
-from collections.abc import Callable
-from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 
 import tensorlang as tl
-from tensorlang.graph.engine import compiled
-from tensorlang.graph.kernels import Compiler
+from tensorlang.peers.runtimes import OURS, RUNTIMES, installed
+from tensorlang.peers.turns import race
 
 from .cases import CASES
 from .fetch import path
 
-TURNS = 9
+RESULTS = Path(__file__).parents[1] / "results" / "models.json"
 
 
-def medians(*functions: Callable[[], Any]) -> list[float]:
-    """Milliseconds of each, called in turns."""
-    times: list[list[float]] = [[] for _ in functions]
-    for _ in range(TURNS):
-        for f, found in zip(functions, times, strict=True):
-            begin = time.perf_counter()
-            f()
-            found.append(time.perf_counter() - begin)
-    return [1e3 * statistics.median(t) for t in times]
+def differences(file: str, cases: list[dict[str, Any]]) -> list[float]:
+    """The largest difference from onnxruntime over the scale of the answer, for each case; NaN without it."""
+    if "onnxruntime" not in installed():
+        return [math.nan] * len(cases)
+    ours, theirs = (RUNTIMES[name](file, 1) for name in (OURS, "onnxruntime"))
+    found = []
+    for inputs in cases:
+        mine, other = ours(inputs), theirs(inputs)
+        found.append(
+            max(float(np.abs(mine[n] - b).max() / max(np.abs(b).max(), 1e-9)) for n, b in other.items())
+        )
+    return found
 
 
-def peer(file: str, threads: int) -> Any:
-    """onnxruntime's session."""
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.log_severity_level = threads, 3
-    return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
-
-
-def compare(model: str, threads: int, level: int) -> None:
-    """The rows of one model."""
+def rows(model: str, threads: list[int], rounds: int) -> list[dict[str, Any]]:
+    """The rows of one model; they are printed as they come."""
     file = path(model)
     if file is None:
         print(f"{model}: not fetched, python -m benchmarks.models.fetch")
-        return
-    begin = time.perf_counter()
-    graph, compiler = tl.load_onnx(file), Compiler()
-    engine = compiled(graph, compiler, level)
-    took = time.perf_counter() - begin
-    names, session = {v.name for v in graph.inputs}, peer(str(file), threads)
-    print(
-        f"{model}: {len(graph.nodes)} operators, compiled in {took:.1f} s"
-        + (" for some" * (graph.rest is not None))
-    )
-    for inputs in CASES[model]():
-        given = {k: a for k, a in inputs.items() if k in names}
-        before, begin = len(compiler.made), time.perf_counter()
-        got = engine.run(given).values()
-        first = time.perf_counter() - begin
-        differ = max(
-            float(np.abs(a - b).max() / max(np.abs(b).max(), 1e-9))
-            for a, b in zip(got, session.run(None, given), strict=True)
-        )
-        shape = " ".join(str(a.shape) for a in given.values())
-        ours, theirs = medians(partial(engine.run, given), partial(session.run, None, given))
-        print(
-            f"  {shape:<44} difference {differ:.0e}, {len(compiler.made) - before} kernels, "
-            f"first {first:.3f} s, {ours:8.3f} ms, onnxruntime {theirs:8.3f} ms, {theirs / ours:.2f}×",
-            flush=True,
-        )
+        return []
+    names = {v.name for v in tl.load_onnx(file).inputs}
+    cases = [{k: a for k, a in inputs.items() if k in names} for inputs in CASES[model]()]
+    made = []
+    for inputs, difference in zip(cases, differences(str(file), cases), strict=True):
+        shape = " ".join(str(list(a.shape)) for a in inputs.values())
+        for n in threads:
+            found = {r.name: r for r in race(str(file), inputs, installed(), n, rounds, 0.05)}
+            ours = found[OURS]
+            peers = [r.median for r in found.values() if r is not ours and not r.error]
+            best = min(peers, default=math.nan) / ours.median
+            text = "  ".join(f"{r.name} {1e3 * r.median:.3f} ms" for r in found.values() if not r.error)
+            print(f"{model:<14} {shape:<40} {n} threads: {best:.2f}×  {difference:.0e}  {text}", flush=True)
+            times = {r.name: r.error or [r.median, r.ready] for r in found.values()}
+            made.append(
+                {"model": model, "shape": shape, "threads": n, "ratio": best, "difference": difference}
+            )
+            made[-1]["seconds of a call, from file to answer"] = times
+    return made
 
 
 def main() -> None:
-    """The table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("models", nargs="*", default=list(CASES))
-    parser.add_argument(
-        "--threads", type=int, default=2, help="of onnxruntime; ours by TENSORLANG_NUM_THREADS"
-    )
-    parser.add_argument("--level", type=int, default=2)
-    asked = parser.parse_args()
-    for model in asked.models:
-        compare(model, asked.threads, asked.level)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.models")
+    parser.add_argument("models", nargs="*", help=f"of {', '.join(CASES)}; all by default")
+    parser.add_argument("--threads", type=int, nargs="*", default=[1, 2])
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--out", type=Path, help=f"where the figures go, for example {RESULTS}")
+    given = parser.parse_args()
+    every = [row for model in given.models or CASES for row in rows(model, given.threads, given.rounds)]
+    for n in given.threads:
+        ratios = [r["ratio"] for r in every if r["threads"] == n and r["ratio"] > 0]
+        if ratios:
+            mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+            print(
+                f"{n} threads: the best peer's time over ours, geometric mean {mean:.2f}, lowest "
+                f"{min(ratios):.2f}"
+            )
+    if given.out:
+        head = {"date": time.strftime("%Y-%m-%d"), "runtimes": installed(), "rows": every}
+        given.out.write_text(json.dumps(head, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
