@@ -21,7 +21,7 @@ PIP  := $(BIN)/python -m pip --disable-pip-version-check
 .PHONY: demo test test-random test-onnx lint bench bench-dynamic bench-models fuzz clean
 .DELETE_ON_ERROR:
 
-demo: $(VENV)/installed-viz
+demo: $(VENV)/installed-demo
 	$(BIN)/python -m tutorials.demo $(ARGS)
 
 test: $(VENV)/installed-dev

@@ -1,9 +1,9 @@
 """The whole path in a few minutes: a photograph and two kernels, declared, scheduled by hand, compiled, run;
-then a search for the numbers of those schedules, and at the end a minute's search for the whole schedule of a
-convolution, from its declaration alone.
+then a search for the numbers of those schedules, a minute's search for the whole schedule of a convolution,
+from its declaration alone, and at the end a whole network, from an ONNX file to an engine.
 
 ``make demo``, or ``python tutorials/demo.py [--trials N] [--seconds S] [--turns N] [--out DIR]``. Steps 1 to
-4 are timed on one thread, numpy's BLAS too, step 5 on all; in turns within one run: absolute figures move
+4 are timed on one thread, numpy's BLAS too, the others on all; in turns within one run: absolute figures move
 with the machine and its load, the ratios are what counts.
 """
 
@@ -32,7 +32,14 @@ import autosched
 import tensorlang as tl
 from autosched.reporting.progress import Live
 from tensorlang import te
+from tensorlang.peers import answers
+from tensorlang.peers import turns as peers
+from tensorlang.peers.runtimes import installed
 
+try:
+    import onnx.parser
+except ImportError:
+    onnx = None  # the last step says so
 try:
     from PIL import Image, ImageDraw, ImageFont
 except ImportError:
@@ -484,6 +491,63 @@ def run(trials: int, turns: int, out: Path) -> None:
     console.print(f"  Every schedule measured:         [bold]{out / 'demo.jsonl'}[/]\n")
 
 
+NETWORK = """<ir_version: 8, opset_import: ["": 17]>
+network (float[n, 3, height, width] x) => (float[n, 10] classes) {
+  conv1 = Conv <pads = [1, 1, 1, 1]> (x, weight1)
+  norm1 = BatchNormalization (conv1, scale1, shift1, mean1, variance1)
+  relu1 = Relu (norm1)
+  pooled = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (relu1)
+  conv2 = Conv <pads = [1, 1, 1, 1]> (pooled, weight2)
+  norm2 = BatchNormalization (conv2, scale2, shift2, mean2, variance2)
+  joined = Add (norm2, pooled)
+  relu2 = Relu (joined)
+  conv3 = Conv <pads = [1, 1, 1, 1], strides = [2, 2]> (relu2, weight3)
+  norm3 = BatchNormalization (conv3, scale3, shift3, mean3, variance3)
+  relu3 = Relu (norm3)
+  means = GlobalAveragePool (relu3)
+  features = Flatten (means)
+  scores = Gemm (features, dense, bias)
+  classes = Softmax <axis = -1> (scores)
+}"""
+
+
+def write_network(path: Path) -> None:
+    """The network as an ONNX file, with seeded weights: nobody trained it."""
+    rng = np.random.default_rng(2)
+    weights = {"dense": 0.3 * rng.standard_normal((64, 10)), "bias": 0.1 * rng.standard_normal(10)}
+    for n, (read, made) in enumerate(((3, 32), (32, 32), (32, 64)), 1):
+        weights[f"weight{n}"] = rng.standard_normal((made, read, 3, 3)) * np.sqrt(2 / (9 * read))
+        weights |= {f"{name}{n}": rng.uniform(0.5, 1.5, made) for name in ("scale", "variance")}
+        weights |= {f"{name}{n}": 0.1 * rng.standard_normal(made) for name in ("shift", "mean")}
+    model = onnx.parser.parse_model(NETWORK)
+    model.graph.initializer.extend(
+        onnx.numpy_helper.from_array(a.astype(np.float32), name) for name, a in weights.items()
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(model.SerializeToString())
+
+
+def whole_model(rounds: int, path: Path) -> None:
+    """A network from its file to an engine, its answers and its time beside onnxruntime."""
+    if onnx is None:
+        console.print("  Left out: it needs the package onnx, pip install 'tensorlang[onnx]'\n")
+        return
+    write_network(path)
+    begin = time.perf_counter()
+    model = tl.load_onnx(path)
+    engine = model.compile(cache=False)
+    took = time.perf_counter() - begin
+    show(f"{path}: {len(model.nodes)} operators, sizes open", Text(cut(str(model))))
+    show("the engine: what each kernel computes", Text(cut(engine.explain())))
+    photo = load_photo()[None, :, :224, :224].copy()
+    console.print(f"  From file to engine in {took:.1f} s, every size of picture included.\n")
+    comparison = answers.Comparison(str(path), {"x": photo}, 1e-4)
+    show("the largest difference of its answer", Text(comparison.outputs()))
+    assert not comparison.wrong, "the engine and its peer disagree"
+    figures = peers.table(peers.race(str(path), {"x": photo}, installed(), tl.num_threads(), rounds))
+    show(f"224×224 on {tl.num_threads()} threads, in turns", Text(cut(figures)))
+
+
 def table(figures: dict[str, dict[str, float]], turns: int) -> Table:
     """A row for each way, GFLOP/s and the ratio to numpy for each kernel."""
     threads = tl.num_threads()
@@ -526,6 +590,8 @@ def main() -> None:
     tl.set_num_threads(threads)
     heading("5  Let a search choose the whole schedule")
     search_schedule(options.seconds, options.turns, options.out / "layer.jsonl")
+    heading("6  A whole network, from file to engine")
+    whole_model(options.turns, options.out / "network.onnx")
     console.print(f"[dim]{time.perf_counter() - begin:.0f} s in all[/]")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -58,6 +59,17 @@ def test_demo(tmp_path: Path) -> None:
         "numpy",
     ]
     assert re.search(r"Gain over the default schedule: +[\d.]+×", step5)
+    step6 = done.stdout[done.stdout.index("6  A whole network") :]
+    if importlib.util.find_spec("onnx"):
+        assert "kernel 0: Conv → Shift → Relu gives relu1" in step6 and "15 operators, sizes open" in step6
+        assert re.search(r"From file to engine in [\d.]+ s", step6)
+        assert re.search(r"classes +float32\[1, 10\] +[\d.e+-]+ of [\d.e+-]+ ", step6)
+        rows = re.findall(r"(\w+) [\d.]+\S* +[\d.]+ s +([\d.]+) ms .* [\d.]+× ", step6)
+        wanted = ["tensorlang", *(n for n in ("onnxruntime", "openvino") if importlib.util.find_spec(n))]
+        assert [row[0] for row in rows] == wanted and all(float(row[1]) > 0 for row in rows)
+        assert (tmp_path / "network.onnx").exists()
+    else:
+        assert "needs the package onnx" in step6
     page = (tmp_path / "layer.html").read_text(encoding="utf-8")
     assert len(page.encode()) <= 500_000 and "def apply(s):" in page
     records = [json.loads(line) for line in (tmp_path / "demo.jsonl").read_text().splitlines()]
