@@ -74,7 +74,16 @@ def test_compare_finds_no_difference_where_there_is_none(network, peer, capsys, 
     text = capsys.readouterr().out
     assert re.search(r"^y +float32\[2, 5\]" + " +[\\d.e+-]+ of [\\d.e+-]+" * (2 if peer else 1), text, re.M)
     for level in (0, 2) if peer else (2,):
-        assert f"level {level}: none of 5 values inside differs" in text
+        assert f"level {level}: none of 5 values differs, of 5 in the file" in text
+
+
+def test_compare_looks_inside_where_an_input_is_read_by_nothing_there(tmp_path, capsys):
+    """The graph has no node for the second output, so that its input is none of the part that is compared."""
+    nodes = [("Relu", ["x"], "y", {}), ("Identity", ["state"], "kept", {})]
+    ins, outs = [("x", 1, ["n"]), ("state", 1, [4])], [("y", 1, ["n"]), ("kept", 1, [4])]
+    path = saved(tmp_path / "model.onnx", nodes, ins, outs)
+    assert main(["compare", path, "--all", "--shape", "x=3"]) == 0
+    assert "level 2: none of 1 values differs, of 2 in the file" in capsys.readouterr().out
 
 
 def test_compare_names_the_first_value_that_differs(network, capsys, monkeypatch):

@@ -79,17 +79,23 @@ class Comparison:
 
     def inside(self) -> str:
         """For each level the first value inside the graph that differs, in the order of its operators. All
-        values are outputs for that, so that operators are computed as they are where they are not fused."""
+        values are outputs for that, so that operators are computed as they are where they are not fused.
+        Values that the graph does not have are left out: folded ones, and what follows once numbers are
+        known."""
         model, theirs = _with_all_outputs(self.file)
         made_by = {v.name: n for n in self.graph.nodes for v in n.outputs if v.tensor_like}
         names = [n for n in made_by if n in theirs]
-        made = {n: self.graph.compile(outputs=names, level=n).run(self.inputs) for n in LEVELS}
+        if not names:
+            return "the file names no value inside that the graph has"
+        part = self.graph.subgraph(None, names)
+        read = {v.name: self.inputs[v.name] for v in part.inputs if v.name in self.inputs}
+        made = {n: part.compile(level=n).run(read) for n in LEVELS}
         expected = self._expected(model) if self.peer else made[0]
         text = []
         for level in LEVELS if self.peer else LEVELS[1:]:
             found = ((n, difference(made[level][n], expected[n])) for n in names)
             first = next(((n, d) for n, d in found if d.beyond(self.tolerance)), None)
-            text.append(f"level {level}: none of {len(names)} values inside differs")
+            text.append(f"level {level}: none of {len(names)} values differs, of {len(theirs)} in the file")
             if first is not None:
                 self.wrong = True
                 text[-1] = f"level {level}: the first value that differs is {first[0]}, by {first[1]}"

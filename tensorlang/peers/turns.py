@@ -112,7 +112,7 @@ def table(rows: Sequence[Row]) -> str:
     for r in rows:
         name = f"{r.name} {r.version}"
         if r.error:
-            lines.append([name, r.error.splitlines()[0][:80]])
+            lines.append([name, " ".join(r.error.split())[:160]])
             continue
         span = f"{1e3 * min(r.turns):.3f} … {1e3 * max(r.turns):.3f}"
         median = f"{1e3 * r.median:.3f} ms"
