@@ -35,6 +35,13 @@ def test_bytes_that_are_no_model(data, tmp_path):
     refused(tmp_path / "m.onnx", "no ONNX model|no graph")
 
 
+@pytest.mark.parametrize("part", [b"Softplus", b"weight_7", b"value_in", b"axis"])
+def test_names_that_are_no_text(part):
+    node = N("Softmax", ["value_in"], ["y"], axis=1, name="Softplus")
+    m = model([N("Add", ["x", "weight_7"], ["value_in"]), node], X, Y, {"weight_7": _f(3)})
+    refused(m.SerializeToString().replace(part, b"\xff" * len(part)), "is no text in UTF-8")
+
+
 def test_random_bytes():
     for seed in range(200):
         r = random.Random(seed)
@@ -81,7 +88,10 @@ def test_no_graph_is_answered_twice_alike():
         ([N("Concat", ["x"], ["y"], axis="one")], "the attribute axis is 'one', not a whole number"),
         ([N("Transpose", ["x"], ["y"], perm=[0.5, 1.5])], "the attribute perm is .*, not a list of whole"),
         ([N("If", ["x"], ["y"], then_branch=3, else_branch=4)], "_branch is [34], not a graph"),
-        ([N("Relu", [""], ["y"])], "Relu y"),
+        ([N("Relu", [""], ["y"])], "Relu y: input 0 is left out, Relu needs it"),
+        ([N("Constant", [], ["y"])], "Constant y has 0 attributes"),
+        ([N("Scan", ["x"], ["y"], num_scan_inputs=1)], "the attribute body is missing"),
+        ([N("Split", ["x"], ["y"], num_outputs=2**63 - 1)], "num_outputs is 9223372036854775807"),
         ([N("Transpose", ["x"], ["y"], perm=[0, 5])], "Transpose y"),
         ([N("Cast", ["x"], ["y"], to=99)], "Cast y"),
         ([N("FusedGelu", ["x"], ["y"], domain="nowhere")], "operators are not supported"),
@@ -271,11 +281,11 @@ def test_external_data_stays_in_the_folder(tmp_path):
 @pytest.mark.parametrize("block", range(4))
 def test_mutants_of_models(block):
     for seed in range(15 * block, 15 * block + 15):
-        answer(mutant(seed))
+        answer(mutant(seed), 2 * (seed % 2))
 
 
 @pytest.mark.fuzz
 @pytest.mark.parametrize("block", range(40))
 def test_many_mutants_of_models(block):
     for seed in range(1000 + 50 * block, 1050 + 50 * block):
-        answer(mutant(seed))
+        answer(mutant(seed), 2 * (seed % 2))

@@ -121,6 +121,9 @@ def _node(c: Call, model: Model, opsets: dict[str, int]) -> None:
 def _standard(c: Call, told: Signature) -> None:
     _count(c, "inputs", c.inputs, *told.inputs)
     _count(c, "outputs", c.outputs, *told.outputs)
+    for i in told.needed:
+        if i < len(c.inputs) and not c.inputs[i]:
+            raise TensorLangError(f"load_onnx: {c!r}: input {i} is left out, {c.op} needs it")
     for key, (kind, required) in told.attributes.items():
         if kind == "GRAPH":
             there = key in c.graphs

@@ -14,6 +14,7 @@ import numpy as np
 
 from ... import ops, te
 from ...core.dtype import dtype
+from ...errors import TensorLangError
 from ...expr.nodes import Expr
 from ...te import Tensor
 from .proto import Call, dtype_name
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 @graph_op("Constant")
 def constant(c: Importer, call: Call) -> Any:
+    if len(call.attrs) != 1:
+        raise TensorLangError(f"{call!r} has {len(call.attrs)} attributes", because="its value is one")
     key, value = next(iter(call.attrs.items()))
     kinds = {
         "value_int": np.int64,

@@ -24,6 +24,7 @@ BROKEN = (  # what wrong bytes make of Python code that believes them
     MemoryError,
     NotImplementedError,
     RecursionError,
+    StopIteration,
     TypeError,
     ValueError,
 )
@@ -156,8 +157,9 @@ def read(source: Any) -> Model:
         if not proto.HasField("graph"):
             raise TensorLangError(f"load_onnx: {what} is no ONNX model", because="it holds no graph")
     try:
+        _texts(onnx, proto)
         return _model(_Reader(onnx, folder), proto)
-    except BROKEN as e:  # such as a name that is no text
+    except BROKEN as e:
         raise TensorLangError("load_onnx: this is no ONNX model", because=reason(e)) from None
 
 
@@ -177,6 +179,34 @@ def _path(source: Any) -> Path:
     if special:
         raise TensorLangError(f"load_onnx: {path} cannot be read", because="it is no regular file")
     return path
+
+
+def _texts(onnx: Any, proto: Any) -> None:
+    """Raises TensorLangError for a name that is no text: protobuf gives it as bytes. Weights are not read."""
+    work = [proto]
+    while work:
+        message = work.pop()
+        if isinstance(message, onnx.TensorProto):
+            parts: Any = [(onnx.TensorProto.DESCRIPTOR.fields_by_name["name"], message.name)]
+        else:
+            parts = message.ListFields()
+        for field_, value in parts:
+            if field_.type not in (field_.TYPE_STRING, field_.TYPE_MESSAGE):
+                continue
+            values = [value] if isinstance(value, str | bytes) or hasattr(value, "ListFields") else value
+            if field_.type == field_.TYPE_MESSAGE:
+                work.extend(values)
+                continue
+            for x in values:
+                if isinstance(x, bytes):
+                    raise TensorLangError(
+                        f"load_onnx: this is no ONNX model: the {field_.name} {_short(x)} is no text in UTF-8"
+                    )
+
+
+def _short(x: bytes) -> str:
+    text = repr(x)
+    return text if len(text) < 60 else f"{text[:57]}…"
 
 
 def _model(reader: _Reader, proto: Any) -> Model:
@@ -232,10 +262,11 @@ def _schema(call: Call, version: int) -> Any:
 
 @dataclass(frozen=True)
 class Signature:
-    """What the standard says of an operator: least and most inputs and outputs, attributes with their kind
-    and whether they must be there."""
+    """What the standard says of an operator: least and most inputs and outputs, the places of inputs that
+    cannot be left out, attributes with their kind and whether they must be there."""
 
     inputs: tuple[int, int]
+    needed: tuple[int, ...]
     outputs: tuple[int, int]
     attributes: dict[str, tuple[str, bool]]
 
@@ -249,7 +280,9 @@ def signature(op: str, domain: str, version: int) -> Signature | None:
     except onnx.defs.SchemaError:
         return None
     attributes = {k: (a.type.name, bool(a.required)) for k, a in s.attributes.items()}
-    return Signature((s.min_input, s.max_input), (s.min_output, s.max_output), attributes)
+    # the sizes of a Resize stand in for its scales, which version 11 declares as if it had none besides
+    needed = tuple(i for i, p in enumerate(s.inputs) if p.option.name == "Single" and op != "Resize")
+    return Signature((s.min_input, s.max_input), needed, (s.min_output, s.max_output), attributes)
 
 
 def defined(call: Call, version: int) -> bool:

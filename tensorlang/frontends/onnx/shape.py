@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import ops, te
+from ...errors import TensorLangError
 from ...expr.nodes import Expr
 from ...te import Tensor
 from .table import te_op
@@ -100,10 +101,12 @@ def split(
     results: int,
 ) -> Any:
     sizes = split if sizes is None else sizes
+    if num_outputs not in (None, results):
+        raise TensorLangError(f"Split: num_outputs is {num_outputs}, the node has {results} outputs")
     if sizes is None:
         n = x.shape[axis]
-        each = te.ceildiv(n, num_outputs or results)
-        ends: list[Any] = [each * k for k in range(1, num_outputs or results)]
+        each = te.ceildiv(n, results)
+        ends: list[Any] = [each * k for k in range(1, results)]
     else:
         ends, at = [], 0
         for size in sizes[:-1]:
