@@ -81,3 +81,14 @@ def test_what_a_file_says_of_itself_is_kept():
     m = model([helper.make_node("Neg", ["x"], ["y"])], [("x", 1, [2])], [("y", 1, [2])])
     helper.set_model_props(m, {"character": "a\nb"})
     assert tl.load_onnx(m).metadata == {"character": "a\nb"}
+
+
+def test_what_is_not_zero_has_a_size_of_its_own_and_others_read_it():
+    m = model(
+        [helper.make_node("NonZero", ["x"], ["p"]), helper.make_node("Neg", ["p"], ["y"])],
+        [("x", TensorProto.FLOAT, ["n", 3])],
+        [("y", TensorProto.INT64, None)],
+    )
+    engine = tl.load_onnx(m).compile()
+    for x in (np.eye(3, dtype="float32"), np.zeros((2, 3), "float32"), np.ones((5, 3), "float32")):
+        assert np.array_equal(engine(x), -np.array(np.nonzero(x)))

@@ -63,3 +63,16 @@ def _best_boxes(
 ) -> Any:
     limit = number if number is not None else 0 if most is None else most
     return ops.non_max_suppression(boxes, scores, limit, 0.0 if overlap is None else overlap, least, center)
+
+
+def first_columns(columns: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """As many columns as count."""
+    return columns[:, : int(count.reshape(-1)[0])]
+
+
+@graph_op("NonZero")
+def non_zero(c: Importer, call: Call) -> Any:
+    x = c.tensor(call.inputs[0])
+    made = c.g.call(ops.nonzero, x, op=call.op, name=call.name)
+    shape = (max(1, x.ndim), None)
+    return c.g.host(first_columns, made, [(shape, "int64")], "Columns", call.name, call.outputs)
