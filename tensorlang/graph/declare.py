@@ -59,8 +59,7 @@ class _Region:
     def declared(self, nodes: Sequence[Node], outputs: Sequence[Value]) -> Declared:
         for node in nodes:
             given = [None if v is None else self._tensor(v) for v in node.inputs]
-            made = node.fn(*given, **{k: self._attribute(x) for k, x in node.attrs.items()})
-            results = list(made) if isinstance(made, tuple | list) else [made]
+            results = node.of(given, {k: self._attribute(x) for k, x in node.attrs.items()})
             for v, t in zip(node.outputs, results, strict=True):
                 self.tensors[v] = t = self._sized(v, t)
                 for outer, inner in zip(v.shape, t.shape, strict=True):
@@ -74,7 +73,12 @@ class _Region:
         used = self._used(results)
         told = [d for d in self.dims if d not in plain and d in used]
         self.dims = {d: e for d, e in self.dims.items() if d in plain or d in used}
-        args = [*(self.tensors[v] for v in self.inputs), *(t for _, t in self.constants), *results, *told]
+        args: list[Tensor | Var] = [
+            *(self.tensors[v] for v in self.inputs),
+            *(t for _, t in self.constants),
+            *results,
+            *told,
+        ]
         return Declared(args, self.inputs, self.constants, results, self.dims)
 
     def _sized(self, v: Value, t: Tensor) -> Tensor:

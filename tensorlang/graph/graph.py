@@ -137,9 +137,12 @@ class Node:
         """The te of its outputs, of the placeholders that stand for its inputs."""
         found: list[Tensor] | None = self.memo.get("results")
         if found is None:
-            made = self.fn(*(None if v is None else v.tensor for v in self.inputs), **self.attrs)
-            found = self.memo["results"] = list(made) if isinstance(made, tuple | list) else [made]
+            found = self.memo["results"] = self.of([None if v is None else v.tensor for v in self.inputs])
         return found
+
+    def of(self, tensors: Sequence[Tensor | None], attrs: dict[str, Any] | None = None) -> list[Tensor]:
+        """The te of its outputs, of these tensors; ``attrs`` in place of its own."""
+        return listed(self.fn(*tensors, **(self.attrs if attrs is None else attrs)))
 
     @property
     def reads(self) -> list[Value]:
@@ -209,7 +212,7 @@ class Program:
         """
         node = Node(op or getattr(fn, "__name__", "call"), fn, inputs, attrs, name)
         made = fn(*(None if v is None else v.tensor for v in inputs), **attrs)
-        results = node.memo["results"] = list(made) if isinstance(made, tuple | list) else [made]
+        results = node.memo["results"] = listed(made)
         own = {id(v.tensor): v for v in inputs if v is not None}
         values = []
         for i, t in enumerate(results):
@@ -320,6 +323,11 @@ class Program:
             yield f"  where {a} == {b}"
         if self.rest is not None:
             yield f"  then {self.rest}"
+
+
+def listed(made: Any) -> list[Any]:
+    """What a function of te tensors returned, one or several."""
+    return list(made) if isinstance(made, tuple | list) else [made]
 
 
 def _call(n: Node) -> str:

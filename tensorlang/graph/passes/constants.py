@@ -10,7 +10,7 @@ import numpy as np
 from ...errors import TensorLangError
 from ...te import reference
 from ..graph import Node, Program, Value
-from .rewrite import plain, renewed, results_of
+from .rewrite import plain, renewed
 
 MOST_BYTES = 16 << 20
 MOST_GROWTH = 4
@@ -47,7 +47,7 @@ def _evaluated(n: Node, given: list[Value | None]) -> list[np.ndarray] | None:
     if made > max(MOST_BYTES, MOST_GROWTH * held):
         return None
     try:
-        results = results_of(n, [None if v is None else v.tensor for v in given])
+        results = n.of([None if v is None else v.tensor for v in given])
         values = {v.tensor: v.data for v in given if v is not None and v.data is not None}
         return list(reference.evaluate(results, values))
     except TensorLangError:  # such as a division by zero, which the kernel will tell of when it runs

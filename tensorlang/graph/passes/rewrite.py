@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ..graph import Node, Program, Value
 
@@ -42,9 +41,3 @@ def remade(n: Node, inputs: Sequence[Value | None], outputs: Sequence[Value]) ->
 def plain(n: Node) -> bool:
     """Whether it is a function of te tensors, which gives the same whenever it is asked."""
     return n.kind == "te" and not n.graphs
-
-
-def results_of(n: Node, tensors: Sequence[Any]) -> list[Any]:
-    """The te of a node on these tensors."""
-    made = n.fn(*tensors, **n.attrs)
-    return list(made) if isinstance(made, tuple | list) else [made]

@@ -24,7 +24,7 @@ from ...te.graph import operations
 from ...te.reducers import Reduce
 from ...te.tensor import TensorRead
 from ..graph import Node, Program, Value
-from .rewrite import plain, remade, renewed, results_of
+from .rewrite import plain, remade, renewed
 
 
 def scale_weights(graph: Program) -> Program:
@@ -208,7 +208,7 @@ def _computed_line(n: Node, source: Value, axis: int) -> Line | None:
     if any(v.data is None or not _by_channel(v.data, axis, len(small), channels) for v in constants):
         return None
     try:
-        (result,) = results_of(n, [None if v is None else x if v is source else v.tensor for v in n.inputs])
+        (result,) = n.of([None if v is None else x if v is source else v.tensor for v in n.inputs])
         if not _affine(result, x) or [constant(s) for s in result.shape] != small:
             return None
         values = {v.tensor: v.data for v in constants if v.data is not None}
