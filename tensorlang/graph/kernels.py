@@ -73,13 +73,14 @@ class Compiler:
     def kernels(self, regions: Sequence[Region]) -> list[Kernel]:
         """The kernels of these regions. Raises TensorLangError for what cannot be compiled."""
         declared = [declare(r.nodes, r.outputs) for r in regions]
-        keys = [self._key(d) for d in declared]
-        wanted = {k: (r, d) for k, r, d in zip(keys, regions, declared, strict=True) if k not in self.made}
-        self._compile({k: self._job(k, *rd) for k, rd in wanted.items() if not k.startswith(_ALONE)})
-        for key, (region, d) in wanted.items():
+        jobs = [self._job(r, d) for r, d in zip(regions, declared, strict=True)]
+        self._compile({key: job for key, job in jobs if job is not None and key not in self.made})
+        made = []
+        for (key, _), region, d in zip(jobs, regions, declared, strict=True):
             if key not in self.made:
                 self.made[key] = self._alone(key, region, d)
-        return [self._kernel(r, d, self.made[k]) for r, d, k in zip(regions, declared, keys, strict=True)]
+            made.append(self._kernel(region, d, self.made[key]))
+        return made
 
     def _compile(self, wanted: dict[str, Job]) -> None:
         for key in wanted:
@@ -99,29 +100,20 @@ class Compiler:
         compile_all([wanted[key] for key in keys], done, self.workers)
         self.cache.make_room()
 
-    def _key(self, d: Declared) -> str:
-        """A name for all that decides the kernel's code."""
-        tensors = [a for a in d.args if isinstance(a, Tensor)]
-        dims, told = [v.name for v in d.dims], [v.name for v in d.args if not isinstance(v, Tensor)]
-        facts = [len(d.inputs), len(d.constants), dims, told, self.math]
+    def _job(self, region: Region, d: Declared) -> tuple[str, Job | None]:
+        """A name for all that decides the kernel's code, and what another process is told to compile it;
+        None for what has no form as text."""
+        dims = tuple(v.name for v in d.dims)
         try:
             if len(set(dims)) == len(dims):
-                return digest(f"{environment(self.target)} {facts} {serialize.to_json(tensors)}")
-        except DeclareError:  # it has no form as text
+                text = serialize.to_json([a for a in d.args if isinstance(a, Tensor)])
+                told = tuple(v.name for v in d.args if not isinstance(v, Tensor))
+                facts = len(d.inputs), len(d.constants), dims, told, str(self.target), self.math
+                key = digest(f"{environment(self.target)} {facts} {text}")
+                return key, Job(text, *facts, _symbol(key, region))
+        except DeclareError:
             pass
-        return f"{_ALONE}{len(self.made)}_{id(d)}"
-
-    def _job(self, key: str, region: Region, d: Declared) -> Job:
-        return Job(
-            serialize.to_json([a for a in d.args if isinstance(a, Tensor)]),
-            len(d.inputs),
-            len(d.constants),
-            tuple(v.name for v in d.dims),
-            tuple(v.name for v in d.args if not isinstance(v, Tensor)),
-            str(self.target),
-            self.math,
-            _symbol(key, region),
-        )
+        return f"{_ALONE}{len(self.made)}_{id(d)}", None
 
     def _alone(self, key: str, region: Region, d: Declared) -> KernelCode:
         """A kernel that no other process can be told of, and no cache."""
