@@ -10,11 +10,8 @@ import contextlib
 import functools
 import hashlib
 import os
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-
-import platformdirs
 
 from .. import options
 from ..analysis import cost_of
@@ -40,6 +37,8 @@ def _sources() -> str:
 @functools.cache
 def environment(target: Target) -> str:
     """What compiles, and for what: sources, LLVM, the processor with its instruction sets, the cost table."""
+    from importlib.metadata import version
+
     sets = " ".join(sorted(target.instruction_sets))
     return f"{_sources()} llvmlite {version('llvmlite')} {target.triple} {target} {sets} {cost_of(target)}"
 
@@ -55,6 +54,8 @@ class Cache:
 
     def __init__(self, where: str | os.PathLike[str] | bool | None = None) -> None:
         if where is None or where is True:
+            import platformdirs
+
             asked = options.cache()
             where = platformdirs.user_cache_dir("tensorlang") if asked is None else asked
         self.directory = None if where is False else files.named(where, "cache") / "kernels"  # type: ignore[arg-type]

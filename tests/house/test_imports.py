@@ -126,6 +126,11 @@ LAZY = {
         "tensorlang/analysis/cost_tables.py",
         "platformdirs",
     ): "takes 10 ms, and only the first schedule needs it",
+    (
+        "tensorlang/graph/cache.py",
+        "importlib",
+    ): "brings the package email, and only who compiles a graph needs it",
+    ("tensorlang/graph/cache.py", "platformdirs"): "as above",
     ("tensorlang/core/dtype.py", "ml_dtypes"): "takes 20 ms, and only kernels of bfloat16 need it",
     ("autosched/reporting/plot.py", "matplotlib"): "an extra; takes a second to import",
     ("autosched/reporting/progress.py", "IPython"): "is there in notebooks only",
