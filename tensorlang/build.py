@@ -18,6 +18,7 @@ from .codegen import compile_ll, emit, emit_export, kernel_signature
 from .core.names import identifier
 from .errors import CallError, LowerError
 from .expr.nodes import Expr, Var, const_int
+from .interface.signature import Signature
 from .loopir.stmt import Func
 from .lowering.constants import Packing, split_constants
 from .lowering.lower import lower_state
@@ -27,7 +28,6 @@ from .passes.instrument import instrument
 from .passes.pipeline import CHECKED, PIPELINE
 from .recipes import default_schedule
 from .runtime import Module, dlpack
-from .runtime import constants as memory
 from .runtime.codes import KernelCode, Packer
 from .runtime.export import CFunction
 from .runtime.profile import Instrumented
@@ -238,7 +238,8 @@ def build(
         constants=list(values),
         binds=binds,
     )
-    return _module(func, where, math, times, [a for p in packings for a in _packed(p, values)])
+    held = [a for p in packings for a in _packer(p, p.sources).packed([values[t] for t in p.sources])]
+    return _module(func, where, math, times, held)
 
 
 def _alone(
@@ -390,50 +391,6 @@ def _array(t: Tensor, value: Any) -> Any:
         ) from None
 
 
-def _packed(packing: Packing, values: Mapping[Tensor, Any]) -> list[Any]:
-    """The arrays a Packing computes; those that another kernel still reads are not computed again."""
-    sources = [values[t] for t in packing.sources]
-    forms = [(tuple(const_int(n) or 0 for n in t.shape), t.dtype.to_numpy()) for t in packing.tensors]
-    if packing.sources == packing.tensors:
-        return memory.shared(memory.digest(*sources), forms, lambda copy: np.copyto(copy, sources[0]))
-    func = _prepacking(packing)
-
-    def fill(*made: Any) -> None:
-        _prepacker(func)(*(np.asarray(a, order="C") for a in sources), *made)
-
-    return memory.shared(memory.digest(str(func), *sources), forms, fill)
-
-
-def _prepacking(packing: Packing) -> Func:
-    """The loop IR of a Packing. What it is given is compact, however it is declared."""
-    return PIPELINE.run(
-        lower_state(
-            packing.state,
-            [*packing.sources, *packing.tensors],
-            "prepack",
-            strides=dict.fromkeys(packing.sources),
-        )
-    )
-
-
-_prepackers: dict[str, Module] = {}
-
-
-def _prepacker(func: Func) -> Module:
-    """The kernel of a packing; equal ones are compiled once, for layers differ in their weights alone."""
-    text = str(func)
-    if text not in _prepackers:
-        here = as_target(None)
-        code = compile_ll(emit(func, here), here, program=lambda: text).object
-        while len(_prepackers) >= MAX_PREPACKERS:
-            _prepackers.pop(next(iter(_prepackers)), None)
-        _prepackers[text] = Module(code, kernel_signature(func))
-    return _prepackers[text]
-
-
-MAX_PREPACKERS = 256
-
-
 def unbound(
     args: Args,
     constants: Sequence[Tensor],
@@ -474,9 +431,30 @@ def _packer(packing: Packing, constants: Sequence[Tensor]) -> Packer:
     forms = tuple((tuple(const_int(n) or 0 for n in t.shape), str(t.dtype)) for t in packing.tensors)
     if packing.sources == packing.tensors:
         return Packer(sources, forms)
-    func, here = _prepacking(packing), as_target(None)
-    code = compile_ll(emit(func, here), here, program=lambda: str(func)).object
-    return Packer(sources, forms, code, kernel_signature(func))
+    # What it is given is compact, however it is declared.
+    compact = dict.fromkeys(packing.sources)
+    func = PIPELINE.run(
+        lower_state(packing.state, [*packing.sources, *packing.tensors], "prepack", strides=compact)
+    )
+    return Packer(sources, forms, *_prepacker(func))
+
+
+_prepackers: dict[str, tuple[bytes, Signature]] = {}
+
+
+def _prepacker(func: Func) -> tuple[bytes, Signature]:
+    """The code of a packing; equal ones are compiled once, for layers differ in their weights alone."""
+    text = str(func)
+    if text not in _prepackers:
+        here = as_target(None)
+        code = compile_ll(emit(func, here), here, program=lambda: text).object
+        while len(_prepackers) >= MAX_PREPACKERS:
+            _prepackers.pop(next(iter(_prepackers)), None)
+        _prepackers[text] = code, kernel_signature(func)
+    return _prepackers[text]
+
+
+MAX_PREPACKERS = 256
 
 
 def compile(

@@ -36,6 +36,19 @@ class Packer:
     object_code: bytes = b""
     signature: Signature | None = None
 
+    def packed(self, sources: Sequence[Any]) -> list[np.ndarray]:
+        """The results for these arrays; those that another kernel still reads are not computed again."""
+        forms = [(shape, dtype(kind).to_numpy()) for shape, kind in self.forms]
+        if self.signature is None:
+            return memory.shared(memory.digest(*sources), forms, lambda copy: np.copyto(copy, sources[0]))
+        # copies of int32 and of float32 are the same code
+        key = hashlib.sha256(self.object_code + repr((self.signature, self.forms)).encode()).hexdigest()
+
+        def fill(*made: Any) -> None:
+            _loaded(key, self)(*(np.asarray(a, order="C") for a in sources), *made)
+
+        return memory.shared(memory.digest(key, *sources), forms, fill)
+
 
 @dataclass(frozen=True)
 class KernelCode:
@@ -55,20 +68,7 @@ class KernelCode:
 
     def packed(self, values: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The arrays that stand for constants of these values; equal ones are one array."""
-        return [a for p in self.packers for a in _packed(p, [values[i] for i in p.sources])]
-
-
-def _packed(p: Packer, sources: Sequence[np.ndarray]) -> list[np.ndarray]:
-    forms = [(shape, dtype(kind).to_numpy()) for shape, kind in p.forms]
-    if p.signature is None:
-        return memory.shared(memory.digest(*sources), forms, lambda copy: np.copyto(copy, sources[0]))
-    # copies of int32 and of float32 are the same code
-    key = hashlib.sha256(p.object_code + repr((p.signature, p.forms)).encode()).hexdigest()
-
-    def fill(*made: Any) -> None:
-        _loaded(key, p)(*(np.ascontiguousarray(a) for a in sources), *made)
-
-    return memory.shared(memory.digest(key, *sources), forms, fill)
+        return [a for p in self.packers for a in p.packed([values[i] for i in p.sources])]
 
 
 _packers: dict[str, Module] = {}
