@@ -126,7 +126,7 @@ class Nests:
                 width[rel.parent] = least(covered, extent[rel.parent])
             elif isinstance(rel, Fuse):
                 width[rel.outer] = least(
-                    ceil_quotient(width[rel.fused], most(extent[rel.inner], 1)), extent[rel.outer]
+                    ceil_quotient(width[rel.fused], extent[rel.inner]), extent[rel.outer]
                 )
                 width[rel.inner] = least(width[rel.fused], extent[rel.inner])
         op = stage.compute

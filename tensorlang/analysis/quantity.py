@@ -2,7 +2,8 @@
 
 Unlike ``expr.make`` it never multiplies products out: a tuner evaluates these expressions and proves nothing
 about them, and a product of five sums is four multiplications as it stands and eighty when expanded. Literals
-fold, so that the same formulas on a concrete schedule give plain numbers.
+fold, so that the same formulas on a concrete schedule give plain numbers. What is divided by may be how often
+a loop runs, and so be nothing, as the amount that it divides is then: it counts as 1.
 """
 
 from __future__ import annotations
@@ -83,17 +84,20 @@ def most(a: Amount, b: Amount) -> Expr:
 
 
 def quotient(a: Amount, b: Amount) -> Expr:
-    """``a / b`` rounded down; ``b`` is at least 1."""
-    return _two(FloorDiv, operator.floordiv, a, b)
+    """``a / b`` rounded down."""
+    return _divided(a, most(b, 1))
 
 
 def ceil_quotient(a: Amount, b: Amount) -> Expr:
     """``a / b`` rounded up."""
-    return (
-        a
-        if isinstance(a, Expr) and const_int(b) == 1 and a.dtype is INT64
-        else quotient(plus(a, minus(b, 1)), b)
-    )
+    b = most(b, 1)
+    if isinstance(a, Expr) and const_int(b) == 1 and a.dtype is INT64:
+        return a
+    return _divided(plus(a, minus(b, 1)), b)
+
+
+def _divided(a: Amount, b: Expr) -> Expr:
+    return _two(FloorDiv, operator.floordiv, a, b)
 
 
 def absolute(a: Amount) -> Expr:
@@ -117,8 +121,8 @@ def at_most(a: Amount, limit: int) -> Expr:
 
 
 def ratio(a: Amount, b: Amount) -> Expr:
-    """``a / b`` as a float64; ``b`` is at least 1."""
-    x, y = (_real(v) for v in (a, b))
+    """``a / b`` as a float64."""
+    x, y = _real(a), _real(most(b, 1))
     if isinstance(x, Const) and isinstance(y, Const):
         return make.const(float(x.value) / float(y.value), FLOAT64)
     return intern(Div, x, y)

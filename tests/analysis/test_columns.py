@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pytest
 
+from tensorlang.analysis import ceil_quotient, quotient, ratio
 from tensorlang.core.dtype import INT32, INT64
 from tensorlang.errors import DeclareError
 from tensorlang.expr import make
@@ -36,6 +37,16 @@ def _random(rng: random.Random, depth: int) -> Expr:
             lambda: make.select(make.and_(make.le(x, 5), make.ne(y, 3)), y, x),
         ]
     )()
+
+
+def test_a_number_of_iterations_that_may_be_nothing_divides() -> None:
+    """As a number and as a column: 0 counts as 1, any other as it is."""
+    n = KNOBS[0]
+    assert [const_int(e) for e in (quotient(0, 0), ceil_quotient(0, 0), ceil_quotient(7, 0))] == [0, 0, 7]
+    for a in (0, 7):
+        exprs = [quotient(a, n), ceil_quotient(a, n), ratio(a, n)]
+        table = compile_columns(exprs, (n,))(np.array([[0], [1], [2]]))
+        assert table.tolist() == [[a, a, a], [a, a, a], [a // 2, -(-a // 2), a / 2]]
 
 
 def test_columns_equal_rows() -> None:

@@ -69,7 +69,7 @@ def estimate(st: Statement, target: Target) -> dict[str, Expr]:
     moved = [quotient(times(brought, SCALE), rates[name]) for name, brought in traffic(st, target).items()]
     memory = plus(*moved)
     if at is not None:
-        memory = times(quotient(memory, most(shared, 1)), rounds)
+        memory = times(quotient(memory, shared), rounds)
     starts = amount(0) if at is None else times(c.start * SCALE, *[p.extent for p in st.loops[:at]])
     return {
         "estimate.compute": compute,

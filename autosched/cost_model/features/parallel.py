@@ -4,7 +4,7 @@ region begins."""
 from __future__ import annotations
 
 from tensorlang import Target
-from tensorlang.analysis import Expr, Statement, amount, ceil_quotient, most, quotient, ratio, times
+from tensorlang.analysis import Expr, Statement, amount, ceil_quotient, quotient, ratio, times
 
 
 def parallel(st: Statement, target: Target) -> dict[str, Expr]:
@@ -16,6 +16,6 @@ def parallel(st: Statement, target: Target) -> dict[str, Expr]:
         "parallel.iterations": iterations,
         "parallel.rounds": rounds,
         "parallel.starts": amount(0) if at is None else st.extent(0, at),
-        "parallel.balance": ratio(times(iterations, 64), times(most(rounds, 1), target.num_cores)),
-        "parallel.work": quotient(times(st.iterations, max(1, st.work.flops)), most(iterations, 1)),
+        "parallel.balance": ratio(times(iterations, 64), times(rounds, target.num_cores)),
+        "parallel.work": quotient(times(st.iterations, max(1, st.work.flops)), iterations),
     }

@@ -54,7 +54,7 @@ def tile_of(st: Statement, target: Target) -> Tile:
 
     def vectors_of(a: Access) -> Expr:
         alone, step = a.elements(level), absolute(a.strides[at])
-        together = times(ceil_quotient(alone, most(width, 1)), parts)  # a loop may have no iteration
+        together = times(ceil_quotient(alone, width), parts)
         return choose(step, 0, alone, choose(step, 1, together, alone))
 
     return Tile(level, lanes, vectors, vectors_of(write), plus(*[vectors_of(a) for a in reads]))

@@ -22,7 +22,6 @@ from tensorlang.analysis import (
     Statement,
     amount,
     compile_columns,
-    most,
     plus,
     quotient,
     ratio,
@@ -82,7 +81,7 @@ def _whole(analysis: Analysis, target: Target) -> dict[str, Expr]:
     every = [estimate(st, target) for st in analysis.statements]
     order = sorted(every[0], key=lambda name: name != TIME)
     declared = plus(*[times(st.points, SCALE * st.work.flops) for st in analysis.statements])
-    ideal = most(quotient(declared, 4 * target.vector_lanes("float32") * target.num_cores), 1)
+    ideal = quotient(declared, 4 * target.vector_lanes("float32") * target.num_cores)
     return {f"whole.{name}": ratio(times(64, plus(*[e[name] for e in every])), ideal) for name in order}
 
 

@@ -4,18 +4,7 @@ contiguous, broadcast or scattered."""
 from __future__ import annotations
 
 from tensorlang import Target
-from tensorlang.analysis import (
-    Expr,
-    Statement,
-    absolute,
-    amount,
-    ceil_quotient,
-    choose,
-    minus,
-    most,
-    ratio,
-    times,
-)
+from tensorlang.analysis import Expr, Statement, absolute, amount, ceil_quotient, choose, minus, ratio, times
 
 
 def vectors(st: Statement, target: Target) -> dict[str, Expr]:
@@ -28,7 +17,7 @@ def vectors(st: Statement, target: Target) -> dict[str, Expr]:
         "vector.lanes": width,
         "vector.count": whole,
         "vector.lost": minus(times(whole, lanes), width),
-        "vector.use": ratio(times(width, 64), times(most(whole, 1), lanes)),
+        "vector.use": ratio(times(width, 64), times(whole, lanes)),
     }
     unit, scattered = amount(0), amount(0)
     if at is not None:
