@@ -81,6 +81,10 @@ class Statement:
         """The product of the extents of the loops of that kind."""
         return times(*[p.extent for p in self.loops if p.kind == kind])
 
+    def first(self, kind: str) -> int | None:
+        """The number of the outermost loop of that kind; None where there is none."""
+        return next((p for p, loop in enumerate(self.loops) if loop.kind == kind), None)
+
     def touched(self, level: int) -> Expr:
         """Bytes of all tensors touched while the loops from ``level`` inwards run."""
         return plus(*[a.touched(level) for a in self.accesses])

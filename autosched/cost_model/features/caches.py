@@ -5,7 +5,7 @@ from __future__ import annotations
 from tensorlang import Target
 from tensorlang.analysis import Expr, Statement, amount, plus, ratio, times
 
-from .estimate import traffic
+from .estimate import lines_touched, traffic
 
 
 def caches(st: Statement, target: Target) -> dict[str, Expr]:
@@ -15,10 +15,7 @@ def caches(st: Statement, target: Target) -> dict[str, Expr]:
     for name, brought in traffic(st, target).items():
         result[f"traffic.{name}"] = brought
         result[f"intensity.{name}"] = ratio(times(st.flops, 16), plus(brought, 1))
-    lines = [
-        plus(*[times(a.lines(p, target.cache_line), target.cache_line) for a in st.accesses])
-        for p in range(len(st.loops) + 1)
-    ]
+    lines = lines_touched(st, target)
     for i in range(1, 5):
         p = len(st.loops) - i
         result[f"touched.{i}"] = lines[p] if p >= 0 else amount(0)

@@ -53,7 +53,7 @@ def estimate(st: Statement, target: Target) -> dict[str, Expr]:
     issued = most(times(tile.vectors, weight, SCALE // c.per_cycle), times(loads, SCALE // c.per_cycle))
     busy = most(issued, times(most(stores, chain), SCALE))
     one = plus(busy, times(spilled, c.spill * SCALE), c.turn * SCALE)
-    at = next((p for p, loop in enumerate(st.loops) if loop.kind == "parallel"), None)
+    at = st.first("parallel")
     outer = st.loops[: tile.level]
     iterations = times(*[p.extent for i, p in enumerate(outer) if i != at])
     shared = amount(1) if at is None else st.loops[at].extent
@@ -79,15 +79,21 @@ def estimate(st: Statement, target: Target) -> dict[str, Expr]:
     }
 
 
+def lines_touched(st: Statement, target: Target) -> list[Expr]:
+    """Bytes of the cache lines that are touched while the loops from each level inwards run; the last is
+    one iteration."""
+    return [
+        plus(*[times(a.lines(p, target.cache_line), target.cache_line) for a in st.accesses])
+        for p in range(len(st.loops) + 1)
+    ]
+
+
 def traffic(st: Statement, target: Target) -> dict[str, Expr]:
     """Bytes that move into each cache. Of the loops of which one iteration fits the cache, the outermost
     streams: each of its runs brings in what it touches once. Which loop that is depends on the knobs, so the
     traffic is a chain of choices from the inside outwards. What is written by one statement and read by the
     next counts for both."""
-    lines = [
-        plus(*[times(a.lines(p, target.cache_line), target.cache_line) for a in st.accesses])
-        for p in range(len(st.loops) + 1)
-    ]
+    lines = lines_touched(st, target)
     result: dict[str, Expr] = {}
     for name, size in (("l1", target.l1_bytes), ("l2", target.l2_bytes), ("l3", target.l3_bytes)):
         brought = times(st.iterations, lines[-1])

@@ -9,7 +9,7 @@ from tensorlang.analysis import Expr, Statement, amount, ceil_quotient, quotient
 
 def parallel(st: Statement, target: Target) -> dict[str, Expr]:
     """A statement outside any parallel loop has one iteration of all the work."""
-    at = next((p for p, loop in enumerate(st.loops) if loop.kind == "parallel"), None)
+    at = st.first("parallel")
     iterations = amount(1) if at is None else st.loops[at].extent
     rounds = ceil_quotient(iterations, target.num_cores)
     return {

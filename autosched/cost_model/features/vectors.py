@@ -10,7 +10,7 @@ from tensorlang.analysis import Expr, Statement, absolute, amount, ceil_quotient
 def vectors(st: Statement, target: Target) -> dict[str, Expr]:
     """All zero but ``vector.lanes`` for a statement without a vector loop."""
     lanes = max(1, target.vector_bits // (8 * st.accesses[0].bytes))
-    at = next((p for p, loop in enumerate(st.loops) if loop.kind == "vectorized"), None)
+    at = st.first("vectorized")
     width = amount(1) if at is None else st.loops[at].extent
     whole = ceil_quotient(width, lanes)
     found = {
