@@ -10,6 +10,7 @@ to all variants in turn, so that none is given up for what the model believes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -49,28 +50,28 @@ def allot(
         chosen = [(0, row) for row in variants[0].present()]
         for i, row in chosen:
             pooled[i].add(row[None, :], [0.0])
-    found: list[tuple[float, int, Rows]] = []
+    found: list[tuple[float, int, Rows, Any]] = []
     for i in _promising(variants, seen, rng, scores):
         v = variants[i]
         rows = strategy.propose(v, n, rng, scores[i], seen[i])
-        found += (
-            [(-float(x), i, row) for x, row in zip(scores[i](rows), rows, strict=True)] if len(rows) else []
-        )
+        if len(rows):
+            parts = zip(scores[i](rows), rows, v.features(rows), strict=True)
+            found += [(-float(x), i, row, features) for x, row, features in parts]
     found.sort(key=lambda f: f[:2])  # stable: what a variant put first stays first
     explored = round(n * EXPLORE) if len(variants) > 1 else 0
     left = [-(-n // 2) if len(s.rows) else NEW for s in seen] if len(variants) > 1 else [n]
     others = _Others(variants, pooled)
     for again in (False, True):  # those that are like another one only where there are too few
-        for _, i, row in found:
+        for _, i, row, features in found:
             if (
                 len(chosen) < n - explored
                 and left[i]
                 and len(pooled[i].fresh(row[None, :]))
-                and (again or others.unlike(i, row))
+                and (again or others.unlike(i, features))
             ):
                 chosen.append((i, row))
                 pooled[i].add(row[None, :], [0.0])
-                others.add(i, row)
+                others.add(i, features)
                 left[i] -= 1
     begin = sum(len(s.rows) for s in seen)
     return chosen + _in_turn(variants, pooled, n - len(chosen), rng, begin, scores)
@@ -81,23 +82,18 @@ class _Others:
     than there are, are hardly worth two measurements."""
 
     def __init__(self, variants: Sequence[Variant], pooled: Sequence[Seen]) -> None:
-        self.variants = variants
         self.known = [
             v.features(p.rows) if len(p.rows) else None for v, p in zip(variants, pooled, strict=True)
         ]
 
-    def unlike(self, i: int, row: Rows) -> bool:
-        """Whether a row of variant ``i`` differs from all of them."""
+    def unlike(self, i: int, features: Any) -> bool:
+        """Whether a candidate of variant ``i`` differs from all of them."""
         known = self.known[i]
-        if known is None:
-            return True
-        apart = np.abs(known - self.variants[i].features(row[None, :])).max(axis=1)
-        return bool(apart.min() >= APART)
+        return known is None or bool(np.abs(known - features).max(axis=1).min() >= APART)
 
-    def add(self, i: int, row: Rows) -> None:
+    def add(self, i: int, features: Any) -> None:
         """One more."""
-        new = self.variants[i].features(row[None, :])
-        known = self.known[i]
+        known, new = self.known[i], features[None, :]
         self.known[i] = new if known is None else np.concatenate([known, new])
 
 
