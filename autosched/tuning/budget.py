@@ -14,21 +14,20 @@ BETTER = 0.99  # of the best time: less is no gain
 
 
 class Budget:
-    """``trials`` candidates in all, proposed ``batch`` by batch; ``end``, by ``time.perf_counter``, is when
-    all is to be over; ``patience`` candidates without a gain end it as well."""
+    """``trials`` candidates in all, proposed ``batch`` by batch; ``seconds`` from now all is to be over;
+    ``patience`` candidates without a gain end it as well."""
 
     def __init__(self, trials: int, batch: int, seconds: float | None, patience: int | None) -> None:
         self.trials, self.batch, self.patience = trials, batch, patience
-        now = time.perf_counter()
-        self.end = float("inf") if seconds is None else now + seconds
-        self.last = self.end - min(RESERVED * (seconds or 0.0), MOST_RESERVED)  # no candidate is begun later
+        self.last = float("inf")  # by ``time.perf_counter``: no candidate is begun later
+        if seconds is not None:
+            self.last = time.perf_counter() + seconds - min(RESERVED * seconds, MOST_RESERVED)
         self._why = ""
         self._best, self._idle = float("inf"), 0
 
     def batches(self, session: Session) -> Iterator[tuple[Session, list[str]]]:
         """Proposals, one by one, until there are enough, the space is exhausted, it is too late, or nobody
         hopes any more. The first candidate is measured whatever the time."""
-        session.end = self.end
         while session.trials < self.trials and not self._over(session):
             traces = session.propose(min(self.batch, self.trials - session.trials))
             if not traces:

@@ -34,7 +34,6 @@ from .adopted import Adopted
 T = TypeVar("T")
 # at the end: this many of the fastest are measured again, and no more than one in this many
 FINALISTS, SHARE = 8, 4
-GRACE = 1.0  # seconds beyond the end that the first few turns may take
 LOOK, KEPT, ROUNDS = 3, 3, 9  # after LOOK rounds the KEPT best go on, up to ROUNDS rounds
 _job_numbers = itertools.count(1)
 
@@ -71,7 +70,6 @@ class Session:
         self.fastest: Record | None = None  # by one measurement; the last word is the log's
         self.unsaved: tl.TensorLangError | None = None
         self.exhausted = False  # there was nothing left to propose
-        self.end = float("inf")  # by ``time.perf_counter``: when it is to be over
         self.believed: dict[str, float] = {}  # what the model said of candidates before they were measured
         self.spent: dict[str, float] = {}  # seconds of each part, those of workers too
         self._news = False
