@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
-import math
 import os
+import statistics
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -46,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Find fast schedules for tensorlang kernels by search and measurement.",
         epilog="exit status: 0 when it did what was asked, 1 when not, 2 for a wrong command",
     )
-    sub = parser.add_subparsers(dest="command", required=True, metavar="tune|show|best|compare|merge|doctor")
+    sub = parser.add_subparsers(dest="command", required=True, metavar="|".join(COMMANDS))
 
     def command(name: str, does: str, example: str) -> argparse.ArgumentParser:
         return sub.add_parser(
@@ -200,18 +201,20 @@ def _tune(given: argparse.Namespace) -> int:
     return 0 if result.best is not None else 1
 
 
-def _groups(given: argparse.Namespace) -> tuple[dict[tuple[str, str], list[Record]], list[RecordLog]]:
-    logs = [_log(path) for path in given.records]
+def _groups(
+    paths: Sequence[str], name: str | None
+) -> tuple[dict[tuple[str, str], list[Record]], list[RecordLog]]:
+    logs = [_log(path) for path in paths]
     groups: dict[tuple[str, str], list[Record]] = {}
     for r in (r for log in logs for r in log):
-        if given.task is None or r.name.startswith(given.task) or r.task.startswith(given.task):
+        if name is None or r.name.startswith(name) or r.task.startswith(name):
             groups.setdefault((r.task, r.target), []).append(r)
     if not groups:
         held = sum(len(log) for log in logs)
         bad = [b for log in logs for b in log.bad]
-        what = f"{held} records, none of a task {given.task!r}" if held else "no records"
+        what = f"{held} records, none of a task {name!r}" if held else "no records"
         raise tl.TensorLangError(
-            f"{', '.join(given.records)}: {what}",
+            f"{', '.join(paths)}: {what}",
             because=f"{len(bad)} lines skipped, the first {bad[0]}" if bad else None,
         )
     return groups, logs
@@ -224,11 +227,9 @@ def _log(path: str) -> RecordLog:
 
 
 def _show(given: argparse.Namespace) -> int:
-    groups, logs = _groups(given)
+    groups, logs = _groups(given.records, given.task)
     for (task, target), mine in groups.items():
-        log = RecordLog(None)
-        log.records = mine
-        best = log.best(task, target)
+        best = best_of(mine, task, target)
         found = "nothing worked" if best is None else f"best {seconds_text(best.cost)}"
         print(f"{mine[0].name}  {task}  {target}: {counted(len(mine), 'measurement')}, {found}")
         for status, n in sorted(Counter(r.status for r in mine if not r.ok).items()):
@@ -241,10 +242,8 @@ def _show(given: argparse.Namespace) -> int:
 
 def _best(given: argparse.Namespace) -> int:
     status = 1
-    for (task, target), mine in _groups(given)[0].items():
-        log = RecordLog(None)
-        log.records = mine
-        best = log.best(task, target)
+    for (task, target), mine in _groups(given.records, given.task)[0].items():
+        best = best_of(mine, task, target)
         if best is None:
             print(f"# {mine[0].name} for {target}: nothing worked\n")
             continue
@@ -277,7 +276,7 @@ def _compare(given: argparse.Namespace) -> int:
         apart = old.interval[0] > new.interval[1] or new.interval[0] > old.interval[1]
         text = f"{seconds_text(old.cost)} of {n_old}, {seconds_text(new.cost)} of {n_new}: {gains[-1]:.2f}×"
         print(f"{new.name}  {key[0]}  {key[1]}: {text}" + ("" if apart else ", within the noise"))
-    mean = math.exp(sum(map(math.log, gains)) / len(gains))
+    mean = statistics.geometric_mean(gains)
     print(f"geometric mean of {counted(len(gains), 'task')}: {mean:.2f}×")
     left = len(first) + len(second) - 2 * len(both)
     if left:
@@ -287,9 +286,8 @@ def _compare(given: argparse.Namespace) -> int:
 
 def _bests(path: str, task: str | None) -> dict[tuple[str, str], tuple[Record, int]]:
     """The best record of each task and target of a file, and how many candidates were measured."""
-    groups, _ = _groups(argparse.Namespace(records=[path], task=task))
     found = {}
-    for key, mine in groups.items():
+    for key, mine in _groups([path], task)[0].items():
         best = best_of(mine, *key)
         if best is not None:
             found[key] = best, len({r.steps for r in mine})
