@@ -18,6 +18,7 @@ from ..expr.nodes import Expr, const_int
 from ..te import Tensor
 from . import inputs, tags
 from .matmul import biased, rounded
+from .places import kept_within
 from .window import Padding, Sizes, sizes, window
 
 __all__ = ["col2im", "deform_conv"]
@@ -72,17 +73,16 @@ def col2im(
             inside_of += [begin >= 0, at < places[d]]
             if w.stride[d] > 1:
                 inside_of.append(make.eq(make.floormod(begin, w.stride[d]), 0))
-            tap, flat = tap * kernel[d] + t.var, make.add(make.mul(flat, places[d]), _kept(at, places[d]))
+            tap, flat = (
+                tap * kernel[d] + t.var,
+                make.add(make.mul(flat, places[d]), kept_within(at, places[d])),
+            )
         value = te.cast(inside, x(b, c * count + tap, flat))
         return te.sum(te.if_then_else(te.all(*inside_of), value, make.const(0, inside)), axis=axes)
 
     channels = make.floordiv(x.shape[1], count)
     total = inputs.stage(op, tags.REDUCE, [x.shape[0], channels, *extents], element)
     return rounded(op, total, x.dtype)
-
-
-def _kept(i: Expr, n: Expr) -> Expr:
-    return te.max(te.min(i, n - 1), 0)
 
 
 def deform_conv(
@@ -177,7 +177,7 @@ def deform_conv(
             at = [te.cast(INT32, f) + s for f, s in zip(low, side, strict=True)]
             shares = [e - f if s else 1.0 - (e - f) for e, f, s in zip(places, low, side, strict=True)]
             there = te.all(*[c for a, m in zip(at, extents, strict=True) for c in (a >= 0, a < m)])
-            value = te.cast(inside, x(b, c, *[_kept(a, m) for a, m in zip(at, extents, strict=True)]))
+            value = te.cast(inside, x(b, c, *[kept_within(a, m) for a, m in zip(at, extents, strict=True)]))
             terms.append(te.select(there, reduce(make.mul, [*shares, value]), make.const(0.0, inside)))
         value = reduce(make.add, terms)
         return value if mask is None else value * te.cast(inside, mask(b, group * count + t, *o))

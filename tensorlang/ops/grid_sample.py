@@ -19,6 +19,7 @@ from ..expr.make import ExprLike
 from ..expr.nodes import Expr
 from ..te import Tensor
 from . import inputs, tags
+from .places import kept_within
 from .take import index_rule, indices_of
 
 __all__ = ["affine_grid", "grid_sample", "roi_align"]
@@ -91,7 +92,9 @@ def grid_sample(
             low, high = _borders(te.cast(inside, size), align_corners)
             tap = te.cast(INT32, _mirrored(te.cast(inside, tap), low, high))
         return (
-            te.select(te.all(tap >= 0, tap < size), tap, -1) if padding_mode == "zeros" else _kept(tap, size)
+            te.select(te.all(tap >= 0, tap < size), tap, -1)
+            if padding_mode == "zeros"
+            else kept_within(tap, size)
         )
 
     def weight(b: Any, *o: Any) -> Expr:
@@ -110,7 +113,7 @@ def grid_sample(
 
     def element(b: Any, c: Any, *o: Any) -> Expr:
         taps: list[ExprLike] = [a if count > 1 else 0 for a in axes]
-        read = [te.max(te.min(at(b, *o, d, t), extents[d] - 1), 0) for d, t in enumerate(taps)]
+        read = [kept_within(at(b, *o, d, t), extents[d]) for d, t in enumerate(taps)]
         factors = [weights(b, *o, d, t) for d, t in enumerate(taps)]
         value = te.cast(inside, x(b, c, *read))
         if count == 1:
@@ -145,10 +148,6 @@ def _mirrored(e: Expr, low: Expr, high: Expr) -> Expr:
     rest = away - turns * span
     even = make.eq(turns - te.floor(turns / 2.0) * 2.0, 0.0)
     return te.select(make.eq(span, 0.0), low, te.select(even, low + rest, high - rest))
-
-
-def _kept(i: Expr, size: Expr) -> Expr:
-    return te.max(te.min(i, size - 1), 0)
 
 
 def _kernel(u: Expr, count: int) -> Expr:
@@ -307,7 +306,8 @@ def roi_align(
         terms = []
         for a, b in ((0, 0), (0, 1), (1, 0), (1, 1)):
             index = [
-                _kept(te.cast(INT32, f) + k, m) for f, k, m in zip(low, (a, b), x.shape[2:], strict=True)
+                kept_within(te.cast(INT32, f) + k, m)
+                for f, k, m in zip(low, (a, b), x.shape[2:], strict=True)
             ]
             factors = [s if k else 1.0 - s for s, k in zip(share, (a, b), strict=True)]
             terms.append(factors[0] * factors[1] * te.cast(inside, x(image, c, *index)))

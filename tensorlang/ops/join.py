@@ -14,6 +14,7 @@ from ..expr.make import ExprLike
 from ..expr.nodes import Expr, const_int
 from ..te import Tensor
 from . import inputs, tags
+from .places import kept_within
 from .shape import moved
 
 __all__ = ["concat", "concatenate", "pad", "split", "stack", "strided_slice"]
@@ -254,7 +255,7 @@ def pad(
                     f"ops.pad: {mode} by {widest} of dimension {d} of {inputs.named(x)}",
                     because="a margin of a reflection is narrower than the tensor" if n else "it is empty",
                 )
-        inside = _edge if mode == "edge" else _reflect
+        inside = kept_within if mode == "edge" else _reflect
         out = moved(
             "pad",
             x,
@@ -305,10 +306,6 @@ def _margins(x: Tensor, width: Any) -> list[tuple[int, int]]:
             because="there is one pair (before, after) for each dimension",
         )
     return [(one(a), one(b)) for a, b in width]
-
-
-def _edge(i: Expr, n: Expr) -> Expr:
-    return te.max(te.min(i, n - 1), 0)
 
 
 def _reflect(i: Expr, n: Expr) -> Expr:

@@ -17,6 +17,7 @@ from ..expr import make
 from ..expr.nodes import Expr, const_int
 from ..te.loops import LoopBuilder, Memory
 from . import inputs
+from .places import kept_within
 
 Array = np.ndarray[Any, Any]
 
@@ -152,7 +153,7 @@ def order_rows(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory]) 
         place = b.cell("place", n.dtype, 0)
         with b.loop("k", i) as k:
             sign = b.cell("sign", INT32, 0)
-            other = b.let("other", te.cast(n.dtype, te.max(te.min(order[k], te.cast(INT64, n) - 1), 0)))
+            other = b.let("other", te.cast(n.dtype, kept_within(order[k], te.cast(INT64, n))))
             with b.loop("j", m) as j, b.when(make.eq(sign.value, 0)):
                 mine, theirs = b.let("mine", x[i, j]), b.let("theirs", x[other, j])
                 sign.set(
@@ -225,7 +226,6 @@ def unique_rows(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory],
     false) as they occur first."""
     (x, order), (rows, first, inverse, counts, count) = given, made
     n, m = x.shape
-    last = te.cast(INT64, n) - 1
     head, number = b.memory("head", (n,), INT64), b.memory("number", (n,), INT64)
     with b.loop("i", n) as i:
         for memory in (first, counts):
@@ -236,7 +236,7 @@ def unique_rows(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory],
     groups = b.cell("groups", INT64, 0)
 
     def row(i: Expr) -> Expr:
-        return te.max(te.min(order[i], last), 0)
+        return kept_within(order[i], te.cast(INT64, n))
 
     def new_group(i: Expr) -> None:
         head[groups.value] = row(i)
@@ -320,7 +320,7 @@ def kept_boxes(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory], 
     with b.loop("image", images) as image, b.loop("class", classes) as cls:
         kept = b.cell("kept", n.dtype, 0)
         with b.loop("rank", n) as rank:
-            i = b.let("box", te.max(te.min(order[image, cls, rank], te.cast(INT64, n) - 1), 0))
+            i = b.let("box", kept_within(order[image, cls, rank], te.cast(INT64, n)))
             good = te.all(
                 te.cast(INT64, kept.value) < te.cast(INT64, most[()]), scores[image, cls, i] > least[()]
             )

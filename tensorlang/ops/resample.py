@@ -22,6 +22,7 @@ from ..expr.make import ExprLike
 from ..expr.nodes import Expr, const_int
 from ..te import Tensor
 from . import inputs, tags
+from .places import kept_within
 
 __all__ = ["resample"]
 
@@ -199,7 +200,7 @@ def _along(x: Tensor, d: int, line: Line, rule: Rule, inside: DType) -> Tensor:
     name, shape = "resample", [line.to if k == d else n for k, n in enumerate(x.shape)]
 
     def at(i: Sequence[Any], place: Expr) -> Expr:
-        kept = te.max(te.min(place, line.extent - 1), 0)
+        kept = kept_within(place, line.extent)
         return te.cast(inside, x(*[kept if k == d else j for k, j in enumerate(i)]))
 
     if rule.mode == "nearest":

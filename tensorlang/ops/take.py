@@ -19,6 +19,7 @@ from ..expr.make import ExprLike
 from ..expr.nodes import Expr, const_int
 from ..te import Tensor
 from . import inputs, tags
+from .places import kept_within
 from .shape import flatten
 
 __all__ = ["arange", "full", "gather", "one_hot", "take"]
@@ -42,7 +43,7 @@ def index_rule(op: str, mode: str) -> Callable[[Expr, Expr], Expr]:
     if mode == "wrap":
         return lambda i, n: i if const_int(n) == 0 else make.floormod(signed(i), n)
     if mode == "index":
-        return lambda i, n: i if const_int(n) == 0 else _clipped(counted(signed(i), n), n)
+        return lambda i, n: i if const_int(n) == 0 else kept_within(counted(signed(i), n), n)
     if mode != "clip":
         why = "a kernel does not stop at an element" if mode == "raise" else None
         raise DeclareError(
@@ -51,11 +52,7 @@ def index_rule(op: str, mode: str) -> Callable[[Expr, Expr], Expr]:
             legal="'clip', 'wrap', 'index' (negative ones count from the end), 'fast' (the caller vouches "
             "for the indices)",
         )
-    return lambda i, n: i if const_int(n) == 0 else _clipped(signed(i), n)
-
-
-def _clipped(i: Expr, n: Expr) -> Expr:
-    return te.max(te.min(i, n - 1), 0)
+    return lambda i, n: i if const_int(n) == 0 else kept_within(signed(i), n)
 
 
 def counted(i: Expr, n: Expr) -> Expr:
