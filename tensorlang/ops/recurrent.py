@@ -22,6 +22,7 @@ from ..expr.nodes import Expr
 from ..te import Tensor
 from . import inputs, tags
 from .cells import Activation, activation_of
+from .places import kept_within
 from .take import indices_of, signed
 
 __all__ = ["gru", "lstm", "rnn"]
@@ -62,6 +63,16 @@ class Layer:
         given = te.cast(self.inside, self.b(d, self.row(gate, j)))
         more = te.cast(self.inside, self.b(d, of_state))
         return given + more if recurrent is None else more if recurrent else given
+
+    def place(self, d: int, turn: Expr, n: Any) -> Expr:
+        """Which element of x a turn of a direction reads, and by which turn an element is read: the way back
+        begins at the end of a sequence."""
+        times = self.x.shape[0]
+        if not self.reverse[d]:
+            return turn
+        if self.lengths is None:
+            return make.sub(make.sub(times, 1), turn)
+        return kept_within(signed(self.lengths(n)) - 1 - turn, times)
 
     def clipped(self, e: Expr) -> Expr:
         """The argument of an activation, kept within the clip."""
@@ -182,16 +193,6 @@ class Turn:
             lambda _, n, j: zero if first is None else te.cast(self.layer.inside, first(self.d, n, j)),
         )
 
-    def time(self, t: Any, n: Any) -> Expr:
-        """Which element of x a turn reads: the way back begins at the end of a sequence."""
-        last, turn = make.sub(self.layer.x.shape[0], 1), make.sub(make.as_expr(t), 1)
-        if not self.layer.reverse[self.d]:
-            return turn
-        if self.layer.lengths is None:
-            return make.sub(last, turn)
-        length = signed(self.layer.lengths(n))
-        return te.max(te.min(length - 1 - turn, last), 0)
-
     def alive(self, t: Any, n: Any, e: Expr, else_: Expr) -> Expr:
         """``e`` within the sequence, else the other one."""
         if self.layer.lengths is None:
@@ -200,7 +201,8 @@ class Turn:
 
     def read(self, gate: str, t: Any, n: Any, j: Any) -> Expr:
         """What the input brings to a gate."""
-        return self.given(self.time(t, n), n, self.layer.row(gate, j))
+        time = self.layer.place(self.d, make.sub(make.as_expr(t), 1), n)
+        return self.given(time, n, self.layer.row(gate, j))
 
     def product(self, name: str, gates: str, value: Callable[[Any, Any, Any], Expr]) -> Tensor:
         """``value [T, B, H]`` of a turn times the recurrent weights of some gates that stand together."""
@@ -239,13 +241,8 @@ def _results(layer: Layer, states: Sequence[dict[str, Tensor]]) -> list[Tensor]:
 
     def of(d: int, t: Any, n: Any, j: Any) -> Expr:
         turn = make.as_expr(t)
-        if layer.lengths is not None:
-            length = signed(layer.lengths(n))
-            within, back = turn < length, te.max(te.min(length - 1 - turn, times - 1), 0)
-        else:
-            within, back = None, times - 1 - turn
-        e = states[d]["h"]((back if layer.reverse[d] else turn) + 1, n, j)
-        return e if within is None else te.select(within, e, zero)
+        e = states[d]["h"](layer.place(d, turn, n) + 1, n, j)
+        return e if layer.lengths is None else te.select(turn < signed(layer.lengths(n)), e, zero)
 
     def chosen(d: Any, parts: Sequence[Expr]) -> Expr:
         return parts[0] if len(parts) == 1 else te.if_then_else(make.eq(d, 0), *parts)
