@@ -1,16 +1,14 @@
 """Windows whose elements are laid back or lie anywhere: col2im and deform_conv, over any number of
-dimensions. Knows windows, the sampling of grids and what products share."""
+dimensions. Knows windows and what products share."""
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
 from .. import te
-from ..core.dtype import INT32
 from ..errors import DeclareError
 from ..expr import make
 from ..expr.make import ExprLike
@@ -18,7 +16,7 @@ from ..expr.nodes import Expr, const_int
 from ..te import Tensor
 from . import inputs, tags
 from .matmul import biased, rounded
-from .places import kept_within
+from .places import corners, kept_within
 from .window import Padding, Sizes, sizes, window
 
 __all__ = ["col2im", "deform_conv"]
@@ -171,14 +169,11 @@ def deform_conv(
             moved = te.cast(inside, offset(b, (group * count + t) * n + d, *o))
             start = make.sub(make.add(make.mul(i, w.stride[d]), make.mul(at_tap, w.dilation[d])), w.before[d])
             places.append(te.cast(inside, start) + moved)
-        low = [te.floor(e) for e in places]
         terms = []
-        for side in itertools.product((0, 1), repeat=n):
-            at = [te.cast(INT32, f) + s for f, s in zip(low, side, strict=True)]
-            shares = [e - f if s else 1.0 - (e - f) for e, f, s in zip(places, low, side, strict=True)]
+        for at, share in corners(places):
             there = te.all(*[c for a, m in zip(at, extents, strict=True) for c in (a >= 0, a < m)])
             value = te.cast(inside, x(b, c, *[kept_within(a, m) for a, m in zip(at, extents, strict=True)]))
-            terms.append(te.select(there, reduce(make.mul, [*shares, value]), make.const(0.0, inside)))
+            terms.append(te.select(there, share * value, make.const(0.0, inside)))
         value = reduce(make.add, terms)
         return value if mask is None else value * te.cast(inside, mask(b, group * count + t, *o))
 

@@ -19,7 +19,7 @@ from ..expr.make import ExprLike
 from ..expr.nodes import Expr
 from ..te import Tensor
 from . import inputs, tags
-from .places import kept_within
+from .places import corners, cubic_weight, kept_within, linear_weight
 from .take import index_rule, indices_of
 
 __all__ = ["affine_grid", "grid_sample", "roi_align"]
@@ -100,8 +100,11 @@ def grid_sample(
     def weight(b: Any, *o: Any) -> Expr:
         *own, d, t = o
         e = places(b, *own, d)
-        away = te.abs(e - (te.floor(e) + te.cast(inside, t - (count // 2 - 1)))) if count > 1 else None
-        value = make.const(1.0, inside) if away is None else _kernel(away, count)
+        if count == 1:
+            value = make.const(1.0, inside)
+        else:
+            u = te.abs(e - (te.floor(e) + te.cast(inside, t - (count // 2 - 1))))
+            value = linear_weight(u) if count == 2 else cubic_weight(u, CUBIC)
         if padding_mode != "zeros":
             return value
         return te.select(at(b, *own, d, t) < 0, make.const(0.0, inside), value)
@@ -148,16 +151,6 @@ def _mirrored(e: Expr, low: Expr, high: Expr) -> Expr:
     rest = away - turns * span
     even = make.eq(turns - te.floor(turns / 2.0) * 2.0, 0.0)
     return te.select(make.eq(span, 0.0), low, te.select(even, low + rest, high - rest))
-
-
-def _kernel(u: Expr, count: int) -> Expr:
-    """The weight of an element so far away."""
-    if count == 2:
-        return make.max_(1.0 - u, make.const(0.0, u.dtype))
-    a = CUBIC
-    near = ((a + 2) * u - (a + 3)) * u * u + 1.0
-    far = ((a * u - 5 * a) * u + 8 * a) * u - 4 * a
-    return te.select(u <= 1.0, near, te.select(u < 2.0, far, make.const(0.0, u.dtype)))
 
 
 def affine_grid(theta: Tensor, size: Sequence[ExprLike], align_corners: bool = False) -> Tensor:
@@ -300,17 +293,11 @@ def roi_align(
             make.max_(make.min_(e, m - 1.0), make.const(0.0, inside))
             for e, m in zip(place, ends, strict=True)
         ]
-        low = [te.floor(e) for e in kept]
-        share = [e - f for e, f in zip(kept, low, strict=True)]
         image = rule(batch_indices(r), x.shape[0])
         terms = []
-        for a, b in ((0, 0), (0, 1), (1, 0), (1, 1)):
-            index = [
-                kept_within(te.cast(INT32, f) + k, m)
-                for f, k, m in zip(low, (a, b), x.shape[2:], strict=True)
-            ]
-            factors = [s if k else 1.0 - s for s, k in zip(share, (a, b), strict=True)]
-            terms.append(factors[0] * factors[1] * te.cast(inside, x(image, c, *index)))
+        for element, share in corners(kept):
+            index = [kept_within(k, m) for k, m in zip(element, x.shape[2:], strict=True)]
+            terms.append(share * te.cast(inside, x(image, c, *index)))
         value = reduce(make.add if mode == "avg" else make.max_, terms)
         return te.select(within, value, make.const(0.0, inside))
 

@@ -22,7 +22,7 @@ from ..expr.make import ExprLike
 from ..expr.nodes import Expr, const_int
 from ..te import Tensor
 from . import inputs, tags
-from .places import kept_within
+from .places import cubic_weight, kept_within, linear_weight
 
 __all__ = ["resample"]
 
@@ -272,7 +272,8 @@ def _weights(line: Line, rule: Rule, first: Tensor, inside: DType) -> tuple[Tens
     def raw(i: Any, t: Any) -> Expr:
         x = _place(line, rule, make.as_expr(i))
         away = te.cast(FLOAT64, first(i) + before + t) - x
-        weight = _kernel(away * shrink, rule)
+        u = te.abs(away * shrink)
+        weight = linear_weight(u) if rule.mode == "linear" else cubic_weight(u, rule.cubic)
         if not rule.exclude_outside:
             return weight
         place = first(i) + before + t
@@ -289,14 +290,3 @@ def _weights(line: Line, rule: Rule, first: Tensor, inside: DType) -> tuple[Tens
         name, tags.BROADCAST, [line.to, taps], lambda i, t: te.cast(inside, each(i, t) / total(i))
     )
     return weights, taps, before
-
-
-def _kernel(away: Expr, rule: Rule) -> Expr:
-    """The weight of an element so far away."""
-    u = te.abs(away)
-    if rule.mode == "linear":
-        return make.max_(1.0 - u, _number(0.0))
-    a = rule.cubic
-    near = ((a + 2) * u - (a + 3)) * u * u + 1.0
-    far = ((a * u - 5 * a) * u + 8 * a) * u - 4 * a
-    return te.select(u <= 1.0, near, te.select(u < 2.0, far, _number(0.0)))
