@@ -209,7 +209,8 @@ def scale_of(op: str, q: Tensor, scale: float | None) -> float:
     return 1.0 / math.sqrt(head)
 
 
-def _mask(op: str, mask: Any, scores: tuple[Expr, ...]) -> Tensor:
+def mask_of(op: str, mask: Any) -> Tensor:
+    """A mask of bools or floats. Raises DeclareError."""
     mask = inputs.tensor(op, mask, "mask")
     if not (mask.dtype.is_bool or mask.dtype.is_float):
         raise DeclareError(
@@ -217,6 +218,11 @@ def _mask(op: str, mask: Any, scores: tuple[Expr, ...]) -> Tensor:
             because="bools say which keys count, floats are added to the scores",
             try_=f"ops.cast({mask.name}, 'bool')",
         )
+    return mask
+
+
+def _mask(op: str, mask: Any, scores: tuple[Expr, ...]) -> Tensor:
+    mask = mask_of(op, mask)
     fits = mask.ndim <= len(scores) and all(
         inputs.is_one(n) or inputs.equal(n, m) for n, m in zip(mask.shape[::-1], scores[::-1])
     )

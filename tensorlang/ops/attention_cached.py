@@ -15,7 +15,7 @@ from ..expr.make import ExprLike
 from ..expr.nodes import Expr, const_int
 from ..te import Tensor, whole
 from . import inputs, tags
-from .attention import attend, scale_of
+from .attention import attend, mask_of, scale_of
 from .join import concatenate
 from .shape import reshape, swapaxes
 from .take import index_rule, indices_of, signed
@@ -188,13 +188,7 @@ def _group(op: str, q: Tensor, k: Tensor, v: Tensor) -> int:
 
 
 def _mask(op: str, mask: Any, scores: Sequence[Expr]) -> Tensor:
-    mask = inputs.tensor(op, mask, "mask")
-    if not (mask.dtype.is_bool or mask.dtype.is_float):
-        raise DeclareError(
-            f"ops.{op}: mask {mask.name} is {mask.dtype}",
-            because="bools say which keys count, floats are added to the scores",
-            try_=f"ops.cast({mask.name}, 'bool')",
-        )
+    mask = mask_of(op, mask)
     fits = 1 <= mask.ndim <= 4 and all(
         inputs.is_one(n) or inputs.equal(n, m) for n, m in zip(mask.shape[-2::-1], scores[-2::-1])
     )
