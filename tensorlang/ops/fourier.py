@@ -23,17 +23,16 @@ from . import inputs, tags
 __all__ = ["dft", "stft"]
 
 
-def _complex(op: str, x: Any) -> tuple[Tensor, bool]:
+def _complex(op: str, x: Any) -> Tensor:
     """A tensor of complex numbers, or of real ones with a last dimension of 1. Raises DeclareError."""
     x = inputs.floating(op, x)
-    last = const_int(x.shape[-1]) if x.ndim else None
-    if x.ndim < 2 or last not in (1, 2):
+    if x.ndim < 2 or const_int(x.shape[-1]) not in (1, 2):
         raise DeclareError(
             f"ops.{op}: {inputs.named(x)}",
             because="its last dimension holds a number: 1 element of a real one, 2 of a complex one",
             try_="ops.expand_dims(x, -1) for real numbers",
         )
-    return x, last == 2
+    return x
 
 
 def dft(
@@ -52,7 +51,7 @@ def dft(
     may be symbolic. As numpy's fft, rfft, ifft and irfft. Raises DeclareError for a last dimension that is
     neither 1 nor 2, and an axis that is it.
     """
-    x, _ = _complex("dft", x)
+    x = _complex("dft", x)
     d = inputs.axis_of("dft", axis, x.ndim)
     if d == x.ndim - 1:
         raise DeclareError("ops.dft: axis is the last dimension", because="it holds the parts of a number")
@@ -61,10 +60,10 @@ def dft(
         length = make.mul(make.sub(n, 1), 2) if inverse and onesided else n
     else:
         length = make.as_expr(dft_length)
-    if const_int(length) is not None and (const_int(length) or 0) < 1:
+    known = const_int(length)
+    if known is not None and known < 1:
         raise DeclareError(f"ops.dft: a length of {length}", legal="1 or more")
-    read = [x.shape[k] for k in range(x.ndim)]
-    return _transform("dft", read, d, x, length, inverse, onesided)
+    return _transform("dft", x.shape, d, x, length, inverse, onesided)
 
 
 def _transform(
@@ -164,7 +163,7 @@ def stft(
     are ``1 + (L - frame_length) // frame_step`` frames. Raises DeclareError for shapes that do not fit.
     """
     op = "stft"
-    x, _ = _complex(op, x)
+    x = _complex(op, x)
     if x.ndim != 3:
         raise DeclareError(
             f"ops.{op}: {inputs.named(x)} has {x.ndim} dimensions, 3 are needed", because="it is [B, L, 1]"

@@ -17,7 +17,7 @@ from ..core.dtype import FLOAT32, INT32, INT64, DType
 from ..errors import DeclareError
 from ..expr import make
 from ..expr.nodes import Expr
-from ..te import Tensor
+from ..te import Tensor, whole
 from ..te.axis import known_dtype
 from . import inputs, tags
 from .conv import convolution
@@ -81,7 +81,7 @@ def _parameter(op: str, what: str, p: Tensor, x: Tensor, axis: int, block_size: 
     )
 
 
-def _zero(op: str, zero_point: Any, scale: Tensor, x: Tensor, axis: int, block_size: int) -> At | None:
+def _zero(op: str, zero_point: Any, x: Tensor, axis: int, block_size: int) -> At | None:
     if zero_point is None:
         return None
     zero_point = inputs.tensor(op, zero_point, "zero_point")
@@ -113,26 +113,25 @@ def quantize_linear(
     default = "uint8" if zero_point is None else inputs.tensor(op, zero_point, "zero_point").dtype
     out = known_dtype(f"ops.{op}: dtype", default if dtype is None else dtype)
     block = inputs.integer(op, "block_size", block_size)
-    by, zero = (_parameter(op, "scale", scale, x, axis, block), _zero(op, zero_point, scale, x, axis, block))
-    inside = inputs.wide(x.dtype if x.dtype.is_float else scale.dtype)
+    by, zero = (_parameter(op, "scale", scale, x, axis, block), _zero(op, zero_point, x, axis, block))
+    inside, limits = inputs.wide(x.dtype if x.dtype.is_float else scale.dtype), _limits(op, out, bits)
 
     def element(*i: Any) -> Expr:
         steps = te.cast(inside, x(*i)) / te.cast(inside, by(i))
-        return _stored(steps, None if zero is None else zero(i), out, _limits(op, out, bits))
+        return _stored(steps, None if zero is None else zero(i), out, limits)
 
-    _limits(op, out, bits)
     return inputs.stage(op, tags.BROADCAST, x.shape, element)
 
 
 def _stored(steps: Expr, zero: Expr | None, out: DType, limits: tuple[int, int]) -> Expr:
     """A number of steps as it is stored. What float32 cannot hold, near the ends of 32 bits, saturates."""
-    whole = te.nearbyint(steps)
+    number = te.nearbyint(steps)
     if zero is not None:
-        whole = whole + te.cast(whole.dtype, zero)
+        number = number + te.cast(number.dtype, zero)
     if limits != out.limits():
-        low, high = (make.const(v, whole.dtype) for v in limits)
-        whole = make.min_(make.max_(whole, low), high)
-    return te.cast(out, whole)
+        low, high = (make.const(v, number.dtype) for v in limits)
+        number = make.min_(make.max_(number, low), high)
+    return te.cast(out, number)
 
 
 def dequantize_linear(
@@ -143,7 +142,7 @@ def dequantize_linear(
     x, scale = inputs.tensor(op, x), inputs.floating(op, scale, "scale")
     _limits(op, x.dtype, None)
     block = inputs.integer(op, "block_size", block_size)
-    by, zero = (_parameter(op, "scale", scale, x, axis, block), _zero(op, zero_point, scale, x, axis, block))
+    by, zero = (_parameter(op, "scale", scale, x, axis, block), _zero(op, zero_point, x, axis, block))
     inside = inputs.wide(scale.dtype)
     exact = INT32 if x.dtype.bits < 32 else INT64
 
@@ -213,17 +212,12 @@ def _shifted(op: str, what: str, x: Any, zero_point: Any, axis: int) -> Tensor:
             f"ops.{op}: the zero point {p.name} of {what} is {p.dtype}", because="it is a stored number"
         )
     if p.ndim > 1 and p.ndim == x.ndim:
-        at: At = partial(_broadcast, p)
+        at: At = partial(whole.read, p)
     else:
         at = _parameter(op, f"the zero point of {what}", p, x, axis, 0)
     return inputs.stage(
         f"{op}.{what}", tags.BROADCAST, x.shape, lambda *i: te.cast(INT32, x(*i)) - te.cast(INT32, at(i))
     )
-
-
-def _broadcast(p: Tensor, i: Sequence[Any]) -> Expr:
-    """The element of a tensor of as many dimensions, its sizes of 1 repeated."""
-    return p(*[0 if inputs.is_one(n) else v for n, v in zip(p.shape, i, strict=True)])
 
 
 def matmul_integer(
