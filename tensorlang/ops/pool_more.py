@@ -21,7 +21,7 @@ from .pool import lowest, pooled, reach, windows
 from .reduce import max as maximum
 from .reduce import mean, norm
 from .take import indices_of
-from .window import SPATIAL, Layout, Padding, Sizes, padded, taps
+from .window import SPATIAL, Padding, Sizes, padded, spatial_rank, taps
 
 __all__ = [
     "global_avg_pool",
@@ -31,25 +31,6 @@ __all__ = [
     "max_pool_with_indices",
     "max_unpool",
 ]
-
-
-def _rank(op: str, data: Any, most: int | None = 3) -> int:
-    """The number of spatial dimensions of an image. Raises DeclareError."""
-    data = inputs.tensor(op, data, "data")
-    n = data.ndim - 2
-    if n < 1 or (most is not None and n > most):
-        need = "3 to 5" if most == 3 else "3 at least"
-        raise DeclareError(
-            f"ops.{op}: data {inputs.named(data)} has {data.ndim} dimension(s), {need} are needed",
-            because="it is [N, C, …] with one to three dimensions of an image"
-            if most == 3
-            else "it is [N, C, …]",
-        )
-    return n
-
-
-def _layout(n: int) -> Layout:
-    return Layout(f"NC{SPATIAL[n]}", f"NC{SPATIAL[n]}", None)
 
 
 def lp_pool(
@@ -66,12 +47,12 @@ def lp_pool(
 
     Raises DeclareError unless ``p`` is positive. ``ops.lp_pool(x, 3, p=2, stride=2, padding=1)``.
     """
-    n, power = _rank("lp_pool", data), inputs.number("lp_pool", "p", p)
+    n, power = spatial_rank("lp_pool", data), inputs.number("lp_pool", "p", p)
     inputs.floating("lp_pool", data, "data")
     if not power > 0:
         raise DeclareError(f"ops.lp_pool: p={p}", because="the root is taken of a sum of powers", try_="p=2")
     data, lay, w, out = pooled(
-        "lp_pool", n, data, kernel_size, stride, padding, dilation, ceil_mode, _layout(n).text
+        "lp_pool", n, data, kernel_size, stride, padding, dilation, ceil_mode, f"NC{SPATIAL[n]}"
     )
     behind = reach(w, [data.shape[d] for d in lay.spatial], out, ceil_mode)
     source = padded("lp_pool.pad", data, lay.spatial, w.before, behind, 0)
@@ -125,9 +106,9 @@ def max_pool_with_indices(
     Two results, whose second ``ops.max_unpool`` takes.
     """
     op = "max_pool_with_indices"
-    n = _rank(op, data)
+    n = spatial_rank(op, data)
     data, lay, w, out = pooled(
-        op, n, data, kernel_size, stride, padding, dilation, ceil_mode, _layout(n).text
+        op, n, data, kernel_size, stride, padding, dilation, ceil_mode, f"NC{SPATIAL[n]}"
     )
     extents = [data.shape[d] for d in lay.spatial]
     behind = reach(w, extents, out, ceil_mode)
@@ -181,7 +162,7 @@ def max_unpool(x: Tensor, indices: Tensor, size: Sequence[ExprLike], *, whole: b
     ``indices`` has the shape of x and ``size`` one number for each dimension of the image.
     """
     op = "max_unpool"
-    n, indices = _rank(op, x), indices_of(op, indices)
+    n, indices = spatial_rank(op, x), indices_of(op, indices)
     listed = tuple(size) if isinstance(size, tuple | list) else (size,)
     if len(listed) != n:
         raise DeclareError(
@@ -221,18 +202,18 @@ def max_unpool(x: Tensor, indices: Tensor, size: Sequence[ExprLike], *, whole: b
 
 def global_avg_pool(data: Tensor) -> Tensor:
     """The mean of each channel of an image of any rank: [N, C, …] gives [N, C, 1, …]. Of floats."""
-    n = _rank("global_avg_pool", inputs.floating("global_avg_pool", data, "data"), None)
+    n = spatial_rank("global_avg_pool", inputs.floating("global_avg_pool", data, "data"), any_number=True)
     return mean(data, tuple(range(2, n + 2)), keepdims=True)
 
 
 def global_max_pool(data: Tensor) -> Tensor:
     """The largest element of each channel of an image of any rank: [N, C, …] gives [N, C, 1, …]."""
-    n = _rank("global_max_pool", data, None)
+    n = spatial_rank("global_max_pool", data, any_number=True)
     return maximum(data, tuple(range(2, n + 2)), keepdims=True)
 
 
 def global_lp_pool(data: Tensor, p: float = 2) -> Tensor:
     """``sum(|x| ** p) ** (1 / p)`` of each channel of an image of any rank: [N, C, …] gives [N, C, 1, …]. Of
     floats."""
-    n = _rank("global_lp_pool", inputs.floating("global_lp_pool", data, "data"), None)
+    n = spatial_rank("global_lp_pool", inputs.floating("global_lp_pool", data, "data"), any_number=True)
     return norm(data, p, tuple(range(2, n + 2)), keepdims=True)

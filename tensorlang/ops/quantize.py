@@ -24,7 +24,7 @@ from .conv import convolution
 from .matmul import product
 from .reduce import max as maximum
 from .reduce import min as minimum
-from .window import Padding, Sizes
+from .window import SPATIAL, Padding, Sizes, spatial_rank
 
 __all__ = [
     "conv_integer",
@@ -267,14 +267,8 @@ def _int_conv(
 ) -> Tensor:
     x = _shifted(op, "data", data, data_zero_point, 0)
     w = _shifted(op, "weight", weight, weight_zero_point, 0)
-    n = x.ndim - 2
-    if not 1 <= n <= 3:
-        raise DeclareError(
-            f"ops.{op}: data {inputs.named(x)} has {x.ndim} dimension(s), 3 to 5 are needed",
-            because="it is [N, C, …] with one to three dimensions of an image",
-        )
-    layout = ("NCW", "NCHW", "NCDHW")[n - 1]
-    return convolution(op, n, x, w, bias, stride, padding, dilation, groups, layout, None, INT32)
+    n = spatial_rank(op, x)
+    return convolution(op, n, x, w, bias, stride, padding, dilation, groups, f"NC{SPATIAL[n]}", None, INT32)
 
 
 def _requantised(

@@ -94,6 +94,20 @@ def image(op: str, data: Any, layout: Layout) -> Tensor:
     return data
 
 
+def spatial_rank(op: str, data: Any, any_number: bool = False) -> int:
+    """The number of spatial dimensions of an image [N, C, …]: one to three, or ``any_number``. Raises
+    DeclareError."""
+    data = inputs.tensor(op, data, "data")
+    n = data.ndim - 2
+    if n < 1 or (n > 3 and not any_number):
+        need = "3 at least" if any_number else "3 to 5"
+        raise DeclareError(
+            f"ops.{op}: data {inputs.named(data)} has {data.ndim} dimension(s), {need} are needed",
+            because="it is [N, C, …]" + ("" if any_number else " with one to three dimensions of an image"),
+        )
+    return n
+
+
 def _of_that_rank(data: Tensor, layout: Layout) -> str:
     """What to try for an image of another rank: a batch of one, or the layout that a packed or plain image
     has."""
