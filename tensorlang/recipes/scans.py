@@ -21,10 +21,10 @@ def scan_step(s: Schedule, step: Stage, target: Target) -> set[str]:
     """Schedule the update of a scan, which hangs on the loop of the scan. The names of the stages that are
     done."""
     op = step.op
-    if op.reduce_axis and op.axis and size(op.axis[-1]) not in (0, 1):
-        return _product(s, step, target)
-    if op.reduce_axis or not op.axis or size(op.axis[-1]) in (0, 1):
+    if not op.axis or size(op.axis[-1]) in (0, 1):
         return {step.name}
+    if op.reduce_axis:
+        return _product(s, step, target)
     done = {step.name}
     for t in op.input_tensors:
         if (
@@ -61,11 +61,9 @@ def _product(s: Schedule, step: Stage, target: Target) -> set[str]:
     n = size(step.op.axis[-1])
     width = lanes * min(VECTORS, vectors)
     jo, ji = step.split(step.op.axis[-1], width if n is None else min(width, n))
-    order = [*step.op.axis[:-1], jo]
     if rows:
         io, ii = step.split(rows[-1], height)
-        order = [*[a for a in step.op.axis[:-1] if a is not rows[-1]], io, jo]
-        step.reorder(*order, ii, ji)
+        step.reorder(*[a for a in step.op.axis[:-1] if a is not rows[-1]], io, jo, ii, ji)
         step.unroll(ii)
     step.vectorize(ji)
     inside.compute_at(step, jo)
