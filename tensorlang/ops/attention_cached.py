@@ -258,14 +258,18 @@ def rotary_embedding(
     rule = index_rule(op, "clip")
     if position_ids is not None:
         position_ids = indices_of(op, position_ids, "position_ids")
+        if position_ids.ndim != 2:
+            raise DeclareError(
+                f"ops.{op}: position_ids {inputs.named(position_ids)} has {position_ids.ndim} dimension(s), "
+                "2 are needed",
+                because="it is [B, L]",
+            )
     inside = inputs.wide(x.dtype)
 
     def angle(t: Tensor, b: Any, token: Any, j: Expr) -> Expr:
         if position_ids is None:
-            own = [0 if inputs.is_one(n) else i for n, i in zip(t.shape[:2], (b, token), strict=True)]
-            return te.cast(inside, t(*own, j))
-        own = [0 if inputs.is_one(n) else i for n, i in zip(position_ids.shape, (b, token), strict=True)]
-        return te.cast(inside, t(rule(position_ids(*own), t.shape[0]), j))
+            return te.cast(inside, whole.read(t, (b, token, j)))
+        return te.cast(inside, t(rule(whole.read(position_ids, (b, token)), t.shape[0]), j))
 
     def element(*i: Any) -> Expr:
         at = make.floormod(make.as_expr(i[-1]), size) if joined else make.as_expr(i[-1])

@@ -185,6 +185,12 @@ def test_rotary_embedding(t, turned, interleaved):
         (lambda q, k: ops.rotary_embedding(k, k, k), "heads given"),
         (lambda q, k: ops.rotary_embedding(q, k, k, rotary_dim=3), "turned in pairs"),
         (lambda q, k: ops.rotary_embedding(q, k, k), "is 8, 4 is needed"),
+        (
+            lambda q, k: ops.rotary_embedding(
+                q, te.placeholder((9, 4)), te.placeholder((9, 4)), te.placeholder((5,), "int64")
+            ),
+            r"position_ids .*has 1 dimension\(s\)",
+        ),
     ],
 )
 def test_refusals(call, text):
