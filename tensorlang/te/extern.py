@@ -41,6 +41,30 @@ class OpaqueOp(ComputeOp):
         return intern(TensorRead, t, tuple(index))  # type: ignore[no-any-return]
 
 
+class WholeOp(OpaqueOp):
+    """One or several tensors of given shapes, written from all of ``inputs`` at once."""
+
+    __slots__ = ("inputs",)
+
+    def __init__(
+        self,
+        name: str,
+        inputs: tuple[Tensor, ...],
+        shapes: tuple[tuple[Expr, ...], ...],
+        dtypes: tuple[DType, ...],
+        tag: str = "",
+        attrs: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.inputs = inputs
+        spatial: list[IterVar] = []
+        body = tuple(self.whole(spatial, t) for t in inputs)
+        self.spatial = tuple(spatial)
+        super().__init__(name, (), (), body, tag, attrs, ())
+        self.outputs = tuple(
+            Tensor(self, i, shape, t) for i, (shape, t) in enumerate(zip(shapes, dtypes, strict=True))
+        )
+
+
 class ExternBuffer:
     """A tensor as seen by the function of ``te.extern``: its ``name``, ``shape``, ``dtype``; passed on to a
     call it is a pointer."""
@@ -117,10 +141,10 @@ def call_pure_extern(result: str | DType, name: str, *args: ExprLike) -> Expr:
     return make.c_call(made, name, *es)
 
 
-class ExternOp(OpaqueOp):
+class ExternOp(WholeOp):
     """One or several tensors written by a call."""
 
-    __slots__ = ("call", "inputs")
+    __slots__ = ("call",)
 
     def __init__(
         self,
@@ -132,15 +156,8 @@ class ExternOp(OpaqueOp):
         tag: str = "",
         attrs: Mapping[str, Any] | None = None,
     ) -> None:
-        self.inputs = inputs
         self.call = call
-        spatial: list[IterVar] = []
-        body = tuple(self.whole(spatial, t) for t in inputs)
-        self.spatial = tuple(spatial)
-        super().__init__(name, (), (), body, tag, attrs, ())
-        self.outputs = tuple(
-            Tensor(self, i, shape, t) for i, (shape, t) in enumerate(zip(shapes, dtypes, strict=True))
-        )
+        super().__init__(name, inputs, shapes, dtypes, tag, attrs)
 
 
 @overload

@@ -21,8 +21,8 @@ from ..core.dtype import dtype as as_dtype
 from ..errors import DeclareError
 from ..expr.make import ExprLike
 from ..expr.nodes import Expr
-from .axis import IterVar, checked_name, size
-from .extern import OpaqueOp
+from .axis import checked_name, size
+from .extern import WholeOp
 from .reference_numbers import from_outside, to_outside
 from .tensor import Tensor
 
@@ -114,11 +114,11 @@ def loop_program(name: str, numpy: Numpy) -> Callable[[Emit], LoopProgram]:
     return made
 
 
-class LoopsOp(OpaqueOp):
+class LoopsOp(WholeOp):
     """One or several tensors written by a program from whole ``inputs``; the op's ``attrs`` are its
     arguments."""
 
-    __slots__ = ("inputs", "program")
+    __slots__ = ("program",)
     kind = "loops: a program writes it whole"
 
     def __init__(
@@ -131,15 +131,8 @@ class LoopsOp(OpaqueOp):
         tag: str = "",
         attrs: Mapping[str, Any] | None = None,
     ) -> None:
-        self.inputs = inputs
         self.program = program
-        spatial: list[IterVar] = []
-        body = tuple(self.whole(spatial, t) for t in inputs)
-        self.spatial = tuple(spatial)
-        super().__init__(name, (), (), body, tag, attrs, ())
-        self.outputs = tuple(
-            Tensor(self, i, shape, t) for i, (shape, t) in enumerate(zip(shapes, dtypes, strict=True))
-        )
+        super().__init__(name, inputs, shapes, dtypes, tag, attrs)
 
 
 def loops(
