@@ -118,7 +118,7 @@ def share_buffers(state: ScheduleState, buffers: dict[Tensor, Buffer]) -> None:
 
 def _padded(shape: tuple[Expr, ...], align: dict[int, tuple[int, int]]) -> tuple[Expr, ...] | None:
     """Strides where each axis in ``align`` has one that is a multiple of a factor, plus an offset; None when
-    nothing is checked."""
+    ``align`` is empty."""
     if not align:
         return None
     strides: list[Expr] = []

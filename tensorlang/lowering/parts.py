@@ -109,7 +109,7 @@ class _Writer:
         self.parts: Parts = []
         self.done: dict[Expr, Expr] = dict(known)  # what expressions are in terms of parts
         self.begun: dict[Expr, None] = {}
-        self.circular: dict[Expr, None] = {}  # what the condition on the way to it is tested of
+        self.circular: dict[Expr, None] = {}  # what the condition on the way to it depends on
 
     def all(self) -> Steps[bool]:
         """Write every part; False when one is ``circular``."""
