@@ -16,6 +16,7 @@ from ..expr import make
 from ..expr.nodes import Expr
 from ..te import Tensor
 from . import inputs, tags
+from .cells import elu_of, softplus_of
 from .maps import unary
 
 __all__ = [
@@ -102,19 +103,13 @@ def prelu(x: Tensor, weight: Tensor, axis: int = 1) -> Tensor:
 def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
     """``x`` where it is positive, else ``alpha * (exp(x) - 1)`` (Clevert et al. 2015)."""
     a = inputs.number("elu", "alpha", alpha)
-    return _of_floats("elu", x, lambda e: te.select(e > 0.0, e, make.const(a, e.dtype) * te.expm1(e)))
+    return _of_floats("elu", x, lambda e: elu_of(e, make.const(a, e.dtype)))
 
 
 def selu(x: Tensor) -> Tensor:
     """``scale * elu(x, alpha)`` with the constants of self-normalising networks (Klambauer et al. 2017)."""
     alpha, scale = 1.6732632423543772, 1.0507009873554805
-    return _of_floats(
-        "selu",
-        x,
-        lambda e: (
-            make.const(scale, e.dtype) * te.select(e > 0.0, e, make.const(alpha, e.dtype) * te.expm1(e))
-        ),
-    )
+    return _of_floats("selu", x, lambda e: make.const(scale, e.dtype) * elu_of(e, make.const(alpha, e.dtype)))
 
 
 def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
@@ -209,14 +204,9 @@ def softplus(x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
 
     def of(e: Expr) -> Expr:
         scaled = e * make.const(b, e.dtype)
-        return te.select(scaled > make.const(limit, e.dtype), e, _softplus(scaled) / make.const(b, e.dtype))
+        return te.select(scaled > make.const(limit, e.dtype), e, softplus_of(scaled) / make.const(b, e.dtype))
 
     return _of_floats("softplus", x, of)
-
-
-def _softplus(e: Expr) -> Expr:
-    """``log(1 + exp(e))`` as ``max(e, 0) + log1p(exp(-|e|))``, whose exp never overflows."""
-    return make.max_(e, make.const(0.0, e.dtype)) + te.log1p(te.exp(make.neg(te.abs(e))))
 
 
 def softsign(x: Tensor) -> Tensor:

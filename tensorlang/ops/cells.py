@@ -15,7 +15,8 @@ from . import inputs
 Activation = Callable[[Expr], Expr]
 
 
-def _elu(e: Expr, a: Expr, _: Expr) -> Expr:
+def elu_of(e: Expr, a: Expr) -> Expr:
+    """``e`` where it is positive, else ``a (exp(e) - 1)``."""
     return te.select(e > 0.0, e, a * te.expm1(e))
 
 
@@ -23,20 +24,21 @@ def _hard_sigmoid(e: Expr, a: Expr, b: Expr) -> Expr:
     return make.max_(make.min_(a * e + b, make.const(1.0, e.dtype)), make.const(0.0, e.dtype))
 
 
-def _softplus(e: Expr, _: Expr, __: Expr) -> Expr:
+def softplus_of(e: Expr) -> Expr:
+    """``log(1 + exp(e))`` as ``max(e, 0) + log1p(exp(-|e|))``, whose exp never overflows."""
     return make.max_(e, make.const(0.0, e.dtype)) + te.log1p(te.exp(make.neg(te.abs(e))))
 
 
 # name → function of an element and two parameters, and what these are when left out
 TABLE: dict[str, tuple[Callable[[Expr, Expr, Expr], Expr], float, float]] = {
     "affine": (lambda e, a, b: a * e + b, 1.0, 0.0),
-    "elu": (_elu, 1.0, 0.0),
+    "elu": (lambda e, a, _: elu_of(e, a), 1.0, 0.0),
     "hardsigmoid": (_hard_sigmoid, 0.2, 0.5),
     "leakyrelu": (lambda e, a, _: te.select(e > 0.0, e, a * e), 0.01, 0.0),
     "relu": (lambda e, _, __: make.max_(e, make.const(0.0, e.dtype)), 0.0, 0.0),
     "scaledtanh": (lambda e, a, b: a * te.tanh(b * e), 1.0, 1.0),
     "sigmoid": (lambda e, _, __: te.sigmoid(e), 0.0, 0.0),
-    "softplus": (_softplus, 0.0, 0.0),
+    "softplus": (lambda e, _, __: softplus_of(e), 0.0, 0.0),
     "softsign": (lambda e, _, __: e / (1.0 + te.abs(e)), 0.0, 0.0),
     "tanh": (lambda e, _, __: te.tanh(e), 0.0, 0.0),
     "thresholdedrelu": (lambda e, a, _: te.select(e > a, e, make.const(0.0, e.dtype)), 1.0, 0.0),
