@@ -77,8 +77,8 @@ def conv_transpose(x, w, bias=None, stride=1, padding=0, output_padding=0, dilat
     return out if bias is None else out + bias.reshape(1, -1, *[1] * n)
 
 
-def pool(x, kind, kernel, stride, padding=0, dilation=1, ceil_mode=False, count_include_pad=True):
-    """Channels first, window by window, by torch's words."""
+def windows(x, kernel, stride, padding=0, dilation=1, ceil_mode=False):
+    """Each window over the last dimensions of x: its place, where it begins, and its indices inside x."""
     n = x.ndim - 2
     kernel, stride, dilation = each(kernel, n), each(stride, n), each(dilation, n)
     size = []
@@ -88,13 +88,21 @@ def pool(x, kind, kernel, stride, padding=0, dilation=1, ceil_mode=False, count_
         if ceil_mode and (count - 1) * stride[d] >= x.shape[2 + d] + before:
             count -= 1
         size.append(count)
-    out = np.zeros((*x.shape[:2], *size), x.dtype)
     for place in itertools.product(*map(range, size)):
         starts = [p * s - b for p, s, (b, _) in zip(place, stride, pairs(padding, n))]
         inside = [
             [i for i in range(s, s + k * dil, dil) if 0 <= i < m]
             for s, k, dil, m in zip(starts, kernel, dilation, x.shape[2:])
         ]
+        yield place, starts, inside
+
+
+def pool(x, kind, kernel, stride, padding=0, dilation=1, ceil_mode=False, count_include_pad=True):
+    """Channels first, window by window, by torch's words."""
+    n = x.ndim - 2
+    all_windows = list(windows(x, kernel, stride, padding, dilation, ceil_mode))
+    out = np.zeros((*x.shape[:2], *[i + 1 for i in all_windows[-1][0]]), x.dtype)
+    for place, starts, inside in all_windows:
         seen = x[(slice(None), slice(None), *np.ix_(*inside))]
         axes = tuple(range(2, x.ndim))
         if kind == "max":
@@ -102,7 +110,7 @@ def pool(x, kind, kernel, stride, padding=0, dilation=1, ceil_mode=False, count_
         else:
             whole = [
                 min(s + k, m + a) - s
-                for s, k, m, (_, a) in zip(starts, kernel, x.shape[2:], pairs(padding, n))
+                for s, k, m, (_, a) in zip(starts, each(kernel, n), x.shape[2:], pairs(padding, n))
             ]
             value = seen.astype("float64").sum(axis=axes) / (
                 np.prod(whole) if count_include_pad else np.prod([len(i) for i in inside])

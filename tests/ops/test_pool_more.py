@@ -11,29 +11,10 @@ import tensorlang as tl
 from tensorlang import te
 from tests.ops import images
 from tests.ops.arrays import compiled, exact, near
-from tests.ops.images import each, pairs, run, small
+from tests.ops.images import run, small, windows
 
 ops = tl.ops
 RNG = np.random.default_rng(4)
-
-
-def windows(x, kernel, stride, padding=0, dilation=1):
-    """Where each window of the last dimensions lies inside of the image: place → indices."""
-    n = x.ndim - 2
-    kernel, stride, dilation = each(kernel, n), each(stride, n), each(dilation, n)
-    size = [
-        (x.shape[2 + d] + sum(p) - dilation[d] * (kernel[d] - 1) - 1) // stride[d] + 1
-        for d, p in enumerate(pairs(padding, n))
-    ]
-    for place in itertools.product(*map(range, size)):
-        starts = [p * s - b for p, s, (b, _) in zip(place, stride, pairs(padding, n))]
-        yield (
-            place,
-            [
-                [i for i in range(s, s + k * dil, dil) if 0 <= i < m]
-                for s, k, dil, m in zip(starts, kernel, dilation, x.shape[2:])
-            ],
-        )
 
 
 @pytest.mark.parametrize("p", [1, 2, 3.5])
@@ -41,7 +22,7 @@ def test_lp_pool(p):
     x = small(RNG, (2, 3, 9, 11))
     got = run(ops.lp_pool, x, kernel_size=3, p=p, stride=2, padding=1, dilation=2)
     want = np.zeros(got.shape)
-    for place, inside in windows(x, 3, 2, 1, 2):
+    for place, _, inside in windows(x, 3, 2, 1, 2):
         seen = np.abs(x.astype("float64")[(slice(None), slice(None), *np.ix_(*inside))])
         want[(slice(None), slice(None), *place)] = (seen**p).sum((2, 3)) ** (1 / p)
     near(got, want, "float32", 8)
@@ -56,7 +37,7 @@ def test_the_place_of_the_largest_and_the_way_back(shape):
     value, place, back = compiled([best, at, ops.max_unpool(best, at, shape[2:])], {t: x})
     exact(value, images.pool(x, "max", 2, 2), "float32")
     want, kept = np.zeros(place.shape, "int64"), np.zeros_like(x)
-    for w, inside in windows(x, 2, 2):
+    for w, _, inside in windows(x, 2, 2):
         for c in np.ndindex(shape[:2]):
             spot = max(itertools.product(*inside), key=lambda i: x[(*c, *i)])
             want[(*c, *w)] = np.ravel_multi_index(spot, shape[2:])
@@ -105,7 +86,7 @@ def test_padding_wider_than_half_of_the_window_and_dilated_means():
             ops.avg_pool2d, x, kernel_size=2, stride=2, padding=1, dilation=2, count_include_pad=include
         )
         want = np.zeros(got.shape)
-        for place, inside in windows(x, 2, 2, 1, 2):
+        for place, _, inside in windows(x, 2, 2, 1, 2):
             seen = x.astype("float64")[(slice(None), slice(None), *np.ix_(*inside))]
             count = 4 if include else seen.shape[2] * seen.shape[3]
             want[(slice(None), slice(None), *place)] = seen.sum((2, 3)) / count
