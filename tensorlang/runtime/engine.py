@@ -295,17 +295,15 @@ class Engine:
         p = self.program
         apart = self._apart(dims)
         if apart:
-            return self._otherwise(apart, arrays, dims, outs, watch)
+            rest, engine = self._otherwise(apart, dims)
+            return engine._work_of(rest, arrays, dims, outs, watch)
         for v, c in p.constants.items():
             arrays[v] = self.constants[c]
         wanted = {} if p.rest is not None else {v: outs[i] for i, v in enumerate(p.outputs) if i in outs}
         for step in self.steps:
-            if watch is not None:
-                watch(self, step, arrays, dims, wanted)
-            else:
-                self.take(step, arrays, dims, wanted)
+            (watch or Engine.take)(self, step, arrays, dims, wanted)
         if p.rest is not None:
-            return self._continued(arrays, dims, outs, watch)
+            return self._continued(p.rest, arrays, dims)._work_of(p.rest, arrays, dims, outs, watch)
         return self._results(arrays, outs)
 
     def take(self, step: Run | Host, arrays: Arrays, dims: dict[str, int], outs: Mapping[int, Any]) -> None:
@@ -330,29 +328,17 @@ class Engine:
             results.append(a)
         return results
 
-    def _continued(
-        self, arrays: Arrays, dims: dict[str, int], outs: dict[int, Any], watch: Watch | None
-    ) -> list[Any]:
+    def _continued(self, rest: Rest, arrays: Arrays, dims: Mapping[str, int]) -> Engine:
         """What follows once some values are numbers."""
-        rest = self.program.rest
-        assert rest is not None
         value = None if rest.pivot is None else np.asarray(arrays[rest.pivot])
         known = {d: dims[d] for d in rest.dims}
         key = later_key((), value, known.values())
         what = [f"{d}={n}" for d, n in known.items()]
         if value is not None and rest.pivot is not None:
             what.append(f"{self.program.values[rest.pivot].name} = {np.array2string(value, threshold=8)}")
-        engine = self._later(key, lambda s: s.later(value, known), ", ".join(what))
-        return engine._work_of(rest, arrays, dims, outs, watch)
+        return self._later(key, lambda s: s.later(value, known), ", ".join(what))
 
-    def _otherwise(
-        self,
-        apart: tuple[int, ...],
-        arrays: Arrays,
-        dims: dict[str, int],
-        outs: dict[int, Any],
-        watch: Watch | None,
-    ) -> list[Any]:
+    def _otherwise(self, apart: tuple[int, ...], dims: Mapping[str, int]) -> tuple[Rest, Engine]:
         """What is run where assumptions do not hold: conditions are taken the other way, else it is made for
         these very sizes."""
         p = self.program
@@ -367,8 +353,7 @@ class Engine:
         turned = tuple(i for i in apart if p.assumed[i][2])
         key = later_key(turned or (-1,), None, () if turned else known.values())
         what = ", ".join(f"{d}={n}" for d, n in known.items())
-        engine = self._later(key, lambda s: s.otherwise(apart, known), what)
-        return engine._work_of(p.otherwise, arrays, dims, outs, watch)
+        return p.otherwise, self._later(key, lambda s: s.otherwise(apart, known), what)
 
     def _work_of(
         self, rest: Rest, arrays: Arrays, dims: dict[str, int], outs: dict[int, Any], watch: Watch | None
