@@ -144,17 +144,11 @@ class Engine:
 
     def __repr__(self) -> str:
         p = self.program
-        form = ", ".join(self._form(v) for v in p.inputs)
-        return f"<engine {p.name}({form}): {len(p.kernels)} kernels, {len(self.codes)} distinct>"
+        return f"<engine {p.name}({p.forms(p.inputs)}): {len(p.kernels)} kernels, {len(self.codes)} distinct>"
 
     def _size(self, row: int) -> str:
         size = self.program.sizes.size(row)
         return "a size" if size is None else show(size)
-
-    def _form(self, v: int) -> str:
-        value = self.program.values[v]
-        sizes = (self.program.sizes.size(n) for n in value.shape)
-        return f"{value.name}: {value.dtype}[{', '.join('?' if n is None else str(n) for n in sizes)}]"
 
     def _signature(self, values: Sequence[int], outputs: Sequence[int] = ()) -> Signature:
         """A signature of these inputs and outputs, which have the form of sizes."""

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..core.dtype import dtype
-from ..interface.signature import show
-from .program import Host, Program
+from .program import Host
 from .steps import Arrays, Run
 from .timing import seconds_text
 
@@ -119,27 +118,17 @@ def table_of(e: Engine) -> str:
     rows = []
     for step in p.steps:
         if isinstance(step, Host):
-            rows.append((f"  {step.name}", "a function of arrays", _forms(p, step.outputs)))
+            rows.append((f"  {step.name}", "a function of arrays", p.forms(step.outputs)))
             continue
         for n in step:
             k = p.kernels[n]
             size = sum(e.constants[c].nbytes for c in k.constants)
             constants = f"{size / 1024:.0f} kB of constants" if size else ""
-            rows.append((f"  {_cut(_operators(e, k.code), 60)}", constants, _forms(p, k.outputs)))
+            rows.append((f"  {_cut(_operators(e, k.code), 60)}", constants, p.forms(k.outputs)))
     text = [repr(e), f"  {weights / 2**20:.1f} MB of constants", *_aligned(rows)]
     if p.rest is not None:
         text.append("  then what follows is compiled when a call shows it")
     return "\n".join(text)
-
-
-def _form(p: Program, v: int) -> str:
-    value = p.values[v]
-    sizes = (p.sizes.size(n) for n in value.shape)
-    return f"{value.name}: {value.dtype}[{', '.join('?' if n is None else show(n) for n in sizes)}]"
-
-
-def _forms(p: Program, values: Sequence[int]) -> str:
-    return ", ".join(_form(p, v) for v in values)
 
 
 def _cut(text: str, most: int) -> str:

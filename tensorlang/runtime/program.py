@@ -4,11 +4,11 @@ Knows no code, no arrays, no graphs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ..interface.signature import Dim
+from ..interface.signature import Dim, show
 from .size_table import SizeTable
 
 
@@ -77,6 +77,15 @@ class Program:
     @property
     def input_names(self) -> list[str]:
         return [self.values[v].name for v in self.inputs]
+
+    def forms(self, values: Iterable[int]) -> str:
+        """Values as people read them: ``x: float32[n, 64]``; ``?`` is a size without a short form."""
+        return ", ".join(map(self._form, values))
+
+    def _form(self, v: int) -> str:
+        value = self.values[v]
+        sizes = (self.sizes.size(n) for n in value.shape)
+        return f"{value.name}: {value.dtype}[{', '.join('?' if n is None else show(n) for n in sizes)}]"
 
     def read_after(self, step: int) -> set[int]:
         """The values that somebody reads after a step: later steps, the caller, what follows."""
