@@ -7,11 +7,12 @@ from __future__ import annotations
 import re
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..core.dtype import dtype
+from ..core.text import columns
 from .program import Host
 from .steps import Arrays, Run
 from .timing import seconds_text
@@ -62,7 +63,7 @@ class EngineProfile:
         if rest:
             lines.append((f"{len(rows) - SHOWN} others", "", seconds_text(rest), self._share(rest), ""))
         end = f"one run {seconds_text(self.seconds)}, medians of {self.runs} runs"
-        return "\n".join([*_aligned(lines), end])
+        return f"{columns(lines)}\n{end}"
 
     def _share(self, seconds: float) -> str:
         return f"{100 * seconds / self.seconds if self.seconds else 0:.1f} %"
@@ -125,7 +126,7 @@ def table_of(e: Engine) -> str:
             size = sum(e.constants[c].nbytes for c in k.constants)
             constants = f"{size / 1024:.0f} kB of constants" if size else ""
             rows.append((f"  {_cut(_operators(e, k.code), 60)}", constants, p.forms(k.outputs)))
-    text = [repr(e), f"  {weights / 2**20:.1f} MB of constants", *_aligned(rows)]
+    text = [repr(e), f"  {weights / 2**20:.1f} MB of constants", *columns(rows).splitlines()]
     if p.rest is not None:
         text.append("  then what follows is compiled when a call shows it")
     return "\n".join(text)
@@ -133,10 +134,3 @@ def table_of(e: Engine) -> str:
 
 def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
-
-
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    if not rows:
-        return []
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.text import columns
 from ..interface.timed_nests import START, STOP, Nest
 from ..native import clock as native
 from .loader import Code, load_functions
@@ -75,17 +76,8 @@ class Profile:
                     calls,
                 )
             )
-        widths = [max(len(line[i]) for line in lines) for i in range(5)]
-        shown = [
-            "  ".join(
-                (
-                    *(c.ljust(w) for c, w in zip(line[:2], widths, strict=False)),
-                    *(c.rjust(w) for c, w in zip(line[2:], widths[2:], strict=True)),
-                )
-            ).rstrip()
-            for line in lines
-        ]
-        return "\n".join([*shown, f"one run {seconds_text(self.seconds)}, of {self.runs} runs"])
+        end = f"one run {seconds_text(self.seconds)}, of {self.runs} runs"
+        return f"{columns(lines, right=(2, 3, 4))}\n{end}"
 
 
 def clock() -> dict[str, int]:
