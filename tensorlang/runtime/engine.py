@@ -216,7 +216,7 @@ class Engine:
             list(codes.values()),
             list(constants.values()),
         )
-        files.write({place: pack(contents, None)}, f"save {self.program.name}")
+        files.write({place: pack(contents)}, f"save {self.program.name}")
 
     def _shared(self, codes: Mapping[str, int], arrays: Mapping[int, int]) -> Program:
         """The program with numbers of codes and constants that several programs share."""

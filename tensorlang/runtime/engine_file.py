@@ -53,7 +53,7 @@ class Contents(NamedTuple):
 # -- writing
 
 
-def pack(contents: Contents, target: str | None) -> bytes:
+def pack(contents: Contents) -> bytes:
     """The bytes of a file. Raises TensorLangError for a program that calls Python."""
     name = contents.parts[0].program.name
     host = sorted({s.name for p in contents.parts for s in p.program.steps if isinstance(s, Host)})
@@ -71,7 +71,7 @@ def pack(contents: Contents, target: str | None) -> bytes:
         weights[place : place + a.nbytes] = np.ascontiguousarray(a).tobytes()
     features = sorted({f for c in contents.codes for f in c.features})
     header = {
-        "machine": store.machine(target, features),
+        "machine": store.machine(None, features),
         "codes": [[c.signature.to_json(), len(c.object_code), c.features] for c in contents.codes],
         "constants": [
             [_dtype(a), a.shape, place] for a, place in zip(contents.constants, places, strict=True)
