@@ -21,6 +21,7 @@ from typing import Any
 from .. import options
 from ..errors import CompileError, TensorLangError
 from ..runtime.codes import KernelCode, from_bytes
+from ..runtime.processors import processors
 from .job import Job, compiled
 
 AHEAD = 4  # jobs a worker has at once: this process answers only between two jobs of its own
@@ -35,16 +36,12 @@ def compile_all(jobs: Sequence[Job], done: Done, workers: int | None = None) -> 
 
     Raises TensorLangError for the first that fails, and CompileError where a worker died of one.
     """
-    most = _processors() if workers is None else workers
+    most = processors() if workers is None else workers
     pool = _Pool(jobs, done, min(most - 1, len(jobs) // WORTH if workers is None else len(jobs)))
     try:
         pool.run()
     finally:
         pool.close()
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class _Pool:
