@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tensorlang import ops
+from tensorlang import ops, te
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +74,12 @@ def test_weights_of_two_types_may_be_packed_by_the_same_code():
         g.output(g.call(ops.matmul, g.input(("n", 3), kind, "x"), g.constant(w)))
         a = np.arange(15).reshape(5, 3).astype(kind)
         assert np.array_equal(g.compile(cache=False, workers=1)(a), a @ w)
+
+
+def test_a_computed_size_is_shown_as_a_formula():
+    g = tl.Graph()
+    g.output(g.call(ops.relu, g.input((te.dim("n") * 2, 4), "float32", "x")))
+    assert "(x: float32[(n * 2), 4])" in repr(g.compile(cache=False, workers=1))
 
 
 def test_inputs_that_are_parts_or_turned_are_copied(mlp):
