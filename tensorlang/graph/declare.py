@@ -22,7 +22,7 @@ from ..expr.walk import rewrite, variables
 from ..ops import tags
 from ..te import Tensor, compute, dim, placeholder
 from ..te.graph import inputs as te_inputs
-from ..te.graph import operations
+from ..te.graph import variables_of
 from .graph import Node, Value
 
 
@@ -70,7 +70,7 @@ class _Region:
         self.inputs = [v for v in self.inputs if self.tensors[v] in read]
         self.constants = [(v, t) for v, t in self.constants if t in read]
         plain = {n for v in self.inputs for n in self.tensors[v].shape if isinstance(n, Var)}
-        used = self._used(results)
+        used = variables_of(results)
         told = [d for d in self.dims if d not in plain and d in used]
         self.dims = {d: e for d, e in self.dims.items() if d in plain or d in used}
         args: list[Tensor | Var] = [
@@ -87,18 +87,6 @@ class _Region:
             self.dims.update({d: d for n in v.shape for d in variables(n)})
             return _in_shape(t, v.shape)
         return _in_shape(t, [a if isinstance(a, Const) else b for a, b in zip(v.shape, t.shape, strict=True)])
-
-    def _used(self, results: Sequence[Tensor]) -> set[Var]:
-        """The dims that the computation mentions."""
-        found: set[Var] = set()
-        for op in operations([t.op for t in results]):
-            for e in (
-                *(n for t in op.outputs for n in t.shape),
-                *(a.extent for a in op.reduce_axis),
-                *op.body,
-            ):
-                found.update(v for v in variables(e))
-        return found & set(self.dims)
 
     def _tensor(self, v: Value) -> Tensor:
         if v not in self.tensors:

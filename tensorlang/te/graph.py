@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from ..core.node import intern
 from ..errors import DeclareError
-from ..expr.nodes import Expr
-from ..expr.walk import rewrite
+from ..expr.nodes import Expr, Var
+from ..expr.walk import rewrite, variables
 from .extern import OpaqueOp
 from .tensor import ComputeOp, Operation, PlaceholderOp, Tensor, TensorRead
 
@@ -31,6 +31,16 @@ def operations(outputs: Iterable[Operation]) -> tuple[Operation, ...]:
 def inputs(outputs: Iterable[Tensor]) -> tuple[Tensor, ...]:
     """The placeholders the outputs are made of, in order of appearance."""
     return tuple(op.outputs[0] for op in operations([t.op for t in outputs]) if isinstance(op, PlaceholderOp))
+
+
+def variables_of(outputs: Iterable[Tensor]) -> set[Var]:
+    """The variables that their computation mentions, in sizes, extents and bodies."""
+    found: set[Var] = set()
+    for op in operations([t.op for t in outputs]):
+        sizes = [n for t in op.outputs for n in t.shape]
+        extents = [a.extent for a in (*getattr(op, "axis", ()), *op.reduce_axis)]
+        found.update(*map(variables, (*sizes, *extents, *op.body)))
+    return found
 
 
 def part(outputs: Iterable[Tensor], given: Mapping[Tensor, Tensor]) -> dict[Tensor, Tensor]:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from ..build import unbound
 from ..errors import CompileError
-from ..expr.nodes import Var
-from ..expr.walk import variables
 from ..runtime.codes import KernelCode
-from ..te import Tensor, serialize
-from ..te.graph import operations
+from ..te import serialize
+from ..te.graph import variables_of
 
 
 @dataclass(frozen=True)
@@ -41,7 +38,7 @@ class Job:
 def compiled(job: Job) -> KernelCode:
     """The kernel of a job. Raises TensorLangError as ``build`` does."""
     tensors = serialize.from_json(job.text)
-    found = {v.name: v for v in _variables(tensors)}
+    found = {v.name: v for v in variables_of(tensors) if v.kind == "dim"}
     constants = tensors[job.inputs : job.inputs + job.constants]
     missing = [n for n in job.dims if n not in found]
     if missing:
@@ -55,14 +52,3 @@ def compiled(job: Job) -> KernelCode:
         outputs=tensors[job.inputs + job.constants :],
         math=job.math,
     )
-
-
-def _variables(tensors: Sequence[Tensor]) -> list[Var]:
-    """The dims that a computation mentions."""
-    found: dict[Var, None] = {}
-    for op in operations([t.op for t in tensors]):
-        expressions = [n for t in op.outputs for n in t.shape]
-        expressions += [a.extent for a in (*getattr(op, "axis", ()), *op.reduce_axis)]
-        for e in (*expressions, *op.body):
-            found.update(dict.fromkeys(v for v in variables(e) if v.kind == "dim"))
-    return list(found)
