@@ -253,22 +253,3 @@ def rotary_embedding(
     rotary_embedding_dim: int = 0,
 ) -> Tensor:
     return rotated(x, cos, sin, positions, num_heads, bool(interleaved), rotary_embedding_dim)
-
-
-@te_op("TensorScatter")
-def tensor_scatter(
-    cache: Tensor, update: Tensor, begin: Tensor | None = None, *, axis: int = -2, mode: str = "linear"
-) -> Tensor:
-    """The cache with the update from index ``begin`` of each image on, around its end when circular."""
-    d = axis % cache.ndim
-    size, new = cache.shape[d], update.shape[d]
-
-    def element(*i: Any) -> Expr:
-        at = i[d] - (te.cast("int32", begin(i[0])) if begin is not None else 0)
-        if mode == "circular":
-            at = make.floormod(at + size, size)
-        at = make.as_expr(at)
-        inside = make.max_(make.min_(at, new - 1), 0)
-        return te.if_then_else(te.all(at >= 0, at < new), update(*i[:d], inside, *i[d + 1 :]), cache(*i))
-
-    return te.compute(cache.shape, element, name="tensor_scatter")  # type: ignore[return-value]
