@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import TensorLangError
-from .proto import Body, Call, Function, Model, Reference, Signature, Type, signature
-from .table import OPERATORS, Operator
+from .proto import Body, Call, Function, Model, Reference, Signature, Type, short, signature
+from .table import MANY, OPERATORS, Operator
 
 MAX_NODES = 1_000_000
 _SORTS: dict[str, tuple[str, Any]] = {  # what an attribute of a kind holds, in words and for isinstance
@@ -134,7 +134,7 @@ def _standard(c: Call, told: Signature) -> None:
         if wrong:
             what = "a graph" if key in c.graphs else repr(c.attrs[key])
             meant = "a graph" if kind == "GRAPH" else _SORTS[kind][0]
-            raise TensorLangError(f"load_onnx: {c!r}: the attribute {key} is {_short(what)}, not {meant}")
+            raise TensorLangError(f"load_onnx: {c!r}: the attribute {key} is {short(what)}, not {meant}")
         if required and not there and key not in c.attrs:
             raise TensorLangError(f"load_onnx: {c!r}: the attribute {key} is missing")
     for key in told.attributes.keys() & c.graphs.keys():
@@ -164,14 +164,8 @@ def _tabled(c: Call, operator: Operator) -> None:
 
 def _count(c: Call, what: str, names: Sequence[str], least: int, most: int) -> None:
     if not least <= len(names) <= most:
-        meant = (
-            str(least) if least == most else f"{least} to {most}" if most < 2**31 - 1 else f"{least} or more"
-        )
+        meant = str(least) if least == most else f"{least} to {most}" if most < MANY else f"{least} or more"
         raise TensorLangError(f"load_onnx: {c!r} has {len(names)} {what}, {c.op} has {meant}")
-
-
-def _short(text: str) -> str:
-    return text if len(text) < 60 else f"{text[:57]}…"
 
 
 # -- functions

@@ -89,15 +89,19 @@ class Body:
     constants: dict[str, Any]
 
     @property
+    def own(self) -> set[str]:
+        """Names of the values it has or makes."""
+        return {n for n, _ in self.inputs} | set(self.constants) | {n for c in self.calls for n in c.outputs}
+
+    @property
     def outside(self) -> set[str]:
         """Names it takes from the graph around it."""
-        own = {n for n, _ in self.inputs} | set(self.constants) | {n for c in self.calls for n in c.outputs}
         read = {n for c in self.calls for n in c.reads} | {n for n, _ in self.outputs}
-        return read - own
+        return read - self.own
 
     def renamed(self, names: Mapping[str, str]) -> Body:
         """The same graph with other names for what it takes from outside."""
-        own = {n for n, _ in self.inputs} | set(self.constants) | {n for c in self.calls for n in c.outputs}
+        own = self.own
         outer = {a: b for a, b in names.items() if a not in own}
         return self.with_names(outer) if outer else self
 
@@ -199,13 +203,12 @@ def _texts(onnx: Any, proto: Any) -> None:
                 continue
             for x in values:
                 if isinstance(x, bytes):
-                    raise TensorLangError(
-                        f"load_onnx: this is no ONNX model: the {field_.name} {_short(x)} is no text in UTF-8"
-                    )
+                    what = f"the {field_.name} {short(repr(x))} is no text in UTF-8"
+                    raise TensorLangError(f"load_onnx: this is no ONNX model: {what}")
 
 
-def _short(x: bytes) -> str:
-    text = repr(x)
+def short(text: str) -> str:
+    """The text, or its beginning when it is long."""
     return text if len(text) < 60 else f"{text[:57]}…"
 
 
@@ -250,14 +253,21 @@ class Function:
     opsets: dict[str, int]
 
 
-def _schema(call: Call, version: int) -> Any:
+def _schema(op: str, domain: str, version: int) -> Any:
+    """The standard's message on an operator, None when it has none."""
     onnx = package()
     try:
-        schema = onnx.defs.get_schema(call.op, min(version, onnx.defs.onnx_opset_version()), call.domain)
+        return onnx.defs.get_schema(op, min(version, onnx.defs.onnx_opset_version()), domain)
     except onnx.defs.SchemaError:
         return None
-    told = schema.has_function or schema.has_context_dependent_function
-    return schema if told and not call.graphs else None
+
+
+def _defining(call: Call, version: int) -> Any:
+    """The same where it says what the operator is in the words of others."""
+    schema = None if call.graphs else _schema(call.op, call.domain, version)
+    if schema is None or not (schema.has_function or schema.has_context_dependent_function):
+        return None
+    return schema
 
 
 @dataclass(frozen=True)
@@ -274,10 +284,8 @@ class Signature:
 @functools.cache
 def signature(op: str, domain: str, version: int) -> Signature | None:
     """None for an operator that is not in the standard."""
-    onnx = package()
-    try:
-        s = onnx.defs.get_schema(op, min(version, onnx.defs.onnx_opset_version()), domain)
-    except onnx.defs.SchemaError:
+    s = _schema(op, domain, version)
+    if s is None:
         return None
     attributes = {k: (a.type.name, bool(a.required)) for k, a in s.attributes.items()}
     # the sizes of a Resize stand in for its scales, which version 11 declares as if it had none besides
@@ -287,12 +295,12 @@ def signature(op: str, domain: str, version: int) -> Signature | None:
 
 def defined(call: Call, version: int) -> bool:
     """Whether the standard says what an operator is in the words of others."""
-    return _schema(call, version) is not None
+    return _defining(call, version) is not None
 
 
 def standard(call: Call, version: int, types: Sequence[Type]) -> Function | None:
     """What the standard says of an operator in the words of others, if it does, for inputs of these types."""
-    onnx, schema = package(), _schema(call, version)
+    onnx, schema = package(), _defining(call, version)
     if schema is None:
         return None
     reader = _Reader(onnx, None)
@@ -492,8 +500,3 @@ def _counted(dims: Sequence[int], most: int) -> None:
 def dtype_name(number: Any) -> str:
     """numpy's name of ONNX's number of a type; a name is given back."""
     return number if isinstance(number, str) else _Reader(package(), None).dtype(int(number))
-
-
-def names(calls: Sequence[Call]) -> set[str]:
-    """The names of all values these calls make."""
-    return {n for c in calls for n in c.outputs if n}
