@@ -49,8 +49,8 @@ class _Body:
         self.before, self.after = list(before), list(after)
         self.first = 1 if before else 0
         self.outer = {n: c.env[n] for n in sorted(body.outside) if n in c.env}
-        leaves = [v for x in self.outer.values() for v in _leaves(x)]
-        self.reads = [v for v in dict.fromkeys(leaves) if v.data is None and v.known is None]
+        read = forms.leaves(list(self.outer.values()))
+        self.reads = [v for v in dict.fromkeys(read) if v.data is None and v.known is None]
         numbers = [n for v in (*carried, *self.after, *self.outer.values()) for n in _sizes(v)]
         self.sizes = list(dict.fromkeys(d for n in numbers for d in variables(n)))
         self.carried = [_like(v, c) for v in carried]
@@ -75,14 +75,10 @@ class _Body:
         inputs = [_input(now, v) for v in (*self.before, *self.carried, *self.after)]
         new = {v: _input(now, v) for v in self.reads}
         now.given(Value(g.fresh("sizes"), [*self.sizes, 0], "uint8"))
-        now.env |= {n: _mapped(v, new) for n, v in self.outer.items()}
+        now.env |= {n: forms.mapped(v, lambda w: new.get(w, w)) for n, v in self.outer.items()}
         now.env |= {n: v for (n, _), v in zip(self.body.inputs, inputs, strict=True)}
         now.narrow = {new.get(v, v): k for v, k in c.narrow.items()}
-        for n, a in self.body.constants.items():
-            now.env[n] = now.new(a, n)
-        now.work.extend(self.body.calls)
-        now.outputs = [n for n, _ in self.body.outputs]
-        now.labels = list(now.outputs)
+        now.prepare(self.body)
         now.finish()
         return g, [now.env.get(n) for n in now.outputs]
 
@@ -152,17 +148,9 @@ def _input(now: Importer, v: Value) -> Value:
     return now.given(Value(now.g.fresh(v.name), v.shape, v.dtype))
 
 
-def _leaves(v: Any) -> list[Value]:
-    return [w for x in v for w in _leaves(x)] if isinstance(v, list) else [] if v is None else [v]
-
-
-def _mapped(v: Any, new: dict[Value, Value]) -> Any:
-    return [_mapped(x, new) for x in v] if isinstance(v, list) else new.get(v, v)
-
-
 def _sizes(v: Any) -> list[Expr]:
     numbers = [] if not isinstance(v, Value) or v.known is None else v.known.reshape(-1).tolist()
-    return [*(n for w in _leaves(v) for n in w.shape), *(n for n in numbers if isinstance(n, Expr))]
+    return [*(n for w in forms.leaves(v) for n in w.shape), *(n for n in numbers if isinstance(n, Expr))]
 
 
 @graph_op("Loop")

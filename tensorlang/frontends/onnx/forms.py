@@ -7,7 +7,7 @@ sequence. A graph that must know it ends with it, and goes on once for each form
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,15 +52,15 @@ def opened(c: Importer, v: Opaque, told: Sequence[int]) -> Any:
     arrays: list[tuple[int, str]] = []
     tree = _tree(iter(told), arrays)
     if not arrays:
-        return _filled(tree, [])
+        return tree
     results: list[Any] = [kind if kind in narrow.WIDE else ([None] * rank, kind) for rank, kind in arrays]
-    leaves = c.g.host(_leaves, [v], results, "Open")
+    found = c.g.host(_leaves, [v], results, "Open")
     values = []
-    for leaf, (rank, _) in zip(leaves, arrays, strict=True):
+    for leaf, (rank, _) in zip(found, arrays, strict=True):
         if isinstance(leaf, Opaque):
             leaf.declared = (None,) * rank
         values.append(c.widened(leaf) if isinstance(leaf, Opaque) else leaf)
-    return _filled(tree, values)
+    return mapped(tree, values.__getitem__)
 
 
 def _tree(told: Iterator[int], arrays: list[tuple[int, str]]) -> Any:
@@ -74,38 +74,34 @@ def _tree(told: Iterator[int], arrays: list[tuple[int, str]]) -> Any:
     return len(arrays) - 1
 
 
-def _filled(tree: Any, values: Sequence[Any]) -> Any:
-    if isinstance(tree, list):
-        return [_filled(t, values) for t in tree]
-    return None if tree is None else values[tree]
-
-
 def _leaves(x: Any) -> tuple[Any, ...]:
-    return tuple(_flat(x))
+    return tuple(np.asarray(leaf) if isinstance(leaf, np.generic) else leaf for leaf in leaves(x))
 
 
-def _flat(x: Any) -> Iterator[Any]:
+def leaves(x: Any) -> Iterator[Any]:
+    """What is in sequences in sequences; None is nothing."""
     if isinstance(x, list | tuple):
         for part in x:
-            yield from _flat(part)
+            yield from leaves(part)
     elif x is not None:
-        yield np.asarray(x) if isinstance(x, np.generic) else x
+        yield x
+
+
+def mapped(x: Any, f: Callable[[Any], Any]) -> Any:
+    """The same sequences with ``f`` of what is in them; None stays."""
+    if isinstance(x, list):
+        return [mapped(part, f) for part in x]
+    return None if x is None else f(x)
 
 
 def packed(c: Importer, x: Any) -> Value:
     """A list of values, or None, as one opaque value."""
-    values = list(_flat(x))
+    values = list(leaves(x))
     numbers = {id(v): i for i, v in enumerate(values)}
-    tree = _numbered(x, numbers)
+    tree = mapped(x, lambda v: numbers[id(v)])
 
     def pack(*arrays: Any) -> Any:
-        return (_filled(tree, arrays),)
+        return (mapped(tree, arrays.__getitem__),)
 
     what = "optional" if x is None else "sequence"
     return c.g.host(pack, [c.shown(v) for v in values], [what], "Pack")[0]
-
-
-def _numbered(x: Any, numbers: dict[int, int]) -> Any:
-    if isinstance(x, list):
-        return [_numbered(y, numbers) for y in x]
-    return None if x is None else numbers[id(x)]

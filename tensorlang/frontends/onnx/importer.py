@@ -10,7 +10,7 @@ may have another rank in each branch of an If, and a graph never guesses.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -66,6 +66,10 @@ class Importer:
         names: dict[str, Any] = {}
         for name, t in body.inputs:
             self.env[name] = self.input(name, t, names)
+        self.prepare(body)
+
+    def prepare(self, body: Body) -> None:
+        """Take the work of a graph whose inputs are there."""
         for name, a in body.constants.items():
             self.env[name] = self.new(a, name)
         self.work.extend(body.calls)
@@ -177,7 +181,7 @@ class Importer:
     def _with_sizes(self, name: str, v: Value, equal: Mapping[Expr, Expr]) -> bool:
         """Put assumed sizes in the place of others, in a shape or in numbers that are known."""
         if v.known is not None:
-            numbers = [_fixed(n, equal) if isinstance(n, Expr) else n for n in v.known.reshape(-1)]
+            numbers = [_fixed(n, equal) for n in v.known.reshape(-1)]
             same = all(a is b for a, b in zip(numbers, v.known.reshape(-1), strict=True))
             if not same:
                 self.env[name] = renewed_numbers(v, numbers)
@@ -195,7 +199,7 @@ class Importer:
         will read."""
         read = set(self.outputs) | {n for c in self.work for n in c.reads}
         live = dict.fromkeys(
-            v for n in read for v in _values(self.env.get(n)) if v.data is None and v.known is None
+            v for n in read for v in forms.leaves(self.env.get(n)) if v.data is None and v.known is None
         )
         if pivot is not None:
             live.pop(pivot, None)
@@ -206,7 +210,7 @@ class Importer:
 
     def _dims_of(self, call: Call) -> list[Var]:
         """The open sizes that a node depends on."""
-        values = [v for n in call.reads for v in _values(self.env.get(n))]
+        values = [v for n in call.reads for v in forms.leaves(self.env.get(n))]
         sizes = [n for v in values for n in (*v.shape, *(() if v.known is None else v.known.reshape(-1)))]
         return list(dict.fromkeys(d for n in sizes if isinstance(n, Expr) for d in variables(n)))
 
@@ -450,21 +454,20 @@ def _again(v: Value, shape: Sequence[Expr], fixed: Mapping[Expr, Expr]) -> Value
     return Value(v.name, [_fixed(n, fixed) for n in shape], v.dtype)
 
 
-def _fixed(e: Expr, fixed: Mapping[Expr, Expr]) -> Expr:
-    return rewrite(e, lambda _: None, dict(fixed)) if fixed else e
+def _fixed(n: Any, fixed: Mapping[Expr, Expr]) -> Any:
+    """A size or number with what is fixed in it."""
+    return rewrite(n, lambda _: None, dict(fixed)) if fixed and isinstance(n, Expr) else n
 
 
 def _renewed(x: Any, new: Mapping[Value, Value], fixed: Mapping[Expr, Expr]) -> Any:
     """What a name stands for in the rest."""
-    if isinstance(x, list):
-        return [_renewed(y, new, fixed) for y in x]
-    if not isinstance(x, Value):
-        return x
-    if x.known is not None and fixed:
-        return renewed_numbers(
-            x, [_fixed(n, fixed) if isinstance(n, Expr) else n for n in x.known.reshape(-1)]
-        )
-    return new.get(x, x)
+
+    def renewed(v: Value) -> Value:
+        if v.known is None or not fixed:
+            return new.get(v, v)
+        return renewed_numbers(v, [_fixed(n, fixed) for n in v.known.reshape(-1)])
+
+    return forms.mapped(x, renewed)
 
 
 class Placed:
@@ -498,14 +501,6 @@ def written(*, numbers: Any, kind: str) -> Any:
         return found
 
     return compute(array.shape, element, name="sizes")
-
-
-def _values(x: Any) -> Iterable[Value]:
-    if isinstance(x, Value):
-        yield x
-    elif isinstance(x, list):
-        for y in x:
-            yield from _values(y)
 
 
 def _with_attributes(c: Call, attrs: dict[str, Any]) -> Call:
