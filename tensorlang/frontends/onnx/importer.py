@@ -253,12 +253,7 @@ class Importer:
     def known(self, call: Call) -> Any:
         """The result of a node on whole numbers that are known; None when it is none."""
         evaluate = KNOWN.get(call.op) if call.domain == "" else None
-        if evaluate is None:
-            return None
-        try:
-            return evaluate(self, call)
-        except (Needs, NotImplementedError):
-            return None
+        return None if evaluate is None else evaluate(self, call)
 
     def apply(self, operator: Operator, call: Call) -> Any:
         """A node that is a function of te tensors."""
