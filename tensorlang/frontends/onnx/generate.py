@@ -18,7 +18,7 @@ from ...errors import TensorLangError
 from ...expr.nodes import Expr
 from ...te import Tensor
 from .proto import Call, dtype_name
-from .table import graph_op, te_op
+from .table import graph_op, one, te_op
 
 if TYPE_CHECKING:
     from .importer import Importer
@@ -50,16 +50,8 @@ def constant_of_shape(c: Importer, call: Call) -> Any:
 @graph_op("Range")
 def range_(c: Importer, call: Call) -> Any:
     kind = str(c.tensor(call.inputs[0]).dtype)
-    bounds = {k: _number(c.numbers(n)) for k, n in zip(("start", "stop", "step"), call.inputs, strict=True)}
-    return c.g.call(_range, op="Range", name=call.name, outputs=call.outputs, dtype=kind, **bounds)
-
-
-def _number(x: Any) -> Any:
-    return x[0] if isinstance(x, list) else x
-
-
-def _range(*, start: Any, stop: Any, step: Any, dtype: str) -> Tensor:
-    return ops.arange(start, stop, step, dtype)
+    bounds = {k: one(c.numbers(n)) for k, n in zip(("start", "stop", "step"), call.inputs, strict=True)}
+    return c.g.call(ops.arange, op="Range", name=call.name, outputs=call.outputs, dtype=kind, **bounds)
 
 
 @te_op("EyeLike")
@@ -79,7 +71,7 @@ def _window(name: str) -> Any:
     a0, a1, a2 = _WINDOWS[name]
 
     def window(size: Any, *, output_datatype: int = 1, periodic: int = 1) -> Tensor:
-        size = _number(size)
+        size = one(size)
         span = size if periodic else size - 1
         period = te.cast("float64", span) if isinstance(span, Expr) else te.const(float(span), "float64")
 
@@ -101,7 +93,7 @@ for _name in _WINDOWS:
 def mel_weight_matrix(c: Importer, call: Call) -> Any:
     """A constant: its inputs are numbers."""
     kind = dtype_name(call.attrs.get("output_datatype", 1))
-    return c.new(_mel(*(_number(c.numbers(n)) for n in call.inputs)).astype(kind), call.outputs[0])
+    return c.new(_mel(*(one(c.numbers(n)) for n in call.inputs)).astype(kind), call.outputs[0])
 
 
 def _mel(bins: int, length: int, rate: int, lowest: float, highest: float) -> np.ndarray:
@@ -178,7 +170,7 @@ def multinomial(c: Importer, call: Call) -> Any:
 def dropout(c: Importer, call: Call) -> Any:
     """Nothing is dropped unless the third input says that the network is in training."""
     x = c.tensor(call.inputs[0])
-    given = [_number(c.numbers(n)) if n else None for n in call.inputs[1:]] + [None, None]
+    given = [one(c.numbers(n)) if n else None for n in call.inputs[1:]] + [None, None]
     ratio = 0.5 if given[0] is None else given[0]
     if not given[1] or ratio == 0:
         if len(call.outputs) < 2:

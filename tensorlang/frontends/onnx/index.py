@@ -9,7 +9,7 @@ import numpy as np
 from ... import ops, te
 from ...te import Tensor
 from .proto import Call
-from .table import graph_op, te_op
+from .table import graph_op, one, te_op
 
 if TYPE_CHECKING:
     from .importer import Importer
@@ -50,7 +50,7 @@ def reverse_sequence(x: Tensor, lengths: Tensor, *, time_axis: int = 0, batch_ax
 @te_op("OneHot", values=(1,))
 def one_hot(indices: Tensor, depth: Any, values: Tensor, *, axis: int = -1) -> Tensor:
     """``values`` holds what stands elsewhere, and what stands at the index."""
-    depth = depth[0] if isinstance(depth, list) else depth
+    depth = one(depth)
     depth = int(depth) if isinstance(depth, float) else depth
     axis = axis % (indices.ndim + 1)
 

@@ -13,7 +13,7 @@ import numpy as np
 from ... import ops
 from ...te import Tensor
 from .proto import Call
-from .table import graph_op, te_op
+from .table import graph_op, one, te_op
 
 if TYPE_CHECKING:
     from .importer import Importer
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def top_k(
     x: Tensor, number: Any = None, *, k: int | None = None, axis: int = -1, largest: int = 1, sorted: int = 1
 ) -> Any:
-    n: Any = k if number is None else number[0] if isinstance(number, list) else number
+    n: Any = k if number is None else one(number)
     return ops.top_k(x, n, axis, bool(largest), bool(sorted))
 
 

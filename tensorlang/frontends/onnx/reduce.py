@@ -7,7 +7,7 @@ from typing import Any
 
 from ... import ops
 from ...te import Tensor
-from .table import te_op
+from .table import one, te_op
 
 Reduction = Callable[[Tensor, Any, bool], Tensor]
 
@@ -68,8 +68,7 @@ te_op("ArgMin")(_extreme(ops.argmin))
 
 def _running(f: Any) -> Any:
     def running(x: Tensor, where: Any, *, exclusive: int = 0, reverse: int = 0) -> Tensor:
-        axis = where[0] if isinstance(where, list) else where
-        return f(x, axis, x.dtype, exclusive=bool(exclusive), reverse=bool(reverse))
+        return f(x, one(where), x.dtype, exclusive=bool(exclusive), reverse=bool(reverse))
 
     return running
 

@@ -11,7 +11,7 @@ from ... import ops
 from ...errors import DeclareError, TensorLangError
 from ...expr.nodes import const_int
 from .proto import Call
-from .table import graph_op
+from .table import graph_op, one
 
 if TYPE_CHECKING:
     from .importer import Importer
@@ -26,8 +26,7 @@ def _list(c: Importer, call: Call, i: int = 0) -> list[Any]:
 
 def _place(c: Importer, call: Call, i: int, most: int) -> int:
     """A place in a list, from the end when it is negative."""
-    n = c.numbers(call.inputs[i])
-    n = n[0] if isinstance(n, list) else n
+    n = one(c.numbers(call.inputs[i]))
     if not isinstance(n, int) or not -most <= n <= most:
         raise TensorLangError(f"{call!r}: place {n} of a sequence of {most}")
     return n + most if n < 0 else n

@@ -8,7 +8,7 @@ from ... import ops, te
 from ...errors import TensorLangError
 from ...expr.nodes import Expr
 from ...te import Tensor
-from .table import te_op
+from .table import one, te_op
 
 
 @te_op("Reshape", values=(1,))
@@ -186,8 +186,7 @@ def space_to_depth(x: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:
 
 @te_op("Trilu", values=(1,))
 def trilu(x: Tensor, k: Any = 0, *, upper: int = 1) -> Tensor:
-    k = k[0] if isinstance(k, list) else k
-    return ops.triu(x, k) if upper else ops.tril(x, k)
+    return ops.triu(x, one(k)) if upper else ops.tril(x, one(k))
 
 
 @te_op("Einsum")

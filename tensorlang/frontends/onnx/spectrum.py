@@ -7,7 +7,7 @@ from typing import Any
 
 from ... import ops, te
 from ...te import Tensor
-from .table import te_op
+from .table import one, te_op
 
 
 def _waves(n: Any) -> tuple[Tensor, Tensor]:
@@ -71,10 +71,9 @@ def dft(
     opset: int = 20,
 ) -> Tensor:
     """The axis is an input since opset 20."""
-    first = where[0] if isinstance(where, list) else where
     usual = 1 if opset < 20 else -2
-    d = next(a for a in (first, axis, usual) if a is not None) % x.ndim
-    n = length[0] if isinstance(length, list) else length
+    d = next(a for a in (one(where), axis, usual) if a is not None) % x.ndim
+    n = one(length)
     if inverse and onesided:
         return _from_half(x, d, (x.shape[d] - 1) * 2 if n is None else n)
     n = x.shape[d] if n is None else n
@@ -86,7 +85,7 @@ def stft(
     x: Tensor, step: Any, window: Tensor | None = None, length: Any = None, *, onesided: int = 1
 ) -> Tensor:
     """The transform of each frame, which begins ``step`` after the one before."""
-    step, length = (v[0] if isinstance(v, list) else v for v in (step, length))
+    step, length = one(step), one(length)
     n = window.shape[0] if length is None and window is not None else length
     count = te.floordiv(x.shape[1] - n, step) + 1
 

@@ -18,6 +18,11 @@ from typing import Any
 MANY = 2**31 - 1
 
 
+def one(x: Any) -> Any:
+    """A value that is one number, be it given as a list of it."""
+    return x[0] if isinstance(x, list) else x
+
+
 @dataclass(frozen=True)
 class Operator:
     """``attributes``: their names; ``values``: see above; ``whole``: it gets the importer and the node."""
