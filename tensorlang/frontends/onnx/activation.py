@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ... import ops, te
 from ...te import Tensor
-from .elementwise import aligned, constant_like
+from .elementwise import aligned, constant_like, times
 from .table import plain, te_op
 
 for _name, _op in {
@@ -69,7 +69,7 @@ def shrink(x: Tensor, *, lambd: float = 0.5, bias: float = 0.0) -> Tensor:
 
 @te_op("Swish")
 def swish(x: Tensor, *, alpha: float = 1.0) -> Tensor:
-    return ops.multiply(x, ops.sigmoid(x if alpha == 1 else ops.multiply(x, constant_like(x, alpha))))
+    return ops.multiply(x, ops.sigmoid(times(x, alpha)))
 
 
 @te_op("SwiGLU")

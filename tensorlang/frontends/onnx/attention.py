@@ -11,7 +11,7 @@ from ...errors import DeclareError
 from ...expr import make
 from ...expr.nodes import Expr, const_int
 from ...te import Tensor
-from .elementwise import constant_like
+from .elementwise import constant_like, of_type
 from .proto import dtype_name
 from .table import te_op
 
@@ -150,11 +150,9 @@ def attended(
         capped = ops.multiply(ops.tanh(ops.divide(product, cap)), cap)
     masked = mask.added(capped)
     part = shares(masked if precision is None else ops.cast(masked, precision))
-    part = ops.cast(part, q.dtype) if part.dtype is not q.dtype else part
-    shown = None if stage is None else (product, capped, masked, part)[stage]
-    shown = shown if shown is None or shown.dtype is q.dtype else ops.cast(shown, q.dtype)
-    y = ops.matmul(part, v)
-    return y, shown
+    part = of_type(part, q.dtype)
+    shown = None if stage is None else of_type((product, capped, masked, part)[stage], q.dtype)
+    return ops.matmul(part, v), shown
 
 
 @te_op("Attention")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ... import ops, te
-from ...core.dtype import dtype
+from ...core.dtype import DType, dtype
 from ...errors import TensorLangError
 from ...expr.make import ExprLike
 from ...te import Tensor
@@ -95,6 +96,16 @@ for _name, _op in _BINARY.items():
 def constant_like(x: Tensor, value: Any) -> Tensor:
     """A number as a tensor of the dtype of ``x``."""
     return te.compute((), lambda: te.const(value, x.dtype), name="c")
+
+
+def times(x: Tensor, factor: float) -> Tensor:
+    """The product with a number; ``x`` itself for 1."""
+    return x if factor == 1 else ops.multiply(x, constant_like(x, factor))
+
+
+def of_type(x: Tensor, kind: DType) -> Tensor:
+    """``x`` in another dtype, itself when it has that."""
+    return x if x.dtype == kind else ops.cast(x, kind)
 
 
 @graph_op("Identity")
@@ -228,23 +239,17 @@ def clip(
 
 
 def _several(f: Any) -> Any:
-    def of(*tensors: Tensor) -> Tensor:
-        found = tensors[0]
-        for t in tensors[1:]:
-            found = f(found, t)
-        return found
-
-    return of
+    return lambda *tensors: functools.reduce(f, tensors)
 
 
 for _name, _op in {"Max": ops.maximum, "Min": ops.minimum, "Sum": ops.add}.items():
-    plain(_several(_op), _name)
+    te_op(_name)(_several(_op))
 
 
 @te_op("Mean")
 def mean(*tensors: Tensor) -> Tensor:
-    total = _several(ops.add)(*tensors)
+    total = functools.reduce(ops.add, tensors)
     return ops.divide(total, constant_like(total, len(tensors)))
 
 
-__all__ = ["aligned", "constant_like"]
+__all__ = ["aligned", "constant_like", "of_type", "times"]

@@ -7,6 +7,7 @@ apply. Anything symbolic goes through numpy's arrays of objects, whose arithmeti
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable, Sequence
@@ -169,14 +170,7 @@ def _extreme(f: Callable[..., Any], symbolic: Callable[..., Any]) -> Callable[..
             else f(a, b)
         )
 
-    return lambda call, *arrays: _each(lambda *xs: _folded(one, xs), *arrays)
-
-
-def _folded(f: Callable[[Any, Any], Any], xs: Any) -> Any:
-    found = xs[0]
-    for x in xs[1:]:
-        found = f(found, x)
-    return found
+    return lambda call, *arrays: _each(lambda *xs: functools.reduce(one, xs), *arrays)
 
 
 for _name, _f in {"Add": operator.add, "Sub": operator.sub, "Mul": operator.mul}.items():
@@ -273,7 +267,7 @@ def reshape(call: Call, a: Any, shape: Any = None) -> Any:
 def reduce_prod(call: Call, a: Any, axes: Any = None) -> Any:
     if axes is not None or call.attrs.get("axes") not in (None, [0]) or a.ndim != 1:
         return None
-    total = _folded(operator.mul, [1, *a])
+    total = functools.reduce(operator.mul, a, 1)
     return np.array([total] if call.attrs.get("keepdims", 1) else total, object)
 
 

@@ -10,9 +10,10 @@ from ... import ops, te
 from ...expr import make
 from ...expr.nodes import Expr, const_int
 from ...te import Tensor
+from .activation import swish
 from .attention import Mask, attended, heads, joined, rotated
-from .elementwise import constant_like
-from .norms import layer_normalization, rms_normalization
+from .elementwise import constant_like, times
+from .norms import inverse_root, layer_normalization, rms_normalization
 from .table import MICROSOFT, ONNX, te_op
 from .windows import convolved
 
@@ -28,10 +29,6 @@ _ACTIVATIONS = {
 
 def _activated(y: Tensor, activation: str, parameters: Any) -> Tensor:
     return _ACTIVATIONS[activation](y, parameters or []) if activation else y
-
-
-def _times(x: Tensor, factor: float) -> Tensor:
-    return x if factor == 1 else ops.multiply(x, constant_like(x, factor))
 
 
 def _plus(x: Tensor, y: Tensor | None) -> Tensor:
@@ -53,7 +50,7 @@ def fused_matmul(
     transBatchB: int = 0,
 ) -> Tensor:
     a, b = (_batch_last(x) if t else x for x, t in ((a, transBatchA), (b, transBatchB)))
-    return _times(ops.matmul(a, b, bool(transA), bool(transB)), alpha)
+    return times(ops.matmul(a, b, bool(transA), bool(transB)), alpha)
 
 
 def _batch_last(x: Tensor) -> Tensor:
@@ -76,8 +73,8 @@ def fused_gemm(
     activation_beta: float = 0.0,
     activation_gamma: float = 0.0,
 ) -> Tensor:
-    y = _times(ops.matmul(a, b, bool(transA), bool(transB)), alpha)
-    y = y if c is None else ops.add(y, _times(c, beta))
+    y = times(ops.matmul(a, b, bool(transA), bool(transB)), alpha)
+    y = y if c is None else ops.add(y, times(c, beta))
     return _activated(y, activation, [activation_alpha, activation_beta])
 
 
@@ -177,7 +174,7 @@ def simplified_layer_normalization(
     if results == 1:
         return y
     mean = ops.mean(ops.square(x), tuple(range(axis % x.ndim, x.ndim)), True)
-    return y, ops.rsqrt(ops.add(mean, constant_like(mean, epsilon)))
+    return y, inverse_root(mean, epsilon)
 
 
 @te_op("SkipLayerNormalization", domain=MICROSOFT)
@@ -200,7 +197,7 @@ def skip_layer_normalization(
 
 def _statistics(x: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
     var = ops.var(x, -1, 0, True)
-    return ops.mean(x, -1, True), ops.rsqrt(ops.add(var, constant_like(var, epsilon)))
+    return ops.mean(x, -1, True), inverse_root(var, epsilon)
 
 
 @te_op("SkipSimplifiedLayerNormalization", domain=MICROSOFT)
@@ -235,7 +232,7 @@ def fast_gelu(x: Tensor, bias: Tensor | None = None) -> Tensor:
 
 @te_op("QuickGelu", domain=MICROSOFT)
 def quick_gelu(x: Tensor, *, alpha: float = 1.702) -> Tensor:
-    return ops.multiply(x, ops.sigmoid(_times(x, alpha)))
+    return swish(x, alpha=alpha)
 
 
 # --- transformers -------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 from ... import ops
 from ...expr.nodes import const_int
 from ...te import Tensor
-from .elementwise import constant_like
+from .elementwise import constant_like, of_type
 from .table import te_op
 
 
@@ -17,12 +17,9 @@ def _wide(x: Tensor, stash_type: int = 1) -> Tensor:
     return ops.cast(x, "float32") if x.dtype.bits == 16 and stash_type == 1 else x
 
 
-def _like(x: Tensor, y: Tensor) -> Tensor:
-    return y if y.dtype is x.dtype else ops.cast(y, x.dtype)
-
-
-def _plus(x: Tensor, number: float) -> Tensor:
-    return ops.add(x, constant_like(x, number))
+def inverse_root(x: Tensor, epsilon: float) -> Tensor:
+    """``1 / √(x + epsilon)``."""
+    return ops.rsqrt(ops.add(x, constant_like(x, epsilon)))
 
 
 def scaled(x: Tensor, scale: Tensor | None, bias: Tensor | None = None) -> Tensor:
@@ -54,17 +51,17 @@ def batch_normalization(
     if not training_mode and spatial:
         return ops.batch_norm(x, mean, var, scale, bias, epsilon)
     if not spatial:  # opset 7: statistics for each element of a channel
-        return scaled(_apart(x, mean, ops.rsqrt(_plus(var, epsilon))), scale, bias)
+        return scaled(_apart(x, mean, inverse_root(var, epsilon)), scale, bias)
     axes = tuple(d for d in range(x.ndim) if d != 1)
     here, spread = _statistics(_wide(x), axes)
-    y = _apart(_wide(x), _batch(here, x), _batch(ops.rsqrt(_plus(spread, epsilon)), x))
-    y = _like(x, scaled(y, _batch(_wide(scale), x), _batch(_wide(bias), x)))
+    y = _apart(_wide(x), _batch(here, x), _batch(inverse_root(spread, epsilon), x))
+    y = of_type(scaled(y, _batch(_wide(scale), x), _batch(_wide(bias), x)), x.dtype)
     if results == 1:
         return y
 
     def running(old: Tensor, new: Tensor) -> Tensor:
         old_part = ops.multiply(old, constant_like(old, momentum))
-        new = _like(old, new)
+        new = of_type(new, old.dtype)
         return ops.add(old_part, ops.multiply(new, constant_like(new, 1 - momentum)))
 
     return y, running(mean, here), running(var, spread)
@@ -118,8 +115,8 @@ def layer_normalization(
         return ops.layer_norm(x, None, scale, bias, epsilon, axis=axes)
     wide = _wide(x, stash_type)
     mean, var = _statistics(wide, axes, True)
-    factor = ops.rsqrt(_plus(var, epsilon))
-    y = scaled(_like(x, _apart(wide, mean, factor)), scale, bias)
+    factor = inverse_root(var, epsilon)
+    y = scaled(of_type(_apart(wide, mean, factor), x.dtype), scale, bias)
     return (y, mean, factor)[:results] if results > 1 else y
 
 
@@ -140,8 +137,8 @@ def rms_normalization(
     if _fit(x, axes, scale):
         return ops.rms_norm(x, None, scale, epsilon, axis=axes)
     wide = _wide(x, stash_type)
-    factor = ops.rsqrt(_plus(ops.mean(ops.square(wide), axes, True), epsilon))
-    return scaled(_like(x, ops.multiply(wide, factor)), scale)
+    factor = inverse_root(ops.mean(ops.square(wide), axes, True), epsilon)
+    return scaled(of_type(ops.multiply(wide, factor), x.dtype), scale)
 
 
 @te_op("LpNormalization")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ... import ops
 from ...te import Tensor
-from .elementwise import constant_like
+from .elementwise import times
 from .table import plain, te_op
 
 plain(ops.matmul, "MatMul")
@@ -22,8 +22,5 @@ def gemm(
     transB: int = 0,
     broadcast: int = 1,
 ) -> Tensor:
-    y = ops.matmul(a, b, bool(transA), bool(transB))
-    y = y if alpha == 1 else ops.multiply(y, constant_like(y, alpha))
-    if c is None or beta == 0:
-        return y
-    return ops.add(y, c if beta == 1 else ops.multiply(c, constant_like(c, beta)))
+    y = times(ops.matmul(a, b, bool(transA), bool(transB)), alpha)
+    return y if c is None or beta == 0 else ops.add(y, times(c, beta))

@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ... import ops, te
+from ...core.dtype import dtype
 from ...expr import make
 from ...te import Tensor
+from .elementwise import of_type
 from .narrow import WIDE, rounded
 from .proto import Call, dtype_name
 from .table import graph_op, te_op
@@ -92,7 +94,7 @@ def _dequantised(
     x: Tensor, scale: Tensor, zero: Tensor | None, *, axis: int, block: int, kind: str
 ) -> Tensor:
     y = ops.dequantize_linear(x, scale, zero, axis, block)
-    return y if str(y.dtype) == kind else ops.cast(y, kind)
+    return of_type(y, dtype(kind))
 
 
 @te_op("DynamicQuantizeLinear")

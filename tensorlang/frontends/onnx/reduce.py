@@ -7,6 +7,7 @@ from typing import Any
 
 from ... import ops
 from ...te import Tensor
+from .elementwise import of_type
 from .table import one, te_op
 
 Reduction = Callable[[Tensor, Any, bool], Tensor]
@@ -27,17 +28,12 @@ def _reduction(f: Reduction) -> Any:
     return reduce
 
 
-def _typed(x: Tensor, y: Tensor) -> Tensor:
-    """The result in the dtype of the operand, as ONNX has it."""
-    return y if x.dtype == y.dtype else ops.cast(y, x.dtype)
-
-
 def _sum(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
     return ops.sum(x, axis, x.dtype, keepdims)
 
 
 REDUCTIONS: dict[str, Reduction] = {
-    "ReduceMean": lambda x, axis, keepdims: _typed(x, ops.mean(x, axis, keepdims)),
+    "ReduceMean": lambda x, axis, keepdims: of_type(ops.mean(x, axis, keepdims), x.dtype),
     "ReduceMax": lambda x, axis, keepdims: ops.max(x, axis, keepdims),
     "ReduceMin": lambda x, axis, keepdims: ops.min(x, axis, keepdims),
     "ReduceProd": lambda x, axis, keepdims: ops.prod(x, axis, x.dtype, keepdims),
@@ -46,7 +42,7 @@ REDUCTIONS: dict[str, Reduction] = {
     "ReduceLogSum": lambda x, axis, keepdims: ops.log(_sum(x, axis, keepdims)),
     "ReduceLogSumExp": lambda x, axis, keepdims: ops.logsumexp(x, axis, keepdims),
     "ReduceL1": lambda x, axis, keepdims: _sum(ops.abs(x), axis, keepdims),
-    "ReduceL2": lambda x, axis, keepdims: _typed(x, ops.norm(x, 2, axis, keepdims)),
+    "ReduceL2": lambda x, axis, keepdims: of_type(ops.norm(x, 2, axis, keepdims), x.dtype),
 }
 for _name, _op in REDUCTIONS.items():
     te_op(_name, values=(1,))(_reduction(_op))
