@@ -42,6 +42,15 @@ def as_many_heads(x: Tensor, q: Tensor) -> Tensor:
     return ops.repeat(x, wanted // have, 1)
 
 
+def after(
+    past_key: Tensor | None, past_value: Tensor | None, k: Tensor, v: Tensor
+) -> tuple[Tensor, Tensor, Any]:
+    """Keys and values behind those of a cache, and how many it has."""
+    if past_key is None or past_value is None:
+        return k, v, 0
+    return ops.concatenate([past_key, k], 2), ops.concatenate([past_value, v], 2), past_key.shape[2]
+
+
 @dataclass
 class Mask:
     """Which keys a query sees: ``mask`` (bools, or floats to add; the end may be missing), ``causal`` and
@@ -179,10 +188,7 @@ def attention(
     flat = q.ndim == 3
     if flat:
         q, k, v = heads(q, q_num_heads), heads(k, kv_num_heads), heads(v, kv_num_heads)
-    past: Any = 0
-    if past_key is not None and past_value is not None:
-        past = past_key.shape[2]
-        k, v = ops.concatenate([past_key, k], 2), ops.concatenate([past_value, v], 2)
+    k, v, past = after(past_key, past_value, k, v)
     seen = Mask(mask, bool(is_causal), left_window_size, right_window_size, past, lengths)
     precision = None if softmax_precision is None else dtype_name(softmax_precision)
     stage = qk_matmul_output_mode if results > 3 else None

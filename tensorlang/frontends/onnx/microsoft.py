@@ -11,7 +11,7 @@ from ...expr import make
 from ...expr.nodes import Expr, const_int
 from ...te import Tensor
 from .activation import swish
-from .attention import Mask, attended, heads, joined, rotated
+from .attention import Mask, after, attended, heads, joined, rotated
 from .elementwise import constant_like, times
 from .norms import inverse_root, layer_normalization, rms_normalization
 from .table import MICROSOFT, ONNX, te_op
@@ -282,6 +282,11 @@ def _with_lengths(mask: Tensor | None, lengths: Tensor, keys: Expr) -> Tensor:
     return there if mask is None else ops.logical_and(there, mask)
 
 
+def _unpacked(x: Tensor, number: int, axis: int) -> list[Tensor]:
+    """The tensors that are stacked along an axis."""
+    return [ops.squeeze(t, axis) for t in ops.split(x, number, axis)]
+
+
 @te_op("Attention", domain=MICROSOFT)
 def attention(
     x: Tensor,
@@ -307,11 +312,8 @@ def attention(
     width = const_int(weight.shape[1]) or 0
     sizes = list(qkv_hidden_sizes or [width // 3] * 3)
     q, k, v = (heads(t, num_heads) for t in ops.split(y, [sizes[0], sizes[0] + sizes[1]], 2))
-    before: Any = 0
-    if past is not None:
-        before = past.shape[3]
-        old = [ops.squeeze(t, 0) for t in ops.split(past, 2, 0)]
-        k, v = ops.concatenate([old[0], k], 2), ops.concatenate([old[1], v], 2)
+    past_key, past_value = (None, None) if past is None else _unpacked(past, 2, 0)
+    k, v, before = after(past_key, past_value, k, v)
     y = _attended(q, k, v, mask, added, before, bool(unidirectional), scale, mask_filter_value)
     return y if results == 1 else (y, ops.stack([k, v], 0))
 
@@ -335,11 +337,9 @@ def multi_head_attention(
 ) -> Any:
     """Queries [B, L, H D]; keys and values so too, or [B, H, S, D]; or all of them packed [B, L, H, 3, D]."""
     if k is None:
-        parts = [ops.squeeze(t, 3) for t in ops.split(q, 3, 3)]
-        q, k, v = (ops.flatten(t, 2, 3) for t in parts)
+        q, k, v = (ops.flatten(t, 2, 3) for t in _unpacked(q, 3, 3))
     elif v is None:  # [B, S, H, 2, D]
-        pair = [ops.squeeze(t, 3) for t in ops.split(k, 2, 3)]
-        k, v = (ops.flatten(t, 2, 3) for t in pair)
+        k, v = (ops.flatten(t, 2, 3) for t in _unpacked(k, 2, 3))
     assert k is not None and v is not None
     if bias is not None:
         width, keys = q.shape[2], k.shape[2] if k.ndim == 3 else q.shape[2]
@@ -349,10 +349,7 @@ def multi_head_attention(
         k, v = (t if t.ndim == 4 else ops.add(t, b) for t, b in ((k, own[1]), (v, own[2])))
     q = heads(q, num_heads)
     k, v = (t if t.ndim == 4 else heads(t, num_heads) for t in (k, v))
-    before: Any = 0
-    if past_key is not None and past_value is not None:
-        before = past_key.shape[2]
-        k, v = ops.concatenate([past_key, k], 2), ops.concatenate([past_value, v], 2)
+    k, v, before = after(past_key, past_value, k, v)
     y = _attended(q, k, v, mask, added, before, bool(unidirectional), scale, mask_filter_value)
     return (y, k, v)[:results] if results > 1 else y
 
