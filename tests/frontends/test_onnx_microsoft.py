@@ -88,6 +88,14 @@ def test_attention_of_many_heads():
     agree("MultiHeadAttention", [q, k, v, None, mask, floats(2, 2, 3, 5, seed=5)], num_heads=2)
 
 
+def test_lengths_of_keys_beside_numbers_that_are_added():
+    x, w, b = floats(2, 4, 8), floats(8, 24, seed=1), floats(24, seed=2)
+    lengths, added = np.array([3, 4], "int32"), floats(2, 2, 4, 4, seed=3)
+    agree("Attention", [x, w, b, lengths], num_heads=2)
+    agree("Attention", [x, w, b, lengths, None, added], num_heads=2)
+    agree("MultiHeadAttention", [x, x, x, None, lengths, added], num_heads=2)
+
+
 def test_rotary_embedding():
     x, angles = floats(2, 3, 16), floats(7, 4, seed=1)
     for positions in (np.array([[0, 3, 2], [6, 5, 1]]), np.array([2])):

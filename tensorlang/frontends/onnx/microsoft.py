@@ -238,17 +238,18 @@ def quick_gelu(x: Tensor, *, alpha: float = 1.702) -> Tensor:
 # --- transformers -------------------------------------------------------------------------------------------
 
 
-def _key_mask(mask: Tensor | None, keys: Expr) -> tuple[Tensor | None, Tensor | None]:
+def _key_mask(mask: Tensor, keys: Expr) -> Tensor:
     """A mask of keys as onnxruntime takes it: whole numbers, 0 is not seen; [B] are lengths, [B, S], [B, L,
     S], [B, 1, M, M]."""
-    if mask is None or mask.ndim == 1:
-        return None, mask
+    if mask.ndim == 1:
+        there = lambda b, h, i, j: j < te.cast("int32", mask(b))
+        return te.compute((mask.shape[0], 1, 1, keys), there, name="there")  # type: ignore[return-value]
     seen = ops.not_equal(mask, constant_like(mask, 0))
     if mask.ndim == 2:
         seen = ops.reshape(seen, (mask.shape[0], 1, 1, mask.shape[1]))
     elif mask.ndim == 3:
         seen = ops.expand_dims(seen, 1)
-    return seen, None
+    return seen
 
 
 def _attended(
@@ -262,24 +263,11 @@ def _attended(
     scale: float,
     filter_value: float,
 ) -> Tensor:
-    seen, lengths = _key_mask(mask, k.shape[2])
-    if added is not None and seen is not None:
-        low = constant_like(added, filter_value)
-        seen = ops.where(seen, added, low)
-    elif added is not None:
-        seen = added
-    how = Mask(seen, causal, past=past, lengths=lengths, unseen=filter_value)
-    if lengths is not None:  # the queries need not be at the end of the keys
-        how.lengths = None
-        how.mask = _with_lengths(seen, lengths, k.shape[2])
+    seen = None if mask is None else _key_mask(mask, k.shape[2])
+    if added is not None:
+        seen = added if seen is None else ops.where(seen, added, constant_like(added, filter_value))
+    how = Mask(seen, causal, past=past, unseen=filter_value)
     return joined(attended(q, k, v, how, scale or None)[0])
-
-
-def _with_lengths(mask: Tensor | None, lengths: Tensor, keys: Expr) -> Tensor:
-    there: Any = te.compute(
-        (lengths.shape[0], 1, 1, keys), lambda b, h, i, j: j < te.cast("int32", lengths(b)), name="there"
-    )
-    return there if mask is None else ops.logical_and(there, mask)
 
 
 def _unpacked(x: Tensor, number: int, axis: int) -> list[Tensor]:
