@@ -22,10 +22,6 @@ from .places import kept_within
 Array = np.ndarray[Any, Any]
 
 
-def _not(c: Expr) -> Expr:
-    return make.not_(c)
-
-
 def _before(a: Expr, b: Expr, descending: bool) -> Expr:
     """Whether ``a`` stands before ``b`` in the order, strictly."""
     if a.dtype.is_bool:
@@ -34,11 +30,11 @@ def _before(a: Expr, b: Expr, descending: bool) -> Expr:
         return b < a if descending else a < b
     a, b = te.cast(inputs.wide(a.dtype), a), te.cast(inputs.wide(b.dtype), b)
     first, second = (b, a) if descending else (a, b)
-    return te.any(first < second, te.all(te.isnan(second), _not(te.isnan(first))))
+    return te.any(first < second, te.all(te.isnan(second), make.not_(te.isnan(first))))
 
 
 def _same(a: Expr, b: Expr) -> Expr:
-    equal = make.eq(a, b) if not a.dtype.is_bool else _not(make.ne(a, b))
+    equal = make.eq(a, b) if not a.dtype.is_bool else make.not_(make.ne(a, b))
     return te.any(equal, te.all(te.isnan(a), te.isnan(b))) if a.dtype.is_float else equal
 
 
@@ -108,7 +104,7 @@ def best_rows(
                         place.set(above)
                 keys[place.value] = e
                 at[place.value] = i
-                with b.when(_not(full)):
+                with b.when(make.not_(full)):
                     kept.set(kept.value + 1)
         with b.loop("q", k) as q:
             values[row, q] = keys[q]
@@ -245,7 +241,7 @@ def unique_rows(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory],
     with b.loop("i", n) as i:
         mine, before = b.let("mine", row(i)), b.let("before", row(te.max(i - 1, 0)))
         same = b.cell("same", INT32, te.cast(INT32, i > 0))
-        with b.loop("j", m) as j, b.when(_not(_same(x[mine, j], x[before, j]))):
+        with b.loop("j", m) as j, b.when(make.not_(_same(x[mine, j], x[before, j]))):
             same.set(0)
         with b.when(make.eq(same.value, 0)):
             new_group(i)
