@@ -38,7 +38,8 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
 def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> None:
     """Compute ``inside`` in tiles of channels × phases × a vector of ``out``, which has its shape and reads
     it at its own place."""
-    strides = [phases_of(inside.op).get(a) for a in inside.op.axis]
+    phases = phases_of(inside.op)
+    strides = [phases.get(a) for a in inside.op.axis]
     lanes, iterations = target.vector_lanes(inside.op.body[0].dtype), work(inside)
     high = max(1, min(MOST_HIGH, (target.vector_registers - SPARE) // math.prod(n or 1 for n in strides)))
     row = _row(inside)
