@@ -91,22 +91,22 @@ def _nll(op: str, x: Any, target: Any, weight: Any, reduction: str, ignore_index
 
     def losing(*i: Any) -> Expr:
         value = te.cast(inside, x(*i[:d], rule(target(*i), classes), *i[d:]))
-        lost = make.neg(value * weighing(*i))  # of what is left out not even an infinity counts
-        return (
-            lost
-            if ignore_index is None
-            else te.select(make.eq(weighing(*i), 0.0), make.const(0, inside), lost)
-        )
+        w = weighing(*i)
+        lost = make.neg(value * w)
+        if ignore_index is None:
+            return lost
+        # of what is left out not even an infinity counts
+        return te.select(make.eq(w, 0.0), make.const(0, inside), lost)
 
     if reduction == "none":
         return _stage(op, target, lambda *i: te.cast(x.dtype, losing(*i)))
     lost = _stage(f"{op}.each", target, losing)
-    axes = range(target.ndim)
-    total = over(f"{op}.sum", lost, tuple(axes), te.sum)
+    axes = tuple(range(target.ndim))
+    total = over(f"{op}.sum", lost, axes, te.sum)
     if reduction == "sum":
         return scaled(op, total, lambda e: e, x.dtype)
     weights = _stage(f"{op}.weights", target, weighing)
-    count = over(f"{op}.count", weights, tuple(axes), te.sum)
+    count = over(f"{op}.count", weights, axes, te.sum)
     return inputs.stage(op, tags.ELEMENTWISE, [], lambda: te.cast(x.dtype, total() / count()))
 
 
