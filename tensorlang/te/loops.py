@@ -154,7 +154,8 @@ def loops(
     """
     if not isinstance(program, LoopProgram):
         raise DeclareError(f"te.loops: {program!r} is no program", try_="a function under te.loop_program")
-    what = f"loops {checked_name('te.loops', program.name if name is None else name)!r}"
+    name = checked_name("te.loops", program.name if name is None else name)
+    what = f"loops {name!r}"
     for t in inputs:
         if not isinstance(t, Tensor):
             raise DeclareError(f"{what}: {t!r} is not a tensor")
@@ -162,7 +163,7 @@ def loops(
         raise DeclareError(f"{what}: {len(shapes)} shapes and {len(dtypes)} dtypes of outputs")
     sizes = tuple(tuple(size(e, f"{what}, dimension {d}") for d, e in enumerate(s)) for s in shapes)
     kinds = tuple(as_dtype(t) for t in dtypes)
-    op = LoopsOp(name or program.name, program, tuple(inputs), sizes, kinds, tag, attrs)
+    op = LoopsOp(name, program, tuple(inputs), sizes, kinds, tag, attrs)
     return list(op.outputs)
 
 
