@@ -102,8 +102,7 @@ class Engine:
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Outputs by name from inputs by name."""
-        made = self(**inputs)
-        return dict(zip(self.output_names, made if len(self.output_names) > 1 else (made,), strict=True))
+        return self.called(inputs, {})
 
     def explain(self) -> str:
         """Why each kernel is what it is: the operators in it, what they have in common, and why what it reads
