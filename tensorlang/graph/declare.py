@@ -84,7 +84,7 @@ class _Region:
     def _sized(self, v: Value, t: Tensor) -> Tensor:
         """A result in the shape that the graph says it has."""
         if not self.own:
-            self.dims.update({d: d for n in v.shape for d in variables(n)})
+            self._keep(*v.shape)
             return _in_shape(t, v.shape)
         return _in_shape(t, [a if isinstance(a, Const) else b for a, b in zip(v.shape, t.shape, strict=True)])
 
@@ -111,10 +111,16 @@ class _Region:
         if isinstance(e, Const):
             return e
         if not self.own:
-            self.dims.update({d: d for d in variables(e)})
+            self._keep(e)
             return e
         found = self.sizes.get(e)
         return found if found is not None else self._new(e)
+
+    def _keep(self, *sizes: Expr) -> None:
+        """The dims of these sizes stand for themselves, in an order that is the same in every process: the
+        key of the kernel has them."""
+        for e in sizes:
+            self.dims.update((d, d) for d in sorted(variables(e), key=lambda d: d.name))
 
     def _new(self, e: Expr) -> Var:
         low, high = Facts().interval(e)
@@ -136,7 +142,7 @@ class _Region:
 
     def _inside(self, e: Expr) -> Expr:
         if not self.own:
-            self.dims.update({d: d for d in variables(e)})
+            self._keep(e)
             return e
         if e in self.sizes:
             return self.sizes[e]
