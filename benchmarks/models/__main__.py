@@ -14,9 +14,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import tensorlang as tl
+from tensorlang.peers.answers import Difference, difference
 from tensorlang.peers.runtimes import OURS, RUNTIMES, installed
 from tensorlang.peers.turns import race
 
@@ -34,10 +33,13 @@ def differences(file: str, cases: list[dict[str, Any]]) -> list[float]:
     found = []
     for inputs in cases:
         mine, other = ours(inputs), theirs(inputs)
-        found.append(
-            max(float(np.abs(mine[n] - b).max() / max(np.abs(b).max(), 1e-9)) for n, b in other.items())
-        )
+        found.append(max(_part(difference(mine[n], b)) for n, b in other.items()))
     return found
+
+
+def _part(d: Difference) -> float:
+    """A difference over its scale."""
+    return math.inf if d.apart else d.largest / max(d.scale, 1e-9)
 
 
 def rows(model: str, threads: list[int], rounds: int) -> list[dict[str, Any]]:
@@ -49,7 +51,7 @@ def rows(model: str, threads: list[int], rounds: int) -> list[dict[str, Any]]:
     names = {v.name for v in tl.load_onnx(file).inputs}
     cases = [{k: a for k, a in inputs.items() if k in names} for inputs in CASES[model]()]
     made = []
-    for inputs, difference in zip(cases, differences(str(file), cases), strict=True):
+    for inputs, part in zip(cases, differences(str(file), cases), strict=True):
         shape = " ".join(str(list(a.shape)) for a in inputs.values())
         for n in threads:
             found = {r.name: r for r in race(str(file), inputs, installed(), n, rounds, 0.05)}
@@ -57,11 +59,9 @@ def rows(model: str, threads: list[int], rounds: int) -> list[dict[str, Any]]:
             peers = [r.median for r in found.values() if r is not ours and not r.error]
             best = min(peers, default=math.nan) / ours.median
             text = "  ".join(f"{r.name} {1e3 * r.median:.3f} ms" for r in found.values() if not r.error)
-            print(f"{model:<14} {shape:<40} {n} threads: {best:.2f}×  {difference:.0e}  {text}", flush=True)
+            print(f"{model:<14} {shape:<40} {n} threads: {best:.2f}×  {part:.0e}  {text}", flush=True)
             times = {r.name: r.error or [r.median, r.ready] for r in found.values()}
-            made.append(
-                {"model": model, "shape": shape, "threads": n, "ratio": best, "difference": difference}
-            )
+            made.append({"model": model, "shape": shape, "threads": n, "ratio": best, "difference": part})
             made[-1]["seconds of a call, from file to answer"] = times
     return made
 
