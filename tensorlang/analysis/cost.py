@@ -55,22 +55,20 @@ class Cost:
     def from_json(text: str, where: str = "a table of costs") -> Cost:
         """The table that a text holds; numbers that it does not name are those of the defaults. Raises
         TensorLangError for any text that is none."""
+        kinds: dict[str, type] = {n: type(v) for n, v in asdict(ROOFLINE).items()}
         try:
             found: Any = json.loads(text)
-            kinds: dict[str, type] = {n: type(v) for n, v in asdict(ROOFLINE).items()}
-            bad = ["its form"] if not isinstance(found, dict) else []
-            rows: list[tuple[str, Any]] = [] if bad else list(found.items())
-            bad += [n for n, v in rows if not _fits(v, kinds.get(n))]
-            rows = [(n, kinds[n](v)) for n, v in rows if n in kinds and not bad]
         except (ValueError, RecursionError):
-            bad = ["its form"]
+            found = None
+        known = isinstance(found, dict)
+        bad = [n for n, v in found.items() if not _fits(v, kinds.get(n))] if known else ["its form"]
         if bad:
             raise TensorLangError(
                 f"{where}: {bad[0]} makes no sense",
                 because="a table of costs is a JSON object of positive numbers",
                 try_="python -m tensorlang calibrate, which writes one",
             )
-        return Cost(**dict(rows))
+        return Cost(**{n: kinds[n](v) for n, v in found.items()})
 
     @property
     def chains(self) -> int:
@@ -97,9 +95,9 @@ class Cost:
 
 
 def _fits(value: Any, kind: type | None) -> bool:
-    return (
-        type(value) in ((int,) if kind is int else (int, float)) and kind is not None and 0 < value < 1 << 40
-    )
+    """Whether a number of a text may stand for one of that kind: a whole one for any other too."""
+    taken = (int, float) if kind is float else (kind,)
+    return type(value) in taken and 0 < value < 1 << 40
 
 
 ROOFLINE = Cost()
