@@ -18,8 +18,8 @@ class Job:
     """Measure one candidate: ``graph`` and ``trace`` as JSON text, ``key`` the graph's. ``timeout`` seconds
     to build it and as many to run it, ``memory`` bytes beyond what a worker has at birth, ``seconds`` to
     spend on timing, ``best`` the seconds of the fastest candidate so far (0: none): what is much slower is
-    timed only once. ``process``: jobs of the same name
-    here are run in one process, which has run nothing else before; those without a name in any."""
+    timed only once. ``process``: jobs of the same name here are run in one process, which has run nothing
+    else before; those without a name in any."""
 
     id: int
     graph: str

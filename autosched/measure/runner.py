@@ -59,7 +59,7 @@ class Workbench:
     ) -> None:
         self.tensors = tensors
         self.outputs = outputs_of(tensors)
-        self.runs = os.getpid()  # so that two processes do not begin at the same places
+        self.moves = os.getpid()  # so that two processes do not begin at the same places
         self.say = say
         self._slack: list[float] | None = None
         self._slack_cache = None if cache is None else cache.with_suffix(".slack.npz")
@@ -94,10 +94,10 @@ class Workbench:
     def move(self) -> None:
         """The same arrays elsewhere in memory: where they lie can make a kernel a third faster or slower, and
         so that no candidate wins by that, those that matter are timed in several places."""
-        self.runs += 1
+        self.moves += 1
         for t, a in self.arrays.items():
             raw = np.empty(a.nbytes + PAGE + LINE, np.uint8)
-            start = -raw.__array_interface__["data"][0] % LINE + self.runs * PLACES * LINE % PAGE
+            start = -raw.__array_interface__["data"][0] % LINE + self.moves * PLACES * LINE % PAGE
             new = raw[start : start + a.nbytes].view(a.dtype).reshape(a.shape)
             new[...] = a
             self.arrays[t] = new

@@ -16,7 +16,7 @@ def free_name(preferred: str, taken: Container[str], first: int = 1) -> str:
 
 
 class NameSupply:
-    """Hands out each wanted name once; a second preferred for ``i`` gets ``i_1``. The same object always
+    """Hands out each preferred name once; a second request for ``i`` gets ``i_1``. The same object always
     keeps its name."""
 
     def __init__(self, reserved: tuple[str, ...] = (), separator: str = "_") -> None:

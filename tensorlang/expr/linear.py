@@ -85,7 +85,7 @@ def poly(e: Any) -> Poly:
             result = memo.get("poly")
             if result is not None:
                 return result
-        # the inside a sum, or a sum that `add` or `scale` put together
+        # the inside of a sum, or a sum that `add` or `scale` put together
         if is_deep(e):
             ask_below(e, _has_poly, poly)
         if t is Mul:

@@ -88,8 +88,8 @@ def _vector(s: tl.Schedule, stage: tl.Stage, where: Where) -> list[te.IterVar]:
 
 
 def share_out(s: tl.Schedule, stage: tl.Stage, loops: list[te.IterVar]) -> None:
-    """The outermost loops as one parallel loop: all but the last of them, or chunks of the only one that
-    iterations."""
+    """The outermost loops as one parallel loop: all but the last of them, or chunks of the only one of
+    more than one iteration."""
     around = [x for x in loops[:-1] if x.dom is None or constant(x.extent) != 1]
     if around:
         stage.parallel(loops[0] if len(loops) == 2 else stage.fuse(*loops[:-1]))
