@@ -139,24 +139,24 @@ def matmul_n_bits(
     each, blocks = 8 // bits, -(-K // block_size)
     middle = float(1 << bits - 1)
 
-    def number(x: Tensor, *at: Any, k: Any) -> Expr:
-        byte = te.cast("int32", x(*at, make.floordiv(k, each)))
-        return te.bitwise_and(byte >> (make.floormod(k, each) * bits), (1 << bits) - 1)
+    def number(byte: Expr, k: Any) -> Expr:
+        """The k-th number, of which its byte is given."""
+        return te.bitwise_and(te.cast("int32", byte) >> (make.floormod(k, each) * bits), (1 << bits) - 1)
+
+    def entry(x: Tensor, n: Any, i: Any, width: int) -> Expr:
+        """Of a matrix [N, width], which may be given flat."""
+        return x(n, i) if x.ndim == 2 else x(n * width + i)
 
     def element(n: Any, k: Any) -> Expr:
-        block = make.floordiv(make.as_expr(k), block_size)
-        whole = te.cast(a.dtype, number(b, n, block, k=make.floormod(make.as_expr(k), block_size)))
-        scale = scales(n, block) if scales.ndim == 2 else scales(n * blocks + block)
+        block, at = (f(make.as_expr(k), block_size) for f in (make.floordiv, make.floormod))
+        whole = te.cast(a.dtype, number(b(n, block, make.floordiv(at, each)), at))
         if zeros is None:
             zero: Any = te.const(middle, a.dtype)
         elif zeros.dtype.is_float:
-            zero = zeros(n, block) if zeros.ndim == 2 else zeros(n * blocks + block)
+            zero = entry(zeros, n, block, blocks)
         else:
-            row = -(-blocks // each)
-            flat = n * row + make.floordiv(block, each)
-            byte = te.cast("int32", zeros(n, make.floordiv(block, each)) if zeros.ndim == 2 else zeros(flat))
-            zero = te.bitwise_and(byte >> (make.floormod(block, each) * bits), (1 << bits) - 1)
-        return (whole - te.cast(a.dtype, zero)) * te.cast(a.dtype, scale)
+            zero = number(entry(zeros, n, make.floordiv(block, each), -(-blocks // each)), block)
+        return (whole - te.cast(a.dtype, zero)) * te.cast(a.dtype, entry(scales, n, block, blocks))
 
     weight: Any = te.compute((N, K), element, name="weight")
     return _plus(ops.matmul(a, weight, False, True), bias)
@@ -189,10 +189,8 @@ def skip_layer_normalization(
     results: int = 1,
 ) -> Any:
     total = _plus(ops.add(x, skip), bias)
-    if results in (1, 4):  # the second and third are there for training only
-        y = layer_normalization(total, gamma, beta, epsilon=epsilon)
-        return y if results == 1 else (y, *_statistics(total, epsilon), total)
-    return (layer_normalization(total, gamma, beta, epsilon=epsilon), *_statistics(total, epsilon))[:results]
+    y = layer_normalization(total, gamma, beta, epsilon=epsilon)
+    return y if results == 1 else (y, *_statistics(total, epsilon), total)[:results]
 
 
 def _statistics(x: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
@@ -400,10 +398,6 @@ def embed_layer_normalization(
 # --- quantised numbers --------------------------------------------------------------------------------------
 
 
-def _of_floats(x: Tensor, scale: Tensor, zero: Tensor | None) -> Tensor:
-    return ops.dequantize_linear(x, scale, zero)
-
-
 @te_op("QLinearAdd", domain=MICROSOFT)
 def qlinear_add(
     a: Tensor,
@@ -415,7 +409,7 @@ def qlinear_add(
     y_scale: Tensor,
     y_zero: Tensor | None = None,
 ) -> Tensor:
-    y = ops.add(_of_floats(a, a_scale, a_zero), _of_floats(b, b_scale, b_zero))
+    y = ops.add(ops.dequantize_linear(a, a_scale, a_zero), ops.dequantize_linear(b, b_scale, b_zero))
     return ops.quantize_linear(y, y_scale, y_zero, 1, a.dtype)
 
 
@@ -430,35 +424,16 @@ def qlinear_mul(
     y_scale: Tensor,
     y_zero: Tensor | None = None,
 ) -> Tensor:
-    y = ops.multiply(_of_floats(a, a_scale, a_zero), _of_floats(b, b_scale, b_zero))
+    y = ops.multiply(ops.dequantize_linear(a, a_scale, a_zero), ops.dequantize_linear(b, b_scale, b_zero))
     return ops.quantize_linear(y, y_scale, y_zero, 1, a.dtype)
-
-
-def _quantised(f: Any) -> Any:
-    """``f`` of floats on numbers (x, scale, zero) that are stored quantised, its result so too."""
-
-    def of(
-        x: Tensor,
-        x_scale: Tensor,
-        x_zero: Tensor | None,
-        y_scale: Tensor,
-        y_zero: Tensor | None = None,
-        **attrs: Any,
-    ) -> Tensor:
-        y = f(_of_floats(x, x_scale, x_zero), **attrs)
-        return ops.quantize_linear(y, y_scale, y_zero, 1, x.dtype)
-
-    return of
-
-
-_sigmoid, _leaky = _quantised(ops.sigmoid), _quantised(ops.leaky_relu)
 
 
 @te_op("QLinearSigmoid", domain=MICROSOFT)
 def qlinear_sigmoid(
     x: Tensor, x_scale: Tensor, x_zero: Tensor | None, y_scale: Tensor, y_zero: Tensor | None = None
 ) -> Tensor:
-    return _sigmoid(x, x_scale, x_zero, y_scale, y_zero)  # type: ignore[no-any-return]
+    y = ops.sigmoid(ops.dequantize_linear(x, x_scale, x_zero))
+    return ops.quantize_linear(y, y_scale, y_zero, 1, x.dtype)
 
 
 @te_op("QLinearLeakyRelu", domain=MICROSOFT)
@@ -471,7 +446,8 @@ def qlinear_leaky_relu(
     *,
     alpha: float = 0.01,
 ) -> Tensor:
-    return _leaky(x, x_scale, x_zero, y_scale, y_zero, negative_slope=alpha)  # type: ignore[no-any-return]
+    y = ops.leaky_relu(ops.dequantize_linear(x, x_scale, x_zero), alpha)
+    return ops.quantize_linear(y, y_scale, y_zero, 1, x.dtype)
 
 
 @te_op("QLinearGlobalAveragePool", domain=MICROSOFT)
@@ -479,12 +455,13 @@ def qlinear_global_average_pool(
     x: Tensor, x_scale: Tensor, x_zero: Tensor, y_scale: Tensor, y_zero: Tensor, *, channels_last: int = 0
 ) -> Tensor:
     axes = tuple(range(1, x.ndim - 1) if channels_last else range(2, x.ndim))
-    y = ops.mean(_of_floats(x, x_scale, x_zero), axes, True)
+    y = ops.mean(ops.dequantize_linear(x, x_scale, x_zero), axes, True)
     return ops.quantize_linear(y, y_scale, y_zero)
 
 
 @te_op("QLinearConcat", domain=MICROSOFT)
 def qlinear_concat(y_scale: Tensor, y_zero: Tensor, *parts: Tensor, axis: int) -> Tensor:
     """``parts``: of each tensor its numbers, their scale and zero point."""
-    floats = [_of_floats(*parts[i : i + 3]) for i in range(0, len(parts), 3)]
+    triples = (parts[i : i + 3] for i in range(0, len(parts), 3))
+    floats = [ops.dequantize_linear(*t) for t in triples]  # type: ignore[arg-type]
     return ops.quantize_linear(ops.concatenate(floats, axis), y_scale, y_zero)
