@@ -41,7 +41,7 @@ class _Window:
         self.dilations = tuple(dilations or [1] * n)
         self.margins: Margins = [(0, 0)] * n
         if auto_pad in ("NOTSET", ""):
-            self.margins = [(pads[d], pads[d + n]) for d in range(n)] if pads else self.margins
+            self.margins = _pairs(pads, n) if pads else self.margins
         elif auto_pad != "VALID":
             self.margins = [self._same(x.shape[2 + d], d, auto_pad == "SAME_UPPER") for d in range(n)]
 
@@ -62,12 +62,22 @@ class _Window:
         before, after = (_number(e) for e in (pair if upper else pair[::-1]))
         return before, after
 
+    @property
+    def known(self) -> bool:
+        """Whether the margins are numbers, which they are not where they depend on open sizes."""
+        return all(isinstance(m, int) for pair in self.margins for m in pair)
+
     def placed(self, x: Tensor, fill: Any) -> tuple[Tensor, Margins]:
         """``x`` with its margins and none left, where they depend on open sizes; as it is otherwise."""
-        if all(isinstance(m, int) for pair in self.margins for m in pair):
+        if self.known:
             return x, self.margins
         before, after = zip(*self.margins, strict=True)
         return padded("pad", x, range(2, x.ndim), before, after, fill), [(0, 0)] * self.n
+
+
+def _pairs(pads: Sequence[Any], n: int) -> Margins:
+    """ONNX's margins, all before and then all behind, as pairs."""
+    return [(pads[d], pads[d + n]) for d in range(n)]
 
 
 def _number(e: Expr) -> Any:
@@ -256,13 +266,14 @@ def average_pool(
     count_include_pad: int = 0,
 ) -> Tensor:
     v = _Window(x, kernel_shape, strides, pads, dilations, auto_pad)
-    if all(isinstance(m, int) for pair in v.margins for m in pair):
+    if v.known:
         return _average(x, v, v.margins, ceil_mode, count_include_pad)
-    y = _average(*v.placed(x, 0)[:1], v, [(0, 0)] * v.n, ceil_mode, 1)
+    placed, none = v.placed(x, 0)
+    y = _average(placed, v, none, ceil_mode, 1)
     if count_include_pad:
         return y
     ones = te.compute(x.shape, lambda *_: te.const(1, x.dtype), name="ones")
-    return ops.divide(y, _average(*v.placed(ones, 0)[:1], v, [(0, 0)] * v.n, ceil_mode, 1))
+    return ops.divide(y, _average(v.placed(ones, 0)[0], v, none, ceil_mode, 1))
 
 
 def _average(x: Tensor, v: _Window, margins: Margins, ceil_mode: int, count_include_pad: int) -> Tensor:
@@ -360,6 +371,6 @@ def col2im(
     strides: Any = None,
 ) -> Tensor:
     n = len(block_shape)
-    margins = tuple((pads[d], pads[d + n]) for d in range(n)) if pads else 0
+    margins = tuple(_pairs(pads, n)) if pads else 0
     apart, steps = tuple(dilations or [1] * n), tuple(strides or [1] * n)
     return ops.col2im(x, list(image_shape), list(block_shape), apart, margins, steps)
