@@ -10,6 +10,7 @@ from ...errors import DeclareError
 from ...expr import make
 from ...expr.nodes import Expr, const_int
 from ...te import Tensor
+from .shape import dimensions
 from .table import te_op
 
 
@@ -34,7 +35,7 @@ def resize(
     if opset < 11:  # inputs were (x, scales), and places i / scale
         roi, scales = None, roi
         coordinate_transformation_mode, nearest_mode = "asymmetric", "floor"
-    where = [a % x.ndim for a in (range(x.ndim) if axes is None else axes)]
+    where = dimensions(x, axes)
     if sizes and keep_aspect_ratio_policy != "stretch":
         sizes = _in_one_scale(x, where, sizes, keep_aspect_ratio_policy == "not_larger")
     return ops.resample(

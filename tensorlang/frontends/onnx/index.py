@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ... import ops, te
+from ...graph import Value
 from ...te import Tensor
 from .proto import Call
 from .table import graph_op, one, te_op
@@ -87,10 +88,13 @@ def compress(c: Importer, call: Call) -> Any:
     """How many are kept is known when the condition is: a function of arrays."""
     x, condition = (c.tensor(n) for n in call.inputs)
     axis = call.attrs.get("axis")
-    shape = [None] if axis is None else [None if d == axis % x.ndim else n for d, n in enumerate(x.shape)]
-    return c.g.host(
-        _compressed, [x, condition], [(shape, x.dtype)], call.op, call.name, call.outputs, axis=axis
-    )
+    results = [(_chosen(x, axis), x.dtype)]
+    return c.g.host(_compressed, [x, condition], results, call.op, call.name, call.outputs, axis=axis)
+
+
+def _chosen(x: Value, axis: int | None) -> list[Any]:
+    """The shape of some of the slices along an axis, or of the elements."""
+    return [None] if axis is None else [None if d == axis % x.ndim else n for d, n in enumerate(x.shape)]
 
 
 def _compressed(x: np.ndarray, condition: np.ndarray, axis: int | None) -> np.ndarray:
@@ -102,8 +106,7 @@ def unique(c: Importer, call: Call) -> Any:
     """The distinct elements or slices, where each is first, which of them each was, and how often each is."""
     x = c.tensor(call.inputs[0])
     axis, in_order = call.attrs.get("axis"), bool(call.attrs.get("sorted", 1))
-    shape = [None] if axis is None else [None if d == axis % x.ndim else n for d, n in enumerate(x.shape)]
-    results = [(shape, x.dtype), ([None], "int64"), ([None], "int64"), ([None], "int64")]
+    results = [(_chosen(x, axis), x.dtype), ([None], "int64"), ([None], "int64"), ([None], "int64")]
     return c.g.host(_unique, [x], results, call.op, call.name, call.outputs, axis=axis, in_order=in_order)
 
 

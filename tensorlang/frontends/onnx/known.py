@@ -220,15 +220,19 @@ def concat(call: Call, *arrays: Any) -> Any:
     return np.concatenate(arrays, call.attrs["axis"])
 
 
+def _axes(call: Call, axes: Any) -> Any:
+    """An attribute in old opsets, an input since."""
+    return call.attrs.get("axes") if axes is None else axes.reshape(-1).tolist()
+
+
 @known("Unsqueeze")
 def unsqueeze(call: Call, a: Any, axes: Any = None) -> Any:
-    where: Any = call.attrs.get("axes") if axes is None else axes.reshape(-1).tolist()
-    return np.expand_dims(a, tuple(where))
+    return np.expand_dims(a, tuple(_axes(call, axes)))
 
 
 @known("Squeeze")
 def squeeze(call: Call, a: Any, axes: Any = None) -> Any:
-    where: Any = call.attrs.get("axes") if axes is None else axes.reshape(-1).tolist()
+    where = _axes(call, axes)
     return np.squeeze(a, None if where is None else tuple(where))
 
 

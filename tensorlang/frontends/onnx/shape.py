@@ -35,6 +35,11 @@ def unsqueeze(x: Tensor, where: Any = None, *, axes: Any = None) -> Tensor:
     return ops.expand_dims(x, tuple(_listed(axes if where is None else where)))
 
 
+def dimensions(x: Tensor, axes: Any) -> list[int]:
+    """The numbers of these dimensions, of all for None."""
+    return list(range(x.ndim)) if axes is None else [a % x.ndim for a in axes]
+
+
 def _listed(x: Any) -> Any:
     """Axes that are one number are a list of one."""
     return x if x is None or isinstance(x, list) else [x]
@@ -133,7 +138,7 @@ def pad(
 ) -> Tensor:
     """Widths below 0 cut off."""
     width = pads if width is None else width
-    where = list(range(x.ndim)) if axes is None else [a % x.ndim for a in axes]
+    where = dimensions(x, axes)
     margins = [(0, 0)] * x.ndim
     for k, d in enumerate(where):
         margins[d] = (width[k], width[k + len(where)])
@@ -159,8 +164,7 @@ def _wrapped(x: Tensor, margins: Any) -> Tensor:
 @te_op("CenterCropPad", values=(1,))
 def center_crop_pad(x: Tensor, wanted: Any, *, axes: Any = None) -> Tensor:
     """What is too long loses both ends, what is too short gets zeros at both."""
-    where = list(range(x.ndim)) if axes is None else [a % x.ndim for a in axes]
-    size = dict(zip(where, wanted, strict=True))
+    size = dict(zip(dimensions(x, axes), wanted, strict=True))
     shape = [size.get(d, n) for d, n in enumerate(x.shape)]
 
     def element(*at: Any) -> Any:
