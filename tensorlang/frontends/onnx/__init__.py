@@ -10,7 +10,7 @@ from typing import Any
 
 from ...errors import TensorLangError
 from ...graph import Graph
-from . import (
+from . import (  # noqa: F401  they fill the table
     activation,
     attention,
     control,
@@ -37,26 +37,6 @@ from .proto import defined, read
 from .table import OPERATORS
 
 __all__ = ["OPERATORS", "load_onnx"]
-_FAMILIES = (  # they fill the table
-    activation,
-    attention,
-    control,
-    elementwise,
-    generate,
-    image,
-    index,
-    microsoft,
-    norms,
-    order,
-    products,
-    quantized,
-    recurrent,
-    reduce,
-    sequence,
-    shape,
-    spectrum,
-    windows,
-)
 
 
 def load_onnx(source: Any) -> Graph:
