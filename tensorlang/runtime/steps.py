@@ -8,7 +8,8 @@ import ctypes
 import math
 import struct
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -75,7 +76,6 @@ class Run:
         self.kept = [v for v in self.made if v in read]
         rows = [n for k in self.kernels for n in k.slots] + [n for v in self.made for n in p.values[v].shape]
         self._rows = rows
-        self._sizes: Any = None
         self.serves(self.given, self.kept, p.sizes.dims(rows))
 
     def serves(self, given: Sequence[int], kept: Sequence[int], dims: Sequence[str]) -> None:
@@ -83,15 +83,20 @@ class Run:
         self.given, self.kept, self.dims = list(given), list(kept), list(dims)
         self._form = struct.Struct(f"={len(self.dims)}q")
         self.plans = Plans(len(self.dims), self.arenas)
+        self._sizes: Any = None  # functions of the dims, made when they are needed
+        self._kept_sizes: Any = None
 
     def numbers(self, key: Sequence[int]) -> tuple[list[tuple[int, ...]], dict[int, tuple[int, ...]]]:
         """For these values of the dims the sizes of each kernel, and the shape of each value made."""
-        if self._sizes is None or self._sizes[0] != self.dims:
-            self._sizes = list(self.dims), self.program.sizes.function(self._rows, self.dims)
-        flat = iter(self._sizes[1](*key))
+        if self._sizes is None:
+            self._sizes = self.program.sizes.function(self._rows, self.dims)
+        flat = iter(self._sizes(*key))
         slots = [tuple(next(flat) for _ in k.slots) for k in self.kernels]
-        values = self.program.values
-        return slots, {v: tuple(next(flat) for _ in values[v].shape) for v in self.made}
+        return slots, self._shapes(self.made, flat)
+
+    def _shapes(self, values: Sequence[int], sizes: Iterator[int]) -> dict[int, tuple[int, ...]]:
+        """These values with the next of these sizes."""
+        return {v: tuple(islice(sizes, len(self.program.values[v].shape))) for v in values}
 
     def planned(self, key: tuple[int, ...]) -> Planned:
         """What runs for these values of the dims. Raises CallError where one cannot be."""
@@ -143,7 +148,10 @@ class Run:
         """The arrays that others see: those given, and new ones for what is kept."""
         values = self.program.values
         if self.kept:
-            shapes = self.numbers(key)[1]
+            if self._kept_sizes is None:
+                rows = [n for v in self.kept for n in values[v].shape]
+                self._kept_sizes = self.program.sizes.function(rows, self.dims)
+            shapes = self._shapes(self.kept, iter(self._kept_sizes(*key)))
             for v in self.kept:
                 if v in outs:
                     arrays[v] = checked_out(self.program, v, shapes[v], outs[v])
