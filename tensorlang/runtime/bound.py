@@ -42,7 +42,11 @@ class Bound:
         self._engine = engine
         self._pairs = dict(pairs)
         self._free = [n for n in inputs if n not in set(pairs.values())]
-        self._spare: dict[str, Any] = {}
+        told = {d.name for d in p.dims}
+        shapes = dict(zip(p.output_names, (p.values[v].shape for v in p.outputs), strict=False))
+        self._turning = [o for o in pairs if o in shapes and told.issuperset(p.sizes.dims(shapes[o]))]
+        self._spare: dict[str, Any] = {}  # by name of an output: what the next call may write to
+        self._shapes: dict[str, Any] = {}  # of the inputs of the last call
         self.state: dict[str, Any] = {}
 
     def reset(self, **state: Any) -> None:
@@ -53,7 +57,7 @@ class Bound:
             raise CallError(
                 f"reset: {unknown[0]} is no state", because=f"it has {', '.join(self._pairs.values())}"
             )
-        self.state = {n: np.array(a) for n, a in state.items()}
+        self.state = {n: np.array(a, order="C") for n, a in state.items()}
         self._spare = {}
 
     def __call__(self, *args: Any, **named: Any) -> Any:
@@ -66,16 +70,17 @@ class Bound:
                 because=f"they are {', '.join(self._free)}",
             )
         given = {**dict(zip(self._free, args, strict=False)), **named}
-        for name in self._pairs.values():
-            if name not in self.state:
-                self.state[name] = self._zeros(name, given)
-        outs = {o: self._spare[n] for o, n in self._pairs.items() if n in self._spare}
-        made = engine.called({**given, **self.state}, outs)
+        state = {n: self.state[n] if n in self.state else self._zeros(n, given) for n in self._pairs.values()}
+        read = {**given, **state}
+        shapes = {n: getattr(a, "shape", None) for n, a in read.items()}
+        made = engine.called(read, self._spare if shapes == self._shapes else {})
+        self._spare = {}
         for out, name in self._pairs.items():
-            before, now = self.state[name], made.pop(out)
-            same = before.shape == now.shape and before.flags.writeable
+            before, now = state[name], made.pop(out)
             self.state[name] = now
-            self._spare = {**self._spare, name: before} if same else {}
+            if out in self._turning and before.shape == now.shape and before.flags.writeable:
+                self._spare[out] = before
+        self._shapes = shapes
         results = tuple(made.values())
         return results[0] if len(results) == 1 else results
 

@@ -62,3 +62,42 @@ def test_names_that_are_not_there():
     ):
         with pytest.raises(tl.CallError, match=says):
             call()
+
+
+def fed(state_size, size):
+    """``s' = x + sum of s``, of the sizes that are named."""
+    g = tl.Graph("fed")
+    s, x = g.input((state_size, 2), "float32", "s"), g.input((size, 2), "float32", "x")
+    g.output(g.call(ops.add, x, g.call(ops.sum, s)), "sN")
+    g.output(g.call(ops.relu, x), "y")
+    return g.compile(level=0).bind(sN="s")
+
+
+def test_state_may_change_its_size_from_call_to_call():
+    """The array that was written two calls ago was given to a call that makes a larger one."""
+    step, total = fed("n", "m"), 0.0
+    step.reset(s=np.zeros((3, 2), "float32"))
+    for rows in (3, 3, 5, 5, 5, 2, 2):
+        step(np.ones((rows, 2), "float32"))
+        assert np.array_equal(step.state["s"], np.full((rows, 2), 1 + total))
+        total = float(step.state["s"].sum())
+
+
+def test_the_first_state_of_a_refused_call_is_forgotten():
+    """Zeros of its size stayed, and refused the next call."""
+    step = fed("n", "n")
+    with pytest.raises(tl.CallError, match="axis 1 is 3, not 2"):
+        step(np.ones((3, 3), "float32"))
+    assert not step.state
+    step(np.ones((5, 2), "float32"))
+    assert np.array_equal(step.state["s"], np.ones((5, 2)))
+
+
+def test_state_may_begin_in_another_order():
+    step = counter().bind(sN="s")
+    begin = np.asfortranarray(np.arange(12, dtype="float32").reshape(3, 4))
+    step.reset(s=begin)
+    x = np.ones((3, 4), "float32")
+    for calls in range(1, 4):
+        step(x)
+        assert np.array_equal(step.state["s"], begin + calls)
