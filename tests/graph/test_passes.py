@@ -10,7 +10,7 @@ from tensorlang.errors import DeclareError
 from tensorlang.graph import Graph
 from tensorlang.graph.passes import PASSES, simplified
 from tensorlang.graph.passes.scales import scale_weights
-from tests.graph.random_graphs import random_graph, reference
+from tests.graph import checks
 
 RNG = np.random.default_rng(0)
 
@@ -126,60 +126,28 @@ def test_an_unknown_name_is_refused():
         simplified(g, without=["fusion"])
 
 
-def close(a, b):
-    return all(
-        x.shape == y.shape and x.dtype == y.dtype and np.allclose(x, y, rtol=1e-4, atol=1e-4, equal_nan=True)
-        for x, y in zip(a, b, strict=True)
-    )
-
-
-def check(seed, size):
-    """Each pass by itself keeps what the graph computes, and does nothing to its own result."""
-    g, arrays = random_graph(seed, size)
-    expected = reference(g, arrays)
-    for p in PASSES:
-        after = p.run(g)
-        assert close(reference(after, arrays), expected), p.name
-        assert p.level > 1 or all(
-            np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
-            for a, b in zip(reference(after, arrays), expected, strict=True)
-        ), p.name
-        settled = after
-        for _ in range(4):
-            settled = p.run(settled)
-        assert p.run(settled) is settled, p.name
-    assert close(reference(simplified(g), arrays), expected)
-
-
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(24))
 def test_passes_keep_what_random_graphs_compute(seed):
-    check(seed, 5 + seed)
+    checks.passes(seed)
+
+
+@pytest.mark.parametrize("seed", [3, 10, 15])
+def test_every_level_computes_the_same(seed):
+    checks.compiled(seed, levels=(0, 1, 2))
+
+
+@pytest.mark.parametrize("name", checks.WITHOUT)
+def test_each_pass_can_be_left_out(name):
+    checks.compiled(7, levels=(2,), without=(name,))
 
 
 @pytest.mark.fuzz
-@pytest.mark.parametrize("block", range(20))
-def test_passes_keep_what_many_random_graphs_compute(block):
-    for seed in range(1000 + 100 * block, 1100 + 100 * block):
-        check(seed, 5 + seed % 56)
-
-
-def compared(seed, size, **options):
-    """A random graph, compiled with these options, gives what its operators give one by one."""
-    g, arrays = random_graph(seed, size)
-    expected = reference(g, arrays)
-    made = g.compile(cache=False, workers=1, **options)(*arrays)
-    assert close(made if isinstance(made, tuple) else (made,), expected)
-
-
-@pytest.mark.parametrize("level", [0, 1, 2])
-@pytest.mark.parametrize("seed", [3, 4])
-def test_every_level_computes_the_same(seed, level):
-    compared(seed, 12, level=level)
-
-
-@pytest.mark.parametrize("name", [*(p.name for p in PASSES), "regions"])
-def test_each_pass_can_be_left_out(name):
-    compared(7, 10, without=[name])
+@pytest.mark.parametrize(
+    "check, first, count",
+    [("passes", 100_000, 20_000), ("compiled", 200_000, 2_000), ("switches", 300_000, 1_200)],
+)
+def test_many_random_graphs(check, first, count):
+    assert checks.main([check, "--seed", str(first), "--count", str(count)]) == 0
 
 
 def test_hooks_see_each_pass():
@@ -192,17 +160,3 @@ def test_hooks_see_each_pass():
     )
     assert seen[:2] == [("dead", 1, 1), ("identities", 1, 0)]
     assert [name for name, *_ in seen] == 2 * [p.name for p in PASSES]
-
-
-@pytest.mark.fuzz
-@pytest.mark.parametrize("block", range(20))
-def test_every_level_computes_the_same_on_many_random_graphs(block):
-    for seed in range(100 * block, 100 * block + 100):
-        compared(seed, 5 + seed % 56, level=seed % 3)
-
-
-@pytest.mark.fuzz
-@pytest.mark.parametrize("name", [*(p.name for p in PASSES), "regions"])
-def test_each_pass_can_be_left_out_of_many_random_graphs(name):
-    for seed in range(200):
-        compared(seed, 5 + seed % 40, without=[name])
