@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .types import Array, CFunctions, Struct, at, i32, i64, ptr
+from .types import Array, CFunctions, Struct, at, i1, i8, i32, i64, ptr
 from .words import address, cast, inline, local, lshr
 
 MAX_BUFFERS = 256  # of one kernel
-HEAD = 3  # words of a step before its buffers
+HEAD = 4  # words of a step before its buffers
+END, COPY, JUMP, MISS, OPS = range(5)  # what the first word of a step is, if not a kernel's entry
+CASE = 2  # words of a case of a jump
 CONSTANT, ARENA, GIVEN = range(3)  # where a buffer lies: at an address, in the arena, in what the call gives
 HEADS, ARENAS = 64, 8
 HEADER = 64  # bytes before an arena, the first word is its size
@@ -27,6 +29,7 @@ c = CFunctions(
     "void tensorlang_free(ptr)",
     "ptr PyEval_SaveThread()",
     "void PyEval_RestoreThread(ptr)",
+    "ptr memcpy(ptr, ptr, i64)",
 )
 PYTHON = ("PyEval_SaveThread", "PyEval_RestoreThread")
 MEMORY = ("tensorlang_alloc", "tensorlang_free")
@@ -59,28 +62,67 @@ class State(Struct):
     heads: ptr = at(None, i64, HEADS)
 
 
-def table(words: Array[i64], given: Array[i64], arena: i64) -> i32:
-    """Run the steps; 0, or the number of the step that failed and its status: 256 * (step + 1) + status.
+@inline
+def place(given: Array[i64], arena: i64, base: i64, offset: i64) -> i64:
+    """The address of what lies so many bytes behind that."""
+    if base >= GIVEN:
+        offset += given[base - GIVEN]
+    elif base == ARENA:
+        offset += arena
+    return offset
 
-    The words: the number of steps, then for each the kernel's entry, how many buffers it takes, the address
-    of its sizes, and for each buffer where it lies and the bytes behind that.
+
+@inline
+def equal(a: Array[i8], b: Array[i8], size: i64) -> i1:
+    same = 0
+    while same < size:
+        if a[same] != b[same]:
+            break
+        same += 1
+    return same == size
+
+
+def table(words: Array[i64], given: Array[i64], arena: i64) -> i32:
+    """Run the steps; 0, or the number of the kernel that failed and its status: 256 * (number + 1) + status;
+    UNPLANNED where a value leads to what the table does not have.
+
+    A step is the entry of a kernel, how many buffers it takes, the address of its sizes, its number, and for
+    each buffer where it lies and the bytes behind that. Or it is COPY, how many bytes, from where, to where;
+    JUMP, how many bytes a value has, where it lies, the number of cases, and for each the address of what it
+    is equal to, and the word where the table goes on; MISS; END.
     """
     buffers = local(i64, MAX_BUFFERS)
-    at = 1
-    for step in range(words[0]):
-        count = words[at + 1]
-        for b in range(count):
-            base, offset = words[at + HEAD + 2 * b], words[at + HEAD + 2 * b + 1]
-            if base >= GIVEN:
-                offset += given[base - GIVEN]
-            elif base == ARENA:
-                offset += arena
-            buffers[b] = offset
-        status = cast(Kernel, words[at])(cast(ptr, address(buffers[0])), cast(ptr, words[at + 2]))
-        if status != 0:
-            return 256 * (i32(step) + 1) + status
-        at += HEAD + 2 * count
-    return 0
+    at = 0
+    while True:
+        op = words[at]
+        if op >= OPS:
+            count = words[at + 1]
+            for b in range(count):
+                step = at + HEAD + 2 * b
+                buffers[b] = place(given, arena, words[step], words[step + 1])
+            status = cast(Kernel, op)(cast(ptr, address(buffers[0])), cast(ptr, words[at + 2]))
+            if status != 0:
+                return 256 * (i32(words[at + 3]) + 1) + status
+            at += HEAD + 2 * count
+        elif op == COPY:
+            source = place(given, arena, words[at + 2], words[at + 3])
+            to = place(given, arena, words[at + 4], words[at + 5])
+            c.memcpy(cast(ptr, to), cast(ptr, source), words[at + 1])
+            at += 6
+        elif op == JUMP:
+            value = cast(i8, place(given, arena, words[at + 2], words[at + 3]))
+            case, end = at + 5, at + 5 + CASE * words[at + 4]
+            while case < end:
+                if equal(value, cast(i8, words[case]), words[at + 1]):
+                    break
+                case += CASE
+            if case >= end:
+                return UNPLANNED
+            at = words[case + 1]
+        elif op == END:
+            return 0
+        else:
+            return UNPLANNED
 
 
 @inline

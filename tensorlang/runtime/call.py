@@ -30,6 +30,7 @@ from .returned import returning
 if TYPE_CHECKING:
     from .module import Plan
     from .steps import Direct
+    from .whole import Entry
 
 # Calls that touch fewer bytes and run fewer statements keep the interpreter's lock: giving it up may cost
 # more than they take.
@@ -54,12 +55,17 @@ class _MethodDef(ctypes.Structure):
     )
 
 
-def native_entry(plan: Plan | Direct) -> Callable[..., Any] | None:
-    """A builtin function that runs the plan's kernel, or None when it must be called the portable way."""
+def native_entry(
+    plan: Plan | Direct | Entry, other: Callable[..., Any] | None = None
+) -> Callable[..., Any] | None:
+    """A builtin function that runs the plan's kernel, or None when it must be called the portable way. Calls
+    that it does not take go to ``other``; to the portable path, which makes outputs, unless given."""
     own: list[
         weakref.ref[Callable[..., Any]]
     ] = []  # weak: a cycle would keep the code until the collector comes by
-    parts = describe(plan, returning(lambda: own[0](), plan.binder, plan.portable))  # type: ignore[arg-type, return-value]
+    if other is None:
+        other = returning(lambda: own[0](), plan.binder, plan.portable)  # type: ignore[arg-type, return-value]
+    parts = describe(plan, other)
     if parts is None or not _ready():
         return None
     made = _new_builtin(ctypes.addressof(_method), parts, None)
@@ -67,7 +73,7 @@ def native_entry(plan: Plan | Direct) -> Callable[..., Any] | None:
     return made  # type: ignore[no-any-return]
 
 
-def describe(plan: Plan | Direct, other: Callable[..., Any] | None = None) -> tuple[Any, ...] | None:
+def describe(plan: Plan | Direct | Entry, other: Callable[..., Any] | None = None) -> tuple[Any, ...] | None:
     """The ``self`` of a kernel's builtin: the descriptor, then all it points to. None for a signature beyond
     it. Calls that the builtin does not take go to ``other``, the portable path unless given."""
     binder = plan.binder

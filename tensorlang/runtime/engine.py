@@ -23,7 +23,7 @@ from ..errors import CallError, TensorLangError
 from ..interface.signature import Param, Signature, show
 from . import files
 from .arguments import Binder
-from .arrays import in_kind_of
+from .arrays import in_kind_of, meet
 from .bound import Bound
 from .call import native_entry
 from .codes import KernelCode
@@ -32,6 +32,7 @@ from .engine_profile import EngineProfile, profiled, table_of
 from .program import Host, Kernel, Program, Rest
 from .run import Arenas
 from .steps import Arrays, Direct, Loaded, Run, checked_out, inputs_of
+from .whole import Whole
 
 MAX_LATER = 64  # programs that follow, each for what was known when it was needed
 Watch = Callable[[Any, Any, Arrays, dict[str, int], Mapping[int, Any]], None]
@@ -74,8 +75,8 @@ class Engine:
         self.later: dict[Any, Engine] = {}
         self.output_names = list(program.output_names)
         self._loaded = loaded or Loaded(self.codes)
-        self._arenas = Arenas()
-        self._apart = differences(program)
+        self.arenas = Arenas()
+        self.apart = differences(program)
         self.steps: list[Run | Host] = []
         for i, step in enumerate(program.steps):
             self.steps.append(step if isinstance(step, Host) else self._run(i, step))
@@ -83,10 +84,11 @@ class Engine:
         self._inputs = [v for v in program.inputs if program.values[v].dtype]
         self._binder = Binder(self._signature(self._inputs))
         self._direct = self._native()
+        self._whole: Whole | None = None
 
     def _run(self, i: int, numbers: Sequence[int]) -> Run:
         read = self.program.read_after(i)
-        return Run(self.program, numbers, read, self._loaded, self.constants, self._arenas)
+        return Run(self.program, numbers, read, self._loaded, self.constants, self.arenas)
 
     @property
     def kernels(self) -> list[Kernel]:
@@ -98,7 +100,7 @@ class Engine:
     def __call__(self, *args: Any, **named: Any) -> Any:
         """The outputs for these inputs. Raises CallError for inputs that do not fit, before anything is
         written."""
-        return (self._direct or self._portable)(*args, **named)
+        return (self._direct or self.portable)(*args, **named)
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Outputs by name from inputs by name."""
@@ -117,14 +119,24 @@ class Engine:
 
     def called(self, inputs: Mapping[str, Any], outs: Mapping[str, Any]) -> dict[str, Any]:
         """Outputs by name from inputs by name; those among ``outs`` are written there."""
-        if self._direct is not None:
-            made = self._direct(**inputs, **outs)
-            results = made if len(self.output_names) > 1 else (made,)
-        else:
-            arrays, dims = self._bound((), inputs)
-            where = {self.output_names.index(n): a for n, a in outs.items()}
-            results = tuple(self.work(arrays, dims, where))
-        return dict(zip(self.output_names, results, strict=True))
+        return dict(zip(self.output_names, self._called(inputs, outs), strict=True))
+
+    def _called(self, inputs: Mapping[str, Any], outs: Mapping[str, Any]) -> Sequence[Any]:
+        names, direct = self.program.input_names, self._direct
+        if direct is not None and len(inputs) == len(names) and all(n in inputs for n in names):
+            args = [inputs[n] for n in names]
+            if self._whole is not None:
+                made = self._whole.filled(args, {self.output_names.index(n): a for n, a in outs.items()})
+                if made is not None:
+                    return made
+            elif not outs:
+                made = direct(*args)
+                return made if len(self.output_names) > 1 else (made,)
+            else:
+                made = direct(**inputs, **outs)
+                return made if len(self.output_names) > 1 else (made,)
+        arrays, dims = self._bound((), inputs)
+        return self._served(arrays, dims, {self.output_names.index(n): a for n, a in outs.items()})
 
     def bind(self, pairs: Mapping[str, str] | None = None, **named: str) -> Bound:
         """Feed outputs back: ``engine.bind(stateN="state")`` is called without ``state`` and keeps what
@@ -244,13 +256,56 @@ class Engine:
 
     # -- step by step
 
-    def _portable(self, *args: Any, out: Any = None, out_like: Any = None, **named: Any) -> Any:
+    def portable(self, *args: Any, out: Any = None, out_like: Any = None, **named: Any) -> Any:
+        """A call with all its checks in Python."""
+        count, every = len(self.program.inputs), len(self.program.inputs) + len(self.output_names)
+        listed = len(args) == every > count and not named and out is None
+        if listed:
+            args, out = args[:count], args[count:]
         arrays, dims = self._bound(args, named)
-        outs = self._outs(out)
-        results = self.work(arrays, dims, outs)
+        results = self._served(arrays, dims, self._outs(out))
+        if listed:
+            return None
         if out_like is not None:
             results = [in_kind_of(out_like, a, f"{self.program.name}: what is returned") for a in results]
         return results[0] if len(results) == 1 else tuple(results)
+
+    def _served(self, arrays: Arrays, dims: dict[str, int], outs: dict[int, Any]) -> list[Any]:
+        """The outputs for inputs that were checked: by the native call, where one is known for them."""
+        self._distinct(arrays, outs)
+        given = [arrays[v] for v in self.program.inputs]
+        if self._whole is not None:
+            made = self._whole.served(given, [dims[d.name] for d in self.program.dims], outs)
+            if made is not None:
+                return list(made)
+        results = self.work(dict(arrays), dict(dims), outs)
+        self._learn(given, dims, results)
+        return results
+
+    def _learn(self, given: Sequence[Any], dims: Mapping[str, int], results: Sequence[Any]) -> None:
+        """Have a native call for inputs like these."""
+        signature = self._binder.signature
+        if not Whole.possible(self, results, signature):
+            return
+        with self._lock:
+            if self._whole is None and self._direct is None:
+                self._whole = Whole(self, results, signature)
+                self._direct = self._whole.call
+            if self._whole is not None:
+                self._whole.learn(given, dims, results)
+
+    def _distinct(self, arrays: Arrays, outs: Mapping[int, Any]) -> None:
+        """That no array to write to shares memory with an input or another one. Raises CallError."""
+        named = {self.program.values[v].name: a for v, a in arrays.items()}
+        for i, out in outs.items():
+            for name, a in named.items():
+                if isinstance(out, np.ndarray) and isinstance(a, np.ndarray) and meet(out, a):
+                    raise CallError(
+                        f"{self.program.name}: the array for {self.output_names[i]} overlaps {name}",
+                        because="what an engine writes may share no memory with another argument",
+                        try_=f"a separate array for {self.output_names[i]}",
+                    )
+            named[self.output_names[i]] = out
 
     def _bound(self, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Arrays, dict[str, int]]:
         p, other = self.program, {}
@@ -286,7 +341,7 @@ class Engine:
     ) -> list[Any]:
         """The outputs, from the inputs by their numbers. ``watch`` runs each step in place of the engine."""
         p = self.program
-        apart = self._apart(dims)
+        apart = self.apart(dims)
         if apart:
             rest, engine = self._otherwise(apart, dims)
             return engine._work_of(rest, arrays, dims, outs, watch)
@@ -321,19 +376,30 @@ class Engine:
             results.append(a)
         return results
 
+    def key_of_rest(self, value: Any, dims: Mapping[str, int]) -> Any:
+        """What tells which program follows, for this value of the pivot."""
+        assert self.program.rest is not None
+        return later_key((), value, [dims[d] for d in self.program.rest.dims])
+
     def _continued(self, rest: Rest, arrays: Arrays, dims: Mapping[str, int]) -> Engine:
         """What follows once some values are numbers."""
         value = None if rest.pivot is None else np.asarray(arrays[rest.pivot])
         known = {d: dims[d] for d in rest.dims}
-        key = later_key((), value, known.values())
         what = [f"{d}={n}" for d, n in known.items()]
         if value is not None and rest.pivot is not None:
             what.append(f"{self.program.values[rest.pivot].name} = {np.array2string(value, threshold=8)}")
-        return self._later(key, lambda s: s.later(value, known), ", ".join(what))
+        return self._later(self.key_of_rest(value, dims), lambda s: s.later(value, known), ", ".join(what))
+
+    def key_otherwise(self, apart: Sequence[int], dims: Mapping[str, int]) -> Any:
+        """What tells which program is run where the assumptions of these numbers do not hold: conditions are
+        taken the other way, else it is one for these very sizes."""
+        p = self.program
+        turned = tuple(i for i in apart if p.assumed[i][2])
+        known = () if p.otherwise is None or turned else [dims[d] for d in p.otherwise.dims]
+        return later_key(turned or (-1,), None, known)
 
     def _otherwise(self, apart: tuple[int, ...], dims: Mapping[str, int]) -> tuple[Rest, Engine]:
-        """What is run where assumptions do not hold: conditions are taken the other way, else it is made for
-        these very sizes."""
+        """What is run where assumptions do not hold."""
         p = self.program
         if p.otherwise is None:
             a, b, _ = p.assumed[apart[0]]
@@ -343,10 +409,9 @@ class Engine:
                 try_="the whole graph, which serves others too",
             )
         known = {d: dims[d] for d in p.otherwise.dims}
-        turned = tuple(i for i in apart if p.assumed[i][2])
-        key = later_key(turned or (-1,), None, () if turned else known.values())
         what = ", ".join(f"{d}={n}" for d, n in known.items())
-        return p.otherwise, self._later(key, lambda s: s.otherwise(apart, known), what)
+        make = self._later(self.key_otherwise(apart, dims), lambda s: s.otherwise(apart, known), what)
+        return p.otherwise, make
 
     def _work_of(
         self, rest: Rest, arrays: Arrays, dims: dict[str, int], outs: dict[int, Any], watch: Watch | None

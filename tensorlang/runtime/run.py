@@ -50,20 +50,92 @@ def functions() -> dict[str, Any]:
     return _native
 
 
+Place = tuple[int, int]  # where something lies (``native.engine``), the bytes behind that
+
+
 class Step(NamedTuple):
-    """A call of a kernel: its entry, its buffers as (where, bytes behind it), its sizes."""
+    """A call of a kernel: its entry, its number, where its buffers lie, its sizes."""
 
     entry: int
-    buffers: Sequence[tuple[int, int]]
+    number: int
+    buffers: Sequence[Place]
     slots: Sequence[int]
 
 
-class Planned(NamedTuple):
-    """What a plan is made of: the steps, the bytes of the arena, about how much work it is."""
+class Copy(NamedTuple):
+    """So many bytes from there to there."""
 
-    steps: Sequence[Step]
+    bytes: int
+    source: Place
+    to: Place
+
+
+class Jump(NamedTuple):
+    """Go on with the steps of the case that is equal to the value there; always the last step."""
+
+    value: Place
+    cases: Sequence[tuple[bytes, Sequence[Any]]]
+
+
+class Miss(NamedTuple):
+    """What follows is not to be had here; always the last step."""
+
+
+class Planned(NamedTuple):
+    """What a plan is made of: the steps, the bytes of the arena, about how much work it is; ``keep`` holds
+    alive what they refer to."""
+
+    steps: Sequence[Step | Copy | Jump | Miss]
     arena: int
     work: float
+    keep: Any = None
+
+
+class _Table:
+    """The words of a plan: first those of the steps, then the sizes and values they refer to."""
+
+    def __init__(self, steps: Sequence[Any]) -> None:
+        self.words: list[int] = []
+        self._data: list[tuple[int, Sequence[int]]] = []  # the word to put an address into, what lies there
+        self._write(steps)
+
+    def _write(self, steps: Sequence[Any]) -> None:
+        words = self.words
+        for s in steps:
+            if isinstance(s, Step):
+                if len(s.buffers) > native.MAX_BUFFERS:
+                    raise ValueError(f"a kernel of {len(s.buffers)} buffers")
+                words += [s.entry, len(s.buffers), 0, s.number, *(w for pair in s.buffers for w in pair)]
+                self._data.append((len(words) - 2 * len(s.buffers) - 2, s.slots))
+            elif isinstance(s, Copy):
+                words += [native.COPY, s.bytes, *s.source, *s.to]
+            elif isinstance(s, Jump):
+                self._jump(s)
+                return
+            else:
+                words.append(native.MISS)
+                return
+        words.append(native.END)
+
+    def _jump(self, s: Jump) -> None:
+        words, size = self.words, max((len(v) for v, _ in s.cases), default=0)
+        words += [native.JUMP, size, *s.value, len(s.cases)]
+        at = len(words)
+        words += [0] * native.CASE * len(s.cases)
+        for value, steps in s.cases:
+            padded = value + bytes(-len(value) % 8)
+            self._data.append((at, np.frombuffer(padded, np.int64).tolist()))
+            words[at + 1] = len(words)
+            at += native.CASE
+            self._write(steps)
+
+    def at(self, address: int) -> list[int]:
+        """The words, when they lie at this address."""
+        words = list(self.words)
+        for word, data in self._data:
+            words[word] = address + 8 * len(words)
+            words += data
+        return words
 
 
 class Arenas:
@@ -88,24 +160,18 @@ class Arenas:
 class Plan:
     """A run for one set of sizes, in memory that machine code reads."""
 
-    __slots__ = ("_slots", "_words", "arena", "key", "view")
+    __slots__ = ("_words", "arena", "keep", "key", "view")
 
     def __init__(self, key: Sequence[int], made: Planned) -> None:
         self.key = tuple(key)
         self.arena = made.arena
-        self._slots = np.array([n for s in made.steps for n in s.slots] or [0], np.int64)
-        at = self._slots.ctypes.data
-        table = [len(made.steps)]
-        for s in made.steps:
-            if len(s.buffers) > native.MAX_BUFFERS:
-                raise ValueError(f"a kernel of {len(s.buffers)} buffers")
-            table += [s.entry, len(s.buffers), at, *(w for pair in s.buffers for w in pair)]
-            at += 8 * len(s.slots)
-        head = [0] * _HEAD
-        self._words = np.array([*head, *key, *table], np.int64)
+        self.keep = made.keep
+        table, head = _Table(made.steps), _HEAD + len(key)
+        self._words = np.empty(head + len(table.at(0)), np.int64)
+        begin = self._words.ctypes.data + 8 * head
+        self._words[:] = [*[0] * _HEAD, *key, *table.at(begin)]
         self.view = native.Plan.view(self._words.ctypes.data)
-        self.view.table = self._words.ctypes.data + 8 * (_HEAD + len(key))
-        self.view.arena = made.arena
+        self.view.table, self.view.arena = begin, made.arena
         self.view.releases = int(made.work >= RELEASE_WORK)
 
     @property
@@ -135,6 +201,15 @@ class Plans:
     def __len__(self) -> int:
         return len(self._kept)
 
+    def get(self, key: tuple[int, ...]) -> Plan | None:
+        """The plan for these sizes, if there is one."""
+        return self._kept.get(key)
+
+    def once(self, given: bytes, sizes: bytes) -> int:
+        """Run on the arrays at these addresses, if there is a plan that serves them: the status of
+        ``native.engine.serve``."""
+        return int(self._serve(given, sizes, self.address))
+
     def serve(self, given: bytes, sizes: bytes, make: Make) -> int:
         """Run on the arrays at these addresses. The status of ``native.engine.table``."""
         while (status := self._serve(given, sizes, self.address)) == native.UNPLANNED:
@@ -145,26 +220,38 @@ class Plans:
         """The plan for these sizes."""
         with self._lock:
             found = self._kept.get(key)
-            if found is None:
-                found = Plan(key, make(key))
-                while len(self._kept) >= MAX_PLANS:
-                    self._retire()
-                head = _hash(key) & (native.HEADS - 1)
-                found.view.next = int(self._heads[head])
-                self._kept[key] = found
-                self._heads[head] = found.address
-            return found
+            return self._added(Plan(key, make(key))) if found is None else found
 
-    def _retire(self) -> None:
-        """Take out the oldest plan that was not used since the last look."""
+    def renew(self, key: tuple[int, ...], made: Planned) -> None:
+        """A plan in the place of the one for these sizes, if there is one."""
+        with self._lock:
+            before, now = self._kept.pop(key, None), Plan(key, made)
+            if before is not None:
+                self._take_out(before)
+            self._added(now)
+
+    def _added(self, plan: Plan) -> Plan:
+        while len(self._kept) >= MAX_PLANS:
+            self._take_out(self._oldest())
+        head = _hash(plan.key) & (native.HEADS - 1)
+        plan.view.next = int(self._heads[head])
+        self._kept[plan.key] = plan
+        self._heads[head] = plan.address
+        return plan
+
+    def _oldest(self) -> Plan:
+        """The oldest plan that was not used since the last look, no longer among those kept."""
         while True:
             key, plan = next(iter(self._kept.items()))
             del self._kept[key]
             if not plan.view.used:
-                break
+                return plan
             plan.view.used = 0
             self._kept[key] = plan
-        head = _hash(key) & (native.HEADS - 1)
+
+    def _take_out(self, plan: Plan) -> None:
+        """Take a plan from the list that machine code looks through."""
+        head = _hash(plan.key) & (native.HEADS - 1)
         before, at = None, int(self._heads[head])
         while at != plan.address:
             before, at = native.Plan.view(at), native.Plan.view(at).next

@@ -18,6 +18,7 @@ from ..core.dtype import dtype
 from ..errors import CallError
 from ..interface.externs import symbols
 from ..interface.signature import Param, Signature
+from ..native.engine import ARENA, CONSTANT, GIVEN
 from .arena import Life, place
 from .arguments import Binder
 from .arrays import address_of, empty
@@ -28,7 +29,7 @@ from .loader import load_objects
 from .module import failure
 from .program import Kernel, Program
 from .rules import Slot
-from .run import Arenas, Planned, Plans, Step, functions
+from .run import Arenas, Place, Planned, Plans, Step, functions
 from .threads import helpers
 
 Arrays = dict[int, Any]
@@ -98,33 +99,49 @@ class Run:
         """These values with the next of these sizes."""
         return {v: tuple(islice(sizes, len(self.program.values[v].shape))) for v in values}
 
-    def planned(self, key: tuple[int, ...]) -> Planned:
-        """What runs for these values of the dims. Raises CallError where one cannot be."""
+    def sized(self, key: Sequence[int]) -> tuple[list[tuple[int, ...]], dict[int, tuple[int, ...]]]:
+        """``numbers``. Raises CallError where a size cannot be."""
         slots, shapes = self.numbers(key)
-        values, loaded = self.program.values, self.loaded
         for v, shape in shapes.items():
             if min(shape, default=0) < 0:
                 sizes = ", ".join(f"{d}={n}" for d, n in zip(self.dims, key, strict=True))
-                raise CallError(
-                    f"{self.program.name}: {values[v].name} would have the shape {shape}", because=sizes
-                )
+                name = self.program.values[v].name
+                raise CallError(f"{self.program.name}: {name} would have the shape {shape}", because=sizes)
+        return slots, shapes
+
+    def planned(self, key: tuple[int, ...]) -> Planned:
+        """What runs for these values of the dims. Raises CallError where one cannot be."""
+        slots, shapes = self.sized(key)
         inner = [v for v in self.made if v not in set(self.kept)]
         offsets, arena = place(self.lives(inner, shapes))
-        where = {v: (1, at) for v, at in zip(inner, offsets, strict=True)}
-        where |= {v: (2 + i, 0) for i, v in enumerate([*self.given, *self.kept])}
-        steps, work = [], 0.0
-        for k, sizes_ in zip(self.kernels, slots, strict=True):
-            data = ((0, address_of(self.constants[c])) for c in k.constants)
+        where = {v: (ARENA, at) for v, at in zip(inner, offsets, strict=True)}
+        where |= {v: (GIVEN + i, 0) for i, v in enumerate([*self.given, *self.kept])}
+        return Planned(self.laid(slots, where, range(len(slots))), arena, self.work(slots))
+
+    def laid(
+        self, slots: Sequence[Sequence[int]], where: Mapping[int, Place], names: Sequence[int]
+    ) -> list[Step]:
+        """The kernels with these sizes and numbers, for values that lie there."""
+        steps = []
+        for k, sizes, number in zip(self.kernels, slots, names, strict=True):
+            data = ((CONSTANT, address_of(self.constants[c])) for c in k.constants)
             buffers = [*(where[v] for v in (*k.inputs, *k.outputs)), *data]
-            steps.append(Step(loaded.entries[k.code], buffers, sizes_))
-            terms = loaded.codes[k.code].signature.work
-            work += sum(f * math.prod(sizes_[s] for s in places) for f, places in terms)
-        return Planned(steps, arena, work)
+            steps.append(Step(self.loaded.entries[k.code], number, buffers, sizes))
+        return steps
+
+    def work(self, slots: Sequence[Sequence[int]]) -> float:
+        """About how many statements kernels of these sizes run."""
+        codes = self.loaded.codes
+        return sum(
+            f * math.prod(sizes[s] for s in places)
+            for k, sizes in zip(self.kernels, slots, strict=True)
+            for f, places in codes[k.code].signature.work
+        )
 
     def lives(self, inner: Sequence[int], shapes: Mapping[int, Sequence[int]]) -> list[Life]:
         """How large the values within are, and between which kernels they live."""
-        values = self.program.values
-        lives = {v: [math.prod(shapes[v]) * _itemsize(values[v].dtype), 0, 0] for v in inner}
+        sizes = self.bytes(shapes)
+        lives = {v: [sizes[v], 0, 0] for v in inner}
         for i, k in enumerate(self.kernels):
             for v in k.outputs:
                 if v in lives:
@@ -133,6 +150,11 @@ class Run:
                 if v in lives:
                     lives[v][2] = i
         return [Life(*lives[v]) for v in inner]
+
+    def bytes(self, shapes: Mapping[int, Sequence[int]]) -> dict[int, int]:
+        """Of values of these shapes."""
+        values = self.program.values
+        return {v: math.prod(shape) * _itemsize(values[v].dtype) for v, shape in shapes.items()}
 
     def call(self, arrays: Arrays, dims: Mapping[str, int], outs: Mapping[int, Any]) -> None:
         """Make the values that others read."""
@@ -169,6 +191,7 @@ class Run:
         bases = [0, address_of(arena), *(address_of(a) for a in held)]
         times = []
         for i, s in enumerate(planned.steps):
+            assert isinstance(s, Step)
             buffers = np.array([bases[b] + offset for b, offset in s.buffers] or [0], np.int64)
             slots = np.array(s.slots or [0], np.int64)
             entry, at, sizes = _ENTRY(s.entry), buffers.ctypes.data, slots.ctypes.data

@@ -217,7 +217,7 @@ def test_the_arena_is_as_large_as_what_lives(diamond):
     most = bound(run.lives(inner, shapes))
     assert 0 < run.plans.plan(key, run.planned).arena <= 1.1 * most
     engine(*arrays(1000))
-    assert engine._arenas.bytes == run.plans.plan(key, run.planned).arena
+    assert engine.arenas.bytes == run.plans.plan(key, run.planned).arena
 
 
 def test_outputs_that_are_inputs_or_constants_or_twice_the_same():
