@@ -31,7 +31,8 @@ from .runtime import Module, dlpack
 from .runtime.codes import KernelCode, Packer
 from .runtime.export import CFunction
 from .runtime.profile import Instrumented
-from .schedule.schedule import Schedule
+from .schedule.schedule import Schedule, create_schedule
+from .schedule.trace import Trace
 from .target import Target, arch_of, as_target
 from .te.strides import BufferDecl
 from .te.tensor import ComputeOp, PlaceholderOp, Tensor
@@ -400,14 +401,19 @@ def unbound(
     *,
     outputs: Sequence[Tensor],
     math: str = "default",
+    steps: str | None = None,
 ) -> KernelCode:
     """As ``compile``, but the values of ``constants`` are not needed yet: what depends on them alone is a
     parameter, so that one kernel serves layers that differ in their weights. Its sizes are told by their
-    numbers in ``dims``. Nothing is loaded. Raises LowerError as ``build``.
+    numbers in ``dims``. ``steps`` is the JSON of a trace that is replayed in place of a default schedule.
+    Nothing is loaded. Raises LowerError as ``build``, ScheduleError for steps that are refused.
     """
     where = as_target(target)
     with _uncollected(), _depth("compile"):
-        schedule = default_schedule(outputs, where, constants=list(constants))
+        if steps is None:
+            schedule = default_schedule(outputs, where, constants=list(constants))
+        else:
+            schedule = create_schedule(list(outputs)).replay(Trace.from_json(steps))
         state, packings = split_constants(write_out(schedule.concrete().state, args), constants)
         given = [a for a in args if not any(a is c for c in constants)]
         func = lower_state(

@@ -18,7 +18,7 @@ from ..arith.facts import Facts
 from ..errors import DeclareError
 from ..expr import make
 from ..expr.nodes import Const, Expr, Var, const_int
-from ..expr.walk import rewrite, variables
+from ..expr.walk import rewrite, substitute, variables
 from ..ops import tags
 from ..te import Tensor, compute, dim, placeholder
 from ..te.graph import inputs as te_inputs
@@ -125,7 +125,7 @@ class _Region:
     def _new(self, e: Expr) -> Var:
         low, high = Facts().interval(e)
         each = e.multiple_of if isinstance(e, Var) else 1
-        own = dim(f"d{len(self.dims)}", max(0, low or 0), high, each)
+        own = dim(f"d{len(self.dims)}", max(0, low or 0), high, each, _usual(e))
         self.dims[own] = e
         self.sizes[e] = own
         return own
@@ -150,6 +150,14 @@ class _Region:
         return rewrite(
             e, lambda n: self._size(n) if isinstance(n, Var) and n not in self.dims else None, memo
         )
+
+
+def _usual(e: Expr) -> int | None:
+    """What a size is when the dims it depends on have their usual values; None where one has none."""
+    hints = {d: d.hint for d in variables(e)}
+    if None in hints.values():
+        return None
+    return const_int(substitute(e, {d: make.const(n, d.dtype) for d, n in hints.items() if n is not None}))
 
 
 def _in_shape(t: Tensor, shape: Sequence[Expr]) -> Tensor:

@@ -3,11 +3,13 @@ and kernels; how it runs is the runtime's."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from ..arith.facts import Facts
 from ..expr.nodes import Const, Expr, Var, const_int
 from ..expr.walk import variables
 from ..interface.signature import Dim
@@ -29,24 +31,28 @@ def compiled(
     without: Collection[str] = (),
     hooks: Hooks = (),
     names: Mapping[Var, str] | None = None,
+    bounded: Collection[Var] = (),
 ) -> Engine:
     """The engine of a graph. ``without`` names passes that are left out, ``regions`` among them; ``hooks``
-    see each pass; ``names`` are those of dims that are called otherwise. Raises TensorLangError for what
-    cannot be compiled."""
-    return Source(graph, compiler, (level, without, hooks), names or {}).made()
+    see each pass; ``names`` are those of dims that are called otherwise; memory is planned once for values
+    whose sizes follow from those of ``bounded``, at the largest. Raises TensorLangError for what cannot be
+    compiled."""
+    return Source(graph, compiler, (level, without, hooks), names or {}, bounded).made()
 
 
 class Source:
     """What an engine was made from: its ``graph``, its ``kernels`` with their regions, in the order of those
     of the program."""
 
-    def __init__(self, graph: Program, compiler: Compiler, how: How, names: Mapping[Var, str]) -> None:
+    def __init__(
+        self, graph: Program, compiler: Compiler, how: How, names: Mapping[Var, str], bounded: Collection[Var]
+    ) -> None:
         level, without, _ = self._how = how
         self.graph = graph = simplified(graph, *how)
         self.compiler = compiler
         self.parts = regions(graph, 0 if REGIONS in without else level)
         self.kernels = compiler.kernels([p for p in self.parts if isinstance(p, Region)])
-        self._writer = _Writer(graph, names)
+        self._writer = _Writer(graph, names, frozenset(bounded))
 
     def made(self) -> Engine:
         """The engine."""
@@ -80,14 +86,17 @@ class Source:
 
     def inner(self, graph: Program) -> Engine:
         """The engine of a graph that follows this one, or that a node of it runs."""
-        return Source(graph, self.compiler, self._how, self._writer.sizes.names).made()
+        names, bounded = self._writer.sizes.names, self._writer.bounded
+        return Source(graph, self.compiler, self._how, names, bounded).made()
 
 
 class _Writer:
-    """Writes the program of a graph. ``names`` are those of dims that an outer program has already."""
+    """Writes the program of a graph. ``names`` are those of dims that an outer program has already,
+    ``bounded`` those of which the largest values are known."""
 
-    def __init__(self, graph: Program, names: Mapping[Var, str]) -> None:
+    def __init__(self, graph: Program, names: Mapping[Var, str], bounded: frozenset[Var]) -> None:
         self.graph = graph
+        self.bounded = bounded
         self.sizes = Sizes()
         self.sizes.names.update(names)
         self.values: list[plain.Value] = []
@@ -143,7 +152,22 @@ class _Writer:
         for v, i in self.numbers.items():
             if v.data is not None:
                 program.constants[i] = self.array(v.data)
+        program.most = self._most() if self.bounded else {}
         return Engine(program, codes, self.arrays, source)
+
+    def _most(self) -> dict[int, int]:
+        """The largest bytes of the values whose sizes follow from those that are bounded."""
+        facts, found = Facts(), {}
+        for v, i in self.numbers.items():
+            if (
+                v.tensor_like
+                and v.data is None
+                and all(self.bounded.issuperset(variables(n)) for n in v.shape)
+            ):
+                ends = [facts.interval(n)[1] for n in v.shape]
+                if None not in ends:
+                    found[i] = math.prod(max(0, n or 0) for n in ends) * v.dtype.to_numpy().itemsize
+        return found
 
     def _rest(self, rest: Any) -> plain.Rest | None:
         if rest is None:

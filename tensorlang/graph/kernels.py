@@ -20,6 +20,7 @@ from ..workers import Job, compile_all
 from .cache import Cache, digest, environment
 from .declare import Declared, declare
 from .graph import Node, Value
+from .makers import Schedules
 
 Progress = Callable[[int, int], None]  # kernels that are ready, kernels that are to be compiled
 
@@ -53,7 +54,7 @@ class Kernel:
 
 class Compiler:
     """Kernels of regions, each distinct one compiled once. ``cache`` as for ``Cache``, ``workers`` as for
-    ``compile_all``."""
+    ``compile_all``; ``schedules`` knows some that are better than the default."""
 
     def __init__(
         self,
@@ -62,6 +63,7 @@ class Compiler:
         cache: Any = None,
         workers: int | None = None,
         progress: Progress | None = None,
+        schedules: Schedules | None = None,
     ) -> None:
         self.target = as_target(target)
         self.math = math
@@ -69,6 +71,7 @@ class Compiler:
         self.workers = workers
         self.progress = progress
         self.made: dict[str, KernelCode] = {}
+        self.schedules = schedules
 
     def kernels(self, regions: Sequence[Region]) -> list[Kernel]:
         """The kernels of these regions. Raises TensorLangError for what cannot be compiled."""
@@ -106,11 +109,15 @@ class Compiler:
         dims = tuple(v.name for v in d.dims)
         try:
             if len(set(dims)) == len(dims):
-                text = serialize.to_json([a for a in d.args if isinstance(a, Tensor)])
+                tensors = [a for a in d.args if isinstance(a, Tensor)]
+                text = serialize.to_json(tensors)
                 told = tuple(v.name for v in d.args if not isinstance(v, Tensor))
                 facts = len(d.inputs), len(d.constants), dims, told, str(self.target), self.math
-                key = digest(f"{environment(self.target)} {facts} {text}")
-                return key, Job(text, *facts, _symbol(key, region))
+                steps = None if self.schedules is None or told else self.schedules(tensors, self.target)
+                if steps is not None:
+                    region.why.append("its schedule was found by a search")
+                key = digest(f"{environment(self.target)} {facts} {text} {steps or ''}")
+                return key, Job(text, *facts, _symbol(key, region), steps)
         except DeclareError:
             pass
         return f"{_ALONE}{len(self.made)}_{id(d)}", None

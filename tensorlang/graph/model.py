@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import difflib
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from ..errors import DeclareError
@@ -14,8 +14,10 @@ from ..runtime.engine import Engine
 from .engine import compiled
 from .graph import Program, Value, needed
 from .kernels import Compiler, Progress
+from .makers import schedules
 from .passes import Hooks
 from .passes.rewrite import renewed
+from .profile import Substitution, called_again, substitution
 
 
 class Graph(Program):
@@ -35,12 +37,15 @@ class Graph(Program):
     def __init__(self, name: str = "graph") -> None:
         super().__init__(name)
         self.renames: dict[Var, str] = {}  # of dims
+        self.remake: Callable[[Substitution], Program] | None = None  # for other sizes; None: called again
 
     def compile(
         self,
         *,
         outputs: Sequence[str] | None = None,
+        profile: Mapping[str, Any] | None = None,
         target: Any = None,
+        records: Any = None,
         level: int = 2,
         math: str = "default",
         cache: Any = None,
@@ -51,18 +56,46 @@ class Graph(Program):
     ) -> Engine:
         """The graph as an engine, which takes every size of its open dims.
 
-        ``outputs`` names the values to compute, any in the graph, in place of its own outputs.
+        ``outputs`` names the values to compute, any in the graph, in place of its own outputs. ``profile``
+        says which sizes will come, as for ``specialised``: others are refused, kernels are compiled for
+        these, and memory is planned once, at the largest.
+        ``records`` is the file of a search (``autosched.tune``): a kernel that computes what was searched
+        takes the best schedule of it. ``target`` is another processor, as for ``tl.build``; such an engine is
+        for ``export`` and ``save``.
+
         ``level`` 0 computes every operator by a kernel of its own; 1 simplifies the graph where that keeps
         every bit, and fuses operators; 2 (the default) also moves the rounding of floats. ``without`` names
         passes to leave out (``graph.passes.PASSES``, and ``"regions"`` for fusing), and each of ``hooks`` is
-        called with the name of a pass and the graph before and after it. Distinct
-        kernels are compiled by ``workers`` processes (None: as many as are worth it, 1: this one only) and
-        kept in the directory ``cache`` (None: the user's, False: nowhere). ``progress(ready, all)`` is called
-        as kernels are compiled. Raises TensorLangError for what cannot be compiled.
+        called with the name of a pass and the graph before and after it. Distinct kernels are compiled by
+        ``workers`` processes (None: as many as are worth it, 1: this one only) and kept in the directory
+        ``cache`` (None: the user's, False: nowhere). ``progress(ready, all)`` is called as kernels are
+        compiled. Raises TensorLangError for what cannot be compiled.
         """
-        graph = self if outputs is None else self.subgraph(None, outputs)
-        compiler = Compiler(target, math, cache, workers, progress)
-        return compiled(graph, compiler, level, without, hooks, graph.renames)
+        graph = self if profile is None else self.specialised(profile)
+        graph = graph if outputs is None else graph.subgraph(None, outputs)
+        graph = copy.copy(graph)
+        graph.remake = None  # it holds weights as they came
+        bounded = [] if profile is None else [d for d in graph.dims if d not in set(self.dims)]
+        known = None if records is None else schedules(records)
+        compiler = Compiler(target, math, cache, workers, progress, known)
+        return compiled(graph, compiler, level, without, hooks, graph.renames, bounded)
+
+    def specialised(self, profile: Mapping[str, Any]) -> Graph:
+        """The graph for the sizes that a profile tells of: ``{"batch": (1, 1, 16), "length": 128}`` by open
+        sizes (least, usual, most), or ``{"x": [(1, 1, 8), 3, 48, None]}`` by inputs, dimension by dimension.
+
+        What has one value is a number in it. The usual value guides the choice of schedules, and may be left
+        out. Raises DeclareError for a profile that contradicts the graph or itself.
+        """
+        names = {self.renames.get(d, d.name): d for d in self.dims}
+        sizes = substitution(self, names, profile)
+        if not sizes:
+            return self
+        graph: Graph = (self.remake or (lambda s: called_again(self, s)))(sizes)  # type: ignore[assignment]
+        left = {d: sizes.get(d, d) for d in self.renames}
+        graph.renames = {new: self.renames[d] for d, new in left.items() if isinstance(new, Var)}
+        graph.metadata = self.metadata
+        return graph
 
     def subgraph(self, inputs: Sequence[str] | None, outputs: Sequence[str]) -> Graph:
         """The part that computes the values named ``outputs`` from those named ``inputs`` (None: the graph's
@@ -80,6 +113,7 @@ class Graph(Program):
         made = {v for v in begin if v.node is not None}
         kept = needed([n for n in self.nodes if not made.issuperset(n.outputs)], wanted)
         part: Graph = renewed(self, kept, {a: b for a, b in new.items() if a is not b})  # type: ignore[assignment]
+        part.remake = None
         part.rest = part.otherwise = None  # where assumed sizes differ, the part says so
         part.outputs = [new.get(v, v) for v in wanted]
         part.output_names = list(outputs)

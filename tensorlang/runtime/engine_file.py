@@ -116,6 +116,7 @@ def _written(p: Program) -> dict[str, Any]:
         "steps": p.steps,
         "rest": p.rest,
         "otherwise": p.otherwise,
+        "most": list(p.most.items()),
     }
 
 
@@ -271,6 +272,7 @@ def _part(row: Any, codes: Sequence[KernelCode], constants: Sequence[np.ndarray]
         [tuple(_index(k, len(data["kernels"])) for k in step) for step in data["steps"]],
         rest(data["rest"]),
         rest(data["otherwise"]),
+        {_index(v, len(values)): _index(n, _LARGEST) for v, n in data["most"]},
     )
     _check(program, codes, constants)
     return Part(program, {_key_in(k): _index(n, parts) for k, n in later})

@@ -57,7 +57,8 @@ class Program:
     """``dims`` are what the inputs tell, with their facts; ``constants`` has the numbers of the arrays that
     some values are. ``input_shapes`` are as declared: sizes that are ``assumed`` to be equal are one in the
     shapes of values, and where they differ at a call, ``otherwise`` is run instead. ``steps`` are numbers of
-    kernels in a row, or functions of arrays."""
+    kernels in a row, or functions of arrays. ``most`` has the bytes of values at their largest, where a
+    profile tells."""
 
     name: str
     dims: tuple[Dim, ...]
@@ -73,6 +74,7 @@ class Program:
     steps: list[tuple[int, ...] | Host] = field(default_factory=list)
     rest: Rest | None = None
     otherwise: Rest | None = None
+    most: dict[int, int] = field(default_factory=dict)
 
     @property
     def input_names(self) -> list[str]:

@@ -86,6 +86,7 @@ class Run:
         self.plans = Plans(len(self.dims), self.arenas)
         self._sizes: Any = None  # functions of the dims, made when they are needed
         self._kept_sizes: Any = None
+        self._largest: Any = None  # offsets and arena for the largest sizes
 
     def numbers(self, key: Sequence[int]) -> tuple[list[tuple[int, ...]], dict[int, tuple[int, ...]]]:
         """For these values of the dims the sizes of each kernel, and the shape of each value made."""
@@ -113,7 +114,7 @@ class Run:
         """What runs for these values of the dims. Raises CallError where one cannot be."""
         slots, shapes = self.sized(key)
         inner = [v for v in self.made if v not in set(self.kept)]
-        offsets, arena = place(self.lives(inner, shapes))
+        offsets, arena = self.placed(inner, shapes)
         where = {v: (ARENA, at) for v, at in zip(inner, offsets, strict=True)}
         where |= {v: (GIVEN + i, 0) for i, v in enumerate([*self.given, *self.kept])}
         return Planned(self.laid(slots, where, range(len(slots))), arena, self.work(slots))
@@ -137,6 +138,16 @@ class Run:
             for k, sizes in zip(self.kernels, slots, strict=True)
             for f, places in codes[k.code].signature.work
         )
+
+    def placed(self, inner: Sequence[int], shapes: Mapping[int, Sequence[int]]) -> tuple[list[int], int]:
+        """Where the values within lie, in how many bytes: at the same place for all sizes where the largest
+        are known."""
+        lives, most = self.lives(inner, shapes), self.program.most
+        if not all(life.size <= most.get(v, -1) for v, life in zip(inner, lives, strict=True)):
+            return place(lives)
+        if self._largest is None:
+            self._largest = place([life._replace(size=most[v]) for v, life in zip(inner, lives, strict=True)])
+        return self._largest
 
     def lives(self, inner: Sequence[int], shapes: Mapping[int, Sequence[int]]) -> list[Life]:
         """How large the values within are, and between which kernels they live."""

@@ -195,7 +195,7 @@ class Whole:
                     where[v] = (ARENA, base)
                     base += rounded(sizes[v])
             inner = [v for v in run.made if v not in where]
-            offsets, more = place(run.lives(inner, shapes))
+            offsets, more = run.placed(inner, shapes)
             where |= {v: (ARENA, base + at) for v, at in zip(inner, offsets, strict=True)}
             end, work = base + more, run.work(slots)
             steps += run.laid(slots, where, [self._number(run.loaded, k.code) for k in run.kernels])

@@ -15,7 +15,8 @@ from ..te.graph import variables_of
 @dataclass(frozen=True)
 class Job:
     """``text`` is the JSON of the tensors: ``inputs`` placeholders, then ``constants``, then the results;
-    ``dims`` names all dims, ``told`` those that are arguments."""
+    ``dims`` names all dims, ``told`` those that are arguments. ``steps`` is the JSON of a trace that is
+    replayed; None: a default schedule."""
 
     text: str
     inputs: int
@@ -25,6 +26,7 @@ class Job:
     target: str
     math: str
     name: str
+    steps: str | None = None
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -51,4 +53,5 @@ def compiled(job: Job) -> KernelCode:
         job.name,
         outputs=tensors[job.inputs + job.constants :],
         math=job.math,
+        steps=job.steps,
     )

@@ -131,6 +131,7 @@ LAZY = {
         "importlib",
     ): "brings the package email, and only who compiles a graph needs it",
     ("tensorlang/graph/cache.py", "platformdirs"): "as above",
+    ("tensorlang/graph/makers.py", "importlib"): "as above",
     ("tensorlang/core/dtype.py", "ml_dtypes"): "takes 20 ms, and only kernels of bfloat16 need it",
     ("autosched/reporting/plot.py", "matplotlib"): "an extra; takes a second to import",
     ("autosched/reporting/progress.py", "IPython"): "is there in notebooks only",

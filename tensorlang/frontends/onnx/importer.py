@@ -99,6 +99,7 @@ class Importer:
         """Import all work, or as much as can be known now."""
         self.begin = copy(self)
         self.begin.work, self.begin.env = deque(self.work), dict(self.env)
+        self.g.remake = self.again
         self.dims = {d for v in self.g.inputs for n in v.shape for d in variables(n)}
         while self.work:
             call = self.work.popleft()
@@ -127,6 +128,10 @@ class Importer:
         for name, label in zip(self.outputs, self.labels, strict=True):
             self.g.output(self.result(name), label)
         return self.g
+
+    def again(self, sizes: Mapping[Var, Expr]) -> Graph:
+        """The graph with these sizes for dims of its inputs, imported anew."""
+        return Rest(self.begin, None, self.g.inputs, list(sizes)).graph(None, sizes)
 
     def result(self, name: str) -> Value:
         """A value as users see it."""
@@ -414,7 +419,7 @@ class Rest:
             return tuple(map(str, turned)), lambda: self.graph(None, {}, turned)
         return tuple(sizes[d] for d in self.dims), lambda: self.graph(None, sizes)
 
-    def graph(self, value: Any, sizes: Mapping[Var, int], decisions: Mapping[Expr, bool] = EMPTY) -> Graph:
+    def graph(self, value: Any, sizes: Mapping[Var, Any], decisions: Mapping[Expr, bool] = EMPTY) -> Graph:
         """The graph of the rest for this value of the pivot, or these sizes. Its inputs stand for
         ``live``."""
         before = self.importer
@@ -424,7 +429,7 @@ class Rest:
         now.outputs, now.labels = before.outputs, before.labels
         now._count = before._count
         now.decisions = {**before.decisions, **decisions}
-        fixed: dict[Expr, Expr] = {d: const(sizes[d], d.dtype) for d in self.dims if d in sizes}
+        fixed: dict[Expr, Expr] = {d: _sized(d, sizes[d]) for d in self.dims if d in sizes}
         shapes = {v: before.g.declared.get(v, v.shape) for v in self.live}
         new: dict[Value, Any] = {v: _again(v, shapes[v], fixed) for v in self.live}
         g.inputs = [new[v] for v in self.live]
@@ -447,6 +452,11 @@ def _again(v: Value, shape: Sequence[Expr], fixed: Mapping[Expr, Expr]) -> Value
     if isinstance(v, Opaque):
         return Opaque(v.name, v.what, declared=v.declared)
     return Value(v.name, [_fixed(n, fixed) for n in shape], v.dtype)
+
+
+def _sized(d: Var, size: Any) -> Expr:
+    """What stands for a dim: a number, or another size."""
+    return size if isinstance(size, Expr) else const(size, d.dtype)
 
 
 def _fixed(n: Any, fixed: Mapping[Expr, Expr]) -> Any:
