@@ -15,6 +15,7 @@ from ..expr.walk import variables
 from ..interface.signature import Dim
 from ..runtime import program as plain
 from ..runtime.engine import Engine
+from ..runtime.steps import Loaded
 from .graph import Node, Program, Value
 from .kernels import Compiler, Kernel, Region
 from .passes import REGIONS, Hooks, simplified
@@ -153,7 +154,11 @@ class _Writer:
             if v.data is not None:
                 program.constants[i] = self.array(v.data)
         program.most = self._most() if self.bounded else {}
-        return Engine(program, codes, self.arrays, source)
+        target = source.compiler.target
+        refused = target.why_not_here()
+        return Engine(
+            program, codes, self.arrays, source, Loaded(codes, refused), str(target) if refused else None
+        )
 
     def _most(self) -> dict[int, int]:
         """The largest bytes of the values whose sizes follow from those that are bounded."""

@@ -57,7 +57,7 @@ class Engine:
     Made by ``model.compile()`` or ``Engine.load``. Inputs are given in their order or by name, as numpy
     arrays or what DLPack hands over (those that do not lie in C order are copied); one output comes back as
     an array, several as a tuple. ``out=`` gives the arrays to write to, ``out_like=x`` asks for arrays of the
-    library of ``x``.
+    library of ``x``. One that was compiled for another ``target`` is there to be saved and exported.
     """
 
     def __init__(
@@ -67,6 +67,7 @@ class Engine:
         constants: Sequence[np.ndarray],
         source: Source | None = None,
         loaded: Loaded | None = None,
+        target: str | None = None,
     ) -> None:
         self.program = program
         self.codes = tuple(codes)
@@ -74,6 +75,7 @@ class Engine:
         self.source = source
         self.later: dict[Any, Engine] = {}
         self.output_names = list(program.output_names)
+        self.target = target  # None: this processor
         self._loaded = loaded or Loaded(self.codes)
         self.arenas = Arenas()
         self.apart = differences(program)
@@ -226,6 +228,7 @@ class Engine:
             [Part(e._shared(symbols_, arrays), later) for e, later in numbered],
             list(codes.values()),
             list(constants.values()),
+            self.target,
         )
         files.write({place: pack(contents)}, f"save {self.program.name}")
 

@@ -43,11 +43,13 @@ class Part(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """What a file holds; the first part is the engine itself."""
+    """What a file holds; the first part is the engine itself. ``target`` is that of another processor than
+    this one."""
 
     parts: list[Part]
     codes: list[KernelCode]
     constants: list[np.ndarray]
+    target: str | None = None
 
 
 # -- writing
@@ -71,7 +73,7 @@ def pack(contents: Contents) -> bytes:
         weights[place : place + a.nbytes] = np.ascontiguousarray(a).tobytes()
     features = sorted({f for c in contents.codes for f in c.features})
     header = {
-        "machine": store.machine(None, features),
+        "machine": store.machine(contents.target, features),
         "codes": [[c.signature.to_json(), len(c.object_code), c.features] for c in contents.codes],
         "constants": [
             [_dtype(a), a.shape, place] for a, place in zip(contents.constants, places, strict=True)

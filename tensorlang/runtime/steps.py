@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..core.dtype import dtype
-from ..errors import CallError
+from ..errors import CallError, TargetError
 from ..interface.externs import symbols
 from ..interface.signature import Param, Signature
 from ..native.engine import ARENA, CONSTANT, GIVEN
@@ -37,10 +37,15 @@ _ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
 
 
 class Loaded:
-    """The codes of an engine in this process: one linker for all."""
+    """The codes of an engine in this process: one linker for all. ``refused`` says why this process cannot
+    run them: then nothing is loaded."""
 
-    def __init__(self, codes: Sequence[KernelCode]) -> None:
+    def __init__(self, codes: Sequence[KernelCode], refused: str | None = None) -> None:
         self.codes = codes
+        self.refused = refused
+        self.entries: list[int] = []
+        if refused is not None:
+            return
         self.called = Callbacks([e for c in codes for e in c.signature.externs])
         imports = {
             **helpers(parallel=any(b"tensorlang_parallel" in c.object_code for c in codes)),
@@ -86,7 +91,7 @@ class Run:
         self.plans = Plans(len(self.dims), self.arenas)
         self._sizes: Any = None  # functions of the dims, made when they are needed
         self._kept_sizes: Any = None
-        self._largest: Any = None  # offsets and arena for the largest sizes
+        self._largest: dict[tuple[int, ...], Any] = {}  # offsets and arena for the largest sizes
 
     def numbers(self, key: Sequence[int]) -> tuple[list[tuple[int, ...]], dict[int, tuple[int, ...]]]:
         """For these values of the dims the sizes of each kernel, and the shape of each value made."""
@@ -101,7 +106,14 @@ class Run:
         return {v: tuple(islice(sizes, len(self.program.values[v].shape))) for v in values}
 
     def sized(self, key: Sequence[int]) -> tuple[list[tuple[int, ...]], dict[int, tuple[int, ...]]]:
-        """``numbers``. Raises CallError where a size cannot be."""
+        """``numbers``. Raises CallError where a size cannot be, TargetError for codes that are not for this
+        processor."""
+        if self.loaded.refused is not None:
+            raise TargetError(
+                f"{self.program.name} cannot be run here",
+                because=self.loaded.refused,
+                try_="engine.export(path) or engine.save(path), and run it there",
+            )
         slots, shapes = self.numbers(key)
         for v, shape in shapes.items():
             if min(shape, default=0) < 0:
@@ -145,9 +157,11 @@ class Run:
         lives, most = self.lives(inner, shapes), self.program.most
         if not all(life.size <= most.get(v, -1) for v, life in zip(inner, lives, strict=True)):
             return place(lives)
-        if self._largest is None:
-            self._largest = place([life._replace(size=most[v]) for v, life in zip(inner, lives, strict=True)])
-        return self._largest
+        key = tuple(inner)
+        if key not in self._largest:
+            largest = [life._replace(size=most[v]) for v, life in zip(inner, lives, strict=True)]
+            self._largest[key] = place(largest)
+        return self._largest[key]
 
     def lives(self, inner: Sequence[int], shapes: Mapping[int, Sequence[int]]) -> list[Life]:
         """How large the values within are, and between which kernels they live."""

@@ -23,7 +23,7 @@ from ..core.dtype import dtype
 from ..errors import CallError
 from ..interface.signature import Dim, Param, Signature
 from ..native.engine import ARENA, CONSTANT, GIVEN, UNPLANNED
-from .arena import place, rounded
+from .arena import rounded
 from .arguments import Binder
 from .arrays import address_of, empty
 from .call import native_entry

@@ -141,3 +141,13 @@ def test_a_model_of_a_file_is_imported_anew():
         assert [m.op for m in part.nodes] == [op] and not part.assumed and part.rest is None
     x = -np.ones((4, 2), "float32")
     assert np.array_equal(g.compile(profile={"x": [(1, 8), 2]})(x), -x)
+
+
+def test_an_engine_for_another_processor_is_saved_and_not_run(layers, tmp_path):
+    engine = layers.compile(target="llvm -mtriple=aarch64-linux-gnu", profile={"rows": (1, 4)})
+    with pytest.raises(tl.TargetError, match="it is for aarch64"):
+        engine(rows(2))
+    assert "layers(x: float32[rows, 24])" in repr(engine)
+    engine.save(tmp_path / "e.engine")
+    with pytest.raises(tl.TargetError):
+        tl.Engine.load(tmp_path / "e.engine")
