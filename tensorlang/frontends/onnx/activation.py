@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ... import ops, te
 from ...te import Tensor
-from .elementwise import aligned, constant_like, times
+from ..words import constant_like, times
+from .elementwise import aligned
 from .table import plain, te_op
 
 for _name, _op in {

@@ -11,7 +11,7 @@ from ...errors import DeclareError
 from ...expr import make
 from ...expr.nodes import Expr, const_int
 from ...te import Tensor
-from .elementwise import constant_like, of_type
+from ..words import constant_like, of_type
 from .proto import dtype_name
 from .table import te_op
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ... import ops, te
-from ...core.dtype import DType, dtype
+from ...core.dtype import dtype
 from ...errors import TensorLangError
-from ...expr.make import ExprLike
 from ...te import Tensor
+from ..words import constant_like, paired, truncated, whole_power
 from .narrow import WIDE, rounded
 from .proto import Call, dtype_name
 from .table import graph_op, plain, te_op
@@ -93,21 +93,6 @@ for _name, _op in _BINARY.items():
     te_op(_name)(_binary(_op))
 
 
-def constant_like(x: Tensor, value: Any) -> Tensor:
-    """A number as a tensor of the dtype of ``x``."""
-    return te.compute((), lambda: te.const(value, x.dtype), name="c")
-
-
-def times(x: Tensor, factor: float) -> Tensor:
-    """The product with a number; ``x`` itself for 1."""
-    return x if factor == 1 else ops.multiply(x, constant_like(x, factor))
-
-
-def of_type(x: Tensor, kind: DType) -> Tensor:
-    """``x`` in another dtype, itself when it has that."""
-    return x if x.dtype == kind else ops.cast(x, kind)
-
-
 @graph_op("Identity")
 def identity(c: Importer, call: Call) -> Any:
     return (c.value(call.inputs[0]),)  # of whatever kind
@@ -154,22 +139,7 @@ def _viewed(x: np.ndarray, *, kind: str) -> np.ndarray:
 @_binary
 def div(a: Tensor, b: Tensor) -> Tensor:
     """Of whole numbers the quotient towards zero."""
-    return ops.divide(a, b) if a.dtype.is_float else _truncated(a, b)
-
-
-def _truncated(a: Tensor, b: Tensor) -> Tensor:
-    return _paired("div", a, b, te.truncdiv)
-
-
-def _paired(name: str, a: Tensor, b: Tensor, f: Callable[[Any, Any], Any]) -> Tensor:
-    """``f`` of the elements of two tensors that broadcast."""
-    shape = te.whole.broadcast_shape(name, [a, b])
-
-    def own(t: Tensor, at: tuple[ExprLike, ...]) -> Any:
-        at = at[len(at) - t.ndim :] if t.ndim else ()
-        return t(*(0 if te.whole.is_one(n) else i for n, i in zip(t.shape, at, strict=True)))
-
-    return te.compute(shape, lambda *i: f(own(a, i), own(b, i)), name=name)
+    return ops.divide(a, b) if a.dtype.is_float else truncated(a, b)
 
 
 @te_op("Pow")
@@ -177,29 +147,11 @@ def _paired(name: str, a: Tensor, b: Tensor, f: Callable[[Any, Any], Any]) -> Te
 def pow_(a: Tensor, b: Tensor) -> Tensor:
     """In the dtype of the base."""
     if a.dtype.is_int and b.dtype.is_int:
-        return _paired("pow", a, b, _whole_power)
+        return paired("pow", a, b, whole_power)
     if a.dtype == b.dtype:
         return ops.power(a, b)
     wide = "float64" if a.dtype.is_int or "64" in f"{a.dtype}{b.dtype}" else "float32"
     return ops.cast(ops.power(ops.cast(a, wide), ops.cast(b, wide)), a.dtype)
-
-
-def _whole_power(base: Any, exponent: Any) -> Any:
-    """By squaring: six bits of an exponent say all, for of larger ones only powers of -1, 0 and 1 are whole
-    numbers of 64 bits. A negative exponent leaves nothing of other numbers than those."""
-    one = te.const(1, base.dtype)
-    found, square = one, base
-    for k in range(6):
-        bit = te.bitwise_and(
-            te.shift_right(exponent, te.const(k, exponent.dtype)), te.const(1, exponent.dtype)
-        )
-        found = te.select(bit != 0, found * square, found)
-        square = square * square
-    found = te.select(te.all(base == 0, exponent != 0), te.const(0, base.dtype), found)
-    if exponent.dtype.code == "uint":
-        return found
-    unit = base == 1 if base.dtype.code == "uint" else te.any(base == 1, base == -1)
-    return te.select(te.any(exponent >= 0, unit), found, te.const(0, base.dtype))
 
 
 @te_op("Mod")
@@ -250,6 +202,3 @@ for _name, _op in {"Max": ops.maximum, "Min": ops.minimum, "Sum": ops.add}.items
 def mean(*tensors: Tensor) -> Tensor:
     total = functools.reduce(ops.add, tensors)
     return ops.divide(total, constant_like(total, len(tensors)))
-
-
-__all__ = ["aligned", "constant_like", "of_type", "times"]

@@ -10,10 +10,10 @@ from ... import ops, te
 from ...expr import make
 from ...expr.nodes import Expr, const_int
 from ...te import Tensor
+from ..words import constant_like, inverse_root, times
 from .activation import swish
 from .attention import Mask, after, attended, heads, joined, rotated
-from .elementwise import constant_like, times
-from .norms import inverse_root, layer_normalization, rms_normalization
+from .norms import layer_normalization, rms_normalization
 from .table import MICROSOFT, ONNX, te_op
 from .windows import convolved
 

@@ -8,24 +8,13 @@ from typing import Any
 from ... import ops
 from ...expr.nodes import const_int
 from ...te import Tensor
-from .elementwise import constant_like, of_type
+from ..words import constant_like, inverse_root, of_type, scaled
 from .table import te_op
 
 
 def _wide(x: Tensor, stash_type: int = 1) -> Tensor:
     """In the type in which statistics are made; ``stash_type`` 1 is float32."""
     return ops.cast(x, "float32") if x.dtype.bits == 16 and stash_type == 1 else x
-
-
-def inverse_root(x: Tensor, epsilon: float) -> Tensor:
-    """``1 / √(x + epsilon)``."""
-    return ops.rsqrt(ops.add(x, constant_like(x, epsilon)))
-
-
-def scaled(x: Tensor, scale: Tensor | None, bias: Tensor | None = None) -> Tensor:
-    """``x * scale + bias``, broadcast; what is left out changes nothing."""
-    x = x if scale is None else ops.multiply(x, scale)
-    return x if bias is None else ops.add(x, bias)
 
 
 def _batch(p: Tensor, x: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ... import ops
 from ...te import Tensor
-from .elementwise import times
+from ..words import times
 from .table import plain, te_op
 
 plain(ops.matmul, "MatMul")

@@ -9,7 +9,7 @@ from ... import ops, te
 from ...core.dtype import dtype
 from ...expr import make
 from ...te import Tensor
-from .elementwise import of_type
+from ..words import of_type
 from .narrow import WIDE, rounded
 from .proto import Call, dtype_name
 from .table import graph_op, te_op

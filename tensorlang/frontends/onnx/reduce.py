@@ -7,7 +7,7 @@ from typing import Any
 
 from ... import ops
 from ...te import Tensor
-from .elementwise import of_type
+from ..words import of_type
 from .table import one, te_op
 
 Reduction = Callable[[Tensor, Any, bool], Tensor]

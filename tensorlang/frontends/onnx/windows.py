@@ -11,7 +11,7 @@ from ...expr import make
 from ...expr.nodes import Expr, const_int
 from ...ops.window import padded
 from ...te import Tensor
-from .elementwise import constant_like
+from ..words import constant_like
 from .table import te_op
 
 Margins = list[tuple[Any, Any]]
