@@ -17,7 +17,7 @@ from .errors import (
     TargetError,
     TensorLangError,
 )
-from .frontends import load_onnx, onnx_op
+from .frontends import load_onnx, load_torch, onnx_op
 from .graph import Engine, Graph
 from .interface.externs import register_func, register_symbol
 from .nd import cpu, device
@@ -70,6 +70,7 @@ __all__ = [
     "device",
     "load",
     "load_onnx",
+    "load_torch",
     "lower",
     "nd",
     "num_threads",

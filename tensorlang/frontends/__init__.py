@@ -30,6 +30,22 @@ def load_onnx(source: Any) -> Graph:
     return load_onnx(source)
 
 
+def load_torch(program: Any) -> Graph:
+    """The graph of a program that ``torch.export`` made. Sizes exported as dynamic stay open::
+
+        program = torch.export.export(module, (x,), dynamic_shapes=({0: torch.export.Dim("batch")},))
+        engine = tl.load_torch(program).compile()
+        y = engine(x)
+
+    The engine needs no torch: it is saved, loaded and called with arrays. Needs torch (extra ``torch``) here.
+    Raises TensorLangError for what is no such program, and for operators that are not supported, all of them
+    at once.
+    """
+    from .torch import load_torch
+
+    return load_torch(program)
+
+
 def onnx_op(domain: str, name: str) -> Callable[[Function], Function]:
     """A decorator that makes a function of te tensors an operator of ONNX files::
 

@@ -103,7 +103,7 @@ HEAVY = {
     "ml_dtypes": ("tensorlang/core/dtype.py", "tensorlang/frontends/onnx/narrow.py"),
     "scipy": (),
     "pandas": (),
-    "torch": (),
+    "torch": ("tensorlang/frontends/torch/",),
     "onnx": ("tensorlang/frontends/onnx/proto.py",),
     "onnxruntime": ("tensorlang/peers/runtimes.py",),
     "openvino": ("tensorlang/peers/runtimes.py",),
@@ -116,6 +116,7 @@ LAZY = {
     ("autosched/cost_model/xgb.py", "xgboost"): "takes seconds to import",
     ("autosched/dynamic/decision_tree.py", "sklearn"): "takes seconds to import",
     ("tensorlang/frontends/onnx/proto.py", "onnx"): "an extra; takes a tenth of a second to import",
+    ("tensorlang/frontends/torch/version.py", "torch"): "an extra, whose absence is told in words of ours",
     ("tensorlang/peers/runtimes.py", "onnxruntime"): "a peer, which need not be there",
     ("tensorlang/peers/runtimes.py", "openvino"): "a peer, which need not be there",
     (

@@ -1,0 +1,17 @@
+"""Torch's graphs as graphs of ours. The only room that knows torch; it knows graphs, and nothing of kernels.
+
+``table`` lists the operators, one function and a line each, in files by family; ``importer`` walks a graph of
+ATen operators, ``export`` takes a program that ``torch.export`` made.
+"""
+
+from __future__ import annotations
+
+from . import version
+
+version.check()
+
+from . import activation, attention, elementwise, index, norms, products, reduce, shape, windows  # noqa: E402, F401
+from .export import load_torch  # noqa: E402
+from .table import OPERATORS  # noqa: E402
+
+__all__ = ["OPERATORS", "load_torch"]

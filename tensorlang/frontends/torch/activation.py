@@ -1,0 +1,116 @@
+"""ATen's activations, softmax among them. Knows ops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import ops
+from ...te import Tensor
+from ..words import constant_like, times
+from .table import aten
+from .types import as_type, floats, wide
+
+for _name, _op in {
+    "hardsigmoid": ops.hard_sigmoid,
+    "hardswish": ops.hard_swish,
+    "mish": ops.mish,
+    "silu": ops.silu,
+    "relu6": ops.relu6,
+}.items():
+    aten(_name)(wide(_op))
+
+
+@aten("hardsigmoid")
+def hard_sigmoid(x: Tensor) -> Tensor:
+    return wide(lambda t: ops.hard_sigmoid(t, 1 / 6, 0.5))(x)
+
+
+@aten("gelu")
+def gelu(x: Tensor, approximate: str = "none") -> Tensor:
+    return ops.gelu(x, approximate)
+
+
+@aten("leaky_relu")
+def leaky_relu(x: Tensor, slope: float = 0.01) -> Tensor:
+    zero = constant_like(x, 0)
+    return ops.where(ops.greater(x, zero), x, times(x, slope))
+
+
+@aten("prelu", "_prelu_kernel")
+def prelu(x: Tensor, weight: Tensor) -> Tensor:
+    if weight.ndim == 1 and x.ndim > 1:
+        weight = ops.reshape(weight, (weight.shape[0], *[1] * (x.ndim - 2)))
+    return ops.where(ops.greater(x, constant_like(x, 0)), x, ops.multiply(x, weight))
+
+
+@aten("elu")
+def elu(x: Tensor, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Tensor:
+    def of(t: Tensor) -> Tensor:
+        low = times(ops.expm1(times(t, input_scale)), alpha * scale)
+        return ops.where(ops.greater(t, constant_like(t, 0)), times(t, scale), low)
+
+    return wide(of)(x)
+
+
+@aten("celu")
+def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
+    return elu(x, alpha, 1.0, 1.0 / alpha)
+
+
+@aten("selu")
+def selu(x: Tensor) -> Tensor:
+    return elu(x, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946)
+
+
+@aten("softplus")
+def softplus(x: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
+    return wide(lambda t: ops.softplus(t, float(beta), float(threshold)))(x)
+
+
+@aten("threshold")
+def threshold(x: Tensor, least: float, value: float) -> Tensor:
+    return ops.where(ops.greater(x, constant_like(x, least)), x, constant_like(x, value))
+
+
+@aten("glu")
+def glu(x: Tensor, axis: int = -1) -> Tensor:
+    a, b = ops.split(x, 2, axis)
+    return ops.multiply(a, ops.sigmoid(b))
+
+
+@aten("log_sigmoid_forward")
+def log_sigmoid_forward(x: Tensor) -> Any:
+    """The second result is what torch keeps for the way back on some devices; nothing on a CPU of it."""
+    return log_sigmoid(x), ops.exp(ops.negative(ops.abs(x)))
+
+
+@aten("log_sigmoid")
+def log_sigmoid(x: Tensor) -> Tensor:
+    zero = constant_like(x, 0)
+    return ops.subtract(ops.minimum(x, zero), ops.log1p(ops.exp(ops.negative(ops.abs(x)))))
+
+
+@aten("_softmax", "softmax.int")
+def softmax(x: Tensor, axis: int, kind: Any = None) -> Tensor:
+    """Its second parameter is a dtype, or whether half is turned to float, which is for other devices."""
+    x = floats(as_type(x, kind) if isinstance(kind, str) else x)
+    return x_of_one(x) if x.ndim == 0 else ops.softmax(x, axis)
+
+
+def x_of_one(x: Tensor) -> Tensor:
+    """The softmax of a number."""
+    return ops.full((), 1.0, x.dtype)
+
+
+@aten("_safe_softmax")
+def safe_softmax(x: Tensor, axis: int, kind: str | None = None) -> Tensor:
+    """A row of nothing but -inf gives zeros."""
+    y = softmax(x, axis, kind)
+    empty = ops.equal(ops.max(x, axis, True), constant_like(x, float("-inf")))
+    return ops.where(empty, constant_like(y, 0), y)
+
+
+@aten("_log_softmax", "log_softmax.int")
+def log_softmax(x: Tensor, axis: int, kind: Any = None) -> Tensor:
+    x = floats(as_type(x, kind) if isinstance(kind, str) else x)
+    return ops.full((), 0.0, x.dtype) if x.ndim == 0 else ops.log_softmax(x, axis)

@@ -1,0 +1,77 @@
+"""ATen's attention. Knows ops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import ops, te
+from ...expr.nodes import const_int
+from ...te import Tensor
+from ..words import constant_like, times
+from .table import aten, needs
+from .types import as_type
+
+
+def _heads(x: Tensor, q: Tensor) -> Tensor:
+    """Keys or values with as many heads as queries have."""
+    have, wanted = (
+        const_int(x.shape[-3]) if x.ndim > 2 else None,
+        const_int(q.shape[-3]) if q.ndim > 2 else None,
+    )
+    if have is None or wanted is None or have == wanted:
+        return x
+    return ops.repeat(x, wanted // have, x.ndim - 3)
+
+
+@aten("scaled_dot_product_attention")
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None = None,
+    dropout: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    needs(not dropout, "attention with dropout")
+    if enable_gqa:
+        k, v = _heads(k, q), _heads(v, q)
+    if mask is not None and not mask.dtype.is_bool:
+        mask = as_type(mask, q.dtype)
+    return ops.scaled_dot_product_attention(q, k, v, mask, is_causal, scale)
+
+
+@aten("_scaled_dot_product_flash_attention_for_cpu")
+def flash_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    dropout: float = 0.0,
+    is_causal: bool = False,
+    mask: Tensor | None = None,
+    scale: float | None = None,
+) -> Any:
+    """With the logarithms of the sums of exponentials, which the way back reads."""
+    y = attention(q, k, v, mask, dropout, is_causal, scale)
+    return y, ops.logsumexp(scores(q, k, mask, is_causal, scale), -1)
+
+
+def factor(q: Tensor, scale: float | None) -> float:
+    """What scores are multiplied with."""
+    n = const_int(q.shape[-1])
+    needs(scale is not None or n is not None, "heads of open size")
+    return scale if scale is not None else float(n or 1) ** -0.5
+
+
+def scores(q: Tensor, k: Tensor, mask: Tensor | None, is_causal: bool, scale: float | None) -> Tensor:
+    """What the softmax is of."""
+    s = times(ops.matmul(q, k, False, True), factor(q, scale))
+    if mask is not None and mask.dtype.is_bool:
+        s = ops.where(mask, s, constant_like(s, float("-inf")))
+    elif mask is not None:
+        s = ops.add(s, as_type(mask, s.dtype))
+    if not is_causal:
+        return s
+    low = te.const(float("-inf"), s.dtype)
+    return te.compute(s.shape, lambda *i: te.select(i[-1] <= i[-2], s(*i), low), name="causal")

@@ -1,0 +1,341 @@
+"""ATen's elementwise arithmetic, comparisons, logic and casts. Knows ops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ... import ops
+from ...core.dtype import BOOL
+from ...te import Tensor
+from ..words import constant_like, paired, truncated, whole_power
+from .table import aten
+from .types import as_type, floats, of_floats, promoted, result_type, wide
+
+_SAME: dict[str, Callable[..., Any]] = {
+    "abs": ops.abs,
+    "ceil": ops.ceil,
+    "floor": ops.floor,
+    "neg": ops.negative,
+    "round": ops.round,
+    "sign": ops.sign,
+    "trunc": ops.trunc,
+    "relu": ops.relu,
+}
+for _name, _op in _SAME.items():
+    aten(_name)(_op)
+
+for _name, _op in {
+    "acos": ops.acos,
+    "acosh": ops.acosh,
+    "asin": ops.asin,
+    "asinh": ops.asinh,
+    "atan": ops.atan,
+    "atanh": ops.atanh,
+    "cos": ops.cos,
+    "cosh": ops.cosh,
+    "erf": ops.erf,
+    "exp": ops.exp,
+    "exp2": ops.exp2,
+    "expm1": ops.expm1,
+    "log": ops.log,
+    "log10": ops.log10,
+    "log1p": ops.log1p,
+    "log2": ops.log2,
+    "reciprocal": ops.reciprocal,
+    "rsqrt": ops.rsqrt,
+    "sigmoid": ops.sigmoid,
+    "sin": ops.sin,
+    "sinh": ops.sinh,
+    "sqrt": ops.sqrt,
+    "tan": ops.tan,
+    "tanh": ops.tanh,
+}.items():
+    aten(_name)(of_floats(_op))
+
+
+@aten("alias", "clone", "contiguous", "detach", "lift_fresh_copy")
+def same(x: Tensor) -> Tensor:
+    return x
+
+
+@aten("square")
+def square(x: Tensor) -> Tensor:
+    return ops.multiply(x, x)
+
+
+@aten("bitwise_not")
+def bitwise_not(x: Tensor) -> Tensor:
+    return ops.logical_not(x) if x.dtype.is_bool else ops.bitwise_not(x)
+
+
+@aten("logical_not")
+def logical_not(x: Tensor) -> Tensor:
+    return ops.logical_not(as_type(x, BOOL))
+
+
+@aten("isnan")
+def isnan(x: Tensor) -> Tensor:
+    return ops.isnan(x) if x.dtype.is_float else ops.full(x.shape, False, BOOL)
+
+
+@aten("isinf")
+def isinf(x: Tensor) -> Tensor:
+    return ops.isinf(x) if x.dtype.is_float else ops.full(x.shape, False, BOOL)
+
+
+@aten("isfinite")
+def isfinite(x: Tensor) -> Tensor:
+    return ops.isfinite(x) if x.dtype.is_float else ops.full(x.shape, True, BOOL)
+
+
+@aten("nan_to_num")
+def nan_to_num(
+    x: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
+) -> Tensor:
+    return ops.nan_to_num(x, nan or 0.0, posinf, neginf) if x.dtype.is_float else x
+
+
+# -- of two tensors
+
+
+def _scaled(x: Tensor, alpha: Any) -> Tensor:
+    return x if alpha == 1 else ops.multiply(x, as_type(alpha, x.dtype))
+
+
+@aten("add.Tensor", "add.Scalar")
+def add(x: Any, y: Any, alpha: Any = 1) -> Tensor:
+    a, b = promoted(x, y)
+    return ops.logical_or(a, b) if a.dtype.is_bool else ops.add(a, _scaled(b, alpha))
+
+
+@aten("sub.Tensor", "sub.Scalar")
+def sub(x: Any, y: Any, alpha: Any = 1) -> Tensor:
+    a, b = promoted(x, y)
+    return ops.subtract(a, _scaled(b, alpha))
+
+
+@aten("rsub.Tensor", "rsub.Scalar")
+def rsub(x: Any, y: Any, alpha: Any = 1) -> Tensor:
+    return sub(y, x, alpha)
+
+
+@aten("mul.Tensor", "mul.Scalar")
+def mul(x: Any, y: Any) -> Tensor:
+    a, b = promoted(x, y)
+    return ops.logical_and(a, b) if a.dtype.is_bool else ops.multiply(a, b)
+
+
+def _quotient(x: Any, y: Any) -> tuple[Tensor, Tensor]:
+    """Both as floats."""
+    a, b = promoted(x, y)
+    return floats(a), floats(b)
+
+
+@aten("div.Tensor", "div.Scalar", "true_divide.Tensor")
+def div(x: Any, y: Any) -> Tensor:
+    return ops.divide(*_quotient(x, y))
+
+
+@aten("div.Tensor_mode", "div.Scalar_mode")
+def div_mode(x: Any, y: Any, rounding_mode: str | None) -> Tensor:
+    if rounding_mode is None:
+        return div(x, y)
+    a, b = promoted(x, y)
+    if rounding_mode == "floor":
+        return _floor_of(a, b)
+    return wide_pair(lambda p, q: ops.trunc(ops.divide(p, q)), a, b) if a.dtype.is_float else truncated(a, b)
+
+
+def wide_pair(f: Callable[..., Tensor], a: Tensor, b: Tensor) -> Tensor:
+    """``f`` of two tensors of one type, 16-bit floats in float32."""
+    if not a.dtype.is_float or a.dtype.bits > 16:
+        return f(a, b)
+    return as_type(f(as_type(a, "float32"), as_type(b, "float32")), a.dtype)
+
+
+@aten("floor_divide", "floor_divide.Scalar")
+def floor_divide(x: Any, y: Any) -> Tensor:
+    return _floor_of(*promoted(x, y))
+
+
+def _floor_of(a: Tensor, b: Tensor) -> Tensor:
+    if not a.dtype.is_float:
+        return ops.floor_divide(a, b)
+    return wide_pair(_floor_quotient, a, b)
+
+
+def _floor_quotient(a: Tensor, b: Tensor) -> Tensor:
+    """Of floats, as Python has it: from the remainder, so that what divides evenly is exact."""
+    rest = ops.fmod(a, b)
+    zero, one = constant_like(a, 0), constant_like(a, 1)
+    quotient = ops.divide(ops.subtract(a, rest), b)
+    apart = ops.logical_and(ops.not_equal(rest, zero), ops.not_equal(ops.less(rest, zero), ops.less(b, zero)))
+    quotient = ops.where(apart, ops.subtract(quotient, one), quotient)
+    low = ops.floor(quotient)
+    near = ops.where(ops.greater(ops.subtract(quotient, low), constant_like(a, 0.5)), ops.add(low, one), low)
+    return ops.where(ops.equal(b, zero), ops.divide(a, b), near)
+
+
+@aten("remainder.Tensor", "remainder.Scalar", "remainder.Scalar_Tensor")
+def remainder(x: Any, y: Any) -> Tensor:
+    return wide_pair(ops.mod, *promoted(x, y))
+
+
+@aten("fmod.Tensor", "fmod.Scalar")
+def fmod(x: Any, y: Any) -> Tensor:
+    return wide_pair(ops.fmod, *promoted(x, y))
+
+
+@aten("pow.Tensor_Tensor", "pow.Scalar")
+def pow_(x: Any, y: Any) -> Tensor:
+    a, b = promoted(x, y)
+    return ops.power(a, b) if a.dtype.is_float else paired("pow", a, b, whole_power)
+
+
+_ROOTS: dict[float, Callable[[Tensor], Tensor]] = {
+    0.5: ops.sqrt,
+    -0.5: ops.rsqrt,
+    -1.0: ops.reciprocal,
+    1.0: same,
+    2.0: square,
+    3.0: lambda x: ops.multiply(ops.multiply(x, x), x),
+}
+
+
+@aten("pow.Tensor_Scalar")
+def pow_number(x: Tensor, exponent: Any) -> Tensor:
+    x = as_type(x, result_type(x, exponent))
+    if isinstance(exponent, int | float) and x.dtype.is_float and float(exponent) in _ROOTS:
+        return wide(_ROOTS[float(exponent)])(x)
+    return pow_(x, exponent)
+
+
+@aten("maximum")
+def maximum(x: Tensor, y: Tensor) -> Tensor:
+    a, b = promoted(x, y)
+    return ops.logical_or(a, b) if a.dtype.is_bool else ops.maximum(a, b)
+
+
+@aten("minimum")
+def minimum(x: Tensor, y: Tensor) -> Tensor:
+    a, b = promoted(x, y)
+    return ops.logical_and(a, b) if a.dtype.is_bool else ops.minimum(a, b)
+
+
+@aten("atan2")
+def atan2(x: Tensor, y: Tensor) -> Tensor:
+    return ops.atan2(*_quotient(x, y))
+
+
+@aten("logaddexp")
+def logaddexp(x: Tensor, y: Tensor) -> Tensor:
+    return ops.logaddexp(*_quotient(x, y))
+
+
+def _bits(name: str, whole: Callable[..., Tensor], truth: Callable[..., Tensor]) -> None:
+    @aten(f"{name}.Tensor", f"{name}.Scalar", f"{name}.Scalar_Tensor")
+    def of(x: Any, y: Any) -> Tensor:
+        a, b = promoted(x, y)
+        return truth(a, b) if a.dtype.is_bool else whole(a, b)
+
+
+_bits("bitwise_and", ops.bitwise_and, ops.logical_and)
+_bits("bitwise_or", ops.bitwise_or, ops.logical_or)
+_bits("bitwise_xor", ops.bitwise_xor, ops.logical_xor)
+
+
+def _logic(name: str, f: Callable[..., Tensor]) -> None:
+    @aten(name)
+    def of(x: Tensor, y: Tensor) -> Tensor:
+        return f(as_type(x, BOOL), as_type(y, BOOL))
+
+
+_logic("logical_and", ops.logical_and)
+_logic("logical_or", ops.logical_or)
+_logic("logical_xor", ops.logical_xor)
+
+
+def _comparison(name: str, f: Callable[..., Tensor]) -> None:
+    @aten(f"{name}.Tensor", f"{name}.Scalar")
+    def of(x: Any, y: Any) -> Tensor:
+        a, b = promoted(x, y)
+        if a.dtype.is_bool:
+            a, b = as_type(a, "uint8"), as_type(b, "uint8")
+        return f(a, b)
+
+
+for _name, _op in {
+    "eq": ops.equal,
+    "ge": ops.greater_equal,
+    "gt": ops.greater,
+    "le": ops.less_equal,
+    "lt": ops.less,
+    "ne": ops.not_equal,
+}.items():
+    _comparison(_name, _op)
+
+
+@aten("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar")
+def where(condition: Tensor, x: Any, y: Any) -> Tensor:
+    return ops.where(as_type(condition, BOOL), *promoted(x, y))
+
+
+@aten("masked_fill.Scalar", "masked_fill.Tensor")
+def masked_fill(x: Tensor, mask: Tensor, value: Any) -> Tensor:
+    filled = ops.where(mask, as_type(value, x.dtype), x)
+    return filled
+
+
+@aten("clamp", "clamp.Tensor", "hardtanh")
+def clamp(x: Tensor, low: Any = None, high: Any = None) -> Tensor:
+    t = result_type(*(a for a in (x, low, high) if a is not None))
+    x = as_type(x, t)
+    x = x if low is None else ops.maximum(x, as_type(low, t))
+    return x if high is None else ops.minimum(x, as_type(high, t))
+
+
+@aten("clamp_min", "clamp_min.Tensor")
+def clamp_min(x: Tensor, low: Any) -> Tensor:
+    return clamp(x, low)
+
+
+@aten("clamp_max", "clamp_max.Tensor")
+def clamp_max(x: Tensor, high: Any) -> Tensor:
+    return clamp(x, None, high)
+
+
+@aten("addcmul")
+def addcmul(x: Tensor, y: Tensor, z: Tensor, value: Any = 1) -> Tensor:
+    return add(x, mul(y, z), value)
+
+
+@aten("addcdiv")
+def addcdiv(x: Tensor, y: Tensor, z: Tensor, value: Any = 1) -> Tensor:
+    return add(x, div(y, z), value)
+
+
+@aten("lerp.Scalar", "lerp.Tensor")
+def lerp(x: Tensor, y: Tensor, weight: Any) -> Tensor:
+    return add(x, mul(weight, sub(y, x)))
+
+
+# -- types
+
+
+@aten("_to_copy", "to.dtype")
+def to_copy(x: Tensor, to: str | None = None) -> Tensor:
+    return x if to is None else as_type(x, to)
+
+
+@aten("convert_element_type")
+def converted(x: Tensor, to: str) -> Tensor:
+    return as_type(x, to)
+
+
+@aten("type_as")
+def type_as(x: Tensor, like: Tensor) -> Tensor:
+    return as_type(x, like.dtype)
+
+
+__all__ = ["add", "as_type", "clamp", "div", "mul", "sub", "where"]

@@ -1,0 +1,235 @@
+"""From a graph of ATen operators to a graph of ours. Knows the table of operators, not what any means.
+
+The graph must be functional: no operator writes to what another reads. Sizes that are symbols become dims.
+What each node makes is compared with what torch says it makes, so that an operator of another shape or type
+than torch's is refused here, and never runs.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from ...errors import DeclareError, TensorLangError
+from ...expr.nodes import const_int
+from ...graph import Graph, Value
+from .symbols import Sizes
+from .table import OPERATORS, Placed
+from .tensors import dtype_name, held, supported
+
+# what says where memory is and how it lies, or how something is done: nothing that a result depends on
+_ASIDE = {"copy", "device", "generator", "layout", "memory_format", "non_blocking", "pin_memory"}
+BROKEN = (AssertionError, AttributeError, IndexError, KeyError, TypeError, ValueError, ZeroDivisionError)
+
+
+class Refused(DeclareError):
+    """A node that cannot be said: ``node``."""
+
+    def __init__(self, node: fx.Node, reason: str) -> None:
+        super().__init__(f"{name_of(node)} ({node.name})", because=reason)
+        self.node = node
+        self.reason = reason
+
+
+def name_of(node: fx.Node) -> str:
+    """What people call the operator of a node."""
+    return str(node.target) if node.op == "call_function" else f"{node.op} {node.target}"
+
+
+class Importer:
+    """``constants`` has the tensors of placeholders and attributes that do not change; the others become
+    inputs, in their order. ``inputs`` tells for each input of the graph which placeholder it is, and
+    ``sized`` those that only tell a size."""
+
+    def __init__(self, name: str, constants: dict[str, torch.Tensor], ranges: Any = None) -> None:
+        self.g = Graph(name)
+        self.constants = constants
+        self.sizes = Sizes(ranges)
+        self.env: dict[fx.Node, Any] = {}
+        self.inputs: list[int] = []
+        self.sized: set[int] = set()
+        self._shared: dict[Any, Value] = {}
+
+    # -- the whole
+
+    def load(self, graph: fx.Graph, names: Sequence[str] = ()) -> Graph:
+        """The graph; ``names`` are those of its outputs. Raises Refused."""
+        numbers: list[tuple[int, fx.Node]] = []
+        place = 0
+        for node in graph.nodes:
+            if node.op == "placeholder":
+                if isinstance(node.meta["val"], torch.Tensor):
+                    self._placeholder(place, node)
+                else:
+                    numbers.append((place, node))
+                place += 1
+        self._tell(numbers)
+        for node in graph.nodes:
+            self._take(node)
+        (results,) = graph.output_node().args
+        for i, v in enumerate(results if isinstance(results, tuple | list) else [results]):
+            value = self.env[v]
+            name = names[i] if i < len(names) else None
+            self.g.output(value, name)
+        return self.g
+
+    def _placeholder(self, place: int, node: fx.Node) -> None:
+        if node.name in self.constants:
+            self.env[node] = self._constant(self.constants[node.name], node.name)
+            return
+        fake = node.meta["val"]
+        shape = [self._size(node, n) for n in fake.shape]
+        self.env[node] = self.g.input(shape, dtype_name(fake.dtype), _word(node.name))
+        self.inputs.append(place)
+
+    def _constant(self, x: torch.Tensor, name: str) -> Value:
+        """One value for all who hold the same elements."""
+        key = (x.data_ptr(), tuple(x.shape), tuple(x.stride()), x.dtype)
+        if key not in self._shared:
+            self._shared[key] = self.g.constant(held(x), _word(name))
+        return self._shared[key]
+
+    def _tell(self, numbers: Sequence[tuple[int, fx.Node]]) -> None:
+        """Inputs for symbols that come as numbers only: arrays of bytes of that size, which nobody reads."""
+        told = set(self.g.dims)
+        for place, node in numbers:
+            n = node.meta["val"]
+            if isinstance(n, int):
+                continue
+            size = self._size(node, n)
+            if isinstance(size, int) or size in told:
+                continue
+            self.g.input((size,), "uint8", _word(node.name))
+            self.inputs.append(place)
+            self.sized.add(place)
+            told = set(self.g.dims)
+
+    def _size(self, node: fx.Node, n: Any) -> Any:
+        try:
+            return self.sizes.of(n)
+        except DeclareError as error:
+            raise Refused(node, str(error)) from None
+
+    # -- one node
+
+    def _take(self, node: fx.Node) -> None:
+        if node.op == "get_attr":
+            owner: Any = node.graph.owning_module
+            for part in str(node.target).split("."):
+                owner = getattr(owner, part)
+            self.env[node] = self._constant(owner, node.name)
+        elif node.op == "call_function" and not isinstance(node.meta.get("val"), torch.SymInt):
+            self.env[node] = self._made(node)
+
+    def _made(self, node: fx.Node) -> Any:
+        if node.target is operator.getitem:
+            return self.env[node.args[0]][node.args[1]]
+        reason = unsupported(node)
+        if reason:
+            raise Refused(node, reason)
+        entry = OPERATORS[str(node.target)]
+        try:
+            made = self._called(entry.fn, node)
+        except TensorLangError as error:
+            raise Refused(node, str(error)) from None
+        except BROKEN as error:
+            raise Refused(node, f"{type(error).__name__}: {error}") from error
+        self._check(node, made)
+        return made
+
+    def _called(self, fn: Any, node: fx.Node) -> Any:
+        """The operator with the arguments of the node in the order of its schema."""
+        order: list[Any] = []
+        tensors: list[Value] = []
+        attrs: dict[str, Any] = {}
+        for i, p in enumerate(node.target._schema.arguments):  # type: ignore[union-attr]
+            if p.name in _ASIDE:
+                continue
+            x = node.args[i] if i < len(node.args) else node.kwargs.get(p.name, p.default_value)
+            x = fx.node.map_arg(x, lambda n: self._argument(node, n))
+            if isinstance(x, Value):
+                order.append(None)
+                tensors.append(x)
+            elif isinstance(x, list | tuple) and any(isinstance(v, Value) for v in x):
+                order.append(tuple(v is not None for v in x))
+                tensors += [v for v in x if v is not None]
+            else:
+                word = "input" if p.name == "self" else p.name
+                order.append(word)
+                attrs[word] = _plain(x)
+        kept = _read(node)
+        placed = Placed(fn, tuple(order), kept)
+        names: dict[str, Any] = {"op": _operator_name(node), "name": node.name, "outputs": [node.name]}
+        made = self.g.call(placed, *tensors, **names, **attrs)
+        return made if kept is None else dict(zip(kept, made, strict=True))
+
+    def _argument(self, node: fx.Node, n: fx.Node) -> Any:
+        """What another node made: a value, or a size."""
+        return self.env[n] if n in self.env else self._size(node, n.meta["val"])
+
+    def _check(self, node: fx.Node, made: Any) -> None:
+        """What was made against what torch says. Raises Refused."""
+        said = node.meta["val"]
+        pairs = [(v, said[i]) for i, v in made.items()] if isinstance(made, dict) else [(made, said)]
+        for v, fake in pairs:
+            if str(v.dtype) != dtype_name(fake.dtype) or v.ndim != fake.ndim:
+                raise Refused(node, f"torch makes {_said(fake)}, tensorlang {v!r}")
+            wanted = [self._size(node, n) for n in fake.shape]
+            for have, n in zip(v.shape, wanted, strict=True):
+                a, b = const_int(have), n if isinstance(n, int) else const_int(n)
+                if a is not None and b is not None and a != b:
+                    raise Refused(node, f"torch makes {_said(fake)}, tensorlang {v!r}")
+
+
+def _read(node: fx.Node) -> tuple[int, ...] | None:
+    """The numbers of the results that somebody reads; None for an operator of one result."""
+    if not isinstance(node.meta["val"], list | tuple):
+        return None
+    return tuple(sorted({int(n.args[1]) for n in node.users})) or (0,)  # type: ignore[arg-type]
+
+
+def unsupported(node: fx.Node) -> str:
+    """Why a node cannot be said, as far as that shows without its te; empty when nothing speaks against
+    it."""
+    if node.op != "call_function" or str(node.target) not in OPERATORS:
+        return "the operator is not in the table"
+    for x in (*node.all_input_nodes, node):
+        for fake in _tensors(x.meta.get("val")):
+            reason = supported(fake)
+            if reason:
+                return reason
+    return ""
+
+
+def _tensors(val: Any) -> list[Any]:
+    if isinstance(val, list | tuple):
+        return [v for v in val if isinstance(v, torch.Tensor)]
+    return [val] if isinstance(val, torch.Tensor) else []
+
+
+def _plain(x: Any) -> Any:
+    """An argument as operators take it."""
+    if isinstance(x, list | tuple):
+        return [_plain(y) for y in x]
+    if isinstance(x, torch.dtype):
+        return dtype_name(x)
+    if isinstance(x, complex):
+        raise DeclareError(f"the number {x}")
+    return x
+
+
+def _said(fake: torch.Tensor) -> str:
+    return f"{dtype_name(fake.dtype)}{list(fake.shape)}"
+
+
+def _operator_name(node: fx.Node) -> str:
+    return str(node.target).removeprefix("aten.").split(".")[0]
+
+
+def _word(name: str) -> str:
+    text = "".join(ch if ch.isalnum() else "_" for ch in name)
+    return text if text and not text[0].isdigit() else f"n{text}"

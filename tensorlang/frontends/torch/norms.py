@@ -1,0 +1,136 @@
+"""ATen's normalisations. Knows ops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ... import ops
+from ...te import Tensor
+from ..words import inverse_root, scaled
+from .table import aten, needs
+from .types import as_type
+
+
+@aten("layer_norm", "rms_norm")
+def layer_norm(x: Tensor, shape: Sequence[Any], *args: Any) -> Tensor:
+    """The parameters of the two differ by the bias."""
+    axes = tuple(range(x.ndim - len(shape), x.ndim))
+    if len(args) < 3:
+        weight, eps = args
+        return ops.rms_norm(x, None, weight, eps, axis=axes)
+    weight, bias, eps = args[:3]
+    return ops.layer_norm(x, None, weight, bias, eps, axis=axes)
+
+
+@aten("native_layer_norm")
+def native_layer_norm(
+    x: Tensor, shape: Sequence[Any], weight: Tensor | None, bias: Tensor | None, eps: float
+) -> Any:
+    """Besides the result what the way back needs; nobody pays for what nobody reads."""
+    axes = tuple(range(x.ndim - len(shape), x.ndim))
+    wide = as_type(x, "float32") if x.dtype.bits == 16 else x
+    mean, factor = ops.mean(wide, axes, True), inverse_root(ops.var(wide, axes, 0, True), eps)
+    return (
+        ops.layer_norm(x, None, weight, bias, eps, axis=axes),
+        as_type(mean, x.dtype),
+        as_type(factor, x.dtype),
+    )
+
+
+@aten("_fused_rms_norm")
+def fused_rms_norm(x: Tensor, shape: Sequence[Any], weight: Tensor | None, eps: float | None) -> Any:
+    axes = tuple(range(x.ndim - len(shape), x.ndim))
+    eps = {16: 2**-10, 32: 2**-23, 64: 2**-52}[x.dtype.bits] if eps is None else eps
+    factor = inverse_root(ops.mean(ops.square(x), axes, True), eps)
+    return ops.rms_norm(x, None, weight, eps, axis=axes), factor
+
+
+@aten("group_norm")
+def group_norm(
+    x: Tensor,
+    groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    *_: Any,
+) -> Tensor:
+    return ops.group_norm(x, groups, weight, bias, eps)
+
+
+@aten("native_group_norm")
+def native_group_norm(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, n: Any, c: Any, hw: Any, groups: int, eps: float
+) -> Any:
+    rows = ops.reshape(x, (x.shape[0], groups, -1))
+    mean, factor = ops.mean(rows, 2), inverse_root(ops.var(rows, 2), eps)
+    return ops.group_norm(x, groups, weight, bias, eps), mean, factor
+
+
+@aten("instance_norm")
+def instance_norm(
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    mean: Tensor | None,
+    var: Tensor | None,
+    from_input: bool,
+    momentum: float,
+    eps: float,
+    *_: Any,
+) -> Tensor:
+    if not from_input:
+        assert mean is not None and var is not None
+        return ops.batch_norm(x, mean, var, weight, bias, eps)
+    needs(mean is None, "running statistics that change")
+    return ops.instance_norm(x, weight, bias, eps)
+
+
+@aten("_native_batch_norm_legit_no_training", "batch_norm")
+def batch_norm(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor, var: Tensor, *args: Any
+) -> Any:
+    """Of running statistics. The operator of three results has no further two here, for they are empty."""
+    if len(args) > 2:
+        training, _, eps, _ = args
+        needs(not training, "statistics of the batch")
+        return ops.batch_norm(x, mean, var, weight, bias, eps)
+    _, eps = args
+    return ops.batch_norm(x, mean, var, weight, bias, eps), *_nothing(x)
+
+
+def _nothing(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Two results without elements."""
+    return ops.full((0,), 0.0, x.dtype), ops.full((0,), 0.0, x.dtype)
+
+
+@aten("_native_batch_norm_legit_functional", "_native_batch_norm_legit.no_stats")
+def batch_norm_training(x: Tensor, weight: Tensor | None, bias: Tensor | None, *args: Any) -> Any:
+    """Of the statistics of the batch; with running ones these follow, renewed."""
+    *running, training, momentum, eps = args
+    axes = tuple(d for d in range(x.ndim) if d != 1)
+    if not training:
+        mean, var = running
+        return ops.batch_norm(x, mean, var, weight, bias, eps), *_nothing(x), mean, var
+    mean, var = ops.mean(x, axes), ops.var(x, axes)
+    factor = inverse_root(var, eps)
+    y = ops.multiply(ops.subtract(x, _channels(mean, x)), _channels(factor, x))
+    y = scaled(y, *(None if p is None else _channels(p, x) for p in (weight, bias)))
+    if not running:
+        return y, mean, factor
+    return (
+        y,
+        mean,
+        factor,
+        *(_moved(o, n, momentum) for o, n in zip(running, (mean, ops.var(x, axes, 1)), strict=True)),
+    )
+
+
+def _channels(p: Tensor, x: Tensor) -> Tensor:
+    """A vector over the channels, beside [N, C, …]."""
+    return ops.reshape(p, (p.shape[0], *[1] * (x.ndim - 2)))
+
+
+def _moved(old: Tensor, new: Tensor, momentum: float) -> Tensor:
+    old_part = ops.multiply(old, as_type(1 - momentum, old.dtype))
+    return ops.add(old_part, ops.multiply(as_type(new, old.dtype), as_type(momentum, old.dtype)))

@@ -1,0 +1,38 @@
+"""ATen's matrix products. Knows ops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ... import ops
+from ...te import Tensor
+from ..words import times
+from .table import aten
+
+aten("mm", "bmm", "matmul", "mv", "dot")(ops.matmul)
+
+
+@aten("linear")
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    if x.ndim == 1:
+        y = ops.squeeze(ops.matmul(ops.expand_dims(x, (0,)), weight, False, True), (0,))
+    else:
+        y = ops.matmul(x, weight, False, True) if weight.ndim == 2 else ops.matmul(x, weight)
+    return y if bias is None else ops.add(y, bias)
+
+
+@aten("addmm", "baddbmm", "addmv")
+def addmm(x: Tensor, a: Tensor, b: Tensor, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    y = times(ops.matmul(a, b), alpha)
+    return y if beta == 0 else ops.add(y, times(x, beta))
+
+
+@aten("einsum")
+def einsum(equation: str, tensors: Sequence[Tensor], path: Any = None) -> Tensor:
+    return ops.einsum(equation, list(tensors))
+
+
+@aten("outer")
+def outer(a: Tensor, b: Tensor) -> Tensor:
+    return ops.multiply(ops.expand_dims(a, (1,)), ops.expand_dims(b, (0,)))

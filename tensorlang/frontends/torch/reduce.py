@@ -1,0 +1,177 @@
+"""ATen's reductions. Knows ops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ... import ops
+from ...core.dtype import BOOL, INT64
+from ...te import Tensor
+from ..words import constant_like, of_type
+from .table import aten
+from .types import as_type, floats
+
+
+def _axes(dims: Any) -> Any:
+    """No dimensions are all."""
+    return None if dims is None or (isinstance(dims, list | tuple) and not dims) else _tuple(dims)
+
+
+def _tuple(dims: Any) -> Any:
+    return tuple(dims) if isinstance(dims, list | tuple) else dims
+
+
+def _whole(x: Tensor, kind: str | None) -> Tensor:
+    """As it is summed: whole numbers in 64 bits."""
+    return as_type(x, kind) if kind else x if x.dtype.is_float else as_type(x, INT64)
+
+
+def _no_axes(x: Tensor) -> bool:
+    return x.ndim == 0
+
+
+@aten("sum", "sum.dim_IntList")
+def sum_(x: Tensor, *args: Any) -> Tensor:
+    dims, keepdim, kind = args if len(args) == 3 else (None, False, args[0])
+    x = _whole(x, kind)
+    return x if _no_axes(x) else ops.sum(x, _axes(dims), keepdims=keepdim)
+
+
+@aten("mean", "mean.dim")
+def mean(x: Tensor, *args: Any) -> Tensor:
+    dims, keepdim, kind = args if len(args) == 3 else (None, False, args[0])
+    x = as_type(x, kind) if kind else x
+    return x if _no_axes(x) else ops.mean(x, _axes(dims), keepdim)
+
+
+@aten("prod", "prod.dim_int")
+def prod(x: Tensor, *args: Any) -> Tensor:
+    dim, keepdim, kind = args if len(args) == 3 else (None, False, args[0])
+    x = _whole(x, kind)
+    return x if _no_axes(x) else ops.prod(x, dim, keepdims=keepdim)
+
+
+def _extreme(f: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def of(x: Tensor, dims: Any = None, keepdim: bool = False) -> Tensor:
+        if _no_axes(x):
+            return x
+        if x.dtype.is_bool:
+            return as_type(f(as_type(x, "uint8"), _axes(dims), keepdim), BOOL)
+        return f(x, _axes(dims), keepdim)
+
+    of.__name__ = f.__name__
+    return of
+
+
+aten("amax", "max")(_extreme(ops.max))
+aten("amin", "min")(_extreme(ops.min))
+
+
+def _with_places(f: Callable[..., Tensor], place: Callable[..., Tensor]) -> Callable[..., Any]:
+    def of(x: Tensor, dim: int, keepdim: bool = False) -> Any:
+        if _no_axes(x):
+            return x, ops.full((), 0, INT64)
+        return f(x, dim, keepdim), as_type(place(x, dim, keepdim), INT64)
+
+    of.__name__ = f.__name__
+    return of
+
+
+aten("max.dim")(_with_places(_extreme(ops.max), ops.argmax))
+aten("min.dim")(_with_places(_extreme(ops.min), ops.argmin))
+
+
+def _place(f: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def of(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+        return ops.full((), 0, INT64) if _no_axes(x) else as_type(f(x, dim, keepdim), INT64)
+
+    of.__name__ = f.__name__
+    return of
+
+
+aten("argmax")(_place(ops.argmax))
+aten("argmin")(_place(ops.argmin))
+
+
+@aten("any", "any.dim", "any.dims")
+def any_(x: Tensor, dims: Any = None, keepdim: bool = False) -> Tensor:
+    x = as_type(x, BOOL)
+    return x if _no_axes(x) else ops.any(x, _axes(dims), keepdim)
+
+
+@aten("all", "all.dim", "all.dims")
+def all_(x: Tensor, dims: Any = None, keepdim: bool = False) -> Tensor:
+    x = as_type(x, BOOL)
+    return x if _no_axes(x) else ops.all(x, _axes(dims), keepdim)
+
+
+def _spread(x: Tensor, args: Sequence[Any], f: Callable[..., Tensor]) -> Tensor:
+    """``f`` by the overloads' parameters: (unbiased), (dims, unbiased, keepdim), (dims, correction,
+    keepdim)."""
+    dims, correction, keepdim = args if len(args) == 3 else (None, args[0], False)
+    ddof = 1 if correction is None else int(correction)
+    return f(x, _axes(dims), ddof, keepdim)
+
+
+@aten("var", "var.dim", "var.correction")
+def var(x: Tensor, *args: Any) -> Tensor:
+    return _spread(x, args, ops.var)
+
+
+@aten("std", "std.dim", "std.correction")
+def std(x: Tensor, *args: Any) -> Tensor:
+    return _spread(x, args, ops.std)
+
+
+@aten("var_mean.correction", "var_mean.dim")
+def var_mean(x: Tensor, dims: Any = None, correction: Any = None, keepdim: bool = False) -> Any:
+    return _spread(x, (dims, correction, keepdim), ops.var), ops.mean(x, _axes(dims), keepdim)
+
+
+@aten("linalg_vector_norm")
+def vector_norm(
+    x: Tensor, order: float = 2, dims: Any = None, keepdim: bool = False, kind: str | None = None
+) -> Tensor:
+    x = as_type(x, kind) if kind else x
+    axes = _axes(dims)
+    if order == 0:
+        nonzero = of_type(ops.not_equal(x, constant_like(x, 0)), x.dtype)
+        return ops.sum(nonzero, axes, keepdims=keepdim)
+    return ops.norm(x, order, axes, keepdim)
+
+
+@aten("logsumexp")
+def logsumexp(x: Tensor, dims: Any, keepdim: bool = False) -> Tensor:
+    return ops.logsumexp(floats(x), _axes(dims), keepdim)
+
+
+@aten("cumsum")
+def cumsum(x: Tensor, dim: int, kind: str | None = None) -> Tensor:
+    x = _whole(x, kind)
+    return x if _no_axes(x) else ops.cumsum(x, dim)
+
+
+@aten("cumprod")
+def cumprod(x: Tensor, dim: int, kind: str | None = None) -> Tensor:
+    x = _whole(x, kind)
+    return x if _no_axes(x) else ops.cumprod(x, dim)
+
+
+@aten("sort", "sort.stable")
+def sort(x: Tensor, *args: Any) -> Any:
+    *_, dim, descending = args
+    order = ops.argsort(x, dim, descending)
+    return ops.sort(x, dim, descending), as_type(order, INT64)
+
+
+@aten("argsort", "argsort.stable")
+def argsort(x: Tensor, *args: Any) -> Tensor:
+    *_, dim, descending = args
+    return as_type(ops.argsort(x, dim, descending), INT64)
+
+
+@aten("topk")
+def top_k(x: Tensor, k: Any, dim: int = -1, largest: bool = True, in_order: bool = True) -> Any:
+    values, places = ops.top_k(x, k, dim, largest, in_order)
+    return values, as_type(places, INT64)

@@ -1,0 +1,368 @@
+"""ATen's operators on shapes and places of elements, and tensors made of nothing but sizes. Knows ops.
+
+What is a view in torch is index arithmetic here: a kernel that reads it reads the tensor it is a view of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ... import ops, te
+from ...core.dtype import dtype
+from ...expr.make import as_expr
+from ...expr.nodes import Expr, const_int
+from ...te import Tensor
+from .table import aten, known, needs
+from .types import as_type, promoted, result_type
+
+
+@aten("view", "reshape", "_unsafe_view", "_reshape_alias", "view_copy")
+def view(x: Tensor, shape: Sequence[Any], *_: Any) -> Tensor:
+    return ops.reshape(x, list(shape))
+
+
+@aten("flatten.using_ints")
+def flatten(x: Tensor, start: int = 0, end: int = -1) -> Tensor:
+    return ops.reshape(x, (1,)) if x.ndim == 0 else ops.flatten(x, start, end)
+
+
+@aten("permute", "permute_copy")
+def permute(x: Tensor, dims: Sequence[int]) -> Tensor:
+    return ops.transpose(x, list(dims)) if x.ndim else x
+
+
+@aten("transpose.int", "swapaxes")
+def transpose(x: Tensor, a: int, b: int) -> Tensor:
+    return ops.swapaxes(x, a, b) if x.ndim else x
+
+
+@aten("t", "numpy_T", "mT")
+def t(x: Tensor) -> Tensor:
+    return ops.swapaxes(x, -2, -1) if x.ndim > 1 else x
+
+
+@aten("squeeze", "squeeze.dim", "squeeze.dims", "squeeze_copy.dims", "squeeze_copy.dim")
+def squeeze(x: Tensor, dims: Any = None) -> Tensor:
+    """Of the dimensions named, those that are 1."""
+    named = range(x.ndim) if dims is None else [dims] if isinstance(dims, int) else dims
+    axes = tuple(d % x.ndim for d in named if x.ndim and const_int(x.shape[d]) == 1)
+    return ops.squeeze(x, axes) if axes else x
+
+
+@aten("unsqueeze", "unsqueeze_copy")
+def unsqueeze(x: Tensor, dim: int) -> Tensor:
+    return ops.expand_dims(x, (dim,))
+
+
+@aten("expand", "expand_copy")
+def expand(x: Tensor, shape: Sequence[Any], *_: Any) -> Tensor:
+    own = [1] * (len(shape) - x.ndim) + list(x.shape)
+    sizes = [a if isinstance(n, int) and n == -1 else n for n, a in zip(shape, own, strict=True)]
+    return ops.broadcast_to(x, sizes)
+
+
+@aten("expand_as")
+def expand_as(x: Tensor, like: Tensor) -> Tensor:
+    return ops.broadcast_to(x, like.shape)
+
+
+@aten("cat")
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """A tensor of shape (0,) counts nothing, as torch has it of old."""
+    kind = result_type(*tensors)
+    kept = [x for x in tensors if x.ndim != 1 or const_int(x.shape[0]) != 0] or list(tensors[:1])
+    kept = [as_type(x, kind) for x in kept]
+    return kept[0] if len(kept) == 1 else ops.concatenate(kept, dim)
+
+
+@aten("stack")
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    return ops.stack(promoted(*tensors), dim)
+
+
+@aten("slice.Tensor", "slice_copy.Tensor")
+def slice_(x: Tensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Tensor:
+    end = None if isinstance(end, int) and end >= 2**62 else end
+    return ops.strided_slice(x, [0 if start is None else start], [end], [step], [dim])
+
+
+@aten("narrow")
+def narrow(x: Tensor, dim: int, start: Any, length: Any) -> Tensor:
+    return ops.strided_slice(x, [start], [start + length], [1], [dim])
+
+
+@aten("select.int", "select_copy.int")
+def select(x: Tensor, dim: int, index: Any) -> Tensor:
+    dim = dim % x.ndim
+    if isinstance(index, int) and index < 0:
+        index = x.shape[dim] + index
+    shape = [n for d, n in enumerate(x.shape) if d != dim]
+    return te.compute(shape, lambda *i: x(*i[:dim], index, *i[dim:]), name="select")
+
+
+@aten("slice_scatter")
+def slice_scatter(
+    x: Tensor, src: Tensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
+) -> Tensor:
+    dim, n = dim % x.ndim, x.shape[dim % x.ndim]
+    first = _place(0 if start is None else start, n)
+    count = src.shape[dim]
+
+    def element(*i: Any) -> Any:
+        away = i[dim] - first
+        inside = [away >= 0, away < count * step]
+        if step != 1:
+            inside.append(te.floormod(away, step) == 0)
+            away = te.floordiv(away, step)
+        return te.if_then_else(te.all(*inside), te.cast(x.dtype, src(*i[:dim], away, *i[dim + 1 :])), x(*i))
+
+    return te.compute(x.shape, element, name="slice_scatter")
+
+
+def _place(i: Any, n: Expr) -> Any:
+    """A start of a slice, from the beginning and within."""
+    if isinstance(i, int) and i < 0:
+        return te.max(n + i, 0)
+    return i if isinstance(i, int) and i == 0 else te.min(as_expr(i), n)
+
+
+@aten("select_scatter")
+def select_scatter(x: Tensor, src: Tensor, dim: int, index: Any) -> Tensor:
+    dim = dim % x.ndim
+    at = x.shape[dim] + index if isinstance(index, int) and index < 0 else index
+
+    def element(*i: Any) -> Any:
+        return te.if_then_else(i[dim] == at, te.cast(x.dtype, src(*i[:dim], *i[dim + 1 :])), x(*i))
+
+    return te.compute(x.shape, element, name="select_scatter")
+
+
+@aten("split.Tensor")
+def split(x: Tensor, size: Any, dim: int = 0, *, _count: int = 0) -> Any:
+    n, each = known(x.shape[dim], "a tensor that is split"), known(size, "a part")
+    return split_with_sizes(x, [min(each, n - at) for at in range(0, n, each)] or [0], dim)
+
+
+@aten("split_with_sizes", "split_with_sizes_copy")
+def split_with_sizes(x: Tensor, sizes: Sequence[Any], dim: int = 0) -> Any:
+    found, at = [], as_expr(0)
+    for n in sizes:
+        found.append(ops.strided_slice(x, [at], [at + n], [1], [dim]))
+        at = at + n
+    return tuple(found)
+
+
+@aten("unbind.int")
+def unbind(x: Tensor, dim: int = 0) -> Any:
+    n = known(x.shape[dim], "a tensor that is split")
+    return tuple(select(x, dim, k) for k in range(n))
+
+
+@aten("chunk")
+def chunk(x: Tensor, count: int, dim: int = 0) -> Any:
+    n = known(x.shape[dim], "a tensor that is split")
+    return split(x, max(1, -(-n // count)), dim)
+
+
+@aten("repeat")
+def repeat(x: Tensor, repeats: Sequence[Any]) -> Tensor:
+    return ops.tile(x, list(repeats)) if repeats else x
+
+
+@aten("repeat_interleave.self_int")
+def repeat_interleave(x: Tensor, repeats: Any, dim: int | None = None, *_: Any) -> Tensor:
+    return ops.repeat(x, repeats, dim)
+
+
+@aten("flip")
+def flip(x: Tensor, dims: Sequence[int]) -> Tensor:
+    return ops.flip(x, tuple(dims)) if dims else x
+
+
+@aten("roll")
+def roll(x: Tensor, shifts: Sequence[Any], dims: Sequence[int] = ()) -> Tensor:
+    if not dims:
+        return ops.reshape(roll(ops.flatten(x), shifts, [0]), x.shape)
+    by = {d % x.ndim: s for s, d in zip(shifts, dims, strict=True)}
+
+    def element(*i: Any) -> Any:
+        return x(*(te.floormod(k - by[d], x.shape[d]) if d in by else k for d, k in enumerate(i)))
+
+    return te.compute(x.shape, element, name="roll")
+
+
+@aten("constant_pad_nd", "pad")
+def pad(x: Tensor, widths: Sequence[Any], value: Any = 0, filler: Any = None) -> Tensor:
+    """From the last dimension on; below 0 they cut off. ``aten.pad`` has the mode before the value."""
+    mode = "constant"
+    if isinstance(value, str):
+        mode, value = value, filler or 0.0
+    mode = {"replicate": "edge", "circular": "wrap"}.get(mode, mode)
+    pairs = [(widths[k], widths[k + 1]) for k in range(0, len(widths), 2)]
+    margins = [(0, 0)] * (x.ndim - len(pairs)) + pairs[::-1]
+    if any(isinstance(n, int) and n < 0 for pair in margins for n in pair):
+        begin = [max(0, -a) for a, _ in margins]
+        end = [n - max(0, -b) for n, (_, b) in zip(x.shape, margins, strict=True)]
+        x = ops.strided_slice(x, begin, end)
+        margins = [(max(0, a), max(0, b)) for a, b in margins]
+    if all(isinstance(n, int) and n == 0 for pair in margins for n in pair):
+        return x
+    return ops.pad(x, margins, mode, as_type(value, x.dtype) if mode == "constant" else 0)
+
+
+@aten("tril")
+def tril(x: Tensor, k: int = 0) -> Tensor:
+    return ops.tril(x, k)
+
+
+@aten("triu")
+def triu(x: Tensor, k: int = 0) -> Tensor:
+    return ops.triu(x, k)
+
+
+@aten("diagonal", "diagonal_copy")
+def diagonal(x: Tensor, offset: int = 0, a: int = 0, b: int = 1) -> Tensor:
+    a, b = a % x.ndim, b % x.ndim
+    rows, columns = x.shape[a], x.shape[b]
+    down, right = max(0, -offset), max(0, offset)
+    n = te.max(te.min(rows - down, columns - right), 0)
+    rest = [d for d in range(x.ndim) if d not in (a, b)]
+
+    def element(*i: Any) -> Any:
+        at = dict(zip(rest, i, strict=False)) | {a: i[-1] + down, b: i[-1] + right}
+        return x(*(at[d] for d in range(x.ndim)))
+
+    return te.compute([*(x.shape[d] for d in rest), n], element, name="diagonal")
+
+
+@aten("unfold")
+def unfold(x: Tensor, dim: int, size: int, step: int) -> Tensor:
+    dim = dim % x.ndim
+    count = te.floordiv(x.shape[dim] - size, step) + 1
+    shape: list[Any] = [*x.shape[:dim], count, *x.shape[dim + 1 :], size]
+    return te.compute(shape, lambda *i: x(*i[:dim], i[dim] * step + i[-1], *i[dim + 1 : -1]), name="unfold")
+
+
+@aten("pixel_shuffle")
+def pixel_shuffle(x: Tensor, factor: int) -> Tensor:
+    *batch, c, h, w = x.shape
+    inner = ops.reshape(x, (*batch, te.floordiv(c, factor * factor), factor, factor, h, w))
+    k = len(batch)
+    order = [*range(k), k, k + 3, k + 1, k + 4, k + 2]
+    moved = ops.transpose(inner, order)
+    return ops.reshape(moved, (*batch, te.floordiv(c, factor * factor), h * factor, w * factor))
+
+
+# -- of sizes alone
+
+
+@aten("full")
+def full(shape: Sequence[Any], value: Any, kind: str | None = None) -> Tensor:
+    fallback = "bool" if isinstance(value, bool) else "float32" if isinstance(value, float) else "int64"
+    return _filled(shape, value, kind or fallback)
+
+
+def _filled(shape: Sequence[Any], value: Any, kind: Any) -> Tensor:
+    t = dtype(kind)
+    number = te.cast(t, value) if isinstance(value, Expr) else te.const(_number(value, t), t)
+    return te.compute(list(shape), lambda *i: number, name="full")
+
+
+def _number(value: Any, t: Any) -> Any:
+    return bool(value) if t.is_bool else float(value) if t.is_float else int(value)
+
+
+@aten("full_like")
+def full_like(x: Tensor, value: Any, kind: str | None = None) -> Tensor:
+    return _filled(x.shape, value, kind or x.dtype)
+
+
+@aten("new_full")
+def new_full(x: Tensor, shape: Sequence[Any], value: Any, kind: str | None = None) -> Tensor:
+    return _filled(shape, value, kind or x.dtype)
+
+
+@aten("zeros", "new_zeros")
+def zeros(*args: Any) -> Tensor:
+    return _new(args, 0)
+
+
+@aten("ones", "new_ones")
+def ones(*args: Any) -> Tensor:
+    return _new(args, 1)
+
+
+def _new(args: Sequence[Any], value: int) -> Tensor:
+    """Of a shape and a type; the ``new_`` operators have a tensor before, whose type it is else."""
+    like = args[0].dtype if isinstance(args[0], Tensor) else "float32"
+    shape, kind = args[-2:]
+    return _filled(shape, value, kind or like)
+
+
+@aten("zeros_like")
+def zeros_like(x: Tensor, kind: str | None = None) -> Tensor:
+    return _filled(x.shape, 0, kind or x.dtype)
+
+
+@aten("ones_like")
+def ones_like(x: Tensor, kind: str | None = None) -> Tensor:
+    return _filled(x.shape, 1, kind or x.dtype)
+
+
+@aten("empty.memory_format", "new_empty", "empty_permuted")
+def empty(*args: Any) -> Tensor:
+    """Zeros, which are as good as any."""
+    if len(args) == 3 and not isinstance(args[0], Tensor):  # a shape, an order of memory, a type
+        args = (args[0], args[2])
+    return _new(args, 0)
+
+
+@aten("empty_like")
+def empty_like(x: Tensor, kind: str | None = None) -> Tensor:
+    return zeros_like(x, kind)
+
+
+@aten("scalar_tensor")
+def scalar_tensor(value: Any, kind: str | None = None) -> Tensor:
+    return as_type(value, kind or "float32")
+
+
+@aten("arange", "arange.start", "arange.start_step")
+def arange(*args: Any) -> Tensor:
+    *range_, kind = args
+    start, stop, step = (0, *range_, 1) if len(range_) == 1 else (*range_, 1)[:3]
+    if kind is None:
+        kind = "float32" if any(isinstance(a, float) for a in range_) else "int64"
+    if all(isinstance(a, int) for a in (start, stop, step)):
+        count: Any = max(0, -(-(stop - start) // step))
+    elif any(isinstance(a, float) for a in (start, stop, step)):
+        needs(not any(isinstance(a, Expr) for a in (start, stop, step)), "a float beside an open size")
+        count = max(0, int(-(-(stop - start) // step)))
+    else:
+        count = te.max(te.ceildiv(as_expr(stop) - start, step), 0)
+    t, inner = dtype(kind), "float64" if isinstance(start + step, float) else "int64"
+    first, by = (te.cast(inner, a) if isinstance(a, Expr) else te.const(a, inner) for a in (start, step))
+    return te.compute((count,), lambda i: te.cast(t, first + te.cast(inner, i) * by), name="arange")
+
+
+@aten("linspace")
+def linspace(start: float, end: float, count: Any, kind: str | None = None) -> Tensor:
+    needs(isinstance(count, int), "an open number of points")
+    t = dtype(kind or "float32")
+    step = (end - start) / (count - 1) if count > 1 else 0.0
+    half = count // 2
+
+    def element(i: Any) -> Any:
+        low = te.const(start, "float64") + te.cast("float64", i) * te.const(step, "float64")
+        back = te.cast("float64", count - 1 - i)
+        high = te.const(end, "float64") - back * te.const(step, "float64")
+        return te.cast(t, te.select(i < half, low, high) if count > 1 else low)
+
+    return te.compute((count,), element, name="linspace")
+
+
+@aten("eye", "eye.m")
+def eye(n: Any, *args: Any) -> Tensor:
+    m, kind = args if len(args) == 2 else (n, args[0])
+    return ops.eye(n, m, 0, kind or "float32")

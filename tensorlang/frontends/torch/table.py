@@ -1,0 +1,81 @@
+"""The table of ATen operators: a function and a line for each. Knows no operator, and no torch.
+
+An operator is a function of te tensors with the parameters of ATen's schema in their order: what torch says,
+in the words of ``tensorlang.ops``. Tensors come as te tensors, lists of them as lists, sizes as numbers or
+expressions, dtypes by name. What says where and how memory lies (device, layout, memory format) is no
+parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ...errors import DeclareError
+from ...expr.make import as_expr
+from ...expr.nodes import const_int
+
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Operator:
+    """``name``: ATen's, with the overload; ``fn``: its te."""
+
+    name: str
+    fn: Function
+
+
+OPERATORS: dict[str, Operator] = {}
+
+
+def aten(*names: str) -> Callable[[Function], Function]:
+    """Register a function of te tensors as these operators; ``add.Tensor`` is ``aten.add.Tensor``."""
+
+    def add(fn: Function) -> Function:
+        for name in names:
+            full = name if "." in name else f"{name}.default"
+            OPERATORS[f"aten.{full}"] = Operator(full, fn)
+        return fn
+
+    return add
+
+
+def needs(holds: bool, otherwise: str) -> None:
+    """Raises DeclareError, about a call that an operator does not serve, unless this holds."""
+    if not holds:
+        raise DeclareError(otherwise)
+
+
+def known(n: Any, what: str) -> int:
+    """A size that must be a number. Raises DeclareError, which says ``what`` it is, for an open one."""
+    found = n if isinstance(n, int) else const_int(as_expr(n))
+    if found is None:
+        raise DeclareError(f"{what} of open size")
+    return found
+
+
+class Placed:
+    """A function of te tensors with its arguments in place: for each the name of an attribute, None for a
+    tensor, and for a list of tensors a tuple that says of each whether it is there. ``kept`` are the numbers
+    of the results that somebody reads, None for all."""
+
+    def __init__(self, fn: Function, order: tuple[Any, ...], kept: tuple[int, ...] | None = None) -> None:
+        self.fn = fn
+        self.order = order
+        self.kept = kept
+        self.__name__ = fn.__name__
+
+    def __call__(self, *tensors: Any, **attrs: Any) -> Any:
+        given = iter(tensors)
+        made = self.fn(*(_argument(what, given, attrs) for what in self.order))
+        return made if self.kept is None else tuple(made[i] for i in self.kept)
+
+
+def _argument(what: Any, given: Iterator[Any], attrs: dict[str, Any]) -> Any:
+    if isinstance(what, str):
+        return attrs[what]
+    if isinstance(what, tuple):
+        return [next(given) if there else None for there in what]
+    return next(given)

@@ -1,0 +1,110 @@
+"""Types of elements: torch's names, and torch's rules for the type of a result. Knows dtypes and tensors.
+
+Tensors of some dimensions decide by numpy's lattice, with two differences: a float with a whole number stays
+what it is, and what has no dimensions, a tensor or a number, decides only when its kind (bool, whole, float)
+is higher.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ... import ops, te
+from ...core.dtype import BOOL, FLOAT32, INT64, DType, dtype
+from ...expr.nodes import Expr
+from ...te import Tensor
+
+Number = bool | int | float
+KINDS = {"float32", "float64", "float16", "bfloat16", "int8", "int16", "int32", "int64", "uint8", "bool"}
+
+
+def kind(t: DType) -> int:
+    """0 for bool, 1 for whole numbers, 2 for floats."""
+    return 2 if t.is_float else 1 if t.is_int else 0
+
+
+def both(a: DType, b: DType) -> DType:
+    """The type that holds elements of both."""
+    if kind(a) != kind(b):
+        return a if kind(a) > kind(b) else b
+    if a == b:
+        return a
+    if {a.code, b.code} == {"float", "bfloat"} and a.bits == b.bits:
+        return FLOAT32
+    if a.code == b.code or kind(a) == 2:
+        return a if a.bits > b.bits else b
+    signed, unsigned = (a, b) if a.code == "int" else (b, a)
+    return signed if signed.bits > unsigned.bits else dtype(f"int{min(64, 2 * unsigned.bits)}")
+
+
+def result_type(*xs: Any) -> DType:
+    """The type of a result of these tensors and numbers."""
+    ranks: list[DType | None] = [None, None, None]
+    for x in xs:
+        if isinstance(x, Tensor):
+            rank, t = (0, x.dtype) if x.ndim else (1, x.dtype)
+        else:
+            rank, t = 2, of_number(x)
+        have = ranks[rank]
+        ranks[rank] = t if have is None else both(have, t)
+    found: DType | None = None
+    for r in ranks:
+        if r is not None and (found is None or kind(r) > kind(found)):
+            found = r if found is None or kind(found) < kind(r) else found
+    assert found is not None
+    return found
+
+
+def of_number(x: Any) -> DType:
+    """The type a Python number has among tensors of lower kinds."""
+    return BOOL if isinstance(x, bool) else INT64 if isinstance(x, int | Expr) else FLOAT32
+
+
+def as_type(x: Any, t: DType | str) -> Tensor:
+    """A tensor or number as a tensor of a type; itself when it is that. What is not 0 is true."""
+    t = dtype(t)
+    if not isinstance(x, Tensor):
+        return te.compute((), lambda: te.cast(t, x) if isinstance(x, Expr) else te.const(x, t), name="c")
+    if x.dtype == t:
+        return x
+    if t.is_bool:
+        return te.compute(x.shape, lambda *i: x(*i) != te.const(0, x.dtype), name="cast")
+    if x.dtype.is_float and t == "uint8":  # C's way round zero, by a wider whole number
+        return ops.cast(ops.cast(x, "int64"), t)
+    return ops.cast(x, t)
+
+
+def promoted(*xs: Any) -> list[Tensor]:
+    """These tensors and numbers as tensors of one type."""
+    t = result_type(*xs)
+    return [as_type(x, t) for x in xs]
+
+
+def floats(x: Tensor) -> Tensor:
+    """The tensor, in float32 when it holds whole numbers."""
+    return x if x.dtype.is_float else as_type(x, FLOAT32)
+
+
+def of_floats(f: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A function of floats that takes whole numbers too."""
+
+    def g(x: Tensor, *more: Any) -> Tensor:
+        return f(floats(x), *more)
+
+    g.__name__ = f.__name__
+    return g
+
+
+def wide(f: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A function whose 16-bit floats are computed in float32 and rounded once."""
+
+    def g(x: Tensor, *more: Any) -> Tensor:
+        x = floats(x)
+        if x.dtype.bits > 16:
+            return f(x, *more)
+        more = tuple(as_type(m, FLOAT32) if isinstance(m, Tensor) else m for m in more)
+        return as_type(f(as_type(x, FLOAT32), *more), x.dtype)
+
+    g.__name__ = f.__name__
+    return g

@@ -1,0 +1,265 @@
+"""ATen's convolutions, pools and what changes the size of images. Knows ops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ... import ops, te
+from ...core.dtype import INT64
+from ...expr.nodes import const_int
+from ...te import Tensor
+from .table import aten, known, needs
+from .types import as_type
+
+_CONV = {1: ops.conv1d, 2: ops.conv2d, 3: ops.conv3d}
+_TRANSPOSE = {1: ops.conv_transpose1d, 2: ops.conv_transpose2d, 3: ops.conv_transpose3d}
+_MAX = {1: ops.max_pool1d, 2: ops.max_pool2d, 3: ops.max_pool3d}
+_AVG = {1: ops.avg_pool1d, 2: ops.avg_pool2d, 3: ops.avg_pool3d}
+
+
+def each(x: Any, n: int) -> tuple[Any, ...]:
+    """A number for each of the dimensions."""
+    listed = list(x) if isinstance(x, list | tuple) else [x]
+    return tuple(listed * n if len(listed) == 1 else listed)
+
+
+def batched(f: Callable[..., Any], x: Tensor, rank: int) -> Any:
+    """``f`` of a tensor with a batch; one is put before what has none."""
+    if x.ndim == rank + 2:
+        return f(x)
+    made = f(ops.expand_dims(x, (0,)))
+    return tuple(ops.squeeze(y, (0,)) for y in made) if isinstance(made, tuple) else ops.squeeze(made, (0,))
+
+
+@aten("convolution", "_convolution")
+def convolution(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: int,
+    *_: Any,
+) -> Tensor:
+    n = weight.ndim - 2
+    stride, padding, dilation = each(stride, n), each(padding, n), each(dilation, n)
+    if transposed:
+        extra = each(output_padding, n)
+
+        def back(t: Tensor) -> Tensor:
+            return _TRANSPOSE[n](t, weight, bias, stride, padding, extra, groups, dilation)
+
+        return batched(back, x, n)
+    return batched(lambda t: _CONV[n](t, weight, bias, stride, padding, dilation, groups), x, n)
+
+
+@aten("conv1d", "conv2d", "conv3d", "conv1d.padding", "conv2d.padding", "conv3d.padding")
+def conv(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Tensor:
+    n = weight.ndim - 2
+    if padding == "valid":
+        padding = 0
+    elif padding == "same":
+        spans = [
+            d * (known(k, "a window") - 1) for d, k in zip(each(dilation, n), weight.shape[2:], strict=True)
+        ]
+        more = [(0, s % 2) for s in spans]
+        if any(b for _, b in more):
+            x = ops.pad(x, [(0, 0)] * (x.ndim - n) + more)
+        padding = [s // 2 for s in spans]
+    return convolution(
+        x, weight, bias, each(stride, n), each(padding, n), each(dilation, n), False, (0,), groups
+    )
+
+
+@aten("conv_transpose1d", "conv_transpose2d.input", "conv_transpose3d.input")
+def conv_transpose(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
+) -> Tensor:
+    n = weight.ndim - 2
+    return convolution(
+        x,
+        weight,
+        bias,
+        each(stride, n),
+        each(padding, n),
+        each(dilation, n),
+        True,
+        each(output_padding, n),
+        groups,
+    )
+
+
+# -- pools
+
+
+def _max_pool(n: int) -> Callable[..., Tensor]:
+    def of(
+        x: Tensor, size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+    ) -> Tensor:
+        step = each(stride, n) if stride else None
+        return batched(
+            lambda t: _MAX[n](t, each(size, n), step, each(padding, n), each(dilation, n), ceil_mode), x, n
+        )
+
+    of.__name__ = f"max_pool{n}d"
+    return of
+
+
+def _max_pool_with_indices(n: int) -> Callable[..., Any]:
+    def of(
+        x: Tensor, size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+    ) -> Any:
+        step = each(stride, n) if stride else None
+
+        def pool(t: Tensor) -> Any:
+            return ops.max_pool_with_indices(
+                t, each(size, n), step, each(padding, n), each(dilation, n), ceil_mode
+            )
+
+        y, places = batched(pool, x, n)
+        return y, as_type(places, INT64)
+
+    of.__name__ = f"max_pool{n}d_with_indices"
+    return of
+
+
+def _avg_pool(n: int) -> Callable[..., Tensor]:
+    def of(
+        x: Tensor,
+        size: Any,
+        stride: Any = (),
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor: int | None = None,
+    ) -> Tensor:
+        needs(divisor is None, "a divisor of its own")
+        step = each(stride, n) if stride else None
+        return batched(
+            lambda t: _AVG[n](t, each(size, n), step, each(padding, n), ceil_mode, count_include_pad), x, n
+        )
+
+    of.__name__ = f"avg_pool{n}d"
+    return of
+
+
+for _n in (1, 2, 3):
+    aten(f"max_pool{_n}d")(_max_pool(_n))
+    aten(f"max_pool{_n}d_with_indices")(_max_pool_with_indices(_n))
+    aten(f"avg_pool{_n}d")(_avg_pool(_n))
+
+
+def _window(i: Any, n: Any, out: Any) -> tuple[Any, Any]:
+    """Where window ``i`` of ``out`` over ``n`` elements begins and ends."""
+    return te.floordiv(i * n, out), te.ceildiv((i + 1) * n, out)
+
+
+@aten("adaptive_avg_pool2d", "_adaptive_avg_pool2d", "adaptive_avg_pool1d", "_adaptive_avg_pool3d")
+def adaptive_avg_pool(x: Tensor, size: Any) -> Tensor:
+    sizes = list(size) if isinstance(size, list | tuple) else [size]
+    n = len(sizes)
+    axes = tuple(range(x.ndim - n, x.ndim))
+    if all(isinstance(s, int) and s == 1 for s in sizes):
+        return ops.mean(x, axes, True)
+    if n == 2:
+        return batched(lambda t: ops.adaptive_avg_pool2d(t, tuple(sizes)), x, 2)
+    for d, out in zip(axes, sizes, strict=True):
+        x = _averaged(x, d, out)
+    return x
+
+
+def _averaged(x: Tensor, d: int, out: int) -> Tensor:
+    """Means of ``out`` windows along a dimension."""
+    n = known(x.shape[d], "an image")
+    most = max(-(-(i + 1) * n // out) - i * n // out for i in range(out))
+    k = te.reduce_axis((0, most), name="k")
+
+    def element(*i: Any) -> Any:
+        first, last = _window(i[d], n, out)
+        inside = first + k < last
+        return te.sum(
+            te.if_then_else(inside, x(*i[:d], first + k, *i[d + 1 :]), te.const(0, x.dtype)), axis=k
+        )
+
+    shape: list[Any] = [*x.shape[:d], out, *x.shape[d + 1 :]]
+    total: Any = te.compute(shape, element, name="windows")
+
+    def mean(*i: Any) -> Any:
+        first, last = _window(i[d], n, out)
+        return total(*i) / te.cast(x.dtype, last - first)
+
+    found: Tensor = te.compute(shape, mean, name="adaptive")  # type: ignore[assignment]
+    return found
+
+
+# -- sizes of images
+
+
+def _factors(given: Any, n: int) -> list[float | None]:
+    return list(given) if given is not None else [None] * n
+
+
+def _resized(mode: str, n: int) -> Callable[..., Tensor]:
+    """``upsample_*`` by its parameters: sizes, align_corners unless nearest, then factors."""
+
+    def of(x: Tensor, size: Sequence[Any], *args: Any) -> Tensor:
+        align = bool(args[0]) if mode != "nearest" else False
+        factors = list(args[1 if mode != "nearest" else 0 :])
+        if len(factors) == 1 and isinstance(factors[0], list | tuple):
+            factors = list(factors[0])
+        return _sampled(x, size, [f if isinstance(f, int | float) else None for f in factors], mode, align)
+
+    of.__name__ = f"upsample_{mode}{n}d"
+    return of
+
+
+def _sampled(x: Tensor, size: Any, factors: Sequence[float | None], mode: str, align: bool) -> Tensor:
+    given = [float(f) for f in factors if f is not None]
+    own = x.shape[2:]
+    if size is None:
+        size = [_grown(n, f) for n, f in zip(own, given, strict=True)]
+    pairs = zip(own, size, given, strict=False)
+    needs(all(_gives(n, s, f) for n, s, f in pairs), "factors beside sizes that they do not give")
+    where = "align_corners" if align else "asymmetric" if mode == "nearest" else "half_pixel"
+    kind = {"nearest": "nearest", "bicubic": "cubic"}.get(mode, "linear")
+    return ops.resample(x, list(size), None, list(range(2, x.ndim)), kind, where, "floor", cubic_coeff=-0.75)
+
+
+def _grown(n: Any, factor: float) -> Any:
+    return n * int(factor) if factor.is_integer() else int(known(n, "an image") * factor)
+
+
+def _gives(n: Any, size: Any, factor: float) -> bool:
+    """Whether a size is just that many times another; of open ones nothing else is known."""
+    have, wanted = const_int(n), size if isinstance(size, int) else const_int(size)
+    return have is None or wanted is None or wanted == have * factor
+
+
+for _mode, _n in (
+    ("nearest", 1),
+    ("nearest", 2),
+    ("nearest", 3),
+    ("bilinear", 2),
+    ("linear", 1),
+    ("bicubic", 2),
+):
+    aten(f"upsample_{_mode}{_n}d", f"upsample_{_mode}{_n}d.vec")(_resized(_mode, _n))

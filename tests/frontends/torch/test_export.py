@@ -1,0 +1,123 @@
+"""Programs of torch.export as engines: the answers of eager, for sizes that are open too, and files that need no
+torch."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang.errors import TensorLangError
+
+torch = pytest.importorskip("torch")
+F = torch.nn.functional
+
+
+class Block(torch.nn.Module):
+    """Attention, norms, a convolution and a resize beside each other; the last result is made in place."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear = torch.nn.Linear(8, 16)
+        self.norm = torch.nn.LayerNorm(16)
+        self.batch = torch.nn.BatchNorm2d(3)
+        self.conv = torch.nn.Conv2d(3, 4, 3)
+
+    def forward(self, x, image):
+        y = self.norm(F.gelu(self.linear(x)))
+        q = y.view(y.shape[0], -1, 2, 8).transpose(1, 2)
+        seen = F.scaled_dot_product_attention(q, q, q)
+        bigger = F.interpolate(image, scale_factor=2, mode="bilinear")
+        return seen, self.conv(self.batch(image)), bigger, y.add_(1)
+
+
+@pytest.fixture(scope="module")
+def exported():
+    batch, length = torch.export.Dim("batch", max=64), torch.export.Dim("length")
+    shapes = {"x": {0: batch, 1: length}, "image": {0: batch}}
+    args = torch.randn(2, 5, 8), torch.randn(2, 3, 8, 8)
+    return torch.export.export(Block().eval(), args, dynamic_shapes=shapes)
+
+
+def close(ours, theirs):
+    for a, b in zip(ours, theirs, strict=True):
+        b = b.detach().numpy()
+        assert a.dtype == b.dtype and a.shape == b.shape
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_an_exported_program_is_an_engine_for_every_size(exported):
+    graph = tl.load_torch(exported)
+    assert [str(v.dtype) for v in graph.inputs] == ["float32", "float32"]
+    assert len(graph.dims) == 2
+    engine = graph.compile()
+    for n, length in ((2, 5), (3, 7), (1, 1)):
+        x, image = torch.randn(n, length, 8), torch.randn(n, 3, 8, 8)
+        with torch.no_grad():
+            close(engine(x.numpy(), image.numpy()), Block().eval()(x, image))
+
+
+def test_what_torch_keeps_whole_stays_whole(exported):
+    names = [n.op for n in tl.load_torch(exported).nodes]
+    whole = {"linear", "gelu", "layer_norm", "scaled_dot_product_attention", "upsample_bilinear2d"}
+    assert whole <= set(names) and len(names) == 10
+
+
+def test_a_saved_engine_runs_where_torch_is_not(exported, tmp_path):
+    engine = tl.load_torch(exported).compile()
+    x, image = torch.randn(2, 3, 8), torch.randn(2, 3, 8, 8)
+    engine.save(tmp_path / "block.engine")
+    np.savez(tmp_path / "arrays.npz", x=x.numpy(), image=image.numpy(), y=engine(x.numpy(), image.numpy())[1])
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "import numpy as np, tensorlang as tl\n"
+        f"a = np.load({str(tmp_path / 'arrays.npz')!r})\n"
+        f"y = tl.Engine.load({str(tmp_path / 'block.engine')!r})(a['x'], a['image'])[1]\n"
+        "assert (y == a['y']).all()\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_tensors_are_taken_as_they_are(exported):
+    engine = tl.load_torch(exported).compile()
+    x, image = torch.randn(2, 3, 8), torch.randn(2, 3, 8, 8)
+    with torch.no_grad():
+        theirs = Block().eval()(x, image)
+    ours = engine(x, image, out_like=x)
+    assert all(isinstance(y, torch.Tensor) for y in ours)
+    close([y.numpy() for y in ours], theirs)
+
+
+def test_what_is_no_program_is_refused():
+    with pytest.raises(TensorLangError, match=r"torch\.export\.export"):
+        tl.load_torch(torch.nn.Linear(2, 2))
+
+
+def test_operators_that_are_not_known_are_told_at_once():
+    class Odd(torch.nn.Module):
+        def forward(self, x):
+            return torch.linalg.qr(x).Q, torch.linalg.eigvalsh(x)
+
+    program = torch.export.export(Odd(), (torch.randn(3, 3),))
+    with pytest.raises(TensorLangError, match=r"2 operators are not supported") as error:
+        tl.load_torch(program)
+    assert "linalg_qr" in str(error.value) and "backend='tensorlang'" in str(error.value)
+
+
+def test_a_module_that_changes_its_buffers_is_refused():
+    class Counter(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("count", torch.zeros(()))
+
+        def forward(self, x):
+            self.count.add_(1)
+            return x + self.count
+
+    program = torch.export.export(Counter(), (torch.randn(3),))
+    with pytest.raises(TensorLangError, match="changes count"):
+        tl.load_torch(program)
