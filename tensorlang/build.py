@@ -193,6 +193,7 @@ def build(
     constants: Mapping[Tensor, Any] | None = None,
     binds: Mapping[Tensor, BufferDecl] | None = None,
     math: str = "default",
+    load: bool = True,
 ) -> Module:
     """A kernel that runs on numpy arrays given in the order of ``args``: inputs (also some that nobody
     reads), all outputs, numbers, and computed tensors on the way, which are then written out as well.
@@ -214,7 +215,8 @@ def build(
     and float64), or ``"precise"``, the C library's functions element by element. ``bounds_check=True`` builds
     a kernel that, instead of reading or writing outside a tensor, raises CallError with the access, the
     index, its extent and the iteration of the loops. ``times``, when given, collects the seconds each stage
-    of compilation took. A kernel for another machine can be read and saved, and says so when it is called.
+    of compilation took. A kernel for another machine can be read and saved, and says so when it is called;
+    so does one with ``load=False``, which some other process is to run.
     Raises LowerError for arguments, constants and a ``math`` that do not fit, TargetError for a target that
     means nothing, CompileError when LLVM makes no code (a bug; with ``TENSORLANG_ISOLATE=1`` in the
     environment also where LLVM would end the process).
@@ -225,7 +227,12 @@ def build(
     if isinstance(schedule, Func):
         _alone(schedule, args, name, bounds_check, constants, binds)
         return _module(
-            schedule if schedule.ready else _passed(schedule, bounds_check, hooks), where, math, times, []
+            schedule if schedule.ready else _passed(schedule, bounds_check, hooks),
+            where,
+            math,
+            times,
+            [],
+            load,
         )
     if args is None:
         raise LowerError("build: the arguments are missing", try_="tl.build(s, [A, B, C])")
@@ -240,7 +247,7 @@ def build(
         binds=binds,
     )
     held = [a for p in packings for a in _packer(p, p.sources).packed([values[t] for t in p.sources])]
-    return _module(func, where, math, times, held)
+    return _module(func, where, math, times, held, load)
 
 
 def _alone(
@@ -263,7 +270,9 @@ def _alone(
         )
 
 
-def _module(func: Func, where: Target, math: str, times: TimeTable | None, data: Sequence[Any]) -> Module:
+def _module(
+    func: Func, where: Target, math: str, times: TimeTable | None, data: Sequence[Any], load: bool = True
+) -> Module:
     """The kernel as machine code; ``data`` are the arrays of its constants."""
     start = time.perf_counter()
     with _uncollected():
@@ -282,7 +291,7 @@ def _module(func: Func, where: Target, math: str, times: TimeTable | None, data:
         signature,
         sources,
         str(where),
-        refused=where.why_not_here(),
+        refused=where.why_not_here() if load else NOT_LOADED,
         constants=held,
         features=where.instruction_sets,
         tools=_Tools(func, where, held, math),
@@ -461,6 +470,7 @@ def _prepacker(func: Func) -> tuple[bytes, Signature]:
 
 
 MAX_PREPACKERS = 256
+NOT_LOADED = "it was built with load=False"
 
 
 def compile(

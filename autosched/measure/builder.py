@@ -62,7 +62,7 @@ def build(job: Job, directory: str, say: Callable[[str], None]) -> Outcome:
         except tl.ScheduleError as e:
             return outcome(REFUSED, str(e))
         try:
-            kernel = tl.build(schedule, tensors, target=job.target, name="candidate", times=times)
+            kernel = tl.build(schedule, tensors, target=job.target, name="candidate", times=times, load=False)
         except MemoryError:
             raise
         except tl.TensorLangError as e:

@@ -47,6 +47,10 @@ NUDGE, SLACK = (
 )  # ulp; a transformer block of 57 stages was 9 times as far off as inputs moved by that much make it
 # seconds: from here on a run is timed by itself, and the call from Python (some 0.1 µs) does not count
 LONG = 3e-4
+SLICE, SLICES = (
+    2.5e-4,
+    3,
+)  # seconds that a shorter kernel runs between two looks at the clock; slices at least
 PAGE, LINE, PLACES = 4096, 64, 21  # bytes; every move begins this many lines further on in a page
 _workbenches: dict[str, Workbench] = {}
 
@@ -247,15 +251,17 @@ def _alone(parallel: bool, say: Callable[[str], None]) -> Iterator[None]:
 
 
 def timed(kernel: tl.Module, args: list[Any], first: float, seconds: float, best: float) -> tuple[float, ...]:
-    """Samples in seconds, each the fastest of several runs: what disturbs a run only ever makes it slower.
+    """Samples in seconds, each the fastest of several slices: what disturbs a run only ever makes it slower.
     ``first`` is what the first run took, caches cold. It condemns nobody, nor does the second of a short
-    kernel, for which threads may have to wake up: that takes longer than many a kernel."""
-    if best and first > HOPELESS * best:
-        first = _fastest(kernel, args, max(1, min(GLANCES, int(GLANCE / first))))
-        if first > HOPELESS * best:
-            return (first,)
+    kernel, for which threads may have to wake up: that takes longer than many a kernel. No longer than its
+    precision needs: what is clearly slower than the best is timed briefly."""
+    usual = first
+    if first < LONG or (best and first > HOPELESS * best):
+        usual = _fastest(kernel, args, max(1, min(GLANCES, int(GLANCE / first))))
+        if best and min(first, usual) > HOPELESS * best:
+            return (usual,)
     share = seconds / SAMPLES
-    samples = [_sample(kernel, args, first, share)]
+    samples = [_sample(kernel, args, usual, share)]
     while len(samples) < MOST_SAMPLES:
         fastest = min(samples)
         if best and fastest > DOUBTFUL * best:
@@ -264,14 +270,16 @@ def timed(kernel: tl.Module, args: list[Any], first: float, seconds: float, best
             low, high = median_interval(samples)
             if not best or fastest > PROMISING * best or high - low <= PRECISE * fastest:
                 break
-        samples.append(_sample(kernel, args, first, share))
+        samples.append(_sample(kernel, args, usual, share))
     return tuple(samples)
 
 
-def _sample(kernel: tl.Module, args: list[Any], first: float, seconds: float) -> float:
-    if first < LONG:
-        return kernel.benchmark(*args, seconds=seconds).min
-    return _fastest(kernel, args, max(2, min(5, int(seconds / first))))
+def _sample(kernel: tl.Module, args: list[Any], usual: float, seconds: float) -> float:
+    if usual >= LONG:
+        return _fastest(kernel, args, max(2, min(5, int(seconds / usual))))
+    runs = max(1, round(SLICE / usual))
+    slices = max(SLICES, round(seconds / (runs * usual)))
+    return kernel.time_evaluator(number=runs, repeat=slices)(*args).min
 
 
 def _fastest(kernel: tl.Module, args: list[Any], runs: int) -> float:

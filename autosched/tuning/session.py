@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -34,6 +35,7 @@ from .adopted import Adopted
 T = TypeVar("T")
 # at the end: this many of the fastest are measured again, and no more than one in this many
 FINALISTS, SHARE = 8, 4
+BRIEF, CAREFUL = 0.006, 0.015  # seconds of timing: of a candidate; of a finalist, in each turn
 LOOK, KEPT, ROUNDS = 3, 3, 9  # after LOOK rounds the KEPT best go on, up to ROUNDS rounds
 _job_numbers = itertools.count(1)
 
@@ -116,7 +118,10 @@ class Session:
         new = [t for t in found if t not in self.known and t not in self.waiting]
         self.waiting.update((t, found[t]) for t in new)
         if scores is not None:
-            self.believed |= {t: float(scores[i](row[None, :])[0]) for t in new for i, row in [found[t]]}
+            for i in dict.fromkeys(found[t][0] for t in new):
+                mine = [t for t in new if found[t][0] == i]
+                said = scores[i](np.stack([found[t][1] for t in mine]))
+                self.believed.update(zip(mine, map(float, said), strict=True))
         self.exhausted = not new
         return new
 
@@ -159,6 +164,7 @@ class Session:
             self.target,
             steps,
             timeout=self.timeout,
+            seconds=CAREFUL if again else BRIEF,
             best=best,
             process=process,
         )
@@ -194,7 +200,7 @@ class Session:
         self._remember(r)
         return r
 
-    @property
+    @cached_property
     def first(self) -> str:
         """The candidate that the search begins with: the default schedule, or the template with the values it
         was written with."""
@@ -270,22 +276,29 @@ class Session:
         )
 
     def _remember(self, r: Record) -> None:
-        self.waiting.pop(r.steps, None)
+        place = self.waiting.pop(r.steps, None)
         if r.steps in self.known:
             return
         self.known[r.steps] = r.cost
         if r.ok and (self.fastest is None or r.cost < self.fastest.cost):
             self.fastest = r
+        place = self._place(r) if place is None else place
+        if place is not None:
+            i, row = place
+            self.seen[i].add(row[None, :], [r.cost])
+            self._news = True
+
+    def _place(self, r: Record) -> tuple[int, np.ndarray] | None:
+        """The variant of a record, and its row there."""
         try:
             trace = r.trace()
         except tl.ScheduleError:
-            return
-        for v, seen in zip(self.variants, self.seen, strict=True):
+            return None
+        for i, v in enumerate(self.variants):
             row = v.row(trace.decisions) if trace.steps == v.trace.steps else None
             if row is not None:
-                seen.add(row[None, :], [r.cost])
-                self._news = True
-                return
+                return i, row
+        return None
 
     def _learn(self) -> None:
         rows = [v.features(s.rows) for v, s in zip(self.variants, self.seen, strict=True) if len(s.rows)]

@@ -7,9 +7,9 @@ intrinsic some twenty; scalar arithmetic on indices is shared and mostly folded 
 
 from __future__ import annotations
 
-from ..expr.nodes import Access, Broadcast, Call, Const, Expr, Ramp, Var
+from ..expr.nodes import Access, Broadcast, Call, Const, Expr, Ramp, Var, const_int
 from ..expr.walk import preorder as walk
-from .stmt import Load, Seq, Stmt, Store, preorder
+from .stmt import UNROLLED, For, Load, Seq, Stmt, Store, preorder
 
 REGISTER = 64  # bytes
 INTRINSIC = 20  # instructions
@@ -18,11 +18,26 @@ BYTES = 7  # of an instruction with its operands
 
 def instructions(s: Stmt) -> int:
     """The estimate for a statement with all below, each loop's body once."""
-    return sum(
-        1 + sum(map(_of, st.exprs())) + (_width(st.value) if isinstance(st, Store) else 0)
-        for st in preorder(s)
-        if not isinstance(st, Seq)
-    )
+    return sum(_own(st) for st in preorder(s))
+
+
+def written_out(s: Stmt) -> int:
+    """At most what ``instructions`` says once the unrolled loops are written out."""
+    total, stack = 0, [(s, 1)]
+    while stack:
+        st, times = stack.pop()
+        total += times * _own(st)
+        if isinstance(st, For) and st.kind == UNROLLED:
+            times *= max(1, const_int(st.extent) or 1)
+        stack += [(p, times) for p in st.parts()]
+    return total
+
+
+def _own(s: Stmt) -> int:
+    """Of a statement without what is below it."""
+    if isinstance(s, Seq):
+        return 0
+    return 1 + sum(map(_of, s.exprs())) + (_width(s.value) if isinstance(s, Store) else 0)
 
 
 def _of(e: Expr) -> int:

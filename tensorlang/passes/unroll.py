@@ -13,7 +13,7 @@ from ..core.text import bytes_text
 from ..errors import LowerError
 from ..expr import make
 from ..expr.nodes import const_int
-from ..loopir.code_size import BYTES, instructions
+from ..loopir.code_size import BYTES, instructions, written_out
 from ..loopir.stmt import For, Func, Seq, Stmt, preorder, rewrite, seq
 from .simplify import replace_var
 
@@ -25,8 +25,9 @@ MOST_CODE = 16 << 20  # bytes of one nest
 
 def unroll(func: Func) -> Func:
     """The pass."""
-    body = rewrite(func.body, _loop)
-    stack = [body]
+    most = written_out(func.body)
+    body = rewrite(func.body, lambda s: _loop(s, most > CODE_BUDGET))
+    stack = [body] if most * BYTES > MOST_CODE else []
     while stack:
         s = stack.pop()
         if isinstance(s, For):
@@ -36,7 +37,8 @@ def unroll(func: Func) -> Func:
     return func.with_body(body)
 
 
-def _loop(s: Stmt) -> Stmt | None:
+def _loop(s: Stmt, large: bool) -> Stmt | None:
+    """``large``: there may be more instructions than the budget has."""
     if not isinstance(s, For) or s.kind != "unrolled":
         return None
     n = const_int(s.extent)
@@ -46,7 +48,7 @@ def _loop(s: Stmt) -> Stmt | None:
         return For(
             s.var, s.begin, s.extent, "serial", s.body, tuple(sorted({**dict(s.attrs), "kept": note}.items()))
         )
-    size = instructions(s.body)
+    size = instructions(s.body) if large else 0
     if n > 1 and n * size > CODE_BUDGET:
         note = f"unrolling {n} x {size} instructions exceeds the budget of {CODE_BUDGET}"
         return For(

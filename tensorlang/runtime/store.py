@@ -9,6 +9,7 @@ the bytes before it.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import math
@@ -182,12 +183,17 @@ def _constants(
     return made
 
 
+@functools.cache
+def _here() -> tuple[str, Mapping[str, bool]]:
+    """This process's triple, and the features of the processor: asking takes as long as reading a kernel."""
+    return llvm.get_process_triple(), llvm.get_host_cpu_features()
+
+
 def check_machine(path: str | Path, name: str, triple: str, cpu: str, features: Sequence[str]) -> None:
     """Raises TargetError when this processor cannot run code that needs such a machine."""
-    here = llvm.get_process_triple()
+    here, have = _here()
     if isa.platform(triple) != isa.platform(here):
         raise TargetError(f"cannot load {path}", because=f"{name} was compiled for {triple}, this is {here}")
-    have = llvm.get_host_cpu_features()
     missing = [f for f in features if not have.get(f)]
     if missing:
         raise TargetError(

@@ -322,7 +322,27 @@ def test_a_short_kernel_is_not_given_up_because_threads_wake_up(
     def entry(*args: object) -> None:
         now[0] += next(pace, usual)
 
-    kernel = SimpleNamespace(entry=entry, benchmark=lambda *args, seconds: SimpleNamespace(min=usual))
+    kernel = SimpleNamespace(
+        entry=entry, time_evaluator=lambda number, repeat: lambda *args: SimpleNamespace(min=usual)
+    )
     monkeypatch.setattr(runner, "time", SimpleNamespace(perf_counter=lambda: now[0]))
     found = runner.timed(kernel, [], 100e-6, 0.015, best=12e-6)  # type: ignore[arg-type]
     assert len(found) == samples and found == pytest.approx([usual] * samples)
+
+
+def test_timing_takes_no_longer_than_its_precision_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is clearly slower than the best gets one sample, what is near it more; none begins more slices than
+    the seconds hold."""
+    taken: list[tuple[int, int]] = []
+
+    def evaluator(number: int, repeat: int) -> object:
+        taken.append((number, repeat))
+        return lambda *args: SimpleNamespace(min=1e-5)
+
+    kernel = SimpleNamespace(entry=lambda *args: None, time_evaluator=evaluator)
+    monkeypatch.setattr(runner, "_fastest", lambda kernel, args, runs: 1e-5)
+    assert runner.timed(kernel, [], 1e-4, 0.006, best=0.7e-5) == (1e-5,)  # type: ignore[arg-type]
+    assert taken == [(25, 8)] and taken[0][0] * taken[0][1] * 1e-5 <= 0.006 / runner.SAMPLES
+    taken.clear()
+    assert len(runner.timed(kernel, [], 1e-4, 0.006, best=1e-5)) == runner.SAMPLES  # type: ignore[arg-type]
+    assert taken == [(25, 8)] * runner.SAMPLES

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tensorlang.loopir.code_size import instructions, written_out
 from tensorlang.loopir.stmt import For, preorder, seq
 from tensorlang.passes import unroll as module
 from tensorlang.passes.unroll import unroll
@@ -56,3 +57,14 @@ def test_a_huge_loop_is_kept_without_making_its_copies() -> None:
         "unrolling 100000 x 2 statements exceeds the budget of 20000",
         "unrolling 100000 x 1 statements exceeds the budget of 20000",
     ]
+
+
+def test_the_size_of_written_out_loops_is_known_before() -> None:
+    """The budget is asked of the short form: counting the copies took a third of the pass."""
+    i, j = var("i"), var("j")
+    copied = store(C, (i, j), read(A, i, j) * 2.0)
+    before = seq(
+        loop(i, 2, seq(loop(j, 3, copied, "unrolled"), copied), "unrolled"), loop(i, 4, copied, "serial")
+    )
+    after = unroll(func("f", (A, C), before)).body
+    assert instructions(after) <= written_out(before) == 9 * instructions(copied) + 4

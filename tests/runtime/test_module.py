@@ -14,6 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import tensorlang as tl
+from tensorlang import te
 from tensorlang.errors import TargetError, TensorLangError
 from tensorlang.runtime import Module, load
 
@@ -170,3 +172,13 @@ def test_copies_are_the_kernel_and_pickles_are_refused() -> None:
     assert copy.copy(f) is f and copy.deepcopy([f])[0] is f
     with pytest.raises(TensorLangError, match="cannot be pickled"):
         pickle.dumps(f)
+
+
+def test_a_kernel_for_another_process_is_saved_and_not_loaded(tmp_path) -> None:
+    x = te.placeholder((4,), name="x")
+    y = te.compute((4,), lambda i: x[i] + 1.0, name="y")
+    f = tl.build(te.create_schedule(y.op), [x, y], load=False)
+    with pytest.raises(TargetError, match="load=False"):
+        f(A[:4])
+    f.save(tmp_path / "f.tl")
+    np.testing.assert_array_equal(load(tmp_path / "f.tl")(A[:4]), A[:4] + 1)

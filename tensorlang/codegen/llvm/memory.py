@@ -17,7 +17,7 @@ from ...expr import linear, make
 from ...expr.nodes import Broadcast, Expr, FloorDiv, FloorMod, Ramp, const_int
 from ...loopir.stmt import Buffer, Load, load
 from . import convert, streaming, types
-from .emitter import Emitter, buffers_read
+from .emitter import Emitter, Storage, buffers_read
 from .expression import rules
 
 _LARGEST = 2**31 - 1
@@ -120,33 +120,41 @@ def pointer(em: Emitter, buffer: Buffer, offset: Expr) -> str:
     address = storage.pointer
     constant = const_int(offset)
     if constant is None:
-        terms = linear.poly(offset)
-        constant = terms.get((), 0)
-        levels: dict[int, linear.Poly] = {}
-        for mono, c in terms.items():
-            if mono:
-                levels.setdefault(max(em.home(a) for a in mono), {})[mono] = c
-        known: linear.Poly = {}
-        for depth in sorted(levels):
-            step = linear.from_poly(levels[depth], offset.dtype)
-            known = linear.add_poly(known, levels[depth])
-            key = (
-                storage.pointer,
-                linear.from_poly(known, offset.dtype),
-            )  # a buffer that is allocated again has another block
-            found = em.pointers.get(key)
-            if found is None:
-                operand = em.index(step)
-                home = max(depth, storage.depth)
-                outer, em.at = em.at, home
-                found = em.ins(f"getelementptr {element}, ptr {address}, i64 {operand}")
-                if home < outer and storage.on_stack is None and _divided(known):
-                    found = em.ins(f"freeze ptr {found}")
-                em.at = outer
-                em.remember(em.pointers, key, found, home, buffers_read(key[1]))
-            address = found
+        terms = dict(linear.poly(offset))
+        constant = terms.pop((), 0)
+        # unrolled copies differ in the constant only
+        address = em.pointers.get(_key(storage.pointer, terms)) or _added(em, storage, terms, offset, element)
     if constant:
         address = em.ins(f"getelementptr {element}, ptr {address}, i64 {constant}")
+    return address
+
+
+def _key(block: str, terms: linear.Poly) -> tuple[str, frozenset[tuple[linear.Monomial, int]]]:
+    """What a pointer is known by; a buffer that is allocated again has another block."""
+    return block, frozenset(terms.items())
+
+
+def _added(em: Emitter, storage: Storage, terms: linear.Poly, offset: Expr, element: str) -> str:
+    """The pointer of a buffer moved by a sum, level by level of the loops that its terms depend on."""
+    address = storage.pointer
+    levels: dict[int, linear.Poly] = {}
+    for mono, c in terms.items():
+        levels.setdefault(max(em.home(a) for a in mono), {})[mono] = c
+    known: linear.Poly = {}
+    for depth in sorted(levels):
+        known = linear.add_poly(known, levels[depth])
+        key = _key(storage.pointer, known)
+        found = em.pointers.get(key)
+        if found is None:
+            operand = em.index(linear.from_poly(levels[depth], offset.dtype))
+            home = max(depth, storage.depth)
+            outer, em.at = em.at, home
+            found = em.ins(f"getelementptr {element}, ptr {address}, i64 {operand}")
+            if home < outer and storage.on_stack is None and _divided(known):
+                found = em.ins(f"freeze ptr {found}")
+            em.at = outer
+            em.remember(em.pointers, key, found, home, buffers_read(linear.from_poly(known, offset.dtype)))
+        address = found
     return address
 
 

@@ -107,6 +107,8 @@ def _slots(body: Stmt, bound: set[int]) -> dict[Buffer, dict[Where, Buffer]]:
             bound.add(id(node.var))
         elif type(node) is Let:
             bound.add(id(node.var))
+    if not _settled(body, bound):
+        return {}
     uses: dict[Buffer, _Uses] = {}
     run(_collect(body, uses, True, bound))
     slots: dict[Buffer, dict[Where, Buffer]] = {}
@@ -123,6 +125,16 @@ def _slots(body: Stmt, bound: set[int]) -> dict[Buffer, dict[Where, Buffer]]:
                 for w, n in u.places.items()
             }
     return slots
+
+
+def _settled(body: Stmt, bound: set[int]) -> bool:
+    """Whether some buffer is written, and at places only that do not move: without one there is nothing to
+    keep. Outer loops are turned down by that, before all their reads are looked at."""
+    fixed: dict[Buffer, bool] = {}
+    for node in preorder(body):
+        if type(node) is Store and fixed.get(node.buffer, True):
+            fixed[node.buffer] = not any(id(v) in bound for i in node.indices for v in variables(i))
+    return any(fixed.values())
 
 
 def _between(inner: Stmt, slots: dict[Buffer, dict[Where, Buffer]]) -> Stmt:
