@@ -43,8 +43,9 @@ def tune(
     """Search for a fast schedule of ``task`` by measuring up to ``trials`` candidates.
 
     Measurements in ``records`` count as trials and are not repeated; new ones are appended. The search ends
-    earlier when ``seconds`` have gone by since the call (one candidate is measured in any case), and when the
-    last ``patience`` candidates have brought no gain; ``notes`` of the result say so. ``measurer`` replaces
+    earlier so that ``seconds`` after the call all is over, the finalists measured again included (one
+    candidate is measured in any case, and none is broken off), and when the last ``patience`` candidates have
+    brought no gain; ``notes`` of the result say so. ``measurer`` replaces
     the worker processes. Raises TensorLangError for a task that cannot be searched; what candidates do is
     never an error, but an outcome in the result. A file that cannot be written is an error before anything is
     measured; when it fails later, the result is whole and says so in ``notes``.
@@ -81,13 +82,13 @@ def tune(
         report.begin(task.name, trials, session.trials, seconds)
         meter: Measures = own if measurer is None else measurer  # type: ignore[assignment]
         new = 0
-        for _, record in measured(meter, budget.batches(session)):
+        for _, record in measured(meter, budget.batches(session), stop=budget.late):
             new += 1
             budget.note(session)
             report.round([record], session.fastest, session.flops)
         if new:
             with session.timed("finals"):
-                measure_again(meter, session)
+                measure_again(meter, session, budget.ended)
     except BaseException:
         report.end(None)
         raise

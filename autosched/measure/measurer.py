@@ -17,7 +17,7 @@ import tensorlang as tl
 
 from .directory import Directory
 from .nursery import PREPARING, Lines
-from .protocol import CRASH, GO, HELD, HOLD, Job, Outcome, Stages
+from .protocol import CRASH, FORGET, GO, HELD, HOLD, Job, Outcome, Stages
 
 # jobs on their way at once: one that runs, what is built, what is being built, and what is built next
 AHEAD = 8
@@ -73,7 +73,8 @@ class Measurer:
     def run(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
         """The outcomes of the jobs, in order. A few jobs are taken ahead of the outcomes: always as many, so
         that which jobs follow may depend on outcomes and yet not on the clock. Nothing is timed while a job
-        is being taken: whoever makes it may think hard."""
+        is being taken: whoever makes it may think hard. Whoever closes the iterator waits for none of the
+        jobs on their way, and the next run begins at once."""
         source = iter(jobs)
         sent: deque[Job] = deque()  # taken, and not yet answered for
         done: dict[int, Outcome] = {}
@@ -94,26 +95,30 @@ class Measurer:
             suspects.difference_update(done)
 
         ended = False
-        while True:
-            if not ended and len(sent) < AHEAD:
-                self._say(HOLD)
-                while self.process is not None and not self.held:
+        try:
+            while True:
+                if not ended and len(sent) < AHEAD:
+                    self._say(HOLD)
+                    while self.process is not None and not self.held:
+                        hear()
+                    taken = list(itertools.islice(source, AHEAD - len(sent)))
+                    ended = len(taken) < AHEAD - len(sent)
+                    sent.extend(taken)
+                    self._say(GO)
+                if not sent:
+                    return
+                while sent[0].id not in done:
+                    open_ = [j for j in sent if j.id not in done]
+                    for j in open_[: 1 if suspects else AHEAD]:
+                        if j.id not in fed:
+                            self.start()
+                            self._say(j.to_json())
+                            fed.add(j.id)
                     hear()
-                taken = list(itertools.islice(source, AHEAD - len(sent)))
-                ended = len(taken) < AHEAD - len(sent)
-                sent.extend(taken)
-                self._say(GO)
-            if not sent:
-                return
-            while sent[0].id not in done:
-                open_ = [j for j in sent if j.id not in done]
-                for j in open_[: 1 if suspects else AHEAD]:
-                    if j.id not in fed:
-                        self.start()
-                        self._say(j.to_json())
-                        fed.add(j.id)
-                hear()
-            yield done.pop(sent.popleft().id)
+                yield done.pop(sent.popleft().id)
+        finally:
+            if sent:  # nobody wants to know any more
+                self._say(FORGET)
 
     def _say(self, line: str) -> None:
         """Tell the nursery, if there is one. One that is dead is found out by what it says."""

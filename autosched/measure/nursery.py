@@ -11,8 +11,9 @@ once, which may take long) ``timing`` (a measurement that needs all processors b
 until the runner is done) and ``timing serial`` (one that needs the runner's own processor: only the builder
 that shares it is stopped).
 
-Between jobs the parent may say ``hold``: it is about to think, and a kernel timed meanwhile would look slow.
-No run is begun then until it says ``go``; ``held`` tells it that none is under way. Builders go on.
+Between jobs the parent may say ``forget``: what is built or run at the moment is for nobody, and the rest is
+dropped. It may say ``hold``: it is about to think, and a kernel timed meanwhile would look slow. No run is
+begun then until it says ``go``; ``held`` tells it that none is under way. Builders go on.
 """
 
 from __future__ import annotations
@@ -31,7 +32,20 @@ from typing import Any
 
 from .directory import Directory
 from .fingerprint import fingerprint
-from .protocol import BUILT, GO, HELD, HOLD, PREPARE, TIMEOUT, TIMING, TIMING_SERIAL, Job, Outcome, Stages
+from .protocol import (
+    BUILT,
+    FORGET,
+    GO,
+    HELD,
+    HOLD,
+    PREPARE,
+    TIMEOUT,
+    TIMING,
+    TIMING_SERIAL,
+    Job,
+    Outcome,
+    Stages,
+)
 from .worker import Entry, Worker, write_line
 
 AHEAD = 8  # kernels built and not yet run
@@ -124,6 +138,7 @@ class Nursery:
     process: str = ""  # the name of what the runner was last made for
     hold: bool = False  # begin no run
     reply_due: bool = False  # the parent waits to hear that nothing runs
+    forgotten: set[int] = field(default_factory=set)  # jobs in the making that nobody waits for
 
     @property
     def benches(self) -> list[Bench]:
@@ -155,6 +170,12 @@ class Nursery:
         """What the parent says: a job, or whether runs may begin."""
         if line in (HOLD, GO):
             self.hold = self.reply_due = line == HOLD
+        elif line == FORGET:
+            self.waiting.clear()
+            self.built.clear()
+            self.forgotten = {b.job.id for b in self.builders if b.job is not None}
+            if self.runner.job is not None:
+                self.finished(self.runner, self.runner.kill())
         else:
             self.waiting.append(Job.from_json(line))
 
@@ -199,7 +220,8 @@ class Nursery:
         if outcome is None:
             return
         if b is not self.runner and outcome.status == BUILT and b.job is not None:
-            self.built.append((b.job, outcome))
+            if b.job.id not in self.forgotten:
+                self.built.append((b.job, outcome))
             return
         if b is self.runner:
             built = self.build_outcome

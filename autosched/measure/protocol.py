@@ -77,3 +77,4 @@ class Stages:
 PREPARE, TIMING, TIMING_SERIAL = "prepare", "timing", "timing serial"  # what a runner says comes next
 HOLD, GO = "hold", "go"  # what a parent says between jobs: begin no run now; begin them again
 HELD = "held"  # the answer to the first: nothing runs
+FORGET = "forget"  # what a parent says that waits for no job any more

@@ -19,9 +19,11 @@ class Budget:
 
     def __init__(self, trials: int, batch: int, seconds: float | None, patience: int | None) -> None:
         self.trials, self.batch, self.patience = trials, batch, patience
-        self.last = float("inf")  # by ``time.perf_counter``: no candidate is begun later
+        # by ``time.perf_counter``: no candidate is begun after the one, nothing at all after the other
+        self.last = self.end = float("inf")
         if seconds is not None:
-            self.last = time.perf_counter() + seconds - min(RESERVED * seconds, MOST_RESERVED)
+            self.end = time.perf_counter() + seconds
+            self.last = self.end - min(RESERVED * seconds, MOST_RESERVED)
         self._why = ""
         self._best, self._idle = float("inf"), 0
 
@@ -45,10 +47,18 @@ class Budget:
         else:
             self._idle += 1
 
+    def late(self) -> bool:
+        """Whether the search is over by time: what is on its way is not waited for."""
+        return time.perf_counter() > self.last
+
+    def ended(self) -> bool:
+        """Whether there is no time for anything more."""
+        return time.perf_counter() > self.end
+
     def _over(self, session: Session) -> bool:
         if not session.trials:
             return False
-        if time.perf_counter() > self.last:
+        if self.late():
             self._why = "there was no more time"
         elif self.patience is not None and self._idle >= self.patience:
             self._why = f"{self._idle} candidates brought no gain"
@@ -56,4 +66,6 @@ class Budget:
 
     def notes(self, session: Session) -> list[str]:
         """What ended it, where it was not the trials."""
+        if not self._why and self.late() and session.tried < self.trials:
+            self._why = "there was no more time"
         return [f"ended after {session.tried} of {self.trials} trials: {self._why}"] if self._why else []

@@ -11,7 +11,7 @@ import itertools
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Protocol, TypeVar
@@ -309,15 +309,22 @@ class Session:
         self._news = False
 
 
+def never() -> bool:
+    """Nothing ends it."""
+    return False
+
+
 def measured(
     measurer: Measures,
     batches: Iterable[tuple[Session, list[str]]],
     *,
     again: bool = False,
     process: str = "",
+    stop: Callable[[], bool] = never,
 ) -> Iterator[tuple[Session, Record]]:
     """The records of the candidates of all batches, in order. The next batch is asked for while the last
-    candidates of the one before are still being measured. ``again``: with all care, and as one round."""
+    candidates of the one before are still being measured. ``again``: with all care, and as one round.
+    ``stop`` is asked after each: what is on its way then is dropped."""
     sent: deque[tuple[Session, str]] = deque()
     turn = f"{time.time():.6f}" if again else ""
 
@@ -327,19 +334,30 @@ def measured(
                 sent.append((session, t))
                 yield session.job(t, again=again, process=process)
 
-    for outcome in measurer.run(jobs()):
+    outcomes = iter(measurer.run(jobs()))
+    for outcome in outcomes:
         session, trace = sent.popleft()
-        if again and outcome.status not in (OK, WRONG_ANSWER):
-            continue  # an accident: what was measured before still holds
-        yield session, session.record(trace, outcome, turn)
+        if not again or outcome.status in (OK, WRONG_ANSWER):
+            yield session, session.record(trace, outcome, turn)
+        # else an accident: what was measured before still holds
+        if stop():
+            for session, trace in sent:
+                session.drop([trace])
+            getattr(outcomes, "close", never)()
+            return
 
 
-def measure_again(measurer: Measures, session: Session) -> None:
+def measure_again(measurer: Measures, session: Session, stop: Callable[[], bool] = never) -> None:
     """Measure the finalists in turns, a few turns in each of several processes that have run nothing before:
-    as in a program of the user, and not where the search has left its arrays."""
+    as in a program of the user, and not where the search has left its arrays. ``stop`` is asked after each
+    measurement."""
     begin = time.time()
     for n, order in enumerate(session.finals()):
-        for _ in measured(measurer, [(session, order)], again=True, process=f"{begin} {n // LOOK}"):
+        if stop():
+            return
+        for _ in measured(
+            measurer, [(session, order)], again=True, process=f"{begin} {n // LOOK}", stop=stop
+        ):
             pass
 
 

@@ -346,3 +346,15 @@ def test_timing_takes_no_longer_than_its_precision_needs(monkeypatch: pytest.Mon
     taken.clear()
     assert len(runner.timed(kernel, [], 1e-4, 0.006, best=1e-5)) == runner.SAMPLES  # type: ignore[arg-type]
     assert taken == [(25, 8)] * runner.SAMPLES
+
+
+def test_what_nobody_waits_for_is_not_run() -> None:
+    """A tuner out of time waited for the candidates on their way, one of which may hang."""
+    task, v = _scale()
+    trace = v.trace.to_json()
+    with Measurer(Stages(f"{HERE}:quick_build", f"{HERE}:listing_run")) as m:
+        outcomes = m.run(_job(task, trace, i) for i in range(6))
+        assert next(outcomes).id == 0
+        outcomes.close()
+        assert m.measure(_job(task, trace, 9)).error.split() in (["0", "9"], ["0", "1", "9"])
+        assert m.restarts == 0

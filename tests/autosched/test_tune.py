@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 import os
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import psutil
@@ -21,6 +23,7 @@ from autosched.cost_model import XGBModel
 from autosched.measure import Job, Measurer, Stages
 from autosched.templates import conv2d
 from autosched.templates import matmul as matmul_template
+from autosched.tuning import budget
 from tensorlang import te
 from tensorlang.analysis import cost_of
 from tensorlang.errors import TensorLangError
@@ -81,6 +84,25 @@ def test_where_there_is_no_time_one_candidate_is_measured() -> None:
     assert "ended after 1 of 100 trials: there was no more time" in result.notes
     assert {"space", "search", "model", "finals"} <= result.spent.keys()
     assert "space " in dict(result.report().facts)["time spent"]
+
+
+def test_time_is_kept_whatever_is_on_its_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``seconds=10`` took 27 on a busy machine: eight candidates on their way were waited for, and 51
+    measurements of the finalists."""
+    task = SearchTask(scale, (200,), template=scale_template)
+    now = [0.0]
+    monkeypatch.setattr(budget, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+
+    class Slow(Pretend):
+        def run(self, jobs):  # type: ignore[no-untyped-def]
+            taken = list(itertools.islice(jobs, 8))  # as a measurer does
+            for job in itertools.chain(taken, jobs):
+                now[0] += 0.5
+                yield from super().run([job])
+
+    result = tune(task, trials=100, seconds=10, model="random", measurer=Slow(), progress=False)
+    assert 10 < result.trials < 20 and result.best is not None and 9.5 < now[0] <= 10.5
+    assert any("there was no more time" in note for note in result.notes)
 
 
 def test_evolution_finds_the_optimum() -> None:

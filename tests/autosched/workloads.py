@@ -219,3 +219,14 @@ def timing_run(job: Job, directory: str, say: Say) -> Outcome:
 def who_run(job: Job, directory: str, say: Say) -> Outcome:
     """A runner that says who it is."""
     return Outcome(job.id, "ok", str(os.getpid()), (0.1,), parts={"run": 1.0})
+
+
+def listing_run(job: Job, directory: str, say: Say) -> Outcome:
+    """A runner that tells the numbers of the jobs so far, and hangs at job 1."""
+    with open(Path(directory) / "ran", "a+") as f:
+        f.write(f"{job.id} ")
+        f.flush()
+        if job.id == 1:
+            time.sleep(60)
+        f.seek(0)
+        return Outcome(job.id, "ok", f.read(), (0.1,))
