@@ -553,7 +553,20 @@ def call(name: str, *args: ExprLike) -> Expr:
             f"{name}({', '.join(map(str, es))}): not defined on {t}",
             try_="cond.astype('int32') first" if t.is_bool else None,
         )
+    if name == "pow" and type(es[1]) is Const and es[1].value in (1, 2, 3):  # also where it was read as such
+        return product(es[0], int(es[1].value))
     return intern(Call, row.result(t), name, tuple(es))
+
+
+def product(x: Expr, n: int) -> Expr:
+    """``x`` as often as that, by squaring."""
+    if n == 0:
+        return const(1, x.dtype)
+    half = product(x, n // 2) if n > 1 else None
+    square = None if half is None else mul(half, half)
+    if square is None:
+        return x
+    return mul(square, x) if n % 2 else square
 
 
 def c_call(result: DType, name: str, *args: ExprLike) -> Expr:

@@ -42,20 +42,8 @@ def power(x: ExprLike, y: ExprLike) -> Expr:
                 because=f"{base} is {base.dtype}, and so would the result be",
                 try_="x.astype('float32') ** y",
             )
-        return _product(base, n)
-    if type(exponent) is Const and exponent.value in (1, 2, 3) and base.dtype.is_float:
-        return _product(base, int(exponent.value))
+        return make.product(base, n)
     return make.call("pow", base, exponent)
-
-
-def _product(x: Expr, n: int) -> Expr:
-    if n == 0:
-        return make.const(1, x.dtype)
-    half = _product(x, n // 2) if n > 1 else None
-    square = None if half is None else make.mul(half, half)
-    if square is None:
-        return x
-    return make.mul(square, x) if n % 2 else square
 
 
 class Operators:

@@ -8,6 +8,7 @@ import inspect
 import numpy as np
 import pytest
 
+import tensorlang as tl
 from tensorlang import te
 from tensorlang.codegen.llvm.mathlib.table import ROWS
 from tensorlang.core.dtype import KNOWN, dtype
@@ -165,6 +166,16 @@ def test_a_number_takes_the_type_of_the_others():
         te.shift_left(te.var("b", "uint8"), 3).dtype == "uint8"
         and te.shift_left(1, te.var("b", "uint8")).dtype == "uint8"
     )
+
+
+def test_a_power_that_turns_out_to_be_two_is_a_product():
+    """The exponent of ONNX's Pow is a tensor of one number."""
+    x = te.placeholder((8,), name="x")
+    two = te.compute((), lambda: te.const(2.0, "float32"), name="two")
+    square = te.compute((8,), lambda i: te.pow(x[i], two()), name="square")
+    s = te.create_schedule(square)
+    s[two].compute_inline()
+    assert "square[i] = x[i]*x[i]" in str(tl.lower(s, [x, square]))
 
 
 def test_powers():
