@@ -175,7 +175,7 @@ def test_a_power_that_turns_out_to_be_two_is_a_product():
     square = te.compute((8,), lambda i: te.pow(x[i], two()), name="square")
     s = te.create_schedule(square)
     s[two].compute_inline()
-    assert "square[i] = x[i]*x[i]" in str(tl.lower(s, [x, square]))
+    assert "square[i] = x[i] * x[i]" in str(tl.lower(s, [x, square]))
 
 
 def test_powers():
