@@ -86,7 +86,7 @@ def extract_tasks(program: SearchTask | Sequence[te.Tensor], target: str | tl.Ta
 
     The result unpacks as ``tasks, weights``, for ``tune_tasks(tasks, weights, records="f.jsonl")``; then
     ``.apply_best("f.jsonl")`` is the schedule of the whole program. A program of one or two heavy reductions,
-    or with a scan or an extern, is one task: itself. ``tune`` does all this by itself.
+    or with a scan or an extern, is one task: itself. ``tune`` does all this by itself::
 
         pieces = autosched.extract_tasks([x, w1, w2, w3, y])
         tasks, weights = pieces

@@ -30,7 +30,7 @@ def col2im(
     padding: Padding = 0,
     stride: Sizes = 1,
 ) -> Tensor:
-    """Windows x [N, C × taps, windows] laid back and added up where they overlap: [N, C, *image_size], as
+    """Windows x [N, C × taps, windows] laid back and added up where they overlap: ``[N, C, *image_size]``, as
     torch's fold.
 
     ``kernel_size`` are the taps of a window in each dimension; others as for ``ops.conv2d``. Each element of

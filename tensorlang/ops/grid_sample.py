@@ -201,7 +201,7 @@ def roi_align(
     mode: str = "avg",
 ) -> Tensor:
     """Regions ``rois`` [R, 4] (x1, y1, x2, y2, times ``spatial_scale`` in elements) of images x [N, C, H, W],
-    each of the image ``batch_indices`` [R], as [R, C, *output_size] (He et al. 2017).
+    each of the image ``batch_indices`` [R], as ``[R, C, *output_size]`` (He et al. 2017).
 
     Each part of a region is the mean of ``sampling_ratio`` × ``sampling_ratio`` places in it, by linear
     interpolation; of 0 as many as the part has elements, rounded up. ``aligned`` takes half an element off

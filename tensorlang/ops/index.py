@@ -53,7 +53,7 @@ def _depth(op: str, x: Tensor, indices: Tensor, batch_dims: int) -> int:
 
 def gather_nd(x: Tensor, indices: Tensor, batch_dims: int = 0, mode: str = "index") -> Tensor:
     """The elements or slices of ``x`` at places: the last dimension of ``indices`` [..., k] holds k indices
-    of one place, and the result is [..., *x.shape[batch_dims + k:]].
+    of one place, and the result is ``[..., *x.shape[batch_dims + k:]]``.
 
     The first ``batch_dims`` dimensions are those of both, row by row. ``mode`` as for ``ops.take``. Raises
     DeclareError when k is no number or more than ``x`` has dimensions. ``ops.gather_nd(x, at)`` with ``at``
@@ -148,7 +148,7 @@ def scatter_elements(
 
 def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, reduction: str = "none") -> Tensor:
     """``x`` after updates of elements or slices: the last dimension of ``indices`` [..., k] holds k indices
-    of one place, ``updates`` is [..., *x.shape[k:]]. ``reduction`` as for :func:`scatter_elements`.
+    of one place, ``updates`` is ``[..., *x.shape[k:]]``. ``reduction`` as for :func:`scatter_elements`.
 
     Several updates of one place are made in row-major order. Raises DeclareError for shapes that do not fit.
     """

@@ -155,8 +155,9 @@ def _turned(place: Expr, extents: Sequence[Expr]) -> Expr:
 
 
 def max_unpool(x: Tensor, indices: Tensor, size: Sequence[ExprLike], *, whole: bool = False) -> Tensor:
-    """The way back from :func:`max_pool_with_indices`: [N, C, *size] of zeros, and each element of x at the
-    place that ``indices`` says, counted within the image of a channel, or with ``whole`` through the result.
+    """The way back from :func:`max_pool_with_indices`: ``[N, C, *size]`` of zeros, and each element of x at
+    the place that ``indices`` says, counted within the image of a channel, or with ``whole``
+    through the result.
 
     Of several at one place the last stays; a place out of range is left out. Raises DeclareError unless
     ``indices`` has the shape of x and ``size`` one number for each dimension of the image.

@@ -34,7 +34,7 @@ def resize(
     layout: str = "NCHW",
 ) -> Tensor:
     """An image [N, C, H, W] in the spatial ``size`` (one for all dimensions or one for each; numbers or
-    symbols): [N, C, *size].
+    symbols): ``[N, C, *size]``.
 
     ``mode="nearest"`` takes element ``floor(i H / OH)``, of any dtype. ``"linear"`` (or ``"bilinear"``,
     ``"trilinear"``) interpolates floats between neighbours at ``(i + 1/2) H / OH - 1/2``, at the border its
