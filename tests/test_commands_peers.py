@@ -10,7 +10,7 @@ import pytest
 from tensorlang.__main__ import main
 from tensorlang.errors import TensorLangError
 from tensorlang.frontends import load_onnx
-from tensorlang.peers import answers, inputs, turns
+from tensorlang.peers import answers, inputs, runtimes, turns
 
 onnx = pytest.importorskip("onnx")
 
@@ -62,6 +62,15 @@ def test_a_runtime_that_refuses_has_a_row_that_says_so(network):
     assert "nobody" in turns.table([ours, other]).splitlines()[-1]
     with pytest.raises(TensorLangError, match="tensorlang did not run the model"):
         turns.table(turns.race(network, {"x": given["x"][:, :5]}, ["tensorlang"], 1, 1, 0.0))
+
+
+def test_mnn_converts_the_file_and_says_the_same(network):
+    """A number of 64 bits is one of 32 there."""
+    if "MNN" not in runtimes.installed():
+        pytest.skip("MNN is not installed")
+    given = inputs.made(load_onnx(network), {"x": (3, 8)})
+    ours, other = (runtimes.RUNTIMES[name](network, 1)(given)["y"] for name in ("tensorlang", "MNN"))
+    assert other.shape == ours.shape == (3, 5) and np.allclose(ours, other, atol=1e-5)
 
 
 @pytest.mark.parametrize("peer", [True, False])

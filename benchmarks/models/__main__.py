@@ -1,4 +1,4 @@
-"""``python -m benchmarks.models [model …]``: real models beside onnxruntime and OpenVINO.
+"""``python -m benchmarks.models [model …]``: real models beside onnxruntime, OpenVINO and MNN.
 
 Each runtime in a process of its own, called in turns; for each size the largest difference of the answers
 from onnxruntime's over their scale, the time from file to first answer, and medians of a call. The figure

@@ -4,10 +4,16 @@ only file that knows the packages of others, which are imported when they are as
 from __future__ import annotations
 
 import importlib.util
+import os
+import tempfile
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..frontends import load_onnx
+from ..frontends.onnx.proto import package
 from ..runtime.threads import set_num_threads
 
 Run = Callable[[Mapping[str, Any]], dict[str, Any]]
@@ -59,13 +65,47 @@ def openvino(file: str, threads: int | None) -> Run:
     return run
 
 
+def mnn(file: str, threads: int | None) -> Run:
+    """MNN on the processor, in float32: the file is converted first. Whole numbers are of 32 bits there."""
+    import _tools  # MNN's converter without its command, which reports to its makers and calls pip
+    import MNN.expr as expr
+    import MNN.nn as nn
+
+    proto = package().load(file, load_external_data=False)
+    constants = {t.name for t in proto.graph.initializer}
+    inputs = [i.name for i in proto.graph.input if i.name not in constants]
+    outputs = [o.name for o in proto.graph.output]
+    how = {"backend": "CPU", "precision": "high", "numThread": threads or os.cpu_count() or 1}
+    manager = nn.create_runtime_manager((how,))
+    with tempfile.TemporaryDirectory() as folder:
+        made = str(Path(folder, "model.mnn"))
+        _tools.mnnconvert(["", "-f", "ONNX", "--modelFile", file, "--MNNModel", made])
+        net = nn.load_module_from_file(made, inputs, outputs, runtime_manager=manager)
+
+    def given(a: np.ndarray) -> Any:
+        kind, wide = (expr.float, np.float32) if a.dtype.kind == "f" else (expr.int, np.int32)
+        return expr.const(np.ascontiguousarray(a, wide), list(a.shape), expr.NCHW, kind)
+
+    def run(arrays: Mapping[str, Any]) -> dict[str, Any]:
+        found = net.forward([given(np.asarray(arrays[n])) for n in inputs])
+        return {n: v.read() for n, v in zip(outputs, found, strict=True)}
+
+    return run
+
+
 RUNTIMES: dict[str, Callable[[str, int | None], Run]] = {
     OURS: tensorlang,
     "onnxruntime": onnxruntime,
     "openvino": openvino,
+    "MNN": mnn,
 }
 
 
 def installed() -> list[str]:
     """The runtimes there are, ours first."""
-    return [name for name in RUNTIMES if importlib.util.find_spec(name) is not None]
+    needs = {"MNN": ("MNN", "_tools", "onnx")}
+    return [
+        name
+        for name in RUNTIMES
+        if all(importlib.util.find_spec(n) is not None for n in needs.get(name, (name,)))
+    ]

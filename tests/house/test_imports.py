@@ -107,6 +107,8 @@ HEAVY = {
     "onnx": ("tensorlang/frontends/onnx/proto.py",),
     "onnxruntime": ("tensorlang/peers/runtimes.py",),
     "openvino": ("tensorlang/peers/runtimes.py",),
+    "MNN": ("tensorlang/peers/runtimes.py",),
+    "_tools": ("tensorlang/peers/runtimes.py",),
     "islpy": (),
 }
 
@@ -119,6 +121,8 @@ LAZY = {
     ("tensorlang/frontends/torch/version.py", "torch"): "an extra, whose absence is told in words of ours",
     ("tensorlang/peers/runtimes.py", "onnxruntime"): "a peer, which need not be there",
     ("tensorlang/peers/runtimes.py", "openvino"): "a peer, which need not be there",
+    ("tensorlang/peers/runtimes.py", "MNN"): "a peer, which need not be there",
+    ("tensorlang/peers/runtimes.py", "_tools"): "of MNN, which need not be there",
     (
         "tensorlang/frontends/__init__.py",
         "tensorlang",

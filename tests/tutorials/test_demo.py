@@ -65,7 +65,10 @@ def test_demo(tmp_path: Path) -> None:
         assert re.search(r"From file to engine in [\d.]+ s", step6)
         assert re.search(r"classes +float32\[1, 10\] +[\d.e+-]+ of [\d.e+-]+ ", step6)
         rows = re.findall(r"(\w+) [\d.]+\S* +[\d.]+ s +([\d.]+) ms .* [\d.]+× ", step6)
-        wanted = ["tensorlang", *(n for n in ("onnxruntime", "openvino") if importlib.util.find_spec(n))]
+        wanted = [
+            "tensorlang",
+            *(n for n in ("onnxruntime", "openvino", "MNN") if importlib.util.find_spec(n)),
+        ]
         assert [row[0] for row in rows] == wanted and all(float(row[1]) > 0 for row in rows)
         assert (tmp_path / "network.onnx").exists()
     else:
