@@ -21,6 +21,7 @@ from .conv import padding_of, rows_in_vectors
 REDUCERS = ("add", "max", "min")  # of convolutions and mean pools, and of the other pools
 MOST_TAPS = 25  # that are written out
 TILE = 4  # vectors of sums
+PADDED_ROWS = 8  # that share the masks of a column of vectors
 TALL = 8  # rows of short, thinned vectors
 
 
@@ -31,9 +32,7 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
     front = len(op.axis) - len(op.reduce_axis)
     if reducer_kind(op) not in REDUCERS or len(op.body) != 1 or front < 1 or not op.reduce_axis:
         return False
-    if any(size(a) is None for a in (*op.axis[1:], *op.reduce_axis)) or any(
-        size(a) == 0 for a in (*op.axis, *op.reduce_axis)
-    ):
+    if any(size(a) is None for a in op.reduce_axis) or any(size(a) == 0 for a in (*op.axis, *op.reduce_axis)):
         return False
     if math.prod(size(a) or 1 for a in op.reduce_axis) > MOST_TAPS or size(op.axis[-1]) == 1:
         return False
@@ -62,19 +61,19 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     front, (*around, x) = out.op.axis[:-places], out.op.axis[-places:]
     thinned = _thinned(inside)
     padded = _pad(s, inside, lanes)
-    long, highest = size(x) or 1, TILE
+    long, highest = size(x) or lanes, TILE
     wide = lanes if padded is not None else min(lanes, long)
     if thinned and padded is not None and lanes // 2 < long < lanes:
         # a row would be a piece of 4, of 2 and of 1; and every second element of 8 is gathered without
         # crossing the halves of a register. Measured on 7 × 7 of stride 2: 1.6 times as fast, compiled in
         # half the time; no gain at stride 1
         wide, highest = lanes // 2, TALL
-    xo, xi = out.split(x, wide)
+    xo, xi = _cut(out, x, wide)
     tile: list[IterVar] = []
     if around:
         y = around.pop()
-        high = size(y) or 1
-        y, yi = out.split(y, -(-high // -(-high // highest)))
+        high = size(y) or highest
+        y, yi = _cut(out, y, -(-high // -(-high // highest)))
         around.append(y)
         tile = [yi]
     out.reorder(*front, *around, xo, *tile, xi)
@@ -87,15 +86,28 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     inside.compute_at(out, xo)
     if s.can("set_scope", inside.name, "local"):
         inside.set_scope("local")
-    inside.reorder(*own[:-2], *inside.op.reduce_axis, *own[-2:]) if tile else inside.reorder(
-        *own[:-1], *inside.op.reduce_axis, own[-1]
-    )
+    if tile:
+        # the taps of a column one after the other: a row that is loaded stays for as many taps as the window
+        # is high, not for as many of its rows. Measured at 5 × 5: a quarter faster, the loads are not spilled
+        inside.reorder(*own[:-2], *inside.op.reduce_axis[::-1], *own[-2:])
+    else:
+        inside.reorder(*own[:-1], *inside.op.reduce_axis, own[-1])
     inside.vectorize(own[-1])
     for a in (*inside.op.reduce_axis, *([own[-2]] if tile else [])):
         inside.unroll(a)
     if padded is not None:
         padded.compute_at(out, channel)
         rows_in_vectors(padded, lanes)
+        *_, rows, block, _ = padded.op.axis
+        if size(block) is None:
+            _, some = padded.split(rows, PADDED_ROWS)
+            padded.reorder(block, some)
+
+
+def _cut(out: Stage, axis: IterVar, tile: int) -> tuple[IterVar, IterVar]:
+    """Tiles of an axis. The last one of an open size begins earlier: it needs no masks, with which every
+    second element would be picked out of two masked vectors."""
+    return out.split(axis, tile, tail="shift" if size(axis) is None else "auto")
 
 
 def _thinned(inside: Stage) -> bool:

@@ -6,6 +6,9 @@ import re
 
 import pytest
 
+from tensorlang.expr.nodes import Expr
+from tensorlang.loopir.stmt import Stmt
+
 from .helper import Func, Store, buffer, compiled, i32, load, loop, make, ramp, seq, var
 from .test_control import matmul
 
@@ -143,6 +146,19 @@ def test_strided_loads_are_shuffles_of_contiguous_loads() -> None:
     )
     body = inner_loop(compiled(func, AVX2).asm, "vmovups")
     assert len(body) <= 9 and not [x for x in body if "insert" in x or "gather" in x]
+
+
+def test_masked_strided_loads_are_shuffles_of_masked_loads() -> None:
+    n = var("n", kind="dim")
+    x, y = buffer("X", "float32", n * 2), buffer("Y", "float32", n)
+
+    def part(i: Expr) -> Stmt:
+        at = ramp(i * 16, 16)
+        mask = make.lt(at, make.broadcast(n, 16))
+        return Store(y, load(x, (ramp(i * 32, 16, 2),), mask), (at,), mask)
+
+    asm = compiled(Func("k", (x, y), loop(make.floordiv(n + 15, 16), part), (n,), (y,)), AVX512).asm
+    assert "gather" not in asm and "vpermt2ps" in asm
 
 
 def test_a_serial_accumulation_into_memory_keeps_the_invariant_side_in_a_register() -> None:

@@ -10,7 +10,7 @@ import pytest
 from tensorlang.codegen import compile_ll, emit, kernel_signature
 from tensorlang.expr.nodes import Expr
 from tensorlang.interface.signature import evaluate
-from tensorlang.loopir.stmt import VECTORIZED, Evaluate
+from tensorlang.loopir.stmt import VECTORIZED, Evaluate, Stmt
 
 from . import helper
 from .helper import (
@@ -218,13 +218,46 @@ def test_run_time_allocations_are_freed_also_when_one_fails(parallel: bool) -> N
     kernel = Kernel(func)
     a, b = np.arange(6, dtype="float32"), np.zeros(6, "float32")
     try:
-        for budget in (0, 1, 2, 3, None):
+        for budget in (0, 1, None):
             helper.fail_after[0] = budget
             assert kernel(a, b, dims=(6,)) == (0 if budget is None else 1)
             assert not helper.live_blocks
     finally:
         helper.fail_after[0] = None
     np.testing.assert_array_equal(b, [2, 4, 6, 8, 0, 0])
+
+
+def test_a_loop_allocates_what_has_one_size_once() -> None:
+    func, _ = scratch(0, parallel=False)
+    kernel = Kernel(func)
+    a, b = np.arange(6, dtype="float32"), np.zeros(6, "float32")
+    try:
+        helper.fail_after[0] = 2  # T, and U for all four iterations
+        assert kernel(a, b, dims=(6,)) == 0
+        assert not helper.live_blocks
+    finally:
+        helper.fail_after[0] = None
+    np.testing.assert_array_equal(b, [2, 4, 6, 8, 0, 0])
+
+
+def test_a_loop_allocates_what_grows_with_its_variable_anew() -> None:
+    n = var("n", kind="dim")
+    y = buffer("Y", "float32", n)
+
+    def row(i: Expr) -> Stmt:
+        t = buffer("T", "float32", n + i * 40000, scope="global")
+        return Alloc(t, seq(Store(t, make.cast("float32", i), (i,)), Store(y, load(t, (i,)) * 2, (i,))))
+
+    kernel = Kernel(Func("k", (y,), loop(3, row), (n,), (y,)))
+    b = np.zeros(3, "float32")
+    try:
+        for budget in (0, 1, 2, 3):
+            helper.fail_after[0] = budget
+            assert kernel(b, dims=(3,)) == (budget < 3)
+            assert not helper.live_blocks
+    finally:
+        helper.fail_after[0] = None
+    np.testing.assert_array_equal(b, [0, 2, 4])
 
 
 def test_small_buffers_live_on_the_stack_aligned_to_64_bytes() -> None:

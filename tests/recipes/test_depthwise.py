@@ -11,7 +11,7 @@ import pytest
 import tensorlang as tl
 from tensorlang import ops, te
 from tensorlang.recipes import default_schedule
-from tests.codegen.test_assembly import AVX2, inner_loop
+from tests.codegen.test_assembly import AVX2, AVX512, inner_loop
 from tests.ops import images
 from tests.ops.arrays import exact
 from tests.ops.images import small
@@ -48,6 +48,31 @@ def test_odd_shapes(channels, each, height, width, kernel, options):
     want = np.maximum(images.conv(x, w, b, groups=channels, **options), 0)
     exact(tl.compile([X, W, B, out])(x, w, b), want, "float32")
     exact(tl.compile([X, B, out], constants={W: w})(x, b), want, "float32")
+
+
+@pytest.mark.parametrize("kernel, stride", [(3, 1), (5, 2), (5, (2, 1))])
+def test_an_open_batch_height_and_width(kernel, stride):
+    n, h, v = te.var("n"), te.var("h"), te.var("v")
+    w, b = small(RNG, (5, 1, kernel, kernel)), small(RNG, (5,))
+    X, W, B = te.placeholder((n, 5, h, v), name="X"), te.placeholder(w.shape, name="W"), te.placeholder((5,))
+    out = ops.relu(ops.conv2d(X, W, B, groups=5, padding=kernel // 2, stride=stride))
+    f = tl.compile([X, B, out], constants={W: w})
+    for shape in [(1, 1, 1), (1, 2, 3), (2, 3, 16), (1, 4, 17), (3, 9, 40), (1, 21, 66), (0, 4, 4)]:
+        x = small(RNG, (shape[0], 5, *shape[1:]))
+        want = images.conv(x, w, b, groups=5, padding=kernel // 2, stride=stride)
+        exact(f(x, b), np.maximum(want, 0), "float32")
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_open_sizes_are_summed_in_vectors_with_one_plane_of_memory(stride):
+    n, h, v = te.var("n"), te.var("h"), te.var("v")
+    X, W = te.placeholder((n, 64, h, v), name="X"), te.placeholder((64, 1, 5, 5), name="W")
+    s = default_schedule(ops.conv2d(X, W, groups=64, padding=2, stride=stride), AVX512)
+    asm = tl.build(s, [X, W, s.outputs[0].output(0)], target=AVX512).get_source("asm")
+    assert "gather" not in asm and not re.search(r"vfmadd\w+ss", asm) and "vfmadd" in asm
+    body = inner_loop(asm, "vfmadd")
+    assert not [x for x in body if "div" in x]
+    assert asm.count("tensorlang_alloc") == 1
 
 
 @pytest.mark.parametrize("types", ["float64", "int8", "float16"])

@@ -247,7 +247,8 @@ def _load_raw(em: Emitter, buffer: Buffer, place: Place, mask: Expr | None, elem
     if mask is None and place.stride == 0:
         one = em.ins(f"load {element}, ptr {pointer(em, buffer, place.base)}, align {align}")
         return em.splat(one, element, n)
-    if mask is None and place.stride is not None and 2 <= place.stride <= 4:
+    apart = place.stride is not None and 2 <= place.stride <= 4
+    if apart and mask is None:
         return _load_strided(em, buffer, place, element, align)
     if mask is None:
         return _load_lanes(em, buffer, place, element, align)
@@ -256,6 +257,10 @@ def _load_raw(em: Emitter, buffer: Buffer, place: Place, mask: Expr | None, elem
         return em.ins(
             f"select {types.lanes_of('i1', n)} {em.value(mask)}, {vector} {out}, {vector} zeroinitializer"
         )
+    if (
+        apart and em.target.vector_bits >= 512
+    ):  # masks are registers of their own, and a gather takes a lane a cycle
+        return _load_strided(em, buffer, place, element, align, em.value(mask))
     pointers = _pointers(em, buffer, place, element)
     name = f"llvm.masked.gather.{types.mangle(element, n)}.{types.mangle('ptr', n)}"
     return em.call(
@@ -267,9 +272,12 @@ def _load_raw(em: Emitter, buffer: Buffer, place: Place, mask: Expr | None, elem
     )
 
 
-def _load_strided(em: Emitter, buffer: Buffer, place: Place, element: str, align: int) -> str:
+def _load_strided(
+    em: Emitter, buffer: Buffer, place: Place, element: str, align: int, flags: str | None = None
+) -> str:
     """Lanes 2, 3 or 4 apart: that many contiguous loads and shuffles. All lie between the first and the last
-    lane, hence in bounds: the last one is moved back to end there."""
+    lane, hence in bounds: the last one is moved back to end there. Where ``flags`` do not hold, nothing is
+    read and lanes are 0."""
     n, stride = place.lanes, place.stride or 1
     vector = types.lanes_of(element, n)
     span = (n - 1) * stride + 1
@@ -277,9 +285,17 @@ def _load_strided(em: Emitter, buffer: Buffer, place: Place, element: str, align
     out = ""
     done: list[int] = []  # lanes of the result that are filled so far
     for number, start in enumerate(starts):
-        piece = em.ins(
-            f"load {vector}, ptr {pointer(em, buffer, make.add(place.base, start))}, align {align}"
-        )
+        address = pointer(em, buffer, make.add(place.base, start))
+        if flags is None:
+            piece = em.ins(f"load {vector}, ptr {address}, align {align}")
+        else:
+            piece = em.call(
+                vector,
+                f"llvm.masked.load.{types.mangle(element, n)}.p0",
+                (f"ptr align {align}", address),
+                (f"<{n} x i1>", _spread(em, flags, n, stride, start)),
+                (vector, "zeroinitializer"),
+            )
         mine = [lane for lane in range(n) if start <= lane * stride < start + n and lane not in done]
         pick = [-1] * n
         if number == 0:
@@ -296,6 +312,15 @@ def _load_strided(em: Emitter, buffer: Buffer, place: Place, element: str, align
         out = em.ins(f"shufflevector {vector} {first}, {vector} {second}, <{n} x i32> {order}")
         done += mine
     return out
+
+
+def _spread(em: Emitter, flags: str, n: int, stride: int, start: int) -> str:
+    """The flags of ``n`` neighbours from ``start`` on, of which every ``stride``-th is a lane."""
+    order = [i // stride if i % stride == 0 else n for i in range(start, start + n)]
+    return em.ins(
+        f"shufflevector <{n} x i1> {flags}, <{n} x i1> zeroinitializer, <{n} x i32> "
+        f"{types.vector_literal('i32', order)}"
+    )
 
 
 def _lane_pointers(em: Emitter, buffer: Buffer, place: Place, element: str) -> list[str]:

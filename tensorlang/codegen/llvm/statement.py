@@ -11,7 +11,7 @@ from ...core.steps import Steps, run
 from ...core.visit import TypeTable
 from ...expr import make
 from ...expr.nodes import Call, Const, Expr, Var, const_int
-from ...expr.walk import substitute
+from ...expr.walk import substitute, variables
 from ...interface.signature import OUT_OF_BOUNDS
 from ...loopir.stmt import (
     PARALLEL,
@@ -216,6 +216,11 @@ def loop(
     em: Emitter, var: Var, begin: str, end: str, bounds: tuple[int | None, int | None], runs: bool, body: Stmt
 ) -> Steps[None]:
     """``for var in begin .. end - 1``; ``runs`` when there is at least one iteration for sure."""
+    every = _of_every_iteration(em, body, {var})
+    if every is not None:
+        buffer, rest = every
+        yield _allocated(em, buffer, loop(em, var, begin, end, bounds, runs, rest))
+        return
     writes = written(body)
     for b in writes:
         em.forget(b)
@@ -244,6 +249,22 @@ def loop(
     em.pop(done)
 
 
+def _of_every_iteration(em: Emitter, body: Stmt, changing: set[Var]) -> tuple[Buffer, Stmt] | None:
+    """A buffer of the heap that each iteration of a loop allocates anew, in a size in which none of the
+    variables ``changing`` occurs, and the body without it: a block for all iterations saves 0.1 µs each."""
+    if isinstance(body, Alloc):
+        same = not changing & set(variables(size_in_elements(body.buffer)))
+        if same and _on_stack(em, body.buffer) is None:
+            return body.buffer, body.body
+    elif isinstance(body, Let):
+        changing = {*changing, body.var}
+    elif not isinstance(body, If) or body.orelse is not None:
+        return None
+    (part,) = body.parts()
+    found = _of_every_iteration(em, part, changing)
+    return None if found is None else (found[0], body.with_parts(found[1]))
+
+
 def size_in_elements(b: Buffer) -> Expr:
     """Elements the buffer spans, from its shape and strides."""
     if b.strides is None:
@@ -259,22 +280,32 @@ def size_in_elements(b: Buffer) -> Expr:
 
 @rules.on(Alloc)
 def _alloc(em: Emitter, s: Alloc) -> Steps[None]:
-    b = s.buffer
-    elements = size_in_elements(b)
-    count = interval(em, elements)[
-        1
-    ]  # of a symbolic size, the most it can be: a buffer of a known limit needs no allocation in the call
-    element = types.memory_element(b.dtype, em.target)
+    yield _allocated(em, s.buffer, emitted(em, s.body))
+
+
+def _on_stack(em: Emitter, b: Buffer) -> int | None:
+    """The elements of a buffer that has room on the stack; of a symbolic size, the most it can be: a buffer
+    of a known limit needs no allocation in the call."""
+    count = interval(em, size_in_elements(b))[1]
+    if count is None:
+        return None
+    size = max(1, count) * b.dtype.bytes
+    return max(1, count) if size <= STACK_LIMIT and em.stack_bytes + size <= STACK_TOTAL else None
+
+
+def _allocated(em: Emitter, b: Buffer, inside: Steps[None]) -> Steps[None]:
+    """What ``inside`` emits, with memory for ``b`` around it."""
     em.forget(b)
+    count = _on_stack(em, b)
     if count is not None:
-        size = max(1, count) * b.dtype.bytes
-        if size <= STACK_LIMIT and em.stack_bytes + size <= STACK_TOTAL:
-            em.stack_bytes += size
-            name = em.function.fresh()
-            em.function.entry.lines.insert(0, f"  {name} = alloca [{max(1, count)} x {element}], align 64")
-            em.storage[b] = Storage(name, 0, max(1, count))
-            yield emitted(em, s.body)
-            return
+        em.stack_bytes += count * b.dtype.bytes
+        name = em.function.fresh()
+        element = types.memory_element(b.dtype, em.target)
+        em.function.entry.lines.insert(0, f"  {name} = alloca [{count} x {element}], align 64")
+        em.storage[b] = Storage(name, 0, count)
+        yield inside
+        return
+    elements = size_in_elements(b)
     size_text = em.ins(f"mul i64 {em.index(elements)}, {b.dtype.bytes}")
     lowest = interval(em, elements)[0]
     if lowest is None or lowest < 0:  # a box that symbolic sizes leave empty may have a negative extent
@@ -288,7 +319,7 @@ def _alloc(em: Emitter, s: Alloc) -> Steps[None]:
     em.scopes[-1].block = go_on
     em.storage[b] = Storage(memory_block, em.depth)
     em.live.append(Live(memory_block))
-    yield emitted(em, s.body)
+    yield inside
     em.live.pop()
     _free(em, memory_block)
 
