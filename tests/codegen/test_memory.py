@@ -36,6 +36,34 @@ def guarded_page(n: int, dtype: str = "float32", before: bool = False) -> np.nda
     return base[at : at + size].view(dtype)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+def test_a_masked_load_stays_masked_in_a_multiply_add(lanes: int, dtype: str) -> None:
+    """LLVM 22 took a multiply-add with such an operand apart, into a load of all lanes: the sum is zero where
+    the mask is not, and what it is added to is needed again."""
+    n = lanes + 3
+    x, y, z = (buffer(name, dtype, n) for name in "XYZ")
+    w = buffer("W", dtype, 2 * lanes)
+
+    def body(i: object) -> object:
+        at = ramp(make.mul(i, lanes), lanes)
+        mask = make.lt(at, i32(n))
+        added, zeros = load(w, (ramp(i32(0), lanes),)), make.broadcast(make.const(0.0, dtype), lanes)
+        product = make.mul(load(w, (ramp(i32(lanes), lanes),)), load(x, (at,), mask))
+        return seq(
+            Store(y, make.select(mask, make.add(product, added), zeros), (at,), mask),
+            Store(z, make.add(added, make.broadcast(make.const(1.0, dtype), lanes)), (at,), mask),
+        )
+
+    func = Func("masked", (x, y, z, w), loop(2, body), (), (y, z))
+    given = [guarded_page(n, dtype) for _ in "XYZ"]
+    given[0][:] = np.arange(n)
+    factors = np.arange(2 * lanes).astype(dtype)
+    run(func, *given, factors)
+    added, by = (np.resize(half, n) for half in (factors[:lanes], factors[lanes:]))
+    assert np.array_equal(given[1], np.arange(n) * by + added) and np.array_equal(given[2], added + 1)
+
+
 @pytest.mark.parametrize("lanes", [2, 6, 8, 16, 48])
 @pytest.mark.parametrize("n", [1, 5, 48, 100])
 def test_saxpy_with_a_masked_tail(lanes: int, n: int) -> None:
