@@ -10,7 +10,7 @@ from . import version
 
 version.check()
 
-from . import activation, attention, elementwise, index, norms, products, reduce, shape, windows  # noqa: E402, F401
+from . import activation, attention, backend, elementwise, index, norms, products, reduce, shape, windows  # noqa: E402, F401
 from .export import load_torch  # noqa: E402
 from .table import OPERATORS  # noqa: E402
 

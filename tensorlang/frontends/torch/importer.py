@@ -16,6 +16,7 @@ from torch import fx
 
 from ...errors import DeclareError, TensorLangError
 from ...expr.nodes import const_int
+from ...expr.walk import variables
 from ...graph import Graph, Value
 from .symbols import Sizes
 from .table import OPERATORS, Placed
@@ -101,7 +102,7 @@ class Importer:
             if isinstance(n, int):
                 continue
             size = self._size(node, n)
-            if isinstance(size, int) or size in told:
+            if isinstance(size, int) or variables(size) <= told:
                 continue
             self.g.input((size,), "uint8", _word(node.name))
             self.inputs.append(place)
@@ -160,7 +161,7 @@ class Importer:
             else:
                 word = "input" if p.name == "self" else p.name
                 order.append(word)
-                attrs[word] = _plain(x)
+                attrs[word] = self._plain(node, x)
         kept = _read(node)
         placed = Placed(fn, tuple(order), kept)
         names: dict[str, Any] = {"op": _operator_name(node), "name": node.name, "outputs": [node.name]}
@@ -170,6 +171,18 @@ class Importer:
     def _argument(self, node: fx.Node, n: fx.Node) -> Any:
         """What another node made: a value, or a size."""
         return self.env[n] if n in self.env else self._size(node, n.meta["val"])
+
+    def _plain(self, node: fx.Node, x: Any) -> Any:
+        """An argument that is no tensor as operators take it."""
+        if isinstance(x, list | tuple):
+            return [self._plain(node, y) for y in x]
+        if isinstance(x, torch.dtype):
+            return dtype_name(x)
+        if isinstance(x, torch.SymInt):
+            return self._size(node, x)
+        if isinstance(x, complex | torch.SymFloat | torch.SymBool):
+            raise DeclareError(f"the number {x}")
+        return x
 
     def _check(self, node: fx.Node, made: Any) -> None:
         """What was made against what torch says. Raises Refused."""
@@ -209,17 +222,6 @@ def _tensors(val: Any) -> list[Any]:
     if isinstance(val, list | tuple):
         return [v for v in val if isinstance(v, torch.Tensor)]
     return [val] if isinstance(val, torch.Tensor) else []
-
-
-def _plain(x: Any) -> Any:
-    """An argument as operators take it."""
-    if isinstance(x, list | tuple):
-        return [_plain(y) for y in x]
-    if isinstance(x, torch.dtype):
-        return dtype_name(x)
-    if isinstance(x, complex):
-        raise DeclareError(f"the number {x}")
-    return x
 
 
 def _said(fake: torch.Tensor) -> str:

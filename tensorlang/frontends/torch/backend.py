@@ -1,0 +1,190 @@
+"""``torch.compile(model, backend="tensorlang")``. Knows dynamo, AOTAutograd and regions; nothing of how a
+region is computed.
+
+AOTAutograd makes the graph functional and writes results back to what the program changed; where gradients
+are asked for it makes a second graph, and both come here. A graph is cut into regions at its first call, when
+the parameters are there.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import fx
+from torch._decomp import core_aten_decompositions
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+
+from ...errors import TensorLangError
+from . import composite
+from .importer import Refused, name_of
+from .partition import cut
+from .region import Region, Settings
+from .table import OPERATORS
+
+log = logging.getLogger("tensorlang.torch")
+OPTIONS = ("cache", "freeze", "level", "workers")
+
+
+@dataclass
+class Compiled:
+    """A graph that torch handed over: ``kind`` forward, backward or inference, its operators, those that
+    stay in torch with the reasons, and its regions."""
+
+    kind: str
+    nodes: int
+    seconds: float = 0.0  # to cut it and to make its engines
+    left: dict[str, tuple[str, str]] = field(default_factory=dict)  # node → operator, reason
+    regions: list[Region] = field(default_factory=list)
+    reason: str = ""  # why all of it stays in torch
+
+    @property
+    def taken(self) -> int:
+        """How many of the operators engines compute."""
+        return sum(r.counts.nodes for r in self.regions if not r.counts.reason)
+
+
+GRAPHS: list[Compiled] = []  # of this process, in the order they came
+
+
+def tensorlang(
+    gm: fx.GraphModule,
+    inputs: Sequence[Any],
+    *,
+    options: Mapping[str, Any] | None = None,
+    mode: str | None = None,
+) -> Callable[..., Any]:
+    """The backend of ``torch.compile``. Raises TensorLangError for options that it does not know."""
+    settings = settings_of(options, mode)
+    needs_gradients = torch.is_grad_enabled() and any(
+        isinstance(x, torch.Tensor) and x.requires_grad for x in inputs
+    )
+    compiler = aot_autograd(
+        fw_compiler=functools.partial(_compiler, "forward", settings),
+        bw_compiler=functools.partial(_compiler, "backward", settings),
+        inference_compiler=functools.partial(_compiler, "inference", settings),
+        decompositions=_decompositions(),
+        partition_fn=min_cut_rematerialization_partition,
+    )
+    if needs_gradients:
+        return compiler(gm, inputs)
+    with composite.whole():
+        return compiler(gm, inputs)
+
+
+def settings_of(options: Mapping[str, Any] | None, mode: str | None) -> Settings:
+    """Options as settings. Raises TensorLangError for what is none."""
+    if mode not in (None, "default"):
+        raise TensorLangError(
+            f"torch.compile(mode={mode!r}) is not known to this backend",
+            because="regions are compiled with default schedules",
+            try_="leave mode out; options={'level': …} chooses how graphs are simplified",
+        )
+    wrong = [k for k in options or {} if k not in OPTIONS]
+    if wrong:
+        raise TensorLangError(
+            f"torch.compile(options={{{wrong[0]!r}: …}}) is not known to this backend",
+            legal=", ".join(OPTIONS),
+        )
+    return Settings(**dict(options or {}))
+
+
+@functools.lru_cache(maxsize=1)
+def _decompositions() -> dict[Any, Any]:
+    """Torch's, of operators that are not in the table."""
+    return {op: f for op, f in core_aten_decompositions().items() if str(op) not in OPERATORS}
+
+
+def _compiler(kind: str, settings: Settings, gm: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+    frozen = _parameters(gm, inputs) if kind == "inference" else set()
+    return torch._dynamo.disable(Graph(kind, gm, frozen, settings).__call__)
+
+
+def _parameters(gm: fx.GraphModule, inputs: Sequence[Any]) -> set[int]:
+    """The places of inputs that are parameters or buffers of modules, and are not written to."""
+    context = torch._guards.TracingContext.try_get()
+    data = None if context is None else context.fw_metadata
+    if data is None:
+        return set()
+    changed = {i for i, x in enumerate(data.input_info) if x.mutates_data or x.mutates_metadata}
+    return {i for i in data.static_input_indices if i not in changed and isinstance(inputs[i], torch.Tensor)}
+
+
+class Graph:
+    """A graph of ATen operators that is called with tensors and sizes; it is cut and compiled by the first
+    call."""
+
+    def __init__(self, kind: str, gm: fx.GraphModule, frozen: set[int], settings: Settings) -> None:
+        self.gm = gm
+        self.frozen = frozen
+        self.settings = settings
+        self.compiled = Compiled(kind, sum(_computes(n) for n in gm.graph.nodes))
+        GRAPHS.append(self.compiled)
+        self._run: Callable[..., Any] | None = None
+        self._lock = threading.Lock()
+
+    def __call__(self, *args: Any) -> Any:
+        run = self._run or self._made()
+        return run(*args)
+
+    def _made(self) -> Callable[..., Any]:
+        with self._lock:
+            if self._run is None:
+                start = time.perf_counter()
+                try:
+                    self._run = self._cut()
+                except Exception as error:  # whatever it is, the program goes on
+                    self.compiled.reason = f"{type(error).__name__}: {error}"
+                    log.warning("a graph of %d operators stays in torch: %s", self.compiled.nodes, error)
+                    self._run = self.gm
+                self.compiled.seconds += time.perf_counter() - start
+        return self._run
+
+    def _cut(self) -> Callable[..., Any]:
+        """The graph with regions that the importer takes."""
+        refused: dict[str, str] = {}
+        while True:
+            whole = cut(self.gm, refused)
+            regions = {}
+            try:
+                for i, part in enumerate(whole.parts):
+                    frozen = [k for k, n in enumerate(part.reads) if self._place(n) in self.frozen]
+                    region = regions[f"region{i}"] = Region(self.gm, part.graph, frozen, self.settings)
+                    region.counts.nodes = part.nodes
+                    region.imported({})
+            except Refused as error:
+                refused[error.node.name] = error.reason
+                continue
+            break
+        self.compiled.regions = list(regions.values())
+        self.compiled.left = {n.name: (name_of(n), why) for n, why in whole.left.items()}
+        for n, why in whole.left.items():
+            if why:
+                log.info("%s stays in torch: %s", name_of(n), why)
+        root = torch.nn.Module()
+        for n in whole.graph.nodes:
+            if n.op in ("get_attr", "call_module") and n.target not in regions:
+                setattr(root, n.target, getattr(self.gm, n.target))
+        for name, region in regions.items():
+            setattr(root, name, region)
+        return fx.GraphModule(root, whole.graph)
+
+    def _place(self, node: fx.Node) -> int:
+        """Which input of the graph a node is; -1 for none."""
+        if node.op != "placeholder":
+            return -1
+        if not hasattr(self, "_order"):
+            inputs = [n for n in self.gm.graph.nodes if n.op == "placeholder"]
+            self._order = {n: i for i, n in enumerate(inputs)}
+        return self._order[node]
+
+
+def _computes(node: fx.Node) -> bool:
+    return node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload)

@@ -1,0 +1,179 @@
+"""A region that runs: an engine behind the call of a torch module. Knows the importer and tensors; nothing of
+dynamo and autograd.
+
+Parameters are constants of the engine, packed when it is made. Each call compares where they lie and how
+often they were written to with what they were then; when that differs the engine is made anew, and after a
+few times they become inputs like others. An engine that cannot be made, or that refuses a call, leaves the
+region to torch.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import fx
+
+from ...errors import CallError, TensorLangError
+from ...graph import Engine
+from .importer import Importer
+from .tensors import array_of, tensor_of
+
+_REGIONS: weakref.WeakSet[Region] = weakref.WeakSet()
+MOST_CHANGES = 3  # of parameters before they are no longer constants
+
+
+@dataclass
+class Settings:
+    """``level`` as for ``Graph.compile``; ``freeze``: whether parameters are constants."""
+
+    level: int = 2
+    freeze: bool = True
+    workers: int | None = None
+    cache: Any = None
+
+
+@dataclass
+class Counts:
+    """What happened to a region: ``compiled`` engines, ``calls`` of them, calls ``left`` to torch and the
+    ``reason``."""
+
+    nodes: int = 0
+    compiled: int = 0
+    calls: int = 0
+    left: int = 0
+    reason: str = ""
+    seconds: float = 0.0
+    kernels: list[str] = field(default_factory=list)
+
+
+class Region(torch.nn.Module):
+    """``graph`` computes tensors of tensors and sizes. ``frozen`` has the places of inputs that are
+    parameters."""
+
+    def __init__(
+        self, owner: fx.GraphModule, graph: fx.Graph, frozen: Collection[int], settings: Settings
+    ) -> None:
+        super().__init__()
+        self.graph = graph
+        self.plain = fx.GraphModule(owner, graph)
+        self.frozen = tuple(frozen) if settings.freeze else ()
+        self.settings = settings
+        self.counts = Counts()
+        self.engine: Engine | None = None
+        self.generation = 0
+        self._changes = 0
+        self._stamp: list[Any] = []
+        self._held: list[torch.Tensor] = []
+        self._taken: list[Callable[[Any], Any]] = []
+        self._places: list[int] = []
+        self._lock = threading.Lock()
+        _REGIONS.add(self)
+        self._names = [n.name for n in graph.nodes if n.op == "placeholder"]
+        (made,) = graph.output_node().args
+        self._strides = [_unusual(n.meta["val"]) for n in made]  # type: ignore[union-attr]
+
+    def imported(self, constants: dict[str, torch.Tensor]) -> Importer:
+        """The graph with these constants. Raises Refused."""
+        importer = Importer("region", constants)
+        importer.load(self.graph)
+        return importer
+
+    def forward(self, *args: Any) -> tuple[torch.Tensor, ...]:
+        """The tensors that the region makes."""
+        if self.counts.reason:
+            return self._left(args)
+        if self.engine is None or (self.frozen and self._stamp != self._stamps(args)):
+            self._make(args)
+            if self.engine is None:
+                return self._left(args)
+        try:
+            made = self.engine(*[f(args[i]) for i, f in zip(self._places, self._taken, strict=True)])
+        except CallError as error:
+            self.counts.reason = f"a call was refused: {error}"
+            return self._left(args)
+        self.counts.calls += 1
+        results = made if isinstance(made, tuple) else (made,)
+        return tuple(
+            tensor_of(a) if how is None else how(tensor_of(a))
+            for a, how in zip(results, self._strides, strict=True)
+        )
+
+    def _left(self, args: Any) -> tuple[torch.Tensor, ...]:
+        self.counts.left += 1
+        return self.plain(*args)
+
+    def forget(self) -> None:
+        """Make the engine anew at the next call."""
+        self.engine = None
+        self._stamp = []
+
+    def _stamps(self, args: Any) -> list[Any]:
+        """Where the parameters lie, and how often they were written to."""
+        return [(args[i].data_ptr(), version_of(args[i])) for i in self.frozen]
+
+    def _make(self, args: Any) -> None:
+        with self._lock:
+            if self._stamp and self.frozen:
+                self._changes += 1
+                if self._changes >= MOST_CHANGES:
+                    self.frozen = ()
+            try:
+                self._compile(args)
+            except TensorLangError as error:
+                self.engine = None
+                self.counts.reason = str(error)
+
+    def _compile(self, args: Any) -> None:
+        self._held = [args[i].detach() for i in self.frozen]  # nothing else may come to lie there
+        importer = self.imported({self._names[i]: args[i] for i in self.frozen})
+        s = self.settings
+        engine = importer.g.compile(level=s.level, workers=s.workers, cache=s.cache)
+        self._places = importer.inputs
+        self._taken = [_bytes if i in importer.sized else array_of for i in importer.inputs]
+        self._stamp = self._stamps(args)
+        self.engine = engine
+        self.counts.compiled += 1
+        self.counts.kernels = [c.symbol for c in engine.codes]
+
+
+def invalidate(module: torch.nn.Module) -> None:
+    """Let all regions that hold parameters or buffers of a module be made anew at their next call."""
+    changed = {x.data_ptr() for x in (*module.parameters(), *module.buffers())}
+    for region in list(_REGIONS):
+        if any(x.data_ptr() in changed for x in region._held):
+            region.forget()
+
+
+def version_of(x: torch.Tensor) -> int:
+    """How often a tensor was written to, as far as torch counts."""
+    return -1 if x.is_inference() else x._version
+
+
+def _bytes(n: Any) -> np.ndarray:
+    return np.empty((int(n),), np.uint8)
+
+
+def _unusual(fake: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor] | None:
+    """What gives a result the order of dimensions in memory that torch would give it; None where that is
+    plain."""
+    sizes, strides = ([_likely(n) for n in ns] for ns in (fake.shape, fake.stride()))
+    order = sorted(range(fake.ndim), key=lambda d: (-strides[d], d))
+    order = [d for d in order if sizes[d] != 1] + [d for d in order if sizes[d] == 1]
+    if order == sorted(order, key=lambda d: (sizes[d] == 1, d)):
+        return None
+    back = [order.index(d) for d in range(fake.ndim)]
+    return lambda x: x.permute(order).contiguous().permute(back)
+
+
+def _likely(n: Any) -> int:
+    """A size, of an open one what it was when torch saw it."""
+    if isinstance(n, int):
+        return n
+    hint = n.node.hint
+    return 2 if hint is None else int(hint)

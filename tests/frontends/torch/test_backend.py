@@ -1,0 +1,212 @@
+"""torch.compile with our backend: eager's answers, strides and types; what changes is noticed; what is not
+supported runs in torch."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+
+from tensorlang.errors import TensorLangError
+from tests.house.source import ROOT
+
+torch = pytest.importorskip("torch")
+F = torch.nn.functional
+import tensorlang.torch as tlt  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch._dynamo.reset()
+    tlt.reset()
+    torch.manual_seed(0)
+
+
+def compiled(f, **kwargs):
+    return torch.compile(f, backend=tlt.backend, **kwargs)
+
+
+def same(ours, theirs):
+    torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+    if isinstance(theirs, torch.Tensor):
+        assert ours.stride() == theirs.stride()
+
+
+def taken():
+    return sum(g.taken for g in tlt.graphs()), sum(g.nodes for g in tlt.graphs())
+
+
+def left():
+    return {operator: why for g in tlt.graphs() for operator, why in g.left.values()}
+
+
+def test_the_backend_has_an_entry_point():
+    with (ROOT / "pyproject.toml").open("rb") as f:
+        points = tomllib.load(f)["project"]["entry-points"]["torch_dynamo_backends"]
+    assert points == {"tensorlang": "tensorlang.torch:backend"}
+
+
+def test_a_model_in_eval_is_one_engine_with_packed_parameters():
+    model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.GELU(), torch.nn.LayerNorm(8)).eval()
+    f = compiled(model)
+    x = torch.randn(3, 6)
+    with torch.no_grad():
+        same(f(x), model(x))
+        same(f(x), model(x))
+    (graph,) = tlt.graphs()
+    assert graph.kind == "inference" and graph.taken == graph.nodes == 3
+    (region,) = graph.regions
+    assert region.counts.compiled == 1 and region.counts.calls == 2 and len(region.frozen) == 4
+
+
+def test_open_sizes_compile_once():
+    def f(x):
+        return (x @ x.transpose(-1, -2)).softmax(-1).sum(-1) * x.shape[0]
+
+    g = compiled(f, dynamic=True)
+    for b, n in ((2, 5), (3, 7), (6, 2)):
+        x = torch.randn(b, n, 4)
+        same(g(x), f(x))
+    assert len(tlt.graphs()) == 1 and taken()[0] == taken()[1]
+
+
+def test_a_size_that_no_tensor_of_a_region_tells_is_given():
+    def f(x, y):
+        z = torch.linalg.inv(y) * x.shape[0]  # the region after it reads y only
+        return z + 1
+
+    g = compiled(f, dynamic=True)
+    for n in (3, 5):
+        x, y = torch.randn(n, 2), torch.eye(2) * 2
+        same(g(x, y), f(x, y))
+
+
+def test_what_is_not_supported_runs_in_torch_between_engines():
+    def f(x):
+        q = torch.linalg.qr(x + 1).R
+        return torch.relu(q).abs() * 2, x.exp()
+
+    g = compiled(f)
+    x = torch.randn(4, 4)
+    for ours, theirs in zip(g(x), f(x), strict=True):
+        same(ours, theirs)
+    (graph,) = tlt.graphs()
+    assert len(graph.regions) == 2 and graph.taken == graph.nodes - 1
+    assert left() == {"aten.linalg_qr.default": "the operator is not in the table"}
+
+
+@pytest.mark.parametrize("kind", [torch.complex64, torch.float8_e4m3fn])
+def test_types_that_kernels_lack_break_nothing(kind):
+    def f(x):
+        return x.to(torch.complex64).abs() + 1 if kind.is_complex else x.to(kind).to(torch.float32) + 1
+
+    x = torch.randn(3)
+    same(compiled(f)(x), f(x))
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "float16", "float64", "int64", "int8", "uint8", "bool"])
+def test_tensors_of_every_type_go_in_and_come_out(kind):
+    kind = getattr(torch, kind)
+    x = torch.randint(0, 2, (5, 7)).to(kind)
+
+    def f(x):
+        return torch.cat([x, x.flip(0)]).t(), (x == x[0]).sum(0)
+
+    for ours, theirs in zip(compiled(f)(x), f(x), strict=True):
+        assert ours.dtype == theirs.dtype and torch.equal(ours, theirs) and ours.stride() == theirs.stride()
+
+
+def test_what_is_changed_in_place_is_changed():
+    def f(x, y):
+        x.add_(1)
+        y[1:] = x[:-1] * 2
+        return y.view(-1), x
+
+    g = compiled(f)
+    a, b = torch.randn(4, 3), torch.randn(4, 3)
+    c, d = a.clone(), b.clone()
+    ours, theirs = g(a, b), f(c, d)
+    same(a, c), same(b, d), same(ours[0], theirs[0])
+    assert ours[1] is a and ours[0].data_ptr() == b.data_ptr()
+
+
+def test_inputs_may_overlap_and_have_any_strides():
+    def f(x, y):
+        return x * 2 + y
+
+    g = compiled(f)
+    base = torch.randn(6, 8)
+    for x, y in ((base[:4], base[2:]), (base.t()[:4], base.t()[4:]), (base[0].expand(3, 8), base[:3])):
+        same(g(x, y), f(x, y))
+
+
+def test_what_is_returned_is_nobody_elses():
+    model = torch.nn.Linear(4, 4).eval()
+    f = compiled(lambda x: (x, model(x), model.weight * 1))
+    x = torch.randn(2, 4)
+    with torch.no_grad():
+        first = f(x)
+        kept = [t.clone() for t in first]
+        first[1].add_(1), first[2].zero_()
+        for ours, before in zip(f(x), kept, strict=True):
+            same(ours, before)
+
+
+class TestParameters:
+    """That change are noticed."""
+
+    @pytest.fixture
+    def model(self):
+        return torch.nn.Linear(4, 3).eval()
+
+    def check(self, f, model, x):
+        with torch.no_grad():
+            same(f(x), model(x))
+
+    def test_written_by_an_optimizer_or_a_state_dict(self, model):
+        f, x = compiled(model), torch.randn(2, 4)
+        self.check(f, model, x)
+        with torch.no_grad():
+            model.weight.add_(1)
+        self.check(f, model, x)
+        model.load_state_dict({k: v * 3 for k, v in model.state_dict().items()})
+        self.check(f, model, x)
+        (region,) = tlt.graphs()[0].regions
+        assert region.counts.compiled == 3
+
+    def test_put_in_their_place(self, model):
+        f, x = compiled(model), torch.randn(2, 4)
+        self.check(f, model, x)
+        model.weight.data = torch.ones(3, 4)
+        self.check(f, model, x)
+
+    def test_written_each_time_they_are_inputs_at_last(self, model):
+        f, x = compiled(model), torch.randn(2, 4)
+        for _ in range(6):
+            with torch.no_grad():
+                model.weight.add_(1)
+            self.check(f, model, x)
+        (region,) = tlt.graphs()[0].regions
+        assert region.frozen == () and region.counts.compiled <= 4
+
+    def test_written_behind_torchs_back(self, model):
+        f, x = compiled(model), torch.randn(2, 4)
+        self.check(f, model, x)
+        model.weight.data.add_(1)  # torch counts no write
+        with torch.no_grad():
+            assert not torch.allclose(f(x), model(x))
+        tlt.invalidate(model)
+        self.check(f, model, x)
+
+    def test_written_behind_torchs_back_without_freezing(self, model):
+        f, x = compiled(model, options={"freeze": False}), torch.randn(2, 4)
+        self.check(f, model, x)
+        model.weight.data.add_(1)
+        self.check(f, model, x)
+
+
+def test_options_that_are_not_known_are_told():
+    with pytest.raises(TensorLangError, match="legal     cache, freeze, level, workers"):
+        tlt.backend(None, [], options={"speed": 11})
+    with pytest.raises(TensorLangError, match="max-autotune"):
+        tlt.backend(None, [], mode="max-autotune")
