@@ -40,6 +40,7 @@ class Cost:
     # KiB of L2): blocks of about 256 are as good as any from k = 256 to 3072, though from k = 1024 on they
     # live in the third cache. Smaller ones read the left operand too often, larger ones lose up to 6 %
     block_columns: int = 256
+    transposition: float = 0.35  # cycles of an element of an operand that is copied in transposed panels
     product: float = 8.0  # iterations of a register tile in the time of one elsewhere
 
     @property
@@ -86,6 +87,10 @@ class Cost:
     def shared_products(self, iterations: int) -> bool:
         """Whether this many multiply-adds of register tiles are worth a second thread."""
         return iterations >= self.thread * self.product
+
+    def fold(self, lanes: int) -> float:
+        """Cycles to add up the lanes of one sum: halves to halves, each after a move."""
+        return 2 * (lanes.bit_length() - 1) / self.per_cycle + 1
 
     def tile(self, rows: int, vectors: int) -> float:
         """Cycles of an iteration of the reduction in a register tile of ``rows × vectors``: multiply-adds,

@@ -17,6 +17,7 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
 from .common import share_out, size, work
+from .lanes import lane_tile, lanes_of, sums_in_lanes
 from .nests import fill, nest, pack, sums
 
 STREAMED_ROWS = 12  # rows up to which the right operand is read where it lies
@@ -69,7 +70,20 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
         or any(size(a) == 0 for a in (*inside.op.axis, *inside.op.reduce_axis))
     ):
         return False
-    return _fixed(product, constants) or _packs(product) or product.in_lines
+    return (
+        _fixed(product, constants)
+        or _packs(product)
+        or product.in_lines
+        or (_along(inside, product) and size(inside.op.reduce_axis[-1]) is not None)
+    )
+
+
+def _along(inside: Stage, product: Product) -> bool:
+    """Whether the elements of both operands that a sum goes over are neighbours in memory."""
+    last = inside.op.reduce_axis[-1]
+    return not product.narrow and all(
+        axes[last] == len(axes) - 1 for axes in (product.left_axes, product.right_axes)
+    )
 
 
 def _fixed(product: Product, constants: Sequence[Tensor]) -> bool:
@@ -94,6 +108,9 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     lanes = target.vector_lanes(inside.op.body[0].dtype)
     m, n = _rows(product), size(product.column)
     fixed = _fixed(product, constants)
+    if not fixed and _in_lanes(inside, product, m, lanes, target):
+        _sum_in_lanes(s, out, inside, product, own, m, lanes, target)
+        return
     # two 16-bit products in one instruction
     pairs = product.narrow and target.arch == "x86_64" and (fixed or m is None or m >= PAIRED_ROWS)
     high, vectors = tile_for(
@@ -110,7 +127,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         and not (itself and _widens(inside, product.left))
         and _overlaps(inside, product, width, target)
     )
-    packs = fixed or pairs or (_packs(product) and not overlaps)
+    packs = fixed or pairs or ((_packs(product) or not product.in_lines) and not overlaps)
     if m is not None and not fixed and not pairs and not overlaps and _streams(inside, product, m, target):
         _stream(s, out, inside, product, own, m, lanes, target)
         return
@@ -239,6 +256,50 @@ def _stream(
     if place:
         inside.compute_at(out, jo)
         nest(inside, {"k": inside.op.reduce_axis, "i": inside.op.axis}, "| k i")
+
+
+def _in_lanes(inside: Stage, product: Product, m: int | None, lanes: int, target: Target) -> bool:
+    """Whether sums along memory, whose lanes are added up for each element of the result, take less time than
+    a transposed copy of the right operand, which a tile of rows and vectors reads."""
+    depth, n = size(inside.op.reduce_axis[-1]), size(product.column)
+    if m is None or depth is None or depth < lanes // 2 or not _along(inside, product):
+        return False
+    table, registers = cost_of(target), target.vector_registers
+    high, wide = lane_tile(m, n, registers, table)
+    # the left operand is read again for each tile of columns, which bring others into the first cache
+    near = (m + 2 * wide) * depth * product.left.dtype.bytes <= target.l1_bytes
+    step = table.tile(high, wide) + (0 if near else high * target.vector_bits / 8 / table.l2_rate)
+    ours = m * (step / (high * wide * lanes) + table.fold(lanes) / depth)
+    high, wide = tile_for(m, n, lanes, registers, table)
+    each = 1 / (wide * lanes) if n is None else -(-n // (wide * lanes)) / n
+    return ours < table.transposition + -(-m // high) * each * table.tile(high, wide)
+
+
+def _sum_in_lanes(
+    s: Schedule,
+    out: Stage,
+    inside: Stage,
+    product: Product,
+    own: dict[IterVar, IterVar],
+    m: int | None,
+    lanes: int,
+    target: Target,
+) -> None:
+    n = size(product.column)
+    high, wide = lane_tile(m, n, target.vector_registers, cost_of(target))
+    rows = [] if product.row is None else [product.row]
+    keep = [a for a in inside.op.axis if a is not product.row and a is not product.column]
+    shared = cost_of(target).shared_products(work(inside))
+    overlaps = not shared and n is not None and n > wide
+    loops = nest(
+        out,
+        {"b": [own[a] for a in keep], "i": [own[a] for a in rows], "j": own[product.column]},
+        "(b jo) io | ii ji" if shared else "b jo io | ii ji",
+        {"i": high, "j": (wide, "shift") if overlaps else wide},
+        parallel=shared,
+    )
+    lanes = lanes_of(size(inside.op.reduce_axis[-1]), lanes)
+    sums_in_lanes(s, inside, out, loops.place, {"b": keep, "i": rows, "j": product.column}, lanes)
 
 
 def _widens(inside: Stage, tensor: Tensor) -> bool:

@@ -13,6 +13,7 @@ from tensorlang.recipes import default_schedule, gemm
 from tensorlang.target import as_target
 from tests.recipes.long import LONG
 
+SKYLAKE = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=skylake-avx512"
 HASWELL = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=haswell"
 
 
@@ -72,6 +73,29 @@ def agree(
 )
 def test_exact_in_every_orientation(m: int, n: int, k: int, left: bool, right: bool) -> None:
     agree(product(m, n, k, left, right), m, n, k, left, right)
+
+
+@pytest.mark.parametrize(("m", "n", "k", "batch"), [(1, 37, 100, 0), (5, 40, 136, 0), (3, 7, 24, 4)])
+def test_few_rows_of_a_transposed_operand_are_summed_along_memory(m: int, n: int, k: int, batch: int) -> None:
+    """Several sums side by side, each in the lanes of one register, and no copy that is transposed."""
+    tensors = product(m, n, k, right=True, batch=batch)
+    s = default_schedule(tensors[-1], SKYLAKE)
+    assert "B.global" not in s.tree() and "C.local.rf" in s.tree()
+    asm = tl.build(s, tensors, SKYLAKE).get_source("asm")
+    assert "gather" not in asm and not re.search(r"vfmadd\w+ss", asm)
+    agree(tensors, m, n, k, right=True, batch=batch)
+
+
+def test_many_rows_of_a_transposed_operand_are_worth_a_copy() -> None:
+    """Lanes are added up for each element of the result, so the depth decides too."""
+    for m, n, k, copied in [
+        (7, 500, 2000, False),
+        (12, 512, 64, True),
+        (10, 200, 300, False),
+        (100, 200, 300, True),
+    ]:
+        s = default_schedule(product(m, n, k, right=True)[-1], SKYLAKE)
+        assert ("B.global" in s.tree()) is copied, (m, n, k)
 
 
 @pytest.mark.parametrize("m", [1, 2, 5, 12, 16, 40])
