@@ -11,7 +11,7 @@ from pathlib import Path
 import tensorlang as tl
 
 from .cost_model import MODELS, CostModel
-from .measure import Measurer
+from .measure import Measurer, Others
 from .records import RecordLog, best_of
 from .records.database import ranked
 from .reporting.progress import Report, reporter
@@ -65,7 +65,7 @@ def tune(
             because=why_not,
             try_="the target of this machine (target=None), or measurer= for one that measures elsewhere",
         )
-    start, budget = time.perf_counter(), Budget(trials, batch, seconds, patience)
+    start, budget, others = time.perf_counter(), Budget(trials, batch, seconds, patience), Others()
     log = records if isinstance(records, RecordLog) else RecordLog(records)
     how = chosen("strategy", strategy, STRATEGIES)() if isinstance(strategy, str) else strategy
     learner = chosen("model", model, MODELS)(seed) if isinstance(model, str) else model
@@ -95,13 +95,18 @@ def tune(
     finally:
         if own is not None:
             own.close()
-    result = result_of(session, new, time.perf_counter() - start, budget.notes(session))
+    result = result_of(
+        session, new, time.perf_counter() - start, budget.notes(session), others.share() if own else None
+    )
     report.end(result)
     return result
 
 
-def result_of(session: Session, new: int, seconds: float, said: Sequence[str] = ()) -> TuneResult:
-    """What is known of a task after ``new`` measurements; ``said`` are notes of how it ended."""
+def result_of(
+    session: Session, new: int, seconds: float, said: Sequence[str] = (), others: float | None = None
+) -> TuneResult:
+    """What is known of a task after ``new`` measurements; ``said`` are notes of how it ended, ``others`` is
+    the share of the machine that others took."""
     mine = session.measured()
     failed = [r for r in mine if not r.ok]
     final = {r.steps: r.cost for r in ranked(mine, session.key, session.target)}
@@ -135,4 +140,6 @@ def result_of(session: Session, new: int, seconds: float, said: Sequence[str] = 
         tuple(session.sketches()),
         tuple(tuple(pairs) for pairs in session.ranks()),
         session.noise(),
+        session.drift(),
+        others,
     )

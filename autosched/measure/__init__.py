@@ -15,6 +15,7 @@ from __future__ import annotations
 from .fingerprint import fingerprint
 from .fleet import Fleet
 from .measurer import Measurer
+from .others import Others
 from .protocol import Job, Outcome, Stages
 
-__all__ = ["Fleet", "Job", "Measurer", "Outcome", "Stages", "fingerprint"]
+__all__ = ["Fleet", "Job", "Measurer", "Others", "Outcome", "Stages", "fingerprint"]

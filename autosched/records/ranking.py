@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from .record import WORTH, WRONG_ANSWER, Record, median_interval
+from .record import LOOKING, WORTH, WRONG_ANSWER, Record, median_interval
 
 
 def ranked(records: Iterable[Record], task: str, target: str) -> list[Record]:
@@ -46,10 +46,15 @@ def _together(same: Sequence[Record]) -> Record:
 def _placed(same: Sequence[Record], start: Record, rounds: Mapping[str, float]) -> tuple[int, Record]:
     """The measurements of a trace as one record, and whether it stands ahead of the start (0), or behind it,
     measured beside it (1) or not (2)."""
-    ratios = [r.cost / rounds[r.turn] for r in same if r.turn in rounds]
+    # the turns that chose who was measured further flatter whoever they chose
+    later = [turn for turn in rounds if not turn.endswith(LOOKING)]
+    after = [r for r in same if r.turn in later]
+    ratios = [r.cost / rounds[r.turn] for r in (after if len(after) > 1 else same) if r.turn in rounds]
     if ratios:
         clearly = len(ratios) > 1 and statistics.median(ratios) < WORTH and median_interval(ratios)[1] < 1
-        return (0 if clearly else 1), replace(same[0], times=tuple(x * start.cost for x in ratios))
+        left_behind = len(later) > 1 and len(after) < 2
+        place = 0 if clearly and not left_behind else 1
+        return place, replace(same[0], times=tuple(x * start.cost for x in ratios))
     one = _together(same)
     clearly = not rounds and one.cost < WORTH * start.cost and one.interval[1] < start.interval[0]
     return (0 if clearly else 2), one

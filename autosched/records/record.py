@@ -14,6 +14,7 @@ import tensorlang as tl
 VERSION = 1
 # of the time of the schedule a search began with: less gain is within what placement in memory does
 WORTH = 0.97
+LOOKING = " look"  # at the end of the name of a turn that only chose who was measured further
 OK, WRONG_ANSWER = "ok", "wrong_answer"
 
 

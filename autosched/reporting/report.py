@@ -20,7 +20,7 @@ from ..whole_files import write_whole
 from .page import document, section
 from .plot import rank_plot, tuning_curve
 from .roofline import Position, position
-from .search_quality import gain_text, model_text, placed, sketch_texts
+from .search_quality import gain_text, machine_text, model_text, placed, sketch_texts
 from .units import best_text, seconds_text, shares_text
 
 NEWLINE = "\n"
@@ -39,7 +39,9 @@ class TuneResult:
     ``search``, ``model`` and ``finals`` one after the other, ``lower``, ``LLVM``, ``check`` and ``run`` in
     other processes side by side. ``sketches`` are those tried, as (rules, candidates, best seconds), fastest
     first; ``ranks`` has, for each model, pairs of its score of a candidate before it was measured and the
-    seconds it took; ``noise`` is how far the middle half of the times of the first schedule is spread."""
+    seconds it took. Of the machine: ``noise`` is how far the middle half of the times of the first schedule
+    is spread, ``drift`` by how much it took longer later than earlier, both as shares of its time; ``others``
+    the share of the processors' time that went to others meanwhile."""
 
     task: SearchTask
     best: Record | None
@@ -57,6 +59,8 @@ class TuneResult:
     sketches: tuple[tuple[str, int, float], ...] = ()
     ranks: tuple[tuple[tuple[float, float], ...], ...] = ()
     noise: float | None = None
+    drift: float | None = None
+    others: float | None = None
 
     @property
     def schedule(self) -> tl.Schedule | None:
@@ -195,9 +199,11 @@ class TuneReport:
                 (
                     "gain",
                     f"{r.gain:.2f}× as fast as the {seconds_text(r.begun)} of the schedule it began with"
-                    + gain_text(r.gain_interval, r.noise),
+                    + gain_text(r.gain_interval),
                 )
             )
+        machine = machine_text(r.noise, r.drift, r.others)
+        rows += [("machine", machine)] if machine else []
         rows += [("sketch", text) for text in sketch_texts(r.sketches)]
         if r.ranks:
             rows.append(("model", model_text(r.ranks)))

@@ -11,18 +11,24 @@ from ..cost_model import pairwise_accuracy, top_share
 from .units import seconds_text
 
 SHOWN = 3  # sketches in words
+BUSY = 0.3  # of the processors: with more in use by others, times repeat badly
 Pairs = Sequence[tuple[float, float]]  # a score and the seconds
 
 
-def gain_text(interval: tuple[float, float] | None, noise: float | None) -> str:
+def gain_text(interval: tuple[float, float] | None) -> str:
     """Whether a gain means something."""
-    parts = []
-    if interval is not None:
-        said = "significant" if interval[0] > 1 else "not significant"
-        parts.append(f"95 % confidence: {interval[0]:.2f} to {interval[1]:.2f}, {said}")
-    if noise is not None:
-        parts.append(f"noise of the machine {noise:.0%}")
-    return f"  ({'; '.join(parts)})" if parts else ""
+    if interval is None:
+        return ""
+    said = "significant" if interval[0] > 1 else "not significant"
+    return f"  (95 % confidence: {interval[0]:.2f} to {interval[1]:.2f}, {said})"
+
+
+def machine_text(noise: float | None, drift: float | None, others: float | None) -> str:
+    """What the machine was like; empty where nothing is known."""
+    parts = [] if noise is None else [f"noise {noise:.0%}"]
+    parts += [] if drift is None else [f"drift {drift:+.0%}"]
+    parts += [] if others is None else [f"others took {others:.0%} of its processors"]
+    return ", ".join(parts) + (", too busy to tell small gains" if (others or 0.0) > BUSY else "")
 
 
 def sketch_texts(sketches: Sequence[tuple[str, int, float]]) -> list[str]:

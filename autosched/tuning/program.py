@@ -169,12 +169,12 @@ class ProgramSession(Session):
         number, colon, trace = steps.partition(":")
         return (self.members[int(number)], trace) if colon and number.isdecimal() else (None, steps)
 
-    def finals(self) -> Iterator[list[str]]:
+    def finals(self) -> Iterator[tuple[list[str], bool]]:
         """The fastest of each piece, then the whole put together of them, and the fastest of the whole, in
         turns with its default schedule."""
         again = [f"{i}:{t}" for i, m in self.members.items() for t in m.fastest_few(AGAIN)]
         for number in range(AGAIN_ROUNDS):
-            yield again[:: -1 if number % 2 else 1]
+            yield again[:: -1 if number % 2 else 1], False
         yield from self.in_turns(list(dict.fromkeys([*self._together(), *self.fastest_few(AGAIN)])))
 
     def _together(self) -> list[str]:

@@ -26,17 +26,20 @@ from ..measure import Job, Outcome, fingerprint
 from ..measure.protocol import OK, WRONG_ANSWER
 from ..records import Record, RecordLog
 from ..records.database import ranked
-from ..records.record import canonical_trace
+from ..records.record import LOOKING, WORTH, canonical_trace
 from ..search import Seen, Strategy, allot
 from ..space import Variant, Variants, variants_of
 from ..task import SearchTask
 from .adopted import Adopted
+from .near import from_near
 
 T = TypeVar("T")
 # at the end: this many of the fastest are measured again, and no more than one in this many
 FINALISTS, SHARE = 8, 4
 BRIEF, CAREFUL = 0.006, 0.015  # seconds of timing: of a candidate; of a finalist, in each turn
-LOOK, KEPT, ROUNDS = 3, 3, 9  # after LOOK rounds the KEPT best go on, up to ROUNDS rounds
+# after LOOK rounds, which count for no more than that, the KEPT best go on for LEAST rounds, or for up to
+# MOST until it is clear whether they are worth it
+LOOK, KEPT, LEAST, MOST = 3, 3, 6, 12
 _job_numbers = itertools.count(1)
 
 
@@ -78,6 +81,8 @@ class Session:
         self._adopted = Adopted(task, [v.trace for v in self.variants])
         for r in self.measured():
             self._remember(r)
+        self._near = from_near(log, self.variants, self.key, self.target)
+        self.near = len(self._near)
 
     def measured(self) -> list[Record]:
         """The records of the task, in its names."""
@@ -114,6 +119,9 @@ class Session:
             else None
         )
         chosen = allot(self.variants, self._seen(), self.strategy, n, self.rng, scores)
+        begun = 0 if self.trials else 1  # what its author wrote comes first of all
+        chosen = [*chosen[:begun], *self._near, *chosen[begun:]][:n]
+        self._near = self._near[max(0, n - begun) :]
         found = {canonical_trace(self.variants[i].trace_of(row)): (i, row) for i, row in chosen}
         new = [t for t in found if t not in self.known and t not in self.waiting]
         self.waiting.update((t, found[t]) for t in new)
@@ -165,6 +173,7 @@ class Session:
             steps,
             timeout=self.timeout,
             seconds=CAREFUL if again else BRIEF,
+            plain=again,
             best=best,
             process=process,
         )
@@ -206,10 +215,10 @@ class Session:
         was written with."""
         return canonical_trace(self.variants[0].trace_of(self.variants[0].present()[0]))
 
-    def finals(self) -> Iterator[list[str]]:
+    def finals(self) -> Iterator[tuple[list[str], bool]]:
         """What is to be measured again at the end, each round when the one before has been: the fastest few
         beside the schedule the search began with, so that neither a lucky moment nor a drift of the machine
-        decides."""
+        decides; and whether the round is only to choose who goes on."""
         order = self.fastest_few(max(2, min(FINALISTS, self.tried // SHARE)))
         if len(order) > 1:
             yield from self.in_turns(order)
@@ -222,22 +231,33 @@ class Session:
             order.append(self.first)
         return order
 
-    def in_turns(self, order: Sequence[str]) -> Iterator[list[str]]:
+    def in_turns(self, order: Sequence[str]) -> Iterator[tuple[list[str], bool]]:
         """Rounds of some candidates, of which the best and the first go on after a few."""
-        for number in range(ROUNDS):
+        for number in range(LOOK + MOST):
             if number == LOOK:
-                best = [
-                    r.steps
-                    for r in ranked(self.measured(), self.key, self.target)
-                    if r.steps in order and r.steps != self.first
-                ]
+                best = [r.steps for r in self._rivals(order)]
                 order = [s for s in order if s == self.first or s in best[:KEPT]]
-            yield list(order if number % 2 == 0 else reversed(order))
+            elif number >= LOOK + LEAST and number % LOOK == 0 and self._decided(order):
+                return
+            yield list(order if number % 2 == 0 else reversed(order)), number < LOOK
+
+    def _rivals(self, order: Sequence[str]) -> list[Record]:
+        """What is known of them but of the first, the best first."""
+        known = ranked(self.measured(), self.key, self.target)
+        return [r for r in known if r.steps in order and r.steps != self.first]
+
+    def _decided(self, order: Sequence[str]) -> bool:
+        """Whether one of them is worth leaving the first for, or none is, with 95 % confidence."""
+        known = {r.steps: r for r in ranked(self.measured(), self.key, self.target)}
+        worth = WORTH * known[self.first].cost if self.first in known else float("inf")
+        intervals = [r.interval for r in self._rivals(order)]
+        return any(high < worth for _, high in intervals) or all(low > worth for low, _ in intervals)
 
     def notes(self) -> list[str]:
         """What a person should know of how it went."""
+        near = [f"began with {self.near} that were best for like computations"] if self.near else []
         measured = ["every candidate of the space was measured"] if self.exhausted else []
-        return [*measured, *self.variants.left_out]
+        return [*near, *measured, *self.variants.left_out]
 
     def parts(self) -> dict[str, float]:
         """Seconds of each part of the work."""
@@ -268,6 +288,13 @@ class Session:
             return None
         return (times[3 * len(times) // 4] - times[len(times) // 4]) / times[len(times) // 2]
 
+    def drift(self) -> float | None:
+        """By how much the first candidate took longer in the later half of the turns with others than in the
+        earlier, as a share of its time; None where there are too few."""
+        costs = [r.cost for r in self.measured() if r.turn and r.steps == self.first and r.ok]
+        half = len(costs) // 2
+        return None if half < 2 else float(np.median(costs[-half:]) / np.median(costs[:half])) - 1.0
+
     def weights(self) -> dict[str, float]:
         """What the cost model goes by, heaviest first; empty when it cannot say or has learnt nothing."""
         self._learn()
@@ -283,7 +310,7 @@ class Session:
         if r.ok and (self.fastest is None or r.cost < self.fastest.cost):
             self.fastest = r
         place = self._place(r) if place is None else place
-        if place is not None:
+        if place is not None and self.seen:  # of a program that is searched in pieces only there are none
             i, row = place
             self.seen[i].add(row[None, :], [r.cost])
             self._news = True
@@ -320,13 +347,15 @@ def measured(
     *,
     again: bool = False,
     process: str = "",
+    look: bool = False,
     stop: Callable[[], bool] = never,
 ) -> Iterator[tuple[Session, Record]]:
     """The records of the candidates of all batches, in order. The next batch is asked for while the last
-    candidates of the one before are still being measured. ``again``: with all care, and as one round.
-    ``stop`` is asked after each: what is on its way then is dropped."""
+    candidates of the one before are still being measured. ``again``: with all care, and as one round;
+    ``look``: one that only chooses who is measured further. ``stop`` is asked after each: what is on its way
+    then is dropped."""
     sent: deque[tuple[Session, str]] = deque()
-    turn = f"{time.time():.6f}" if again else ""
+    turn = f"{time.time():.6f}{LOOKING if look else ''}" if again else ""
 
     def jobs() -> Iterator[Job]:
         for session, traces in batches:
@@ -352,12 +381,11 @@ def measure_again(measurer: Measures, session: Session, stop: Callable[[], bool]
     as in a program of the user, and not where the search has left its arrays. ``stop`` is asked after each
     measurement."""
     begin = time.time()
-    for n, order in enumerate(session.finals()):
+    for n, (order, look) in enumerate(session.finals()):
         if stop():
             return
-        for _ in measured(
-            measurer, [(session, order)], again=True, process=f"{begin} {n // LOOK}", stop=stop
-        ):
+        batch, process = [(session, order)], f"{begin} {n // LOOK}"
+        for _ in measured(measurer, batch, again=True, process=process, look=look, stop=stop):
             pass
 
 

@@ -480,6 +480,22 @@ def test_one_that_was_never_beside_the_start_does_not_beat_it() -> None:
     assert apart[0].steps == STEPS % 3  # a file of before, or of a search that was killed, has no turns
 
 
+def test_turns_that_chose_do_not_count_for_whom_they_chose() -> None:
+    """Of eight finalists the luckiest goes on: what made it so is no gain that anybody will see."""
+    lucky = [
+        r
+        for n in range(3)
+        for r in (_record(1, (1.0,), start=True, turn=f"l{n} look"), _record(2, (0.5,), turn=f"l{n} look"))
+    ]
+    true = _turns(0.9, 1.0, [1.0] * 6)
+    best = ranked([*lucky, *true], "task", "llvm")[0]
+    assert best.steps == STEPS % 2 and best.cost == pytest.approx(0.9) and len(best.times) == 6
+    assert ranked(lucky, "task", "llvm")[0].cost == pytest.approx(0.5)  # there are no others
+    # nor does one win that was left behind
+    left = [_record(3, (0.6,), turn=f"l{n} look") for n in range(3)]
+    assert [r.steps for r in ranked([*lucky, *left, *true], "task", "llvm")] == [STEPS % n for n in (2, 1, 3)]
+
+
 def test_a_turn_travels_with_the_record() -> None:
     r = _record(2, turn="1763.25")
     assert Record.from_json(r.to_json()) == r and "turn" not in _record(2).to_json()

@@ -17,7 +17,7 @@ import tensorlang as tl
 from autosched import Record, SearchTask, TuneResult, tune
 from autosched.reporting.progress import Lines, Live, Notebook, Standing, reporter
 from autosched.reporting.roofline import LARGEST, SMALLEST, Peaks, Position, bytes_text, peaks, position
-from autosched.reporting.search_quality import gain_text, model_text, placed, sketch_texts
+from autosched.reporting.search_quality import gain_text, machine_text, model_text, placed, sketch_texts
 from autosched.reporting.units import best_text, seconds_text
 from autosched.templates import matmul as template
 from tensorlang.errors import TensorLangError
@@ -332,8 +332,11 @@ def test_what_the_search_was_worth() -> None:
     assert placed([(0.5, 3.0), (2.0, 1.0), (1.0, 9.0)]) == [(3, 2), (1, 1), (2, 3)]
     assert "put 67% of pairs in order" in model_text([[(0.5, 3.0), (2.0, 1.0), (1.0, 9.0)]])
     assert "too few" in model_text([[(1.0, 1.0)]])
-    assert gain_text((1.1, 1.3), 0.02).endswith("1.10 to 1.30, significant; noise of the machine 2%)")
-    assert "not significant" in gain_text((0.9, 1.3), None) and gain_text(None, None) == ""
+    assert gain_text((1.1, 1.3)).endswith("1.10 to 1.30, significant)")
+    assert "not significant" in gain_text((0.9, 1.3)) and gain_text(None) == ""
+    assert machine_text(0.02, -0.01, 0.1) == "noise 2%, drift -1%, others took 10% of its processors"
+    assert machine_text(None, None, 0.8).endswith("too busy to tell small gains")
+    assert machine_text(None, None, None) == ""
     texts = sketch_texts([("1: tiling", 3, 1e-3), ("0: default", 1, 2e-3), ("2: none", 1, float("inf"))])
     assert texts == ["1: tiling: 1 ms, 3 tried", "0: default: 2 ms, 1 tried, 2.00× as long"]
     task = SearchTask(matmul, (16, 16, 16), template=template)

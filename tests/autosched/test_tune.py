@@ -21,6 +21,7 @@ import tensorlang as tl
 from autosched import RecordLog, SearchTask, tune
 from autosched.cost_model import XGBModel
 from autosched.measure import Job, Measurer, Stages
+from autosched.records.record import canonical_trace
 from autosched.templates import conv2d
 from autosched.templates import matmul as matmul_template
 from autosched.tuning import budget
@@ -121,6 +122,23 @@ def test_evolution_finds_the_optimum() -> None:
         assert best is not None
         found[strategy] = best.cost
     assert found["evolutionary"] < found["random"]
+
+
+def test_a_search_begins_with_what_was_best_at_other_sizes() -> None:
+    """The first candidate is the one as written, the next has the sizes that won for the neighbour."""
+    log = RecordLog(None)
+    near, task = (SearchTask(matmul, (n, 64, 64), template=matmul_template) for n in (64, 80))
+    won = tune(near, trials=40, records=log, measurer=Pretend(), model="random", progress=False).best
+    assert won is not None and not won.start
+    known, pretend = len(log), Pretend()
+    result = tune(task, trials=3, records=log, measurer=pretend, model="random", progress=False)
+    first, second = [tl.Trace.from_json(t) for t in pretend.traces[:2]]
+    assert canonical_trace(first) == next(r for r in log.records[known:] if r.start).steps
+    assert second.decisions == won.trace().decisions
+    assert "began with 1 that were best for like computations" in result.notes
+    # of other functions nothing is taken
+    other = tune(SearchTask(scale, (20,), template=scale_template), trials=2, records=log, measurer=Pretend())
+    assert not any("like computations" in note for note in other.notes)
 
 
 def test_failures_are_counted_and_not_repeated(tmp_path: Path) -> None:

@@ -107,10 +107,11 @@ def _slots(body: Stmt, bound: set[int]) -> dict[Buffer, dict[Where, Buffer]]:
             bound.add(id(node.var))
         elif type(node) is Let:
             bound.add(id(node.var))
-    if not _settled(body, bound):
+    wanted = _settled(body, bound)
+    if not wanted:
         return {}
     uses: dict[Buffer, _Uses] = {}
-    run(_collect(body, uses, True, bound))
+    run(_collect(body, uses, True, bound, wanted))
     slots: dict[Buffer, dict[Where, Buffer]] = {}
     for b, u in uses.items():
         if (
@@ -127,14 +128,14 @@ def _slots(body: Stmt, bound: set[int]) -> dict[Buffer, dict[Where, Buffer]]:
     return slots
 
 
-def _settled(body: Stmt, bound: set[int]) -> bool:
-    """Whether some buffer is written, and at places only that do not move: without one there is nothing to
-    keep. Outer loops are turned down by that, before all their reads are looked at."""
+def _settled(body: Stmt, bound: set[int]) -> frozenset[Buffer]:
+    """The buffers that are written, and at places only that do not move: no others can be kept, and what
+    reads them need not be looked at. Most loops are turned down by that."""
     fixed: dict[Buffer, bool] = {}
     for node in preorder(body):
         if type(node) is Store and fixed.get(node.buffer, True):
             fixed[node.buffer] = not any(id(v) in bound for i in node.indices for v in variables(i))
-    return any(fixed.values())
+    return frozenset(b for b, still in fixed.items() if still)
 
 
 def _between(inner: Stmt, slots: dict[Buffer, dict[Where, Buffer]]) -> Stmt:
@@ -161,12 +162,14 @@ def _slot_index(slot: Buffer) -> tuple[Expr, ...]:
     return (make.ramp(make.const(0, "int32"), 1, lanes),)
 
 
-def _collect(s: Stmt, uses: dict[Buffer, _Uses], sure: bool, bound: set[int]) -> Steps[None]:
+def _collect(
+    s: Stmt, uses: dict[Buffer, _Uses], sure: bool, bound: set[int], wanted: frozenset[Buffer]
+) -> Steps[None]:
     for e in s.exprs():
-        for node in _loads(e):
+        for node in [n for n in _loads(e) if n.buffer in wanted]:
             _use(uses, node.buffer, node.indices, node.mask, node.dtype.lanes, False, bound)
     kind = type(s)
-    if kind is Store:
+    if kind is Store and s.buffer in wanted:  # type: ignore[attr-defined]
         lanes = max([s.value.dtype.lanes, *(i.dtype.lanes for i in s.indices)])  # type: ignore[attr-defined]
         _use(uses, s.buffer, s.indices, s.mask, lanes, sure, bound)  # type: ignore[attr-defined]
     elif kind is Alloc:
@@ -180,7 +183,7 @@ def _collect(s: Stmt, uses: dict[Buffer, _Uses], sure: bool, bound: set[int]) ->
         extent = const_int(s.extent)  # type: ignore[attr-defined]
         sure = sure and extent is not None and extent > 0
     for p in s.parts():
-        yield _collect(p, uses, sure, bound)
+        yield _collect(p, uses, sure, bound, wanted)
 
 
 def _loads(e: Expr) -> tuple[Load, ...]:
