@@ -4,6 +4,7 @@ python -m benchmarks.autosched peers --trials 64 --case matmul512 softmax   ours
 python -m benchmarks.autosched ablation --trials 64 --seeds 3               parts of the search left out
 python -m benchmarks.autosched tails --trials 40                     what other tails of splits would be worth
 python -m benchmarks.autosched chains --program mlp "conv conv"      programs of several reductions
+python -m benchmarks.autosched suite --suite ansor images --threads 1     operators, image pipelines
 python -m benchmarks.autosched sample --trials 72 --records samples.jsonl   measure what the model learns from
 python -m benchmarks.autosched model --records samples.jsonl [--train]   how good it is; write it
 """
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..harness import machine
-from . import ablation, cases, chains, model, peers, programs, samples, tails
+from . import ablation, cases, chains, model, peers, programs, samples, suites, tails
 
 RESULTS = Path(__file__).parent.parent / "results"
 
@@ -24,12 +25,15 @@ RESULTS = Path(__file__).parent.parent / "results"
 def main(arguments: list[str] | None = None) -> None:
     """Parse, run, print, write."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.autosched")
-    parser.add_argument("what", choices=("peers", "ablation", "tails", "chains", "sample", "model"))
+    parser.add_argument("what", choices=("peers", "ablation", "tails", "chains", "suite", "sample", "model"))
     parser.add_argument("--trials", type=int, default=64)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--case", nargs="+", choices=cases.CASES, default=list(cases.CASES))
     parser.add_argument("--program", nargs="+", choices=programs.PROGRAMS, default=list(programs.PROGRAMS))
+    parser.add_argument("--suite", nargs="+", choices=suites.SUITES, default=["ansor", "images"])
+    parser.add_argument("--task", nargs="+", help="of the suites; default: all that are not in the file yet")
+    parser.add_argument("--threads", type=int, help="that kernels may use; default: all processors")
     parser.add_argument("--arm", nargs="+", choices=ablation.ARMS, default=list(ablation.ARMS))
     parser.add_argument(
         "--tuner", nargs="*", choices=("ours", "metaschedule"), default=["ours", "metaschedule"]
@@ -69,6 +73,9 @@ def main(arguments: list[str] | None = None) -> None:
                 {"trials": given.trials, "seed": given.seed, "programs": found},
                 chains.table(found),
             )
+    elif given.what == "suite":
+        for suite in given.suite:
+            _suite(suite, given.task, given.trials, given.seed, given.threads)
     else:
         entries = peers.compare(
             given.case, given.trials, given.seed, given.directory or peers.scratch(), given.limit, given.tuner
@@ -78,6 +85,18 @@ def main(arguments: list[str] | None = None) -> None:
             {"trials": given.trials, "seed": given.seed, "cases": entries},
             peers.table(entries),
         )
+
+
+def _suite(suite: str, tasks: list[str] | None, trials: int, seed: int, threads: int | None) -> None:
+    """Tune the tasks of a suite one by one; the file is written after each, and a run that was broken off
+    goes on where it ended."""
+    name = f"autosched_{suite}_{trials}" + (f"_{threads}_threads" if threads else "")
+    file = RESULTS / f"{name}.json"
+    known = {e["program"] for e in chains.merged(file, [])}
+    wanted = [t for t in suites.SUITES[suite] if (t in tasks if tasks else t not in known)]
+    for task in wanted:
+        found = chains.merged(file, [chains.tuned(task, trials, seed, threads)])
+        _write(name, {"trials": trials, "seed": seed, "programs": found}, chains.table(found))
 
 
 def _write(name: str, result: dict[str, Any], text: str) -> None:

@@ -34,7 +34,7 @@ from autosched.space.sketch import derive
 from autosched.tuning.extract import pieces_of
 from tensorlang import te
 
-from .programs import program
+from .suites import declared
 from .urgent import urgent
 
 PROCESSES = 5
@@ -44,10 +44,12 @@ PAGE, LINE = 4096, 64  # bytes
 Entry = dict[str, Any]
 
 
-def tuned(name: str, trials: int, seed: int) -> Entry:
+def tuned(name: str, trials: int, seed: int, threads: int | None = None) -> Entry:
     """Derive, tune, and time both kernels in fresh processes. ``load`` is that of the machine when timing
-    begins: what others ran; ``share`` is how much of the peak of multiply-adds the default kernel reaches."""
-    task = SearchTask.of(program(name), name=name)
+    begins: what others ran; ``share`` is how much of the peak of multiply-adds the default kernel reaches;
+    ``threads`` that the kernels may use (None: all)."""
+    target = target_of(threads)
+    task = SearchTask.of(declared(name), target, name=name)
     begin = time.perf_counter()
     pieces = pieces_of(task, finely=True)
     sketches = [len(derive(t.schedule(), Where(t.target))) for t in dict.fromkeys([task, *pieces.tasks])]
@@ -64,13 +66,15 @@ def tuned(name: str, trials: int, seed: int) -> Entry:
         "derive": derived,
         "tune": spent,
         "trials": result.trials,
+        "spent": dict(result.spent),
+        "interval": result.gain_interval,
         "failures": result.failures,
         "claimed": result.gain,
         "load": os.getloadavg()[0],
     }
     if result.best is None:
         return entry
-    told = [_elsewhere(name, result.best.steps) for _ in range(PROCESSES)]
+    told = [_elsewhere(name, result.best.steps, target) for _ in range(PROCESSES)]
     default, found = (statistics.median(t["times"][i] for t in told) for i in (0, 2))
     return {
         **entry,
@@ -85,23 +89,28 @@ def tuned(name: str, trials: int, seed: int) -> Entry:
     }
 
 
-def _elsewhere(name: str, steps: str) -> Entry:
+def target_of(threads: int | None) -> str | None:
+    """This machine with so many of its processors; None, as the default, for all."""
+    return None if threads is None else f"llvm -mcpu={tl.Target.host().mcpu} -num-cores={threads}"
+
+
+def _elsewhere(name: str, steps: str, target: str | None) -> Entry:
     """What a fresh process says of the default kernel, that again, and the one of these steps."""
-    asked = json.dumps({"program": name, "kernels": ["", "", steps]})
+    asked = json.dumps({"program": name, "kernels": ["", "", steps], "target": target})
     command = [sys.executable, "-m", __name__]
     done = subprocess.run(command, input=asked, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)  # type: ignore[no-any-return]
 
 
-def timed(name: str, kernels: list[str]) -> Entry:
+def timed(name: str, kernels: list[str], target: str | None = None) -> Entry:
     """Kernels made with these steps or, without any, as ``tl.compile`` makes them: ``times`` of one run of
     each in seconds; ``ratios``, how many times as fast each is as the first, the median over the turns;
     ``peak`` operations a second of multiply-adds."""
-    tensors = program(name)
+    tensors = declared(name)
     inputs = [t for t in tensors if isinstance(t.op, te.PlaceholderOp)]
     rng = np.random.default_rng(0)
     values = [_array(rng, t) for t in inputs]
-    built = [_kernel(tensors, steps) for steps in kernels]
+    built = [_kernel(tensors, steps, target) for steps in kernels]
     outputs = built[0](*values)
     arrays = [*values, *(outputs if isinstance(outputs, tuple) else (outputs,))]
     samples: list[list[float]] = [[] for _ in kernels]
@@ -114,11 +123,11 @@ def timed(name: str, kernels: list[str]) -> Entry:
     return {"times": [statistics.median(s) for s in samples], "ratios": ratios, "peak": peak_flops()}
 
 
-def _kernel(tensors: list[te.Tensor], steps: str) -> tl.Module:
+def _kernel(tensors: list[te.Tensor], steps: str, target: str | None) -> tl.Module:
     if not steps:
-        return tl.compile(tensors)
+        return tl.compile(tensors, target)
     s = tl.create_schedule([t for t in tensors if not isinstance(t.op, te.PlaceholderOp)])
-    return tl.build(tl.Trace.from_json(steps).apply(s).concrete(), tensors)
+    return tl.build(tl.Trace.from_json(steps).apply(s).concrete(), tensors, target)
 
 
 def _turn(kernel: tl.Module, arrays: list[Any]) -> float:
@@ -192,4 +201,4 @@ def table(entries: list[Entry]) -> str:
 if __name__ == "__main__":
     urgent()
     question = json.loads(sys.stdin.read())
-    print(json.dumps(timed(question["program"], question["kernels"])))
+    print(json.dumps(timed(question["program"], question["kernels"], question["target"])))
