@@ -18,7 +18,7 @@ from .patterns import constant, narrow_product, reads_of, reducer_kind, step
 @dataclass(frozen=True)
 class Product:
     """``out[…, i, …, j] = sum(left[…, i, k] * right[…, k, j])``: operands with the dimension of each axis, in
-    whatever order they have."""
+    whatever order they have; other dimensions are read at one place."""
 
     left: Tensor
     right: Tensor
@@ -31,7 +31,7 @@ class Product:
     @property
     def in_lines(self) -> bool:
         """Whether the columns of the right operand are neighbours in memory."""
-        return self.right_axes[self.column] == len(self.right_axes) - 1
+        return self.right_axes[self.column] == len(self.right.shape) - 1
 
 
 def product_of(op: ComputeOp) -> Product | None:
@@ -42,9 +42,9 @@ def product_of(op: ComputeOp) -> Product | None:
     by_var = {a.var: a for a in (*op.axis, *op.reduce_axis)}
     operands = []
     for tensor, indices in reads:
-        axes = [by_var[i] for i in indices if i in by_var]  # type: ignore[index]
-        places = {a: d for d, a in enumerate(axes)}
-        if len(axes) < len(indices) or len(places) < len(axes):
+        axes = [by_var.get(i) for i in indices]  # type: ignore[call-overload]
+        places = {a: d for d, a in enumerate(axes) if a is not None}
+        if len(places) + sum(const_int(i) is not None for i in indices) < len(indices):
             return None
         operands.append((tensor, places))
     column = op.axis[-1]

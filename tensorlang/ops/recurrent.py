@@ -173,11 +173,18 @@ class Turn:
             s: te.placeholder(self.shape, layer.inside, name=f"{self.name}.{s}_state") for s in firsts
         }
         self.init = {s: self._started(s, first) for s, first in firsts.items()}
+        # all times of all sequences as the rows of one product, for a product of each time has few
+        lines = inputs.stage(
+            f"{self.name}.lines",
+            tags.LINES,
+            (make.mul(x.shape[0], x.shape[1]), x.shape[2]),
+            lambda m, i: x(make.floordiv(m, x.shape[1]), make.floormod(m, x.shape[1]), i),
+        )
         i = te.reduce_axis((0, x.shape[2]), "i")
         self.given = te.compute(
-            (x.shape[0], x.shape[1], layer.w.shape[1]),
-            lambda t, n, g: te.sum(
-                te.cast(layer.inside, x(t, n, i)) * te.cast(layer.inside, layer.w(d, g, i)), axis=i
+            (lines.shape[0], layer.w.shape[1]),
+            lambda m, g: te.sum(
+                te.cast(layer.inside, lines(m, i)) * te.cast(layer.inside, layer.w(d, g, i)), axis=i
             ),
             name=f"{self.name}.input",
             tag=tags.DENSE,
@@ -202,7 +209,8 @@ class Turn:
     def read(self, gate: str, t: Any, n: Any, j: Any) -> Expr:
         """What the input brings to a gate."""
         time = self.layer.place(self.d, make.sub(make.as_expr(t), 1), n)
-        return self.given(time, n, self.layer.row(gate, j))
+        line = make.add(make.mul(time, self.layer.x.shape[1]), n)
+        return self.given(line, self.layer.row(gate, j))
 
     def product(self, name: str, gates: str, value: Callable[[Any, Any, Any], Expr]) -> Tensor:
         """``value [T, B, H]`` of a turn times the recurrent weights of some gates that stand together."""

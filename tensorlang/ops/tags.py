@@ -34,6 +34,7 @@ CONV = "conv"  # conv1d_ncw, conv2d_nchw, conv2d_nhwc, conv2d_nchwc, conv3d_ndhw
 DEPTHWISE_CONV = "depthwise_conv"
 # conv1d_transpose_ncw, conv2d_transpose_nchw, conv3d_transpose_ncdhw: reduces over the taps of one phase
 CONV_TRANSPOSE = "conv_transpose"
+LINES = "lines"  # what a product reads, copied so that its rows are one dimension
 PAD = "pad"  # a copy with a margin of one value, where a window reads beyond the edge
 # stages conv2d_winograd.weight.rows and .weight, which depend on the weight only
 WINOGRAD_WEIGHT = "winograd_weight"

@@ -313,7 +313,8 @@ def _far(product: Product, target: Target) -> bool:
     """Whether the rows of the left operand are neighbours in memory and k is far apart, in more of it than
     the first cache holds."""
     sizes = [size(a) for a in product.left_axes]
-    if product.row is None or product.left_axes.get(product.row) != len(sizes) - 1 or len(sizes) < 2:
+    last = len(product.left.shape) - 1
+    if product.row is None or product.left_axes.get(product.row) != last or len(sizes) < 2:
         return False
     total = product.left.dtype.bytes
     for n in sizes:
@@ -329,7 +330,7 @@ def _left(s: Schedule, inside: Stage, product: Product, high: int, pairs: bool, 
     if (
         product.row not in product.left_axes
         or high == 1
-        or ((pairs or widens) and product.left_axes[k] == len(product.left_axes) - 1)
+        or ((pairs or widens) and product.left_axes[k] == len(product.left.shape) - 1)
     ):
         copy = s[s.cache_read(product.left, "global", [inside.name], "int16" if pairs else "float32")]
         *others, last = copy.op.axis

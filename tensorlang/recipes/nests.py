@@ -145,6 +145,7 @@ def pack(
     copy = s[s.cache_read(tensor, "global", [inside.name], dtype)]
     deep = deep or [a for a in inside.op.reduce_axis if a in axes]
     front = [d for a, d in axes.items() if a is not across and a.kind != "reduce"]
+    front += [d for d in range(len(tensor.shape)) if d not in axes.values()]
 
     def layout(*at: Any) -> list[Any]:
         a, along = at[axes[across]], [at[axes[k]] if k in axes else 0 for k in deep]

@@ -8,6 +8,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import te
+from tensorlang.analysis import product_of
 from tests.ops.arrays import near, real, stored
 
 ops = tl.ops
@@ -218,3 +219,35 @@ def test_refusals(call, text):
     x, w, r = te.placeholder((5, 3, 4)), te.placeholder((1, 32, 4)), te.placeholder((1, 32, 8))
     with pytest.raises(tl.DeclareError, match=text):
         call(x, w, r)
+
+
+def test_the_product_with_the_input_is_one_of_all_times():
+    """Constant weights of two directions, open sizes; what is read at one place along a dimension, as the
+    weights of a direction are, is a matrix product all the same."""
+    a = arrays("lstm", 2)
+    g = tl.Graph("layer")
+    x = g.input(("t", "n", I), "float32", "x")
+    weights = [g.constant(a[k], k) for k in "wr"]
+    for v in g.call(ops.lstm, x, *weights, direction="bidirectional"):
+        g.output(v)
+    engine = g.compile(level=0)
+    wide = {k: v.astype("float64") for k, v in a.items()}
+    for t, n in ((T, B), (1, 1), (T, 1), (1, B)):
+        names, lens = ("sigmoid", "tanh", "tanh"), np.array([t] * n + [0] * (B - n))
+        want = [layer("lstm", wide, d, d == 1, names, lens, zero=True) for d in (0, 1)]
+        got = engine(np.ascontiguousarray(a["x"][:t, :n]))
+        near(got[0], np.stack([p[0][:t, :n] for p in want], 1), "float32", 32, 1e-5)
+        for k, have in enumerate(got[1:], 1):
+            near(have, np.stack([p[k][:n] for p in want]), "float32", 32, 1e-5)
+    empty = engine(np.zeros((0, 2, I), "float32"))
+    assert empty[0].shape == (0, 2, 2, H) and not empty[1].any() and not empty[2].any()
+    product = next(s for s in tl.create_schedule(_lstm_of(I, H)).stages if s.name.endswith(".input"))
+    assert product_of(product.op) is not None
+
+
+def _lstm_of(inputs, size):
+    x, w, r = (
+        te.placeholder(shape, name=n)
+        for n, shape in (("x", (4, 3, inputs)), ("w", (2, 4 * size, inputs)), ("r", (2, 4 * size, size)))
+    )
+    return list(ops.lstm(x, w, r, direction="bidirectional"))
