@@ -8,6 +8,7 @@ an operator must know (that two sizes are equal), the region is declared over th
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,7 @@ from ..te import Tensor, compute, dim, placeholder
 from ..te.graph import inputs as te_inputs
 from ..te.graph import variables_of
 from .graph import Node, Value
+from .planes import Plane, plane_of
 
 
 @dataclass
@@ -41,6 +43,10 @@ class Declared:
 
 def declare(nodes: Sequence[Node], outputs: Sequence[Value]) -> Declared:
     """The te of these nodes, which compute ``outputs``. Raises DeclareError for what an operator refuses."""
+    plane = plane_of(nodes, outputs)
+    if plane is not None:
+        with contextlib.suppress(DeclareError):
+            return _Region(True, plane).declared(nodes, outputs)
     try:
         return _Region(True).declared(nodes, outputs)
     except DeclareError:
@@ -48,8 +54,9 @@ def declare(nodes: Sequence[Node], outputs: Sequence[Value]) -> Declared:
 
 
 class _Region:
-    def __init__(self, own_dims: bool) -> None:
+    def __init__(self, own_dims: bool, plane: Plane | None = None) -> None:
         self.own = own_dims
+        self.plane = plane  # height and width that are one axis here
         self.sizes: dict[Expr, Expr] = {}  # of the graph → of the region
         self.dims: dict[Var, Expr] = {}
         self.tensors: dict[Value, Tensor] = {}
@@ -62,7 +69,7 @@ class _Region:
             results = node.of(given, {k: self._attribute(x) for k, x in node.attrs.items()})
             for v, t in zip(node.outputs, results, strict=True):
                 self.tensors[v] = t = self._sized(v, t)
-                for outer, inner in zip(v.shape, t.shape, strict=True):
+                for outer, inner in zip(self._shape(v), t.shape, strict=True):
                     if not isinstance(outer, Const):
                         self.sizes.setdefault(outer, inner)
         results = [self.tensors[v] for v in outputs]
@@ -86,7 +93,20 @@ class _Region:
         if not self.own:
             self._keep(*v.shape)
             return _in_shape(t, v.shape)
-        return _in_shape(t, [a if isinstance(a, Const) else b for a, b in zip(v.shape, t.shape, strict=True)])
+        shape = self._shape(v)
+        if shape is not v.shape and t.shape[-1] is not self._size(shape[-1]):
+            raise DeclareError(f"{t.name} keeps its height and width apart")
+        return _in_shape(t, [a if isinstance(a, Const) else b for a, b in zip(shape, t.shape, strict=True)])
+
+    def _shape(self, v: Value) -> Sequence[Expr]:
+        """The shape of a value here, in sizes of the graph."""
+        if (
+            self.plane is None
+            or len(v.shape) < 2
+            or any(a is not b for a, b in zip(v.shape[-2:], self.plane, strict=True))
+        ):
+            return v.shape
+        return [*v.shape[:-2], make.const(1, "int32"), make.mul(*self.plane)]
 
     def _tensor(self, v: Value) -> Tensor:
         if v not in self.tensors:
@@ -95,7 +115,7 @@ class _Region:
 
     def _input(self, v: Value) -> Tensor:
         self.inputs.append(v)
-        return placeholder([self._size(n) for n in v.shape], v.dtype, f"x{len(self.inputs) - 1}")
+        return placeholder([self._size(n) for n in self._shape(v)], v.dtype, f"x{len(self.inputs) - 1}")
 
     def _constant(self, v: Value) -> Tensor:
         assert v.data is not None

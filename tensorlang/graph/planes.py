@@ -1,0 +1,87 @@
+"""Two last axes of open sizes that a region passes side by side, as one axis: a convolution of single pixels
+and maps of its result see no rows, and vectors then run over the end of a row. Knows te; no kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..analysis import constant
+from ..expr.linear import poly
+from ..expr.nodes import Expr, Var
+from ..expr.walk import variables
+from ..te import ComputeOp, IterVar, PlaceholderOp
+from ..te.extern import OpaqueOp
+from ..te.graph import operations
+from ..te.tensor import TensorRead
+from .graph import Node, Value
+
+Plane = tuple[Expr, Expr]  # height and width
+
+
+def plane_of(nodes: Sequence[Node], outputs: Sequence[Value]) -> Plane | None:
+    """The height and width that may be one axis in all of the region; None where there is no sum, where both
+    are numbers, or where an operator tells a row from another."""
+    shape = outputs[0].shape
+    if len(shape) < 3:
+        return None
+    plane = (shape[-2], shape[-1])
+    if all(constant(n) is not None for n in plane) or any(constant(n) == 1 for n in plane):
+        return None
+    if any(len(v.shape) < 3 or not _has(v.shape, plane) for v in outputs):
+        return None
+    if any(v.data is not None and _has(v.shape, plane) for n in nodes for v in n.reads):
+        return None
+    computed = [op for n in nodes for op in operations([t.op for t in n.results])]
+    sums = any(isinstance(op, ComputeOp) and op.reduce_axis for op in computed)
+    sizes = {v for n in plane for v in variables(n)}
+    return plane if sums and all(_passes(op, plane, sizes) for op in computed) else None
+
+
+def _has(shape: Sequence[Expr], plane: Plane) -> bool:
+    return len(shape) >= 2 and shape[-2] is plane[0] and shape[-1] is plane[1]
+
+
+def _passes(op: object, plane: Plane, sizes: set[Var]) -> bool:
+    """Whether each element of ``op`` is computed of elements at its own height and width, and of others that
+    have none."""
+    if isinstance(op, PlaceholderOp):
+        return True
+    if not isinstance(op, ComputeOp) or isinstance(op, OpaqueOp):
+        return False
+    if not _has([a.extent for a in op.axis], plane):
+        return not any(_has(t.shape, plane) for t in op.input_tensors) and not _mentions(op, sizes)
+    if any(constant(a.extent) is None for a in op.reduce_axis):
+        return False
+    y, x = op.axis[-2:]
+    seen: set[Expr] = set()
+    left: list[Expr] = list(op.body)
+    while left:
+        e = left.pop()
+        if e in seen:
+            continue
+        seen.add(e)
+        if isinstance(e, TensorRead):
+            indices = list(e.indices)
+            if _has(e.tensor.shape, plane):
+                if not (_is(op, indices[-2], y) and _is(op, indices[-1], x)):
+                    return False
+                indices = indices[:-2]
+            left += indices
+        elif e is y.var or e is x.var or e in sizes:
+            return False
+        else:
+            left += e.children()
+    return True
+
+
+def _mentions(op: ComputeOp, sizes: set[Var]) -> bool:
+    found = {v for e in (*op.body, *(a.extent for a in (*op.axis, *op.reduce_axis))) for v in variables(e)}
+    return not found.isdisjoint(sizes)
+
+
+def _is(op: ComputeOp, index: Expr, axis: IterVar) -> bool:
+    """Whether an index is the axis, where reduction axes of one value are 0."""
+    single = {a.var for a in op.reduce_axis if constant(a.extent) == 1}
+    terms = {mono: c for mono, c in poly(index).items() if single.isdisjoint(mono)}
+    return terms == {(axis.var,): 1}

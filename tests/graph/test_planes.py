@@ -1,0 +1,105 @@
+"""Height and width as one axis: where a region passes them side by side, and only there."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tensorlang import ops, te
+from tensorlang.graph import Graph
+from tensorlang.graph.declare import declare
+from tensorlang.graph.regions import regions
+
+RNG = np.random.default_rng(3)
+SHAPES = [(1, 1, 1), (2, 3, 5), (1, 7, 16), (3, 4, 9), (0, 2, 2), (1, 0, 3), (1, 33, 3)]
+
+
+def whole(*shape):
+    return RNG.integers(-2, 3, shape).astype("float32")
+
+
+def pointwise(g, x, outputs=12, **options):
+    return g.call(ops.conv2d, x, g.constant(whole(outputs, 8, 1, 1)), g.constant(whole(outputs)), **options)
+
+
+def with_maps():
+    """Bias, an activation, a factor of each channel, and an addend of the same place."""
+    g = Graph()
+    x, z = g.input(("n", 8, "h", "w"), name="x"), g.input(("n", 12, "h", "w"), name="z")
+    y = g.call(ops.multiply, g.call(ops.relu, pointwise(g, x)), g.constant(whole(12, 1, 1)))
+    g.output(g.call(ops.add, y, z))
+    return g, 12
+
+
+def half_open():
+    g = Graph()
+    g.output(g.call(ops.relu, pointwise(g, g.input((2, 8, "h", 5), name="x"))))
+    return g, 0
+
+
+def taps():
+    g = Graph()
+    x = g.input(("n", 8, "h", "w"), name="x")
+    g.output(g.call(ops.conv2d, x, g.constant(whole(4, 8, 3, 3)), padding=1))
+    return g, 0
+
+
+def thinned():
+    g = Graph()
+    g.output(pointwise(g, g.input(("n", 8, "h", "w"), name="x"), stride=2))
+    return g, 0
+
+
+def of_rows():
+    """An addend of each row tells rows apart."""
+    g = Graph()
+    x, z = g.input(("n", 8, "h", "w"), name="x"), g.input((1, 1, "h", 1), name="z")
+    g.output(g.call(ops.add, pointwise(g, x), z))
+    return g, 1
+
+
+def place(x, w):
+    """Each element is multiplied by its column."""
+    y = ops.conv2d(x, w)
+    return te.compute(y.shape, lambda n, c, i, j: y[n, c, i, j] * te.cast("float32", j))
+
+
+def of_places():
+    g = Graph()
+    g.output(g.call(place, g.input(("n", 8, "h", "w"), name="x"), g.constant(whole(4, 8, 1, 1))))
+    return g, 0
+
+
+def first(g):
+    (r,) = regions(g)
+    return declare(r.nodes, r.outputs).args[0].shape
+
+
+def inputs(case, given, n, h, w):
+    x = whole(2 if case is half_open else n, 8, h, 5 if case is half_open else w)
+    if case is of_rows:
+        return x, whole(1, 1, h, 1)
+    return (x, whole(n, given, h, w)) if given else (x,)
+
+
+@pytest.mark.parametrize("case", [with_maps, half_open], ids=lambda c: c.__name__)
+def test_single_pixels_and_maps_of_them_see_one_axis(case):
+    g, given = case()
+    shape = first(g)
+    assert str(shape[-2]) == "1" and len(shape) == 4
+    fused, apart = (g.compile(level=n) for n in (2, 0))
+    assert len(fused.kernels) == 1
+    for n, h, w in SHAPES:
+        a = inputs(case, given, n, h, w)
+        found = fused(*a)
+        assert found.shape[-2:] == a[0].shape[-2:] and np.array_equal(found, apart(*a))
+
+
+@pytest.mark.parametrize("case", [taps, thinned, of_rows, of_places], ids=lambda c: c.__name__)
+def test_what_tells_rows_or_columns_apart_keeps_both(case):
+    g, given = case()
+    assert str(first(g)[-2]) != "1"
+    fused, apart = (g.compile(level=n) for n in (2, 0))
+    for n, h, w in SHAPES[1:4]:
+        a = inputs(case, given, n, h, w)
+        assert np.array_equal(fused(*a), apart(*a))
