@@ -10,7 +10,19 @@ from . import version
 
 version.check()
 
-from . import activation, attention, backend, elementwise, index, norms, products, reduce, shape, windows  # noqa: E402, F401
+from . import (  # noqa: E402, F401  they fill the table
+    activation,
+    attention,
+    backend,
+    backward,
+    elementwise,
+    index,
+    norms,
+    products,
+    reduce,
+    shape,
+    windows,
+)
 from .export import load_torch  # noqa: E402
 from .table import OPERATORS  # noqa: E402
 

@@ -8,7 +8,7 @@ from ... import ops, te
 from ...expr.nodes import const_int
 from ...te import Tensor
 from ..words import constant_like, times
-from .table import aten, needs
+from .table import aten, graph_op, needs
 from .types import as_type
 
 
@@ -42,19 +42,28 @@ def attention(
     return ops.scaled_dot_product_attention(q, k, v, mask, is_causal, scale)
 
 
-@aten("_scaled_dot_product_flash_attention_for_cpu")
+@graph_op("_scaled_dot_product_flash_attention_for_cpu")
 def flash_attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
+    g: Any,
+    q: Any,
+    k: Any,
+    v: Any,
     dropout: float = 0.0,
     is_causal: bool = False,
-    mask: Tensor | None = None,
+    mask: Any = None,
     scale: float | None = None,
 ) -> Any:
     """With the logarithms of the sums of exponentials, which the way back reads."""
-    y = attention(q, k, v, mask, dropout, is_causal, scale)
-    return y, ops.logsumexp(scores(q, k, mask, is_causal, scale), -1)
+    how = {"is_causal": is_causal, "scale": scale}
+    return (lambda: g(_attention, q, k, v, mask, dropout=dropout, **how), lambda: g(_sums, q, k, mask, **how))
+
+
+def _attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, **how: Any) -> Tensor:
+    return attention(q, k, v, mask, **how)
+
+
+def _sums(q: Tensor, k: Tensor, mask: Tensor | None, *, is_causal: bool, scale: float | None) -> Tensor:
+    return ops.logsumexp(scores(q, k, mask, is_causal, scale), -1)
 
 
 def factor(q: Tensor, scale: float | None) -> float:

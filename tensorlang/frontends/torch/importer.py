@@ -19,7 +19,7 @@ from ...expr.nodes import const_int
 from ...expr.walk import variables
 from ...graph import Graph, Value
 from .symbols import Sizes
-from .table import OPERATORS, Placed
+from .table import OPERATORS, Operator, Placed
 from .tensors import dtype_name, held, supported
 
 # what says where memory is and how it lies, or how something is done: nothing that a result depends on
@@ -134,7 +134,7 @@ class Importer:
             raise Refused(node, reason)
         entry = OPERATORS[str(node.target)]
         try:
-            made = self._called(entry.fn, node)
+            made = self._called(entry, node)
         except TensorLangError as error:
             raise Refused(node, str(error)) from None
         except BROKEN as error:
@@ -142,16 +142,22 @@ class Importer:
         self._check(node, made)
         return made
 
-    def _called(self, fn: Any, node: fx.Node) -> Any:
-        """The operator with the arguments of the node in the order of its schema."""
+    def _called(self, entry: Operator, node: fx.Node) -> Any:
+        """What the operator makes of the arguments of the node, in the order of its schema."""
+        given = []
+        for i, p in enumerate(node.target._schema.arguments):  # type: ignore[union-attr]
+            if p.name not in _ASIDE:
+                x = node.args[i] if i < len(node.args) else node.kwargs.get(p.name, p.default_value)
+                given.append((p.name, fx.node.map_arg(x, lambda n: self._argument(node, n))))
+        kept = _read(node)
+        names = {"op": _operator_name(node), "name": node.name, "outputs": [node.name]}
+        if entry.whole:
+            makers = entry.fn(self._caller(names), *(self._plain(node, x) for _, x in given))
+            return {i: makers[i]() for i in kept or ()}
         order: list[Any] = []
         tensors: list[Value] = []
         attrs: dict[str, Any] = {}
-        for i, p in enumerate(node.target._schema.arguments):  # type: ignore[union-attr]
-            if p.name in _ASIDE:
-                continue
-            x = node.args[i] if i < len(node.args) else node.kwargs.get(p.name, p.default_value)
-            x = fx.node.map_arg(x, lambda n: self._argument(node, n))
+        for word, x in given:
             if isinstance(x, Value):
                 order.append(None)
                 tensors.append(x)
@@ -159,14 +165,15 @@ class Importer:
                 order.append(tuple(v is not None for v in x))
                 tensors += [v for v in x if v is not None]
             else:
-                word = "input" if p.name == "self" else p.name
+                word = "input" if word == "self" else word
                 order.append(word)
                 attrs[word] = self._plain(node, x)
-        kept = _read(node)
-        placed = Placed(fn, tuple(order), kept)
-        names: dict[str, Any] = {"op": _operator_name(node), "name": node.name, "outputs": [node.name]}
+        placed = Placed(entry.fn, tuple(order), kept)
         made = self.g.call(placed, *tensors, **names, **attrs)
         return made if kept is None else dict(zip(kept, made, strict=True))
+
+    def _caller(self, names: dict[str, Any]) -> Any:
+        return lambda fn, *values, **attrs: self.g.call(fn, *values, **names, **attrs)
 
     def _argument(self, node: fx.Node, n: fx.Node) -> Any:
         """What another node made: a value, or a size."""
@@ -176,6 +183,8 @@ class Importer:
         """An argument that is no tensor as operators take it."""
         if isinstance(x, list | tuple):
             return [self._plain(node, y) for y in x]
+        if isinstance(x, Value):
+            return x
         if isinstance(x, torch.dtype):
             return dtype_name(x)
         if isinstance(x, torch.SymInt):

@@ -23,19 +23,12 @@ def layer_norm(x: Tensor, shape: Sequence[Any], *args: Any) -> Tensor:
     return ops.layer_norm(x, None, weight, bias, eps, axis=axes)
 
 
-@aten("native_layer_norm")
-def native_layer_norm(
-    x: Tensor, shape: Sequence[Any], weight: Tensor | None, bias: Tensor | None, eps: float
-) -> Any:
-    """Besides the result what the way back needs; nobody pays for what nobody reads."""
-    axes = tuple(range(x.ndim - len(shape), x.ndim))
+def native_layer_norm_parts(x: Tensor, count: int, eps: float) -> tuple[Tensor, Tensor]:
+    """The mean of the last ``count`` dimensions, and the inverse of their deviation."""
+    axes = tuple(range(x.ndim - count, x.ndim))
     wide = as_type(x, "float32") if x.dtype.bits == 16 else x
     mean, factor = ops.mean(wide, axes, True), inverse_root(ops.var(wide, axes, 0, True), eps)
-    return (
-        ops.layer_norm(x, None, weight, bias, eps, axis=axes),
-        as_type(mean, x.dtype),
-        as_type(factor, x.dtype),
-    )
+    return as_type(mean, x.dtype), as_type(factor, x.dtype)
 
 
 @aten("_fused_rms_norm")

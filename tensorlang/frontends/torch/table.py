@@ -21,25 +21,33 @@ Function = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Operator:
-    """``name``: ATen's, with the overload; ``fn``: its te."""
+    """``name``: ATen's, with the overload; ``fn``: its te; ``whole``: it makes operators of the graph."""
 
     name: str
     fn: Function
+    whole: bool = False
 
 
 OPERATORS: dict[str, Operator] = {}
 
 
-def aten(*names: str) -> Callable[[Function], Function]:
+def aten(*names: str, whole: bool = False) -> Callable[[Function], Function]:
     """Register a function of te tensors as these operators; ``add.Tensor`` is ``aten.add.Tensor``."""
 
     def add(fn: Function) -> Function:
         for name in names:
             full = name if "." in name else f"{name}.default"
-            OPERATORS[f"aten.{full}"] = Operator(full, fn)
+            OPERATORS[f"aten.{full}"] = Operator(full, fn, whole)
         return fn
 
     return add
+
+
+def graph_op(*names: str) -> Callable[[Function], Function]:
+    """Register a function that makes operators of a graph: its first parameter calls a function of te tensors
+    on values, as ``Graph.call`` does; the others are ATen's, tensors as values. It returns for each result a
+    function that makes it, of which those are called whose results somebody reads."""
+    return aten(*names, whole=True)
 
 
 def needs(holds: bool, otherwise: str) -> None:

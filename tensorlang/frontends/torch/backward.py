@@ -1,0 +1,323 @@
+"""ATen's operators of the way back that torch does not take apart: of convolutions, attention, pools and
+embeddings. Knows ops.
+
+Each result is an operator of its own, so that what nobody asks for is not computed, and regions form as they
+do forward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ... import ops, te
+from ...core.dtype import INT64
+from ...te import Tensor
+from ..words import constant_like, times
+from .attention import factor, scores
+from .norms import native_layer_norm_parts
+from .table import aten, graph_op, known, needs
+from .types import as_type
+from .windows import convolution, each
+
+
+@graph_op("convolution_backward")
+def convolution_backward(
+    g: Any,
+    grad: Any,
+    x: Any,
+    weight: Any,
+    bias_sizes: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: int,
+    mask: Any,
+) -> Any:
+    n = weight.ndim - 2
+    how = {
+        "stride": each(stride, n),
+        "padding": each(padding, n),
+        "dilation": each(dilation, n),
+        "groups": groups,
+    }
+    back = _conv_data_back if not transposed else _conv_transpose_data_back
+    pair = (grad, x) if not transposed else (x, grad)
+    return (
+        lambda: g(back, grad, x, weight, **how),
+        lambda: g(_conv_weight_back, *pair, weight, **how),
+        lambda: g(_conv_bias_back, grad),
+    )
+
+
+def _conv_data_back(
+    grad: Tensor, x: Tensor, weight: Tensor, *, stride: Any, padding: Any, dilation: Any, groups: int
+) -> Tensor:
+    """By the transposed convolution, to the very size there was."""
+    extra = []
+    for d, (s, p, w) in enumerate(zip(stride, padding, dilation, strict=True)):
+        if s == 1:
+            extra.append(0)
+            continue
+        size, out = known(x.shape[2 + d], "an image"), known(grad.shape[2 + d], "an image")
+        window = known(weight.shape[2 + d], "a window")
+        extra.append(size - ((out - 1) * s - 2 * p + w * (window - 1) + 1))
+    return convolution(grad, weight, None, stride, padding, dilation, True, extra, groups)
+
+
+def _conv_transpose_data_back(
+    grad: Tensor, x: Tensor, weight: Tensor, *, stride: Any, padding: Any, dilation: Any, groups: int
+) -> Tensor:
+    return convolution(grad, weight, None, stride, padding, dilation, False, 0, groups)
+
+
+def _conv_weight_back(
+    small: Tensor, large: Tensor, weight: Tensor, *, stride: Any, padding: Any, dilation: Any, groups: int
+) -> Tensor:
+    """Of each place in the window the products of what it met: ``large`` is what the window goes over."""
+    margins = [(0, 0), (0, 0), *((p, p) for p in padding)]
+    padded = ops.pad(large, margins) if any(padding) else large
+    rows = [te.reduce_axis((0, small.shape[0]), name="n")]
+    rows += [te.reduce_axis((0, m), name=f"r{d}") for d, m in enumerate(small.shape[2:])]
+    per = te.floordiv(small.shape[1], groups)
+    inner = weight.shape[1]
+
+    def element(o: Any, i: Any, *k: Any) -> Any:
+        batch, *at = rows
+        places = [r * s + kk * w for r, s, kk, w in zip(at, stride, k, dilation, strict=True)]
+        channel = i if groups == 1 else te.floordiv(o, per) * inner + i
+        return te.sum(small(batch, o, *at) * padded(batch, channel, *places), axis=rows)
+
+    found: Any = te.compute(weight.shape, element, name="weight_back")
+    return found
+
+
+def _conv_bias_back(grad: Tensor) -> Tensor:
+    return ops.sum(grad, tuple(d for d in range(grad.ndim) if d != 1))
+
+
+@graph_op("_scaled_dot_product_flash_attention_for_cpu_backward")
+def attention_backward(
+    g: Any,
+    grad: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    out: Any,
+    sums: Any,
+    dropout: float,
+    is_causal: bool,
+    mask: Any = None,
+    scale: float | None = None,
+) -> Any:
+    """With the weights of the attention made anew from the sums that were kept."""
+    needs(not dropout, "attention with dropout")
+    made: dict[str, Any] = {}
+
+    def weights() -> Any:
+        if "p" not in made:
+            made["p"] = g(_weights, q, k, mask, sums, is_causal=is_causal, scale=scale)
+        return made["p"]
+
+    def slopes() -> Any:
+        if "s" not in made:
+            along = g(_along, grad, out)
+            products = g(_with_keys, grad, v)
+            made["s"] = g(_slopes, weights(), products, along, q, scale=scale)
+        return made["s"]
+
+    return (
+        lambda: g(ops.matmul, slopes(), k),
+        lambda: g(_across, slopes(), q),
+        lambda: g(_across, weights(), grad),
+    )
+
+
+def _weights(
+    q: Tensor, k: Tensor, mask: Tensor | None, sums: Tensor, *, is_causal: bool, scale: float | None
+) -> Tensor:
+    s = scores(q, k, mask, is_causal, scale)
+    return ops.exp(ops.subtract(s, ops.expand_dims(as_type(sums, s.dtype), (-1,))))
+
+
+def _along(grad: Tensor, out: Tensor) -> Tensor:
+    return ops.sum(ops.multiply(grad, out), -1, keepdims=True)
+
+
+def _with_keys(grad: Tensor, v: Tensor) -> Tensor:
+    return ops.matmul(grad, v, False, True)
+
+
+def _slopes(p: Tensor, products: Tensor, along: Tensor, q: Tensor, *, scale: float | None) -> Tensor:
+    return times(ops.multiply(p, ops.subtract(products, along)), factor(q, scale))
+
+
+def _across(a: Tensor, b: Tensor) -> Tensor:
+    return ops.matmul(a, b, True, False)
+
+
+@graph_op("native_layer_norm")
+def native_layer_norm(g: Any, x: Any, shape: Any, weight: Any, bias: Any, eps: float) -> Any:
+    """The result, and what the way back reads."""
+    count = len(shape)
+    return (
+        lambda: g(_layer_norm, x, weight, bias, count=count, eps=eps),
+        lambda: g(_layer_mean, x, count=count, eps=eps),
+        lambda: g(_layer_factor, x, count=count, eps=eps),
+    )
+
+
+def _layer_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, *, count: int, eps: float) -> Tensor:
+    axes = tuple(range(x.ndim - count, x.ndim))
+    return ops.layer_norm(x, None, weight, bias, eps, axis=axes)
+
+
+def _layer_mean(x: Tensor, *, count: int, eps: float) -> Tensor:
+    return native_layer_norm_parts(x, count, eps)[0]
+
+
+def _layer_factor(x: Tensor, *, count: int, eps: float) -> Tensor:
+    return native_layer_norm_parts(x, count, eps)[1]
+
+
+@aten("max_pool2d_with_indices_backward")
+def max_pool_backward(grad: Tensor, x: Tensor, *args: Any) -> Tensor:
+    """Every number goes where it was the largest."""
+    places, width = args[-1], x.shape[-1]
+    lead = x.ndim - 2
+
+    def where(*i: Any) -> Any:
+        at = places(*i)
+        return (*i[:lead], te.floordiv(at, te.cast(INT64, width)), te.floormod(at, te.cast(INT64, width)))
+
+    return te.scatter(0, grad.shape, where, lambda *i: grad(*i), shape=x.shape, dtype=x.dtype)
+
+
+@aten("embedding_dense_backward")
+def embedding_backward(
+    grad: Tensor, indices: Tensor, rows: Any, padding_idx: int, by_count: bool = False
+) -> Tensor:
+    needs(not by_count, "gradients by how often an index occurs")
+    rank = indices.ndim
+
+    def where(*i: Any) -> Any:
+        return te.cast(INT64, indices(*i[:rank])), i[rank]
+
+    def value(*i: Any) -> Any:
+        none = te.cast(INT64, indices(*i[:rank])) == te.const(padding_idx, INT64)
+        return te.select(none, te.const(0, grad.dtype), grad(*i))
+
+    return te.scatter(0, grad.shape, where, value, shape=(rows, grad.shape[-1]), dtype=grad.dtype)
+
+
+@aten("threshold_backward")
+def threshold_backward(grad: Tensor, x: Tensor, least: float) -> Tensor:
+    return ops.where(ops.greater(x, constant_like(x, least)), grad, constant_like(grad, 0))
+
+
+@aten("_softmax_backward_data")
+def softmax_backward(grad: Tensor, y: Tensor, axis: int, kind: str) -> Tensor:
+    product = ops.multiply(grad, y)
+    if y.ndim == 0:
+        return ops.subtract(product, product)
+    found = ops.subtract(product, ops.multiply(y, ops.sum(product, axis, keepdims=True)))
+    return as_type(found, kind)
+
+
+@aten("_log_softmax_backward_data")
+def log_softmax_backward(grad: Tensor, y: Tensor, axis: int, kind: str) -> Tensor:
+    total = grad if y.ndim == 0 else ops.sum(grad, axis, keepdims=True)
+    return as_type(ops.subtract(grad, ops.multiply(ops.exp(y), total)), kind)
+
+
+def _targets(x: Tensor, target: Tensor, ignore: int) -> tuple[Any, Any]:
+    """For an element of the target: whether it counts, and its class."""
+
+    def counts(*i: Any) -> Any:
+        return te.cast(INT64, target(*i)) != te.const(ignore, INT64)
+
+    def chosen(*i: Any) -> Any:
+        last = te.cast(INT64, x.shape[min(1, x.ndim - 1)]) - 1
+        return te.max(te.min(te.cast(INT64, target(*i)), last), 0)
+
+    return counts, chosen
+
+
+def _with_class(i: Sequence[Any], c: Any) -> tuple[Any, ...]:
+    """The place in [N, C, …] of a place in [N, …]."""
+    return (*i[:1], c, *i[1:])
+
+
+@graph_op("nll_loss_forward", "nll_loss2d_forward")
+def nll_loss_forward(g: Any, x: Any, target: Any, weight: Any, reduction: int, ignore: int) -> Any:
+    """The loss, and the sum of the weights of what counts."""
+    total: Any = None
+
+    def weights() -> Any:
+        nonlocal total
+        if total is None:
+            total = g(_nll_weights, x, target, weight, reduction=reduction, ignore=ignore)
+        return total
+
+    def loss() -> Any:
+        each_ = g(_nll_each, x, target, weight, ignore=ignore)
+        if reduction == 0:
+            return each_
+        summed = g(_nll_sum, each_)
+        return summed if reduction == 2 else g(ops.divide, summed, weights())
+
+    return loss, weights
+
+
+def _class_weight(weight: Tensor | None, x: Tensor, c: Any) -> Any:
+    return te.const(1, x.dtype) if weight is None else weight(c)
+
+
+def _nll_each(x: Tensor, target: Tensor, weight: Tensor | None, *, ignore: int) -> Tensor:
+    counts, chosen = _targets(x, target, ignore)
+
+    def element(*i: Any) -> Any:
+        c = chosen(*i)
+        loss = -_class_weight(weight, x, c) * x(*_with_class(i, c)[-x.ndim :])
+        return te.select(counts(*i), loss, te.const(0, x.dtype))
+
+    found: Any = te.compute(target.shape, element, name="nll")
+    return found
+
+
+def _nll_sum(each_: Tensor) -> Tensor:
+    return ops.sum(each_) if each_.ndim else each_
+
+
+def _nll_weights(x: Tensor, target: Tensor, weight: Tensor | None, *, reduction: int, ignore: int) -> Tensor:
+    if reduction == 0:
+        return ops.full((), 0.0, x.dtype)
+    counts, chosen = _targets(x, target, ignore)
+
+    def element(*i: Any) -> Any:
+        return te.select(counts(*i), _class_weight(weight, x, chosen(*i)), te.const(0, x.dtype))
+
+    found: Any = te.compute(target.shape, element, name="counted")
+    return _nll_sum(found)
+
+
+@aten("nll_loss_backward", "nll_loss2d_backward")
+def nll_loss_backward(
+    grad: Tensor, x: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore: int, total: Tensor
+) -> Tensor:
+    counts, chosen = _targets(x, target, ignore)
+    axis = min(1, x.ndim - 1)
+
+    def element(*i: Any) -> Any:
+        at = (*i[:axis], *i[axis + 1 :])
+        slope: Any = grad(*at) if grad.ndim else grad()
+        if reduction == 1:
+            slope = slope / total()
+        c = chosen(*at)
+        mine = te.all(counts(*at), c == te.cast(INT64, i[axis]))
+        return te.select(mine, -slope * _class_weight(weight, x, c), te.const(0, x.dtype))
+
+    found: Any = te.compute(x.shape, element, name="nll_back")
+    return found

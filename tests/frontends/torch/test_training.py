@@ -1,0 +1,106 @@
+"""Gradients: forward and backward graphs are both ours, and steps of training are eager's."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+nn, F = torch.nn, torch.nn.functional
+import tensorlang.torch as tlt  # noqa: E402
+
+
+class Perceptron(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(6, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 4))
+
+    def forward(self, x, y):
+        return F.cross_entropy(self.net(x), y)
+
+
+class Residual(nn.Module):
+    """A strided convolution, a norm by the batch, groups, and a pool that remembers its places."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(3, 8, 3, stride=2, padding=1)
+        self.norm = nn.BatchNorm2d(8)
+        self.second = nn.Conv2d(8, 8, 3, padding=1, groups=2)
+        self.last = nn.Linear(8, 4)
+
+    def forward(self, x, y):
+        h = F.relu(self.norm(self.first(x)))
+        h = F.max_pool2d(h + self.second(h), 2)
+        return F.cross_entropy(self.last(h.mean((2, 3))), y)
+
+
+class Encoder(nn.Module):
+    """A layer of BERT with its embedding."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(20, 16)
+        self.qkv, self.out, self.norm = nn.Linear(16, 48), nn.Linear(16, 16), nn.LayerNorm(16)
+        self.up, self.down = nn.Linear(16, 32), nn.Linear(32, 4)
+
+    def forward(self, x, y):
+        h = self.embedding(x)
+        q, k, v = (t.unflatten(-1, (2, 8)).transpose(1, 2) for t in self.qkv(h).chunk(3, -1))
+        seen = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(-2)
+        h = self.norm(h + self.out(seen))
+        return F.cross_entropy(self.down(F.gelu(self.up(h))).mean(1), y)
+
+
+def inputs(model):
+    torch.manual_seed(3)
+    y = torch.randint(0, 4, (5,))
+    if model is Encoder:
+        return torch.randint(0, 20, (5, 7)), y
+    return torch.randn(
+        5, 6 if model is Perceptron else 3, *([12, 12] if model is Residual else []), dtype=torch.float64
+    ), y
+
+
+@pytest.mark.parametrize("model", [Perceptron, Residual, Encoder])
+def test_steps_of_training_are_those_of_eager(model):
+    torch._dynamo.reset()
+    tlt.reset()
+    torch.manual_seed(0)
+    ours, theirs = model().double(), model().double()
+    ours.load_state_dict(theirs.state_dict())
+    x, y = inputs(model)
+    for _ in range(10):
+        for parameters, f in (
+            (ours.parameters(), torch.compile(ours, backend=tlt.backend)),
+            (theirs.parameters(), theirs),
+        ):
+            parameters = list(parameters)
+            for p, grad in zip(parameters, torch.autograd.grad(f(x, y), parameters), strict=True):
+                p.data.sub_(0.1 * grad)
+    for (name, a), b in zip(ours.state_dict().items(), theirs.state_dict().values(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-10, msg=name)
+    kinds = [g.kind for g in tlt.graphs()]
+    assert kinds == ["forward", "backward"]
+    assert all(g.taken == g.nodes and not g.reason for g in tlt.graphs()), [g.left for g in tlt.graphs()]
+
+
+def test_gradients_go_to_inputs_too():
+    def f(x, w):
+        return (F.conv_transpose2d(x, w, stride=2, padding=1).tanh() * 3).sum()
+
+    x = torch.randn(2, 3, 5, 5, requires_grad=True)
+    w = torch.randn(3, 4, 3, 3, requires_grad=True)
+    ours = torch.autograd.grad(torch.compile(f, backend=tlt.backend)(x, w), (x, w))
+    torch.testing.assert_close(ours, torch.autograd.grad(f(x, w), (x, w)), rtol=1e-4, atol=1e-5)
+
+
+def test_dropout_draws_in_torch_and_is_nothing_in_eval():
+    model = nn.Sequential(nn.Linear(4, 64), nn.Dropout(0.5))
+    f = torch.compile(model, backend=tlt.backend)
+    x = torch.randn(8, 4)
+    torch.manual_seed(0)
+    zeros = (f(x) == 0).float().mean()
+    assert 0.3 < zeros < 0.7
+    model.eval()
+    with torch.no_grad():
+        torch.testing.assert_close(f(x), model(x), rtol=1e-4, atol=1e-5)
