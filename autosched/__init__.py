@@ -6,6 +6,9 @@
 
 from __future__ import annotations
 
+import sys
+
+from . import entries
 from .autotune import autotune
 from .dynamic import DynamicKernel, ShapeProfile, specialise, tune_dynamic
 from .guess import best_guess, compile
@@ -36,3 +39,5 @@ __all__ = [
     "tune_dynamic",
     "tune_tasks",
 ]
+
+entries.close_all(sys.modules[__name__])

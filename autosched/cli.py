@@ -180,12 +180,7 @@ def _module(place: str) -> ModuleType:
 def _tune(given: argparse.Namespace) -> int:
     template = None if given.template is None else _named(given.template)
     func = _named(given.workload)
-    try:
-        task = SearchTask(func, given.sizes, given.target, template=template)
-    except TypeError as e:
-        raise tl.TensorLangError(
-            f"{given.workload} with {given.sizes}", because=str(e), try_="as many sizes as the function takes"
-        ) from None
+    task = SearchTask(func, given.sizes, given.target, template=template)
     result = tune(
         task,
         given.trials,

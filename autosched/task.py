@@ -9,6 +9,7 @@ without importing the user's code.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -76,7 +77,7 @@ class SearchTask:
     def __init__(
         self,
         func: Callable[..., Any] | str,
-        args: Sequence[Any] = (),
+        args: Any = (),  # a single size needs no list
         target: str | tl.Target | None = None,
         *,
         template: Template | None = None,
@@ -84,12 +85,13 @@ class SearchTask:
         name: str | None = None,
     ) -> None:
         call = workload(func) if isinstance(func, str) else func
+        if not callable(call):
+            raise tl.TensorLangError(
+                f"SearchTask: {type(func).__name__} is no function that declares a computation",
+                try_="autosched.SearchTask.of([A, B, C]) for tensors already declared",
+            )
         self.args = tuple(args) if isinstance(args, list | tuple) else (args,)
-        self.name = (
-            name
-            if name is not None
-            else f"{getattr(call, '__name__', 'task')}({', '.join(map(str, self.args))})"
-        )
+        self.name = name if name is not None else f"{_word(call)}({', '.join(map(str, self.args))})"
         self.target = (
             target
             if isinstance(target, tl.Target)
@@ -97,6 +99,7 @@ class SearchTask:
             if target
             else tl.Target.host()
         )
+        _check_sizes(self.name, call, self.args)
         self.template = template
         self.rules = tuple(rules)
         self.tensors = _tensors(self.name, call(*self.args))
@@ -150,6 +153,27 @@ class SearchTask:
         """The best measured schedule as Python text that a person can paste."""
         s, _ = self.apply_best(records)
         return s.trace.to_python(numbers=True)
+
+
+def _word(call: Callable[..., Any]) -> str:
+    name = getattr(call, "__name__", "task")
+    return "task" if name == "<lambda>" else name
+
+
+def _check_sizes(name: str, call: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    """Raises TensorLangError when a function does not take so many sizes."""
+    try:
+        signature = inspect.signature(call)
+    except (TypeError, ValueError):  # of C
+        return
+    try:
+        signature.bind(*args)
+    except TypeError as e:
+        raise tl.TensorLangError(
+            f"task {name}: the function takes other sizes",
+            because=f"{e}; {len(args)} given",
+            legal=f"{getattr(call, '__name__', 'the function')}({', '.join(signature.parameters)})",
+        ) from None
 
 
 def _computed(t: te.Tensor) -> bool:

@@ -18,7 +18,7 @@ from .reporting.progress import Report, reporter
 from .reporting.report import TuneResult
 from .search import STRATEGIES, Strategy
 from .task import SearchTask
-from .tuning.budget import Budget
+from .tuning.budget import Budget, check_limits
 from .tuning.program import session_of
 from .tuning.session import Measures, Preparing, Session, chosen, measure_again, measured
 
@@ -50,14 +50,7 @@ def tune(
     never an error, but an outcome in the result. A file that cannot be written is an error before anything is
     measured; when it fails later, the result is whole and says so in ``notes``.
     """
-    if trials < 1:
-        raise tl.TensorLangError(
-            f"tune(trials={trials}): at least one candidate is measured", try_="trials=64"
-        )
-    if patience is not None and patience < 1:
-        raise tl.TensorLangError(
-            f"tune(patience={patience}): a search waits for one candidate at least", try_="patience=32"
-        )
+    check_limits("tune", trials=trials, seconds=seconds, patience=patience, batch=batch, timeout=timeout)
     why_not = task.target.why_not_here() if measurer is None else None
     if why_not is not None:
         raise tl.TensorLangError(

@@ -6,7 +6,9 @@
 
 from __future__ import annotations
 
-from . import nd, ops, te, testing, tir, topi
+import sys
+
+from . import entries, nd, ops, te, testing, tir, topi
 from .build import build, compile, lower
 from .errors import (
     CallError,
@@ -86,3 +88,5 @@ __all__ = [
     "tir",
     "topi",
 ]
+
+entries.close_all(sys.modules[__name__])

@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -26,11 +27,22 @@ def user_location() -> str | None:
     """
     frame = sys._getframe(1)
     while frame is not None:
-        name = frame.f_code.co_filename
-        if not name.startswith((_HERE, "<frozen ", "<__array_function__")) and not _ours(frame.f_globals):
-            return f"{_readable(name)}{frame.f_lineno}"
+        if not is_ours(frame):
+            return readable_place(frame.f_code.co_filename, frame.f_lineno)
         frame = frame.f_back  # type: ignore[assignment]
     return None
+
+
+def is_ours(frame: FrameType) -> bool:
+    """Whether a frame runs code of this project, or code that only stands between it and its user."""
+    return frame.f_code.co_filename.startswith((_HERE, "<frozen ", "<__array_function__")) or _ours(
+        frame.f_globals
+    )
+
+
+def readable_place(file: str, line: int) -> str:
+    """``file:line``, or the cell and line of a notebook."""
+    return f"{_readable(file)}{line}"
 
 
 def _ours(names: dict[str, object]) -> bool:
@@ -89,27 +101,61 @@ class TensorLangError(Exception):
         super().__init__()
 
     def __str__(self) -> str:
-        def text(t: Text) -> str | None:
-            return t() if callable(t) else t
+        return "\n".join([*self._lines(), *_fact("at", self.at or "")])
 
-        lines = [text(self.what) or ""]
+    def brief(self, most: int) -> list[str]:
+        """The lines of the message without the place, the tree cut to what concerns it where they would be
+        more than ``most``."""
+        lines = self._lines()
+        return lines if len(lines) <= most else self._lines(max(2, most - (len(lines) - self._height())))
+
+    def _height(self) -> int:
+        return len((_text(self.tree) or "").splitlines())
+
+    def _lines(self, height: int | None = None) -> list[str]:
+        """The message without its place; the tree has ``height`` lines at most."""
+        lines = [_text(self.what) or ""]
         for label, part in (
             ("because", self.because),
             ("tree", self.tree),
             ("legal", self.legal),
             ("try", self.try_),
             ("program", self.program),
-            ("at", self.at),
         ):
-            shown = text(part)
-            if shown:
-                first, *rest = shown.splitlines()
-                lines.append(f"  {label:<9} {first}")
-                lines.extend(f"  {'':<9} {line}" for line in rest)
-        return "\n".join(lines)
+            shown = _text(part) or ""
+            lines += _fact(label, _cut(shown, height) if label == "tree" and height else shown)
+        return lines
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), str(self))
+
+
+def _text(t: Text) -> str | None:
+    return t() if callable(t) else t
+
+
+def _fact(label: str, text: str) -> list[str]:
+    """A fact with its label, the lines below one another."""
+    if not text:
+        return []
+    first, *rest = text.splitlines()
+    return [f"  {label:<9} {first}", *(f"  {'':<9} {line}" for line in rest)]
+
+
+def _cut(tree: str, height: int) -> str:
+    """The marked line of a tree and what it is in, as far as there is room."""
+    lines = tree.splitlines()
+    marked = next((n for n, line in enumerate(lines) if "←" in line), len(lines) - 1)
+    kept, depth = [marked], _depth(lines[marked])
+    for n in range(marked - 1, -1, -1):
+        if _depth(lines[n]) < depth:
+            kept, depth = [n, *kept], _depth(lines[n])
+    kept = kept[-height + 1 :] if len(kept) >= height else kept
+    return "\n".join([*(lines[n] for n in kept), "… (print the error for the whole tree)"])
+
+
+def _depth(line: str) -> int:
+    return len(line) - len(line.lstrip(" │├└─"))
 
 
 def _rebuild(cls: type[TensorLangError], text: str) -> TensorLangError:

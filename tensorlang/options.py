@@ -62,6 +62,11 @@ def perf_map() -> bool:
     return text == "1"
 
 
+def debug() -> bool:
+    """``TENSORLANG_DEBUG=1``: tracebacks show every frame of ours, and plain exceptions stay as they are."""
+    return os.environ.get("TENSORLANG_DEBUG", "").strip() not in ("", "0")
+
+
 def isolate() -> bool:
     """``TENSORLANG_ISOLATE=1`` runs LLVM in a child process (some 10 ms a kernel), so that a crash of it is
     an error instead of the end."""

@@ -19,6 +19,7 @@ from .record import Record
 from .replay import replay
 
 MAX_LINE = 1 << 20  # bytes: a line longer than this is not a record of ours
+BEGIN = b'{"task":'  # of every line
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,7 @@ class RecordLog:
     @contextmanager
     def _appending(self) -> Iterator[int]:
         assert self.path is not None
+        self._refuse_foreign(self.path)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
@@ -98,6 +100,22 @@ class RecordLog:
                 because=str(e),
                 try_="another file, or records=None to keep them in memory",
             ) from None
+
+    def _refuse_foreign(self, path: Path) -> None:
+        """Raises TensorLangError for a file of somebody else: it has lines, and none is a record, nor the
+        beginning of one that a kill cut off."""
+        if self.records or not self.bad or self._own or self._cut_off(path):
+            return
+        raise tl.TensorLangError(
+            f"{path} is no file of records, and nothing is appended to it",
+            because=f"line {self.bad[0].line}: {self.bad[0].why}",
+            try_="another name, such as records='matmul.jsonl'",
+        )
+
+    @staticmethod
+    def _cut_off(path: Path) -> bool:
+        with open(path, "rb") as f:
+            return f.read(len(BEGIN)) == BEGIN
 
     def refresh(self) -> list[Record]:
         """Take in what others have appended since; returns it. Raises TensorLangError when the file cannot be

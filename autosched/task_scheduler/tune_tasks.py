@@ -25,6 +25,7 @@ from ..reporting.report import TuneResult
 from ..search import STRATEGIES, Strategy
 from ..task import SearchTask
 from ..tune import result_of
+from ..tuning.budget import check_limits
 from ..tuning.program import session_of
 from ..tuning.session import Measures, Preparing, Session, chosen, measure_again, measured
 from .policies import POLICIES
@@ -105,11 +106,7 @@ def tune_tasks(
         raise tl.TensorLangError(
             f"tune_tasks: weights={list(given)}", because=f"{len(tasks)} tasks need as many positive numbers"
         )
-    if trials < 1:
-        raise tl.TensorLangError(
-            f"tune_tasks(trials={trials}): at least one candidate is measured",
-            try_=f"trials={64 * len(tasks)}",
-        )
+    check_limits("tune_tasks", trials=trials, patience=patience, batch=batch, timeout=timeout)
     if isinstance(scheduler, str) and scheduler not in POLICIES:
         raise tl.TensorLangError(f"tune_tasks(scheduler={scheduler!r})", legal=", ".join(POLICIES))
     policy = POLICIES[scheduler](seed) if isinstance(scheduler, str) else scheduler

@@ -6,11 +6,33 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
+import tensorlang as tl
+
 from .session import Session
 
 # of the time there is, at most this share and so many seconds are kept for measuring the finalists again
 RESERVED, MOST_RESERVED = 0.25, 5.0
 BETTER = 0.99  # of the best time: less is no gain
+
+
+def check_limits(call: str, **limits: float | None) -> None:
+    """Raises TensorLangError for a limit that leaves no room for a search."""
+    for name, value in limits.items():
+        if value is not None and not value > 0:
+            raise tl.TensorLangError(
+                f"{call}({name}={value}): {_WHY.get(name, 'it is a number above 0')}",
+                try_=f"{name}={_USUAL.get(name, 1)}",
+            )
+
+
+_WHY = {
+    "trials": "at least one candidate is measured",
+    "seconds": "that is no time to search in",
+    "patience": "a search waits for one candidate at least",
+    "batch": "at least one candidate is proposed at a time",
+    "timeout": "a candidate needs time to be built and run",
+}
+_USUAL = {"trials": 64, "seconds": 60, "patience": 32, "batch": 16, "timeout": 20.0}
 
 
 class Budget:

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from ..boundary import short
 from ..core.dtype import DType
 from ..errors import DeclareError
 from . import make
@@ -87,6 +88,16 @@ class Operators:
 
     def __rmod__(self, other: ExprLike) -> Expr:
         return make.floormod(other, make.as_expr(self))
+
+    def __matmul__(self, other: Any) -> NoReturn:
+        name = getattr(self, "name", "A") if getattr(self, "shape", ()) else "A"
+        raise DeclareError(
+            f"{make.as_expr(self) if not getattr(self, 'shape', ()) else name} @ …: no product of matrices",
+            because="@ multiplies whole matrices, and a computation is declared element by element",
+            try_="ops.matmul(A, B) of tensors, or te.sum(A[i, k] * B[k, j], axis=k)",
+        )
+
+    __rmatmul__ = __matmul__
 
     def __neg__(self) -> Expr:
         return make.neg(make.as_expr(self))
@@ -316,10 +327,10 @@ def _beside(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     def plain(self: Any, other: Any) -> Any:
         try:
             return method(self, other)
-        except DeclareError:
+        except DeclareError as e:
             if isinstance(other, Operators) and getattr(other, "shape", None):
                 return NotImplemented
-            raise
+            raise short(e) from None
 
     return functools.wraps(method)(plain)
 

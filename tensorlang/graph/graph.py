@@ -210,6 +210,8 @@ class Program:
         ``fn`` is an operator of ``tensorlang.ops`` or any function of te tensors. A result that is one of the
         tensors given is that value itself. Raises DeclareError for what ``fn`` refuses.
         """
+        for n, v in enumerate(inputs):
+            self._check_value(f"Graph.call({op or getattr(fn, '__name__', 'call')}): input {n}", v)
         node = Node(op or getattr(fn, "__name__", "call"), fn, inputs, attrs, name)
         made = fn(*(None if v is None else v.tensor for v in inputs), **attrs)
         results = node.memo["results"] = listed(made)
@@ -234,6 +236,14 @@ class Program:
                 values = self._without_aliases(node, fn, own, values)
             self.nodes.append(node)
         return tuple(values) if isinstance(made, tuple | list) else values[0]
+
+    def _check_value(self, what: str, v: Any) -> None:
+        if v is not None and not isinstance(v, Value):
+            raise DeclareError(
+                f"{what} is {f'the tensor {v.name}' if isinstance(v, Tensor) else type(v).__name__}, "
+                "and no value of a graph",
+                try_="g.constant(array) for numbers, g.input(shape) for what is known at the call",
+            )
 
     def _without_aliases(
         self, node: Node, fn: Function, own: dict[int, Value], values: list[Value]

@@ -71,6 +71,8 @@ class Graph(Program):
         ``cache`` (None: the user's, False: nowhere). ``progress(ready, all)`` is called as kernels are
         compiled. Raises TensorLangError for what cannot be compiled.
         """
+        if level not in (0, 1, 2):
+            raise DeclareError(f"Graph.compile(level={level}): no such level", legal="0, 1, 2")
         graph = self if profile is None else self.specialised(profile)
         graph = graph if outputs is None else graph.subgraph(None, outputs)
         graph = copy.copy(graph)

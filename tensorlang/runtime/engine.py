@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from .. import options
+from ..boundary import short
 from ..core.dtype import dtype
 from ..core.names import identifier
 from ..errors import CallError, TensorLangError
@@ -102,7 +103,10 @@ class Engine:
     def __call__(self, *args: Any, **named: Any) -> Any:
         """The outputs for these inputs. Raises CallError for inputs that do not fit, before anything is
         written."""
-        return (self._direct or self.portable)(*args, **named)
+        try:
+            return (self._direct or self.portable)(*args, **named)
+        except TensorLangError as e:
+            raise short(e) from e.__cause__
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Outputs by name from inputs by name."""

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from .. import options
+from ..boundary import short
 from ..errors import CallError, TargetError, TensorLangError
 from ..interface.externs import symbols
 from ..interface.signature import OUT_OF_BOUNDS, REFUSED, Signature
@@ -235,7 +236,10 @@ class Module:
         ``f(A=a, B=b)``; ``out=`` gives the outputs, one or a tuple, and the call returns them as numpy does;
         with ``out_like=x`` what comes back is an array of the library of ``x``, by DLPack. Raises CallError
         for arguments it cannot take, before anything is written."""
-        return self._call(*args, **named)
+        try:
+            return self._call(*args, **named)
+        except TensorLangError as e:
+            raise short(e) from e.__cause__
 
     def __repr__(self) -> str:
         return f"<kernel {form(self.signature)}>"

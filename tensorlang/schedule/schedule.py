@@ -369,10 +369,15 @@ class Stage(StageMethods):
         result = self.state.loop(name)
         if result is None:
             raise ScheduleError(
-                f"s[{self.name}].loop({name!r}): `{self.name}` has no such loop",
-                legal=", ".join(iv.name for iv in self.state.leaves),
+                f"s[{self.name}].loop({name!r}): `{self.name}` has no such loop", legal=self._loops
             )
         return result
+
+    def _loops(self) -> str:
+        names = ", ".join(iv.name for iv in self.state.leaves)
+        return (
+            f"the loops of {self.name}: {names}" if names else f"{self.name} is an argument: it has no loops"
+        )
 
     def __repr__(self) -> str:
         return f"Stage({self.name}: {', '.join(iv.name for iv in self.state.leaves)})"
@@ -387,16 +392,14 @@ class Stage(StageMethods):
             raise ScheduleError(
                 f"s[{self.name}].{call}({loop.name}): not a loop of `{self.name}`",
                 because=self._foreign(loop),
-                legal=lambda: (
-                    "the loops of " + self.name + ": " + ", ".join(iv.name for iv in self.state.leaves)
-                ),
+                legal=self._loops,
                 try_="s[T].op.axis gives the axes as they are now; cache_write renews those of the cached "
                 "stage",
             )
         raise ScheduleError(
             f"s[{self.name}].{call}({loop if isinstance(loop, int) else type(loop).__name__}): not a loop",
             because="a loop is what s[T].op.axis, s[T].op.reduce_axis, split or fuse returned",
-            legal=lambda: f"the loops of {self.name}: {', '.join(iv.name for iv in self.state.leaves)}",
+            legal=self._loops,
         )
 
     def _foreign(self, loop: IterVar) -> str:

@@ -4,7 +4,7 @@ imported)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from ..expr.make import cast, ceildiv, const, floordiv, floormod, if_then_else, select, truncdiv, truncmod
 from ..expr.nodes import Expr, Var
@@ -93,22 +93,3 @@ __all__ = [
     "whole",
 ]
 __all__ += intrinsics.__all__
-
-_NOT_HERE = {
-    "thread_axis": "threads of a GPU; on the CPU s[T].parallel(axis) and s[T].vectorize(axis) take the axes "
-    "themselves",
-    "create_prim_func": "TVM's TIR; tl.lower(s, args) gives the loop IR of a schedule",
-    "extern_primfunc": "TVM's TIR; te.extern takes a Python callback or a C symbol",
-    "gradient": "derivatives; declare the backward computation with te.compute",
-    "hybrid": "TVM's hybrid script; te.compute and te.extern declare computations",
-    "trace": "TVM's tracing; tl.build(…, bounds_check=True) reports accesses out of bounds",
-    "SpecializedCondition": "TVM's specialisation; te.dim('n', lo, hi, multiple_of=…) states what is known "
-    "of a size",
-}
-
-
-if not TYPE_CHECKING:  # a checker knows the names that are there
-
-    def __getattr__(name: str) -> NoReturn:
-        reason = _NOT_HERE.get(name)
-        raise AttributeError(f"tensorlang's te has no {name!r}" + (f": {reason}" if reason else ""))

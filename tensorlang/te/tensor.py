@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from ..boundary import missing
 from ..core.dtype import DType
 from ..core.node import intern
 from ..errors import DeclareError
@@ -125,7 +126,9 @@ class ComputeOp(Operation):
         """The body, when it is first asked for."""
         composed = self.composed if name == "body" else None
         if composed is None:
-            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}", name=name, obj=self)
+            if name.startswith("_") or name == "body":
+                raise AttributeError(f"{type(self).__name__} has no attribute {name!r}", name=name, obj=self)
+            raise missing(type(self).__name__, name, dir(type(self)), {})
         self.body = composed.body()
         self.composed = None
         return self.body

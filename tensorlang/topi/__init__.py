@@ -4,12 +4,10 @@
 Where numpy's rules and TVM's differ, TVM's hold: sums of integers keep their dtype, indices are int32,
 integers are divided towards zero, and tensors of two dtypes meet by te's rule. ``topi.nn`` has what networks
 are made of, ``topi.generic`` schedules: all are the default schedule, which looks at the computation itself.
-Names that are not here have a reason in ``_NOT_HERE`` or a name in ``ops``.
+Names that are not here have a reason in ``signposts.TOPI`` or a name in ``ops``.
 """
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING, NoReturn
 
 from . import generic, nn
 from .broadcast import (
@@ -200,21 +198,3 @@ __all__ = [
     "trunc",
     "where",
 ]
-
-_NOT_HERE = {
-    "cuda": "operators of GPUs; topi.generic has the schedules of CPUs",
-    "x86": "schedules by hand; topi.generic takes the default schedule, autosched searches for one",
-    "testing": "TVM's numpy references; te.reference.evaluate computes any tensor with numpy",
-    "tag": "TVM's tags; those here are in ops.tags",
-    "sparse": "sparse operators; te.compute declares sums over rows of a CSR matrix",
-    "vision": "operators of detection; te.compute and te.extern declare them",
-}
-
-
-if not TYPE_CHECKING:  # a checker knows the names that are there
-
-    def __getattr__(name: str) -> NoReturn:
-        reason = _NOT_HERE.get(name)
-        raise AttributeError(
-            f"tensorlang's topi has no {name!r}" + (f": {reason}" if reason else "; look for it in tl.ops")
-        )

@@ -216,7 +216,7 @@ def test_nothing_worked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     "command, words",
     [
         (["tune", "nowhere:f", "--records", "x"], "names no function"),
-        (["tune", f"{HERE}:scale", "--records", "x"], "missing 1 required"),
+        (["tune", f"{HERE}:scale", "--records", "x"], "missing a required"),
         (["tune", f"{HERE}:scale", "8", "--target", "llvm -mcpu=nonsense", "--records", "x"], "nonsense"),
         (["tune", f"{HERE}:scale", "8", "--trials", "0", "--records", "x"], "at least one"),
         (["show", "nowhere.jsonl"], "no such file"),

@@ -89,7 +89,7 @@ def test_what_may_read_less_than_its_parts_is_written_out_at_once():
 
 def test_an_operation_has_no_other_names():
     p = te.compute((6,), lambda i: i + 1, name="p")
-    with pytest.raises(AttributeError, match="ComputeOp has no attribute 'bodies'"):
+    with pytest.raises(AttributeError, match="ComputeOp has no 'bodies'"):
         p.op.bodies
 
 

@@ -1,0 +1,440 @@
+"""The boundary between a user's code and ours: whatever goes wrong behind a public name comes out as one
+error of ours, at the user's line.
+
+``guard`` wraps the functions of a module and the methods of a class. A call that goes right passes through.
+One that fails is looked at: an error of ours loses the frames between the user's line and the place where it
+was raised; arguments that do not fit the signature, and plain exceptions that our own code ran into, become
+errors that name the argument, what was asked for and what came. Exceptions of the user's own functions pass
+as they are. ``missing`` words the error of a name that is not there. With ``TENSORLANG_DEBUG=1`` every frame
+stays and nothing is reworded. Knows errors and options; nothing of what it guards.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import difflib
+import functools
+import inspect
+import linecache
+import numbers
+import opcode
+import operator
+import os
+import sys
+import types
+import typing
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal
+
+from . import options
+from .errors import TensorLangError, is_ours, readable_place
+
+# What our code runs into when an argument is of a kind that nobody thought of.
+PLAIN = (
+    TypeError,
+    ValueError,
+    AttributeError,
+    LookupError,
+    ArithmeticError,
+    AssertionError,
+    OSError,
+    RecursionError,
+)
+NEVER = (BrokenPipeError, InterruptedError)
+_IMPORT_FROM = opcode.opmap["IMPORT_FROM"]
+_LIBRARIES = tuple(
+    os.path.dirname(os.path.abspath(m.__file__ or "")) + os.sep for m in (os, sys.modules["numpy"])
+)
+
+
+class UnknownNameError(TensorLangError, AttributeError):
+    """A name that a module or an object of ours does not have."""
+
+
+class UnknownImportError(TensorLangError, ImportError):
+    """``from tensorlang import x`` of a name that is not there."""
+
+
+def missing(
+    where: str,
+    name: str,
+    known: Iterable[str],
+    gone: Mapping[str, str],
+    elsewhere: Mapping[str, str] | None = None,
+) -> TensorLangError:
+    """The error of ``where.name``: TVM's names that are ``gone`` say what is there instead, a name that is
+    ``elsewhere`` says where, and others what is near. Made in a module's or class's ``__getattr__``."""
+    reason, _, place = gone.get(name, "").rpartition("; ")
+    place = place or (elsewhere or {}).get(name, "")
+    near = [] if name.startswith("_") else close(name, known)
+    caller = sys._getframe(2)
+    importing = caller.f_code.co_code[caller.f_lasti] == _IMPORT_FROM if caller.f_lasti >= 0 else False
+    return (UnknownImportError if importing else UnknownNameError)(
+        f"{where} has no {name!r}",
+        because=reason or None,
+        legal=f"near it: {', '.join(near)}" if near and not place else None,
+        try_=place or None,
+    )
+
+
+def answer(cls: type, label: str, gone: Mapping[str, str]) -> None:
+    """Let objects of a class say what is near a name that they do not have."""
+
+    def __getattr__(self: Any, name: str) -> Any:
+        if name.startswith("_"):  # Python and notebooks ask for many
+            raise AttributeError(name)
+        raise missing(label if label == cls.__name__ else f"{label} (a {cls.__name__})", name, dir(cls), gone)
+
+    if "__getattr__" not in vars(cls):
+        cls.__getattr__ = __getattr__  # type: ignore[attr-defined]
+
+
+def signpost(
+    module: types.ModuleType,
+    label: str,
+    gone: Mapping[str, str],
+    elsewhere: Callable[[str], Mapping[str, str]] | None = None,
+) -> None:
+    """Let a module say where a name went that it does not have."""
+
+    def __getattr__(name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+        known = getattr(module, "__all__", None) or vars(module)
+        raise missing(label, name, known, gone, elsewhere(name) if elsewhere else {})
+
+    module.__getattr__ = __getattr__  # type: ignore[method-assign]
+
+
+def close(name: str, known: Iterable[str]) -> list[str]:
+    """The names that ``name`` may be a slip of, the likeliest first."""
+    listed = sorted({k for k in known if not k.startswith("_")})
+    found = difflib.get_close_matches(name, listed, 3, 0.6)
+    low = name.lower().replace("_", "")
+    same = [k for k in listed if k.lower().replace("_", "") == low]
+    return list(dict.fromkeys([*same, *found]))
+
+
+def guard(
+    owner: Any,
+    names: Iterable[str],
+    label: str,
+    error: type[TensorLangError],
+    *,
+    eager: bool | Collection[str] = False,
+) -> None:
+    """Guard functions of a module or methods of a class. ``label`` is how users call the owner; plain
+    exceptions become an ``error``. ``eager``: numbers, words and objects of ours are held against the
+    annotations before the call, where a wrong one would do harm first; or these parameters only."""
+    for name in names:
+        inside = inspect.getattr_static(owner, name, None)
+        f = inside.__func__ if isinstance(inside, staticmethod | classmethod) else inside
+        if not isinstance(f, types.FunctionType) or hasattr(f, "__guarded__"):
+            continue
+        word = label if name == "__init__" else f"{label}.{name}" if label else name
+        wrapped: Any = _entry(f, word, error, eager, inside is f and not inspect.ismodule(owner))
+        if isinstance(inside, staticmethod | classmethod):
+            wrapped = type(inside)(wrapped)
+        setattr(owner, name, wrapped)
+        home = sys.modules.get(f.__module__)
+        if inspect.ismodule(owner) and home is not None and vars(home).get(name) is f:
+            setattr(home, name, wrapped)  # where pickle looks for it
+
+
+def guard_class(
+    cls: type,
+    error: type[TensorLangError],
+    label: str = "",
+    *,
+    eager: bool | Collection[str] = False,
+    without: Collection[str] = (),
+) -> None:
+    """Guard the public methods of a class and its constructor."""
+    names = [n for n in vars(cls) if (not n.startswith("_") and n not in without) or n == "__init__"]
+    guard(cls, names, label or cls.__name__, error, eager=eager)
+
+
+def _entry(
+    f: Callable[..., Any],
+    word: str,
+    error: type[TensorLangError],
+    eager: bool | Collection[str],
+    method: bool,
+) -> Callable[..., Any]:
+    check = _Arguments(f, word, error, method)
+
+    @functools.wraps(f)
+    def entry(*args: Any, **named: Any) -> Any:
+        __tracebackhide__ = True
+        try:
+            if eager:
+                check.types(args, named, eager)
+            return f(*args, **named)
+        except TensorLangError as e:
+            raise short(e) from e.__cause__
+        except PLAIN as e:
+            if isinstance(e, NEVER) or options.debug() or not _is_our_mistake(e):
+                raise
+            raised = check.reworded(e, args, named)
+        raise raised.with_traceback(None)
+
+    entry.__guarded__ = True  # type: ignore[attr-defined]
+    return entry
+
+
+class _Arguments:
+    """What a function takes, looked at when a call of it fails or, if ``eager``, before."""
+
+    def __init__(self, f: Callable[..., Any], word: str, error: type[TensorLangError], method: bool) -> None:
+        self.f = f
+        self.method = method  # of an object, which stands first
+        self.word = word
+        self.error = error
+
+    @functools.cached_property
+    def signature(self) -> inspect.Signature:
+        return inspect.signature(self.f)
+
+    @property
+    def parameters(self) -> dict[str, inspect.Parameter]:
+        """The parameters that users give: not the object itself."""
+        found = dict(self.signature.parameters)
+        if self.method:
+            del found[next(iter(found))]
+        return found
+
+    @functools.cached_property
+    def kinds(self) -> dict[str, Any]:
+        """What each parameter is annotated with, as far as that can be known."""
+        try:
+            return typing.get_type_hints(self.f)
+        except Exception:  # a name that only type checkers know
+            return {}
+
+    @property
+    def taken(self) -> list[str]:
+        """The parameters, as a person writes them."""
+        return list(self.parameters)
+
+    def types(self, args: tuple[Any, ...], named: dict[str, Any], which: bool | Collection[str]) -> None:
+        """Raises when an argument, or one of these, is not of its kind."""
+        try:
+            bound = self.signature.bind(*args, **named)
+        except TypeError:
+            return  # the call says it
+        wrong = self._wrong(
+            bound.arguments
+            if isinstance(which, bool)
+            else {n: v for n, v in bound.arguments.items() if n in which}
+        )
+        if wrong is not None:
+            raise wrong
+
+    def _wrong(self, arguments: Mapping[str, Any]) -> TensorLangError | None:
+        for name, value in arguments.items():
+            kind = self.kinds.get(name)
+            parameter = self.signature.parameters[name].kind
+            if kind is None or parameter in (2, 4) or fits(value, kind):
+                continue
+            return self.error(
+                f"{self.word}({name}={shown(value)}): {described(kind)} is needed", because=_came(value, kind)
+            )
+        return None
+
+    def reworded(self, e: BaseException, args: tuple[Any, ...], named: dict[str, Any]) -> TensorLangError:
+        """The error that stands for a plain exception of a call with these arguments."""
+        inner = innermost(e.__traceback__)
+        at = inner and readable_place(inner.tb_frame.f_code.co_filename, inner.tb_lineno)
+        try:
+            bound = self.signature.bind(*args, **named)
+        except TypeError as b:
+            return self._unbound(str(b), named)
+        found = self._wrong(bound.arguments)
+        if found is None:
+            given = ", ".join(f"{n}={shown(v)}" for n, v in bound.arguments.items() if n != "self")
+            found = self.error(
+                f"{self.word}({given[:200]}): not with these arguments",
+                because=f"{type(e).__name__}: {' '.join(str(e).split())[:200]}",
+                legal=f"{self.word}({', '.join(self.taken)}); TENSORLANG_DEBUG=1 shows where it came up",
+            )
+        found.at = at or found.at
+        return found
+
+    def _unbound(self, said: str, named: Mapping[str, Any]) -> TensorLangError:
+        parameters = self.signature.parameters
+        foreign = [n for n in named if n not in parameters]
+        what = said
+        if foreign:
+            near = close(foreign[0], self.taken)
+            what = f"there is no argument {foreign[0]!r}" + (f"; {near[0]!r} is near" if near else "")
+        return self.error(f"{self.word}: {what}", legal=f"{self.word}({', '.join(map(str, self._call()))})")
+
+    def _call(self) -> list[str]:
+        shown_ = []
+        for n, p in self.parameters.items():
+            star = {2: "*", 4: "**"}.get(p.kind, "")
+            shown_.append(star + n + ("" if p.default is p.empty else f"={shown(p.default)}"))
+        return shown_
+
+
+def fits(value: Any, kind: Any) -> bool:
+    """Whether a value is of the kind that an annotation names. What cannot be known fits."""
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if kind is Any:
+        return True
+    if kind is None or kind is type(None):
+        return value is None
+    if origin in (typing.Union, types.UnionType):
+        return any(fits(value, k) for k in inner)
+    if origin is Literal:
+        return value in inner
+    if kind is float:
+        return isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if kind is int:
+        return not isinstance(value, bool) and _whole(value)
+    if kind is bool:
+        return isinstance(value, bool | numbers.Integral) or type(value).__name__ == "bool"
+    if kind is Path:
+        return isinstance(value, os.PathLike)
+    if origin is collections.abc.Callable:
+        return callable(value)
+    if origin in (collections.abc.Sequence, list, tuple):
+        if isinstance(value, list | tuple):
+            return origin is tuple or all(fits(v, inner[0]) for v in value[:1000])
+        return not isinstance(value, str | bytes | Mapping) and hasattr(value, "__getitem__")
+    if origin in (collections.abc.Mapping, dict):
+        return isinstance(value, Mapping)
+    if origin is None and isinstance(kind, type) and not getattr(kind, "_is_protocol", False):
+        return isinstance(value, kind)
+    return True
+
+
+def _came(value: Any, kind: Any) -> str:
+    """What came instead: of a list, the first that does not fit."""
+    inner = typing.get_args(kind)
+    if isinstance(value, list | tuple) and inner and typing.get_origin(kind) is collections.abc.Sequence:
+        n, v = next((n, v) for n, v in enumerate(value) if not fits(v, inner[0]))
+        return f"{_a(type(v).__name__)} stands at place {n}"
+    return f"{_a(type(value).__name__)} came"
+
+
+def _whole(value: Any) -> bool:
+    try:
+        operator.index(value)
+    except (TypeError, TensorLangError):
+        return False
+    return True
+
+
+def described(kind: Any) -> str:
+    """An annotation in words."""
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(dict.fromkeys(described(k) for k in inner))
+    if origin is Literal:
+        return " or ".join(map(repr, inner))
+    words = {
+        int: "an int",
+        float: "a number",
+        str: "text",
+        bool: "True or False",
+        Path: "a path",
+        None: "None",
+    }
+    if kind is type(None):
+        return "None"
+    if origin is collections.abc.Callable:
+        return "a function"
+    if origin in (collections.abc.Sequence, list, tuple):
+        known = inner and isinstance(inner[0], type) and inner[0] is not Any
+        return f"a list of {inner[0].__name__}s" if known else "a list"
+    if origin in (collections.abc.Mapping, dict):
+        return "a mapping"
+    return words.get(kind) or _a(getattr(kind, "__name__", str(kind)))
+
+
+def shown(value: Any) -> str:
+    """A value as it may stand in a message: short, and without an address."""
+    if value is None or isinstance(value, str | int | float | bytes):
+        text = repr(value)
+    elif isinstance(value, list | tuple):
+        inside = ", ".join(map(shown, value[:4])) + (", …" if len(value) > 4 else "")
+        text = f"[{inside}]" if isinstance(value, list) else f"({inside}{',' * (len(value) == 1)})"
+    elif isinstance(value, type) or (callable(value) and hasattr(value, "__name__")):
+        name = value.__name__
+        text = "a function" if name == "<lambda>" else name
+    elif type(value).__module__.partition(".")[0] in (__package__, "autosched") and hasattr(value, "name"):
+        text = str(value.name)
+    else:
+        text = _a(type(value).__name__)
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def _a(word: str) -> str:
+    return f"{'an' if word[:1].lower() in 'aeiou' or word == 'ndarray' else 'a'} {word}"
+
+
+def short(e: TensorLangError) -> TensorLangError:
+    """The error without the frames of ours, to be raised again at once."""
+    return e if options.debug() else e.with_traceback(trimmed(e.__traceback__))
+
+
+def trimmed(tb: TracebackType | None) -> TracebackType | None:
+    """The frames of a traceback that are the user's; those of ours are left out."""
+    frames = []
+    while tb is not None:
+        if not is_ours(tb.tb_frame):
+            frames.append(tb)
+        tb = tb.tb_next
+    found: TracebackType | None = None
+    for t in reversed(frames):
+        found = TracebackType(found, t.tb_frame, t.tb_lasti, t.tb_lineno)
+    return found
+
+
+def _is_our_mistake(e: BaseException) -> bool:
+    """Whether our code ran into the exception, and not a function of the user's that we called. What numpy
+    and Python's own library raise counts for whoever called them."""
+    ours = True
+    tb = e.__traceback__
+    while tb is not None:
+        if is_ours(tb.tb_frame):
+            ours = True
+        elif not tb.tb_frame.f_code.co_filename.startswith((*_LIBRARIES, "<frozen ", "<__array_function__")):
+            ours = False
+        tb = tb.tb_next
+    return ours
+
+
+def innermost(tb: TracebackType | None) -> TracebackType | None:
+    """The user's innermost line in a traceback, be it in a function that we called; None without one."""
+    found = None
+    while tb is not None:
+        name = tb.tb_frame.f_code.co_filename
+        if not is_ours(tb.tb_frame) and not name.startswith((*_LIBRARIES, "<frozen ")):
+            found = tb
+        tb = tb.tb_next
+    return found
+
+
+MOST = 12  # lines of an error in a notebook
+
+
+def _render_traceback_(self: TensorLangError) -> list[str]:
+    """What IPython shows of an error of ours: the user's line and the message."""
+    if options.debug():
+        tb = sys.modules["IPython"].get_ipython().InteractiveTB
+        made: list[str] = tb.structured_traceback(type(self), self, self.__traceback__)
+        return made
+    head = f"{type(self).__name__} at {self.at}" if self.at else type(self).__name__
+    found = innermost(self.__traceback__)
+    if found is None:
+        return [head, "", *self.brief(MOST - 2)]
+    name, line = found.tb_frame.f_code.co_filename, found.tb_lineno
+    code = linecache.getline(name, line, found.tb_frame.f_globals).strip()
+    return [head, f"----> {line} {code}", "", *self.brief(MOST - 3)]
+
+
+TensorLangError._render_traceback_ = _render_traceback_  # type: ignore[attr-defined]  # errors know no settings

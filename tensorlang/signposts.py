@@ -1,0 +1,150 @@
+"""Where TVM's names went: a table for each module and class of ours that people look them up in, from the
+name to what is there instead, after the reason and a semicolon where there is one. Text only."""
+
+from __future__ import annotations
+
+_GPU = "kernels run on the CPU; tl.cpu(), the one device"
+_RELAY = "TVM's graphs; tl.load_onnx('model.onnx'), or tl.Graph() by hand"
+_AUTO = "a package of its own, autosched; autosched.SearchTask, autosched.register_workload, autosched.tune"
+_TIR = "TVM's TIR; te.compute declares, s[T] schedules, tl.lower(s, args) is the loop IR"
+_RPC = "measuring elsewhere is done by a Dask cluster; autosched.tune(task, measurer=…)"
+
+PACKAGE = {
+    "auto_scheduler": _AUTO,
+    "autotvm": "templates are functions: autosched.SearchTask(f, sizes, template=g), s.sample_tile(loop)",
+    "meta_schedule": _AUTO,
+    "relay": _RELAY,
+    "relax": _RELAY,
+    "IRModule": "there is one kernel of loop IR; tl.lower(s, args), and tl.build of that",
+    "ir": "expressions are te.Expr; tl.lower(s, args) is loop IR",
+    "contrib": "libraries are not wrapped; te.extern calls a C function or Python",
+    "driver": "tl.lower, tl.build",
+    "script": _TIR,
+    "transform": "passes are listed by python -m tensorlang passes; tl.lower(s, args, hooks=…)",
+    "rpc": _RPC,
+    "micro": "other targets get object files; f.export('kernel.o') with a C header",
+    "instrument": "tl.TimeTable() for the compiler, f.profile(a, b) for a kernel",
+    "gpu": _GPU,
+    "cuda": _GPU,
+    "metal": _GPU,
+    "opencl": _GPU,
+    "vulkan": _GPU,
+    "rocm": _GPU,
+    "ndarray": "kernels take numpy arrays; tl.nd.array(x)",
+    "register_extern": "tl.register_symbol, tl.register_func",
+    "get_global_func": "Python functions are made known by tl.register_func",
+    "save": "f.save(path)",
+    "evaluate": "f.benchmark(a, b)",
+    "create_prim_func": _TIR,
+    "placeholder": "te.placeholder",
+    "compute": "te.compute",
+    "autotune": "autosched.autotune",
+    "tune": "autosched.tune",
+    "SearchTask": "autosched.SearchTask",
+}
+
+TE = {
+    "thread_axis": "there are no threads of a GPU; s[T].parallel(axis), s[T].vectorize(axis) take axes",
+    "create_prim_func": _TIR,
+    "extern_primfunc": "TVM's TIR; te.extern takes a Python callback or a C symbol",
+    "gradient": "derivatives are not made; declare the backward computation with te.compute",
+    "hybrid": "TVM's hybrid script; te.compute and te.extern declare computations",
+    "trace": "TVM's tracing; tl.build(…, bounds_check=True) reports accesses out of bounds",
+    "SpecializedCondition": "te.dim('n', 1, 4096, multiple_of=4)",
+    "gemm": "ops.matmul(A, B)",
+    "dot": "ops.matmul(A, B)",
+    "mean": "ops.mean, or te.sum divided by the size",
+    "avg": "ops.mean, or te.sum divided by the size",
+    "lower": "tl.lower(s, args)",
+    "build": "tl.build(s, args)",
+    "floordiv_mod": "te.floordiv, te.floormod",
+    "clip": "te.max(te.min(x, hi), lo), or ops.clip of tensors",
+    "argmax": "ops.argmax, or te.comm_reducer of pairs",
+    "argmin": "ops.argmin, or te.comm_reducer of pairs",
+    "pad": "te.if_then_else(inside, A[i], 0), or ops.pad",
+    "Schedule": "te.create_schedule(C.op)",
+    "array": "te.placeholder(shape, dtype, name=…)",
+    "where": "te.if_then_else(cond, a, b), te.select(cond, a, b), or ops.where of tensors",
+}
+
+TOPI = {
+    "cuda": "operators of GPUs; topi.generic has the schedules of CPUs",
+    "x86": "schedules by hand; topi.generic takes the default schedule, autosched searches for one",
+    "testing": "TVM's numpy references; te.reference.evaluate computes any tensor with numpy",
+    "tag": "ops.tags",
+    "sparse": "te.compute sums over rows of a CSR matrix: te.reduce_axis((indptr[i], indptr[i + 1]))",
+    "vision": "te.loops declares detection, such as te.loop_program of NMS",
+}
+
+ND = {
+    "gpu": _GPU,
+    "cuda": _GPU,
+    "sparse": "a CSR matrix is three arrays; kernels take them",
+    "arange": "kernels take numpy arrays; np.arange",
+    "zeros": "kernels take numpy arrays; np.zeros",
+    "ones": "kernels take numpy arrays; np.ones",
+    "from_dlpack": "kernels take whatever speaks DLPack as it is",
+}
+
+TIR = {
+    "PrimFunc": _TIR,
+    "Schedule": "te.create_schedule(C.op)",
+    "For": _TIR,
+    "Block": _TIR,
+    "transform": "passes are not written by hand; python -m tensorlang passes",
+    "analysis": "tensorlang.analysis",
+    "stmt_functor": _TIR,
+    "call_intrin": "the functions of te, or te.call_pure_extern of a C function",
+}
+
+SCHEDULE = {
+    "get_block": "a stage is found by its tensor; s[T]",
+    "get_loops": "s[T].op.axis, s[T].leaf_iter_vars",
+    "mod": "tl.lower(s, args)",
+    "print": "print(s.tree())",
+    "show": "print(s.tree())",
+    "split": "s[T].split(axis, factor=8)",
+    "tile": "s[T].tile(i, j, 8, 8)",
+    "fuse": "s[T].fuse(i, j)",
+    "reorder": "s[T].reorder(i, j)",
+    "vectorize": "s[T].vectorize(axis)",
+    "parallel": "s[T].parallel(axis)",
+    "unroll": "s[T].unroll(axis)",
+    "compute_at": "s[P].compute_at(s[C], axis)",
+    "compute_inline": "s[P].compute_inline()",
+}
+
+STAGE = {
+    "env_threads": "there are no threads of a GPU; s[T].parallel(axis)",
+    "set_store_predicate": "tails are part of the split; s[T].split(axis, factor=8, tail='mask')",
+    "double_buffer": "the processor fetches ahead; s[T].prefetch(tensor, loop, 1)",
+    "rolling_buffer": "a ring of rows is kept by s[P].store_at(s[C], outer) with compute_at further in",
+    "axis": "s[T].op.axis",
+    "reduce_axis": "s[T].op.reduce_axis",
+    "cache_write": "s.cache_write(T, 'local')",
+    "cache_read": "s.cache_read(T, 'local', [reader])",
+    "rfactor": "s.rfactor(T, loop)",
+    "buffer_bind": "tl.build(s, args, binds={T: te.decl_buffer(…)})",
+}
+
+TENSOR = {
+    "numpy": "a tensor is a declaration; kernels make arrays: tl.compile([A, B])(a)",
+    "asnumpy": "a tensor is a declaration; kernels make arrays: tl.compile([A, B])(a)",
+    "axis": "C.op.axis",
+    "reduce_axis": "C.op.reduce_axis",
+    "size": "C.shape",
+}
+
+MODULE = {
+    "evaluate": "f.benchmark(a, b)",
+    "imported_modules": "f.get_source('asm')",
+    "time": "f.benchmark(a, b)",
+    "asm": "f.get_source('asm')",
+    "ir": "f.get_source('ir')",
+    "llvm": "f.get_source('ll')",
+    "run": "a kernel is a function; f(a, b)",
+    "entry_func": "a kernel is a function; f(a, b)",
+    "set_input": "arrays are arguments; f(a, b)",
+    "get_output": "a kernel returns its output; f(a, b)",
+    "source": "f.get_source('ir')",
+}

@@ -1,0 +1,127 @@
+"""What a signpost names is there: modules, functions, methods; and tracebacks of errors are short unless
+somebody asks for all."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import traceback
+
+import numpy as np
+import pytest
+
+import autosched
+import tensorlang as tl
+from autosched import entries
+from tensorlang import ops, signposts, te, topi
+from tensorlang.boundary import close
+from tensorlang.errors import is_ours
+
+TABLES = {
+    n: t for m in (signposts, entries) for n, t in vars(m).items() if isinstance(t, dict) and n.isupper()
+}
+A = te.placeholder((4,), name="A")
+C = te.compute((4,), lambda i: A[i] + 1, name="C")
+ROOTS = {
+    "te": te,
+    "tl": tl,
+    "ops": ops,
+    "topi": topi,
+    "autosched": autosched,
+    "np": np,
+    "s": tl.Schedule,
+    "f": tl.Module,
+    "task": autosched.SearchTask.of([A, C]),
+    "C": te.Tensor,
+}
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_what_is_named_is_there(table):
+    assert TABLES[table]
+    for name, text in TABLES[table].items():
+        for stage, root, path in re.findall(
+            r"\b(?:(s)\[\w+\]|(te|tl|ops|topi|autosched|np|s|f|task)(?!\.jsonl))\.(\w[\w.]*\w)", text
+        ):
+            thing = tl.Stage if stage else ROOTS[root]
+            for part in path.removesuffix(".axis").removesuffix(".reduce_axis").split("."):
+                assert hasattr(thing, part), f"{table}[{name!r}] names {path}"
+                thing = getattr(thing, part)
+
+
+@pytest.mark.parametrize(
+    ("module", "table"),
+    [(te, "TE"), (tl, "PACKAGE"), (topi, "TOPI"), (tl.nd, "ND"), (tl.tir, "TIR"), (autosched, "GONE")],
+)
+def test_names_that_are_gone_are_not_there(module, table):
+    for name in TABLES[table]:
+        with pytest.raises(tl.TensorLangError) as e:
+            getattr(module, name)
+        assert e.value.try_ or e.value.because, name
+
+
+def test_slips_are_near():
+    assert close("Softmax", ops.__all__)[0] == "softmax"
+    assert close("cachewrite", ["cache_write", "cache_read"])[0] == "cache_write"
+    assert close("zzz", ["cache_write"]) == []
+
+
+def test_probing_for_a_name_goes_on_working():
+    s = te.create_schedule(C.op)
+    assert not hasattr(te, "relu") and not hasattr(s[C], "splitt") and not hasattr(A, "numpy")
+    assert getattr(tl, "gpu", None) is None and getattr(s, "_ipython_display_", None) is None
+
+
+def test_what_the_users_function_raises_is_the_users():
+    with pytest.raises(KeyError, match="mine"):
+        te.compute((4,), lambda i: {}["mine"])
+    with pytest.raises(ZeroDivisionError):
+        autosched.SearchTask(lambda n: 1 // 0, (4,))
+
+
+def test_an_error_of_an_argument_names_what_came():
+    with pytest.raises(tl.TensorLangError, match=r"trials='64'.*an int is needed"):
+        autosched.tune(autosched.SearchTask.of([A, C]), trials="64")
+    with pytest.raises(tl.DeclareError, match="no argument 'nmae'; 'name' is near"):
+        te.placeholder((4,), nmae="A")
+
+
+def test_debugging_shows_every_frame(monkeypatch):
+    def frames():
+        with pytest.raises(tl.ScheduleError) as e:
+            s[C].split(C.op.axis[0], 0)
+        return [f for f, _ in traceback.walk_tb(e.value.__traceback__) if is_ours(f)]
+
+    s = te.create_schedule(C.op)
+    assert len(frames()) == 1
+    monkeypatch.setenv("TENSORLANG_DEBUG", "1")
+    assert len(frames()) > 2
+    with pytest.raises(TypeError):
+        te.placeholder((4,), nmae="A")
+
+
+def test_pytest_and_notebooks_hide_the_frame_of_ours():
+    with pytest.raises(tl.DeclareError) as e:
+        te.placeholder((4,), nmae="A")
+    *_, last = traceback.walk_tb(e.value.__traceback__)
+    assert last[0].f_locals["__tracebackhide__"]
+
+
+def test_a_notebook_shows_the_line_and_the_message():
+    code = """
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+shell.colors = "NoColor"
+shell.run_cell("from tensorlang import te\\nA = te.placeholder((4,), name='A')")
+shell.run_cell("x = 1\\nB = te.compute((4,), lambda i: A[i, 0])")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[0].startswith("DeclareError at cell ")
+    assert done.stdout.splitlines()[1:] == [
+        "----> 2 B = te.compute((4,), lambda i: A[i, 0])",
+        "",
+        "A[i, 0]: 2 indices for 1 dimension",
+        "  because   A has shape (4,)",
+        "  try       A[i]",
+    ]
