@@ -9,6 +9,7 @@ them.
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 from dataclasses import dataclass, field
 from typing import Any
@@ -89,7 +90,12 @@ def _differs(a: np.ndarray, b: np.ndarray, tolerance: float) -> str:
 
 def _number(n: Expr, dims: dict[Var, int]) -> int:
     number = const_int(n)
-    return number if number is not None else function([n], list(dims))(*dims.values())[0]
+    return number if number is not None else _formula(n, *dims)(*dims.values())[0]
+
+
+@functools.lru_cache(maxsize=1000)
+def _formula(n: Expr, *dims: Var) -> Any:
+    return function([n], list(dims))
 
 
 class Draw:
@@ -108,6 +114,8 @@ class Draw:
         ]
         self.values: list[Any] = []
         self.off: dict[Any, float] = {}  # how far a value may be off
+        self.large: set[Any] = set()  # values of too many elements to go on with
+        self.bounded: set[Any] = set()  # values of small numbers
 
     def graph(self, size: int) -> Random:
         from .random_steps import STEPS
@@ -115,7 +123,7 @@ class Draw:
         g = self.g
         for i in range(self.number(1, 3)):
             kind = self.kind if i == 0 or self.chance(0.5) else self.choice(KINDS)
-            self.new(g.input(self.shape(), kind, f"x{i}"), 0.0)
+            self.bounded.add(self.new(g.input(self.shape(), kind, f"x{i}"), 0.0))
         weights = np.array([w for _, w in STEPS], float)
         for _ in range(4 * size):
             if len(g.nodes) >= size:
@@ -181,6 +189,8 @@ class Draw:
         self.off[v] = off
         if not isinstance(v, Opaque) and {*self.dims}.issuperset(d for n in v.shape for d in variables(n)):
             self.values.append(v)
+            if self.elements(v.shape) > MOST_ELEMENTS:
+                self.large.add(v)
         return v
 
     def any(self) -> Any:
@@ -189,9 +199,7 @@ class Draw:
     def pick(self, fits: Any = None) -> Any:
         """One of the newest values that fit and are not too large, sometimes an old one. Raises
         DeclareError when there is none."""
-        found = [
-            v for v in self.values if (fits is None or fits(v)) and self.elements(v.shape) <= MOST_ELEMENTS
-        ]
+        found = [v for v in self.values if v not in self.large and (fits is None or fits(v))]
         if not found:
             raise TensorLangError("nothing fits")
         return self.choice(found if self.chance(0.15) else found[-6:])
@@ -215,9 +223,11 @@ class Draw:
     def small(self, v: Any) -> Any:
         """Kept from growing: whole numbers stay exact."""
         kind = str(v.dtype)
-        if kind == "bool":
+        if kind == "bool" or v in self.bounded:
             return v
-        return self.call(ops.clip, v, min=0 if kind.startswith("u") else -4, max=4)
+        made = self.call(ops.clip, v, min=0 if kind.startswith("u") else -4, max=4)
+        self.bounded.add(made)
+        return made
 
     def call(self, fn: Any, *inputs: Any, rounds: bool = False, **attrs: Any) -> Any:
         """The results of an operator, not yet among the values; it ``rounds`` when its results are no whole
