@@ -370,15 +370,20 @@ class Engine:
 
     def _results(self, arrays: Arrays, outs: Mapping[int, Any]) -> list[Any]:
         """The outputs, each an array of its own that is not an input or a constant."""
-        p, results = self.program, []
+        p = self.program
+        results: list[Any] = []
         mine = {*p.inputs, *p.constants}
+        by_arrays = {v for step in self.steps if isinstance(step, Host) for v in step.outputs}
         for i, v in enumerate(p.outputs):
             a = arrays[v]
             if i in outs and outs[i] is not a:
                 np.copyto(checked_out(p, v, a.shape, outs[i]), a)
                 a = outs[i]
-            elif i not in outs and v in mine and isinstance(a, np.ndarray):
-                a = a.copy()
+            elif i not in outs and isinstance(a, np.ndarray):
+                # a function of arrays may hand on what it was given, or a part of it
+                others = (*(arrays[w] for w in mine), *results) if v in by_arrays else ()
+                if v in mine or any(np.may_share_memory(a, b) for o in others for b in _leaves(o)):
+                    a = a.copy()
             mine.add(v)
             results.append(a)
         return results
@@ -468,6 +473,13 @@ def differences(p: Program) -> Callable[[Mapping[str, int]], tuple[int, ...]]:
         return tuple(i for i, (a, b) in enumerate(pairs) if a != b)
 
     return apart
+
+
+def _leaves(value: Any) -> list[np.ndarray]:
+    """The arrays of a value, which may be a sequence of them."""
+    if isinstance(value, list | tuple):
+        return [a for x in value for a in _leaves(x)]
+    return [value] if isinstance(value, np.ndarray) else []
 
 
 def _host(p: Program, step: Host, arrays: Arrays, dims: dict[str, int]) -> None:

@@ -115,12 +115,16 @@ class Run:
                 try_="engine.export(path) or engine.save(path), and run it there",
             )
         slots, shapes = self.numbers(key)
+        self._check(shapes, key)
+        return slots, shapes
+
+    def _check(self, shapes: Mapping[int, tuple[int, ...]], key: Sequence[int]) -> None:
+        """That values can have these shapes. Raises CallError."""
         for v, shape in shapes.items():
             if min(shape, default=0) < 0:
                 sizes = ", ".join(f"{d}={n}" for d, n in zip(self.dims, key, strict=True))
                 name = self.program.values[v].name
                 raise CallError(f"{self.program.name}: {name} would have the shape {shape}", because=sizes)
-        return slots, shapes
 
     def planned(self, key: tuple[int, ...]) -> Planned:
         """What runs for these values of the dims. Raises CallError where one cannot be."""
@@ -199,6 +203,7 @@ class Run:
                 rows = [n for v in self.kept for n in values[v].shape]
                 self._kept_sizes = self.program.sizes.function(rows, self.dims)
             shapes = self._shapes(self.kept, iter(self._kept_sizes(*key)))
+            self._check(shapes, key)
             for v in self.kept:
                 if v in outs:
                     arrays[v] = checked_out(self.program, v, shapes[v], outs[v])

@@ -168,3 +168,25 @@ def test_an_input_of_any_rank_and_type_of_a_sequence():
         assert np.array_equal(engine(x), -x)
     with pytest.raises(tl.TensorLangError, match="given as ndarray of <U1"):
         engine(np.array(["a"]))
+
+
+def test_a_branch_by_a_size_that_only_a_call_tells():
+    """How many elements are not zero decides: the condition was asked for again and again, without end."""
+    zero, three = (helper.make_tensor(n, I, [], [k]) for n, k in (("zero", 0), ("three", 3)))
+    info = [helper.make_tensor_value_info("r", F, None)]
+    then = helper.make_graph([node("Neg", ["x"], ["r"])], "then", [], info)
+    other = helper.make_graph([node("Abs", ["x"], ["r"])], "other", [], info)
+    nodes = [
+        node("NonZero", ["x"], ["places"]),
+        node("Constant", [], ["zero"], value=zero),
+        node("Constant", [], ["three"], value=three),
+        node("Transpose", ["places"], ["rows"]),
+        node("Shape", ["rows"], ["sizes"]),
+        node("Gather", ["sizes", "zero"], ["count"]),
+        node("Less", ["count", "three"], ["few"]),
+        node("If", ["few"], ["y"], then_branch=then, else_branch=other),
+    ]
+    engine = tl.load_onnx(model(nodes, [("x", F, ["n"])], [("y", F, None)])).compile(cache=False, workers=1)
+    for x in ([-1, 0, 2, 0], [1, -2, 3], []):
+        a = np.array(x, "float32")
+        assert np.array_equal(engine(a), -a if np.count_nonzero(a) < 3 else np.abs(a))

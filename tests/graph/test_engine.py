@@ -100,3 +100,30 @@ def test_a_profile_has_a_row_for_each_kernel(mlp):
     assert profile.rows[-1].bytes == (5 * 16 + 5 * 16 + 16 * 16) * 4
     assert "share" in str(profile) and "medians of 3 runs" in str(profile)
     assert len(str(engine).splitlines()) == 2 + len(engine.kernels)
+
+
+def test_what_a_function_of_arrays_hands_on_is_copied():
+    """An output was the memory of an input, or of another output."""
+    g = tl.Graph()
+    x = g.input((1, "n"), "float32", "x")
+    kind = (x.shape, "float32")
+    same, part, both = (g.host(f, [x], [kind])[0] for f in (lambda a: a, lambda a: a[:1], lambda a: a[:, :]))
+    for v in (same, part, both, g.call(ops.relu, x)):
+        g.output(v)
+    a = np.ones((1, 5), "float32")
+    made = g.compile(cache=False, workers=1)(a)
+    for i, b in enumerate(made):
+        assert np.array_equal(b, a) and not any(np.shares_memory(b, c) for c in (a, *made[:i]))
+
+
+@pytest.mark.parametrize("host", [False, True])
+def test_a_size_below_nothing_is_refused(host):
+    """Step by step it was a ValueError of numpy."""
+    g = tl.Graph()
+    x = g.input((1, 2, "n"), "float32", "x")
+    y = g.call(ops.conv1d, x, g.constant(np.ones((2, 2, 4), "float32")))
+    g.output(g.host(lambda a: a + 0, [y], [(y.shape, "float32")])[0] if host else y)
+    engine = g.compile(cache=False, workers=1)
+    assert engine(np.ones((1, 2, 4), "float32")).shape == (1, 2, 1)
+    with pytest.raises(tl.CallError, match="n"):
+        engine(np.ones((1, 2, 1), "float32"))

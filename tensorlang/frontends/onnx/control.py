@@ -130,8 +130,8 @@ class _Body:
         types = [t for _, t in self.body.outputs[self.first + len(self.carried) :]]
         for v, t in zip(self.scanned, types, strict=True):
             told = self.told(v)
-            shape, kind = ([], t.element or "float32") if isinstance(told, str) else told
-            found.append(([0 if n is None else n for n in shape], kind))
+            shape, kind = (t.shape or (), t.element or "float32") if isinstance(told, str) else told
+            found.append(([n if isinstance(n, int | Expr) else 0 for n in shape], kind))
         return found
 
 

@@ -437,7 +437,10 @@ class Rest:
         if self.of is not None:
             new[self.of] = forms.opened(now, new[self.of], value.tolist())
         elif self.pivot is not None:
-            new[self.pivot] = Value(self.pivot.name, value.shape, self.pivot.dtype, data=np.array(value))
+            found = Value(self.pivot.name, value.shape, self.pivot.dtype, data=np.array(value))
+            new[self.pivot] = found
+            # numbers that follow from late sizes are a pivot when they are written out
+            new |= {v: found for v, written_out in before._made.items() if written_out is self.pivot}
         now.env = {n: _renewed(v, new, fixed) for n, v in before.env.items()}
         return now.finish()
 
@@ -468,7 +471,7 @@ def _renewed(x: Any, new: Mapping[Value, Value], fixed: Mapping[Expr, Expr]) -> 
     """What a name stands for in the rest."""
 
     def renewed(v: Value) -> Value:
-        if v.known is None or not fixed:
+        if v in new or v.known is None or not fixed:
             return new.get(v, v)
         return renewed_numbers(v, [_fixed(n, fixed) for n in v.known.reshape(-1)])
 
