@@ -9,6 +9,7 @@ the types from ``parameters``.
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..core.dtype import DType, dtype
@@ -54,10 +55,10 @@ class CParameter:
     source: Param | Dim
 
 
-def parameters(signature: Signature) -> tuple[CParameter, ...]:
-    """The parameters of the C function in order. A dim that a number of the same name passes is not passed
-    again."""
-    supply = NameSupply((*RESERVED, signature.name))
+def parameters(signature: Signature, taken: Sequence[str] = ()) -> tuple[CParameter, ...]:
+    """The parameters of the C function in order, by other names than those ``taken``. A dim that a number of
+    the same name passes is not passed again."""
+    supply = NameSupply((*RESERVED, signature.name, *taken))
     out = [CParameter(_name(supply, p.name), _type(p), p) for p in signature.params]
     numbers = {p.name for p in signature.params if p.kind == "scalar"}
     return (
@@ -120,27 +121,83 @@ def header(signature: Signature, target: str, parallel: bool, symbols: tuple[str
     """The C header. ``parallel``: the kernel has parallel loops. ``symbols``: functions it calls that are not
     of the C library."""
     name, taken = signature.name, parameters(signature)
-    guard = f"TENSORLANG_{name.upper()}_H"
-    width = max((len(p.name) for p in taken), default=0)
-    ranks = [
-        f"    {p.name:<{width}}  {_told(p, signature, {q.source.name: q.name for q in taken})}" for p in taken
-    ]
     said = [
-        f'{name}: a kernel compiled by tensorlang for the target "{_comment(target)}".',
+        _title("kernel", signature, target),
         "",
-        *ranks,
+        *_ranks(taken, signature),
         "",
         *_rules(signature, symbols),
     ]
-    params = ", ".join(p.type + ("" if p.type.endswith("*") else " ") + p.name for p in taken)
-    prototype = f"int {name}({params or 'void'});"
+    lines = _prototype(f"int {name}", taken)
+    if signature.checks:
+        lines += ["", *_checks(signature), f"void {name}_report(int64_t *record);"]
+    return _framed(name, said, [*lines, *(_PARALLEL if parallel else ())])
+
+
+def engine_header(signature: Signature, target: str, parallel: bool, symbols: tuple[str, ...]) -> str:
+    """The C header of a whole model, as ``header``."""
+    name, taken = signature.name, engine_parameters(signature)
+    sizes = [p for p in taken if isinstance(p.source, Dim)]
+    said = [
+        _title("model", signature, target),
+        "",
+        *_ranks(taken, signature),
+        "",
+        *_rules(signature, symbols),
+    ]
+    arena = (
+        f"The bytes of memory that {name} needs for these sizes; the negative of a status for sizes it does "
+        "not take. Memory given as arena begins at a multiple of 64 and is for one call at a time; NULL: the "
+        "call takes memory and gives it back."
+    )
+    outputs = ", ".join(p.name for p in taken if isinstance(p.source, Param) and p.source.output)
+    written = f"Writes the sizes of {outputs} one after another, as they are here. Returns a status."
     lines = [
+        *_prototype(f"int {name}", taken, "void *arena"),
+        "",
+        *_comments(arena),
+        *_prototype(f"int64_t {name}_arena", sizes),
+        "",
+        *_comments(written),
+        *_prototype(f"int {name}_shapes", sizes, "int64_t *shapes"),
+    ]
+    return _framed(name, said, [*lines, *(_PARALLEL if parallel else ())])
+
+
+def engine_parameters(signature: Signature) -> tuple[CParameter, ...]:
+    """As ``parameters``, for a whole model."""
+    return parameters(signature, ("arena", "shapes"))
+
+
+def _title(what: str, signature: Signature, target: str) -> str:
+    return f'{signature.name}: a {what} compiled by tensorlang for the target "{_comment(target)}".'
+
+
+def _ranks(taken: Sequence[CParameter], signature: Signature) -> list[str]:
+    """A line for each parameter."""
+    width = max((len(p.name) for p in taken), default=0)
+    names = {q.source.name: q.name for q in taken}
+    return [f"    {p.name:<{width}}  {_told(p, signature, names)}" for p in taken]
+
+
+def _prototype(head: str, taken: Sequence[CParameter], *more: str) -> list[str]:
+    params = [p.type + ("" if p.type.endswith("*") else " ") + p.name for p in taken]
+    text = f"{head}({', '.join([*params, *more]) or 'void'});"
+    return textwrap.wrap(text, _ROW, subsequent_indent=" " * (len(head) + 1), break_long_words=False)
+
+
+def _framed(name: str, said: Sequence[str], lines: Sequence[str]) -> str:
+    """A header with what is said of it, and its declarations."""
+    guard = f"TENSORLANG_{name.upper()}_H"
+    begin = [
         "/*",
         *(f" * {line}".rstrip() for line in said),
         " */",
         f"#ifndef {guard}",
         f"#define {guard}",
         "",
+    ]
+    begin += [
         "#include <stdbool.h>",
         "#include <stdint.h>",
         "",
@@ -148,24 +205,8 @@ def header(signature: Signature, target: str, parallel: bool, symbols: tuple[str
         'extern "C" {',
         "#endif",
         "",
-        *textwrap.wrap(prototype, _ROW, subsequent_indent=" " * (len(name) + 5), break_long_words=False),
     ]
-    if signature.checks:
-        lines += ["", *_checks(signature), f"void {name}_report(int64_t *record);"]
-    if parallel:
-        lines += [
-            "",
-            *_comments(
-                "How a parallel loop runs: call body(context, first, last) on parts that together cover "
-                "first = begin .. "
-                "last = end, on any threads, and return when all are done. The one in the object file is "
-                "weak and makes "
-                "one call in the calling thread; a program may define its own."
-            ),
-            "void tensorlang_parallel(void (*body)(void *, int64_t, int64_t), void *context, int64_t begin, "
-            "int64_t end);",
-        ]
-    return "\n".join([*lines, "", "#ifdef __cplusplus", "}", "#endif", "", "#endif", ""])
+    return "\n".join([*begin, *lines, "", "#ifdef __cplusplus", "}", "#endif", "", "#endif", ""])
 
 
 def _told(p: CParameter, signature: Signature, names: dict[str, str]) -> str:
@@ -176,7 +217,7 @@ def _told(p: CParameter, signature: Signature, names: dict[str, str]) -> str:
     if p.source.kind == "scalar":
         return f"number  {t.name}"
     bits = f", the {t.bits} bits of each" if t.is_float and t.bits == 16 else ""
-    shape = ", ".join(show(_renamed(n, names)) for n in p.source.shape)
+    shape = ", ".join("?" if n is None else show(_renamed(n, names)) for n in p.source.shape)
     strides = p.source.strides
     lying = (
         ""
@@ -256,6 +297,18 @@ def _comments(text: str) -> list[str]:
     return [
         f"{' *' if i else '/*'} {line}{' */' if i == len(lines) - 1 else ''}" for i, line in enumerate(lines)
     ]
+
+
+_PARALLEL = (
+    "",
+    *_comments(
+        "How a parallel loop runs: call body(context, first, last) on parts that together cover "
+        "first = begin .. last = end, on any threads, and return when all are done. The one in the object "
+        "file is weak and makes one call in the calling thread; a program may define its own."
+    ),
+    "void tensorlang_parallel(void (*body)(void *, int64_t, int64_t), void *context, int64_t begin, int64_t "
+    "end);",
+)
 
 
 def _comment(text: str) -> str:

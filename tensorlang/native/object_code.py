@@ -6,7 +6,7 @@ runtime only.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
 
@@ -22,12 +22,29 @@ def host_machine(opt: int = 2) -> Any:
     )
 
 
-def compiled(text: str, opt: int = 0) -> bytes:
-    """The relocatable object code of a module."""
+class Processor(NamedTuple):
+    """Another processor: its triple, LLVM's name of it, and features as LLVM spells them."""
+
+    triple: str
+    cpu: str
+    features: str
+
+    def machine(self, opt: int) -> Any:
+        """A new target machine for it."""
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+        abi = "lp64d" if self.triple.startswith("riscv64") else ""  # else floats go by integer registers
+        return llvm.Target.from_triple(self.triple).create_target_machine(
+            cpu=self.cpu, features=self.features, opt=opt, reloc="pic", codemodel="small", abiname=abi
+        )
+
+
+def compiled(text: str, opt: int = 0, processor: Processor | None = None) -> bytes:
+    """The relocatable object code of a module, for this processor unless another is named."""
     with llvm.create_context() as context:
         module = llvm.parse_assembly(text, context)
         try:
-            machine = host_machine(opt)
+            machine = host_machine(opt) if processor is None else processor.machine(opt)
             try:
                 return bytes(machine.emit_object(module))
             finally:

@@ -28,8 +28,10 @@ from .arrays import in_kind_of, meet
 from .bound import Bound
 from .call import native_entry
 from .codes import KernelCode
+from .engine_export import c_engine
 from .engine_file import Contents, Part, pack, read
 from .engine_profile import EngineProfile, profiled, table_of
+from .export import export
 from .program import Host, Kernel, Program, Rest
 from .run import Arenas
 from .steps import Arrays, Direct, Loaded, Run, checked_out, inputs_of
@@ -235,6 +237,19 @@ class Engine:
             self.target,
         )
         files.write({place: pack(contents)}, f"save {self.program.name}")
+
+    def export(self, path: str | Path, *, name: str | None = None, cc: str | None = None) -> None:
+        """Write the engine for other programs: ``model.o`` (object file) or ``model.so`` (shared library, by
+        the C compiler ``cc``), with the header ``model.h`` beside it, or ``model.h`` alone.
+
+        The C function ``name`` (the model's own unless given) takes pointers to inputs and outputs, the open
+        sizes, and memory of ``name_arena(sizes)`` bytes or NULL; ``name_shapes`` tells the shapes of outputs.
+        Weights are in the file. It needs the C library only. Raises TensorLangError for a model that calls
+        Python, or of which parts are compiled when a call shows a value, without a C compiler, and when
+        nothing can be written; then nothing is.
+        """
+        signature = self._signature(self.program.inputs, self.program.outputs)
+        export(path, lambda: c_engine(self, signature, name or signature.name), None, cc)
 
     def _shared(self, codes: Mapping[str, int], arrays: Mapping[int, int]) -> Program:
         """The program with numbers of codes and constants that several programs share."""

@@ -35,13 +35,14 @@ class CFunction:
     target: str
     triple: str
     foreign: bool  # for another machine than this one
+    header: str | None = None  # None: that of a kernel
 
 
 def export(
-    path: str | Path, make: Callable[[], CFunction], saved: Callable[[], bytes], cc: str | None
+    path: str | Path, make: Callable[[], CFunction], saved: Callable[[], bytes] | None, cc: str | None
 ) -> None:
     """Write what the suffix of ``path`` says: ``.o`` and ``.so`` with the header beside it, or ``.h`` alone.
-    All or nothing.
+    All or nothing. What is ``saved`` stands behind the machine code, for ``load``.
 
     Raises TensorLangError for another suffix, for a file that cannot be written, and where a C compiler is
     missing or fails.
@@ -59,14 +60,21 @@ def export(
             try_="file.o (object file and header), file.so (shared library and header) or file.h (header)",
         )
     made = make()
-    called = undefined_symbols(made.object_code)
-    symbols = tuple(sorted(s for s in called if s not in c_header.LIBRARY and not s.startswith("_")))
-    text = c_header.header(made.signature, made.target, b"tensorlang_parallel" in made.object_code, symbols)
+    text = made.header
+    if text is None:
+        parallel = b"tensorlang_parallel" in made.object_code
+        text = c_header.header(made.signature, made.target, parallel, needed_symbols(made.object_code))
     out: dict[str | Path, bytes] = {path.with_suffix(".h"): text.encode()}
     if path.suffix != ".h":
         image = made.object_code if path.suffix == ".o" else _library(made, path, cc)
-        out = {path: store.behind(image, saved()), **out}
+        out = {path: image if saved is None else store.behind(image, saved()), **out}
     files.write(out, f"export {made.signature.name}")
+
+
+def needed_symbols(object_code: bytes) -> tuple[str, ...]:
+    """The functions that the code calls and that are not of the C library."""
+    called = undefined_symbols(object_code)
+    return tuple(sorted(s for s in called if s not in c_header.LIBRARY and not s.startswith("_")))
 
 
 def _library(made: CFunction, path: Path, cc: str | None) -> bytes:

@@ -18,6 +18,7 @@ from ...core.dtype import FLOAT32, DType, dtype
 from ...errors import TensorLangError
 from ...expr.nodes import Var
 from ...interface.c_header import BAD_SIZE, CParameter, check_name, parameters
+from ...interface.c_helpers import C_HELPERS
 from ...interface.signature import Dim, Signature
 from ...loopir.stmt import Buffer, Func
 from ...target import Target
@@ -28,29 +29,6 @@ from .promote import promote
 from .text import Function, Module
 
 MAX_CONSTANTS = 64 << 20  # bytes of constants that may become text
-
-_HELPERS = {
-    "tensorlang_alloc": """define internal ptr @tensorlang_alloc(i64 %size) nounwind {
-  %slot = alloca ptr, align 8
-  %status = call i32 @posix_memalign(ptr %slot, i64 64, i64 %size)
-  %failed = icmp ne i32 %status, 0
-  %block = load ptr, ptr %slot, align 8
-  %result = select i1 %failed, ptr null, ptr %block
-  ret ptr %result
-}
-declare i32 @posix_memalign(ptr, i64, i64)""",
-    "tensorlang_free": """define internal void @tensorlang_free(ptr %block) nounwind {
-  call void @free(ptr %block)
-  ret void
-}
-declare void @free(ptr)""",
-    "tensorlang_parallel": """define weak void @tensorlang_parallel(
-  ptr %body, ptr %context, i64 %begin, i64 %end)
-  nounwind {
-  call void %body(ptr %context, i64 %begin, i64 %end)
-  ret void
-}""",
-}
 
 
 def emit_export(
@@ -84,7 +62,7 @@ def emit_export(
         )
     module = Module(target)
     kernel(module, promote(named), math, _c_entry)
-    for symbol, text in _HELPERS.items():
+    for symbol, text in C_HELPERS.items():
         module.provide(symbol, text)
     size = sum(constants[s].nbytes for s in symbols)
     if size > MAX_CONSTANTS:
