@@ -6,11 +6,14 @@ import copy
 import difflib
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from ..errors import DeclareError
 from ..expr.nodes import Var
+from ..runtime import files
 from ..runtime.engine import Engine
+from .draw import notebook, svg
 from .engine import compiled
 from .graph import Program, Value, needed
 from .kernels import Compiler, Progress
@@ -155,8 +158,20 @@ class Graph(Program):
         graph.renames = {known[n]: new for n, new in result.items()}
         return graph
 
+    def draw(self, path: str | Path) -> None:
+        """Write a drawing of the graph, an SVG that any browser shows. Raises TensorLangError when it cannot
+        be written."""
+        place = files.named(path, "draw")
+        files.write({place: svg(self, self._in_own_names).encode()}, f"draw {self.name}")
+
+    def _repr_html_(self) -> str:
+        return notebook(self, str(self), self._in_own_names)
+
     def __str__(self) -> str:
-        text = super().__str__()
+        return self._in_own_names(super().__str__())
+
+    def _in_own_names(self, text: str) -> str:
+        """A text with the names that users gave to sizes."""
         names = {d.name: new for d, new in self.renames.items() if d.name != new}
         if not names:
             return text

@@ -21,6 +21,7 @@ from ..core.names import identifier
 from ..errors import DeclareError
 
 Size = Any  # int | str | tuple
+USUAL = 128  # a size of which nothing is known
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,12 @@ class Dim:
     lo: int | None = None
     hi: int | None = None
     multiple_of: int = 1
+
+    @property
+    def typical(self) -> int:
+        """A value that may well come."""
+        most = USUAL if self.hi is None else min(USUAL, self.hi)
+        return max(0, self.lo or 0, most // self.multiple_of * self.multiple_of)
 
 
 @dataclass(frozen=True)

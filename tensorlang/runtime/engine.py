@@ -30,6 +30,7 @@ from .call import native_entry
 from .codes import KernelCode
 from .engine_export import c_engine
 from .engine_file import Contents, Part, pack, read
+from .engine_page import notebook, page
 from .engine_profile import EngineProfile, profiled, table_of
 from .export import export
 from .program import Host, Kernel, Program, Rest
@@ -157,6 +158,22 @@ class Engine:
         calls that takes about ``seconds``. Prints as a table."""
         arrays, dims = self._bound(args, named)
         return profiled(self, arrays, dims, seconds)
+
+    def report(self, path: str | Path, *args: Any, seconds: float = 0.3, **named: Any) -> None:
+        """Write a page of HTML: the kernels with what flows between them, bytes, the arena over time. With
+        inputs, as for a call, also where its time goes, as ``profile`` measures it, and the arena at their
+        sizes. Raises TensorLangError when it cannot be written, CallError for inputs that do not fit."""
+        place = files.named(path, "report")
+        profile = None
+        dims = {d.name: d.typical for d in self.program.dims}
+        if args or named:
+            arrays, dims = self._bound(args, named)
+            profile = profiled(self, arrays, dims, seconds)
+        reasons = "" if self.source is None else self.source.explain()
+        files.write({place: page(self, profile, dims, reasons).encode()}, f"report {self.program.name}")
+
+    def _repr_html_(self) -> str:
+        return notebook(self)
 
     def __str__(self) -> str:
         return table_of(self)

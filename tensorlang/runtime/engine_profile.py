@@ -104,10 +104,10 @@ def _kernel_row(e: Engine, run: Run, i: int, dims: Mapping[str, int]) -> tuple[s
         for _ in p.values[v].shape:
             count *= next(flat)
         total += count
-    return _operators(e, k.code), p.values[k.outputs[0]].name, total
+    return operators_of(e, k.code), p.values[k.outputs[0]].name, total
 
 
-def _operators(e: Engine, code: int) -> str:
+def operators_of(e: Engine, code: int) -> str:
     """The name of a kernel without the digest that tells it from others."""
     return _DIGEST.sub("", e.codes[code].signature.name)
 
@@ -125,7 +125,7 @@ def table_of(e: Engine) -> str:
             k = p.kernels[n]
             size = sum(e.constants[c].nbytes for c in k.constants)
             constants = f"{size / 1024:.0f} kB of constants" if size else ""
-            rows.append((f"  {_cut(_operators(e, k.code), 60)}", constants, p.forms(k.outputs)))
+            rows.append((f"  {_cut(operators_of(e, k.code), 60)}", constants, p.forms(k.outputs)))
     text = [repr(e), f"  {weights / 2**20:.1f} MB of constants", *columns(rows).splitlines()]
     if p.rest is not None:
         text.append("  then what follows is compiled when a call shows it")

@@ -20,7 +20,6 @@ from ..interface.signature import REFUSED, Dim, Signature
 from .arena import LINE, Life, place, rounded
 from .program import Kernel, Program
 
-USUAL = 128  # a size of which nothing is known
 NO_MEMORY = 1
 OWN = ("tensorlang_alloc", "tensorlang_free")  # what the functions here call
 
@@ -175,7 +174,7 @@ class EngineText:
 
     def _lives(self) -> list[Life]:
         """The values within at typical sizes."""
-        typical = {d.name: _typical(d) for d in self.facts}
+        typical = {d.name: d.typical for d in self.facts}
         rows = [n for v in self.inner for n in self.p.values[v].shape]
         numbers = iter(self.p.sizes.function(rows, list(typical))(*typical.values()))
         found = []
@@ -287,12 +286,6 @@ class EngineText:
         self.lines.append(f"  call void @tensorlang_free(ptr {memory})")
         head = self.heads("ptr %arena", all_=True)
         return self.function(f"signext i32 @{self.name}({head})", f"  ret i32 {status}")
-
-
-def _typical(d: Dim) -> int:
-    """A size that may well come."""
-    low, high = max(0, d.lo or 0), d.hi
-    return max(low, min(USUAL, USUAL if high is None else high) // d.multiple_of * d.multiple_of)
 
 
 # -- arithmetic of sizes: as ``size_table`` computes it
