@@ -2,22 +2,25 @@
 the scores of a block stay in the cache and the matrix of all scores never exists (the aim of FlashAttention,
 Dao et al. 2022, section 3.1; its running maximum is not needed as long as a block of rows fits the second
 cache with all its keys). With a causal mask, keys behind the block of tokens of a row are left out, by one
-test or one bound for a whole block of rows. Both products run in register tiles over panels of keys and
-values that are copied once for each head. Uses public primitives only.
+test or one bound for a whole block of rows. Both products run in register tiles: scores over panels of keys,
+which are copied once for all heads that share them, or along memory where rows are too few to pay for a copy;
+results over values as they lie. Uses public primitives only.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
-from ..analysis import constant, typical
+from ..analysis import constant, cost_of, phases_of, typical
 from ..ops import tags
 from ..schedule import Schedule, Stage
 from ..target import Target
-from ..te import ComputeOp
+from ..te import ComputeOp, IterVar
 from .common import share_out, work
-from .gemm import tile_for
-from .lanes import reduce_in_lanes, vector_width
+from .gemm import in_lanes, tile_for
+from .lanes import lane_tile, lanes_of, reduce_in_lanes, sums_in_lanes, vector_width
+from .nests import fill
 
 PARTS = (
     tags.ATTENTION_DOTS,
@@ -40,42 +43,11 @@ def attention(s: Schedule, out: Stage, target: Target) -> set[str]:
         constant(a.extent) == 0 for st in (out, *parts.values()) for a in (*st.op.axis, *st.op.reduce_axis)
     ):
         return set()
+    plan = _plan(out, parts, target)
     dots, scores, most, exps, total, values = (parts[tag] for tag in PARTS)
-    *batch, i, d = out.op.axis
-    keys, element = scores.op.axis[-1].extent, dots.op.body[0].dtype
-    lanes = target.vector_lanes(element)
-    high, wide = tile_for(constant(i.extent), constant(keys), lanes, target.vector_registers)
-    high_out, wide_out = tile_for(constant(i.extent), constant(d.extent), lanes, target.vector_registers)
-    # rows of scores in a quarter of the second cache
-    fit = target.l2_bytes // 4 // (typical(keys, 512) * element.bytes)
-    most_rows = min(fit, MOST_ROWS)
-    causal = dots.op.body[0].condition is not None
-    # tiles and blocks of rows stay in one block of tokens, so that one test, or the bound of a loop, leaves
-    # out keys for all
-    if causal:
-        high = high_out = max(d for d in DIVISORS if d <= min(high, high_out))
-        rows = max(d for d in DIVISORS if d % high == 0 and d <= max(high, most_rows))
-    else:
-        rows = high_out * max(1, most_rows // high_out)
-    panels = [_panels(s, dots, wide * lanes, by_row=True), _panels(s, values, wide_out * lanes, by_row=False)]
-
-    io, ii = out.split(i, rows)
-    do, di = out.split(d, wide_out * lanes)
-    im, ii = out.split(ii, high_out)
-    out.reorder(*batch, io, do, im, ii, di)
-    out.unroll(ii)
-    out.vectorize(di)
-    heads = 1
-    for a in batch:
-        heads *= typical(a.extent, 8)
-    per_head = bool(batch) and heads >= target.num_cores
-    shared = batch if per_head else [*batch, io]
-    place = shared[0] if len(shared) == 1 else out.fuse(*shared)
-    out.parallel(place)
-    block = io if per_head else place
-
-    values.compute_at(out, im)
-    _register_tile(s, values)
+    place, block, tile = _result(out, plan, target)
+    values.compute_at(out, tile)
+    _register_tile(s, values, plan)
     for stage in (total, exps):
         stage.compute_at(out, block)
     most.compute_at(
@@ -84,19 +56,13 @@ def attention(s: Schedule, out: Stage, target: Target) -> set[str]:
     scores.compute_at(out, block)
     for stage in (total, most):
         reduce_in_lanes(s, stage, target)
-    width = vector_width(exps, constant(keys), target)
-    exps.vectorize(exps.split(exps.op.axis[-1], math.gcd(width, tags.CAUSAL_BLOCK) if causal else width)[1])
-    *outer, si, sj = scores.op.axis
-    jo, ji = scores.split(sj, wide * lanes)
-    sm, si = scores.split(si, high)
-    scores.reorder(*outer, jo, sm, si, ji)
-    scores.unroll(si)
-    scores.vectorize(ji)
-    dots.compute_at(scores, sm)
-    _register_tile(s, dots)
+    width = vector_width(exps, constant(scores.op.axis[-1].extent), target)
+    width = math.gcd(width, tags.CAUSAL_BLOCK) if plan.causal else width
+    exps.vectorize(exps.split(exps.op.axis[-1], width)[1])
+    _scores(s, scores, dots, plan)
+    panels = _panels(s, dots, values, plan)
     for panel in panels:
-        panel.vectorize(panel.op.axis[-1])
-        if per_head:
+        if plan.by_head(target):
             panel.compute_at(out, place)
         else:
             share_out(panel, list(panel.op.axis[:-2]), work(panel), target)
@@ -106,6 +72,111 @@ def attention(s: Schedule, out: Stage, target: Target) -> set[str]:
         *(p.name for p in panels),
         *(st.name for st in s.stages if st.state.attach is not None),
     }
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Numbers of a schedule. There are ``heads`` of keys, and ``group`` heads of queries share each of them,
+    which are the rows of a tile if ``of_heads``. Scores have tiles of ``high`` rows and ``wide`` keys, values
+    of ``high_out`` rows and ``wide_out`` elements, and both are computed for blocks of ``rows``. Scores are
+    summed along memory, ``lanes`` elements at a time, if ``in_lanes``."""
+
+    heads: int
+    group: int
+    of_heads: bool
+    causal: bool
+    in_lanes: bool
+    lanes: int
+    high: int
+    wide: int
+    high_out: int
+    wide_out: int
+    rows: int
+
+    def by_head(self, target: Target) -> bool:
+        """Whether threads share heads of keys out, and not blocks of rows."""
+        return self.heads >= target.num_cores
+
+    def axes(self, stage: Stage) -> tuple[list[IterVar], IterVar, IterVar]:
+        """Of scores, or their products with values: the axes around a tile, its rows and its columns."""
+        *outer, row, column = stage.op.axis
+        if self.of_heads:
+            outer[-1], row = row, outer[-1]
+        return outer, row, column
+
+
+def _plan(out: Stage, parts: dict[str, Stage], target: Target) -> _Plan:
+    dots, scores = parts[tags.ATTENTION_DOTS], parts[tags.ATTENTION_SCORES]
+    *batch, i, d = out.op.axis
+    queries, keys, head = constant(i.extent), scores.op.axis[-1].extent, constant(d.extent)
+    element, registers = dots.op.body[0].dtype, target.vector_registers
+    lanes = target.vector_lanes(element)
+    group = next(iter(phases_of(dots.op).values()), 1)
+    causal = dots.op.body[0].condition is not None
+    of_heads = group > 1 and queries == 1
+    rows = group if of_heads else queries
+    depth, n = constant(dots.op.reduce_axis[-1].extent), constant(keys)
+    along = not causal and in_lanes(rows, n, depth, element.bytes, lanes, target)
+    if along:
+        high, wide = lane_tile(rows, n, registers, cost_of(target))
+    else:
+        high, wide = tile_for(rows, n, lanes, registers)
+        wide *= lanes
+    high_out, wide_out = tile_for(rows, head, lanes, registers)
+    # rows of scores in a quarter of the second cache
+    fit = target.l2_bytes // 4 // (typical(keys, 512) * element.bytes)
+    most_rows = min(fit, MOST_ROWS)
+    # tiles and blocks of rows stay in one block of tokens, so that one test, or the bound of a loop, leaves
+    # out keys for all
+    if causal:
+        high = high_out = max(d for d in DIVISORS if d <= min(high, high_out))
+        block = max(d for d in DIVISORS if d % high == 0 and d <= max(high, most_rows))
+    else:
+        block = 1 if of_heads else high_out * max(1, most_rows // high_out)
+    heads = math.prod(typical(a.extent, 8) for a in batch) // group if batch else 0
+    tiles = high, wide, high_out, wide_out * lanes, block
+    return _Plan(heads, group, of_heads, causal, along, lanes_of(depth, lanes), *tiles)
+
+
+def _result(out: Stage, plan: _Plan, target: Target) -> tuple[IterVar, IterVar, IterVar]:
+    """The loops of the result: those in which panels, a block's scores and a tile are computed."""
+    *batch, i, d = out.op.axis
+    together: list[IterVar] = []
+    if plan.group > 1:
+        batch[-1], inner = out.split(batch[-1], plan.group)
+        together = [inner]
+    io, ii = out.split(i, plan.rows)
+    do, di = out.split(d, plan.wide_out)
+    tile, ii = out.split(ii, plan.high_out)
+    rows = [tile, ii]
+    if plan.of_heads:
+        tile, inner = out.split(together.pop(), plan.high_out)
+        rows += [tile, inner]
+    out.reorder(*batch, *together, io, do, *rows[::2], *rows[1::2], di)
+    for row in rows[1::2]:
+        out.unroll(row)
+    out.vectorize(di)
+    by_head = plan.by_head(target)
+    shared = batch if by_head else [*batch, *together, io]
+    place = shared[0] if len(shared) == 1 else out.fuse(*shared)
+    out.parallel(place)
+    return place, io if by_head else place, tile
+
+
+def _scores(s: Schedule, scores: Stage, dots: Stage, plan: _Plan) -> None:
+    """Tiles of scores, and in each the products of queries and keys."""
+    outer, row, column = plan.axes(scores)
+    jo, ji = scores.split(column, plan.wide)
+    tile, si = scores.split(row, plan.high)
+    scores.reorder(*outer, jo, tile, si, ji)
+    scores.unroll(si)
+    scores.vectorize(ji)
+    if plan.in_lanes:
+        outer, row, column = plan.axes(dots)
+        sums_in_lanes(s, dots, scores, tile, {"b": outer, "i": row, "j": column}, plan.lanes)
+    else:
+        dots.compute_at(scores, tile)
+        _register_tile(s, dots, plan)
 
 
 def _parts(s: Schedule, out: Stage) -> dict[str, Stage] | None:
@@ -132,20 +203,31 @@ def _parts(s: Schedule, out: Stage) -> dict[str, Stage] | None:
     return found if len(found) == len(PARTS) and alone else None
 
 
-def _panels(s: Schedule, product: Stage, width: int, by_row: bool) -> Stage:
-    """A copy of the right operand of a product, [..., keys, size], in panels of ``width`` rows, or columns,
-    that stand together for each iteration of the reduction."""
-    copy = s[s.cache_read(product.op.input_tensors[-1], "global", [product.name])]
-    if by_row:
-        copy.transform_layout(lambda *at: [*at[:-2], at[-2] // width, at[-1], at[-2] % width])
-    else:
-        copy.transform_layout(lambda *at: [*at[:-2], at[-1] // width, at[-2], at[-1] % width])
-    return copy
+def _panels(s: Schedule, dots: Stage, values: Stage, plan: _Plan) -> list[Stage]:
+    """Copies of keys, transposed in panels of a tile's width, and of values that are converted as they are
+    read. Keys that are summed along memory are read where they lie, and so are values, whose elements are
+    neighbours."""
+    panels = []
+    if not plan.in_lanes:
+        keys = s[s.cache_read(dots.op.input_tensors[-1], "global", [dots.name])]
+        width = plan.wide
+        keys.transform_layout(lambda *at: [*at[:-2], at[-2] // width, at[-1], at[-2] % width])
+        depth = constant(dots.op.reduce_axis[-1].extent)
+        fill(keys, 1, 8 if depth is None or depth % 8 == 0 else 4)
+        panels.append(keys)
+    read = values.op.input_tensors[-1]
+    if read.dtype != values.op.body[0].dtype:
+        copy = s[s.cache_read(read, "global", [values.name])]
+        width_out = plan.wide_out
+        copy.transform_layout(lambda *at: [*at[:-2], at[-1] // width_out, at[-2], at[-1] % width_out])
+        copy.vectorize(copy.op.axis[-1])
+        panels.append(copy)
+    return panels
 
 
-def _register_tile(s: Schedule, product: Stage) -> None:
+def _register_tile(s: Schedule, product: Stage, plan: _Plan) -> None:
     """The product in registers: its reduction around rows, unrolled, and a vector of columns."""
-    *outer, row, column = product.op.axis
+    outer, row, column = plan.axes(product)
     product.reorder(*outer, *product.op.reduce_axis, row, column)
     product.unroll(row)
     product.vectorize(column)

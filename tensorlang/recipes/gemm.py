@@ -259,15 +259,22 @@ def _stream(
 
 
 def _in_lanes(inside: Stage, product: Product, m: int | None, lanes: int, target: Target) -> bool:
-    """Whether sums along memory, whose lanes are added up for each element of the result, take less time than
-    a transposed copy of the right operand, which a tile of rows and vectors reads."""
     depth, n = size(inside.op.reduce_axis[-1]), size(product.column)
-    if m is None or depth is None or depth < lanes // 2 or not _along(inside, product):
+    return _along(inside, product) and in_lanes(m, n, depth, product.left.dtype.bytes, lanes, target)
+
+
+def in_lanes(
+    m: int | None, n: int | None, depth: int | None, element: int, lanes: int, target: Target
+) -> bool:
+    """Whether sums along memory, whose lanes are added up for each element of the result, take less time than
+    a transposed copy of the right operand, which a tile of rows and vectors reads: for ``m`` rows, ``n``
+    columns, and a sum of ``depth`` of so many bytes each. Not where rows or depth are symbolic."""
+    if m is None or depth is None or depth < lanes // 2:
         return False
     table, registers = cost_of(target), target.vector_registers
     high, wide = lane_tile(m, n, registers, table)
     # the left operand is read again for each tile of columns, which bring others into the first cache
-    near = (m + 2 * wide) * depth * product.left.dtype.bytes <= target.l1_bytes
+    near = (m + 2 * wide) * depth * element <= target.l1_bytes
     step = table.tile(high, wide) + (0 if near else high * target.vector_bits / 8 / table.l2_rate)
     ours = m * (step / (high * wide * lanes) + table.fold(lanes) / depth)
     high, wide = tile_for(m, n, lanes, registers, table)

@@ -1,0 +1,80 @@
+"""The recipe for attention: keys and values are read once, by as many rows as share them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang import ops, te
+from tensorlang.recipes import default_schedule
+
+SKYLAKE = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=skylake-avx512"
+
+
+def attention(
+    heads: int, shared: int, queries: Any, keys: Any, size: int, dtype: str = "float32"
+) -> list[te.Tensor]:
+    """[q, k, v, result] of ``heads`` heads, of which as many as there are share each of ``shared``."""
+    q = te.placeholder((2, heads, queries, size), name="Q", dtype=dtype)
+    k, v = (te.placeholder((2, shared, keys, size), name=n, dtype=dtype) for n in "KV")
+    return [q, k, v, ops.attention(q, k, v)[0]]
+
+
+def agree(tensors: list[te.Tensor], heads: int, shared: int, queries: int, keys: int, size: int) -> None:
+    rng = np.random.default_rng(heads * keys + queries)
+    kind = tensors[0].dtype.to_numpy()
+    q = rng.standard_normal((2, heads, queries, size)).astype(kind)
+    k, v = (rng.standard_normal((2, shared, keys, size)).astype(kind) for _ in range(2))
+    many = [np.repeat(t, heads // shared, axis=1).astype("float64") for t in (k, v)]
+    scores = q.astype("float64") @ many[0].swapaxes(-1, -2) / np.sqrt(size)
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    wanted = weights / weights.sum(axis=-1, keepdims=True) @ many[1]
+    found = tl.compile(tensors)(q, k, v)
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5 if kind == np.float32 else 4e-3)
+
+
+@pytest.mark.parametrize(
+    ("heads", "shared", "queries", "keys", "size"),
+    [
+        (4, 4, 1, 40, 64),  # one query: sums along memory
+        (6, 2, 1, 33, 40),  # heads that share keys are the rows of a tile; half vectors
+        (8, 1, 1, 50, 20),
+        (4, 2, 3, 37, 16),
+        (4, 2, 21, 50, 24),  # panels of keys that two heads share
+        (3, 3, 17, 19, 9),
+    ],
+)
+def test_numbers(heads: int, shared: int, queries: int, keys: int, size: int) -> None:
+    agree(attention(heads, shared, queries, keys, size), heads, shared, queries, keys, size)
+
+
+def test_half_floats_are_converted_once_for_all_heads() -> None:
+    agree(attention(4, 2, 18, 35, 16, "float16"), 4, 2, 18, 35, 16)
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(1, 45), (19, 45)])
+def test_open_lengths(queries: int, keys: int) -> None:
+    n = te.var("n")
+    agree(attention(4, 2, queries, n, 32), 4, 2, queries, keys, 32)
+    agree(attention(4, 2, te.var("m"), n, 32), 4, 2, queries, keys, 32)
+
+
+@pytest.mark.parametrize(("heads", "shared"), [(8, 8), (8, 2)])
+def test_one_query_reads_keys_and_values_where_they_lie(heads: int, shared: int) -> None:
+    """No copies, no gathered vectors, and each head of keys in one iteration of the shared loop."""
+    tensors = attention(heads, shared, 1, 500, 64)
+    s = default_schedule(tensors[-1], SKYLAKE)
+    tree = s.tree()
+    assert "K.global" not in tree and "V.global" not in tree
+    assert f"0..{2 * shared}  parallel" in tree
+    assert "gather" not in tl.build(s, tensors, SKYLAKE).get_source("asm")
+
+
+def test_heads_that_share_keys_share_their_panels() -> None:
+    tree = default_schedule(attention(8, 2, 64, 500, 64)[-1], SKYLAKE).tree()
+    assert "0..4  parallel" in tree  # 2 × 2 heads of keys, then the 4 that share each
+    assert tree.index("parallel") < tree.index("storage K.global") < tree.index("b1.inner")
+    assert "V.global" not in tree  # rows of values are vectors as they are
