@@ -12,6 +12,7 @@ from tensorlang.boundary import answer, guard, guard_class, signpost
 
 from .dynamic import DynamicKernel, ShapeProfile
 from .records import Record, RecordLog
+from .reporting.objects import attach_everything
 from .reporting.report import TuneReport, TuneResult
 from .task import SearchTask
 from .task_scheduler import TasksResult
@@ -83,7 +84,8 @@ _CLASSES: tuple[tuple[Any, Mapping[str, str]], ...] = (
 
 
 def close_all(package: ModuleType) -> None:
-    """Guard what there is. Called once, when the package has been imported."""
+    """Guard what there is, and let it show itself. Called once, when the package has been imported."""
+    attach_everything()
     guard(package, _FUNCTIONS, "autosched", tl.TensorLangError, eager=True)
     guard(package, ("autotune",), "autosched", tl.TensorLangError, eager=("trials", "seed"))
     guard(package, _WORDED, "autosched", tl.TensorLangError)

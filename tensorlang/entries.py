@@ -12,6 +12,7 @@ from types import ModuleType
 
 from . import nd, ops, signposts, te, testing, tir, topi
 from .boundary import answer, guard, guard_class, signpost
+from .display.attached import attach_everything
 from .errors import CallError, DeclareError, LowerError, ScheduleError, TargetError, TensorLangError
 from .expr.operators import Operators
 from .graph import Engine, Graph, Program, Value
@@ -80,7 +81,8 @@ _THERE = {"te": te, "ops": ops, "topi": topi}
 
 
 def close_all(package: ModuleType) -> None:
-    """Guard what there is. Called once, when the package has been imported."""
+    """Guard what there is, and let it show itself. Called once, when the package has been imported."""
+    attach_everything()
     for error, names in OF_PACKAGE.items():
         guard(package, names, "tl", error, eager=SETTINGS if error is LowerError else True)
     for cls, error, label, gone in CLASSES:

@@ -32,6 +32,7 @@ ROOMS: dict[str, set[str]] = {
     "errors": set(),
     "boundary": {"errors", "options"},  # guards what it knows nothing of
     "signposts": set(),
+    "display": TE | {"loopir", "passes", "runtime", "schedule", "target"},  # what objects show
     "entries": {"*"},  # the list of what is public
     "options": {"errors"},
     "core": {"errors"},
@@ -90,6 +91,7 @@ PUBLIC_ONLY = {
         "tensorlang.analysis",
         "tensorlang.errors",
         "tensorlang.boundary",
+        "tensorlang.display",
     },
 }
 

@@ -1,0 +1,98 @@
+"""What the classes of autosched show: a ``repr`` that a person wants, and a small picture in a notebook.
+Knows what they offer to everybody; the words of HTML are those of ``tensorlang.display``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from tensorlang.display import attach, bars, box, code, details, plain, table
+
+from ..dynamic import DynamicKernel, ShapeProfile
+from ..records import Record, RecordLog, best_of
+from ..task import SearchTask
+from ..task_scheduler import TasksResult
+from .report import TuneResult
+from .units import counted, seconds_text
+
+
+def _record(r: Any) -> str:
+    outcome = seconds_text(r.cost) if r.ok else r.status
+    return f"<record of {r.name or r.task}: {outcome}>"
+
+
+def _log(log: Any) -> str:
+    where = log.path if log.path is not None else "in memory"
+    skipped = f", {counted(len(log.bad), 'line')} skipped" if log.bad else ""
+    return f"<records {where}: {len(log)} of {counted(len({r.task for r in log}), 'task')}{skipped}>"
+
+
+def _log_page(log: Any) -> str:
+    rows = []
+    for task, target in dict.fromkeys((r.task, r.target) for r in log):
+        mine = log.of(task, target)
+        best = best_of(mine, task, target)
+        failed = Counter(r.status for r in mine if not r.ok)
+        found = "nothing worked" if best is None else seconds_text(best.cost)
+        rows.append(
+            (mine[0].name, len(mine), found, ", ".join(f"{n} {s}" for s, n in failed.items()), target)
+        )
+    bad = details(f"{len(log.bad)} lines skipped", code("\n".join(map(str, log.bad[:20])))) if log.bad else ""
+    return box(_log(log).strip("<>"), table(rows, ("task", "measured", "best", "failed", "target")), bad)
+
+
+def _result(r: Any) -> str:
+    story = (
+        "" if r.best is None else details("the best schedule", code(r.best.trace().to_python(numbers=True)))
+    )
+    total = sum(r.spent.values()) or 1.0
+    spent = bars([(part, s / total, seconds_text(s)) for part, s in r.spent.items()])
+    return box("", code(str(r)), story, details("where the time went", spent) if r.spent else "")
+
+
+def _results(r: Any) -> str:
+    rows = [
+        (
+            t.name,
+            "not searched" if x is None or x.best is None else seconds_text(x.best.cost),
+            r.closed.get(i, ""),
+        )
+        for i, (t, x) in enumerate(zip(r.tasks, r.results, strict=True))
+    ]
+    return box(
+        f"{counted(len(r.tasks), 'task')} in {r.seconds:.1f} s", table(rows, ("task", "best", "closed"))
+    )
+
+
+def _task(t: Any) -> str:
+    rows = [("target", str(t.target)), ("operations", f"{t.flops:,.0f}"), ("key", t.workload_key)]
+    stages = code("\n".join(f"{x.name}: {x.dtype}[{', '.join(map(str, x.shape))}]" for x in t.tensors))
+    return box(f"task {t.name}", stages, table(rows))
+
+
+def _profile(p: Any) -> str:
+    rows = [(d, s.least, s.opt, s.most) for d, s in p.dims.items()]
+    return box(f"sizes; outside them: {p.out_of_range}", table(rows, ("dim", "least", "usual", "most")))
+
+
+def _dynamic(f: Any) -> str:
+    profiles = "".join(table([(d, str(s)) for d, s in p.dims.items()], ("dim", "sizes")) for p in f.profiles)
+    return box(repr(f).strip("<>"), profiles, details("how it was made", code(str(f.account))))
+
+
+ROWS: tuple[tuple[type, Callable[[Any], str] | None, Callable[[Any], str] | None], ...] = (
+    (Record, _record, None),
+    (RecordLog, _log, _log_page),
+    (TuneResult, plain, _result),
+    (TasksResult, plain, _results),
+    (SearchTask, None, _task),
+    (ShapeProfile, None, _profile),
+    (DynamicKernel, None, _dynamic),
+)
+
+
+def attach_everything() -> None:
+    """Called once, when the package has been imported."""
+    for cls, text, page in ROWS:
+        attach(cls, text=text, page=page)
