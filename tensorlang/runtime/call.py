@@ -221,7 +221,7 @@ def _start() -> Any:
         name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
         for name in entry.IMPORTS
     }
-    code = load_functions({"tensorlang_entry": entry.entry}, imports, opt=1).keep()
+    code = load_functions({"tensorlang_entry": entry.entry}, imports, opt=1, once=True).keep()
     method = _MethodDef(b"kernel", code.address["tensorlang_entry"], _FASTCALL | _KEYWORDS, None)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(method))  # builtins point to it as long as they live
     return method

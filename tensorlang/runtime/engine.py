@@ -22,6 +22,7 @@ from ..core.dtype import dtype
 from ..core.names import identifier
 from ..errors import CallError, TensorLangError
 from ..interface.signature import Param, Signature, show
+from ..native import object_code
 from . import files
 from .arguments import Binder
 from .arrays import in_kind_of, meet
@@ -144,7 +145,7 @@ class Engine:
             else:
                 made = direct(**inputs, **outs)
                 return made if len(self.output_names) > 1 else (made,)
-        arrays, dims = self._bound((), inputs)
+        arrays, dims = self.arguments((), inputs)
         return self._served(arrays, dims, {self.output_names.index(n): a for n, a in outs.items()})
 
     def bind(self, pairs: Mapping[str, str] | None = None, **named: str) -> Bound:
@@ -156,7 +157,7 @@ class Engine:
     def profile(self, *args: Any, seconds: float = 0.3, **named: Any) -> EngineProfile:
         """Where the time of a call goes, kernel by kernel, on these inputs: each is timed alone in a row of
         calls that takes about ``seconds``. Prints as a table."""
-        arrays, dims = self._bound(args, named)
+        arrays, dims = self.arguments(args, named)
         return profiled(self, arrays, dims, seconds)
 
     def report(self, path: str | Path, *args: Any, seconds: float = 0.3, **named: Any) -> None:
@@ -167,7 +168,7 @@ class Engine:
         profile = None
         dims = {d.name: d.typical for d in self.program.dims}
         if args or named:
-            arrays, dims = self._bound(args, named)
+            arrays, dims = self.arguments(args, named)
             profile = profiled(self, arrays, dims, seconds)
         reasons = "" if self.source is None else self.source.explain()
         files.write({place: page(self, profile, dims, reasons).encode()}, f"report {self.program.name}")
@@ -252,6 +253,7 @@ class Engine:
             list(codes.values()),
             list(constants.values()),
             self.target,
+            object_code.kept() if self.target is None else {},
         )
         files.write({place: pack(contents)}, f"save {self.program.name}")
 
@@ -287,6 +289,7 @@ class Engine:
         TensorLangError when it is torn, changed, no engine, or not to be trusted.
         """
         found = read(path, verify, mine)
+        object_code.adopt(found.helpers)
         loaded = Loaded(found.codes)
         engines = [Engine(p.program, found.codes, found.constants, None, loaded) for p in found.parts]
         for engine, part in zip(engines, found.parts, strict=True):
@@ -301,7 +304,7 @@ class Engine:
         listed = len(args) == every > count and not named and out is None
         if listed:
             args, out = args[:count], args[count:]
-        arrays, dims = self._bound(args, named)
+        arrays, dims = self.arguments(args, named)
         results = self._served(arrays, dims, self._outs(out))
         if listed:
             return None
@@ -346,7 +349,9 @@ class Engine:
                     )
             named[self.output_names[i]] = out
 
-    def _bound(self, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Arrays, dict[str, int]]:
+    def arguments(self, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Arrays, dict[str, int]]:
+        """The inputs of a call, checked, by the numbers of their values, and the dims they tell. Raises
+        CallError."""
         p, other = self.program, {}
         if len(self._inputs) != len(p.inputs):  # some are no arrays, which have no rules
             given = dict(zip(p.input_names, args, strict=False)) | dict(named)

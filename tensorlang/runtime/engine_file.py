@@ -3,8 +3,9 @@ read it, and no number in it is used before it is checked.
 
 Layout: a line ``tensorlang engine 1``; a line with the SHA-256 of what follows up to the weights, then the
 lengths of header and code, where the weights begin, their length and their SHA-256; the header, one document
-of JSON; the object codes; from the next page on the weights, each on a cache line. The weights are mapped,
-not read, and hashed only when that is asked for.
+of JSON; the object codes of kernels, and those of helpers that a process would compile to run them; from the
+next page on the weights, each on a cache line. The weights are mapped, not read, and hashed only when that is
+asked for.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ class Contents(NamedTuple):
     codes: list[KernelCode]
     constants: list[np.ndarray]
     target: str | None = None
+    helpers: Mapping[str, bytes] = {}  # of the runtime, see ``native.object_code``
 
 
 # -- writing
@@ -75,6 +77,7 @@ def pack(contents: Contents) -> bytes:
     header = {
         "machine": store.machine(contents.target, features),
         "codes": [[c.signature.to_json(), len(c.object_code), c.features] for c in contents.codes],
+        "helpers": [[name, len(c)] for name, c in contents.helpers.items()],
         "constants": [
             [_dtype(a), a.shape, place] for a, place in zip(contents.constants, places, strict=True)
         ],
@@ -83,7 +86,7 @@ def pack(contents: Contents) -> bytes:
         ],
     }
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=True).encode()
-    code = b"".join(c.object_code for c in contents.codes)
+    code = b"".join([*(c.object_code for c in contents.codes), *contents.helpers.values()])
     return assembled(text, code, bytes(weights))
 
 
@@ -209,12 +212,17 @@ def _contents(header: Mapping[str, Any], code: bytes, weights: memoryview) -> Co
         at += length
     if len({c.symbol for c in codes}) != len(codes):
         raise ValueError("two kernels have one name")
+    helpers = {}
+    for name, length in header.get("helpers", ()):
+        _index(length, len(code) - at + 1)
+        helpers[_text(name)] = code[at : at + length]
+        at += length
     constants = [_constant(row, weights) for row in header["constants"]]
     count = len(header["parts"])
     parts = [_part(row, codes, constants, count) for row in header["parts"]]
     if not parts:
         raise ValueError("there is no program")
-    return Contents(parts, codes, constants)
+    return Contents(parts, codes, constants, None, helpers)
 
 
 def _constant(row: Any, weights: memoryview) -> np.ndarray:

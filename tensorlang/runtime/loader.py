@@ -20,7 +20,7 @@ import llvmlite.binding as llvm
 from llvmlite.binding import ffi
 
 from ..errors import TensorLangError
-from ..native.object_code import compiled
+from ..native.object_code import compiled, compiled_once
 from ..native.translate import module_text
 from . import perf_map
 from .elf import undefined_symbols
@@ -139,7 +139,9 @@ def compile_text(text: str, exports: Sequence[str], imports: Mapping[str, int], 
 
 
 def load_functions(
-    exports: Mapping[str, Any], imports: Mapping[str, int] | None = None, *, opt: int = 0
+    exports: Mapping[str, Any], imports: Mapping[str, int] | None = None, *, opt: int = 0, once: bool = False
 ) -> Code:
-    """Native functions and their globals, by the symbols they are to have, as code of this process."""
-    return compile_text(module_text(exports), list(exports), imports or {}, opt=opt)
+    """Native functions and their globals, by the symbols they are to have, as code of this process. ``once``:
+    of those that each process has one of."""
+    code = (compiled_once if once else compiled)(module_text(exports), opt)
+    return load_object(code, list(exports), imports or {})

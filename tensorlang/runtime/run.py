@@ -41,7 +41,7 @@ def functions() -> dict[str, Any]:
                 own = helpers(parallel=False)
                 imports |= {n: own[n] for n in native.MEMORY}
                 exports = {"tensorlang_serve": native.serve, "tensorlang_drop": native.drop}
-                code = load_functions(exports, imports, opt=2).keep()
+                code = load_functions(exports, imports, opt=2, once=True).keep()
                 word = ctypes.c_void_p
                 at = code.address["tensorlang_serve"]
                 serve = ctypes.PYFUNCTYPE(ctypes.c_int32, word, word, word)(at)

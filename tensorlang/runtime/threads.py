@@ -153,10 +153,10 @@ def _start_pool() -> None:
     global _pool
     state = _block() if sys.platform == "linux" and native_pool.FUTEX else None
     if state is None:
-        code = load_functions({"tensorlang_parallel": native_pool.serial}).keep()
+        code = load_functions({"tensorlang_parallel": native_pool.serial}, once=True).keep()
     else:
         code = load_functions(
-            {"tensorlang_parallel": native_pool.parallel, "settings": native_pool.settings}
+            {"tensorlang_parallel": native_pool.parallel, "settings": native_pool.settings}, once=True
         ).keep()
         _settings(code).pool = state
         _apply(code)

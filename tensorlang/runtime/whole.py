@@ -29,7 +29,7 @@ from .arrays import address_of, empty
 from .call import native_entry
 from .program import Host
 from .run import MAX_PLANS, Copy, Jump, Miss, Place, Planned, Plans, functions
-from .steps import Arrays, Loaded, Run
+from .steps import Loaded, Run
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -268,8 +268,3 @@ def _tree(e: Engine) -> Iterator[Engine]:
     yield e
     for after in list(e.later.values()):
         yield from _tree(after)
-
-
-def taken(engine: Engine, arrays: Arrays) -> list[np.ndarray]:
-    """The inputs of an engine, in their order."""
-    return [arrays[v] for v in engine.program.inputs]

@@ -49,7 +49,7 @@ def start(more: dict[str, Any] | None = None) -> Workspace:
         else (memory.plain_alloc, memory.plain_free, memory.give_none)
     )
     exports = {**dict(zip((*NAMES, "release"), functions, strict=True)), "settings": memory.settings}
-    code = load_functions({**exports, **(more or {})}).keep()
+    code = load_functions({**exports, **(more or {})}, once=True).keep()
     settings = memory.Settings.view(code.address["settings"])
     settings.budget, settings.idle, settings.reach = (
         DEFAULT_BUDGET if requested is None else requested,

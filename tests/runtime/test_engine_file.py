@@ -7,12 +7,13 @@ import json
 import random
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tensorlang as tl
-from tensorlang import ops
+from tensorlang import ops, options
 from tensorlang.graph import Value
 from tensorlang.runtime import engine_file
 
@@ -190,6 +191,38 @@ def change(x, rng: random.Random):
         return out
     others = [None, -1, 0, 1, 2, 3, 7, 1 << 40, 1 << 70, "x", "", [], {}, True, 0.5, ["+", 0, 0], [[0, 0]]]
     return rng.choice(others)
+
+
+ALONE = """
+import sys
+from pathlib import Path
+import numpy as np
+from tensorlang.native import object_code
+def refused(text, opt=0):
+    raise AssertionError("compiled in the process that loads")
+object_code.compiled = refused
+from tensorlang.runtime import loader
+loader.compiled = refused
+import tensorlang as tl
+engine = tl.Engine.load(sys.argv[1])
+x = np.ones((3, 8), "float32")
+print(engine(x, x).sum(), engine.run({"a": x, "b": x})["y"].sum())
+"""
+
+
+def test_a_process_that_loads_compiles_nothing(tmp_path):
+    """The helpers of the runtime come with the file."""
+    g = tl.Graph("small")
+    a, b = g.input(("n", 8), "float32", "a"), g.input(("n", 8), "float32", "b")
+    g.output(g.call(ops.add, a, b), "y")
+    g.compile(level=0).save(tmp_path / "small.engine")
+    done = subprocess.run(
+        [sys.executable, "-c", ALONE, tmp_path / "small.engine"],
+        capture_output=True,
+        text=True,
+        env=options.of_children(str(Path(tl.__file__).parents[1])),
+    )
+    assert done.stdout.split() == ["48.0", "48.0"], done.stderr
 
 
 def check_headers(saved, tmp_path, count: int) -> None:
