@@ -155,6 +155,19 @@ def dequantize_linear(
     return inputs.stage(op, tags.BROADCAST, x.shape, element)
 
 
+def scale_of_range(least: Expr, most: Expr) -> Expr:
+    """The scale at which uint8 holds what lies between these and 0."""
+    zero = make.const(0.0, FLOAT32)
+    spread = make.max_(te.cast(FLOAT32, most), zero) - make.min_(te.cast(FLOAT32, least), zero)
+    return te.select(make.eq(spread, 0.0), make.const(1.0, FLOAT32), spread / 255.0)
+
+
+def zero_of_range(least: Expr, scale: Expr) -> Expr:
+    """The number that stands for 0 at that scale, as a float."""
+    low = make.min_(te.cast(FLOAT32, least), make.const(0.0, FLOAT32))
+    return make.min_(te.nearbyint(make.neg(low) / scale), make.const(255.0, FLOAT32))
+
+
 def dynamic_quantize_linear(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """x as uint8 over the range of its elements and 0: the stored numbers, the scale (float32, one number)
     and the zero point (uint8, one number).
@@ -164,23 +177,9 @@ def dynamic_quantize_linear(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     op = "dynamic_quantize_linear"
     x = inputs.floating(op, x)
     most, least = maximum(x), minimum(x)
-    zero = make.const(0.0, FLOAT32)
-
-    def low() -> Expr:
-        return make.min_(te.cast(FLOAT32, least()), zero)
-
-    def width() -> Expr:
-        spread = make.max_(te.cast(FLOAT32, most()), zero) - low()
-        return te.select(make.eq(spread, 0.0), make.const(1.0, FLOAT32), spread / 255.0)
-
-    scale = inputs.stage(f"{op}.scale", tags.ELEMENTWISE, [], width)
+    scale = inputs.stage(f"{op}.scale", tags.ELEMENTWISE, [], lambda: scale_of_range(least(), most()))
     at = inputs.stage(
-        f"{op}.zero_point",
-        tags.ELEMENTWISE,
-        [],
-        lambda: te.cast(
-            "uint8", make.min_(te.nearbyint(make.neg(low()) / scale()), make.const(255.0, FLOAT32))
-        ),
+        f"{op}.zero_point", tags.ELEMENTWISE, [], lambda: te.cast("uint8", zero_of_range(least(), scale()))
     )
     uint8 = at.dtype
     stored = inputs.stage(

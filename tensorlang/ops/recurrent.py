@@ -1,5 +1,5 @@
-"""Recurrent layers: rnn, gru and lstm, one or both directions (``te.scan``). Knows activations of elements;
-no other operator.
+"""Recurrent layers: rnn, gru and lstm, one or both directions (``te.scan``). Knows activations of elements
+and how numbers are rounded to few bits; no other operator.
 
 x is [T, B, I], time first. The product of x with the input weights is one stage for all times; a turn of the
 recurrence is the product of the last state with the recurrent weights and the gates. The weights of D
@@ -23,6 +23,7 @@ from ..te import Tensor
 from . import inputs, tags
 from .cells import Activation, activation_of
 from .places import kept_within
+from .quantize import scale_of_range, zero_of_range
 from .take import indices_of, signed
 
 __all__ = ["gru", "lstm", "rnn"]
@@ -211,6 +212,29 @@ class Turn:
         time = self.layer.place(self.d, make.sub(make.as_expr(t), 1), n)
         line = make.add(make.mul(time, self.layer.x.shape[1]), n)
         return self.given(line, self.layer.row(gate, j))
+
+    def rounded(self, s: Tensor) -> Callable[[Any, Any, Any], Expr]:
+        """A state as ``dynamic_quantize_linear`` rounds that of all sequences, turn by turn."""
+
+        def end(what: str, fold: Callable[..., Expr]) -> Tensor:
+            n, k = te.reduce_axis((0, self.shape[1]), "n"), te.reduce_axis((0, self.shape[2]), "k")
+            return te.compute(
+                (self.shape[0],), lambda t: fold(s(t - 1, n, k), axis=[n, k]), name=f"{self.name}.{what}"
+            )
+
+        def number(what: str, f: Callable[[Any], Expr]) -> Tensor:
+            return inputs.stage(f"{self.name}.{what}", tags.ELEMENTWISE, (self.shape[0],), f)
+
+        least, most = end("least", te.min), end("most", te.max)
+        scale = number("scale", lambda t: scale_of_range(least(t), most(t)))
+        zero = number("zero", lambda t: zero_of_range(least(t), scale(t)))
+        top = make.const(255.0, self.layer.inside)
+
+        def value(t: Any, n: Any, k: Any) -> Expr:
+            whole = te.nearbyint(s(t - 1, n, k) / scale(t)) + zero(t)
+            return (make.max_(make.min_(whole, top), make.const(0.0, top.dtype)) - zero(t)) * scale(t)
+
+        return self.stage("rounded", value)
 
     def product(self, name: str, gates: str, value: Callable[[Any, Any, Any], Expr]) -> Tensor:
         """``value [T, B, H]`` of a turn times the recurrent weights of some gates that stand together."""
@@ -403,6 +427,7 @@ def lstm(
     clip: float | None = None,
     input_forget: bool = False,
     gates: str = "iofc",
+    rounds_state: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Long short-term memory (Hochreiter and Schmidhuber 1997): all states [T, D, B, H], the last states and
     the last cells [D, B, H].
@@ -410,7 +435,8 @@ def lstm(
     Gates: input i, output o, forget f, cell c; ``c[t] = f c[t-1] + i g(…)``, ``h[t] = o tanh(c[t])``. w is
     [D, 4 H, I], r [D, 4 H, H], b [D, 8 H]; peepholes p [D, 3 H] of i, o and f (Gers and Schmidhuber 2000) are
     weights of the cell. ``input_forget`` makes f ``1 - i``. ``activations``: three a direction, ``("sigmoid",
-    "tanh", "tanh")`` of gates, cell and state. With torch's weights ``gates="ifco"``. Otherwise as
+    "tanh", "tanh")`` of gates, cell and state. With torch's weights ``gates="ifco"``. With
+    ``rounds_state`` the product with r reads the state as ``dynamic_quantize_linear`` rounds it. Otherwise as
     :func:`rnn`. ``y, h, c = ops.lstm(x, w, r, b, initial_h=h0, initial_c=c0)``.
     """
     layer = _layer(
@@ -425,15 +451,21 @@ def lstm(
         inputs.same_size(
             "lstm", f"the number of rows of p {p.name}", p.shape[1], layer.size * 3, "it is [D, 3 H]"
         )
-    states = [_lstm_cell(layer, Turn(layer, d, firsts), p, input_forget) for d in range(len(layer.reverse))]
+    states = [
+        _lstm_cell(layer, Turn(layer, d, firsts), p, input_forget, rounds_state)
+        for d in range(len(layer.reverse))
+    ]
     y, h, c = _results(layer, states)
     return y, h, c
 
 
-def _lstm_cell(layer: Layer, turn: Turn, p: Tensor | None, input_forget: bool) -> dict[str, Tensor]:
+def _lstm_cell(
+    layer: Layer, turn: Turn, p: Tensor | None, input_forget: bool, rounds_state: bool
+) -> dict[str, Tensor]:
     h, c, d, size = turn.state["h"], turn.state["c"], turn.d, layer.size
     f, g, of_cell = (layer.function(d, k) for k in range(3))
-    product = turn.product("state", layer.order, lambda t, n, k: h(t - 1, n, k))
+    before = turn.rounded(h) if rounds_state else lambda t, n, k: h(t - 1, n, k)
+    product = turn.product("state", layer.order, before)
 
     def gate(q: str, t: Any, n: Any, j: Any, cell: Expr | None) -> Expr:
         e = turn.read(q, t, n, j) + product(t, n, layer.row(q, j)) + layer.bias(d, q, j)

@@ -7,16 +7,20 @@ import pytest
 
 pytest.importorskip("onnx")
 runtime = pytest.importorskip("onnxruntime")
+from onnx import helper  # noqa: E402
+
 import tensorlang as tl  # noqa: E402
 
 from .beside import floats, made  # noqa: E402
 
 
-def agree(op, arrays, outputs=1, rtol=1e-4, atol=1e-5, known=(), **attrs):
-    """Ours is what onnxruntime says."""
+def agree(op, arrays, outputs=1, rtol=1e-4, atol=1e-5, known=(), opset=None, **attrs):
+    """Ours is what onnxruntime says; ``opset`` is an attribute."""
     arrays = [None if a is None else np.asarray(a) for a in arrays]
     model = made(op, arrays, outputs, 17, known, "com.microsoft", range(len(arrays)), **attrs)
     model.ir_version = 8
+    if opset is not None:
+        model.graph.node[0].attribute.append(helper.make_attribute("opset", opset))
     given = {f"x{i}": a for i, a in enumerate(arrays) if a is not None and i not in known}
     peer = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     got = tl.load_onnx(model).compile().run(given)
@@ -121,3 +125,58 @@ def test_quantised_elements():
     agree("QLinearLeakyRelu", [a, scale, zero, scale, zero], known=[1, 2, 3, 4])
     agree("QLinearGlobalAveragePool", [a, scale, zero, scale, zero])
     agree("QLinearConcat", [scale, zero, a, scale, zero, b, scale * 2, zero], axis=1)
+
+
+def test_quantised_pools_and_softmax():
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 256, (1, 3, 6, 7)).astype("uint8")
+    scale, zero, out, at = np.float32(0.05), np.uint8(90), np.float32(0.04), np.uint8(100)
+    given = [x, scale, zero, out, at]
+    for more in ({}, {"count_include_pad": 1}, {"ceil_mode": 1}):
+        agree("QLinearAveragePool", given, kernel_shape=[3, 2], strides=[2, 2], pads=[1, 0, 1, 1], **more)
+    agree("QLinearAveragePool", given, kernel_shape=[2, 2], channels_last=1)
+    small = [np.float32(1 / 256), np.uint8(0)]
+    for axis, opset in ((-1, 13), (1, 13), (1, 11), (2, 12)):
+        agree("QLinearSoftmax", [x, scale, zero, *small], axis=axis, opset=opset, known=[1, 2, 3, 4])
+
+
+@pytest.mark.parametrize(("direction", "each"), [("forward", False), ("bidirectional", True)])
+def test_a_recurrent_layer_of_whole_numbers(direction, each):
+    """One sequence: onnxruntime rounds states of a batch in as many parts as it has threads."""
+    rng, d, n, h = np.random.default_rng(0), 1 + (direction == "bidirectional"), 5, 6
+    w, r = (rng.integers(-100, 100, (d, k, 4 * h)).astype("int8") for k in (n, h))
+    form = (d, 4 * h) if each else (d,)
+    scales = [rng.uniform(0.001, 0.01, form).astype("float32") for _ in range(2)]
+    zeros = [np.zeros(form, "int8") for _ in range(2)]
+    first = [floats(d, 1, h, seed=s) for s in (5, 6)]
+    given = [
+        floats(7, 1, n),
+        w,
+        r,
+        floats(d, 8 * h),
+        None,
+        *first,
+        None,
+        scales[0],
+        zeros[0],
+        scales[1],
+        zeros[1],
+    ]
+    agree("DynamicQuantizeLSTM", given, 3, known=[1, 2, 8, 9, 10, 11], hidden_size=h, direction=direction)
+
+
+@pytest.mark.parametrize("rotary", [0, 1])
+@pytest.mark.parametrize(("past", "new", "window"), [(0, 5, -1), (4, 1, -1), (6, 1, 3), (0, 6, 2)])
+def test_grouped_queries(rotary, past, new, window):
+    b, d, heads, groups = 2, 16, 4, 2
+    q, k, v = (floats(b, new, n * d, seed=i) for i, n in enumerate((heads, groups, groups)))
+    cache = [floats(b, groups, past, d, seed=7 + i) for i in range(2)]
+    last, total = np.full(b, past + new - 1, "int32"), np.array(past + new, "int32")
+    angles = floats(32, d // 2, seed=9)
+    tables = [np.cos(angles), np.sin(angles)] if rotary else [None, None]
+    given = [q, k, v, *cache, last, total, *tables]
+    how = {"num_heads": heads, "kv_num_heads": groups, "do_rotary": rotary, "local_window_size": window}
+    agree("GroupQueryAttention", given, 3, **how)
+    if past == 0 and window < 0:
+        packed = np.concatenate([q, k, v], 2)
+        agree("GroupQueryAttention", [packed, None, None, *given[3:]], 3, **how)

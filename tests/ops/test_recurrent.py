@@ -251,3 +251,27 @@ def _lstm_of(inputs, size):
         for n, shape in (("x", (4, 3, inputs)), ("w", (2, 4 * size, inputs)), ("r", (2, 4 * size, size)))
     )
     return list(ops.lstm(x, w, r, direction="bidirectional"))
+
+
+def test_lstm_that_rounds_its_state():
+    """Beside numpy, turn by turn over all sequences; a rounded state is within half a step of the state."""
+    a = arrays("lstm")
+    t = {k: te.placeholder(v.shape, v.dtype, k) for k, v in a.items() if k != "p"}
+    made = ops.lstm(
+        *(t[k] for k in "xwrb"), initial_h=t["initial_h"], initial_c=t["initial_c"], rounds_state=True
+    )
+    (y, _, _) = tl.compile([*t.values(), *made])(*(a[k] for k in t))
+    w, r, b = (a[k][0].astype("float64") for k in "wrb")
+    h, c = (a[k][0].astype("float32") for k in ("initial_h", "initial_c"))
+    for n in range(T):
+        low, high = min(h.min(), 0), max(h.max(), 0)
+        scale = np.float32((high - low) / np.float32(255))
+        zero = np.rint(-low / scale)
+        rounded = (np.clip(np.rint(h / scale) + zero, 0, 255) - zero) * scale
+        assert np.abs(rounded - h).max() <= scale
+        gates = a["x"][n] @ w.T + rounded @ r.T + b[: 4 * H] + b[4 * H :]
+        i, o, f, g = (gates[:, k * H : (k + 1) * H] for k in range(4))
+        c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+        h = (sigmoid(o) * np.tanh(c)).astype("float32")
+        np.testing.assert_allclose(y[n, 0], h, atol=1e-5)
+        h = np.asarray(y[n, 0])
