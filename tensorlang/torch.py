@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["backend", "graphs", "invalidate", "reset"]
+__all__ = ["backend", "explain", "graphs", "invalidate", "op", "reset"]
 
 
 def backend(gm: Any, inputs: Any, **kwargs: Any) -> Any:
@@ -36,3 +36,30 @@ def invalidate(module: Any) -> None:
     from .frontends.torch import region as room
 
     room.invalidate(module)
+
+
+def explain(fn: Any, *args: Any, **kwargs: Any) -> Any:
+    """What becomes of ``fn(*args)`` in ``torch.compile(fn, backend="tensorlang")``: graphs, where they break,
+    with file and line, and what to write there, operators that stay in torch, guards, recompilations, and the
+    time of each region beside eager's. ``fn`` is called a few times. Prints as text, shows itself in
+    notebooks, and ``save("report.html")`` writes one page::
+
+        print(tensorlang.torch.explain(model, x))
+    """
+    from .frontends.torch import explain as room
+
+    return room.explained(fn, args, kwargs)
+
+
+def op(kernel: Any, name: str) -> Any:
+    """A kernel as an operator of torch, ``"my::matmul"``, that takes and gives tensors; dynamo traces it
+    without a break, for its shapes follow from the kernel's signature::
+
+        square = tensorlang.torch.op(tl.compile([x, x * x]), "my::square")
+        y = torch.compile(lambda t: square(t) + 1)(torch.ones(4))
+
+    Raises TensorLangError for kernels that are not of compact tensors alone, and names that torch refuses.
+    """
+    from .frontends.torch import custom as room
+
+    return room.custom_operator(kernel, name)

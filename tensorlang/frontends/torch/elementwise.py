@@ -328,7 +328,7 @@ def to_copy(x: Tensor, to: str | None = None) -> Tensor:
     return x if to is None else as_type(x, to)
 
 
-@aten("convert_element_type")
+@aten("prims.convert_element_type.default")
 def converted(x: Tensor, to: str) -> Tensor:
     return as_type(x, to)
 

@@ -9,9 +9,11 @@ region to torch.
 
 from __future__ import annotations
 
+import contextlib
 import threading
+import time
 import weakref
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,10 +23,14 @@ from torch import fx
 
 from ...errors import CallError, TensorLangError
 from ...graph import Engine
+from ...runtime import set_num_threads
 from .importer import Importer
 from .tensors import array_of, tensor_of
 
+TURNS = 10
+_WATCHED: list[dict[Region, tuple[Any, ...]]] = []  # calls that somebody wants to see
 _REGIONS: weakref.WeakSet[Region] = weakref.WeakSet()
+_threads = 0  # that kernels have been told
 MOST_CHANGES = 3  # of parameters before they are no longer constants
 
 
@@ -48,7 +54,6 @@ class Counts:
     calls: int = 0
     left: int = 0
     reason: str = ""
-    seconds: float = 0.0
     kernels: list[str] = field(default_factory=list)
 
 
@@ -92,12 +97,15 @@ class Region(torch.nn.Module):
             self._make(args)
             if self.engine is None:
                 return self._left(args)
+        _obey()
         try:
             made = self.engine(*[f(args[i]) for i, f in zip(self._places, self._taken, strict=True)])
         except CallError as error:
             self.counts.reason = f"a call was refused: {error}"
             return self._left(args)
         self.counts.calls += 1
+        if _WATCHED:
+            _WATCHED[-1].setdefault(self, args)
         results = made if isinstance(made, tuple) else (made,)
         return tuple(
             tensor_of(a) if how is None else how(tensor_of(a))
@@ -107,6 +115,17 @@ class Region(torch.nn.Module):
     def _left(self, args: Any) -> tuple[torch.Tensor, ...]:
         self.counts.left += 1
         return self.plain(*args)
+
+    def timed(self, args: tuple[Any, ...]) -> tuple[float, float]:
+        """Seconds of a call in torch and of one here, in turns."""
+        best = [float("inf"), float("inf")]
+        with torch.no_grad():
+            for _ in range(TURNS):
+                for i, f in enumerate((self.plain, self)):
+                    start = time.perf_counter()
+                    f(*args)
+                    best[i] = min(best[i], time.perf_counter() - start)
+        return best[0], best[1]
 
     def forget(self) -> None:
         """Make the engine anew at the next call."""
@@ -140,6 +159,25 @@ class Region(torch.nn.Module):
         self.engine = engine
         self.counts.compiled += 1
         self.counts.kernels = [c.symbol for c in engine.codes]
+
+
+@contextlib.contextmanager
+def watched() -> Iterator[dict[Region, tuple[Any, ...]]]:
+    """A context that notes the regions called in it, with the arguments of their first call."""
+    _WATCHED.append({})
+    try:
+        yield _WATCHED[-1]
+    finally:
+        _WATCHED.pop()
+
+
+def _obey() -> None:
+    """As many threads as torch has."""
+    global _threads
+    count = torch.get_num_threads()
+    if count != _threads:
+        _threads = count
+        set_num_threads(count)
 
 
 def invalidate(module: torch.nn.Module) -> None:

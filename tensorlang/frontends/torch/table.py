@@ -21,7 +21,7 @@ Function = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Operator:
-    """``name``: ATen's, with the overload; ``fn``: its te; ``whole``: it makes operators of the graph."""
+    """``name``: torch's, with the overload; ``fn``: its te; ``whole``: it makes operators of the graph."""
 
     name: str
     fn: Function
@@ -32,12 +32,14 @@ OPERATORS: dict[str, Operator] = {}
 
 
 def aten(*names: str, whole: bool = False) -> Callable[[Function], Function]:
-    """Register a function of te tensors as these operators; ``add.Tensor`` is ``aten.add.Tensor``."""
+    """Register a function of te tensors as these operators; ``add.Tensor`` is ``aten.add.Tensor``, and those
+    of torch's ``prims`` say so."""
 
     def add(fn: Function) -> Function:
         for name in names:
             full = name if "." in name else f"{name}.default"
-            OPERATORS[f"aten.{full}"] = Operator(full, fn, whole)
+            full = full if full.startswith("prims.") else f"aten.{full}"
+            OPERATORS[full] = Operator(full, fn, whole)
         return fn
 
     return add

@@ -1,0 +1,64 @@
+"""What to write in the place of what breaks a graph: a table of what torch says, and advice. Knows nothing
+else."""
+
+from __future__ import annotations
+
+import re
+
+# (what torch says or the line reads, what to write there); the first that fits
+ADVICE: tuple[tuple[str, str], ...] = (
+    (
+        r"generic_jump|[Dd]ata.dependent (branch|jump|control)|torch\.cond",
+        "torch.where(condition, a, b) for elements, or torch.cond(condition, f, g, (x,)) for whole branches",
+    ),
+    (
+        r"\.item\(\)|\.tolist\(\)|scalar_outputs|_local_scalar_dense|\b(int|float|bool)\(",
+        "leave the number a tensor of no dimensions; where it must be a number, "
+        "torch._dynamo.config.capture_scalar_outputs = True",
+    ),
+    (
+        r"nonzero|masked_select|unique|[Dd]ynamic.shape op|dynamic_output_shape",
+        "a mask over all elements: torch.where(mask, x, 0), sums weighted by mask; or pad to a largest size",
+    ),
+    (
+        r"builtin.{0,20}`?print|logging|warnings\.warn|\bprint\(",
+        "print what the compiled function returns, or "
+        "torch._dynamo.config.reorderable_logging_functions.add(print)",
+    ),
+    (r"graph_break\(", "leave torch._dynamo.graph_break() out"),
+    (
+        r"\b(LSTM|GRU|RNN)\b|allow_rnn",
+        "torch._dynamo.config.allow_rnn = True, or torch.export.export and tl.load_torch, "
+        "which keep the layer whole",
+    ),
+    (r"\bopen\(|\btime\.|\bos\.|subprocess|socket", "do it before or after the compiled function"),
+    (
+        r"torch\._dynamo\.disable|skip(ped|file)|marked as skipped",
+        "take the call out of the compiled function, or make it an operator: torch.library.custom_op",
+    ),
+    (
+        r"numpy|np\.|\.numpy\(\)",
+        "torch's function of that name, or tensorlang.torch.op for a kernel of yours",
+    ),
+    (r"tensorlang|Module\(?.{0,20}kernel", 'tensorlang.torch.op(kernel, "my::name"), which is traced'),
+    (r"requires_grad_|\.backward\(", "gradients outside: loss.backward() after the compiled forward"),
+    (r"[Cc]ontext manager|^with ", "enter the context outside of the compiled function"),
+    (r"\b(generator|yield|iterator)\b", "a list made in advance in place of the generator"),
+    (r"\b(try|except|raise)\b", "check the condition outside, or torch._check(condition)"),
+    (
+        r"size mismatch|tensor '.*' (size|stride)|\.size\(\)|shape\[",
+        "torch._dynamo.mark_dynamic(x, dim) before the call, or torch.compile(…, dynamic=True)",
+    ),
+    (r"\b(set|dict|container|hash)\b", "tuples and lists of tensors, made before the call"),
+)
+
+
+def advice_for(reason: str, line: str) -> str:
+    """What to write in the place of a line that breaks a graph, from what torch says of it."""
+    first, _, rest = reason.partition("\n")
+    for text in (line, first, rest.partition("Hint:")[0]):
+        for pattern, words in ADVICE:
+            if text and re.search(pattern, text):
+                return words
+    hint = re.search(r"Hint: (.*)", reason)
+    return hint[1] if hint else "take it out of the compiled function"

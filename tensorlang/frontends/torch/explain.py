@@ -1,0 +1,168 @@
+"""A report of what became of a function: its graphs, where it breaks and what to write there, what stays in
+torch, and how long regions take. Knows dynamo's explanations and the backend; nothing of engines within.
+"""
+
+from __future__ import annotations
+
+import html
+import linecache
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from . import backend, region
+from .advice import advice_for
+
+
+@dataclass(frozen=True)
+class Break:
+    """Where dynamo ends a graph: ``file`` and ``line``, the ``text`` of that line, what it says, and what to
+    write in its place."""
+
+    file: str
+    line: int
+    text: str
+    reason: str
+    advice: str
+
+    def __str__(self) -> str:
+        return (
+            f"{Path(self.file).name}:{self.line}: {self.text}\n      {self.reason}\n      try {self.advice}"
+        )
+
+
+@dataclass
+class Explanation:
+    """What ``tensorlang.torch.explain`` tells; prints as text, is a table in a notebook, ``save`` writes one
+    page of HTML."""
+
+    name: str
+    graphs: list[backend.Compiled]
+    breaks: list[Break]
+    guards: dict[str, int]
+    recompiled: list[str]
+    times: list[tuple[str, int, float, float]] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def left(self) -> dict[str, tuple[int, str]]:
+        """Operators that run in torch: how many, and why."""
+        pairs = [pair for g in self.graphs for pair in g.left.values()]
+        return {name: (n, why) for (name, why), n in Counter(pairs).items()}
+
+    def sections(self) -> list[tuple[str, list[str]]]:
+        """Titles with their lines."""
+        nodes, taken = sum(g.nodes for g in self.graphs), sum(g.taken for g in self.graphs)
+        regions = [r for g in self.graphs for r in g.regions]
+        head = [
+            f"{len(self.graphs)} graphs of {nodes} operators, {len(self.breaks)} breaks",
+            f"{taken} operators in {len(regions)} regions, {nodes - taken} in torch; "
+            f"{self.seconds:.2f} s to compile",
+        ]
+        head += [f"a graph stays in torch: {g.reason}" for g in self.graphs if g.reason]
+        head += [f"a region stays in torch: {r.counts.reason}" for r in regions if r.counts.reason]
+        left = [f"{n} × {op}: {why or 'torch does it as well'}" for op, (n, why) in self.left.items()]
+        times = [
+            f"{what}, {count} operators: eager {1e6 * eager:.0f} µs, here {1e6 * here:.0f} µs, "
+            f"{eager / here:.2f}×"
+            for what, count, eager, here in self.times
+        ]
+        guards = [f"{n} × {kind}" for kind, n in self.guards.items()]
+        return [
+            (self.name, head),
+            ("breaks", [str(b) for b in self.breaks]),
+            ("operators in torch", left),
+            ("regions", times),
+            ("guards", guards),
+            ("compiled again", self.recompiled),
+        ]
+
+    def __str__(self) -> str:
+        lines = []
+        for title, body in self.sections():
+            if body:
+                lines += [title, *(f"  {line}" for line in body)]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        parts = []
+        for title, body in self.sections():
+            if body:
+                items = "".join(f"<li><pre>{html.escape(line)}</pre></li>" for line in body)
+                parts.append(f"<h3>{html.escape(title)}</h3><ul>{items}</ul>")
+        return "".join(parts)
+
+    def save(self, path: str | Path) -> None:
+        """Write the report as one page of HTML."""
+        page = (
+            f"<!doctype html><meta charset=utf-8><title>{html.escape(self.name)}</title>{self._repr_html_()}"
+        )
+        Path(path).write_text(page, encoding="utf-8")
+
+
+def explained(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Explanation:
+    """The report on ``fn(*args)``, which is called a few times."""
+    torch._dynamo.reset()
+    told = torch._dynamo.explain(fn)(*args, **kwargs)
+    torch._dynamo.reset()
+    first = len(backend.GRAPHS)
+    with region.watched() as calls:
+        torch.compile(fn, backend=backend.tensorlang)(*args, **kwargs)
+    graphs = backend.GRAPHS[first:]
+    breaks = [_break(r.reason, r.user_stack) for r in told.break_reasons]
+    breaks += [
+        b for b in _first(fn, args, kwargs) if (b.file, b.line) not in [(o.file, o.line) for o in breaks]
+    ]
+    return Explanation(
+        getattr(fn, "__qualname__", type(fn).__name__),
+        graphs,
+        breaks,
+        dict(Counter(_guard(g) for g in told.out_guards or ()).most_common(8)),
+        _recompiled(),
+        [_timed(i, r, given) for i, (r, given) in enumerate(calls.items()) if not r.counts.reason],
+        sum(g.seconds for g in graphs),
+    )
+
+
+def _break(reason: Any, stack: Sequence[Any]) -> Break:
+    """Where the innermost frame of the user stands, and what torch says."""
+    words = str(reason)
+    frame = stack[-1] if stack else None
+    file, line = (frame.filename, frame.lineno or 0) if frame else ("?", 0)
+    text = (linecache.getline(file, line) or (frame.line or "" if frame else "")).strip()
+    return Break(file, line, text, words.splitlines()[0] if words else "", advice_for(words, text))
+
+
+def _first(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> list[Break]:
+    """The first break, which dynamo's explanation leaves out where no operator comes before it."""
+    torch._dynamo.reset()
+    try:
+        torch.compile(fn, backend="eager", fullgraph=True)(*args, **kwargs)
+    except torch._dynamo.exc.Unsupported as error:
+        return [_break(error.msg, getattr(error, "real_stack", None) or ())]
+    return []
+
+
+def _guard(guard: Any) -> str:
+    return str(getattr(guard.create_fn, "__name__", guard.create_fn)).lower().replace("_", " ")
+
+
+def _recompiled() -> list[str]:
+    """Why frames were compiled more than once, as far as this torch tells."""
+    metrics: Any = getattr(torch._dynamo.utils, "get_compilation_metrics", list)()
+    found = []
+    for m in metrics:
+        why = getattr(m, "recompile_reason", None)
+        if why:
+            where = f"{Path(m.co_filename or '?').name}:{m.co_firstlineno}"
+            found.append(f"{where} {m.co_name}: {why}; {advice_for(str(why), '')}")
+    return list(dict.fromkeys(found))
+
+
+def _timed(i: int, r: region.Region, args: tuple[Any, ...]) -> tuple[str, int, float, float]:
+    eager, here = r.timed(args)
+    return f"region {i}", r.counts.nodes, eager, here
