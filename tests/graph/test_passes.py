@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tensorlang import ops
+from tensorlang import ops, te
 from tensorlang.errors import DeclareError
 from tensorlang.graph import Graph
 from tensorlang.graph.passes import PASSES, simplified
 from tensorlang.graph.passes.scales import scale_weights
 from tests.graph import checks
+from tests.graph.random_graphs import reference
 
 RNG = np.random.default_rng(0)
 
@@ -108,6 +109,51 @@ def test_what_is_no_scale_stays(behind):
     x = g.input(("n", 4), name="x")
     g.output(g.call(behind, g.call(ops.matmul, x, g.constant(whole(4, 4))), op="behind"))
     assert names(g) == ["matmul", "behind"]
+
+
+def numbered_rows(y):
+    return te.compute(y.shape, lambda i, j: y[i, j] * te.cast("float32", i + 1))
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        lambda y: ops.flip(y, axis=0),
+        lambda y: ops.flip(y, axis=1),
+        lambda y: ops.strided_slice(y, begin=[None], end=[None], strides=[-1], axes=[0]),
+        lambda y: te.compute(y.shape, lambda i, j: y[i, 3 - j] * 2.0),
+        numbered_rows,
+    ],
+)
+def test_what_moves_elements_is_no_scale(behind):
+    """A flip behind a product was taken for a multiplication by one, and was gone."""
+    g, w, a = Graph(), whole(4, 4), whole(3, 4)
+    g.output(g.call(behind, g.call(ops.matmul, g.input(("n", 4), name="x"), g.constant(w)), op="behind"))
+    assert names(g) == ["matmul", "behind"]
+    assert np.array_equal(g.compile(cache=False, workers=1)(a), reference(g, [a])[0])
+
+
+def test_a_bias_of_rows_is_not_scaled_by_column():
+    def product(x, w, b):
+        k = te.reduce_axis((0, 4))
+        y = te.compute((4, 4), lambda i, j: te.sum(x[i, k] * w[k, j], axis=k))
+        return te.compute((4, 4), lambda i, j: y[i, j] + b[i])
+
+    g, a = Graph(), whole(4, 4)
+    y = g.call(product, g.input((4, 4), name="x"), g.constant(whole(4, 4)), g.constant(whole(4)))
+    g.output(g.call(ops.multiply, y, g.constant(np.float32([1, 2, 3, 4]))))
+    assert np.array_equal(reference(simplified(g), [a])[0], reference(g, [a])[0])
+
+
+def test_a_weight_that_is_squared_is_not_scaled():
+    def product(x, w):
+        k = te.reduce_axis((0, 4))
+        return te.compute((3, 4), lambda i, j: te.sum((x[i, k] * w[k, j]) * w[k, j], axis=k))
+
+    g, a = Graph(), whole(3, 4)
+    y = g.call(product, g.input((3, 4), name="x"), g.constant(whole(4, 4)))
+    g.output(g.call(ops.multiply, y, g.constant(np.float32(3))))
+    assert np.array_equal(reference(simplified(g), [a])[0], reference(g, [a])[0])
 
 
 def test_a_weight_of_two_readers_serves_both():

@@ -17,13 +17,14 @@ import numpy as np
 from ... import ops
 from ...analysis import constant
 from ...errors import TensorLangError
-from ...expr.nodes import Add, Div, Expr, Mul, Sub
+from ...expr.nodes import Add, Div, Expr, Mul, Sub, Var
 from ...expr.walk import preorder, variables
 from ...te import ComputeOp, IterVar, Tensor, placeholder, reference
 from ...te.graph import operations
 from ...te.reducers import Reduce
 from ...te.tensor import TensorRead
 from ..graph import Node, Program, Value
+from ..regions.facts import Reading, reading
 from .rewrite import plain, remade, renewed
 
 
@@ -137,14 +138,20 @@ def _found(n: Node) -> list[_Weighed]:
         return []
     (total,) = sums
     bias: Value | None = None
+    along = None
     if made.op is not total:
-        bias = _bias(made, total, tensors)
+        bias, along = _bias(made, total, tensors)
         if bias is None:
             return []
+    readers = [t for op in computed for t in op.input_tensors]
     return [
-        _Weighed(value, bias, list(total.axis).index(column), place)
+        _Weighed(value, bias, axis, place)
         for value, column, place in _columns(total, tensors)
-        if value.dtype == made.dtype and value is not bias and sum(v is value for v in n.inputs) == 1
+        for axis in (list(total.axis).index(column),)
+        if value.dtype == made.dtype
+        and value is not bias
+        and sum(v is value for v in n.inputs) == readers.count(value.tensor) == 1
+        and along in (None, axis)
     ]
 
 
@@ -157,8 +164,8 @@ def _columns(total: ComputeOp, tensors: dict[Tensor, Value]) -> Iterator[tuple[V
     (source,) = body.sources
     if type(source) is not Mul or body.condition is not None or body.init is not None:
         return
-    for read in (source.a, source.b):
-        if not isinstance(read, TensorRead):
+    for read, other in ((source.a, source.b), (source.b, source.a)):
+        if not isinstance(read, TensorRead) or _reads(other, read.tensor):
             continue
         value = tensors.get(read.tensor)
         if value is None or value.data is None:
@@ -169,17 +176,28 @@ def _columns(total: ComputeOp, tensors: dict[Tensor, Value]) -> Iterator[tuple[V
                 yield value, column, places[0]
 
 
-def _bias(made: Tensor, total: ComputeOp, tensors: dict[Tensor, Value]) -> Value | None:
-    """The constant vector that is added to the sum, when nothing else is done to it."""
+def _reads(e: Expr, tensor: Tensor) -> bool:
+    return any(isinstance(k, TensorRead) and k.tensor is tensor for k in preorder(e))
+
+
+def _bias(
+    made: Tensor, total: ComputeOp, tensors: dict[Tensor, Value]
+) -> tuple[Value, int] | tuple[None, None]:
+    """The constant vector that is added to the sum along an axis, and the axis, when nothing else is done to
+    the sum."""
     op = made.op
     if not isinstance(op, ComputeOp) or len(op.body) != 1 or type(op.body[0]) is not Add:
-        return None
+        return None, None
     sides = [e for e in (op.body[0].a, op.body[0].b) if isinstance(e, TensorRead)]
     read = [e for e in sides if e.tensor.op is total]
-    others = [tensors.get(e.tensor) for e in sides if e.tensor.op is not total]
-    if len(read) != 1 or len(others) != 1 or others[0] is None or others[0].data is None:
-        return None
-    return others[0] if others[0].data.ndim == 1 else None
+    others = [e for e in sides if e.tensor.op is not total]
+    if len(read) != 1 or len(others) != 1 or reading(op, read[0].indices) is not Reading.SAME:
+        return None, None
+    bias = tensors.get(others[0].tensor)
+    axes = [d for d, a in enumerate(op.axis) if others[0].indices and a.var is others[0].indices[0]]
+    if bias is None or bias.data is None or bias.data.ndim != 1 or not axes:
+        return None, None
+    return bias, axes[0]
 
 
 Line = tuple[np.ndarray, np.ndarray]
@@ -199,6 +217,8 @@ def _computed_line(n: Node, source: Value, axis: int) -> Line | None:
     if any(
         not isinstance(op, ComputeOp) or op.reduce_axis for op in operations([made.op]) if op.input_tensors
     ):
+        return None
+    if not _at_its_place(made, source.tensor):
         return None
     channels = constant(source.shape[axis])
     small = [1] * len(source.shape)
@@ -238,6 +258,23 @@ def _by_channel(a: np.ndarray, axis: int, rank: int, channels: int | None) -> bo
         return True  # one along another axis gives a result of another shape
     sizes = list(a.shape)
     return a.ndim <= rank and sizes.index(a.size) == a.ndim - rank + axis
+
+
+def _at_its_place(made: Tensor, x: Tensor) -> bool:
+    """Whether each element is made of that of ``x`` at its own place, the same way everywhere but for what
+    constants say."""
+    depends = {x}
+    for op in operations([made.op]):
+        if not isinstance(op, ComputeOp):
+            continue
+        for e in preorder(op.body[0], lambda e: () if isinstance(e, TensorRead) else e.children()):
+            if isinstance(e, Var):
+                return False
+            if isinstance(e, TensorRead) and e.tensor in depends:
+                depends.update(op.outputs)
+                if reading(op, e.indices) is not Reading.SAME:
+                    return False
+    return True
 
 
 def _affine(result: Tensor, x: Tensor) -> bool:
