@@ -190,3 +190,57 @@ def test_a_branch_by_a_size_that_only_a_call_tells():
     for x in ([-1, 0, 2, 0], [1, -2, 3], []):
         a = np.array(x, "float32")
         assert np.array_equal(engine(a), -a if np.count_nonzero(a) < 3 else np.abs(a))
+
+
+def grows_in_rank(name):
+    """A loop whose state has one dimension more after each iteration."""
+    body = graph(
+        [node("Unsqueeze", ["s", "axis"], ["t"]), node("Identity", ["go_in"], ["go"])],
+        [*COUNTERS, ("s", F, None)],
+        [("go", B, []), ("t", F, None)],
+    )
+    axis = helper.make_tensor("axis", I, [1], [0])
+    return [node("Constant", [], ["axis"], value=axis), node("Loop", ["n", "", "one"], [name], body=body)]
+
+
+def test_sizes_in_formulas_go_on_behind_what_is_opaque():
+    """Only ``w - 1`` was handed on, from which nobody could tell ``w``."""
+    one, ends = helper.make_tensor("one", F, [1], [1]), helper.make_tensor("ends", I, [1], [1000])
+    nodes = [
+        node("Constant", [], ["one"], value=one),
+        node("Constant", [], ["ends"], value=ends),
+        node("Constant", [], ["first"], value=helper.make_tensor("first", I, [1], [1])),
+        node("Constant", [], ["last"], value=helper.make_tensor("last", I, [1], [0])),
+        node("Slice", ["x", "first", "ends", "last"], ["cut"]),
+        *grows_in_rank("deep"),
+        node("Add", ["deep", "cut"], ["y"]),
+    ]
+    m = model(nodes, [("x", F, ["w"]), ("n", I, [])], [("y", F, None)])
+    engine = tl.load_onnx(m).compile(cache=False, workers=1)
+    for w, n in ((5, 2), (3, 0), (7, 2)):
+        x = np.arange(w, dtype="float32")
+        assert np.array_equal(engine(x, np.array(n)), (x[1:] + 1).reshape((1,) * n + (w - 1,)))
+
+
+def test_a_branch_by_a_size_behind_what_is_opaque():
+    """The graph for the other branch was made without what opens it."""
+    info = [helper.make_tensor_value_info("r", F, None)]
+    then = helper.make_graph([node("Neg", ["deep"], ["r"])], "then", [], info)
+    other = helper.make_graph([node("Add", ["deep", "x"], ["r"])], "other", [], info)
+    nodes = [
+        node("Constant", [], ["one"], value=helper.make_tensor("one", F, [1], [1])),
+        node("Constant", [], ["zero"], value=helper.make_tensor("zero", I, [], [0])),
+        node("Constant", [], ["three"], value=helper.make_tensor("three", I, [], [3])),
+        *grows_in_rank("deep"),
+        node("Abs", ["deep"], ["same"]),
+        node("Shape", ["x"], ["sizes"]),
+        node("Gather", ["sizes", "zero"], ["w"]),
+        node("Less", ["w", "three"], ["short"]),
+        node("If", ["short"], ["y"], then_branch=then, else_branch=other),
+    ]
+    m = model(nodes, [("x", F, ["w"]), ("n", I, [])], [("y", F, None), ("same", F, None)])
+    engine = tl.load_onnx(m).compile(cache=False, workers=1)
+    for w in (2, 5, 1, 4):
+        x = np.arange(w, dtype="float32")
+        y, _ = engine(x, np.array(2))
+        assert np.array_equal(y, -np.ones((1, 1, 1)) if w < 3 else (x + 1).reshape(1, 1, w))

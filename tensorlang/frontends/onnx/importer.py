@@ -10,7 +10,7 @@ may have another rank in each branch of an If, and a graph never guesses.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -21,7 +21,7 @@ from ...errors import DeclareError, TensorLangError
 from ...expr.make import as_expr
 from ...expr.nodes import Compare, Expr, Var, const_int
 from ...expr.walk import rewrite, variables
-from ...graph import Graph, Opaque, Value
+from ...graph import Graph, Node, Opaque, Value
 from ...te import compute, const, dim, if_then_else
 from . import forms, narrow
 from .known import KNOWN, as_known, renewed_numbers
@@ -56,6 +56,7 @@ class Importer:
         self.dims: set[Var] = set()  # the sizes that the inputs tell
         self.decisions: dict[Expr, bool] = {}  # conditions on sizes, taken to be true or not
         self.begin: Importer = self  # as it was before any work
+        self.opening: list[Node] = []  # those that were in the graph by then: they open what is opaque
         self._count = 0
         self._made: dict[Value, Value] = {}
 
@@ -99,6 +100,7 @@ class Importer:
         """Import all work, or as much as can be known now."""
         self.begin = copy(self)
         self.begin.work, self.begin.env = deque(self.work), dict(self.env)
+        self.begin.opening = list(self.g.nodes)
         self.g.remake = self.again
         self.dims = {d for v in self.g.inputs for n in v.shape for d in variables(n)}
         while self.work:
@@ -206,12 +208,23 @@ class Importer:
         live = dict.fromkeys(
             v for n in read for v in forms.leaves(self.env.get(n)) if v.data is None and v.known is None
         )
+        live |= dict.fromkeys(self._telling(live))
         if pivot is not None:
             live.pop(pivot, None)
             self.g.output(pivot)
         for v in live:
             self.g.output(v)
         self.g.rest = Rest(self, pivot, list(live), dims, of)
+
+    def _telling(self, values: Iterable[Value]) -> Iterator[Value]:
+        """Values that have a dim as a size for dims that these have only in formulas: the graph of the rest
+        learns from its inputs what they are."""
+        sizes = [n for v in values for n in v.shape]
+        missing = {d for n in sizes for d in variables(n)}.difference(sizes)
+        for v in (*self.g.inputs, *(v for n in self.g.nodes for v in n.outputs)):
+            if not missing.isdisjoint(v.shape):
+                missing.difference_update(v.shape)
+                yield v
 
     def _dims_of(self, call: Call) -> list[Var]:
         """The open sizes that a node depends on."""
@@ -433,6 +446,8 @@ class Rest:
         shapes = {v: before.g.declared.get(v, v.shape) for v in self.live}
         new: dict[Value, Any] = {v: _again(v, shapes[v], fixed) for v in self.live}
         g.inputs = [new[v] for v in self.live]
+        for n in before.opening:
+            new |= zip(n.outputs, _opened_again(g, n, new, fixed), strict=True)
         now.narrow = {new.get(v, v): kind for v, kind in before.narrow.items()}
         if self.of is not None:
             new[self.of] = forms.opened(now, new[self.of], value.tolist())
@@ -455,6 +470,19 @@ def _again(v: Value, shape: Sequence[Expr], fixed: Mapping[Expr, Expr]) -> Value
     if isinstance(v, Opaque):
         return Opaque(v.name, v.what, declared=v.declared)
     return Value(v.name, [_fixed(n, fixed) for n in shape], v.dtype)
+
+
+def _opened_again(g: Graph, n: Node, new: Mapping[Value, Any], fixed: Mapping[Expr, Expr]) -> list[Value]:
+    """The results of a function of arrays in another graph."""
+    results = [
+        v.what if isinstance(v, Opaque) else ([_fixed(s, fixed) for s in v.shape], v.dtype) for v in n.outputs
+    ]
+    inputs = [None if v is None else new[v] for v in n.inputs]
+    made = g.host(n.fn, inputs, results, n.op, n.name, [v.name for v in n.outputs], **n.attrs)
+    for v, old in zip(made, n.outputs, strict=True):
+        if isinstance(v, Opaque) and isinstance(old, Opaque):
+            v.declared = old.declared
+    return list(made)
 
 
 def _sized(d: Var, size: Any) -> Expr:
