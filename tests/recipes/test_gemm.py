@@ -98,6 +98,14 @@ def test_many_rows_of_a_transposed_operand_are_worth_a_copy() -> None:
         assert ("B.global" in s.tree()) is copied, (m, n, k)
 
 
+def test_constant_panels_are_asked_for_ahead_where_a_tile_leaves_time() -> None:
+    for m, ahead in [(1, False), (12, True), (te.var("m"), True)]:
+        A, B, C = product(m, 96, 64)
+        s = default_schedule(C, SKYLAKE, constants=[B])
+        assert ("prefetch" in str(tl.lower(s, [A, B, C], constants=[B]))) is ahead, m
+        assert "prefetch" not in str(tl.lower(default_schedule(C, SKYLAKE), [A, B, C]))
+
+
 @pytest.mark.parametrize("m", [1, 2, 5, 12, 16, 40])
 def test_parts_of_k_and_blocks_of_columns_on_two_threads(m: int) -> None:
     tl.set_num_threads(2)
