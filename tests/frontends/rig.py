@@ -3,7 +3,7 @@ what became of each.
 
 ``make test-onnx`` runs all of them; ``python -m tests.frontends.rig PATTERN`` those whose names match. Every
 family runs in a worker process, which may die: that is a result as well. Level 0 is compiled, an operator a
-kernel, and equal kernels are compiled once in a process.
+kernel, and equal kernels are compiled once in a process; ``--level 2`` takes the graph through all passes.
 """
 
 from __future__ import annotations
@@ -48,13 +48,14 @@ RANDOM = {
 }
 MISSING = re.compile(r"operators are not supported")
 SHARED = Compiler()
+LEVEL = "TENSORLANG_RIG_LEVEL"  # what worker processes compile
 
 
 class Rep(BackendRep):
     """A compiled model."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
-        self.engine = compiled(tl.load_onnx(model), SHARED, 0)
+        self.engine = compiled(tl.load_onnx(model), SHARED, int(os.environ.get(LEVEL, "0")))
 
     def run(self, inputs: Sequence[Any], **_: Any) -> tuple[Any, ...]:
         """The outputs for these inputs, by position."""
@@ -317,12 +318,14 @@ def main() -> int:
     words = argparse.ArgumentParser("python -m tests.frontends.rig", description=__doc__)
     words.add_argument("pattern", nargs="?", default="", help="a regular expression of names")
     words.add_argument("-j", "--jobs", type=int, default=1, help="worker processes")
+    words.add_argument("--level", type=int, choices=(0, 1, 2), default=0, help="of the compiled graph")
     words.add_argument("--slow", type=int, default=0, metavar="N", help="show the N slowest")
     words.add_argument("--worker", help=argparse.SUPPRESS)
     given = words.parse_args()
     if given.worker:
         _work(given.worker)
         return 0
+    os.environ[LEVEL] = str(given.level)
     outcomes = all_outcomes([n for n in cases() if re.search(given.pattern, n)], given.jobs)
     for o in sorted(outcomes, key=lambda o: -o.seconds)[: given.slow]:
         print(f"{o.seconds:7.2f} s  {o.name}")

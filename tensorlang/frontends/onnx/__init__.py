@@ -30,6 +30,7 @@ from . import (  # noqa: F401  they fill the table
     sequence,
     shape,
     spectrum,
+    text,
     windows,
 )
 from .checked import check
