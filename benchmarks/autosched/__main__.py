@@ -5,6 +5,7 @@ python -m benchmarks.autosched ablation --trials 64 --seeds 3               part
 python -m benchmarks.autosched tails --trials 40                     what other tails of splits would be worth
 python -m benchmarks.autosched chains --program mlp "conv conv"      programs of several reductions
 python -m benchmarks.autosched suite --suite ansor images --threads 1     operators, image pipelines
+python -m benchmarks.autosched strategies --seeds 5            strategies, on predicted times
 python -m benchmarks.autosched sample --trials 72 --records samples.jsonl   measure what the model learns from
 python -m benchmarks.autosched model --records samples.jsonl [--train]   how good it is; write it
 """
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ..harness import machine
-from . import ablation, cases, chains, model, peers, programs, samples, suites, tails
+from . import ablation, cases, chains, model, peers, programs, samples, strategies, suites, tails
 
 RESULTS = Path(__file__).parent.parent / "results"
 
@@ -25,7 +26,9 @@ RESULTS = Path(__file__).parent.parent / "results"
 def main(arguments: list[str] | None = None) -> None:
     """Parse, run, print, write."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.autosched")
-    parser.add_argument("what", choices=("peers", "ablation", "tails", "chains", "suite", "sample", "model"))
+    parser.add_argument(
+        "what", choices=("peers", "ablation", "tails", "chains", "suite", "strategies", "sample", "model")
+    )
     parser.add_argument("--trials", type=int, default=64)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seeds", type=int, default=3)
@@ -73,6 +76,15 @@ def main(arguments: list[str] | None = None) -> None:
                 {"trials": given.trials, "seed": given.seed, "programs": found},
                 chains.table(found),
             )
+    elif given.what == "strategies":
+        RESULTS.mkdir(exist_ok=True)
+        found = strategies.compare(
+            given.task or strategies.TASKS,
+            given.seeds,
+            strategies.ARMS,
+            RESULTS / "autosched_strategies.jsonl",
+        )
+        print(strategies.table(found))
     elif given.what == "suite":
         for suite in given.suite:
             _suite(suite, given.task, given.trials, given.seed, given.threads)
