@@ -19,8 +19,8 @@ class Job:
     to build it and as many to run it, ``memory`` bytes beyond what a worker has at birth, ``seconds`` to
     spend on timing, ``best`` the seconds of the fastest candidate so far (0: none): what is much slower is
     timed only once. ``process``: jobs of the same name here are run in one process, which has run nothing
-    else before; those without a name in any. ``plain``: as a program would find it, with what
-    disturbs it."""
+    else before; those without a name in any. ``place``: when it is not negative, as a
+    program would find it, with what disturbs it, and the arrays where that number says."""
 
     id: int
     graph: str
@@ -32,7 +32,7 @@ class Job:
     seconds: float = 0.015
     best: float = 0.0
     process: str = ""
-    plain: bool = False
+    place: int = -1
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

@@ -51,7 +51,8 @@ SLICE, SLICES = (
     2.5e-4,
     3,
 )  # seconds that a shorter kernel runs between two looks at the clock; slices at least
-PAGE, LINE, PLACES = 4096, 64, 21  # bytes; every move begins this many lines further on in a page
+PAGE, LINE = 4096, 64  # bytes
+PLACES, APART = 21, 11  # every place begins this many lines further on in a page; every array in odd places
 _workbenches: dict[str, Workbench] = {}
 
 
@@ -63,7 +64,7 @@ class Workbench:
     ) -> None:
         self.tensors = tensors
         self.outputs = outputs_of(tensors)
-        self.moves = os.getpid()  # so that two processes do not begin at the same places
+        self.place = -1  # where numpy has put them
         self.say = say
         self._slack: list[float] | None = None
         self._slack_cache = None if cache is None else cache.with_suffix(".slack.npz")
@@ -95,13 +96,17 @@ class Workbench:
         low, high = (0, 2) if kind == np.bool_ else (0, 5) if kind.kind == "u" else (-4, 5)
         return rng.integers(low, high, shape).astype(kind)
 
-    def move(self) -> None:
+    def move(self, place: int) -> None:
         """The same arrays elsewhere in memory: where they lie can make a kernel a third faster or slower, and
-        so that no candidate wins by that, those that matter are timed in several places."""
-        self.moves += 1
-        for t, a in self.arrays.items():
-            raw = np.empty(a.nbytes + PAGE + LINE, np.uint8)
-            start = -raw.__array_interface__["data"][0] % LINE + self.moves * PLACES * LINE % PAGE
+        so that no candidate wins by that, those that matter are timed in several places, all of a turn in the
+        same. In even places all arrays begin alike in their pages, as large ones of numpy do."""
+        if place == self.place:
+            return
+        self.place = place
+        for n, (t, a) in enumerate(self.arrays.items()):
+            raw = np.empty(a.nbytes + 2 * PAGE, np.uint8)
+            lines = place * PLACES + (n * APART if place % 2 else 0)
+            start = -raw.__array_interface__["data"][0] % PAGE + lines * LINE % PAGE
             new = raw[start : start + a.nbytes].view(a.dtype).reshape(a.shape)
             new[...] = a
             self.arrays[t] = new
@@ -214,8 +219,8 @@ def run(job: Job, directory: str, say: Callable[[str], None]) -> Outcome:
             bench = _workbenches[job.key] = Workbench(
                 computation(job), Path(directory) / f"{job.key}.npz", say
             )
-        if not job.best:
-            bench.move()
+        if job.place >= 0:
+            bench.move(job.place)
         args = [bench.arrays[t] for t in bench.tensors]
         bench.poison()
         began = time.perf_counter()
@@ -226,7 +231,7 @@ def run(job: Job, directory: str, say: Callable[[str], None]) -> Outcome:
             return outcome(WRONG_ANSWER, wrong)
         checked = time.perf_counter()
         with bench.ordinary(), _alone(b"tensorlang_parallel" in kernel.object_code, say):
-            return outcome(OK, times=timed(kernel, args, first, job.seconds, job.best, job.plain))
+            return outcome(OK, times=timed(kernel, args, first, job.seconds, job.best, job.place >= 0))
     except MemoryError as e:
         return outcome(OUT_OF_MEMORY, str(e) or "no memory")
 

@@ -147,12 +147,12 @@ class ProgramSession(Session):
             share = FUSED * min(1.0, self._promised() / spent) ** FALL if spent < float("inf") else 0.0
         return share * spent / self._proposed[i] if spent < float("inf") else 0.0
 
-    def job(self, steps: str, *, again: bool = False, process: str = "") -> Job:
+    def job(self, steps: str, *, again: bool = False, process: str = "", place: int = -1) -> Job:
         """The job to measure a candidate of the whole or of a piece."""
         member, trace = self._of(steps)
         if member is None:
-            return super().job(trace, again=again, process=process)
-        return member.job(trace, again=again, process=process)
+            return super().job(trace, again=again, process=process, place=place)
+        return member.job(trace, again=again, process=process, place=place)
 
     def drop(self, traces: Iterable[str]) -> None:
         """Forget candidates that were proposed and will not be measured."""

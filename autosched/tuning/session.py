@@ -161,9 +161,9 @@ class Session:
             both[i].add(row[None, :], [np.inf])
         return both
 
-    def job(self, steps: str, *, again: bool = False, process: str = "") -> Job:
+    def job(self, steps: str, *, again: bool = False, process: str = "", place: int = -1) -> Job:
         """The job to measure a candidate; ``again``: with all care, however slow it was; ``process``: in one
-        that only jobs of that name have run in."""
+        that only jobs of that name have run in; ``place``: where its arrays are."""
         best = 0.0 if again or self.best == float("inf") else self.best
         return Job(
             next(_job_numbers),
@@ -173,7 +173,7 @@ class Session:
             steps,
             timeout=self.timeout,
             seconds=CAREFUL if again else BRIEF,
-            plain=again,
+            place=place,
             best=best,
             process=process,
         )
@@ -347,6 +347,7 @@ def measured(
     *,
     again: bool = False,
     process: str = "",
+    place: int = -1,
     look: bool = False,
     stop: Callable[[], bool] = never,
 ) -> Iterator[tuple[Session, Record]]:
@@ -361,7 +362,7 @@ def measured(
         for session, traces in batches:
             for t in traces:  # one by one: how fast the best is is known better after each
                 sent.append((session, t))
-                yield session.job(t, again=again, process=process)
+                yield session.job(t, again=again, process=process, place=place)
 
     outcomes = iter(measurer.run(jobs()))
     for outcome in outcomes:
@@ -385,7 +386,7 @@ def measure_again(measurer: Measures, session: Session, stop: Callable[[], bool]
         if stop():
             return
         batch, process = [(session, order)], f"{begin} {n // LOOK}"
-        for _ in measured(measurer, batch, again=True, process=process, look=look, stop=stop):
+        for _ in measured(measurer, batch, again=True, process=process, place=n, look=look, stop=stop):
             pass
 
 

@@ -356,5 +356,23 @@ def test_what_nobody_waits_for_is_not_run() -> None:
         outcomes = m.run(_job(task, trace, i) for i in range(6))
         assert next(outcomes).id == 0
         outcomes.close()
-        assert m.measure(_job(task, trace, 9)).error.split() in (["0", "9"], ["0", "1", "9"])
+        ran = m.measure(_job(task, trace, 9)).error.split()
+        assert ran[-1] == "9" and ran.index("0") >= len(ran) - 3  # one more may have begun
         assert m.restarts == 0
+
+
+def test_all_of_a_turn_find_their_arrays_in_the_same_places() -> None:
+    """A start and a candidate that were timed in turns had their arrays in different places, which decides over
+    a fifth of the time of a convolution of 50 µs."""
+    x, w = te.placeholder((8, 64), name="x"), te.placeholder((8, 64), name="w")
+    bench = Workbench([x, w, te.compute((8, 64), lambda i, j: x[i, j] + w[i, j], name="y")], None)
+    before = [a.copy() for a in bench.arrays.values()]
+
+    def starts(place: int) -> list[int]:
+        bench.move(place)
+        return [a.__array_interface__["data"][0] for a in bench.arrays.values()]
+
+    alike, same, apart = starts(2), starts(2), starts(3)
+    assert alike == same and len({a % runner.PAGE for a in alike}) == 1
+    assert len({a % runner.PAGE for a in apart}) == 3 and all(a % runner.LINE == 0 for a in [*alike, *apart])
+    assert all((a == b).all() for a, b in zip(bench.arrays.values(), before, strict=True))

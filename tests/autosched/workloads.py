@@ -222,11 +222,10 @@ def who_run(job: Job, directory: str, say: Say) -> Outcome:
 
 
 def listing_run(job: Job, directory: str, say: Say) -> Outcome:
-    """A runner that tells the numbers of the jobs so far, and hangs at job 1."""
-    with open(Path(directory) / "ran", "a+") as f:
-        f.write(f"{job.id} ")
-        f.flush()
-        if job.id == 1:
-            time.sleep(60)
-        f.seek(0)
-        return Outcome(job.id, "ok", f.read(), (0.1,))
+    """A runner that tells the numbers of the jobs so far; after job 0 all but job 9 hang."""
+    ran = Path(directory) / "ran"
+    before = ran.read_text() if ran.exists() else ""
+    ran.write_text(f"{before}{job.id} ")
+    if "0" in before and job.id != 9:
+        time.sleep(60)
+    return Outcome(job.id, "ok", ran.read_text(), (0.1,))
