@@ -5,6 +5,7 @@ python -m benchmarks.autosched ablation --trials 64 --seeds 3               part
 python -m benchmarks.autosched tails --trials 40                     what other tails of splits would be worth
 python -m benchmarks.autosched chains --program mlp "conv conv"      programs of several reductions
 python -m benchmarks.autosched suite --suite ansor images --threads 1     operators, image pipelines
+AUTOSCHED_HALIDE=…/python python -m benchmarks.autosched halide      image pipelines beside Halide
 python -m benchmarks.autosched strategies --seeds 5            strategies, on predicted times
 python -m benchmarks.autosched sample --trials 72 --records samples.jsonl   measure what the model learns from
 python -m benchmarks.autosched model --records samples.jsonl [--train]   how good it is; write it
@@ -18,7 +19,19 @@ from pathlib import Path
 from typing import Any
 
 from ..harness import machine
-from . import ablation, cases, chains, model, peers, programs, samples, strategies, suites, tails
+from . import (
+    ablation,
+    beside_halide,
+    cases,
+    chains,
+    model,
+    peers,
+    programs,
+    samples,
+    strategies,
+    suites,
+    tails,
+)
 
 RESULTS = Path(__file__).parent.parent / "results"
 
@@ -27,7 +40,8 @@ def main(arguments: list[str] | None = None) -> None:
     """Parse, run, print, write."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.autosched")
     parser.add_argument(
-        "what", choices=("peers", "ablation", "tails", "chains", "suite", "strategies", "sample", "model")
+        "what",
+        choices=("peers", "ablation", "tails", "chains", "suite", "strategies", "halide", "sample", "model"),
     )
     parser.add_argument("--trials", type=int, default=64)
     parser.add_argument("--seed", type=int, default=1)
@@ -76,6 +90,8 @@ def main(arguments: list[str] | None = None) -> None:
                 {"trials": given.trials, "seed": given.seed, "programs": found},
                 chains.table(found),
             )
+    elif given.what == "halide":
+        _halide(given.task or list(suites.SUITES["images"]), given.trials, given.seed)
     elif given.what == "strategies":
         RESULTS.mkdir(exist_ok=True)
         found = strategies.compare(
@@ -109,6 +125,20 @@ def _suite(suite: str, tasks: list[str] | None, trials: int, seed: int, threads:
     for task in wanted:
         found = chains.merged(file, [chains.tuned(task, trials, seed, threads)])
         _write(name, {"trials": trials, "seed": seed, "programs": found}, chains.table(found))
+
+
+def _halide(names: list[str], trials: int, seed: int) -> None:
+    """Each pipeline beside Halide, written after each."""
+    file = RESULTS / "autosched_halide.json"
+    for name in names:
+        known = json.loads(file.read_text())["pipelines"] if file.exists() else []
+        entry = beside_halide.beside(name, trials, seed, beside_halide.default_python())
+        found = [*[e for e in known if e["pipeline"] != name], entry]
+        _write(
+            "autosched_halide",
+            {"trials": trials, "seed": seed, "pipelines": found},
+            beside_halide.table(found),
+        )
 
 
 def _write(name: str, result: dict[str, Any], text: str) -> None:

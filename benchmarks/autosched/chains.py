@@ -74,7 +74,7 @@ def tuned(name: str, trials: int, seed: int, threads: int | None = None) -> Entr
     }
     if result.best is None:
         return entry
-    told = [_elsewhere(name, result.best.steps, target) for _ in range(PROCESSES)]
+    told = [elsewhere(name, result.best.steps, target) for _ in range(PROCESSES)]
     default, found = (statistics.median(t["times"][i] for t in told) for i in (0, 2))
     return {
         **entry,
@@ -94,7 +94,7 @@ def target_of(threads: int | None) -> str | None:
     return None if threads is None else f"llvm -mcpu={tl.Target.host().mcpu} -num-cores={threads}"
 
 
-def _elsewhere(name: str, steps: str, target: str | None) -> Entry:
+def elsewhere(name: str, steps: str, target: str | None) -> Entry:
     """What a fresh process says of the default kernel, that again, and the one of these steps."""
     asked = json.dumps({"program": name, "kernels": ["", "", steps], "target": target})
     command = [sys.executable, "-m", __name__]
