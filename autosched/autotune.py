@@ -214,7 +214,9 @@ class Tuned:
                 schedule, tensors = task.apply_best(log.records)
             return tl.build(schedule, tensors, target=task.target, name=self.func.__name__)
         except (tl.TensorLangError, OSError) as e:
-            warnings.warn(f"{task.name} runs untuned: {e}", AutotuneWarning, stacklevel=4)
+            advice = "; autotune(cache=…) or XDG_CACHE_HOME names a directory that can be written"
+            said = f"{e}{advice if isinstance(e, OSError) else ''}"
+            warnings.warn(f"{task.name} runs untuned: {said}", AutotuneWarning, stacklevel=4)
             return tl.compile(task.tensors, target=task.target, name=self.func.__name__)
 
 

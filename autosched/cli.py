@@ -34,7 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(e, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("stopped; what was measured is in the records", file=sys.stderr)
+        print("what was measured is in the records", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of our output has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -43,10 +43,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m autosched",
+        prog="autosched",
         description="Find fast schedules for tensorlang kernels by search and measurement.",
         epilog="exit status: 0 when it did what was asked, 1 when not, 2 for a wrong command",
     )
+    parser.add_argument("--version", action="version", version=f"autosched of tensorlang {tl.__version__}")
     sub = parser.add_subparsers(dest="command", required=True, metavar="|".join(COMMANDS))
 
     def command(name: str, does: str, example: str) -> argparse.ArgumentParser:
@@ -54,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
             name,
             help=does,
             description=f"{does[0].upper()}{does[1:]}.",
-            epilog=f"example: python -m autosched {example}",
+            epilog=f"example: autosched {example}",
         )
 
     t = command(
@@ -130,7 +131,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     m.add_argument("records", nargs="+", help="files of records")
     m.add_argument("--output", "-o", required=True, help="the file to write; may be one of the inputs")
-    m.add_argument("--keep", type=int, help="only this many of the fastest of each task and target")
+    m.add_argument(
+        "--keep",
+        type=int,
+        help="only so many of the fastest candidates of each task and target, with all their measurements",
+    )
     d = command(
         "doctor",
         "whether this machine can tune, and how well: packages, processors, load, a trial measurement",
@@ -293,7 +298,8 @@ def _merge(given: argparse.Namespace) -> int:
     n, bad = merge([_log(p).path or p for p in given.records], given.output, given.keep)
     for b in bad:
         print(f"skipped {b}")
-    print(f"{counted(n, 'record')} in {given.output}")
+    of = "" if given.keep is None else f" (of the {given.keep} fastest of each task and target)"
+    print(f"{counted(n, 'record')}{of} in {given.output}")
     return 0
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import tensorlang as tl
 from tensorlang import te
 from tensorlang.analysis import costs_text, saved_at
+from tensorlang.options import settings
 
 from .autotune import cache_directory
 from .measure import Job, Measurer
@@ -45,6 +46,7 @@ def examine(records: Sequence[str] = ()) -> Iterator[Finding]:
     """The findings one after the other, quick ones first; ``records`` are files to check too."""
     yield Finding(True, f"tensorlang {tl.__version__}, Python {sys.version.split()[0]} on {sys.platform}")
     yield from _packages()
+    yield from (Finding(True, f"{name}={value}, from the environment") for name, value in settings().items())
     host = tl.Target.host()
     here = (
         sorted(os.sched_getaffinity(0))
@@ -114,7 +116,11 @@ def _cache() -> Finding:
         ok, why = os.access(place, os.W_OK), "it cannot be written"
     except OSError as e:
         ok, why = False, str(e)
-    return Finding(ok, f"cache {place}", "" if ok else f"{why}: @autotune(cache=…) takes another directory")
+    return Finding(
+        ok,
+        f"cache {place}",
+        "" if ok else f"{why}: @autotune(cache=…) takes another directory, XDG_CACHE_HOME moves all caches",
+    )
 
 
 def _records(path: str) -> Finding:

@@ -3,6 +3,7 @@ its inside."""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -16,9 +17,11 @@ from .records import RecordLog, best_of
 from .records.database import ranked
 from .reporting.progress import Report, reporter
 from .reporting.report import TuneResult
+from .reporting.units import counted, seconds_text
 from .search import STRATEGIES, Strategy
 from .task import SearchTask
 from .tuning.budget import Budget, check_limits
+from .tuning.open_sizes import measured_at, note_of
 from .tuning.program import session_of
 from .tuning.session import Measures, Preparing, Session, chosen, measure_again, measured
 
@@ -68,13 +71,14 @@ def tune(
     own = None if measurer is not None else Measurer()
     if own is not None:
         own.start()  # it imports while the space is made
+    session, new = None, 0
     try:
         session = session_of(task, log, how, learner, seed, timeout)
         session.spend("space", time.perf_counter() - start)
         loading.join()  # what still loads would be in the way of the first kernels that are timed
-        report.begin(task.name, trials, session.trials, seconds)
+        at = measured_at(task.tensors)
+        report.begin(f"{task.name} at {at}" if at else task.name, trials, session.trials, seconds)
         meter: Measures = own if measurer is None else measurer  # type: ignore[assignment]
-        new = 0
         for _, record in measured(meter, budget.batches(session), stop=budget.late):
             new += 1
             budget.note(session)
@@ -82,8 +86,10 @@ def tune(
         if new:
             with session.timed("finals"):
                 measure_again(meter, session, budget.ended)
-    except BaseException:
+    except BaseException as e:
         report.end(None)
+        if isinstance(e, KeyboardInterrupt) and session is not None:
+            print(stopped_text(session, log, new), file=sys.stderr, flush=True)
         raise
     finally:
         if own is not None:
@@ -95,6 +101,18 @@ def tune(
     return result
 
 
+def stopped_text(session: Session, log: RecordLog, new: int) -> str:
+    """What a search that was stopped by hand has found, and how to go on."""
+    best = best_of(session.measured(), session.key, session.target)
+    found = "nothing worked yet" if best is None else f"the best takes {seconds_text(best.cost)}"
+    on = (
+        "nothing is kept: records='f.jsonl' keeps what is measured"
+        if log.path is None
+        else f"task.apply_best({str(log.path)!r}) uses it, and the same call goes on where this one ended"
+    )
+    return f"stopped: {counted(new, 'candidate')} measured, {found}; {on}"
+
+
 def result_of(
     session: Session, new: int, seconds: float, said: Sequence[str] = (), others: float | None = None
 ) -> TuneResult:
@@ -104,7 +122,7 @@ def result_of(
     failed = [r for r in mine if not r.ok]
     final = {r.steps: r.cost for r in ranked(mine, session.key, session.target)}
     costs = tuple(final.get(steps, float("inf")) for steps in dict.fromkeys(r.steps for r in mine))
-    notes = [*said, *session.notes()]
+    notes = [*said, *note_of(session.task.tensors), *session.notes()]
     notes += (
         []
         if session.unsaved is None

@@ -4,10 +4,12 @@ on this machine; ``inspect``, ``run``, ``bench`` and the like of models (``comma
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 
-from . import calibrate
+from . import __version__ as VERSION
+from . import calibrate, migrate
 from . import commands as models
 from .errors import TensorLangError
 from .passes.pipeline import CHECKED, PIPELINE
@@ -27,7 +29,13 @@ TABLES: dict[str, Callable[[], str]] = {"passes": passes}
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line; the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m tensorlang", description="Models, and the compiler.")
+    parser = argparse.ArgumentParser(
+        prog="tensorlang",
+        description="Models, kernels and the compiler, from the shell.",
+        epilog="examples: tensorlang run model.onnx; tensorlang bench model.onnx; tensorlang passes; "
+        "tensorlang doctor; tensorlang migrate old.py",
+    )
+    parser.add_argument("--version", action="version", version=f"tensorlang {VERSION}")
     commands = parser.add_subparsers(dest="table", required=True)
     for name, table in TABLES.items():
         commands.add_parser(name, help=(table.__doc__ or "").partition(".")[0].lower())
@@ -37,8 +45,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     command.add_argument(
         "file", nargs="?", help="where to write it; left out: where every schedule of yours finds it"
     )
+    command = commands.add_parser("migrate", help="rewrite programs for TVM, and list what is left")
+    command.add_argument("rest", nargs=argparse.REMAINDER, help="files, and -i to rewrite them in place")
+    command = commands.add_parser("doctor", help="what is installed, set and measured on this machine")
+    command.add_argument("rest", nargs=argparse.REMAINDER, help="files of records to check as well")
     models.add(commands)
     given = parser.parse_args(argv)
+    if given.table == "migrate":
+        return migrate.main(given.rest)
+    if given.table == "doctor":  # of the package that stands on this one
+        return subprocess.call([sys.executable, "-m", "autosched", "doctor", *given.rest])
     if given.table in models.COMMANDS:
         return models.serve(given.table, given)
     if given.table == "calibrate":

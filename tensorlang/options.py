@@ -91,6 +91,15 @@ def cache() -> str | bool | None:
     return None if not text else False if text == "0" else text
 
 
+def settings() -> dict[str, str]:
+    """The variables of this project that are set, by name."""
+    return {
+        k: v
+        for k, v in sorted(os.environ.items())
+        if k.startswith(("TENSORLANG_", "AUTOSCHED_", "XDG_CACHE_HOME"))
+    }
+
+
 def of_children(root: str) -> dict[str, str]:
     """The environment of a process that imports packages from ``root`` first."""
     path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])

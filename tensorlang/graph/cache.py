@@ -10,6 +10,7 @@ import contextlib
 import functools
 import hashlib
 import os
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,15 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:40]
 
 
+@functools.cache
+def _warn_once(directory: Path, why: str) -> None:
+    warnings.warn(
+        f"compiled kernels are not kept in {directory} ({why}); TENSORLANG_CACHE=… names another directory, "
+        "TENSORLANG_CACHE=0 none",
+        stacklevel=2,
+    )
+
+
 class Cache:
     """Kernels in a directory: ``where`` is one, None the user's (or what TENSORLANG_CACHE says), False
     none."""
@@ -84,9 +94,11 @@ class Cache:
         if self.directory is None:
             return
         path = self._path(key)
-        with contextlib.suppress(OSError, TensorLangError):
+        try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             files.write({path: to_bytes(code)}, "keep a kernel", lasting=False)
+        except (OSError, TensorLangError) as e:
+            _warn_once(self.directory, getattr(e, "strerror", None) or "it cannot be written")
 
     def make_room(self) -> None:
         """Remove the older half of too many kernels."""

@@ -1,0 +1,275 @@
+"""``python -m tensorlang.migrate file.py``: a program for TVM's TE made one for tensorlang, as far as that is
+sure; the rest is listed with its lines. Reads programs as text and runs nothing of them.
+
+Imports of ``tvm`` become those of ``tensorlang`` and ``autosched``, tuning options become arguments of
+``tune``. Names that are not here are found by asking the modules, which say what is there instead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .errors import TensorLangError
+
+HERE = ("te", "topi", "tir", "nd", "testing")  # of ``from tvm import …``, there under the same names
+TUNERS = ("auto_scheduler",)  # which autosched is
+FOREIGN = {"bind": "threads of a GPU; parallel and vectorize take loops of the CPU"}
+_OPTIONS = {"num_measure_trials": "trials", "early_stopping": "patience"}
+_DROPPED = ("verbose", "runner", "builder", "num_measures_per_round")  # which tune does by itself
+
+
+@dataclass
+class Migration:
+    """The new text, how many places were rewritten, and (line, what, why) of what is left to a person."""
+
+    text: str
+    rewritten: int = 0
+    left: list[tuple[int, str, str]] = field(default_factory=list)
+
+
+def migrate(source: str) -> Migration:
+    """The program for tensorlang. Raises TensorLangError for text that is no Python."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError) as e:
+        raise TensorLangError("migrate: this is no Python program", because=str(e)) from None
+    reader = _Reader(source)
+    reader.visit(tree)
+    edits = sorted(reader.edits, reverse=True)
+    text = source.encode()
+    for begin, end, new in edits:
+        text = text[:begin] + new.encode() + text[end:]
+    return Migration(text.decode(), len(edits), sorted(set(reader.left)))
+
+
+class _Reader(ast.NodeVisitor):
+    """Collects edits of the text, as bytes from and to, and what it does not know."""
+
+    def __init__(self, source: str) -> None:
+        lines = source.encode().splitlines(keepends=True)
+        self.starts = [0]
+        for line in lines:
+            self.starts.append(self.starts[-1] + len(line))
+        self.source = source
+        self.edits: list[tuple[int, int, str]] = []
+        self.left: list[tuple[int, str, str]] = []
+        self.modules: dict[str, str] = {}  # name in the program → module of ours
+        self.options: set[str] = set()  # names of tuning options
+
+    def edit(self, node: ast.stmt | ast.expr, new: str) -> None:
+        begin = self.starts[node.lineno - 1] + node.col_offset
+        end = self.starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
+        self.edits.append((begin, end, new))
+
+    def leave(self, node: ast.AST, what: str, why: str) -> None:
+        self.left.append((getattr(node, "lineno", 0), what, why))
+
+    # -- imports
+
+    def visit_Import(self, node: ast.Import) -> None:
+        if not any(a.name.partition(".")[0] == "tvm" for a in node.names):
+            return
+        made = [self._import(node, a) for a in node.names]
+        self.edit(node, f"\n{' ' * node.col_offset}".join(dict.fromkeys(made)))
+
+    def _import(self, node: ast.Import, a: ast.alias) -> str:
+        top, _, rest = a.name.partition(".")
+        if top != "tvm":
+            return f"import {a.name}{f' as {a.asname}' if a.asname else ''}"
+        name = a.asname or "tvm"
+        if not rest or (not a.asname and rest in HERE):
+            self.modules[name] = "tensorlang"
+            return f"import tensorlang as {name}"
+        if rest in TUNERS:
+            self.modules[name] = "autosched"
+            return f"import autosched as {name}"
+        if rest in HERE:
+            self.modules[name] = f"tensorlang.{rest}"
+            return f"from tensorlang import {rest} as {name}"
+        self.leave(node, a.name, _why("tensorlang", rest.partition(".")[0]))
+        return f"import {a.name}{f' as {a.asname}' if a.asname else ''}"
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        module = node.module or ""
+        if node.level or module.partition(".")[0] != "tvm":
+            return
+        if module == "tvm":
+            self.edit(node, f"\n{' ' * node.col_offset}".join(self._from_tvm(node)))
+        elif module.removeprefix("tvm.") in HERE:
+            ours = module.replace("tvm", "tensorlang", 1)
+            for a in node.names:
+                self._known(node, ours, a.name)
+            self.edit(node, f"from {ours} import {', '.join(map(_alias, node.names))}")
+        elif module.removeprefix("tvm.") in TUNERS:
+            for a in node.names:
+                self._known(node, "autosched", a.name)
+            self.edit(node, f"from autosched import {', '.join(map(_alias, node.names))}")
+        else:
+            self.leave(node, module, _why("tensorlang", module.split(".")[1]))
+
+    def _from_tvm(self, node: ast.ImportFrom) -> Iterator[str]:
+        here, other = [], []
+        for a in node.names:
+            name = a.asname or a.name
+            if a.name in HERE:
+                self.modules[name] = f"tensorlang.{a.name}"
+                here.append(_alias(a))
+            elif a.name in TUNERS:
+                self.modules[name] = "autosched"
+                yield f"import autosched as {name}"
+            else:
+                self.leave(node, f"tvm.{a.name}", _why("tensorlang", a.name))
+                other.append(_alias(a))
+        if here:
+            yield f"from tensorlang import {', '.join(here)}"
+        if other:
+            yield f"from tvm import {', '.join(other)}"
+
+    # -- names
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        base = self._module_of(node.value)
+        if base is not None:
+            self._known(node, base, node.attr)
+        elif node.attr in FOREIGN and not isinstance(node.value, ast.Name):
+            self.leave(node, f".{node.attr}(…)", FOREIGN[node.attr])
+        self.generic_visit(node)
+
+    def _module_of(self, node: ast.AST) -> str | None:
+        """The module of ours that an expression names."""
+        if isinstance(node, ast.Name):
+            return self.modules.get(node.id)
+        if isinstance(node, ast.Attribute):
+            base = self._module_of(node.value)
+            if base == "tensorlang" and node.attr in TUNERS:
+                return None
+            found = f"{base}.{node.attr}" if base else None
+            return found if found is not None and _is_module(found) else None
+        return None
+
+    def _known(self, node: ast.AST, module: str, name: str) -> None:
+        why = _why(module, name)
+        if why and not (module == "autosched" and name in ("TuningOptions", "RecordToFile")):
+            self.leave(node, f"{module.rpartition('.')[2]}.{name}", why)
+
+    # -- tuning
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        options = self._tuning_options(node.value)
+        if options is not None and isinstance(node.targets[0], ast.Name):
+            self.options.add(node.targets[0].id)
+            self.edit(node.value, options)
+            return
+        self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        given = node.args[0] if len(node.args) == 1 else None
+        tuner = next((n for n, m in self.modules.items() if m == "autosched"), None)
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "tune" and tuner and not node.keywords:
+            task = ast.get_source_segment(self.source, node.func.value)
+            options = self._tuning_options(given) if given is not None else None
+            if isinstance(given, ast.Name) and given.id in self.options:
+                options = given.id
+            if options is not None and self._module_of(node.func.value) is None:
+                self.edit(node, f"{tuner}.tune({task}, **{options})")
+                return
+        self.generic_visit(node)
+
+    def _tuning_options(self, node: ast.AST | None) -> str | None:
+        """``TuningOptions(…)`` as a dict of the arguments of tune; None for anything else."""
+        if not (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr == "TuningOptions"
+            and self._module_of(node.func.value) == "autosched"
+            and not node.args
+        ):
+            return None
+        made = []
+        for k in node.keywords:
+            value = ast.get_source_segment(self.source, k.value)
+            if k.arg in _OPTIONS:
+                made.append(f"{_OPTIONS[k.arg]}={value}")
+            elif k.arg == "measure_callbacks" and (file := self._record_file(k.value)) is not None:
+                made.append(f"records={file}")
+            elif k.arg not in _DROPPED:
+                self.leave(node, f"TuningOptions({k.arg}=…)", "autosched.tune has no such argument")
+        return f"dict({', '.join(made)})"
+
+    def _record_file(self, node: ast.AST) -> str | None:
+        """The file of ``[RecordToFile(file)]``."""
+        call = node.elts[0] if isinstance(node, ast.List) and len(node.elts) == 1 else None
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and len(call.args) == 1:
+            if call.func.attr == "RecordToFile":
+                return ast.get_source_segment(self.source, call.args[0])
+        return None
+
+
+def _alias(a: ast.alias) -> str:
+    return f"{a.name} as {a.asname}" if a.asname else a.name
+
+
+def _is_module(path: str) -> bool:
+    package, _, rest = path.partition(".")
+    found: Any = importlib.import_module(package)
+    for part in rest.split(".") if rest else ():
+        found = getattr(found, part, None)
+    return type(found).__name__ == "module"
+
+
+def _why(module: str, name: str) -> str:
+    """Why there is no such name, and what there is instead; empty for one that is there."""
+    package, _, rest = module.partition(".")
+    found: Any = importlib.import_module(package)
+    for part in rest.split(".") if rest else ():
+        found = getattr(found, part)
+    try:
+        getattr(found, name)
+    except TensorLangError as e:
+        said = [str(t() if callable(t) else t) for t in (e.because, e.try_, e.legal) if t]
+        return "; ".join(said) or "there is no such name"
+    except AttributeError:
+        return "there is no such name"
+    return ""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line; 0 when nothing is left to do by hand, else 1."""
+    parser = argparse.ArgumentParser(
+        prog="tensorlang migrate",
+        description="Rewrite a program for TVM's TE or auto_scheduler for tensorlang, and list what is left.",
+        epilog="examples: tensorlang migrate old.py > new.py; tensorlang migrate -i kernels/*.py",
+    )
+    parser.add_argument("files", nargs="+", metavar="file.py")
+    parser.add_argument(
+        "-i", "--in-place", action="store_true", help="write the files instead of printing them"
+    )
+    given = parser.parse_args(argv)
+    left = 0
+    for file in given.files:
+        try:
+            made = migrate(Path(file).read_text(encoding="utf-8"))
+            if given.in_place:
+                Path(file).write_text(made.text, encoding="utf-8")
+            else:
+                print(made.text, end="")
+        except (OSError, UnicodeDecodeError, TensorLangError) as e:
+            print(f"{file}: {e}", file=sys.stderr)
+            left += 1
+            continue
+        for line, what, why in made.left:
+            print(f"{file}:{line}: {what}: {why}", file=sys.stderr)
+        print(f"{file}: {made.rewritten} places rewritten, {len(made.left)} left", file=sys.stderr)
+        left += len(made.left)
+    return 1 if left else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
