@@ -22,6 +22,7 @@ from .errors import (
 from .frontends import load_onnx, load_torch, onnx_op
 from .graph import Engine, Graph
 from .interface.externs import register_func, register_symbol
+from .interpreter import interpret
 from .nd import cpu, device
 from .passes.base import TimeTable
 from .runtime import (
@@ -70,6 +71,7 @@ __all__ = [
     "cpu",
     "create_schedule",
     "device",
+    "interpret",
     "load",
     "load_onnx",
     "load_torch",

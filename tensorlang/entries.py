@@ -31,6 +31,7 @@ OF_PACKAGE: dict[type[TensorLangError], tuple[str, ...]] = {
     LowerError: ("build", "compile", "lower"),
     ScheduleError: ("create_schedule",),
     TargetError: ("cpu", "device"),
+    CallError: ("interpret",),
     TensorLangError: (
         "load",
         "load_onnx",

@@ -19,7 +19,7 @@ The lanes of a vector store are read before any is written, and written in order
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -69,12 +69,14 @@ def translate(func: Func, races: bool = True) -> Program:
 class Program:
     """A translated function; ``source`` is its Python."""
 
-    def __init__(self, func: Func, races: bool = True) -> None:
-        translator = Translator(func, races)
+    def __init__(
+        self, func: Func, races: bool = True, translator: Callable[[Func, bool], Translator] = Translator
+    ) -> None:
+        made = translator(func, races)
         self.func = func
-        self.source = translator.function()
-        self._globals = translator.globals
-        self._depth = translator.depth
+        self.source = made.function()
+        self._globals = made.globals
+        self._depth = made.depth
         exec(compile(self.source, FILE, "exec"), self._globals)
 
     def run(self, *args: Any, coverage: bool = True, dims: Mapping[str, int] | None = None) -> Report:
@@ -93,7 +95,7 @@ class Program:
             if p.dtype.is_index
         }
         for cond, why in func.needs:
-            if not _value(cond, {**given, **sizes}):
+            if not value_of(cond, {**given, **sizes}):
                 raise InterpretError("arguments", why)
         blocks, back = [], []
         for b, whole in arrays.items():
@@ -104,7 +106,7 @@ class Program:
                 block = Block(b.dtype, array.shape, None, self._depth.get(b, 0), flat, not out)
                 inside = flat.reshape(array.shape)
             else:
-                steps = tuple(_value(s, sizes) for s in b.strides)
+                steps = tuple(value_of(s, sizes) for s in b.strides)
                 block = Block(b.dtype, array.shape, steps, self._depth.get(b, 0), None, not out)
                 inside = block.elements(block.data)
                 inside[...] = array
@@ -154,7 +156,7 @@ def _scalar(v: Var, a: Any) -> Any:
     return t.wrap(int(a)) if t.is_int else np.float32(a)
 
 
-def _value(e: Expr, known: Mapping[Var, int]) -> int:
+def value_of(e: Expr, known: Mapping[Var, int]) -> int:
     n = const_int(substitute(e, {v: make.const(x, v.dtype) for v, x in known.items()}))
     assert n is not None
     return n

@@ -64,6 +64,7 @@ ROOMS: dict[str, set[str]] = {
     "peers": {"errors", "frontends", "options", "runtime"},  # nothing of kernels
     "commands": {"errors", "frontends", "peers", "runtime"},
     "__main__": {"__init__", "errors", "passes", "calibrate", "commands", "migrate"},
+    "interpreter": {"build", "display", "errors", "loopir", "schedule"},
     "migrate": {"errors"},  # asks modules by name
     "calibrate": {"analysis", "build", "errors", "runtime", "schedule", "target", "te"},
 }

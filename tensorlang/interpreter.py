@@ -1,0 +1,171 @@
+"""``tl.interpret``: a schedule executed step by step, for people who want to see what it does. Knows lowering
+and the interpreter; draws with the room of pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .build import lower
+from .display import box, details, escape
+from .errors import CallError
+from .loopir.interpret import InterpretError, Program, solve, value_of
+from .loopir.stmt import Buffer, Func
+from .loopir.watch import Access, Watch, WatchedTranslator
+from .schedule.schedule import Schedule
+
+KEPT = 100_000  # accesses that are remembered
+CELLS = 4096  # of a buffer that is drawn
+_HUES = {"read": "47,127,209", "write": "200,100,27"}
+
+
+class _Stop(Exception):
+    """``until`` was met."""
+
+
+@dataclass
+class Run:
+    """What an interpretation did: ``arrays`` by name (outputs as far as they were written), ``accesses`` in
+    order, and whether it was ``stopped`` by ``until``. Prints the last accesses; a notebook shows when each
+    element was first touched."""
+
+    func: Func
+    arrays: dict[str, np.ndarray]
+    accesses: list[Access] = field(default_factory=list)
+    stopped: bool = False
+
+    @property
+    def writes(self) -> list[Access]:
+        """The accesses that write."""
+        return [a for a in self.accesses if a.kind == "write"]
+
+    def order(self, buffer: str) -> np.ndarray:
+        """For each element of an argument the number of its first access, -1 where there is none. Raises
+        CallError for a name of none."""
+        if buffer not in self.arrays:
+            raise CallError(f"order({buffer!r}): no such argument", legal=", ".join(self.arrays))
+        first = np.full(self.arrays[buffer].shape, -1, np.int64)
+        for a in reversed(self.accesses):
+            if a.buffer == buffer:
+                first[a.index] = a.number
+        return first
+
+    def __str__(self) -> str:
+        end = ", stopped" if self.stopped else ""
+        head = f"{self.func.name}: {len(self.accesses)} accesses, {len(self.writes)} of them writes{end}"
+        return "\n".join([head, *map(str, self.accesses[-10:])])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        pictures = "".join(self._picture(name) for name in self.arrays)
+        last = f"<pre>{escape(chr(10).join(map(str, self.accesses[-200:])))}</pre>"
+        told = "darker is later; a cell says the number of its first access, a dash none"
+        return box(
+            str(self).splitlines()[0], f"<div>{told}</div>{pictures}", details("the last accesses", last)
+        )
+
+    def _picture(self, name: str) -> str:
+        """The elements of an argument as cells, shaded by when they were first touched."""
+        order = self.order(name)
+        if not 0 < order.size <= CELLS:
+            return f"<div>{escape(name)}: {order.size} elements, too many to draw</div>"
+        grid = order.reshape(-1, order.shape[-1]) if order.ndim else order.reshape(1, 1)
+        kind = "write" if any(a.buffer == name and a.kind == "write" for a in self.accesses) else "read"
+        most = max(1, len(self.accesses))
+        wide = grid.shape[1] <= 20
+        w, h = (34, 18) if wide else (8, 8)
+        cells = []
+        for (r, c), n in np.ndenumerate(grid):
+            shade = 0.0 if n < 0 else 0.15 + 0.75 * n / most
+            cells.append(
+                f'<rect x="{c * w}" y="{r * h}" width="{w - 1}" height="{h - 1}" '
+                f'fill="rgba({_HUES[kind]},{shade:.2f})" stroke="currentColor" stroke-opacity=".2">'
+                f"<title>{escape(name)}[{r}, {c}]: {n if n >= 0 else 'not touched'}</title></rect>"
+            )
+            if wide:
+                cells.append(
+                    f'<text x="{c * w + w / 2}" y="{r * h + 13}" text-anchor="middle" font-size="10" '
+                    f'fill="currentColor">{n if n >= 0 else "–"}</text>'
+                )
+        width, height = grid.shape[1] * w, grid.shape[0] * h
+        return (
+            f"<div><b>{escape(name)}</b> ({kind})</div>"
+            f'<svg role="img" aria-label="when {escape(name)} is touched" '
+            f'viewBox="0 0 {width} {height}" width="{width}" height="{height}">{"".join(cells)}</svg>'
+        )
+
+
+def interpret(
+    schedule: Schedule | Func,
+    args: Sequence[Any] | None = None,
+    arrays: Sequence[Any] = (),
+    *,
+    on_write: Callable[[Access], Any] | None = None,
+    on_read: Callable[[Access], Any] | None = None,
+    until: int | Callable[[Access], Any] | None = None,
+    simple: bool = True,
+) -> Run:
+    """Execute a schedule with numpy, slowly, and watch it: ``tl.interpret(s, [A, B], [a], on_write=print)``.
+
+    ``arrays`` are the arguments in order; outputs may be left out. ``on_write`` and ``on_read`` are called
+    with each access (``buffer``, ``index``, ``value``, ``loops``, ``number``). ``until`` ends it: after so
+    many writes, or when the function says true of a write; what was computed until then is in the result.
+    ``simple=False`` takes the loops after the compiler's passes instead of those of the schedule. The result
+    has the arrays, the first 100,000 accesses, and in a notebook a picture of their order. Raises CallError
+    for arrays that do not fit and for what the interpreter checks: accesses out of bounds, reads of what
+    nobody wrote, races of parallel loops.
+
+        run = tl.interpret(s, [A, B], [np.arange(8, dtype="float32")], until=3)
+        print(run, run.arrays["B"])
+    """
+    if isinstance(until, bool) or (isinstance(until, int) and until < 1):
+        raise CallError(f"interpret(until={until})", because="it is a number of writes, or a function of one")
+    func = schedule if isinstance(schedule, Func) else lower(schedule, args or (), simple=simple)
+    run = Run(func, {})
+    writes = 0
+
+    def see(a: Access) -> None:
+        nonlocal writes
+        if len(run.accesses) < KEPT:
+            run.accesses.append(a)
+        told = on_write if a.kind == "write" else on_read
+        if told is not None:
+            told(a)
+        if a.kind == "write":
+            writes += 1
+            if writes == until or (callable(until) and until(a)):
+                raise _Stop
+
+    try:
+        given = _arguments(func, arrays)
+        run.arrays = {p.name: x for p, x in zip(func.params, given) if isinstance(p, Buffer)}
+        Program(func, translator=lambda f, races: WatchedTranslator(f, races, Watch(see))).run(*given)
+    except _Stop:
+        run.stopped = True
+    except InterpretError as e:
+        raise CallError(
+            f"interpret: {str(e).splitlines()[0]}", because="\n".join(str(e).splitlines()[1:])
+        ) from None
+    return run
+
+
+def _arguments(func: Func, arrays: Sequence[Any]) -> list[Any]:
+    """The arrays, with new ones of zeros for the outputs that are left out."""
+    given = list(arrays)
+    if not 0 <= len(func.params) - len(given) <= len(func.outputs):
+        raise CallError(
+            f"interpret: {func.name} takes {len(func.params)} arrays, {len(given)} given",
+            because=", ".join(p.name for p in func.params),
+        )
+    given = [x if not isinstance(p, Buffer) else np.asarray(x) for p, x in zip(func.params, given)]
+    known = {p: a for p, a in zip(func.params, given) if isinstance(p, Buffer)}
+    missing = func.params[len(given) :]
+    sizes = solve(func, known, {}) if missing else {}
+    for p in missing:
+        assert isinstance(p, Buffer)
+        given.append(np.zeros([value_of(n, sizes) for n in p.shape], p.dtype.to_numpy()))
+    return given
