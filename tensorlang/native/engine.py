@@ -18,6 +18,7 @@ HEAD = 4  # words of a step before its buffers
 END, COPY, JUMP, MISS, OPS = range(5)  # what the first word of a step is, if not a kernel's entry
 CASE = 2  # words of a case of a jump
 CONSTANT, ARENA, GIVEN = range(3)  # where a buffer lies: at an address, in the arena, in what the call gives
+REPEAT_HEAD = 7  # words of a loop before its pairs
 HEADS, ARENAS = 64, 8
 HEADER = 64  # bytes before an arena, the first word is its size
 UNPLANNED = -1
@@ -190,6 +191,40 @@ def serve(given: Array[i64], sizes: Array[i64], state: State) -> i32:
         status = table(cast(i64, plan.table), given, arena + HEADER)
     plan.users -= 1
     keep(arenas, arena)
+    return status
+
+
+def repeat(given: Array[i64], sizes: Array[i64], state: State, words: Array[i64]) -> i32:
+    """Run the plan for these sizes again and again. The words: how often it was done, and may be at most; the
+    address of a number that counts, of the byte that says to go on, and of the one that the plan writes for
+    that (0: there is none); how many pairs of arrays take turns, and how many arrays are moved; of each pair
+    the places among the arrays, and a buffer that joins in after the first time; of each that is moved its
+    place, and by how many bytes."""
+    done, status, go = 0, i32(0), 1
+    while done < words[1]:
+        if go == 0:
+            break
+        status = serve(given, sizes, state)
+        if status != 0:
+            break
+        done += 1
+        if words[2] != 0:
+            cast(i64, words[2])[0] += 1
+        at = REPEAT_HEAD
+        for _ in range(words[5]):
+            a, b, spare = words[at], words[at + 1], words[at + 2]
+            before = given[a]
+            given[a] = given[b]
+            given[b] = before if spare == 0 else spare
+            words[at + 2] = 0
+            at += 3
+        for _ in range(words[6]):
+            given[words[at]] += words[at + 1]
+            at += 2
+        if words[4] != 0:
+            go = i64(cast(i8, words[4])[0])
+            cast(i8, words[3])[0] = cast(i8, words[4])[0]
+    words[0] = done
     return status
 
 

@@ -324,6 +324,27 @@ class Engine:
         self._learn(given, dims, results)
         return results
 
+    def plan_of(
+        self, inputs: Sequence[Any], results: Sequence[np.ndarray]
+    ) -> tuple[int, bytes, list[Any]] | None:
+        """The plans that native calls are looked up in, the sizes for calls like this one, and its inputs,
+        checked; None where there is no plan for them."""
+        if self._direct is None:
+            return None
+        arrays, dims = self.arguments(inputs, {})
+        key = [dims[d.name] for d in self.program.dims]
+        if self._whole is not None:
+            plans, key = self._whole.plans, [*key, *(n for a in results for n in a.shape)]
+        else:
+            plans = self.steps[0].plans  # type: ignore[union-attr]
+        if plans.get(tuple(key)) is None:
+            return None
+        return plans.address, struct.pack(f"={len(key)}q", *key), [arrays[v] for v in self.program.inputs]
+
+    def fail(self, status: int) -> None:
+        """Raise what a nonzero status of a native call means."""
+        (self._whole or self.steps[0]).fail(status)  # type: ignore[union-attr]
+
     def _learn(self, given: Sequence[Any], dims: Mapping[str, int], results: Sequence[Any]) -> None:
         """Have a native call for inputs like these."""
         signature = self._binder.signature

@@ -30,7 +30,8 @@ _native: dict[str, Any] = {}
 
 
 def functions() -> dict[str, Any]:
-    """``serve(given, sizes, state)``, called with the interpreter's lock, its address, and ``drop``."""
+    """``serve(given, sizes, state)`` and ``repeat(given, sizes, state, words)``, called with the
+    interpreter's lock, the address of the first, and ``drop``."""
     if not _native:
         with _lock:
             if not _native:
@@ -40,13 +41,20 @@ def functions() -> dict[str, Any]:
                 }
                 own = helpers(parallel=False)
                 imports |= {n: own[n] for n in native.MEMORY}
-                exports = {"tensorlang_serve": native.serve, "tensorlang_drop": native.drop}
+                exports = {
+                    "tensorlang_serve": native.serve,
+                    "tensorlang_repeat": native.repeat,
+                    "tensorlang_drop": native.drop,
+                }
                 code = load_functions(exports, imports, opt=2, once=True).keep()
                 word = ctypes.c_void_p
                 at = code.address["tensorlang_serve"]
                 serve = ctypes.PYFUNCTYPE(ctypes.c_int32, word, word, word)(at)
                 drop = ctypes.PYFUNCTYPE(None, word)(code.address["tensorlang_drop"])
-                _native.update(address=at, drop=drop, serve=serve)
+                repeat = ctypes.PYFUNCTYPE(ctypes.c_int32, word, word, word, word)(
+                    code.address["tensorlang_repeat"]
+                )
+                _native.update(address=at, drop=drop, serve=serve, repeat=repeat)
     return _native
 
 

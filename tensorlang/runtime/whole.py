@@ -68,8 +68,8 @@ class Whole:
             Dim(f"{n} {d}") for n, a in zip(engine.output_names, results, strict=True) for d in range(a.ndim)
         ]
         names = iter(d.name for d in dims)
-        outputs = [
-            Param(n, "buffer", str(dtype(a.dtype)), tuple(itertools.islice(names, a.ndim)), True)
+        outputs = [  # given by position: they may be called as inputs are
+            Param(f"{n} out", "buffer", str(dtype(a.dtype)), tuple(itertools.islice(names, a.ndim)), True)
             for n, a in zip(engine.output_names, results, strict=True)
         ]
         params, every = (*signature.params, *outputs), (*signature.dims, *dims)
@@ -94,7 +94,7 @@ class Whole:
     def possible(engine: Engine, results: Sequence[Any], signature: Signature) -> bool:
         """Whether there can be a native call: everything an array, each with a name of its own, no function
         of arrays on any way that was met."""
-        names = [p.name for p in signature.params] + engine.output_names
+        names = [p.name for p in signature.params]
         return (
             len(signature.params) == len(engine.program.inputs)
             and len(set(names)) == len(names)

@@ -244,3 +244,140 @@ def test_a_branch_by_a_size_behind_what_is_opaque():
         x = np.arange(w, dtype="float32")
         y, _ = engine(x, np.array(2))
         assert np.array_equal(y, -np.ones((1, 1, 1)) if w < 3 else (x + 1).reshape(1, 1, w))
+
+
+def counted(monkeypatch):
+    """How many iterations are made natively from now on."""
+    from tensorlang.runtime import repeat
+
+    made, before = [], repeat.repeated
+
+    def watched(*args):
+        found = before(*args)
+        made.append(0 if found is None else found.times)
+        return found
+
+    monkeypatch.setattr(repeat, "repeated", watched)
+    return made
+
+
+def test_a_loop_runs_natively_once_its_body_was_met(monkeypatch):
+    """Fibonacci, two values that take turns, until a bound; every term is collected."""
+    body = graph(
+        [
+            node("Add", ["a", "b"], ["c"]),
+            node("Identity", ["b"], ["d"]),
+            node("Less", ["c", "bound"], ["go"]),
+            node("Mul", ["c", "i"], ["q"]),
+        ],
+        [*COUNTERS, ("a", I, []), ("b", I, [])],
+        [("go", B, []), ("d", I, []), ("c", I, []), ("q", I, [])],
+    )
+    m = model(
+        [node("Loop", ["n", "", "one", "one"], ["x", "y", "all"], body=body)],
+        [("n", I, []), ("bound", I, [])],
+        [("x", I, []), ("y", I, []), ("all", I, [None])],
+        {"one": np.array(1)},
+    )
+    engine = tl.load_onnx(m).compile(level=0)
+    made = counted(monkeypatch)
+    for n, bound in ((1, 100), (2, 100), (7, 10**9), (9, 30), (40, 10**9), (0, 5), (40, 2)):
+        a, b, wanted = 1, 1, []
+        for i in range(n):
+            a, b = b, a + b
+            wanted.append(b * i)
+            if b >= bound:
+                break
+        for _ in range(2):
+            x, y, every = engine(np.array(n), np.array(bound))
+            assert (x, y) == (a, b) and np.array_equal(every, wanted)
+    assert max(made) == 39
+
+
+def test_a_loop_without_an_end_that_is_known_grows(monkeypatch):
+    """More iterations than are made at a time, no bound given."""
+    body = graph(
+        [node("Add", ["s", "x"], ["t"]), node("Less", ["t", "bound"], ["go"]), node("Neg", ["t"], ["q"])],
+        [*COUNTERS, ("s", F, [])],
+        [("go", B, []), ("t", F, []), ("q", F, [])],
+    )
+    m = model(
+        [node("Loop", ["", "yes", "zero"], ["y", "all"], body=body)],
+        [("x", F, []), ("bound", F, [])],
+        [("y", F, []), ("all", F, [None])],
+        {"zero": np.float32(0), "yes": np.array(True)},
+    )
+    from tensorlang.runtime import repeat
+
+    monkeypatch.setattr(repeat, "MOST", 16)
+    engine = tl.load_onnx(m).compile(level=0)
+    for bound in (1, 2, 17, 18, 19, 50):
+        y, every = engine(np.float32(1), np.float32(bound))
+        assert y == bound and np.array_equal(every, -np.arange(1, bound + 1))
+
+
+def test_a_branch_in_a_loop():
+    """What is carried on has any form then, and every iteration goes step by step."""
+    yes = graph([node("Add", ["s", "x"], ["p"])], [], [("p", F, None)])
+    no = graph([node("Neg", ["s"], ["r"])], [], [("r", F, None)])
+    body = graph(
+        [
+            node("Mod", ["i", "three"], ["m"]),
+            node("Greater", ["m", "zero"], ["c"]),
+            node("If", ["c"], ["t"], then_branch=yes, else_branch=no),
+            node("Identity", ["go_in"], ["go"]),
+        ],
+        [*COUNTERS, ("s", F, ["k"])],
+        [("go", B, []), ("t", F, ["k"])],
+    )
+    m = model(
+        [node("Loop", ["n", "", "x"], ["y"], body=body)],
+        [("x", F, ["k"]), ("n", I, [])],
+        [("y", F, None)],
+        {"three": np.array(3), "zero": np.array(0)},
+    )
+    engine = tl.load_onnx(m).compile(level=0)
+    for n in (1, 2, 5, 30):
+        x = s = np.arange(1, 5, dtype="float32")
+        for i in range(n):
+            s = s + x if i % 3 else -s
+        assert np.array_equal(engine(x, np.array(n)), s)
+
+
+def test_a_scan_runs_natively_forwards_and_backwards(monkeypatch):
+    """Rows of x from the front, columns of z from the back; the results are collected along axes 0 and 1."""
+    body = graph(
+        [
+            node("Add", ["s", "row"], ["t"]),
+            node("Mul", ["t", "column"], ["q"]),
+            node("Identity", ["t"], ["u"]),
+        ],
+        [("s", F, ["k"]), ("row", F, ["k"]), ("column", F, ["k"])],
+        [("t", F, ["k"]), ("q", F, ["k"]), ("u", F, ["k"])],
+    )
+    scan = node(
+        "Scan",
+        ["first", "x", "z"],
+        ["last", "q", "u"],
+        body=body,
+        num_scan_inputs=2,
+        scan_input_axes=[0, 1],
+        scan_input_directions=[0, 1],
+        scan_output_axes=[0, 1],
+        scan_output_directions=[0, 1],
+    )
+    m = model(
+        [scan],
+        [("first", F, ["k"]), ("x", F, ["n", "k"]), ("z", F, ["k", "n"])],
+        [("last", F, None), ("q", F, None), ("u", F, None)],
+    )
+    engine = tl.load_onnx(m).compile(level=0)
+    made = counted(monkeypatch)
+    rng = np.random.default_rng(0)
+    for n, k in ((1, 3), (6, 3), (20, 1), (0, 2), (2, 5)):
+        first, x, z = (rng.integers(-3, 4, s).astype("float32") for s in ((k,), (n, k), (k, n)))
+        t = first + np.cumsum(x, 0) if n else x
+        last, q, u = engine(first, x, z)
+        assert np.array_equal(last, t[-1] if n else first)
+        assert np.array_equal(q, t * z.T[::-1]) and np.array_equal(u, t[::-1].T)
+    assert 19 in made

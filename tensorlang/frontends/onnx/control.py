@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from ...errors import TensorLangError
 from ...expr.nodes import Expr, Var
 from ...expr.walk import variables
-from ...graph import Graph, Opaque, Value
+from ...graph import Graph, Opaque, Value, loops
 from ...te import dim
-from . import forms, loops
+from . import forms
 from .known import as_known
 from .proto import Body, Call
 from .table import graph_op

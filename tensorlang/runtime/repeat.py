@@ -1,0 +1,95 @@
+"""An engine called again and again without Python in between: the body of a loop. Knows engines and plans.
+
+What is carried on lies in two buffers that take turns, what is collected is written row by row. Iterations
+are made natively as long as the sizes are the same and a plan is there for what they do; the caller makes the
+others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..native.engine import REPEAT_HEAD, UNPLANNED
+from .arrays import address_of, empty
+from .engine import Engine
+from .run import functions
+
+MOST = 4096  # iterations until Python has a look, which may be interrupted
+MOST_BYTES = 16 << 20  # of what is collected meanwhile
+
+
+class Repeated(NamedTuple):
+    """After so many iterations: what is carried on, what was collected, and whether to go on."""
+
+    times: int
+    state: list[Any]
+    rows: list[np.ndarray]
+    go: bool
+
+
+class Body(NamedTuple):
+    """Which inputs and outputs of an engine are what: ``carried`` pairs of them, ``moved`` inputs with the
+    bytes to the next row, ``collected`` outputs; ``counter`` is the input that counts, ``go`` input and
+    output that say whether to go on."""
+
+    carried: Sequence[tuple[int, int]]
+    moved: Sequence[tuple[int, int]] = ()
+    collected: Sequence[int] = ()
+    counter: int | None = None
+    go: tuple[int, int] | None = None
+
+
+def repeated(
+    engine: Any, inputs: Sequence[Any], results: Sequence[Any], body: Body, most: int
+) -> Repeated | None:
+    """At most so many iterations from these inputs on; ``results`` are like what each of them gives. None
+    where that cannot be."""
+    if not isinstance(engine, Engine) or most < 1 or not all(type(a) is np.ndarray for a in results):
+        return None
+    plan = engine.plan_of(inputs, results)
+    if plan is None:
+        return None
+    state, sizes, given = plan
+    alike = all(
+        given[i].shape == results[o].shape and given[i].dtype == results[o].dtype for i, o in body.carried
+    )
+    if not alike:
+        return None
+    bytes_ = sum(results[o].nbytes for o in body.collected)
+    most = min(most, MOST, max(1, MOST_BYTES // max(1, bytes_)))
+    rows = {o: empty((most, *results[o].shape), results[o].dtype) for o in body.collected}
+    made = [rows[o] if o in rows else empty(a.shape, a.dtype) for o, a in enumerate(results)]
+    spare = [empty(results[o].shape, results[o].dtype) for _, o in body.carried]
+    if body.counter is not None:
+        given[body.counter] = given[body.counter].copy()  # it is written to
+    if body.go is not None:
+        given[body.go[0]] = given[body.go[0]].copy()
+    n = len(given)
+    addresses = np.array([address_of(a) for a in (*given, *made)], np.int64)
+    go = (0, 0) if body.go is None else (address_of(given[body.go[0]]), address_of(made[body.go[1]]))
+    counter = 0 if body.counter is None else address_of(given[body.counter])
+    swaps = [w for (i, o), s in zip(body.carried, spare, strict=True) for w in (i, n + o, address_of(s))]
+    moves = [w for pair in body.moved for w in pair]
+    moves += [w for o in body.collected for w in (n + o, results[o].nbytes)]
+    words = np.array([0, most, counter, *go, len(body.carried), len(moves) // 2, *swaps, *moves], np.int64)
+    assert len(words) == REPEAT_HEAD + len(swaps) + len(moves)
+    status = functions()["repeat"](addresses.ctypes.data, sizes, state, words.ctypes.data)
+    if status not in (0, UNPLANNED):
+        engine.fail(status)
+    times = int(words[0])
+    ends = [made[o] if times % 2 else s for (_, o), s in zip(body.carried, spare, strict=True)]
+    return Repeated(
+        times,
+        ends if times else [given[i] for i, _ in body.carried],
+        [rows[o][:times] for o in body.collected],
+        True if body.go is None or not times else bool(made[body.go[1]]),
+    )
+
+
+def row_bytes(x: np.ndarray) -> int:
+    """From one row to the next, of an array in C order."""
+    return math.prod(x.shape[1:]) * x.itemsize
