@@ -26,13 +26,10 @@ Substitution = Mapping[Var, Expr]
 EXAMPLE = 'profile={"batch": (1, 1, 16), "length": 128}, or by inputs {"x": [(1, 1, 8), 3, None]}'
 
 
-def substitution(graph: Program, dims: Mapping[str, Var], profile: Any) -> dict[Var, Expr]:
+def substitution(graph: Program, dims: Mapping[str, Var], profile: Mapping[str, Any]) -> dict[Var, Expr]:
     """What stands for each dim that the profile speaks of. ``dims`` are those of the graph by the names that
-    users know them by. Raises DeclareError for a profile that is none, or that contradicts the graph or
-    itself.
+    users know them by. Raises DeclareError for a profile that contradicts the graph or itself.
     """
-    if not isinstance(profile, Mapping):
-        raise DeclareError(f"profile is a {type(profile).__name__}, not a mapping", try_=EXAMPLE)
     found: dict[Var, tuple[Bounds, str]] = {}
     inputs = {v.name: v for v in graph.inputs}
     for name, given in profile.items():

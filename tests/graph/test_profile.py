@@ -87,7 +87,7 @@ def test_names_of_users_and_other_outputs(layers):
 @pytest.mark.parametrize(
     ("profile", "says"),
     [
-        (3, "is a int, not a mapping"),
+        (3, "a mapping or None is needed"),
         ({"row": 3}, "'row' is no open size and no input"),
         ({"rows": (5, 3)}, "not in order"),
         ({"rows": -1}, "at least 0"),
