@@ -8,7 +8,7 @@ from ... import ops
 from ...te import Tensor
 from ..words import constant_like, times
 from .table import aten
-from .types import as_type, floats, wide
+from .types import as_type, floats, rounded_once, wide
 
 for _name, _op in {
     "hardsigmoid": ops.hard_sigmoid,
@@ -113,4 +113,4 @@ def safe_softmax(x: Tensor, axis: int, kind: str | None = None) -> Tensor:
 @aten("_log_softmax", "log_softmax.int")
 def log_softmax(x: Tensor, axis: int, kind: Any = None) -> Tensor:
     x = floats(as_type(x, kind) if isinstance(kind, str) else x)
-    return ops.full((), 0.0, x.dtype) if x.ndim == 0 else ops.log_softmax(x, axis)
+    return ops.full((), 0.0, x.dtype) if x.ndim == 0 else rounded_once(ops.log_softmax)(x, axis)

@@ -17,7 +17,7 @@ from ..words import constant_like, times
 from .attention import factor, scores
 from .norms import native_layer_norm_parts
 from .table import aten, graph_op, known, needs
-from .types import as_type
+from .types import as_type, rounded_once
 from .windows import convolution, each
 
 
@@ -219,17 +219,23 @@ def threshold_backward(grad: Tensor, x: Tensor, least: float) -> Tensor:
 
 @aten("_softmax_backward_data")
 def softmax_backward(grad: Tensor, y: Tensor, axis: int, kind: str) -> Tensor:
+    return as_type(rounded_once(_softmax_back)(grad, y, axis), kind)
+
+
+def _softmax_back(grad: Tensor, y: Tensor, axis: int) -> Tensor:
     product = ops.multiply(grad, y)
-    if y.ndim == 0:
-        return ops.subtract(product, product)
-    found = ops.subtract(product, ops.multiply(y, ops.sum(product, axis, keepdims=True)))
-    return as_type(found, kind)
+    total = product if y.ndim == 0 else ops.sum(product, axis, keepdims=True)
+    return ops.subtract(product, ops.multiply(y, total) if y.ndim else total)
 
 
 @aten("_log_softmax_backward_data")
 def log_softmax_backward(grad: Tensor, y: Tensor, axis: int, kind: str) -> Tensor:
+    return as_type(rounded_once(_log_softmax_back)(grad, y, axis), kind)
+
+
+def _log_softmax_back(grad: Tensor, y: Tensor, axis: int) -> Tensor:
     total = grad if y.ndim == 0 else ops.sum(grad, axis, keepdims=True)
-    return as_type(ops.subtract(grad, ops.multiply(ops.exp(y), total)), kind)
+    return ops.subtract(grad, ops.multiply(ops.exp(y), total))
 
 
 def _targets(x: Tensor, target: Tensor, ignore: int) -> tuple[Any, Any]:

@@ -10,7 +10,7 @@ from ...core.dtype import BOOL
 from ...te import Tensor
 from ..words import constant_like, paired, truncated, whole_power
 from .table import aten
-from .types import as_type, floats, of_floats, promoted, result_type, wide
+from .types import as_type, floats, of_floats, promoted, result_type, rounded_once, wide
 
 _SAME: dict[str, Callable[..., Any]] = {
     "abs": ops.abs,
@@ -287,7 +287,17 @@ def masked_fill(x: Tensor, mask: Tensor, value: Any) -> Tensor:
     return filled
 
 
-@aten("clamp", "clamp.Tensor", "hardtanh")
+@aten("hardtanh")
+def hard_tanh(x: Tensor, low: float = -1, high: float = 1) -> Tensor:
+    """In the type of ``x``, be it one of whole numbers."""
+    return ops.minimum(ops.maximum(x, as_type(_in(x, low), x.dtype)), as_type(_in(x, high), x.dtype))
+
+
+def _in(x: Tensor, n: float) -> float:
+    return n if x.dtype.is_float else int(n)
+
+
+@aten("clamp", "clamp.Tensor")
 def clamp(x: Tensor, low: Any = None, high: Any = None) -> Tensor:
     t = result_type(*(a for a in (x, low, high) if a is not None))
     x = as_type(x, t)
@@ -306,16 +316,19 @@ def clamp_max(x: Tensor, high: Any) -> Tensor:
 
 
 @aten("addcmul")
+@rounded_once
 def addcmul(x: Tensor, y: Tensor, z: Tensor, value: Any = 1) -> Tensor:
     return add(x, mul(y, z), value)
 
 
 @aten("addcdiv")
+@rounded_once
 def addcdiv(x: Tensor, y: Tensor, z: Tensor, value: Any = 1) -> Tensor:
     return add(x, div(y, z), value)
 
 
 @aten("lerp.Scalar", "lerp.Tensor")
+@rounded_once
 def lerp(x: Tensor, y: Tensor, weight: Any) -> Tensor:
     return add(x, mul(weight, sub(y, x)))
 

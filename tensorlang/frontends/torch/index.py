@@ -19,6 +19,8 @@ def embedding(weight: Tensor, indices: Tensor, *_: Any) -> Tensor:
 
 @aten("index_select")
 def index_select(x: Tensor, dim: int, indices: Tensor) -> Tensor:
+    if not x.ndim:
+        return x
     return ops.take(x, indices if indices.ndim else ops.reshape(indices, (1,)), dim, "index")
 
 
@@ -26,7 +28,9 @@ def index_select(x: Tensor, dim: int, indices: Tensor) -> Tensor:
 def gather(x: Tensor, dim: int, indices: Tensor, *_: Any) -> Tensor:
     """Along the other dimensions the indices may be fewer."""
     if not x.ndim:
-        return x
+        return ops.broadcast_to(x, indices.shape)
+    if not indices.ndim:
+        return ops.reshape(gather(x, dim, ops.reshape(indices, (1,))), ())
     dim = dim % x.ndim
     n = x.shape[dim]
 

@@ -9,6 +9,7 @@ from ... import ops
 from ...te import Tensor
 from ..words import times
 from .table import aten
+from .types import rounded_once
 
 aten("mm", "bmm", "matmul", "mv", "dot")(ops.matmul)
 
@@ -23,6 +24,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 @aten("addmm", "baddbmm", "addmv")
+@rounded_once
 def addmm(x: Tensor, a: Tensor, b: Tensor, beta: Any = 1, alpha: Any = 1) -> Tensor:
     y = times(ops.matmul(a, b), alpha)
     return y if beta == 0 else ops.add(y, times(x, beta))

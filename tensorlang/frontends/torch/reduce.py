@@ -110,8 +110,7 @@ def _spread(x: Tensor, args: Sequence[Any], f: Callable[..., Tensor]) -> Tensor:
     """``f`` by the overloads' parameters: (unbiased), (dims, unbiased, keepdim), (dims, correction,
     keepdim)."""
     dims, correction, keepdim = args if len(args) == 3 else (None, args[0], False)
-    ddof = 1 if correction is None else int(correction)
-    return f(x, _axes(dims), ddof, keepdim)
+    return f(x, _axes(dims), 1 if correction is None else correction, keepdim)
 
 
 @aten("var", "var.dim", "var.correction")
@@ -134,7 +133,7 @@ def vector_norm(
     x: Tensor, order: float = 2, dims: Any = None, keepdim: bool = False, kind: str | None = None
 ) -> Tensor:
     x = as_type(x, kind) if kind else x
-    axes = _axes(dims)
+    axes = None if _no_axes(x) else _axes(dims)
     if order == 0:
         nonzero = of_type(ops.not_equal(x, constant_like(x, 0)), x.dtype)
         return ops.sum(nonzero, axes, keepdims=keepdim)
@@ -143,7 +142,8 @@ def vector_norm(
 
 @aten("logsumexp")
 def logsumexp(x: Tensor, dims: Any, keepdim: bool = False) -> Tensor:
-    return ops.logsumexp(floats(x), _axes(dims), keepdim)
+    x = floats(x)
+    return x if _no_axes(x) else ops.logsumexp(x, _axes(dims), keepdim)
 
 
 @aten("cumsum")
@@ -173,5 +173,7 @@ def argsort(x: Tensor, *args: Any) -> Tensor:
 
 @aten("topk")
 def top_k(x: Tensor, k: Any, dim: int = -1, largest: bool = True, in_order: bool = True) -> Any:
+    if _no_axes(x):
+        return x, ops.full((), 0, INT64)
     values, places = ops.top_k(x, k, dim, largest, in_order)
     return values, as_type(places, INT64)

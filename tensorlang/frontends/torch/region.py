@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import fx
+from torch.utils._pytree import tree_leaves, tree_map
 
 from ...errors import CallError, TensorLangError
 from ...graph import Engine
@@ -57,6 +58,42 @@ class Counts:
     kernels: list[str] = field(default_factory=list)
 
 
+def plain_of(owner: fx.GraphModule, graph: fx.Graph) -> Callable[..., Any]:
+    """A region run by torch. Its operators may have sizes among their arguments that are arithmetic of
+    symbols: these are worked out at each call."""
+    open_ = any(_is_size(x) for n in graph.nodes for x in tree_leaves((n.args, n.kwargs)))
+    return _Interpreted(owner, graph) if open_ else fx.GraphModule(owner, graph)
+
+
+class _Interpreted(fx.Interpreter):
+    def __init__(self, owner: fx.GraphModule, graph: fx.Graph) -> None:
+        super().__init__(owner, graph=graph)
+        self.vals = [n.meta["val"] for n in graph.nodes if n.op == "placeholder"]
+
+    def __call__(self, *args: Any) -> Any:
+        known = {}
+        for val, x in zip(self.vals, args, strict=True):
+            pairs = zip(val.shape, x.shape, strict=True) if isinstance(val, torch.Tensor) else [(val, x)]
+            known.update({n.node.expr: int(have) for n, have in pairs if _is_size(n)})
+        return _Known(self, known).run(*args)
+
+
+class _Known(fx.Interpreter):
+    """One run, for these values of symbols."""
+
+    def __init__(self, of: _Interpreted, known: dict[Any, int]) -> None:
+        super().__init__(of.module, graph=of.graph)
+        self.known = known
+
+    def fetch_args_kwargs_from_env(self, n: fx.Node) -> Any:
+        found = super().fetch_args_kwargs_from_env(n)
+        return tree_map(lambda x: int(x.node.expr.xreplace(self.known)) if _is_size(x) else x, found)
+
+
+def _is_size(x: Any) -> bool:
+    return isinstance(x, torch.SymInt)
+
+
 class Region(torch.nn.Module):
     """``graph`` computes tensors of tensors and sizes. ``frozen`` has the places of inputs that are
     parameters."""
@@ -66,7 +103,7 @@ class Region(torch.nn.Module):
     ) -> None:
         super().__init__()
         self.graph = graph
-        self.plain = fx.GraphModule(owner, graph)
+        self.plain: Callable[..., Any] = plain_of(owner, graph)
         self.frozen = tuple(frozen) if settings.freeze else ()
         self.settings = settings
         self.counts = Counts()
@@ -119,9 +156,10 @@ class Region(torch.nn.Module):
     def timed(self, args: tuple[Any, ...]) -> tuple[float, float]:
         """Seconds of a call in torch and of one here, in turns."""
         best = [float("inf"), float("inf")]
+        ways: tuple[Callable[..., Any], ...] = (self.plain, self)
         with torch.no_grad():
             for _ in range(TURNS):
-                for i, f in enumerate((self.plain, self)):
+                for i, f in enumerate(ways):
                     start = time.perf_counter()
                     f(*args)
                     best[i] = min(best[i], time.perf_counter() - start)

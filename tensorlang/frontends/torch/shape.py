@@ -184,6 +184,8 @@ def flip(x: Tensor, dims: Sequence[int]) -> Tensor:
 def roll(x: Tensor, shifts: Sequence[Any], dims: Sequence[int] = ()) -> Tensor:
     if not dims:
         return ops.reshape(roll(ops.flatten(x), shifts, [0]), x.shape)
+    if any(const_int(n) == 0 for n in x.shape):
+        return x
     by = {d % x.ndim: s for s, d in zip(shifts, dims, strict=True)}
 
     def element(*i: Any) -> Any:
@@ -238,6 +240,8 @@ def diagonal(x: Tensor, offset: int = 0, a: int = 0, b: int = 1) -> Tensor:
 
 @aten("unfold")
 def unfold(x: Tensor, dim: int, size: int, step: int) -> Tensor:
+    if not x.ndim:
+        return ops.reshape(x, (1,))
     dim = dim % x.ndim
     count = te.floordiv(x.shape[dim] - size, step) + 1
     shape: list[Any] = [*x.shape[:dim], count, *x.shape[dim + 1 :], size]
@@ -334,6 +338,8 @@ def arange(*args: Any) -> Tensor:
     start, stop, step = (0, *range_, 1) if len(range_) == 1 else (*range_, 1)[:3]
     if kind is None:
         kind = "float32" if any(isinstance(a, float) for a in range_) else "int64"
+    if dtype(kind).is_int:
+        start, stop, step = (int(a) if isinstance(a, float) else a for a in (start, stop, step))
     if all(isinstance(a, int) for a in (start, stop, step)):
         count: Any = max(0, -(-(stop - start) // step))
     elif any(isinstance(a, float) for a in (start, stop, step)):

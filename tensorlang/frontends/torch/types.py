@@ -86,6 +86,11 @@ def floats(x: Tensor) -> Tensor:
     return x if x.dtype.is_float else as_type(x, FLOAT32)
 
 
+def _widened(x: Any) -> Any:
+    narrow = isinstance(x, Tensor) and x.dtype.is_float and x.dtype.bits == 16
+    return as_type(x, FLOAT32) if narrow else x
+
+
 def of_floats(f: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """A function of floats that takes whole numbers too."""
 
@@ -97,14 +102,24 @@ def of_floats(f: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def wide(f: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """A function whose 16-bit floats are computed in float32 and rounded once."""
+    """A function of floats and whole numbers whose 16-bit floats are computed in float32 and rounded once."""
 
     def g(x: Tensor, *more: Any) -> Tensor:
-        x = floats(x)
-        if x.dtype.bits > 16:
-            return f(x, *more)
-        more = tuple(as_type(m, FLOAT32) if isinstance(m, Tensor) else m for m in more)
-        return as_type(f(as_type(x, FLOAT32), *more), x.dtype)
+        return rounded_once(f)(floats(x), *more)
+
+    g.__name__ = f.__name__
+    return g
+
+
+def rounded_once(f: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A function whose tensors of 16-bit floats are computed in float32, and its result rounded to their type
+    once."""
+
+    def g(*args: Any) -> Tensor:
+        narrow = [x.dtype for x in args if isinstance(x, Tensor) and x.dtype.is_float and x.dtype.bits == 16]
+        if not narrow:
+            return f(*args)
+        return as_type(f(*(_widened(x) for x in args)), narrow[0])
 
     g.__name__ = f.__name__
     return g

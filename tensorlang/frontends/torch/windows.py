@@ -10,7 +10,7 @@ from ...core.dtype import INT64
 from ...expr.nodes import const_int
 from ...te import Tensor
 from .table import aten, known, needs
-from .types import as_type
+from .types import as_type, rounded_once
 
 _CONV = {1: ops.conv1d, 2: ops.conv2d, 3: ops.conv3d}
 _TRANSPOSE = {1: ops.conv_transpose1d, 2: ops.conv_transpose2d, 3: ops.conv_transpose3d}
@@ -174,6 +174,7 @@ def _window(i: Any, n: Any, out: Any) -> tuple[Any, Any]:
 
 
 @aten("adaptive_avg_pool2d", "_adaptive_avg_pool2d", "adaptive_avg_pool1d", "_adaptive_avg_pool3d")
+@rounded_once
 def adaptive_avg_pool(x: Tensor, size: Any) -> Tensor:
     sizes = list(size) if isinstance(size, list | tuple) else [size]
     n = len(sizes)
@@ -232,6 +233,7 @@ def _resized(mode: str, n: int) -> Callable[..., Tensor]:
     return of
 
 
+@rounded_once
 def _sampled(x: Tensor, size: Any, factors: Sequence[float | None], mode: str, align: bool) -> Tensor:
     given = [float(f) for f in factors if f is not None]
     own = x.shape[2:]

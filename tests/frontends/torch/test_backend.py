@@ -13,6 +13,7 @@ from tests.house.source import ROOT
 torch = pytest.importorskip("torch")
 F = torch.nn.functional
 import tensorlang.torch as tlt  # noqa: E402
+from tensorlang.frontends.torch import region  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -150,6 +151,31 @@ def test_what_is_returned_is_nobody_elses():
         first[1].add_(1), first[2].zero_()
         for ours, before in zip(f(x), kept, strict=True):
             same(ours, before)
+
+
+def test_a_region_that_cannot_be_compiled_runs_in_torch_with_its_sizes(monkeypatch):
+    def no(self, args):
+        raise TensorLangError("not today")
+
+    def f(x, y):
+        return torch.cat([x.reshape(-1)[: x.shape[0] * 2], y * x.shape[1]])
+
+    monkeypatch.setattr(region.Region, "_compile", no)
+    g = compiled(f, dynamic=True)
+    for n in (3, 5):
+        x, y = torch.randn(n, 4), torch.randn(n + 1)
+        same(g(x, y), f(x, y))
+    reasons = {r.counts.reason.split("\n")[0] for q in tlt.graphs() for r in q.regions}
+    assert reasons == {"not today"} and taken()[0] == 0
+
+
+def test_sums_of_16_bit_floats_are_rounded_once():
+    def f(x, y, z):
+        return torch.addcmul(x, y, z), torch.lerp(x, y, 0.4), torch.baddbmm(x, y, z)
+
+    args = [torch.randn(3, 5, 5).bfloat16() for _ in range(3)]
+    for ours, theirs in zip(compiled(f)(*args), f(*args), strict=True):
+        torch.testing.assert_close(ours, theirs)
 
 
 class TestParameters:
