@@ -1,0 +1,101 @@
+"""Convolutions of open sizes, channels first: register tiles of output channels × vectors of pixels, read
+where they lie. A few rows of all channels get their margin at a time, just before they are read, so that
+they are in the second cache, however large the image is. Uses public primitives only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ..analysis import Conv, conv_of, cost_of
+from ..schedule import Schedule, Stage
+from ..target import Target
+from ..te import IterVar, Tensor
+from .common import share_out, size, work
+from .conv import padding_of, rows_in_vectors
+
+# output rows that get their margin together: more want a larger cache, fewer copy more rows twice. Measured
+# at 96 channels of 160 × 160: twice as fast as with a margin around the whole image
+STRIP = 4
+SUMS = 3 / 4  # of the registers hold sums. With 26 of 32 LLVM spills them where lanes are masked
+# of a row that are written out where neighbours pick from the same vectors: stems of a stride are a third
+# faster. Without a stride LLVM keeps what taps share in registers and spills sums
+MOST_TAPS = 3
+MOST_STRIDE = 4  # between elements that a vector reads
+REST = 1.05  # times as long takes a block of fewer outputs: its code is another
+
+
+def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
+    """Whether ``inside`` is a convolution in one group, of an image of open width."""
+    conv = conv_of(inside.op)
+    return (
+        conv is not None
+        and conv.groups == 1
+        and size(conv.spatial[-1]) is None
+        and conv.strides[-1] <= MOST_STRIDE
+        and not any(size(a) == 0 for a in inside.op.axis)
+    )
+
+
+def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> None:
+    """Compute the convolution ``inside`` in register tiles of ``out``, which has its shape and reads it at
+    its own place."""
+    conv = conv_of(inside.op)
+    assert conv is not None
+    lanes, iterations, batch = target.vector_lanes(inside.op.body[0].dtype), work(inside), len(conv.batch)
+    high, vectors = _tile(conv, target)
+    images, (o, *rows, x) = list(out.op.axis[:batch]), out.op.axis[batch:]
+    padded = padding_of(s, conv.data) if rows else None
+    # vectors are counted: a last tile of fewer has a body of its own, instead of lanes that are all masked
+    block, oi = out.split(o, high)
+    xq, lane = out.split(x, lanes)
+    xo, vector = out.split(xq, vectors)
+    if padded is not None:
+        strip, row = out.split(rows.pop(), STRIP)
+        shared, around = [*images, *rows, strip], [row, xo, block]
+    else:
+        # outputs for each thread, so that an image of few pixels has work for all, and stretches of pixels
+        part, block = out.split(block, nparts=math.gcd(-(-conv.each // high), target.num_cores))
+        stretch, xo = out.split(xo, nparts=target.num_cores)
+        shared, around = [*images, *rows, part, stretch], [xo, block]
+    out.reorder(*shared, *around, oi, vector, lane)
+    out.unroll(oi)
+    out.unroll(vector)
+    out.vectorize(lane)
+    _sum(s, inside, conv, out, block, lanes)
+    if padded is not None:
+        padded.compute_at(out, shared[-1])
+        rows_in_vectors(padded, lanes)
+    share_out(out, shared, iterations, target)
+
+
+def _sum(s: Schedule, inside: Stage, conv: Conv, out: Stage, place: IterVar, lanes: int) -> None:
+    """The sums of a tile, in registers."""
+    own = list(inside.op.axis)
+    inside.compute_at(out, place)
+    if s.can("set_scope", inside.name, "local"):
+        inside.set_scope("local")
+    inside.reorder(*inside.op.reduce_axis, *own)
+    if conv.strides[-1] > 1 and (size(conv.taps[-1]) or MOST_TAPS + 1) <= MOST_TAPS:
+        inside.unroll(conv.taps[-1])
+    inside.unroll(own[len(conv.batch)])
+    vector, lane = inside.split(own[-1], lanes)
+    inside.unroll(vector)
+    inside.vectorize(lane)
+
+
+def _tile(conv: Conv, target: Target) -> tuple[int, int]:
+    """(outputs, vectors) of the register tile: the fewest cycles for all outputs, and of equals the
+    narrowest, since nobody knows how wide the image is."""
+    registers, table = int(target.vector_registers * SUMS), cost_of(target)
+
+    def cycles(high: int, vectors: int) -> float:
+        blocks, rest = divmod(conv.each, high)
+        time = blocks * table.tile(high, vectors)
+        return (time + REST * table.tile(rest, vectors) if rest else time) / vectors
+
+    # one vector where elements are picked out of two: half the code; more where outputs are few
+    widths = (1, 2) if conv.strides[-1] > 1 else (2,) if conv.each * 2 >= table.chains else (2, 4)
+    tiles = [(high, v) for v in widths for high in range(1, min(conv.each, registers // v) + 1)]
+    return min(tiles, key=lambda t: (round(cycles(*t), 2), t[1]))
