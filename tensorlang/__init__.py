@@ -41,6 +41,7 @@ from .schedule import tvm_names
 from .schedule.schedule import Schedule, Stage, create_schedule
 from .schedule.trace import Trace
 from .target import Target
+from .view import view
 
 te.create_schedule = create_schedule
 te.schedule = tvm_names
@@ -89,6 +90,7 @@ __all__ = [
     "testing",
     "tir",
     "topi",
+    "view",
 ]
 
 entries.close_all(sys.modules[__name__])

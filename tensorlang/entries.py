@@ -28,7 +28,7 @@ from .te.tensor import Operation, Tensor
 SETTINGS = ("bounds_check", "name", "simple", "times")
 # functions of the package by what goes wrong in them
 OF_PACKAGE: dict[type[TensorLangError], tuple[str, ...]] = {
-    LowerError: ("build", "compile", "lower"),
+    LowerError: ("build", "compile", "lower", "view"),
     ScheduleError: ("create_schedule",),
     TargetError: ("cpu", "device"),
     CallError: ("interpret",),
@@ -77,7 +77,7 @@ OPERATORS = tuple(
     n for n in vars(Operators) if n.startswith("__") and callable(vars(Operators)[n]) and n != "__bool__"
 )
 # methods that only code of ours calls
-WITHIN = ("called", "work", "take", "perform", "verdict", "do")
+WITHIN = ("called", "work", "take", "arguments", "perform", "verdict", "do")
 _THERE = {"te": te, "ops": ops, "topi": topi}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from .html import MANY, bars, box, code, coloured, details, escape, folded, strip, table, text
 from .objects import attach, plain
+from .tree import tree_svg
 
 __all__ = [
     "MANY",
@@ -20,4 +21,5 @@ __all__ = [
     "strip",
     "table",
     "text",
+    "tree_svg",
 ]

@@ -10,6 +10,7 @@ from ..core.text import bytes_text
 from ..interface.signature import show
 from ..runtime.timing import seconds_text
 from .html import bars, box, code, coloured, details, folded, strip, table
+from .tree import tree_svg
 
 Shown = Callable[[Any], str]
 
@@ -55,7 +56,7 @@ def tensor(t: Any) -> str:
 def schedule(s: Any) -> str:
     """The tree, and the calls that made it."""
     steps = s.trace.to_python() if s.trace.steps else ""
-    return box("", code(s.tree()), details(f"{len(s.trace.steps)} steps", code(steps)) if steps else "")
+    return box("", tree_svg(s.tree()), details(f"{len(s.trace.steps)} steps", code(steps)) if steps else "")
 
 
 def trace(t: Any) -> str:

@@ -65,6 +65,7 @@ ROOMS: dict[str, set[str]] = {
     "commands": {"errors", "frontends", "peers", "runtime"},
     "__main__": {"__init__", "errors", "passes", "calibrate", "commands", "migrate"},
     "interpreter": {"build", "display", "errors", "loopir", "schedule"},
+    "view": {"build", "display", "errors", "loopir", "passes", "schedule", "target"},
     "migrate": {"errors"},  # asks modules by name
     "calibrate": {"analysis", "build", "errors", "runtime", "schedule", "target", "te"},
 }
