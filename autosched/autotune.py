@@ -132,9 +132,12 @@ class Tuned:
         self._lock = threading.RLock()
 
     def __call__(self, *args: Any, **more: Any) -> Any:
-        """The outputs for these arrays."""
-        kernel = self.kernel(*args, **more)
-        return kernel(*[np.ascontiguousarray(a) for a in args if _is_array(a)])
+        """The outputs for these arrays, of the library that the first of them is of."""
+        given = [_array(a) for a in args]
+        kernel = self.kernel(*given, **more)
+        like = next((a for a, g in zip(args, given, strict=True) if a is not g), None)
+        named = {} if like is None else {"out_like": like}
+        return kernel(*[np.ascontiguousarray(a) for a in given if _is_array(a)], **named)
 
     def kernel(self, *args: Any, **more: Any) -> tl.Module:
         """The kernel for arrays of these shapes, tuned if need be."""
@@ -231,6 +234,19 @@ def _number(file: Path) -> int:
         return int(file.read_text())
     except (OSError, ValueError):
         return 0
+
+
+def _array(a: Any) -> Any:
+    """An array of another library, such as a tensor of torch, as numpy's over the same memory; others as they
+    are."""
+    if isinstance(a, np.ndarray | np.generic) or not hasattr(a, "__dlpack__"):
+        return a
+    try:
+        return np.from_dlpack(a)
+    except Exception as error:  # the library's own: it may raise what it likes
+        raise tl.CallError(
+            f"{type(a).__qualname__} cannot be read as an array", because=f"{type(error).__name__}: {error}"
+        ) from None
 
 
 def _is_array(a: Any) -> bool:
