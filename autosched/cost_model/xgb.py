@@ -4,11 +4,11 @@ used (it takes seconds).
 A model begins with what the analysis says a candidate ought to cost, a column of the features. Boosters
 learn by how much that is off, as a factor: one from other tasks, a group of measurements each (``learn``), or
 from a file; the package ships one, trained by ``python -m benchmarks.autosched model``, and half of what it
-says is believed. A few small ones learn of the present task what is left then (``fit``), so that the first
-rounds are informed, and every measurement makes it more the task's own. Scores are logarithms of speed. Fast
-candidates weigh more: it matters which of the good ones is best, not how bad the bad ones are. Where the
-small boosters disagree nobody has looked yet, and the score is raised by a part of their spread (the upper
-confidence bound of Srinivas et al., ICML 2010).
+says is believed. A small one learns of the present task what is left then (``fit``), so that the first rounds
+are informed, and every measurement makes it more the task's own. Scores are logarithms of speed. Fast
+candidates weigh more: it matters which of the good ones is best, not how bad the bad ones are. Raising the
+score where several small boosters disagree brought nothing (0.98 of the gain on real kernels, 1.00 to 1.01 on
+predicted times; see ``benchmarks.autosched.strategies``), so there is one.
 
 Measured on 17 tasks of a Zen 5, each held out in its turn: the analysis alone puts 86 % of pairs in order,
 boosters that learn the times themselves from other tasks 75 %; after 16 measurements 82 %, and 86 to 88 % by
@@ -31,11 +31,10 @@ Group = tuple[Any, Any]  # the features and the costs of the candidates of one t
 
 class XGBModel:
     """One thread and a fixed seed, so that the same measurements give the same model. ``start``: the file of
-    what is known of other tasks, None for nothing; ``optimism``: by how much of the spread of its members the
-    score is raised; ``prior``: the column of what a candidate ought to cost, as the logarithm to base 2, None
-    where there is none."""
+    what is known of other tasks, None for nothing; ``prior``: the column of what a candidate ought to cost,
+    as the logarithm to base 2, None where there is none."""
 
-    ROUNDS, OWN_ROUNDS, MEMBERS = 100, 30, 2
+    ROUNDS, OWN_ROUNDS = 100, 30
     BELIEVED = 0.5  # of what other tasks say
     FAILED = 4.0  # times the slowest: what a candidate counts as that did not work
     PARAMETERS: ClassVar[dict[str, Any]] = {
@@ -61,16 +60,10 @@ class XGBModel:
         "colsample_bytree": 0.6,
     }
 
-    def __init__(
-        self,
-        seed: int = 0,
-        start: str | Path | None = SHIPPED,
-        optimism: float = 0.25,
-        prior: int | None = PRIOR,
-    ) -> None:
-        self.seed, self.start, self.optimism, self.prior = seed, start, optimism, prior
+    def __init__(self, seed: int = 0, start: str | Path | None = SHIPPED, prior: int | None = PRIOR) -> None:
+        self.seed, self.start, self.prior = seed, start, prior
         self.base: Any = None
-        self.members: list[Any] = []
+        self.own: Any = None
         self.level = 0.0  # of the present task, against what was known before
 
     @property
@@ -110,33 +103,25 @@ class XGBModel:
         left = _seconds(costs) - self._known(table)
         self.level = float(np.average(left, weights=weight))
         data = xgboost.DMatrix(table, label=left - self.level, weight=weight, nthread=1)
-        every = {**self.PARAMETERS, **self.OWN}
-        self.members = [
-            xgboost.train({**every, "seed": self.seed + 1000 * i}, data, self.OWN_ROUNDS)
-            for i in range(self.MEMBERS)
-        ]
+        self.own = xgboost.train({**self.PARAMETERS, **self.OWN, "seed": self.seed}, data, self.OWN_ROUNDS)
 
     def predict(self, features: Any) -> Any:
-        """The logarithm of the predicted speed, raised where the model is unsure; zeros when it knows
-        nothing."""
+        """The logarithm of the predicted speed; zeros when it knows nothing."""
         if not len(features):
             return np.zeros(0)
         table = np.asarray(features, np.float32)
         known = self._known(table) + self.level
-        if not self.members:
-            return -known
-        said = np.stack([m.inplace_predict(table).astype(np.float64) for m in self.members])
-        return -known - said.mean(axis=0) + self.optimism * said.std(axis=0)
+        return -known if self.own is None else -known - self.own.inplace_predict(table).astype(np.float64)
 
     def weights(self, names: Sequence[str]) -> dict[str, float]:
         """The share of each feature in the gain of all splits, of what is known of other tasks and of this
         one alike."""
         total: dict[str, float] = {}
-        for booster, part in [(self.base, 1.0), *[(m, 1.0 / len(self.members)) for m in self.members]]:
+        for booster in (self.base, self.own):
             gains = {} if booster is None else booster.get_score(importance_type="total_gain")
             whole = sum(gains.values()) or 1.0
             for k, v in gains.items():
-                total[names[int(k[1:])]] = total.get(names[int(k[1:])], 0.0) + part * v / whole
+                total[names[int(k[1:])]] = total.get(names[int(k[1:])], 0.0) + v / whole
         whole = sum(total.values()) or 1.0
         return {k: v / whole for k, v in sorted(total.items(), key=lambda kv: -kv[1])}
 

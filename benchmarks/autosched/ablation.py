@@ -55,7 +55,6 @@ def _dividing(v: Variant) -> list[Any]:
 ARMS: dict[str, Arm] = {
     "all": Arm(lambda seed: {"model": XGBModel(seed)}),
     "no shipped model": Arm(lambda seed: {"model": XGBModel(seed, start=None)}),
-    "no uncertainty": Arm(lambda seed: {"model": XGBModel(seed, optimism=0.0)}),
     "no model": Arm(lambda seed: {"model": RandomModel(seed)}),
     "no evolution": Arm(lambda seed: {"model": XGBModel(seed), "strategy": Best()}),
     "no crossover": Arm(lambda seed: {"model": XGBModel(seed), "strategy": Evolutionary(crossover=0.0)}),

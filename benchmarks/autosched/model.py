@@ -62,9 +62,9 @@ def judge(learnt: Groups, test: Groups) -> list[dict[str, Any]]:
 def _score(model: XGBModel, features: Any, costs: Any) -> dict[str, float]:
     order = np.random.default_rng(0).permutation(len(costs))
     found: dict[str, float] = {}
-    base, model.members, model.level = model.base, [], 0.0
+    base, model.own, model.level = model.base, None, 0.0
     for n in MEASURED:
-        model.base, model.members = base, []
+        model.base, model.own = base, None
         if n:
             model.fit(features[order[:n]], costs[order[:n]])
         rest = [i for i in order[n:] if np.isfinite(costs[i])]

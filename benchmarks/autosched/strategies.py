@@ -49,7 +49,6 @@ ARMS: dict[str, Arm] = {
     "best of random rows": Arm(lambda seed: {"model": XGBModel(seed), "strategy": Best()}),
     "random": Arm(lambda seed: {"model": RandomModel(seed), "strategy": Random()}),
     "no crossover": Arm(lambda seed: {"model": XGBModel(seed), "strategy": Evolutionary(crossover=0.0)}),
-    "no uncertainty": Arm(lambda seed: {"model": XGBModel(seed, optimism=0.0)}),
     "no shipped model": Arm(lambda seed: {"model": XGBModel(seed, start=None)}),
     "no analysis": Arm(lambda seed: {"model": XGBModel(seed, start=None, prior=None)}),
 }

@@ -124,16 +124,6 @@ def test_other_features_than_it_knows_leave_the_shipped_model_out() -> None:
     assert not model.predict(np.zeros((3, 5), np.float32)).any()
 
 
-def test_disagreement_raises_a_score() -> None:
-    x, cost = _data(0)
-    scores = []
-    for optimism in (0.0, 1.0):
-        model = XGBModel(1, start=None, optimism=optimism, prior=None)
-        model.fit(x, cost)
-        scores.append(model.predict(_data(1)[0]))
-    assert (scores[1] >= scores[0]).all() and (scores[1] > scores[0]).mean() > 0.9
-
-
 def test_a_model_from_records_of_other_tasks() -> None:
     """Times made up from what candidates ought to cost are learnt from one size and predicted for another."""
     target = "llvm -mcpu=haswell -num-cores=2"
