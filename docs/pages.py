@@ -201,12 +201,15 @@ def _modules_of(package: str) -> Iterator[ModuleType]:
 
 def _walk(package: str) -> Iterator[ModuleType]:
     """A package and all below it that can be imported, in the order of names; no programs."""
+    from tensorlang.errors import TensorLangError
+
     yield importlib.import_module(package)
-    for info in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
+    path = importlib.import_module(package).__path__
+    for info in pkgutil.walk_packages(path, f"{package}.", onerror=lambda name: None):
         if not info.name.endswith("__main__"):
             try:
                 yield importlib.import_module(info.name)
-            except ImportError:  # the doors of libraries that are not installed
+            except (ImportError, TensorLangError):  # the doors of libraries that are not installed
                 continue
 
 
