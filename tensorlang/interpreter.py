@@ -3,19 +3,21 @@ and the interpreter; draws with the room of pictures."""
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .build import lower
 from .display import box, details, escape
 from .errors import CallError
-from .loopir.interpret import InterpretError, Program, solve, value_of
 from .loopir.stmt import Buffer, Func
-from .loopir.watch import Access, Watch, WatchedTranslator
 from .schedule.schedule import Schedule
+
+if TYPE_CHECKING:
+    from .loopir.watch import Access
 
 KEPT = 100_000  # accesses that are remembered
 CELLS = 4096  # of a buffer that is drawn
@@ -122,6 +124,7 @@ def interpret(
         run = tl.interpret(s, [A, B], [np.arange(8, dtype="float32")], until=3)
         print(run, run.arrays["B"])
     """
+    engine, watch = _loaded("interpret"), _loaded("watch")
     if isinstance(until, bool) or (isinstance(until, int) and until < 1):
         raise CallError(f"interpret(until={until})", because="it is a number of writes, or a function of one")
     func = schedule if isinstance(schedule, Func) else lower(schedule, args or (), simple=simple)
@@ -143,14 +146,21 @@ def interpret(
     try:
         given = _arguments(func, arrays)
         run.arrays = {p.name: x for p, x in zip(func.params, given) if isinstance(p, Buffer)}
-        Program(func, translator=lambda f, races: WatchedTranslator(f, races, Watch(see))).run(*given)
+        engine.Program(
+            func, translator=lambda f, races: watch.WatchedTranslator(f, races, watch.Watch(see))
+        ).run(*given)
     except _Stop:
         run.stopped = True
-    except InterpretError as e:
+    except engine.InterpretError as e:
         raise CallError(
             f"interpret: {str(e).splitlines()[0]}", because="\n".join(str(e).splitlines()[1:])
         ) from None
     return run
+
+
+def _loaded(name: str) -> Any:
+    """A module of the interpreter: it makes its functions of text, 40 ms that only who watches needs."""
+    return importlib.import_module(f"{__package__}.loopir.{name}")
 
 
 def _arguments(func: Func, arrays: Sequence[Any]) -> list[Any]:
@@ -164,8 +174,9 @@ def _arguments(func: Func, arrays: Sequence[Any]) -> list[Any]:
     given = [x if not isinstance(p, Buffer) else np.asarray(x) for p, x in zip(func.params, given)]
     known = {p: a for p, a in zip(func.params, given) if isinstance(p, Buffer)}
     missing = func.params[len(given) :]
-    sizes = solve(func, known, {}) if missing else {}
+    engine = _loaded("interpret")
+    sizes = engine.solve(func, known, {}) if missing else {}
     for p in missing:
         assert isinstance(p, Buffer)
-        given.append(np.zeros([value_of(n, sizes) for n in p.shape], p.dtype.to_numpy()))
+        given.append(np.zeros([engine.value_of(n, sizes) for n in p.shape], p.dtype.to_numpy()))
     return given
