@@ -82,6 +82,7 @@ TAGS = (
     MATMUL,
     BATCH_MATMUL,
     DENSE,
+    LINES,
     PAD,
     WINOGRAD_WEIGHT,
     WINOGRAD_DATA,
