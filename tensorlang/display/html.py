@@ -25,6 +25,10 @@ _STYLE = (
     ".tl-box th{font-weight:600;opacity:.75}.tl-box td.n{text-align:right;font-variant-numeric:tabular-nums}"
     ".tl-box details{margin:.2em 0}.tl-box summary{cursor:pointer}"
     ".tl-box pre details{margin:0}.tl-box summary:focus-visible{outline:2px solid currentColor}"
+    # the marks of loops stand in the margin, so that all lines of a body begin in one column
+    ".tl-box pre.tl-fold{padding-left:3ch}.tl-fold summary{list-style:none}"
+    ".tl-fold summary::before{content:'▾';display:inline-block;width:2ch;margin-left:-2ch}"
+    ".tl-fold details:not([open])>summary::before{content:'▸'}"
     f".tl-k{{color:{VIOLET};font-weight:600}}.tl-t{{color:{BLUE}}}.tl-n{{color:{ORANGE}}}"
     f".tl-c{{color:{GREY};font-style:italic}}"
     "</style>"
@@ -122,7 +126,7 @@ def coloured(x: str) -> str:
 def folded(x: str) -> str:
     """Loop IR, coloured; every loop can be folded."""
     lines = _cut(x).splitlines()
-    return f"<pre>{_folded(lines, 0, len(lines))}</pre>"
+    return f'<pre class="tl-fold">{_folded(lines, 0, len(lines))}</pre>'
 
 
 def _folded(lines: Sequence[str], begin: int, end: int) -> str:
